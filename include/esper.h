@@ -1,0 +1,34 @@
+/*
+ * Esper trains networks that grow.
+ *
+ * This header is the public C API: what a program that embeds Esper may call. The command line is its first user.
+ */
+#ifndef ESPER_H
+#define ESPER_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ESPER_VERSION "0.1.0"
+
+/* How a call ended. Library code never exits and never prints; it returns one of these and fills an esper_error. */
+enum esper_status {
+    ESPER_OK = 0,
+    ESPER_FAILED,      /* the machine failed us: I/O, memory, threads */
+    ESPER_INVALID,     /* the caller's input is wrong: option, key, value, file content */
+    ESPER_UNSUPPORTED, /* this build or this machine lacks the part */
+    ESPER_INTERRUPTED, /* stopped on request, everything saved */
+};
+
+/* One line for a person: what was wrong, where, and what to do. */
+struct esper_error {
+    enum esper_status status;
+    char text[512];
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

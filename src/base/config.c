@@ -1,0 +1,574 @@
+#include "base/config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+
+/* ---- the table of keys ------------------------------------------------------------------------------------------- */
+
+enum key_type {
+    KEY_TEXT,   /* char [limit] */
+    KEY_INT,    /* int, from min to max or one of the choices */
+    KEY_U64,    /* uint64_t */
+    KEY_REAL,   /* double, from min to max */
+    KEY_BOOL,   /* bool */
+    KEY_CHOICE, /* enum: the position among the choices */
+    KEY_SLOTS   /* slot_count and slots */
+};
+
+struct config_key {
+    const char *name;
+    enum key_type type;
+    size_t offset;
+    double min, max;     /* KEY_TEXT: max is the longest text */
+    const char *choices; /* "a|b|c" */
+    const char *initial;
+    const char *help;
+};
+
+/* Type, place and range of a row. */
+#define AT(field)              offsetof(struct config, field)
+#define TEXT(field)            KEY_TEXT, AT(field), 0, sizeof((struct config *)0)->field - 1, NULL
+#define INT(field, min, max)   KEY_INT, AT(field), min, max, NULL
+#define ONE_OF(field, choices) KEY_INT, AT(field), 0, 0, choices
+#define U64(field)             KEY_U64, AT(field), 0, 0, NULL
+#define REAL(field, min, max)  KEY_REAL, AT(field), min, max, NULL
+#define BOOL(field)            KEY_BOOL, AT(field), 0, 0, "true|false"
+#define CHOICE(field, choices) KEY_CHOICE, AT(field), 0, 0, choices
+#define SLOTS(field)           KEY_SLOTS, AT(field), 0, 0, NULL
+
+/* The limits of envs, steps and rounds are those of the random-number counters (DECISIONS "Random numbers"): a step and
+ * a batch share one word, and rounds from 2^23 on are evaluation episodes. */
+static const struct config_key keys[] = {
+    {"task", TEXT(task), "", "the task this configuration builds on"},
+    {"about", TEXT(about), "", "one line about the task"},
+    {"envs", INT(envs, 1, 4096), "16", "hosts that learn side by side"},
+    {"steps", INT(steps, 1, 65535), "150", "steps of a round"},
+    {"rounds", INT(rounds, 1, 8388607), "200", "rounds of the run"},
+    {"seed", U64(seed), "42", "seed of every random number"},
+    {"threads", INT(threads, 0, 1024), "0", "threads; 0 = all cores"},
+    {"host.base", INT(host_base, 1, 512), "8", "channels of the first block; each next block has twice as many"},
+    {"host.blocks", INT(host_blocks, 2, 6), "3", "blocks of the host"},
+    {"host.kernel", ONE_OF(host_kernel, "1|3"), "3", "kernel size of the host's convolutions"},
+    {"host.pools", INT(host_pools, 0, 6), "3", "how many blocks, from the first, end in a 2x2 max pool"},
+    {"slots", SLOTS(slots), "r0c0,r0c1,r0c2", "where seeds may grow: r0cI before pool I, r1cI after"},
+    {"max_seeds", INT(max_seeds, 0, CONFIG_MAX_SLOTS), "0", "live seeds allowed at once; 0 = as many as slots"},
+    {"data.set", CHOICE(data_set, "cifar10|synthetic"), "cifar10", "the images"},
+    {"data.path", TEXT(data_path), "data/cifar10.safetensors", "packed CIFAR-10, made by `esper data get cifar10`"},
+    {"data.size", ONE_OF(data_size, "16|32"), "32", "height and width of the images"},
+    {"data.batch", INT(data_batch, 2, 4096), "128", "images of a batch"},
+    {"data.batches", INT(data_batches, 0, 65535), "24", "batches of a step; 0 = one pass over the training split"},
+    {"data.val_images", INT(data_val_images, 1, 5000), "1000", "validation images, the first so many"},
+    {"data.test_images", INT(data_test_images, 1, 10000), "10000", "test images, the first so many"},
+    {"data.augment", BOOL(data_augment), "true", "crop and flip training images; synthetic ones never are"},
+    {"host.lr", REAL(host_lr, 0, 10), "0.01", "learning rate of the host"},
+    {"seed.lr", REAL(seed_lr, 0, 10), "0.01", "learning rate of the seeds"},
+    {"momentum", REAL(momentum, 0, 0.9999), "0.9", "momentum of SGD"},
+    {"weight_decay", REAL(weight_decay, 0, 1), "0.0005", "weight decay of the host; seeds have none"},
+    {"max_grad_norm", REAL(max_grad_norm, 1e-6, 1e6), "1", "gradients are clipped to this norm, host and each slot"},
+    {"gates.permissive", BOOL(gates_permissive), "true", "permissive quality gates; false = strict"},
+    {"gates.auto_g1", BOOL(auto_g1), "true", "seeds start training by themselves"},
+    {"gates.auto_g2", BOOL(auto_g2), "true", "seeds start blending by themselves"},
+    {"gates.auto_g3", BOOL(auto_g3), "true", "seeds go to holding by themselves"},
+};
+
+enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
+_Static_assert(KEY_COUNT <= CONFIG_MAX_KEYS, "struct config has no room for the origins");
+_Static_assert(sizeof(enum data_set) == sizeof(int), "choices are stored as int");
+
+static int find_key(const char *name)
+{
+    for (int i = 0; i < KEY_COUNT; i++)
+        if (strcmp(keys[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static enum esper_status unknown_key(const char *name, struct esper_error *error)
+{
+    const char *names[KEY_COUNT];
+    for (int i = 0; i < KEY_COUNT; i++)
+        names[i] = keys[i].name;
+    return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"; did you mean \"%s\"?", name,
+                     nearest_word(name, names, KEY_COUNT));
+}
+
+/* ---- one value --------------------------------------------------------------------------------------------------- */
+
+/* What a key allows, in words. */
+static void describe(const struct config_key *key, char *text, size_t size)
+{
+    switch (key->type) {
+    case KEY_TEXT:
+        snprintf(text, size, "one line of at most %.0f bytes", key->max);
+        break;
+    case KEY_INT:
+        if (!key->choices) {
+            snprintf(text, size, "a whole number from %.0f to %.0f", key->min, key->max);
+            break;
+        } /* fall through */
+    case KEY_CHOICE:
+    case KEY_BOOL:
+        snprintf(text, size, "one of %s", key->choices);
+        break;
+    case KEY_U64:
+        snprintf(text, size, "a whole number from 0 to 18446744073709551615");
+        break;
+    case KEY_REAL:
+        snprintf(text, size, "a number from %.6g to %.6g", key->min, key->max);
+        break;
+    case KEY_SLOTS:
+        snprintf(text, size, "1 to %d different slots such as r0c0 or r1c2", CONFIG_MAX_SLOTS);
+        break;
+    }
+}
+
+static enum esper_status bad_value(const struct config_key *key, const char *text, struct esper_error *error)
+{
+    char allowed[128];
+    describe(key, allowed, sizeof allowed);
+    return error_set(error, ESPER_INVALID, "%s = %.80s: it must be %s", key->name, *text ? text : "(nothing)", allowed);
+}
+
+/* The position of `text` in "a|b|c", -1 when it is not there. */
+static int find_choice(const char *choices, const char *text)
+{
+    size_t length = strlen(text);
+    for (int i = 0;; i++) {
+        size_t span = strcspn(choices, "|");
+        if (span == length && memcmp(choices, text, length) == 0)
+            return i;
+        if (choices[span] == '\0')
+            return -1;
+        choices += span + 1;
+    }
+}
+
+static bool parse_int(const struct config_key *key, const char *text, int *out)
+{
+    char *end;
+    if (key->choices && find_choice(key->choices, text) < 0)
+        return false;
+    if (strspn(text, "-0123456789") != strlen(text) || *text == '\0')
+        return false;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    *out = (int)value;
+    if (errno || *end)
+        return false;
+    return key->choices || ((double)value >= key->min && (double)value <= key->max);
+}
+
+static bool parse_u64(const char *text, uint64_t *out)
+{
+    char *end;
+    if (strspn(text, "0123456789") != strlen(text) || *text == '\0') /* strtoull would take a sign or blanks */
+        return false;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return !errno && !*end;
+}
+
+static bool parse_real(const struct config_key *key, const char *text, double *out)
+{
+    char *end;
+    if (strspn(text, "+-.0123456789eE") != strlen(text) || *text == '\0') /* no nan, inf, hexadecimal or blanks */
+        return false;
+    *out = strtod(text, &end);
+    return !*end && *out >= key->min && *out <= key->max;
+}
+
+bool config_parse_slot(const char *id, int *row, int *column)
+{
+    /* Single digits suffice: two rows, at most six blocks. Exactly one spelling per slot. */
+    if (strlen(id) != 4 || id[0] != 'r' || id[2] != 'c' || id[1] < '0' || id[1] > '9' || id[3] < '0' || id[3] > '9')
+        return false;
+    *row = id[1] - '0';
+    *column = id[3] - '0';
+    return true;
+}
+
+/* "r0c0,r0c1": kept sorted row by row, which is the order the policy counts them in (kasmina 4); for ids of one length
+ * that is the order of the text. */
+static bool parse_slots(const char *text, struct config *config)
+{
+    int count = 0, row, column;
+    char slots[CONFIG_MAX_SLOTS][8] = {{0}};
+    for (const char *at = text; *at; at += strspn(at, ", ")) {
+        size_t span = strcspn(at, ", ");
+        char id[8] = {0};
+        if (count == CONFIG_MAX_SLOTS || span >= sizeof id)
+            return false;
+        memcpy(id, at, span);
+        at += span;
+        if (!config_parse_slot(id, &row, &column))
+            return false;
+        int place = count++;
+        for (; place > 0 && strcmp(id, slots[place - 1]) < 0; place--)
+            memcpy(slots[place], slots[place - 1], sizeof id);
+        memcpy(slots[place], id, sizeof id);
+        if (place > 0 && strcmp(slots[place - 1], id) == 0)
+            return false;
+    }
+    if (count == 0)
+        return false;
+    memcpy(config->slots, slots, sizeof slots);
+    config->slot_count = count;
+    return true;
+}
+
+/* Texts are shown on one line and never talk to the terminal. */
+static bool has_control(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F)
+            return true;
+    return false;
+}
+
+/* Write the value if it is good; a bad one changes nothing. */
+static bool parse_value(struct config *config, const struct config_key *key, const char *text)
+{
+    void *field = (char *)config + key->offset;
+    int integer = 0;
+    uint64_t wide = 0;
+    double real = 0;
+    switch (key->type) {
+    case KEY_TEXT:
+        if (strlen(text) > (size_t)key->max || has_control(text))
+            return false;
+        memcpy(field, text, strlen(text) + 1);
+        return true;
+    case KEY_INT:
+        if (!parse_int(key, text, &integer))
+            return false;
+        memcpy(field, &integer, sizeof integer);
+        return true;
+    case KEY_U64:
+        if (!parse_u64(text, &wide))
+            return false;
+        memcpy(field, &wide, sizeof wide);
+        return true;
+    case KEY_REAL:
+        if (!parse_real(key, text, &real))
+            return false;
+        memcpy(field, &real, sizeof real);
+        return true;
+    case KEY_BOOL:
+    case KEY_CHOICE:
+        integer = find_choice(key->choices, text);
+        if (integer >= 0 && key->type == KEY_BOOL)
+            *(bool *)field = integer == 0;
+        else if (integer >= 0)
+            memcpy(field, &integer, sizeof integer);
+        return integer >= 0;
+    case KEY_SLOTS:
+        return parse_slots(text, config);
+    }
+    return false;
+}
+
+static enum esper_status set_value(struct config *config, int key, const char *text, enum config_origin origin,
+                                   struct esper_error *error)
+{
+    if (!parse_value(config, &keys[key], text))
+        return bad_value(&keys[key], text, error);
+    config->origin[key] = (unsigned char)origin;
+    return ESPER_OK;
+}
+
+void config_defaults(struct config *config)
+{
+    memset(config, 0, sizeof *config);
+    for (int i = 0; i < KEY_COUNT; i++)
+        parse_value(config, &keys[i], keys[i].initial); /* a test sees to it that every default is good */
+}
+
+enum esper_status config_set_value(struct config *config, const char *name, const char *text, enum config_origin origin,
+                                   struct esper_error *error)
+{
+    int key = find_key(name);
+    if (key < 0)
+        return unknown_key(name, error);
+    if (strcmp(name, "task") == 0) /* the other keys of the task would not follow */
+        return error_set(error, ESPER_INVALID, "task cannot be set like this; choose it with --task %.60s", text);
+    return set_value(config, key, text, origin, error);
+}
+
+enum esper_status config_set(struct config *config, const char *assignment, struct esper_error *error)
+{
+    char name[64];
+    size_t length = strcspn(assignment, "=");
+    if (assignment[length] != '=' || length == 0 || length >= sizeof name)
+        return error_set(error, ESPER_INVALID, "--set %.80s: write --set key=value, for example --set host.lr=0.02",
+                         assignment);
+    memcpy(name, assignment, length);
+    name[length] = '\0';
+    if (config_set_value(config, name, assignment + length + 1, ORIGIN_SET, error) != ESPER_OK)
+        return error_where(error, "--set");
+    return ESPER_OK;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+/* A list of strings as the text that --set would take. */
+static bool list_text(const cJSON *list, char *text, size_t size)
+{
+    size_t used = 0;
+    for (const cJSON *item = list->child; item; item = item->next) {
+        if (!cJSON_IsString(item) || strpbrk(item->valuestring, ", ") || !*item->valuestring)
+            return false;
+        int put = snprintf(text + used, size - used, "%s%s", used ? "," : "", item->valuestring);
+        used += (size_t)put;
+        if (used >= size)
+            return false;
+    }
+    return true;
+}
+
+/* A JSON value as the text that --set would take; refuses a value of another type than the key's. */
+static enum esper_status value_text(const struct config_key *key, const cJSON *value, char *text, size_t size,
+                                    struct esper_error *error)
+{
+    bool fits = false;
+    text[0] = '\0';
+    switch (key->type) {
+    case KEY_TEXT:
+    case KEY_CHOICE:
+        fits = cJSON_IsString(value);
+        break;
+    case KEY_U64:
+        /* A JSON number is a double and exact up to 2^53 only; larger seeds are written as text. */
+        if (cJSON_IsNumber(value) && value->valuedouble > 0x1p53)
+            return error_set(error, ESPER_INVALID, "%s: write numbers above 2^53 as text, in quotes", key->name);
+        fits = cJSON_IsNumber(value) || cJSON_IsString(value);
+        break;
+    case KEY_INT:
+    case KEY_REAL:
+        fits = cJSON_IsNumber(value);
+        break;
+    case KEY_BOOL:
+        fits = cJSON_IsBool(value);
+        break;
+    case KEY_SLOTS:
+        fits = cJSON_IsArray(value) && list_text(value, text, size);
+        break;
+    }
+    if (!fits) {
+        char allowed[128];
+        describe(key, allowed, sizeof allowed);
+        return error_set(error, ESPER_INVALID, "%s must be %s, not %s", key->name,
+                         key->type == KEY_SLOTS ? "a list of 1 to 16 slots such as [\"r0c0\", \"r1c2\"]" : allowed,
+                         key->type == KEY_SLOTS && cJSON_IsArray(value) ? "this list" : json_type_name(value));
+    }
+    if (cJSON_IsString(value))
+        snprintf(text, size, "%s", value->valuestring);
+    else if (cJSON_IsNumber(value))
+        snprintf(text, size, "%.17g", value->valuedouble);
+    else if (cJSON_IsBool(value))
+        snprintf(text, size, "%s", cJSON_IsTrue(value) ? "true" : "false");
+    return ESPER_OK;
+}
+
+static enum esper_status apply_object(struct config *config, const cJSON *object, enum config_origin origin,
+                                      struct esper_error *error)
+{
+    if (!cJSON_IsObject(object))
+        return error_set(error, ESPER_INVALID, "expected an object of keys, found %s", json_type_name(object));
+    for (const cJSON *member = object->child; member; member = member->next) {
+        char text[2 * CONFIG_TEXT]; /* longer than any text allowed, so that a cut one is still refused */
+        int key = find_key(member->string);
+        if (cJSON_IsObject(member))
+            return error_set(error, ESPER_INVALID, "\"%.60s\" is an object; keys are flat: \"%.60s.%s\": ...",
+                             member->string, member->string, member->child ? member->child->string : "name");
+        if (key < 0)
+            return unknown_key(member->string, error);
+        if (keys[key].offset == AT(task))
+            continue; /* the caller has seen to it */
+        TRY(value_text(&keys[key], member, text, sizeof text, error));
+        TRY(set_value(config, key, text, origin, error));
+    }
+    return ESPER_OK;
+}
+
+enum esper_status config_load_task(struct config *config, const char *task, struct esper_error *error)
+{
+    char path[CONFIG_PATH];
+    cJSON *object;
+    TRY(config_find_task(task, path, error));
+    TRY(json_read_file(path, &object, error));
+
+    /* The file's name is the task's name; a "task" inside could only contradict it. */
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char name[CONFIG_PATH];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(base, "."), base);
+    enum esper_status status = ESPER_OK;
+    if (json_find(object, "task"))
+        status = error_set(error, ESPER_INVALID, "a task file is named by its file name; remove the key \"task\"");
+    if (status == ESPER_OK)
+        status = apply_object(config, object, ORIGIN_TASK, error);
+    if (status == ESPER_OK)
+        status = set_value(config, find_key("task"), name, ORIGIN_TASK, error);
+    cJSON_Delete(object);
+    return status == ESPER_OK ? status : error_where(error, "%s", path);
+}
+
+enum esper_status config_load_file(struct config *config, const char *path, struct esper_error *error)
+{
+    cJSON *object;
+    TRY(json_read_file(path, &object, error));
+    enum esper_status status = ESPER_OK;
+    if (json_find(object, "task")) {
+        const char *task;
+        status = json_get_string(object, "task", &task, error);
+        if (status == ESPER_OK && config->task[0] == '\0')
+            status = config_load_task(config, task, error);
+    }
+    if (status == ESPER_OK)
+        status = apply_object(config, object, ORIGIN_FILE, error);
+    cJSON_Delete(object);
+    return status == ESPER_OK ? status : error_where(error, "%s", path);
+}
+
+/* ---- rules that join keys ---------------------------------------------------------------------------------------- */
+
+int config_train_images(enum data_set set)
+{
+    return set == DATA_CIFAR10 ? 45000 : 10000;
+}
+
+int config_val_images(enum data_set set)
+{
+    return set == DATA_CIFAR10 ? 5000 : 2000;
+}
+
+int config_test_images(enum data_set set)
+{
+    return set == DATA_CIFAR10 ? 10000 : 2000;
+}
+
+static enum esper_status check_host(const struct config *c, struct esper_error *error)
+{
+    if (c->host_pools > c->host_blocks)
+        return error_set(error, ESPER_INVALID, "host.pools = %d: the host has only %d blocks (host.blocks)",
+                         c->host_pools, c->host_blocks);
+    if (c->data_size % (1 << c->host_pools) != 0)
+        return error_set(error, ESPER_INVALID, "host.pools = %d: %dx%d images (data.size) cannot be halved so often",
+                         c->host_pools, c->data_size, c->data_size);
+    if ((c->host_base << (c->host_blocks - 1)) > 512)
+        return error_set(error, ESPER_INVALID,
+                         "host.base = %d: with %d blocks the last has %d channels; at most 512 are allowed",
+                         c->host_base, c->host_blocks, c->host_base << (c->host_blocks - 1));
+    return ESPER_OK;
+}
+
+/* kasmina 4: row 0 after every block, row 1 only where a pool follows. */
+static enum esper_status check_slots(const struct config *c, struct esper_error *error)
+{
+    for (int i = 0; i < c->slot_count; i++) {
+        int row = 0, column = 0;
+        config_parse_slot(c->slots[i], &row, &column);
+        if (row > 1 || column >= c->host_blocks || (row == 1 && column >= c->host_pools))
+            return error_set(error, ESPER_INVALID,
+                             "slots: %s is not on this host, which has r0c0 to r0c%d%s (%d blocks, %d pools)",
+                             c->slots[i], c->host_blocks - 1, c->host_pools ? " and r1 behind each pool" : "",
+                             c->host_blocks, c->host_pools);
+    }
+    return ESPER_OK;
+}
+
+static enum esper_status check_data(const struct config *c, struct esper_error *error)
+{
+    int train = config_train_images(c->data_set);
+    const char *set = c->data_set == DATA_CIFAR10 ? "cifar10" : "synthetic";
+    if (c->data_set == DATA_CIFAR10 && c->data_size != 32)
+        return error_set(error, ESPER_INVALID, "data.size = %d: cifar10 images are 32x32; use data.set=synthetic",
+                         c->data_size);
+    if (c->data_val_images > config_val_images(c->data_set))
+        return error_set(error, ESPER_INVALID, "data.val_images = %d: %s has %d", c->data_val_images, set,
+                         config_val_images(c->data_set));
+    if (c->data_test_images > config_test_images(c->data_set))
+        return error_set(error, ESPER_INVALID, "data.test_images = %d: %s has %d", c->data_test_images, set,
+                         config_test_images(c->data_set));
+    /* Positions in a round's stream of images are 32-bit. */
+    double step = c->data_batches ? (double)c->data_batch * c->data_batches : train;
+    if (step * c->steps > 0x7FFFFFFF)
+        return error_set(error, ESPER_INVALID,
+                         "data.batch x data.batches x steps = %.0f images in a round; at most %d are allowed",
+                         step * c->steps, 0x7FFFFFFF);
+    return ESPER_OK;
+}
+
+enum esper_status config_check(const struct config *config, struct esper_error *error)
+{
+    TRY(check_host(config, error));
+    TRY(check_slots(config, error));
+    return check_data(config, error);
+}
+
+/* ---- listings ---------------------------------------------------------------------------------------------------- */
+
+int config_key_count(void)
+{
+    return KEY_COUNT;
+}
+
+const char *config_key_name(int key)
+{
+    return keys[key].name;
+}
+
+const char *config_key_help(int key)
+{
+    return keys[key].help;
+}
+
+const char *config_origin_name(enum config_origin origin)
+{
+    static const char *const names[] = {"default", "task", "file", "--set", "flag"};
+    return names[origin];
+}
+
+enum config_origin config_origin_of(const struct config *config, const char *key)
+{
+    int found = find_key(key);
+    return found < 0 ? ORIGIN_DEFAULT : (enum config_origin)config->origin[found];
+}
+
+void config_format(const struct config *config, int key, char text[CONFIG_TEXT])
+{
+    const void *field = (const char *)config + keys[key].offset;
+    const char *choice = keys[key].choices;
+    size_t used = 0;
+    text[0] = '\0';
+    switch (keys[key].type) {
+    case KEY_TEXT:
+        snprintf(text, CONFIG_TEXT, "%s", (const char *)field);
+        break;
+    case KEY_INT:
+        snprintf(text, CONFIG_TEXT, "%d", *(const int *)field);
+        break;
+    case KEY_U64:
+        snprintf(text, CONFIG_TEXT, "%llu", (unsigned long long)*(const uint64_t *)field);
+        break;
+    case KEY_REAL:
+        snprintf(text, CONFIG_TEXT, "%.15g", *(const double *)field);
+        break;
+    case KEY_BOOL:
+        snprintf(text, CONFIG_TEXT, "%s", *(const bool *)field ? "true" : "false");
+        break;
+    case KEY_CHOICE:
+        for (int i = *(const int *)field; i > 0; i--)
+            choice += strcspn(choice, "|") + 1;
+        snprintf(text, CONFIG_TEXT, "%.*s", (int)strcspn(choice, "|"), choice);
+        break;
+    case KEY_SLOTS:
+        for (int i = 0; i < config->slot_count; i++)
+            used += (size_t)snprintf(text + used, CONFIG_TEXT - used, "%s%s", i ? "," : "", config->slots[i]);
+        break;
+    }
+}

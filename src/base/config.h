@@ -1,0 +1,85 @@
+/*
+ * Configuration: ONE table of keys (config.c) says name, type, range, default and help of each; everything that reads,
+ * checks, prints or documents configuration walks that table.
+ *
+ * In files keys are flat and dotted ("host.base": 8). Later sources win: defaults < task < file < --set < flags; the
+ * caller loads them in this order. Unknown keys are errors that name the nearest known one.
+ */
+#ifndef BASE_CONFIG_H
+#define BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum data_set { DATA_CIFAR10, DATA_SYNTHETIC };
+
+enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGIN_FLAG };
+
+#define CONFIG_MAX_SLOTS 16
+#define CONFIG_MAX_KEYS  64
+#define CONFIG_TEXT      256  /* longest formatted value, NUL included */
+#define CONFIG_PATH      1024 /* longest path of a file that is looked up */
+
+struct config {
+    char task[64], about[CONFIG_TEXT];
+    int envs, steps, rounds;
+    uint64_t seed;
+    int threads; /* 0 = all cores */
+
+    int host_base, host_blocks, host_kernel, host_pools;
+    int slot_count;
+    char slots[CONFIG_MAX_SLOTS][8]; /* "r{row}c{col}", sorted row by row: the policy's action order (kasmina 4) */
+    int max_seeds;                   /* 0 = as many as slots */
+
+    enum data_set data_set;
+    char data_path[CONFIG_TEXT];
+    int data_size, data_batch, data_batches; /* batches per step; 0 = one pass over the training split */
+    int data_val_images, data_test_images;
+    bool data_augment; /* synthetic data is never augmented, whatever this says */
+
+    double host_lr, seed_lr, momentum, weight_decay, max_grad_norm;
+    bool gates_permissive, auto_g1, auto_g2, auto_g3;
+
+    unsigned char origin[CONFIG_MAX_KEYS]; /* enum config_origin of each key, in the table's order */
+};
+
+void config_defaults(struct config *config);
+
+/* `task` is a name (found in the directories below) or, when it holds a '/' or ends in ".json", the path of a file. */
+enum esper_status config_load_task(struct config *config, const char *task, struct esper_error *error);
+/* A file may name the task it builds on ("task": "..."); it is loaded first unless a task was chosen before. */
+enum esper_status config_load_file(struct config *config, const char *path, struct esper_error *error);
+/* "key=value", as given to --set. */
+enum esper_status config_set(struct config *config, const char *assignment, struct esper_error *error);
+enum esper_status config_set_value(struct config *config, const char *key, const char *text, enum config_origin origin,
+                                   struct esper_error *error);
+
+/* The rules that join several keys: slots exist on that host, images survive the pooling, the data suffices ... */
+enum esper_status config_check(const struct config *config, struct esper_error *error);
+
+/* Row and column of a slot id such as "r0c2"; false for anything else. */
+bool config_parse_slot(const char *id, int *row, int *column);
+
+/* The i-th directory searched for tasks ($ESPER_TASKS, ./tasks, tasks beside the program's directory); false past the
+ * last one. */
+bool config_task_directory(int i, char path[CONFIG_PATH]);
+/* The file of a task; an unknown name is an error that offers the nearest one. */
+enum esper_status config_find_task(const char *task, char path[CONFIG_PATH], struct esper_error *error);
+
+/* For listings. */
+int config_key_count(void);
+const char *config_key_name(int key);
+const char *config_key_help(int key);
+const char *config_origin_name(enum config_origin origin);
+enum config_origin config_origin_of(const struct config *config, const char *key);
+void config_format(const struct config *config, int key, char text[CONFIG_TEXT]);
+
+/* Images of each split of a data set (DECISIONS "Runtime", "Quick start and defaults"). */
+int config_train_images(enum data_set set);
+int config_val_images(enum data_set set);
+int config_test_images(enum data_set set);
+
+#endif

@@ -1,0 +1,201 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+/* A path that is wrong is the caller's mistake; a device that fails is not. */
+static enum esper_status system_error(struct esper_error *error, const char *action, const char *path)
+{
+    int code = errno;
+    bool wrong_path = code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENAMETOOLONG;
+    return error_set(error, wrong_path ? ESPER_INVALID : ESPER_FAILED, "%s: cannot %s: %s", path, action,
+                     strerror(code));
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static enum esper_status open_for_reading(const char *path, int *fd, struct stat *info, struct esper_error *error)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
+        return system_error(error, "open", path);
+    enum esper_status status = ESPER_OK;
+    if (fstat(*fd, info) != 0)
+        status = system_error(error, "stat", path);
+    else if (S_ISDIR(info->st_mode))
+        status = error_set(error, ESPER_INVALID, "%s: is a directory, not a file", path);
+    if (status != ESPER_OK)
+        close(*fd);
+    return status;
+}
+
+static enum esper_status read_all(int fd, const char *path, size_t capacity, char *data, size_t *size,
+                                  struct esper_error *error)
+{
+    *size = 0;
+    while (*size < capacity) {
+        ssize_t got = read(fd, data + *size, capacity - *size);
+        if (got == 0)
+            break;
+        if (got > 0)
+            *size += (size_t)got;
+        else if (errno != EINTR)
+            return system_error(error, "read", path);
+    }
+    return ESPER_OK;
+}
+
+enum esper_status file_read(const char *path, size_t max_bytes, char **data, size_t *size, struct esper_error *error)
+{
+    int fd = -1;
+    struct stat info = {0};
+    TRY(open_for_reading(path, &fd, &info, error));
+
+    /* A pipe has no size: give it the limit. One byte more than allowed is read, to tell "full" from "too large". */
+    size_t capacity = S_ISREG(info.st_mode) && (uintmax_t)info.st_size < max_bytes ? (size_t)info.st_size : max_bytes;
+    char *buffer = memory_alloc(capacity + 2, 1, error);
+    enum esper_status status = buffer ? read_all(fd, path, capacity + 1, buffer, size, error) : ESPER_FAILED;
+    close(fd);
+    if (status == ESPER_OK && *size > capacity)
+        status = capacity == max_bytes
+                     ? error_set(error, ESPER_INVALID, "%s: is larger than the allowed %zu bytes", path, max_bytes)
+                     : error_set(error, ESPER_FAILED, "%s: grew while it was read; try again", path);
+    if (status != ESPER_OK) {
+        memory_free(buffer);
+        return status;
+    }
+    buffer[*size] = '\0';
+    *data = buffer;
+    return ESPER_OK;
+}
+
+enum esper_status file_map(const char *path, const void **data, size_t *size, struct esper_error *error)
+{
+    int fd = -1;
+    struct stat info = {0};
+    TRY(open_for_reading(path, &fd, &info, error));
+    enum esper_status status = ESPER_OK;
+    *data = NULL;
+    *size = 0;
+    if (!S_ISREG(info.st_mode)) {
+        status = error_set(error, ESPER_INVALID, "%s: is not a regular file", path);
+    } else if (info.st_size > 0) {
+        void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED) {
+            status = system_error(error, "map", path);
+        } else {
+            *data = map;
+            *size = (size_t)info.st_size;
+        }
+    }
+    close(fd); /* the map keeps the file */
+    return status;
+}
+
+void file_unmap(const void *data, size_t size)
+{
+    if (data)
+        munmap((void *)(uintptr_t)data, size);
+}
+
+/* ---- atomic writing ---------------------------------------------------------------------------------------------- */
+
+enum esper_status file_begin(struct file_writer *writer, const char *path, struct esper_error *error)
+{
+    writer->open = false;
+    writer->fd = -1;
+
+    /* rename would silently replace a device or a socket with a file. */
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return error_set(error, ESPER_INVALID, "%s: exists and is not a regular file", path);
+
+    if (snprintf(writer->path, sizeof writer->path, "%s", path) >= (int)sizeof writer->path)
+        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", path);
+    for (int attempt = 0; attempt < 100; attempt++) {
+        int length = snprintf(writer->temp, sizeof writer->temp, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
+        if (length >= (int)sizeof writer->temp)
+            return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", path);
+        writer->fd = open(writer->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (writer->fd >= 0 || errno != EEXIST)
+            break;
+    }
+    if (writer->fd < 0)
+        return system_error(error, "create a file there", path);
+    writer->open = true;
+    return ESPER_OK;
+}
+
+/* Report why the write failed, naming the file the caller asked for, and remove the temporary one. */
+static enum esper_status writer_fail(struct file_writer *writer, const char *action, struct esper_error *error)
+{
+    enum esper_status status = system_error(error, action, writer->path);
+    file_abort(writer);
+    return status;
+}
+
+enum esper_status file_write(struct file_writer *writer, const void *data, size_t bytes, struct esper_error *error)
+{
+    const char *at = data;
+    while (bytes) {
+        ssize_t put = write(writer->fd, at, bytes);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return writer_fail(writer, "write", error);
+        at += put;
+        bytes -= (size_t)put;
+    }
+    return ESPER_OK;
+}
+
+/* Make the new name itself durable. Some file systems cannot sync a directory and say EINVAL: nothing more to do. */
+static enum esper_status sync_directory(const char *path, struct esper_error *error)
+{
+    char directory[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int length = slash == path ? 1 : slash ? (int)(slash - path) : 0;
+    snprintf(directory, sizeof directory, "%.*s", length ? length : 1, length ? path : ".");
+
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return system_error(error, "open", directory);
+    enum esper_status status = ESPER_OK;
+    if (fsync(fd) != 0 && errno != EINVAL)
+        status = system_error(error, "sync", directory);
+    close(fd);
+    return status;
+}
+
+enum esper_status file_commit(struct file_writer *writer, struct esper_error *error)
+{
+    if (fsync(writer->fd) != 0)
+        return writer_fail(writer, "sync", error);
+    int fd = writer->fd;
+    writer->fd = -1;
+    if (close(fd) != 0) /* network file systems report a full disk here */
+        return writer_fail(writer, "close", error);
+    if (rename(writer->temp, writer->path) != 0)
+        return writer_fail(writer, "replace", error);
+    writer->open = false;
+    return sync_directory(writer->path, error);
+}
+
+void file_abort(struct file_writer *writer)
+{
+    if (!writer->open)
+        return;
+    if (writer->fd >= 0)
+        close(writer->fd);
+    unlink(writer->temp);
+    writer->fd = -1;
+    writer->open = false;
+}

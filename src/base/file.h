@@ -1,0 +1,37 @@
+/*
+ * Files: whole reads, read-only maps, and atomic writes (temp, fsync, rename, fsync directory). A reader of a path sees
+ * the old content or the new one, never a part; after any failure nothing half-written stays behind.
+ */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* Read all of `path`, at most `max_bytes`. A NUL follows the data (not counted). Release with memory_free. */
+enum esper_status file_read(const char *path, size_t max_bytes, char **data, size_t *size, struct esper_error *error);
+
+/* Map `path` read-only. An empty file gives a NULL map of size 0. */
+enum esper_status file_map(const char *path, const void **data, size_t *size, struct esper_error *error);
+void file_unmap(const void *data, size_t size);
+
+struct file_writer {
+    bool open;
+    int fd;
+    char path[PATH_MAX]; /* where the data goes at commit */
+    char temp[PATH_MAX]; /* where it is until then, in the same directory */
+};
+
+/*
+ * begin, write ..., commit. A call that fails has already removed the temporary file; file_abort does so for a caller
+ * that gives up for its own reasons, and may be called at any time after file_begin (also when that failed).
+ */
+enum esper_status file_begin(struct file_writer *writer, const char *path, struct esper_error *error);
+enum esper_status file_write(struct file_writer *writer, const void *data, size_t bytes, struct esper_error *error);
+enum esper_status file_commit(struct file_writer *writer, struct esper_error *error);
+void file_abort(struct file_writer *writer);
+
+#endif

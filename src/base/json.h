@@ -1,0 +1,46 @@
+/*
+ * Strict JSON through cJSON. cJSON alone lets pass what a person would want to hear about: duplicate keys, text after
+ * the value, leading zeros, control characters, numbers beyond double. Here all of that is refused with line:column.
+ */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define JSON_MAX_DEPTH 64
+#define JSON_MAX_FILE  (64u << 20)
+
+/* Release the result with cJSON_Delete. Error lines start with line:column where there is one. */
+enum esper_status json_parse(const char *text, size_t length, cJSON **out, struct esper_error *error);
+/* As json_parse; error lines start with the path. */
+enum esper_status json_read_file(const char *path, cJSON **out, struct esper_error *error);
+
+/* The member of that name, NULL when absent: ask this first for a key that may be left out. */
+const cJSON *json_find(const cJSON *object, const char *key);
+
+/* Required members: a missing key, a wrong type or a value out of range is one line that names the key. */
+enum esper_status json_get_integer(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t *out,
+                                   struct esper_error *error);
+enum esper_status json_get_number(const cJSON *object, const char *key, double min, double max, double *out,
+                                  struct esper_error *error);
+enum esper_status json_get_bool(const cJSON *object, const char *key, bool *out, struct esper_error *error);
+/* The text belongs to the object. */
+enum esper_status json_get_string(const cJSON *object, const char *key, const char **out, struct esper_error *error);
+enum esper_status json_get_array(const cJSON *object, const char *key, const cJSON **out, struct esper_error *error);
+enum esper_status json_get_object(const cJSON *object, const char *key, const cJSON **out, struct esper_error *error);
+
+/* Refuse members that are not in `keys`, naming the nearest that is. */
+enum esper_status json_check_keys(const cJSON *object, const char *const keys[], int count, struct esper_error *error);
+
+/* What to call a value's type in an error line: "a string", "a number", ... */
+const char *json_type_name(const cJSON *value);
+
+/* The name closest to `word` by edit distance, for "did you mean"; NULL when there are none. */
+const char *nearest_word(const char *word, const char *const names[], int count);
+
+#endif

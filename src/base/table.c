@@ -1,0 +1,156 @@
+#include "base/table.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+size_t table_type_bytes(enum table_type type)
+{
+    static const size_t bytes[] = {
+        [TYPE_F32] = 4, [TYPE_F64] = 8, [TYPE_I32] = 4, [TYPE_U32] = 4, [TYPE_U64] = 8, [TYPE_U16] = 2, [TYPE_U8] = 1};
+    return bytes[type];
+}
+
+const struct table_row *table_find(const struct table *table, const char *name)
+{
+    for (int i = 0; i < table->count; i++)
+        if (strcmp(table->rows[i].name, name) == 0)
+            return &table->rows[i];
+    return NULL;
+}
+
+static enum esper_status table_grow(struct table *table, struct esper_error *error)
+{
+    if (table->count < table->capacity)
+        return ESPER_OK;
+    int capacity = table->capacity ? 2 * table->capacity : 64;
+    struct table_row *rows = memory_alloc((size_t)capacity, sizeof *rows, error);
+    if (!rows)
+        return ESPER_FAILED;
+    if (table->count)
+        memcpy(rows, table->rows, (size_t)table->count * sizeof *rows);
+    memory_free(table->rows);
+    table->rows = rows;
+    table->capacity = capacity;
+    return ESPER_OK;
+}
+
+static enum esper_status table_register(struct table *table, void *slot, const char *name, enum table_type type,
+                                        enum table_class class, bool saved, int dims, const size_t shape[],
+                                        struct esper_error *error)
+{
+    if (table->allocated)
+        return error_set(error, ESPER_INVALID, "array %s is registered after the table was allocated", name);
+    if (strlen(name) >= TABLE_NAME)
+        return error_set(error, ESPER_INVALID, "array name %s is longer than %d bytes", name, TABLE_NAME - 1);
+    if (dims < 1 || dims > TABLE_DIMS)
+        return error_set(error, ESPER_INVALID, "array %s has %d dimensions; 1 to %d are allowed", name, dims,
+                         TABLE_DIMS);
+    if (table_find(table, name))
+        return error_set(error, ESPER_INVALID, "array %s is registered twice", name);
+
+    struct table_row row = {.type = type, .class = class, .saved = saved, .dims = dims, .slot = slot};
+    memcpy(row.name, name, strlen(name) + 1);
+    row.bytes = table_type_bytes(type);
+    for (int i = 0; i < dims; i++) {
+        row.shape[i] = shape[i];
+        if (__builtin_mul_overflow(row.bytes, shape[i], &row.bytes))
+            return error_set(error, ESPER_INVALID, "array %s is too large: its shape overflows", name);
+    }
+    TRY(table_grow(table, error));
+    table->rows[table->count++] = row;
+    return ESPER_OK;
+}
+
+void table_add(struct table *table, void *slot, const char *name, enum table_type type, enum table_class class,
+               bool saved, int dims, const size_t shape[])
+{
+    if (table->error.status == ESPER_OK)
+        table_register(table, slot, name, type, class, saved, dims, shape, &table->error);
+}
+
+/* Rows follow each other in order of registration, each on a boundary of MEMORY_ALIGN. */
+static enum esper_status table_layout(struct table *table, size_t offset[], struct esper_error *error)
+{
+    for (int i = 0; i < table->count; i++) {
+        const struct table_row *row = &table->rows[i];
+        size_t *end = &table->arena_bytes[row->class];
+        offset[i] = *end;
+        if (__builtin_add_overflow(*end, row->bytes, end) || __builtin_add_overflow(*end, MEMORY_ALIGN - 1, end))
+            return error_set(error, ESPER_INVALID, "array %s does not fit: its class overflows", row->name);
+        *end -= *end % MEMORY_ALIGN;
+    }
+    return ESPER_OK;
+}
+
+enum esper_status table_allocate(struct table *table, struct esper_error *error)
+{
+    if (table->error.status != ESPER_OK)
+        return error_set(error, table->error.status, "%s", table->error.text);
+    if (table->allocated)
+        return error_set(error, ESPER_INVALID, "the table is allocated already");
+
+    size_t *offset = memory_alloc((size_t)table->count, sizeof *offset, error);
+    if (!offset)
+        return ESPER_FAILED;
+    enum esper_status status = table_layout(table, offset, error);
+    for (int c = 0; c < CLASS_COUNT && status == ESPER_OK; c++) {
+        table->arena[c] = memory_alloc(table->arena_bytes[c], 1, error);
+        if (!table->arena[c])
+            status = ESPER_FAILED;
+    }
+    for (int i = 0; i < table->count && status == ESPER_OK; i++) {
+        struct table_row *row = &table->rows[i];
+        row->data = (char *)table->arena[row->class] + offset[i];
+        memcpy(row->slot, &row->data, sizeof row->data); /* the slot may be a pointer to any type */
+    }
+    memory_free(offset);
+    if (status != ESPER_OK)
+        table_free(table);
+    else
+        table->allocated = true;
+    return status;
+}
+
+void table_free(struct table *table)
+{
+    for (int c = 0; c < CLASS_COUNT; c++)
+        memory_free(table->arena[c]);
+    memory_free(table->rows);
+    *table = (struct table){0};
+}
+
+size_t table_bytes(const struct table *table, enum table_class class)
+{
+    return table->arena_bytes[class];
+}
+
+/* FNV-1a over 8-byte words, folded so that high bits reach low ones; the length keeps a zero tail apart. */
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    size_t left = bytes;
+    while (left) {
+        uint64_t word = 0;
+        size_t take = left < sizeof word ? left : sizeof word;
+        memcpy(&word, at, take);
+        hash = (hash ^ word) * 0x100000001B3u;
+        hash ^= hash >> 32;
+        at += take;
+        left -= take;
+    }
+    return (hash ^ bytes) * 0x100000001B3u;
+}
+
+uint64_t table_hash(const struct table *table)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (int i = 0; i < table->count; i++) {
+        const struct table_row *row = &table->rows[i];
+        if (!row->saved)
+            continue;
+        hash = hash_bytes(hash, row->name, strlen(row->name));
+        hash = hash_bytes(hash, row->data, row->bytes);
+    }
+    return hash;
+}

@@ -1,0 +1,69 @@
+/*
+ * The world table: every array of state is registered once - name, type, shape, class, whether it is saved - and then
+ * allocated in one arena per class. The table is the checkpoint, the telemetry source and the device memory map.
+ *
+ *     struct table table = {0};
+ *     TABLE_ADD(&table, &world->alpha, "slot.alpha", TYPE_F32, CLASS_STATE, true, envs, slots);
+ *     TRY(table_allocate(&table, error));
+ *
+ * Registration cannot fail on the spot: the first mistake (duplicate name, overflow, ...) is remembered and returned by
+ * table_allocate, so that registering code stays a plain list.
+ */
+#ifndef BASE_TABLE_H
+#define BASE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum table_type { TYPE_F32, TYPE_F64, TYPE_I32, TYPE_U32, TYPE_U64, TYPE_U16, TYPE_U8 };
+enum table_class { CLASS_PARAM, CLASS_GRAD, CLASS_OPT, CLASS_ACT, CLASS_STATE, CLASS_COUNT };
+
+#define TABLE_DIMS 4
+#define TABLE_NAME 64
+
+struct table_row {
+    char name[TABLE_NAME];
+    enum table_type type;
+    enum table_class class;
+    bool saved;
+    int dims;
+    size_t shape[TABLE_DIMS];
+    size_t bytes;
+    void *data; /* on a 64-byte boundary */
+    void *slot; /* the registered pointer, filled by table_allocate */
+};
+
+struct table {
+    struct table_row *rows; /* in order of registration */
+    int count, capacity;
+    bool allocated;
+    void *arena[CLASS_COUNT];
+    size_t arena_bytes[CLASS_COUNT];
+    struct esper_error error; /* the first mistake made while registering */
+};
+
+/* `slot` is the address of a pointer to the array's element type. A table starts as {0}. */
+void table_add(struct table *table, void *slot, const char *name, enum table_type type, enum table_class class,
+               bool saved, int dims, const size_t shape[]);
+
+#define TABLE_ADD(table, slot, name, type, class, saved, ...)                                                          \
+    table_add(table, slot, name, type, class, saved, (int)(sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)),          \
+              (const size_t[]){__VA_ARGS__})
+
+/* Allocate one zeroed arena per class and fill every registered pointer. */
+enum esper_status table_allocate(struct table *table, struct esper_error *error);
+void table_free(struct table *table);
+
+/* NULL when there is no such row. A scan: for tools, tests and start-up. */
+const struct table_row *table_find(const struct table *table, const char *name);
+
+size_t table_bytes(const struct table *table, enum table_class class);
+size_t table_type_bytes(enum table_type type);
+
+/* A 64-bit digest of names and contents of the saved rows: equal for equal worlds, whatever was not saved. */
+uint64_t table_hash(const struct table *table);
+
+#endif

@@ -1,0 +1,211 @@
+/* Files: whole or not at all, whatever the disk says. */
+#include "testing_folder.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/safetensors.h"
+
+static void file_round_trip_and_replace(void **state)
+{
+    (void)state;
+    struct file_writer writer;
+    struct esper_error error;
+    char *data;
+    size_t size;
+    const char *path = in_folder("round");
+    for (int i = 0; i < 2; i++) { /* the second time it replaces */
+        assert_int_equal(file_begin(&writer, path, &error), ESPER_OK);
+        assert_int_equal(file_write(&writer, i ? "new" : "old", 3, &error), ESPER_OK);
+        assert_int_equal(file_write(&writer, "!", 1, &error), ESPER_OK);
+        assert_int_equal(file_commit(&writer, &error), ESPER_OK);
+        file_abort(&writer); /* harmless after the end */
+    }
+    assert_int_equal(file_read(path, 4, &data, &size, &error), ESPER_OK);
+    assert_int_equal(size, 4);
+    assert_string_equal(data, "new!");
+    memory_free(data);
+    assert_int_equal(file_read(path, 3, &data, &size, &error), ESPER_INVALID);
+    assert_says(&error, "larger than");
+
+    const void *map;
+    assert_int_equal(file_map(path, &map, &size, &error), ESPER_OK);
+    assert_memory_equal(map, "new!", 4);
+    file_unmap(map, size);
+    assert_int_equal(entries_in(folder), 1);
+    unlink(path);
+}
+
+static void file_abort_leaves_the_old_content(void **state)
+{
+    (void)state;
+    struct file_writer writer;
+    struct esper_error error;
+    char *data;
+    size_t size;
+    const char *path = in_folder("kept");
+    put_file(path, "kept", 4);
+    assert_int_equal(file_begin(&writer, path, &error), ESPER_OK);
+    assert_int_equal(file_write(&writer, "lost", 4, &error), ESPER_OK);
+    file_abort(&writer);
+    assert_int_equal(file_read(path, 100, &data, &size, &error), ESPER_OK);
+    assert_string_equal(data, "kept");
+    memory_free(data);
+    assert_int_equal(entries_in(folder), 1);
+    unlink(path);
+}
+
+static void file_wrong_paths_are_named(void **state)
+{
+    (void)state;
+    struct file_writer writer;
+    struct esper_error error;
+    char *data;
+    size_t size;
+    const void *map;
+    assert_int_equal(file_read("/nowhere/at/all", 10, &data, &size, &error), ESPER_INVALID);
+    assert_says(&error, "/nowhere/at/all: cannot open");
+    assert_int_equal(file_read(folder, 10, &data, &size, &error), ESPER_INVALID);
+    assert_says(&error, "is a directory");
+    assert_int_equal(file_map(folder, &map, &size, &error), ESPER_INVALID);
+    assert_int_equal(file_map("/dev/null", &map, &size, &error), ESPER_INVALID);
+    assert_int_equal(file_begin(&writer, "/nowhere/at/all", &error), ESPER_INVALID);
+    assert_says(&error, "/nowhere/at/all");
+    file_abort(&writer);
+    /* rename would replace the device by a file */
+    assert_int_equal(file_begin(&writer, "/dev/null", &error), ESPER_INVALID);
+    assert_says(&error, "not a regular file");
+    assert_int_equal(file_begin(&writer, folder, &error), ESPER_INVALID);
+    put_file(in_folder("empty"), "", 0);
+    assert_int_equal(file_map(in_folder("empty"), &map, &size, &error), ESPER_OK);
+    assert_null(map);
+    file_unmap(map, size);
+    unlink(in_folder("empty"));
+}
+
+/* Run `check` in a child process, which may change its limits, identity or mounts. Exit 77 means "not possible here".
+ */
+static void in_child(int (*check)(void))
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(check());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Write 1 MB over an old file where it cannot fit: one line, the old content, no remains. Returns 0 when all is well,
+ * else the number of the step that was not. */
+static int overflow_in(const char *directory)
+{
+    static char block[1 << 16];
+    char path[128];
+    char *data;
+    size_t size;
+    struct file_writer writer;
+    struct esper_error error = {0};
+    snprintf(path, sizeof path, "%s/full", directory);
+    FILE *old = fopen(path, "w");
+    if (!old || fputs("old", old) < 0 || fclose(old) != 0)
+        return 1;
+    enum esper_status status = file_begin(&writer, path, &error);
+    for (int i = 0; i < 16 && status == ESPER_OK; i++)
+        status = file_write(&writer, block, sizeof block, &error);
+    if (status != ESPER_FAILED || !strstr(error.text, path) || strchr(error.text, '\n'))
+        return 2;
+    if (entries_in(directory) != 1)
+        return 3;
+    if (file_read(path, 10, &data, &size, &error) != ESPER_OK || strcmp(data, "old") != 0)
+        return 4;
+    memory_free(data);
+
+    /* the safetensors writer goes the same way */
+    struct st_tensor tensor = {.name = "t", .dtype = ST_U8, .dims = 1, .shape = {1 << 20}};
+    tensor.data = memory_alloc(1 << 20, 1, &error);
+    status = st_write(path, &tensor, 1, NULL, 0, &error);
+    memory_free((void *)(uintptr_t)tensor.data);
+    return status == ESPER_FAILED && entries_in(directory) == 1 ? unlink(path) : 5;
+}
+
+static int overflow_by_limit(void)
+{
+    struct rlimit limit = {300000, 300000};
+    signal(SIGXFSZ, SIG_IGN);
+    return setrlimit(RLIMIT_FSIZE, &limit) == 0 ? overflow_in(folder) : 77;
+}
+
+static int overflow_by_full_disk(void)
+{
+    char mount_point[96];
+    snprintf(mount_point, sizeof mount_point, "%s/disk", folder);
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        return 77;
+    if (mkdir(mount_point, 0777) != 0)
+        return 6;
+    if (mount("none", mount_point, "tmpfs", 0, "size=300k") != 0) {
+        rmdir(mount_point);
+        return 77;
+    }
+    int result = overflow_in(mount_point);
+    umount(mount_point);
+    return rmdir(mount_point) == 0 ? result : 7;
+}
+
+static void a_file_size_limit_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    in_child(overflow_by_limit);
+    assert_int_equal(entries_in(folder), 0);
+}
+
+static void a_full_disk_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    in_child(overflow_by_full_disk);
+    assert_int_equal(entries_in(folder), 0);
+}
+
+static int write_into_locked_directory(void)
+{
+    struct file_writer writer;
+    struct esper_error error = {0};
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) /* root may write anywhere */
+        return 77;
+    if (file_begin(&writer, in_folder("locked/x"), &error) != ESPER_FAILED)
+        return 1;
+    return strstr(error.text, "locked/x") && strstr(error.text, "ermission") ? 0 : 2;
+}
+
+static void a_read_only_directory_is_one_line(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(mkdir(in_folder("locked"), 0555), 0);
+    in_child(write_into_locked_directory);
+    assert_int_equal(rmdir(in_folder("locked")), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(file_round_trip_and_replace),       cmocka_unit_test(file_abort_leaves_the_old_content),
+        cmocka_unit_test(file_wrong_paths_are_named),        cmocka_unit_test(a_file_size_limit_leaves_nothing_behind),
+        cmocka_unit_test(a_full_disk_leaves_nothing_behind), cmocka_unit_test(a_read_only_directory_is_one_line),
+    };
+    return cmocka_run_group_tests_name("file", tests, folder_make, folder_remove);
+}

@@ -1,0 +1,23 @@
+/* What the test programs share: cmocka with the headers it wants first, and how an error line is checked. */
+#ifndef TESTS_TESTING_H
+#define TESTS_TESTING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* One line that holds `word`. */
+static inline void assert_says(const struct esper_error *error, const char *word)
+{
+    assert_null(strchr(error->text, '\n'));
+    if (!strstr(error->text, word))
+        fail_msg("\"%s\" does not say \"%s\"", error->text, word);
+}
+
+#endif
