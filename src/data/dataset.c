@@ -1,0 +1,185 @@
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/safetensors.h"
+#include "data/synthetic.h"
+
+const double cifar_mean[DATASET_COLOURS] = {0.4914, 0.4822, 0.4465};
+const double cifar_deviation[DATASET_COLOURS] = {0.2470, 0.2435, 0.2616};
+
+const char *split_name(enum split split)
+{
+    static const char *const names[SPLIT_COUNT] = {"train", "val", "test"};
+    return names[split];
+}
+
+static size_t image_bytes(int size)
+{
+    return (size_t)size * (size_t)size * DATASET_COLOURS;
+}
+
+/* ---- synthetic -------------------------------------------------------------------------------------------------- */
+
+static enum esper_status synthetic_open(struct dataset *dataset, struct esper_error *error)
+{
+    if (dataset->size != 16 && dataset->size != 32)
+        return error_set(error, ESPER_INVALID, "synthetic images are 16 or 32 pixels wide, not %d; set data.size",
+                         dataset->size);
+    const size_t count[SPLIT_COUNT] = {(size_t)config_train_images(DATA_SYNTHETIC),
+                                       (size_t)config_val_images(DATA_SYNTHETIC),
+                                       (size_t)config_test_images(DATA_SYNTHETIC)};
+    const size_t bytes = image_bytes(dataset->size), total = count[0] + count[1] + count[2];
+    dataset->memory = memory_alloc(total, bytes + 1, error);
+    if (!dataset->memory)
+        return ESPER_FAILED;
+    uint8_t *image = dataset->memory, *label = dataset->memory + total * bytes;
+    for (int split = 0; split < SPLIT_COUNT; split++) {
+        dataset->count[split] = count[split];
+        dataset->images[split] = image;
+        dataset->labels[split] = label;
+        for (uint32_t i = 0; i < count[split]; i++, image += bytes) {
+            synthetic_image((enum split)split, i, dataset->size, image);
+            *label++ = (uint8_t)synthetic_label(i);
+        }
+    }
+    return ESPER_OK;
+}
+
+/* ---- a packed file ---------------------------------------------------------------------------------------------- */
+
+static enum esper_status packed_find(const struct st_file *file, const char *split, const char *what, int dims,
+                                     const struct st_tensor **out, struct esper_error *error)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.%s", split, what);
+    *out = st_find(file, name);
+    if (!*out)
+        return error_set(error, ESPER_INVALID, "tensor %s is missing", name);
+    if ((*out)->dtype != ST_U8 || (*out)->dims != dims)
+        return error_set(error, ESPER_INVALID, "tensor %s is not %d-dimensional U8", name, dims);
+    return ESPER_OK;
+}
+
+static enum esper_status packed_open_split(struct dataset *dataset, enum split split, struct esper_error *error)
+{
+    const char *name = split_name(split);
+    const struct st_tensor *images, *labels;
+    TRY(packed_find(dataset->file, name, "images", 4, &images, error));
+    TRY(packed_find(dataset->file, name, "labels", 1, &labels, error));
+    const size_t count = images->shape[0], size = (size_t)dataset->size;
+    if (images->shape[1] != size || images->shape[2] != size || images->shape[3] != DATASET_COLOURS)
+        return error_set(error, ESPER_INVALID, "%s.images has shape [%zu,%zu,%zu,%zu], not [n,%zu,%zu,3]", name, count,
+                         images->shape[1], images->shape[2], images->shape[3], size, size);
+    if (count == 0 || labels->shape[0] != count)
+        return error_set(error, ESPER_INVALID, "%s holds %zu images and %zu labels", name, count, labels->shape[0]);
+    char text[24];
+    snprintf(text, sizeof text, "%zu", count);
+    const char *stated = st_meta(dataset->file, name);
+    if (!stated || strcmp(stated, text) != 0)
+        return error_set(error, ESPER_INVALID, "%s holds %zu images, its metadata says %s", name, count,
+                         stated ? stated : "nothing");
+    const uint8_t *label = labels->data;
+    for (size_t i = 0; i < count; i++)
+        if (label[i] >= dataset->classes)
+            return error_set(error, ESPER_INVALID, "%s.labels[%zu] is %d, not a class from 0 to %d", name, i, label[i],
+                             dataset->classes - 1);
+    dataset->count[split] = count;
+    dataset->images[split] = images->data;
+    dataset->labels[split] = label;
+    return ESPER_OK;
+}
+
+static enum esper_status packed_check_format(const struct st_file *file, struct esper_error *error)
+{
+    const char *format = st_meta(file, "format"), *version = st_meta(file, "version"), *name = st_meta(file, "name");
+    if (!format || strcmp(format, DATASET_FORMAT) != 0 || !name || strcmp(name, "cifar10") != 0)
+        return error_set(error, ESPER_INVALID, "not a packed CIFAR-10 file");
+    if (!version || strcmp(version, DATASET_VERSION) != 0)
+        return error_set(error, ESPER_INVALID, "has format version %s, this program reads %s",
+                         version ? version : "none", DATASET_VERSION);
+    return ESPER_OK;
+}
+
+static enum esper_status packed_read(const char *path, struct dataset *dataset, struct esper_error *error)
+{
+    TRY(st_open(path, &dataset->file, error));
+    enum esper_status status = packed_check_format(dataset->file, error);
+    for (int split = 0; split < SPLIT_COUNT && status == ESPER_OK; split++)
+        status = packed_open_split(dataset, (enum split)split, error);
+    if (status != ESPER_OK)
+        error_where(error, "%s", path);
+    return status;
+}
+
+static enum esper_status packed_open(const char *path, struct dataset *dataset, struct esper_error *error)
+{
+    if (dataset->size != DATASET_SIZE_MAX)
+        return error_set(error, ESPER_INVALID, "cifar10 images are 32 pixels wide, not %d; set data.size=32",
+                         dataset->size);
+    if (access(path, F_OK) != 0)
+        return error_set(error, ESPER_INVALID, "%s: no such file; run `esper data get cifar10` or set data.path", path);
+    enum esper_status status = packed_read(path, dataset, error);
+    if (status == ESPER_INVALID && error) {
+        char line[sizeof error->text];
+        memcpy(line, error->text, sizeof line);
+        error_set(error, status, "%.440s; `esper data get cifar10` writes a good one", line);
+    }
+    return status;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------- */
+
+enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
+                               struct esper_error *error)
+{
+    *out = NULL;
+    struct dataset *dataset = memory_alloc(1, sizeof *dataset, error);
+    if (!dataset)
+        return ESPER_FAILED;
+    dataset->size = size;
+    dataset->classes = DATASET_CLASSES;
+    dataset->name = set == DATA_CIFAR10 ? "cifar10" : "synthetic";
+    enum esper_status status = set == DATA_CIFAR10 ? packed_open(path ? path : DATASET_CIFAR10_PATH, dataset, error)
+                                                   : synthetic_open(dataset, error);
+    if (status == ESPER_OK)
+        *out = dataset;
+    else
+        dataset_close(dataset);
+    return status;
+}
+
+void dataset_close(struct dataset *dataset)
+{
+    if (!dataset)
+        return;
+    if (dataset->file)
+        st_close(dataset->file);
+    memory_free(dataset->memory);
+    memory_free(dataset);
+}
+
+struct split_summary split_summarise(const uint8_t *images, const uint8_t *labels, size_t count, int size)
+{
+    struct split_summary summary = {0};
+    uint64_t sum[DATASET_COLOURS] = {0}, squares[DATASET_COLOURS] = {0};
+    for (size_t i = 0; i < count; i++)
+        summary.histogram[labels[i]]++;
+    const size_t pixels = count * (size_t)size * (size_t)size;
+    for (size_t i = 0; i < pixels; i++)
+        for (int c = 0; c < DATASET_COLOURS; c++) {
+            uint32_t value = images[i * DATASET_COLOURS + (size_t)c];
+            sum[c] += value;
+            squares[c] += value * value;
+        }
+    for (int c = 0; c < DATASET_COLOURS && pixels > 0; c++) {
+        double mean = (double)sum[c] / (double)pixels;
+        summary.mean[c] = mean / 255;
+        summary.deviation[c] = sqrt((double)squares[c] / (double)pixels - mean * mean) / 255;
+    }
+    return summary;
+}

@@ -1,0 +1,58 @@
+/*
+ * A data set: three splits of small colour images as bytes, read-only and shared by all threads.
+ *
+ * CIFAR-10 is mapped from one packed safetensors file (`esper data get cifar10` writes it); the synthetic set is made
+ * in memory, the same bytes on every machine.
+ */
+#ifndef DATA_DATASET_H
+#define DATA_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/status.h"
+
+enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_TEST, SPLIT_COUNT };
+
+enum {
+    DATASET_CLASSES = 10,
+    DATASET_COLOURS = 3,
+    DATASET_SIZE_MAX = 32,
+};
+
+#define DATASET_CIFAR10_PATH "data/cifar10.safetensors" /* relative to where esper runs */
+#define DATASET_FORMAT       "esper-images"             /* metadata of a packed file */
+#define DATASET_VERSION      "1"
+
+/* Of the CIFAR-10 training images; the synthetic set is normalised alike (DECISIONS, Quick start). */
+extern const double cifar_mean[DATASET_COLOURS], cifar_deviation[DATASET_COLOURS];
+
+struct dataset {
+    int size; /* images are size x size */
+    int classes;
+    const char *name;
+    size_t count[SPLIT_COUNT];
+    const uint8_t *images[SPLIT_COUNT]; /* [count][size][size][3] */
+    const uint8_t *labels[SPLIT_COUNT]; /* [count], 0 .. classes - 1 */
+
+    struct st_file *file; /* what the pointers point into: a packed file */
+    uint8_t *memory;      /* or memory of our own */
+};
+
+/* path is for cifar10 alone, NULL means DATASET_CIFAR10_PATH; cifar10 has size 32, synthetic 16 or 32. */
+enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
+                               struct esper_error *error);
+void dataset_close(struct dataset *dataset);
+
+const char *split_name(enum split split);
+
+/* What a split holds, for people and for the importers' checks: values of mean and deviation in 0 .. 1. */
+struct split_summary {
+    size_t histogram[DATASET_CLASSES];
+    double mean[DATASET_COLOURS], deviation[DATASET_COLOURS];
+};
+
+struct split_summary split_summarise(const uint8_t *images, const uint8_t *labels, size_t count, int size);
+
+#endif

