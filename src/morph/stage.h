@@ -1,0 +1,242 @@
+/*
+ * The vocabulary of growth: stages, operations and the choices an action can make.
+ *
+ * Every value here is a wire value: it stands in checkpoints, telemetry and trained policies, so none may be
+ * renumbered.
+ */
+#ifndef MORPH_STAGE_H
+#define MORPH_STAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rule.h"
+
+/* DORMANT means empty. 5 is retired: no slot may ever hold it. */
+enum stage {
+    STAGE_UNKNOWN = 0,
+    STAGE_DORMANT = 1,
+    STAGE_GERMINATED = 2,
+    STAGE_TRAINING = 3,
+    STAGE_BLENDING = 4,
+    STAGE_HOLDING = 6,
+    STAGE_FOSSILIZED = 7,
+    STAGE_PRUNED = 8,
+    STAGE_EMBARGOED = 9,
+    STAGE_RESETTING = 10,
+    STAGE_LIMIT = 11
+};
+
+enum op { OP_WAIT, OP_GERMINATE, OP_SET_ALPHA_TARGET, OP_PRUNE, OP_FOSSILIZE, OP_ADVANCE, OP_COUNT };
+
+enum algorithm { ALGORITHM_NONE, ALGORITHM_ADD, ALGORITHM_MULTIPLY, ALGORITHM_GATE };
+
+enum alpha_curve { CURVE_NONE, CURVE_LINEAR, CURVE_COSINE, CURVE_SIGMOID };
+
+enum alpha_mode { ALPHA_HOLD, ALPHA_UP, ALPHA_DOWN };
+
+enum style { STYLE_LINEAR_ADD, STYLE_LINEAR_MULTIPLY, STYLE_SIGMOID_ADD, STYLE_GATED_GATE, STYLE_COUNT };
+
+enum blueprint {
+    BLUEPRINT_NOOP,
+    BLUEPRINT_CONV_LIGHT,
+    BLUEPRINT_ATTENTION,
+    BLUEPRINT_NORM,
+    BLUEPRINT_DEPTHWISE,
+    BLUEPRINT_BOTTLENECK,
+    BLUEPRINT_CONV_SMALL,
+    BLUEPRINT_CONV_HEAVY,
+    BLUEPRINT_COUNT,
+    BLUEPRINT_HEAD_SIZE = 13, /* the policy's head keeps places for blueprints of other hosts */
+    BLUEPRINT_NONE = 255
+};
+
+enum prune_reason {
+    PRUNE_NONE,
+    PRUNE_POLICY,
+    PRUNE_GOVERNOR_NAN,
+    PRUNE_GOVERNOR_LOBOTOMY,
+    PRUNE_GOVERNOR_DIVERGENCE,
+    PRUNE_GOVERNOR_ROLLBACK,
+    PRUNE_REASON_COUNT
+};
+
+/* The remaining heads of an action are indices into small tables of values. */
+enum { TEMPO_COUNT = 3, ALPHA_TARGET_COUNT = 3, ALPHA_SPEED_COUNT = 4, ALPHA_CURVE_COUNT = 5 };
+
+#define STEEPNESS_DEFAULT 12.0f
+#define STEEPNESS_MIN     0.1f
+
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
+
+#define STAGE_BIT(stage) (1u << (stage))
+
+ESPER_RULE bool stage_in(int stage, unsigned set)
+{
+    return stage >= 0 && stage < STAGE_LIMIT && (set >> stage & 1u);
+}
+
+/* The stages that may follow; the first column of the specification's table is stage_advance_target. */
+ESPER_RULE bool stage_may_follow(int from, int to)
+{
+    const unsigned next[STAGE_LIMIT] = {
+        /* UNKNOWN    */ STAGE_BIT(STAGE_DORMANT),
+        /* DORMANT    */ STAGE_BIT(STAGE_GERMINATED),
+        /* GERMINATED */ STAGE_BIT(STAGE_TRAINING) | STAGE_BIT(STAGE_PRUNED),
+        /* TRAINING   */ STAGE_BIT(STAGE_BLENDING) | STAGE_BIT(STAGE_PRUNED),
+        /* BLENDING   */ STAGE_BIT(STAGE_HOLDING) | STAGE_BIT(STAGE_PRUNED),
+        /* retired    */ 0,
+        /* HOLDING    */ STAGE_BIT(STAGE_FOSSILIZED) | STAGE_BIT(STAGE_BLENDING) | STAGE_BIT(STAGE_PRUNED),
+        /* FOSSILIZED */ 0,
+        /* PRUNED     */ STAGE_BIT(STAGE_EMBARGOED),
+        /* EMBARGOED  */ STAGE_BIT(STAGE_RESETTING),
+        /* RESETTING  */ STAGE_BIT(STAGE_DORMANT),
+    };
+    return from >= 0 && from < STAGE_LIMIT && stage_in(to, next[from]);
+}
+
+/* Where ADVANCE leads from a stage; UNKNOWN where it leads nowhere. */
+ESPER_RULE int stage_advance_target(int stage)
+{
+    switch (stage) {
+    case STAGE_GERMINATED:
+        return STAGE_TRAINING;
+    case STAGE_TRAINING:
+        return STAGE_BLENDING;
+    case STAGE_BLENDING:
+        return STAGE_HOLDING;
+    default:
+        return STAGE_UNKNOWN;
+    }
+}
+
+ESPER_RULE bool stage_is_legal(int stage)
+{
+    return stage >= 0 && stage < STAGE_LIMIT && stage != 5;
+}
+
+/* The seed takes part in forward passes (in TRAINING only through its gradient). */
+ESPER_RULE bool stage_is_active(int stage)
+{
+    return stage_in(stage, STAGE_BIT(STAGE_TRAINING) | STAGE_BIT(STAGE_BLENDING) | STAGE_BIT(STAGE_HOLDING) |
+                               STAGE_BIT(STAGE_FOSSILIZED));
+}
+
+/* The seed's output is mixed into the host's features. */
+ESPER_RULE bool stage_is_blended(int stage)
+{
+    return stage_is_active(stage) && stage != STAGE_TRAINING;
+}
+
+/* The slot holds a seed. */
+ESPER_RULE bool stage_is_live(int stage)
+{
+    return stage == STAGE_GERMINATED || stage_is_active(stage);
+}
+
+/* The seed is gone, the slot not yet free. */
+ESPER_RULE bool stage_is_cooldown(int stage)
+{
+    return stage_in(stage, STAGE_BIT(STAGE_PRUNED) | STAGE_BIT(STAGE_EMBARGOED) | STAGE_BIT(STAGE_RESETTING));
+}
+
+ESPER_RULE bool prune_is_governor(int reason)
+{
+    return reason >= PRUNE_GOVERNOR_NAN && reason < PRUNE_REASON_COUNT;
+}
+
+/* ---- what the heads of an action mean -------------------------------------------------------------------------- */
+
+struct curve_choice {
+    uint8_t curve;
+    float steepness;
+};
+
+/* The operator of a style. The gated style and the GATE operator imply each other. */
+ESPER_RULE uint8_t style_algorithm(int style)
+{
+    return style == STYLE_LINEAR_MULTIPLY ? ALGORITHM_MULTIPLY
+           : style == STYLE_GATED_GATE    ? ALGORITHM_GATE
+                                          : ALGORITHM_ADD;
+}
+
+/* The ramp by which a seed of this style first blends in. */
+ESPER_RULE uint8_t style_curve(int style)
+{
+    return style == STYLE_SIGMOID_ADD ? CURVE_SIGMOID : CURVE_LINEAR;
+}
+
+/* The tables of the small heads. action_allowed refuses an index out of range before it comes here. */
+ESPER_RULE uint8_t tempo_steps(int head)
+{
+    return head == 0 ? 3 : head == 1 ? 5 : 8;
+}
+
+ESPER_RULE float alpha_target_value(int head)
+{
+    return head == 0 ? 0.5f : head == 1 ? 0.7f : 1.0f;
+}
+
+ESPER_RULE uint8_t alpha_speed_steps(int head)
+{
+    return head == 0 ? 0 : head == 1 ? 3 : head == 2 ? 5 : 8;
+}
+
+ESPER_RULE struct curve_choice alpha_curve_choice(int head)
+{
+    struct curve_choice choice = {CURVE_SIGMOID, STEEPNESS_DEFAULT};
+    if (head == 0)
+        choice.curve = CURVE_LINEAR;
+    else if (head == 1)
+        choice.curve = CURVE_COSINE;
+    else if (head == 2)
+        choice.steepness = 6.0f;
+    else if (head == 4)
+        choice.steepness = 24.0f;
+    return choice;
+}
+
+/* ---- names, for people and scripts; host only ------------------------------------------------------------------ */
+
+static inline const char *stage_name(int stage)
+{
+    static const char *const name[STAGE_LIMIT] = {"unknown",  "dormant",   "germinated", "training",
+                                                  "blending", "retired",   "holding",    "fossilized",
+                                                  "pruned",   "embargoed", "resetting"};
+    return stage_is_legal(stage) ? name[stage] : "illegal";
+}
+
+static inline const char *op_name(int op)
+{
+    static const char *const name[OP_COUNT] = {"wait",  "germinate", "set_alpha_target",
+                                               "prune", "fossilize", "advance"};
+    return op >= 0 && op < OP_COUNT ? name[op] : "illegal";
+}
+
+static inline const char *blueprint_name(int blueprint)
+{
+    static const char *const name[BLUEPRINT_COUNT] = {"noop",      "conv_light", "attention",  "norm",
+                                                      "depthwise", "bottleneck", "conv_small", "conv_heavy"};
+    return blueprint >= 0 && blueprint < BLUEPRINT_COUNT ? name[blueprint] : "none";
+}
+
+static inline const char *style_name(int style)
+{
+    static const char *const name[STYLE_COUNT] = {"linear_add", "linear_multiply", "sigmoid_add", "gated_gate"};
+    return style >= 0 && style < STYLE_COUNT ? name[style] : "illegal";
+}
+
+static inline const char *algorithm_name(int algorithm)
+{
+    static const char *const name[] = {"none", "add", "multiply", "gate"};
+    return algorithm >= 0 && algorithm <= ALGORITHM_GATE ? name[algorithm] : "illegal";
+}
+
+static inline const char *prune_reason_name(int reason)
+{
+    static const char *const name[PRUNE_REASON_COUNT] = {
+        "none", "policy", "governor_nan", "governor_lobotomy", "governor_divergence", "governor_rollback"};
+    return reason >= 0 && reason < PRUNE_REASON_COUNT ? name[reason] : "illegal";
+}
+
+#endif
