@@ -1,0 +1,93 @@
+/*
+ * One growing network as the kernels see it: forward, backward and update of a host with its seeds, and evaluation
+ * under many settings of alpha. Compiled once per variant; the rest of the program reaches it through struct variant.
+ *
+ * A `struct net` is a workspace: geometry, packed weights, activations and gradients for one batch, all laid out in one
+ * piece of memory. It belongs to a thread, not to an env; parameters and statistics are the env's and come with each
+ * job.
+ */
+#ifndef MORPH_NET_H
+#define MORPH_NET_H
+
+#include "morph/shape.h"
+#include "morph/slot.h"
+#include "nn/flat.h"
+#include "nn/real.h"
+
+struct net;
+
+/* The arrays of one env that a network consists of. Layouts are the shape's. */
+struct net_params {
+    real *host, *stats; /* parameters, running statistics */
+    real *seed, *gate;  /* slot pools; asleep slots are never read (I-30) */
+};
+
+struct net_batch {
+    int images; /* at most the batch the net was made for; pixels are in net_input(), labels here */
+    const uint8_t *labels;
+    const struct slot_exec *exec; /* [slots] */
+};
+
+/* What kasmina 10.2 measures on the gradients of a slot in training. */
+struct slot_grads {
+    bool measured; /* the slot takes part in the pass; which stages count is the caller's rule */
+    double norm, health, ratio;
+    bool vanishing, exploding, finite;
+};
+
+struct net_result {
+    double loss; /* summed over images */
+    uint32_t correct;
+    double host_norm;              /* L2 norm of the host's gradient before clipping */
+    double slot_norm[SHAPE_SLOTS]; /* likewise of seed and gate together */
+    struct slot_grads grads[SHAPE_SLOTS];
+};
+
+struct net_rates {
+    struct sgd host, seed;
+    double max_grad_norm;
+};
+
+/* Memory for a net of this shape and batch, and the net in it. The memory must be zeroed and on 64 bytes. */
+size_t net_bytes(const struct net_shape *shape, int batch);
+struct net *net_init(const struct net_shape *shape, int batch, void *memory);
+
+/* Where images go: first interior pixel, four reals per pixel. */
+struct net_input {
+    real *pixels;
+    size_t image_stride, row_stride;
+};
+struct net_input net_input(struct net *net);
+
+/* Forward and backward of one batch in training mode; running statistics advance. Gradients stay in the net. */
+void net_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,
+                   struct net_result *result);
+/* Gradient statistics of the batch just run (kasmina 10.2), before clipping. */
+void net_measure(struct net *net, const struct net_batch *batch, struct net_result *result);
+/* Clip host and slots, each on its own, and step. Momentum has the layout of the parameters. */
+void net_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
+                const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
+
+/* Gradients of the last net_gradients, in the parameters' layouts, and the logits [images][stride]. */
+struct net_params net_grads(struct net *net);
+const real *net_logits(const struct net *net, int *stride);
+
+/*
+ * Evaluation with running statistics. Configuration k sets slot j to alpha[k][j]; slots must be given their own alpha
+ * where they are not overridden, 0 for one that is not blended. Work shared by configurations is done once: they part
+ * at the first slot where their alphas differ. Counts accumulate; the loss is configuration 0's.
+ */
+struct net_eval {
+    int images;
+    const uint8_t *labels;
+    const struct slot_exec *exec;
+    int configs;
+    const float (*alpha)[SHAPE_SLOTS]; /* [configs] */
+    uint32_t *correct;                 /* [configs] += */
+    double loss;                       /* += summed over images */
+    real *logits;                      /* [configs][images][classes] or NULL */
+};
+enum { NET_MAX_CONFIGS = 64 };
+void net_evaluate(struct net *net, const struct net_params *params, struct net_eval *eval);
+
+#endif

@@ -1,0 +1,119 @@
+#include "morph/shape.h"
+
+#include <string.h>
+
+static const char *const weight_names[SHAPE_BLOCKS] = {"conv0.weight", "conv1.weight", "conv2.weight",
+                                                       "conv3.weight", "conv4.weight", "conv5.weight"};
+static const char *const gamma_names[SHAPE_BLOCKS] = {"bn0.gamma", "bn1.gamma", "bn2.gamma",
+                                                      "bn3.gamma", "bn4.gamma", "bn5.gamma"};
+static const char *const beta_names[SHAPE_BLOCKS] = {"bn0.beta", "bn1.beta", "bn2.beta",
+                                                     "bn3.beta", "bn4.beta", "bn5.beta"};
+
+static int add_tensor(struct param_layout *layout, const char *name, int fan_in, float value, int dims,
+                      const int shape[])
+{
+    layout_add(layout, name, fan_in, value, dims, shape);
+    return layout->count - 1;
+}
+
+static void add_blocks(struct net_shape *shape, const struct config *config, int height, int width)
+{
+    int k = config->host_kernel, cin = SHAPE_COLOURS;
+    for (int i = 0; i < config->host_blocks; i++) {
+        struct block_shape *b = &shape->block[i];
+        int cout = config->host_base << i;
+        *b = (struct block_shape){.cin = cin,
+                                  .cout = cout,
+                                  .height = height,
+                                  .width = width,
+                                  .pool = i < config->host_pools,
+                                  .slot = {-1, -1}};
+        b->weight = add_tensor(&shape->host, weight_names[i], cin * k * k, 0, 4, (const int[]){cout, k, k, cin});
+        b->gamma = add_tensor(&shape->host, gamma_names[i], 0, 1, 1, (const int[]){cout});
+        b->beta = add_tensor(&shape->host, beta_names[i], 0, 0, 1, (const int[]){cout});
+        b->mean = shape->stats;
+        b->var = shape->stats + (size_t)cout;
+        shape->stats += 2 * (size_t)cout;
+        cin = cout;
+        height = b->pool ? height / 2 : height;
+        width = b->pool ? width / 2 : width;
+    }
+    shape->features = cin;
+    shape->fc_weight = add_tensor(&shape->host, "fc.weight", cin, 0, 2, (const int[]){SHAPE_CLASSES, cin});
+    shape->fc_bias = add_tensor(&shape->host, "fc.bias", cin, 0, 1, (const int[]){SHAPE_CLASSES});
+}
+
+/* The largest block a seed of any blueprint needs at this width: blueprints overlay one another (kasmina 12.2). */
+static size_t largest_seed(int channels)
+{
+    size_t largest = 0;
+    for (int i = 0; i < BLUEPRINT_COUNT; i++) {
+        struct param_layout layout;
+        blueprint_layout(i, channels, &layout);
+        if (layout.storage > largest)
+            largest = layout.storage;
+    }
+    return largest;
+}
+
+static void add_slots(struct net_shape *shape, const struct config *config)
+{
+    for (int i = 0; i < config->slot_count; i++) {
+        struct slot_shape *s = &shape->slot[i];
+        struct param_layout gate;
+        *s = (struct slot_shape){.id = config->slots[i]};
+        config_parse_slot(config->slots[i], &s->row, &s->column);
+        struct block_shape *b = &shape->block[s->column];
+        s->channels = b->cout;
+        s->height = s->row ? b->height / 2 : b->height;
+        s->width = s->row ? b->width / 2 : b->width;
+        s->seed = shape->seed_storage;
+        s->seed_storage = largest_seed(s->channels);
+        s->gate = shape->gate_storage;
+        gate_layout(s->channels, &gate);
+        s->gate_storage = gate.storage;
+        shape->seed_storage += s->seed_storage;
+        shape->gate_storage += s->gate_storage;
+        b->slot[s->row] = i;
+    }
+    int next = 0;
+    for (int i = 0; i < shape->blocks; i++)
+        for (int row = 0; row < SLOT_ROWS; row++)
+            if (shape->block[i].slot[row] >= 0)
+                shape->exec_order[next++] = shape->block[i].slot[row];
+}
+
+void shape_init_sized(struct net_shape *shape, const struct config *config, int height, int width)
+{
+    memset(shape, 0, sizeof *shape);
+    shape->kernel = config->host_kernel;
+    shape->blocks = config->host_blocks;
+    shape->slots = config->slot_count;
+    add_blocks(shape, config, height, width);
+    add_slots(shape, config);
+}
+
+void shape_init(struct net_shape *shape, const struct config *config)
+{
+    shape_init_sized(shape, config, config->data_size, config->data_size);
+}
+
+static uint64_t block_macs(const struct net_shape *shape, int i)
+{
+    const struct block_shape *b = &shape->block[i];
+    return (uint64_t)(shape->kernel * shape->kernel) * (uint64_t)(b->cin * b->cout) * (uint64_t)(b->height * b->width);
+}
+
+uint64_t shape_forward_macs(const struct net_shape *shape)
+{
+    uint64_t macs = (uint64_t)shape->features * SHAPE_CLASSES;
+    for (int i = 0; i < shape->blocks; i++)
+        macs += block_macs(shape, i);
+    return macs;
+}
+
+/* Forward, weight gradient and input gradient each cost a forward pass; the first block needs no input gradient. */
+uint64_t shape_train_macs(const struct net_shape *shape)
+{
+    return 3 * shape_forward_macs(shape) - block_macs(shape, 0);
+}
