@@ -1,0 +1,42 @@
+/* The cases of the selftest. Each reports under its own name, followed by what it was run on. */
+#ifndef CHECK_NUMERIC_CASES_H
+#define CHECK_NUMERIC_CASES_H
+
+#include "check/numeric_util.h"
+
+/* The rounding of one operation; limits are small multiples of it. */
+#define ROUNDING (WIDE ? 0x1p-53 : 0x1p-24)
+
+/* numeric_conv.c */
+void case_conv(struct check_report *report, const char *name);
+void case_conv_rows(struct check_report *report, const char *name);
+void case_depthwise(struct check_report *report, const char *name);
+
+/* numeric_ops.c */
+void case_channels(struct check_report *report, const char *name);
+void case_pool(struct check_report *report, const char *name);
+void case_mean(struct check_report *report, const char *name);
+void case_batch_norm(struct check_report *report, const char *name);
+void case_group_norm(struct check_report *report, const char *name);
+void case_relu(struct check_report *report, const char *name);
+void case_loss(struct check_report *report, const char *name);
+void case_sgd(struct check_report *report, const char *name);
+
+/* numeric_blend.c */
+void case_tanh(struct check_report *report, const char *name);
+void case_blend(struct check_report *report, const char *name);
+void case_blend_add(struct check_report *report, const char *name);
+void case_blend_multiply(struct check_report *report, const char *name);
+void case_blend_gate(struct check_report *report, const char *name);
+void case_attenuation(struct check_report *report, const char *name);
+
+/* numeric_gradient.c */
+void case_gradient_seed(struct check_report *report, const char *name);
+void case_gradient_blend(struct check_report *report, const char *name);
+void case_gradient_network(struct check_report *report, const char *name);
+
+/* numeric_birth.c */
+void case_seed_shapes(struct check_report *report, const char *name);
+void case_seed_birth(struct check_report *report, const char *name);
+
+#endif

@@ -1,0 +1,52 @@
+/* Test rigs: a seed by itself, and a network with all its arrays. Compiled into every variant. */
+#ifndef CHECK_NUMERIC_RIG_H
+#define CHECK_NUMERIC_RIG_H
+
+#include "check/numeric_util.h"
+#include "morph/net_work.h"
+
+/* One slot's seed, without a host around it. */
+struct solo {
+    struct seed_site site;
+    struct seed_scratch scratch;
+};
+void solo_init(struct solo *solo, struct scrap *scrap, int channels, int height, int width, int images);
+struct seed solo_seed(const struct solo *solo, int blueprint, const real *w, real *g);
+
+/* Generic parameters: weights of the usual size, gains and shifts off their initial values, nothing zero. */
+void fill_layout(const struct param_layout *layout, uint32_t key, real *params);
+
+/* A host's geometry. */
+struct rig_host {
+    int base, blocks, kernel, pools, height, width, images;
+};
+
+struct rig {
+    struct config config; /* the shape points at its slot names */
+    struct net_shape shape;
+    struct net *net;
+    struct net_params params, momentum;
+    struct slot_exec exec[SHAPE_SLOTS];
+    int images;
+    uint8_t *labels;
+};
+
+/* Whether such a host exists, and whether it has this slot. */
+bool rig_host_valid(const struct rig_host *host);
+bool rig_slot_valid(const struct rig_host *host, const char *id);
+/* Zeroed arrays; the seeds' pools hold NAN, which no sleeping slot may pass on (I-30). Memory may be short: ask the
+ * scrap. */
+void rig_init(struct rig *rig, struct scrap *scrap, const struct rig_host *host, const char *const slots[], int count);
+/* Put a seed of this blueprint, all parameters zero, into the slot; with a gate net where the operator has one. */
+void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm, float alpha);
+/* Generic parameters in host and waking seeds, fresh statistics, random images and labels. */
+void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap);
+/* Dense [images][height][width][3], into the net's input. */
+void rig_load(struct rig *rig, int images, const float *pixels);
+
+struct net_batch rig_batch(const struct rig *rig);
+/* Layouts of the slot's seed and gate net, and where they are in the pools. */
+const struct param_layout *rig_seed_layout(const struct rig *rig, int slot);
+const struct param_layout *rig_gate_layout(const struct rig *rig, int slot);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * What a check found. One report collects the results of a run of `esper selftest`: every compared tensor or case adds
+ * a line; the caller decides how to print them.
+ */
+#ifndef CHECK_REPORT_H
+#define CHECK_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum check_result { CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED };
+
+struct check_report {
+    int count[3];       /* by check_result */
+    bool failures_only; /* show only what failed */
+    const char *filter; /* when set, cases whose name does not contain it are not run */
+    /* Called once per result. `error` and `limit` are the worst error and what it may be; NAN where they have no
+     * meaning. */
+    void (*show)(void *context, enum check_result result, const char *name, double error, double limit,
+                 const char *note);
+    void *context;
+};
+
+/* Whether the filter lets this case run. */
+bool report_wants(const struct check_report *report, const char *name);
+
+/* error <= limit passes; anything else, NAN included, fails. */
+void report_error(struct check_report *report, const char *name, double error, double limit);
+void report_flag(struct check_report *report, const char *name, bool passed, const char *note);
+void report_skip(struct check_report *report, const char *name, const char *why);
+
+/* The comparison of the golden vectors: worst |a - b| must be <= rtol * max|b| + atol. */
+void report_floats(struct check_report *report, const char *name, const float *got, const float *want, size_t count,
+                   double rtol, double atol);
+void report_integers(struct check_report *report, const char *name, const int *got, const int *want, size_t count);
+
+#endif

@@ -1,0 +1,191 @@
+#include "selftest/selftest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "check/rules_vectors.h"
+#include "variant/variant.h"
+
+void selftest_cases(struct selftest *test)
+{
+    const struct variant *variant;
+    test->file = NULL;
+    for (int i = 0; (variant = variant_at(i)); i++) {
+        test->variant = variant->name;
+        variant->check_cases(&test->report);
+    }
+}
+
+/* ---- one file --------------------------------------------------------------------------------------------------- */
+
+/* What a file may hold: rules, a network (checked by each variant), or a part that is not there yet. */
+static const struct {
+    const char *kind;
+    void (*check_rules)(const struct st_file *file, struct check_report *report);
+    const char *missing;
+} kinds[] = {
+    {"blueprints_cnn", NULL, NULL},
+    {"blend_ops", NULL, NULL},
+    {"host_cnn", NULL, NULL},
+    {"host_slots", NULL, NULL},
+    {"alpha_schedules", check_alpha_vectors, NULL},
+    {"lifecycle", check_lifecycle_vectors, NULL},
+    {"blueprints_transformer", NULL, "transformer blueprints are not built yet"},
+    {"host_transformer", NULL, "the transformer host is not built yet"},
+    {"policy_net", NULL, "the policy network is not built yet"},
+    {"action_masks", NULL, "action masks are not built yet"},
+    {"observations", NULL, "observations are not built yet"},
+    {"gae_and_ppo", NULL, "PPO is not built yet"},
+    {"normalizers", NULL, "normalisers are not built yet"},
+};
+
+static void skip(struct selftest *test, const char *why)
+{
+    if (report_wants(&test->report, test->file))
+        report_skip(&test->report, test->file, why);
+}
+
+static void fail(struct selftest *test, const char *name, const char *why)
+{
+    report_flag(&test->report, name, false, why);
+}
+
+/* The format knows no NAN or infinity: where there is one, the file is damaged. */
+static bool values_are_finite(struct selftest *test, const struct st_file *file)
+{
+    for (int i = 0; i < st_count(file); i++) {
+        const struct st_tensor *tensor = st_at(file, i);
+        for (size_t k = 0; tensor->dtype == ST_F32 && k < tensor->count; k++) {
+            if (!isfinite(((const float *)tensor->data)[k])) {
+                char note[96];
+                snprintf(note, sizeof note, "element %zu is not a finite number", k);
+                fail(test, tensor->name, note);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static int count_results(const struct selftest *test)
+{
+    return test->report.count[CHECK_PASSED] + test->report.count[CHECK_FAILED] + test->report.count[CHECK_SKIPPED];
+}
+
+static void check_kind(struct selftest *test, const struct st_file *file, const char *kind)
+{
+    const struct variant *variant;
+    int before = count_results(test);
+    size_t k = 0;
+    while (k < sizeof kinds / sizeof kinds[0] && strcmp(kind, kinds[k].kind) != 0)
+        k++;
+    if (k == sizeof kinds / sizeof kinds[0]) {
+        skip(test, "no part of Esper is checked by this kind of file");
+        return;
+    }
+    if (kinds[k].missing) {
+        skip(test, kinds[k].missing);
+        return;
+    }
+    if (kinds[k].check_rules)
+        kinds[k].check_rules(file, &test->report);
+    for (int i = 0; !kinds[k].check_rules && (variant = variant_at(i)); i++) {
+        test->variant = variant->name;
+        variant->check_vectors(file, kind, &test->report);
+    }
+    test->variant = NULL;
+    if (count_results(test) == before && !test->report.filter)
+        fail(test, test->file, "holds no case to check");
+}
+
+static void check_tensors(struct selftest *test, const char *path)
+{
+    struct st_file *file;
+    struct esper_error error;
+    if (st_open(path, &file, &error) != ESPER_OK) {
+        fail(test, test->file, error.text);
+        return;
+    }
+    const char *kind = st_meta(file, "file");
+    if (!kind)
+        fail(test, test->file, "has no metadata \"file\" that says what it holds");
+    else if (values_are_finite(test, file))
+        check_kind(test, file, kind);
+    st_close(file);
+}
+
+static void check_json(struct selftest *test, const char *path)
+{
+    cJSON *json;
+    struct esper_error error;
+    if (json_read_file(path, &json, &error) != ESPER_OK) {
+        fail(test, test->file, error.text);
+        return;
+    }
+    cJSON_Delete(json);
+    skip(test, "rewards are not built yet");
+}
+
+static bool has_ending(const char *name, const char *ending)
+{
+    size_t length = strlen(name), tail = strlen(ending);
+    return length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
+static void check_file(struct selftest *test, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    test->file = slash ? slash + 1 : path;
+    test->variant = NULL;
+    if (has_ending(path, ".json"))
+        check_json(test, path);
+    else
+        check_tensors(test, path);
+    test->file = NULL;
+}
+
+/* ---- a folder --------------------------------------------------------------------------------------------------- */
+
+static int is_vector_file(const struct dirent *entry)
+{
+    return has_ending(entry->d_name, ".safetensors") || has_ending(entry->d_name, ".json");
+}
+
+static enum esper_status check_folder(struct selftest *test, const char *folder, struct esper_error *error)
+{
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_vector_file, alphasort);
+    if (count < 0)
+        return error_set(error, ESPER_FAILED, "%s: cannot be read: %s", folder, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        char path[4096];
+        if (snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name) < (int)sizeof path)
+            check_file(test, path);
+        else
+            fail(test, entries[i]->d_name, "its path is too long");
+        free(entries[i]);
+    }
+    free(entries);
+    if (count == 0)
+        return error_set(error, ESPER_INVALID, "%s: holds no *.safetensors or *.json file to check", folder);
+    return ESPER_OK;
+}
+
+enum esper_status selftest_vectors(struct selftest *test, const char *path, struct esper_error *error)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return error_set(error, ESPER_INVALID, "%s: %s; give a file of vectors or a folder of them", path,
+                         strerror(errno));
+    if (S_ISDIR(info.st_mode))
+        return check_folder(test, path, error);
+    check_file(test, path);
+    return ESPER_OK;
+}

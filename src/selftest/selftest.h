@@ -1,0 +1,27 @@
+/*
+ * The selftest: the case table in every variant that this machine can run, and files of golden vectors.
+ *
+ * Vectors are safetensors files whose metadata "file" says what they hold, and the reward JSON. Any file of the
+ * documented format will do, whatever its seeds, shapes and case names.
+ */
+#ifndef SELFTEST_SELFTEST_H
+#define SELFTEST_SELFTEST_H
+
+#include "base/status.h"
+#include "check/report.h"
+
+struct selftest {
+    struct check_report report; /* the caller's: filter, show and context; its counts are those of the whole run */
+    const char *file;           /* name of the file in hand; NULL while the case table runs */
+    const char *variant;        /* kernels in hand; NULL for rules, which have none */
+};
+
+void selftest_cases(struct selftest *test);
+
+/*
+ * Check a file, or every *.safetensors and *.json of a folder. A damaged file is a failure in the report; a file whose
+ * part is not built yet is skipped. An error only when there is nothing to check at that path.
+ */
+enum esper_status selftest_vectors(struct selftest *test, const char *path, struct esper_error *error);
+
+#endif

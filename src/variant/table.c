@@ -1,0 +1,32 @@
+#include "check/numeric.h"
+#include "nn/roof.h"
+#include "variant/variant.h"
+
+#define TEXT_OF(x) #x
+#define NAME_OF(x) TEXT_OF(x)
+
+/* The only symbol of a variant that the rest of the program sees; the Makefile names it. */
+extern const struct variant VARIANT_TABLE;
+
+const struct variant VARIANT_TABLE = {
+    .name = NAME_OF(VARIANT),
+    .real_bytes = (int)sizeof(real),
+    .net_bytes = net_bytes,
+    .net_init = net_init,
+    .net_input = net_input,
+    .net_gradients = net_gradients,
+    .net_measure = net_measure,
+    .net_update = net_update,
+    .net_evaluate = net_evaluate,
+    .conv_table_bytes = conv_table_bytes,
+    .conv_init = conv_init,
+    .conv_packed_size = conv_packed_size,
+    .conv_pack_forward = conv_pack_forward,
+    .conv_pack_backward = conv_pack_backward,
+    .conv_forward = conv_forward,
+    .conv_backward_data = conv_backward_data,
+    .conv_backward_weights = conv_backward_weights,
+    .roof_multiply_add = roof_multiply_add,
+    .check_cases = check_cases,
+    .check_vectors = check_numeric_vectors,
+};

@@ -1,0 +1,48 @@
+/*
+ * The numeric code, compiled once per instruction set, behind one table of entry points each.
+ */
+#ifndef VARIANT_VARIANT_H
+#define VARIANT_VARIANT_H
+
+#include "check/report.h"
+#include "morph/net.h"
+#include "nn/conv.h"
+
+struct st_file;
+
+struct variant {
+    const char *name;
+    int real_bytes; /* 4: a kernel set for training; 8: for checking gradients alone */
+
+    size_t (*net_bytes)(const struct net_shape *shape, int batch);
+    struct net *(*net_init)(const struct net_shape *shape, int batch, void *memory);
+    struct net_input (*net_input)(struct net *net);
+    void (*net_gradients)(struct net *net, const struct net_params *params, const struct net_batch *batch,
+                          struct net_result *result);
+    void (*net_measure)(struct net *net, const struct net_batch *batch, struct net_result *result);
+    void (*net_update)(struct net *net, const struct net_params *params, const struct net_params *momentum,
+                       const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
+    void (*net_evaluate)(struct net *net, const struct net_params *params, struct net_eval *eval);
+
+    /* For `esper bench`. */
+    size_t (*conv_table_bytes)(int height, int width);
+    void (*conv_init)(struct conv *conv, int height, int width, int cin, int cout, int kernel, void *table);
+    size_t (*conv_packed_size)(const struct conv *conv);
+    void (*conv_pack_forward)(const struct conv *conv, const real *weight, real *packed);
+    void (*conv_pack_backward)(const struct conv *conv, const real *weight, real *packed);
+    void (*conv_forward)(const struct conv *conv, int images, const real *in, const real *packed, real *out);
+    void (*conv_backward_data)(const struct conv *conv, int images, const real *grad, const real *packed, real *out);
+    void (*conv_backward_weights)(const struct conv *conv, int images, const real *in, const real *grad, real *sums);
+    double (*roof_multiply_add)(long rounds); /* the arithmetic roof: operations done, the caller takes the time */
+
+    /* For `esper selftest`. */
+    void (*check_cases)(struct check_report *report);
+    bool (*check_vectors)(const struct st_file *file, const char *kind, struct check_report *report);
+};
+
+/* Every variant in this build that this machine can run, best float one first; NULL past the end. */
+const struct variant *variant_at(int index);
+/* The kernels that training uses here. */
+const struct variant *variant_best(void);
+
+#endif
