@@ -1,0 +1,249 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+
+int cli_fail(const struct esper_error *error)
+{
+    fprintf(stderr, "esper: %s\n", error->text);
+    switch (error->status) {
+    case ESPER_OK:
+        return CLI_OK;
+    case ESPER_INVALID:
+        return CLI_WRONG;
+    case ESPER_INTERRUPTED:
+        return CLI_INTERRUPTED;
+    case ESPER_FAILED:
+    case ESPER_UNSUPPORTED:
+        break;
+    }
+    return CLI_FAILED;
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static void print_help(const struct cli_page *page)
+{
+    printf("usage: esper %s\n\n%s\n", page->usage, page->about);
+    if (page->option_count)
+        printf("\noptions:\n");
+    for (int i = 0; i < page->option_count; i++) {
+        const struct cli_option *option = &page->options[i];
+        char name[64];
+        snprintf(name, sizeof name, "--%s%s%s", option->name, option->value ? " " : "",
+                 option->value ? option->value : "");
+        printf("  %-20s %s\n", name, option->help);
+    }
+    printf("\nexample:\n  %s\n", page->example);
+}
+
+static enum esper_status list_add(struct cli_list *list, const char *item, struct esper_error *error)
+{
+    if (list->count == CLI_MAX_LIST)
+        return error_set(error, ESPER_INVALID, "%.60s: at most %d of these are allowed", item, CLI_MAX_LIST);
+    list->items[list->count++] = item;
+    return ESPER_OK;
+}
+
+static const struct cli_option *find_option(const struct cli_page *page, const char *name, size_t length)
+{
+    for (int i = 0; i < page->option_count; i++)
+        if (strlen(page->options[i].name) == length && memcmp(page->options[i].name, name, length) == 0)
+            return &page->options[i];
+    return NULL;
+}
+
+static enum esper_status unknown_option(const struct cli_page *page, const char *name, struct esper_error *error)
+{
+    const char *names[64] = {"help"};
+    int count = 1;
+    for (int i = 0; i < page->option_count && count < 64; i++)
+        names[count++] = page->options[i].name;
+    return error_set(error, ESPER_INVALID, "unknown option --%.60s; did you mean --%s?", name,
+                     nearest_word(name, names, count));
+}
+
+static enum esper_status store_option(const struct cli_option *option, const char *value, struct esper_error *error)
+{
+    char *end;
+    long number;
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)option->target = true;
+        return ESPER_OK;
+    case CLI_TEXT:
+        *(const char **)option->target = value;
+        return ESPER_OK;
+    case CLI_LIST:
+        return list_add(option->target, value, error);
+    case CLI_INT:
+        errno = 0;
+        number = strtol(value, &end, 10);
+        if (errno || end == value || *end || number < option->min || number > option->max)
+            return error_set(error, ESPER_INVALID, "--%s %.60s: it must be a whole number from %d to %d", option->name,
+                             value, option->min, option->max);
+        *(int *)option->target = (int)number;
+        return ESPER_OK;
+    }
+    return ESPER_OK;
+}
+
+/* One option at argv[*at], as "--name value" or "--name=value"; *at ends on its last argument. */
+static enum esper_status parse_option(int argc, char **argv, int *at, const struct cli_page *page,
+                                      struct esper_error *error)
+{
+    const char *name = argv[*at] + 2;
+    size_t length = strcspn(name, "=");
+    const char *value = name[length] == '=' ? name + length + 1 : NULL;
+    const struct cli_option *option = find_option(page, name, length);
+    if (!option)
+        return unknown_option(page, name, error);
+    if (option->kind == CLI_FLAG && value)
+        return error_set(error, ESPER_INVALID, "--%s takes no value", option->name);
+    if (option->kind != CLI_FLAG && !value) {
+        if (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)
+            return error_set(error, ESPER_INVALID, "--%s needs a value: --%s %s", option->name, option->name,
+                             option->value);
+        value = argv[++*at];
+    }
+    return store_option(option, value, error);
+}
+
+static enum esper_status parse_all(int argc, char **argv, const struct cli_page *page, struct cli_list *words,
+                                   struct esper_error *error)
+{
+    bool options = true;
+    for (int at = 1; at < argc; at++) {
+        if (options && strcmp(argv[at], "--") == 0) {
+            options = false;
+        } else if (options && argv[at][0] == '-' && argv[at][1] == '-') {
+            TRY(parse_option(argc, argv, &at, page, error));
+        } else if (options && argv[at][0] == '-' && argv[at][1]) {
+            return error_set(error, ESPER_INVALID, "unknown option %.60s; options start with two dashes, see --help",
+                             argv[at]);
+        } else if (!words || words->count >= page->max_words) {
+            return error_set(error, ESPER_INVALID, "unexpected argument %.60s; see --help", argv[at]);
+        } else {
+            TRY(list_add(words, argv[at], error));
+        }
+    }
+    return ESPER_OK;
+}
+
+int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_list *words)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(page);
+            return CLI_OK;
+        }
+    struct esper_error error = {0};
+    if (parse_all(argc, argv, page, words, &error) != ESPER_OK) {
+        error_where(&error, "%s", argv[0]);
+        return cli_fail(&error);
+    }
+    return CLI_CONTINUE;
+}
+
+/* ---- configuration ----------------------------------------------------------------------------------------------- */
+
+/* A dedicated flag is one more way to give its key, checked by the same table. */
+static enum esper_status apply_flag(struct config *config, const char *key, const char *text, struct esper_error *error)
+{
+    if (text && config_set_value(config, key, text, ORIGIN_FLAG, error) != ESPER_OK)
+        return error_where(error, "--%s", key);
+    return ESPER_OK;
+}
+
+static enum esper_status load_files(struct config *config, const char *task, const char *file,
+                                    struct esper_error *error)
+{
+    config_defaults(config);
+    if (task)
+        TRY(config_load_task(config, task, error));
+    if (file)
+        TRY(config_load_file(config, file, error));
+    return ESPER_OK;
+}
+
+enum esper_status cli_config(const struct cli_config_flags *flags, const char *fallback, struct config *config,
+                             struct esper_error *error)
+{
+    TRY(load_files(config, flags->task, flags->file, error));
+    if (config->task[0] == '\0' && fallback) /* neither the flag nor the file named a task */
+        TRY(load_files(config, fallback, flags->file, error));
+    for (int i = 0; i < flags->sets.count; i++)
+        TRY(config_set(config, flags->sets.items[i], error));
+    TRY(apply_flag(config, "envs", flags->envs, error));
+    TRY(apply_flag(config, "steps", flags->steps, error));
+    TRY(apply_flag(config, "seed", flags->seed, error));
+    TRY(apply_flag(config, "threads", flags->threads, error));
+    return config_check(config, error);
+}
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+static int terminal_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+}
+
+/* "1h02m", "3m20s", "8s". */
+static void format_time(double seconds, char *text, size_t size)
+{
+    long s = (long)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(text, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
+    else if (s >= 60)
+        snprintf(text, size, "%ldm%02lds", s / 60, s % 60);
+    else
+        snprintf(text, size, "%lds", s);
+}
+
+void cli_progress(struct cli_progress *progress, long long done, long long total, const char *note)
+{
+    double now = clock_seconds();
+    bool last = done >= total;
+    if (!progress->started) {
+        progress->started = true;
+        progress->live = isatty(STDERR_FILENO);
+        progress->start = progress->shown = now;
+        progress->last_tenth = 0;
+    }
+    /* A terminal is redrawn ten times a second; a log gets a line per tenth of the work, but no flood of them. */
+    int tenth = total > 0 ? (int)(10 * done / total) : 10;
+    bool due = progress->live ? now - progress->shown >= 0.1
+                              : tenth > progress->last_tenth && now - progress->shown >= 1;
+    if (!due && !last)
+        return;
+
+    double spent = now - progress->start;
+    char line[256], time[32];
+    format_time(last || done <= 0 ? spent : spent * (double)(total - done) / (double)done, time, sizeof time);
+    snprintf(line, sizeof line, "%s %lld/%lld  %s%s%s%s", progress->what, done, total, time, last ? "" : " left",
+             note && *note ? "  " : "", note ? note : "");
+    if (progress->live)
+        fprintf(stderr, "\r\033[K%.*s%s", terminal_columns() - 1, line, last ? "\n" : "");
+    else
+        fprintf(stderr, "%s\n", line);
+    fflush(stderr);
+    progress->shown = now;
+    progress->last_tenth = tenth;
+    if (last)
+        progress->started = false; /* ready for the next piece of work */
+}
+
+void cli_progress_end(struct cli_progress *progress)
+{
+    if (progress->started && progress->live)
+        fputc('\n', stderr);
+    progress->started = false;
+}

@@ -1,0 +1,235 @@
+/* esper selftest: run the checks, and say what was compared and how close it came. */
+#include "selftest/selftest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "cli/cli.h"
+
+/* ---- for people: one table per file and variant, one line per kind of tensor ------------------------------------ */
+
+enum { VIEW_ROWS = 96 };
+
+struct view_row {
+    char group[40], worst[120];
+    int count;
+    double share, error, limit; /* of the worst result: error / limit is its share */
+};
+
+struct view {
+    struct selftest test;
+    char file[128], variant[32]; /* of the table being gathered; empty where there is none */
+    struct view_row rows[VIEW_ROWS];
+    int count;
+    cJSON *results; /* gathered here instead when JSON is wanted */
+    bool full;      /* memory ran out for them */
+};
+
+static void view_flush(struct view *view)
+{
+    if (view->count)
+        printf("%s%s%s\n", view->file[0] ? view->file : "cases", view->variant[0] ? ", " : "", view->variant);
+    for (int i = 0; i < view->count; i++) {
+        const struct view_row *row = &view->rows[i];
+        printf("  %-22s %5d", row->group, row->count);
+        if (row->worst[0])
+            printf("   worst %8.2e of %8.2e  %s", row->error, row->limit, row->worst);
+        printf("\n");
+    }
+    view->count = 0;
+}
+
+/* Start a new table when the results come from another file or variant than the last. */
+static void view_turn(struct view *view)
+{
+    const char *file = view->test.file ? view->test.file : "", *variant = view->test.variant ? view->test.variant : "";
+    if (strncmp(view->file, file, sizeof view->file - 1) == 0 && strcmp(view->variant, variant) == 0)
+        return;
+    view_flush(view);
+    snprintf(view->file, sizeof view->file, "%s", file);
+    snprintf(view->variant, sizeof view->variant, "%s", variant);
+}
+
+/* What a result counts under: the case's name, or what kind of tensor it is, whatever host, step or seed it is of. */
+static void view_group(const struct view *view, const char *name, char group[40])
+{
+    static const char *const kinds[] = {"y",      "dx",           "dh",    "ds",      "dq",        "grad",
+                                        "logits", "plain_logits", "loss",  "correct", "grad_norm", "param",
+                                        "mom",    "stat",         "exact", "groups",  "telemetry", "execution_order"};
+    const char *at = strchr(name, '.'), *owner = "";
+    if (!view->file[0]) {
+        snprintf(group, 40, "%.*s", (int)strcspn(name, " "), name);
+        return;
+    }
+    for (int part = 1; at; part++) {
+        size_t length = strcspn(++at, ".");
+        if (part > 1 && (strncmp(at, "seed.", 5) == 0 || strncmp(at, "gate.", 5) == 0))
+            owner = *at == 's' ? "seed " : "gate ";
+        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+            if (strlen(kinds[i]) == length && strncmp(at, kinds[i], length) == 0) {
+                snprintf(group, 40, "%s%s", owner, kinds[i]);
+                return;
+            }
+        }
+        at = strchr(at, '.');
+    }
+    at = strchr(name, '.');
+    snprintf(group, 40, "%s", at ? at + 1 : name);
+}
+
+static struct view_row *view_row_of(struct view *view, const char *name)
+{
+    char group[40];
+    view_group(view, name, group);
+    for (int i = 0; i < view->count; i++)
+        if (strcmp(view->rows[i].group, group) == 0)
+            return &view->rows[i];
+    if (view->count == VIEW_ROWS)
+        return &view->rows[VIEW_ROWS - 1];
+    struct view_row *row = &view->rows[view->count++];
+    *row = (struct view_row){.share = -1};
+    snprintf(row->group, sizeof row->group, "%s", group);
+    return row;
+}
+
+static void view_show(void *context, enum check_result result, const char *name, double error, double limit,
+                      const char *note)
+{
+    struct view *view = context;
+    view_turn(view);
+    if (result == CHECK_SKIPPED) {
+        printf("skipped  %s: %s\n", name, note);
+        return;
+    }
+    if (result == CHECK_FAILED) {
+        bool whole = strcmp(name, view->file) == 0; /* the file itself, not something in it */
+        printf("FAILED   %s%s%s%s%s: ", view->variant, view->variant[0] ? " " : "", view->file,
+               view->file[0] && !whole ? " " : "", whole ? "" : name);
+        if (note)
+            printf("%s\n", note);
+        else
+            printf("off by %.3g, allowed %.3g\n", error, limit);
+        return;
+    }
+    struct view_row *row = view_row_of(view, name);
+    double share = limit > 0 ? error / limit : 0;
+    row->count++;
+    if (!isnan(error) && share > row->share) {
+        row->share = share;
+        row->error = error;
+        row->limit = limit;
+        const char *rest = view->file[0] ? strchr(name, '.') : NULL; /* the file's kind is known */
+        snprintf(row->worst, sizeof row->worst, "%s", rest ? rest + 1 : name);
+    }
+}
+
+/* ---- for programs: everything ----------------------------------------------------------------------------------- */
+
+static bool add_text(cJSON *item, const char *key, const char *text)
+{
+    return !text || cJSON_AddStringToObject(item, key, text);
+}
+
+static bool add_number(cJSON *item, const char *key, double value)
+{
+    return isnan(value) || cJSON_AddNumberToObject(item, key, value);
+}
+
+static void json_show(void *context, enum check_result result, const char *name, double error, double limit,
+                      const char *note)
+{
+    static const char *const results[] = {"passed", "failed", "skipped"};
+    struct view *view = context;
+    cJSON *item = cJSON_CreateObject();
+    bool complete = item && add_text(item, "file", view->test.file) && add_text(item, "variant", view->test.variant) &&
+                    add_text(item, "name", name) && add_text(item, "result", results[result]) &&
+                    add_number(item, "error", error) && add_number(item, "limit", limit) &&
+                    add_text(item, "note", result == CHECK_PASSED ? NULL : note);
+    if (!complete || !cJSON_AddItemToArray(view->results, item)) {
+        cJSON_Delete(item);
+        view->full = true;
+    }
+}
+
+static int json_print(struct view *view)
+{
+    const int *count = view->test.report.count;
+    char *text = cJSON_PrintUnformatted(view->results);
+    bool complete = text && !view->full;
+    if (complete)
+        printf("{\"results\":%s,\"passed\":%d,\"failed\":%d,\"skipped\":%d}\n", text, count[CHECK_PASSED],
+               count[CHECK_FAILED], count[CHECK_SKIPPED]);
+    cJSON_free(text);
+    cJSON_Delete(view->results);
+    if (complete)
+        return CLI_OK;
+    struct esper_error error;
+    error_set(&error, ESPER_FAILED, "not enough memory for the results; run without --json");
+    return cli_fail(&error);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------ */
+
+static int run(const char *vectors, const char *filter, bool json)
+{
+    static struct view view;
+    struct esper_error error;
+    enum esper_status status = ESPER_OK;
+    view.test.report = (struct check_report){.filter = filter, .show = json ? json_show : view_show, .context = &view};
+    view.results = json ? cJSON_CreateArray() : NULL;
+    if (vectors)
+        status = selftest_vectors(&view.test, vectors, &error);
+    else
+        selftest_cases(&view.test);
+    const int *count = view.test.report.count;
+    if (!json)
+        view_flush(&view);
+    if (status == ESPER_OK && count[CHECK_PASSED] + count[CHECK_FAILED] + count[CHECK_SKIPPED] == 0)
+        status = error_set(&error, ESPER_INVALID, "no case has \"%.60s\" in its name", filter);
+    if (status != ESPER_OK) {
+        cJSON_Delete(view.results);
+        return cli_fail(&error);
+    }
+    if (json) {
+        int code = json_print(&view);
+        if (code != CLI_OK)
+            return code;
+    } else {
+        printf("%d passed, %d failed, %d skipped\n", count[CHECK_PASSED], count[CHECK_FAILED], count[CHECK_SKIPPED]);
+    }
+    return count[CHECK_FAILED] ? CLI_FAILED : CLI_OK;
+}
+
+int command_selftest(int argc, char **argv)
+{
+    const char *vectors = NULL, *device = "auto", *filter = NULL;
+    bool json = false;
+    const struct cli_option options[] = {
+        {"vectors", CLI_TEXT, "PATH", &vectors, "check golden vectors: a file, or all files of a folder", 0, 0},
+        {"device", CLI_TEXT, "NAME", &device, "cpu or auto", 0, 0},
+        {"case", CLI_TEXT, "NAME", &filter, "only cases with this in their name", 0, 0},
+        {"json", CLI_FLAG, NULL, &json, "print every result as JSON", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "selftest [--vectors PATH] [--device NAME] [--case NAME] [--json]",
+        .about = "Checks the numeric code of every kernel set that this machine can run: each operation against\n"
+                 "plain loops, each gradient against finite differences. With --vectors: against golden numbers.",
+        .example = "esper selftest --vectors tests/vectors",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+    };
+    int code = cli_parse(argc, argv, &page, NULL);
+    if (code != CLI_CONTINUE)
+        return code;
+    if (strcmp(device, "cpu") == 0 || strcmp(device, "auto") == 0)
+        return run(vectors, filter, json);
+    struct esper_error error;
+    if (strcmp(device, "cuda") == 0)
+        error_set(&error, ESPER_INVALID, "this build has no CUDA backend to check; use --device cpu");
+    else
+        error_set(&error, ESPER_INVALID, "unknown device \"%.40s\"; use cpu or auto", device);
+    return cli_fail(&error);
+}
