@@ -7,7 +7,6 @@ CC ?= cc
 BUILD ?= build
 CFLAGS ?= -O2 -g
 DEPS ?=
-THREADS := $(shell nproc 2>/dev/null || echo 2)
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
 # The compiler knows the binary utilities that go with it: `make CC=x86_64-linux-gnu-gcc` is a whole cross build.
 OBJCOPY ?= $(shell $(CC) -print-prog-name=objcopy)

@@ -61,7 +61,6 @@ void table_free(struct table *table);
 const struct table_row *table_find(const struct table *table, const char *name);
 
 size_t table_bytes(const struct table *table, enum table_class class);
-size_t table_type_bytes(enum table_type type);
 
 /* A 64-bit digest of names and contents of the saved rows: equal for equal worlds, whatever was not saved. */
 uint64_t table_hash(const struct table *table);

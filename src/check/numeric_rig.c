@@ -29,7 +29,8 @@ struct seed solo_seed(const struct solo *solo, int blueprint, const real *w, rea
                          .layout = &solo->site.layout[blueprint],
                          .w = w,
                          .g = g,
-                         .train = true};
+                         .train = true,
+                         .backward = true};
 }
 
 void fill_layout(const struct param_layout *layout, uint32_t key, real *params)

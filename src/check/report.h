@@ -6,7 +6,6 @@
 #define CHECK_REPORT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 enum check_result { CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED };
 
@@ -28,10 +27,5 @@ bool report_wants(const struct check_report *report, const char *name);
 void report_error(struct check_report *report, const char *name, double error, double limit);
 void report_flag(struct check_report *report, const char *name, bool passed, const char *note);
 void report_skip(struct check_report *report, const char *name, const char *why);
-
-/* The comparison of the golden vectors: worst |a - b| must be <= rtol * max|b| + atol. */
-void report_floats(struct check_report *report, const char *name, const float *got, const float *want, size_t count,
-                   double rtol, double atol);
-void report_integers(struct check_report *report, const char *name, const int *got, const int *want, size_t count);
 
 #endif

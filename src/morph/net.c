@@ -183,7 +183,8 @@ void net_begin_seeds(struct net *net, const struct net_params *params, const str
                               .layout = &net->site[j].layout[exec[j].blueprint],
                               .w = params->seed + net->shape->slot[j].seed,
                               .g = net->grads.seed + net->shape->slot[j].seed,
-                              .train = exec[j].train && !evaluating};
+                              .train = exec[j].train && !evaluating,
+                              .backward = !evaluating};
         /* Blueprints overlay one pool: whatever the last one left between the tensors must not count. */
         memset(seed->g, 0, sizeof(real) * seed->layout->storage);
         seed_begin(seed);

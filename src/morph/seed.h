@@ -53,7 +53,8 @@ struct seed {
     const struct param_layout *layout;
     const real *w;
     real *g;
-    bool train;
+    bool train;    /* gradients are wanted */
+    bool backward; /* this pass goes back at all; an evaluation does not */
 };
 
 /* Pack the weights and clear the gradient sums; finish the gradients. g has the layout of w. */

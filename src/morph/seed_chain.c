@@ -78,10 +78,12 @@ void chain_begin(const struct seed *seed)
         const real *w = seed_tensor(seed, step->weight);
         if (step->conv) {
             conv_pack_forward(step->conv, w, step->packed[0]);
-            conv_pack_backward(step->conv, w, step->packed[1]);
+            if (seed->backward)
+                conv_pack_backward(step->conv, w, step->packed[1]);
         } else {
             pack_depthwise(w, step->out, step->out_p, false, step->packed[0]);
-            pack_depthwise(w, step->out, step->out_p, true, step->packed[1]);
+            if (seed->backward)
+                pack_depthwise(w, step->out, step->out_p, true, step->packed[1]);
         }
         memset(step->sums, 0, sizeof(real) * step->packed_size);
     }
