@@ -19,6 +19,7 @@ enum esper_status {
     ESPER_INVALID,     /* the caller's input is wrong: option, key, value, file content */
     ESPER_UNSUPPORTED, /* this build or this machine lacks the part */
     ESPER_INTERRUPTED, /* stopped on request, everything saved */
+    ESPER_DIVERGED,    /* the policy's updates stopped being finite numbers */
 };
 
 /* One line for a person: what was wrong, where, and what to do. */

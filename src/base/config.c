@@ -6,100 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config_keys.h"
 #include "base/json.h"
-
-/* ---- the table of keys ------------------------------------------------------------------------------------------- */
-
-enum key_type {
-    KEY_TEXT,   /* char [limit] */
-    KEY_INT,    /* int, from min to max or one of the choices */
-    KEY_U64,    /* uint64_t */
-    KEY_REAL,   /* double, from min to max */
-    KEY_BOOL,   /* bool */
-    KEY_CHOICE, /* enum: the position among the choices */
-    KEY_SLOTS   /* slot_count and slots */
-};
-
-struct config_key {
-    const char *name;
-    enum key_type type;
-    size_t offset;
-    double min, max;     /* KEY_TEXT: max is the longest text */
-    const char *choices; /* "a|b|c" */
-    const char *initial;
-    const char *help;
-};
-
-/* Type, place and range of a row. */
-#define AT(field)              offsetof(struct config, field)
-#define TEXT(field)            KEY_TEXT, AT(field), 0, sizeof((struct config *)0)->field - 1, NULL
-#define INT(field, min, max)   KEY_INT, AT(field), min, max, NULL
-#define ONE_OF(field, choices) KEY_INT, AT(field), 0, 0, choices
-#define U64(field)             KEY_U64, AT(field), 0, 0, NULL
-#define REAL(field, min, max)  KEY_REAL, AT(field), min, max, NULL
-#define BOOL(field)            KEY_BOOL, AT(field), 0, 0, "true|false"
-#define CHOICE(field, choices) KEY_CHOICE, AT(field), 0, 0, choices
-#define SLOTS(field)           KEY_SLOTS, AT(field), 0, 0, NULL
-
-/* The limits of envs, steps and rounds are those of the random-number counters (DECISIONS "Random numbers"): a step and
- * a batch share one word, and rounds from 2^23 on are evaluation episodes. */
-static const struct config_key keys[] = {
-    {"task", TEXT(task), "", "the task this configuration builds on"},
-    {"about", TEXT(about), "", "one line about the task"},
-    {"envs", INT(envs, 1, 4096), "16", "hosts that learn side by side"},
-    {"steps", INT(steps, 1, 65535), "150", "steps of a round"},
-    {"rounds", INT(rounds, 1, 8388607), "200", "rounds of the run"},
-    {"seed", U64(seed), "42", "seed of every random number"},
-    {"threads", INT(threads, 0, 1024), "0", "threads; 0 = all cores"},
-    {"host.base", INT(host_base, 1, 512), "8", "channels of the first block; each next block has twice as many"},
-    {"host.blocks", INT(host_blocks, 2, 6), "3", "blocks of the host"},
-    {"host.kernel", ONE_OF(host_kernel, "1|3"), "3", "kernel size of the host's convolutions"},
-    {"host.pools", INT(host_pools, 0, 6), "3", "how many blocks, from the first, end in a 2x2 max pool"},
-    {"slots", SLOTS(slots), "r0c0,r0c1,r0c2", "where seeds may grow: r0cI before pool I, r1cI after"},
-    {"max_seeds", INT(max_seeds, 0, CONFIG_MAX_SLOTS), "0", "live seeds allowed at once; 0 = as many as slots"},
-    {"data.set", CHOICE(data_set, "cifar10|synthetic"), "cifar10", "the images"},
-    {"data.path", TEXT(data_path), "data/cifar10.safetensors", "packed CIFAR-10, made by `esper data get cifar10`"},
-    {"data.size", ONE_OF(data_size, "16|32"), "32", "height and width of the images"},
-    {"data.batch", INT(data_batch, 2, 4096), "128", "images of a batch"},
-    {"data.batches", INT(data_batches, 0, 65535), "24", "batches of a step; 0 = one pass over the training split"},
-    {"data.val_images", INT(data_val_images, 1, 5000), "1000", "validation images, the first so many"},
-    {"data.test_images", INT(data_test_images, 1, 10000), "10000", "test images, the first so many"},
-    {"data.augment", BOOL(data_augment), "true", "crop and flip training images; synthetic ones never are"},
-    {"host.lr", REAL(host_lr, 0, 10), "0.01", "learning rate of the host"},
-    {"seed.lr", REAL(seed_lr, 0, 10), "0.01", "learning rate of the seeds"},
-    {"momentum", REAL(momentum, 0, 0.9999), "0.9", "momentum of SGD"},
-    {"weight_decay", REAL(weight_decay, 0, 1), "0.0005", "weight decay of the host; seeds have none"},
-    {"max_grad_norm", REAL(max_grad_norm, 1e-6, 1e6), "1", "gradients are clipped to this norm, host and each slot"},
-    {"gates.permissive", BOOL(gates_permissive), "true", "permissive quality gates; false = strict"},
-    {"gates.auto_g1", BOOL(auto_g1), "true", "seeds start training by themselves"},
-    {"gates.auto_g2", BOOL(auto_g2), "true", "seeds start blending by themselves"},
-    {"gates.auto_g3", BOOL(auto_g3), "true", "seeds go to holding by themselves"},
-};
-
-enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
-_Static_assert(KEY_COUNT <= CONFIG_MAX_KEYS, "struct config has no room for the origins");
-_Static_assert(sizeof(enum data_set) == sizeof(int), "choices are stored as int");
 
 static int find_key(const char *name)
 {
-    for (int i = 0; i < KEY_COUNT; i++)
-        if (strcmp(keys[i].name, name) == 0)
+    for (int i = 0; i < config_key_total; i++)
+        if (strcmp(config_keys[i].name, name) == 0)
             return i;
     return -1;
 }
 
 static enum esper_status unknown_key(const char *name, struct esper_error *error)
 {
-    const char *names[KEY_COUNT];
-    for (int i = 0; i < KEY_COUNT; i++)
-        names[i] = keys[i].name;
+    const char *names[CONFIG_MAX_KEYS];
+    for (int i = 0; i < config_key_total; i++)
+        names[i] = config_keys[i].name;
     return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"; did you mean \"%s\"?", name,
-                     nearest_word(name, names, KEY_COUNT));
+                     nearest_word(name, names, config_key_total));
 }
 
 /* ---- one value --------------------------------------------------------------------------------------------------- */
 
-/* What a key allows, in words. */
 static void describe(const struct config_key *key, char *text, size_t size)
 {
     switch (key->type) {
@@ -275,8 +203,8 @@ static bool parse_value(struct config *config, const struct config_key *key, con
 static enum esper_status set_value(struct config *config, int key, const char *text, enum config_origin origin,
                                    struct esper_error *error)
 {
-    if (!parse_value(config, &keys[key], text))
-        return bad_value(&keys[key], text, error);
+    if (!parse_value(config, &config_keys[key], text))
+        return bad_value(&config_keys[key], text, error);
     config->origin[key] = (unsigned char)origin;
     return ESPER_OK;
 }
@@ -284,8 +212,8 @@ static enum esper_status set_value(struct config *config, int key, const char *t
 void config_defaults(struct config *config)
 {
     memset(config, 0, sizeof *config);
-    for (int i = 0; i < KEY_COUNT; i++)
-        parse_value(config, &keys[i], keys[i].initial); /* a test sees to it that every default is good */
+    for (int i = 0; i < config_key_total; i++)
+        parse_value(config, &config_keys[i], config_keys[i].initial); /* a test sees to it that every default is good */
 }
 
 enum esper_status config_set_value(struct config *config, const char *name, const char *text, enum config_origin origin,
@@ -387,9 +315,9 @@ static enum esper_status apply_object(struct config *config, const cJSON *object
                              member->string, member->string, member->child ? member->child->string : "name");
         if (key < 0)
             return unknown_key(member->string, error);
-        if (keys[key].offset == AT(task))
+        if (config_keys[key].offset == offsetof(struct config, task))
             continue; /* the caller has seen to it */
-        TRY(value_text(&keys[key], member, text, sizeof text, error));
+        TRY(value_text(&config_keys[key], member, text, sizeof text, error));
         TRY(set_value(config, key, text, origin, error));
     }
     return ESPER_OK;
@@ -503,10 +431,22 @@ static enum esper_status check_data(const struct config *c, struct esper_error *
     return ESPER_OK;
 }
 
+static enum esper_status check_policy(const struct config *c, struct esper_error *error)
+{
+    if (c->policy.hidden % 8 != 0)
+        return error_set(error, ESPER_INVALID, "policy.hidden = %d: it must be a multiple of 8", c->policy.hidden);
+    if (c->policy.kind == POLICY_SCRIPT && !c->policy.script[0])
+        return error_set(error, ESPER_INVALID, "policy.kind = script needs policy.script, the file of actions");
+    if (c->policy.kind == POLICY_REPLAY && !c->policy.from[0])
+        return error_set(error, ESPER_INVALID, "policy.kind = replay needs policy.from, the run to replay");
+    return ESPER_OK;
+}
+
 enum esper_status config_check(const struct config *config, struct esper_error *error)
 {
     TRY(check_host(config, error));
     TRY(check_slots(config, error));
+    TRY(check_policy(config, error));
     return check_data(config, error);
 }
 
@@ -514,17 +454,22 @@ enum esper_status config_check(const struct config *config, struct esper_error *
 
 int config_key_count(void)
 {
-    return KEY_COUNT;
+    return config_key_total;
 }
 
 const char *config_key_name(int key)
 {
-    return keys[key].name;
+    return config_keys[key].name;
 }
 
 const char *config_key_help(int key)
 {
-    return keys[key].help;
+    return config_keys[key].help;
+}
+
+void config_key_range(int key, char text[CONFIG_TEXT])
+{
+    describe(&config_keys[key], text, CONFIG_TEXT);
 }
 
 const char *config_origin_name(enum config_origin origin)
@@ -541,11 +486,11 @@ enum config_origin config_origin_of(const struct config *config, const char *key
 
 void config_format(const struct config *config, int key, char text[CONFIG_TEXT])
 {
-    const void *field = (const char *)config + keys[key].offset;
-    const char *choice = keys[key].choices;
+    const void *field = (const char *)config + config_keys[key].offset;
+    const char *choice = config_keys[key].choices;
     size_t used = 0;
     text[0] = '\0';
-    switch (keys[key].type) {
+    switch (config_keys[key].type) {
     case KEY_TEXT:
         snprintf(text, CONFIG_TEXT, "%s", (const char *)field);
         break;

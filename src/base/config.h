@@ -12,16 +12,52 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/reward_fields.h"
 #include "base/status.h"
 
 enum data_set { DATA_CIFAR10, DATA_SYNTHETIC };
 
+/* Who decides. */
+enum policy_kind { POLICY_PPO, POLICY_HEURISTIC, POLICY_RANDOM, POLICY_STATIC, POLICY_SCRIPT, POLICY_REPLAY };
+
 enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGIN_FLAG };
 
+#define EVALUATION_ROUND (1u << 23) /* first round number of evaluation episodes */
+
 #define CONFIG_MAX_SLOTS 16
-#define CONFIG_MAX_KEYS  64
+#define CONFIG_MAX_KEYS  192
 #define CONFIG_TEXT      256  /* longest formatted value, NUL included */
 #define CONFIG_PATH      1024 /* longest path of a file that is looked up */
+
+/* Arrays by head are in the heads' order: slot, blueprint, style, tempo, alpha_target, alpha_speed, alpha_curve, op. */
+enum { CONFIG_HEADS = 8 };
+
+struct policy_config {
+    enum policy_kind kind;
+    char script[CONFIG_TEXT], from[CONFIG_TEXT]; /* a script's file; the run whose policy or topology is taken */
+    int feature_dim, hidden;
+    bool greedy;                /* the likeliest action instead of a draw */
+    double floor[CONFIG_HEADS]; /* least probability of any valid action */
+};
+
+struct ppo_config {
+    double lr, lambda, clip, target_kl, beta1, beta2, epsilon, max_grad_norm;
+    double value_coef, entropy_coef, entropy_coef_end;
+    int epochs;
+    double entropy_weight[CONFIG_HEADS];
+};
+
+struct governor_config {
+    double loss_limit, sigmas, factor; /* divergence: above all three */
+    int streak;
+    double lobotomy_mean, lobotomy_width; /* in units of the loss of guessing */
+    double penalty;
+    int snapshot_steps;
+};
+
+struct checkpoint_config {
+    int rounds, minutes, keep;
+};
 
 struct config {
     char task[64], about[CONFIG_TEXT];
@@ -42,6 +78,14 @@ struct config {
 
     double host_lr, seed_lr, momentum, weight_decay, max_grad_norm;
     bool gates_permissive, auto_g1, auto_g2, auto_g3;
+
+    bool evaluate; /* evaluation episodes: rounds number from EVALUATION_ROUND and nothing learns */
+    double gamma;  /* of PPO and of shaping: they must agree (rewards D21) */
+    struct policy_config policy;
+    struct ppo_config ppo;
+    struct governor_config governor;
+    struct reward_config reward;
+    struct checkpoint_config checkpoint;
 
     unsigned char origin[CONFIG_MAX_KEYS]; /* enum config_origin of each key, in the table's order */
 };
@@ -73,6 +117,7 @@ enum esper_status config_find_task(const char *task, char path[CONFIG_PATH], str
 int config_key_count(void);
 const char *config_key_name(int key);
 const char *config_key_help(int key);
+void config_key_range(int key, char text[CONFIG_TEXT]); /* what it allows, in words */
 const char *config_origin_name(enum config_origin origin);
 enum config_origin config_origin_of(const struct config *config, const char *key);
 void config_format(const struct config *config, int key, char text[CONFIG_TEXT]);

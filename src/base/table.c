@@ -6,8 +6,8 @@
 
 static size_t table_type_bytes(enum table_type type)
 {
-    static const size_t bytes[] = {
-        [TYPE_F32] = 4, [TYPE_F64] = 8, [TYPE_I32] = 4, [TYPE_U32] = 4, [TYPE_U64] = 8, [TYPE_U16] = 2, [TYPE_U8] = 1};
+    static const size_t bytes[] = {[TYPE_F32] = 4, [TYPE_F64] = 8, [TYPE_I32] = 4, [TYPE_U32] = 4,
+                                   [TYPE_U64] = 8, [TYPE_U16] = 2, [TYPE_U8] = 1,  [TYPE_I8] = 1};
     return bytes[type];
 }
 

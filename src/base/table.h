@@ -18,7 +18,7 @@
 
 #include "base/status.h"
 
-enum table_type { TYPE_F32, TYPE_F64, TYPE_I32, TYPE_U32, TYPE_U64, TYPE_U16, TYPE_U8 };
+enum table_type { TYPE_F32, TYPE_F64, TYPE_I32, TYPE_U32, TYPE_U64, TYPE_U16, TYPE_U8, TYPE_I8 };
 enum table_class { CLASS_PARAM, CLASS_GRAD, CLASS_OPT, CLASS_ACT, CLASS_STATE, CLASS_COUNT };
 
 #define TABLE_DIMS 4
