@@ -5,8 +5,16 @@
 #include "base/philox.h"
 #include "data/augment.h"
 #include "data/order.h"
+#include "learn/gae.h"
+#include "learn/loss.h"
+#include "learn/normalise.h"
 #include "morph/action.h"
+#include "morph/governor.h"
 #include "morph/subsets.h"
+#include "policy/heuristic.h"
+#include "policy/observe.h"
+#include "policy/uniform.h"
+#include "reward/reward.h"
 
 struct step_inputs { /* each [env][slot] */
     const double *accuracy, *contribution;
@@ -109,4 +117,129 @@ __global__ void subsets_read(const struct subsets *subsets, int envs, uint32_t i
         contribution[env * SUBSETS_SLOTS + j] = on ? subset_contribution(&subsets[env], j, images) : 0;
         interaction[env * SUBSETS_SLOTS + j] = on ? subset_interaction(&subsets[env], j, images) : 0;
     }
+}
+
+/* What an env sees, what it may do, and what the policies without a network do. One thread per env. */
+struct decision_state {
+    struct tracker *tracker;
+    struct governor *governor;
+    struct heuristic *heuristic;
+    struct env_memory *env_memory;
+    struct slot_memory *slot_memory;
+    const struct slot_state *slot;
+};
+
+__global__ void envs_decide(struct decision_state state, int envs, int slots, int step, struct governor_config governor,
+                            const double *val_loss, const double *val_accuracy, float *obs, int8_t *bp, uint64_t *mask,
+                            struct action *planned, struct action *drawn, int *verdict)
+{
+    int env = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (env >= envs)
+        return;
+    const struct slot_state *slot = state.slot + env * slots;
+    struct slot_memory *memory = state.slot_memory + env * slots;
+    if (step == 1) {
+        tracker_clear(&state.tracker[env]);
+        governor_clear(&state.governor[env]);
+        heuristic_clear(&state.heuristic[env]);
+        env_memory_clear(&state.env_memory[env]);
+    }
+    verdict[env] = governor_verdict(&state.governor[env], &governor, 10, val_loss[env]);
+    if (verdict[env] != PRUNE_NONE || !governor_may_snapshot(&state.governor[env])) {
+        observe_rolled_back(&state.env_memory[env]);
+        return;
+    }
+    tracker_update(&state.tracker[env], val_loss[env], val_accuracy[env]);
+    for (int s = 0; s < slots; s++)
+        observe_measured(&memory[s], slot[s].alpha > 0.0f);
+    struct observe_env seen = {
+        step, 150, val_loss[env], val_accuracy[env], &state.tracker[env], &state.env_memory[env]};
+    observe(&seen, slot, memory, slots, obs + env * observe_size(slots), bp + env * slots);
+    struct masks masks = masks_of_slots(slot, slots, 0, true);
+    planned[env] = heuristic_decide(&state.heuristic[env], &state.tracker[env], step, slot, slots, &masks);
+    drawn[env] = uniform_decide(&masks, slots, random_at(42, STREAM_RANDOM_POLICY, 0, (uint32_t)env, (uint32_t)step));
+    mask[env] = mask_effective(mask_of_op(&masks, slots, drawn[env].op), slots, drawn[env].op);
+    observe_executed(&state.env_memory[env], memory, slot, slots, drawn[env].op, true);
+}
+
+/* The reward of a step, its aftermath and the episode's end; one thread per env. */
+__global__ void rewards_step(const struct reward_config *config, double gamma, const struct reward_env *envs, int count,
+                             const struct action_result *result, struct slot_state *slots, struct reward_state *state,
+                             struct reward_slot *kept, struct reward_pairs *pairs, double *component, double *reward)
+{
+    int env = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (env >= count)
+        return;
+    const struct reward_env *at = &envs[env];
+    reward_measured(at->slots, at->step, at->subsets, at->val_images, &pairs[env]);
+    reward[env] = reward_step(config, gamma, at, &state[env], &kept[env * REWARD_SLOTS],
+                              &component[env * REWARD_COMPONENT_COUNT]);
+    reward_executed(config, gamma, at, &result[env], &state[env], &kept[env * REWARD_SLOTS], &pairs[env]);
+    reward_ticked(config, gamma, at->slots, &slots[env * REWARD_SLOTS], &state[env], &kept[env * REWARD_SLOTS],
+                  &pairs[env]);
+}
+
+__global__ void rewards_clear(struct reward_state *state, struct reward_slot *kept, struct reward_pairs *pairs)
+{
+    reward_state_clear(&state[threadIdx.x]);
+    reward_slot_clear(&kept[threadIdx.x]);
+    reward_pairs_clear(&pairs[threadIdx.x]);
+}
+
+__global__ void outcomes(const double *recent, struct reward_outcome *outcome, struct shapley_plan *plan, uint64_t seed,
+                         uint32_t images, struct shapley_sums *sums)
+{
+    *outcome = reward_outcome(0, recent, 20, 398, 100, 50);
+    shapley_plan_draw(plan, 0x3F, random_at(seed, STREAM_SHAPLEY, 0, threadIdx.x, 40));
+    shapley_estimate(plan, images, sums);
+}
+
+/* ---- the learner: one thread per env, then one per row -------------------------------------------------------- */
+
+__global__ void decisions_draw(const struct masks *masks, const float *logits, uint64_t seed, uint32_t round,
+                               uint32_t step, int envs, int slots, struct loss_rules rules, struct decision *decision)
+{
+    int env = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (env < envs)
+        policy_sample(&masks[env], slots, rules.floor, logits + (size_t)env * HEAD_MAX_LOGITS,
+                      random_at(seed, STREAM_ACTION, round, (uint32_t)env, step), false, &decision[env]);
+}
+
+__global__ void advantages_estimate(struct gae_rates rates, struct gae_rows rows, int steps, int envs,
+                                    struct moments *returns)
+{
+    int env = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (env >= envs)
+        return;
+    struct gae_rows own = {rows.flags + env,     rows.reward + env,  rows.value + env,   rows.bootstrap + env,
+                           rows.advantage + env, rows.returns + env, rows.td_error + env};
+    gae_estimate(&rates, &own, steps, envs);
+    returns[env].count = returns[env].mean = returns[env].m2 = 0;
+    for (int step = 0; step < steps; step++)
+        if (own.flags[step * envs] & ROW_VALID)
+            moments_add(&returns[env], (double)own.returns[step * envs]);
+}
+
+__global__ void units_update(struct moments *returns, int envs, uint32_t update, struct value_units *units, float *bias)
+{
+    struct moments all = returns[0];
+    for (int env = 1; env < envs; env++)
+        all = moments_merge(all, returns[env]);
+    struct value_units after = value_units_update(*units, update, all);
+    *bias = value_rewrite_weight(*units, after, value_rewrite_bias(*units, after, *bias));
+    *units = after;
+}
+
+__global__ void loss_rows(struct loss_rules rules, struct loss_counts counts, const struct loss_row *row, int rows,
+                          const float *logits, const float *value, const float *ref, struct loss_view *view,
+                          struct loss_totals *totals, float *dlogits, float *dvalue)
+{
+    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    size_t at = (size_t)i * HEAD_MAX_LOGITS;
+    if (i >= rows)
+        return;
+    loss_look(&rules, &row[i], logits + at, &view[i]);
+    loss_add(&totals[i], &rules, &row[i], &view[i], ref + (size_t)i * HEAD_COUNT, value[i]);
+    loss_backward(&rules, &counts, &row[i], logits + at, value[i], ref + (size_t)i * HEAD_COUNT, dlogits + at,
+                  &dvalue[i]);
 }

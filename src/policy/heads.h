@@ -1,0 +1,101 @@
+/*
+ * The factored action: eight heads in a fixed order. Their logits stand side by side, and one 64-bit word holds every
+ * head's mask, bit i for logit column i (tamiyo 3, 11.1).
+ */
+#ifndef POLICY_HEADS_H
+#define POLICY_HEADS_H
+
+#include "morph/action.h"
+
+enum head {
+    HEAD_SLOT,
+    HEAD_BLUEPRINT,
+    HEAD_STYLE,
+    HEAD_TEMPO,
+    HEAD_ALPHA_TARGET,
+    HEAD_ALPHA_SPEED,
+    HEAD_ALPHA_CURVE,
+    HEAD_OP,
+    HEAD_COUNT
+};
+
+enum { HEAD_MAX_SLOTS = 16, HEAD_MAX_LOGITS = 38 + HEAD_MAX_SLOTS };
+
+ESPER_RULE int head_size(int slots, int head)
+{
+    const int size[HEAD_COUNT] = {0,
+                                  BLUEPRINT_HEAD_SIZE,
+                                  STYLE_COUNT,
+                                  TEMPO_COUNT,
+                                  ALPHA_TARGET_COUNT,
+                                  ALPHA_SPEED_COUNT,
+                                  ALPHA_CURVE_COUNT,
+                                  OP_COUNT};
+    return head == HEAD_SLOT ? slots : size[head];
+}
+
+/* The head's first logit column; head HEAD_COUNT gives the number of logits, 38 + slots. */
+ESPER_RULE int head_offset(int slots, int head)
+{
+    const int offset[HEAD_COUNT + 1] = {0, 0, 13, 17, 20, 23, 27, 32, 38};
+    return head == HEAD_SLOT ? 0 : slots + offset[head];
+}
+
+/* The choice that stands for "not used". The slot's is the lowest one, which is index 0: every slot is enabled. */
+ESPER_RULE int head_canonical(int head)
+{
+    const int canonical[HEAD_COUNT] = {0, BLUEPRINT_NOOP, STYLE_SIGMOID_ADD, 1, 2, 0, 0, OP_WAIT};
+    return canonical[head];
+}
+
+/* Bit h: head h matters to the op (tamiyo 4.3). */
+ESPER_RULE uint8_t head_relevance(int op)
+{
+    const uint8_t bits[OP_COUNT] = {0x80, 0x9F, 0xF5, 0xE1, 0x81, 0x81};
+    return bits[op];
+}
+
+/* Bit h: head h could have mattered, given the allowed ops (bit o: op o). */
+ESPER_RULE uint8_t head_availability(unsigned ops)
+{
+    uint8_t bits = 0;
+    for (int op = 0; op < OP_COUNT; op++)
+        bits = (uint8_t)(bits | ((ops >> op & 1u) ? head_relevance(op) : 0));
+    return bits;
+}
+
+/* The mask bits of one head, moved down to bit 0. */
+ESPER_RULE uint32_t head_bits(uint64_t mask, int slots, int head)
+{
+    return (uint32_t)(mask >> head_offset(slots, head)) & ((1u << head_size(slots, head)) - 1u);
+}
+
+ESPER_RULE struct action action_of_heads(const uint8_t choice[HEAD_COUNT])
+{
+    struct action action = {choice[HEAD_OP],          choice[HEAD_SLOT],       choice[HEAD_BLUEPRINT],
+                            choice[HEAD_STYLE],       choice[HEAD_TEMPO],      choice[HEAD_ALPHA_TARGET],
+                            choice[HEAD_ALPHA_SPEED], choice[HEAD_ALPHA_CURVE]};
+    return action;
+}
+
+ESPER_RULE void heads_of_action(const struct action *action, uint8_t choice[HEAD_COUNT])
+{
+    choice[HEAD_SLOT] = action->slot;
+    choice[HEAD_BLUEPRINT] = action->blueprint;
+    choice[HEAD_STYLE] = action->style;
+    choice[HEAD_TEMPO] = action->tempo;
+    choice[HEAD_ALPHA_TARGET] = action->alpha_target;
+    choice[HEAD_ALPHA_SPEED] = action->alpha_speed;
+    choice[HEAD_ALPHA_CURVE] = action->alpha_curve;
+    choice[HEAD_OP] = action->op;
+}
+
+/* For people. */
+static inline const char *head_name(int head)
+{
+    static const char *const name[HEAD_COUNT] = {"slot",         "blueprint",   "style",       "tempo",
+                                                 "alpha_target", "alpha_speed", "alpha_curve", "op"};
+    return name[head];
+}
+
+#endif

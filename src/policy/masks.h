@@ -1,0 +1,165 @@
+/*
+ * Which choices are legal, from the state before the action (tamiyo 4). One 64-bit word holds every head, bit = logit
+ * column; the slots depend on the op and have a set of their own for each.
+ *
+ * No clock and no statistic stands in a mask: it says what can be done, not what is wise. A gate may still refuse.
+ */
+#ifndef POLICY_MASKS_H
+#define POLICY_MASKS_H
+
+#include "policy/heads.h"
+
+#define MASK_BLUEPRINTS_CNN 0xFEu /* conv_light .. conv_heavy; NOOP has nothing to train and is never on offer */
+
+struct masks {
+    uint64_t base;            /* all heads; the slot bits are the enabled slots. 0: the input was invalid */
+    uint16_t slots[OP_COUNT]; /* slots on which the op may be used */
+};
+
+struct mask_input {
+    int slots;
+    uint32_t enabled;                /* set of slots that count at all */
+    uint32_t blueprints;             /* set on offer */
+    uint32_t total_seeds, max_seeds; /* live seeds, fossils included; 0: no limit */
+    bool override_hold;              /* PRUNE also while alpha moves */
+    bool advance_disabled;           /* all gates advance by themselves */
+    const uint8_t *stage, *alpha_mode;
+    const uint32_t *age; /* epochs since germination */
+};
+
+ESPER_RULE bool mask_input_is_valid(const struct mask_input *input)
+{
+    if (input->slots < 1 || input->slots > HEAD_MAX_SLOTS || input->enabled == 0 || input->enabled >> input->slots)
+        return false;
+    if (input->blueprints == 0 || (input->blueprints & 1u) || input->blueprints >> BLUEPRINT_HEAD_SIZE)
+        return false;
+    for (int s = 0; s < input->slots; s++)
+        if (!stage_is_legal(input->stage[s]))
+            return false;
+    return true;
+}
+
+/* A seed too young to be heard, or a slot still cooling down, keeps the whole env from germinating another one. */
+ESPER_RULE bool mask_may_germinate(const struct mask_input *input)
+{
+    if (input->max_seeds > 0 && input->total_seeds >= input->max_seeds)
+        return false;
+    for (int s = 0; s < input->slots; s++)
+        if ((input->enabled >> s & 1u) && (input->stage[s] == STAGE_GERMINATED || input->stage[s] == STAGE_TRAINING ||
+                                           stage_is_cooldown(input->stage[s])))
+            return false;
+    return true;
+}
+
+/* Whether the op may be used on the slot; GERMINATE also needs mask_may_germinate. */
+ESPER_RULE bool mask_allows(const struct mask_input *input, int op, int slot)
+{
+    int stage = input->stage[slot];
+    bool resting = input->alpha_mode[slot] == ALPHA_HOLD;
+    switch (op) {
+    case OP_WAIT:
+        return true;
+    case OP_GERMINATE:
+        return stage == STAGE_DORMANT;
+    case OP_SET_ALPHA_TARGET:
+        return (stage == STAGE_BLENDING || stage == STAGE_HOLDING) && resting;
+    case OP_PRUNE:
+        return stage_may_follow(stage, STAGE_PRUNED) && input->age[slot] >= PRUNE_MIN_AGE &&
+               (resting || input->override_hold);
+    case OP_FOSSILIZE:
+        return stage == STAGE_HOLDING;
+    default:
+        return !input->advance_disabled && stage_advance_target(stage) != STAGE_UNKNOWN;
+    }
+}
+
+/* `bits` of a head, moved up to its columns. */
+ESPER_RULE uint64_t mask_place(uint32_t bits, int slots, int head)
+{
+    return (uint64_t)bits << head_offset(slots, head);
+}
+
+/* Every choice of a head. */
+ESPER_RULE uint64_t mask_all(int slots, int head)
+{
+    return mask_place((1u << head_size(slots, head)) - 1u, slots, head);
+}
+
+ESPER_RULE uint64_t mask_canonical(int slots, int head)
+{
+    return mask_place(1u << head_canonical(head), slots, head);
+}
+
+ESPER_RULE struct masks masks_of(const struct mask_input *input)
+{
+    struct masks masks;
+    int slots = input->slots;
+    uint32_t ops = 0;
+    masks.base = 0;
+    for (int op = 0; op < OP_COUNT; op++)
+        masks.slots[op] = 0;
+    if (!mask_input_is_valid(input))
+        return masks;
+    bool may_germinate = mask_may_germinate(input);
+    for (int op = 0; op < OP_COUNT; op++) {
+        for (int s = 0; s < slots; s++)
+            if ((input->enabled >> s & 1u) && (op != OP_GERMINATE || may_germinate) && mask_allows(input, op, s))
+                masks.slots[op] = (uint16_t)(masks.slots[op] | 1u << s);
+        ops |= masks.slots[op] ? 1u << op : 0;
+    }
+    /* Style and target are chosen by these two ops only; with neither there is no choice to explore. */
+    bool shaping = masks.slots[OP_GERMINATE] || masks.slots[OP_SET_ALPHA_TARGET];
+    masks.base = mask_place(input->enabled, slots, HEAD_SLOT) | mask_place(input->blueprints, slots, HEAD_BLUEPRINT) |
+                 (shaping ? mask_all(slots, HEAD_STYLE) : mask_canonical(slots, HEAD_STYLE)) |
+                 mask_all(slots, HEAD_TEMPO) |
+                 (shaping ? mask_all(slots, HEAD_ALPHA_TARGET) : mask_canonical(slots, HEAD_ALPHA_TARGET)) |
+                 mask_all(slots, HEAD_ALPHA_SPEED) | mask_all(slots, HEAD_ALPHA_CURVE) |
+                 mask_place(ops, slots, HEAD_OP);
+    return masks;
+}
+
+/* The masks of an env: every slot enabled, the blueprints of a CNN. max_seeds 0: no limit. */
+ESPER_RULE struct masks masks_of_slots(const struct slot_state *slot, int slots, int max_seeds, bool advance_disabled)
+{
+    uint8_t stage[HEAD_MAX_SLOTS], mode[HEAD_MAX_SLOTS];
+    uint32_t age[HEAD_MAX_SLOTS], live = 0;
+    for (int s = 0; s < slots; s++) {
+        stage[s] = slot[s].stage;
+        mode[s] = slot[s].alpha_mode;
+        age[s] = slot[s].epochs_total;
+        live += stage_is_live(slot[s].stage) ? 1u : 0u;
+    }
+    struct mask_input input = {
+        slots, (1u << slots) - 1u, MASK_BLUEPRINTS_CNN, live, (uint32_t)max_seeds, false, advance_disabled, stage, mode,
+        age};
+    return masks_of(&input);
+}
+
+/* All heads with the slots of this op: what the rollout stores (tamiyo 4.2). */
+ESPER_RULE uint64_t mask_of_op(const struct masks *masks, int slots, int op)
+{
+    return (masks->base & ~mask_all(slots, HEAD_SLOT)) | mask_place(masks->slots[op], slots, HEAD_SLOT);
+}
+
+/* A stored mask as sampling and evaluation use it: a head without meaning for the op has its one canonical choice, even
+   where the base mask forbids it (NOOP). WAIT points at the lowest legal slot. */
+ESPER_RULE uint64_t mask_effective(uint64_t stored, int slots, int op)
+{
+    uint64_t mask = stored;
+    for (int head = 0; head < HEAD_COUNT; head++) {
+        if (head_relevance(op) >> head & 1u)
+            continue;
+        uint64_t bits = stored & mask_all(slots, head);
+        mask ^= bits;
+        mask |= head == HEAD_SLOT ? bits & (~bits + 1u) : mask_canonical(slots, head);
+    }
+    return mask;
+}
+
+/* There was no choice: only WAIT was legal. */
+ESPER_RULE bool mask_is_forced(uint64_t mask, int slots)
+{
+    return head_bits(mask, slots, HEAD_OP) == 1u << OP_WAIT;
+}
+
+#endif

@@ -1,0 +1,222 @@
+/*
+ * What the policy sees of an env: 23 numbers of the whole and 31 of each slot (tamiyo 5), and the few things that must
+ * be remembered from step to step to tell them. Logarithms are taken in f64 and every number is rounded once.
+ */
+#ifndef POLICY_OBSERVE_H
+#define POLICY_OBSERVE_H
+
+#include "morph/alpha.h"
+#include "policy/tracker.h"
+
+enum { OBSERVE_BASE = 23, OBSERVE_SLOT = 31 };
+
+#define OBSERVE_UNKNOWN                                                                                                \
+    (-1.0f) /* of a history, a health or an age that does not exist yet: no measured value is it                       \
+             */
+#define OBSERVE_LOG_SCALE 7.0
+#define OBSERVE_BAD_LOSS  1e3   /* what a loss that is no number looks like (D18); the governor acts on it */
+#define OBSERVE_FADE      0.995 /* of a contribution's freshness, per step */
+#define OBSERVE_POINTS    10.0  /* percentage points that count as 1 */
+#define OBSERVE_TEMPO     12.0
+
+ESPER_RULE int observe_size(int slots)
+{
+    return OBSERVE_BASE + OBSERVE_SLOT * slots;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+#define SLOT_MEMORY_FIELDS(FIELD)                                                                                      \
+    FIELD(double, health_prev) /* gradient health of the step before, once known */                                    \
+    FIELD(uint32_t, cf_age)    /* steps since the contribution was measured, once known */                             \
+    FIELD(uint8_t, health_known)                                                                                       \
+    FIELD(uint8_t, cf_known)
+
+#define ENV_MEMORY_FIELDS(FIELD)                                                                                       \
+    FIELD(uint8_t, last_op)                                                                                            \
+    FIELD(uint8_t, last_success)
+
+#define MEMORY_MEMBER(type, name) type name;
+struct slot_memory {
+    SLOT_MEMORY_FIELDS(MEMORY_MEMBER)
+};
+struct env_memory {
+    ENV_MEMORY_FIELDS(MEMORY_MEMBER)
+};
+#undef MEMORY_MEMBER
+
+ESPER_RULE void slot_memory_clear(struct slot_memory *memory)
+{
+#define MEMORY_ZERO(type, name) memory->name = 0;
+    SLOT_MEMORY_FIELDS(MEMORY_ZERO)
+#undef MEMORY_ZERO
+}
+
+/* The start of an episode. */
+ESPER_RULE void env_memory_clear(struct env_memory *memory)
+{
+    memory->last_op = OP_WAIT;
+    memory->last_success = 1;
+}
+
+/* Before the features of a step: whether this step measured the slot's contribution. */
+ESPER_RULE void observe_measured(struct slot_memory *memory, bool measured)
+{
+    if (measured) {
+        memory->cf_age = 0;
+        memory->cf_known = 1;
+    }
+}
+
+/* After an action was executed. `slot` holds the slots as they were before it, so what an empty slot remembers goes
+   here at the latest, whether it has just been freed or is being germinated. An age nobody has measured stays unknown
+   (D3).
+ */
+ESPER_RULE void observe_executed(struct env_memory *env, struct slot_memory *memory, const struct slot_state *slot,
+                                 int slots, int op, bool success)
+{
+    env->last_op = (uint8_t)op;
+    env->last_success = success;
+    for (int s = 0; s < slots; s++) {
+        if (slot[s].stage == STAGE_DORMANT) {
+            slot_memory_clear(&memory[s]);
+            continue;
+        }
+        if (slot_has(&slot[s], SLOT_GRAD_MEASURED)) {
+            memory[s].health_prev = slot[s].grad_health;
+            memory[s].health_known = 1;
+        }
+        memory[s].cf_age += memory[s].cf_known;
+    }
+}
+
+/* Instead, when the env was rolled back: the sampled action never ran. */
+ESPER_RULE void observe_rolled_back(struct env_memory *env)
+{
+    env->last_op = OP_WAIT;
+    env->last_success = 0;
+}
+
+/* ---- features -------------------------------------------------------------------------------------------------- */
+
+struct observe_env {
+    int step, steps; /* from 1; of an episode */
+    double val_loss, val_accuracy;
+    const struct tracker *tracker; /* already updated by this step */
+    const struct env_memory *memory;
+};
+
+ESPER_RULE float observe_symlog(double value)
+{
+    return (float)(copysign(log1p(fabs(value)), value) / OBSERVE_LOG_SCALE);
+}
+
+ESPER_RULE float observe_loss(double loss)
+{
+    return observe_symlog(isfinite(loss) ? loss : OBSERVE_BAD_LOSS);
+}
+
+ESPER_RULE float observe_clamp(double value)
+{
+    return (float)fmin(fmax(value, -1.0), 1.0);
+}
+
+/* A number of steps as a share of the episode. */
+ESPER_RULE float observe_time(uint32_t count, int steps)
+{
+    return count >= (uint32_t)steps ? 1.0f : (float)((double)count / steps);
+}
+
+/* Position of a stage in its one-hot code: the wire values without the retired one. */
+ESPER_RULE int observe_stage(int stage)
+{
+    return stage > STAGE_BLENDING ? stage - 1 : stage;
+}
+
+ESPER_RULE void observe_base(const struct observe_env *env, const struct slot_state *slot, int slots, float *obs)
+{
+    int training = 0, blending = 0, blended = 0;
+    for (int s = 0; s < slots; s++) {
+        training += slot[s].stage == STAGE_TRAINING;
+        blending += slot[s].stage == STAGE_BLENDING;
+        blended += slot[s].stage == STAGE_HOLDING || slot[s].stage == STAGE_FOSSILIZED;
+    }
+    obs[0] = observe_time((uint32_t)env->step, env->steps);
+    obs[1] = observe_loss(env->val_loss);
+    obs[2] = (float)(env->val_accuracy / 100.0);
+    for (uint32_t i = 0; i < TRACKER_HISTORY; i++) { /* oldest first */
+        uint32_t back = TRACKER_HISTORY - 1u - i;
+        bool known = back < env->tracker->count;
+        obs[3 + i] = known ? observe_loss(tracker_loss(env->tracker, back)) : OBSERVE_UNKNOWN;
+        obs[8 + i] = known ? (float)(tracker_accuracy(env->tracker, back) / 100.0) : OBSERVE_UNKNOWN;
+    }
+    obs[13] = (float)((double)training / slots);
+    obs[14] = (float)((double)blending / slots);
+    obs[15] = (float)((double)blended / slots);
+    obs[16] = env->memory->last_success ? 1.0f : 0.0f;
+    for (int op = 0; op < OP_COUNT; op++)
+        obs[17 + op] = op == env->memory->last_op ? 1.0f : 0.0f;
+}
+
+/* The alpha controller. A ramp that is over has no time left (kasmina D-14). */
+ESPER_RULE void observe_ramp(const struct slot_state *slot, int steps, float *obs)
+{
+    bool moving = slot->alpha_mode != ALPHA_HOLD && slot->steps_total > 0;
+    bool ahead = moving && slot->steps_done < slot->steps_total;
+    obs[0] = slot->alpha_target;
+    obs[1] = (float)slot->alpha_mode / 2.0f;
+    obs[2] = observe_time(slot->steps_total, steps);
+    obs[3] = observe_time(slot->steps_done, steps);
+    obs[4] = observe_time(ahead ? alpha_time_to_target(slot) : 0, steps);
+    obs[5] = moving ? observe_clamp((double)alpha_velocity(slot)) : 0.0f;
+}
+
+ESPER_RULE void observe_slot(const struct slot_state *slot, const struct slot_memory *memory, int steps, float *obs)
+{
+    for (int i = 0; i < OBSERVE_SLOT; i++)
+        obs[i] = 0.0f;
+    if (slot->stage == STAGE_DORMANT)
+        return;
+    obs[0] = 1.0f;
+    obs[1 + observe_stage(slot->stage)] = 1.0f;
+    obs[11] = slot->alpha;
+    if (slot_has(slot, SLOT_CF_MEASURED))
+        obs[12] = observe_clamp(slot->contribution / OBSERVE_POINTS);
+    obs[13] = observe_clamp(slot->contribution_velocity / OBSERVE_POINTS); /* 0 before the second measurement (D2) */
+    obs[14] = (float)(slot->tempo / OBSERVE_TEMPO);
+    observe_ramp(slot, steps, obs + 15);
+    obs[21] = (float)(slot->algorithm - ALGORITHM_ADD) / 2.0f;
+    obs[22] = observe_clamp(slot->interaction_sum / OBSERVE_POINTS);
+    if (slot_has(slot, SLOT_GRAD_MEASURED)) {
+        obs[23] = observe_symlog(slot->grad_norm); /* kept at 0 when it was not finite */
+        obs[24] = observe_clamp(slot->grad_health);
+        obs[25] = slot_has(slot, SLOT_VANISHING) ? 1.0f : 0.0f;
+        obs[26] = slot_has(slot, SLOT_EXPLODING) ? 1.0f : 0.0f;
+    }
+    obs[27] = memory->health_known ? (float)memory->health_prev : OBSERVE_UNKNOWN;
+    obs[28] = observe_time(slot->epochs_in_stage, steps);
+    obs[29] = memory->cf_known ? (float)pow(OBSERVE_FADE, (double)memory->cf_age) : OBSERVE_UNKNOWN;
+    obs[30] = observe_time(slot->epochs_total, steps);
+}
+
+/* obs: observe_size(slots) numbers; bp: the blueprint of each slot, -1 where it is empty. */
+ESPER_RULE void observe(const struct observe_env *env, const struct slot_state *slot, const struct slot_memory *memory,
+                        int slots, float *obs, int8_t *bp)
+{
+    observe_base(env, slot, slots, obs);
+    for (int s = 0; s < slots; s++) {
+        observe_slot(&slot[s], &memory[s], env->steps, obs + OBSERVE_BASE + OBSERVE_SLOT * s);
+        bp[s] = (int8_t)(slot[s].stage == STAGE_DORMANT ? -1 : slot[s].blueprint);
+    }
+}
+
+/* The unbounded columns, which the running normaliser scales; the others pass as they are (D4). */
+ESPER_RULE bool observe_normalised(int column)
+{
+    if (column < OBSERVE_BASE)
+        return column == 1 || (column >= 3 && column <= 7);
+    int place = (column - OBSERVE_BASE) % OBSERVE_SLOT;
+    return place == 12 || place == 13 || place == 22 || place == 23;
+}
+
+#endif
