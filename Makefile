@@ -33,7 +33,7 @@ LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) -lpthread -lm
 CPP += $(if $(HAVE_PNG),-DHAVE_PNG)
 
 # ---- sources -----------------------------------------------------------------------------------------------------
-VARIANT_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/check/numeric*.c src/variant/table.c))
+VARIANT_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/policy/network*.c src/check/numeric*.c src/variant/table.c))
 PLAIN_SRC := $(sort $(filter-out $(VARIANT_SRC),$(wildcard src/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 

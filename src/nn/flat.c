@@ -68,9 +68,9 @@ static inline real exp_negative(real x)
     real p = 1;
     UNROLL for (int k = wide ? 13 : 7; k >= 1; k--) p = 1 + p * r * ((real)1 / (real)k);
     union {
-        bits i;
+        real_bits i;
         real f;
-    } scale = {.i = ((bits)n + (wide ? 1023 : 127)) << (wide ? 52 : 23)};
+    } scale = {.i = ((real_bits)n + (wide ? 1023 : 127)) << (wide ? 52 : 23)};
     return p * scale.f;
 }
 

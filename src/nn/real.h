@@ -27,10 +27,10 @@ typedef real vec8 __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(r
 typedef real vec16 __attribute__((vector_size(16 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
 /* The integers that mask them: what a comparison of two vectors yields. */
-typedef __typeof__(__builtin_choose_expr(sizeof(real) == 4, (int32_t)0, (int64_t)0)) bits;
-typedef bits mask4 __attribute__((vector_size(4 * sizeof(bits))));
-typedef bits mask8 __attribute__((vector_size(8 * sizeof(bits))));
-typedef bits mask16 __attribute__((vector_size(16 * sizeof(bits))));
+typedef __typeof__(__builtin_choose_expr(sizeof(real) == 4, (int32_t)0, (int64_t)0)) real_bits;
+typedef real_bits mask4 __attribute__((vector_size(4 * sizeof(real_bits))));
+typedef real_bits mask8 __attribute__((vector_size(8 * sizeof(real_bits))));
+typedef real_bits mask16 __attribute__((vector_size(16 * sizeof(real_bits))));
 
 #define UNROLL _Pragma("GCC unroll 16")
 

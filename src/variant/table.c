@@ -1,4 +1,5 @@
 #include "check/numeric.h"
+#include "nn/flat.h"
 #include "nn/roof.h"
 #include "variant/variant.h"
 
@@ -18,6 +19,15 @@ const struct variant VARIANT_TABLE = {
     .net_measure = net_measure,
     .net_update = net_update,
     .net_evaluate = net_evaluate,
+    .policy = {.net_bytes = policy_net_bytes,
+               .net_init = policy_net_init,
+               .pack = policy_net_pack,
+               .act = policy_net_act,
+               .unroll = policy_net_unroll,
+               .backward = policy_net_backward,
+               .state = policy_net_state,
+               .square_norm = square_norm,
+               .adam_step = adam_step},
     .conv_table_bytes = conv_table_bytes,
     .conv_init = conv_init,
     .conv_packed_size = conv_packed_size,

@@ -7,6 +7,7 @@
 #include "check/report.h"
 #include "morph/net.h"
 #include "nn/conv.h"
+#include "policy/network.h"
 
 struct st_file;
 
@@ -23,6 +24,8 @@ struct variant {
     void (*net_update)(struct net *net, const struct net_params *params, const struct net_params *momentum,
                        const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
     void (*net_evaluate)(struct net *net, const struct net_params *params, struct net_eval *eval);
+
+    struct policy_kernels policy;
 
     /* For `esper bench`. */
     size_t (*conv_table_bytes)(int height, int width);

@@ -1,0 +1,17 @@
+/* Adam (ppo 10.4): one flat pass over parameters and moments. */
+#ifndef NN_ADAM_H
+#define NN_ADAM_H
+
+#include <stdint.h>
+
+#include "nn/real.h"
+
+struct adam {
+    double lr, beta1, beta2, epsilon;
+    uint64_t step; /* of the step to be made, from 1 */
+};
+
+/* g is multiplied by `factor` (the clip) as it is read. */
+void adam_step(const struct adam *adam, size_t count, real factor, const real *g, real *w, real *m, real *v);
+
+#endif
