@@ -1,0 +1,111 @@
+/*
+ * The scene of a reward: one env at one step as plain numbers, before the action is executed. Engine and test vectors
+ * fill it in their own ways; everything that pays reads it alone.
+ *
+ * Accuracies and what follows from them are in points (0 to 100). NAN = not known; comparisons are written so that NAN
+ * makes them false.
+ */
+#ifndef REWARD_SCENE_H
+#define REWARD_SCENE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/reward_fields.h"
+#include "morph/stage.h"
+
+enum { REWARD_SLOTS = 16 };
+
+/* What a reward is the sum of (rewards 10.1). */
+#define REWARD_COMPONENTS(COMPONENT)                                                                                   \
+    COMPONENT(ATTRIBUTION, "attribution")                                                                              \
+    COMPONENT(BLENDING_WARNING, "blending_warning")                                                                    \
+    COMPONENT(HOLDING_WARNING, "holding_warning")                                                                      \
+    COMPONENT(PBRS, "pbrs")                                                                                            \
+    COMPONENT(SYNERGY, "synergy")                                                                                      \
+    COMPONENT(RENT, "rent")                                                                                            \
+    COMPONENT(ALPHA_SHOCK, "alpha_shock")                                                                              \
+    COMPONENT(OCCUPANCY_RENT, "occupancy_rent")                                                                        \
+    COMPONENT(FOSSILIZED_RENT, "fossilized_rent")                                                                      \
+    COMPONENT(ACTION_SHAPING, "action_shaping")                                                                        \
+    COMPONENT(FOSSILIZE_BONUS, "fossilize_bonus")                                                                      \
+    COMPONENT(TERMINAL, "terminal")                                                                                    \
+    COMPONENT(TERMINAL_FOSSIL, "terminal_fossil")                                                                      \
+    COMPONENT(DRIP, "drip")                                                                                            \
+    COMPONENT(LOSS_DELTA, "loss_delta")                                                                                \
+    COMPONENT(ESCROW_FORFEIT, "escrow_forfeit")                                                                        \
+    COMPONENT(GERMINATION_CLAWBACK, "germination_clawback")                                                            \
+    COMPONENT(AUTO_PRUNE, "auto_prune")                                                                                \
+    COMPONENT(HINDSIGHT, "hindsight")
+
+#define REWARD_COMPONENT_ENUM(name, text) REWARD_##name,
+enum reward_component { REWARD_COMPONENTS(REWARD_COMPONENT_ENUM) REWARD_COMPONENT_COUNT };
+#undef REWARD_COMPONENT_ENUM
+
+/* Host only. */
+static inline const char *reward_component_name(int component)
+{
+#define REWARD_COMPONENT_NAME(name, text) text,
+    static const char *const names[REWARD_COMPONENT_COUNT] = {REWARD_COMPONENTS(REWARD_COMPONENT_NAME)};
+#undef REWARD_COMPONENT_NAME
+    return component >= 0 && component < REWARD_COMPONENT_COUNT ? names[component] : "illegal";
+}
+
+/* One slot. Without a live seed only stage, age and contribution can mean anything. */
+struct reward_seed {
+    bool live;
+    bool leaving;    /* its prune is ordered */
+    bool fossilizes; /* it is the target of a FOSSILIZE that the gate will grant */
+    int stage, epochs, previous_stage, previous_epochs, age;
+    double alpha, params;
+    double contribution; /* c: what the network loses without it; NAN unmeasured */
+    double gain;         /* K: its share (esper), or what all seeds bring (original); NAN unmeasured */
+    double improvement;  /* accuracy gained since the stage began */
+    double interaction;  /* with all others */
+    double birth;        /* accuracy of the network when it germinated; NAN unknown */
+    double credit;       /* escrow so far */
+    double potential;    /* of the step before */
+};
+
+struct reward_scene {
+    int slots, target, op; /* op: the one that is credited */
+    int step, steps;
+    struct reward_seed seed[REWARD_SLOTS];
+    double val_accuracy, stable_accuracy, committed_accuracy;
+    double accuracy_delta; /* what basic pays at the end */
+    double val_loss, loss_delta;
+    double host_params, total_params, fossil_params;
+    double effective_params; /* what pays rent; NAN: all that were added */
+    double shock;            /* weighted squares of alpha's changes */
+    int active, fossils, contributing;
+    double drip_scale[REWARD_SLOTS], drip_left[REWARD_SLOTS], drip_contribution[REWARD_SLOTS]; /* scale 0: none */
+};
+
+enum reward_alarm { ALARM_ATTRIBUTION_RATIO = 1u << 0, ALARM_RANSOMWARE = 1u << 1 };
+
+/* What a mode function leaves beside the components. */
+struct reward_trace {
+    double credit[REWARD_SLOTS], potential[REWARD_SLOTS], drip_left[REWARD_SLOTS]; /* to be kept */
+    double drip_total, drip_scale; /* the drip that FOSSILIZE offers; NAN: none */
+    /* of the target, for people */
+    double progress, discount, ratio_penalty, timing, growth_ratio, credit_target, credit_delta;
+    uint32_t alarms;
+};
+
+ESPER_RULE bool reward_corrected(const struct reward_config *config)
+{
+    return config->rules == REWARD_RULES_ESPER;
+}
+
+ESPER_RULE bool reward_terminal(const struct reward_scene *scene)
+{
+    return scene->step == scene->steps;
+}
+
+ESPER_RULE double reward_clip(double x, double low, double high)
+{
+    return fmax(low, fmin(high, x));
+}
+
+#endif
