@@ -1,0 +1,34 @@
+/*
+ * What an update tells about itself: statistics of returns, values and advantages before the epochs (ppo 12.1), and of
+ * ratios within them (12.2). Plain functions over plain arrays. What is undefined is NAN and nothing else is (ppo D8).
+ */
+#ifndef LEARN_DIAGNOSTICS_H
+#define LEARN_DIAGNOSTICS_H
+
+#include "learn/normalise.h"
+#include "telemetry/record.h"
+
+/* Every number missing, every count zero. */
+void ppo_record_clear(struct ppo_record *record);
+
+struct moments diagnostics_moments(const double *x, int count);
+/* Third moment over the cubed deviation, both of the population; 0 for a constant. */
+double diagnostics_skewness(const double *x, int count);
+/* 0 when either is constant. */
+double diagnostics_correlation(const double *x, const double *y, int count);
+/* Linear interpolation at share * (count - 1) of sorted numbers. */
+double diagnostics_percentile(const double *sorted, int count, double share);
+/* In place, without memory: the update allocates nothing. */
+void diagnostics_sort(double *x, int count);
+
+struct critic_fit {
+    double explained_variance, nrmse; /* NAN below two samples */
+};
+/* Of returns by values in the same units; variances below 1 count as 1, so that noise cannot look like failure. */
+struct critic_fit diagnostics_critic(const double *returns, const double *values, int count);
+
+/* Returns, values (raw units), td errors and advantages of `count` rows into the record; scratch [count]. */
+void diagnostics_returns(struct ppo_record *record, const double *returns, const double *values, const double *td,
+                         const double *advantages, int count, double *scratch);
+
+#endif

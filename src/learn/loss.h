@@ -1,0 +1,227 @@
+/*
+ * The PPO loss of one row and its derivatives (ppo 8, 9, less what DECISIONS drops): per-head clipped surrogate with
+ * per-head means, value error, entropy bonus. Sums over rows are the caller's, in double and in a fixed order.
+ *
+ *     L = sum_k -(1/n_k) sum_i w_ki min(r A, clip(r) A)  +  c_v 1/2 sum_i nu_i (V - y)^2 / sum nu  -  sum_k e_k (1/n_k)
+ * sum_i w_ki H_ki
+ *
+ * w: the head mattered to the op that was credited, and there was a choice. nu: 1, and 0.2 on forced rows.
+ */
+#ifndef LEARN_LOSS_H
+#define LEARN_LOSS_H
+
+#include "policy/distribution.h"
+
+#define LOSS_FORCED_VALUE 0.2 /* weight of a forced row in the value loss */
+#define LOSS_MAX_LOG      20.0
+#define LOSS_MAX_JOINT    30.0
+
+struct loss_rules {
+    int slots;
+    double clip, value_coef;
+    double entropy_coef[HEAD_COUNT]; /* coefficient times the head's weight */
+    double floor[HEAD_COUNT];        /* of the distributions */
+};
+
+/* What a row brings along, constant during an update. */
+struct loss_row {
+    uint64_t mask; /* effective: heads that do not matter to the sampled op have one choice */
+    uint8_t choice[HEAD_COUNT];
+    uint8_t relevant; /* bit h: head h mattered to the credited op */
+    bool valid, forced;
+    real advantage, target;
+};
+
+/* What the policy says about it now. */
+struct loss_view {
+    real logp[HEAD_COUNT], entropy[HEAD_COUNT]; /* of q */
+    real shown[HEAD_COUNT];                     /* entropy of p */
+};
+
+struct loss_counts {
+    double decisions[HEAD_COUNT]; /* n_k */
+    double values;                /* sum of nu */
+};
+
+/* ---- weights ---------------------------------------------------------------------------------------------------- */
+
+ESPER_RULE bool loss_counts_head(const struct loss_row *row, int head)
+{
+    return row->valid && !row->forced && (row->relevant >> head & 1);
+}
+
+ESPER_RULE double loss_value_weight(const struct loss_row *row)
+{
+    return !row->valid ? 0.0 : row->forced ? LOSS_FORCED_VALUE : 1.0;
+}
+
+ESPER_RULE struct loss_counts loss_count(const struct loss_row *rows, int count)
+{
+    struct loss_counts counts;
+    counts.values = 0;
+    for (int head = 0; head < HEAD_COUNT; head++)
+        counts.decisions[head] = 0;
+    for (int i = 0; i < count; i++) {
+        counts.values += loss_value_weight(&rows[i]);
+        for (int head = 0; head < HEAD_COUNT; head++)
+            counts.decisions[head] += loss_counts_head(&rows[i], head) ? 1.0 : 0.0;
+    }
+    counts.values = fmax(1.0, counts.values);
+    for (int head = 0; head < HEAD_COUNT; head++)
+        counts.decisions[head] = fmax(1.0, counts.decisions[head]);
+    return counts;
+}
+
+/* ---- terms ------------------------------------------------------------------------------------------------------ */
+
+ESPER_RULE void loss_distribution(const struct loss_rules *rules, const struct loss_row *row, int head,
+                                  const real *logits, struct distribution *d)
+{
+    distribution_init(d, head_size(rules->slots, head), head_bits(row->mask, rules->slots, head), rules->floor[head],
+                      logits + head_offset(rules->slots, head));
+}
+
+ESPER_RULE void loss_look(const struct loss_rules *rules, const struct loss_row *row, const real *logits,
+                          struct loss_view *view)
+{
+    struct distribution d;
+    for (int head = 0; head < HEAD_COUNT; head++) {
+        loss_distribution(rules, row, head, logits, &d);
+        view->logp[head] = distribution_log(&d, row->choice[head]);
+        view->entropy[head] = distribution_entropy(&d);
+        view->shown[head] = distribution_entropy_shown(&d);
+    }
+}
+
+ESPER_RULE double loss_bound(double x, double bound)
+{
+    return x < -bound ? -bound : x > bound ? bound : x;
+}
+
+ESPER_RULE double loss_log_ratio(real logp, real ref)
+{
+    return loss_bound((double)logp - (double)ref, LOSS_MAX_LOG);
+}
+
+/* The ratio of the whole action; a diagnostic, the loss clips head by head. */
+ESPER_RULE double loss_joint_ratio(const real logp[HEAD_COUNT], const real ref[HEAD_COUNT])
+{
+    double sum = 0;
+    for (int head = 0; head < HEAD_COUNT; head++)
+        sum += loss_log_ratio(logp[head], ref[head]);
+    return exp(loss_bound(sum, LOSS_MAX_JOINT));
+}
+
+/* Estimate of the divergence from one head decision; never negative. */
+ESPER_RULE double loss_divergence(double log_ratio)
+{
+    return expm1(log_ratio) - log_ratio;
+}
+
+ESPER_RULE double loss_surrogate(double ratio, double advantage, double clip)
+{
+    double clipped = ratio < 1 - clip ? 1 - clip : ratio > 1 + clip ? 1 + clip : ratio;
+    return fmin(ratio * advantage, clipped * advantage);
+}
+
+/* Its derivative by the log-probability: zero where the clip holds, bounds included in the interval. */
+ESPER_RULE double loss_surrogate_slope(real logp, real ref, double advantage, double clip)
+{
+    double difference = (double)logp - (double)ref, ratio = exp(loss_log_ratio(logp, ref));
+    bool open = advantage > 0 ? ratio <= 1 + clip : ratio >= 1 - clip;
+    return open && fabs(difference) <= LOSS_MAX_LOG ? advantage * ratio : 0.0;
+}
+
+/* ---- sums over rows --------------------------------------------------------------------------------------------- */
+
+struct loss_totals {
+    double surrogate[HEAD_COUNT], entropy[HEAD_COUNT], value;
+    double divergence, decisions; /* over every head that mattered, forced rows included */
+};
+
+ESPER_RULE void loss_add(struct loss_totals *sums, const struct loss_rules *rules, const struct loss_row *row,
+                         const struct loss_view *view, const real ref[HEAD_COUNT], real value)
+{
+    if (!row->valid)
+        return;
+    double error = (double)value - (double)row->target;
+    sums->value += loss_value_weight(row) * error * error;
+    for (int head = 0; head < HEAD_COUNT; head++) {
+        if (!(row->relevant >> head & 1))
+            continue;
+        double log_ratio = loss_log_ratio(view->logp[head], ref[head]);
+        sums->divergence += loss_divergence(log_ratio);
+        sums->decisions += 1;
+        if (row->forced)
+            continue;
+        sums->surrogate[head] += loss_surrogate(exp(log_ratio), (double)row->advantage, rules->clip);
+        sums->entropy[head] += (double)view->entropy[head];
+    }
+}
+
+ESPER_RULE double loss_kl(const struct loss_totals *sums)
+{
+    return sums->divergence / fmax(1.0, sums->decisions);
+}
+
+ESPER_RULE double loss_policy(const struct loss_totals *sums, const struct loss_counts *counts)
+{
+    double loss = 0;
+    for (int head = 0; head < HEAD_COUNT; head++)
+        loss -= sums->surrogate[head] / counts->decisions[head];
+    return loss;
+}
+
+ESPER_RULE double loss_value(const struct loss_totals *sums, const struct loss_counts *counts)
+{
+    return 0.5 * sums->value / counts->values;
+}
+
+/* sum_k weight_k * mean entropy of head k. */
+ESPER_RULE double loss_entropy(const struct loss_totals *sums, const struct loss_counts *counts,
+                               const double weight[HEAD_COUNT])
+{
+    double sum = 0;
+    for (int head = 0; head < HEAD_COUNT; head++)
+        sum += weight[head] * sums->entropy[head] / counts->decisions[head];
+    return sum;
+}
+
+ESPER_RULE double loss_total(const struct loss_totals *sums, const struct loss_counts *counts,
+                             const struct loss_rules *rules)
+{
+    return loss_policy(sums, counts) + rules->value_coef * loss_value(sums, counts) -
+           loss_entropy(sums, counts, rules->entropy_coef);
+}
+
+/* ---- derivatives ------------------------------------------------------------------------------------------------ */
+
+/* Of the total loss by one row's logits and value, written; zeros, whatever the numbers, for a row that is not valid.
+ */
+ESPER_RULE void loss_backward(const struct loss_rules *rules, const struct loss_counts *counts,
+                              const struct loss_row *row, const real *logits, real value, const real ref[HEAD_COUNT],
+                              real *dlogits, real *dvalue)
+{
+    struct distribution d;
+    *dvalue = 0;
+    if (row->valid)
+        *dvalue =
+            (real)(rules->value_coef * loss_value_weight(row) / counts->values * ((double)value - (double)row->target));
+    for (int head = 0; head < HEAD_COUNT; head++) {
+        const int size = head_size(rules->slots, head);
+        real *out = dlogits + head_offset(rules->slots, head);
+        if (!loss_counts_head(row, head)) {
+            for (int i = 0; i < size; i++)
+                out[i] = 0;
+            continue;
+        }
+        const int choice = row->choice[head];
+        loss_distribution(rules, row, head, logits, &d);
+        double slope =
+            loss_surrogate_slope(distribution_log(&d, choice), ref[head], (double)row->advantage, rules->clip);
+        distribution_backward(&d, size, choice, (real)(-slope / counts->decisions[head]),
+                              (real)(-rules->entropy_coef[head] / counts->decisions[head]), out);
+    }
+}
+
+#endif
