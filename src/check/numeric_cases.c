@@ -19,6 +19,9 @@ static const struct {
     {"relu", case_relu, false},
     {"loss", case_loss, false},
     {"sgd", case_sgd, false},
+    {"linear", case_linear, false},
+    {"lstm_cell", case_lstm_cell, false},
+    {"layer_norm", case_layer_norm, false},
     {"tanh", case_tanh, false},
     {"blend", case_blend, false},
     {"blend_add", case_blend_add, false},
@@ -30,6 +33,8 @@ static const struct {
     {"gradient_seed", case_gradient_seed, true},
     {"gradient_blend", case_gradient_blend, true},
     {"gradient_network", case_gradient_network, true},
+    {"gradient_policy", case_gradient_policy, true},
+    {"gradient_loss", case_gradient_loss, true},
 };
 
 void check_cases(struct check_report *report)

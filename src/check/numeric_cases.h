@@ -35,6 +35,17 @@ void case_gradient_seed(struct check_report *report, const char *name);
 void case_gradient_blend(struct check_report *report, const char *name);
 void case_gradient_network(struct check_report *report, const char *name);
 
+/* numeric_linear.c */
+void case_linear(struct check_report *report, const char *name);
+void case_lstm_cell(struct check_report *report, const char *name);
+void case_layer_norm(struct check_report *report, const char *name);
+
+/* numeric_policy.c */
+void case_gradient_policy(struct check_report *report, const char *name);
+
+/* numeric_loss.c */
+void case_gradient_loss(struct check_report *report, const char *name);
+
 /* numeric_birth.c */
 void case_seed_shapes(struct check_report *report, const char *name);
 void case_seed_birth(struct check_report *report, const char *name);

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "check/numeric.h"
 #include "check/numeric_hosts.h"
+#include "check/numeric_policy.h"
 #include "check/numeric_rig.h"
 #include "check/numeric_source.h"
 
@@ -334,7 +335,8 @@ bool check_numeric_vectors(const struct st_file *file, const char *kind, struct 
     } kinds[] = {{"blueprints_cnn", check_blueprints},
                  {"blend_ops", check_blends},
                  {"host_cnn", check_host_cnn},
-                 {"host_slots", check_host_slots}};
+                 {"host_slots", check_host_slots},
+                 {"policy_net", check_policy_net}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kind, kinds[i].kind) == 0) {
             struct source source = {file, report, kinds[i].kind};

@@ -1,139 +1,34 @@
 #include "check/rules_vectors.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "check/columns.h"
 #include "morph/action.h"
+#include "policy/tracker.h"
 
-#define ALPHA_TOLERANCE 2e-6 /* of both files; integers are exact */
-
-/* ---- tensors of a file ----------------------------------------------------------------------------------------- */
-
-struct source {
-    const struct st_file *file;
-    struct check_report *report;
-    const char *prefix; /* of names in the report: "lifecycle" */
-    bool complete;      /* every tensor asked for so far was there and of the right form */
-};
-
-/* The tensor [rows][columns] (columns 0: [rows]) of this type, or NULL with a failure in the report. */
-static const struct st_tensor *source_tensor(struct source *source, const char *name, enum st_dtype dtype, size_t rows,
-                                             size_t columns)
-{
-    const struct st_tensor *tensor = st_find(source->file, name);
-    if (tensor && tensor->dtype == dtype && tensor->dims == (columns ? 2 : 1) && tensor->shape[0] == rows &&
-        (!columns || tensor->shape[1] == columns))
-        return tensor;
-    char label[96], form[64], note[96];
-    snprintf(label, sizeof label, "%s.%s", source->prefix, name);
-    snprintf(form, sizeof form, columns ? "[%zu][%zu]" : "[%zu]", rows, columns);
-    snprintf(note, sizeof note, "%s %s %s", tensor ? "should be" : "missing:", st_dtype_name(dtype), form);
-    report_flag(source->report, label, false, note);
-    source->complete = false;
-    return NULL;
-}
-
-/* The size of the table [rows][columns] by which the others are measured; false, with a failure, when there is none. */
-static bool source_size(struct source *source, const char *name, size_t *rows, size_t *columns)
-{
-    const struct st_tensor *tensor = st_find(source->file, name);
-    if (tensor && tensor->dims == 2 && tensor->count > 0) {
-        *rows = tensor->shape[0];
-        *columns = tensor->shape[1];
-        return true;
-    }
-    char label[96];
-    snprintf(label, sizeof label, "%s.%s", source->prefix, name);
-    report_flag(source->report, label, false, tensor ? "should be a table of two dimensions, not empty" : "missing");
-    return false;
-}
-
-static const void *source_data(struct source *source, const char *name, enum st_dtype dtype, size_t rows,
-                               size_t columns)
-{
-    const struct st_tensor *tensor = source_tensor(source, name, dtype, rows, columns);
-    return tensor ? tensor->data : NULL;
-}
-
-static double tensor_value(const struct st_tensor *tensor, size_t index)
-{
-    switch (tensor->dtype) {
-    case ST_F32:
-        return (double)((const float *)tensor->data)[index];
-    case ST_I32:
-        return ((const int32_t *)tensor->data)[index];
-    default:
-        return ((const uint8_t *)tensor->data)[index];
-    }
-}
-
-/* ---- outputs of a file, each compared value by value ----------------------------------------------------------- */
-
-struct column {
-    const char *name;
-    enum st_dtype dtype;
-    const struct st_tensor *want;
-    double worst; /* largest difference, and where */
-    size_t worst_at;
-};
-
-static void columns_bind(struct source *source, struct column *columns, size_t count, size_t rows, size_t width)
-{
-    for (size_t i = 0; i < count; i++)
-        columns[i].want = source_tensor(source, columns[i].name, columns[i].dtype, rows, width);
-}
-
-static void column_compare(struct column *column, size_t index, double got)
-{
-    double error = fabs(got - tensor_value(column->want, index));
-    if (error > column->worst || error != error) { /* a NAN, once seen, stays: no later error is greater */
-        column->worst = error;
-        column->worst_at = index;
-    }
-}
-
-static void columns_report(struct source *source, const struct column *columns, size_t count, size_t width)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct column *column = &columns[i];
-        char label[96], note[96];
-        snprintf(label, sizeof label, "%s.%s", source->prefix, column->name);
-        if (!report_wants(source->report, label))
-            continue;
-        if (column->dtype == ST_F32) {
-            report_error(source->report, label, column->worst, ALPHA_TOLERANCE);
-            continue;
-        }
-        snprintf(note, sizeof note, "row %zu, column %zu is off by %g", column->worst_at / width,
-                 column->worst_at % width, column->worst);
-        report_flag(source->report, label, column->worst == 0, column->worst == 0 ? NULL : note);
-    }
-}
+#define RULES_TOLERANCE 2e-6 /* of both files; integers are exact */
 
 /* ---- alpha_schedules ------------------------------------------------------------------------------------------- */
 
 static void compare_alpha(struct column *column, size_t index, const struct slot_state *slot)
 {
     column_compare(column, index, (double)slot->alpha);
-    bool arrived = slot->steps_total > 0 && slot->steps_done == slot->steps_total;
-    if (arrived && (double)slot->alpha != tensor_value(column->want, index)) { /* the last step is exact */
-        column->worst = INFINITY;
-        column->worst_at = index;
-    }
+    if (slot->steps_total > 0 && slot->steps_done == slot->steps_total) /* the last step is exact */
+        column_compare_exactly(column, index, (double)slot->alpha);
 }
 
 /* One command per row; column 0 is the state after it, column t the state after t steps. */
-static void check_ramps(struct source *source)
+static void check_ramps(struct vectors *source)
 {
     size_t rows, width;
-    if (!source_size(source, "ramp.alpha", &rows, &width))
+    if (!vectors_size(source, "ramp.alpha", &rows, &width))
         return;
-    const float *start = source_data(source, "ramp.start", ST_F32, rows, 0);
-    const float *target = source_data(source, "ramp.target", ST_F32, rows, 0);
-    const int32_t *steps = source_data(source, "ramp.steps", ST_I32, rows, 0);
-    const int32_t *curve = source_data(source, "ramp.curve", ST_I32, rows, 0);
-    const float *steepness = source_data(source, "ramp.steepness", ST_F32, rows, 0);
+    const float *start = vectors_data(source, "ramp.start", ST_F32, rows, 0);
+    const float *target = vectors_data(source, "ramp.target", ST_F32, rows, 0);
+    const int32_t *steps = vectors_data(source, "ramp.steps", ST_I32, rows, 0);
+    const int32_t *curve = vectors_data(source, "ramp.curve", ST_I32, rows, 0);
+    const float *steepness = vectors_data(source, "ramp.steepness", ST_F32, rows, 0);
     struct column columns[] = {{.name = "ramp.alpha", .dtype = ST_F32},
                                {.name = "ramp.mode", .dtype = ST_I32},
                                {.name = "ramp.done", .dtype = ST_I32}};
@@ -157,16 +52,16 @@ static void check_ramps(struct source *source)
 }
 
 /* Random commands to one controller per row, some of them refused. */
-static void check_sequences(struct source *source)
+static void check_sequences(struct vectors *source)
 {
     size_t rows, width;
-    if (!source_size(source, "seq.alpha", &rows, &width))
+    if (!vectors_size(source, "seq.alpha", &rows, &width))
         return;
-    const uint8_t *command = source_data(source, "seq.cmd", ST_U8, rows, width);
-    const float *target = source_data(source, "seq.target", ST_F32, rows, width);
-    const int32_t *steps = source_data(source, "seq.steps", ST_I32, rows, width);
-    const int32_t *curve = source_data(source, "seq.curve", ST_I32, rows, width);
-    const float *steepness = source_data(source, "seq.steepness", ST_F32, rows, width);
+    const uint8_t *command = vectors_data(source, "seq.cmd", ST_U8, rows, width);
+    const float *target = vectors_data(source, "seq.target", ST_F32, rows, width);
+    const int32_t *steps = vectors_data(source, "seq.steps", ST_I32, rows, width);
+    const int32_t *curve = vectors_data(source, "seq.curve", ST_I32, rows, width);
+    const float *steepness = vectors_data(source, "seq.steepness", ST_F32, rows, width);
     struct column columns[] = {{.name = "seq.alpha", .dtype = ST_F32},  {.name = "seq.mode", .dtype = ST_I32},
                                {.name = "seq.done", .dtype = ST_I32},   {.name = "seq.total", .dtype = ST_I32},
                                {.name = "seq.refused", .dtype = ST_U8}, {.name = "seq.reached", .dtype = ST_U8}};
@@ -192,7 +87,7 @@ static void check_sequences(struct source *source)
 
 void check_alpha_vectors(const struct st_file *file, struct check_report *report)
 {
-    struct source ramps = {file, report, "alpha_schedules", true}, sequences = ramps;
+    struct vectors ramps = {file, report, "alpha_schedules", "", RULES_TOLERANCE, true}, sequences = ramps;
     check_ramps(&ramps);
     check_sequences(&sequences);
 }
@@ -302,26 +197,25 @@ static bool lifecycle_auto_blend(const struct lifecycle_inputs *in, const int32_
            !(in->op[at] == OP_ADVANCE && success[at]);
 }
 
-void check_lifecycle_vectors(const struct st_file *file, struct check_report *report)
+static void check_histories(struct vectors *source)
 {
-    struct source source = {file, report, "lifecycle", true};
     size_t rows, width;
-    if (!source_size(&source, "in.op", &rows, &width))
+    if (!vectors_size(source, "in.op", &rows, &width))
         return;
     struct lifecycle_inputs in;
-#define INPUT_BIND(type, dtype, field) in.field = source_data(&source, "in." #field, dtype, rows, width);
+#define INPUT_BIND(type, dtype, field) in.field = vectors_data(source, "in." #field, dtype, rows, width);
     LIFECYCLE_INPUTS(INPUT_BIND)
-    const uint8_t *permissive = source_data(&source, "in.permissive", ST_U8, rows, 0);
-    const uint8_t *automatic = source_data(&source, "in.auto_g123", ST_U8, rows, 3);
-    const uint8_t *count_in_cooldown = source_data(&source, "in.count_in_cooldown", ST_U8, rows, 0);
+    const uint8_t *permissive = vectors_data(source, "in.permissive", ST_U8, rows, 0);
+    const uint8_t *automatic = vectors_data(source, "in.auto_g123", ST_U8, rows, 3);
+    const uint8_t *count_in_cooldown = vectors_data(source, "in.count_in_cooldown", ST_U8, rows, 0);
 #define COLUMN_ROW(label, type, value) {.name = label, .dtype = type},
     struct column columns[] = {LIFECYCLE_COLUMNS(COLUMN_ROW)}, isolate = {.name = "out.isolate", .dtype = ST_I32};
     size_t count = sizeof columns / sizeof columns[0];
-    columns_bind(&source, columns, count, rows, width);
-    columns_bind(&source, &isolate, 1, rows, width);
-    const int32_t *stage = source_data(&source, "out.stage", ST_I32, rows, width);
-    const int32_t *success = source_data(&source, "out.success", ST_I32, rows, width);
-    if (!source.complete)
+    columns_bind(source, columns, count, rows, width);
+    columns_bind(source, &isolate, 1, rows, width);
+    const int32_t *stage = vectors_data(source, "out.stage", ST_I32, rows, width);
+    const int32_t *success = vectors_data(source, "out.success", ST_I32, rows, width);
+    if (!source->complete)
         return;
     for (size_t row = 0; row < rows; row++) {
         struct gate_rules rules = {permissive[row] != 0, automatic[3 * row] != 0, automatic[3 * row + 1] != 0,
@@ -338,8 +232,53 @@ void check_lifecycle_vectors(const struct st_file *file, struct check_report *re
                 column_compare(&isolate, at, slot_isolates(&slot));
         }
     }
-    columns_report(&source, columns, count, width);
-    columns_report(&source, &isolate, 1, width);
-    if (st_find(file, "tracker.val_loss"))
-        report_skip(report, "lifecycle.tracker", "the signal tracker is not built yet");
+    columns_report(source, columns, count, width);
+    columns_report(source, &isolate, 1, width);
+}
+
+/* ---- the tracker, in the same file ------------------------------------------------------------------------------ */
+
+/* The file rounds to f32. It has no infinity: what the first loss gained stands there as 0. */
+static void tracker_compare(struct column columns[7], size_t at, const struct tracker *tracker)
+{
+    column_compare(&columns[0], at, tracker->count == 1 ? 0.0 : (double)(float)tracker_loss_delta(tracker));
+    column_compare(&columns[1], at, (double)(float)tracker_acc_delta(tracker));
+    column_compare(&columns[2], at, (double)(float)tracker->best_accuracy);
+    column_compare(&columns[3], at, (double)(float)tracker_best_loss(tracker));
+    column_compare(&columns[4], at, (double)(float)tracker_stable_accuracy(tracker, 3));
+    column_compare_exactly(&columns[5], at, tracker->plateau);
+    column_compare_exactly(&columns[6], at, tracker->stabilised);
+}
+
+static void check_tracker(struct vectors *source)
+{
+    size_t rows, width;
+    if (!vectors_size(source, "tracker.val_loss", &rows, &width))
+        return;
+    const float *val_loss = vectors_data(source, "tracker.val_loss", ST_F32, rows, width);
+    const float *val_acc = vectors_data(source, "tracker.val_acc", ST_F32, rows, width);
+    struct column columns[] = {
+        {.name = "tracker.loss_delta", .dtype = ST_F32},  {.name = "tracker.acc_delta", .dtype = ST_F32},
+        {.name = "tracker.best_acc", .dtype = ST_F32},    {.name = "tracker.best_loss", .dtype = ST_F32},
+        {.name = "tracker.stable_acc3", .dtype = ST_F32}, {.name = "tracker.plateau", .dtype = ST_F32},
+        {.name = "tracker.stabilised", .dtype = ST_F32}};
+    columns_bind(source, columns, 7, rows, width);
+    if (!source->complete)
+        return;
+    for (size_t row = 0; row < rows; row++) {
+        struct tracker tracker;
+        tracker_clear(&tracker);
+        for (size_t at = row * width; at < (row + 1) * width; at++) {
+            tracker_update(&tracker, (double)val_loss[at], (double)val_acc[at]);
+            tracker_compare(columns, at, &tracker);
+        }
+    }
+    columns_report(source, columns, 7, width);
+}
+
+void check_lifecycle_vectors(const struct st_file *file, struct check_report *report)
+{
+    struct vectors histories = {file, report, "lifecycle", "", RULES_TOLERANCE, true}, signals = histories;
+    check_histories(&histories);
+    check_tracker(&signals);
 }
