@@ -1,0 +1,78 @@
+/*
+ * Cohorts: runs of one policy, one per seed, and how the episodes of two cohorts pair (DECISIONS "Runtime"). An episode
+ * is known by seed, round and env; in runs of the same task both see the same images in the same order from the same
+ * start, so that their difference is the policy's.
+ */
+#ifndef TELEMETRY_COHORT_H
+#define TELEMETRY_COHORT_H
+
+#include "telemetry/paired.h"
+#include "telemetry/record.h"
+#include "telemetry/run.h"
+
+struct cohort_run {
+    struct run run;
+    const char *state; /* "finished", "crashed" ... */
+    struct outcome_record *outcomes;
+    int count;
+};
+
+struct cohort {
+    const char *text; /* as the user wrote it */
+    struct cohort_run *runs;
+    int run_count, episodes; /* of all runs together */
+    char policy[32];         /* who decided */
+};
+
+/* `text` is one run or several, "A1,A2,A3", each as run_find takes it. Refuses two runs of one seed, runs of different
+ * policies and runs without episodes. */
+enum esper_status cohort_load(struct cohort *cohort, const char *runs, const char *text, struct esper_error *error);
+void cohort_free(struct cohort *cohort);
+
+/* Whether all runs of both are of the same task: every key must be equal that makes an episode what it is. What is paid
+ * may differ, and is then named in *reward_key (else left alone): rewards cannot be compared. */
+enum esper_status cohort_check(const struct cohort *a, const struct cohort *b, const char **reward_key,
+                               struct esper_error *error);
+
+struct cohort_pair {
+    uint64_t seed; /* pairs of one seed stand together */
+    const struct outcome_record *a, *b;
+};
+/* Every episode that both have. None at all is an error that says what they have instead. Release with memory_free. */
+enum esper_status cohort_match(const struct cohort *a, const struct cohort *b, struct cohort_pair **out, int *count,
+                               struct esper_error *error);
+
+/* What is compared. */
+enum metric {
+    METRIC_TEST_ACCURACY,
+    METRIC_VAL_ACCURACY,
+    METRIC_REWARD,
+    METRIC_ADDED_PARAMS,
+    METRIC_ACCURACY_PER_1000,
+    METRIC_FOSSILIZED,
+    METRIC_PRUNED,
+    METRIC_COUNT
+};
+struct metric_info {
+    const char *name;  /* for --metric and JSON */
+    const char *title; /* of a row, with the unit */
+    const char *head;  /* of a column, at most 8 bytes */
+    int decimals;
+};
+extern const struct metric_info metrics[METRIC_COUNT];
+double metric_value(enum metric metric, const struct outcome_record *outcome); /* NAN: not measured */
+
+enum esper_status cohort_mean(const struct cohort *cohort, enum metric metric, struct interval *out,
+                              struct esper_error *error);
+
+/* a - b: over all pairs; and over the means of the seeds, since the episodes of one seed share a trained policy. */
+struct difference {
+    struct interval episodes, seeds;
+};
+enum esper_status cohort_difference(const struct cohort_pair *pairs, int count, enum metric metric,
+                                    struct difference *out, struct esper_error *error);
+/* Gain in test accuracy over b, which grew nothing, per 1000 parameters that a added. */
+enum esper_status cohort_gain(const struct cohort_pair *pairs, int count, struct interval *out,
+                              struct esper_error *error);
+
+#endif

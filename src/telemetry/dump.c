@@ -1,0 +1,339 @@
+#include "telemetry/dump.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+void dump_real(double value, char text[32])
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, 32, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    if (!strpbrk(text, ".einf"))
+        strcat(text, ".0"); /* a real stays one for who reads it */
+}
+
+static void put_hex(FILE *file, const struct query_value *value)
+{
+    for (size_t i = 0; i < value->bytes; i++)
+        fprintf(file, "%02x", (unsigned)(unsigned char)value->text[i]);
+}
+
+static void put_csv_text(FILE *file, const char *text, size_t bytes)
+{
+    bool plain = bytes > 0;
+    for (size_t i = 0; i < bytes && plain; i++)
+        plain = text[i] && !strchr(",\"\r\n", text[i]);
+    if (plain) {
+        fwrite(text, 1, bytes, file);
+        return;
+    }
+    putc('"', file);
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '"')
+            putc('"', file);
+        putc(text[i], file);
+    }
+    putc('"', file);
+}
+
+static void put_csv_value(FILE *file, const struct query_value *value)
+{
+    char text[32];
+    switch (value->kind) {
+    case QUERY_NULL:
+        break;
+    case QUERY_INTEGER:
+        fprintf(file, "%" PRId64, value->integer);
+        break;
+    case QUERY_REAL:
+        dump_real(value->real, text);
+        fputs(text, file);
+        break;
+    case QUERY_TEXT:
+        put_csv_text(file, value->text, value->bytes);
+        break;
+    case QUERY_BLOB:
+        put_hex(file, value);
+        break;
+    }
+}
+
+void dump_csv_row(FILE *file, const struct query_row *row)
+{
+    for (int i = 0; i < row->count; i++) {
+        if (i)
+            putc(',', file);
+        if (row->values)
+            put_csv_value(file, &row->values[i]);
+        else
+            put_csv_text(file, row->names[i], strlen(row->names[i]));
+    }
+    fputs("\r\n", file);
+}
+
+/* RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+size_t dump_character(const char *at, size_t bytes)
+{
+    const unsigned char *text = (const unsigned char *)at;
+    unsigned char low = 0x80, high = 0xBF; /* of the second byte */
+    size_t length;
+    if (text[0] < 0x80)
+        return 1;
+    if (text[0] >= 0xC2 && text[0] <= 0xDF)
+        length = 2;
+    else if (text[0] >= 0xE0 && text[0] <= 0xEF)
+        length = 3;
+    else if (text[0] >= 0xF0 && text[0] <= 0xF4)
+        length = 4;
+    else
+        return 0;
+    if (text[0] == 0xE0)
+        low = 0xA0;
+    else if (text[0] == 0xED)
+        high = 0x9F;
+    else if (text[0] == 0xF0)
+        low = 0x90;
+    else if (text[0] == 0xF4)
+        high = 0x8F;
+    if (bytes < length || text[1] < low || text[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((text[i] & 0xC0) != 0x80)
+            return 0;
+    return length;
+}
+
+void dump_json_text(FILE *file, const char *text, size_t bytes)
+{
+    const char *end = text + bytes;
+    putc('"', file);
+    for (const char *at = text; at < end;) {
+        size_t length = dump_character(at, (size_t)(end - at));
+        if (length == 0)
+            fputs("\\ufffd", file);
+        else if ((unsigned char)*at < 0x20 || *at == 0x7F)
+            fprintf(file, "\\u%04x", (unsigned)*at);
+        else if (*at == '"' || *at == '\\')
+            fprintf(file, "\\%c", *at);
+        else
+            fwrite(at, 1, length, file);
+        at += length ? length : 1;
+    }
+    putc('"', file);
+}
+
+static void put_json_value(FILE *file, const struct query_value *value)
+{
+    char text[32];
+    switch (value->kind) {
+    case QUERY_NULL:
+        fputs("null", file);
+        break;
+    case QUERY_INTEGER:
+        fprintf(file, "%" PRId64, value->integer);
+        break;
+    case QUERY_REAL:
+        if (isfinite(value->real))
+            dump_real(value->real, text);
+        fputs(isfinite(value->real) ? text : "null", file);
+        break;
+    case QUERY_TEXT:
+        dump_json_text(file, value->text, value->bytes);
+        break;
+    case QUERY_BLOB:
+        putc('"', file);
+        put_hex(file, value);
+        putc('"', file);
+        break;
+    }
+}
+
+void dump_json_row(FILE *file, const struct query_row *row, const char *table)
+{
+    putc('{', file);
+    if (table) {
+        fputs("\"table\":", file);
+        dump_json_text(file, table, strlen(table));
+    }
+    for (int i = 0; i < row->count; i++) {
+        const char *key = table && strcmp(row->keys[i], "table") == 0 ? "table_column" : row->keys[i];
+        if (table || i)
+            putc(',', file);
+        dump_json_text(file, key, strlen(key));
+        putc(':', file);
+        put_json_value(file, &row->values[i]);
+    }
+    putc('}', file);
+}
+
+enum esper_status dump_finish(FILE *file, struct esper_error *error)
+{
+    errno = 0;
+    if (fflush(file) == 0 && !ferror(file))
+        return ESPER_OK;
+    return error_set(error, ESPER_FAILED, "cannot write the output: %s", errno ? strerror(errno) : "an earlier error");
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+/* One table being read, and where its next row belongs in time. */
+struct reader {
+    struct reader *next;
+    char *table;
+    struct query_answer *answer;
+    const struct query_row *row;   /* NULL: no more */
+    int round_column, step_column; /* -1: none */
+    int64_t round, step;
+};
+
+/* The tables in the order of the schema, each with the SELECT that reads it: by time, then by its primary key. */
+#define QUOTED(name) "'\"' || replace(" name ", '\"', '\"\"') || '\"'"
+#define SELECTS                                                                                                        \
+    "SELECT m.name, 'SELECT * FROM ' || " QUOTED("m.name") " || ifnull(' ORDER BY ' || (SELECT group_concat(" QUOTED(  \
+        "name") ") FROM (SELECT name FROM pragma_table_info(m.name) WHERE pk OR name IN ('round', 'step') ORDER BY "   \
+                "CASE name WHEN 'round' THEN -2 WHEN 'step' THEN -1 ELSE pk END)), '') "                               \
+                "FROM sqlite_master m WHERE substr(m.name, 1, 7) <> 'sqlite_' AND "
+
+static void close_readers(struct reader *reader)
+{
+    while (reader) {
+        struct reader *next = reader->next;
+        query_end(reader->answer);
+        sqlite3_free(reader->table);
+        memory_free(reader);
+        reader = next;
+    }
+}
+
+static int find_column(const struct query_row *row, const char *name)
+{
+    int i = row->count - 1;
+    while (i >= 0 && strcmp(row->names[i], name) != 0)
+        i--;
+    return i;
+}
+
+static int64_t time_in(const struct query_row *row, int column, int64_t otherwise)
+{
+    return column >= 0 && row->values[column].kind == QUERY_INTEGER ? row->values[column].integer : otherwise;
+}
+
+static enum esper_status read_next(struct reader *reader, struct esper_error *error)
+{
+    TRY(query_next(reader->answer, &reader->row, error));
+    if (reader->row) {
+        reader->round = time_in(reader->row, reader->round_column, INT64_MIN);
+        reader->step = time_in(reader->row, reader->step_column, INT64_MAX);
+    }
+    return ESPER_OK;
+}
+
+static enum esper_status open_reader(struct query *query, const struct query_row *plan, struct reader **out,
+                                     struct esper_error *error)
+{
+    struct reader *reader = *out = memory_alloc(1, sizeof *reader, error);
+    if (!reader)
+        return ESPER_FAILED;
+    reader->table = sqlite3_mprintf("%s", plan->values[0].text);
+    if (!reader->table)
+        return error_set(error, ESPER_FAILED, "out of memory while reading the tables");
+    TRY(query_ask(query, plan->values[1].text, NULL, &reader->answer, error));
+    reader->round_column = find_column(query_columns(reader->answer), "round");
+    reader->step_column = find_column(query_columns(reader->answer), "step");
+    return read_next(reader, error);
+}
+
+/* Readers of all tables that `sql`, a SELECTS, gives. */
+static enum esper_status open_readers(struct query *query, const char *sql, struct reader **first,
+                                      struct esper_error *error)
+{
+    struct query_answer *plans;
+    const struct query_row *plan;
+    struct reader **last = first;
+    TRY(query_ask(query, sql, NULL, &plans, error));
+    enum esper_status status = query_next(plans, &plan, error);
+    while (status == ESPER_OK && plan) {
+        status = open_reader(query, plan, last, error);
+        if (status == ESPER_OK) {
+            last = &(*last)->next;
+            status = query_next(plans, &plan, error);
+        }
+    }
+    query_end(plans);
+    return status;
+}
+
+/* The reader whose row comes first; of equals the one of the earlier table. NULL: all are through. */
+static struct reader *earliest(struct reader *reader)
+{
+    struct reader *best = NULL;
+    for (; reader; reader = reader->next)
+        if (reader->row &&
+            (!best || reader->round < best->round || (reader->round == best->round && reader->step < best->step)))
+            best = reader;
+    return best;
+}
+
+static enum esper_status write_lines(struct reader *readers, FILE *file, struct esper_error *error)
+{
+    for (struct reader *reader; (reader = earliest(readers)) && !ferror(file);) {
+        dump_json_row(file, reader->row, reader->table);
+        putc('\n', file);
+        TRY(read_next(reader, error));
+    }
+    return dump_finish(file, error);
+}
+
+static enum esper_status write_table(struct reader *reader, FILE *file, struct esper_error *error)
+{
+    dump_csv_row(file, query_columns(reader->answer));
+    while (reader->row && !ferror(file)) {
+        dump_csv_row(file, reader->row);
+        TRY(read_next(reader, error));
+    }
+    return dump_finish(file, error);
+}
+
+enum esper_status dump_jsonl(const struct run *run, FILE *file, struct esper_error *error)
+{
+    struct query *query;
+    struct reader *readers = NULL;
+    TRY(query_open(&query, run, error));
+    enum esper_status status = query_hold(query, error);
+    if (status == ESPER_OK)
+        status = open_readers(query, SELECTS "m.type = 'table' ORDER BY m.rowid", &readers, error);
+    if (status == ESPER_OK)
+        status = write_lines(readers, file, error);
+    close_readers(readers);
+    query_close(query);
+    return status;
+}
+
+enum esper_status dump_csv(const struct run *run, const char *table, FILE *file, struct esper_error *error)
+{
+    struct query *query;
+    struct reader *reader = NULL;
+    TRY(query_open(&query, run, error));
+    char *sql = sqlite3_mprintf(SELECTS "m.type IN ('table', 'view') AND m.name = %Q", table);
+    enum esper_status status = query_find_table(query, table, error);
+    if (status == ESPER_OK && !sql)
+        status = error_set(error, ESPER_FAILED, "out of memory while reading the tables");
+    if (status == ESPER_OK)
+        status = open_readers(query, sql, &reader, error);
+    if (status == ESPER_OK)
+        status = write_table(reader, file, error);
+    sqlite3_free(sql);
+    close_readers(reader);
+    query_close(query);
+    return status;
+}

@@ -1,0 +1,18 @@
+/*
+ * run.json: what a run is, written once. The configuration has the form of files, so that anyone can query it, and
+ * reads back exactly; a second object says where each value came from.
+ */
+#ifndef TELEMETRY_RUN_JSON_H
+#define TELEMETRY_RUN_JSON_H
+
+#include "telemetry/run.h"
+
+#define RUN_FORMAT 1
+
+/* Write directory/run.json from the run's name, configuration, kernels, created and version. */
+enum esper_status run_json_write(const char *directory, const struct run *run, const char *command,
+                                 struct esper_error *error);
+/* Fill all of them from directory/run.json. */
+enum esper_status run_json_read(const char *directory, struct run *run, struct esper_error *error);
+
+#endif

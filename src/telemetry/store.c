@@ -1,0 +1,432 @@
+#include "telemetry/store.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/config_json.h"
+#include "base/memory.h"
+#include "telemetry/store_schema.h"
+
+struct store {
+    sqlite3 *db;
+    sqlite3_stmt *insert[TABLE_COUNT], *checkpoint;
+    char path[PATH_MAX];        /* telemetry.db */
+    char checkpoints[PATH_MAX]; /* the folder beside it */
+};
+
+/* Someone's shell may hold the file for a moment. */
+enum { BUSY_MS = 5000 };
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+static enum esper_status store_fail(const struct store *store, const char *action, struct esper_error *error)
+{
+    switch (sqlite3_errcode(store->db)) {
+    case SQLITE_NOTADB:
+        return error_set(error, ESPER_INVALID, "%s: is not a record of a run (not an SQLite database)", store->path);
+    case SQLITE_CORRUPT:
+        return error_set(error, ESPER_INVALID, "%s: the record is damaged (%s)", store->path,
+                         sqlite3_errmsg(store->db));
+    case SQLITE_BUSY:
+        return error_set(error, ESPER_FAILED, "%s: cannot %s: another program holds the record; close it and try again",
+                         store->path, action);
+    case SQLITE_FULL:
+        return error_set(error, ESPER_FAILED, "%s: cannot %s: the disk is full", store->path, action);
+    default:
+        break;
+    }
+    int code = sqlite3_system_errno(store->db);
+    return error_set(error, ESPER_FAILED, "%s: cannot %s: %s%s%s", store->path, action, sqlite3_errmsg(store->db),
+                     code ? ": " : "", code ? strerror(code) : "");
+}
+
+static enum esper_status execute(struct store *store, const char *sql, const char *action, struct esper_error *error)
+{
+    return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK ? ESPER_OK : store_fail(store, action, error);
+}
+
+/* The one number that a query gives. */
+static enum esper_status ask(struct store *store, const char *sql, int64_t *answer, struct esper_error *error)
+{
+    sqlite3_stmt *query = NULL;
+    int code = sqlite3_prepare_v2(store->db, sql, -1, &query, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(query);
+    *answer = code == SQLITE_ROW ? sqlite3_column_int64(query, 0) : 0;
+    enum esper_status status = code == SQLITE_ROW ? ESPER_OK : store_fail(store, "read", error);
+    sqlite3_finalize(query);
+    return status;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static struct store *store_new(const struct run *run, struct esper_error *error)
+{
+    struct store *store = memory_alloc(1, sizeof *store, error);
+    if (!store)
+        return NULL;
+    if (snprintf(store->path, sizeof store->path, "%s/telemetry.db", run->path) < (int)sizeof store->path &&
+        snprintf(store->checkpoints, sizeof store->checkpoints, "%s/checkpoints", run->path) <
+            (int)sizeof store->checkpoints)
+        return store;
+    error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
+    memory_free(store);
+    return NULL;
+}
+
+void store_close(struct store *store)
+{
+    if (!store)
+        return;
+    for (int i = 0; i < TABLE_COUNT; i++)
+        sqlite3_finalize(store->insert[i]);
+    sqlite3_finalize(store->checkpoint);
+    sqlite3_close(store->db); /* the last to leave folds the log into the database */
+    memory_free(store);
+}
+
+static enum esper_status check_version(struct store *store, struct esper_error *error)
+{
+    int64_t application, version;
+    TRY(ask(store, "PRAGMA application_id", &application, error));
+    TRY(ask(store, "PRAGMA user_version", &version, error));
+    if (application != STORE_APPLICATION)
+        return error_set(error, ESPER_INVALID, "%s: is a database, but not the record of a run", store->path);
+    if (version != STORE_VERSION)
+        return error_set(error, ESPER_INVALID, "%s: a record of version %lld; this Esper (" ESPER_VERSION ") reads %d",
+                         store->path, (long long)version, STORE_VERSION);
+    return ESPER_OK;
+}
+
+static const char *policy_name(const struct config *config, char text[CONFIG_TEXT])
+{
+    for (int key = 0; key < config_key_count(); key++)
+        if (strcmp(config_key_name(key), "policy.kind") == 0)
+            config_format(config, key, text);
+    return text;
+}
+
+static enum esper_status describe_run(struct store *store, const struct run *run, struct esper_error *error)
+{
+    char policy[CONFIG_TEXT] = "", seed[24];
+    cJSON *object = config_to_json(&run->config);
+    char *configuration = object ? cJSON_PrintUnformatted(object) : NULL;
+    cJSON_Delete(object);
+    if (!configuration)
+        return error_set(error, ESPER_FAILED, "out of memory while describing the run");
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)run->config.seed);
+    policy_name(&run->config, policy);
+    const char *const texts[] = {run->name,    run->config.task, policy,       seed,
+                                 run->created, run->version,     run->kernels, configuration};
+    sqlite3_stmt *insert = NULL;
+    int code = sqlite3_prepare_v2(store->db,
+                                  "INSERT INTO run (id, name, task, policy, seed, created, version, kernels, "
+                                  "configuration, evaluate) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                                  -1, &insert, NULL);
+    for (int i = 0; i < 8 && code == SQLITE_OK; i++)
+        code = sqlite3_bind_text(insert, i + 1, texts[i], -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int(insert, 9, run->config.evaluate);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(insert);
+    enum esper_status status = code == SQLITE_DONE ? ESPER_OK : store_fail(store, "describe the run", error);
+    sqlite3_finalize(insert);
+    cJSON_free(configuration);
+    return status;
+}
+
+/* In one transaction: a record is described completely or not at all. */
+static enum esper_status create_tables(struct store *store, const struct run *run, struct esper_error *error)
+{
+    char identity[128];
+    snprintf(identity, sizeof identity, "PRAGMA application_id = %d; PRAGMA user_version = %d", STORE_APPLICATION,
+             STORE_VERSION);
+    enum esper_status status = execute(store, "BEGIN IMMEDIATE", "create the tables", error);
+    for (int i = 0; status == ESPER_OK && store_schema[i]; i++)
+        status = execute(store, store_schema[i], "create the tables", error);
+    if (status == ESPER_OK)
+        status = execute(store, identity, "create the tables", error);
+    if (status == ESPER_OK)
+        status = describe_run(store, run, error);
+    if (status == ESPER_OK)
+        status = execute(store, "COMMIT", "create the tables", error);
+    if (status != ESPER_OK)
+        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+/* INSERT INTO t (a, b) VALUES (?1, ?2) */
+static enum esper_status prepare_insert(struct store *store, enum store_table table, struct esper_error *error)
+{
+    char sql[4096], values[1024];
+    const struct store_layout *layout = &store_layouts[table];
+    size_t used = (size_t)snprintf(sql, sizeof sql, "INSERT INTO %s (", layout->name), filled = 0;
+    int count = 0;
+    for (int i = layout->extra ? -1 : 0; i < layout->count; i++, count++) {
+        used += (size_t)snprintf(sql + used, sizeof sql - used, "%s%s", count ? ", " : "",
+                                 i < 0 ? layout->extra : layout->columns[i].name);
+        filled += (size_t)snprintf(values + filled, sizeof values - filled, "%s?", count ? ", " : "");
+    }
+    snprintf(sql + used, sizeof sql - used, ") VALUES (%s)", values);
+    if (sqlite3_prepare_v2(store->db, sql, -1, &store->insert[table], NULL) != SQLITE_OK)
+        return store_fail(store, "prepare the record", error);
+    return ESPER_OK;
+}
+
+static enum esper_status prepare_writer(struct store *store, const struct run *run, struct esper_error *error)
+{
+    int64_t tables, application;
+    sqlite3_busy_timeout(store->db, BUSY_MS);
+    TRY(execute(store, "PRAGMA page_size = 8192", "open", error));
+    TRY(ask(store, "SELECT count(*) FROM sqlite_master", &tables, error));
+    TRY(ask(store, "PRAGMA application_id", &application, error));
+    if (tables || application)
+        TRY(check_version(store, error));
+    TRY(execute(store,
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; "
+                "PRAGMA journal_size_limit = 67108864",
+                "open", error));
+    if (!tables)
+        TRY(create_tables(store, run, error));
+    for (int i = 0; i < TABLE_COUNT; i++)
+        TRY(prepare_insert(store, (enum store_table)i, error));
+    if (sqlite3_prepare_v2(store->db,
+                           "INSERT OR REPLACE INTO checkpoint (file, kind, round, step, hash, bytes, written) "
+                           "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                           -1, &store->checkpoint, NULL) != SQLITE_OK)
+        return store_fail(store, "prepare the record", error);
+    return ESPER_OK;
+}
+
+enum esper_status store_open(struct store **out, const struct run *run, struct esper_error *error)
+{
+    struct store *store = store_new(run, error);
+    if (!store)
+        return error ? error->status : ESPER_FAILED;
+    enum esper_status status = ESPER_OK;
+    if (sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
+        status = store_fail(store, "open", error);
+    if (status == ESPER_OK)
+        status = prepare_writer(store, run, error);
+    if (status == ESPER_OK)
+        *out = store;
+    else
+        store_close(store);
+    return status;
+}
+
+/* ---- readers ----------------------------------------------------------------------------------------------------- */
+
+/* file:PATH?options, with the characters that mean something in such an address written as %XX. */
+static void make_uri(const char *path, const char *options, char *uri, size_t size)
+{
+    size_t used = (size_t)snprintf(uri, size, "file:");
+    for (; *path && used + 4 < size; path++)
+        used += (size_t)snprintf(uri + used, size - used, strchr("%?#", *path) ? "%%%02X" : "%c",
+                                 (unsigned)(unsigned char)*path);
+    snprintf(uri + used, size - used, "?%s", options);
+}
+
+static enum esper_status open_reading(struct store *store, const char *options, struct esper_error *error)
+{
+    char uri[3 * PATH_MAX + 64];
+    make_uri(store->path, options, uri, sizeof uri);
+    sqlite3_close(store->db);
+    store->db = NULL;
+    if (sqlite3_open_v2(uri, &store->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
+        return store_fail(store, "open", error);
+    sqlite3_busy_timeout(store->db, BUSY_MS);
+    TRY(execute(store, "PRAGMA query_only = 1", "open", error));
+    return check_version(store, error);
+}
+
+/* A record closed in good order has no log, and reading it takes no more than its one file; but SQLite wants to make a
+ * log even for that, which it cannot where the reader may not write. Nothing can be missed then: a live or crashed run
+ * has its log (observability 16.2: never `immutable` with one). */
+static bool at_rest(const struct store *store, const struct run *run)
+{
+    char log[PATH_MAX + 8];
+    struct stat info;
+    struct run_status status;
+    snprintf(log, sizeof log, "%s-wal", store->path);
+    if (stat(log, &info) == 0 && info.st_size > 0)
+        return false;
+    return run_get_status(run, &status, NULL) == ESPER_OK && !status.alive;
+}
+
+enum esper_status store_open_reader(struct store **out, const struct run *run, struct esper_error *error)
+{
+    struct stat info;
+    struct store *store = store_new(run, error);
+    if (!store)
+        return error ? error->status : ESPER_FAILED;
+    enum esper_status status = ESPER_OK;
+    if (stat(store->path, &info) != 0 && errno == ENOENT)
+        status = error_set(error, ESPER_INVALID, "%s: the run has no record yet (no telemetry.db)", run->path);
+    if (status == ESPER_OK && info.st_size == 0) /* killed while it made its first page */
+        status = error_set(error, ESPER_INVALID, "%s: the run has no record yet (telemetry.db is empty)", run->path);
+    if (status == ESPER_OK)
+        status = open_reading(store, "mode=ro", error);
+    int code = sqlite3_errcode(store->db); /* which one depends on what exactly is forbidden */
+    if (status == ESPER_FAILED && (code == SQLITE_CANTOPEN || code == SQLITE_READONLY) && at_rest(store, run))
+        status = open_reading(store, "mode=ro&immutable=1", error);
+    if (status == ESPER_OK)
+        *out = store;
+    else
+        store_close(store);
+    return status;
+}
+
+struct sqlite3 *store_sql(struct store *store)
+{
+    return store->db;
+}
+
+static void read_row(sqlite3_stmt *query, const struct store_layout *layout, void *record)
+{
+    for (int i = 0; i < layout->count; i++) {
+        char *field = (char *)record + layout->columns[i].offset;
+        int64_t whole = sqlite3_column_int64(query, i);
+        double real = sqlite3_column_type(query, i) == SQLITE_NULL ? NAN : sqlite3_column_double(query, i);
+        if (layout->columns[i].real)
+            memcpy(field, &real, sizeof real);
+        else
+            memcpy(field, &whole, sizeof whole);
+    }
+}
+
+enum esper_status store_outcomes(struct store *store, struct outcome_record **out, int *count,
+                                 struct esper_error *error)
+{
+    const struct store_layout *layout = &store_layouts[TABLE_OUTCOME];
+    char sql[1024];
+    int64_t rows;
+    size_t used = (size_t)snprintf(sql, sizeof sql, "SELECT ");
+    for (int i = 0; i < layout->count; i++)
+        used += (size_t)snprintf(sql + used, sizeof sql - used, "%s%s", i ? ", " : "", layout->columns[i].name);
+    snprintf(sql + used, sizeof sql - used, " FROM outcome ORDER BY round, env LIMIT ?1");
+    TRY(ask(store, "SELECT count(*) FROM outcome", &rows, error));
+    struct outcome_record *list = memory_alloc((size_t)rows, sizeof *list, error);
+    if (!list)
+        return ESPER_FAILED;
+    sqlite3_stmt *query = NULL;
+    int filled = 0, code = sqlite3_prepare_v2(store->db, sql, -1, &query, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int64(query, 1, rows); /* the run may have gone on since they were counted */
+    if (code == SQLITE_OK)
+        while ((code = sqlite3_step(query)) == SQLITE_ROW)
+            read_row(query, layout, &list[filled++]);
+    enum esper_status status = code == SQLITE_DONE ? ESPER_OK : store_fail(store, "read", error);
+    sqlite3_finalize(query);
+    if (status != ESPER_OK) {
+        memory_free(list);
+        return status;
+    }
+    *out = list;
+    *count = filled;
+    return ESPER_OK;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static enum esper_status insert(struct store *store, enum store_table table, int64_t extra, const void *record,
+                                struct esper_error *error)
+{
+    const struct store_layout *layout = &store_layouts[table];
+    sqlite3_stmt *statement = store->insert[table];
+    int at = 1, code = SQLITE_OK;
+    if (layout->extra)
+        code = sqlite3_bind_int64(statement, at++, extra);
+    for (int i = 0; i < layout->count && code == SQLITE_OK; i++, at++) {
+        const char *field = (const char *)record + layout->columns[i].offset;
+        int64_t whole;
+        double real;
+        memcpy(&whole, field, sizeof whole);
+        memcpy(&real, field, sizeof real);
+        if (!layout->columns[i].real)
+            code = sqlite3_bind_int64(statement, at, whole);
+        else if (isfinite(real))
+            code = sqlite3_bind_double(statement, at, real);
+        else
+            code = sqlite3_bind_null(statement, at); /* missing is not 0 */
+    }
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    enum esper_status status = code == SQLITE_DONE ? ESPER_OK : store_fail(store, "write", error);
+    sqlite3_reset(statement);
+    return status;
+}
+
+static enum esper_status insert_round(struct store *store, const struct round_report *report, struct esper_error *error)
+{
+    TRY(insert(store, TABLE_ROUND, 0, &report->round, error));
+    if (report->has_ppo)
+        TRY(insert(store, TABLE_PPO, report->round.round, &report->ppo, error));
+    for (int i = 0; i < report->outcome_count; i++)
+        TRY(insert(store, TABLE_OUTCOME, 0, &report->outcomes[i], error));
+    for (int i = 0; i < report->rollback_count; i++)
+        TRY(insert(store, TABLE_ROLLBACK, 0, &report->rollbacks[i], error));
+    return ESPER_OK;
+}
+
+/* End the transaction one way or the other; a failure leaves the record as it was before. */
+static enum esper_status finish(struct store *store, enum esper_status status, struct esper_error *error)
+{
+    if (status == ESPER_OK)
+        status = execute(store, "COMMIT", "write", error);
+    if (status != ESPER_OK && !sqlite3_get_autocommit(store->db))
+        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+enum esper_status store_round(struct store *store, const struct round_report *report, struct esper_error *error)
+{
+    TRY(execute(store, "BEGIN IMMEDIATE", "write", error));
+    return finish(store, insert_round(store, report, error), error);
+}
+
+enum esper_status store_forget(struct store *store, uint32_t round, struct esper_error *error)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "DELETE FROM round WHERE round >= %u; DELETE FROM ppo WHERE round >= %u; "
+             "DELETE FROM outcome WHERE round >= %u; DELETE FROM rollback WHERE round >= %u; "
+             "DELETE FROM checkpoint WHERE round > %u",
+             round, round, round, round, round);
+    TRY(execute(store, "BEGIN IMMEDIATE", "write", error));
+    return finish(store, execute(store, sql, "write", error), error);
+}
+
+enum esper_status store_checkpoint(struct store *store, const char *file, const char *kind, uint32_t round,
+                                   uint32_t step, uint64_t hash, struct esper_error *error)
+{
+    char path[PATH_MAX + 256], hex[24], when[32];
+    struct stat info;
+    struct tm parts;
+    time_t now = time(NULL);
+    sqlite3_stmt *statement = store->checkpoint;
+    gmtime_r(&now, &parts);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash);
+    snprintf(path, sizeof path, "%s/%s", store->checkpoints, file);
+    bool there = stat(path, &info) == 0;
+    bool bound =
+        sqlite3_bind_text(statement, 1, file, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
+        sqlite3_bind_text(statement, 2, kind, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
+        sqlite3_bind_int64(statement, 3, round) == SQLITE_OK && sqlite3_bind_int64(statement, 4, step) == SQLITE_OK &&
+        sqlite3_bind_text(statement, 5, hex, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
+        (there ? sqlite3_bind_int64(statement, 6, info.st_size) : sqlite3_bind_null(statement, 6)) == SQLITE_OK &&
+        sqlite3_bind_text(statement, 7, when, -1, SQLITE_TRANSIENT) == SQLITE_OK;
+    enum esper_status status = ESPER_OK;
+    if (!bound || sqlite3_step(statement) != SQLITE_DONE)
+        status = store_fail(store, "write", error);
+    sqlite3_reset(statement);
+    return status;
+}
