@@ -1,44 +1,18 @@
 /* The engine: determinism, isolation of envs, growth, snapshot and rollback; and the scripted runs of the quick start.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testing_engine.h"
 
-#include <cmocka.h>
 #include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "engine/engine.h"
+/* ---- rigging ----------------------------------------------------------------------------------------------------- */
 
-/* ---- rigging ------------------------------------------------------------------------------------------------------
- */
-
-static struct config small_config(int envs, int threads)
+static struct config static_config(int envs, int threads)
 {
-    struct config config;
-    struct esper_error error = {0};
-    config_defaults(&config);
-    assert_int_equal(config_load_task(&config, "quickstart", &error), ESPER_OK);
-    config.envs = envs;
-    config.threads = threads;
-    config.data_batches = 2;
-    config.data_val_images = 64;
-    config.data_test_images = 64;
-    assert_int_equal(config_check(&config, &error), ESPER_OK);
+    struct config config = small_config(envs, threads, 2);
+    config.policy.kind = POLICY_STATIC;
     return config;
-}
-
-static struct engine *start(const struct config *config)
-{
-    struct engine *engine;
-    struct esper_error error = {0};
-    if (engine_create(&engine, config, &error) != ESPER_OK)
-        fail_msg("%s", error.text);
-    engine_reset(engine, 0);
-    return engine;
 }
 
 static struct action germinate(int slot, int blueprint, int style)
@@ -50,18 +24,18 @@ static struct action germinate(int slot, int blueprint, int style)
                            .alpha_target = 2};
 }
 
-/* One step in which every env takes the same action. */
+/* One step in which every env takes the same action, and nobody refuses it. */
 static void step_all(struct engine *engine, struct action action)
 {
-    struct action actions[64];
-    struct action_result results[64];
+    struct world *world = engine_world(engine);
     engine_train(engine);
     engine_evaluate(engine);
-    for (int env = 0; env < engine_world(engine)->envs; env++)
-        actions[env] = action;
-    engine_apply(engine, actions, results);
-    for (int env = 0; env < engine_world(engine)->envs; env++)
-        assert_true(results[env].success);
+    engine_decide(engine);
+    for (int env = 0; env < world->envs; env++)
+        engine_override(engine, env, &action);
+    engine_apply(engine);
+    for (int env = 0; env < world->envs; env++)
+        assert_true(world->env_memory.last_success[env] || world->episode.panicked[env]);
 }
 
 static void wait_steps(struct engine *engine, int steps)
@@ -98,19 +72,18 @@ static void assert_env_equal(const struct world *a, int ea, const struct world *
     assert_memory_equal(&a->train_loss[ea], &b->train_loss[eb], sizeof(double));
 }
 
-/* ---- determinism --------------------------------------------------------------------------------------------------
- */
+/* ---- determinism ------------------------------------------------------------------------------------------------- */
 
 /* I-66, DESIGN 6.1: threads and company change nothing; another seed does. */
 static void test_same_bits(void **state)
 {
     (void)state;
-    struct config eight = small_config(8, 2), eight_one = small_config(8, 1), alone = small_config(1, 1);
+    struct config eight = static_config(8, 2), eight_one = static_config(8, 1), alone = static_config(1, 1);
     struct engine *a = start(&eight), *b = start(&eight_one), *c = start(&alone);
     grow_everything(a);
     grow_everything(b);
     grow_everything(c);
-    assert_int_equal(table_hash(&engine_world(a)->table), table_hash(&engine_world(b)->table));
+    assert_int_equal(hash_of(a), hash_of(b));
     for (int env = 0; env < 8; env++)
         assert_env_equal(engine_world(a), env, engine_world(b), env);
     assert_env_equal(engine_world(a), 0, engine_world(c), 0);
@@ -130,21 +103,21 @@ static void test_same_bits(void **state)
 static void test_rounds(void **state)
 {
     (void)state;
-    struct config config = small_config(2, 2);
+    struct config config = static_config(2, 2);
     struct engine *engine = start(&config);
     wait_steps(engine, 2);
-    uint64_t first = table_hash(&engine_world(engine)->table);
+    uint64_t first = hash_of(engine);
     engine_reset(engine, 1);
     wait_steps(engine, 2);
-    assert_true(table_hash(&engine_world(engine)->table) != first);
+    assert_true(hash_of(engine) != first);
     engine_reset(engine, 0);
+    *engine_world(engine)->total_env_steps = 0; /* the only count that goes on */
     wait_steps(engine, 2);
-    assert_int_equal(table_hash(&engine_world(engine)->table), first);
+    assert_int_equal(hash_of(engine), first);
     engine_free(engine);
 }
 
-/* ---- growth -------------------------------------------------------------------------------------------------------
- */
+/* ---- growth ------------------------------------------------------------------------------------------------------ */
 
 static void fill_nan(float *values, size_t count)
 {
@@ -156,7 +129,7 @@ static void fill_nan(float *values, size_t count)
 static void test_sleeping_pools(void **state)
 {
     (void)state;
-    struct config config = small_config(1, 1);
+    struct config config = static_config(1, 1);
     struct engine *clean = start(&config), *poisoned = start(&config);
     struct world *world = engine_world(poisoned);
     fill_nan(world->seed, world->shape.seed_storage);
@@ -183,7 +156,7 @@ static void test_sleeping_pools(void **state)
 /* I-24: hosts with seeds in TRAINING take the very steps of bare hosts; the seed learns meanwhile. */
 static void check_isolation(int base)
 {
-    struct config config = small_config(2, 2);
+    struct config config = static_config(2, 2);
     config.host_base = base;
     struct engine *bare = start(&config), *seeded = start(&config);
     step_all(bare, (struct action){.op = OP_WAIT});
@@ -217,7 +190,7 @@ static void test_training_is_isolated(void **state)
 static void test_timing(void **state)
 {
     (void)state;
-    struct config config = small_config(1, 1);
+    struct config config = static_config(1, 1);
     struct engine *engine = start(&config);
     step_all(engine, germinate(0, BLUEPRINT_CONV_LIGHT, STYLE_LINEAR_ADD));
     for (int t = 1; t <= 10; t++) {
@@ -234,7 +207,7 @@ static void test_timing(void **state)
 static void test_frozen(void **state)
 {
     (void)state;
-    struct config config = small_config(1, 1);
+    struct config config = static_config(1, 1);
     struct engine *engine = start(&config);
     struct world *world = engine_world(engine);
     step_all(engine, germinate(0, BLUEPRINT_CONV_LIGHT, STYLE_GATED_GATE));
@@ -266,7 +239,7 @@ static void test_frozen(void **state)
 static void test_gate_learns(void **state)
 {
     (void)state;
-    struct config config = small_config(1, 1);
+    struct config config = static_config(1, 1);
     struct engine *engine = start(&config);
     struct world *world = engine_world(engine);
     step_all(engine, germinate(0, BLUEPRINT_CONV_LIGHT, STYLE_GATED_GATE));
@@ -287,7 +260,7 @@ static void test_gate_learns(void **state)
 static void test_evaluation_changes_nothing(void **state)
 {
     (void)state;
-    struct config config = small_config(2, 2);
+    struct config config = static_config(2, 2);
     struct engine *engine = start(&config);
     struct world *world = engine_world(engine);
     step_all(engine, germinate(0, BLUEPRINT_CONV_LIGHT, STYLE_LINEAR_ADD));
@@ -313,7 +286,7 @@ static void test_evaluation_changes_nothing(void **state)
 static void test_no_allocation(void **state)
 {
     (void)state;
-    struct config config = small_config(4, 2);
+    struct config config = static_config(4, 2);
     struct engine *engine = start(&config);
     step_all(engine, germinate(0, BLUEPRINT_CONV_LIGHT, STYLE_LINEAR_ADD));
     struct mallinfo2 before = mallinfo2();
@@ -327,7 +300,7 @@ static void test_no_allocation(void **state)
 static void test_nan_shows(void **state)
 {
     (void)state;
-    struct config config = small_config(2, 1);
+    struct config config = static_config(2, 1);
     struct engine *engine = start(&config);
     struct world *world = engine_world(engine);
     wait_steps(engine, 1);
@@ -338,14 +311,13 @@ static void test_nan_shows(void **state)
     engine_free(engine);
 }
 
-/* ---- snapshot and rollback ------------------------------------------------------------------------------------------
- */
+/* ---- snapshot and rollback --------------------------------------------------------------------------------------- */
 
 /* I-64: host and fossils come back bit for bit, also a fossil younger than the last periodic snapshot. */
 static void test_rollback(void **state)
 {
     (void)state;
-    struct config config = small_config(2, 1);
+    struct config config = static_config(2, 1);
     struct engine *engine = start(&config);
     struct world *world = engine_world(engine);
     step_all(engine, germinate(0, BLUEPRINT_CONV_LIGHT, STYLE_LINEAR_ADD));
@@ -390,8 +362,7 @@ static void test_rollback(void **state)
     engine_free(engine);
 }
 
-/* ---- subsets --------------------------------------------------------------------------------------------------------
- */
+/* ---- subsets ----------------------------------------------------------------------------------------------------- */
 
 static void test_subsets(void **state)
 {
@@ -418,18 +389,14 @@ static void test_subsets(void **state)
     assert_true(subset_interaction(&s, 0, 100) == 30 && subset_interaction(&s, 1, 100) == 30);
 }
 
-/* ---- the quick start as a whole
- * --------------------------------------------------------------------------------------- */
+/* ---- the quick start as a whole ---------------------------------------------------------------------------------- */
 
 /* Mean test accuracy of 16 hosts after a quick-start round with conv_light germinated in `slot` at step 1, or bare. */
 static double quickstart_accuracy(int slot)
 {
-    struct config config;
-    struct esper_error error = {0};
+    struct config config = quickstart_config(16);
     double accuracy[16], mean = 0;
-    config_defaults(&config);
-    assert_int_equal(config_load_task(&config, "quickstart", &error), ESPER_OK);
-    config.envs = 16;
+    config.policy.kind = POLICY_STATIC;
     struct engine *engine = start(&config);
     step_all(engine,
              slot < 0 ? (struct action){.op = OP_WAIT} : germinate(slot, BLUEPRINT_CONV_LIGHT, STYLE_LINEAR_ADD));

@@ -1,38 +1,9 @@
-#include "engine/engine.h"
+/* The engine's life, and the phases that run the networks: train, evaluate, test. */
+#include "engine/parts.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/pool.h"
-#include "data/gather.h"
-#include "morph/lifecycle.h"
-#include "variant/variant.h"
-
-/* What a thread works with while it has an env in hand. */
-struct worker {
-    struct net *net;
-    void *memory;
-    uint8_t *labels; /* [batch] */
-};
-
-struct engine {
-    struct world *world;
-    const struct variant *kernels;
-    struct dataset *data;
-    struct gather_table normalise;
-    struct pool *pool;
-    struct worker *workers; /* [threads] */
-    struct gate_rules gates;
-    struct net_rates rates;
-    uint32_t batches;
-    struct slot_grads *grads;     /* [env][slot] of the step's last batch */
-    const struct action *actions; /* the phase's arguments */
-    struct action_result *results;
-    double *test_accuracy;
-};
-
-enum { SNAPSHOT_STEPS = 5 };
 
 /* ---- life ---------------------------------------------------------------------------------------------------------
  */
@@ -53,6 +24,24 @@ static enum esper_status create_workers(struct engine *engine, struct esper_erro
         worker->net = engine->kernels->net_init(&world->shape, batch, worker->memory);
     }
     return ESPER_OK;
+}
+
+static enum esper_status create_buffers(struct engine *engine, struct esper_error *error)
+{
+    const struct world *world = engine->world;
+    size_t envs = (size_t)world->envs, slots = (size_t)world->shape.slots;
+    engine->grads = memory_alloc(envs * slots, sizeof *engine->grads, error);
+    engine->masks = memory_alloc(envs, sizeof *engine->masks, error);
+    engine->actions = memory_alloc(envs, sizeof *engine->actions, error);
+    engine->logits = memory_alloc(envs * HEAD_MAX_LOGITS, sizeof *engine->logits, error);
+    engine->values = memory_alloc(envs, sizeof *engine->values, error);
+    engine->rewards = memory_alloc(envs, sizeof *engine->rewards, error);
+    engine->scaled = memory_alloc(envs, sizeof *engine->scaled, error);
+    engine->executed = memory_alloc(envs, sizeof *engine->executed, error);
+    engine->test_accuracy = memory_alloc(envs, sizeof *engine->test_accuracy, error);
+    bool all = engine->grads && engine->masks && engine->actions && engine->logits && engine->values &&
+               engine->rewards && engine->scaled && engine->executed && engine->test_accuracy;
+    return all ? ESPER_OK : ESPER_FAILED;
 }
 
 static enum esper_status check_data(const struct engine *engine, struct esper_error *error)
@@ -81,11 +70,13 @@ static enum esper_status create_parts(struct engine *engine, const struct config
     engine->batches = config->data_batches ? (uint32_t)config->data_batches
                                            : (uint32_t)(engine->data->count[SPLIT_TRAIN] / (size_t)config->data_batch);
     TRY(pool_create(config->threads, &engine->pool, error));
-    engine->grads =
-        memory_alloc((size_t)config->envs * (size_t)engine->world->shape.slots, sizeof *engine->grads, error);
-    if (!engine->grads)
-        return ESPER_FAILED;
-    return create_workers(engine, error);
+    TRY(create_buffers(engine, error));
+    TRY(create_workers(engine, error));
+    if (config->policy.kind == POLICY_SCRIPT)
+        TRY(script_load(&engine->script, config->policy.script, config, error));
+    if (engine->world->learns)
+        TRY(learner_start(&engine->world->learner, &engine->kernels->policy, engine->pool, error));
+    return ESPER_OK;
 }
 
 enum esper_status engine_create(struct engine **out, const struct config *config, struct esper_error *error)
@@ -122,6 +113,17 @@ void engine_free(struct engine *engine)
     }
     memory_free(engine->workers);
     memory_free(engine->grads);
+    memory_free(engine->masks);
+    memory_free(engine->actions);
+    memory_free(engine->logits);
+    memory_free(engine->values);
+    memory_free(engine->rewards);
+    memory_free(engine->scaled);
+    memory_free(engine->executed);
+    memory_free(engine->test_accuracy);
+    script_free(&engine->script);
+    if (engine->world && engine->world->learns)
+        learner_stop(&engine->world->learner);
     if (engine->pool)
         pool_free(engine->pool);
     if (engine->data)
@@ -153,23 +155,9 @@ uint32_t engine_batches(const struct engine *engine)
 /* ---- phases -------------------------------------------------------------------------------------------------------
  */
 
-static void run_envs(struct engine *engine, void (*work)(void *engine, int env, int thread))
+void engine_run(struct engine *engine, void (*work)(void *engine, int env, int thread))
 {
     pool_run(engine->pool, work, engine, engine->world->envs);
-}
-
-static void reset_env(void *context, int env, int thread)
-{
-    struct engine *engine = context;
-    (void)thread;
-    world_reset(engine->world, env);
-}
-
-void engine_reset(struct engine *engine, uint32_t round)
-{
-    *engine->world->round = round;
-    *engine->world->step = 0;
-    run_envs(engine, reset_env);
 }
 
 static void env_execs(const struct world *world, int env, struct slot_exec exec[SHAPE_SLOTS])
@@ -225,7 +213,7 @@ static void train_env(void *context, int env, int thread)
 
 void engine_train(struct engine *engine)
 {
-    run_envs(engine, train_env);
+    engine_run(engine, train_env);
 }
 
 /* Run `count` images of a split through the net under the subsets' alphas; counts and the whole set's loss add up. */
@@ -258,34 +246,6 @@ static double evaluate_split(struct engine *engine, int env, int thread, enum sp
     return loss / count;
 }
 
-/* The step's measurements, written into the rows that gates and policy read. */
-static void record_slots(struct engine *engine, int env, const struct subsets *subsets)
-{
-    struct world *world = engine->world;
-    uint32_t images = (uint32_t)world->config.data_val_images;
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        const struct slot_grads *grads = &engine->grads[env * world->shape.slots + j];
-        if (!stage_is_live(slot.stage))
-            continue;
-        slot_record_accuracy(&slot, world->val_accuracy[env]);
-        if (grads->measured && (slot.stage == STAGE_TRAINING || slot.stage == STAGE_BLENDING)) {
-            struct gradient_sample sample = {.norm = grads->finite ? grads->norm : (double)NAN,
-                                             .health = grads->health,
-                                             .ratio = grads->ratio,
-                                             .vanishing = grads->vanishing,
-                                             .exploding = grads->exploding};
-            slot_record_gradient(&slot, &sample);
-        }
-        slot.interaction_sum = 0;
-        if ((subsets->all >> j) & 1u) {
-            slot_record_contribution(&slot, subset_contribution(subsets, j, images));
-            slot.interaction_sum = subset_interaction(subsets, j, images);
-        }
-        world_set_slot(world, env, j, &slot);
-    }
-}
-
 static void evaluate_env(void *context, int env, int thread)
 {
     struct engine *engine = context;
@@ -303,54 +263,11 @@ static void evaluate_env(void *context, int env, int thread)
     world->val_loss[env] = evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &subsets);
     world->val_accuracy[env] = subset_accuracy(&subsets, blended, (uint32_t)world->config.data_val_images);
     world_set_subsets(world, env, &subsets);
-    record_slots(engine, env, &subsets);
-    if ((*world->step + 1) % SNAPSHOT_STEPS == 0)
-        world_snapshot(world, env);
 }
 
 void engine_evaluate(struct engine *engine)
 {
-    run_envs(engine, evaluate_env);
-}
-
-static void apply_env(void *context, int env, int thread)
-{
-    struct engine *engine = context;
-    struct world *world = engine->world;
-    (void)thread;
-    if (engine->actions && engine->actions[env].op != OP_WAIT) {
-        const struct action *action = &engine->actions[env];
-        struct slot_state slot = world_slot(world, env, action->slot);
-        struct seed_size size = {0};
-        if (action->op == OP_GERMINATE && blueprint_at(action->blueprint)) {
-            struct param_layout layout;
-            blueprint_layout(action->blueprint, world->shape.slot[action->slot].channels, &layout);
-            size.seed_params = (uint32_t)layout.params;
-            gate_layout(world->shape.slot[action->slot].channels, &layout);
-            size.gate_params = (uint32_t)layout.params;
-        }
-        struct action_result result = action_apply(&slot, action, &engine->gates, size, NULL);
-        world_set_slot(world, env, action->slot, &slot);
-        world_effects(world, env, action->slot, result.effects);
-        if (engine->results)
-            engine->results[env] = result;
-    }
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        uint32_t effects = slot_tick(&slot, &engine->gates, NULL);
-        world_set_slot(world, env, j, &slot);
-        world_effects(world, env, j, effects);
-    }
-}
-
-void engine_apply(struct engine *engine, const struct action *actions, struct action_result *results)
-{
-    for (int env = 0; results && env < engine->world->envs; env++)
-        results[env] = (struct action_result){.allowed = true, .success = true};
-    engine->actions = actions;
-    engine->results = results;
-    run_envs(engine, apply_env);
-    ++*engine->world->step;
+    engine_run(engine, evaluate_env);
 }
 
 static void test_env(void *context, int env, int thread)
@@ -369,6 +286,7 @@ static void test_env(void *context, int env, int thread)
 
 void engine_test(struct engine *engine, double *accuracy)
 {
-    engine->test_accuracy = accuracy;
-    run_envs(engine, test_env);
+    engine_run(engine, test_env);
+    if (accuracy != engine->test_accuracy)
+        memcpy(accuracy, engine->test_accuracy, sizeof(double) * (size_t)engine->world->envs);
 }

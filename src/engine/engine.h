@@ -2,7 +2,8 @@
  * The engine: a world, its data and the phases that move it, each a function over all envs.
  *
  *     engine_reset(engine, round);
- *     for each step: engine_train(engine); engine_evaluate(engine); engine_apply(engine, actions, results);
+ *     for each step: engine_train, engine_evaluate, engine_decide, engine_apply;
+ *     engine_finish; engine_update;
  *
  * On the CPU a phase runs whole envs on the pool's threads: no barrier inside, and an env's numbers do not depend on
  * which thread or how many. Nothing is allocated after engine_create.
@@ -11,27 +12,43 @@
 #define ENGINE_ENGINE_H
 
 #include "engine/world.h"
-#include "morph/action.h"
+#include "telemetry/record.h"
 
 struct engine;
 
-/* The configuration is copied; it must have passed config_check. */
+/* The configuration is copied; it must have passed config_check. The world is empty: call engine_begin, or fill its
+ * table from a checkpoint and call engine_restored. */
 enum esper_status engine_create(struct engine **out, const struct config *config, struct esper_error *error);
 void engine_free(struct engine *engine);
+
+/* A fresh run: a new policy, no best network, and the first round. */
+void engine_begin(struct engine *engine);
+/* The table's rows came from a file: make what follows from them (packed weights). */
+void engine_restored(struct engine *engine);
 
 struct world *engine_world(struct engine *engine);
 const char *engine_kernels(const struct engine *engine); /* name of the variant in use */
 int engine_threads(const struct engine *engine);
 uint32_t engine_batches(const struct engine *engine); /* training batches of a step */
 
-/* Start a round: every env a fresh episode. */
+/* Start a round: every env a fresh episode, an empty rollout. */
 void engine_reset(struct engine *engine, uint32_t round);
 /* One step of training for all envs: the step's batches, gradient statistics on the last one. */
 void engine_train(struct engine *engine);
-/* Validate every subset of the blended seeds, and write down what the step measured in the slots' rows. */
+/* Validate every subset of the blended seeds. */
 void engine_evaluate(struct engine *engine);
-/* Execute one action per env ([env]; NULL: all wait), then tick every slot. Ends the step. */
-void engine_apply(struct engine *engine, const struct action *actions, struct action_result *results);
+/* The governor's verdict, the slots' bookkeeping, then observe, mask and sample: one action per env. */
+void engine_decide(struct engine *engine);
+/* Replace a decided action, for tests and tools. It is executed if it is allowed. */
+void engine_override(struct engine *engine, int env, const struct action *action);
+/* Reward, execution and tick, or rollback; the rollout's row. Ends the step. */
+void engine_apply(struct engine *engine);
+
+/* After the last step: test every network, fill outcomes [env], keep the best network, count. */
+void engine_finish(struct engine *engine, struct outcome_record *outcomes);
+/* One PPO update from the round's rollout; false where nothing learns. `progress` is the share of the run done. */
+bool engine_update(struct engine *engine, double progress, struct ppo_record *record);
+
 /* Accuracy in percent on the test images as the networks stand, [env]. */
 void engine_test(struct engine *engine, double *accuracy);
 

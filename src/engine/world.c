@@ -6,29 +6,18 @@
 #include "base/memory.h"
 #include "base/philox.h"
 
-/* Types of the slot fields as the table knows them. */
-#define TABLE_TYPE(type)                                                                                               \
-    _Generic((type)0, uint8_t : TYPE_U8, uint16_t : TYPE_U16, uint32_t : TYPE_U32, float : TYPE_F32, double : TYPE_F64)
-
-static void add_slots(struct world *world, struct slot_arrays *arrays, const char *prefix)
+/* The slot rows have accessors of their own (slot_load, slot_store) that the device shares. */
+static void add_slots(struct table *table, struct slot_arrays *arrays, const char *prefix, int dims, size_t *shape)
 {
-    size_t envs = (size_t)world->envs, slots = (size_t)world->shape.slots;
-    char name[TABLE_NAME];
-#define ADD_FIELD(type, field)                                                                                         \
-    snprintf(name, sizeof name, "%s.%s", prefix, #field);                                                              \
-    TABLE_ADD(&world->table, &arrays->field, name, TABLE_TYPE(type), CLASS_STATE, true, envs, slots);
-    SLOT_FIELDS(ADD_FIELD)
-#undef ADD_FIELD
+    char label[TABLE_NAME];
+    SLOT_FIELDS(STATE_ADD)
 }
 
-static void register_arrays(struct world *w)
+static void register_networks(struct world *w)
 {
     struct table *t = &w->table;
     size_t envs = (size_t)w->envs, host = w->shape.host.storage, stats = w->shape.stats;
     size_t seed = w->shape.seed_storage, gate = w->shape.gate_storage;
-
-    TABLE_ADD(t, &w->round, "round", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(t, &w->step, "step", TYPE_U32, CLASS_STATE, true, 1);
     TABLE_ADD(t, &w->host, "host.w", TYPE_F32, CLASS_PARAM, true, envs, host);
     TABLE_ADD(t, &w->stats, "host.stats", TYPE_F32, CLASS_PARAM, true, envs, stats);
     TABLE_ADD(t, &w->seed, "seed.w", TYPE_F32, CLASS_PARAM, true, envs, seed);
@@ -36,7 +25,43 @@ static void register_arrays(struct world *w)
     TABLE_ADD(t, &w->host_momentum, "host.m", TYPE_F32, CLASS_OPT, true, envs, host);
     TABLE_ADD(t, &w->seed_momentum, "seed.m", TYPE_F32, CLASS_OPT, true, envs, seed);
     TABLE_ADD(t, &w->gate_momentum, "gate.m", TYPE_F32, CLASS_OPT, true, envs, gate);
-    add_slots(w, &w->slots, "slot");
+    TABLE_ADD(t, &w->saved_host, "snapshot.host", TYPE_F32, CLASS_STATE, true, envs, host);
+    TABLE_ADD(t, &w->saved_stats, "snapshot.stats", TYPE_F32, CLASS_STATE, true, envs, stats);
+    TABLE_ADD(t, &w->saved_seed, "snapshot.seed", TYPE_F32, CLASS_STATE, true, envs, seed);
+    TABLE_ADD(t, &w->saved_gate, "snapshot.gate", TYPE_F32, CLASS_STATE, true, envs, gate);
+    TABLE_ADD(t, &w->best.host, "best.host", TYPE_F32, CLASS_STATE, true, host);
+    TABLE_ADD(t, &w->best.stats, "best.stats", TYPE_F32, CLASS_STATE, true, stats);
+    TABLE_ADD(t, &w->best.seed, "best.seed", TYPE_F32, CLASS_STATE, true, seed);
+    TABLE_ADD(t, &w->best.gate, "best.gate", TYPE_F32, CLASS_STATE, true, gate);
+}
+
+static void register_rules(struct world *w)
+{
+    struct table *t = &w->table;
+    size_t env[TABLE_DIMS] = {(size_t)w->envs}, slot[TABLE_DIMS] = {(size_t)w->envs, (size_t)w->shape.slots};
+    add_slots(t, &w->slots, "slot", 2, slot);
+    add_slots(t, &w->saved_slots, "snapshot.slot", 2, slot);
+    add_slots(t, &w->best.slots, "best.slot", 1, slot + 1);
+    tracker_add(&w->tracker, t, "tracker", 1, env);
+    governor_add(&w->governor, t, "governor", 1, env);
+    heuristic_add(&w->heuristic, t, "heuristic", 1, env);
+    episode_add(&w->episode, t, "episode", 1, env);
+    env_memory_add(&w->env_memory, t, "memory", 1, env);
+    slot_memory_add(&w->slot_memory, t, "slot_memory", 2, slot);
+    reward_state_add(&w->reward_state, t, "reward", 1, env);
+    reward_slot_add(&w->reward_slot, t, "reward_slot", 2, slot);
+    size_t envs = (size_t)w->envs;
+    TABLE_ADD(t, &w->boost, "reward.boost", TYPE_F64, CLASS_STATE, true, envs, HEAD_MAX_SLOTS, HEAD_MAX_SLOTS);
+    TABLE_ADD(t, &w->boost_step, "reward.boost_step", TYPE_U32, CLASS_STATE, true, envs, HEAD_MAX_SLOTS,
+              HEAD_MAX_SLOTS);
+    TABLE_ADD(t, &w->components, "reward.components", TYPE_F64, CLASS_STATE, true, envs, REWARD_COMPONENT_COUNT);
+}
+
+/* What a step measures, and the governor's interventions in the round. */
+static void register_measurements(struct world *w)
+{
+    struct table *t = &w->table;
+    size_t envs = (size_t)w->envs, steps = (size_t)w->config.steps;
     TABLE_ADD(t, &w->train_loss, "train.loss", TYPE_F64, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->train_accuracy, "train.accuracy", TYPE_F64, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->val_loss, "val.loss", TYPE_F64, CLASS_STATE, true, envs);
@@ -45,11 +70,41 @@ static void register_arrays(struct world *w)
     TABLE_ADD(t, &w->subset_all, "subset.all", TYPE_U32, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->subset_mask, "subset.mask", TYPE_U32, CLASS_STATE, true, envs, SUBSETS_MAX);
     TABLE_ADD(t, &w->subset_correct, "subset.correct", TYPE_U32, CLASS_STATE, true, envs, SUBSETS_MAX);
-    TABLE_ADD(t, &w->saved_host, "snapshot.host", TYPE_F32, CLASS_STATE, true, envs, host);
-    TABLE_ADD(t, &w->saved_stats, "snapshot.stats", TYPE_F32, CLASS_STATE, true, envs, stats);
-    TABLE_ADD(t, &w->saved_seed, "snapshot.seed", TYPE_F32, CLASS_STATE, true, envs, seed);
-    TABLE_ADD(t, &w->saved_gate, "snapshot.gate", TYPE_F32, CLASS_STATE, true, envs, gate);
-    add_slots(w, &w->saved_slots, "snapshot.slot");
+    TABLE_ADD(t, &w->rollback_reason, "rollback.reason", TYPE_U8, CLASS_STATE, true, steps, envs);
+    TABLE_ADD(t, &w->rollback_seeds, "rollback.seeds", TYPE_U8, CLASS_STATE, true, steps, envs);
+    TABLE_ADD(t, &w->rollback_blamed, "rollback.blamed", TYPE_U8, CLASS_STATE, true, steps, envs);
+    TABLE_ADD(t, &w->rollback_loss, "rollback.loss", TYPE_F64, CLASS_STATE, true, steps, envs);
+}
+
+/* The policy's part. A run whose policy is no network carries no weights. */
+static void register_policy(struct world *w)
+{
+    int slots = w->shape.slots, obs = observe_size(slots);
+    if (w->learns) {
+        size_t envs = (size_t)w->envs, hidden = (size_t)w->config.policy.hidden;
+        TABLE_ADD(&w->table, &w->hidden, "policy.h", TYPE_F32, CLASS_STATE, true, envs, hidden);
+        TABLE_ADD(&w->table, &w->cell, "policy.c", TYPE_F32, CLASS_STATE, true, envs, hidden);
+        learner_register(&w->learner, &w->table, &w->config, w->envs, w->config.steps, obs, slots);
+    }
+    rollout_register(&w->rollout, &w->table, w->config.steps, w->envs, slots, obs);
+}
+
+static void register_run(struct world *w)
+{
+    struct table *t = &w->table;
+    size_t slots = (size_t)w->shape.slots;
+    TABLE_ADD(t, &w->round, "round", TYPE_U32, CLASS_STATE, true, 1);
+    TABLE_ADD(t, &w->step, "step", TYPE_U32, CLASS_STATE, true, 1);
+#define ADD_TOTAL(name) TABLE_ADD(t, &w->total_##name, "total." #name, TYPE_U64, CLASS_STATE, true, 1);
+    TOTAL_FIELDS(ADD_TOTAL)
+#undef ADD_TOTAL
+    TABLE_ADD(t, &w->best_round_accuracy, "best.round_accuracy", TYPE_F64, CLASS_STATE, true, 1);
+    TABLE_ADD(t, &w->best.accuracy, "best.accuracy", TYPE_F64, CLASS_STATE, true, 1);
+    TABLE_ADD(t, &w->best.round, "best.round", TYPE_U32, CLASS_STATE, true, 1);
+    TABLE_ADD(t, &w->best.env, "best.env", TYPE_U32, CLASS_STATE, true, 1);
+    TABLE_ADD(t, &w->replay.present, "replay.present", TYPE_U8, CLASS_STATE, true, slots);
+    TABLE_ADD(t, &w->replay.blueprint, "replay.blueprint", TYPE_U8, CLASS_STATE, true, slots);
+    TABLE_ADD(t, &w->replay.algorithm, "replay.algorithm", TYPE_U8, CLASS_STATE, true, slots);
 }
 
 enum esper_status world_create(struct world **out, const struct config *config, struct esper_error *error)
@@ -59,8 +114,13 @@ enum esper_status world_create(struct world **out, const struct config *config, 
         return ESPER_FAILED;
     world->config = *config;
     world->envs = config->envs;
+    world->learns = config->policy.kind == POLICY_PPO;
     shape_init(&world->shape, &world->config);
-    register_arrays(world);
+    register_run(world);
+    register_networks(world);
+    register_rules(world);
+    register_measurements(world);
+    register_policy(world);
     enum esper_status status = table_allocate(&world->table, error);
     if (status != ESPER_OK) {
         world_free(world);
@@ -103,19 +163,14 @@ static struct net_params world_saved(const struct world *w, int env)
                                w->saved_seed + e * w->shape.seed_storage, w->saved_gate + e * w->shape.gate_storage};
 }
 
-static size_t slot_index(const struct world *world, int env, int slot)
-{
-    return (size_t)env * (size_t)world->shape.slots + (size_t)slot;
-}
-
 struct slot_state world_slot(const struct world *world, int env, int slot)
 {
-    return slot_load(&world->slots, slot_index(world, env, slot));
+    return slot_load(&world->slots, world_slot_row(world, env, slot));
 }
 
 void world_set_slot(struct world *world, int env, int slot, const struct slot_state *state)
 {
-    slot_store(&world->slots, slot_index(world, env, slot), state);
+    slot_store(&world->slots, world_slot_row(world, env, slot), state);
 }
 
 struct subsets world_subsets(const struct world *world, int env)
@@ -138,6 +193,38 @@ void world_set_subsets(struct world *world, int env, const struct subsets *subse
     memcpy(world->subset_correct + at, subsets->correct, sizeof subsets->correct);
 }
 
+struct reward_pairs world_pairs(const struct world *world, int env)
+{
+    struct reward_pairs pairs;
+    size_t count = (size_t)HEAD_MAX_SLOTS * HEAD_MAX_SLOTS, at = (size_t)env * count;
+    memcpy(pairs.boost, world->boost + at, sizeof(double) * count);
+    memcpy(pairs.boost_step, world->boost_step + at, sizeof(uint32_t) * count);
+    return pairs;
+}
+
+void world_set_pairs(struct world *world, int env, const struct reward_pairs *pairs)
+{
+    size_t count = (size_t)HEAD_MAX_SLOTS * HEAD_MAX_SLOTS, at = (size_t)env * count;
+    memcpy(world->boost + at, pairs->boost, sizeof(double) * count);
+    memcpy(world->boost_step + at, pairs->boost_step, sizeof(uint32_t) * count);
+}
+
+void world_slots(const struct world *world, int env, struct slot_state slot[SHAPE_SLOTS])
+{
+    for (int j = 0; j < world->shape.slots; j++)
+        slot[j] = world_slot(world, env, j);
+}
+
+uint32_t world_added_params(const struct world *world, int env)
+{
+    uint32_t params = 0;
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot = world_slot(world, env, j);
+        params += slot_params(&slot);
+    }
+    return params;
+}
+
 /* ---- episodes and effects -----------------------------------------------------------------------------------------
  */
 
@@ -147,6 +234,70 @@ static void clear_momentum(struct world *world, int env)
     memset(momentum.host, 0, sizeof(float) * world->shape.host.storage);
     memset(momentum.seed, 0, sizeof(float) * world->shape.seed_storage);
     memset(momentum.gate, 0, sizeof(float) * world->shape.gate_storage);
+}
+
+static void reset_rules(struct world *world, int env)
+{
+    size_t row = (size_t)env;
+    struct tracker tracker;
+    struct governor governor;
+    struct heuristic heuristic;
+    struct env_memory env_memory;
+    struct slot_memory slot_memory;
+    struct reward_state reward_state;
+    struct reward_slot reward_slot;
+    struct reward_pairs pairs;
+    struct episode episode;
+    tracker_clear(&tracker);
+    governor_clear(&governor);
+    heuristic_clear(&heuristic);
+    env_memory_clear(&env_memory);
+    slot_memory_clear(&slot_memory);
+    reward_state_clear(&reward_state);
+    reward_slot_clear(&reward_slot);
+    reward_pairs_clear(&pairs);
+    episode_clear(&episode);
+    tracker_store(&world->tracker, row, &tracker);
+    governor_store(&world->governor, row, &governor);
+    heuristic_store(&world->heuristic, row, &heuristic);
+    env_memory_store(&world->env_memory, row, &env_memory);
+    reward_state_store(&world->reward_state, row, &reward_state);
+    world_set_pairs(world, env, &pairs);
+    episode_store(&world->episode, row, &episode);
+    for (int j = 0; j < world->shape.slots; j++) {
+        slot_memory_store(&world->slot_memory, world_slot_row(world, env, j), &slot_memory);
+        reward_slot_store(&world->reward_slot, world_slot_row(world, env, j), &reward_slot);
+    }
+    memset(world->components + row * REWARD_COMPONENT_COUNT, 0, sizeof(double) * REWARD_COMPONENT_COUNT);
+    if (world->learns) {
+        size_t hidden = (size_t)world->config.policy.hidden;
+        memset(world->hidden + row * hidden, 0, sizeof(float) * hidden);
+        memset(world->cell + row * hidden, 0, sizeof(float) * hidden);
+    }
+}
+
+/* The replayed topology: fossils with fresh weights, there from the first step. */
+static void plant_replay(struct world *world, int env)
+{
+    for (int j = 0; j < world->shape.slots; j++) {
+        if (!world->replay.present[j])
+            continue;
+        struct slot_state slot;
+        struct seed_size size = world_seed_size(world, j, world->replay.blueprint[j]);
+        slot_clear(&slot);
+        slot.stage = STAGE_FOSSILIZED;
+        slot.prev_stage = STAGE_HOLDING;
+        slot.blueprint = world->replay.blueprint[j];
+        slot.algorithm = world->replay.algorithm[j];
+        slot.germinations = 1;
+        slot.alpha = slot.alpha_start = slot.alpha_target = 1.0f;
+        slot.alpha_curve = CURVE_LINEAR;
+        slot.steepness = STEEPNESS_DEFAULT;
+        slot.seed_params = size.seed_params;
+        slot.gate_params = size.gate_params;
+        world_set_slot(world, env, j, &slot);
+        world_effects(world, env, j, EFFECT_INIT_SEED | (slot_has_gate(&slot) ? EFFECT_INIT_GATE : 0));
+    }
 }
 
 void world_reset(struct world *world, int env)
@@ -170,6 +321,8 @@ void world_reset(struct world *world, int env)
     subsets_plan(&none, 0, 0);
     world_set_subsets(world, env, &none);
     world->train_loss[env] = world->train_accuracy[env] = world->val_loss[env] = world->val_accuracy[env] = 0;
+    reset_rules(world, env);
+    plant_replay(world, env);
     world_snapshot(world, env);
 }
 
@@ -201,6 +354,49 @@ void world_effects(struct world *world, int env, int slot, uint32_t effects)
         world_snapshot(world, env);
 }
 
+struct seed_size world_seed_size(const struct world *world, int slot, int blueprint)
+{
+    struct seed_size size = {0};
+    struct param_layout layout;
+    int channels = world->shape.slot[slot].channels;
+    if (!blueprint_at(blueprint))
+        return size;
+    blueprint_layout(blueprint, channels, &layout);
+    size.seed_params = (uint32_t)layout.params;
+    gate_layout(channels, &layout);
+    size.gate_params = (uint32_t)layout.params;
+    return size;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------
+ */
+
+void world_begin(struct world *world)
+{
+    *world->best.accuracy = *world->best_round_accuracy = -1;
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot;
+        slot_clear(&slot);
+        slot_store(&world->best.slots, (size_t)j, &slot);
+    }
+}
+
+void world_keep_best(struct world *world, int env)
+{
+    struct net_params params = world_params(world, env);
+    *world->best.accuracy = world->val_accuracy[env];
+    *world->best.round = *world->round;
+    *world->best.env = (uint32_t)env;
+    memcpy(world->best.host, params.host, sizeof(float) * world->shape.host.storage);
+    memcpy(world->best.stats, params.stats, sizeof(float) * world->shape.stats);
+    memcpy(world->best.seed, params.seed, sizeof(float) * world->shape.seed_storage);
+    memcpy(world->best.gate, params.gate, sizeof(float) * world->shape.gate_storage);
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot = world_slot(world, env, j);
+        slot_store(&world->best.slots, (size_t)j, &slot);
+    }
+}
+
 /* ---- snapshot and rollback ----------------------------------------------------------------------------------------
  */
 
@@ -223,7 +419,7 @@ void world_snapshot(struct world *world, int env)
     copy_env(world, &params, &saved);
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state slot = world_slot(world, env, j);
-        slot_store(&world->saved_slots, slot_index(world, env, j), &slot);
+        slot_store(&world->saved_slots, world_slot_row(world, env, j), &slot);
         if (slot.stage == STAGE_FOSSILIZED)
             copy_slot(world, j, &params, &saved);
     }
@@ -235,7 +431,7 @@ void world_rollback(struct world *world, int env, enum prune_reason reason, stru
     copy_env(world, &saved, &params);
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state slot = world_slot(world, env, j);
-        struct slot_state before = slot_load(&world->saved_slots, slot_index(world, env, j));
+        struct slot_state before = slot_load(&world->saved_slots, world_slot_row(world, env, j));
         if (before.stage == STAGE_FOSSILIZED) { /* fossils are snapshot as they are made: none can be missing (D-06) */
             copy_slot(world, j, &saved, &params);
             slot = before;

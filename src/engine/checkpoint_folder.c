@@ -1,0 +1,195 @@
+/* A run's folder of checkpoints: which is the newest that reads well, and which may go. */
+#include "engine/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+/* Exactly the names that checkpoint_name makes. */
+static bool parse_name(const char *name, uint32_t *round, uint32_t *step)
+{
+    char *end, again[32];
+    if (name[0] != 'r')
+        return false;
+    *round = (uint32_t)strtoul(name + 1, &end, 10);
+    if (strncmp(end, "-s", 2) != 0)
+        return false;
+    *step = (uint32_t)strtoul(end + 2, NULL, 10);
+    checkpoint_name(*round, *step, again);
+    return strcmp(name, again) == 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct checkpoint_info *x = a, *y = b;
+    if (x->round != y->round)
+        return x->round > y->round ? -1 : 1;
+    return (x->step < y->step) - (x->step > y->step);
+}
+
+static enum esper_status folder_error(const char *folder, const char *action, struct esper_error *error)
+{
+    enum esper_status status = errno == ENOENT || errno == ENOTDIR ? ESPER_INVALID : ESPER_FAILED;
+    return error_set(error, status, "%s: cannot %s: %s", folder, action, strerror(errno));
+}
+
+enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **list, int *count,
+                                  struct esper_error *error)
+{
+    DIR *listing = opendir(folder);
+    const struct dirent *entry;
+    int capacity = 0;
+    uint32_t round, step;
+    *list = NULL;
+    *count = 0;
+    if (!listing)
+        return folder_error(folder, "list the checkpoints", error);
+    while ((entry = readdir(listing)))
+        capacity += parse_name(entry->d_name, &round, &step);
+    rewinddir(listing);
+    *list = memory_alloc((size_t)capacity, sizeof **list, error);
+    while (*list && *count < capacity && (entry = readdir(listing))) {
+        if (!parse_name(entry->d_name, &round, &step))
+            continue;
+        struct checkpoint_info *found = &(*list)[*count];
+        found->round = round;
+        found->step = step;
+        if (snprintf(found->path, sizeof found->path, "%s/%s", folder, entry->d_name) < (int)sizeof found->path)
+            ++*count; /* a path too long to open is no checkpoint */
+    }
+    closedir(listing);
+    if (!*list)
+        return ESPER_FAILED;
+    qsort(*list, (size_t)*count, sizeof **list, newest_first);
+    return ESPER_OK;
+}
+
+/* What went wrong, without the path before it and the advice behind it. */
+static void format_reason(const struct esper_error *error, const char *path, char text[300])
+{
+    size_t length = strlen(path);
+    bool prefixed = strncmp(error->text, path, length) == 0 && error->text[length] == ':';
+    snprintf(text, 300, "%.299s", prefixed ? error->text + length + 2 : error->text);
+    char *advice = strrchr(text, ';');
+    if (advice)
+        *advice = '\0';
+}
+
+static void format_note(const struct checkpoint_info *list, int passed, const struct esper_error *problem,
+                        char note[512])
+{
+    char newest[32], used[32], reason[300], more[48] = "";
+    checkpoint_name(list[0].round, list[0].step, newest);
+    checkpoint_name(list[passed].round, list[passed].step, used);
+    format_reason(problem, list[0].path, reason);
+    if (passed > 1)
+        snprintf(more, sizeof more, " and the %d before it", passed - 1);
+    snprintf(note, 512, "checkpoint %s%s cannot be used (%s); going on from %s", newest, more, reason, used);
+}
+
+enum esper_status checkpoint_newest(const char *folder, struct checkpoint_info *info, char note[512],
+                                    struct esper_error *error)
+{
+    struct checkpoint_info *list;
+    struct esper_error here = {0}, problem = {0}; /* of this one, of the newest */
+    enum esper_status status = ESPER_INVALID;
+    int count, at = 0;
+    TRY(checkpoint_list(folder, &list, &count, error));
+    note[0] = '\0';
+    for (; at < count; at++) {
+        status = checkpoint_verify(list[at].path, info, NULL, &here);
+        if (status == ESPER_OK || status == ESPER_UNSUPPORTED)
+            break;
+        if (at == 0)
+            problem = here;
+    }
+    if (count == 0)
+        error_set(error, status, "%s: holds no checkpoint to go on from; start a new run", folder);
+    else if (at == count)
+        error_set(error, status, "none of the %d checkpoints reads well; the newest: %.440s", count, problem.text);
+    else if (status != ESPER_OK)
+        error_set(error, status, "%s", here.text);
+    else if (at > 0)
+        format_note(list, at, &problem, note);
+    memory_free(list);
+    return status;
+}
+
+enum esper_status checkpoint_read_newest(const char *folder, const struct table *table, const struct config *config,
+                                         struct checkpoint_info *info, char note[512], struct esper_error *error)
+{
+    TRY(checkpoint_newest(folder, info, note, error));
+    char path[PATH_MAX];
+    memcpy(path, info->path, sizeof path); /* info is written anew */
+    return checkpoint_read(path, table, config, info, error);
+}
+
+/* ---- removing ---------------------------------------------------------------------------------------------------- */
+
+static enum esper_status remove_file(const char *path, struct esper_error *error)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        return error_set(error, ESPER_FAILED, "%s: cannot remove: %s", path, strerror(errno));
+    return ESPER_OK;
+}
+
+/* What file_begin calls the file of a write that is not committed. */
+static bool is_remains(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".tmp") == 0 && strstr(name, ".ckpt.");
+}
+
+static bool older(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* A write in progress is younger than the newest checkpoint; what is older was interrupted and will never end. */
+static enum esper_status remove_remains(const char *folder, const char *newest, struct esper_error *error)
+{
+    struct stat youngest, info;
+    DIR *listing = opendir(folder);
+    const struct dirent *entry;
+    enum esper_status status = ESPER_OK;
+    if (!listing)
+        return folder_error(folder, "list the checkpoints", error);
+    bool known = stat(newest, &youngest) == 0;
+    while (known && status == ESPER_OK && (entry = readdir(listing))) {
+        char path[PATH_MAX];
+        if (!is_remains(entry->d_name) ||
+            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
+            continue;
+        if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && older(&info.st_mtim, &youngest.st_mtim))
+            status = remove_file(path, error);
+    }
+    closedir(listing);
+    return status;
+}
+
+enum esper_status checkpoint_prune(const char *folder, int keep, struct esper_error *error)
+{
+    struct checkpoint_info *list;
+    int count, sound = 0, newest = -1;
+    enum esper_status status = ESPER_OK;
+    TRY(checkpoint_list(folder, &list, &count, error));
+    for (int i = 0; i < count && status == ESPER_OK; i++) {
+        struct checkpoint_info info;
+        struct esper_error ignored;
+        if (sound >= keep) {
+            status = remove_file(list[i].path, error);
+        } else if (checkpoint_verify(list[i].path, &info, NULL, &ignored) == ESPER_OK) {
+            newest = sound++ ? newest : i;
+        }
+    }
+    if (status == ESPER_OK && newest >= 0)
+        status = remove_remains(folder, list[newest].path, error);
+    memory_free(list);
+    return status;
+}

@@ -1,0 +1,57 @@
+#include "engine/report.h"
+
+#include <math.h>
+#include <string.h>
+
+void report_stages(const struct world *world, int stages[STAGE_LIMIT])
+{
+    memset(stages, 0, sizeof(int) * STAGE_LIMIT);
+    for (int i = 0; i < world->envs * world->shape.slots; i++)
+        stages[world->slots.stage[i]]++;
+}
+
+int report_rollbacks(const struct world *world, struct rollback_record *out)
+{
+    int count = 0;
+    for (int i = 0; i < world->config.steps * world->envs; i++)
+        if (world->rollback_reason[i])
+            out[count++] = (struct rollback_record){.round = *world->round,
+                                                    .step = i / world->envs + 1,
+                                                    .env = i % world->envs,
+                                                    .reason = world->rollback_reason[i],
+                                                    .val_loss = world->rollback_loss[i],
+                                                    .attributed = world->rollback_blamed[i],
+                                                    .seeds_lost = world->rollback_seeds[i]};
+    return count;
+}
+
+void report_round(struct engine *engine, const struct outcome_record *outcomes, struct round_record *out)
+{
+    const struct world *world = engine_world(engine);
+    double envs = world->envs;
+    int stages[STAGE_LIMIT];
+    report_stages(world, stages);
+    *out = (struct round_record){.round = *world->round,
+                                 .env_steps = (int64_t)world->envs * world->config.steps,
+                                 .val_accuracy_best = -1,
+                                 .germinated = stages[STAGE_GERMINATED],
+                                 .training = stages[STAGE_TRAINING],
+                                 .blending = stages[STAGE_BLENDING],
+                                 .holding = stages[STAGE_HOLDING],
+                                 .fossilized = stages[STAGE_FOSSILIZED],
+                                 .cooling = stages[STAGE_PRUNED] + stages[STAGE_EMBARGOED] + stages[STAGE_RESETTING]};
+    out->train_images = out->env_steps * world->config.data_batch * engine_batches(engine);
+    for (int env = 0; env < world->envs; env++) {
+        const struct outcome_record *outcome = &outcomes[env];
+        out->val_accuracy_mean += outcome->val_accuracy / envs;
+        out->val_accuracy_best = fmax(out->val_accuracy_best, outcome->val_accuracy);
+        out->test_accuracy_mean += outcome->test_accuracy / envs;
+        out->reward_mean += outcome->reward / envs;
+        out->germinations += outcome->germinated;
+        out->prunes += outcome->pruned;
+        out->rollbacks += outcome->rollbacks;
+        out->fossilizations += world->episode.fossilized[env];
+        out->refusals += world->episode.refused[env];
+        out->unattributed += world->episode.unattributed[env];
+    }
+}

@@ -1,0 +1,68 @@
+/*
+ * A session: a run from its first step to its last. It joins an engine with a run directory, a record and checkpoints,
+ * and moves them one step at a time, so that its caller can show progress and stop at any step without losing one.
+ *
+ *     session_create(...) or session_resume(...);
+ *     while (!session_done(session)) session_advance(session, &progress, &error);
+ *     session_close(session, ...);
+ */
+#ifndef ENGINE_SESSION_H
+#define ENGINE_SESSION_H
+
+#include "base/config.h"
+#include "telemetry/record.h"
+
+struct session;
+
+struct session_options {
+    const char *runs;    /* the directory of runs */
+    const char *name;    /* NULL: made from time, task and seed */
+    const char *command; /* the command line, for run.json */
+};
+
+/* A new run. The configuration must have passed config_check. */
+enum esper_status session_create(struct session **out, const struct config *config,
+                                 const struct session_options *options, struct esper_error *error);
+
+/* Go on with a run, from its newest checkpoint that reads well. Only these may differ from the run's configuration; 0
+ * (threads: -1) keeps the run's own. */
+struct session_changes {
+    int rounds, threads;
+};
+enum esper_status session_resume(struct session **out, const char *path, const struct session_changes *changes,
+                                 struct esper_error *error);
+
+/* One line worth telling the user (a damaged checkpoint that was passed over), or "". */
+const char *session_note(const struct session *session);
+const char *session_path(const struct session *session); /* of the run directory */
+const struct config *session_config(const struct session *session);
+const char *session_kernels(const struct session *session);
+int session_threads(const struct session *session);
+
+struct session_progress {
+    uint32_t round, step; /* rounds done; steps done of the one in progress (0 after a round's last) */
+    double val_accuracy_mean, val_accuracy_best; /* of the step, percent */
+    int stages[11];                              /* slots by stage, all envs */
+    double env_steps_per_s;                      /* of the round so far */
+    bool round_done;                             /* the step ended a round: the records below are filled */
+    bool has_ppo;
+    struct round_record record;
+    struct ppo_record ppo;
+    int alert_count;
+    char alerts[4][96];      /* what the operator should know of this round */
+    bool checkpoint_written; /* in this step */
+};
+
+bool session_done(const struct session *session);
+/* One step of all envs; at the end of a round also the update, the record and, when due, a checkpoint. */
+enum esper_status session_advance(struct session *session, struct session_progress *progress,
+                                  struct esper_error *error);
+/* Save what is not saved, write the last status (finished or interrupted), release everything. */
+enum esper_status session_close(struct session *session, struct esper_error *error);
+/* Release without saving: after a failure. */
+void session_abandon(struct session *session);
+
+/* Hash of the training state as it stands: equal hashes, equal runs. */
+uint64_t session_hash(const struct session *session);
+
+#endif

@@ -1,0 +1,256 @@
+/* Sessions: long runs stay flat and their record agrees with their state; what a run takes from another one. */
+#include "testing_runs.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include "engine/checkpoint.h"
+#include "engine/session.h"
+
+static struct config session_config_of(enum policy_kind kind)
+{
+    struct config config;
+    struct esper_error error = {0};
+    config_defaults(&config);
+    assert_int_equal(config_load_task(&config, "quickstart", &error), ESPER_OK);
+    config.policy.kind = kind;
+    config.envs = 2;
+    config.rounds = 2;
+    config.data_batches = 1;
+    config.data_val_images = 64;
+    config.data_test_images = 64;
+    config.policy.feature_dim = config.policy.hidden = 16;
+    return config;
+}
+
+static struct session *create(const struct config *config, const char *name)
+{
+    struct session *session;
+    struct esper_error error = {0};
+    struct session_options options = {.runs = folder, .name = name, .command = "a test"};
+    if (session_create(&session, config, &options, &error) != ESPER_OK)
+        fail_msg("%s", error.text);
+    return session;
+}
+
+static void run_rounds(struct session *session, int rounds, struct session_progress *progress)
+{
+    struct esper_error error = {0};
+    for (int done = 0; done < rounds;) {
+        if (session_advance(session, progress, &error) != ESPER_OK)
+            fail_msg("%s", error.text);
+        done += progress->round_done;
+    }
+}
+
+static void finish(struct session *session)
+{
+    struct esper_error error = {0};
+    if (session_close(session, &error) != ESPER_OK)
+        fail_msg("%s", error.text);
+}
+
+static void run_whole(const struct config *config, const char *name)
+{
+    struct session_progress progress;
+    struct session *session = create(config, name);
+    run_rounds(session, config->rounds, &progress);
+    assert_true(session_done(session));
+    finish(session);
+}
+
+/* A single number from a run's record. */
+static double ask(const char *name, const char *sql)
+{
+    struct run run;
+    struct store *store;
+    sqlite3_stmt *statement;
+    struct esper_error error = {0};
+    assert_int_equal(run_open(&run, folder, name, &error), ESPER_OK);
+    assert_int_equal(store_open_reader(&store, &run, &error), ESPER_OK);
+    assert_int_equal(sqlite3_prepare_v2(store_sql(store), sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    double value = sqlite3_column_double(statement, 0);
+    sqlite3_finalize(statement);
+    store_close(store);
+    run_close(&run);
+    return value;
+}
+
+/* A counter from the newest checkpoint of a run. */
+static uint64_t total(const char *name, const char *row)
+{
+    char path[PATH_MAX], note[512];
+    struct checkpoint_info info;
+    struct esper_error error = {0};
+    struct table table = {0};
+    uint64_t *value;
+    const char *const names[] = {row};
+    snprintf(path, sizeof path, "%s/%s/checkpoints", folder, name);
+    assert_int_equal(checkpoint_newest(path, &info, note, &error), ESPER_OK);
+    TABLE_ADD(&table, &value, row, TYPE_U64, CLASS_STATE, true, 1);
+    assert_int_equal(table_allocate(&table, &error), ESPER_OK);
+    assert_int_equal(checkpoint_read_rows(info.path, &table, names, 1, &error), ESPER_OK);
+    uint64_t result = *value;
+    table_free(&table);
+    return result;
+}
+
+static long resident_pages(void)
+{
+    long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &pages, &resident), 2);
+    fclose(file);
+    return resident;
+}
+
+/* 20 small rounds, or 1 000 of the quick start as shipped: memory stays flat, and record and checkpoint count alike. */
+static void test_long_run(void **state)
+{
+    (void)state;
+    bool soak = getenv("ESPER_SOAK") != NULL;
+    struct config config = session_config_of(POLICY_PPO);
+    struct session_progress progress;
+    if (soak) {
+        struct esper_error error = {0};
+        config_defaults(&config);
+        assert_int_equal(config_load_task(&config, "quickstart", &error), ESPER_OK);
+    }
+    config.rounds = soak ? 1000 : 20;
+    int settled = soak ? 20 : 5;
+    struct session *session = create(&config, "long");
+    run_rounds(session, settled, &progress);
+    long before = resident_pages();
+    run_rounds(session, config.rounds - settled, &progress);
+    long after = resident_pages();
+    double growth = 100.0 * (double)(after - before) / (double)before;
+    print_message("%d rounds: resident memory %.1f MiB, %+.2f %% since round %d\n", config.rounds,
+                  (double)after * (double)sysconf(_SC_PAGESIZE) / 1048576, growth, settled);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory back on purpose */
+    assert_true(growth < 1);
+#endif
+    finish(session);
+
+    assert_true(ask("long", "SELECT count(*) FROM round") == config.rounds);
+    assert_true(ask("long", "SELECT count(*) FROM ppo") == config.rounds);
+    assert_true(ask("long", "SELECT count(*) FROM outcome") == (double)total("long", "total.episodes"));
+    assert_true(ask("long", "SELECT sum(env_steps) FROM round") == (double)total("long", "total.env_steps"));
+    assert_true(ask("long", "SELECT sum(germinations) FROM round") == (double)total("long", "total.germinations"));
+    assert_true(ask("long", "SELECT sum(germinated) FROM outcome") == (double)total("long", "total.germinations"));
+    assert_true(ask("long", "SELECT sum(fossilizations) FROM round") == (double)total("long", "total.fossilizations"));
+    assert_true(ask("long", "SELECT sum(prunes) FROM round") == (double)total("long", "total.prunes"));
+    assert_true(ask("long", "SELECT count(*) FROM rollback") == (double)total("long", "total.rollbacks"));
+    assert_true(fabs(ask("long", "SELECT max(abs(r.reward_mean - o.mean)) FROM round r JOIN (SELECT round, avg(reward) "
+                                 "AS mean FROM outcome GROUP BY round) o USING (round)")) < 1e-9);
+}
+
+/* What progress shows is what the record holds. */
+static void test_progress_is_the_record(void **state)
+{
+    (void)state;
+    struct config config = session_config_of(POLICY_PPO);
+    struct session_progress progress;
+    struct session *session = create(&config, "shown");
+    run_rounds(session, 2, &progress);
+    assert_true(progress.has_ppo && progress.round == 2 && progress.step == 0);
+    finish(session);
+    assert_true(ask("shown", "SELECT val_accuracy_mean FROM round WHERE round = 1") ==
+                progress.record.val_accuracy_mean);
+    assert_true(ask("shown", "SELECT reward_mean FROM round WHERE round = 1") == progress.record.reward_mean);
+    assert_true(ask("shown", "SELECT kl FROM ppo WHERE round = 1") == progress.ppo.kl);
+    assert_true(ask("shown", "SELECT explained_variance FROM ppo WHERE round = 1") == progress.ppo.explained_variance);
+}
+
+/* A script is kept with the run; its topology can be replayed with fresh weights. */
+static void test_script_and_replay(void **state)
+{
+    (void)state;
+    struct config config = session_config_of(POLICY_SCRIPT);
+    snprintf(config.policy.script, sizeof config.policy.script, "examples/two_seeds.json");
+    run_whole(&config, "scripted");
+    assert_true(ask("scripted", "SELECT min(fossilized) FROM outcome") == 2);
+    assert_int_equal(access(in_folder("scripted/script.json"), R_OK), 0);
+
+    struct config replay = session_config_of(POLICY_REPLAY);
+    snprintf(replay.policy.from, sizeof replay.policy.from, "scripted");
+    run_whole(&replay, "replayed");
+    assert_true(ask("replayed", "SELECT min(fossilized) FROM outcome") == 2);
+    assert_true(ask("replayed", "SELECT max(germinated) FROM outcome") == 0);
+
+    struct config bare = session_config_of(POLICY_STATIC); /* nothing grew there */
+    run_whole(&bare, "bare");
+    snprintf(replay.policy.from, sizeof replay.policy.from, "bare");
+    struct session *session;
+    struct esper_error error = {0};
+    struct session_options options = {.runs = folder, .name = "none", .command = "a test"};
+    assert_int_equal(session_create(&session, &replay, &options, &error), ESPER_INVALID);
+    assert_says(&error, "no seeds to replay");
+    assert_int_not_equal(access(in_folder("none"), F_OK), 0); /* and leaves no directory */
+}
+
+/* Evaluation episodes with a trained policy: the same twice, other than with a fresh one. */
+static void test_evaluation_takes_the_policy(void **state)
+{
+    (void)state;
+    struct config config = session_config_of(POLICY_PPO);
+    config.rounds = 3;
+    run_whole(&config, "trained");
+    config.evaluate = true;
+    config.rounds = 1;
+    uint64_t hash[3];
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        struct session_progress progress;
+        snprintf(name, sizeof name, "judged%d", i);
+        snprintf(config.policy.from, sizeof config.policy.from, "%s", i < 2 ? "trained" : "");
+        struct session *session = create(&config, name);
+        run_rounds(session, 1, &progress);
+        assert_true(!progress.has_ppo && progress.record.round == EVALUATION_ROUND);
+        hash[i] = session_hash(session);
+        finish(session);
+    }
+    assert_int_equal(hash[0], hash[1]);
+    assert_int_not_equal(hash[0], hash[2]);
+}
+
+/* Rounds added on resume are remembered by the next resume. */
+static void test_added_rounds(void **state)
+{
+    (void)state;
+    struct config config = session_config_of(POLICY_RANDOM);
+    struct session_changes more = {.rounds = 4, .threads = -1}, none = {.rounds = 0, .threads = -1};
+    struct session_progress progress;
+    struct session *session;
+    struct esper_error error = {0};
+    run_whole(&config, "added");
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/added", folder);
+    assert_int_equal(session_resume(&session, path, &none, &error), ESPER_OK);
+    assert_true(session_done(session));
+    finish(session);
+    assert_int_equal(session_resume(&session, path, &more, &error), ESPER_OK);
+    assert_false(session_done(session));
+    run_rounds(session, 1, &progress);
+    finish(session);
+    assert_int_equal(session_resume(&session, path, &none, &error), ESPER_OK);
+    assert_false(session_done(session));
+    run_rounds(session, 1, &progress);
+    assert_true(session_done(session));
+    finish(session);
+    assert_true(ask("added", "SELECT count(*) FROM round") == 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_long_run),
+        cmocka_unit_test(test_progress_is_the_record),
+        cmocka_unit_test(test_script_and_replay),
+        cmocka_unit_test(test_evaluation_takes_the_policy),
+        cmocka_unit_test(test_added_rounds),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_clear);
+}
