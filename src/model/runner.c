@@ -1,0 +1,79 @@
+#include "model/runner.h"
+
+#include "base/memory.h"
+#include "data/gather.h"
+#include "variant/variant.h"
+
+struct model_runner {
+    const struct model *model;
+    const struct variant *kernels;
+    struct gather_table normalise;
+    int batch;
+    void *memory;
+    struct net *net;
+    uint8_t *labels; /* [batch] which the kernels count by and nobody asks for */
+};
+
+enum esper_status model_runner_create(struct model_runner **out, const struct model *model, int batch,
+                                      struct esper_error *error)
+{
+    struct model_runner *runner = memory_alloc(1, sizeof *runner, error);
+    if (!runner)
+        return ESPER_FAILED;
+    runner->model = model;
+    runner->kernels = variant_best();
+    runner->normalise = gather_table_make();
+    runner->batch = batch;
+    runner->memory = memory_alloc(runner->kernels->net_bytes(&model->shape, batch), 1, error);
+    runner->labels = memory_alloc((size_t)batch, 1, error);
+    if (!runner->memory || !runner->labels) {
+        model_runner_free(runner);
+        return ESPER_FAILED;
+    }
+    runner->net = runner->kernels->net_init(&model->shape, batch, runner->memory);
+    *out = runner;
+    return ESPER_OK;
+}
+
+void model_runner_free(struct model_runner *runner)
+{
+    if (!runner)
+        return;
+    memory_free(runner->memory);
+    memory_free(runner->labels);
+    memory_free(runner);
+}
+
+static void run_batch(struct model_runner *runner, const uint8_t *images, int count, float *logits)
+{
+    const struct model *model = runner->model;
+    struct net_input input = runner->kernels->net_input(runner->net);
+    int size = model->config.data_size;
+    size_t bytes = (size_t)size * (size_t)size * DATASET_COLOURS;
+    float alpha[1][SHAPE_SLOTS] = {{0}};
+    uint32_t correct[1] = {0};
+    for (int n = 0; n < count; n++)
+        gather_image(&runner->normalise, images + (size_t)n * bytes, size, CROP_PAD, CROP_PAD, false,
+                     input.pixels + (size_t)n * input.image_stride, input.row_stride);
+    for (int j = 0; j < model->shape.slots; j++)
+        alpha[0][j] = model->exec[j].alpha;
+    struct net_eval eval = {.images = count,
+                            .labels = runner->labels,
+                            .exec = model->exec,
+                            .configs = 1,
+                            .alpha = (const float(*)[SHAPE_SLOTS])alpha,
+                            .correct = correct,
+                            .logits = logits};
+    runner->kernels->net_evaluate(runner->net, &model->params, &eval);
+}
+
+void model_logits(struct model_runner *runner, const uint8_t *images, size_t count, float *logits)
+{
+    int size = runner->model->config.data_size;
+    size_t bytes = (size_t)size * (size_t)size * DATASET_COLOURS;
+    for (size_t first = 0; first < count; first += (size_t)runner->batch) {
+        size_t left = count - first;
+        run_batch(runner, images + first * bytes, left < (size_t)runner->batch ? (int)left : runner->batch,
+                  logits + first * SHAPE_CLASSES);
+    }
+}
