@@ -20,6 +20,8 @@ int cli_fail(const struct esper_error *error)
         return CLI_WRONG;
     case ESPER_INTERRUPTED:
         return CLI_INTERRUPTED;
+    case ESPER_DIVERGED:
+        return CLI_DIVERGED;
     case ESPER_FAILED:
     case ESPER_UNSUPPORTED:
         break;
@@ -155,10 +157,28 @@ int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_lis
 /* ---- configuration ----------------------------------------------------------------------------------------------- */
 
 /* A dedicated flag is one more way to give its key, checked by the same table. */
-static enum esper_status apply_flag(struct config *config, const char *key, const char *text, struct esper_error *error)
+static enum esper_status apply_flag(struct config *config, const char *flag, const char *key, const char *text,
+                                    struct esper_error *error)
 {
     if (text && config_set_value(config, key, text, ORIGIN_FLAG, error) != ESPER_OK)
-        return error_where(error, "--%s", key);
+        return error_where(error, "--%s", flag);
+    return ESPER_OK;
+}
+
+/* A flag that the chosen policy would not read is a mistake to tell, not to pass over. --script alone is clear enough
+ * to choose the policy itself. */
+static enum esper_status apply_policy(struct config *config, const struct cli_config_flags *flags,
+                                      struct esper_error *error)
+{
+    const char *kind = flags->policy ? flags->policy : flags->script ? "script" : NULL;
+    TRY(apply_flag(config, flags->policy ? "policy" : "script", "policy.kind", kind, error));
+    TRY(apply_flag(config, "script", "policy.script", flags->script, error));
+    TRY(apply_flag(config, "from", "policy.from", flags->from, error));
+    if (flags->script && config->policy.kind != POLICY_SCRIPT)
+        return error_set(error, ESPER_INVALID, "--script %.200s: only --policy script reads it", flags->script);
+    if (flags->from && config->policy.kind != POLICY_PPO && config->policy.kind != POLICY_REPLAY)
+        return error_set(error, ESPER_INVALID, "--from %.200s: only --policy ppo and --policy replay read it",
+                         flags->from);
     return ESPER_OK;
 }
 
@@ -179,25 +199,43 @@ enum esper_status cli_config(const struct cli_config_flags *flags, const char *f
     TRY(load_files(config, flags->task, flags->file, error));
     if (config->task[0] == '\0' && fallback) /* neither the flag nor the file named a task */
         TRY(load_files(config, fallback, flags->file, error));
+    return cli_config_override(flags, config, error);
+}
+
+enum esper_status cli_config_override(const struct cli_config_flags *flags, struct config *config,
+                                      struct esper_error *error)
+{
     for (int i = 0; i < flags->sets.count; i++)
         TRY(config_set(config, flags->sets.items[i], error));
-    TRY(apply_flag(config, "envs", flags->envs, error));
-    TRY(apply_flag(config, "steps", flags->steps, error));
-    TRY(apply_flag(config, "seed", flags->seed, error));
-    TRY(apply_flag(config, "threads", flags->threads, error));
+    TRY(apply_flag(config, "envs", "envs", flags->envs, error));
+    TRY(apply_flag(config, "steps", "steps", flags->steps, error));
+    TRY(apply_flag(config, "rounds", "rounds", flags->rounds, error));
+    TRY(apply_flag(config, "seed", "seed", flags->seed, error));
+    TRY(apply_flag(config, "threads", "threads", flags->threads, error));
+    TRY(apply_policy(config, flags, error));
     return config_check(config, error);
+}
+
+enum esper_status cli_device(const char *device, struct esper_error *error)
+{
+    static const char *const devices[] = {"auto", "cpu", "cuda"};
+    if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0)
+        return ESPER_OK;
+    if (strcmp(device, "cuda") == 0)
+        return error_set(error, ESPER_UNSUPPORTED, "--device cuda: this build has no CUDA backend; use --device cpu");
+    return error_set(error, ESPER_INVALID, "--device %.60s: it must be auto, cpu or cuda; did you mean %s?", device,
+                     nearest_word(device, devices, 3));
 }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-static int terminal_columns(void)
+int cli_columns(void)
 {
     struct winsize size;
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
 }
 
-/* "1h02m", "3m20s", "8s". */
-static void format_time(double seconds, char *text, size_t size)
+void cli_format_time(double seconds, char *text, size_t size)
 {
     long s = (long)(seconds + 0.5);
     if (s >= 3600)
@@ -227,11 +265,11 @@ void cli_progress(struct cli_progress *progress, long long done, long long total
 
     double spent = now - progress->start;
     char line[256], time[32];
-    format_time(last || done <= 0 ? spent : spent * (double)(total - done) / (double)done, time, sizeof time);
+    cli_format_time(last || done <= 0 ? spent : spent * (double)(total - done) / (double)done, time, sizeof time);
     snprintf(line, sizeof line, "%s %lld/%lld  %s%s%s%s", progress->what, done, total, time, last ? "" : " left",
              note && *note ? "  " : "", note ? note : "");
     if (progress->live)
-        fprintf(stderr, "\r\033[K%.*s%s", terminal_columns() - 1, line, last ? "\n" : "");
+        fprintf(stderr, "\r\033[K%.*s%s", cli_columns() - 1, line, last ? "\n" : "");
     else
         fprintf(stderr, "%s\n", line);
     fflush(stderr);

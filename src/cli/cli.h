@@ -9,8 +9,16 @@
 #include "base/config.h"
 #include "base/status.h"
 
-/* Exit codes: 0 well, 1 the machine failed, 2 wrong input, 130 interrupted (everything saved). */
-enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_WRONG = 2, CLI_INTERRUPTED = 130 };
+/* Exit codes (runtime 12). */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1,       /* the machine failed, or lacks a part */
+    CLI_WRONG = 2,        /* wrong input */
+    CLI_UNSAVED = 3,      /* a run could not be written; what was saved before stands */
+    CLI_MISFIT = 4,       /* no checkpoint that fits and reads well */
+    CLI_DIVERGED = 5,     /* learning stopped being finite numbers */
+    CLI_INTERRUPTED = 130 /* stopped by a signal, everything saved */
+};
 
 /* Print "esper: <line>" on stderr and return the exit code that belongs to the error's status. */
 int cli_fail(const struct esper_error *error);
@@ -42,7 +50,7 @@ struct cli_option {
 
 /* A command's page: what --help prints and what its arguments may be. */
 struct cli_page {
-    const char *usage;   /* "grow --task NAME --script FILE" */
+    const char *usage;   /* "train [--task NAME] [options]" */
     const char *about;   /* a sentence or two */
     const char *example; /* a full command line */
     const struct cli_option *options;
@@ -61,13 +69,18 @@ int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_lis
 
 /* ---- configuration ---------------------------------------------------------------------------------------------- */
 
-/* The flags of every command that takes a configuration; put CLI_CONFIG_OPTIONS(flags) into its option table. */
+/*
+ * The flags of every command that takes a configuration; put CLI_CONFIG_OPTIONS(flags) into its option table. A command
+ * whose number of rounds follows from something else takes CLI_WORLD_OPTIONS, one that runs a policy CLI_POLICY_OPTIONS
+ * too.
+ */
 struct cli_config_flags {
-    const char *task, *file, *envs, *steps, *seed, *threads;
+    const char *task, *file, *envs, *steps, *rounds, *seed, *threads;
+    const char *policy, *script, *from;
     struct cli_list sets;
 };
 
-#define CLI_CONFIG_OPTIONS(f)                                                                                          \
+#define CLI_WORLD_OPTIONS(f)                                                                                           \
     {"task", CLI_TEXT, "NAME", &(f).task, "the task, by name or by path (see `esper tasks`)", 0, 0},                   \
         {"config", CLI_TEXT, "FILE", &(f).file, "a JSON file of keys that override the task's", 0, 0},                 \
         {"set", CLI_LIST, "KEY=VALUE", &(f).sets, "override one key; may be repeated", 0, 0},                          \
@@ -78,11 +91,52 @@ struct cli_config_flags {
         "threads", CLI_TEXT, "N", &(f).threads, "threads; 0 takes all cores", 0, 0                                     \
     }
 
+#define CLI_CONFIG_OPTIONS(f)                                                                                          \
+    CLI_WORLD_OPTIONS(f),                                                                                              \
+    {                                                                                                                  \
+        "rounds", CLI_TEXT, "N", &(f).rounds, "rounds of the run", 0, 0                                                \
+    }
+
+#define CLI_POLICY_OPTIONS(f)                                                                                          \
+    {"policy", CLI_TEXT, "KIND", &(f).policy, "ppo, heuristic, random, static, script or replay", 0, 0},               \
+        {"script", CLI_TEXT, "FILE", &(f).script, "script: a JSON list of timed actions", 0, 0},                       \
+    {                                                                                                                  \
+        "from", CLI_TEXT, "RUN", &(f).from, "ppo: start from that run's policy; replay: its best topology", 0, 0       \
+    }
+
 /* defaults < task < file < --set < flags, then config_check. `fallback` is the task when none is named; NULL: none. */
 enum esper_status cli_config(const struct cli_config_flags *flags, const char *fallback, struct config *config,
                              struct esper_error *error);
+/* The last part of it: --set and the dedicated flags over a configuration that is there already, then config_check. */
+enum esper_status cli_config_override(const struct cli_config_flags *flags, struct config *config,
+                                      struct esper_error *error);
+
+/* Flags of every command that trains or evaluates. */
+struct cli_run_flags {
+    const char *device, *runs, *name;
+    bool plain, quiet;
+};
+
+#define CLI_RUNS "runs" /* where runs are, unless --runs says otherwise */
+
+#define CLI_RUN_OPTIONS(f)                                                                                             \
+    {"device", CLI_TEXT, "DEVICE", &(f).device, "auto, cpu or cuda", 0, 0},                                            \
+        {"runs", CLI_TEXT, "DIR", &(f).runs, "the directory of runs (" CLI_RUNS ")", 0, 0},                            \
+        {"name", CLI_TEXT, "NAME", &(f).name, "name of the run; else made from time, task and seed", 0, 0},            \
+        {"plain", CLI_FLAG, NULL, &(f).plain, "plain lines, one per round, also on a terminal", 0, 0},                 \
+    {                                                                                                                  \
+        "quiet", CLI_FLAG, NULL, &(f).quiet, "errors and the last line only", 0, 0                                     \
+    }
+
+/* Whether this build can run on the device that was asked for; NULL is "auto". */
+enum esper_status cli_device(const char *device, struct esper_error *error);
 
 /* ---- progress --------------------------------------------------------------------------------------------------- */
+
+/* Columns of the terminal that shows stderr; 80 where nobody knows. */
+int cli_columns(void);
+/* "1h02m", "3m20s", "8s". */
+void cli_format_time(double seconds, char *text, size_t size);
 
 /* Start from {.what = "training"}; the rest is its own. */
 struct cli_progress {
@@ -103,11 +157,18 @@ void cli_progress_end(struct cli_progress *progress);
 
 /* ---- commands --------------------------------------------------------------------------------------------------- */
 
-int command_doctor(int argc, char **argv);
+int command_train(int argc, char **argv);
+int command_eval(int argc, char **argv);
+int command_compare(int argc, char **argv);
+int command_inspect(int argc, char **argv);
+int command_export(int argc, char **argv);
+int command_infer(int argc, char **argv);
+int command_sql(int argc, char **argv);
+int command_config(int argc, char **argv);
 int command_tasks(int argc, char **argv);
 int command_data(int argc, char **argv);
-int command_grow(int argc, char **argv);
 int command_selftest(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 
 #endif

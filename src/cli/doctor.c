@@ -93,7 +93,7 @@ static bool in_path(const char *program, char *found, size_t size)
 static void show_cuda(void)
 {
     char found[CONFIG_PATH] = "/usr/local/cuda/bin/nvcc"; /* where NVIDIA's installer puts it, often not in PATH */
-    printf("CUDA (not needed: training runs on the CPU)\n");
+    printf("CUDA (this build trains on the CPU: --device auto is cpu)\n");
     if (access(found, X_OK) == 0 || in_path("nvcc", found, sizeof found))
         line("compiler", found);
     else

@@ -9,9 +9,16 @@ static const struct command {
     const char *name, *help;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"grow", "train hosts for a round under a script of timed actions", command_grow},
+    {"train", "train hosts that grow, and the policy that grows them", command_train},
+    {"eval", "play evaluation episodes with a trained policy or a control", command_eval},
+    {"compare", "pair the episodes of runs and tell their differences", command_compare},
+    {"inspect", "look into a run, a checkpoint or another file", command_inspect},
+    {"export", "write a run's grown network as files other programs open", command_export},
+    {"infer", "run an exported network on a data set", command_infer},
+    {"sql", "ask the record of a run anything, in SQL", command_sql},
+    {"config", "show every key, its value and where that came from", command_config},
+    {"tasks", "list the tasks", command_tasks},
     {"data", "fetch, import and look at data sets", command_data},
-    {"tasks", "list the tasks, or show one in full", command_tasks},
     {"selftest", "check the numeric code, or files of golden vectors", command_selftest},
     {"bench", "measure kernels and training steps against the machine", command_bench},
     {"doctor", "show what this build and this machine can do", command_doctor},

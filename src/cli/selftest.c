@@ -56,16 +56,28 @@ static void view_turn(struct view *view)
 /* What a result counts under: the case's name, or what kind of tensor it is, whatever host, step or seed it is of. */
 static void view_group(const struct view *view, const char *name, char group[40])
 {
-    static const char *const kinds[] = {"y",      "dx",           "dh",    "ds",      "dq",        "grad",
-                                        "logits", "plain_logits", "loss",  "correct", "grad_norm", "param",
-                                        "mom",    "stat",         "exact", "groups",  "telemetry", "execution_order"};
+    static const char *const kinds[] = {
+        "y", "dx", "dh", "ds", "dq", "grad", "logits", "plain_logits", "loss", "correct", "grad_norm", "param", "mom",
+        "stat", "exact", "groups", "telemetry", "execution_order",
+        /* the rules */
+        "out", "tracker", "obs", "blueprint_idx",
+        /* the policy network */
+        "z", "v", "hT", "cT", "logp", "ent", "single", "step", "weight_check",
+        /* the learner */
+        "advantage", "return", "td_error", "advantage_norm", "mean_std", "value_norm_after", "target", "losses",
+        "ratio", "head_clipfrac", "joint_ratio", "ratio_stats", "kl_clipfrac", "ref_logp", "after",
+        /* its normalisers */
+        "mean", "var", "count", "probe_norm", "mean_m2", "eval_norm", "scale_before", "mean_var_count", "scale",
+        "normalize", "denormalize"};
     const char *at = strchr(name, '.'), *owner = "";
     if (!view->file[0]) {
         snprintf(group, 40, "%.*s", (int)strcspn(name, " "), name);
         return;
     }
     for (int part = 1; at; part++) {
-        size_t length = strcspn(++at, ".");
+        size_t length = strcspn(++at, ".[("); /* an element or a variant may follow: "losses[5] (neon)" */
+        while (length && at[length - 1] == ' ')
+            length--;
         if (part > 1 && (strncmp(at, "seed.", 5) == 0 || strncmp(at, "gate.", 5) == 0))
             owner = *at == 's' ? "seed " : "gate ";
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

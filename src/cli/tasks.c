@@ -1,4 +1,4 @@
-/* esper tasks: every task in one line, or one task with every key, its value and where it came from. */
+/* esper tasks: every task, in two lines each. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,53 +75,15 @@ static int list_tasks(void)
     return code;
 }
 
-static void show_config(const struct config *config)
-{
-    struct net_shape shape;
-    shape_init(&shape, config);
-    printf("%s: %s\nhost: %zu parameters, %llu multiply-accumulates per image\n\n",
-           *config->task ? config->task : "no task", config->about, shape.host.params,
-           (unsigned long long)shape_forward_macs(&shape));
-    printf("%-17s %-26s %-8s %s\n", "key", "value", "from", "meaning");
-    for (int key = 0; key < config_key_count(); key++) {
-        char value[CONFIG_TEXT];
-        const char *name = config_key_name(key);
-        if (strcmp(name, "task") == 0 || strcmp(name, "about") == 0)
-            continue; /* the heading */
-        config_format(config, key, value);
-        printf("%-17s %-26s %-8s %s\n", name, value, config_origin_name((enum config_origin)config->origin[key]),
-               config_key_help(key));
-    }
-}
-
 int command_tasks(int argc, char **argv)
 {
-    struct cli_config_flags flags = {0};
-    struct cli_list words = {0};
-    const struct cli_option options[] = {CLI_CONFIG_OPTIONS(flags)};
     const struct cli_page page = {
-        .usage = "tasks [NAME] [options]",
-        .about =
-            "Without NAME: every task with its host (image size, channels of the first and last block, kernel k,\n"
-            "pools p), parameters, million multiply-accumulates per image, budget (envs x steps x rounds), slots.\n"
-            "With NAME: each key of its configuration, the value it takes and where that came from.",
-        .example = "esper tasks cifar_baseline --set host.lr=0.02",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 1,
+        .usage = "tasks",
+        .about = "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
+                 "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
+                 "`esper config --task NAME` shows every key of one of them.",
+        .example = "esper tasks",
     };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    if (argc == 1)
-        return list_tasks();
-
-    struct config config;
-    struct esper_error error = {0};
-    if (words.count)
-        flags.task = words.items[0];
-    if (cli_config(&flags, NULL, &config, &error) != ESPER_OK)
-        return cli_fail(&error);
-    show_config(&config);
-    return CLI_OK;
+    int code = cli_parse(argc, argv, &page, NULL);
+    return code == CLI_CONTINUE ? list_tasks() : code;
 }

@@ -1,0 +1,347 @@
+/* esper compare: what cohorts of runs reached, and how the first differs from each other one, episode by episode. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "telemetry/cohort.h"
+
+enum { COHORTS_MAX = 26 }; /* they are called A to Z */
+
+#define GAIN_NAME "gain_per_1000_added"
+
+/* The first cohort against another. */
+struct contrast {
+    struct cohort_pair *pairs;
+    int count, seeds;
+    const char *reward_key; /* what makes rewards incomparable, NULL: nothing does */
+    struct difference differences[METRIC_COUNT];
+};
+
+struct comparison {
+    int count;
+    struct cohort cohorts[COHORTS_MAX];
+    struct interval means[COHORTS_MAX][METRIC_COUNT];
+    struct contrast contrasts[COHORTS_MAX]; /* [0] is empty */
+    int control;                            /* the first cohort of the static policy, -1: none */
+    struct interval gains[COHORTS_MAX];     /* over the control, per 1000 added parameters */
+    bool shown[METRIC_COUNT], gain_shown;
+};
+
+static char letter(int cohort)
+{
+    return (char)('A' + cohort);
+}
+
+/* ---- work -------------------------------------------------------------------------------------------------------- */
+
+static enum esper_status choose_metrics(struct comparison *c, const char *name, struct esper_error *error)
+{
+    const char *names[METRIC_COUNT + 1] = {GAIN_NAME};
+    c->gain_shown = !name || strcmp(name, GAIN_NAME) == 0;
+    bool known = c->gain_shown;
+    for (int i = 0; i < METRIC_COUNT; i++) {
+        names[i + 1] = metrics[i].name;
+        c->shown[i] = !name || strcmp(name, metrics[i].name) == 0;
+        known = known || c->shown[i];
+    }
+    if (known)
+        return ESPER_OK;
+    return error_set(error, ESPER_INVALID, "--metric %.60s is unknown; did you mean %s?", name,
+                     nearest_word(name, names, METRIC_COUNT + 1));
+}
+
+static enum esper_status contrast_with_first(struct comparison *c, int other, struct esper_error *error)
+{
+    struct contrast *contrast = &c->contrasts[other];
+    TRY(cohort_check(&c->cohorts[0], &c->cohorts[other], &contrast->reward_key, error));
+    TRY(cohort_match(&c->cohorts[0], &c->cohorts[other], &contrast->pairs, &contrast->count, error));
+    for (int i = 0; i < METRIC_COUNT; i++)
+        TRY(cohort_difference(contrast->pairs, contrast->count, (enum metric)i, &contrast->differences[i], error));
+    for (int i = 0; i < contrast->count; i++)
+        contrast->seeds += i == 0 || contrast->pairs[i].seed != contrast->pairs[i - 1].seed;
+    return ESPER_OK;
+}
+
+static enum esper_status measure_gains(struct comparison *c, struct esper_error *error)
+{
+    for (int i = 0; i < c->count; i++) {
+        struct cohort_pair *pairs;
+        int count;
+        const char *ignored = NULL;
+        if (i == c->control)
+            continue;
+        TRY(cohort_check(&c->cohorts[i], &c->cohorts[c->control], &ignored, error));
+        TRY(cohort_match(&c->cohorts[i], &c->cohorts[c->control], &pairs, &count, error));
+        enum esper_status status = cohort_gain(pairs, count, &c->gains[i], error);
+        memory_free(pairs);
+        TRY(status);
+    }
+    return ESPER_OK;
+}
+
+static enum esper_status compare(struct comparison *c, const char *runs, const struct cli_list *words,
+                                 const char *metric, struct esper_error *error)
+{
+    TRY(choose_metrics(c, metric, error));
+    if (words->count < 2)
+        return error_set(error, ESPER_INVALID, "name two runs or more: esper compare RUN RUN; see --help");
+    c->control = -1;
+    for (; c->count < words->count; c->count++) {
+        TRY(cohort_load(&c->cohorts[c->count], runs, words->items[c->count], error));
+        if (c->control < 0 && strcmp(c->cohorts[c->count].policy, "static") == 0)
+            c->control = c->count;
+    }
+    if (metric && c->gain_shown && c->control < 0)
+        return error_set(error, ESPER_INVALID, "--metric %s is the gain over a run of the static policy: name one too",
+                         GAIN_NAME);
+    for (int i = 0; i < c->count; i++)
+        for (int j = 0; j < METRIC_COUNT; j++)
+            TRY(cohort_mean(&c->cohorts[i], (enum metric)j, &c->means[i][j], error));
+    const char *inner = NULL; /* a cohort of several runs must be of one task, too */
+    TRY(cohort_check(&c->cohorts[0], &c->cohorts[0], &inner, error));
+    for (int i = 1; i < c->count; i++) {
+        c->contrasts[i].reward_key = inner;
+        TRY(contrast_with_first(c, i, error));
+    }
+    return c->control >= 0 ? measure_gains(c, error) : ESPER_OK;
+}
+
+static void comparison_free(struct comparison *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        cohort_free(&c->cohorts[i]);
+        memory_free(c->contrasts[i].pairs);
+    }
+    memory_free(c);
+}
+
+/* ---- for people -------------------------------------------------------------------------------------------------- */
+
+/* What tells runs apart is mostly at the end: long paths keep that. */
+static void print_path(const struct run *run)
+{
+    size_t length = strlen(run->path);
+    printf("%s%s", length > 46 ? "..." : "", length > 46 ? run->path + length - 43 : run->path);
+}
+
+static void print_cohorts(const struct comparison *c)
+{
+    printf("   policy    episodes  seed  run\n");
+    for (int i = 0; i < c->count; i++)
+        for (int j = 0; j < c->cohorts[i].run_count; j++) {
+            const struct cohort_run *member = &c->cohorts[i].runs[j];
+            printf("%c  %-10.10s %7d %5llu  ", j ? ' ' : letter(i), j ? "" : c->cohorts[i].policy, member->count,
+                   (unsigned long long)member->run.config.seed);
+            print_path(&member->run);
+            printf(strcmp(member->state, "finished") == 0 ? "\n" : " (%s)\n", member->state);
+        }
+    if (!c->cohorts[0].runs[0].run.config.evaluate)
+        for (int i = 0; i < c->count; i++)
+            if (c->cohorts[i].runs[0].run.config.policy.kind == POLICY_PPO) {
+                printf("Training episodes: the policy of %c was still learning. `esper eval` freezes it.\n", letter(i));
+                break;
+            }
+}
+
+static void print_number(double value, int width, int decimals, bool sign)
+{
+    if (isnan(value))
+        printf(" %*s", width - 1, "n/a");
+    else
+        printf(sign ? " %+*.*f" : " %*.*f", width - 1, decimals, value);
+}
+
+static void print_means(const struct comparison *c)
+{
+    printf("\nmeans    ");
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (c->shown[i])
+            printf(" %9s", metrics[i].head);
+    printf("\n");
+    for (int i = 0; i < c->count; i++) {
+        printf("%c        ", letter(i));
+        for (int j = 0; j < METRIC_COUNT; j++)
+            if (c->shown[j])
+                print_number(c->means[i][j].mean, 10, metrics[j].decimals, false);
+        printf("\n");
+    }
+}
+
+/* A column that another follows is padded. */
+static void print_interval(const struct interval *interval, int decimals, bool last)
+{
+    char text[64] = "n/a";
+    if (!isnan(interval->low))
+        snprintf(text, sizeof text, "[%+.*f, %+.*f]", decimals, interval->low, decimals, interval->high);
+    printf("  %-*s", last ? 0 : 20, text);
+}
+
+static void print_contrast(const struct comparison *c, int other)
+{
+    const struct contrast *contrast = &c->contrasts[other];
+    int left = c->cohorts[0].episodes + c->cohorts[other].episodes - 2 * contrast->count;
+    printf("\n%c - %c: %s minus %s, %d paired episodes", letter(0), letter(other), c->cohorts[0].policy,
+           c->cohorts[other].policy, contrast->count);
+    if (contrast->seeds > 1)
+        printf(" of %d seeds", contrast->seeds);
+    if (left)
+        printf(" (%d unpaired)", left);
+    printf("\n%-27s%9s  %s\n", "", "mean",
+           contrast->seeds > 1 ? "95 % over episodes    95 % over seeds" : "95 % interval");
+    for (int i = 0; i < METRIC_COUNT; i++) {
+        const struct difference *difference = &contrast->differences[i];
+        if (!c->shown[i] || (i == METRIC_REWARD && contrast->reward_key))
+            continue;
+        printf("%-27s", metrics[i].title);
+        print_number(difference->episodes.mean, 9, metrics[i].decimals, true);
+        print_interval(&difference->episodes, metrics[i].decimals, contrast->seeds < 2);
+        if (contrast->seeds > 1)
+            print_interval(&difference->seeds, metrics[i].decimals, true);
+        printf("\n");
+    }
+    if (c->shown[METRIC_REWARD] && contrast->reward_key)
+        printf("rewards are not compared: %s differs\n", contrast->reward_key);
+}
+
+static void print_gains(const struct comparison *c)
+{
+    printf("\ntest accuracy gained over %c (static), points per 1000 parameters added\n", letter(c->control));
+    for (int i = 0; i < c->count; i++)
+        if (i != c->control) {
+            printf("%c  %-24.24s", letter(i), c->cohorts[i].policy);
+            print_number(c->gains[i].mean, 9, 3, true);
+            print_interval(&c->gains[i], 3, true);
+            printf("%s\n", isnan(c->gains[i].mean) ? "  nothing was added" : "");
+        }
+}
+
+static void print_tables(const struct comparison *c)
+{
+    print_cohorts(c);
+    print_means(c);
+    for (int i = 1; i < c->count; i++)
+        print_contrast(c, i);
+    if (c->gain_shown && c->control >= 0)
+        print_gains(c);
+}
+
+/* ---- for machines ------------------------------------------------------------------------------------------------ */
+
+/* cJSON writes NAN as null: missing is not 0. */
+static cJSON *interval_json(const struct interval *interval)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "count", interval->count);
+    cJSON_AddNumberToObject(object, "mean", interval->mean);
+    cJSON_AddNumberToObject(object, "low", interval->low);
+    cJSON_AddNumberToObject(object, "high", interval->high);
+    return object;
+}
+
+static cJSON *cohort_json(const struct comparison *c, int index)
+{
+    const struct cohort *cohort = &c->cohorts[index];
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "cohort", (char[]){letter(index), '\0'});
+    cJSON_AddStringToObject(object, "policy", cohort->policy);
+    cJSON_AddNumberToObject(object, "episodes", cohort->episodes);
+    cJSON *runs = cJSON_AddArrayToObject(object, "runs");
+    for (int i = 0; i < cohort->run_count; i++) {
+        char seed[24];
+        cJSON *run = cJSON_CreateObject();
+        snprintf(seed, sizeof seed, "%llu", (unsigned long long)cohort->runs[i].run.config.seed);
+        cJSON_AddStringToObject(run, "path", cohort->runs[i].run.path);
+        cJSON_AddStringToObject(run, "state", cohort->runs[i].state);
+        cJSON_AddStringToObject(run, "seed", seed); /* 64 bits: more than a JSON number holds */
+        cJSON_AddNumberToObject(run, "episodes", cohort->runs[i].count);
+        cJSON_AddItemToArray(runs, run);
+    }
+    cJSON *means = cJSON_AddObjectToObject(object, "means");
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (c->shown[i])
+            cJSON_AddItemToObject(means, metrics[i].name, interval_json(&c->means[index][i]));
+    if (c->gain_shown && c->control >= 0 && index != c->control)
+        cJSON_AddItemToObject(object, GAIN_NAME, interval_json(&c->gains[index]));
+    return object;
+}
+
+static cJSON *contrast_json(const struct comparison *c, int other)
+{
+    const struct contrast *contrast = &c->contrasts[other];
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "of", (char[]){letter(0), '\0'});
+    cJSON_AddStringToObject(object, "minus", (char[]){letter(other), '\0'});
+    cJSON_AddNumberToObject(object, "pairs", contrast->count);
+    cJSON_AddNumberToObject(object, "seeds", contrast->seeds);
+    if (contrast->reward_key)
+        cJSON_AddStringToObject(object, "rewards_differ_in", contrast->reward_key);
+    cJSON *differences = cJSON_AddObjectToObject(object, "differences");
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (c->shown[i] && !(i == METRIC_REWARD && contrast->reward_key)) {
+            cJSON *both = cJSON_AddObjectToObject(differences, metrics[i].name);
+            cJSON_AddItemToObject(both, "episodes", interval_json(&contrast->differences[i].episodes));
+            cJSON_AddItemToObject(both, "seeds", interval_json(&contrast->differences[i].seeds));
+        }
+    return object;
+}
+
+static enum esper_status print_json(const struct comparison *c, struct esper_error *error)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *cohorts = cJSON_AddArrayToObject(root, "cohorts");
+    for (int i = 0; i < c->count; i++)
+        cJSON_AddItemToArray(cohorts, cohort_json(c, i));
+    cJSON *contrasts = cJSON_AddArrayToObject(root, "comparisons");
+    for (int i = 1; i < c->count; i++)
+        cJSON_AddItemToArray(contrasts, contrast_json(c, i));
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    if (!text)
+        return error_set(error, ESPER_FAILED, "out of memory while printing the result; run without --json");
+    puts(text);
+    cJSON_free(text);
+    return ESPER_OK;
+}
+
+int command_compare(int argc, char **argv)
+{
+    const char *runs = CLI_RUNS, *metric = NULL;
+    bool json = false;
+    struct cli_list words = {0};
+    const struct cli_option options[] = {
+        {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
+        {"metric", CLI_TEXT, "NAME", &metric, "show this one alone, for example test_accuracy or " GAIN_NAME, 0, 0},
+        {"json", CLI_FLAG, NULL, &json, "print the result as JSON, with every digit", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "compare RUN RUN... [options]",
+        .about =
+            "What each run reached, and how the first differs from every other: mean difference and 95 % confidence\n"
+            "interval (paired t) over the episodes that both played, paired by seed, round and env. Runs must be of one\n"
+            "task; policies may differ. Commas join runs of one policy with different seeds: A1,A2,A3 B1,B2,B3. Their\n"
+            "interval over seeds is the one that speaks about training again. With a run of the static policy, also\n"
+            "the test accuracy gained over it per 1000 parameters added.",
+        .example = "esper compare quick-ppo quick-static quick-random",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_words = COHORTS_MAX,
+    };
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+    struct esper_error error = {0};
+    struct comparison *comparison = memory_alloc(1, sizeof *comparison, &error);
+    if (!comparison)
+        return cli_fail(&error);
+    enum esper_status status = compare(comparison, runs, &words, metric, &error);
+    if (status == ESPER_OK && json)
+        status = print_json(comparison, &error);
+    else if (status == ESPER_OK)
+        print_tables(comparison);
+    comparison_free(comparison);
+    return status == ESPER_OK ? CLI_OK : cli_fail(&error);
+}

@@ -1,0 +1,150 @@
+/* esper config: every key, its value and where that came from. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config_json.h"
+#include "cli/cli.h"
+
+/* Which keys are shown: all, those of `word` (a key, or a section such as "ppo"), those that differ from the defaults.
+ */
+struct choice {
+    const char *word; /* NULL: all */
+    bool changed;
+    struct config defaults;
+};
+
+static bool is_named(const struct choice *choice, int key)
+{
+    const char *name = config_key_name(key);
+    size_t length = choice->word ? strlen(choice->word) : 0;
+    return !choice->word || (strncmp(name, choice->word, length) == 0 && (!name[length] || name[length] == '.'));
+}
+
+static bool is_shown(const struct choice *choice, const struct config *config, int key)
+{
+    char value[CONFIG_TEXT], initial[CONFIG_TEXT];
+    config_format_exact(config, key, value);
+    config_format_exact(&choice->defaults, key, initial);
+    return is_named(choice, key) && (!choice->changed || strcmp(value, initial) != 0);
+}
+
+static enum esper_status check_word(const struct choice *choice, struct esper_error *error)
+{
+    const char *names[CONFIG_MAX_KEYS];
+    int count = config_key_count();
+    for (int key = 0; key < count; key++) {
+        names[key] = config_key_name(key);
+        if (is_named(choice, key))
+            return ESPER_OK;
+    }
+    return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"; did you mean \"%s\"?", choice->word,
+                     nearest_word(choice->word, names, count));
+}
+
+/* A single key: its value first, then all there is to say about it. */
+static void print_key(const struct choice *choice, const struct config *config, int key)
+{
+    char value[CONFIG_TEXT], initial[CONFIG_TEXT], range[CONFIG_TEXT];
+    config_format_exact(config, key, value);
+    config_format_exact(&choice->defaults, key, initial);
+    config_key_range(key, range);
+    printf("%s = %s\n  %s\n  %s\n  from: %s; default: %s\n", config_key_name(key), value, config_key_help(key), range,
+           config_origin_name((enum config_origin)config->origin[key]), *initial ? initial : "none");
+}
+
+static void print_table(const struct choice *choice, const struct config *config)
+{
+    int width = 3, widest = 5, shown = 0;
+    char value[CONFIG_TEXT];
+    for (int key = 0; key < config_key_count(); key++) {
+        if (!is_shown(choice, config, key))
+            continue;
+        config_format_exact(config, key, value);
+        int name = (int)strlen(config_key_name(key)), text = (int)strlen(value);
+        width = name > width && name <= 34 ? name : width; /* a few long ones do not push the others away */
+        widest = text > widest && text <= 32 ? text : widest;
+    }
+    for (int key = 0; key < config_key_count(); key++) {
+        if (!is_shown(choice, config, key))
+            continue;
+        if (shown++ == 0)
+            printf("%-*s %-*s %-8s %s\n", width, "key", widest, "value", "from", "meaning");
+        config_format_exact(config, key, value);
+        printf("%-*s %-*s %-8s %s\n", width, config_key_name(key), widest, value,
+               config_origin_name((enum config_origin)config->origin[key]), config_key_help(key));
+    }
+    if (shown == 0)
+        printf("nothing differs from the defaults\n");
+}
+
+/* A flat object that --config takes. `task` is what the user called it: a path stays a path. */
+static enum esper_status print_json(const struct choice *choice, const struct config *config, const char *task,
+                                    struct esper_error *error)
+{
+    cJSON *object = cJSON_CreateObject();
+    bool built = object != NULL;
+    for (int key = 0; key < config_key_count() && built; key++) {
+        bool is_task = strcmp(config_key_name(key), "task") == 0;
+        if (!is_shown(choice, config, key) || (is_task && !*config->task))
+            continue;
+        cJSON *value = is_task && task ? cJSON_CreateString(task) : config_value_json(config, key);
+        built = cJSON_AddItemToObject(object, config_key_name(key), value); /* refuses NULL */
+    }
+    char *text = built ? cJSON_Print(object) : NULL;
+    cJSON_Delete(object);
+    if (!text)
+        return error_set(error, ESPER_FAILED, "out of memory");
+    puts(text);
+    cJSON_free(text);
+    return ESPER_OK;
+}
+
+static enum esper_status show(const struct choice *choice, const struct config *config, const char *task, bool json,
+                              struct esper_error *error)
+{
+    if (json)
+        return print_json(choice, config, task, error);
+    for (int key = 0; key < config_key_count(); key++)
+        if (choice->word && strcmp(config_key_name(key), choice->word) == 0) {
+            print_key(choice, config, key);
+            return ESPER_OK;
+        }
+    print_table(choice, config);
+    return ESPER_OK;
+}
+
+int command_config(int argc, char **argv)
+{
+    struct cli_config_flags flags = {0};
+    struct cli_list words = {0};
+    bool json = false;
+    struct choice choice = {0};
+    const struct cli_option options[] = {
+        CLI_CONFIG_OPTIONS(flags),
+        CLI_POLICY_OPTIONS(flags),
+        {"changed", CLI_FLAG, NULL, &choice.changed, "only what differs from the built-in defaults", 0, 0},
+        {"json", CLI_FLAG, NULL, &json, "a JSON object that --config takes", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "config [KEY|SECTION] [options]",
+        .about =
+            "Every key of the configuration that `esper train` would use with the same options, its value and\n"
+            "where that came from. Later sources win: default, task, file (--config), --set, flag. With KEY, that\n"
+            "one alone; with a section such as ppo, its keys.",
+        .example = "esper config ppo --task cifar_baseline --set ppo.lr=1e-4",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_words = 1,
+    };
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+    struct config config;
+    struct esper_error error = {0};
+    choice.word = words.count ? words.items[0] : NULL;
+    config_defaults(&choice.defaults);
+    if (check_word(&choice, &error) != ESPER_OK || cli_config(&flags, "quickstart", &config, &error) != ESPER_OK ||
+        show(&choice, &config, flags.task, json, &error) != ESPER_OK)
+        return cli_fail(&error);
+    return CLI_OK;
+}

@@ -1,0 +1,146 @@
+#include "cli/drive.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/progress.h"
+#include "telemetry/run.h"
+#include "telemetry/store.h"
+
+static volatile sig_atomic_t stopping; /* set by the first signal: the one thing a handler may touch */
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (stopping)
+        _exit(CLI_INTERRUPTED); /* whoever asks twice wants no more saving; the last checkpoint stands */
+    stopping = 1;
+}
+
+void drive_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    /* A limit on file sizes is one more full disk: an error with a line of its own, not a death. */
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+/* One line at once, so that nobody waits in the dark for the first step. */
+static void announce(const char *what, const struct drive_end *end)
+{
+    const struct config *config = &end->config;
+    char policy[CONFIG_TEXT];
+    fprintf(stderr, "%s %s, policy %s: %d envs x %d steps x %d rounds on %s\n%s\n", what,
+            *config->task ? config->task : "(no task)", drive_policy(config, policy), config->envs, config->steps,
+            config->rounds, end->machine, end->path);
+    fflush(stderr);
+}
+
+static enum esper_status advance_all(struct session *session, struct progress *progress, struct drive_end *end,
+                                     struct esper_error *error)
+{
+    struct session_progress step = {0};
+    while (!session_done(session) && !stopping) {
+        TRY(session_advance(session, &step, error));
+        end->round = step.round;
+        end->step = step.step;
+        end->env_steps += end->config.envs;
+        progress_step(progress, &step);
+    }
+    end->interrupted = !session_done(session);
+    return ESPER_OK;
+}
+
+int drive(struct session *session, const char *what, const struct cli_run_flags *flags, struct drive_end *end)
+{
+    struct progress progress;
+    struct esper_error error = {0};
+    *end = (struct drive_end){.config = *session_config(session)};
+    snprintf(end->path, sizeof end->path, "%s", session_path(session));
+    snprintf(end->machine, sizeof end->machine, "%d thread%s, %s", session_threads(session),
+             session_threads(session) == 1 ? "" : "s", session_kernels(session));
+    if (*session_note(session))
+        fprintf(stderr, "esper: %s\n", session_note(session));
+    if (!flags->quiet)
+        announce(what, end);
+
+    double start = clock_seconds();
+    progress_begin(&progress, &end->config,
+                   flags->quiet                             ? PROGRESS_QUIET
+                   : flags->plain || !isatty(STDERR_FILENO) ? PROGRESS_PLAIN
+                                                            : PROGRESS_LIVE);
+    enum esper_status status = advance_all(session, &progress, end, &error);
+    progress_end(&progress);
+    end->seconds = clock_seconds() - start;
+    if (status != ESPER_OK)
+        session_abandon(session);
+    else
+        status = session_close(session, &error);
+    if (status != ESPER_OK) /* memory was taken at the start: what can fail from there on is writing */
+        return cli_fail(&error) == CLI_DIVERGED ? CLI_DIVERGED : CLI_UNSAVED;
+    if (!end->interrupted)
+        return CLI_OK;
+    printf("%s: stopped after %u rounds and %u steps, saved; go on with: %s train --resume %s\n", end->path, end->round,
+           end->step, program_invocation_name, end->path);
+    return CLI_INTERRUPTED;
+}
+
+/* ---- small things the commands share ------------------------------------------------------------------------------
+ */
+
+enum esper_status drive_find_from(const char *runs, struct config *config, struct esper_error *error)
+{
+    char path[PATH_MAX];
+    if (!config->policy.from[0])
+        return ESPER_OK;
+    if (run_find(runs, config->policy.from, path, error) != ESPER_OK)
+        return error_where(error, "--from");
+    return config_set_value(config, "policy.from", path, ORIGIN_FLAG, error);
+}
+
+const char *drive_policy(const struct config *config, char *text)
+{
+    for (int key = 0; key < config_key_count(); key++)
+        if (strcmp(config_key_name(key), "policy.kind") == 0)
+            config_format(config, key, text);
+    return text;
+}
+
+char *drive_command(int argc, char **argv)
+{
+    size_t size = sizeof "esper";
+    for (int i = 0; i < argc; i++)
+        size += strlen(argv[i]) + 3; /* a space and two quotes */
+    char *text = malloc(size);
+    if (!text)
+        return NULL;
+    size_t used = (size_t)snprintf(text, size, "esper");
+    for (int i = 0; i < argc; i++) {
+        const char *quote = !*argv[i] || strpbrk(argv[i], " \t'\"$*?;&|<>()") ? "'" : "";
+        used += (size_t)snprintf(text + used, size - used, " %s%s%s", quote, argv[i], quote);
+    }
+    return text;
+}
+
+const char *drive_runs_flag(const char *runs, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (strcmp(runs, CLI_RUNS) != 0)
+        snprintf(text, size, " --runs %s", runs);
+    return text;
+}
+
+enum esper_status drive_open_record(const char *path, struct store **store, struct esper_error *error)
+{
+    struct run run;
+    TRY(run_open(&run, ".", path, error));
+    enum esper_status status = store_open_reader(store, &run, error);
+    run_close(&run);
+    return status;
+}

@@ -1,0 +1,212 @@
+/* esper eval: evaluation episodes of a trained policy or of a control, as a run of their own. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/drive.h"
+#include "telemetry/cohort.h"
+#include "telemetry/run.h"
+
+/* ---- the configuration ------------------------------------------------------------------------------------------- */
+
+/* A run's own configuration, so that its episodes pair with those of any other policy on the same run. */
+static enum esper_status config_of_run(const struct run *run, const struct cli_config_flags *flags,
+                                       struct config *config, struct esper_error *error)
+{
+    if (flags->task || flags->file)
+        return error_set(error, ESPER_INVALID, "--%s: a run brings its own task; leave out either of the two",
+                         flags->task ? "task" : "config");
+    *config = run->config;
+    /* An evaluation's policy and a replay's topology are those of the run they were taken from. */
+    bool borrowed = config->policy.from[0] && (config->evaluate || config->policy.kind == POLICY_REPLAY);
+    if (!borrowed)
+        TRY(config_set_value(config, "policy.from", run->path, ORIGIN_FLAG, error));
+    TRY(cli_config_override(flags, config, error));
+    if (config->policy.kind != POLICY_PPO && config->policy.kind != POLICY_REPLAY)
+        config->policy.from[0] = '\0'; /* nobody reads it */
+    return ESPER_OK;
+}
+
+static enum esper_status config_of_task(const struct cli_config_flags *flags, struct config *config,
+                                        struct esper_error *error)
+{
+    if (!flags->policy && !flags->script)
+        return error_set(error, ESPER_INVALID,
+                         "eval needs a run, or --policy with a task: esper eval RUN, esper eval --policy heuristic");
+    TRY(cli_config(flags, "quickstart", config, error));
+    if (config->policy.kind == POLICY_PPO && !config->policy.from[0])
+        return error_set(error, ESPER_INVALID, "--policy ppo: whose? name the run: esper eval RUN, or --from RUN");
+    return ESPER_OK;
+}
+
+static enum esper_status set_episodes(struct config *config, int episodes, bool greedy, struct esper_error *error)
+{
+    char rounds[16];
+    if (greedy && config->policy.kind != POLICY_PPO)
+        return error_set(error, ESPER_INVALID, "--greedy: only --policy ppo has a likeliest action");
+    snprintf(rounds, sizeof rounds, "%d", (episodes + config->envs - 1) / config->envs);
+    TRY(config_set_value(config, "rounds", rounds, ORIGIN_FLAG, error));
+    TRY(config_set_value(config, "evaluate", "true", ORIGIN_FLAG, error));
+    return greedy ? config_set_value(config, "policy.greedy", "true", ORIGIN_FLAG, error) : ESPER_OK;
+}
+
+/* "<run>-eval-ppo", with a number from the second one on. */
+static void make_name(const char *runs, const struct run *run, const struct config *config, char *name, size_t size)
+{
+    char policy[CONFIG_TEXT], path[PATH_MAX + 256];
+    for (int i = 1; i < 10000; i++) {
+        int used = snprintf(name, size, "%.80s-eval-%.10s%s", run->name, drive_policy(config, policy),
+                            config->policy.greedy ? "-greedy" : "");
+        if (i > 1 && (size_t)used < size)
+            snprintf(name + used, size - (size_t)used, "-%d", i);
+        snprintf(path, sizeof path, "%s/%s", runs, name);
+        if (access(path, F_OK) != 0)
+            return;
+    }
+}
+
+/* ---- what came of it --------------------------------------------------------------------------------------------- */
+
+/* Read back from the record, as `esper compare` will. */
+static enum esper_status print_outcomes(const struct drive_end *end, struct esper_error *error)
+{
+    struct cohort cohort;
+    enum esper_status status = ESPER_OK;
+    TRY(cohort_load(&cohort, ".", end->path, error));
+    printf("\n%s, policy %s%s: mean of %d episodes and its 95 %% interval\n", end->config.task, cohort.policy,
+           end->config.policy.greedy ? " (greedy)" : "", cohort.episodes);
+    for (int i = 0; i < METRIC_COUNT && status == ESPER_OK; i++) {
+        struct interval mean;
+        int decimals = metrics[i].decimals;
+        status = cohort_mean(&cohort, (enum metric)i, &mean, error);
+        if (status == ESPER_OK && isfinite(mean.mean))
+            printf("  %-28s %10.*f", metrics[i].title, decimals, mean.mean);
+        if (status == ESPER_OK && isfinite(mean.low))
+            printf("   [%.*f, %.*f]", decimals, mean.low, decimals, mean.high);
+        if (status == ESPER_OK && isfinite(mean.mean))
+            printf("\n");
+    }
+    cohort_free(&cohort);
+    return status;
+}
+
+/* A mean alone says little: the next thing to do is to play the same episodes otherwise, static against the rest. */
+static void print_next(const struct drive_end *end, const char *origin, const char *runs)
+{
+    char flag[PATH_MAX];
+    const char *esper = program_invocation_name, *slash = origin ? strrchr(origin, '/') : NULL;
+    bool is_static = end->config.policy.kind == POLICY_STATIC;
+    int episodes = end->config.rounds * end->config.envs;
+    const char *other = is_static ? "ppo" : "static";
+    drive_runs_flag(runs, flag, sizeof flag);
+    printf("\ntry next\n");
+    if (origin) {
+        char name[PATH_MAX];
+        snprintf(name, sizeof name, "%s/%.200s-eval-%s", runs, slash ? slash + 1 : origin, other);
+        printf("  %s eval %s --policy %s --episodes %d%s\n", esper, origin, other, episodes, flag);
+        printf("  %s compare %s %s\n", esper, is_static ? name : end->path, is_static ? end->path : name);
+    } else {
+        printf("  %s eval --task %s --policy %s --episodes %d --seed %llu%s\n", esper, end->config.task,
+               is_static ? "heuristic" : "static", episodes, (unsigned long long)end->config.seed, flag);
+        printf("  %s compare %s latest%s\n", esper, end->path, flag);
+    }
+}
+
+static void print_end(const struct drive_end *end, const char *origin, const struct cli_run_flags *flags)
+{
+    char time[32];
+    struct esper_error error = {0};
+    cli_format_time(end->seconds, time, sizeof time);
+    printf("%s: %d episodes done; %s, %.0f env-steps/s on %s\n", end->path, end->config.rounds * end->config.envs, time,
+           end->seconds > 0 ? (double)end->env_steps / end->seconds : 0, end->machine);
+    if (flags->quiet)
+        return;
+    if (print_outcomes(end, &error) != ESPER_OK)
+        cli_fail(&error);
+    print_next(end, origin, flags->runs);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+struct evaluation {
+    struct cli_config_flags flags;
+    struct cli_run_flags run;
+    const char *word; /* the run that is evaluated; NULL: a task's */
+    int episodes;
+    bool greedy;
+    char origin[PATH_MAX]; /* directory of that run */
+};
+
+static enum esper_status begin(struct evaluation *evaluation, const char *command, struct session **session,
+                               struct esper_error *error)
+{
+    struct run run;
+    struct config config;
+    char name[128];
+    struct session_options options = {evaluation->run.runs, evaluation->run.name, command};
+    TRY(cli_device(evaluation->run.device, error));
+    if (evaluation->word) {
+        TRY(run_open(&run, evaluation->run.runs, evaluation->word, error));
+        snprintf(evaluation->origin, sizeof evaluation->origin, "%s", run.path);
+        enum esper_status status = config_of_run(&run, &evaluation->flags, &config, error);
+        if (status == ESPER_OK)
+            status = set_episodes(&config, evaluation->episodes, evaluation->greedy, error);
+        if (status == ESPER_OK && !options.name) {
+            make_name(options.runs, &run, &config, name, sizeof name);
+            options.name = name;
+        }
+        run_close(&run);
+        TRY(status);
+    } else {
+        TRY(config_of_task(&evaluation->flags, &config, error));
+        TRY(set_episodes(&config, evaluation->episodes, evaluation->greedy, error));
+    }
+    TRY(drive_find_from(options.runs, &config, error));
+    return session_create(session, &config, &options, error);
+}
+
+int command_eval(int argc, char **argv)
+{
+    struct evaluation evaluation = {.run = {.runs = CLI_RUNS}, .episodes = 32};
+    struct cli_list words = {0};
+    const struct cli_option options[] = {
+        {"episodes", CLI_INT, "N", &evaluation.episodes, "episodes to play, rounded up to whole rounds (32)", 1,
+         1000000},
+        {"greedy", CLI_FLAG, NULL, &evaluation.greedy, "take the likeliest action instead of drawing one", 0, 0},
+        CLI_WORLD_OPTIONS(evaluation.flags),
+        CLI_POLICY_OPTIONS(evaluation.flags),
+        CLI_RUN_OPTIONS(evaluation.run),
+    };
+    const struct cli_page page = {
+        .usage = "eval (RUN | --task NAME --policy KIND) [--episodes N] [--greedy] [options]",
+        .about = "Plays evaluation episodes: nothing learns, and the episodes are others than those of training.\n"
+                 "RUN brings its task, seed and policy; --policy plays another policy on the same episodes, so that\n"
+                 "`esper compare` can pair them. The result is a run like any other, <RUN>-eval-<policy> unless named.",
+        .example = "esper eval first --episodes 64",
+        .options = options,
+        .option_count = (int)(sizeof options / sizeof options[0]),
+        .max_words = 1,
+    };
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+
+    struct esper_error error = {0};
+    struct session *session = NULL;
+    struct drive_end end;
+    char *command = drive_command(argc, argv);
+    drive_catch_signals();
+    evaluation.word = words.count ? words.items[0] : NULL;
+    enum esper_status status = begin(&evaluation, command ? command : "", &session, &error);
+    free(command);
+    if (status != ESPER_OK)
+        return cli_fail(&error);
+    code = drive(session, "evaluating", &evaluation.run, &end);
+    if (code == CLI_OK)
+        print_end(&end, evaluation.word ? evaluation.origin : NULL, &evaluation.run);
+    return code;
+}

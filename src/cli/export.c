@@ -1,0 +1,201 @@
+/* esper export: what a run holds, as files that other programs open. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "engine/checkpoint.h"
+#include "engine/export.h"
+#include "model/graph.h"
+#include "telemetry/dump.h"
+#include "telemetry/trace.h"
+
+struct export_options {
+    const char *runs, *env;
+    const char *safetensors, *onnx;               /* the network */
+    const char *jsonl, *csv, *csv_output, *trace; /* the record; csv is a table's name */
+};
+
+/* ---- the network ------------------------------------------------------------------------------------------------- */
+
+/* "best", or the number of an env: -1 and up. */
+static enum esper_status parse_env(const char *text, int *env, struct esper_error *error)
+{
+    char *end;
+    *env = -1;
+    if (strcmp(text, "best") == 0)
+        return ESPER_OK;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end || number < 0 || number > 1 << 20)
+        return error_set(error, ESPER_INVALID, "--env %.60s: it must be best or the number of an env", text);
+    *env = (int)number;
+    return ESPER_OK;
+}
+
+static enum esper_status take_model(const struct run *run, int env, struct model **model, struct esper_error *error)
+{
+    struct world *world;
+    struct checkpoint_info info;
+    char folder[PATH_MAX], note[512];
+    if (snprintf(folder, sizeof folder, "%s/checkpoints", run->path) >= (int)sizeof folder)
+        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
+    TRY(world_create(&world, &run->config, error));
+    enum esper_status status = checkpoint_read_newest(folder, &world->table, &run->config, &info, note, error);
+    if (status == ESPER_OK) {
+        if (*note)
+            fprintf(stderr, "esper: %s\n", note);
+        status = env < 0 ? export_best(world, run->name, model, error)
+                         : export_env(world, env, run->name, model, error);
+        if (status != ESPER_OK)
+            error_where(error, "%s", run->path);
+    }
+    world_free(world);
+    return status;
+}
+
+static void print_model(const struct model *model)
+{
+    char text[MODEL_TEXT];
+    model_describe(&model->source, text);
+    printf("%s\nhost of %zu parameters", text, model_host_params(model));
+    for (int i = 0; i < model->shape.slots; i++) {
+        int j = model->shape.exec_order[i];
+        printf("; %s %s, %s at alpha %.3g", model->shape.slot[j].id, blueprint_name(model->exec[j].blueprint),
+               algorithm_name(model->exec[j].algorithm), (double)model->exec[j].alpha);
+    }
+    printf("; %zu parameters grown\n", model_seed_params(model));
+    if (model->source.left_out[0])
+        printf("not part of its function, left out: %s\n", model->source.left_out);
+}
+
+static enum esper_status write_onnx(const struct model *model, const char *path, struct esper_error *error)
+{
+    struct graph *graph;
+    TRY(graph_from_model(&graph, model, error));
+    enum esper_status status = onnx_write(graph, path, error);
+    graph_free(graph);
+    return status;
+}
+
+static enum esper_status export_network(const struct run *run, const struct export_options *options,
+                                        struct esper_error *error)
+{
+    struct model *model;
+    int env;
+    TRY(parse_env(options->env, &env, error));
+    TRY(take_model(run, env, &model, error));
+    enum esper_status status = ESPER_OK;
+    if (options->safetensors)
+        status = model_write(model, options->safetensors, error);
+    if (status == ESPER_OK && options->onnx)
+        status = write_onnx(model, options->onnx, error);
+    if (status == ESPER_OK) {
+        print_model(model);
+        printf("wrote %s%s%s\n", options->safetensors ? options->safetensors : "",
+               options->safetensors && options->onnx ? " and " : "", options->onnx ? options->onnx : "");
+    }
+    model_free(model);
+    return status;
+}
+
+/* ---- the record -------------------------------------------------------------------------------------------------- */
+
+typedef enum esper_status dump(const struct run *run, const char *table, FILE *file, struct esper_error *error);
+
+static enum esper_status whole_record(const struct run *run, const char *table, FILE *file, struct esper_error *error)
+{
+    (void)table;
+    return dump_jsonl(run, file, error);
+}
+
+static enum esper_status phases(const struct run *run, const char *table, FILE *file, struct esper_error *error)
+{
+    (void)table;
+    return dump_trace(run, file, error);
+}
+
+/* To a file that appears when it is complete, or to stdout ("-"). */
+static enum esper_status export_record(const struct run *run, dump *write, const char *table, const char *path,
+                                       struct esper_error *error)
+{
+    struct file_writer writer;
+    if (strcmp(path, "-") == 0)
+        return write(run, table, stdout, error);
+    TRY(file_begin(&writer, path, error));
+    int fd = dup(writer.fd);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    enum esper_status status = file ? write(run, table, file, error)
+                                    : error_set(error, ESPER_FAILED, "%s: cannot be opened for writing", path);
+    if (file && fclose(file) != 0 && status == ESPER_OK)
+        status = error_set(error, ESPER_FAILED, "%s: cannot be written", path);
+    if (status != ESPER_OK) {
+        file_abort(&writer);
+        return status;
+    }
+    TRY(file_commit(&writer, error));
+    printf("wrote %s\n", path);
+    return ESPER_OK;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static enum esper_status export_run(const char *text, const struct export_options *options, struct esper_error *error)
+{
+    struct run run;
+    bool network = options->safetensors || options->onnx;
+    if (!network && !options->jsonl && !options->csv && !options->trace)
+        return error_set(error, ESPER_INVALID,
+                         "export: say what to write: --safetensors, --onnx, --jsonl, --csv or --trace; see --help");
+    if (options->csv_output && !options->csv)
+        return error_set(error, ESPER_INVALID, "export: --output says where --csv TABLE goes; the others name a file");
+    TRY(run_open(&run, options->runs, text, error));
+    enum esper_status status = network ? export_network(&run, options, error) : ESPER_OK;
+    if (status == ESPER_OK && options->jsonl)
+        status = export_record(&run, whole_record, NULL, options->jsonl, error);
+    if (status == ESPER_OK && options->csv)
+        status = export_record(&run, dump_csv, options->csv, options->csv_output ? options->csv_output : "-", error);
+    if (status == ESPER_OK && options->trace)
+        status = export_record(&run, phases, NULL, options->trace, error);
+    run_close(&run);
+    return status;
+}
+
+int command_export(int argc, char **argv)
+{
+    struct export_options export = {.runs = CLI_RUNS, .env = "best"};
+    struct cli_list words = {0};
+    const struct cli_option options[] = {
+        {"safetensors", CLI_TEXT, "FILE", &export.safetensors,
+         "write the network with its seeds, structure in the metadata", 0, 0},
+        {"onnx", CLI_TEXT, "FILE", &export.onnx, "write the network as an ONNX model (opset 17)", 0, 0},
+        {"env", CLI_TEXT, "best|N", &export.env, "the best network of the run (default), or env N as it stands", 0, 0},
+        {"jsonl", CLI_TEXT, "FILE", &export.jsonl, "write the whole record, an object a line; - is stdout", 0, 0},
+        {"csv", CLI_TEXT, "TABLE", &export.csv, "write a table of the record to stdout, or to --output", 0, 0},
+        {"output", CLI_TEXT, "FILE", &export.csv_output, "where --csv goes", 0, 0},
+        {"trace", CLI_TEXT, "FILE", &export.trace, "write where the time went, for Perfetto; - is stdout", 0, 0},
+        {"runs", CLI_TEXT, "DIR", &export.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "export RUN [--safetensors FILE] [--onnx FILE] [--env best|N] [--jsonl FILE] [--csv TABLE]\n"
+                 "                        [--output FILE] [--trace FILE] [--runs DIR]",
+        .about =
+            "Writes the grown network of a run, host and blended seeds, from the run's newest checkpoint. `esper\n"
+            "infer` runs either file; docs/export.md describes both and has a loader for PyTorch. Or writes the run's\n"
+            "record: everything that happened, as text.",
+        .example = "esper export latest --onnx grown.onnx",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_words = 1,
+    };
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+    struct esper_error error = {0};
+    if (words.count == 0)
+        error_set(&error, ESPER_INVALID, "export: give a run; see --help");
+    else
+        export_run(words.items[0], &export, &error);
+    return error.status == ESPER_OK ? CLI_OK : cli_fail(&error);
+}

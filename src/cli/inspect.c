@@ -1,0 +1,306 @@
+/* esper inspect: what a run, a checkpoint or any other safetensors file holds, and whether it is sound. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "base/safetensors.h"
+#include "cli/cli.h"
+#include "engine/checkpoint.h"
+#include "telemetry/run.h"
+
+/* Text out of a file: it is shown on one line and never talks to the terminal. */
+static void clean(const char *text, char shown[128])
+{
+    snprintf(shown, 128, "%s", text);
+    for (char *at = shown; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7F)
+            *at = '?';
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+/* IEEE half precision: 5 bits of exponent, 10 of fraction. */
+static double half(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31;
+    double fraction = bits & 1023, sign = bits >> 15 ? -1 : 1;
+    if (exponent == 31)
+        return fraction != 0 ? (double)NAN : sign * (double)INFINITY;
+    return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
+}
+
+static double brain_half(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return (double)value;
+}
+
+static double element(const struct st_tensor *tensor, size_t i)
+{
+    switch (tensor->dtype) {
+    case ST_F64:
+        return ((const double *)tensor->data)[i];
+    case ST_F32:
+        return (double)((const float *)tensor->data)[i];
+    case ST_F16:
+        return half(((const uint16_t *)tensor->data)[i]);
+    case ST_BF16:
+        return brain_half(((const uint16_t *)tensor->data)[i]);
+    case ST_I64:
+        return (double)((const int64_t *)tensor->data)[i];
+    case ST_I32:
+        return ((const int32_t *)tensor->data)[i];
+    case ST_I16:
+        return ((const int16_t *)tensor->data)[i];
+    case ST_I8:
+        return ((const int8_t *)tensor->data)[i];
+    case ST_U64:
+        return (double)((const uint64_t *)tensor->data)[i];
+    case ST_U32:
+        return ((const uint32_t *)tensor->data)[i];
+    case ST_U16:
+        return ((const uint16_t *)tensor->data)[i];
+    case ST_U8:
+    case ST_BOOL:
+        return ((const uint8_t *)tensor->data)[i];
+    case ST_DTYPE_COUNT:
+        break;
+    }
+    return (double)NAN;
+}
+
+static void print_tensor(const struct st_tensor *tensor, int width)
+{
+    double low = (double)INFINITY, high = -(double)INFINITY, sum = 0;
+    size_t finite = 0, used = 0;
+    for (size_t i = 0; i < tensor->count; i++) {
+        double value = element(tensor, i);
+        if (!isfinite(value))
+            continue;
+        low = value < low ? value : low;
+        high = value > high ? value : high;
+        sum += value;
+        finite++;
+    }
+    char shape[ST_DIMS * 24] = "scalar", name[128];
+    clean(tensor->name, name);
+    for (int i = 0; i < tensor->dims; i++)
+        used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%zu", i ? "x" : "", tensor->shape[i]);
+    printf("%-*s %-4s %-16s %10zu", width, name, st_dtype_name(tensor->dtype), shape, tensor->bytes);
+    if (finite)
+        printf(" %12.5g %12.5g %12.5g", low, high, sum / (double)finite);
+    else
+        printf(" %12s %12s %12s", "-", "-", "-");
+    printf(" %10zu\n", tensor->count - finite);
+}
+
+static void print_tensors(const struct st_file *file)
+{
+    int width = 6;
+    size_t bytes = 0;
+    for (int i = 0; i < st_count(file); i++) {
+        int length = (int)strlen(st_at(file, i)->name);
+        width = length > width && length <= 64 ? length : width;
+        bytes += st_at(file, i)->bytes;
+    }
+    printf("%-*s %-4s %-16s %10s %12s %12s %12s %10s\n", width, "tensor", "type", "shape", "bytes", "min", "max",
+           "mean", "non-finite");
+    for (int i = 0; i < st_count(file); i++)
+        print_tensor(st_at(file, i), width);
+    printf("%d tensors, %zu bytes\n", st_count(file), bytes);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static void print_config(const struct config *config)
+{
+    static const char *const shown[] = {"task", "policy.kind", "seed", "envs", "steps", "rounds"};
+    for (int key = 0; key < config_key_count(); key++)
+        for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
+            if (strcmp(config_key_name(key), shown[i]) == 0) {
+                char text[CONFIG_TEXT];
+                config_format(config, key, text);
+                printf("  %-12s %s\n", shown[i], *text ? text : "none");
+            }
+}
+
+static void print_checkpoint(const struct st_file *file, const struct checkpoint_info *info,
+                             const struct config *config)
+{
+    char version[128];
+    clean(st_meta(file, "esper"), version);
+    printf("%s: checkpoint, %u rounds and %u steps done\n", info->path, (unsigned)info->round, (unsigned)info->step);
+    print_config(config);
+    printf("  %-12s %016llx\n  %-12s all match\n  %-12s %s\n\n", "hash", (unsigned long long)info->hash, "checksums",
+           "written by", version);
+}
+
+static enum esper_status inspect_file(const char *path, bool hash, struct esper_error *error)
+{
+    struct st_file *file;
+    struct checkpoint_info info;
+    struct config config;
+    if (hash) {
+        TRY(checkpoint_verify(path, &info, NULL, error));
+        printf("%016llx\n", (unsigned long long)info.hash);
+        return ESPER_OK;
+    }
+    TRY(st_open(path, &file, error));
+    const char *format = st_meta(file, "format");
+    enum esper_status status = ESPER_OK;
+    if (format && strncmp(format, "esper-checkpoint", 16) == 0) {
+        status = checkpoint_verify(path, &info, &config, error);
+        if (status == ESPER_OK)
+            print_checkpoint(file, &info, &config);
+    } else {
+        char shown[128];
+        clean(format ? format : "not named", shown);
+        printf("%s: safetensors file, format %s\n\n", path, shown);
+    }
+    if (status == ESPER_OK)
+        print_tensors(file);
+    st_close(file);
+    return status;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+/* One checkpoint in a line. */
+static void print_entry(const char *path)
+{
+    struct stat size = {0};
+    struct checkpoint_info info;
+    struct esper_error error;
+    const char *slash = strrchr(path, '/');
+    enum esper_status status = checkpoint_verify(path, &info, NULL, &error);
+    stat(path, &size);
+    printf("  %-20s %10lld  ", slash ? slash + 1 : path, (long long)size.st_size);
+    if (status == ESPER_OK) {
+        printf("%7u rounds %3u steps  %016llx  sound\n", (unsigned)info.round, (unsigned)info.step,
+               (unsigned long long)info.hash);
+    } else {
+        size_t length = strlen(path);
+        bool prefixed = strncmp(error.text, path, length) == 0 && error.text[length] == ':';
+        printf("UNUSABLE: %s\n", prefixed ? error.text + length + 2 : error.text);
+    }
+}
+
+static enum esper_status print_checkpoints(const char *folder, int *count, struct esper_error *error)
+{
+    struct checkpoint_info *list;
+    char best[PATH_MAX];
+    struct stat exists;
+    TRY(checkpoint_list(folder, &list, count, error));
+    printf("\ncheckpoints:\n");
+    for (int i = 0; i < *count; i++)
+        print_entry(list[i].path);
+    memory_free(list);
+    if (snprintf(best, sizeof best, "%s/best.ckpt", folder) < (int)sizeof best && stat(best, &exists) == 0)
+        print_entry(best);
+    else if (*count == 0)
+        printf("  none\n");
+    return ESPER_OK;
+}
+
+/* What `esper train --resume` would do. */
+static void print_outlook(const struct run_status *status, const char *folder, int checkpoints)
+{
+    struct checkpoint_info info;
+    struct esper_error error;
+    char note[512];
+    if (status->alive)
+        printf("\nprocess %ld is training it now\n", status->pid);
+    else if (status->state == RUN_FINISHED)
+        printf("\nnothing to resume: the run is finished\n");
+    else if (checkpoints == 0)
+        printf("\n`esper train --resume` starts the run again from its beginning\n");
+    else if (checkpoint_newest(folder, &info, note, &error) == ESPER_OK)
+        printf("\n`esper train --resume` goes on from %s\n", strrchr(info.path, '/') + 1);
+    else
+        printf("\n`esper train --resume` cannot go on: %s\n", error.text);
+}
+
+/* One line, and a note on stderr where the newest checkpoint is not the one that counts. */
+static enum esper_status print_run_hash(const char *folder, struct esper_error *error)
+{
+    struct checkpoint_info info;
+    char note[512];
+    TRY(checkpoint_newest(folder, &info, note, error));
+    if (*note)
+        fprintf(stderr, "esper: %s\n", note);
+    printf("%016llx\n", (unsigned long long)info.hash);
+    return ESPER_OK;
+}
+
+static enum esper_status inspect_run(const char *runs, const char *text, bool hash, struct esper_error *error)
+{
+    struct run run;
+    struct run_status status = {0};
+    char folder[PATH_MAX];
+    TRY(run_open(&run, runs, text, error));
+    enum esper_status result = run_get_status(&run, &status, error);
+    if (result == ESPER_OK && snprintf(folder, sizeof folder, "%s/checkpoints", run.path) >= (int)sizeof folder)
+        result = error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run.path);
+    if (result == ESPER_OK && hash) {
+        result = print_run_hash(folder, error);
+    } else if (result == ESPER_OK) {
+        printf("%s: %s, %u rounds and %u steps done\n", run.path, run_state_name(&status), status.round, status.step);
+        print_config(&run.config);
+        printf("  %-12s %s\n  %-12s %s\n  %-12s esper %s, kernels %s\n", "created", run.created, "updated",
+               status.updated, "made by", run.version, run.kernels);
+        int checkpoints = 0;
+        result = print_checkpoints(folder, &checkpoints, error);
+        if (result == ESPER_OK)
+            print_outlook(&status, folder, checkpoints);
+    }
+    run_close(&run);
+    return result;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+/* A file that is there, or a name that only a file would have. Everything else is a run. */
+static bool is_file(const char *text)
+{
+    struct stat info;
+    const char *dot = strrchr(text, '.');
+    if (stat(text, &info) == 0)
+        return !S_ISDIR(info.st_mode);
+    return dot && (strcmp(dot, ".ckpt") == 0 || strcmp(dot, ".safetensors") == 0);
+}
+
+int command_inspect(int argc, char **argv)
+{
+    bool hash = false;
+    const char *runs = CLI_RUNS;
+    struct cli_list words = {0};
+    const struct cli_option options[] = {
+        {"hash", CLI_FLAG, NULL, &hash, "print one line, the hash of the training state", 0, 0},
+        {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "inspect FILE|RUN [--hash] [--runs DIR]",
+        .about = "A run: its state, its checkpoints and whether each is sound, and what a resume would use. A\n"
+                 "checkpoint: what it belongs to and every array of the state, after all checksums were verified. Any\n"
+                 "other safetensors file (data, vectors): every tensor. Runs with equal hashes are equal bit for bit.",
+        .example = "esper inspect latest --hash",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_words = 1,
+    };
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+    struct esper_error error = {0};
+    if (words.count == 0)
+        error_set(&error, ESPER_INVALID, "inspect: give a run, a checkpoint or another safetensors file; see --help");
+    else if (is_file(words.items[0]))
+        inspect_file(words.items[0], hash, &error);
+    else
+        inspect_run(runs, words.items[0], hash, &error);
+    return error.status == ESPER_OK ? CLI_OK : cli_fail(&error);
+}

@@ -1,0 +1,205 @@
+/* esper train: a run from its first step to its last, or on from where it stopped. */
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/drive.h"
+#include "telemetry/run.h"
+#include "telemetry/store.h"
+
+/* ---- what was learned -------------------------------------------------------------------------------------------- */
+
+enum { MEASURES = 6, SPAN = 10 };
+
+static const struct {
+    const char *title, *expression; /* averaged over rounds; ?2 is the number of envs */
+    int digits;
+} measures[MEASURES] = {
+    {"validation accuracy, %", "avg(val_accuracy_mean)", 1}, {"test accuracy, %", "avg(test_accuracy_mean)", 1},
+    {"reward of an episode", "avg(reward_mean)", 2},         {"seeds germinated", "avg(germinations) / ?2", 2},
+    {"seeds fossilised", "avg(fossilizations) / ?2", 2},     {"seeds pruned", "avg(prunes) / ?2", 2},
+};
+
+/* Means of the first (ASC) or last (DESC) `rounds` rounds of the record; false when it cannot tell. */
+static bool read_means(struct sqlite3 *sql, const char *order, int rounds, int envs, double means[MEASURES])
+{
+    char text[512] = "SELECT ";
+    for (int i = 0; i < MEASURES; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", measures[i].expression);
+    }
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, " FROM (SELECT * FROM round ORDER BY round %s LIMIT ?1)", order);
+    sqlite3_stmt *statement;
+    if (sqlite3_prepare_v2(sql, text, -1, &statement, NULL) != SQLITE_OK)
+        return false;
+    sqlite3_bind_int(statement, 1, rounds);
+    sqlite3_bind_double(statement, 2, envs);
+    bool found = sqlite3_step(statement) == SQLITE_ROW;
+    for (int i = 0; found && i < MEASURES; i++)
+        means[i] = sqlite3_column_double(statement, i);
+    sqlite3_finalize(statement);
+    return found;
+}
+
+/* First rounds against last rounds where a policy learned; all rounds alike where none did. */
+static void print_learned(const struct drive_end *end)
+{
+    struct store *store;
+    double first[MEASURES], last[MEASURES];
+    int rounds = (int)end->round;
+    bool learned = end->config.policy.kind == POLICY_PPO && !end->config.evaluate && rounds > 1;
+    int span = !learned ? rounds : rounds < 2 * SPAN ? rounds / 2 : SPAN;
+    if (rounds == 0 || drive_open_record(end->path, &store, NULL) != ESPER_OK)
+        return;
+    struct sqlite3 *sql = store_sql(store);
+    if (read_means(sql, "ASC", span, end->config.envs, first) &&
+        read_means(sql, "DESC", span, end->config.envs, last)) {
+        char head[2][32] = {"", ""};
+        snprintf(head[0], sizeof head[0], "first %d", span);
+        snprintf(head[1], sizeof head[1], learned ? "last %d" : "all %d", span);
+        printf("\n%-24s", "mean of rounds");
+        if (learned)
+            printf(" %10s", head[0]);
+        printf(" %10s\n", head[1]);
+        for (int i = 0; i < MEASURES; i++) {
+            printf("  %-22s", measures[i].title);
+            if (learned)
+                printf(" %10.*f", measures[i].digits, first[i]);
+            printf(" %10.*f\n", measures[i].digits, last[i]);
+        }
+    }
+    store_close(store);
+}
+
+static void print_end(const struct drive_end *end, const struct cli_run_flags *flags)
+{
+    char time[32], runs[PATH_MAX];
+    const char *esper = program_invocation_name;
+    cli_format_time(end->seconds, time, sizeof time);
+    drive_runs_flag(flags->runs, runs, sizeof runs);
+    printf("%s: %d round%s done; %s, %.0f env-steps/s on %s\n", end->path, end->config.rounds,
+           end->config.rounds == 1 ? "" : "s", time, end->seconds > 0 ? (double)end->env_steps / end->seconds : 0,
+           end->machine);
+    if (flags->quiet)
+        return;
+    print_learned(end);
+    printf("\ntry next\n");
+    if (end->config.policy.kind == POLICY_PPO && !end->config.evaluate) {
+        printf("  %s eval %s%s\n  %s eval %s --policy static%s\n", esper, end->path, runs, esper, end->path, runs);
+        printf("  %s train --resume %s --rounds %d\n", esper, end->path, 2 * end->config.rounds);
+    } else
+        printf("  %s eval %s%s\n", esper, end->path, runs);
+}
+
+/* ---- resuming ---------------------------------------------------------------------------------------------------- */
+
+/* A run goes on as it was begun: whatever else is asked for would silently make it another experiment. */
+static enum esper_status refuse_changes(const struct cli_config_flags *flags, const struct cli_run_flags *run,
+                                        struct esper_error *error)
+{
+    const struct {
+        const char *flag, *given;
+    } fixed[] = {
+        {"task", flags->task},     {"config", flags->file}, {"envs", flags->envs},
+        {"steps", flags->steps},   {"seed", flags->seed},   {"policy", flags->policy},
+        {"script", flags->script}, {"from", flags->from},   {"name", run->name},
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        if (fixed[i].given)
+            return error_set(error, ESPER_INVALID,
+                             "--%s %.200s: a run is resumed as it was begun; only --rounds, --threads, --device and "
+                             "what is shown may change",
+                             fixed[i].flag, fixed[i].given);
+    if (flags->sets.count)
+        return error_set(error, ESPER_INVALID,
+                         "--set %.*s: a run is resumed as it was begun; only --rounds, --threads, --device and what is "
+                         "shown may change",
+                         (int)strcspn(flags->sets.items[0], "="), flags->sets.items[0]);
+    return ESPER_OK;
+}
+
+/* CLI_CONTINUE, or the exit code after the error was printed. */
+static int resume(struct session **session, const char *text, const struct cli_config_flags *flags,
+                  const struct cli_run_flags *run, struct esper_error *error)
+{
+    char path[PATH_MAX];
+    struct config scratch; /* reads and checks the two numbers that may change */
+    const struct cli_config_flags numbers = {.rounds = flags->rounds, .threads = flags->threads};
+    config_defaults(&scratch);
+    if (cli_device(run->device, error) != ESPER_OK || refuse_changes(flags, run, error) != ESPER_OK ||
+        run_find(run->runs, text, path, error) != ESPER_OK ||
+        cli_config_override(&numbers, &scratch, error) != ESPER_OK)
+        return cli_fail(error);
+    const struct session_changes changes = {.rounds = flags->rounds ? scratch.rounds : 0,
+                                            .threads = flags->threads ? scratch.threads : -1};
+    if (session_resume(session, path, &changes, error) == ESPER_OK)
+        return CLI_CONTINUE;
+    int code = cli_fail(error);
+    return code == CLI_WRONG ? CLI_MISFIT : code; /* the command was right; the run's files are not */
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static int begin(struct session **session, const struct cli_config_flags *flags, const struct cli_run_flags *run,
+                 const char *command, struct esper_error *error)
+{
+    struct config config;
+    const struct session_options options = {.runs = run->runs, .name = run->name, .command = command};
+    if (cli_device(run->device, error) == ESPER_OK && cli_config(flags, "quickstart", &config, error) == ESPER_OK &&
+        drive_find_from(run->runs, &config, error) == ESPER_OK &&
+        session_create(session, &config, &options, error) == ESPER_OK)
+        return CLI_CONTINUE;
+    return cli_fail(error);
+}
+
+int command_train(int argc, char **argv)
+{
+    struct cli_config_flags flags = {0};
+    struct cli_run_flags run = {.runs = CLI_RUNS};
+    const char *resumed = NULL;
+    const struct cli_option options[] = {
+        CLI_CONFIG_OPTIONS(flags),
+        CLI_POLICY_OPTIONS(flags),
+        CLI_RUN_OPTIONS(run),
+        {"resume", CLI_TEXT, "RUN", &resumed, "go on with a run, by name or by path", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "train [--task NAME] [--policy KIND] [options]",
+        .about = "Trains hosts side by side, round after round, while a policy germinates, blends, fossilises and\n"
+                 "prunes seeds in them and learns from what came of it. Without --task it trains quickstart.\n"
+                 "Ctrl-C stops at the next step and saves; --resume goes on from there, bit for bit.\n"
+                 "The table shows, per round: validation accuracy (mean and best env, %), reward of an episode,\n"
+                 "entropy of the op head, KL divergence and explained variance of the update, and the seeds in\n"
+                 "training, blending, holding and fossilized; ! counts alerts.",
+        .example = "esper train --task quickstart --rounds 60 --name first",
+        .options = options,
+        .option_count = (int)(sizeof options / sizeof options[0]),
+    };
+    int code = cli_parse(argc, argv, &page, NULL);
+    if (code != CLI_CONTINUE)
+        return code;
+
+    struct esper_error error = {0};
+    struct session *session = NULL;
+    struct drive_end end;
+    char *command = drive_command(argc, argv);
+    drive_catch_signals();
+    code = resumed ? resume(&session, resumed, &flags, &run, &error)
+                   : begin(&session, &flags, &run, command ? command : "", &error);
+    free(command);
+    if (code != CLI_CONTINUE)
+        return code;
+    if (resumed && session_done(session)) {
+        printf("%s: finished, all of its %d rounds are done; --rounds N with a larger N goes on\n",
+               session_path(session), session_config(session)->rounds);
+        return session_close(session, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
+    }
+    code = drive(session, resumed ? "resuming" : "training", &run, &end);
+    if (code == CLI_OK)
+        print_end(&end, &run);
+    return code;
+}
