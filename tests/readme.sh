@@ -1,49 +1,38 @@
 #!/bin/sh
-# Runs the commands of README.md, with fewer envs and steps. Those that need CIFAR-10 run where the file is there.
-set -u
-esper=${1:-build/esper}
-passed=0
-failed=0
-skipped=0
+# Runs the commands of README.md in their order, with fewer rounds, steps and images, in a directory of runs of their own.
+# Those that need CIFAR-10 run where the file is there.
+. tests/script.inc
 
-run() {
-    if sh -c "$1" >/dev/null 2>/tmp/esper-readme.$$; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL  $1"
-        cat /tmp/esper-readme.$$
-    fi
-}
-
+small="--envs 2 --steps 4 --set data.batches=1 --set data.val_images=20 --set data.test_images=20"
 commands=$(sed -n 's/^    \(build\/esper .*\)/\1/p' README.md | sed 's/ *#.*//')
 [ -n "$commands" ] || { echo "README.md names no command"; exit 1; }
 while IFS= read -r command; do
-    command=$(echo "$command" | sed "s|^build/esper|$esper|")
+    full=$command
     case $command in
     *"data get"*) command="$command --help" ;; # the download has tests of its own
     *"data info"* | *cifar_*)
         if [ ! -e data/cifar10.safetensors ]; then
-            skipped=$((skipped + 1))
+            skip "$command: no data/cifar10.safetensors"
             continue
         fi
         ;;
     esac
+    # The last of two equal flags counts; a script's actions need the full round.
     case $command in
-    *" grow "*)
-        command="$(echo "$command" | sed 's/ --envs [0-9]*//; s/ --steps [0-9]*//') --envs 2 --quiet"
-        case $command in
-        *--script*) ;; # their actions need the full round
-        *) command="$command --steps 3" ;;
-        esac
-        case $command in *cifar_*) command="$command --steps 20 --set data.batches=1" ;; esac
-        ;;
+    *" train "*--resume*) command="$command --rounds 3" ;;
+    *" train "*--script*) command="$command --rounds 1 --envs 2" ;;
+    *" train"*) command="$command $small --rounds 2" ;;
+    *" eval "*) command="$command --episodes 2" ;;
     *" bench"*) command="$command --kernels" ;;
     esac
-    run "$command"
+    case $command in
+    *" train"* | *" eval "* | *" compare "* | *" inspect "* | *" sql "* | *" export "*) command="$command --runs $work" ;;
+    esac
+    problem=
+    sh -c "$(echo "$command" | sed "s|^build/esper|$esper|")" >"$work/out" 2>&1 ||
+        problem="exit code $?: $(cat "$work/out")"
+    verdict "$full ($command)" "$problem"
 done <<EOF
 $commands
 EOF
-rm -f /tmp/esper-readme.$$
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+conclude

@@ -1,0 +1,108 @@
+#!/bin/sh
+# Bad input to `esper export` and `esper infer`: runs that have nothing to export, files that are damaged, foreign or of
+# another version, disks that refuse. One clear line, the right exit code, nothing half written.
+# Usage: badinput_export.sh ESPER (from the project's root).
+set -u
+LC_ALL=C
+export LC_ALL
+case $1 in /*) esper=$1 ;; *) esper=$PWD/$1 ;; esac
+ESPER_TASKS=$PWD/tasks
+export ESPER_TASKS
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+cd "$work" || exit 1
+passed=0
+failed=0
+
+verdict() { # verdict NAME PROBLEM
+    if [ -z "$2" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $1: $2"
+    fi
+}
+
+# complains CODE TEXT ARGUMENTS...: that exit code, one line on stderr that starts with "esper: " and holds TEXT, no output
+complains() {
+    code=$1
+    text=$2
+    shift 2
+    "$esper" "$@" >stdout.txt 2>stderr.txt
+    got=$?
+    problem=
+    [ $got -eq "$code" ] || problem="exit code $got, not $code"
+    [ "$(wc -l <stderr.txt)" -eq 1 ] || problem="$problem; $(wc -l <stderr.txt) lines on stderr"
+    grep -q '^esper: ' stderr.txt || problem="$problem; the line does not start with \"esper: \""
+    grep -qF -- "$text" stderr.txt || problem="$problem; \"$(cat stderr.txt)\" does not say \"$text\""
+    [ ! -s stdout.txt ] || problem="$problem; output: $(head -1 stdout.txt)"
+    verdict "$*" "$problem"
+}
+
+refused() {
+    complains 2 "$@"
+}
+
+"$esper" train --policy static --envs 2 --steps 2 --rounds 1 --set data.batches=1 --set data.test_images=10 \
+    --set data.val_images=10 --name one --quiet >stdout.txt 2>stderr.txt || cat stderr.txt
+"$esper" export one --safetensors good --onnx good.onnx >stdout.txt 2>stderr.txt || cat stderr.txt
+verdict 'what comes out runs' "$("$esper" infer good synthetic --images 20 2>&1 | grep -q '^accuracy .* of 20 test' || echo no)"
+
+# ---- export ----------------------------------------------------------------------------------------------------------
+refused 'give a run' export
+refused 'say what to write' export one
+refused '--onnx needs a value' export one --onnx
+refused 'did you mean --onnx' export one --onx x
+refused 'nowhere' export nowhere --onnx x
+refused 'best or the number of an env' export one --onnx x --env some
+refused 'best or the number of an env' export one --onnx x --env -1
+refused 'the run has envs 0 to 1' export one --onnx x --env 2
+refused 'every host is new' export one --onnx x --env 0
+complains 2 'no/such/directory' export one --onnx no/such/directory/x
+complains 2 'no/such/directory' export one --safetensors no/such/directory/x
+cp -r runs/one runs/hurt
+for checkpoint in runs/hurt/checkpoints/r*.ckpt; do head -c 1000 "$checkpoint" >cut && mv cut "$checkpoint"; done
+refused 'reads well' export hurt --onnx x
+rm -f runs/hurt/checkpoints/*
+refused 'holds no checkpoint' export hurt --onnx x
+refused 'no/such/directory' export one --jsonl no/such/directory/x
+refused 'rounds' export one --csv rounds --output x
+refused 'says where --csv TABLE goes' export one --jsonl - --output x
+[ ! -e x ] || verdict 'nothing half written' "$(ls)"
+
+"$esper" export one --csv outcome >csv.txt 2>stderr.txt
+verdict 'a table as CSV' "$([ "$(wc -l <csv.txt)" -eq 3 ] || cat csv.txt stderr.txt)"
+"$esper" export one --jsonl all.jsonl >stdout.txt 2>stderr.txt
+verdict 'the record as JSON' "$(grep -q '\"table\":\"outcome\"' all.jsonl || cat stderr.txt)"
+
+# ---- infer -----------------------------------------------------------------------------------------------------------
+refused 'give a model and a data set' infer good
+refused 'nowhere' infer nowhere synthetic
+refused 'test or val' infer good synthetic --split train
+refused 'the test split holds 2000' infer good synthetic --images 2001
+refused 'from 1 to' infer good synthetic --images 0
+refused 'the network reads 16x16' infer good cifar10
+refused 'the network reads 16x16' infer good.onnx some/file
+complains 2 'no/such/directory' infer good synthetic --images 10 --output no/such/directory/x
+refused 'not a model' infer "$(ls runs/one/checkpoints/r*.ckpt | head -1)" synthetic
+: >empty
+refused 'empty' infer empty synthetic
+echo 'some text that is no network at all' >text
+refused 'text: neither a model' infer text synthetic
+refused '' infer runs synthetic
+head -c 2000 good >cut
+refused 'cut:' infer cut synthetic
+head -c 2000 good.onnx >cut.onnx
+refused 'cut.onnx: neither a model' infer cut.onnx synthetic
+sed 's/esper-model-1/esper-model-2/' good >newer
+complains 1 'format esper-model-2; this Esper reads esper-model-1' infer newer synthetic
+sed 's/MaxPool/MinPool/' good.onnx >other.onnx
+refused 'no operator MinPool' infer other.onnx synthetic
+sed 's/kernel_shape/kernel_shade/' good.onnx >other.onnx
+refused 'an attribute this reader does not know: kernel_shade' infer other.onnx synthetic
+sed '0,/host.block1.conv.weight/s//host.block1.conv.weighx/' good.onnx >other.onnx # the first: where it is read
+refused 'a node reads what nothing before it made: host.block1.conv.weighx' infer other.onnx synthetic
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

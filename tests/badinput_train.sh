@@ -1,0 +1,348 @@
+#!/bin/sh
+# Bad input to `esper train` and `esper eval`: the right exit code, one line on stderr that names the culprit, nothing on
+# stdout, and nothing lost: a run that was there goes on as if nothing had happened.
+# Usage: badinput_train.sh ESPER (from the project's root).
+. tests/script.inc
+enter_work
+
+# a run of a moment
+small="--envs 2 --steps 4 --set data.batches=1 --set data.val_images=20 --set data.test_images=20
+    --set policy.feature_dim=16 --set policy.hidden=16"
+
+refused() { # refused TEXT ARGUMENTS...: wrong input to train
+    text=$1
+    shift
+    fails 2 "$text" train "$@"
+}
+
+# script TEXT CONTENT: the script CONTENT is refused with a line that names the file and holds TEXT
+script() {
+    printf '%s' "$2" >script.json
+    refused "$1" --policy script --script script.json
+    grep -qF script.json stderr.txt || verdict "script '$2'" "\"$(cat stderr.txt)\" does not name the file"
+}
+
+# action TEXT MEMBERS: a script with a good action before one of these members
+action() {
+    script "script.json: action 2: $1" '[{"step": 1, "op": "germinate", "slot": "r0c0", "blueprint": "norm"}, {'"$2"'}]'
+}
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+refused 'unknown option --scrip; did you mean --script?' --scrip x.json
+refused 'unknown option -s' -s
+refused '--script needs a value' --script
+refused '--quiet takes no value' --quiet=yes
+refused 'unexpected argument x.json' x.json
+refused 'unknown task "quickstrat"; did you mean "quickstart"' --task quickstrat
+refused 'nowhere.json: cannot open' --task ./nowhere.json
+refused 'nowhere.json: cannot open' --config nowhere.json
+refused 'unknown key "host.lrr"; did you mean "host.lr"' --set host.lrr=0.1
+refused 'unknown key "ppo.lamda"; did you mean "ppo.lambda"' --set ppo.lamda=0.1
+refused '--set host.lr: write --set key=value' --set host.lr
+refused 'host.lr = fast: it must be a number' --set host.lr=fast
+refused 'momentum = 1: it must be a number from 0 to 0.9999' --set momentum=1
+refused 'host.lr = nan' --set host.lr=nan
+refused 'host.pools = 3: the host has only 2 blocks' --set host.blocks=2 --set slots=r0c0
+refused 'slots: r0c3 is not on this host' --set slots=r0c3
+refused 'data.val_images = 2001: synthetic has 2000' --set data.val_images=2001
+refused 'data.size = 16: cifar10 images are 32x32' --set data.set=cifar10
+refused 'policy.hidden = 20: it must be a multiple of 8' --set policy.hidden=20
+refused '--envs: envs = 0' --envs 0
+refused '--steps: steps = 1e3' --steps 1e3
+refused '--rounds: rounds = 0' --rounds 0
+refused '--seed: seed = -1' --seed -1
+refused '--threads: threads = 1025' --threads 1025
+refused '--policy: policy.kind = pop' --policy pop
+refused 'needs policy.script' --policy script
+refused 'needs policy.from' --policy replay
+refused 'only --policy script reads it' --policy ppo --script x.json
+refused 'only --policy ppo and --policy replay read it' --policy static --from x
+refused '--from: ' --policy replay --from nothing
+refused '--device gpu: it must be auto, cpu or cuda' --device gpu
+fails 1 'this build has no CUDA backend' train --device cuda
+fails 1 'this build has no CUDA backend' eval --policy static --device cuda
+
+# ---- the file --------------------------------------------------------------------------------------------------------
+refused 'missing.json: cannot open' --policy script --script missing.json
+refused '.: is a directory' --policy script --script .
+script '1:1: ' ''
+script '1:11: ' '[{"step": }]'
+script '1:13: ' '[{"step": 1}'
+script 'unexpected text' '[] []'
+script 'key "step" appears twice' '[{"step": 1, "step": 2, "op": "wait"}]'
+script 'is an object; a script is a list' '{"step": 1, "op": "wait"}'
+script 'is a number; a script is a list' '7'
+script 'action 1: is a string' '["germinate"]'
+head -c 3000 /dev/urandom >noise.json
+refused 'noise.json: ' --policy script --script noise.json
+
+# ---- its actions -----------------------------------------------------------------------------------------------------
+action '"step" is missing' '"op": "wait"'
+action '"op" is missing' '"step": 2'
+action '"slot" is missing' '"step": 2, "op": "prune"'
+action '"blueprint" is missing' '"step": 2, "op": "germinate", "slot": "r0c1"'
+action 'unknown key "stop"; did you mean "step"' '"stop": 2, "op": "wait"'
+action 'op "prun" is unknown; did you mean "prune"' '"step": 2, "op": "prun", "slot": "r0c0"'
+action 'op "GERMINATE" is unknown' '"step": 2, "op": "GERMINATE", "slot": "r0c0"'
+action 'slot "r0c7" is not one of the task' '"step": 2, "op": "prune", "slot": "r0c7"'
+action 'blueprint "conv_lite" is unknown; did you mean "conv_light"' \
+    '"step": 2, "op": "germinate", "slot": "r0c1", "blueprint": "conv_lite"'
+action 'style "linear_ad" is unknown; did you mean "linear_add"' \
+    '"step": 2, "op": "germinate", "slot": "r0c1", "blueprint": "norm", "style": "linear_ad"'
+action 'curve "cosin" is unknown; did you mean "cosine"' '"step": 2, "op": "prune", "slot": "r0c0", "curve": "cosin"'
+action 'tempo 4 is not offered; choose one of 3, 5, 8' \
+    '"step": 2, "op": "germinate", "slot": "r0c1", "blueprint": "norm", "tempo": 4'
+action 'target 0.6 is not offered; choose one of 0.5, 0.7, 1' \
+    '"step": 2, "op": "set_alpha_target", "slot": "r0c0", "target": 0.6'
+action 'speed 1 is not offered; choose one of 0, 3, 5, 8' '"step": 2, "op": "prune", "slot": "r0c0", "speed": 1'
+action '"step" is 0; it must be a whole number from 1 to 40' '"step": 0, "op": "wait"'
+action '"step" is 41; it must be a whole number from 1 to 40' '"step": 41, "op": "wait"'
+action '"step" is 1.5' '"step": 1.5, "op": "wait"'
+action '"env" is 8; it must be a whole number from 0 to 7' '"step": 2, "env": 8, "op": "wait"'
+action '"env" is -1' '"step": 2, "env": -1, "op": "wait"'
+action '"step" must be a whole number, not a string' '"step": "2", "op": "wait"'
+action '"op" must be a string, not a number' '"step": 2, "op": 3'
+action '"slot" must be a string, not a list' '"step": 2, "op": "prune", "slot": ["r0c0"]'
+action '"tempo" must be a number, not a string' \
+    '"step": 2, "op": "germinate", "slot": "r0c1", "blueprint": "norm", "tempo": "5"'
+action 'op "a?b?[31m" is unknown' '"step": 2, "op": "a\nb\u001b[31m"'
+script 'two actions for one env at step 3' \
+    '[{"step": 3, "env": 1, "op": "wait"}, {"step": 2, "env": 1, "op": "wait"}, {"step": 3, "env": 1, "op": "wait"}]'
+script 'two actions for one env at step 3' '[{"step": 3, "env": 0, "op": "wait"}, {"step": 3, "op": "wait"}]'
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+refused 'esper data get cifar10' --task cifar_baseline
+refused 'nowhere/x: no such file' --task cifar_baseline --set data.path=nowhere/x
+echo 'no data' >damaged
+refused 'damaged: ' --task cifar_baseline --set data.path=damaged
+
+# a packed subset: 40, 20 and 30 black images of class 0 behind a header of 1024 bytes
+tensor() { # tensor NAME SHAPE FROM TO
+    printf ',"%s":{"dtype":"U8","shape":[%s],"data_offsets":[%s,%s]}' "$@"
+}
+header=$(
+    printf '{"__metadata__":{"format":"esper-images","version":"1","name":"cifar10",'
+    printf '"train":"40","val":"20","test":"30"}'
+    tensor train.images 40,32,32,3 0 122880
+    tensor train.labels 40 122880 122920
+    tensor val.images 20,32,32,3 122920 184360
+    tensor val.labels 20 184360 184380
+    tensor test.images 30,32,32,3 184380 276540
+    tensor test.labels 30 276540 276570
+    printf '}'
+)
+{ printf '\000\004\000\000\000\000\000\000%-1024s' "$header" && head -c 276570 /dev/zero; } >subset
+small() { # small TEXT VAL TEST BATCH: the subset is refused
+    refused "$1" --task cifar_minimal --envs 1 --set data.path=subset --set data.val_images="$2" \
+        --set data.test_images="$3" --set data.batch="$4"
+}
+small 'data.val_images=21' 21 30 40
+small 'data.test_images=31' 20 31 40
+small 'data.batch=41: the data set holds 40 training images' 20 30 41
+
+# ---- evaluation ------------------------------------------------------------------------------------------------------
+fails 2 'eval needs a run, or --policy' eval
+fails 2 '--policy ppo: whose?' eval --policy ppo
+fails 2 'no run "nothing"' eval nothing
+fails 2 'unexpected argument b' eval a b
+fails 2 '--episodes 0: it must be a whole number' eval --policy static --episodes 0
+fails 2 '--greedy: only --policy ppo' eval --policy static --greedy
+[ ! -e runs ] || verdict 'what is refused leaves nothing behind' "$(find runs | head -3)"
+
+# ---- a run, and the wrong way to go on with it -----------------------------------------------------------------------
+"$esper" train $small --rounds 2 --set checkpoint.rounds=1 --name good --quiet >/dev/null || verdict 'a good run' 'failed'
+"$esper" train $small --rounds 1 --name wide --envs 3 --quiet >/dev/null || verdict 'a wider run' 'failed'
+hash=$("$esper" inspect good --hash)
+as_new() { # as_new NAME: a copy of the good run, to be spoilt
+    rm -rf "runs/$1"
+    cp -r runs/good "runs/$1"
+    newest=$(ls runs/"$1"/checkpoints/r*.ckpt | tail -1)
+    oldest=$(ls runs/"$1"/checkpoints/r*.ckpt | head -1)
+}
+
+refused 'exists already' $small --name good
+refused 'latest' $small --name latest
+refused 'no run "god" in runs; did you mean "good"' --resume god
+refused 'cannot open' --resume ./nowhere
+for change in '--task quickstart' '--config x.json' '--set host.lr=1' '--envs 3' '--steps 3' '--seed 1' \
+    '--policy static' '--script x.json' '--from good' '--name other'; do
+    refused "${change%%=*}" --resume good $change
+done
+refused '--rounds: rounds = many' --resume good --rounds many
+refused '--threads: threads = -1' --resume good --threads -1
+fails 2 'brings its own task' eval good --task quickstart
+fails 2 'brings its own task' eval good --config x.json
+
+# a finished run says so
+"$esper" train --resume good >stdout.txt 2>stderr.txt
+got=$?
+problem=
+[ $got -eq 0 ] || problem="exit code $got"
+grep -q 'finished' stdout.txt || problem="$problem; $(cat stdout.txt stderr.txt)"
+[ "$("$esper" inspect good --hash)" = "$hash" ] || problem="$problem; it changed"
+verdict 'a finished run says so' "$problem"
+
+# goes_on NAME TEXT: a spoilt copy falls back to an older checkpoint, says so in one line, and ends like the good one
+goes_on() {
+    "$esper" train --resume "$1" --quiet >stdout.txt 2>stderr.txt
+    got=$?
+    problem=
+    [ $got -eq 0 ] || problem="exit code $got"
+    [ "$(wc -l <stderr.txt)" -eq 1 ] || problem="$problem; $(wc -l <stderr.txt) lines on stderr"
+    grep -qF -- "$2" stderr.txt || problem="$problem; \"$(cat stderr.txt)\" does not say \"$2\""
+    [ "$("$esper" inspect "$1" --hash 2>/dev/null)" = "$hash" ] || problem="$problem; it ends otherwise"
+    verdict "fallback: $1" "$problem"
+}
+as_new cut
+head -c 3000 runs/good/checkpoints/"$(basename "$newest")" >"$newest"
+goes_on cut "$(basename "$newest")"
+as_new flipped
+size=$(wc -c <"$newest")
+printf 'X' | dd of="$newest" bs=1 seek=$((size - 100)) conv=notrunc 2>/dev/null
+goes_on flipped "$(basename "$newest")"
+
+# nothing to fall back to: told in one line, nothing touched
+as_new noise
+for file in runs/noise/checkpoints/*; do head -c 4000 /dev/urandom >"$file"; done
+fails 4 'checkpoint' train --resume noise
+as_new foreign
+rm runs/foreign/checkpoints/*
+cp runs/wide/checkpoints/r*.ckpt runs/foreign/checkpoints/
+fails 4 'envs' train --resume foreign
+as_new empty
+: >runs/empty/run.json
+fails 4 'run.json' train --resume empty
+as_new record
+head -c 8000 /dev/urandom >runs/record/telemetry.db
+rm -f runs/record/telemetry.db-wal runs/record/telemetry.db-shm
+fails 4 'telemetry.db' train --resume record --rounds 3
+mkdir runs/hollow
+fails 2 'no run.json' train --resume hollow
+fails 2 'no run.json' eval hollow
+as_new wider
+rm runs/wider/checkpoints/*
+fails 2 '' train $small --envs 3 --from wider --name never
+[ ! -e runs/never ] || verdict 'a refused start leaves nothing behind' 'runs/never is there'
+fails 2 '' train $small --set policy.hidden=24 --from good --name never
+[ ! -e runs/never ] || verdict 'a refused start leaves nothing behind' 'runs/never is there'
+
+# ---- two processes on one run ----------------------------------------------------------------------------------------
+"$esper" train $small --steps 60000 --name busy --quiet >first.txt 2>&1 &
+background=$!
+wait_for runs/busy/telemetry.db
+sleep 0.5
+fails 1 "process $background is training this run" train --resume busy
+fails 2 'exists already' train $small --name busy
+kill -s INT "$background"
+wait "$background"
+got=$?
+background=
+problem=
+[ $got -eq 130 ] || problem="exit code $got, not 130: $(cat first.txt)"
+grep -q 'train --resume runs/busy' first.txt || problem="$problem; it does not say how to go on: $(cat first.txt)"
+"$esper" inspect busy --hash >/dev/null || problem="$problem; it was not saved"
+verdict 'a run that others asked for goes on, and stops well' "$problem"
+
+"$esper" train --resume busy --quiet >first.txt 2>&1 &
+background=$!
+sleep 1
+kill -s TERM "$background"
+wait "$background"
+got=$?
+background=
+verdict 'SIGTERM stops it too' "$([ $got -eq 130 ] || echo "exit code $got, not 130: $(cat first.txt)")"
+
+# A second signal does not wait for the step in progress, here of half a minute, nor for saving it.
+"$esper" train --envs 1 --steps 2 --set data.batches=20000 --name heavy --plain >first.txt 2>&1 &
+background=$!
+until grep -q runs/heavy first.txt || ! kill -0 "$background" 2>/dev/null; do # the last words before the first step
+    sleep 0.1
+done
+sleep 0.5
+kill -s INT "$background"
+sleep 0.2
+problem=
+kill -s INT "$background" 2>/dev/null || problem='the first signal did not wait for the step'
+wait "$background"
+got=$?
+background=
+[ $got -eq 130 ] || problem="$problem; exit code $got, not 130"
+! grep -q stopped first.txt || problem="$problem; $(cat first.txt)"
+verdict 'a second signal ends it at once' "$problem"
+
+# ---- nowhere to write ------------------------------------------------------------------------------------------------
+fails 2 '/proc/esper' train $small --runs /proc/esper
+: >file
+fails 2 'file' train $small --runs file
+mkdir locked
+chmod 555 locked
+if [ "$(id -u)" -ne 0 ]; then
+    fails 1 'locked' train $small --runs locked
+elif setpriv --reuid=65534 --regid=65534 --clear-groups "$esper" --version >/dev/null 2>&1; then
+    chmod 755 .
+    printf '#!/bin/sh\nexec setpriv --reuid=65534 --regid=65534 --clear-groups "%s" "$@"\n' "$esper" >nobody
+    chmod 755 nobody
+    as_root=$esper
+    esper=./nobody
+    fails 1 'locked' train $small --runs locked
+    esper=$as_root
+else
+    skip 'a locked directory: root cannot become another user here'
+fi
+
+# A full disk ends the run with one line; with room again it goes on from what was saved, to the same end.
+long="--rounds 12 --set checkpoint.rounds=1"
+"$esper" train $small $long --name undisturbed --quiet >/dev/null
+hash=$("$esper" inspect undisturbed --hash)
+full() { # full DIRECTORY HOW: the result of a run that met a full disk is in full.txt and full.code
+    code=$(cat full.code)
+    problem=
+    case $code in 1 | 3) ;; *) problem="exit code $code" ;; esac
+    [ "$(wc -l <full.txt)" -eq 1 ] || problem="$problem; $(wc -l <full.txt) lines on stderr"
+    grep -q '^esper: ' full.txt || problem="$problem; $(cat full.txt)"
+    verdict "$2: one line" "$problem"
+    if [ -e "$1/disk/run.json" ]; then
+        "$esper" train --resume "$1/disk" --quiet >/dev/null 2>stderr.txt || verdict "$2: resume" "$(cat stderr.txt)"
+        verdict "$2: the same end" "$([ "$("$esper" inspect "$1/disk" --hash)" = "$hash" ] || echo 'another hash')"
+    fi
+}
+
+checkpoint=$(wc -c <"$(ls runs/undisturbed/checkpoints/r*.ckpt | tail -1)")
+(
+    ulimit -f $((checkpoint / 512 / 2))
+    "$esper" train $small $long --runs limited --name disk --quiet >/dev/null 2>full.txt
+    echo $? >full.code
+)
+full limited 'a limit on file sizes'
+
+# in a name space of its own, where a small file system can be mounted; it is copied out before it goes away
+if unshare -rm true 2>/dev/null; then
+    for kib in 300 $((3 * checkpoint / 1024)) $((6 * checkpoint / 1024)); do
+        rm -rf full.txt full.code tiny saved
+        mkdir tiny
+        unshare -rm sh -c '
+            mount -t tmpfs -o size='"$kib"'k none tiny || exit 9
+            "$0" train '"$(echo $small $long)"' --runs tiny --name disk --quiet >/dev/null 2>full.txt
+            echo $? >full.code
+            cp -r tiny saved' "$esper"
+        if [ -e full.code ] && [ "$(cat full.code)" -ne 0 ]; then
+            full saved "a full disk of $kib KiB"
+        else
+            skip "a full disk of $kib KiB: it did not fill up, or cannot be mounted"
+        fi
+    done
+else
+    skip 'full disks: no name spaces here'
+fi
+
+# ---- what works ------------------------------------------------------------------------------------------------------
+"$esper" train --task cifar_minimal --policy static --rounds 1 --envs 1 --steps 1 --set data.batches=1 \
+    --set data.path=subset --set data.val_images=20 --set data.test_images=30 --set data.batch=40 --quiet \
+    >stdout.txt 2>stderr.txt
+verdict 'a subset that suffices' "$([ $? -eq 0 ] || cat stderr.txt)"
+
+printf '[{"step": 1, "op": "prune", "slot": "r0c1"}, {"step": 2, "op": "fossilize", "slot": "r0c0"}]' >early.json
+"$esper" train $small --policy script --script early.json --rounds 1 --name early --plain >stdout.txt 2>stderr.txt
+verdict 'refused actions do not stop a round' "$([ $? -eq 0 ] || cat stderr.txt)"
+
+conclude
