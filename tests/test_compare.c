@@ -125,13 +125,14 @@ static void make_run(const struct plan *plan)
     assert_int_equal(store_open(&store, &run, &error), ESPER_OK);
     int rounds = plan->rounds ? plan->rounds : 2;
     for (int round = 0; round < rounds; round++) {
-        struct outcome_record outcomes[4] = {{0}};
-        struct round_report report = {.outcomes = outcomes, .outcome_count = 4};
-        report.round.round = round + (plan->training ? 0 : EVALUATION_ROUND);
+        struct record_row rows[5] = {{.kind = RECORD_ROUND}};
+        int64_t number = round + (plan->training ? 0 : (int64_t)EVALUATION_ROUND);
+        rows[0].record.round.round = number;
         for (int env = 0; env < 4; env++) {
             int i = 4 * round + env;
-            outcomes[env] = (struct outcome_record){
-                .round = report.round.round,
+            rows[1 + env].kind = RECORD_OUTCOME;
+            rows[1 + env].record.outcome = (struct outcome_record){
+                .round = number,
                 .env = env,
                 .test_accuracy = 30 + i + plan->shift * (i + 1),
                 .val_accuracy = i == 3 ? NAN : 40 + plan->shift,
@@ -142,7 +143,7 @@ static void make_run(const struct plan *plan)
                 .pruned = i,
             };
         }
-        assert_int_equal(store_round(store, &report, &error), ESPER_OK);
+        assert_int_equal(store_write(store, rows, 5, &error), ESPER_OK);
     }
     store_close(store);
     assert_int_equal(run_set_status(&run, plan->unfinished ? RUN_RUNNING : RUN_FINISHED, 2, 0, &error), ESPER_OK);

@@ -11,7 +11,7 @@
 static struct esper_error error;
 static struct run run;
 
-/* Tables that the store does not know yet, with everything that text can do wrong. */
+/* Tables that the store does not know, with everything that text can do wrong. */
 static const char *const extra =
     "CREATE TABLE walk (round INTEGER NOT NULL, step INTEGER NOT NULL, env INTEGER NOT NULL, note TEXT, x REAL, "
     "PRIMARY KEY (round, step, env)) STRICT, WITHOUT ROWID;"
@@ -30,15 +30,16 @@ static struct store *make_run(struct run *made, const char *name, const char *sq
     if (store_open(&store, made, &error) != ESPER_OK)
         fail_msg("%s", error.text);
     for (int round = 0; round < 3; round++) {
-        struct outcome_record outcomes[2] = {{.round = round, .env = 0}, {.round = round, .env = 1}};
-        struct round_report report = {.outcomes = outcomes, .outcome_count = 2};
-        report.round.round = round;
-        report.round.seconds = round / 3.0;
-        outcomes[0].reward = -1.0 / 3;
-        outcomes[1].reward = (double)NAN;
-        assert_int_equal(store_round(store, &report, &error), ESPER_OK);
+        const struct record_row rows[] = {
+            {RECORD_ROUND, {.round = {.round = round, .seconds = round / 3.0}}},
+            {RECORD_OUTCOME, {.outcome = {.round = round, .env = 0, .reward = -1.0 / 3}}},
+            {RECORD_OUTCOME, {.outcome = {.round = round, .env = 1, .reward = (double)NAN}}},
+        };
+        assert_int_equal(store_write(store, rows, 3, &error), ESPER_OK);
     }
-    assert_int_equal(store_checkpoint(store, "r000002-s000.ckpt", "periodic", 2, 0, 1, &error), ESPER_OK);
+    const struct record_row checkpoint = {
+        RECORD_CHECKPOINT, {.checkpoint = {.file = "r000002-s000.ckpt", .kind = "periodic", .round = 2}}};
+    assert_int_equal(store_write(store, &checkpoint, 1, &error), ESPER_OK);
     char *problem = NULL;
     if (sqlite3_exec(store_sql(store), sql, NULL, NULL, &problem) != SQLITE_OK)
         fail_msg("%s", problem);
@@ -379,11 +380,15 @@ static void traces_of_runs(void **state)
     assert_says(&error, "recorded no phases");
     assert_int_equal(ftell(file), 0);
     fclose(file);
-    static const char *const phases =
-        "CREATE TABLE IF NOT EXISTS phase (round INTEGER, step INTEGER, name TEXT, thread INTEGER, start_us INTEGER, duration_us "
-        "INTEGER) STRICT; INSERT INTO phase (round, step, name, thread, start_us, duration_us) VALUES (0, NULL, 'update', 1, 900, 50), (0, 0, 'train', 0, 0, 40), (0, 0, "
-        "'step', 0, 0, 100), (0, 0, 'train', 1, 5, 30)";
-    store_close(make_run(&traced, "traced", phases));
+    struct store *store = make_run(&traced, "traced", "");
+    const struct record_row phases[] = {
+        {RECORD_PHASE, {.phase = {.step = 1, .name = "update", .thread = 1, .start_us = 900, .duration_us = 50}}},
+        {RECORD_PHASE, {.phase = {.step = 1, .name = "train", .thread = 0, .start_us = 0, .duration_us = 40}}},
+        {RECORD_PHASE, {.phase = {.step = 1, .name = "step", .thread = 0, .start_us = 0, .duration_us = 100}}},
+        {RECORD_PHASE, {.phase = {.step = 1, .name = "train", .thread = 1, .start_us = 5, .duration_us = 30}}},
+    };
+    assert_int_equal(store_write(store, phases, 4, &error), ESPER_OK);
+    store_close(store);
     capture(as_trace, &traced, NULL);
     check_trace(&names, &spans);
     assert_int_equal(names, 3);

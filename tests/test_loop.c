@@ -35,9 +35,10 @@ static void finish(struct engine *engine)
 {
     struct outcome_record outcomes[64];
     struct ppo_record record;
+    struct ppo_head_record heads[HEAD_COUNT];
     struct world *world = engine_world(engine);
     engine_finish(engine, outcomes);
-    engine_update(engine, 0, &record);
+    engine_update(engine, 0, &record, heads);
     engine_reset(engine, *world->round + 1);
 }
 
@@ -107,7 +108,7 @@ static void test_alone_and_among_eight(void **state)
         assert_non_null(other);
         if (!row->saved || starts_with(row->name, "learner.") || strcmp(row->name, "rollout.reward") == 0)
             continue; /* the reward normaliser is shared by all envs */
-        bool by_step = starts_with(row->name, "rollout.") || starts_with(row->name, "rollback.");
+        bool by_step = starts_with(row->name, "rollout.");
         bool by_env = by_step || (row->shape[0] == 8 && other->shape[0] == 1);
         if (!by_env)
             continue;
@@ -215,8 +216,8 @@ static void test_rollback(void **state)
     assert_true(world->rollout.reward[6 * 2] == earlier); /* earlier rewards stay */
     assert_int_equal(world->rollout.flags[8 * 2], 0);     /* no row */
     assert_true(fabs(world->episode.reward_sum[0] - (sum - last - 10)) < 1e-12);
-    assert_int_equal(world->rollback_reason[8 * 2], PRUNE_GOVERNOR_NAN);
-    assert_int_equal(world->rollback_blamed[8 * 2], 1);
+    assert_int_equal(world->episode.panicked[0], PRUNE_GOVERNOR_NAN);
+    assert_int_equal(world->episode.unattributed[0], 0);
     assert_int_equal(world->env_memory.last_op[0], OP_WAIT);
     for (int k = 0; k < config.policy.hidden; k++)
         assert_true(world->hidden[k] == 0 && world->cell[k] == 0);
@@ -251,7 +252,6 @@ static void test_unattributed(void **state)
     poison(engine, 0);
     step(engine);
     assert_int_equal(world->episode.unattributed[0], 1);
-    assert_int_equal(world->rollback_blamed[0], 0);
     assert_int_equal(world->rollout.flags[0], 0);
     poison(engine, 0);
     step(engine);

@@ -38,8 +38,8 @@ static void an_update_learns_and_reports(void **state)
         assert_true(record->value_grad_norm <= record->grad_norm);
         assert_true(record->entropy > 0 && record->op_entropy > 0 && record->op_entropy <= 1 + 1e-6);
         assert_true(record->hidden_rms > 0 && record->cell_rms > 0 && record->seconds > 0);
-#define IS_FINITE(name, help) assert_true(isfinite((double)record->name));
-        PPO_FIELDS(IS_FINITE, IS_FINITE)
+#define IS_FINITE(type, name, help) assert_true(isfinite((double)record->name));
+        PPO_FIELDS(IS_FINITE)
 #undef IS_FINITE
         assert_int_equal(*rig.learner.updates, round + 1);
         assert_int_equal(*rig.learner.obs_updates, round + 1);
@@ -213,7 +213,7 @@ static void schedules_hold_at_their_boundaries(void **state)
     struct rig rig;
     play_one_round(&rig);
     for (int k = 0; k < 6; k++) {
-        learner_update(&rig.learner, NULL, &rig.rollout, progress[k], &rig.record);
+        learner_update(&rig.learner, NULL, &rig.rollout, progress[k], &rig.record, rig.heads);
         assert_true(fabs(rig.record.entropy_coef - want[k]) < 1e-12);
     }
     rig_stop(&rig);
@@ -236,7 +236,7 @@ static void observations_are_frozen_during_a_round(void **state)
     const float *raw = rig.rollout.raw, *seen = rig.rollout.state;
     for (int i = 0; i < ENVS * STEPS * OBS; i++) /* mean 0, variance 1 + 1e-4 */
         assert_true(fabs((double)seen[i] - (double)raw[i] / sqrt(1.0001)) < 1e-6);
-    learner_update(&rig.learner, even_columns, &rig.rollout, 0, &rig.record);
+    learner_update(&rig.learner, even_columns, &rig.rollout, 0, &rig.record, rig.heads);
     for (int column = 0; column < OBS; column++) {
         struct {
             double mean, square;

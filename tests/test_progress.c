@@ -27,7 +27,7 @@ static struct session_progress a_full_round(void)
     step.ppo.kl = 0.12345;
     step.ppo.explained_variance = -1e9;
     step.ppo.clip_fraction = 0.987;
-    step.alert_count = 3;
+    step.alerts_standing = 3;
     return step;
 }
 
@@ -142,6 +142,31 @@ static void plain_lines_say_everything(void **state)
     assert_non_null(strstr(line, "T24 F24"));
 }
 
+/* The table counts what stands, in one column; a line tells what was raised, with the round as the table numbers it. */
+static void alerts_are_counted_and_told(void **state)
+{
+    (void)state;
+    const struct {
+        int standing;
+        const char *cell;
+    } cases[] = {{0, " "}, {3, "3"}, {9, "9"}, {12, "+"}};
+    struct progress progress;
+    char row[512], line[512];
+    begin(&progress);
+    struct session_progress step = a_full_round();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        step.alerts_standing = cases[i].standing;
+        progress_row(&progress, progress_columns(&progress, 79), &step, row, sizeof row);
+        assert_string_equal(row + strlen(row) - 1, cases[i].cell); /* the last column of a usual terminal */
+    }
+    struct alert_record alert = {.round = 11, .rule = "kl", .state = "raised", .severity = "warn", .text = "KL 0.031"};
+    progress_alert(&alert, line, sizeof line);
+    assert_string_equal(line, "! round 12: KL 0.031");
+    alert.severity = "critical";
+    progress_alert(&alert, line, sizeof line);
+    assert_string_equal(line, "! round 12: KL 0.031 (critical)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +175,7 @@ int main(void)
         cmocka_unit_test(what_does_not_learn_has_no_learning_columns),
         cmocka_unit_test(missing_is_a_dash),
         cmocka_unit_test(plain_lines_say_everything),
+        cmocka_unit_test(alerts_are_counted_and_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

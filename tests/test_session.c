@@ -1,101 +1,5 @@
 /* Sessions: long runs stay flat and their record agrees with their state; what a run takes from another one. */
-#include "testing_runs.h"
-
-#include <math.h>
-#include <sqlite3.h>
-#include <unistd.h>
-
-#include "engine/checkpoint.h"
-#include "engine/session.h"
-
-static struct config session_config_of(enum policy_kind kind)
-{
-    struct config config;
-    struct esper_error error = {0};
-    config_defaults(&config);
-    assert_int_equal(config_load_task(&config, "quickstart", &error), ESPER_OK);
-    config.policy.kind = kind;
-    config.envs = 2;
-    config.rounds = 2;
-    config.data_batches = 1;
-    config.data_val_images = 64;
-    config.data_test_images = 64;
-    config.policy.feature_dim = config.policy.hidden = 16;
-    return config;
-}
-
-static struct session *create(const struct config *config, const char *name)
-{
-    struct session *session;
-    struct esper_error error = {0};
-    struct session_options options = {.runs = folder, .name = name, .command = "a test"};
-    if (session_create(&session, config, &options, &error) != ESPER_OK)
-        fail_msg("%s", error.text);
-    return session;
-}
-
-static void run_rounds(struct session *session, int rounds, struct session_progress *progress)
-{
-    struct esper_error error = {0};
-    for (int done = 0; done < rounds;) {
-        if (session_advance(session, progress, &error) != ESPER_OK)
-            fail_msg("%s", error.text);
-        done += progress->round_done;
-    }
-}
-
-static void finish(struct session *session)
-{
-    struct esper_error error = {0};
-    if (session_close(session, &error) != ESPER_OK)
-        fail_msg("%s", error.text);
-}
-
-static void run_whole(const struct config *config, const char *name)
-{
-    struct session_progress progress;
-    struct session *session = create(config, name);
-    run_rounds(session, config->rounds, &progress);
-    assert_true(session_done(session));
-    finish(session);
-}
-
-/* A single number from a run's record. */
-static double ask(const char *name, const char *sql)
-{
-    struct run run;
-    struct store *store;
-    sqlite3_stmt *statement;
-    struct esper_error error = {0};
-    assert_int_equal(run_open(&run, folder, name, &error), ESPER_OK);
-    assert_int_equal(store_open_reader(&store, &run, &error), ESPER_OK);
-    assert_int_equal(sqlite3_prepare_v2(store_sql(store), sql, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    double value = sqlite3_column_double(statement, 0);
-    sqlite3_finalize(statement);
-    store_close(store);
-    run_close(&run);
-    return value;
-}
-
-/* A counter from the newest checkpoint of a run. */
-static uint64_t total(const char *name, const char *row)
-{
-    char path[PATH_MAX], note[512];
-    struct checkpoint_info info;
-    struct esper_error error = {0};
-    struct table table = {0};
-    uint64_t *value;
-    const char *const names[] = {row};
-    snprintf(path, sizeof path, "%s/%s/checkpoints", folder, name);
-    assert_int_equal(checkpoint_newest(path, &info, note, &error), ESPER_OK);
-    TABLE_ADD(&table, &value, row, TYPE_U64, CLASS_STATE, true, 1);
-    assert_int_equal(table_allocate(&table, &error), ESPER_OK);
-    assert_int_equal(checkpoint_read_rows(info.path, &table, names, 1, &error), ESPER_OK);
-    uint64_t result = *value;
-    table_free(&table);
-    return result;
-}
+#include "testing_sessions.h"
 
 static long resident_pages(void)
 {
@@ -112,7 +16,7 @@ static void test_long_run(void **state)
 {
     (void)state;
     bool soak = getenv("ESPER_SOAK") != NULL;
-    struct config config = session_config_of(POLICY_PPO);
+    struct config config = small_session(POLICY_PPO);
     struct session_progress progress;
     if (soak) {
         struct esper_error error = {0};
@@ -120,17 +24,18 @@ static void test_long_run(void **state)
         assert_int_equal(config_load_task(&config, "quickstart", &error), ESPER_OK);
     }
     config.rounds = soak ? 1000 : 20;
-    int settled = soak ? 20 : 5;
+    int settled = soak ? 50 : 5;
     struct session *session = create(&config, "long");
     run_rounds(session, settled, &progress);
     long before = resident_pages();
     run_rounds(session, config.rounds - settled, &progress);
     long after = resident_pages();
-    double growth = 100.0 * (double)(after - before) / (double)before;
-    print_message("%d rounds: resident memory %.1f MiB, %+.2f %% since round %d\n", config.rounds,
-                  (double)after * (double)sysconf(_SC_PAGESIZE) / 1048576, growth, settled);
-#ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory back on purpose */
-    assert_true(growth < 1);
+    double page = (double)sysconf(_SC_PAGESIZE), growth = (double)(after - before) * page;
+    print_message("%d rounds: resident memory %.1f MiB, %+.2f since round %d\n", config.rounds,
+                  (double)after * page / 1048576, growth / 1048576, settled);
+#ifndef __SANITIZE_ADDRESS__               /* which keeps freed memory back on purpose */
+    double cache = soak ? 0 : 3 * 1048576; /* of the record's pages: it is still filling in the short form */
+    assert_true(growth < 0.01 * (double)before * page + cache);
 #endif
     finish(session);
 
@@ -151,7 +56,7 @@ static void test_long_run(void **state)
 static void test_progress_is_the_record(void **state)
 {
     (void)state;
-    struct config config = session_config_of(POLICY_PPO);
+    struct config config = small_session(POLICY_PPO);
     struct session_progress progress;
     struct session *session = create(&config, "shown");
     run_rounds(session, 2, &progress);
@@ -168,19 +73,19 @@ static void test_progress_is_the_record(void **state)
 static void test_script_and_replay(void **state)
 {
     (void)state;
-    struct config config = session_config_of(POLICY_SCRIPT);
+    struct config config = small_session(POLICY_SCRIPT);
     snprintf(config.policy.script, sizeof config.policy.script, "examples/two_seeds.json");
     run_whole(&config, "scripted");
     assert_true(ask("scripted", "SELECT min(fossilized) FROM outcome") == 2);
     assert_int_equal(access(in_folder("scripted/script.json"), R_OK), 0);
 
-    struct config replay = session_config_of(POLICY_REPLAY);
+    struct config replay = small_session(POLICY_REPLAY);
     snprintf(replay.policy.from, sizeof replay.policy.from, "scripted");
     run_whole(&replay, "replayed");
     assert_true(ask("replayed", "SELECT min(fossilized) FROM outcome") == 2);
     assert_true(ask("replayed", "SELECT max(germinated) FROM outcome") == 0);
 
-    struct config bare = session_config_of(POLICY_STATIC); /* nothing grew there */
+    struct config bare = small_session(POLICY_STATIC); /* nothing grew there */
     run_whole(&bare, "bare");
     snprintf(replay.policy.from, sizeof replay.policy.from, "bare");
     struct session *session;
@@ -195,7 +100,7 @@ static void test_script_and_replay(void **state)
 static void test_evaluation_takes_the_policy(void **state)
 {
     (void)state;
-    struct config config = session_config_of(POLICY_PPO);
+    struct config config = small_session(POLICY_PPO);
     config.rounds = 3;
     run_whole(&config, "trained");
     config.evaluate = true;
@@ -220,22 +125,19 @@ static void test_evaluation_takes_the_policy(void **state)
 static void test_added_rounds(void **state)
 {
     (void)state;
-    struct config config = session_config_of(POLICY_RANDOM);
+    struct config config = small_session(POLICY_RANDOM);
     struct session_changes more = {.rounds = 4, .threads = -1}, none = {.rounds = 0, .threads = -1};
     struct session_progress progress;
     struct session *session;
-    struct esper_error error = {0};
     run_whole(&config, "added");
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/added", folder);
-    assert_int_equal(session_resume(&session, path, &none, &error), ESPER_OK);
+    session = resume("added", &none);
     assert_true(session_done(session));
     finish(session);
-    assert_int_equal(session_resume(&session, path, &more, &error), ESPER_OK);
+    session = resume("added", &more);
     assert_false(session_done(session));
     run_rounds(session, 1, &progress);
     finish(session);
-    assert_int_equal(session_resume(&session, path, &none, &error), ESPER_OK);
+    session = resume("added", &none);
     assert_false(session_done(session));
     run_rounds(session, 1, &progress);
     assert_true(session_done(session));
@@ -246,10 +148,8 @@ static void test_added_rounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_run),
-        cmocka_unit_test(test_progress_is_the_record),
-        cmocka_unit_test(test_script_and_replay),
-        cmocka_unit_test(test_evaluation_takes_the_policy),
+        cmocka_unit_test(test_long_run),          cmocka_unit_test(test_progress_is_the_record),
+        cmocka_unit_test(test_script_and_replay), cmocka_unit_test(test_evaluation_takes_the_policy),
         cmocka_unit_test(test_added_rounds),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);

@@ -19,6 +19,7 @@ struct rig {
     struct rollout rollout;
     struct pool *pool;
     struct ppo_record record;
+    struct ppo_head_record heads[HEAD_COUNT];
     float *h, *c, *logits, *value; /* of one step */
     int threads;
 };

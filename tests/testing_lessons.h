@@ -57,7 +57,7 @@ static inline struct outcome lesson(struct toy *toy, uint64_t seed)
         outcome.score = toy->score(&rig, &toy->world);
         if (outcome.score >= toy->goal || outcome.updates == toy->updates)
             break;
-        learner_update(&rig.learner, NULL, &rig.rollout, 0, &rig.record);
+        learner_update(&rig.learner, NULL, &rig.rollout, 0, &rig.record, rig.heads);
         assert_true(rig.record.epochs > 0 && rig.record.anchor_drift <= 1e-4);
         outcome.updates++;
     }

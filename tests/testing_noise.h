@@ -45,7 +45,7 @@ static inline void start(struct rig *rig)
 
 static inline void update(struct rig *rig)
 {
-    learner_update(&rig->learner, NULL, &rig->rollout, 0, &rig->record);
+    learner_update(&rig->learner, NULL, &rig->rollout, 0, &rig->record, rig->heads);
 }
 
 static inline void play_one_round(struct rig *rig)

@@ -20,6 +20,9 @@ enum data_set { DATA_CIFAR10, DATA_SYNTHETIC };
 /* Who decides. */
 enum policy_kind { POLICY_PPO, POLICY_HEURISTIC, POLICY_RANDOM, POLICY_STATIC, POLICY_SCRIPT, POLICY_REPLAY };
 
+/* How much is written down: rounds and episodes; every env-step and seed; every subset too. */
+enum telemetry_level { TELEMETRY_OFF, TELEMETRY_NORMAL, TELEMETRY_DEBUG };
+
 enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGIN_FLAG };
 
 #define EVALUATION_ROUND (1u << 23) /* first round number of evaluation episodes */
@@ -86,6 +89,7 @@ struct config {
     struct governor_config governor;
     struct reward_config reward;
     struct checkpoint_config checkpoint;
+    enum telemetry_level telemetry;
 
     unsigned char origin[CONFIG_MAX_KEYS]; /* enum config_origin of each key, in the table's order */
 };

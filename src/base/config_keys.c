@@ -100,6 +100,8 @@ const struct config_key config_keys[] = {
     {"checkpoint.minutes", INT(checkpoint.minutes, 0, 100000), "10",
      "minutes between them, mid-round too; 0 = rounds only"},
     {"checkpoint.keep", INT(checkpoint.keep, 1, 1000), "3", "checkpoints kept, beside the best"},
+    {"telemetry.level", CHOICE(telemetry, "off|normal|debug"), "normal",
+     "the record: rounds and episodes only; also every env-step and seed; also every subset and thread"},
     {"reward.mode", CHOICE(reward.mode, "shaped|simplified|sparse|minimal|basic|basic_plus|escrow|loss"), "shaped",
      "what is rewarded"},
     {"reward.rules", CHOICE(reward.rules, "esper|original"), "esper", "the corrected rules, or the original's own"},
@@ -116,5 +118,5 @@ const int config_key_total = sizeof config_keys / sizeof config_keys[0];
 _Static_assert(sizeof config_keys / sizeof config_keys[0] <= CONFIG_MAX_KEYS,
                "struct config has no room for the origins");
 _Static_assert(sizeof(enum data_set) == sizeof(int) && sizeof(enum policy_kind) == sizeof(int) &&
-                   sizeof(enum reward_mode) == sizeof(int),
+                   sizeof(enum reward_mode) == sizeof(int) && sizeof(enum telemetry_level) == sizeof(int),
                "choices are stored as int");

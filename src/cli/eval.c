@@ -147,7 +147,7 @@ static enum esper_status begin(struct evaluation *evaluation, const char *comman
     struct run run;
     struct config config;
     char name[128];
-    struct session_options options = {evaluation->run.runs, evaluation->run.name, command};
+    struct session_options options = {.runs = evaluation->run.runs, .name = evaluation->run.name, .command = command};
     TRY(cli_device(evaluation->run.device, error));
     if (evaluation->word) {
         TRY(run_open(&run, evaluation->run.runs, evaluation->word, error));

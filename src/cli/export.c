@@ -10,12 +10,14 @@
 #include "engine/export.h"
 #include "model/graph.h"
 #include "telemetry/dump.h"
+#include "telemetry/tensorboard.h"
 #include "telemetry/trace.h"
 
 struct export_options {
     const char *runs, *env;
     const char *safetensors, *onnx;               /* the network */
     const char *jsonl, *csv, *csv_output, *trace; /* the record; csv is a table's name */
+    const char *tensorboard;                      /* a folder */
 };
 
 /* ---- the network ------------------------------------------------------------------------------------------------- */
@@ -139,15 +141,25 @@ static enum esper_status export_record(const struct run *run, dump *write, const
     return ESPER_OK;
 }
 
+static enum esper_status export_tensorboard(const struct run *run, const char *folder, struct esper_error *error)
+{
+    char path[PATH_MAX];
+    int rounds;
+    TRY(tensorboard_write(run, folder, path, &rounds, error));
+    printf("wrote %s: %d rounds; see them with: tensorboard --logdir %s\n", path, rounds, folder);
+    return ESPER_OK;
+}
+
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static enum esper_status export_run(const char *text, const struct export_options *options, struct esper_error *error)
 {
     struct run run;
     bool network = options->safetensors || options->onnx;
-    if (!network && !options->jsonl && !options->csv && !options->trace)
+    if (!network && !options->jsonl && !options->csv && !options->trace && !options->tensorboard)
         return error_set(error, ESPER_INVALID,
-                         "export: say what to write: --safetensors, --onnx, --jsonl, --csv or --trace; see --help");
+                         "export: say what to write: --safetensors, --onnx, --jsonl, --csv, --trace or --tensorboard; "
+                         "see --help");
     if (options->csv_output && !options->csv)
         return error_set(error, ESPER_INVALID, "export: --output says where --csv TABLE goes; the others name a file");
     TRY(run_open(&run, options->runs, text, error));
@@ -158,6 +170,8 @@ static enum esper_status export_run(const char *text, const struct export_option
         status = export_record(&run, dump_csv, options->csv, options->csv_output ? options->csv_output : "-", error);
     if (status == ESPER_OK && options->trace)
         status = export_record(&run, phases, NULL, options->trace, error);
+    if (status == ESPER_OK && options->tensorboard)
+        status = export_tensorboard(&run, options->tensorboard, error);
     run_close(&run);
     return status;
 }
@@ -175,11 +189,12 @@ int command_export(int argc, char **argv)
         {"csv", CLI_TEXT, "TABLE", &export.csv, "write a table of the record to stdout, or to --output", 0, 0},
         {"output", CLI_TEXT, "FILE", &export.csv_output, "where --csv goes", 0, 0},
         {"trace", CLI_TEXT, "FILE", &export.trace, "write where the time went, for Perfetto; - is stdout", 0, 0},
+        {"tensorboard", CLI_TEXT, "DIR", &export.tensorboard, "write the rounds for TensorBoard, to DIR/<run>/", 0, 0},
         {"runs", CLI_TEXT, "DIR", &export.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
     };
     const struct cli_page page = {
         .usage = "export RUN [--safetensors FILE] [--onnx FILE] [--env best|N] [--jsonl FILE] [--csv TABLE]\n"
-                 "                        [--output FILE] [--trace FILE] [--runs DIR]",
+                 "                        [--output FILE] [--trace FILE] [--tensorboard DIR] [--runs DIR]",
         .about =
             "Writes the grown network of a run, host and blended seeds, from the run's newest checkpoint. `esper\n"
             "infer` runs either file; docs/export.md describes both and has a loader for PyTorch. Or writes the run's\n"

@@ -8,6 +8,8 @@
 #include "base/safetensors.h"
 #include "cli/cli.h"
 #include "engine/checkpoint.h"
+#include "telemetry/query.h"
+#include "telemetry/record.h"
 #include "telemetry/run.h"
 
 /* Text out of a file: it is shown on one line and never talks to the terminal. */
@@ -206,20 +208,74 @@ static enum esper_status print_checkpoints(const char *folder, int *count, struc
     return ESPER_OK;
 }
 
-/* What `esper train --resume` would do. */
-static void print_outlook(const struct run_status *status, const char *folder, int checkpoints)
+/* Rows: table, its rows, how many more were thinned out, how many were lost; of the last two NULL is none. */
+static enum esper_status take_count(void *context, const struct query_row *row, struct esper_error *error)
+{
+    (void)context, (void)error;
+    const struct query_value *value = row->values;
+    if (!value)
+        return ESPER_OK;
+    printf("  %-12s %10lld", value[0].text, (long long)value[1].integer);
+    if (value[2].kind != QUERY_NULL)
+        printf("  %lld thinned out", (long long)value[2].integer);
+    if (value[3].kind != QUERY_NULL)
+        printf("  %lld LOST", (long long)value[3].integer);
+    putchar('\n');
+    return ESPER_OK;
+}
+
+static enum esper_status count_rows(const struct run *run, struct esper_error *error)
+{
+#define COUNT_ROWS(NAME, name, lane, level, key, help)                                                                 \
+    " UNION ALL SELECT '" #name "', (SELECT count(*) FROM " #name "), "                                                \
+    "(SELECT sum(count) FROM drops WHERE name = '" #name "' AND reason = 'thinned'), "                                 \
+    "(SELECT sum(count) FROM drops WHERE name = '" #name "' AND reason = 'full')"
+    static const char sql[] = "SELECT 'run', count(*), NULL, NULL FROM run" RECORD_KINDS(COUNT_ROWS);
+#undef COUNT_ROWS
+    const struct query_options options = {.timeout = QUERY_SECONDS};
+    struct query *query;
+    TRY(query_open(&query, run, error));
+    enum esper_status status = query_run(query, sql, &options, take_count, NULL, error);
+    query_close(query);
+    return status;
+}
+
+static long long file_bytes(const struct run *run, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat info;
+    bool fits = snprintf(path, sizeof path, "%s/%s", run->path, name) < (int)sizeof path;
+    return fits && stat(path, &info) == 0 ? (long long)info.st_size : 0;
+}
+
+/* A record that cannot be read keeps nobody from seeing the rest. */
+static void print_record(const struct run *run)
+{
+    struct esper_error error;
+    printf("\nrecord, %lld bytes, %lld in its log; rows:\n", file_bytes(run, "telemetry.db"),
+           file_bytes(run, "telemetry.db-wal"));
+    if (count_rows(run, &error) != ESPER_OK)
+        printf("  UNUSABLE: %s\n", error.text);
+}
+
+/* What can be resumed, and how. */
+static void print_outlook(const struct run *run, const struct run_status *status, const char *folder, int checkpoints)
 {
     struct checkpoint_info info;
     struct esper_error error;
     char note[512];
     if (status->alive)
         printf("\nprocess %ld is training it now\n", status->pid);
+    else if (status->state == RUN_FINISHED && run->config.evaluate)
+        printf("\nnothing to resume: the evaluation is finished\n");
     else if (status->state == RUN_FINISHED)
-        printf("\nnothing to resume: the run is finished\n");
+        printf("\nnothing to resume: the run is finished; more rounds:\n  esper train --resume %s --rounds %u\n",
+               run->path, 2 * status->round);
     else if (checkpoints == 0)
-        printf("\n`esper train --resume` starts the run again from its beginning\n");
+        printf("\nno checkpoint yet; this starts the run again from its beginning:\n  esper train --resume %s\n",
+               run->path);
     else if (checkpoint_newest(folder, &info, note, &error) == ESPER_OK)
-        printf("\n`esper train --resume` goes on from %s\n", strrchr(info.path, '/') + 1);
+        printf("\nthis goes on from %s:\n  esper train --resume %s\n", strrchr(info.path, '/') + 1, run->path);
     else
         printf("\n`esper train --resume` cannot go on: %s\n", error.text);
 }
@@ -254,8 +310,9 @@ static enum esper_status inspect_run(const char *runs, const char *text, bool ha
                status.updated, "made by", run.version, run.kernels);
         int checkpoints = 0;
         result = print_checkpoints(folder, &checkpoints, error);
+        print_record(&run);
         if (result == ESPER_OK)
-            print_outlook(&status, folder, checkpoints);
+            print_outlook(&run, &status, folder, checkpoints);
     }
     run_close(&run);
     return result;
@@ -284,9 +341,11 @@ int command_inspect(int argc, char **argv)
     };
     const struct cli_page page = {
         .usage = "inspect FILE|RUN [--hash] [--runs DIR]",
-        .about = "A run: its state, its checkpoints and whether each is sound, and what a resume would use. A\n"
-                 "checkpoint: what it belongs to and every array of the state, after all checksums were verified. Any\n"
-                 "other safetensors file (data, vectors): every tensor. Runs with equal hashes are equal bit for bit.",
+        .about =
+            "A run: its state, its checkpoints and whether each is sound, the rows of its record and those that\n"
+            "are missing, and what can be resumed and how. A checkpoint: what it belongs to and every array of the\n"
+            "state, after all checksums were verified. Any other safetensors file (data, vectors): every tensor.\n"
+            "Runs with equal hashes are equal bit for bit.",
         .example = "esper inspect latest --hash",
         .options = options,
         .option_count = sizeof options / sizeof options[0],

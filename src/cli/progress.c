@@ -198,7 +198,9 @@ static void format_cell(const struct progress *progress, int column, const struc
                  (long long)round->blending, (long long)round->holding, (long long)round->fossilized);
         break;
     case COLUMN_ALERTS:
-        snprintf(cell, size, "%.0d", step->alert_count); /* nothing for none */
+        snprintf(cell, size, "%.0d", step->alerts_standing); /* nothing for none */
+        if (step->alerts_standing > 9)
+            snprintf(cell, size, "+");
         break;
     case COLUMN_BORN:
         snprintf(cell, size, "%lld", (long long)round->germinations);
@@ -313,6 +315,12 @@ void progress_plain(const struct progress *progress, const struct session_progre
     add_part(text, size, LINE, "%s", seeds);
 }
 
+void progress_alert(const struct alert_record *alert, char *text, size_t size)
+{
+    bool critical = alert->severity && strcmp(alert->severity, "critical") == 0;
+    snprintf(text, size, "! round %lld: %s%s", (long long)alert->round + 1, alert->text, critical ? " (critical)" : "");
+}
+
 /* ---- showing ----------------------------------------------------------------------------------------------------- */
 
 void progress_begin(struct progress *progress, const struct config *config, enum progress_style style)
@@ -342,9 +350,13 @@ static void clear_live(struct progress *progress)
 
 static void show_alerts(struct progress *progress, const struct session_progress *step)
 {
-    clear_live(progress);
-    for (int i = 0; i < step->alert_count && i < (int)(sizeof step->alerts / sizeof step->alerts[0]); i++)
-        fprintf(stderr, "! round %u: %s\n", step->round, step->alerts[i]);
+    char text[LINE];
+    if (step->alert_count)
+        clear_live(progress);
+    for (int i = 0; i < step->alert_count; i++) {
+        progress_alert(&step->alerts[i], text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+    }
 }
 
 static void show_row(struct progress *progress, const struct session_progress *step)
@@ -367,10 +379,15 @@ void progress_step(struct progress *progress, const struct session_progress *ste
 {
     char text[LINE];
     update_pace(progress, step);
+    if (step->notice[0]) { /* trouble is told even to who asked for quiet */
+        clear_live(progress);
+        fprintf(stderr, "esper: %s\n", step->notice);
+    }
     if (progress->style == PROGRESS_QUIET)
         return;
     double now = clock_seconds();
     bool live = progress->style == PROGRESS_LIVE;
+    show_alerts(progress, step); /* of rounds before, as a rule */
     if (step->round_done) {
         if (live)
             show_row(progress, step);
@@ -378,7 +395,6 @@ void progress_step(struct progress *progress, const struct session_progress *ste
             progress_plain(progress, step, text, sizeof text);
             fprintf(stderr, "%s\n", text);
         }
-        show_alerts(progress, step);
     } else if (now - progress->shown >= (live ? 0.05 : 10) || (live && !progress->open)) {
         progress_live(progress, step, live ? cli_columns() - 1 : LINE, text, sizeof text);
         fprintf(stderr, live ? "\r\033[K%s" : "%s\n", text);

@@ -39,6 +39,7 @@ void progress_row(const struct progress *progress, unsigned columns, const struc
                   size_t size);
 void progress_live(const struct progress *progress, const struct session_progress *step, int width, char *text,
                    size_t size);
+void progress_alert(const struct alert_record *alert, char *text, size_t size);
 void progress_plain(const struct progress *progress, const struct session_progress *step, char *text, size_t size);
 
 #endif

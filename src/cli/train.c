@@ -7,8 +7,10 @@
 
 #include "cli/cli.h"
 #include "cli/drive.h"
+#include "cli/tui.h"
 #include "telemetry/run.h"
 #include "telemetry/store.h"
+#include "telemetry/trace.h"
 
 /* ---- what was learned -------------------------------------------------------------------------------------------- */
 
@@ -124,7 +126,7 @@ static enum esper_status refuse_changes(const struct cli_config_flags *flags, co
 
 /* CLI_CONTINUE, or the exit code after the error was printed. */
 static int resume(struct session **session, const char *text, const struct cli_config_flags *flags,
-                  const struct cli_run_flags *run, struct esper_error *error)
+                  const struct cli_run_flags *run, bool trace, struct esper_error *error)
 {
     char path[PATH_MAX];
     struct config scratch; /* reads and checks the two numbers that may change */
@@ -134,23 +136,56 @@ static int resume(struct session **session, const char *text, const struct cli_c
         run_find(run->runs, text, path, error) != ESPER_OK ||
         cli_config_override(&numbers, &scratch, error) != ESPER_OK)
         return cli_fail(error);
-    const struct session_changes changes = {.rounds = flags->rounds ? scratch.rounds : 0,
-                                            .threads = flags->threads ? scratch.threads : -1};
+    const struct session_changes changes = {
+        .rounds = flags->rounds ? scratch.rounds : 0, .threads = flags->threads ? scratch.threads : -1, .spans = trace};
     if (session_resume(session, path, &changes, error) == ESPER_OK)
         return CLI_CONTINUE;
     int code = cli_fail(error);
     return code == CLI_WRONG ? CLI_MISFIT : code; /* the command was right; the run's files are not */
 }
 
+/* ---- the trace --------------------------------------------------------------------------------------------------- */
+
+/* The spans of the whole record, of earlier processes too. */
+static int write_trace(const struct drive_end *end)
+{
+    struct esper_error error = {0};
+    struct run run;
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/trace.json", end->path);
+    enum esper_status status = run_open(&run, ".", end->path, &error);
+    if (status != ESPER_OK)
+        return cli_fail(&error);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        status = error_set(&error, ESPER_FAILED, "%s: cannot be written: %s", path, strerror(errno));
+    else
+        status = dump_trace(&run, file, &error);
+    if (file && fclose(file) != 0 && status == ESPER_OK)
+        status = error_set(&error, ESPER_FAILED, "%s: cannot be written: %s", path, strerror(errno));
+    run_close(&run);
+    if (status != ESPER_OK)
+        return cli_fail(&error);
+    printf("%s: open it in ui.perfetto.dev or chrome://tracing\n", path);
+    return CLI_OK;
+}
+
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+static enum esper_status check_trace(const struct config *config, bool trace, struct esper_error *error)
+{
+    if (trace && config->telemetry == TELEMETRY_OFF)
+        return error_set(error, ESPER_INVALID, "--trace: telemetry.level=off keeps no times; use normal or debug");
+    return ESPER_OK;
+}
+
 static int begin(struct session **session, const struct cli_config_flags *flags, const struct cli_run_flags *run,
-                 const char *command, struct esper_error *error)
+                 const char *command, bool trace, struct esper_error *error)
 {
     struct config config;
-    const struct session_options options = {.runs = run->runs, .name = run->name, .command = command};
+    const struct session_options options = {.runs = run->runs, .name = run->name, .command = command, .spans = trace};
     if (cli_device(run->device, error) == ESPER_OK && cli_config(flags, "quickstart", &config, error) == ESPER_OK &&
-        drive_find_from(run->runs, &config, error) == ESPER_OK &&
+        drive_find_from(run->runs, &config, error) == ESPER_OK && check_trace(&config, trace, error) == ESPER_OK &&
         session_create(session, &config, &options, error) == ESPER_OK)
         return CLI_CONTINUE;
     return cli_fail(error);
@@ -161,11 +196,16 @@ int command_train(int argc, char **argv)
     struct cli_config_flags flags = {0};
     struct cli_run_flags run = {.runs = CLI_RUNS};
     const char *resumed = NULL;
+    bool trace = false, serve = false, tui = false;
+    struct tui_split split = {.tell = -1};
     const struct cli_option options[] = {
         CLI_CONFIG_OPTIONS(flags),
         CLI_POLICY_OPTIONS(flags),
         CLI_RUN_OPTIONS(run),
         {"resume", CLI_TEXT, "RUN", &resumed, "go on with a run, by name or by path", 0, 0},
+        {"trace", CLI_FLAG, NULL, &trace, "time every thread's work; the end writes RUN/trace.json for Perfetto", 0, 0},
+        {"tui", CLI_FLAG, NULL, &tui, "watch it in the terminal while it trains, as `esper tui` does", 0, 0},
+        {"serve", CLI_FLAG, NULL, &serve, "show the runs as a web page while this one trains", 0, 0},
     };
     const struct cli_page page = {
         .usage = "train [--task NAME] [--policy KIND] [options]",
@@ -174,7 +214,7 @@ int command_train(int argc, char **argv)
                  "Ctrl-C stops at the next step and saves; --resume goes on from there, bit for bit.\n"
                  "The table shows, per round: validation accuracy (mean and best env, %), reward of an episode,\n"
                  "entropy of the op head, KL divergence and explained variance of the update, and the seeds in\n"
-                 "training, blending, holding and fossilized; ! counts alerts.",
+                 "training, blending, holding and fossilized; ! counts the alerts that stand.",
         .example = "esper train --task quickstart --rounds 60 --name first",
         .options = options,
         .option_count = (int)(sizeof options / sizeof options[0]),
@@ -186,10 +226,14 @@ int command_train(int argc, char **argv)
     struct esper_error error = {0};
     struct session *session = NULL;
     struct drive_end end;
+    if (tui && (code = tui_split(&split)) != CLI_CONTINUE)
+        return code;
+    if (serve && cli_serve_beside(run.runs, &error) != ESPER_OK)
+        return cli_fail(&error);
     char *command = drive_command(argc, argv);
     drive_catch_signals();
-    code = resumed ? resume(&session, resumed, &flags, &run, &error)
-                   : begin(&session, &flags, &run, command ? command : "", &error);
+    code = resumed ? resume(&session, resumed, &flags, &run, trace, &error)
+                   : begin(&session, &flags, &run, command ? command : "", trace, &error);
     free(command);
     if (code != CLI_CONTINUE)
         return code;
@@ -198,8 +242,15 @@ int command_train(int argc, char **argv)
                session_path(session), session_config(session)->rounds);
         return session_close(session, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
     }
-    code = drive(session, resumed ? "resuming" : "training", &run, &end);
+    struct cli_run_flags shown = run;
+    shown.quiet |= tui;
+    tui_split_tell(&split, session_path(session));
+    code = drive(session, resumed ? "resuming" : "training", &shown, &end);
     if (code == CLI_OK)
         print_end(&end, &run);
+    if (trace && (code == CLI_OK || code == CLI_INTERRUPTED)) {
+        int written = write_trace(&end);
+        return written == CLI_OK ? code : written;
+    }
     return code;
 }

@@ -3,8 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/parts.h"
+#include "engine/emit.h"
 #include "learn/normalise.h"
+#include "telemetry/recorder.h"
 
 /* All that the rules keep about one env while its action is carried out. */
 struct turn {
@@ -19,6 +20,7 @@ struct turn {
     struct reward_slot reward_slot[SHAPE_SLOTS];
     struct reward_pairs pairs;
     struct episode episode;
+    struct life_log log[SHAPE_SLOTS]; /* what happened to the seeds */
 };
 
 static void turn_load(struct turn *turn, struct world *world, int env)
@@ -39,6 +41,8 @@ static void turn_load(struct turn *turn, struct world *world, int env)
     turn->reward_state = reward_state_load(&world->reward_state, row);
     turn->pairs = world_pairs(world, env);
     turn->episode = episode_load(&world->episode, row);
+    for (int j = 0; j < turn->slots; j++)
+        turn->log[j].count = 0;
 }
 
 /* The slots themselves go back as they change, because effects act on the world's rows. */
@@ -69,7 +73,7 @@ static void forget_recurrent_state(struct world *world, int env)
 /* ---- rollback ---------------------------------------------------------------------------------------------------- */
 
 /* The last executed row pays: its reward becomes the penalty and its segment ends there. Earlier rewards stay. */
-static void blame_last_row(struct turn *turn)
+static void blame_last_row(struct turn *turn, struct rollback_record *record)
 {
     struct world *world = turn->world;
     struct episode *episode = &turn->episode;
@@ -79,26 +83,34 @@ static void blame_last_row(struct turn *turn)
         return;
     }
     size_t row = (size_t)episode->last_row * (size_t)world->envs + (size_t)turn->env;
+    record->blamed_step = (int64_t)episode->last_row + 1;
+    record->penalty = penalty;
+    record->replaced = episode->last_reward;
     world->rollout.reward[row] = (float)penalty;
     world->rollout.flags[row] |= ROW_DONE;
     episode->reward_sum += penalty - episode->last_reward;
     episode->recent[(episode->rewards - 1) % EPISODE_RECENT] = penalty;
     episode->last_reward = penalty;
-    world->rollback_blamed[(size_t)*world->step * (size_t)world->envs + (size_t)turn->env] = 1;
 }
 
-static void roll_back(struct turn *turn)
+static void roll_back(struct engine *engine, struct turn *turn)
 {
     struct world *world = turn->world;
-    size_t row = (size_t)*world->step * (size_t)world->envs + (size_t)turn->env;
+    struct rollback_record record = {.round = *world->round,
+                                     .step = *world->step + 1,
+                                     .env = turn->env,
+                                     .reason = prune_reason_name(turn->episode.panicked),
+                                     .val_loss = world->val_loss[turn->env],
+                                     .blamed_step = RECORD_NONE,
+                                     .penalty = NAN,
+                                     .replaced = NAN};
     uint32_t lost = 0;
     for (int j = 0; j < turn->slots; j++)
         lost += stage_may_follow(turn->slot[j].stage, STAGE_PRUNED) ? 1u : 0u;
-    world->rollback_reason[row] = turn->episode.panicked;
-    world->rollback_seeds[row] = (uint8_t)lost;
-    world->rollback_loss[row] = world->val_loss[turn->env];
-    blame_last_row(turn);
-    world_rollback(world, turn->env, turn->episode.panicked, NULL);
+    record.seeds_lost = lost;
+    blame_last_row(turn, &record);
+    recorder_emit(engine->recorder, RECORD_ROLLBACK, &record);
+    world_rollback(world, turn->env, turn->episode.panicked, turn->log);
     world_slots(world, turn->env, turn->slot);
     reward_ticked(&world->config.reward, world->config.gamma, turn->slots, turn->slot, &turn->reward_state,
                   turn->reward_slot, &turn->pairs);
@@ -108,6 +120,9 @@ static void roll_back(struct turn *turn)
     turn->episode.reset_next = 1;
     turn->episode.rollbacks++;
     turn->episode.pruned += lost;
+    const struct step_view view = {
+        .env = turn->env, .before = turn->before, .subsets = &turn->subsets, .result = "rolled_back"};
+    emit_step(engine, &view);
 }
 
 /* ---- an ordinary step -------------------------------------------------------------------------------------------- */
@@ -144,7 +159,7 @@ static struct action_result execute(struct engine *engine, struct turn *turn, co
     struct seed_size size = {0};
     if (action->op == OP_GERMINATE)
         size = world_seed_size(world, action->slot, action->blueprint);
-    result = action_apply(&turn->slot[action->slot], action, &engine->gates, size, NULL);
+    result = action_apply(&turn->slot[action->slot], action, &engine->gates, size, &turn->log[action->slot]);
     world_set_slot(world, turn->env, action->slot, &turn->slot[action->slot]);
     world_effects(world, turn->env, action->slot, result.effects);
     turn->episode.germinated += action->op == OP_GERMINATE && result.success;
@@ -158,7 +173,7 @@ static void tick(struct engine *engine, struct turn *turn)
 {
     struct world *world = engine->world;
     for (int j = 0; j < turn->slots; j++) {
-        uint32_t effects = slot_tick(&turn->slot[j], &engine->gates, NULL);
+        uint32_t effects = slot_tick(&turn->slot[j], &engine->gates, &turn->log[j]);
         world_set_slot(world, turn->env, j, &turn->slot[j]);
         world_effects(world, turn->env, j, effects);
         turn->episode.pruned += (effects & EFFECT_DROPPED) != 0;
@@ -180,6 +195,23 @@ static void write_row(struct engine *engine, struct turn *turn, int effective_op
                   (turn->episode.reset_next ? ROW_RESET : 0)); /* the horizon is part of the task: no bootstrap */
     turn->episode.reset_next = 0;
     turn->episode.last_row = *world->step;
+}
+
+/* The sampled op is what the row tells; whether it was done is another column. */
+static void describe(struct engine *engine, const struct turn *turn, const struct action_result *result, bool possible)
+{
+    const struct world *world = turn->world;
+    size_t row = engine_row(engine, turn->env);
+    const struct step_view view = {.env = turn->env,
+                                   .before = turn->before,
+                                   .subsets = &turn->subsets,
+                                   .result = !possible || !result->allowed ? "void"
+                                             : result->success             ? "done"
+                                                                           : "refused",
+                                   .forced = (world->rollout.flags[row] & ROW_FORCED) != 0,
+                                   .components = world->components + (size_t)turn->env * REWARD_COMPONENT_COUNT,
+                                   .reward = engine->rewards[turn->env]};
+    emit_step(engine, &view);
 }
 
 static void take_turn(struct engine *engine, struct turn *turn)
@@ -205,6 +237,7 @@ static void take_turn(struct engine *engine, struct turn *turn)
     observe_executed(&turn->env_memory, turn->memory, turn->before, turn->slots, sampled_op, result.success);
     write_row(engine, turn, effective_op);
     tick(engine, turn);
+    describe(engine, turn, &result, effective_op == sampled_op);
 }
 
 static void apply_env(void *context, int env, int thread)
@@ -217,15 +250,16 @@ static void apply_env(void *context, int env, int thread)
     if (engine->executed[env])
         take_turn(engine, &turn);
     else
-        roll_back(&turn);
+        roll_back(engine, &turn);
     turn_store(&turn);
+    emit_life(engine, env, turn.log, turn.before, turn.slot);
 }
 
 void engine_apply(struct engine *engine)
 {
     struct world *world = engine->world;
     size_t first = engine_row(engine, 0);
-    engine_run(engine, apply_env);
+    engine_run(engine, "apply", apply_env);
     if (world->learns && !world->config.evaluate) {
         learner_scale_rewards(&world->learner, world->envs, engine->executed, engine->rewards, engine->scaled);
         for (int env = 0; env < world->envs; env++)

@@ -16,9 +16,15 @@ static const char *const meta_names[META_COUNT] = {"format", "esper", "round", "
 
 /* Keys that do not describe the world, budgets and places: they may differ between a checkpoint and those who go on
  * from it. */
-static const char *const free_keys[] = {
-    "about",          "rounds", "threads", "data.path", "policy.script", "checkpoint.rounds", "checkpoint.minutes",
-    "checkpoint.keep"};
+static const char *const free_keys[] = {"about",
+                                        "rounds",
+                                        "threads",
+                                        "data.path",
+                                        "policy.script",
+                                        "checkpoint.rounds",
+                                        "checkpoint.minutes",
+                                        "checkpoint.keep",
+                                        "telemetry.level"};
 
 static const enum st_dtype dtypes[] = {
     [TYPE_F32] = ST_F32, [TYPE_F64] = ST_F64, [TYPE_I32] = ST_I32, [TYPE_U32] = ST_U32,

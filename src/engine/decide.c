@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/philox.h"
 #include "engine/parts.h"
-#include "policy/distribution.h"
 #include "policy/uniform.h"
 
 enum { CLASSES = 10 };
@@ -105,17 +105,16 @@ static void observe_env(void *context, int env, int thread)
 }
 
 /* The network's choice from its logits. */
-static struct action sample_network(struct engine *engine, int env, float logp[HEAD_COUNT])
+static struct action sample_network(struct engine *engine, int env)
 {
     const struct world *world = engine->world;
     const struct policy_config *policy = &world->config.policy;
-    struct decision decision;
+    struct decision *decision = &engine->decisions[env];
     policy_sample(&engine->masks[env], world->shape.slots, policy->floor,
                   engine->logits + (size_t)env * (size_t)world->learner.shape.logits,
                   random_at(world->config.seed, STREAM_ACTION, *world->round, (uint32_t)env, *world->step + 1),
-                  policy->greedy, &decision);
-    memcpy(logp, decision.logp, sizeof decision.logp);
-    return action_of_heads(decision.choice);
+                  policy->greedy, decision);
+    return action_of_heads(decision->choice);
 }
 
 static struct action decide_heuristic(struct engine *engine, int env)
@@ -131,13 +130,13 @@ static struct action decide_heuristic(struct engine *engine, int env)
     return action;
 }
 
-static struct action decide_env(struct engine *engine, int env, float logp[HEAD_COUNT])
+static struct action decide_env(struct engine *engine, int env)
 {
     const struct world *world = engine->world;
     struct action wait = {.op = OP_WAIT};
     switch (world->config.policy.kind) {
     case POLICY_PPO:
-        return sample_network(engine, env, logp);
+        return sample_network(engine, env);
     case POLICY_HEURISTIC:
         return world->episode.panicked[env] ? wait : decide_heuristic(engine, env);
     case POLICY_RANDOM:
@@ -171,7 +170,8 @@ void engine_decide(struct engine *engine)
 {
     struct world *world = engine->world;
     size_t first = engine_row(engine, 0), slots = (size_t)world->shape.slots;
-    engine_run(engine, observe_env);
+    engine_run(engine, "observe", observe_env);
+    double start = clock_seconds();
     if (world->learns) {
         struct policy_step step = {.rows = world->envs,
                                    .obs = world->rollout.state + first * (size_t)world->rollout.obs,
@@ -183,10 +183,11 @@ void engine_decide(struct engine *engine)
         engine->kernels->policy.act(world->learner.net, &step);
     }
     for (int env = 0; env < world->envs; env++) {
-        float logp[HEAD_COUNT] = {0};
-        struct action action = decide_env(engine, env, logp);
+        struct action action = decide_env(engine, env);
         write_choice(engine, env, &action);
-        memcpy(world->rollout.logp + (first + (size_t)env) * HEAD_COUNT, logp, sizeof logp);
+        memcpy(world->rollout.logp + (first + (size_t)env) * HEAD_COUNT, engine->decisions[env].logp,
+               sizeof engine->decisions[env].logp);
         world->rollout.value[first + (size_t)env] = world->learns ? engine->values[env] : 0;
     }
+    engine_span(engine, "decide", start);
 }

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
+#include "engine/emit.h"
+#include "telemetry/recorder.h"
 
 /* ---- life ---------------------------------------------------------------------------------------------------------
  */
@@ -33,14 +36,17 @@ static enum esper_status create_buffers(struct engine *engine, struct esper_erro
     engine->grads = memory_alloc(envs * slots, sizeof *engine->grads, error);
     engine->masks = memory_alloc(envs, sizeof *engine->masks, error);
     engine->actions = memory_alloc(envs, sizeof *engine->actions, error);
+    engine->decisions = memory_alloc(envs, sizeof *engine->decisions, error);
+    engine->shares = memory_alloc(envs, sizeof *engine->shares, error);
     engine->logits = memory_alloc(envs * HEAD_MAX_LOGITS, sizeof *engine->logits, error);
     engine->values = memory_alloc(envs, sizeof *engine->values, error);
     engine->rewards = memory_alloc(envs, sizeof *engine->rewards, error);
     engine->scaled = memory_alloc(envs, sizeof *engine->scaled, error);
     engine->executed = memory_alloc(envs, sizeof *engine->executed, error);
     engine->test_accuracy = memory_alloc(envs, sizeof *engine->test_accuracy, error);
-    bool all = engine->grads && engine->masks && engine->actions && engine->logits && engine->values &&
-               engine->rewards && engine->scaled && engine->executed && engine->test_accuracy;
+    bool all = engine->grads && engine->masks && engine->actions && engine->decisions && engine->shares &&
+               engine->logits && engine->values && engine->rewards && engine->scaled && engine->executed &&
+               engine->test_accuracy;
     return all ? ESPER_OK : ESPER_FAILED;
 }
 
@@ -115,6 +121,8 @@ void engine_free(struct engine *engine)
     memory_free(engine->grads);
     memory_free(engine->masks);
     memory_free(engine->actions);
+    memory_free(engine->decisions);
+    memory_free(engine->shares);
     memory_free(engine->logits);
     memory_free(engine->values);
     memory_free(engine->rewards);
@@ -155,9 +163,41 @@ uint32_t engine_batches(const struct engine *engine)
 /* ---- phases -------------------------------------------------------------------------------------------------------
  */
 
-void engine_run(struct engine *engine, void (*work)(void *engine, int env, int thread))
+void engine_record(struct engine *engine, struct recorder *recorder, double zero, bool spans)
 {
-    pool_run(engine->pool, work, engine, engine->world->envs);
+    engine->recorder = recorder;
+    engine->zero = zero;
+    engine->spans = spans;
+}
+
+void engine_span(struct engine *engine, const char *name, double start)
+{
+    emit_phase(engine, name, 0, -1, start);
+}
+
+struct span {
+    struct engine *engine;
+    const char *name;
+    void (*work)(void *engine, int env, int thread);
+};
+
+static void run_span(void *context, int env, int thread)
+{
+    const struct span *span = context;
+    double start = clock_seconds();
+    span->work(span->engine, env, thread);
+    emit_phase(span->engine, span->name, thread, env, start);
+}
+
+void engine_run(struct engine *engine, const char *name, void (*work)(void *engine, int env, int thread))
+{
+    double start = clock_seconds();
+    struct span span = {engine, name, work};
+    if (engine->spans)
+        pool_run(engine->pool, run_span, &span, engine->world->envs);
+    else
+        pool_run(engine->pool, work, engine, engine->world->envs);
+    engine_span(engine, name, start);
 }
 
 static void env_execs(const struct world *world, int env, struct slot_exec exec[SHAPE_SLOTS])
@@ -213,7 +253,7 @@ static void train_env(void *context, int env, int thread)
 
 void engine_train(struct engine *engine)
 {
-    engine_run(engine, train_env);
+    engine_run(engine, "train", train_env);
 }
 
 /* Run `count` images of a split through the net under the subsets' alphas; counts and the whole set's loss add up. */
@@ -246,6 +286,23 @@ static double evaluate_split(struct engine *engine, int env, int thread, enum sp
     return loss / count;
 }
 
+/* Shapley shares beyond exact tables, for the record of a finished episode (DECISIONS "Kasmina"). */
+static void sample_shares(struct engine *engine, int env, int thread, uint32_t all)
+{
+    const struct world *world = engine->world;
+    struct shapley_plan plan;
+    shapley_plan_draw(&plan, all,
+                      random_at(world->config.seed, STREAM_SHAPLEY, *world->round, (uint32_t)env, *world->step + 1));
+    for (int first = 0; first < plan.count; first += SUBSETS_MAX) {
+        struct subsets part = {.all = all};
+        part.count = plan.count - first < SUBSETS_MAX ? plan.count - first : SUBSETS_MAX;
+        memcpy(part.mask, plan.mask + first, sizeof *plan.mask * (size_t)part.count);
+        evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &part);
+        memcpy(plan.correct + first, part.correct, sizeof *plan.correct * (size_t)part.count);
+    }
+    shapley_estimate(&plan, (uint32_t)world->config.data_val_images, &engine->shares[env]);
+}
+
 static void evaluate_env(void *context, int env, int thread)
 {
     struct engine *engine = context;
@@ -263,11 +320,15 @@ static void evaluate_env(void *context, int env, int thread)
     world->val_loss[env] = evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &subsets);
     world->val_accuracy[env] = subset_accuracy(&subsets, blended, (uint32_t)world->config.data_val_images);
     world_set_subsets(world, env, &subsets);
+    engine->shares[env].pairs = 0;
+    bool last = *world->step + 1 == (uint32_t)world->config.steps;
+    if (last && subsets.seeds > SUBSETS_EXACT && recorder_wants(engine->recorder, RECORD_SEED))
+        sample_shares(engine, env, thread, blended);
 }
 
 void engine_evaluate(struct engine *engine)
 {
-    engine_run(engine, evaluate_env);
+    engine_run(engine, "evaluate", evaluate_env);
 }
 
 static void test_env(void *context, int env, int thread)
@@ -286,7 +347,7 @@ static void test_env(void *context, int env, int thread)
 
 void engine_test(struct engine *engine, double *accuracy)
 {
-    engine_run(engine, test_env);
+    engine_run(engine, "test", test_env);
     if (accuracy != engine->test_accuracy)
         memcpy(accuracy, engine->test_accuracy, sizeof(double) * (size_t)engine->world->envs);
 }

@@ -26,6 +26,13 @@ void engine_begin(struct engine *engine);
 /* The table's rows came from a file: make what follows from them (packed weights). */
 void engine_restored(struct engine *engine);
 
+/* From here on rows go to the recorder; NULL: none are kept. `zero` is clock_seconds when the run was created; `spans`
+ * keeps the time of every env's part of a phase. What is recorded changes nothing in the world. */
+struct recorder;
+void engine_record(struct engine *engine, struct recorder *recorder, double zero, bool spans);
+/* A span of work on the caller's thread that began at `start` and ends now. */
+void engine_span(struct engine *engine, const char *name, double start);
+
 struct world *engine_world(struct engine *engine);
 const char *engine_kernels(const struct engine *engine); /* name of the variant in use */
 int engine_threads(const struct engine *engine);
@@ -47,7 +54,8 @@ void engine_apply(struct engine *engine);
 /* After the last step: test every network, fill outcomes [env], keep the best network, count. */
 void engine_finish(struct engine *engine, struct outcome_record *outcomes);
 /* One PPO update from the round's rollout; false where nothing learns. `progress` is the share of the run done. */
-bool engine_update(struct engine *engine, double progress, struct ppo_record *record);
+bool engine_update(struct engine *engine, double progress, struct ppo_record *record,
+                   struct ppo_head_record heads[HEAD_COUNT]);
 
 /* Accuracy in percent on the test images as the networks stand, [env]. */
 void engine_test(struct engine *engine, double *accuracy);

@@ -10,21 +10,6 @@ void report_stages(const struct world *world, int stages[STAGE_LIMIT])
         stages[world->slots.stage[i]]++;
 }
 
-int report_rollbacks(const struct world *world, struct rollback_record *out)
-{
-    int count = 0;
-    for (int i = 0; i < world->config.steps * world->envs; i++)
-        if (world->rollback_reason[i])
-            out[count++] = (struct rollback_record){.round = *world->round,
-                                                    .step = i / world->envs + 1,
-                                                    .env = i % world->envs,
-                                                    .reason = world->rollback_reason[i],
-                                                    .val_loss = world->rollback_loss[i],
-                                                    .attributed = world->rollback_blamed[i],
-                                                    .seeds_lost = world->rollback_seeds[i]};
-    return count;
-}
-
 void report_round(struct engine *engine, const struct outcome_record *outcomes, struct round_record *out)
 {
     const struct world *world = engine_world(engine);
@@ -54,4 +39,15 @@ void report_round(struct engine *engine, const struct outcome_record *outcomes, 
         out->refusals += world->episode.refused[env];
         out->unattributed += world->episode.unattributed[env];
     }
+}
+
+void report_emit(const struct round_report *report, int envs, struct recorder *recorder)
+{
+    for (int env = 0; env < envs; env++)
+        recorder_emit(recorder, RECORD_OUTCOME, &report->outcomes[env]);
+    for (int head = 0; report->has_ppo && head < HEAD_COUNT; head++)
+        recorder_emit(recorder, RECORD_PPO_HEAD, &report->heads[head]);
+    if (report->has_ppo)
+        recorder_emit(recorder, RECORD_PPO, &report->ppo);
+    recorder_emit(recorder, RECORD_ROUND, &report->round); /* last: who sees the round sees the rest */
 }

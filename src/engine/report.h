@@ -3,12 +3,21 @@
 #define ENGINE_REPORT_H
 
 #include "engine/engine.h"
+#include "telemetry/recorder.h"
+
+struct round_report {
+    struct round_record round;
+    struct ppo_record ppo;
+    struct ppo_head_record heads[HEAD_COUNT];
+    bool has_ppo;                    /* else nothing was learned */
+    struct outcome_record *outcomes; /* [env], the caller's memory */
+};
 
 /* Slots by stage, all envs. */
 void report_stages(const struct world *world, int stages[STAGE_LIMIT]);
-/* The governor's interventions of the round, in order of step and env; out has room for steps x envs. */
-int report_rollbacks(const struct world *world, struct rollback_record *out);
-/* All but the times, which only the caller knows. */
+/* All but the times, which only the caller knows, from the outcomes. */
 void report_round(struct engine *engine, const struct outcome_record *outcomes, struct round_record *out);
+/* Write it down. */
+void report_emit(const struct round_report *report, int envs, struct recorder *recorder);
 
 #endif

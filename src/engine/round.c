@@ -1,6 +1,5 @@
 /* A round from reset to update: fresh episodes, their outcomes, what the policy learns from them. */
-#include <string.h>
-
+#include "base/clock.h"
 #include "engine/parts.h"
 
 static void reset_env(void *context, int env, int thread)
@@ -13,15 +12,10 @@ static void reset_env(void *context, int env, int thread)
 void engine_reset(struct engine *engine, uint32_t round)
 {
     struct world *world = engine->world;
-    size_t rows = (size_t)world->config.steps * (size_t)world->envs;
     *world->round = round;
     *world->step = 0;
     rollout_clear(&world->rollout);
-    memset(world->rollback_reason, 0, rows);
-    memset(world->rollback_seeds, 0, rows);
-    memset(world->rollback_blamed, 0, rows);
-    memset(world->rollback_loss, 0, rows * sizeof *world->rollback_loss);
-    engine_run(engine, reset_env);
+    engine_run(engine, "reset", reset_env);
 }
 
 void engine_begin(struct engine *engine)
@@ -85,11 +79,17 @@ void engine_finish(struct engine *engine, struct outcome_record *outcomes)
     *world->total_episodes += (uint64_t)world->envs;
 }
 
-bool engine_update(struct engine *engine, double progress, struct ppo_record *record)
+bool engine_update(struct engine *engine, double progress, struct ppo_record *record,
+                   struct ppo_head_record heads[HEAD_COUNT])
 {
     struct world *world = engine->world;
+    double start = clock_seconds();
     if (!world->learns || world->config.evaluate)
         return false;
-    learner_update(&world->learner, observe_normalised, &world->rollout, progress, record);
+    learner_update(&world->learner, observe_normalised, &world->rollout, progress, record, heads);
+    record->round = *world->round;
+    for (int head = 0; head < HEAD_COUNT; head++)
+        heads[head].round = *world->round;
+    engine_span(engine, "update", start);
     return true;
 }

@@ -3,32 +3,36 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "engine/alerts.h"
 #include "engine/checkpoint.h"
 #include "engine/engine.h"
 #include "engine/report.h"
-#include "telemetry/store.h"
+#include "telemetry/recorder.h"
 
 enum { FAILURE_LIMIT = 3 }; /* rounds in a row without a finite update that end a run */
+
+#define FLUSH_SECONDS 2.0  /* how long a checkpoint may wait for the record */
+#define CLOSE_SECONDS 10.0 /* and the end of the run */
 
 struct session {
     struct config config;
     struct engine *engine;
     struct run run;
-    struct store *store;
+    struct recorder *recorder;
     bool run_open;
     char folder[PATH_MAX]; /* of checkpoints */
     char note[512];
-    uint32_t first_round, last_round;  /* numbers of the run's first round and of the one after its last */
-    double round_start, saved_at;      /* clock */
-    uint32_t round_start_step;         /* steps of the round that were done when this process took it up */
-    uint32_t saved_round, saved_step;  /* state of the newest checkpoint */
-    struct outcome_record *outcomes;   /* [env] */
-    struct rollback_record *rollbacks; /* [step * env] */
+    uint32_t first_round, last_round; /* numbers of the run's first round and of the one after its last */
+    double round_start, saved_at;     /* clock */
+    uint32_t round_start_step;        /* steps of the round that were done when this process took it up */
+    uint32_t saved_round, saved_step; /* state of the newest checkpoint */
+    bool unsaved;                     /* the last checkpoint could not be written, and the operator knows */
+    struct outcome_record *outcomes;  /* [env] */
 };
 
 /* ---- what a run may take from another one ------------------------------------------------------------------------ */
@@ -116,12 +120,11 @@ static enum esper_status begin(struct session *session, const char *runs, struct
 
 static void release(struct session *session)
 {
-    store_close(session->store);
+    recorder_stop(session->recorder, 0, NULL); /* unless it was stopped in good order */
     engine_free(session->engine);
     if (session->run_open)
         run_close(&session->run);
     memory_free(session->outcomes);
-    memory_free(session->rollbacks);
     memory_free(session);
 }
 
@@ -133,8 +136,7 @@ static enum esper_status open_engine(struct session *session, struct esper_error
     session->first_round = config->evaluate ? EVALUATION_ROUND : 0;
     session->last_round = session->first_round + (uint32_t)config->rounds;
     session->outcomes = memory_alloc((size_t)config->envs, sizeof *session->outcomes, error);
-    session->rollbacks = memory_alloc((size_t)config->envs * (size_t)config->steps, sizeof *session->rollbacks, error);
-    return session->outcomes && session->rollbacks ? ESPER_OK : ESPER_FAILED;
+    return session->outcomes ? ESPER_OK : ESPER_FAILED;
 }
 
 static void start_clock(struct session *session)
@@ -174,6 +176,58 @@ static enum esper_status keep_script(const struct session *session, struct esper
     return status;
 }
 
+/* clock_seconds at the moment the run was created, to the second; every process that trains the run finds the same one,
+ * so that their spans never overlap. */
+static double moment_of_creation(const struct run *run)
+{
+    struct tm parts = {0};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (!strptime(run->created, "%Y-%m-%dT%H:%M:%S", &parts))
+        return clock_seconds();
+    return clock_seconds() - (difftime(now.tv_sec, timegm(&parts)) + 1e-9 * (double)now.tv_nsec);
+}
+
+static void record_checkpoint(struct session *session, const char *file, const char *kind,
+                              const struct checkpoint_info *info)
+{
+    const struct world *world = engine_world(session->engine);
+    struct checkpoint_record row = {.kind = kind, .round = *world->round, .step = *world->step};
+    struct stat file_info;
+    struct tm parts;
+    snprintf(row.file, sizeof row.file, "%s", file);
+    if (stat(info->path, &file_info) == 0) {
+        row.bytes = file_info.st_size;
+        gmtime_r(&file_info.st_mtime, &parts);
+        strftime(row.written, sizeof row.written, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    snprintf(row.hash, sizeof row.hash, "%016llx", (unsigned long long)info->hash);
+    recorder_emit(session->recorder, RECORD_CHECKPOINT, &row);
+}
+
+/* What the store holds of steps that are to be made again goes first; the row of the checkpoint that the run goes on
+ * `from` comes back, if the process was killed before it could write that. NULL: it begins. */
+static enum esper_status open_record(struct session *session, bool spans, const struct checkpoint_info *from,
+                                     struct esper_error *error)
+{
+    const struct world *world = engine_world(session->engine);
+    const char *file = from ? strrchr(from->path, '/') + 1 : NULL;
+    struct store *store;
+    TRY(store_open(&store, &session->run, error));
+    enum esper_status status = store_forget(store, *world->round, *world->step, error);
+    if (status != ESPER_OK) {
+        store_close(store);
+        return status;
+    }
+    bool known = !from || store_has_checkpoint(store, file);
+    TRY(recorder_start(&session->recorder, store, session->config.telemetry, error));
+    engine_record(session->engine, session->recorder, moment_of_creation(&session->run),
+                  spans || session->config.telemetry == TELEMETRY_DEBUG);
+    if (!known)
+        record_checkpoint(session, file, "periodic", from);
+    return ESPER_OK;
+}
+
 static enum esper_status create_parts(struct session *session, const struct session_options *options,
                                       struct esper_error *error)
 {
@@ -184,7 +238,7 @@ static enum esper_status create_parts(struct session *session, const struct sess
     session->run_open = true;
     TRY(name_folder(session, error));
     TRY(keep_script(session, error));
-    TRY(store_open(&session->store, &session->run, error));
+    TRY(open_record(session, options->spans, NULL, error));
     start_clock(session);
     return run_set_status(&session->run, RUN_RUNNING, 0, 0, error);
 }
@@ -250,12 +304,12 @@ static enum esper_status find_stop(struct session *session, const struct session
     return ESPER_OK;
 }
 
-static enum esper_status restore(struct session *session, bool begun, struct esper_error *error)
+static enum esper_status restore(struct session *session, bool begun, struct checkpoint_info *info,
+                                 struct esper_error *error)
 {
-    struct checkpoint_info info;
     char runs[PATH_MAX];
     if (begun) {
-        TRY(checkpoint_read_newest(session->folder, &engine_world(session->engine)->table, &session->config, &info,
+        TRY(checkpoint_read_newest(session->folder, &engine_world(session->engine)->table, &session->config, info,
                                    session->note, error));
         engine_restored(session->engine);
         return ESPER_OK;
@@ -267,6 +321,7 @@ static enum esper_status restore(struct session *session, bool begun, struct esp
 static enum esper_status resume_parts(struct session *session, const char *path, const struct session_changes *changes,
                                       struct esper_error *error)
 {
+    struct checkpoint_info from;
     bool begun;
     TRY(run_open_to_train(&session->run, path, error));
     session->run_open = true;
@@ -278,10 +333,9 @@ static enum esper_status resume_parts(struct session *session, const char *path,
         snprintf(session->config.policy.script, CONFIG_TEXT, "%s/script.json", session->run.path) >= CONFIG_TEXT)
         return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
     TRY(open_engine(session, error));
-    TRY(restore(session, begun, error));
+    TRY(restore(session, begun, &from, error));
     const struct world *world = engine_world(session->engine);
-    TRY(store_open(&session->store, &session->run, error));
-    TRY(store_forget(session->store, *world->round, error));
+    TRY(open_record(session, changes->spans, begun ? &from : NULL, error));
     start_clock(session);
     if (session_done(session))
         return ESPER_OK;
@@ -305,15 +359,21 @@ enum esper_status session_resume(struct session **out, const char *path, const s
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
+/* The record never lags behind a checkpoint: whoever resumes from it finds every row of the steps before. */
 static enum esper_status save_as(struct session *session, const char *name, const char *kind, struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
     uint32_t round = *world->round - session->first_round, step = *world->step;
+    double start = clock_seconds();
     char path[PATH_MAX];
     struct checkpoint_info info;
     snprintf(path, sizeof path, "%.*s/%s", PATH_MAX - 32, session->folder, name);
+    recorder_count(session->recorder, *world->round, step);
+    recorder_flush(session->recorder, FLUSH_SECONDS);
     TRY(checkpoint_write(path, &world->table, &session->config, round, step, &info, error));
-    return store_checkpoint(session->store, name, kind, *world->round, step, info.hash, error);
+    record_checkpoint(session, name, kind, &info);
+    engine_span(session->engine, "checkpoint", start);
+    return ESPER_OK;
 }
 
 static enum esper_status save(struct session *session, const char *kind, struct esper_error *error)
@@ -322,7 +382,6 @@ static enum esper_status save(struct session *session, const char *kind, struct 
     char name[32];
     checkpoint_name(*world->round - session->first_round, *world->step, name);
     TRY(save_as(session, name, kind, error));
-    session->saved_at = clock_seconds();
     session->saved_round = *world->round;
     session->saved_step = *world->step;
     return checkpoint_prune(session->folder, session->config.checkpoint.keep, error);
@@ -358,25 +417,34 @@ static void fill_speed(const struct session *session, struct round_record *recor
     record->images_per_s = record->env_steps_per_s * config->data_batch * engine_batches(session->engine);
 }
 
+/* A disk that is full or gone does not stop training: the operator is told once, and the next one is tried again. */
+static void tell_checkpoint(struct session *session, enum esper_status status, const struct esper_error *error,
+                            struct session_progress *progress)
+{
+    if (status != ESPER_OK && !session->unsaved)
+        snprintf(progress->notice, sizeof progress->notice, "%.400s; training goes on and tries again", error->text);
+    if (status == ESPER_OK && session->unsaved)
+        snprintf(progress->notice, sizeof progress->notice, "%.400s: checkpoints are written again", session->run.path);
+    session->unsaved = status != ESPER_OK;
+}
+
 static enum esper_status finish_round(struct session *session, struct session_progress *progress,
                                       struct esper_error *error)
 {
     struct world *world = engine_world(session->engine);
-    struct round_report report = {
-        .outcomes = session->outcomes, .outcome_count = world->envs, .rollbacks = session->rollbacks};
+    struct round_report report = {.outcomes = session->outcomes};
     double rounds = session->config.rounds, done = *world->round - session->first_round;
     engine_finish(session->engine, session->outcomes);
-    report.rollback_count = report_rollbacks(world, session->rollbacks);
     report_round(session->engine, session->outcomes, &report.round);
-    report.has_ppo = engine_update(session->engine, rounds > 1 ? done / (rounds - 1) : 1, &report.ppo);
+    report.has_ppo = engine_update(session->engine, rounds > 1 ? done / (rounds - 1) : 1, &report.ppo, report.heads);
     fill_speed(session, &report.round);
-    TRY(store_round(session->store, &report, error));
+    recorder_count(session->recorder, *world->round, *world->step);
+    report_emit(&report, world->envs, session->recorder);
 
     progress->round_done = true;
     progress->has_ppo = report.has_ppo;
     progress->record = report.round;
     progress->ppo = report.ppo;
-    progress->alert_count = alerts_of_round(&report.round, report.has_ppo ? &report.ppo : NULL, progress->alerts);
 
     bool best = report.round.val_accuracy_mean > *world->best_round_accuracy;
     if (best)
@@ -384,8 +452,10 @@ static enum esper_status finish_round(struct session *session, struct session_pr
     engine_reset(session->engine, *world->round + 1);
     session->round_start = clock_seconds();
     session->round_start_step = 0;
-    if (best)
-        TRY(save_as(session, "best.ckpt", "best", error));
+    if (best) {
+        struct esper_error trouble;
+        tell_checkpoint(session, save_as(session, "best.ckpt", "best", &trouble), &trouble, progress);
+    }
     if (report.has_ppo && *world->learner.failures >= FAILURE_LIMIT)
         return error_set(error, ESPER_DIVERGED,
                          "%s: no finite update of the policy in %d rounds; lower ppo.lr, or go back to an earlier "
@@ -413,6 +483,19 @@ static void fill_progress(const struct session *session, struct session_progress
     progress->env_steps_per_s = (*world->step - session->round_start_step) * (double)world->envs / seconds;
 }
 
+/* The recorder finds them after the round, while training goes on; there is no later for those of the last one. */
+static void take_alerts(struct session *session, struct session_progress *progress)
+{
+    enum { ROOM = sizeof progress->alerts / sizeof progress->alerts[0] };
+    if (session_done(session))
+        recorder_flush(session->recorder, FLUSH_SECONDS);
+    progress->alerts_standing = recorder_alerts_standing(session->recorder);
+    while (progress->alert_count < ROOM &&
+           recorder_alert(session->recorder, &progress->alerts[progress->alert_count])) {
+        progress->alerts[progress->alert_count++].round -= session->first_round;
+    }
+}
+
 enum esper_status session_advance(struct session *session, struct session_progress *progress, struct esper_error *error)
 {
     struct world *world = engine_world(session->engine);
@@ -425,25 +508,51 @@ enum esper_status session_advance(struct session *session, struct session_progre
         TRY(finish_round(session, progress, error));
         progress->round = *world->round - session->first_round;
         progress->step = 0;
-        TRY(run_set_status(&session->run, RUN_RUNNING, progress->round, 0, error));
+        run_set_status(&session->run, RUN_RUNNING, progress->round, 0,
+                       NULL); /* a line for viewers; the last one counts */
     }
     if (save_is_due(session)) {
-        TRY(save(session, "periodic", error));
-        progress->checkpoint_written = true;
+        struct esper_error trouble;
+        enum esper_status status = save(session, "periodic", &trouble);
+        session->saved_at = clock_seconds(); /* or tried to: every step would be too often */
+        tell_checkpoint(session, status, &trouble, progress);
+        progress->checkpoint_written = status == ESPER_OK;
     }
+    if (!progress->notice[0])
+        recorder_notice(session->recorder, progress->notice);
+    take_alerts(session, progress);
     return ESPER_OK;
 }
 
+/* One line for what failed before and what failed now. */
+static enum esper_status join_trouble(enum esper_status status, struct esper_error *error, enum esper_status part,
+                                      const struct esper_error *trouble)
+{
+    if (part == ESPER_OK)
+        return status;
+    if (status == ESPER_OK)
+        return error_set(error, part, "%s", trouble->text);
+    if (error)
+        snprintf(error->text + strlen(error->text), sizeof error->text - strlen(error->text), "; %s", trouble->text);
+    return status;
+}
+
+/* All that can still be written is, whatever fails. */
 enum esper_status session_close(struct session *session, struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
     bool done = session_done(session);
+    struct esper_error trouble;
     enum esper_status status = ESPER_OK;
     if (!is_saved(session))
         status = save(session, done ? "final" : "stop", error);
-    if (status == ESPER_OK)
-        status = run_set_status(&session->run, done ? RUN_FINISHED : RUN_INTERRUPTED,
-                                *world->round - session->first_round, *world->step, error);
+    enum esper_status part = recorder_stop(session->recorder, CLOSE_SECONDS, &trouble);
+    session->recorder = NULL;
+    status = join_trouble(status, error, part, &trouble);
+    part = run_set_status(&session->run, done ? RUN_FINISHED : RUN_INTERRUPTED, *world->round - session->first_round,
+                          *world->step, &trouble);
+    if (status == ESPER_OK) /* else the reason is known */
+        status = join_trouble(status, error, part, &trouble);
     release(session);
     return status;
 }

@@ -18,6 +18,7 @@ struct session_options {
     const char *runs;    /* the directory of runs */
     const char *name;    /* NULL: made from time, task and seed */
     const char *command; /* the command line, for run.json */
+    bool spans;          /* keep the time of every env's part of a phase */
 };
 
 /* A new run. The configuration must have passed config_check. */
@@ -28,6 +29,7 @@ enum esper_status session_create(struct session **out, const struct config *conf
  * (threads: -1) keeps the run's own. */
 struct session_changes {
     int rounds, threads;
+    bool spans;
 };
 enum esper_status session_resume(struct session **out, const char *path, const struct session_changes *changes,
                                  struct esper_error *error);
@@ -48,9 +50,11 @@ struct session_progress {
     bool has_ppo;
     struct round_record record;
     struct ppo_record ppo;
-    int alert_count;
-    char alerts[4][96];      /* what the operator should know of this round */
-    bool checkpoint_written; /* in this step */
+    int alerts_standing;            /* raised and not cleared, as far as rounds were judged */
+    int alert_count;                /* told in this step */
+    struct alert_record alerts[16]; /* newly raised ones; their rounds counted from the run's first, 0 */
+    bool checkpoint_written;        /* in this step */
+    char notice[512];               /* trouble with the run's files, or its end; "": none in this step */
 };
 
 bool session_done(const struct session *session);

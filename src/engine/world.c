@@ -57,11 +57,11 @@ static void register_rules(struct world *w)
     TABLE_ADD(t, &w->components, "reward.components", TYPE_F64, CLASS_STATE, true, envs, REWARD_COMPONENT_COUNT);
 }
 
-/* What a step measures, and the governor's interventions in the round. */
+/* What a step measures. */
 static void register_measurements(struct world *w)
 {
     struct table *t = &w->table;
-    size_t envs = (size_t)w->envs, steps = (size_t)w->config.steps;
+    size_t envs = (size_t)w->envs;
     TABLE_ADD(t, &w->train_loss, "train.loss", TYPE_F64, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->train_accuracy, "train.accuracy", TYPE_F64, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->val_loss, "val.loss", TYPE_F64, CLASS_STATE, true, envs);
@@ -70,10 +70,6 @@ static void register_measurements(struct world *w)
     TABLE_ADD(t, &w->subset_all, "subset.all", TYPE_U32, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->subset_mask, "subset.mask", TYPE_U32, CLASS_STATE, true, envs, SUBSETS_MAX);
     TABLE_ADD(t, &w->subset_correct, "subset.correct", TYPE_U32, CLASS_STATE, true, envs, SUBSETS_MAX);
-    TABLE_ADD(t, &w->rollback_reason, "rollback.reason", TYPE_U8, CLASS_STATE, true, steps, envs);
-    TABLE_ADD(t, &w->rollback_seeds, "rollback.seeds", TYPE_U8, CLASS_STATE, true, steps, envs);
-    TABLE_ADD(t, &w->rollback_blamed, "rollback.blamed", TYPE_U8, CLASS_STATE, true, steps, envs);
-    TABLE_ADD(t, &w->rollback_loss, "rollback.loss", TYPE_F64, CLASS_STATE, true, steps, envs);
 }
 
 /* The policy's part. A run whose policy is no network carries no weights. */
@@ -425,7 +421,7 @@ void world_snapshot(struct world *world, int env)
     }
 }
 
-void world_rollback(struct world *world, int env, enum prune_reason reason, struct life_log *log)
+void world_rollback(struct world *world, int env, enum prune_reason reason, struct life_log *logs)
 {
     struct net_params params = world_params(world, env), saved = world_saved(world, env);
     copy_env(world, &saved, &params);
@@ -436,7 +432,7 @@ void world_rollback(struct world *world, int env, enum prune_reason reason, stru
             copy_slot(world, j, &saved, &params);
             slot = before;
         } else {
-            slot_rollback(&slot, reason, log);
+            slot_rollback(&slot, reason, &logs[j]);
         }
         world_set_slot(world, env, j, &slot);
     }

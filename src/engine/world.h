@@ -77,11 +77,7 @@ struct world {
     float *hidden, *cell;
     struct learner learner;
     struct rollout rollout;
-    double *components;       /* [env][REWARD_COMPONENT_COUNT] of the step's reward */
-    uint8_t *rollback_reason; /* [step][env] of the round: 0, or why the governor took the env back */
-    uint8_t *rollback_seeds;  /* [step][env] seeds lost by it */
-    uint8_t *rollback_blamed; /* [step][env] 1 when a row took the penalty */
-    double *rollback_loss;    /* [step][env] */
+    double *components; /* [env][REWARD_COMPONENT_COUNT] of the step's reward */
 
     /* what a step measured, [env] */
     double *train_loss, *train_accuracy, *val_loss, *val_accuracy;
@@ -140,8 +136,9 @@ void world_reset(struct world *world, int env);
 /* Carry out what a rule asked for: initialise parameters, zero momentum, snapshot. */
 void world_effects(struct world *world, int env, int slot, uint32_t effects);
 
-/* Remember host and fossils; bring them back, prune every other live seed and forget all momentum (kasmina 12.6). */
+/* Remember host and fossils; bring them back, prune every other live seed and forget all momentum (kasmina 12.6).
+ * `logs` holds one log per slot. */
 void world_snapshot(struct world *world, int env);
-void world_rollback(struct world *world, int env, enum prune_reason reason, struct life_log *log);
+void world_rollback(struct world *world, int env, enum prune_reason reason, struct life_log *logs);
 
 #endif

@@ -6,14 +6,21 @@
 #define CONSTANT 1e-8 /* a deviation up to this is none */
 #define EV_FLOOR 1.0
 
+#define CLEAR_INTEGER           0
+#define CLEAR_NUMBER            (double)NAN
+#define CLEAR_NAME              NULL
+#define CLEAR(type, name, help) record->name = CLEAR_##type;
+
 void ppo_record_clear(struct ppo_record *record)
 {
-#define CLEAR_INTEGER(name, help) record->name = 0;
-#define CLEAR_REAL(name, help)    record->name = (double)NAN;
-    PPO_FIELDS(CLEAR_INTEGER, CLEAR_REAL)
-#undef CLEAR_INTEGER
-#undef CLEAR_REAL
+    PPO_FIELDS(CLEAR)
     record->early_stop = -1;
+}
+
+void ppo_head_record_clear(struct ppo_head_record *record, const char *head)
+{
+    PPO_HEAD_FIELDS(CLEAR)
+    record->head = head;
 }
 
 struct moments diagnostics_moments(const double *x, int count)

@@ -1,6 +1,6 @@
 /*
- * What an update tells about itself: statistics of returns, values and advantages before the epochs (ppo 12.1), and of
- * ratios within them (12.2). Plain functions over plain arrays. What is undefined is NAN and nothing else is (ppo D8).
+ * What an update tells about itself before the epochs (ppo 12.1): statistics of returns, values and advantages. Plain
+ * functions over plain arrays. What is undefined is NAN and nothing else is (ppo D8).
  */
 #ifndef LEARN_DIAGNOSTICS_H
 #define LEARN_DIAGNOSTICS_H
@@ -10,6 +10,7 @@
 
 /* Every number missing, every count zero. */
 void ppo_record_clear(struct ppo_record *record);
+void ppo_head_record_clear(struct ppo_head_record *record, const char *head);
 
 struct moments diagnostics_moments(const double *x, int count);
 /* Third moment over the cubed deviation, both of the population; 0 for a constant. */

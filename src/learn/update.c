@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "learn/diagnostics.h"
 #include "learn/gae.h"
-#include "learn/work.h"
+#include "learn/report.h"
 
 enum { CHUNK = 64 }; /* rows of a work item: fixed, so that nothing depends on the number of threads */
 
@@ -16,6 +16,7 @@ struct update {
     struct learner_work *work;
     struct rollout *rollout;
     struct ppo_record *record;
+    struct report report;
     int rows, valid;
     struct loss_rules rules;
     struct loss_counts counts;
@@ -257,21 +258,6 @@ static double root_mean_square(const float *x, size_t count)
     return sqrt(sum / (double)count);
 }
 
-/* Mean entropy of p over the rows where the head mattered and had a choice; NAN when there is none (ppo D5). */
-static double entropy_shown(const struct update *update, int head)
-{
-    double sum = 0, count = 0;
-    for (int i = 0; i < update->rows; i++) {
-        const struct loss_row *row = &update->work->row[i];
-        uint32_t set = head_bits(row->mask, update->rules.slots, head);
-        if (!row->valid || !(row->relevant >> head & 1) || (set & (set - 1)) == 0)
-            continue;
-        sum += (double)update->work->view[i].shown[head];
-        count += 1;
-    }
-    return count > 0 ? sum / count : (double)NAN;
-}
-
 /* What the policy that acted looks like: from the first epoch's forward pass. */
 static void policy_describe(struct update *update)
 {
@@ -281,79 +267,21 @@ static void policy_describe(struct update *update)
     learner->kernels->state(learner->net, &h, &c);
     update->record->hidden_rms = root_mean_square(h, count);
     update->record->cell_rms = root_mean_square(c, count);
-    update->record->op_entropy = entropy_shown(update, HEAD_OP);
-    update->record->slot_entropy = entropy_shown(update, HEAD_SLOT);
-    update->record->blueprint_entropy = entropy_shown(update, HEAD_BLUEPRINT);
+    report_policy(&update->report);
 }
 
-/* Running means over the epochs that reach each figure; finished by tallies_report. */
-struct tallies {
-    int looks; /* epochs that passed the finiteness gate */
-    double kl, clipped, ratio, ratio_max, ratio_min, value_mean, value_std;
-    int losses; /* epochs that came to a loss */
-    double policy, value, entropy, grad_norm;
-};
-
-static struct loss_totals epoch_sums(const struct update *update, struct tallies *tallies)
+static struct loss_totals epoch_sums(const struct update *update)
 {
     const struct learner_work *work = update->work;
     struct loss_totals sums = {0};
-    struct moments ratios = {0, 0, 0}, values = {0, 0, 0};
-    double clipped = 0;
-    for (int i = 0; i < update->rows; i++) {
-        const float *ref = work->ref + (size_t)i * HEAD_COUNT;
-        if (!work->row[i].valid)
-            continue;
-        loss_add(&sums, &update->rules, &work->row[i], &work->view[i], ref, work->value[i]);
-        double joint = loss_joint_ratio(work->view[i].logp, ref);
-        moments_add(&ratios, joint);
-        moments_add(&values, (double)work->value[i]);
-        clipped += fabs(joint - 1) > update->rules.clip;
-        tallies->ratio_max = fmax(tallies->ratio_max, joint);
-        tallies->ratio_min = fmin(tallies->ratio_min, joint);
-    }
-    tallies->looks++;
-    tallies->kl += loss_kl(&sums);
-    tallies->clipped += clipped / update->valid;
-    tallies->ratio += ratios.mean;
-    tallies->value_mean += values.mean;
-    tallies->value_std += sqrt(moments_sample_variance(values));
+    for (int i = 0; i < update->rows; i++)
+        loss_add(&sums, &update->rules, &work->row[i], &work->view[i], work->ref + (size_t)i * HEAD_COUNT,
+                 work->value[i]);
     return sums;
 }
 
-static void tallies_report(const struct tallies *tallies, struct ppo_record *record)
-{
-    if (tallies->looks) {
-        record->kl = tallies->kl / tallies->looks;
-        record->clip_fraction = tallies->clipped / tallies->looks;
-        record->ratio_mean = tallies->ratio / tallies->looks;
-        record->ratio_max = tallies->ratio_max;
-        record->ratio_min = tallies->ratio_min;
-        record->value_mean = tallies->value_mean / tallies->looks;
-        record->value_std = tallies->value_std / tallies->looks;
-    }
-    if (tallies->losses) {
-        record->policy_loss = tallies->policy / tallies->losses;
-        record->value_loss = tallies->value / tallies->losses;
-        record->entropy = tallies->entropy / tallies->losses;
-        record->grad_norm = tallies->grad_norm;
-    }
-}
-
-static double part_norm(const struct learner *learner, int part)
-{
-    double square = 0;
-    for (int i = 0; i < learner->shape.count; i++) {
-        const struct policy_tensor *tensor = &learner->shape.tensor[i];
-        if (learner->shape.part[i] == part)
-            square += learner->kernels->square_norm((size_t)tensor->rows * (size_t)tensor->columns,
-                                                    learner->grad + tensor->offset);
-    }
-    return sqrt(square);
-}
-
 /* Backward pass, clip, Adam. false: the gradient was not finite, and nothing was changed (ppo D6). */
-static bool epoch_step(struct update *update, struct tallies *tallies)
+static bool epoch_step(struct update *update, const struct loss_totals *sums)
 {
     struct learner *learner = update->learner;
     const struct ppo_config *ppo = &learner->config->ppo;
@@ -364,8 +292,7 @@ static bool epoch_step(struct update *update, struct tallies *tallies)
     if (!isfinite(square))
         return false;
     const double norm = sqrt(square), factor = fmin(1.0, ppo->max_grad_norm / (norm + 1e-6));
-    tallies->grad_norm = fmax(tallies->grad_norm, norm);
-    update->record->value_grad_norm = part_norm(learner, POLICY_PART_VALUE);
+    report_step(&update->report, learner, sums, &update->counts, norm);
 
     const struct adam adam = {ppo->lr, ppo->beta1, ppo->beta2, ppo->epsilon, ++*learner->adam_steps};
     learner->kernels->adam_step(&adam, learner->shape.storage, (float)factor, learner->grad, learner->w, learner->m,
@@ -379,7 +306,6 @@ static void epochs_run(struct update *update)
     struct learner *learner = update->learner;
     const struct ppo_config *ppo = &learner->config->ppo;
     struct ppo_record *record = update->record;
-    struct tallies tallies = {.ratio_max = -INFINITY, .ratio_min = INFINITY};
     for (int epoch = 0; epoch < ppo->epochs; epoch++) {
         learner->kernels->unroll(learner->net, &update->sequence, update->work->logits, update->work->value);
         run_chunks(update, look_chunk);
@@ -391,22 +317,18 @@ static void epochs_run(struct update *update)
             record->nonfinite++;
             continue;
         }
-        const struct loss_totals sums = epoch_sums(update, &tallies);
+        const struct loss_totals sums = epoch_sums(update);
+        report_look(&update->report, &sums);
         if (ppo->target_kl > 0 && loss_kl(&sums) > KL_STOP * ppo->target_kl) {
             record->early_stop = epoch; /* what the steps before this epoch have done is enough: no more */
             break;
         }
-        if (!epoch_step(update, &tallies)) {
+        if (epoch_step(update, &sums))
+            record->epochs++;
+        else
             record->nonfinite++;
-            continue;
-        }
-        tallies.losses++;
-        tallies.policy += loss_policy(&sums, &update->counts);
-        tallies.value += loss_value(&sums, &update->counts);
-        tallies.entropy += loss_entropy(&sums, &update->counts, ppo->entropy_weight);
-        record->epochs++;
     }
-    tallies_report(&tallies, record);
+    report_finish(&update->report);
 }
 
 /* ---- the update ------------------------------------------------------------------------------------------------- */
@@ -436,7 +358,7 @@ static void update_learn(struct update *update)
 }
 
 void learner_update(struct learner *learner, learner_column column, struct rollout *rollout, double progress,
-                    struct ppo_record *record)
+                    struct ppo_record *record, struct ppo_head_record heads[HEAD_COUNT])
 {
     const double start = clock_seconds(), entropy_coef = entropy_coef_at(&learner->config->ppo, progress);
     struct update update = {.learner = learner,
@@ -451,9 +373,8 @@ void learner_update(struct learner *learner, learner_column column, struct rollo
                                          .bp = rollout->bp,
                                          .reset = learner->work->reset},
                             .before = {*learner->value_shift, *learner->value_scale}};
-    ppo_record_clear(record);
     rows_take(&update);
-    record->rows = update.valid;
+    report_start(&update.report, record, heads, update.work, &update.rules, update.rows, update.valid);
     record->entropy_coef = entropy_coef;
     if (update.valid > 0) {
         observations_learn(learner, column, rollout);

@@ -168,7 +168,7 @@ static int reshape(struct builder *b, const char *name, int x, int count, const 
  */
 static int group_norm(struct builder *b, const char *name, const struct slot_shape *slot, int count, int x)
 {
-    int groups = model_groups(count);
+    int groups = group_count(count);
     int ones = filled(b, join(name, "ones").text, groups, 1), zeros = filled(b, join(name, "zeros").text, groups, 0);
     int grouped = reshape(b, join(name, "groups").text, x, 3, (const int64_t[]){0, groups, -1});
     int made = graph_value(b->graph, name);

@@ -6,17 +6,6 @@
 
 #include "base/memory.h"
 
-int model_groups(int channels)
-{
-    for (int g = 32; g >= 1; g /= 2)
-        if (channels % g == 0 && channels / g >= 16)
-            return g;
-    for (int g = 32; g > 1; g /= 2)
-        if (channels % g == 0)
-            return g;
-    return 1;
-}
-
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static enum esper_status check_seeds(const struct model_seed *seeds, int count, struct esper_error *error)

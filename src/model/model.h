@@ -84,7 +84,4 @@ enum esper_status model_make(struct model **out, const struct config *host, cons
 /* Every parameter a finite number, no variance below zero. */
 enum esper_status model_check(const struct model *model, struct esper_error *error);
 
-/* Groups of a seed's GroupNorm over that many channels: nn/norm.h group_count, which only kernels can reach. */
-int model_groups(int channels);
-
 #endif

@@ -64,7 +64,7 @@ static bool add_seeds(cJSON *network, const struct model *model)
             !cJSON_AddStringToObject(entry, "blueprint", blueprint_name(exec->blueprint)) ||
             !cJSON_AddStringToObject(entry, "algorithm", algorithm_name(exec->algorithm)) ||
             !add_number(entry, "alpha", (double)exec->alpha) ||
-            !add_number(entry, "groups", model_groups(model->shape.slot[j].channels)) ||
+            !add_number(entry, "groups", group_count(model->shape.slot[j].channels)) ||
             (blueprint->kind == SEED_CHAIN && !add_chain(entry, blueprint)))
             return false;
     }

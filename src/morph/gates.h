@@ -40,6 +40,17 @@ enum gate_failure {
     GATE_FAILED_TRANSITION = 1u << 11 /* the stage does not lead there */
 };
 
+enum { GATE_FAILURES = 12 };
+
+/* For people: the name of a bit. */
+static inline const char *gate_failure_name(int bit)
+{
+    static const char *const name[GATE_FAILURES] = {"epochs",        "grad_unmeasured",  "exploding", "health_low",
+                                                    "improvement",   "ratio_unmeasured", "ratio_low", "target_not_full",
+                                                    "not_at_target", "cf_unmeasured",    "cf_low",    "transition"};
+    return bit >= 0 && bit < GATE_FAILURES ? name[bit] : "illegal";
+}
+
 struct gate_rules {
     bool permissive;                /* else strict */
     bool auto_g1, auto_g2, auto_g3; /* the tick advances by itself when the gate lets it */

@@ -226,6 +226,13 @@ static inline const char *style_name(int style)
     return style >= 0 && style < STYLE_COUNT ? name[style] : "illegal";
 }
 
+static inline const char *alpha_curve_name(int curve) /* index of the head */
+{
+    static const char *const name[ALPHA_CURVE_COUNT] = {"linear", "cosine", "sigmoid_gentle", "sigmoid",
+                                                        "sigmoid_sharp"};
+    return curve >= 0 && curve < ALPHA_CURVE_COUNT ? name[curve] : "illegal";
+}
+
 static inline const char *algorithm_name(int algorithm)
 {
     static const char *const name[] = {"none", "add", "multiply", "gate"};

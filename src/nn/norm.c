@@ -80,17 +80,6 @@ void batch_norm_backward(struct norm *norm, int c, int cp, double count, const d
     norm_clear_backward(norm, c, cp);
 }
 
-int group_count(int c)
-{
-    for (int g = 32; g >= 1; g /= 2)
-        if (c % g == 0 && c / g >= 16)
-            return g;
-    for (int g = 32; g > 1; g /= 2)
-        if (c % g == 0)
-            return g;
-    return 1;
-}
-
 /* Two passes, mean first: with one value per group the variance must come out as exactly zero. */
 void group_norm_forward(struct norm *norm, int pixels, int c, int cp, const real *x, const real *gamma,
                         const real *beta)

@@ -35,7 +35,17 @@ void batch_norm_backward(struct norm *norm, int c, int cp, double count, const d
                          real *dgamma, real *dbeta);
 
 /* The largest group count of 32, 16, ... 1 that divides c into groups of 16 channels or more, else that divides c. */
-int group_count(int c);
+static inline int group_count(int c)
+{
+    for (int g = 32; g >= 1; g /= 2)
+        if (c % g == 0 && c / g >= 16)
+            return g;
+    for (int g = 32; g > 1; g /= 2)
+        if (c % g == 0)
+            return g;
+    return 1;
+}
+
 /* Statistics of one image. */
 void group_norm_forward(struct norm *norm, int pixels, int c, int cp, const real *x, const real *gamma,
                         const real *beta);

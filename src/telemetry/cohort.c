@@ -112,7 +112,8 @@ static bool may_differ(const char *key)
     for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
         if (strcmp(key, names[i]) == 0)
             return true;
-    return starts_with(key, "policy.") || starts_with(key, "ppo.") || starts_with(key, "checkpoint.");
+    return starts_with(key, "policy.") || starts_with(key, "ppo.") || starts_with(key, "checkpoint.") ||
+           starts_with(key, "telemetry.");
 }
 
 /* gamma is part of shaping (rewards D21). */

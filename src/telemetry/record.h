@@ -1,126 +1,321 @@
 /*
  * What is written down: the rows of the run's record, as the rooms that know the numbers fill them and as the store
- * keeps them. One list per table makes the struct and the columns. Missing is NAN here and NULL there, never 0.
+ * keeps them. One list per table makes the struct, the columns and their documentation.
  *
- * INTEGER(name, what it is) and REAL(name, what it is); the unit is in the words.
+ * FIELD(kind, name, what it is), the unit in the words. Missing is NULL in the record and never 0; here it is
+ *   INTEGER   int64_t, never missing        NUMBER  double, NAN
+ *   OPTIONAL  int64_t, RECORD_NONE          NAME    a string that lives for ever, NULL
+ *   TEXT      char[RECORD_TEXT], ""
  */
 #ifndef TELEMETRY_RECORD_H
 #define TELEMETRY_RECORD_H
 
 #include <stdint.h>
 
-#define ROUND_FIELDS(INTEGER, REAL)                                                                                    \
-    INTEGER(round, "number of the round, from 0; evaluation episodes from 8388608")                                    \
-    INTEGER(env_steps, "env-steps of the round")                                                                       \
-    INTEGER(train_images, "images trained on in the round, all envs")                                                  \
-    REAL(seconds, "wall time of the round, update included, s")                                                        \
-    REAL(env_steps_per_s, "env-steps per second")                                                                      \
-    REAL(images_per_s, "training images per second")                                                                   \
-    REAL(val_accuracy_mean, "validation accuracy at the last step, mean of the envs, percent")                         \
-    REAL(val_accuracy_best, "the best env's, percent")                                                                 \
-    REAL(test_accuracy_mean, "test accuracy at the last step, mean of the envs, percent")                              \
-    REAL(reward_mean, "sum of an episode's raw rewards, mean of the envs")                                             \
-    INTEGER(germinated, "slots in stage GERMINATED at the end")                                                        \
-    INTEGER(training, "slots in stage TRAINING at the end")                                                            \
-    INTEGER(blending, "slots in stage BLENDING at the end")                                                            \
-    INTEGER(holding, "slots in stage HOLDING at the end")                                                              \
-    INTEGER(fossilized, "slots in stage FOSSILIZED at the end")                                                        \
-    INTEGER(cooling, "slots in PRUNED, EMBARGOED or RESETTING at the end")                                             \
-    INTEGER(germinations, "seeds germinated in the round")                                                             \
-    INTEGER(fossilizations, "seeds fossilised in the round")                                                           \
-    INTEGER(prunes, "seeds pruned in the round, by the policy or the governor")                                        \
-    INTEGER(refusals, "actions that a gate refused")                                                                   \
-    INTEGER(rollbacks, "rollbacks by the governor")                                                                    \
-    INTEGER(unattributed, "rollbacks before any row of the episode: nothing to penalise")
+#define RECORD_NONE INT64_MIN
+enum { RECORD_TEXT = 48 };
+
+#define ROUND_FIELDS(FIELD)                                                                                            \
+    FIELD(INTEGER, round, "number of the round, from 0; evaluation episodes from 8388608")                             \
+    FIELD(INTEGER, env_steps, "env-steps of the round")                                                                \
+    FIELD(INTEGER, train_images, "images trained on in the round, all envs")                                           \
+    FIELD(NUMBER, seconds, "wall time of the round, update included, s")                                               \
+    FIELD(NUMBER, env_steps_per_s, "env-steps per second")                                                             \
+    FIELD(NUMBER, images_per_s, "training images per second")                                                          \
+    FIELD(NUMBER, val_accuracy_mean, "validation accuracy at the last step, mean of the envs, percent")                \
+    FIELD(NUMBER, val_accuracy_best, "the best env's, percent")                                                        \
+    FIELD(NUMBER, test_accuracy_mean, "test accuracy at the last step, mean of the envs, percent")                     \
+    FIELD(NUMBER, reward_mean, "sum of an episode's raw rewards, mean of the envs")                                    \
+    FIELD(INTEGER, germinated, "slots in stage GERMINATED at the end")                                                 \
+    FIELD(INTEGER, training, "slots in stage TRAINING at the end")                                                     \
+    FIELD(INTEGER, blending, "slots in stage BLENDING at the end")                                                     \
+    FIELD(INTEGER, holding, "slots in stage HOLDING at the end")                                                       \
+    FIELD(INTEGER, fossilized, "slots in stage FOSSILIZED at the end")                                                 \
+    FIELD(INTEGER, cooling, "slots in PRUNED, EMBARGOED or RESETTING at the end")                                      \
+    FIELD(INTEGER, germinations, "seeds germinated in the round")                                                      \
+    FIELD(INTEGER, fossilizations, "seeds fossilised in the round")                                                    \
+    FIELD(INTEGER, prunes, "seeds pruned in the round, by the policy or the governor")                                 \
+    FIELD(INTEGER, refusals, "actions that a gate refused")                                                            \
+    FIELD(INTEGER, rollbacks, "rollbacks by the governor")                                                             \
+    FIELD(INTEGER, unattributed, "rollbacks before any row of the episode: nothing to penalise")
 
 /* One PPO update (ppo 12). */
-#define PPO_FIELDS(INTEGER, REAL)                                                                                      \
-    INTEGER(rows, "rows of the rollout that were used")                                                                \
-    INTEGER(epochs, "optimiser steps made; 0: the update was skipped")                                                 \
-    INTEGER(early_stop, "epoch at which the divergence stopped the update, -1: none did")                              \
-    INTEGER(nonfinite, "epochs skipped because a number was not finite")                                               \
-    REAL(policy_loss, "policy loss, mean of the epochs")                                                               \
-    REAL(value_loss, "value loss, mean of the epochs")                                                                 \
-    REAL(entropy, "weighted sum of the heads' entropies of q, mean of the epochs")                                     \
-    REAL(entropy_coef, "the coefficient used")                                                                         \
-    REAL(kl, "approximate divergence per head decision, mean of the epochs")                                           \
-    REAL(clip_fraction, "rows whose joint ratio left the clip interval")                                               \
-    REAL(ratio_mean, "joint ratio, mean")                                                                              \
-    REAL(ratio_max, "joint ratio, largest")                                                                            \
-    REAL(ratio_min, "joint ratio, smallest")                                                                           \
-    REAL(anchor_drift, "largest difference of log-probabilities between collection and unroll")                        \
-    REAL(grad_norm, "norm of the gradient before clipping, largest of the epochs")                                     \
-    REAL(value_grad_norm, "the value head's part of it, in the last epoch")                                            \
-    REAL(explained_variance, "of the returns, by the critic that acted")                                               \
-    REAL(value_nrmse, "root mean square error of the critic over the spread of the returns")                           \
-    REAL(value_correlation, "correlation of values and returns")                                                       \
-    REAL(td_error_mean, "temporal-difference error, mean")                                                             \
-    REAL(td_error_std, "temporal-difference error, standard deviation")                                                \
-    REAL(bellman_error, "temporal-difference error, mean magnitude")                                                   \
-    REAL(return_mean, "return, mean")                                                                                  \
-    REAL(return_std, "return, standard deviation")                                                                     \
-    REAL(return_p10, "return, 10th percentile")                                                                        \
-    REAL(return_p50, "return, median")                                                                                 \
-    REAL(return_p90, "return, 90th percentile")                                                                        \
-    REAL(return_skewness, "return, skewness")                                                                          \
-    REAL(advantage_mean, "advantage before normalisation, mean")                                                       \
-    REAL(advantage_std, "advantage before normalisation, standard deviation")                                          \
-    REAL(advantage_positive, "share of positive advantages after normalisation")                                       \
-    REAL(forced_ratio, "share of rows without a choice")                                                               \
-    REAL(value_mean, "value in units of the targets, mean")                                                            \
-    REAL(value_std, "value in units of the targets, standard deviation")                                               \
-    REAL(value_shift, "mean of returns that the targets subtract")                                                     \
-    REAL(value_scale, "spread of returns that the targets divide by")                                                  \
-    REAL(reward_scale, "running standard deviation that divides rewards")                                              \
-    REAL(op_entropy, "normalised entropy of p, op head, over rows with a choice")                                      \
-    REAL(slot_entropy, "the same, slot head")                                                                          \
-    REAL(blueprint_entropy, "the same, blueprint head")                                                                \
-    REAL(hidden_rms, "root mean square of the recurrent state h after the rollout")                                    \
-    REAL(cell_rms, "root mean square of the cell state c after the rollout")                                           \
-    REAL(seconds, "wall time of the update, s")
+#define PPO_FIELDS(FIELD)                                                                                              \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, rows, "rows of the rollout that were used")                                                         \
+    FIELD(INTEGER, epochs, "optimiser steps made; 0: the update was skipped")                                          \
+    FIELD(INTEGER, early_stop, "epoch at which the divergence stopped the update, -1: none did")                       \
+    FIELD(INTEGER, nonfinite, "epochs skipped because a number was not finite")                                        \
+    FIELD(NUMBER, policy_loss, "policy loss, mean of the epochs")                                                      \
+    FIELD(NUMBER, value_loss, "value loss, mean of the epochs")                                                        \
+    FIELD(NUMBER, entropy, "weighted sum of the heads' entropies of q, mean of the epochs")                            \
+    FIELD(NUMBER, entropy_coef, "the coefficient used")                                                                \
+    FIELD(NUMBER, kl, "approximate divergence per head decision, mean of the epochs")                                  \
+    FIELD(NUMBER, clip_fraction, "rows whose joint ratio left the clip interval")                                      \
+    FIELD(NUMBER, ratio_mean, "joint ratio, mean")                                                                     \
+    FIELD(NUMBER, ratio_max, "joint ratio, largest")                                                                   \
+    FIELD(NUMBER, ratio_min, "joint ratio, smallest")                                                                  \
+    FIELD(NUMBER, anchor_drift, "largest difference of log-probabilities between collection and unroll")               \
+    FIELD(NUMBER, grad_norm, "norm of the gradient before clipping, largest of the epochs")                            \
+    FIELD(NUMBER, value_grad_norm, "the value head's part of it, in the last epoch")                                   \
+    FIELD(NUMBER, explained_variance, "of the returns, by the critic that acted")                                      \
+    FIELD(NUMBER, value_nrmse, "root mean square error of the critic over the spread of the returns")                  \
+    FIELD(NUMBER, value_correlation, "correlation of values and returns")                                              \
+    FIELD(NUMBER, td_error_mean, "temporal-difference error, mean")                                                    \
+    FIELD(NUMBER, td_error_std, "temporal-difference error, standard deviation")                                       \
+    FIELD(NUMBER, bellman_error, "temporal-difference error, mean magnitude")                                          \
+    FIELD(NUMBER, return_mean, "return, mean")                                                                         \
+    FIELD(NUMBER, return_std, "return, standard deviation")                                                            \
+    FIELD(NUMBER, return_p10, "return, 10th percentile")                                                               \
+    FIELD(NUMBER, return_p50, "return, median")                                                                        \
+    FIELD(NUMBER, return_p90, "return, 90th percentile")                                                               \
+    FIELD(NUMBER, return_skewness, "return, skewness")                                                                 \
+    FIELD(NUMBER, advantage_mean, "advantage before normalisation, mean")                                              \
+    FIELD(NUMBER, advantage_std, "advantage before normalisation, standard deviation")                                 \
+    FIELD(NUMBER, advantage_positive, "share of positive advantages after normalisation")                              \
+    FIELD(NUMBER, forced_ratio, "share of rows without a choice")                                                      \
+    FIELD(NUMBER, value_mean, "value in units of the targets, mean")                                                   \
+    FIELD(NUMBER, value_std, "value in units of the targets, standard deviation")                                      \
+    FIELD(NUMBER, value_shift, "mean of returns that the targets subtract")                                            \
+    FIELD(NUMBER, value_scale, "spread of returns that the targets divide by")                                         \
+    FIELD(NUMBER, reward_scale, "running standard deviation that divides rewards")                                     \
+    FIELD(NUMBER, op_entropy, "normalised entropy of p, op head, over rows with a choice")                             \
+    FIELD(NUMBER, hidden_rms, "root mean square of the recurrent state h after the rollout")                           \
+    FIELD(NUMBER, cell_rms, "root mean square of the cell state c after the rollout")                                  \
+    FIELD(NUMBER, seconds, "wall time of the update, s")
+
+/* One head in it. */
+#define PPO_HEAD_FIELDS(FIELD)                                                                                         \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(NAME, head, "slot, blueprint, style, tempo, alpha_target, alpha_speed, alpha_curve or op")                   \
+    FIELD(NUMBER, learnable, "share of rows where the head mattered and had a choice")                                 \
+    FIELD(NUMBER, entropy, "normalised entropy of p over those rows, of the policy that acted, 0 to 1")                \
+    FIELD(NUMBER, entropy_all, "the same over all rows; 0 where there was no choice")                                  \
+    FIELD(NUMBER, kl, "approximate divergence over rows where it mattered, mean of the epochs")                        \
+    FIELD(NUMBER, clip_fraction, "share of those whose ratio left the clip interval, mean of the epochs")              \
+    FIELD(NUMBER, ratio_max, "its largest ratio")                                                                      \
+    FIELD(NUMBER, ratio_min, "its smallest ratio")                                                                     \
+    FIELD(NUMBER, log_prob_min, "smallest log-probability of what it chose, nats")                                     \
+    FIELD(NUMBER, grad_norm, "norm of the gradient of its layers before clipping, largest of the epochs")
+
+/* One env-step. The reward's components are in their own order (reward/scene.h). */
+#define STEP_FIELDS(FIELD)                                                                                             \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
+    FIELD(INTEGER, env, "env")                                                                                         \
+    FIELD(NAME, op, "what was decided: wait, germinate, set_alpha_target, prune, fossilize or advance")                \
+    FIELD(NAME, result, "done, refused (by a gate), void (it could not be done: a wait instead) or rolled_back")       \
+    FIELD(INTEGER, forced, "1 when there was no choice, or none by the network")                                       \
+    FIELD(OPTIONAL, slot, "slot of the op, from 0; like the next ones missing where the op does not use it")           \
+    FIELD(NAME, blueprint, "what was germinated")                                                                      \
+    FIELD(NAME, style, "how it blends")                                                                                \
+    FIELD(OPTIONAL, tempo, "steps of its first ramp")                                                                  \
+    FIELD(NUMBER, alpha_target, "where alpha goes")                                                                    \
+    FIELD(OPTIONAL, alpha_speed, "steps of the way, 0: at once")                                                       \
+    FIELD(NAME, alpha_curve, "shape of the way")                                                                       \
+    FIELD(NUMBER, p_wait, "probability of wait as sampled; missing without a network")                                 \
+    FIELD(NUMBER, p_germinate, "probability of germinate as sampled; missing without a network")                       \
+    FIELD(NUMBER, p_set_alpha_target, "probability of set_alpha_target as sampled; missing without a network")         \
+    FIELD(NUMBER, p_prune, "probability of prune as sampled; missing without a network")                               \
+    FIELD(NUMBER, p_fossilize, "probability of fossilize as sampled; missing without a network")                       \
+    FIELD(NUMBER, p_advance, "probability of advance as sampled; missing without a network")                           \
+    FIELD(NUMBER, log_probability, "of the decision, heads that matter to it, nats")                                   \
+    FIELD(NUMBER, entropy, "normalised entropy of the op head before its floor, 0 to 1")                               \
+    FIELD(NUMBER, value, "the critic of the state, in units of its targets")                                           \
+    FIELD(NUMBER, train_loss, "training loss of the step, nats")                                                       \
+    FIELD(NUMBER, train_accuracy, "training accuracy of the step, percent")                                            \
+    FIELD(NUMBER, val_loss, "validation loss, nats")                                                                   \
+    FIELD(NUMBER, val_accuracy, "validation accuracy, percent")                                                        \
+    FIELD(INTEGER, live, "live seeds before the decision")                                                             \
+    FIELD(INTEGER, added_params, "their parameters")                                                                   \
+    FIELD(NUMBER, reward, "raw reward: the sum of what follows; missing when rolled back")                             \
+    FIELD(NUMBER, attribution, "reward: for what seeds contribute")                                                    \
+    FIELD(NUMBER, blending_warning, "reward: a blending seed that hurts")                                              \
+    FIELD(NUMBER, holding_warning, "reward: a seed held too long")                                                     \
+    FIELD(NUMBER, pbrs, "reward: potential-based shaping")                                                             \
+    FIELD(NUMBER, synergy, "reward: seeds that help each other")                                                       \
+    FIELD(NUMBER, rent, "reward: rent on added parameters")                                                            \
+    FIELD(NUMBER, alpha_shock, "reward: abrupt changes of alpha")                                                      \
+    FIELD(NUMBER, occupancy_rent, "reward: occupied slots beyond the free ones")                                       \
+    FIELD(NUMBER, fossilized_rent, "reward: upkeep of fossils")                                                        \
+    FIELD(NUMBER, action_shaping, "reward: price or bonus of the op")                                                  \
+    FIELD(NUMBER, fossilize_bonus, "reward: immediate bonus of a fossil")                                              \
+    FIELD(NUMBER, terminal, "reward: accuracy at the last step")                                                       \
+    FIELD(NUMBER, terminal_fossil, "reward: fossils at the last step")                                                 \
+    FIELD(NUMBER, drip, "reward: what a fossil pays step by step")                                                     \
+    FIELD(NUMBER, loss_delta, "reward: change of the loss")                                                            \
+    FIELD(NUMBER, escrow_forfeit, "reward: escrow taken back")                                                         \
+    FIELD(NUMBER, germination_clawback, "reward: deposits of seeds that never blended")                                \
+    FIELD(NUMBER, auto_prune, "reward: seeds the governor took")                                                       \
+    FIELD(NUMBER, hindsight, "reward: thanks to scaffolds of a fossil")
+
+/* One live seed at one step, as the decision found it. */
+#define SEED_FIELDS(FIELD)                                                                                             \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
+    FIELD(INTEGER, env, "env")                                                                                         \
+    FIELD(INTEGER, slot, "slot, from 0")                                                                               \
+    FIELD(INTEGER, germination, "which seed of the slot in this episode, from 1")                                      \
+    FIELD(NAME, stage, "stage before the step's decision")                                                             \
+    FIELD(NAME, blueprint, "what it is")                                                                               \
+    FIELD(NAME, algorithm, "how it joins the host: add, multiply or gate")                                             \
+    FIELD(INTEGER, params, "its parameters, its gate included")                                                        \
+    FIELD(NUMBER, alpha, "how much of it is heard, 0 to 1")                                                            \
+    FIELD(NUMBER, alpha_target, "where alpha goes")                                                                    \
+    FIELD(INTEGER, age, "steps since germination")                                                                     \
+    FIELD(INTEGER, stage_age, "steps in the stage")                                                                    \
+    FIELD(NUMBER, improvement, "validation accuracy gained since the stage began, points")                             \
+    FIELD(NUMBER, contribution, "validation accuracy lost without it, points; missing: not measured")                  \
+    FIELD(NUMBER, contribution_velocity, "its running change per step, points")                                        \
+    FIELD(NUMBER, interaction, "what it and the others bring beyond each alone, points")                               \
+    FIELD(NUMBER, share,                                                                                               \
+          "its Shapley share in what all seeds bring, points: exact to 4 seeds, beyond them half a sum")               \
+    FIELD(NUMBER, share_error, "standard error where the share was sampled (last step, beyond 4 seeds), points")       \
+    FIELD(NUMBER, grad_norm, "norm of its gradient in the last batch; missing: not measured")                          \
+    FIELD(NUMBER, grad_health, "health of its gradient, 0 to 1")                                                       \
+    FIELD(NUMBER, grad_ratio, "its gradient against the host's, per parameter, running mean")                          \
+    FIELD(OPTIONAL, vanishing, "1: its gradient vanishes")                                                             \
+    FIELD(OPTIONAL, exploding, "1: its gradient explodes")
+
+/* What happened to a seed. */
+#define LIFE_FIELDS(FIELD)                                                                                             \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
+    FIELD(INTEGER, env, "env")                                                                                         \
+    FIELD(INTEGER, slot, "slot, from 0")                                                                               \
+    FIELD(INTEGER, ordinal, "order of events of the slot within the step, from 0")                                     \
+    FIELD(INTEGER, germination, "which seed of the slot in this episode, from 1")                                      \
+    FIELD(NAME, event, "germinated, gate, stage, fossilized or pruned")                                                \
+    FIELD(NAME, blueprint, "what the seed is")                                                                         \
+    FIELD(NAME, from_stage, "stage before")                                                                            \
+    FIELD(NAME, to_stage, "stage after; of a gate: the stage asked for")                                               \
+    FIELD(NAME, reason, "pruned: who ordered it")                                                                      \
+    FIELD(NAME, gate, "gate: G0 to G5")                                                                                \
+    FIELD(OPTIONAL, passed, "gate: 1 when it opened")                                                                  \
+    FIELD(TEXT, failed, "gate: the checks that failed")                                                                \
+    FIELD(NUMBER, score, "gate: how good the seed looked, 0 to 1")
+
+/* One line of the validation with seeds switched off. */
+#define SUBSET_FIELDS(FIELD)                                                                                           \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
+    FIELD(INTEGER, env, "env")                                                                                         \
+    FIELD(INTEGER, mask, "seeds that were on, bit j = slot j")                                                         \
+    FIELD(INTEGER, correct, "validation images classified correctly")                                                  \
+    FIELD(NUMBER, accuracy, "the same, percent")
 
 /* One episode. */
-#define OUTCOME_FIELDS(INTEGER, REAL)                                                                                  \
-    INTEGER(round, "number of the round")                                                                              \
-    INTEGER(env, "env")                                                                                                \
-    REAL(val_accuracy, "validation accuracy at the last step, percent")                                                \
-    REAL(val_loss, "validation loss at the last step, nats")                                                           \
-    REAL(test_accuracy, "test accuracy at the last step, percent")                                                     \
-    REAL(reward, "sum of the episode's raw rewards")                                                                   \
-    REAL(stability, "1 / (1 + variance of the last 20 raw rewards)")                                                   \
-    INTEGER(host_params, "parameters of the host")                                                                     \
-    INTEGER(added_params, "parameters of the live seeds at the end")                                                   \
-    INTEGER(germinated, "seeds germinated in the episode")                                                             \
-    INTEGER(fossilized, "fossils at the end")                                                                          \
-    INTEGER(pruned, "seeds pruned in the episode")                                                                     \
-    INTEGER(live, "live seeds at the end, fossils included")                                                           \
-    INTEGER(rollbacks, "rollbacks by the governor in the episode")                                                     \
-    INTEGER(success, "1 when the validation accuracy reached 80 percent")
+#define OUTCOME_FIELDS(FIELD)                                                                                          \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, env, "env")                                                                                         \
+    FIELD(NUMBER, val_accuracy, "validation accuracy at the last step, percent")                                       \
+    FIELD(NUMBER, val_loss, "validation loss at the last step, nats")                                                  \
+    FIELD(NUMBER, test_accuracy, "test accuracy at the last step, percent")                                            \
+    FIELD(NUMBER, reward, "sum of the episode's raw rewards")                                                          \
+    FIELD(NUMBER, stability, "1 / (1 + variance of the last 20 raw rewards)")                                          \
+    FIELD(INTEGER, host_params, "parameters of the host")                                                              \
+    FIELD(INTEGER, added_params, "parameters of the live seeds at the end")                                            \
+    FIELD(INTEGER, germinated, "seeds germinated in the episode")                                                      \
+    FIELD(INTEGER, fossilized, "fossils at the end")                                                                   \
+    FIELD(INTEGER, pruned, "seeds pruned in the episode")                                                              \
+    FIELD(INTEGER, live, "live seeds at the end, fossils included")                                                    \
+    FIELD(INTEGER, rollbacks, "rollbacks by the governor in the episode")                                              \
+    FIELD(INTEGER, success, "1 when the validation accuracy reached 80 percent")
 
-#define ROLLBACK_FIELDS(INTEGER, REAL)                                                                                 \
-    INTEGER(round, "number of the round")                                                                              \
-    INTEGER(step, "step at which the governor panicked, from 1")                                                       \
-    INTEGER(env, "env")                                                                                                \
-    INTEGER(reason, "2 loss not finite, 3 lobotomy, 4 divergence (the prune reasons)")                                 \
-    REAL(val_loss, "validation loss that caused it, nats")                                                             \
-    INTEGER(attributed, "1 when a row of the episode took the penalty")                                                \
-    INTEGER(seeds_lost, "live seeds removed by it")
+#define ROLLBACK_FIELDS(FIELD)                                                                                         \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, step, "step at which the governor panicked, from 1")                                                \
+    FIELD(INTEGER, env, "env")                                                                                         \
+    FIELD(NAME, reason, "governor_nan, governor_lobotomy or governor_divergence")                                      \
+    FIELD(NUMBER, val_loss, "validation loss that caused it, nats")                                                    \
+    FIELD(OPTIONAL, blamed_step, "step whose reward became the penalty; missing: there was none")                      \
+    FIELD(NUMBER, penalty, "the reward it has now")                                                                    \
+    FIELD(NUMBER, replaced, "the reward it had")                                                                       \
+    FIELD(INTEGER, seeds_lost, "live seeds removed by it")
 
-#define RECORD_INTEGER(name, help) int64_t name;
-#define RECORD_REAL(name, help)    double name;
-struct round_record {
-    ROUND_FIELDS(RECORD_INTEGER, RECORD_REAL)
+#define ALERT_FIELDS(FIELD)                                                                                            \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(NAME, rule, "what was looked at")                                                                            \
+    FIELD(NAME, state, "raised or cleared; raised again when it becomes critical")                                     \
+    FIELD(NAME, severity, "warn or critical; of a cleared one: what it was")                                           \
+    FIELD(NUMBER, value, "what it was in this round")                                                                  \
+    FIELD(NUMBER, threshold, "from where on it is bad")                                                                \
+    FIELD(TEXT, text, "the same in words")
+
+#define CHECKPOINT_FIELDS(FIELD)                                                                                       \
+    FIELD(TEXT, file, "its name")                                                                                      \
+    FIELD(NAME, kind, "periodic, stop, final or best")                                                                 \
+    FIELD(INTEGER, round, "rounds done")                                                                               \
+    FIELD(INTEGER, step, "steps done of the next round")                                                               \
+    FIELD(TEXT, hash, "of the training state, hexadecimal")                                                            \
+    FIELD(INTEGER, bytes, "size of the file")                                                                          \
+    FIELD(TEXT, written, "ISO 8601, UTC")
+
+#define PHASE_FIELDS(FIELD)                                                                                            \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, step, "step of the episode, from 1; the last: also what follows it")                                \
+    FIELD(INTEGER, thread, "who did it, 0 is the main one")                                                            \
+    FIELD(INTEGER, start_us, "when it began, microseconds since the run was created")                                  \
+    FIELD(NAME, name, "what was done")                                                                                 \
+    FIELD(INTEGER, env, "for which env, -1: for all of them")                                                          \
+    FIELD(INTEGER, duration_us, "how long it took, microseconds")
+
+#define DROPS_FIELDS(FIELD)                                                                                            \
+    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, step, "steps done when it was counted")                                                             \
+    FIELD(NAME, name, "the table")                                                                                     \
+    FIELD(NAME, reason, "full (the buffer was) or thinned (on purpose)")                                               \
+    FIELD(INTEGER, count, "rows missing since the count before")                                                       \
+    FIELD(OPTIONAL, first_sequence, "number of the first one, in order of emission")                                   \
+    FIELD(OPTIONAL, last_sequence, "number of the last one")
+
+/*
+ * The tables: KIND(NAME, name, lane, level, key, what a row is). Rows of the critical lane come first when there are
+ * more than can be written; `level` is the least telemetry.level that keeps them.
+ */
+#define RECORD_KINDS(KIND)                                                                                             \
+    KIND(ROUND, round, CRITICAL, OFF, "round", "one row per finished round")                                           \
+    KIND(PPO, ppo, CRITICAL, NORMAL, "round", "one row per round that was learned from")                               \
+    KIND(PPO_HEAD, ppo_head, CRITICAL, NORMAL, "round, head", "one row per head of the policy and such a round")       \
+    KIND(STEP, step, BULK, NORMAL, "round, step, env", "one row per env-step")                                         \
+    KIND(SEED, seed, BULK, NORMAL, "round, step, env, slot", "one row per live seed and step")                         \
+    KIND(LIFE, life, CRITICAL, NORMAL, "round, step, env, slot, ordinal", "one row per event in a seed's life")        \
+    KIND(SUBSET, subset, BULK, NORMAL, "round, step, env, mask", "one row per set of seeds that was validated")        \
+    KIND(OUTCOME, outcome, CRITICAL, OFF, "round, env", "one row per episode")                                         \
+    KIND(ROLLBACK, rollback, CRITICAL, OFF, "round, step, env", "one row per rollback by the governor")                \
+    KIND(ALERT, alert, CRITICAL, NORMAL, "round, rule", "one row per alert that a round raised or cleared")            \
+    KIND(CHECKPOINT, checkpoint, CRITICAL, OFF, "file", "one row per file written to checkpoints/, removed ones too")  \
+    KIND(PHASE, phase, BULK, NORMAL, "round, step, thread, start_us, name, env", "one row per span of work")           \
+    KIND(DROPS, drops, CRITICAL, OFF, "round, step, name, reason", "one row per count of rows that are missing")
+
+#define RECORD_ENUM(NAME, name, lane, level, key, help) RECORD_##NAME,
+enum record_kind { RECORD_KINDS(RECORD_ENUM) RECORD_KIND_COUNT };
+#undef RECORD_ENUM
+
+#define RECORD_MEMBER_INTEGER(name)     int64_t name;
+#define RECORD_MEMBER_OPTIONAL(name)    int64_t name;
+#define RECORD_MEMBER_NUMBER(name)      double name;
+#define RECORD_MEMBER_NAME(name)        const char *name;
+#define RECORD_MEMBER_TEXT(name)        char name[RECORD_TEXT];
+#define RECORD_MEMBER(kind, name, help) RECORD_MEMBER_##kind(name)
+#define RECORD_STRUCT(NAME, name, lane, level, key, help)                                                              \
+    struct name##_record {                                                                                             \
+        NAME##_FIELDS(RECORD_MEMBER)                                                                                   \
+    };
+RECORD_KINDS(RECORD_STRUCT)
+#undef RECORD_STRUCT
+#undef RECORD_MEMBER
+
+#define RECORD_VIEW(NAME, name, lane, level, key, help) struct name##_record name;
+union record {
+    RECORD_KINDS(RECORD_VIEW)
 };
-struct ppo_record {
-    PPO_FIELDS(RECORD_INTEGER, RECORD_REAL)
+#undef RECORD_VIEW
+
+/* A row on its way: of which table, and what it says. */
+struct record_row {
+    enum record_kind kind;
+    union record record;
 };
-struct outcome_record {
-    OUTCOME_FIELDS(RECORD_INTEGER, RECORD_REAL)
-};
-struct rollback_record {
-    ROLLBACK_FIELDS(RECORD_INTEGER, RECORD_REAL)
-};
-#undef RECORD_INTEGER
-#undef RECORD_REAL
 
 #endif

@@ -78,8 +78,8 @@ enum esper_status run_set_status(const struct run *run, enum run_state state, un
     return write_status(run->path, state, round, step, error);
 }
 
-/* Whether some process holds the lock. Asking takes it for a moment, shared, which is why take_lock tries again. */
-static bool lock_is_held(const char *directory)
+/* Asking takes the lock for a moment, shared, which is why take_lock tries again. */
+bool run_is_alive(const char *directory)
 {
     char path[PATH_MAX];
     if (join(path, directory, "lock", NULL) != ESPER_OK)
@@ -119,7 +119,7 @@ enum esper_status run_get_status(const struct run *run, struct run_status *statu
     cJSON *object;
     memset(status, 0, sizeof *status);
     TRY(join(path, run->path, "status.json", error));
-    status->alive = lock_is_held(run->path); /* first: a run that ends meanwhile then reads as finished, not crashed */
+    status->alive = run_is_alive(run->path); /* first: a run that ends meanwhile then reads as finished, not crashed */
     TRY(json_read_file(path, &object, error));
     enum esper_status result = parse_status(object, status, error);
     cJSON_Delete(object);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/config_json.h"
@@ -16,13 +15,13 @@
 
 struct store {
     sqlite3 *db;
-    sqlite3_stmt *insert[TABLE_COUNT], *checkpoint;
-    char path[PATH_MAX];        /* telemetry.db */
-    char checkpoints[PATH_MAX]; /* the folder beside it */
+    sqlite3_stmt *insert[RECORD_KIND_COUNT];
+    char path[PATH_MAX]; /* telemetry.db */
 };
 
-/* Someone's shell may hold the file for a moment. */
-enum { BUSY_MS = 5000 };
+/* Someone's shell may hold the file for a moment. Whoever writes rows tries again by itself, and must not keep a
+ * trainer that wants to end from ending. */
+enum { BUSY_MS = 5000, WRITE_BUSY_MS = 1000 };
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
@@ -72,9 +71,7 @@ static struct store *store_new(const struct run *run, struct esper_error *error)
     struct store *store = memory_alloc(1, sizeof *store, error);
     if (!store)
         return NULL;
-    if (snprintf(store->path, sizeof store->path, "%s/telemetry.db", run->path) < (int)sizeof store->path &&
-        snprintf(store->checkpoints, sizeof store->checkpoints, "%s/checkpoints", run->path) <
-            (int)sizeof store->checkpoints)
+    if (snprintf(store->path, sizeof store->path, "%s/telemetry.db", run->path) < (int)sizeof store->path)
         return store;
     error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
     memory_free(store);
@@ -85,9 +82,8 @@ void store_close(struct store *store)
 {
     if (!store)
         return;
-    for (int i = 0; i < TABLE_COUNT; i++)
+    for (int i = 0; i < RECORD_KIND_COUNT; i++)
         sqlite3_finalize(store->insert[i]);
-    sqlite3_finalize(store->checkpoint);
     sqlite3_close(store->db); /* the last to leave folds the log into the database */
     memory_free(store);
 }
@@ -162,20 +158,23 @@ static enum esper_status create_tables(struct store *store, const struct run *ru
     return status;
 }
 
-/* INSERT INTO t (a, b) VALUES (?1, ?2) */
-static enum esper_status prepare_insert(struct store *store, enum store_table table, struct esper_error *error)
+/* INSERT OR REPLACE INTO t (a, b) VALUES (?, ?). Two counts of missing rows at the same step are one larger count. */
+static enum esper_status prepare_insert(struct store *store, enum record_kind kind, struct esper_error *error)
 {
+    static const char *const add_up = " ON CONFLICT DO UPDATE SET count = count + excluded.count, first_sequence = "
+                                      "min(first_sequence, excluded.first_sequence), last_sequence = "
+                                      "max(last_sequence, excluded.last_sequence)";
+    bool adds = kind == RECORD_DROPS;
     char sql[4096], values[1024];
-    const struct store_layout *layout = &store_layouts[table];
-    size_t used = (size_t)snprintf(sql, sizeof sql, "INSERT INTO %s (", layout->name), filled = 0;
-    int count = 0;
-    for (int i = layout->extra ? -1 : 0; i < layout->count; i++, count++) {
-        used += (size_t)snprintf(sql + used, sizeof sql - used, "%s%s", count ? ", " : "",
-                                 i < 0 ? layout->extra : layout->columns[i].name);
-        filled += (size_t)snprintf(values + filled, sizeof values - filled, "%s?", count ? ", " : "");
+    const struct store_layout *layout = &store_layouts[kind];
+    size_t used = (size_t)snprintf(sql, sizeof sql, "INSERT %sINTO %s (", adds ? "" : "OR REPLACE ", layout->name);
+    size_t filled = 0;
+    for (int i = 0; i < layout->count; i++) {
+        used += (size_t)snprintf(sql + used, sizeof sql - used, "%s%s", i ? ", " : "", layout->columns[i].name);
+        filled += (size_t)snprintf(values + filled, sizeof values - filled, "%s?", i ? ", " : "");
     }
-    snprintf(sql + used, sizeof sql - used, ") VALUES (%s)", values);
-    if (sqlite3_prepare_v2(store->db, sql, -1, &store->insert[table], NULL) != SQLITE_OK)
+    snprintf(sql + used, sizeof sql - used, ") VALUES (%s)%s", values, adds ? add_up : "");
+    if (sqlite3_prepare_v2(store->db, sql, -1, &store->insert[kind], NULL) != SQLITE_OK)
         return store_fail(store, "prepare the record", error);
     return ESPER_OK;
 }
@@ -191,17 +190,12 @@ static enum esper_status prepare_writer(struct store *store, const struct run *r
         TRY(check_version(store, error));
     TRY(execute(store,
                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; "
-                "PRAGMA journal_size_limit = 67108864",
+                "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
                 "open", error));
     if (!tables)
         TRY(create_tables(store, run, error));
-    for (int i = 0; i < TABLE_COUNT; i++)
-        TRY(prepare_insert(store, (enum store_table)i, error));
-    if (sqlite3_prepare_v2(store->db,
-                           "INSERT OR REPLACE INTO checkpoint (file, kind, round, step, hash, bytes, written) "
-                           "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                           -1, &store->checkpoint, NULL) != SQLITE_OK)
-        return store_fail(store, "prepare the record", error);
+    for (int i = 0; i < RECORD_KIND_COUNT; i++)
+        TRY(prepare_insert(store, (enum record_kind)i, error));
     return ESPER_OK;
 }
 
@@ -289,13 +283,24 @@ struct sqlite3 *store_sql(struct store *store)
     return store->db;
 }
 
+bool store_has_checkpoint(struct store *store, const char *file)
+{
+    sqlite3_stmt *query = NULL;
+    bool found = sqlite3_prepare_v2(store->db, "SELECT 1 FROM checkpoint WHERE file = ?1", -1, &query, NULL) ==
+                     SQLITE_OK &&
+                 sqlite3_bind_text(query, 1, file, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(query) == SQLITE_ROW;
+    sqlite3_finalize(query);
+    return found;
+}
+
+/* Whole numbers and reals only: what outcomes are made of. */
 static void read_row(sqlite3_stmt *query, const struct store_layout *layout, void *record)
 {
-    for (int i = 0; i < layout->count; i++) {
-        char *field = (char *)record + layout->columns[i].offset;
+    char *field = record;
+    for (int i = 0; i < layout->count; field += column_bytes(layout->columns[i].type), i++) {
         int64_t whole = sqlite3_column_int64(query, i);
         double real = sqlite3_column_type(query, i) == SQLITE_NULL ? NAN : sqlite3_column_double(query, i);
-        if (layout->columns[i].real)
+        if (layout->columns[i].type == COLUMN_NUMBER)
             memcpy(field, &real, sizeof real);
         else
             memcpy(field, &whole, sizeof whole);
@@ -305,7 +310,7 @@ static void read_row(sqlite3_stmt *query, const struct store_layout *layout, voi
 enum esper_status store_outcomes(struct store *store, struct outcome_record **out, int *count,
                                  struct esper_error *error)
 {
-    const struct store_layout *layout = &store_layouts[TABLE_OUTCOME];
+    const struct store_layout *layout = &store_layouts[RECORD_OUTCOME];
     char sql[1024];
     int64_t rows;
     size_t used = (size_t)snprintf(sql, sizeof sql, "SELECT ");
@@ -336,26 +341,38 @@ enum esper_status store_outcomes(struct store *store, struct outcome_record **ou
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static enum esper_status insert(struct store *store, enum store_table table, int64_t extra, const void *record,
-                                struct esper_error *error)
+/* Missing is NULL, and so is what is not finite; texts live as long as the row does. */
+static int bind(sqlite3_stmt *statement, int at, enum column_type type, const char *field)
 {
-    const struct store_layout *layout = &store_layouts[table];
-    sqlite3_stmt *statement = store->insert[table];
-    int at = 1, code = SQLITE_OK;
-    if (layout->extra)
-        code = sqlite3_bind_int64(statement, at++, extra);
-    for (int i = 0; i < layout->count && code == SQLITE_OK; i++, at++) {
-        const char *field = (const char *)record + layout->columns[i].offset;
-        int64_t whole;
-        double real;
+    int64_t whole;
+    double real;
+    const char *text;
+    switch (type) {
+    case COLUMN_INTEGER:
+    case COLUMN_OPTIONAL:
         memcpy(&whole, field, sizeof whole);
+        return whole == RECORD_NONE ? sqlite3_bind_null(statement, at) : sqlite3_bind_int64(statement, at, whole);
+    case COLUMN_NUMBER:
         memcpy(&real, field, sizeof real);
-        if (!layout->columns[i].real)
-            code = sqlite3_bind_int64(statement, at, whole);
-        else if (isfinite(real))
-            code = sqlite3_bind_double(statement, at, real);
-        else
-            code = sqlite3_bind_null(statement, at); /* missing is not 0 */
+        return isfinite(real) ? sqlite3_bind_double(statement, at, real) : sqlite3_bind_null(statement, at);
+    case COLUMN_NAME:
+        memcpy(&text, field, sizeof text);
+        return sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+    case COLUMN_TEXT:
+        break;
+    }
+    return *field ? sqlite3_bind_text(statement, at, field, -1, SQLITE_STATIC) : sqlite3_bind_null(statement, at);
+}
+
+static enum esper_status insert(struct store *store, const struct record_row *row, struct esper_error *error)
+{
+    const struct store_layout *layout = &store_layouts[row->kind];
+    sqlite3_stmt *statement = store->insert[row->kind];
+    const char *field = (const char *)&row->record;
+    int code = SQLITE_OK;
+    for (int i = 0; i < layout->count && code == SQLITE_OK; i++) {
+        code = bind(statement, i + 1, layout->columns[i].type, field);
+        field += column_bytes(layout->columns[i].type);
     }
     if (code == SQLITE_OK)
         code = sqlite3_step(statement);
@@ -364,15 +381,15 @@ static enum esper_status insert(struct store *store, enum store_table table, int
     return status;
 }
 
-static enum esper_status insert_round(struct store *store, const struct round_report *report, struct esper_error *error)
+static enum esper_status insert_all(struct store *store, const struct record_row *rows, int count,
+                                    struct esper_error *error)
 {
-    TRY(insert(store, TABLE_ROUND, 0, &report->round, error));
-    if (report->has_ppo)
-        TRY(insert(store, TABLE_PPO, report->round.round, &report->ppo, error));
-    for (int i = 0; i < report->outcome_count; i++)
-        TRY(insert(store, TABLE_OUTCOME, 0, &report->outcomes[i], error));
-    for (int i = 0; i < report->rollback_count; i++)
-        TRY(insert(store, TABLE_ROLLBACK, 0, &report->rollbacks[i], error));
+    int moved = 0;
+    for (int i = 0; i < count; i++)
+        TRY(insert(store, &rows[i], error));
+    /* SQLite would go on writing to a file without a name, and nobody would ever read it */
+    if (sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved)
+        return error_set(error, ESPER_FAILED, "%s: cannot write: the file was moved or removed", store->path);
     return ESPER_OK;
 }
 
@@ -386,47 +403,29 @@ static enum esper_status finish(struct store *store, enum esper_status status, s
     return status;
 }
 
-enum esper_status store_round(struct store *store, const struct round_report *report, struct esper_error *error)
+enum esper_status store_write(struct store *store, const struct record_row *rows, int count, struct esper_error *error)
 {
+    sqlite3_busy_timeout(store->db, WRITE_BUSY_MS);
     TRY(execute(store, "BEGIN IMMEDIATE", "write", error));
-    return finish(store, insert_round(store, report, error), error);
+    return finish(store, insert_all(store, rows, count, error), error);
 }
 
-enum esper_status store_forget(struct store *store, uint32_t round, struct esper_error *error)
+static enum esper_status forget_all(struct store *store, uint32_t round, uint32_t step, struct esper_error *error)
 {
-    char sql[512];
-    snprintf(sql, sizeof sql,
-             "DELETE FROM round WHERE round >= %u; DELETE FROM ppo WHERE round >= %u; "
-             "DELETE FROM outcome WHERE round >= %u; DELETE FROM rollback WHERE round >= %u; "
-             "DELETE FROM checkpoint WHERE round > %u",
-             round, round, round, round, round);
-    TRY(execute(store, "BEGIN IMMEDIATE", "write", error));
-    return finish(store, execute(store, sql, "write", error), error);
+    for (int kind = 0; kind < RECORD_KIND_COUNT; kind++) {
+        char sql[160];
+        const char *name = store_layouts[kind].name;
+        if (store_has_steps((enum record_kind)kind))
+            snprintf(sql, sizeof sql, "DELETE FROM %s WHERE (round, step) > (%u, %u)", name, round, step);
+        else
+            snprintf(sql, sizeof sql, "DELETE FROM %s WHERE round >= %u", name, round);
+        TRY(execute(store, sql, "write", error));
+    }
+    return ESPER_OK;
 }
 
-enum esper_status store_checkpoint(struct store *store, const char *file, const char *kind, uint32_t round,
-                                   uint32_t step, uint64_t hash, struct esper_error *error)
+enum esper_status store_forget(struct store *store, uint32_t round, uint32_t step, struct esper_error *error)
 {
-    char path[PATH_MAX + 256], hex[24], when[32];
-    struct stat info;
-    struct tm parts;
-    time_t now = time(NULL);
-    sqlite3_stmt *statement = store->checkpoint;
-    gmtime_r(&now, &parts);
-    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash);
-    snprintf(path, sizeof path, "%s/%s", store->checkpoints, file);
-    bool there = stat(path, &info) == 0;
-    bool bound =
-        sqlite3_bind_text(statement, 1, file, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 2, kind, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
-        sqlite3_bind_int64(statement, 3, round) == SQLITE_OK && sqlite3_bind_int64(statement, 4, step) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 5, hex, -1, SQLITE_TRANSIENT) == SQLITE_OK &&
-        (there ? sqlite3_bind_int64(statement, 6, info.st_size) : sqlite3_bind_null(statement, 6)) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 7, when, -1, SQLITE_TRANSIENT) == SQLITE_OK;
-    enum esper_status status = ESPER_OK;
-    if (!bound || sqlite3_step(statement) != SQLITE_DONE)
-        status = store_fail(store, "write", error);
-    sqlite3_reset(statement);
-    return status;
+    TRY(execute(store, "BEGIN IMMEDIATE", "write", error));
+    return finish(store, forget_all(store, round, step, error), error);
 }

@@ -1,13 +1,18 @@
 #include "telemetry/store_schema.h"
 
-#include "telemetry/record.h"
+#include <string.h>
 
 /* ---- the schema: `.schema` in any SQLite shell explains itself --------------------------------------------------- */
 
-#define SQL_INTEGER(name, help) "    " #name " INTEGER NOT NULL, -- " help "\n"
-#define SQL_REAL(name, help)    "    " #name " REAL, -- " help "\n"
-
-#define KEYED(columns) "    PRIMARY KEY (" columns ")\n) STRICT, WITHOUT ROWID;\n"
+#define SQL_INTEGER                  " INTEGER NOT NULL"
+#define SQL_OPTIONAL                 " INTEGER"
+#define SQL_NUMBER                   " REAL"
+#define SQL_NAME                     " TEXT"
+#define SQL_TEXT                     " TEXT"
+#define SQL_COLUMN(type, name, help) "    " #name SQL_##type ", -- " help "\n"
+#define SQL_TABLE(NAME, name, lane, level, key, help)                                                                  \
+    "CREATE TABLE " #name " ( -- " help "\n" NAME##_FIELDS(SQL_COLUMN) "    PRIMARY KEY (" key                         \
+                                                                       ")\n) STRICT, WITHOUT ROWID;\n",
 
 const char *const store_schema[] = {
     "CREATE TABLE run ( -- what this is: one row\n"
@@ -22,59 +27,35 @@ const char *const store_schema[] = {
     "    kernels TEXT NOT NULL, -- numeric kernels it was made with\n"
     "    configuration TEXT NOT NULL -- every key and its value, JSON\n"
     ") STRICT;\n",
-
-    "CREATE TABLE round ( -- one row per finished round\n" //
-    ROUND_FIELDS(SQL_INTEGER, SQL_REAL)                    //
-    KEYED("round"),
-
-    "CREATE TABLE ppo ( -- one row per round that was learned from\n"
-    "    round INTEGER NOT NULL, -- number of the round\n" //
-    PPO_FIELDS(SQL_INTEGER, SQL_REAL)                      //
-    KEYED("round"),
-
-    "CREATE TABLE outcome ( -- one row per episode\n" //
-    OUTCOME_FIELDS(SQL_INTEGER, SQL_REAL)             //
-    KEYED("round, env"),
-
-    "CREATE TABLE rollback ( -- one row per rollback by the governor\n" //
-    ROLLBACK_FIELDS(SQL_INTEGER, SQL_REAL)                              //
-    KEYED("round, step, env"),
-
-    "CREATE TABLE checkpoint ( -- one row per file written to checkpoints/, removed ones too\n"
-    "    file TEXT NOT NULL, -- its name\n"
-    "    kind TEXT NOT NULL, -- periodic, stop, final or best\n"
-    "    round INTEGER NOT NULL, -- rounds done\n"
-    "    step INTEGER NOT NULL, -- steps done of the next round\n"
-    "    hash TEXT NOT NULL, -- of the training state, hexadecimal\n"
-    "    bytes INTEGER, -- size of the file\n"
-    "    written TEXT NOT NULL, -- ISO 8601, UTC\n" //
-    KEYED("file"),
-    NULL,
+    RECORD_KINDS(SQL_TABLE) NULL,
 };
 
 /* ---- where the columns are --------------------------------------------------------------------------------------- */
 
-#define COLUMN_INTEGER(name, help) {#name, offsetof(struct RECORD, name), false},
-#define COLUMN_REAL(name, help)    {#name, offsetof(struct RECORD, name), true},
+#define COLUMN(type, name, help) {#name, COLUMN_##type},
+#define COLUMNS(NAME, name, lane, level, key, help)                                                                    \
+    static const struct store_column name##_columns[] = {NAME##_FIELDS(COLUMN)};
+RECORD_KINDS(COLUMNS)
 
-#define RECORD round_record
-static const struct store_column round_columns[] = {ROUND_FIELDS(COLUMN_INTEGER, COLUMN_REAL)};
-#undef RECORD
-#define RECORD ppo_record
-static const struct store_column ppo_columns[] = {PPO_FIELDS(COLUMN_INTEGER, COLUMN_REAL)};
-#undef RECORD
-#define RECORD outcome_record
-static const struct store_column outcome_columns[] = {OUTCOME_FIELDS(COLUMN_INTEGER, COLUMN_REAL)};
-#undef RECORD
-#define RECORD rollback_record
-static const struct store_column rollback_columns[] = {ROLLBACK_FIELDS(COLUMN_INTEGER, COLUMN_REAL)};
-#undef RECORD
+#define BYTES_INTEGER           sizeof(int64_t)
+#define BYTES_OPTIONAL          sizeof(int64_t)
+#define BYTES_NUMBER            sizeof(double)
+#define BYTES_NAME              sizeof(const char *)
+#define BYTES_TEXT              RECORD_TEXT
+#define BYTES(type, name, help) +BYTES_##type
+#define DENSE(NAME, name, lane, level, key, help)                                                                      \
+    _Static_assert(sizeof(struct name##_record) == (0 NAME##_FIELDS(BYTES)), "fields follow each other");
+RECORD_KINDS(DENSE)
+_Static_assert(sizeof(int64_t) == sizeof(double) && sizeof(const char *) == sizeof(double), "all but texts are alike");
 
-#define LENGTH(array) (int)(sizeof(array) / sizeof(array)[0])
+#define LAYOUT(NAME, name, lane, level, key, help)                                                                     \
+    {#name, name##_columns, (int)(sizeof name##_columns / sizeof name##_columns[0])},
+const struct store_layout store_layouts[RECORD_KIND_COUNT] = {RECORD_KINDS(LAYOUT)};
 
-const struct store_layout store_layouts[TABLE_COUNT] = {
-    [TABLE_ROUND] = {"round", NULL, round_columns, LENGTH(round_columns)},
-    [TABLE_PPO] = {"ppo", "round", ppo_columns, LENGTH(ppo_columns)},
-    [TABLE_OUTCOME] = {"outcome", NULL, outcome_columns, LENGTH(outcome_columns)},
-    [TABLE_ROLLBACK] = {"rollback", NULL, rollback_columns, LENGTH(rollback_columns)},
-};
+bool store_has_steps(enum record_kind kind)
+{
+    for (int i = 0; i < store_layouts[kind].count; i++)
+        if (strcmp(store_layouts[kind].columns[i].name, "step") == 0)
+            return true;
+    return false;
+}

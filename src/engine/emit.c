@@ -1,0 +1,276 @@
+#include "engine/emit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "reward/attribution.h"
+#include "telemetry/recorder.h"
+
+/* Rounds that are written down in full, and which steps of the later ones are if nothing was done in them. */
+enum { FULL_ROUNDS = 200, KEPT_STEP = 10 };
+
+static uint32_t step_number(const struct world *world)
+{
+    uint32_t steps = (uint32_t)world->config.steps;
+    return *world->step < steps ? *world->step + 1 : steps;
+}
+
+static uint32_t rounds_before(const struct world *world)
+{
+    return *world->round - (world->config.evaluate ? EVALUATION_ROUND : 0);
+}
+
+static bool is_last(const struct world *world)
+{
+    return *world->step + 1 == (uint32_t)world->config.steps;
+}
+
+/* ---- step -------------------------------------------------------------------------------------------------------- */
+
+/* The heads that the op does not use say nothing. */
+static void fill_action(const struct action *action, struct step_record *row)
+{
+    uint8_t relevant = head_relevance(action->op);
+    row->op = op_name(action->op);
+    row->slot = row->tempo = row->alpha_speed = RECORD_NONE;
+    row->alpha_target = NAN;
+    if (relevant >> HEAD_SLOT & 1)
+        row->slot = action->slot;
+    if (relevant >> HEAD_BLUEPRINT & 1)
+        row->blueprint = blueprint_name(action->blueprint);
+    if (relevant >> HEAD_STYLE & 1)
+        row->style = style_name(action->style);
+    if (relevant >> HEAD_TEMPO & 1)
+        row->tempo = tempo_steps(action->tempo);
+    if (relevant >> HEAD_ALPHA_TARGET & 1)
+        row->alpha_target = (double)alpha_target_value(action->alpha_target);
+    if (relevant >> HEAD_ALPHA_SPEED & 1)
+        row->alpha_speed = alpha_speed_steps(action->alpha_speed);
+    if (relevant >> HEAD_ALPHA_CURVE & 1)
+        row->alpha_curve = alpha_curve_name(action->alpha_curve);
+}
+
+static void fill_decision(const struct engine *engine, int env, struct step_record *row)
+{
+    double *p = &row->p_wait;
+    row->log_probability = row->entropy = row->value = NAN;
+    for (int op = 0; op < OP_COUNT; op++)
+        p[op] = NAN;
+    if (!engine->world->learns)
+        return;
+    const struct decision *decision = &engine->decisions[env];
+    row->log_probability = 0;
+    for (int op = 0; op < OP_COUNT; op++)
+        p[op] = (double)decision->op_probability[op];
+    for (int head = 0; head < HEAD_COUNT; head++)
+        row->log_probability += (double)decision->logp[head];
+    row->entropy = (double)decision->entropy[HEAD_OP];
+    row->value = (double)engine->values[env];
+}
+_Static_assert(offsetof(struct step_record, p_advance) - offsetof(struct step_record, p_wait) ==
+                   (OP_COUNT - 1) * sizeof(double),
+               "the ops' columns follow each other");
+
+static void fill_reward(const struct step_view *view, struct step_record *row)
+{
+    double *component = &row->attribution;
+    row->reward = view->components ? view->reward : NAN;
+    for (int i = 0; i < REWARD_COMPONENT_COUNT; i++)
+        component[i] = view->components ? view->components[i] : NAN;
+}
+_Static_assert(offsetof(struct step_record, hindsight) - offsetof(struct step_record, attribution) ==
+                   (REWARD_COMPONENT_COUNT - 1) * sizeof(double),
+               "the components' columns follow each other");
+
+static void emit_decision(struct engine *engine, const struct step_view *view)
+{
+    const struct world *world = engine->world;
+    int env = view->env;
+    struct step_record row = {.round = *world->round,
+                              .step = step_number(world),
+                              .env = env,
+                              .result = view->result,
+                              .forced = view->forced,
+                              .train_loss = world->train_loss[env],
+                              .train_accuracy = world->train_accuracy[env],
+                              .val_loss = world->val_loss[env],
+                              .val_accuracy = world->val_accuracy[env]};
+    fill_action(&engine->actions[env], &row);
+    fill_decision(engine, env, &row);
+    fill_reward(view, &row);
+    for (int j = 0; j < world->shape.slots; j++)
+        if (stage_is_live(view->before[j].stage)) {
+            row.live++;
+            row.added_params += view->before[j].seed_params + view->before[j].gate_params;
+        }
+    recorder_emit(engine->recorder, RECORD_STEP, &row);
+}
+
+/* ---- seed -------------------------------------------------------------------------------------------------------- */
+
+static double if_measured(const struct slot_state *slot, uint32_t flag, double value)
+{
+    return slot_has(slot, flag) ? value : (double)NAN;
+}
+
+/* A sampled share comes with its error; the others follow from the subsets. */
+static void fill_share(const struct engine *engine, const struct step_view *view, int j, struct seed_record *row)
+{
+    const struct world *world = engine->world;
+    const struct shapley_sums *sums = &engine->shares[view->env];
+    uint32_t images = (uint32_t)world->config.data_val_images, all = view->subsets->all;
+    row->share = row->share_error = NAN;
+    if (!(all >> j & 1u))
+        return;
+    if (is_last(world) && sums->pairs > 0) {
+        int player = attribution_bits(all & ((1u << j) - 1));
+        row->share = sums->mean[player];
+        row->share_error = shapley_error(sums, player);
+    } else {
+        row->share = attribution_share(view->subsets, j, images);
+    }
+}
+
+static void emit_seed(struct engine *engine, const struct step_view *view, int j)
+{
+    const struct world *world = engine->world;
+    const struct slot_state *slot = &view->before[j];
+    bool measured = slot_has(slot, SLOT_GRAD_MEASURED);
+    struct seed_record row = {.round = *world->round,
+                              .step = step_number(world),
+                              .env = view->env,
+                              .slot = j,
+                              .germination = slot->germinations,
+                              .stage = stage_name(slot->stage),
+                              .blueprint = blueprint_name(slot->blueprint),
+                              .algorithm = algorithm_name(slot->algorithm),
+                              .params = slot->seed_params + slot->gate_params,
+                              .alpha = (double)slot->alpha,
+                              .alpha_target = (double)slot->alpha_target,
+                              .age = slot->epochs_total,
+                              .stage_age = slot->epochs_in_stage,
+                              .improvement = slot_improvement(slot),
+                              .contribution = if_measured(slot, SLOT_CF_MEASURED, slot->contribution),
+                              .contribution_velocity = if_measured(slot, SLOT_CF_MEASURED, slot->contribution_velocity),
+                              .interaction = if_measured(slot, SLOT_CF_MEASURED, slot->interaction_sum),
+                              .grad_norm = slot_has(slot, SLOT_NONFINITE)
+                                               ? (double)NAN
+                                               : if_measured(slot, SLOT_GRAD_MEASURED, slot->grad_norm),
+                              .grad_health = if_measured(slot, SLOT_GRAD_MEASURED, slot->grad_health),
+                              .grad_ratio = if_measured(slot, SLOT_GRAD_MEASURED, slot->grad_ratio),
+                              .vanishing = measured ? slot_has(slot, SLOT_VANISHING) : RECORD_NONE,
+                              .exploding = measured ? slot_has(slot, SLOT_EXPLODING) : RECORD_NONE};
+    fill_share(engine, view, j, &row);
+    recorder_emit(engine->recorder, RECORD_SEED, &row);
+}
+
+static void emit_subsets(struct engine *engine, const struct step_view *view)
+{
+    const struct world *world = engine->world;
+    for (int k = 0; k < view->subsets->count; k++) {
+        struct subset_record row = {.round = *world->round,
+                                    .step = step_number(world),
+                                    .env = view->env,
+                                    .mask = view->subsets->mask[k],
+                                    .correct = view->subsets->correct[k]};
+        row.accuracy = 100.0 * (double)row.correct / world->config.data_val_images;
+        recorder_emit(engine->recorder, RECORD_SUBSET, &row);
+    }
+}
+
+void emit_step(struct engine *engine, const struct step_view *view)
+{
+    const struct world *world = engine->world;
+    struct recorder *recorder = engine->recorder;
+    int live = 0;
+    if (!recorder_wants(recorder, RECORD_STEP))
+        return;
+    for (int j = 0; j < world->shape.slots; j++)
+        live += stage_is_live(view->before[j].stage);
+    bool idle = engine->actions[view->env].op == OP_WAIT && view->components;
+    if (idle && rounds_before(world) >= FULL_ROUNDS && step_number(world) % KEPT_STEP != 0 && !is_last(world)) {
+        recorder_thin(recorder, RECORD_STEP, 1);
+        recorder_thin(recorder, RECORD_SEED, live);
+        if (recorder_is_debug(recorder))
+            recorder_thin(recorder, RECORD_SUBSET, view->subsets->count);
+        return;
+    }
+    emit_decision(engine, view);
+    if (view->components) /* what the governor throws away was not measured */
+        for (int j = 0; j < world->shape.slots; j++)
+            if (stage_is_live(view->before[j].stage))
+                emit_seed(engine, view, j);
+    if (is_last(world) || recorder_is_debug(recorder))
+        emit_subsets(engine, view);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static const char *event_name(int type)
+{
+    static const char *const name[] = {"germinated", "gate", "stage", "fossilized", "pruned"};
+    return name[type];
+}
+
+static void fill_verdict(const struct gate_verdict *verdict, struct life_record *row)
+{
+    static const char *const gates[] = {"G0", "G1", "G2", "G3", "G4", "G5"};
+    size_t used = 0;
+    row->gate = verdict->gate <= GATE_G5 ? gates[verdict->gate] : NULL; /* an ADVANCE may lead nowhere */
+    row->passed = verdict->pass;
+    row->score = verdict->score;
+    for (uint32_t bit = 0; bit < GATE_FAILURES && used < sizeof row->failed; bit++)
+        if (verdict->failed >> bit & 1u)
+            used += (size_t)snprintf(row->failed + used, sizeof row->failed - used, "%s%s", used ? "," : "",
+                                     gate_failure_name((int)bit));
+}
+
+void emit_life(struct engine *engine, int env, const struct life_log *logs, const struct slot_state *before,
+               const struct slot_state *after)
+{
+    const struct world *world = engine->world;
+    if (!recorder_wants(engine->recorder, RECORD_LIFE))
+        return;
+    for (int j = 0; j < world->shape.slots; j++)
+        for (int i = 0; i < logs[j].count; i++) {
+            const struct life_event *event = &logs[j].event[i];
+            const struct slot_state *seed = before[j].stage == STAGE_DORMANT ? &after[j] : &before[j];
+            struct life_record row = {.round = *world->round,
+                                      .step = step_number(world),
+                                      .env = env,
+                                      .slot = j,
+                                      .ordinal = i,
+                                      .germination = seed->germinations,
+                                      .event = event_name(event->type),
+                                      .blueprint = blueprint_name(seed->blueprint),
+                                      .from_stage = stage_name(event->from),
+                                      .to_stage = stage_name(event->to),
+                                      .passed = RECORD_NONE,
+                                      .score = NAN};
+            if (event->type == LIFE_PRUNED)
+                row.reason = prune_reason_name(event->reason);
+            if (event->type == LIFE_GATE_EVALUATED)
+                fill_verdict(&event->verdict, &row);
+            recorder_emit(engine->recorder, RECORD_LIFE, &row);
+        }
+}
+
+/* ---- phase ------------------------------------------------------------------------------------------------------- */
+
+void emit_phase(struct engine *engine, const char *name, int thread, int env, double start)
+{
+    const struct world *world = engine->world;
+    if (!recorder_wants(engine->recorder, RECORD_PHASE))
+        return;
+    struct phase_record row = {.round = *world->round,
+                               .step = step_number(world),
+                               .thread = thread,
+                               .start_us = (int64_t)(1e6 * (start - engine->zero)),
+                               .name = name,
+                               .env = env};
+    /* both ends are rounded alike, so that spans that lie within others still do */
+    row.duration_us = (int64_t)(1e6 * (clock_seconds() - engine->zero)) - row.start_us;
+    recorder_emit(engine->recorder, RECORD_PHASE, &row);
+}

@@ -1,0 +1,45 @@
+/*
+ * What the epochs of an update tell about themselves (ppo 12.2): taken epoch by epoch, reduced at the end into the
+ * record of the update and those of its heads. Means over the epochs that reach a figure, minima by min, maxima by max
+ * (observability D10); what no epoch reached stays NAN (ppo D8). Nothing here is read by the learner.
+ */
+#ifndef LEARN_REPORT_H
+#define LEARN_REPORT_H
+
+#include "learn/work.h"
+
+struct report_head {
+    double kl, clipped; /* sums over the epochs of means over rows */
+    double log_ratio_max, log_ratio_min, log_prob_min;
+    double square_norm; /* the largest, of the gradient of the head's layers */
+};
+
+struct report {
+    struct ppo_record *record;
+    struct ppo_head_record *heads; /* [HEAD_COUNT] */
+    const struct learner_work *work;
+    struct loss_rules rules;
+    int rows, valid;
+    double mattered[HEAD_COUNT]; /* rows where the head mattered to the credited op */
+    struct report_head head[HEAD_COUNT];
+
+    int looks; /* epochs that passed the finiteness gate */
+    double kl, clipped, ratio, ratio_max, ratio_min, value_mean, value_std;
+    int losses; /* epochs that came to a loss */
+    double policy, value, entropy, grad_norm;
+};
+
+/* Clears both records and takes what the rows alone tell; work->row is filled, `valid` of its `rows` are valid. */
+void report_start(struct report *report, struct ppo_record *record, struct ppo_head_record heads[HEAD_COUNT],
+                  const struct learner_work *work, const struct loss_rules *rules, int rows, int valid);
+/* The policy that acted, from the first epoch's forward pass: the entropies of its heads. */
+void report_policy(struct report *report);
+/* An epoch's forward pass, all of it finite, and the sums of its losses. */
+void report_look(struct report *report, const struct loss_totals *sums);
+/* An epoch that made a step: its losses, and the norm of its gradient, which lies in the learner, before clipping. */
+void report_step(struct report *report, const struct learner *learner, const struct loss_totals *sums,
+                 const struct loss_counts *counts, double grad_norm);
+/* Writes what was gathered. */
+void report_finish(const struct report *report);
+
+#endif

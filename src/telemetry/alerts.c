@@ -1,0 +1,408 @@
+#include "telemetry/alerts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum {
+    HEADS = 8,
+    WINDOW = 20,    /* rounds that a rolling number looks back on */
+    SETTLED = 10,   /* rounds before something is compared with its past */
+    FEW = 20,       /* choices below which a share says nothing */
+    KEPT_STEP = 10, /* every such step is written down, whatever is thinned */
+    AHEAD = 64      /* rounds that may be in the lanes together */
+};
+
+#define LEARNABLE  0.02 /* share of rows with a choice from which on a head is judged */
+#define EMA_WEIGHT 0.01
+
+static const char *const head_names[HEADS] = {"slot",         "blueprint",   "style",       "tempo",
+                                              "alpha_target", "alpha_speed", "alpha_curve", "op"};
+
+/* The numbers of one round that rules watch; NAN: missing. */
+struct figures {
+    struct ppo_record ppo;
+    double head_entropy[HEADS], head_gradient[HEADS]; /* missing where the head had nothing to learn from */
+    double log_prob_min;
+    double gradient_growth;              /* norm over its running mean */
+    double td_error, advantage_std;      /* in units of the targets */
+    double skipped, not_finite;          /* epochs; figures of the update */
+    double wait_share, refused_share;    /* of choices, of actions */
+    double rollback_rate, accuracy_drop; /* per 100 episodes; percent of the rolling mean */
+    double bulk_lost, critical_lost;     /* rows: per 100 env-steps; all */
+};
+
+/* ---- the rules --------------------------------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(struct figures, field)
+#define NONE      (double)NAN
+#define RISE      false
+#define FALL      true
+/*
+ * Thresholds are those of observability 8.1 and 15.6, except where these would stand in every healthy run:
+ *   td_error, advantage_std   have no natural size, the rewards' own grows as the policy does: in units of the targets.
+ *                             A good critic leaves little advantage, so that only next to none is bad
+ *   advantage_positive        one large reward at the end makes most advantages negative: the outer bounds warn
+ *   explained_variance        what is paid at the end takes a critic some 25 rounds to see: warm-up
+ *   cell                      it may add 1 a step, and 6 is usual: 10 and 30. h lies within 1 and cannot be too large
+ *   gradient_growth           the drift upwards only: gradients that shrink are what training is for
+ *   wait                      of the choices a policy had, not of all steps
+ *   refusals                  ours: half of what a policy does comes to nothing
+ */
+#define HEAD(i, name, collapse)                                                                                        \
+    {"head_entropy_" name, "entropy of head " name " %.3f", FALL, 1.5 * (collapse), collapse, 3, 3, 0,                 \
+     AT(head_entropy[i])},                                                                                             \
+    {                                                                                                                  \
+        "dead_head_" name, "head " name " gets no gradient (%.1e)", FALL, 1e-6, 1e-6, 2, 5, 0, AT(head_gradient[i])    \
+    }
+
+const struct alert_rule alert_rules[] = {
+    /* what is broken */
+    {"update_skipped", "%.0f epochs of the update not finite", RISE, NONE, 1, 1, 1, 0, AT(skipped)},
+    {"not_finite", "%.0f figures of the update not finite", RISE, NONE, 1, 1, 1, 0, AT(not_finite)},
+    {"rollbacks", "%.1f rollbacks per 100 episodes", RISE, 1, 10, 1, 1, 0, AT(rollback_rate)},
+    {"rows_lost", "%.2f rows lost per 100 env-steps", RISE, 1e-9, 1, 1, 1, 0, AT(bulk_lost)},
+    {"critical_rows_lost", "%.0f rows lost that must not be", RISE, NONE, 1, 1, 1, 0, AT(critical_lost)},
+    /* the policy */
+    {"entropy", "op entropy %.2f", FALL, 0.30, 0.10, 1, 1, 50, AT(ppo.op_entropy)},
+    HEAD(0, "slot", 0.10),
+    HEAD(1, "blueprint", 0.05),
+    HEAD(2, "style", 0.08),
+    HEAD(3, "tempo", 0.05),
+    HEAD(4, "alpha_target", 0.08),
+    HEAD(5, "alpha_speed", 0.08),
+    HEAD(6, "alpha_curve", 0.08),
+    HEAD(7, "op", 0.08),
+    {"log_prob", "log-probability down to %.0f", FALL, -50, -100, 1, 1, 0, AT(log_prob_min)},
+    {"kl", "KL %.3f", RISE, 0.02, 0.10, 1, 1, 0, AT(ppo.kl)},
+    {"clip_fraction", "%.2f of the rows clipped", RISE, 0.25, 0.40, 2, 2, 0, AT(ppo.clip_fraction)},
+    {"ratio_max", "joint ratio up to %.1f", RISE, 3, 10, 1, 1, 0, AT(ppo.ratio_max)},
+    {"ratio_min", "joint ratio down to %.2f", FALL, 0.3, 0.1, 1, 1, 0, AT(ppo.ratio_min)},
+    {"gradient_growth", "gradient norm %.1f times its mean", RISE, 1.5, 6, 3, 3, 0, AT(gradient_growth)},
+    {"hidden_low", "recurrent state h of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.hidden_rms)},
+    {"cell_high", "cell state c of RMS %.1f", RISE, 10, 30, 1, 1, 0, AT(ppo.cell_rms)},
+    {"cell_low", "cell state c of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.cell_rms)},
+    /* the critic and what it leaves to learn */
+    {"explained_variance", "explained variance %.2f", FALL, 0.3, 0, 3, 5, 30, AT(ppo.explained_variance)},
+    {"value_nrmse", "value error %.2f of the returns' spread", RISE, 1, 2, 2, 2, 0, AT(ppo.value_nrmse)},
+    {"value_loss", "value loss %.1f", RISE, 3, 5, 2, 2, 0, AT(ppo.value_loss)},
+    {"td_error", "temporal-difference error %.1f of the spread", RISE, 3, 5, 2, 2, 0, AT(td_error)},
+    {"advantage_std_high", "advantages spread by %.1f", RISE, 2, 3, 2, 2, 0, AT(advantage_std)},
+    {"advantage_std_low", "advantages spread by %.3f", FALL, 0.1, 0.01, 2, 2, 0, AT(advantage_std)},
+    {"advantage_positive_high", "%.2f of the advantages positive", RISE, 0.8, 0.95, 2, 2, 0,
+     AT(ppo.advantage_positive)},
+    {"advantage_positive_low", "%.2f of the advantages positive", FALL, 0.2, 0.05, 2, 2, 0, AT(ppo.advantage_positive)},
+    /* what it does */
+    {"wait", "WAIT is %.2f of the choices", RISE, 0.8, 0.95, 3, 3, 0, AT(wait_share)},
+    {"refusals", "%.2f of the actions refused", RISE, 0.5, 0.8, 3, 3, 0, AT(refused_share)},
+    {"performance", "accuracy %.0f %% below its rolling mean", RISE, 10, 25, 1, 1, 0, AT(accuracy_drop)},
+};
+const int alert_rule_count = sizeof alert_rules / sizeof alert_rules[0];
+enum { RULES = sizeof alert_rules / sizeof alert_rules[0] };
+_Static_assert(RULES <= (int)ALERTS_MAX, "an alert for every rule");
+
+static bool is(const char *text, const char *name)
+{
+    return text && strcmp(text, name) == 0;
+}
+
+/* ---- state ------------------------------------------------------------------------------------------------------- */
+
+enum severity { FINE, WARN, CRITICAL };
+static const char *const severity_names[] = {"", "warn", "critical"};
+
+/* A rule in the course of a run. */
+struct watch {
+    enum severity standing;
+    int bad[CRITICAL + 1]; /* rounds that were at least so bad since the last good one */
+    int good;              /* good rounds in a row */
+};
+
+/* Decisions of a policy that had a choice. */
+struct choices {
+    int64_t all, waits;
+};
+
+/* Steps of a round. They come by the bulk lane, and may run ahead of the rest of the round before. */
+struct tally {
+    int64_t round;
+    struct choices choices, sample; /* in all rows; in those that are never thinned */
+    int64_t steps, actions, refused;
+};
+
+struct alerts {
+    struct watch watch[RULES];
+    int64_t rounds; /* judged since the run began */
+    /* running numbers */
+    double gradient_mean;
+    int64_t gradients;
+    double accuracy[WINDOW];
+    int64_t episodes[WINDOW], rollbacks[WINDOW];
+    /* the round in progress */
+    struct figures now;
+    bool learned;
+    int64_t outcomes, lost_bulk, lost_critical;
+    struct tally tallies[AHEAD]; /* by round; one that gives way to a later one is a number that is missing */
+};
+
+/* All is missing; whole numbers of an update are not looked at before there is one. */
+static void begin_round(struct alerts *alerts)
+{
+    double *numbers = (double *)&alerts->now;
+    _Static_assert(sizeof(struct figures) % sizeof(double) == 0, "numbers and nothing else");
+    for (size_t i = 0; i < sizeof(struct figures) / sizeof(double); i++)
+        numbers[i] = NAN;
+    alerts->learned = false;
+    alerts->outcomes = alerts->lost_bulk = alerts->lost_critical = 0;
+}
+
+struct alerts *alerts_create(struct esper_error *error)
+{
+    struct alerts *alerts = memory_alloc(1, sizeof *alerts, error);
+    if (alerts)
+        begin_round(alerts);
+    return alerts;
+}
+
+void alerts_free(struct alerts *alerts)
+{
+    memory_free(alerts);
+}
+
+static int count_from(const struct alerts *alerts, enum severity severity)
+{
+    int count = 0;
+    for (int i = 0; i < RULES; i++)
+        count += alerts->watch[i].standing >= severity;
+    return count;
+}
+
+int alerts_standing(const struct alerts *alerts)
+{
+    return count_from(alerts, WARN);
+}
+
+int alerts_critical(const struct alerts *alerts)
+{
+    return count_from(alerts, CRITICAL);
+}
+
+void alerts_recall(struct alerts *alerts, const struct alert_record *row)
+{
+    for (int i = 0; i < RULES; i++)
+        if (!row || is(row->rule, alert_rules[i].name)) {
+            bool raised = row && is(row->state, "raised");
+            bool critical = raised && is(row->severity, severity_names[CRITICAL]);
+            alerts->watch[i].standing = critical ? CRITICAL : raised ? WARN : FINE;
+        }
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static void look_at_head(struct alerts *alerts, const struct ppo_head_record *row)
+{
+    if (isfinite(row->log_prob_min)) /* fmin would take the number of the two */
+        alerts->now.log_prob_min = fmin(alerts->now.log_prob_min, row->log_prob_min);
+    for (int head = 0; head < HEADS; head++)
+        if (is(row->head, head_names[head]) && row->learnable >= LEARNABLE) {
+            alerts->now.head_entropy[head] = row->entropy;
+            alerts->now.head_gradient[head] = row->grad_norm;
+        }
+}
+
+static struct tally *tally_of(struct alerts *alerts, int64_t round)
+{
+    struct tally *tally = &alerts->tallies[(uint64_t)round % AHEAD];
+    if (tally->round != round)
+        *tally = (struct tally){.round = round};
+    return tally;
+}
+
+static void look_at_step(struct alerts *alerts, const struct step_record *row)
+{
+    struct tally *tally = tally_of(alerts, row->round);
+    bool wait = is(row->op, "wait");
+    tally->steps++;
+    tally->actions += !wait;
+    tally->refused += is(row->result, "refused");
+    if (row->forced)
+        return;
+    tally->choices.all++;
+    tally->choices.waits += wait;
+    tally->sample.all += row->step % KEPT_STEP == 0;
+    tally->sample.waits += wait && row->step % KEPT_STEP == 0;
+}
+
+static void look_at_drops(struct alerts *alerts, const struct drops_record *row)
+{
+#define LANE_NAME(NAME, name, lane, level, key, help) {#name, #lane},
+    static const struct {
+        const char *table, *lane;
+    } lanes[] = {RECORD_KINDS(LANE_NAME)};
+    if (!is(row->reason, "full"))
+        return; /* thinned on purpose */
+    for (int i = 0; i < RECORD_KIND_COUNT; i++)
+        if (is(row->name, lanes[i].table))
+            *(is(lanes[i].lane, "BULK") ? &alerts->lost_bulk : &alerts->lost_critical) += row->count;
+}
+
+void alerts_look(struct alerts *alerts, const struct record_row *row)
+{
+    switch ((int)row->kind) {
+    case RECORD_PPO:
+        alerts->now.ppo = row->record.ppo;
+        alerts->learned = true;
+        break;
+    case RECORD_PPO_HEAD:
+        look_at_head(alerts, &row->record.ppo_head);
+        break;
+    case RECORD_STEP:
+        look_at_step(alerts, &row->record.step);
+        break;
+    case RECORD_OUTCOME:
+        alerts->outcomes++;
+        break;
+    case RECORD_DROPS:
+        look_at_drops(alerts, &row->record.drops);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- numbers that are made of them ------------------------------------------------------------------------------- */
+
+/* An update that made a step has all of these; one that made none has none, and `skipped` tells. */
+static double count_not_finite(const struct ppo_record *ppo)
+{
+    const double figures[] = {ppo->policy_loss, ppo->value_loss, ppo->entropy,   ppo->kl,         ppo->ratio_mean,
+                              ppo->ratio_max,   ppo->ratio_min,  ppo->grad_norm, ppo->hidden_rms, ppo->cell_rms};
+    int count = 0;
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        count += !isfinite(figures[i]);
+    return ppo->epochs > 0 ? count : (double)NAN;
+}
+
+/* Against the mean before this round. It weighs all rounds alike first, so that the very first does not rule. */
+static void follow_gradient(struct alerts *alerts)
+{
+    double norm = alerts->now.ppo.grad_norm;
+    if (!isfinite(norm))
+        return;
+    if (alerts->gradients >= SETTLED && alerts->gradient_mean > 0)
+        alerts->now.gradient_growth = norm / alerts->gradient_mean;
+    alerts->gradients++;
+    alerts->gradient_mean += (norm - alerts->gradient_mean) * fmax(1.0 / (double)alerts->gradients, EMA_WEIGHT);
+}
+
+/* Rows that are missing are WAITs where rows are thinned: then only those steps count that never are. */
+static void measure_choices(struct alerts *alerts, const struct round_record *round)
+{
+    const struct tally *tally = tally_of(alerts, round->round);
+    const struct choices *choices = tally->steps < round->env_steps ? &tally->sample : &tally->choices;
+    if (choices->all >= FEW)
+        alerts->now.wait_share = (double)choices->waits / (double)choices->all;
+    if (tally->actions >= FEW)
+        alerts->now.refused_share = (double)tally->refused / (double)tally->actions;
+}
+
+static void measure_past(struct alerts *alerts, const struct round_record *round)
+{
+    int64_t known = alerts->rounds < WINDOW ? alerts->rounds : WINDOW, at = alerts->rounds % WINDOW;
+    int64_t episodes = 0, rollbacks = 0, count = 0;
+    double mean = 0;
+    for (int64_t i = 0; i < known; i++)
+        if (isfinite(alerts->accuracy[i])) {
+            mean += alerts->accuracy[i];
+            count++;
+        }
+    mean /= count ? (double)count : 1;
+    if (count >= SETTLED && mean > 0 && isfinite(round->val_accuracy_mean))
+        alerts->now.accuracy_drop = 100 * (mean - round->val_accuracy_mean) / mean;
+    alerts->accuracy[at] = round->val_accuracy_mean;
+    alerts->episodes[at] = alerts->outcomes;
+    alerts->rollbacks[at] = alerts->outcomes ? round->rollbacks : 0;
+    for (int i = 0; i < WINDOW; i++) {
+        episodes += alerts->episodes[i];
+        rollbacks += alerts->rollbacks[i];
+    }
+    if (alerts->outcomes) /* as if there had been a hundred: one rollback is no rate yet */
+        alerts->now.rollback_rate = 100 * (double)rollbacks / fmax(100, (double)episodes);
+}
+
+static void measure(struct alerts *alerts, const struct round_record *round)
+{
+    if (alerts->learned) {
+        alerts->now.skipped = (double)alerts->now.ppo.nonfinite;
+        alerts->now.not_finite = count_not_finite(&alerts->now.ppo);
+        alerts->now.td_error = alerts->now.ppo.bellman_error / alerts->now.ppo.value_scale;
+        alerts->now.advantage_std = alerts->now.ppo.advantage_std / alerts->now.ppo.value_scale;
+        follow_gradient(alerts);
+    }
+    alerts->now.critical_lost = (double)alerts->lost_critical;
+    if (round->env_steps > 0)
+        alerts->now.bulk_lost = 100 * (double)alerts->lost_bulk / (double)round->env_steps;
+    measure_choices(alerts, round);
+    measure_past(alerts, round);
+}
+
+/* ---- verdicts ---------------------------------------------------------------------------------------------------- */
+
+static enum severity severity_of(const struct alert_rule *rule, double number)
+{
+    if (rule->below ? number <= rule->critical : number >= rule->critical)
+        return CRITICAL;
+    return (rule->below ? number <= rule->warn : number >= rule->warn) ? WARN : FINE;
+}
+
+/* Count the round; what the alert should be now. */
+static enum severity follow(struct watch *watch, const struct alert_rule *rule, enum severity severity)
+{
+    if (severity == FINE) {
+        watch->good = watch->good < ALERTS_GOOD ? watch->good + 1 : ALERTS_GOOD;
+        watch->bad[WARN] = watch->bad[CRITICAL] = 0;
+        return watch->good == ALERTS_GOOD ? FINE : watch->standing;
+    }
+    watch->good = 0;
+    for (int i = WARN; i <= (int)severity; i++)
+        watch->bad[i]++;
+    if (watch->bad[CRITICAL] >= rule->critical_rounds || watch->standing == CRITICAL)
+        return CRITICAL;
+    return watch->bad[WARN] >= rule->warn_rounds ? WARN : watch->standing;
+}
+
+static void describe(const struct alert_rule *rule, enum severity severity, bool raised, double number, int64_t round,
+                     struct alert_record *row)
+{
+    *row = (struct alert_record){.round = round,
+                                 .rule = rule->name,
+                                 .state = raised ? "raised" : "cleared",
+                                 .severity = severity_names[severity],
+                                 .value = number,
+                                 .threshold = severity == CRITICAL ? rule->critical : rule->warn};
+    snprintf(row->text, sizeof row->text, rule->text, number);
+}
+
+int alerts_judge(struct alerts *alerts, const struct round_record *round, struct alert_record out[ALERTS_MAX])
+{
+    int count = 0;
+    measure(alerts, round);
+    for (int i = 0; i < RULES; i++) {
+        const struct alert_rule *rule = &alert_rules[i];
+        struct watch *watch = &alerts->watch[i];
+        double number;
+        memcpy(&number, (const char *)&alerts->now + rule->figure, sizeof number);
+        if (!isfinite(number) || alerts->rounds < rule->warm_up)
+            continue;
+        enum severity before = watch->standing;
+        watch->standing = follow(watch, rule, severity_of(rule, number));
+        if (watch->standing != before)
+            describe(rule, watch->standing > before ? watch->standing : before, watch->standing > before, number,
+                     round->round, &out[count++]);
+    }
+    alerts->rounds++;
+    begin_round(alerts);
+    return count;
+}

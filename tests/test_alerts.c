@@ -1,0 +1,414 @@
+/* Every rule raises, worsens and clears when its table says so. */
+#include "testing_alerts.h"
+
+static void to_alerts(void *context, enum record_kind kind, const void *record, size_t bytes)
+{
+    struct record_row row = {.kind = kind};
+    memcpy(&row.record, record, bytes);
+    alerts_look(context, &row);
+}
+
+static struct alerts *make_alerts(void)
+{
+    struct esper_error error;
+    struct alerts *alerts = alerts_create(&error);
+    assert_non_null(alerts);
+    return alerts;
+}
+
+/* What the rule has to say of the round: "", "warn", "critical" or "cleared". */
+static const char *told(struct alerts *alerts, const struct scene *scene, const char *rule)
+{
+    struct alert_record rows[ALERTS_MAX];
+    const char *said = "";
+    for (int i = 0; i < scene->choices + scene->forced; i++)
+        give_step(scene, i, to_alerts, alerts);
+    give_rest(scene, to_alerts, alerts);
+    int count = alerts_judge(alerts, &scene->round, rows);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(rows[i].rule, rule) != 0)
+            fail_msg("round %d: %s: %s %s", (int)scene->round.round, rows[i].rule, rows[i].state, rows[i].text);
+        assert_int_equal(rows[i].round, scene->round.round);
+        assert_true(strlen(rows[i].text) > 0);
+        said = strcmp(rows[i].state, "cleared") == 0 ? rows[i].state : rows[i].severity;
+    }
+    return said;
+}
+
+/* ---- the rules of the update ------------------------------------------------------------------------------------- */
+
+static struct scene scene_with(int64_t number, int i, double value)
+{
+    struct scene scene = a_fine_scene(number);
+    memcpy((char *)&scene.ppo + cases[i].field, &value, sizeof value);
+    return scene;
+}
+
+static void fine_rounds_say_nothing(void **state)
+{
+    (void)state;
+    struct alerts *alerts = make_alerts();
+    for (int round = 0; round < 100; round++) {
+        struct scene scene = a_fine_scene(round);
+        assert_string_equal(told(alerts, &scene, "none"), "");
+    }
+    assert_int_equal(alerts_standing(alerts), 0);
+    alerts_free(alerts);
+}
+
+static void warm_up(struct alerts *alerts, int i, double value)
+{
+    for (int round = 0; round < cases[i].warm_up; round++) {
+        struct scene scene = scene_with(round, i, value);
+        assert_string_equal(told(alerts, &scene, cases[i].rule), "");
+    }
+    assert_int_equal(alerts_standing(alerts), 0);
+}
+
+static void rules_raise_worsen_and_clear(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct alerts *alerts = make_alerts();
+        int round = cases[i].warm_up;
+        struct scene scene;
+        warm_up(alerts, i, cases[i].critical);
+        for (int n = 1; n <= cases[i].warn_rounds + 2; n++, round++) { /* raised once, in the n-th round */
+            scene = scene_with(round, i, cases[i].warn);
+            assert_string_equal(told(alerts, &scene, cases[i].rule), n == cases[i].warn_rounds ? "warn" : "");
+        }
+        for (int n = 1; n <= cases[i].critical_rounds + 2; n++, round++) { /* again, because it is worse */
+            scene = scene_with(round, i, cases[i].critical);
+            assert_string_equal(told(alerts, &scene, cases[i].rule), n == cases[i].critical_rounds ? "critical" : "");
+        }
+        scene = scene_with(round++, i, cases[i].warn); /* a little better is not over */
+        assert_string_equal(told(alerts, &scene, cases[i].rule), "");
+        assert_int_equal(alerts_critical(alerts), 1);
+        const char *const pattern = "ggwgggg"; /* good or warn */
+        for (int n = 0; pattern[n]; n++, round++) {
+            scene = scene_with(round, i, pattern[n] == 'g' ? cases[i].good : cases[i].warn);
+            assert_string_equal(told(alerts, &scene, cases[i].rule), n == 5 ? "cleared" : "");
+            assert_int_equal(alerts_standing(alerts), n < 5);
+        }
+        alerts_free(alerts);
+    }
+}
+
+/* One good round between bad ones starts the count anew. */
+static void streaks_are_of_rounds_in_a_row(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct alerts *alerts = make_alerts();
+        int round = cases[i].warm_up;
+        warm_up(alerts, i, cases[i].good);
+        for (int turn = 0; turn < 4 && cases[i].warn_rounds > 1; turn++)
+            for (int n = 0; n < cases[i].warn_rounds; n++, round++) {
+                struct scene scene = scene_with(round, i, n ? cases[i].critical : cases[i].good);
+                assert_string_equal(told(alerts, &scene, cases[i].rule), "");
+            }
+        alerts_free(alerts);
+    }
+}
+
+/* A number that is missing changes nothing: it neither raises nor counts, for better or worse. */
+static void missing_numbers_change_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct alerts *alerts = make_alerts();
+        int round = cases[i].warm_up;
+        struct scene scene;
+        warm_up(alerts, i, cases[i].good);
+        for (int n = 1; n <= cases[i].warn_rounds; n++) {
+            for (int gap = 0; gap < 3; gap++) {
+                scene = scene_with(round++, i, gap == 1 ? (double)INFINITY : (double)NAN);
+                scene.ppo.epochs = 0; /* no step was made: nothing could be measured */
+                scene.learns = gap != 2;
+                assert_string_equal(told(alerts, &scene, cases[i].rule), "");
+            }
+            scene = scene_with(round++, i, cases[i].warn);
+            assert_string_equal(told(alerts, &scene, cases[i].rule), n == cases[i].warn_rounds ? "warn" : "");
+        }
+        for (int n = 1; n <= ALERTS_GOOD; n++) {
+            scene = scene_with(round++, i, (double)NAN);
+            scene.ppo.epochs = 0;
+            assert_string_equal(told(alerts, &scene, cases[i].rule), "");
+            scene = scene_with(round++, i, cases[i].good);
+            assert_string_equal(told(alerts, &scene, cases[i].rule), n == ALERTS_GOOD ? "cleared" : "");
+        }
+        alerts_free(alerts);
+    }
+}
+
+static void what_is_not_finite_is_critical_at_once(void **state)
+{
+    (void)state;
+    const size_t fields[] = {PPO(policy_loss), PPO(value_loss), PPO(entropy),   PPO(kl),         PPO(ratio_mean),
+                             PPO(ratio_max),   PPO(ratio_min),  PPO(grad_norm), PPO(hidden_rms), PPO(cell_rms)};
+    const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        for (int j = 0; j < 3; j++) {
+            struct alerts *alerts = make_alerts();
+            struct scene scene = a_fine_scene(0);
+            memcpy((char *)&scene.ppo + fields[i], &bad[j], sizeof bad[j]);
+            assert_string_equal(told(alerts, &scene, "not_finite"), "critical");
+            alerts_free(alerts);
+        }
+    struct alerts *alerts = make_alerts();
+    struct scene scene = a_fine_scene(0);
+    scene.ppo.nonfinite = 4;
+    scene.ppo.epochs = 0;
+    scene.ppo.value_loss = scene.ppo.kl = scene.ppo.grad_norm = NAN;
+    assert_string_equal(told(alerts, &scene, "update_skipped"), "critical");
+    alerts_free(alerts);
+}
+
+/* ---- heads ------------------------------------------------------------------------------------------------------- */
+
+static void heads_are_watched_one_by_one(void **state)
+{
+    (void)state;
+    const double collapse[HEADS] = {0.10, 0.05, 0.08, 0.05, 0.08, 0.08, 0.08, 0.08};
+    for (int head = 0; head < HEADS; head++) {
+        struct alerts *alerts = make_alerts();
+        char rule[64];
+        snprintf(rule, sizeof rule, "head_entropy_%s", head_names[head]);
+        /* below (b), between it and one and a half (z), above (a), nothing to learn (n): what is said after each */
+        const char *const pattern = "bbabznzbbnaaanbb", *const said = "______w_c___x___";
+        for (int round = 0; pattern[round]; round++) {
+            struct scene scene = a_fine_scene(round);
+            double share = pattern[round] == 'a' ? 1.51 : pattern[round] == 'z' ? 1.49 : 0.99;
+            scene.head[head].entropy = share * collapse[head];
+            scene.head[head].learnable = pattern[round] == 'n' ? 0.019 : 0.021;
+            const char *expected = said[round] == 'w' ? "warn" : said[round] == 'c' ? "critical" : "";
+            assert_string_equal(told(alerts, &scene, rule), said[round] == 'x' ? "cleared" : expected);
+        }
+        alerts_free(alerts);
+    }
+}
+
+static void dead_heads_are_found(void **state)
+{
+    (void)state;
+    for (int head = 0; head < HEADS; head++) {
+        struct alerts *alerts = make_alerts();
+        char rule[64];
+        snprintf(rule, sizeof rule, "dead_head_%s", head_names[head]);
+        for (int round = 0; round < 12; round++) {
+            struct scene scene = a_fine_scene(round);
+            scene.head[head].grad_norm = round < 6 ? 0.9e-6 : 1.1e-6;
+            const char *expected = round == 1 ? "warn" : round == 4 ? "critical" : round == 8 ? "cleared" : "";
+            assert_string_equal(told(alerts, &scene, rule), expected);
+        }
+        struct scene scene = a_fine_scene(12);
+        scene.head[head].grad_norm = 0;
+        scene.head[head].learnable = 0;
+        for (int round = 12; round < 20; round++)
+            assert_string_equal(told(alerts, &scene, rule), ""); /* it had nothing to learn from */
+        alerts_free(alerts);
+    }
+    struct alerts *alerts = make_alerts();
+    struct scene scene = a_fine_scene(0);
+    scene.head[5].log_prob_min = -51;
+    assert_string_equal(told(alerts, &scene, "log_prob"), "warn");
+    scene.head[2].log_prob_min = -101;
+    assert_string_equal(told(alerts, &scene, "log_prob"), "critical");
+    alerts_free(alerts);
+}
+
+/* ---- rounds among others ----------------------------------------------------------------------------------------- */
+
+static void waiting_counts_where_there_was_a_choice(void **state)
+{
+    (void)state;
+    const struct {
+        int choices, waits, forced, refused;
+        const char *rule, *said;
+    } rounds[] = {
+        {100, 79, 220, 0, "wait", ""},
+        {100, 81, 220, 0, "wait", "warn"},
+        {100, 96, 220, 0, "wait", "critical"},
+        {0, 0, 320, 0, "wait", ""},
+        {19, 19, 301, 0, "wait", ""}, /* too few to say */
+        {100, 50, 220, 24, "refusals", ""},
+        {100, 50, 220, 26, "refusals", "warn"},
+        {100, 50, 220, 41, "refusals", "critical"},
+        {40, 25, 280, 10, "refusals", ""},
+    };
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+        struct alerts *alerts = make_alerts();
+        for (int round = 0; round < 3; round++) {
+            struct scene scene = a_fine_scene(round);
+            scene.choices = rounds[i].choices;
+            scene.waits = rounds[i].waits;
+            scene.forced = rounds[i].forced;
+            scene.refused = rounds[i].refused;
+            assert_string_equal(told(alerts, &scene, rounds[i].rule), round == 2 ? rounds[i].said : "");
+        }
+        alerts_free(alerts);
+    }
+}
+
+/* Steps of a round count for it alone, whatever rounds there were before or are under way already. */
+static void steps_count_for_their_round(void **state)
+{
+    (void)state;
+    struct alerts *alerts = make_alerts();
+    for (int round = 0; round < 300; round++) {
+        struct scene scene = a_fine_scene(round), next = a_fine_scene(round + 1);
+        scene.waits = round >= 100 ? 82 : 60;
+        next.waits = round + 1 >= 100 ? 82 : 60;
+        scene.forced = next.forced = 220;
+        int begun = round % 2 ? 0 : 120; /* steps of the next round that run ahead */
+        for (int i = 0; i < begun; i++)
+            give_step(&next, i, to_alerts, alerts);
+        for (int i = round % 2 ? 120 : 0; i < 320; i++)
+            give_step(&scene, i, to_alerts, alerts);
+        scene.choices = scene.forced = 0; /* they were given */
+        assert_string_equal(told(alerts, &scene, "wait"), round == 102 ? "warn" : "");
+    }
+    alerts_free(alerts);
+}
+
+/* Steps that were thinned are all WAITs; the share is that of the steps that are always written down. */
+static void thinned_rounds_are_sampled(void **state)
+{
+    (void)state;
+    for (int every = 0; every < 2; every++) {
+        struct alerts *alerts = make_alerts();
+        struct alert_record rows[ALERTS_MAX];
+        int warned = 0;
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < 320; i++) {
+                int step = i % 40 + 1;
+                bool wait = every ? i % 3 != 0 : i % 12 != 0; /* 0.67 or 0.92 of all; so of every tenth step */
+                struct step_record row = {
+                    .round = round, .step = step, .op = wait ? "wait" : "prune", .result = "done"};
+                if (!wait || step % 10 == 0)
+                    to_alerts(alerts, RECORD_STEP, &row, sizeof row);
+            }
+            struct round_record ended = {.round = round, .env_steps = 320};
+            warned += alerts_judge(alerts, &ended, rows);
+        }
+        assert_int_equal(warned, every ? 0 : 1);
+        if (warned)
+            assert_string_equal(rows[0].rule, "wait");
+        alerts_free(alerts);
+    }
+}
+
+static void rollbacks_are_a_rate(void **state)
+{
+    (void)state;
+    struct alerts *alerts = make_alerts();
+    struct scene scene = a_fine_scene(0);
+    for (int round = 0; round < 40; round++) { /* 160 episodes in the window of 20 rounds */
+        scene.round.round = round;
+        scene.round.rollbacks = round == 25;
+        assert_string_equal(told(alerts, &scene, "rollbacks"), ""); /* one is less than 1 per 100 */
+    }
+    scene.round.rollbacks = 1;
+    assert_string_equal(told(alerts, &scene, "rollbacks"), "warn"); /* with that of 25: 1.25 */
+    scene.round.rollbacks = 15;
+    assert_string_equal(told(alerts, &scene, "rollbacks"), "critical");
+    alerts_free(alerts);
+    for (int start = 1; start <= 15; start += 14) { /* at the very start, as if there had been 100 episodes */
+        alerts = make_alerts();
+        scene.round.rollbacks = start;
+        assert_string_equal(told(alerts, &scene, "rollbacks"), start == 1 ? "warn" : "critical");
+        alerts_free(alerts);
+    }
+}
+
+static void accuracy_and_gradient_against_their_past(void **state)
+{
+    (void)state;
+    const struct {
+        double accuracy, gradient;
+        const char *rule, *said;
+    } rounds[] = {{45.5, 4, "performance", ""},
+                  {44.5, 4, "performance", "warn"},
+                  {37, 4, "performance", "critical"},
+                  {60, 4, "performance", ""},
+                  {50, 5.8, "gradient_growth", ""},
+                  {50, 7.5, "gradient_growth", "warn"},
+                  {50, 40, "gradient_growth", "critical"},
+                  {50, 0.1, "gradient_growth", ""}};
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++)
+        for (int early = 0; early < 2; early++) {
+            struct alerts *alerts = make_alerts();
+            int round = 0, bad = strcmp(rounds[i].rule, "performance") == 0 ? 1 : 3;
+            struct scene scene;
+            for (; round < (early ? 6 : 30); round++) {
+                scene = a_fine_scene(round);
+                assert_string_equal(told(alerts, &scene, rounds[i].rule), "");
+            }
+            for (int n = 1; n <= bad; n++, round++) {
+                scene = a_fine_scene(round);
+                scene.round.val_accuracy_mean = rounds[i].accuracy;
+                scene.ppo.grad_norm = rounds[i].gradient;
+                assert_string_equal(told(alerts, &scene, rounds[i].rule), n == bad && !early ? rounds[i].said : "");
+            }
+            alerts_free(alerts);
+        }
+}
+
+static void lost_rows_are_told(void **state)
+{
+    (void)state;
+    const struct {
+        const char *table, *reason, *rule, *said;
+        int count;
+    } losses[] = {{"step", "full", "rows_lost", "warn", 1},
+                  {"phase", "full", "rows_lost", "critical", 4},
+                  {"life", "full", "critical_rows_lost", "critical", 1},
+                  {"step", "thinned", "rows_lost", "", 1000},
+                  {"no such table", "full", "rows_lost", "", 1000}};
+    for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+        struct alerts *alerts = make_alerts();
+        struct scene scene = a_fine_scene(0);
+        struct drops_record row = {.name = losses[i].table, .reason = losses[i].reason, .count = losses[i].count};
+        to_alerts(alerts, RECORD_DROPS, &row, sizeof row);
+        assert_string_equal(told(alerts, &scene, losses[i].rule), losses[i].said);
+        alerts_free(alerts);
+    }
+}
+
+static void the_table_is_sound(void **state)
+{
+    (void)state;
+    for (int i = 0; i < alert_rule_count; i++) {
+        const struct alert_rule *rule = &alert_rules[i];
+        char text[256];
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(rule->name, alert_rules[j].name);
+        if (isfinite(rule->warn))
+            assert_true(rule->below ? rule->critical <= rule->warn : rule->critical >= rule->warn);
+        assert_true(rule->warn_rounds >= 1 && rule->critical_rounds >= rule->warn_rounds && rule->warm_up >= 0);
+        const double numbers[] = {rule->warn, rule->critical, 20 * rule->critical, 99.4};
+        for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
+            assert_true(snprintf(text, sizeof text, rule->text, numbers[n]) < RECORD_TEXT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_table_is_sound),
+        cmocka_unit_test(fine_rounds_say_nothing),
+        cmocka_unit_test(rules_raise_worsen_and_clear),
+        cmocka_unit_test(streaks_are_of_rounds_in_a_row),
+        cmocka_unit_test(missing_numbers_change_nothing),
+        cmocka_unit_test(what_is_not_finite_is_critical_at_once),
+        cmocka_unit_test(heads_are_watched_one_by_one),
+        cmocka_unit_test(dead_heads_are_found),
+        cmocka_unit_test(waiting_counts_where_there_was_a_choice),
+        cmocka_unit_test(steps_count_for_their_round),
+        cmocka_unit_test(thinned_rounds_are_sampled),
+        cmocka_unit_test(rollbacks_are_a_rate),
+        cmocka_unit_test(accuracy_and_gradient_against_their_past),
+        cmocka_unit_test(lost_rows_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
