@@ -131,6 +131,10 @@ struct cli_run_flags {
 /* Whether this build can run on the device that was asked for; NULL is "auto". */
 enum esper_status cli_device(const char *device, struct esper_error *error);
 
+/* Serve the directory of runs from a child process until this one ends, however it does, and print the address. Before
+ * anything starts threads or takes a run's lock. */
+enum esper_status cli_serve_beside(const char *runs, struct esper_error *error);
+
 /* ---- progress --------------------------------------------------------------------------------------------------- */
 
 /* Columns of the terminal that shows stderr; 80 where nobody knows. */
@@ -160,10 +164,13 @@ void cli_progress_end(struct cli_progress *progress);
 int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_compare(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_export(int argc, char **argv);
 int command_infer(int argc, char **argv);
 int command_sql(int argc, char **argv);
+int command_tui(int argc, char **argv);
+int command_serve(int argc, char **argv);
 int command_config(int argc, char **argv);
 int command_tasks(int argc, char **argv);
 int command_data(int argc, char **argv);

@@ -1,0 +1,142 @@
+/* esper serve: the runs as a web page; and the same beside a training (`esper train --serve`). */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "view/serve.h"
+
+enum { NICE = 5, BESIDE_TRIES = 20, BESIDE_GRACE = 2 };
+
+/* Who watches steps back for who trains; clients that vanish are no reason to die. */
+static void become_modest(void)
+{
+    setpriority(PRIO_PROCESS, 0, NICE);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* ---- beside a training ------------------------------------------------------------------------------------------- */
+
+/* The child's life: serve until the trainer's end of `trainer` closes, however it ended, and a little longer, so that
+ * open pages hear of it. What became of the start goes to `report`, a letter and a text. */
+static void serve_until_gone(const char *runs, int trainer, int report)
+{
+    const struct serve_options options = {.runs = runs, .port = SERVE_PORT, .tries = BESIDE_TRIES};
+    struct server *server = NULL;
+    struct esper_error error = {0};
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the trainer: it saves first, and pages see it do so */
+    become_modest();
+    bool started = serve_start(&server, &options, &error) == ESPER_OK;
+    dprintf(report, "%c%s", started ? '+' : '-', started ? serve_url(server) : error.text);
+    close(report);
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3 && nowhere >= 0; fd++)
+        dup2(nowhere, fd); /* who waits for the trainer's output must not wait for us */
+    struct pollfd alive = {.fd = trainer};
+    while (started && poll(&alive, 1, -1) < 0 && errno == EINTR)
+        ;
+    if (started)
+        sleep(BESIDE_GRACE);
+    serve_stop(server);
+    _exit(0);
+}
+
+enum esper_status cli_serve_beside(const char *runs, struct esper_error *error)
+{
+    int trainer[2], report[2];
+    char text[512];
+    size_t used = 0;
+    if (pipe2(trainer, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0)
+        return error_set(error, ESPER_FAILED, "--serve: cannot make a pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0)
+        return error_set(error, ESPER_FAILED, "--serve: cannot start a process: %s", strerror(errno));
+    if (child == 0) {
+        close(trainer[1]);
+        close(report[0]);
+        serve_until_gone(runs, trainer[0], report[1]);
+    }
+    close(trainer[0]); /* trainer[1] stays open as long as this process lives */
+    close(report[1]);
+    for (ssize_t got; used < sizeof text - 1 && (got = read(report[0], text + used, sizeof text - 1 - used)) != 0;)
+        if (got > 0)
+            used += (size_t)got;
+        else if (errno != EINTR)
+            break;
+    close(report[0]);
+    text[used] = '\0';
+    if (*text != '+')
+        return error_set(error, ESPER_FAILED, "--serve: %s", used > 1 ? text + 1 : "the server did not start");
+    fprintf(stderr, "watch it at %s\n", text + 1);
+    return ESPER_OK;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static int serve(const struct serve_options *options)
+{
+    struct esper_error error = {0};
+    struct server *server;
+    struct stat info;
+    sigset_t signals;
+    int which;
+    if (stat(options->runs, &info) != 0) {
+        error_set(&error, ESPER_INVALID, "serve: %s: cannot open: %s; `esper train` makes runs", options->runs,
+                  strerror(errno));
+        return cli_fail(&error);
+    }
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads: all have it blocked */
+    become_modest();
+    if (serve_start(&server, options, &error) != ESPER_OK) {
+        error_where(&error, "serve");
+        return cli_fail(&error);
+    }
+    printf("%s\n", serve_url(server));
+    fflush(stdout);
+    fprintf(stderr, "serving the runs in %s; Ctrl-C stops\n", options->runs);
+    sigwait(&signals, &which);
+    serve_stop(server);
+    return CLI_OK;
+}
+
+int command_serve(int argc, char **argv)
+{
+    struct serve_options serve_options = {.port = SERVE_PORT};
+    struct cli_list words = {0}, hosts = {0};
+    const struct cli_option options[] = {
+        {"bind", CLI_TEXT, "ADDRESS", &serve_options.bind, "where to listen (127.0.0.1: this machine alone)", 0, 0},
+        {"port", CLI_INT, "N", &serve_options.port, "the port (8377); 0 takes any that is free", 0, 65535},
+        {"token-file", CLI_TEXT, "FILE", &serve_options.token_file,
+         "a file of mode 0600 with the token that clients must know", 0, 0},
+        {"host", CLI_LIST, "NAME", &hosts, "a name under which others reach this machine; may be repeated", 0, 0},
+        {"sql", CLI_FLAG, NULL, &serve_options.sql, "let the page ask any question in SQL that only reads", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "serve [RUNS] [options]",
+        .about = "Shows the runs in RUNS (" CLI_RUNS
+                 ") as a web page: live, finished and crashed ones. It only reads.\n"
+                 "It listens on this machine alone; from elsewhere use a tunnel (ssh -L 8377:localhost:8377 HOST), or\n"
+                 "--bind with --token-file, behind a proxy that speaks TLS.",
+        .example = "esper serve " CLI_RUNS " --port 8377",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_words = 1,
+    };
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+    serve_options.runs = words.count ? words.items[0] : CLI_RUNS;
+    serve_options.hosts = hosts.items;
+    serve_options.host_count = hosts.count;
+    return serve(&serve_options);
+}

@@ -1,0 +1,239 @@
+/* esper tui: a run in the terminal, as it goes or as it went; and the viewer's side of esper train --tui. */
+#include "cli/tui.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "view/tui.h"
+
+/* ---- signals ----------------------------------------------------------------------------------------------------- */
+
+/* What a handler may touch. */
+static volatile sig_atomic_t leaving; /* leave the viewer now */
+static volatile sig_atomic_t asked;   /* the training was asked to stop */
+static volatile pid_t trainer;        /* the process that trains, 0: none of ours */
+
+/* The trainer is in a group of its own: what the terminal sends, it gets from here, once. */
+static void on_signal(int number)
+{
+    if (trainer > 0) {
+        kill(trainer, number == SIGINT ? SIGINT : SIGTERM);
+        asked = 1;
+    }
+    if (trainer <= 0 || number != SIGINT)
+        leaving = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: waiting for a key ends */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static enum esper_status watch(const char *runs, const char *text, struct esper_error *error)
+{
+    struct run run;
+    const struct tui_options options = {.stop = &leaving};
+    TRY(tui_available(error));
+    TRY(run_open(&run, runs, text, error));
+    catch_signals();
+    setlocale(LC_CTYPE, "");
+    enum esper_status status = tui_watch(&run, &options, error);
+    run_close(&run);
+    return status;
+}
+
+int command_tui(int argc, char **argv)
+{
+    const char *runs = CLI_RUNS;
+    struct cli_list words = {0};
+    const struct cli_option options[] = {
+        {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "tui [RUN] [--runs DIR]",
+        .about =
+            "Shows a run in the terminal, live, finished or crashed; without RUN the latest one. It only reads: the\n"
+            "run does not know that it is watched. ? explains the keys, q leaves. Colours follow TERM and NO_COLOR,\n"
+            "line and block characters the locale; 80 x 24 is enough.",
+        .example = "esper tui latest",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_words = 1,
+    };
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+    struct esper_error error = {0};
+    if (watch(runs, words.count ? words.items[0] : "latest", &error) == ESPER_OK)
+        return leaving ? CLI_INTERRUPTED : CLI_OK;
+    error_where(&error, "tui");
+    return cli_fail(&error);
+}
+
+/* ---- training under the viewer ------------------------------------------------------------------------------------
+ */
+
+struct training {
+    int told;            /* where it says which run it is */
+    FILE *said[2];       /* what it wrote to stdout and stderr */
+    bool over;           /* it has ended */
+    int end;             /* how, as waitpid tells */
+    char path[PATH_MAX]; /* of its run; "": it has none */
+};
+
+static bool has_ended(struct training *training, int how)
+{
+    pid_t got;
+    while (!training->over && (got = waitpid(trainer, &training->end, how)) != 0) {
+        training->over = got > 0 || errno != EINTR;
+        if (training->over)
+            trainer = 0; /* from here on a signal is for the viewer */
+    }
+    return training->over;
+}
+
+/* Once Ctrl-C has stopped the training there is nothing left to watch; one that came to its end may be looked at. */
+static bool stay(void *context)
+{
+    return !(has_ended(context, WNOHANG) && asked);
+}
+
+/* The name of the run's directory, ended by a NUL; the pipe ends before that when there will be none. */
+static void hear_path(struct training *training)
+{
+    size_t length = 0;
+    ssize_t got = 1;
+    while (got != 0 && (length == 0 || training->path[length - 1]) && length < sizeof training->path) {
+        got = read(training->told, training->path + length, sizeof training->path - length);
+        if (got < 0 && errno != EINTR)
+            break;
+        length += got > 0 ? (size_t)got : 0;
+    }
+    if (length == 0 || training->path[length - 1])
+        training->path[0] = '\0';
+    close(training->told);
+}
+
+static void show_training(struct training *training)
+{
+    struct esper_error error = {0};
+    struct run run;
+    const struct tui_options options = {.stop = &leaving, .stay = stay, .context = training};
+    setlocale(LC_CTYPE, "");
+    enum esper_status status = run_open(&run, ".", training->path, &error);
+    if (status == ESPER_OK) {
+        status = tui_watch(&run, &options, &error);
+        run_close(&run);
+    }
+    if (status != ESPER_OK)
+        cli_fail(&error);
+    if (!has_ended(training, WNOHANG) && !leaving)
+        fprintf(stderr, "esper: the training goes on; Ctrl-C stops and saves it, `esper tui %s` shows it again\n",
+                training->path);
+}
+
+static void repeat(FILE *said, FILE *to)
+{
+    char text[4096];
+    size_t got;
+    rewind(said);
+    while ((got = fread(text, 1, sizeof text, said)) > 0)
+        fwrite(text, 1, got, to);
+    fflush(to);
+    fclose(said);
+}
+
+static int follow_training(struct training *training)
+{
+    hear_path(training);
+    if (training->path[0])
+        show_training(training);
+    has_ended(training, 0);
+    repeat(training->said[0], stdout);
+    repeat(training->said[1], stderr);
+    if (WIFEXITED(training->end))
+        return WEXITSTATUS(training->end);
+    struct esper_error error;
+    error_set(&error, ESPER_FAILED, "the training was ended by signal %d (%s); go on with: esper train --resume %s",
+              WTERMSIG(training->end), strsignal(WTERMSIG(training->end)), training->path);
+    return cli_fail(&error);
+}
+
+/* The child's side: out of the way of the terminal, and not without its parent. */
+static void become_trainer(struct tui_split *split, const struct training *training, pid_t parent, int tell)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        raise(SIGTERM);
+    dup2(fileno(training->said[0]), STDOUT_FILENO);
+    dup2(fileno(training->said[1]), STDERR_FILENO);
+    close(training->told);
+    split->tell = tell;
+}
+
+static enum esper_status prepare(struct training *training, int *tell, struct esper_error *error)
+{
+    int ends[2];
+    TRY(tui_available(error));
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return error_set(error, ESPER_INVALID, "--tui: this is no terminal; leave it out, or watch with `esper tui`");
+    for (int i = 0; i < 2; i++)
+        if (!(training->said[i] = tmpfile()))
+            return error_set(error, ESPER_FAILED, "--tui: cannot make a temporary file: %s", strerror(errno));
+    if (pipe(ends) != 0)
+        return error_set(error, ESPER_FAILED, "--tui: cannot make a pipe: %s", strerror(errno));
+    training->told = ends[0];
+    *tell = ends[1];
+    return ESPER_OK;
+}
+
+int tui_split(struct tui_split *split)
+{
+    struct training training = {0};
+    struct esper_error error = {0};
+    int tell = -1;
+    if (prepare(&training, &tell, &error) != ESPER_OK)
+        return cli_fail(&error);
+    fflush(NULL);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        become_trainer(split, &training, parent, tell);
+        return CLI_CONTINUE;
+    }
+    close(tell);
+    if (child < 0) {
+        error_set(&error, ESPER_FAILED, "--tui: cannot start the viewer: %s", strerror(errno));
+        return cli_fail(&error);
+    }
+    trainer = child;
+    catch_signals();
+    return follow_training(&training);
+}
+
+void tui_split_tell(struct tui_split *split, const char *path)
+{
+    if (split->tell < 0)
+        return;
+    for (size_t done = 0, length = strlen(path) + 1; done < length;) {
+        ssize_t wrote = write(split->tell, path + done, length - done);
+        if (wrote < 0 && errno != EINTR)
+            break; /* nobody listens: the viewer is gone, and a signal is on its way */
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    close(split->tell);
+    split->tell = -1;
+}

@@ -1,0 +1,61 @@
+/* What the parts of the report share: a run with its record open, and tables. */
+#ifndef VIEW_REPORT_PARTS_H
+#define VIEW_REPORT_PARTS_H
+
+#include "telemetry/query.h"
+#include "view/html.h"
+#include "view/sheet.h"
+#include "view/verdict.h"
+
+struct report_run {
+    struct run run;
+    struct run_status status;
+    struct query *query; /* NULL: there is no record, or it cannot be read */
+    struct verdict verdict;
+    struct sheet summary, rounds;
+    double newest;     /* the last finished round, NAN: none */
+    char trouble[512]; /* the first thing that could not be read, "" */
+};
+
+/* Opens for reading; only a word that names no run is an error. */
+enum esper_status report_open(struct report_run *report, const char *runs, const char *word, struct esper_error *error);
+void report_close(struct report_run *report);
+
+/* Ask; what cannot be answered is noted as trouble and gives an empty sheet. */
+void report_ask(struct report_run *report, struct sheet *sheet, const char *question,
+                const struct question_values *values);
+
+/* Rounds as people count them: from 1, in evaluations too. */
+double shown_round(double round);
+/* A number in plain text; missing: "-". */
+struct shown {
+    char text[32];
+};
+struct shown shown_number(double value, int decimals);
+/* The column `round` of a sheet in these numbers; release with memory_free. NULL: no rows. */
+double *shown_rounds(const struct sheet *sheet);
+
+/* A table of a sheet's columns. decimals: of a number; or one of these, LONG is a text
+ * that may be broken into lines. */
+enum { SHOWN_TEXT = -1, SHOWN_ROUND = -2, SHOWN_YES_NO = -3, SHOWN_LONG = -4 };
+struct report_column {
+    const char *title, *name;
+    int decimals;
+};
+/* Without rows: a paragraph that says `none`. */
+void report_table(struct html *html, const struct sheet *sheet, const struct report_column *columns, int count,
+                  const char *none);
+#define REPORT_TABLE(html, sheet, columns, none)                                                                       \
+    report_table(html, sheet, columns, (int)(sizeof columns / sizeof columns[0]), none)
+
+/* The parts, in the order of the page. */
+void report_learning(struct html *html, struct report_run *report); /* report_plots.c */
+void report_growth(struct html *html, struct report_run *report);   /* report_growth.c */
+void report_outcomes(struct html *html, struct report_run *report); /* report_growth.c */
+void report_trouble(struct html *html, struct report_run *report);  /* report_tables.c */
+void report_time(struct html *html, struct report_run *report);     /* report_tables.c */
+void report_identity(struct html *html, struct report_run *report); /* report_tables.c */
+/* Every word as a cohort; accuracies of all their runs in one plot. */
+void report_compare(struct html *html, const char *runs, const char *const *words, int count); /* report_compare.c */
+
+#endif

@@ -1,0 +1,172 @@
+/* The report's parts that are lists: trouble, time, configuration, how to do it again. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config_json.h"
+#include "view/report_parts.h"
+
+/* ---- trouble ----------------------------------------------------------------------------------------------------- */
+
+static void list(struct html *html, struct report_run *report, const char *title, const char *question, int64_t limit,
+                 const struct report_column *columns, int count, const char *none)
+{
+    struct question_values values = question_all();
+    struct sheet sheet;
+    values.limit = limit;
+    report_ask(report, &sheet, question, &values);
+    html_add(html, "<h3>%s</h3>\n", title);
+    report_table(html, &sheet, columns, count, none);
+    if (sheet.rows == limit)
+        html_add(html, "<p class=\"soft\">The newest %lld; there may be more.</p>\n", (long long)limit);
+    sheet_free(&sheet);
+}
+
+#define LIST(html, report, title, question, limit, columns, none)                                                      \
+    list(html, report, title, question, limit, columns, (int)(sizeof columns / sizeof columns[0]), none)
+
+void report_trouble(struct html *html, struct report_run *report)
+{
+    const struct report_column open[] = {
+        {"severity", "severity", SHOWN_TEXT},
+        {"rule", "rule", SHOWN_TEXT},
+        {"since round", "round", SHOWN_ROUND},
+        {"value", "value", 4},
+        {"limit", "threshold", 4},
+        {"what", "text", SHOWN_LONG},
+    };
+    const struct report_column alerts[] = {
+        {"round", "round", SHOWN_ROUND}, {"severity", "severity", SHOWN_TEXT},
+        {"state", "state", SHOWN_TEXT},  {"rule", "rule", SHOWN_TEXT},
+        {"value", "value", 4},           {"limit", "threshold", 4},
+        {"what", "text", SHOWN_LONG},
+    };
+    const struct report_column rollbacks[] = {
+        {"round", "round", SHOWN_ROUND},
+        {"step", "step", 0},
+        {"env", "env", 0},
+        {"reason", "reason", SHOWN_TEXT},
+        {"validation loss, nats", "val_loss", 3},
+        {"blamed step", "blamed_step", 0},
+        {"penalty", "penalty", 2},
+        {"instead of", "replaced", 2},
+        {"seeds lost", "seeds_lost", 0},
+    };
+    const struct report_column drops[] = {
+        {"table", "name", SHOWN_TEXT},
+        {"why", "reason", SHOWN_TEXT},
+        {"rows", "count", 0},
+        {"first round", "first_round", SHOWN_ROUND},
+        {"last round", "last_round", SHOWN_ROUND},
+    };
+    html_raw(html, "<h2 id=\"trouble\">Trouble</h2>\n");
+    LIST(html, report, "Alerts that still stand", "standing", 200, open, "None.");
+    LIST(html, report, "Alerts raised and cleared, newest first", "alerts", 40, alerts, "None.");
+    LIST(html, report, "Rollbacks by the governor, newest first", "rollbacks", 40, rollbacks, "None.");
+    LIST(html, report, "Rows missing in the record", "drops", 200, drops, "None: every row was kept.");
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+void report_time(struct html *html, struct report_run *report)
+{
+    const struct report_column phases[] = {
+        {"phase", "name", SHOWN_TEXT}, {"of the round's time, %", "percent", 1},
+        {"seconds", "seconds", 3},     {"spans", "spans", 0},
+        {"mean, ms", "mean_ms", 3},    {"longest, ms", "max_ms", 3},
+        {"threads", "threads", 0},
+    };
+    const struct report_column checkpoints[] = {
+        {"file", "file", SHOWN_TEXT},           {"kind", "kind", SHOWN_TEXT}, {"rounds done", "round", 0},
+        {"steps of the next", "step", 0},       {"bytes", "bytes", 0},        {"written", "written", SHOWN_TEXT},
+        {"training state", "hash", SHOWN_TEXT},
+    };
+    const struct question_values values = {.round = isnan(report->newest) ? -1 : (int64_t)report->newest};
+    struct sheet sheet;
+    html_raw(html, "<h2 id=\"time\">Time and checkpoints</h2>\n<h3>Where the newest round's time went</h3>\n");
+    report_ask(report, &sheet, "phases", &values);
+    REPORT_TABLE(html, &sheet, phases, "No phase was written down.");
+    sheet_free(&sheet);
+    LIST(html, report, "Checkpoints, newest first", "checkpoints", 8, checkpoints, "None.");
+}
+
+/* ---- identity ---------------------------------------------------------------------------------------------------- */
+
+static void key_row(struct html *html, const struct config *config, const struct config *defaults, int key)
+{
+    char value[CONFIG_TEXT], initial[CONFIG_TEXT];
+    config_format(config, key, value);
+    config_format(defaults, key, initial);
+    html_raw(html, "<tr><td>");
+    html_text(html, config_key_name(key));
+    html_raw(html, "</td><td class=\"long\">");
+    html_text(html, value[0] ? value : NULL);
+    html_raw(html, "</td><td>");
+    html_text(html, initial[0] ? initial : NULL);
+    html_raw(html, "</td><td>");
+    html_text(html, config_origin_name((enum config_origin)config->origin[key]));
+    html_raw(html, "</td><td class=\"long\">");
+    html_text(html, config_key_help(key));
+    html_raw(html, "</td></tr>\n");
+}
+
+static bool is_changed(const struct config *config, const struct config *defaults, int key)
+{
+    char value[CONFIG_TEXT], initial[CONFIG_TEXT];
+    config_format_exact(config, key, value);
+    config_format_exact(defaults, key, initial);
+    return strcmp(value, initial) != 0;
+}
+
+static void key_table(struct html *html, const struct config *config, const struct config *defaults, bool changed)
+{
+    html_raw(html, "<div class=\"wide\"><table><thead><tr><th>key</th><th>value</th><th>default</th><th>from</th>"
+                   "<th>meaning</th></tr></thead><tbody>\n");
+    for (int key = 0; key < config_key_count(); key++)
+        if (is_changed(config, defaults, key) == changed)
+            key_row(html, config, defaults, key);
+    html_raw(html, "</tbody></table></div>\n");
+}
+
+static void write_command(struct html *html, const struct run *run)
+{
+    char path[PATH_MAX + 16];
+    cJSON *json = NULL;
+    const char *command = NULL;
+    snprintf(path, sizeof path, "%s/run.json", run->path);
+    if (json_read_file(path, &json, NULL) == ESPER_OK && json_get_string(json, "command", &command, NULL) != ESPER_OK)
+        command = NULL;
+    html_raw(html, "<pre>");
+    html_text(html, command);
+    html_raw(html, "</pre>\n");
+    cJSON_Delete(json);
+}
+
+void report_identity(struct html *html, struct report_run *report)
+{
+    struct question_values values = question_all();
+    struct config defaults;
+    struct sheet checkpoints;
+    config_defaults(&defaults);
+    values.limit = 1;
+    report_ask(report, &checkpoints, "checkpoints", &values);
+    html_raw(html, "<h2 id=\"identity\">Configuration</h2>\n<h3>Keys that differ from the defaults</h3>\n");
+    key_table(html, &report->run.config, &defaults, true);
+    html_raw(html, "<details><summary>All other keys</summary>\n");
+    key_table(html, &report->run.config, &defaults, false);
+    html_raw(html, "</details>\n<h3>How to do it again</h3>\n<p>Esper ");
+    html_text(html, report->run.version);
+    html_raw(html, ", kernels ");
+    html_text(html, report->run.kernels);
+    html_raw(html,
+             ". The same version and kernels give the same bits, on any number of threads. The command was:</p>\n");
+    write_command(html, &report->run);
+    if (checkpoints.rows) {
+        html_raw(html, "<p>The newest checkpoint, ");
+        html_text(html, sheet_text(&checkpoints, 0, "file"));
+        html_raw(html, ", must then hold the training state ");
+        html_text(html, sheet_text(&checkpoints, 0, "hash"));
+        html_raw(html, ".</p>\n");
+    }
+    sheet_free(&checkpoints);
+}

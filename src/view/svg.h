@@ -1,0 +1,83 @@
+/*
+ * Plots, drawn as inline SVG. Colours are classes of the style sheet (svg_style), which knows light, dark and paper;
+ * every colour is doubled by a word, a letter or a shape. Values that are not finite leave gaps.
+ */
+#ifndef VIEW_SVG_H
+#define VIEW_SVG_H
+
+#include "view/html.h"
+
+/* CSS for all plots: goes into the page's <style> once. */
+extern const char svg_style[];
+
+enum { SVG_SERIES_MAX = 8 };
+
+struct svg_series {
+    const char *name;
+    const double *y;
+    const double *low, *high; /* a band around it; both may be NULL */
+    const double *x;          /* its own places, as many as `count` says; NULL: those of the plot */
+    int count;
+};
+
+struct svg_plot {
+    const char *title;    /* what is shown, with its unit */
+    const char *x_name;   /* "round" */
+    double y_low, y_high; /* always shown, even without data; NAN: as the data want */
+    const double *x;
+    int count;
+    struct svg_series series[SVG_SERIES_MAX];
+    int series_count;
+    const double *marks; /* upright lines: where something was noticed */
+    int mark_count;
+};
+void svg_lines(struct html *html, const struct svg_plot *plot);
+
+/* Rows of cells: values[row * columns + column] from `low` to `high`. The last value of a row is written beside it. */
+struct svg_heat {
+    const char *title, *x_name;
+    const char *const *names;
+    const double *values;
+    int rows, columns;
+    double low, high;
+    double x_first, x_last;
+};
+void svg_heat(struct html *html, const struct svg_heat *heat);
+
+/* Spans of time in lanes, coloured by stage; class is one of the stages' names, else it stays grey. */
+struct svg_span {
+    int lane;
+    double from, to;
+    const char *stage, *label;
+};
+struct svg_lanes {
+    const char *title, *x_name;
+    const char *const *names;
+    int lanes;
+    double x_last; /* the axis goes from 0 to here */
+    const struct svg_span *spans;
+    int count;
+};
+void svg_lanes(struct html *html, const struct svg_lanes *lanes);
+
+/* Bars that continue each other, and their sum. */
+struct svg_bar {
+    const char *name;
+    double value;
+};
+void svg_waterfall(struct html *html, const char *title, const struct svg_bar *bars, int count);
+
+/* Points; those of the frontier are larger, joined by steps, and have names. x from 0, thousands apart. */
+struct svg_point {
+    double x, y;
+    bool frontier;
+    const char *name;
+};
+struct svg_scatter {
+    const char *title, *x_name;
+    const struct svg_point *points; /* the frontier first, by rising x */
+    int count;
+};
+void svg_scatter(struct html *html, const struct svg_scatter *scatter);
+
+#endif

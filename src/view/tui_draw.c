@@ -1,0 +1,256 @@
+#include "view/tui_draw.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what the screens share -------------------------------------------------------------------------------------- */
+
+char tui_stage_letter(const char *stage)
+{
+    static const struct {
+        const char *name;
+        char letter;
+    } letters[] = {{"germinated", 'G'}, {"training", 'T'}, {"blending", 'B'},  {"holding", 'H'},  {"fossilized", 'F'},
+                   {"pruned", 'x'},     {"cooling", 'x'},  {"embargoed", 'x'}, {"resetting", 'x'}};
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++)
+        if (strcmp(stage, letters[i].name) == 0)
+            return letters[i].letter;
+    return '.';
+}
+
+enum ink tui_stage_ink(char letter)
+{
+    static const char letters[] = "GTBHFx";
+    const char *at = letter ? strchr(letters, letter) : NULL;
+    return at ? (enum ink)(INK_GERMINATED + (at - letters)) : INK_FAINT;
+}
+
+const char *tui_slot_name(const struct tui_data *data, double slot, char text[TUI_NUMBER])
+{
+    if (!isfinite(slot))
+        return "-";
+    if (slot >= 0 && slot < data->run.config.slot_count)
+        snprintf(text, TUI_NUMBER, "%.7s", data->run.config.slots[(int)slot]);
+    else
+        snprintf(text, TUI_NUMBER, "%.0f", slot);
+    return text;
+}
+
+int tui_series(const struct tui_answer *answer, const char *name, double *values, int most)
+{
+    int column = answer_column(answer, name), count = answer->rows < most ? answer->rows : most;
+    for (int i = 0; i < count; i++)
+        values[i] = answer_number(answer, answer->rows - count + i, column);
+    return count;
+}
+
+enum ink tui_alert_ink(const struct tui_data *data, int alert, const char **sign)
+{
+    bool critical = strcmp(answer_word(&data->answers[ASK_ALERTS], alert, "severity"), "critical") == 0;
+    *sign = critical ? "!!" : "!";
+    return critical ? INK_BAD : INK_WARN;
+}
+
+/* ---- header ------------------------------------------------------------------------------------------------------ */
+
+struct state_look {
+    const char *word, *sign, *ascii;
+    enum ink ink;
+};
+
+static struct state_look state_look(const struct run_status *status)
+{
+    const char *name = run_state_name(status);
+    static const struct {
+        const char *name;
+        struct state_look look;
+    } looks[] = {{"running", {"live", "\u25CF", "*", INK_GOOD}},
+                 {"finished", {"finished", "\u2713", "+", INK_GOOD}},
+                 {"interrupted", {"interrupted", "\u2016", "=", INK_WARN}},
+                 {"failed", {"failed", "\u2717", "x", INK_BAD}},
+                 {"crashed", {"crashed", "\u2717", "x", INK_BAD}}};
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++)
+        if (strcmp(name, looks[i].name) == 0)
+            return looks[i].look;
+    return (struct state_look){name, "?", "?", INK_WARN};
+}
+
+/* Mean wall time of the last ten rounds, s; NAN when there is none. */
+static double round_seconds(const struct tui_data *data)
+{
+    double seconds[10], sum = 0;
+    int count = tui_series(&data->answers[ASK_ROUNDS], "seconds", seconds, 10);
+    for (int i = 0; i < count; i++)
+        sum += seconds[i];
+    return count ? sum / count : (double)NAN;
+}
+
+/* Older than three steps take, and than a person would wonder about. */
+static bool is_stale(const struct tui_data *data)
+{
+    double step = round_seconds(data) / fmax(1, data->run.config.steps);
+    return data->status.alive && data->age > fmax(5, isfinite(step) ? 3 * step : 30);
+}
+
+static void draw_identity(const struct box *box, const struct tui_data *data)
+{
+    const struct tui_answer *summary = &data->answers[ASK_SUMMARY];
+    struct state_look look = state_look(&data->status);
+    char age[TUI_NUMBER], lost[TUI_NUMBER];
+    double rows_lost = answer_named(summary, 0, "rows_lost");
+    int column = 1 + box_print(box, 0, 1, INK_TITLE, "%.60s", data->run.name);
+    column += 2 + box_print(box, 0, column + 2, INK_FAINT, "%.40s %.20s%s", data->run.config.task,
+                            answer_word(summary, 0, "policy"), data->run.config.evaluate ? ", evaluation" : "");
+    int end = box->columns - 1;
+    bool some = isfinite(rows_lost) && rows_lost > 0;
+    tui_count(some ? rows_lost : 0, lost);
+    if (!isfinite(answer_named(summary, 0, "evaluate")))
+        snprintf(lost, sizeof lost, "-"); /* the record was never read */
+    box_print_right(box, 0, end, some ? INK_BAD : INK_FAINT, "%sdrops %s", some ? "! " : "", lost);
+    end -= 8 + (int)strlen(lost) + (some ? 2 : 0);
+    tui_real(data->age, data->age < 9.95 ? 1 : 0, age);
+    if (data->status.alive && box->columns >= 70) {
+        bool stale = is_stale(data);
+        box_print_right(box, 0, end, stale ? INK_WARN : INK_FAINT, "%s%s s ago", stale ? "! written " : "written ",
+                        age);
+        end -= 16 + (int)strlen(age) + (stale ? 2 : 0);
+    }
+    box_print_right(box, 0, end, look.ink, " %s %s", box->canvas->unicode ? look.sign : look.ascii, look.word);
+}
+
+static void draw_progress(const struct box *box, const struct tui_data *data)
+{
+    const struct tui_answer *summary = &data->answers[ASK_SUMMARY], *rounds = &data->answers[ASK_ROUNDS];
+    const struct config *config = &data->run.config;
+    char eta[TUI_NUMBER], speed[TUI_NUMBER], done_text[TUI_NUMBER];
+    double done = answer_named(summary, 0, "rounds_done"), step = answer_named(summary, 0, "newest_step");
+    double total = fmax(config->rounds, isfinite(done) ? done : 0); /* resumed with more rounds than run.json says */
+    if (data->newest_round == data->last_round && data->last_round >= 0 && isfinite(step))
+        step = config->steps; /* between two rounds */
+    double within = data->newest_round > data->last_round && isfinite(step) ? step / fmax(1, config->steps) : 0;
+    double left = round_seconds(data) * (total - done - within);
+    tui_time(data->status.alive ? left : (double)NAN, eta);
+    tui_count(answer_named(rounds, rounds->rows - 1, "env_steps_per_s"), speed);
+    int bar = box->columns >= 76 ? 8 + (box->columns - 76) / 6 : 0;
+    bar = bar > 40 ? 40 : bar;
+    int column = 1 + box_print(box, 1, 1, INK_FAINT, "round ");
+    box_bar(box, 1, column, bar, done / total, INK_LINE);
+    column += bar + (bar > 0);
+    column += box_print(box, 1, column, INK_PLAIN, "%s/%.0f", tui_real(done, 0, done_text), total);
+    column += box_print(box, 1, column, INK_FAINT, "  step ");
+    box_bar(box, 1, column, bar, step / fmax(1, config->steps), INK_LINE);
+    column += bar + (bar > 0);
+    column += box_print(box, 1, column, INK_PLAIN, "%s/%d", tui_real(step, 0, done_text), config->steps);
+    column += box_print(box, 1, column, INK_FAINT, "  ETA ");
+    column += box_print(box, 1, column, INK_PLAIN, "%s", eta);
+    column += box_print(box, 1, column, INK_PLAIN, "  %s", speed);
+    box_print(box, 1, column, INK_FAINT, " env-steps/s");
+}
+
+/* The worst first, as many as fit. */
+static void draw_strip(const struct box *box, const struct tui_data *data)
+{
+    const struct tui_answer *alerts = &data->answers[ASK_ALERTS];
+    const char *sign;
+    if (data->trouble[0]) {
+        box_print(box, 2, 1, INK_BAD, "x cannot read: %s", data->trouble);
+        return;
+    }
+    if (alerts->rows == 0) {
+        int used = box_print(box, 2, 1, INK_GOOD, "%s", box->canvas->unicode ? "\u2713 " : "+ ");
+        box_print(box, 2, 1 + used, INK_FAINT, data->last_round < 0 ? "no round is finished yet" : "no alerts");
+        return;
+    }
+    enum ink worst = tui_alert_ink(data, 0, &sign);
+    int column = 1 + box_print(box, 2, 1, worst, "%d alert%s", alerts->rows, alerts->rows == 1 ? "" : "s");
+    for (int i = 0; i < alerts->rows && column < box->columns - 12; i++) {
+        enum ink ink = tui_alert_ink(data, i, &sign);
+        column += box_print(box, 2, column, ink, "  %s %.48s", sign, answer_word(alerts, i, "text"));
+    }
+}
+
+/* ---- footer and help --------------------------------------------------------------------------------------------- */
+
+static void draw_keys(const struct box *box, const struct tui_choice *choice)
+{
+    static const char *const names[] = {"overview", "policy", "seeds", "rewards", "system", "events"};
+    int column = 1;
+    if (choice->typing) {
+        column += box_print(box, 0, column, INK_TITLE, "show events with: %s", choice->filter);
+        box_glyph(box, 0, column, INK_SELECTED, ' ');
+        box_print_right(box, 0, box->columns - 1, INK_FAINT, "Enter: done  Esc: all");
+        return;
+    }
+    for (int i = SCREEN_OVERVIEW; i <= SCREEN_LAST; i++) {
+        bool here = i == (int)choice->screen && !choice->help;
+        column += box_print(box, 0, column, here ? INK_SELECTED : INK_FAINT,
+                            box->columns >= 74 || here ? " %d %s " : " %d ", i, names[i - 1]);
+    }
+    box_print_right(box, 0, box->columns - 1, INK_FAINT, "? help  q leave");
+}
+
+void tui_draw_help(struct box box)
+{
+    static const struct {
+        const char *key, *what;
+    } lines[] = {
+        {"1 .. 6, Tab", "screens: overview, policy, seeds, rewards, system, events"},
+        {"j k, arrows", "next and previous env; in events one line down and up"},
+        {"g G, PgUp PgDn", "first, last; ten at a time"},
+        {"[ ]", "seeds, rewards: one round back, one round on"},
+        {"v", "overview: envs as a grid or as a list"},
+        {"/", "events: show those that hold a text; Esc shows all"},
+        {"?  Esc  q", "this page; back; leave: the run goes on untouched"},
+        {"", ""},
+        {"G T B H F x .", "germinated training blending holding fossilized cooling empty"},
+        {"* + = x", "live, finished, interrupted, crashed or failed; ! is an alert"},
+        {"-", "missing: it was not measured, or there is none"},
+        {"accuracy", "validation accuracy at the last step, mean of the envs, percent"},
+        {"reward", "sum of an episode's raw rewards, mean of the envs"},
+        {"entropy", "of the op head, 0 (always the same) to 1 (even)"},
+        {"KL, EV", "policy's change in an update; variance the critic explains"},
+        {"share", "Shapley share of a seed in what all bring, points of accuracy"},
+    };
+    box_title(&box, "help");
+    for (int i = 0; i < (int)(sizeof lines / sizeof lines[0]); i++) {
+        box_print(&box, i, 1, INK_TITLE, "%s", lines[i].key);
+        box_print(&box, i, 17, INK_PLAIN, "%s", lines[i].what);
+    }
+}
+
+/* ---- the frame --------------------------------------------------------------------------------------------------- */
+
+void tui_draw(struct canvas *canvas, const struct tui_data *data, const struct tui_choice *choice)
+{
+    canvas_clear(canvas);
+    struct box body = box_whole(canvas), header = box_cut_top(&body, 3), footer = box_cut_bottom(&body, 1);
+    draw_identity(&header, data);
+    draw_progress(&header, data);
+    draw_strip(&header, data);
+    draw_keys(&footer, choice);
+    if (choice->help) {
+        tui_draw_help(body);
+        return;
+    }
+    switch (choice->screen) {
+    case SCREEN_OVERVIEW:
+        tui_draw_overview(body, data, choice);
+        break;
+    case SCREEN_POLICY:
+        tui_draw_policy(body, data);
+        break;
+    case SCREEN_SEEDS:
+        tui_draw_seeds(body, data, choice);
+        break;
+    case SCREEN_REWARDS:
+        tui_draw_rewards(body, data, choice);
+        break;
+    case SCREEN_SYSTEM:
+        tui_draw_system(body, data);
+        break;
+    case SCREEN_EVENTS:
+        tui_draw_events(body, data, choice);
+        break;
+    }
+}

@@ -1,0 +1,37 @@
+/* The pictures of the terminal viewer: what is known (tui_data.h), drawn on a sheet (tui_canvas.h). Pure: no terminal,
+ * no clock, no files. */
+#ifndef VIEW_TUI_DRAW_H
+#define VIEW_TUI_DRAW_H
+
+#include "view/tui_canvas.h"
+#include "view/tui_data.h"
+
+/* The whole frame: header, alert strip, the chosen screen, keys. */
+void tui_draw(struct canvas *canvas, const struct tui_data *data, const struct tui_choice *choice);
+
+/* The screens. */
+void tui_draw_overview(struct box box, const struct tui_data *data, const struct tui_choice *choice);
+void tui_draw_policy(struct box box, const struct tui_data *data);
+void tui_draw_seeds(struct box box, const struct tui_data *data, const struct tui_choice *choice);
+void tui_draw_rewards(struct box box, const struct tui_data *data, const struct tui_choice *choice);
+void tui_draw_system(struct box box, const struct tui_data *data);
+void tui_draw_events(struct box box, const struct tui_data *data, const struct tui_choice *choice);
+void tui_draw_help(struct box box);
+
+/* ---- what they share -----------------------------------------------------------------------------------------------
+ */
+
+/* G T B H F, x while it cools down, '.' empty or unknown. */
+char tui_stage_letter(const char *stage);
+enum ink tui_stage_ink(char letter);
+/* "r0c1", or its number where the run has no such slot. */
+const char *tui_slot_name(const struct tui_data *data, double slot, char text[TUI_NUMBER]);
+
+/* The newest `most` values of a column, oldest first; returns how many. */
+int tui_series(const struct tui_answer *answer, const char *name, double *values, int most);
+enum { TUI_SERIES = 4096 };
+
+/* How an alert that stands is shown: its ink, and one or two exclamation marks before its words. */
+enum ink tui_alert_ink(const struct tui_data *data, int alert, const char **sign);
+
+#endif

@@ -1,0 +1,300 @@
+/* Screen 1: is it learning, is it healthy, what is growing where. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "view/tui_draw.h"
+
+/* ---- now --------------------------------------------------------------------------------------------------------- */
+
+/* How much the mean of the last ten rounds is above the ten before, points; NAN: too few. */
+static double gained(const struct tui_answer *rounds, int *span)
+{
+    double values[20], sums[2] = {0};
+    int count = tui_series(rounds, "val_accuracy_mean", values, 20), half = count / 2;
+    for (int i = 0; i < 2 * half; i++)
+        sums[i >= half] += values[count - 2 * half + i] / half;
+    *span = half;
+    return half ? sums[1] - sums[0] : (double)NAN;
+}
+
+static void draw_alert(const struct box *box, int row, const struct tui_data *data, int alert)
+{
+    const struct tui_answer *alerts = &data->answers[ASK_ALERTS];
+    const char *sign;
+    enum ink ink = tui_alert_ink(data, alert, &sign);
+    int used = box_print(box, row, 5, ink, "%-2s %.30s: %.48s", sign, answer_word(alerts, alert, "rule"),
+                         answer_word(alerts, alert, "text"));
+    box_print(box, row, 5 + used, INK_FAINT, ", since round %lld",
+              (long long)tui_round_shown(answer_named(alerts, alert, "round")));
+}
+
+static void draw_now(struct box *body, const struct tui_data *data)
+{
+    const struct tui_answer *rounds = &data->answers[ASK_ROUNDS], *alerts = &data->answers[ASK_ALERTS];
+    char mean[TUI_NUMBER], best[TUI_NUMBER], test[TUI_NUMBER];
+    int last = rounds->rows - 1, span, shown = alerts->rows;
+    double gain = gained(rounds, &span);
+    shown = shown > 3 ? 3 : shown;
+    struct box box = box_cut_top(body, 1 + shown);
+    int column = 1 + box_print(&box, 0, 1, INK_TITLE, "NOW ");
+    column += box_print(&box, 0, column, INK_PLAIN, "accuracy %s %%, best env %s %%, test %s %%",
+                        tui_real(answer_named(rounds, last, "val_accuracy_mean"), 1, mean),
+                        tui_real(answer_named(rounds, last, "val_accuracy_best"), 1, best),
+                        tui_real(answer_named(rounds, last, "test_accuracy_mean"), 1, test));
+    if (isfinite(gain))
+        box_print(&box, 0, column, gain >= 0 ? INK_GOOD : INK_WARN, "; %+.1f points in %d round%s", gain, span,
+                  span == 1 ? "" : "s");
+    for (int i = 0; i < shown; i++)
+        draw_alert(&box, 1 + i, data, i);
+}
+
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
+
+static void draw_curves(struct box box, const struct tui_data *data, int height)
+{
+    static const struct {
+        const char *label, *name, *unit;
+        bool ppo;
+        int digits;
+    } curves[] = {{"accuracy", "val_accuracy_mean", " %", false, 1},
+                  {"reward", "reward_mean", "", false, 2},
+                  {"entropy", "op_entropy", "", true, 3},
+                  {"KL", "kl", "", true, 4},
+                  {"EV", "explained_variance", "", true, 3}};
+    const struct tui_answer *rounds = &data->answers[ASK_ROUNDS];
+    double values[TUI_SERIES];
+    if (rounds->rows)
+        box_title(&box, "rounds %lld to %lld", (long long)tui_round_shown(answer_named(rounds, 0, "round")),
+                  (long long)tui_round_shown(answer_named(rounds, rounds->rows - 1, "round")));
+    else
+        box_title(&box, "rounds");
+    for (int i = 0; i < 5; i++) {
+        const struct tui_answer *from = &data->answers[curves[i].ppo ? ASK_PPO : ASK_ROUNDS];
+        int count = tui_series(from, curves[i].name, values, TUI_SERIES), row = i * height;
+        char number[TUI_NUMBER];
+        box_print(&box, row, 1, INK_FAINT, "%s", curves[i].label);
+        box_print_right(&box, row, 19, INK_PLAIN, "%s%s",
+                        tui_real(count ? values[count - 1] : (double)NAN, curves[i].digits, number), curves[i].unit);
+        box_curve(&box, row, 20, height > 1 ? height - 1 : 1, box.columns - 22, values, count, INK_LINE);
+    }
+}
+
+/* ---- seeds by stage ---------------------------------------------------------------------------------------------- */
+
+static const char *const stages[] = {"germinated", "training", "blending", "holding", "fossilized", "cooling"};
+
+/* Of the newest step while a round goes on; else as the last round ended. */
+static void count_stages(const struct tui_data *data, double counts[6])
+{
+    const struct tui_answer *rounds = &data->answers[ASK_ROUNDS], *seeds = &data->answers[ASK_ENV_SEEDS];
+    bool going = data->newest_round > data->last_round;
+    int column = answer_column(seeds, "stage");
+    for (int i = 0; i < 6; i++)
+        counts[i] = going ? (i < 5 ? 0 : (double)NAN) : answer_named(rounds, rounds->rows - 1, stages[i]);
+    for (int row = 0; going && row < seeds->rows; row++)
+        for (int i = 0; i < 5; i++)
+            counts[i] += strcmp(answer_text(seeds, row, column), stages[i]) == 0;
+}
+
+static void draw_stages(struct box box, const struct tui_data *data)
+{
+    double counts[6], slots = fmax(1, (double)data->run.config.envs * data->run.config.slot_count);
+    count_stages(data, counts);
+    box_title(&box, "seeds by stage, of %.0f slots", slots);
+    for (int i = 0; i < 6; i++) {
+        char letter = tui_stage_letter(stages[i]), number[TUI_NUMBER];
+        box_print(&box, i, 1, tui_stage_ink(letter), "%c %s", letter, stages[i]);
+        box_print_right(&box, i, 19, INK_PLAIN, "%s", tui_real(counts[i], 0, number));
+        box_bar(&box, i, 20, box.columns - 22, counts[i] / slots, tui_stage_ink(letter));
+    }
+}
+
+/* ---- envs -------------------------------------------------------------------------------------------------------- */
+
+enum { SLOT_WIDE = 18 }; /* columns of a slot where its seed is spelled out */
+
+/* A letter for every slot; `wide` also what grows there, and its alpha. */
+static void draw_slots(const struct box *box, int row, int column, const struct tui_data *data, double env, bool wide)
+{
+    const struct tui_answer *seeds = &data->answers[ASK_ENV_SEEDS];
+    int of_env = answer_column(seeds, "env"), of_slot = answer_column(seeds, "slot"),
+        of_stage = answer_column(seeds, "stage"), each = wide ? SLOT_WIDE : 1;
+    for (int slot = 0; slot < data->run.config.slot_count; slot++)
+        box_glyph(box, row, column + slot * each, INK_FAINT, '.');
+    for (int i = 0; i < seeds->rows; i++) {
+        double slot = answer_number(seeds, i, of_slot);
+        if (answer_number(seeds, i, of_env) != env || !(slot >= 0 && slot < data->run.config.slot_count))
+            continue;
+        char letter = tui_stage_letter(answer_text(seeds, i, of_stage)), alpha[TUI_NUMBER];
+        int at = column + (int)slot * each;
+        box_glyph(box, row, at, tui_stage_ink(letter), (uint32_t)letter);
+        if (wide)
+            box_print(box, row, at + 2, tui_stage_ink(letter), "%-10.10s %s", answer_word(seeds, i, "blueprint"),
+                      tui_real(answer_named(seeds, i, "alpha"), 2, alpha));
+    }
+}
+
+static void draw_grid(const struct box *box, const struct tui_data *data, const struct tui_choice *choice)
+{
+    const struct tui_answer *envs = &data->answers[ASK_ENVS];
+    int digits = envs->rows > 1000 ? 4 : envs->rows > 100 ? 3 : 2, width = digits + 9 + data->run.config.slot_count;
+    int across = box->columns / width > 0 ? box->columns / width : 1, first = 0;
+    while (choice->env / across - first >= box->rows && box->rows > 0)
+        first++;
+    for (int i = first * across; i < envs->rows && i / across - first < box->rows; i++) {
+        int row = i / across - first, column = i % across * width;
+        char number[TUI_NUMBER];
+        double env = answer_named(envs, i, "env");
+        box_print_right(box, row, column + digits, INK_FAINT, "%.0f", env);
+        box_print_right(box, row, column + digits + 6, INK_PLAIN, "%s",
+                        tui_real(answer_named(envs, i, "val_accuracy"), 1, number));
+        draw_slots(box, row, column + digits + 7, data, env, false);
+        if ((int)env == choice->env)
+            box_ink(box, row, column, digits + 6, INK_SELECTED);
+    }
+}
+
+/* What was decided last, and a sign where it did not work out. */
+static void draw_decision(const struct box *box, int row, int column, const struct tui_answer *envs, int i)
+{
+    const char *op = answer_word(envs, i, "op"), *result = answer_word(envs, i, "result");
+    bool done = strcmp(result, "done") == 0, wide = box->columns - column >= 24;
+    if (strcmp(op, "set_alpha_target") == 0)
+        op = wide ? "alpha target" : "alpha";
+    int used = box_print(box, row, column, done ? INK_PLAIN : INK_WARN, "%s%.12s", done ? "" : "! ", op);
+    if (wide && !done)
+        box_print(box, row, column + used, INK_WARN, " %.12s", result);
+    else if (wide && strcmp(op, "germinate") == 0)
+        box_print(box, row, column + used, INK_FAINT, " %.14s", answer_word(envs, i, "blueprint"));
+}
+
+/* The first of `rows` lines, so that the chosen one is among them. */
+static int first_shown(int chosen, int count, int rows)
+{
+    int first = chosen - rows / 2;
+    first = first > count - rows ? count - rows : first;
+    return first < 0 ? 0 : first;
+}
+
+static void draw_list(struct box box, const struct tui_data *data, const struct tui_choice *choice)
+{
+    const struct tui_answer *envs = &data->answers[ASK_ENVS];
+    int slots = data->run.config.slot_count, at_slots = 31;
+    bool wide = box.columns >= at_slots + slots * SLOT_WIDE + 24;
+    int at_op = at_slots + (wide ? slots * SLOT_WIDE : slots < 5 ? 6 : slots + 1);
+    struct box head = box_cut_top(&box, 1);
+    box_print(&head, 0, 0, INK_FAINT, " env  acc %%   reward   params");
+    box_print(&head, 0, at_slots, INK_FAINT, "slots");
+    box_print(&head, 0, at_op, INK_FAINT, "decided");
+    int first = first_shown(choice->env, envs->rows, box.rows);
+    for (int row = 0; row < box.rows && first + row < envs->rows; row++) {
+        int i = first + row;
+        char number[TUI_NUMBER];
+        double env = answer_named(envs, i, "env");
+        box_print_right(&box, row, 4, INK_FAINT, "%.0f", env);
+        box_print_right(&box, row, 11, INK_PLAIN, "%s", tui_real(answer_named(envs, i, "val_accuracy"), 1, number));
+        box_print_right(&box, row, 20, INK_PLAIN, "%s", tui_real(answer_named(envs, i, "reward_sum"), 2, number));
+        box_print_right(&box, row, 29, INK_PLAIN, "%s", tui_count(answer_named(envs, i, "added_params"), number));
+        draw_slots(&box, row, at_slots, data, env, wide);
+        draw_decision(&box, row, at_op, envs, i);
+        if ((int)env == choice->env)
+            box_ink(&box, row, 0, 30, INK_SELECTED);
+    }
+}
+
+static void draw_envs(struct box box, const struct tui_data *data, const struct tui_choice *choice)
+{
+    const struct tui_answer *envs = &data->answers[ASK_ENVS];
+    double step = (double)NAN;
+    for (int i = 0; i < envs->rows; i++)
+        step = fmax(step, answer_named(envs, i, "step"));
+    if (envs->rows == 0) {
+        box_title(&box, "envs");
+        box_print(&box, 0, 1, INK_FAINT, "-  (no step is recorded%s)",
+                  data->run.config.telemetry == TELEMETRY_OFF ? ": telemetry.level=off" : " yet");
+        return;
+    }
+    box_title(&box, "envs, step %.0f of round %lld (v: %s)", step,
+              (long long)tui_round_shown((double)data->newest_round), choice->list ? "grid" : "list");
+    if (choice->list)
+        draw_list(box, data, choice);
+    else
+        draw_grid(&box, data, choice);
+}
+
+/* ---- decisions and outcomes -------------------------------------------------------------------------------------- */
+
+static void draw_ops(struct box box, const struct tui_data *data)
+{
+    static const char *const ops[] = {"wait", "germinate", "set_alpha_target", "prune", "fossilize", "advance"};
+    const struct tui_answer *answer = &data->answers[ASK_OPS];
+    int of_op = answer_column(answer, "op");
+    double total = 0;
+    for (int row = 0; row < answer->rows; row++)
+        total += answer_named(answer, row, "attempted");
+    box_title(&box, "decisions of round %lld", (long long)tui_round_shown((double)data->newest_round));
+    for (int i = 0; i < 6; i++) {
+        double attempted = answer->rows ? 0 : (double)NAN, missed = 0;
+        for (int row = 0; row < answer->rows; row++)
+            if (strcmp(answer_text(answer, row, of_op), ops[i]) == 0) {
+                attempted = answer_named(answer, row, "attempted");
+                missed = attempted - answer_named(answer, row, "done");
+            }
+        char number[TUI_NUMBER];
+        int end = box.columns - 2;
+        box_print(&box, i, 1, INK_FAINT, "%s", i == 2 ? "alpha target" : ops[i]);
+        box_print_right(&box, i, 19, INK_PLAIN, "%s", tui_count(attempted, number));
+        if (missed > 0) {
+            tui_count(missed, number);
+            box_print_right(&box, i, end, INK_WARN, "!%s", number);
+            end -= 2 + (int)strlen(number);
+        }
+        box_bar(&box, i, 20, end - 20, total > 0 ? attempted / total : 0, INK_LINE);
+    }
+}
+
+static void draw_outcomes(struct box box, const struct tui_data *data, const struct tui_choice *choice)
+{
+    const struct tui_answer *outcomes = &data->answers[ASK_OUTCOMES];
+    if (data->last_round >= 0)
+        box_title(&box, "outcomes of round %lld", (long long)tui_round_shown((double)data->last_round));
+    else
+        box_title(&box, "outcomes");
+    struct box head = box_cut_top(&box, 1);
+    box_print(&head, 0, 0, INK_FAINT, " env val %% test %% reward params");
+    if (box.columns >= 44)
+        box_print(&head, 0, 33, INK_FAINT, "fossils pruned");
+    int first = first_shown(choice->env, outcomes->rows, box.rows);
+    for (int row = 0; first + row < outcomes->rows && row < box.rows; row++) {
+        int i = first + row;
+        char number[TUI_NUMBER];
+        box_print_right(&box, row, 4, INK_FAINT, "%.0f", answer_named(outcomes, i, "env"));
+        box_print_right(&box, row, 10, INK_PLAIN, "%s", tui_real(answer_named(outcomes, i, "val_accuracy"), 1, number));
+        box_print_right(&box, row, 17, INK_PLAIN, "%s",
+                        tui_real(answer_named(outcomes, i, "test_accuracy"), 1, number));
+        box_print_right(&box, row, 24, INK_PLAIN, "%s", tui_real(answer_named(outcomes, i, "reward"), 1, number));
+        box_print_right(&box, row, 31, INK_PLAIN, "%s", tui_count(answer_named(outcomes, i, "added_params"), number));
+        if (box.columns >= 44) {
+            box_print_right(&box, row, 40, INK_PLAIN, "%s",
+                            tui_real(answer_named(outcomes, i, "fossilized"), 0, number));
+            box_print_right(&box, row, 47, INK_PLAIN, "%s", tui_real(answer_named(outcomes, i, "pruned"), 0, number));
+        }
+    }
+}
+
+/* ---- the screen -------------------------------------------------------------------------------------------------- */
+
+void tui_draw_overview(struct box box, const struct tui_data *data, const struct tui_choice *choice)
+{
+    int height = box.rows >= 60 ? 4 : box.rows >= 34 ? 3 : 1; /* of a curve and the gap below it */
+    int right = box.columns >= 120 ? 50 : 32;
+    draw_now(&box, data);
+    struct box left = box_cut_left(&box, box.columns - right > 40 ? box.columns - right : box.columns);
+    int above = 1 + 5 * height;
+    draw_curves(box_cut_top(&left, above < 7 ? 6 : above), data, height);
+    draw_envs(left, data, choice);
+    draw_stages(box_cut_top(&box, 7), data);
+    draw_ops(box_cut_top(&box, 7), data);
+    draw_outcomes(box, data, choice);
+}

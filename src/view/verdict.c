@@ -1,0 +1,183 @@
+#include "view/verdict.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "view/sheet.h"
+
+/* One set of thresholds (observability 15.6). */
+#define KL_WATCH          0.02
+#define KL_FAIL           0.10
+#define ENTROPY_WATCH     0.30
+#define ENTROPY_FAIL      0.10
+#define VARIANCE_WATCH    0.3
+#define ROLLBACKS_WATCH   1.0 /* per 100 episodes */
+#define ROLLBACKS_FAIL    10.0
+#define EPISODES_TO_JUDGE 10
+#define UPDATES_TO_JUDGE  10
+
+enum { DATA, NUMERICS, POLICY, CRITIC, LIFECYCLE };
+
+const char *verdict_state_name(enum verdict_state state)
+{
+    static const char *const names[] = {"interpretable", "collecting", "watch", "blocked"};
+    return names[state];
+}
+
+const char *gate_state_name(enum gate_state state)
+{
+    static const char *const names[] = {"pass", "watch", "fail", "unknown"};
+    return names[state];
+}
+
+static double asked(const struct sheet *health, const char *column)
+{
+    return sheet_number(health, 0, column);
+}
+
+/* Sums over no rows are missing in SQL. */
+static double counted(const struct sheet *health, const char *column)
+{
+    double value = asked(health, column);
+    return isnan(value) ? 0 : value;
+}
+
+static void judge_data(struct verdict_gate *gate, const struct sheet *health, const struct run_status *status)
+{
+    double critical = counted(health, "critical_lost"), bulk = counted(health, "bulk_lost");
+    bool crashed = status->state == RUN_RUNNING && !status->alive, failed = status->state == RUN_FAILED;
+    gate->state = critical > 0 || crashed || failed ? GATE_FAIL : bulk > 0 ? GATE_WATCH : GATE_PASS;
+    if (critical > 0)
+        snprintf(gate->text, VERDICT_TEXT, "%.0f rows of rounds, episodes or events were lost", critical);
+    else if (crashed || failed)
+        snprintf(gate->text, VERDICT_TEXT, "the trainer %s: what it had written stands", crashed ? "died" : "failed");
+    else if (bulk > 0)
+        snprintf(gate->text, VERDICT_TEXT, "%.0f rows of steps, seeds or phases were lost to a full buffer", bulk);
+    else
+        snprintf(gate->text, VERDICT_TEXT, "no row lost; %.0f rounds, %.0f episodes", counted(health, "rounds_done"),
+                 counted(health, "episodes"));
+}
+
+static void judge_numerics(struct verdict_gate *gate, const struct sheet *health)
+{
+    double nonfinite = counted(health, "nonfinite_epochs"), rollbacks = counted(health, "rollbacks");
+    double episodes = counted(health, "episodes"), rate = episodes > 0 ? 100 * rollbacks / episodes : 0;
+    gate->state = nonfinite > 0 || rate > ROLLBACKS_FAIL ? GATE_FAIL : rate > ROLLBACKS_WATCH ? GATE_WATCH : GATE_PASS;
+    if (nonfinite > 0)
+        snprintf(gate->text, VERDICT_TEXT, "%.0f epochs of updates were not finite; %.0f rollbacks", nonfinite,
+                 rollbacks);
+    else
+        snprintf(gate->text, VERDICT_TEXT, "all updates finite; %.0f rollback%s, %.1f per 100 episodes", rollbacks,
+                 rollbacks == 1 ? "" : "s", rate);
+}
+
+static void judge_policy(struct verdict_gate *gate, const struct sheet *health)
+{
+    double updates = counted(health, "updates"), kl = asked(health, "kl_recent");
+    double entropy = asked(health, "op_entropy_recent"), clip = asked(health, "clip_recent");
+    if (updates < UPDATES_TO_JUDGE) {
+        snprintf(gate->text, VERDICT_TEXT, "%.0f updates so far; judged from %d on", updates, UPDATES_TO_JUDGE);
+        return;
+    }
+    gate->state = kl > KL_FAIL || entropy < ENTROPY_FAIL     ? GATE_FAIL
+                  : kl > KL_WATCH || entropy < ENTROPY_WATCH ? GATE_WATCH
+                                                             : GATE_PASS;
+    snprintf(gate->text, VERDICT_TEXT,
+             "last 10 updates: KL %.4f (at most %g), op entropy %.2f of 1 (at least %g), %.0f %% clipped", kl, KL_WATCH,
+             entropy, ENTROPY_WATCH, 100 * clip);
+}
+
+static void judge_critic(struct verdict_gate *gate, const struct sheet *health)
+{
+    double updates = counted(health, "updates"), variance = asked(health, "explained_variance_recent");
+    if (updates < UPDATES_TO_JUDGE || isnan(variance)) {
+        snprintf(gate->text, VERDICT_TEXT, "%.0f updates so far; judged from %d on", updates, UPDATES_TO_JUDGE);
+        return;
+    }
+    gate->state = asked(health, "explained_variance_best5") < 0 ? GATE_FAIL
+                  : variance < VARIANCE_WATCH                   ? GATE_WATCH
+                                                                : GATE_PASS;
+    snprintf(gate->text, VERDICT_TEXT, "last 10 updates: %.2f of the returns' variance explained (at least %g)",
+             variance, VARIANCE_WATCH);
+}
+
+static void judge_lifecycle(struct verdict_gate *gate, const struct sheet *health)
+{
+    double born = counted(health, "germinations_recent"), kept = counted(health, "fossilizations_recent");
+    if (counted(health, "rounds_done") == 0) {
+        snprintf(gate->text, VERDICT_TEXT, "no round is finished");
+        return;
+    }
+    gate->state = born > 0 && kept == 0 ? GATE_WATCH : born > 0 ? GATE_PASS : GATE_UNKNOWN;
+    if (born > 0)
+        snprintf(gate->text, VERDICT_TEXT, "last 10 rounds: %.0f seeds germinated, %.0f fossilised", born, kept);
+    else
+        snprintf(gate->text, VERDICT_TEXT, "last 10 rounds: nothing germinated");
+}
+
+static void tell_trend(struct verdict *verdict, const struct sheet *health)
+{
+    double first = asked(health, "val_accuracy_first"), recent = asked(health, "val_accuracy_recent");
+    if (counted(health, "rounds_done") < 20 || isnan(first) || isnan(recent))
+        snprintf(verdict->trend, VERDICT_TEXT, "too few rounds to tell a trend; it takes 20");
+    else
+        snprintf(verdict->trend, VERDICT_TEXT,
+                 "validation accuracy %+.1f points: %.1f %% in the first 10 rounds, %.1f %% in the last 10; "
+                 "reward %+.1f",
+                 recent - first, first, recent, asked(health, "reward_recent") - asked(health, "reward_first"));
+}
+
+/* The first of the worst gates speaks; then an alarm that is critical and was not cleared. */
+static void conclude(struct verdict *verdict, const struct sheet *health, const struct sheet *alerts)
+{
+    const struct verdict_gate *worst = &verdict->gates[DATA];
+    const char *severity = sheet_text(alerts, 0, "severity"), *alert = sheet_text(alerts, 0, "text");
+    bool alarmed = severity && strcmp(severity, "critical") == 0;
+    double episodes = counted(health, "episodes");
+    for (int i = 0; i < VERDICT_GATES; i++)
+        if (verdict->gates[i].state != GATE_UNKNOWN && verdict->gates[i].state > worst->state)
+            worst = &verdict->gates[i];
+    bool broken = verdict->gates[DATA].state == GATE_FAIL || verdict->gates[NUMERICS].state == GATE_FAIL;
+    verdict->state = broken                                 ? VERDICT_BLOCKED
+                     : worst->state != GATE_PASS || alarmed ? VERDICT_WATCH
+                     : episodes < EPISODES_TO_JUDGE         ? VERDICT_COLLECTING
+                                                            : VERDICT_INTERPRETABLE;
+    if (worst->state != GATE_PASS)
+        snprintf(verdict->text, VERDICT_TEXT, "%s: %.170s", worst->name, worst->text);
+    else if (alarmed)
+        snprintf(verdict->text, VERDICT_TEXT, "alert: %.170s", alert ? alert : "-");
+    else if (episodes < EPISODES_TO_JUDGE)
+        snprintf(verdict->text, VERDICT_TEXT, "%.0f episodes so far; judged from %d on", episodes, EPISODES_TO_JUDGE);
+    else
+        snprintf(verdict->text, VERDICT_TEXT, "data complete, numbers finite, nothing to watch in the last 10 rounds");
+}
+
+enum esper_status verdict_of(struct query *query, const struct run_status *status, struct verdict *verdict,
+                             struct esper_error *error)
+{
+    const struct question_values all = question_all();
+    struct sheet health, alerts;
+    *verdict = (struct verdict){
+        .gates = {{.name = "data", .title = "Is the record complete?", .state = GATE_UNKNOWN},
+                  {.name = "numerics", .title = "Are the numbers sound?", .state = GATE_UNKNOWN},
+                  {.name = "policy", .title = "Does the policy still explore?", .state = GATE_UNKNOWN},
+                  {.name = "critic", .title = "Does the critic know what is coming?", .state = GATE_UNKNOWN},
+                  {.name = "lifecycle", .title = "Do seeds grow up?", .state = GATE_UNKNOWN}}};
+    TRY(sheet_ask(&health, query, "health", &all, error));
+    enum esper_status asked_alerts = sheet_ask(&alerts, query, "standing", &all, error);
+    if (asked_alerts != ESPER_OK) {
+        sheet_free(&health);
+        return asked_alerts;
+    }
+    judge_data(&verdict->gates[DATA], &health, status);
+    judge_numerics(&verdict->gates[NUMERICS], &health);
+    judge_policy(&verdict->gates[POLICY], &health);
+    judge_critic(&verdict->gates[CRITIC], &health);
+    judge_lifecycle(&verdict->gates[LIFECYCLE], &health);
+    tell_trend(verdict, &health);
+    conclude(verdict, &health, &alerts);
+    sheet_free(&health);
+    sheet_free(&alerts);
+    return ESPER_OK;
+}

@@ -1,0 +1,57 @@
+// Answers that stay up to date while a view shows them.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { address, query, read } from "./api.js";
+import { version } from "./live.js";
+
+const RETRY = 2000; // ms
+const NOTHING = { path: null, data: null, error: null };
+
+// One question at a time per asker: what changes while an answer is under way is asked for after it.
+async function keepAsking(asker, setState) {
+    asker.busy = true;
+    do {
+        asker.again = false;
+        const path = asker.path;
+        let news;
+        try {
+            news = { path, data: await read(path), error: null };
+        } catch (problem) {
+            news = { path, error: problem.message };
+            // A wrong question stays wrong; a server that is away or busy is asked again, also about a run that is over.
+            if (!(problem.status < 500)) asker.timer = setTimeout(() => asker.ask(), RETRY);
+        }
+        if (asker.path === path) setState((old) => ({ ...(old.path === path ? old : NOTHING), ...news }));
+    } while (asker.again && asker.path);
+    asker.busy = false;
+}
+
+/*
+ * What `path` answers, read again whenever `changes` does (live.js counts the changes of the run) and only while
+ * something that shows it is mounted. The old answer stays until the new one is there; an error does not wipe it.
+ * Null as path: nothing to ask yet.
+ */
+export function useAnswer(path, changes = version.value) {
+    const [state, setState] = useState(NOTHING);
+    const asker = useRef({ path: null, busy: false, again: false }).current;
+    asker.path = path;
+    asker.ask = () => {
+        clearTimeout(asker.timer);
+        asker.again = true;
+        if (!asker.busy && asker.path) keepAsking(asker, setState);
+    };
+    useEffect(() => asker.ask(), [path, changes]);
+    useEffect(() => () => (asker.path = null), []);
+    return path ? state : NOTHING;
+}
+
+// The rows of an answer {"columns", "rows"} as objects.
+export function rows(answer) {
+    if (!answer) return [];
+    return answer.rows.map((row) => Object.fromEntries(row.map((value, i) => [answer.columns[i], value])));
+}
+
+// A named question about a run (src/view/questions.h).
+export function useRows(run, question, values = {}) {
+    const answer = useAnswer(run && address("run", run.name, "ask", question) + query(values));
+    return { ...answer, rows: rows(answer.data), truncated: answer.data?.truncated };
+}

@@ -1,0 +1,170 @@
+// The small pieces that every view is made of.
+import { MISSING, SIGNS, STAGES, shownRound, stageLetter, stageName, storedRound, words } from "./format.js";
+import { chosen, turn } from "./route.js";
+
+export function Panel({ title, note, children, wide, ...rest }) {
+    return (
+        <section class={wide ? "panel wide" : "panel"} {...rest}>
+            <h2>
+                {title} {note && <small>{note}</small>}
+            </h2>
+            {children}
+        </section>
+    );
+}
+
+export function Tile({ name, title, value, note }) {
+    return (
+        <div class="tile" data-name={name}>
+            <div class="title">{title}</div>
+            <div class="value">{value}</div>
+            {note && <div class="note">{note}</div>}
+        </div>
+    );
+}
+
+export function Badge({ state, text }) {
+    return (
+        <span class={`badge state-${state}`}>
+            <span aria-hidden="true">{SIGNS[state] ?? "?"}</span> {text ?? state}
+        </span>
+    );
+}
+
+// A line that says what is wrong, or that there is nothing yet: an empty box would leave people guessing.
+export function Lack({ answer, none }) {
+    if (answer.error)
+        return (
+            <p class="problem" role="alert">
+                {answer.error}
+            </p>
+        );
+    return <p class="none">{answer.data ? none : "reading …"}</p>;
+}
+
+/*
+ * columns: [{key, title, show(value, row), text}]. Numbers stand right, `text` columns left. `onPick` makes rows buttons
+ * by their first cell.
+ */
+export function Table({ columns, rows, caption, onPick, picked, name }) {
+    return (
+        <div class="scroll" tabindex="0" role="region" aria-label={caption}>
+            <table data-name={name}>
+                <thead>
+                    <tr>
+                        {columns.map((c) => (
+                            <th key={c.key} scope="col" class={c.text ? "text" : ""} title={c.help}>
+                                {c.title ?? words(c.key)}
+                            </th>
+                        ))}
+                    </tr>
+                </thead>
+                <tbody>
+                    {rows.map((row, i) => (
+                        <tr key={i} class={picked?.(row) ? "picked" : ""}>
+                            {columns.map((c, j) => {
+                                const shown = c.show ? c.show(row[c.key], row) : (row[c.key] ?? MISSING);
+                                return (
+                                    <td key={c.key} class={c.text ? "text" : ""}>
+                                        {onPick && j === 0 ? (
+                                            <button class="plain" onClick={() => onPick(row)}>
+                                                {shown}
+                                            </button>
+                                        ) : (
+                                            shown
+                                        )}
+                                    </td>
+                                );
+                            })}
+                        </tr>
+                    ))}
+                </tbody>
+            </table>
+        </div>
+    );
+}
+
+export function Stage({ stage }) {
+    return (
+        <span class={`chip stage-${stageName(stage)}`}>
+            <b>{stageLetter(stage)}</b> {stage}
+        </span>
+    );
+}
+
+export function StageLegend() {
+    return (
+        <p class="legend">
+            {STAGES.map(([name, letter]) => (
+                <span key={name} class={`chip stage-${name}`}>
+                    <b>{letter}</b> {name}
+                </span>
+            ))}
+            <span>
+                <b>·</b> empty
+            </span>
+        </p>
+    );
+}
+
+// The round that a view is about: the newest, or the one in the address.
+export function useRound(run, newest) {
+    const shown = chosen("round");
+    return shown === null ? newest : storedRound(shown, run);
+}
+
+export function RoundPicker({ run, newest }) {
+    const shown = chosen("round") ?? shownRound(newest);
+    const last = shownRound(newest);
+    const to = (n) => turn({ round: n === null || n >= last ? null : Math.max(1, n) });
+    if (last === null) return null;
+    return (
+        <span class="picker">
+            <label>
+                round{" "}
+                <input
+                    type="number"
+                    min="1"
+                    max={last}
+                    value={shown}
+                    onChange={(e) => to(Number(e.target.value) || null)}
+                />
+            </label>
+            <button onClick={() => to(shown - 1)} disabled={shown <= 1} aria-label="round before">
+                ‹
+            </button>
+            <button onClick={() => to(shown + 1)} disabled={shown >= last} aria-label="next round">
+                ›
+            </button>
+            <button onClick={() => to(null)} disabled={chosen("round") === null}>
+                newest
+            </button>
+        </span>
+    );
+}
+
+export function EnvPicker({ run }) {
+    const env = Math.min(chosen("env") ?? 0, run.envs - 1);
+    return (
+        <span class="picker">
+            <label>
+                env{" "}
+                <select value={env} onChange={(e) => turn({ env: e.target.value })}>
+                    {Array.from({ length: run.envs }, (_, i) => (
+                        <option key={i} value={i}>
+                            {i}
+                        </option>
+                    ))}
+                </select>
+            </label>
+            <button onClick={() => turn({ env: env - 1 })} disabled={env <= 0} aria-label="env before">
+                ‹
+            </button>
+            <button onClick={() => turn({ env: env + 1 })} disabled={env >= run.envs - 1} aria-label="next env">
+                ›
+            </button>
+        </span>
+    );
+}
+
+export const useEnv = (run) => Math.min(chosen("env") ?? 0, run.envs - 1);

@@ -1,0 +1,101 @@
+// Was it worth it: accuracy against size, best and worst episodes, and what the reward was made of.
+import { useRows } from "./ask.js";
+import { Scatter, Waterfall } from "./bars.jsx";
+import { REWARD_PARTS, count, figures, known, number, percent, shownRound } from "./format.js";
+import { Lack, Panel, RoundPicker, Table, useRound } from "./parts.jsx";
+import { link } from "./route.js";
+
+function columns(run) {
+    return [
+        {
+            key: "round",
+            show: (round, row) => (
+                <a href={link(["run", run.name, "envs"], { round: shownRound(round), env: row.env })}>
+                    {shownRound(round)}
+                </a>
+            ),
+        },
+        { key: "env" },
+        { key: "test_accuracy", title: "test", show: percent },
+        { key: "val_accuracy", title: "validation", show: percent },
+        { key: "added_params", title: "added parameters", show: (x) => count(x) },
+        { key: "fossilized", title: "fossils", show: (x) => count(x) },
+        { key: "reward", show: (x) => figures(x) },
+        { key: "stability", title: "stability, 0–1", show: (x) => number(x, 3) },
+    ];
+}
+
+export function Outcomes({ run }) {
+    const newest = run.summary.last_round;
+    const round = useRound(run, newest);
+    const pareto = useRows(run, "pareto", { limit: 1500 });
+    const top = useRows(run, "top", { limit: 10 });
+    const bottom = useRows(run, "bottom", { limit: 10 });
+    const parts = useRows(known(round) && run, "reward_rounds", { from: round, to: round });
+    const reward = parts.rows.find((row) => row.round === round);
+    const used = reward
+        ? REWARD_PARTS.filter((name) => reward[name]).map((name) => ({ name, value: reward[name] }))
+        : [];
+    const points = pareto.rows.map((p) => ({
+        x: p.added_params,
+        y: p.test_accuracy,
+        frontier: p.frontier,
+        label: `round ${shownRound(p.round)}, env ${p.env}: ${percent(p.test_accuracy)}, ${count(p.added_params)} parameters added`,
+    }));
+    const frontier = pareto.rows.filter((p) => p.frontier);
+    return (
+        <div class="grid2">
+            <Panel
+                title="Accuracy against size"
+                note="an episode each, the newest 1 500 and the frontier ◆: nothing smaller is better"
+            >
+                {points.length ? (
+                    <Scatter points={points} xName="added parameters" yName="test accuracy, percent" />
+                ) : (
+                    <Lack answer={pareto} none="No episode is over yet." />
+                )}
+            </Panel>
+            <Panel
+                title="What the reward was made of"
+                note={
+                    reward
+                        ? `round ${shownRound(round)}: sums per episode, mean of ${reward.envs} envs, ${count(reward.kept)} steps on record`
+                        : ""
+                }
+            >
+                <p class="tools">
+                    <RoundPicker run={run} newest={newest} />
+                </p>
+                {used.length ? (
+                    <Waterfall name="reward" parts={used} total={reward.reward} />
+                ) : (
+                    <Lack answer={parts} none="No steps of this round are on record." />
+                )}
+            </Panel>
+            <Panel
+                title="The frontier"
+                note={frontier.length ? `host alone: ${count(frontier[0].host_params)} parameters` : ""}
+            >
+                {frontier.length ? (
+                    <Table name="frontier" caption="frontier" rows={frontier} columns={columns(run)} />
+                ) : (
+                    <Lack answer={pareto} none="No episode is over yet." />
+                )}
+            </Panel>
+            <Panel title="Best episodes" note="by test accuracy">
+                {top.rows.length ? (
+                    <Table name="top" caption="best episodes" rows={top.rows} columns={columns(run)} />
+                ) : (
+                    <Lack answer={top} none="No episode is over yet." />
+                )}
+            </Panel>
+            <Panel title="Worst episodes" note="by test accuracy">
+                {bottom.rows.length ? (
+                    <Table name="bottom" caption="worst episodes" rows={bottom.rows} columns={columns(run)} />
+                ) : (
+                    <Lack answer={bottom} none="No episode is over yet." />
+                )}
+            </Panel>
+        </div>
+    );
+}

@@ -1,0 +1,238 @@
+// Is it learning, is it healthy, what is growing?
+import { useMemo } from "preact/hooks";
+import { useRows } from "./ask.js";
+import { Chart } from "./chart.jsx";
+import { STAGES, count, figures, known, number, percent, shownRound, stageName, words } from "./format.js";
+import { Badge, Lack, Panel, StageLegend, Table, Tile } from "./parts.jsx";
+import { useAlertMarks, useSeries, zoomTo } from "./series.js";
+
+const NAMES = [
+    "val_accuracy_mean",
+    "val_accuracy_best",
+    "test_accuracy_mean",
+    "reward_mean",
+    "germinated",
+    "training",
+    "blending",
+    "holding",
+    "fossilized",
+    "cooling",
+].map((n) => "round." + n);
+const STAGE_INKS = [1, 2, 5, 4, 3, 7]; // the lines nearest to the colours of the stages
+
+function Verdict({ verdict }) {
+    return (
+        <Panel title="Verdict" wide data-name="verdict">
+            <p>
+                <Badge state={verdict.state} /> {verdict.text}
+            </p>
+            {verdict.trend && <p>{verdict.trend}</p>}
+            <div class="gates">
+                {verdict.gates.map((gate) => (
+                    <div key={gate.name} class="gate" data-name={"gate " + gate.name}>
+                        <b>{gate.name}</b> <Badge state={gate.state} />
+                        <div class="muted">{gate.title}</div>
+                        <div>{gate.text}</div>
+                    </div>
+                ))}
+            </div>
+        </Panel>
+    );
+}
+
+function Tiles({ run }) {
+    const s = run.summary;
+    return (
+        <div class="tiles">
+            <Tile
+                name="val_accuracy"
+                title="validation accuracy"
+                value={percent(s.val_accuracy_mean_last)}
+                note="mean of the envs, newest round"
+            />
+            <Tile
+                name="val_accuracy_best"
+                title="best validation accuracy"
+                value={percent(s.val_accuracy_best)}
+                note="best env of all rounds"
+            />
+            <Tile
+                name="test_accuracy"
+                title="test accuracy"
+                value={percent(s.test_accuracy_mean_last)}
+                note="mean of the envs, newest round"
+            />
+            <Tile name="reward" title="reward" value={figures(s.reward_mean_last)} note="per episode, newest round" />
+            <Tile
+                name="speed"
+                title="speed"
+                value={number(s.seconds > 0 ? s.env_steps / s.seconds : null, 0, "env-steps/s")}
+                note={`${count(s.env_steps)} env-steps`}
+            />
+            <Tile
+                name="germinations"
+                title="seeds"
+                value={count(s.germinations)}
+                note={`germinated; ${count(s.fossilizations)} fossilised, ${count(s.prunes)} pruned`}
+            />
+            <Tile name="rollbacks" title="rollbacks" value={count(s.rollbacks)} note="by the governor" />
+        </div>
+    );
+}
+
+function SeedsNow({ run }) {
+    const answer = useRows(run, "env_seeds", { round: run.summary.newest_round });
+    const slots = run.envs * run.slots.length;
+    const counts = STAGES.map(([name]) => answer.rows.filter((seed) => stageName(seed.stage) === name).length);
+    const taken = counts.reduce((a, b) => a + b, 0);
+    return (
+        <Panel
+            title="Seeds by stage now"
+            note={`${count(slots)} slots: ${run.envs} envs × ${run.slots.length}`}
+            data-name="stages"
+        >
+            {!known(run.summary.newest_step) ? (
+                <p class="none">No steps are on record.</p>
+            ) : answer.data ? (
+                <div
+                    class="stagebar"
+                    role="img"
+                    aria-label={STAGES.map(([name], i) => `${name} ${counts[i]}`).join(", ")}
+                >
+                    {STAGES.map(
+                        ([name, letter], i) =>
+                            counts[i] > 0 && (
+                                <span key={name} class={`stage-${name}`} style={{ flexGrow: counts[i] }}>
+                                    {letter} {counts[i]}
+                                </span>
+                            ),
+                    )}
+                    {slots > taken && (
+                        <span class="empty" style={{ flexGrow: slots - taken }}>
+                            · {slots - taken}
+                        </span>
+                    )}
+                </div>
+            ) : (
+                <Lack answer={answer} />
+            )}
+            <StageLegend />
+        </Panel>
+    );
+}
+
+function OpMix({ run }) {
+    const answer = useRows(run, "ops", {});
+    const newest = Math.max(...answer.rows.map((row) => row.round));
+    const rows = answer.rows.filter((row) => row.round === newest);
+    const kept = rows.reduce((sum, row) => sum + row.attempted, 0); // idle steps of late rounds are thinned
+    return (
+        <Panel
+            title="What was decided"
+            note={
+                rows.length
+                    ? `round ${shownRound(newest)}: ${count(kept)} of ${count(run.envs * run.steps)} env-steps are on record`
+                    : ""
+            }
+        >
+            {rows.length ? (
+                <Table
+                    caption="decisions by op"
+                    rows={rows}
+                    columns={[
+                        { key: "op", text: true, show: words },
+                        ...["attempted", "done", "refused", "void", "rolled_back", "forced"].map((key) => ({
+                            key,
+                            show: (x) => count(x),
+                        })),
+                    ]}
+                />
+            ) : (
+                <Lack answer={answer} none="No steps are on record." />
+            )}
+        </Panel>
+    );
+}
+
+function Alerts({ run }) {
+    const answer = useRows(run, "alerts", { limit: 100 });
+    const columns = [
+        { key: "round", show: shownRound },
+        {
+            key: "severity",
+            text: true,
+            show: (severity, row) => (row.state === "cleared" ? "✓ cleared" : <Badge state={severity} />),
+        },
+        { key: "rule", text: true, show: words },
+        { key: "value", show: (x) => figures(x) },
+        { key: "threshold", title: "bad from", show: (x) => figures(x) },
+        { key: "text", title: "in words", text: true },
+    ];
+    return (
+        <Panel title="Alerts" note="newest first" wide data-name="alerts">
+            {answer.rows.length ? (
+                <Table caption="alerts" columns={columns} rows={answer.rows} />
+            ) : (
+                <Lack answer={answer} none="None so far." />
+            )}
+        </Panel>
+    );
+}
+
+export function Overview({ run }) {
+    const series = useSeries(run, NAMES);
+    const marks = useAlertMarks(run);
+    const lines = useMemo(
+        () => ({
+            accuracy: [
+                series.line(NAMES[0], "validation, mean"),
+                series.line(NAMES[1], "validation, best env"),
+                series.line(NAMES[2], "test, mean"),
+            ],
+            reward: [series.line(NAMES[3], "reward")],
+            stages: NAMES.slice(4).map((name, i) => ({ ...series.line(name, name.slice(6)), ink: STAGE_INKS[i] })),
+        }),
+        [series],
+    );
+    const shared = { x: series.x, marks, xName: "round", onZoom: zoomTo };
+    return (
+        <>
+            <Verdict verdict={run.verdict} />
+            <Tiles run={run} />
+            {series.error && (
+                <p class="problem" role="alert">
+                    {series.error}
+                </p>
+            )}
+            <div class="grid2">
+                <Chart
+                    {...shared}
+                    name="accuracy"
+                    title="Accuracy at the end of the round"
+                    unit="percent"
+                    lines={lines.accuracy}
+                />
+                <Chart
+                    {...shared}
+                    name="reward"
+                    title="Reward of an episode"
+                    unit="sum of raw rewards, mean of the envs"
+                    lines={lines.reward}
+                />
+                <Chart
+                    {...shared}
+                    name="stagelines"
+                    title="Slots by stage at the end of the round"
+                    unit="slots, all envs"
+                    lines={lines.stages}
+                    range={[0, 1]}
+                />
+                <div>
+                    <SeedsNow run={run} />
+                    <OpMix run={run} />
+                </div>
+            </div>
+            <Alerts run={run} />
+        </>
+    );
+}

@@ -1,0 +1,182 @@
+// Where the time goes, what is missing from the record, and exactly what this run is.
+import { useMemo } from "preact/hooks";
+import { useRows } from "./ask.js";
+import { Chart } from "./chart.jsx";
+import { bytes, count, duration, figures, number, shownRound, time } from "./format.js";
+import { Lack, Panel, RoundPicker, Table, useRound } from "./parts.jsx";
+import { useSeries, zoomTo } from "./series.js";
+
+const NAMES = [
+    "round.env_steps_per_s",
+    "round.images_per_s",
+    "round.seconds",
+    "ppo.seconds",
+    "round.refusals",
+    "round.rollbacks",
+    "round.unattributed",
+];
+
+function Identity({ run }) {
+    const facts = [
+        ["command", run.command],
+        ["version", run.version],
+        ["kernels", `${run.kernels}, ${run.architecture}`],
+        ["created", time(run.created)],
+        ["last sign", time(run.updated)],
+        ["size", `${count(run.envs)} envs × ${count(run.steps)} steps × ${count(run.rounds)} rounds`],
+        ["time in rounds", duration(run.summary.seconds)],
+        ["record", `schema ${run.schema}`],
+    ];
+    return (
+        <Panel title="This run" wide>
+            <dl>
+                {facts.map(([name, value]) => (
+                    <div key={name}>
+                        <dt>{name}</dt>
+                        <dd>{value}</dd>
+                    </div>
+                ))}
+            </dl>
+            <details>
+                <summary>
+                    configuration: {Object.keys(run.configuration).length} keys, and where each value came from
+                </summary>
+                <Table
+                    caption="configuration"
+                    rows={Object.entries(run.configuration).map(([key, value]) => ({
+                        key,
+                        value,
+                        origin: run.origins?.[key],
+                    }))}
+                    columns={[
+                        { key: "key", text: true },
+                        { key: "value", text: true, show: (v) => (typeof v === "string" ? v : JSON.stringify(v)) },
+                        { key: "origin", text: true },
+                    ]}
+                />
+            </details>
+        </Panel>
+    );
+}
+
+export function System({ run }) {
+    const newest = run.summary.last_round;
+    const round = useRound(run, newest);
+    const series = useSeries(run, NAMES);
+    const phases = useRows(run, "phases", { round });
+    const drops = useRows(run, "drops", {});
+    const checkpoints = useRows(run, "checkpoints", { limit: 20 });
+    const charts = useMemo(
+        () => [
+            ["speed", "Speed", "env-steps per second", [series.line(NAMES[0], "env-steps/s")]],
+            ["images", "Training images", "images per second", [series.line(NAMES[1], "images/s")]],
+            [
+                "time",
+                "Time of a round",
+                "s",
+                [series.line(NAMES[2], "round"), series.line(NAMES[3], "of it the update")],
+            ],
+            [
+                "trouble",
+                "Refusals and rollbacks",
+                "per round",
+                [
+                    series.line(NAMES[4], "refused by a gate"),
+                    series.line(NAMES[5], "rollbacks"),
+                    series.line(NAMES[6], "rollbacks with nothing to blame"),
+                ],
+            ],
+        ],
+        [series],
+    );
+    return (
+        <>
+            <div class="grid2">
+                {charts.map(([name, title, unit, lines]) => (
+                    <Chart
+                        key={name}
+                        name={name}
+                        title={title}
+                        unit={unit}
+                        lines={lines}
+                        x={series.x}
+                        xName="round"
+                        onZoom={zoomTo}
+                        range={[0, 1]}
+                    />
+                ))}
+                <Panel title="Where the time of a round went" note="percent of its wall time, all threads together">
+                    <p class="tools">
+                        <RoundPicker run={run} newest={newest} />
+                    </p>
+                    {phases.rows.length ? (
+                        <Table
+                            name="phases"
+                            caption="phases"
+                            rows={phases.rows}
+                            columns={[
+                                { key: "name", title: "phase", text: true },
+                                {
+                                    key: "percent",
+                                    title: "percent",
+                                    show: (x) => (
+                                        <span class="bar">
+                                            <span style={{ width: Math.min(x ?? 0, 200) / 2 + "px" }} />{" "}
+                                            {number(x, 1, "%")}
+                                        </span>
+                                    ),
+                                },
+                                { key: "seconds", show: (x) => number(x, 3, "s") },
+                                { key: "spans", show: (x) => count(x) },
+                                { key: "threads", show: (x) => count(x) },
+                                { key: "mean_ms", title: "mean", show: (x) => number(x, 3, "ms") },
+                                { key: "max_ms", title: "longest", show: (x) => number(x, 3, "ms") },
+                            ]}
+                        />
+                    ) : (
+                        <Lack answer={phases} none="No spans of this round are on record." />
+                    )}
+                </Panel>
+                <Panel title="Rows missing from the record" note="full: lost because a buffer was; thinned: on purpose">
+                    {drops.rows.length ? (
+                        <Table
+                            name="drops"
+                            caption="missing rows"
+                            rows={drops.rows}
+                            columns={[
+                                { key: "name", title: "table", text: true },
+                                { key: "reason", text: true, show: (r) => (r === "full" ? "✗ full" : "~ " + r) },
+                                { key: "count", title: "rows", show: (x) => count(x) },
+                                { key: "first_round", title: "from round", show: shownRound },
+                                { key: "last_round", title: "to round", show: shownRound },
+                            ]}
+                        />
+                    ) : (
+                        <Lack answer={drops} none="None: the record is complete." />
+                    )}
+                </Panel>
+                <Panel title="Checkpoints" note="newest first, removed ones too">
+                    {checkpoints.rows.length ? (
+                        <Table
+                            name="checkpoints"
+                            caption="checkpoints"
+                            rows={checkpoints.rows}
+                            columns={[
+                                { key: "file", text: true },
+                                { key: "kind", text: true },
+                                { key: "round", title: "rounds done" },
+                                { key: "step" },
+                                { key: "bytes", title: "size", show: bytes },
+                                { key: "written", text: true, show: time },
+                                { key: "hash", text: true },
+                            ]}
+                        />
+                    ) : (
+                        <Lack answer={checkpoints} none="None was written yet." />
+                    )}
+                </Panel>
+            </div>
+            <Identity run={run} />
+        </>
+    );
+}
