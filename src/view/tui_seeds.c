@@ -38,7 +38,7 @@ static void fill_lane(const struct tui_data *data, double slot, int steps, struc
         lane->letters[(int)step] = tui_stage_letter(answer_text(rows, i, of_stage));
         lane->last = i;
     }
-    lane->alive = lane->last >= 0 && steps > 0 && !strchr(".x", lane->letters[steps]);
+    lane->alive = lane->last >= 0 && !strchr(".x", lane->letters[steps]); /* step 0 is empty */
 }
 
 static void draw_lane(const struct box *box, int row, int columns, const struct tui_data *data, const struct lane *lane,

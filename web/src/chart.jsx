@@ -45,6 +45,9 @@ function axis(size) {
     };
 }
 
+// As wide as the longest number beside the ticks.
+const room = (u, texts) => Math.max(44, 24 + 6.5 * Math.max(0, ...(texts ?? []).map((text) => text.length)));
+
 // Bands are two more series without a line or a row in the legend.
 function seriesOf(lines, xName) {
     // Without a cursor the newest point is read out, missing values included.
@@ -98,7 +101,7 @@ function create(box, props, current) {
             scales: { x: { time: false }, y: { range: within } },
             axes: [
                 { ...axis(28), incrs: WHOLE },
-                { ...axis(56), space: 28 },
+                { ...axis(room), space: 28 },
             ],
             cursor: {
                 drag: { x: true, y: false, setScale: false },
@@ -131,7 +134,7 @@ function press(event, u, props) {
     const to = { ArrowLeft: at - by, ArrowRight: at + by, Home: 0, End: last }[event.key];
     if (to !== undefined) {
         const x = u.data[0][Math.min(Math.max(to, 0), last)];
-        u.setCursor({ left: u.valToPos(x, "x"), top: 10 });
+        u.setCursor({ left: u.valToPos(x, "x"), top: 10 }, true, true); // and in the other charts
     } else if (event.key === "+" && props.onZoom) {
         const x = u.data[0][at];
         const half = (u.scales.x.max - u.scales.x.min) / 4;

@@ -47,8 +47,8 @@ function open() {
     source = new EventSource(address("run", watched, "stream"));
     source.addEventListener("hello", (event) => {
         const back = connection.value === "lost"; // the server may be another one: read all
-        connection.value = "live";
         take(event, back);
+        connection.value = now.value.state === "running" ? "live" : "ended";
     });
     source.addEventListener("tick", (event) => take(event, false));
     source.addEventListener("end", (event) => {

@@ -1,7 +1,7 @@
 // What each seed brings: validation with seeds switched off, shares, and what they bring together.
 import { useRows } from "./ask.js";
 import { Intervals } from "./bars.jsx";
-import { count, known, number, percent, shownRound, signed, slotName, stageLetter } from "./format.js";
+import { MISSING, count, known, number, percent, shownRound, signed, slotName, stageLetter } from "./format.js";
 import { EnvPicker, Lack, Panel, RoundPicker, Stage, Table, useEnv, useRound } from "./parts.jsx";
 
 const names = (run, mask) => run.slots.filter((_, i) => mask & (1 << i)).join(" + ") || "none";
@@ -78,7 +78,10 @@ export function Attribution({ run }) {
         mean: seed.share,
         low: known(seed.share_error) ? seed.share - 1.96 * seed.share_error : null,
         high: known(seed.share_error) ? seed.share + 1.96 * seed.share_error : null,
-        text: `${signed(seed.share, 2, "points")}${known(seed.share_error) ? ` ± ${number(seed.share_error, 2)} (standard error)` : ", exact"}`,
+        text: !known(seed.share)
+            ? MISSING
+            : signed(seed.share, 2, "points") +
+              (known(seed.share_error) ? ` ± ${number(seed.share_error, 2)} (standard error)` : ", exact"),
     }));
     return (
         <>
