@@ -108,6 +108,14 @@ static bool is(const char *text, const char *name)
     return text && strcmp(text, name) == 0;
 }
 
+const struct alert_rule *alert_rule_named(const char *name)
+{
+    int i = 0;
+    while (!is(alert_rules[i].name, name))
+        i++;
+    return &alert_rules[i];
+}
+
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
 enum severity { FINE, WARN, CRITICAL };

@@ -29,6 +29,8 @@ struct alert_rule {
 
 extern const struct alert_rule alert_rules[];
 extern const int alert_rule_count; /* at most ALERTS_MAX */
+/* The rule of that name; it must be there. */
+const struct alert_rule *alert_rule_named(const char *name);
 
 struct alerts;
 

@@ -4,16 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "telemetry/alerts.h"
 #include "view/sheet.h"
 
-/* One set of thresholds (observability 15.6). */
-#define KL_WATCH          0.02
-#define KL_FAIL           0.10
-#define ENTROPY_WATCH     0.30
-#define ENTROPY_FAIL      0.10
-#define VARIANCE_WATCH    0.3
-#define ROLLBACKS_WATCH   1.0 /* per 100 episodes */
-#define ROLLBACKS_FAIL    10.0
 #define EPISODES_TO_JUDGE 10
 #define UPDATES_TO_JUDGE  10
 
@@ -43,6 +36,19 @@ static double counted(const struct sheet *health, const char *column)
     return isnan(value) ? 0 : value;
 }
 
+/* The thresholds are those of the alerts; what is missing is not bad. */
+static enum gate_state judged(const struct alert_rule *rule, double value)
+{
+    if (rule->below)
+        return value < rule->critical ? GATE_FAIL : value < rule->warn ? GATE_WATCH : GATE_PASS;
+    return value > rule->critical ? GATE_FAIL : value > rule->warn ? GATE_WATCH : GATE_PASS;
+}
+
+static enum gate_state worse(enum gate_state a, enum gate_state b)
+{
+    return a > b ? a : b;
+}
+
 static void judge_data(struct verdict_gate *gate, const struct sheet *health, const struct run_status *status)
 {
     double critical = counted(health, "critical_lost"), bulk = counted(health, "bulk_lost");
@@ -63,7 +69,7 @@ static void judge_numerics(struct verdict_gate *gate, const struct sheet *health
 {
     double nonfinite = counted(health, "nonfinite_epochs"), rollbacks = counted(health, "rollbacks");
     double episodes = counted(health, "episodes"), rate = episodes > 0 ? 100 * rollbacks / episodes : 0;
-    gate->state = nonfinite > 0 || rate > ROLLBACKS_FAIL ? GATE_FAIL : rate > ROLLBACKS_WATCH ? GATE_WATCH : GATE_PASS;
+    gate->state = nonfinite > 0 ? GATE_FAIL : judged(alert_rule_named("rollbacks"), rate);
     if (nonfinite > 0)
         snprintf(gate->text, VERDICT_TEXT, "%.0f epochs of updates were not finite; %.0f rollbacks", nonfinite,
                  rollbacks);
@@ -80,12 +86,11 @@ static void judge_policy(struct verdict_gate *gate, const struct sheet *health)
         snprintf(gate->text, VERDICT_TEXT, "%.0f updates so far; judged from %d on", updates, UPDATES_TO_JUDGE);
         return;
     }
-    gate->state = kl > KL_FAIL || entropy < ENTROPY_FAIL     ? GATE_FAIL
-                  : kl > KL_WATCH || entropy < ENTROPY_WATCH ? GATE_WATCH
-                                                             : GATE_PASS;
+    const struct alert_rule *divergence = alert_rule_named("kl"), *spread = alert_rule_named("entropy");
+    gate->state = worse(judged(divergence, kl), judged(spread, entropy));
     snprintf(gate->text, VERDICT_TEXT,
-             "last 10 updates: KL %.4f (at most %g), op entropy %.2f of 1 (at least %g), %.0f %% clipped", kl, KL_WATCH,
-             entropy, ENTROPY_WATCH, 100 * clip);
+             "last 10 updates: KL %.4f (at most %g), op entropy %.2f of 1 (at least %g), %.0f %% clipped", kl,
+             divergence->warn, entropy, spread->warn, 100 * clip);
 }
 
 static void judge_critic(struct verdict_gate *gate, const struct sheet *health)
@@ -95,11 +100,11 @@ static void judge_critic(struct verdict_gate *gate, const struct sheet *health)
         snprintf(gate->text, VERDICT_TEXT, "%.0f updates so far; judged from %d on", updates, UPDATES_TO_JUDGE);
         return;
     }
-    gate->state = asked(health, "explained_variance_best5") < 0 ? GATE_FAIL
-                  : variance < VARIANCE_WATCH                   ? GATE_WATCH
-                                                                : GATE_PASS;
+    const struct alert_rule *rule = alert_rule_named("explained_variance");
+    bool never = asked(health, "explained_variance_best5") < rule->critical;
+    gate->state = never ? GATE_FAIL : variance < rule->warn ? GATE_WATCH : GATE_PASS;
     snprintf(gate->text, VERDICT_TEXT, "last 10 updates: %.2f of the returns' variance explained (at least %g)",
-             variance, VARIANCE_WATCH);
+             variance, rule->warn);
 }
 
 static void judge_lifecycle(struct verdict_gate *gate, const struct sheet *health)

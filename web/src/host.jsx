@@ -5,12 +5,13 @@ const GAP = 26;
 const TRUNK = 128; // y of the line that the data follows
 
 // Slot r0c{i} sits after the ReLU of block i, r1c{i} after its pool (src/morph/shape.h).
-function partsOf(run) {
+function partsOf(run, seeds) {
     const c = run.configuration;
     const parts = [{ kind: "end", text: ["image"], width: 56 }];
     const slot = (name) => {
         const index = run.slots.indexOf(name);
-        if (index >= 0) parts.push({ kind: "slot", name, index, width: 152 });
+        const seed = seeds.find((s) => s.slot === index);
+        if (index >= 0) parts.push({ kind: "slot", name, seed, width: seed ? 152 : 64 });
     };
     for (let i = 0; i < c["host.blocks"]; i++) {
         parts.push({
@@ -31,8 +32,8 @@ function partsOf(run) {
     return { parts, width: x - GAP + 4 };
 }
 
-function Seed({ part, seed }) {
-    const { x, width } = part;
+function Seed({ part }) {
+    const { x, width, seed } = part;
     if (!seed)
         return (
             <g>
@@ -81,14 +82,14 @@ function Seed({ part, seed }) {
 }
 
 export function Host({ run, seeds }) {
-    const { parts, width } = partsOf(run);
+    const { parts, width } = partsOf(run, seeds);
     return (
         <div class="scroll" tabindex="0" role="region" aria-label="drawing of the host">
             <svg class="host" viewBox={`0 0 ${width} 168`} style={{ minWidth: width * 0.8 + "px" }}>
                 <line class="trunk" x1="4" x2={width - 4} y1={TRUNK} y2={TRUNK} />
                 {parts.map((part) =>
                     part.kind === "slot" ? (
-                        <Seed key={part.name} part={part} seed={seeds.find((s) => s.slot === part.index)} />
+                        <Seed key={part.name} part={part} />
                     ) : (
                         <g key={part.x} class={part.kind}>
                             <rect x={part.x} y={TRUNK - 22} width={part.width} height="44" rx="5" />
