@@ -24,14 +24,14 @@ static void test_long_run(void **state)
         assert_int_equal(config_load_task(&config, "quickstart", &error), ESPER_OK);
     }
     config.rounds = soak ? 1000 : 20;
-    int settled = soak ? 50 : 5;
+    int settled = soak ? 20 : 5;
     struct session *session = create(&config, "long");
     run_rounds(session, settled, &progress);
     long before = resident_pages();
     run_rounds(session, config.rounds - settled, &progress);
     long after = resident_pages();
     double page = (double)sysconf(_SC_PAGESIZE), growth = (double)(after - before) * page;
-    print_message("%d rounds: resident memory %.1f MiB, %+.2f since round %d\n", config.rounds,
+    print_message("%d rounds: resident memory %.1f MiB, %+.2f MiB since round %d\n", config.rounds,
                   (double)after * page / 1048576, growth / 1048576, settled);
 #ifndef __SANITIZE_ADDRESS__               /* which keeps freed memory back on purpose */
     double cache = soak ? 0 : 3 * 1048576; /* of the record's pages: it is still filling in the short form */

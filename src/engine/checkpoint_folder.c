@@ -151,7 +151,8 @@ static bool older(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* A write in progress is younger than the newest checkpoint; what is older was interrupted and will never end. */
+/* A write in progress is younger than the newest checkpoint; what is not was interrupted and will never end. Of two
+ * files of one tick of the clock neither is younger. */
 static enum esper_status remove_remains(const char *folder, const char *newest, struct esper_error *error)
 {
     struct stat youngest, info;
@@ -166,7 +167,7 @@ static enum esper_status remove_remains(const char *folder, const char *newest, 
         if (!is_remains(entry->d_name) ||
             snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
             continue;
-        if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && older(&info.st_mtim, &youngest.st_mtim))
+        if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && !older(&youngest.st_mtim, &info.st_mtim))
             status = remove_file(path, error);
     }
     closedir(listing);
