@@ -335,10 +335,11 @@ static void test_rollback(void **state)
     engine_train(engine);
     fill_nan(params.host, host); /* divergence */
     fill_nan(params.seed, seed);
-    struct life_log log = {0};
+    struct life_log logs[SHAPE_SLOTS] = {0};
     uint64_t other = 0;
     memcpy(&other, &world_params(world, 1).host[0], sizeof(float));
-    world_rollback(world, 0, PRUNE_GOVERNOR_NAN, &log);
+    world_rollback(world, 0, PRUNE_GOVERNOR_NAN, logs);
+    assert_true(logs[0].count == 0 && logs[1].count == 2 && logs[2].count == 0); /* the seed of slot 1 has gone */
 
     assert_memory_equal(saved, params.host, sizeof(float) * host);
     assert_memory_equal(saved + host, params.stats, sizeof(float) * world->shape.stats);
