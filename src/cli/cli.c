@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -284,4 +285,9 @@ void cli_progress_end(struct cli_progress *progress)
     if (progress->started && progress->live)
         fputc('\n', stderr);
     progress->started = false;
+}
+
+void cli_step_back(void)
+{
+    setpriority(PRIO_PROCESS, 0, 10);
 }

@@ -131,6 +131,9 @@ struct cli_run_flags {
 /* Whether this build can run on the device that was asked for; NULL is "auto". */
 enum esper_status cli_device(const char *device, struct esper_error *error);
 
+/* Who watches steps back for who trains: this process asks for less of the processor. */
+void cli_step_back(void);
+
 /* Serve the directory of runs from a child process until this one ends, however it does, and print the address. Before
  * anything starts threads or takes a run's lock. */
 enum esper_status cli_serve_beside(const char *runs, struct esper_error *error);

@@ -5,19 +5,18 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "view/serve.h"
 
-enum { NICE = 5, BESIDE_TRIES = 20, BESIDE_GRACE = 2 };
+enum { BESIDE_TRIES = 20, BESIDE_GRACE = 2 };
 
-/* Who watches steps back for who trains; clients that vanish are no reason to die. */
+/* Clients that vanish are no reason to die. */
 static void become_modest(void)
 {
-    setpriority(PRIO_PROCESS, 0, NICE);
+    cli_step_back();
     signal(SIGPIPE, SIG_IGN);
 }
 

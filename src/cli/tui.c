@@ -50,6 +50,7 @@ static enum esper_status watch(const char *runs, const char *text, struct esper_
     TRY(run_open(&run, runs, text, error));
     catch_signals();
     setlocale(LC_CTYPE, "");
+    cli_step_back();
     enum esper_status status = tui_watch(&run, &options, error);
     run_close(&run);
     return status;
@@ -135,6 +136,7 @@ static void show_training(struct training *training)
     setlocale(LC_CTYPE, "");
     enum esper_status status = run_open(&run, ".", training->path, &error);
     if (status == ESPER_OK) {
+        cli_step_back();
         status = tui_watch(&run, &options, &error);
         run_close(&run);
     }
