@@ -1,7 +1,7 @@
 // Builds web/dist from web/src. The output depends on the sources and the pinned packages alone, so that anyone can
 // rebuild it and get the same bytes (tests/run_page.sh does). Usage: node build.mjs [FOLDER]
 import { build } from "esbuild";
-import { copyFile, mkdir, readFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -28,8 +28,16 @@ await build({
 await copyFile(join(web, "src/index.html"), join(out, "index.html"));
 await copyFile(join(web, "src/icon.svg"), join(out, "icon.svg"));
 
+// What the bundle holds of others goes with their notices, in one file beside it.
+const notices = await Promise.all(
+    ["preact", "@preact/signals", "@preact/signals-core", "uplot"].map(
+        async (name) => `${name}\n\n${await readFile(join(web, "node_modules", name, "LICENSE"), "utf8")}`,
+    ),
+);
+await writeFile(join(out, "licences.txt"), notices.join("\n"));
+
 let bytes = 0;
-for (const name of ["index.html", "app.js", "app.css", "icon.svg"])
+for (const name of ["index.html", "app.js", "app.css", "icon.svg", "licences.txt"])
     bytes += gzipSync(await readFile(join(out, name)), { level: 9 }).length;
 console.log(`page: ${bytes} bytes gzipped, at most ${LIMIT}`);
 if (bytes > LIMIT) process.exit(1);

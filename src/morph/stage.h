@@ -226,10 +226,9 @@ static inline const char *style_name(int style)
     return style >= 0 && style < STYLE_COUNT ? name[style] : "illegal";
 }
 
-static inline const char *alpha_curve_name(int curve) /* index of the head */
+static inline const char *alpha_curve_name(int curve) /* index of the head; the number is the steepness */
 {
-    static const char *const name[ALPHA_CURVE_COUNT] = {"linear", "cosine", "sigmoid_gentle", "sigmoid",
-                                                        "sigmoid_sharp"};
+    static const char *const name[ALPHA_CURVE_COUNT] = {"linear", "cosine", "sigmoid6", "sigmoid12", "sigmoid24"};
     return curve >= 0 && curve < ALPHA_CURVE_COUNT ? name[curve] : "illegal";
 }
 

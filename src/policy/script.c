@@ -9,8 +9,6 @@
 #include "base/memory.h"
 #include "morph/stage.h"
 
-static const char *const curve_names[ALPHA_CURVE_COUNT] = {"linear", "cosine", "sigmoid6", "sigmoid12", "sigmoid24"};
-
 /* The index of a name among `count` names that `name_of` gives; an error line offers the nearest. */
 static enum esper_status pick_name(const cJSON *line, const char *key, const char *(*name_of)(int), int count,
                                    uint8_t *out, struct esper_error *error)
@@ -26,11 +24,6 @@ static enum esper_status pick_name(const cJSON *line, const char *key, const cha
     }
     return error_set(error, ESPER_INVALID, "%s \"%.60s\" is unknown; did you mean \"%s\"?", key, text,
                      nearest_word(text, names, count));
-}
-
-static const char *curve_name(int curve)
-{
-    return curve_names[curve];
 }
 
 /* The index of a number among the values that a head offers. */
@@ -116,7 +109,7 @@ static enum esper_status read_line(const cJSON *line, const struct config *confi
     if (json_find(line, "speed"))
         TRY(pick_value(line, "speed", speed_value, ALPHA_SPEED_COUNT, &action->alpha_speed, error));
     if (json_find(line, "curve"))
-        TRY(pick_name(line, "curve", curve_name, ALPHA_CURVE_COUNT, &action->alpha_curve, error));
+        TRY(pick_name(line, "curve", alpha_curve_name, ALPHA_CURVE_COUNT, &action->alpha_curve, error));
     return ESPER_OK;
 }
 

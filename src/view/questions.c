@@ -345,12 +345,3 @@ enum esper_status question_run(struct query *query, const char *name, const stru
     TRY(question_fill(name, values, sql, sizeof sql, error));
     return query_run(query, sql, options, row, context, error);
 }
-
-enum esper_status question_ask(struct query *query, const char *name, const struct question_values *values,
-                               const struct query_options *options, struct query_answer **out,
-                               struct esper_error *error)
-{
-    char sql[QUESTION_BYTES];
-    TRY(question_fill(name, values, sql, sizeof sql, error));
-    return query_ask(query, sql, options, out, error);
-}

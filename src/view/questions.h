@@ -39,12 +39,9 @@ enum { QUESTION_BYTES = 8192 }; /* enough for each of them */
 enum esper_status question_fill(const char *name, const struct question_values *values, char *sql, size_t size,
                                 struct esper_error *error);
 
-/* Fill and ask: query_run and query_ask of telemetry/query.h. */
+/* Fill and ask: query_run of telemetry/query.h. */
 enum esper_status question_run(struct query *query, const char *name, const struct question_values *values,
                                const struct query_options *options, query_take row, void *context,
-                               struct esper_error *error);
-enum esper_status question_ask(struct query *query, const char *name, const struct question_values *values,
-                               const struct query_options *options, struct query_answer **out,
                                struct esper_error *error);
 
 #endif
