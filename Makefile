@@ -31,7 +31,7 @@ HAVE_CURSES := $(call probe,$(hash)define _XOPEN_SOURCE_EXTENDED\n$(hash)include
 HAVE_HTTP := $(call probe,$(hash)include <microhttpd.h>\nint main(void){return MHD_get_version()==0;},-lmicrohttpd)
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 
-LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) $(if $(HAVE_CURSES),-lncursesw) $(if $(HAVE_HTTP),-lmicrohttpd) -lpthread -lm
+LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) $(if $(HAVE_CURSES),-lncursesw) $(if $(HAVE_HTTP),-lmicrohttpd) -lpthread -ldl -lm
 HAVE := $(if $(HAVE_PNG),-DHAVE_PNG) $(if $(HAVE_CURSES),-DHAVE_CURSES) $(if $(HAVE_HTTP),-DHAVE_HTTP)
 CPP += $(HAVE)
 
@@ -66,7 +66,7 @@ LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(B
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all run test soak bench web cuda asan ubsan tsan tidy format clean deps features help check-required unit
+.PHONY: all run test soak bench web cuda emulated asan ubsan tsan tidy format clean deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -114,13 +114,13 @@ features:
 	@echo "  ncursesw           $(if $(HAVE_CURSES),found,missing: no esper tui; add with: apt-get install libncurses-dev)"
 	@echo "  libmicrohttpd      $(if $(HAVE_HTTP),found,missing: no esper serve; add with: apt-get install libmicrohttpd-dev)"
 	@echo "  cmocka             $(if $(HAVE_CMOCKA),found,missing: no unit tests; add with: apt-get install libcmocka-dev)"
-	@echo "  CUDA compiler      $(if $(NVCC),found: $(NVCC),missing: 'make cuda' compiles nothing; add with: apt-get install nvidia-cuda-toolkit)"
+	@echo "  CUDA compiler      $(if $(NVCC),found: $(NVCC); build the device library with: make cuda,missing: no --device cuda; add with: apt-get install nvidia-cuda-toolkit$(comma) then: make cuda)"
 
 unit: $(TESTS)
 
 $(BUILD)/esper: $(BUILD)/src/cli/main.o $(BUILD)/libesper.a
 	@echo "  link  $@"
-	@$(CC) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -o $@
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) -rdynamic $^ $(LINK) $(LIBS) -o $@
 
 $(BUILD)/libesper.a: $(LIB_OBJ)
 	@rm -f $@
@@ -170,11 +170,57 @@ ubsan: asan
 tsan:
 	@scripts/test tsan
 
-# The device backend is not there yet; what the device will share, the rule headers, must already compile for it.
+# ---- the device backend: one library beside the program, which opens it when a run asks for it -------------------
+# Machine code for these architectures (compute capability without the dot), and PTX of the last one for newer cards.
+ESPER_CUDA_ARCHS ?= 80 90
+CUDA_SRC := $(sort $(wildcard src/*/*.cu))
+CUDA_TEST_SRC := $(sort $(wildcard tests/cuda_*.cu))
+CUDA_CODE := $(foreach a,$(ESPER_CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(ESPER_CUDA_ARCHS))$(comma)code=compute_$(lastword $(ESPER_CUDA_ARCHS))
+# Rules must round as they do on the CPU: no contraction; kernels ask for fused operations by name.
+CUDA_FLAGS := -std=c++17 -O3 -lineinfo -fmad=false $(CUDA_CODE) -Iinclude -Isrc -Itests -Xcompiler -fPIC,-Wall -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
+CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o)
+CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(BUILD)/tests/%)
+
+# The same sources for the CPU, where tests run them (tests/emulate/cuda.h).
+CXX ?= c++
+EMULATED_FLAGS := -std=c++17 $(CFLAGS) -O1 -DEMULATE -D_GNU_SOURCE -fPIC -ffp-contract=off -Iinclude -Isrc -Itests -MMD -MP -Wall -Wextra -Wno-unknown-pragmas $(SAN_FLAGS) $(if $(CI),-Werror) $(if $(DEPS),-isystem $(DEPS)/include)
+EMULATED_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/emulated/%.o)
+EMULATED_TESTS := $(CUDA_TEST_SRC:tests/cuda_%.cu=$(BUILD)/tests/emulated_%)
+
 cuda:
-	@if [ -n "$(NVCC)" ]; then mkdir -p $(BUILD); for f in tests/*.cu; do echo "  nvcc  $$f"; \
-	  $(NVCC) -Iinclude -Isrc -fmad=false -arch=sm_80 -c $$f -o $(BUILD)/$$(basename $$f .cu).cu.o || exit 1; done; \
+	@if [ -n "$(NVCC)" ]; then $(MAKE) --no-print-directory $(BUILD)/libesper_cuda.so $(CUDA_TESTS); \
 	else echo 'esper: no CUDA compiler found; install the CUDA toolkit or pass NVCC=/path/to/nvcc' >&2; fi
+
+emulated: $(BUILD)/libesper_emulated.so $(EMULATED_TESTS)
+
+$(BUILD)/cuda/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo "  nvcc  $<"
+	@$(NVCC) $(CUDA_FLAGS) -c $< -o $@
+
+$(BUILD)/emulated/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo "  c++   $< (emulated)"
+	@$(CXX) $(EMULATED_FLAGS) -x c++ -c $< -o $@
+
+# What the library needs of the program it finds in the program that opens it (-rdynamic).
+$(BUILD)/libesper_cuda.so: $(CUDA_OBJ)
+	@echo "  link  $@"
+	@$(NVCC) -shared -cudart static $^ -o $@
+
+$(BUILD)/libesper_emulated.so: $(EMULATED_OBJ)
+	@echo "  link  $@"
+	@$(CXX) -shared $(SAN_FLAGS) $^ -o $@
+
+$(CUDA_TESTS): $(BUILD)/tests/%: $(BUILD)/cuda/tests/%.o $(CUDA_OBJ) $(BUILD)/libesper.a
+	@mkdir -p $(@D)
+	@echo "  link  $@"
+	@$(NVCC) -cudart static $^ $(subst -Wl$(comma),-Xlinker ,$(subst $(comma)-rpath$(comma), -Xlinker -rpath -Xlinker ,$(LINK))) $(LIBS) -ldl -o $@
+
+$(EMULATED_TESTS): $(BUILD)/tests/emulated_%: $(BUILD)/emulated/tests/cuda_%.o $(EMULATED_OBJ) $(BUILD)/libesper.a
+	@mkdir -p $(@D)
+	@echo "  link  $@"
+	@$(CXX) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -o $@
 
 tidy:
 	clang-tidy --quiet $(PLAIN_SRC) -- -std=c11 -Iinclude -Isrc -D_GNU_SOURCE $(HAVE)

@@ -58,9 +58,23 @@ refused 'needs policy.from' --policy replay
 refused 'only --policy script reads it' --policy ppo --script x.json
 refused 'only --policy ppo and --policy replay read it' --policy static --from x
 refused '--from: ' --policy replay --from nothing
-refused '--device gpu: it must be auto, cpu or cuda' --device gpu
-fails 1 'this build has no CUDA backend' train --device cuda
-fails 1 'this build has no CUDA backend' eval --policy static --device cuda
+refused '--device: device = gpu: it must be one of auto|cpu|cuda' --device gpu
+refused '--precision: precision = half: it must be one of' --precision half
+refused 'precision = bf16: the CPU computes in fp32' --device cpu --precision bf16
+# a machine without a GPU, whatever this one has
+export ESPER_CUDA_LIBRARY=/nowhere/libesper_cuda.so
+fails 1 'device = cuda: ' train --device cuda
+fails 1 'device = cuda: ' eval --policy static --device cuda
+fails 1 'device = cuda: ' bench --device cuda
+fails 1 'device = cuda: ' selftest --device cuda
+fails 1 'precision = bf16: the CPU computes in fp32, and there is no GPU: ' train --precision bf16
+fails 2 'precision = bf16: the CPU computes in fp32' bench --device cpu --precision bf16
+fails 2 'unknown task "cifar_basline"; did you mean "cifar_baseline"' bench --task cifar_basline
+fails 2 '--part all: it must be train, seeds, evaluate or loop' bench --part all
+fails 2 '--envs 8;64: numbers from 1 to 4096' bench --envs '8;64'
+fails 2 '--roof, --kernels and --peer' bench --roof --part train
+fails 2 '--vectors: golden vectors check' selftest --device cuda --vectors .
+unset ESPER_CUDA_LIBRARY
 
 # ---- the file --------------------------------------------------------------------------------------------------------
 refused 'missing.json: cannot open' --policy script --script missing.json
@@ -170,6 +184,8 @@ for change in '--task quickstart' '--config x.json' '--set host.lr=1' '--envs 3'
 done
 refused '--rounds: rounds = many' --resume good --rounds many
 refused '--threads: threads = -1' --resume good --threads -1
+refused '--device: device = gpu' --resume good --device gpu
+refused 'precision = bf16: the CPU computes in fp32' --resume good --device cpu --precision bf16
 fails 2 'brings its own task' eval good --task quickstart
 fails 2 'brings its own task' eval good --config x.json
 

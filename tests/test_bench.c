@@ -206,6 +206,84 @@ static void csv_has_one_complete_row_per_figure(void **state)
     assert_int_not_equal(results_write_csv(suite, "/no/such/place/x.csv", &error), ESPER_OK);
 }
 
+/* ---- the engine ---------------------------------------------------------------------------------------------------
+ */
+
+static struct loops *create_loops(struct loops_options options)
+{
+    struct loops *loops;
+    struct esper_error error;
+    options.device = WISH_CPU;
+    options.threads = 1;
+    options.seconds = 0;
+    assert_int_equal(loops_create(&loops, &options, &error), ESPER_OK);
+    return loops;
+}
+
+static void the_tables_have_the_cases_that_are_asked_for(void **state)
+{
+    (void)state;
+    struct loops *loops = create_loops((struct loops_options){
+        .kinds = 1u << LOOP_TRAIN, .hosts = true, .envs = "1,2,4", .batch = "32,64", .task = "quickstart"});
+    assert_int_equal(loops->count, 6);
+    assert_int_equal(loops->cases[5].envs, 4);
+    assert_int_equal(loops->cases[5].batch * loops->cases[5].batches, 3072); /* equal work, whatever the batch */
+    loops_free(loops);
+    loops = create_loops((struct loops_options){.kinds = 1u << LOOP_TRAIN, .seeds = true, .task = "quickstart"});
+    assert_int_equal(loops->count, 2 * BLUEPRINT_COUNT);
+    loops_free(loops);
+    static const char *const wrong[] = {"", "0", "4,", "4,x", "5000", "-1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct loops_options options = {.envs = wrong[i], .device = WISH_CPU};
+        struct esper_error error;
+        assert_int_equal(loops_create(&loops, &options, &error), ESPER_INVALID);
+    }
+}
+
+/* Small cases of each kind: every figure is there, and seeds are where they were planted. */
+static void loops_measure_what_they_say(void **state)
+{
+    (void)state;
+    struct loops *loops = create_loops((struct loops_options){.task = "quickstart", .envs = "1", .batch = "16"});
+    struct loop_case cases[] = {
+        {.kind = LOOP_TRAIN, .task = "quickstart", .envs = 1, .batch = 16, .batches = 1, .blueprint = BLUEPRINT_NONE},
+        {.kind = LOOP_EVALUATE,
+         .task = "quickstart",
+         .envs = 1,
+         .batch = 16,
+         .batches = 1,
+         .blueprint = BLUEPRINT_CONV_LIGHT,
+         .stage = STAGE_BLENDING},
+        {.kind = LOOP_WHOLE,
+         .task = "quickstart",
+         .envs = 1,
+         .batch = 16,
+         .batches = 1,
+         .blueprint = BLUEPRINT_NORM,
+         .stage = STAGE_FOSSILIZED},
+    };
+    loops->count = 3;
+    for (int i = 0; i < 3; i++) {
+        loops->cases[i] = cases[i];
+        loop_measure(loops, &loops->cases[i]);
+        assert_string_equal(loops->cases[i].failed, "");
+        assert_true(loops->cases[i].rate > 0 && loops->cases[i].ms > 0);
+        assert_false(loops->cases[i].counts.known); /* the CPU launches nothing */
+    }
+    assert_true(loops->cases[0].gflops > 0);
+    double slots = loops->cases[2].live[STAGE_FOSSILIZED];
+    assert_true(slots >= 2 && slots == floor(slots)); /* fossils in every slot, to the end */
+    assert_true(loops->cases[1].subsets == exp2(slots) && loops->cases[2].subsets == exp2(slots));
+
+    cJSON *json = results_loops_json(loops);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "loops")), 3);
+    cJSON_Delete(json);
+    loops->cases[0].batch = 20000; /* more than there are images: told, not fatal */
+    loop_measure(loops, &loops->cases[0]);
+    assert_string_not_equal(loops->cases[0].failed, "");
+    loops_free(loops);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +294,8 @@ int main(void)
         cmocka_unit_test(a_measured_step_trains),
         cmocka_unit_test(results_hold_what_the_peer_reads),
         cmocka_unit_test(csv_has_one_complete_row_per_figure),
+        cmocka_unit_test(the_tables_have_the_cases_that_are_asked_for),
+        cmocka_unit_test(loops_measure_what_they_say),
     };
     return cmocka_run_group_tests(tests, create_suite, free_suite);
 }

@@ -82,7 +82,7 @@ static bool change(struct config *config, int key)
 {
     static const char *const texts[] = {"1",    "2",     "3",         "16",     "0.5",      "1e-07",
                                         "true", "false", "random",    "sparse", "original", "minimum",
-                                        "r0c1", "words", "synthetic", "debug"};
+                                        "r0c1", "words", "synthetic", "debug",  "cuda",     "bf16"};
     char before[CONFIG_TEXT], after[CONFIG_TEXT];
     struct esper_error error;
     config_format_exact(config, key, before);
@@ -143,6 +143,8 @@ static void another_configuration_is_refused_by_key(void **state)
     static const char *const free[] = {"about",
                                        "rounds",
                                        "threads",
+                                       "device",
+                                       "precision",
                                        "data.path",
                                        "policy.script",
                                        "checkpoint.rounds",

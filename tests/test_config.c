@@ -70,7 +70,24 @@ static void defaults_are_those_of_the_decisions(void **state)
     assert_true(c.weight_decay == 5e-4 && c.max_grad_norm == 1.0);
     assert_true(c.gates_permissive && c.auto_g1 && c.auto_g2 && c.auto_g3 && c.data_augment);
     assert_int_equal(c.threads, 0);
+    assert_int_equal(c.device, WISH_AUTO);
+    assert_int_equal(c.precision, PRECISION_AUTO);
     assert_string_equal(c.data_path, "data/cifar10.safetensors");
+}
+
+static void the_cpu_has_one_precision(void **state)
+{
+    (void)state;
+    struct config c;
+    struct esper_error error;
+    config_defaults(&c);
+    assert_int_equal(config_set(&c, "precision=bf16", &error), ESPER_OK);
+    assert_int_equal(config_check(&c, &error), ESPER_OK); /* auto may be a GPU */
+    assert_int_equal(config_set(&c, "device=cuda", &error), ESPER_OK);
+    assert_int_equal(config_check(&c, &error), ESPER_OK);
+    assert_int_equal(config_set(&c, "device=cpu", &error), ESPER_OK);
+    assert_int_equal(config_check(&c, &error), ESPER_INVALID);
+    assert_non_null(strstr(error.text, "precision = bf16: the CPU computes in fp32"));
 }
 
 static void later_sources_win_and_are_remembered(void **state)
@@ -406,6 +423,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_default_is_good_and_survives_a_round_trip),
         cmocka_unit_test(defaults_are_those_of_the_decisions),
+        cmocka_unit_test(the_cpu_has_one_precision),
         cmocka_unit_test(later_sources_win_and_are_remembered),
         cmocka_unit_test(a_file_may_name_its_task_but_a_chosen_one_stays),
         cmocka_unit_test(bad_files_get_one_line_that_helps),

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/orders.h"
+
 /* ---- rigging ----------------------------------------------------------------------------------------------------- */
 
 static struct config static_config(int envs, int threads)
@@ -338,7 +340,10 @@ static void test_rollback(void **state)
     struct life_log logs[SHAPE_SLOTS] = {0};
     uint64_t other = 0;
     memcpy(&other, &world_params(world, 1).host[0], sizeof(float));
-    world_rollback(world, 0, PRUNE_GOVERNOR_NAN, logs);
+    struct env_orders orders;
+    orders_clear(&orders);
+    orders_rollback(world, 0, PRUNE_GOVERNOR_NAN, logs, &orders);
+    orders_do(world, 0, &orders);
     assert_true(logs[0].count == 0 && logs[1].count == 2 && logs[2].count == 0); /* the seed of slot 1 has gone */
 
     assert_memory_equal(saved, params.host, sizeof(float) * host);

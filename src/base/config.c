@@ -442,8 +442,17 @@ static enum esper_status check_policy(const struct config *c, struct esper_error
     return ESPER_OK;
 }
 
+static enum esper_status check_device(const struct config *c, struct esper_error *error)
+{
+    if (c->device == WISH_CPU && c->precision == PRECISION_BF16)
+        return error_set(error, ESPER_INVALID,
+                         "precision = bf16: the CPU computes in fp32; use device=cuda, or precision=auto");
+    return ESPER_OK;
+}
+
 enum esper_status config_check(const struct config *config, struct esper_error *error)
 {
+    TRY(check_device(config, error));
     TRY(check_host(config, error));
     TRY(check_slots(config, error));
     TRY(check_policy(config, error));

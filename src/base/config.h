@@ -23,6 +23,11 @@ enum policy_kind { POLICY_PPO, POLICY_HEURISTIC, POLICY_RANDOM, POLICY_STATIC, P
 /* How much is written down: rounds and episodes; every env-step and seed; every subset too. */
 enum telemetry_level { TELEMETRY_OFF, TELEMETRY_NORMAL, TELEMETRY_DEBUG };
 
+/* Where networks and policy are computed, and in what: `auto` takes the GPU when there is one, and bf16 where it has
+ * tensor cores for it. What a run uses in the end follows from these and from the machine (engine/choose.h). */
+enum device_wish { WISH_AUTO, WISH_CPU, WISH_CUDA };
+enum precision_wish { PRECISION_AUTO, PRECISION_FP32, PRECISION_BF16 };
+
 enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGIN_FLAG };
 
 #define EVALUATION_ROUND (1u << 23) /* first round number of evaluation episodes */
@@ -67,6 +72,8 @@ struct config {
     int envs, steps, rounds;
     uint64_t seed;
     int threads; /* 0 = all cores */
+    enum device_wish device;
+    enum precision_wish precision;
 
     int host_base, host_blocks, host_kernel, host_pools;
     int slot_count;

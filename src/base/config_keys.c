@@ -21,6 +21,8 @@ const struct config_key config_keys[] = {
     {"rounds", INT(rounds, 1, 8388607), "200", "rounds of the run"},
     {"seed", U64(seed), "42", "seed of every random number"},
     {"threads", INT(threads, 0, 1024), "0", "threads; 0 = all cores"},
+    {"device", CHOICE(device, "auto|cpu|cuda"), "auto", "where the run computes; auto = the GPU when there is one"},
+    {"precision", CHOICE(precision, "auto|fp32|bf16"), "auto", "of networks on the GPU; auto = bf16 where it can"},
     {"host.base", INT(host_base, 1, 512), "8", "channels of the first block; each next block has twice as many"},
     {"host.blocks", INT(host_blocks, 2, 6), "3", "blocks of the host"},
     {"host.kernel", ONE_OF(host_kernel, "1|3"), "3", "kernel size of the host's convolutions"},
@@ -118,5 +120,6 @@ const int config_key_total = sizeof config_keys / sizeof config_keys[0];
 _Static_assert(sizeof config_keys / sizeof config_keys[0] <= CONFIG_MAX_KEYS,
                "struct config has no room for the origins");
 _Static_assert(sizeof(enum data_set) == sizeof(int) && sizeof(enum policy_kind) == sizeof(int) &&
-                   sizeof(enum reward_mode) == sizeof(int) && sizeof(enum telemetry_level) == sizeof(int),
+                   sizeof(enum reward_mode) == sizeof(int) && sizeof(enum telemetry_level) == sizeof(int) &&
+                   sizeof(enum device_wish) == sizeof(int) && sizeof(enum precision_wish) == sizeof(int),
                "choices are stored as int");

@@ -36,7 +36,7 @@ static enum esper_status table_grow(struct table *table, struct esper_error *err
 }
 
 static enum esper_status table_register(struct table *table, void *slot, const char *name, enum table_type type,
-                                        enum table_class class, bool saved, int dims, const size_t shape[],
+                                        enum table_class arena, bool saved, int dims, const size_t shape[],
                                         struct esper_error *error)
 {
     if (table->allocated)
@@ -49,7 +49,7 @@ static enum esper_status table_register(struct table *table, void *slot, const c
     if (table_find(table, name))
         return error_set(error, ESPER_INVALID, "array %s is registered twice", name);
 
-    struct table_row row = {.type = type, .class = class, .saved = saved, .dims = dims, .slot = slot};
+    struct table_row row = {.type = type, .arena = arena, .saved = saved, .dims = dims, .slot = slot};
     memcpy(row.name, name, strlen(name) + 1);
     row.bytes = table_type_bytes(type);
     for (int i = 0; i < dims; i++) {
@@ -62,11 +62,11 @@ static enum esper_status table_register(struct table *table, void *slot, const c
     return ESPER_OK;
 }
 
-void table_add(struct table *table, void *slot, const char *name, enum table_type type, enum table_class class,
+void table_add(struct table *table, void *slot, const char *name, enum table_type type, enum table_class arena,
                bool saved, int dims, const size_t shape[])
 {
     if (table->error.status == ESPER_OK)
-        table_register(table, slot, name, type, class, saved, dims, shape, &table->error);
+        table_register(table, slot, name, type, arena, saved, dims, shape, &table->error);
 }
 
 /* Rows follow each other in order of registration, each on a boundary of MEMORY_ALIGN. */
@@ -74,7 +74,7 @@ static enum esper_status table_layout(struct table *table, size_t offset[], stru
 {
     for (int i = 0; i < table->count; i++) {
         const struct table_row *row = &table->rows[i];
-        size_t *end = &table->arena_bytes[row->class];
+        size_t *end = &table->arena_bytes[row->arena];
         offset[i] = *end;
         if (__builtin_add_overflow(*end, row->bytes, end) || __builtin_add_overflow(*end, MEMORY_ALIGN - 1, end))
             return error_set(error, ESPER_INVALID, "array %s does not fit: its class overflows", row->name);
@@ -101,7 +101,7 @@ enum esper_status table_allocate(struct table *table, struct esper_error *error)
     }
     for (int i = 0; i < table->count && status == ESPER_OK; i++) {
         struct table_row *row = &table->rows[i];
-        row->data = (char *)table->arena[row->class] + offset[i];
+        row->data = (char *)table->arena[row->arena] + offset[i];
         memcpy(row->slot, &row->data, sizeof row->data); /* the slot may be a pointer to any type */
     }
     memory_free(offset);
@@ -120,9 +120,9 @@ void table_free(struct table *table)
     *table = (struct table){0};
 }
 
-size_t table_bytes(const struct table *table, enum table_class class)
+size_t table_bytes(const struct table *table, enum table_class arena)
 {
-    return table->arena_bytes[class];
+    return table->arena_bytes[arena];
 }
 
 /* FNV-1a over 8-byte words, folded so that high bits reach low ones; the length keeps a zero tail apart. */

@@ -27,7 +27,7 @@ enum table_class { CLASS_PARAM, CLASS_GRAD, CLASS_OPT, CLASS_ACT, CLASS_STATE, C
 struct table_row {
     char name[TABLE_NAME];
     enum table_type type;
-    enum table_class class;
+    enum table_class arena;
     bool saved;
     int dims;
     size_t shape[TABLE_DIMS];
@@ -46,11 +46,11 @@ struct table {
 };
 
 /* `slot` is the address of a pointer to the array's element type. A table starts as {0}. */
-void table_add(struct table *table, void *slot, const char *name, enum table_type type, enum table_class class,
+void table_add(struct table *table, void *slot, const char *name, enum table_type type, enum table_class arena,
                bool saved, int dims, const size_t shape[]);
 
-#define TABLE_ADD(table, slot, name, type, class, saved, ...)                                                          \
-    table_add(table, slot, name, type, class, saved, (int)(sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)),          \
+#define TABLE_ADD(table, slot, name, type, arena, saved, ...)                                                          \
+    table_add(table, slot, name, type, arena, saved, (int)(sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)),          \
               (const size_t[]){__VA_ARGS__})
 
 /* Allocate one zeroed arena per class and fill every registered pointer. */
@@ -60,7 +60,7 @@ void table_free(struct table *table);
 /* NULL when there is no such row. A scan: for tools, tests and start-up. */
 const struct table_row *table_find(const struct table *table, const char *name);
 
-size_t table_bytes(const struct table *table, enum table_class class);
+size_t table_bytes(const struct table *table, enum table_class arena);
 
 /* A 64-bit digest of names and contents of the saved rows: equal for equal worlds, whatever was not saved. */
 uint64_t table_hash(const struct table *table);

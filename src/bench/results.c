@@ -123,6 +123,67 @@ cJSON *results_json(const struct suite *suite)
     return root;
 }
 
+static void add_counts(cJSON *row, const struct loop_counts *counts)
+{
+    if (!counts->known)
+        return;
+    cJSON *object = cJSON_AddObjectToObject(row, "per_step");
+    add_rounded(object, "launches", counts->launches);
+    add_rounded(object, "graph_launches", counts->graph_launches);
+    add_rounded(object, "graph_nodes", counts->graph_nodes);
+    add_rounded(object, "syncs", counts->syncs);
+    add_rounded(object, "allocations", counts->allocations);
+    add_rounded(object, "bytes_to", counts->bytes_to);
+    add_rounded(object, "bytes_from", counts->bytes_from);
+}
+
+static void add_loop(cJSON *array, const struct loop_case *loop)
+{
+    cJSON *row = append_object(array);
+    cJSON_AddStringToObject(row, "kind", loop_kind_name(loop->kind));
+    cJSON_AddStringToObject(row, "task", loop->task);
+    cJSON_AddNumberToObject(row, "envs", loop->envs);
+    cJSON_AddNumberToObject(row, "batch", loop->batch);
+    cJSON_AddNumberToObject(row, "batches", loop->batches);
+    cJSON_AddStringToObject(row, "blueprint", blueprint_name(loop->blueprint));
+    if (loop->blueprint != BLUEPRINT_NONE)
+        cJSON_AddStringToObject(row, "stage", stage_name(loop->stage));
+    if (loop->failed[0]) {
+        cJSON_AddStringToObject(row, "failed", loop->failed);
+        return;
+    }
+    cJSON_AddStringToObject(row, "kernels", loop->kernels);
+    cJSON_AddStringToObject(row, "unit", loop_unit(loop->kind));
+    add_rounded(row, "rate", loop->rate);
+    add_rounded(row, "ms_per_step", loop->ms);
+    if (loop->gflops > 0)
+        add_rounded(row, "gflops", loop->gflops);
+    if (loop->kind != LOOP_TRAIN)
+        add_rounded(row, "subsets", loop->subsets);
+    if (loop->kind == LOOP_WHOLE) {
+        cJSON *live = cJSON_AddObjectToObject(row, "seeds_per_env");
+        for (int stage = 0; stage < STAGE_LIMIT; stage++)
+            if (stage_is_live(stage))
+                add_rounded(live, stage_name(stage), loop->live[stage]);
+        cJSON_AddNumberToObject(row, "steps", loop->steps);
+        add_rounded(row, "update_ms", loop->update_ms);
+    }
+    add_counts(row, &loop->counts);
+}
+
+cJSON *results_loops_json(const struct loops *loops)
+{
+    cJSON *root = cJSON_CreateObject();
+    if (!root)
+        return NULL;
+    cJSON_AddStringToObject(root, "device", loops->use.cuda ? loops->use.info.name : "cpu");
+    cJSON_AddStringToObject(root, "images", loops->images[0] ? "random" : "cifar10");
+    cJSON *array = cJSON_AddArrayToObject(root, "loops");
+    for (int i = 0; i < loops->count; i++)
+        add_loop(array, &loops->cases[i]);
+    return root;
+}
+
 /* ---- CSV --------------------------------------------------------------------------------------------------------- */
 
 struct csv {
@@ -202,6 +263,61 @@ enum esper_status results_write_csv(const struct suite *suite, const char *path,
     }
     csv_kernels(&csv, suite);
     csv_steps(&csv, suite);
+    if (csv.status == ESPER_OK)
+        csv.status = file_commit(&csv.writer, error);
+    return csv.status;
+}
+
+/* "64 envs x 128, conv_light blending" */
+static const char *loop_what(const struct loop_case *loop, char text[96])
+{
+    bool seeds = loop->blueprint != BLUEPRINT_NONE;
+    snprintf(text, 96, "%d envs x %d%s%s%s", loop->envs, loop->batch, seeds ? " " : "",
+             seeds ? blueprint_name(loop->blueprint) : "",
+             !seeds                          ? ""
+             : loop->stage == STAGE_TRAINING ? " training"
+                                             : " blended");
+    return text;
+}
+
+static void csv_loop(struct csv *csv, const struct loop_case *loop)
+{
+    char what[96];
+    const char *kind = loop_kind_name(loop->kind);
+    loop_what(loop, what);
+    if (loop->failed[0])
+        return;
+    csv_line(csv, "%s,%s,%s,0,%.4g,%s,\n", kind, loop->task, what, loop->rate, loop_unit(loop->kind));
+    csv_line(csv, "%s,%s,%s,0,%.4g,ms/step,\n", kind, loop->task, what, loop->ms);
+    if (loop->gflops > 0)
+        csv_line(csv, "%s,%s,%s,0,%.4g,GFLOP/s,\n", kind, loop->task, what, loop->gflops);
+    if (loop->kind == LOOP_WHOLE) {
+        csv_line(csv, "%s,%s,%s,0,%.4g,ms/update,\n", kind, loop->task, what, loop->update_ms);
+        csv_line(csv, "%s,%s,%s,0,%.4g,subsets/env-step,\n", kind, loop->task, what, loop->subsets);
+        for (int stage = 0; stage < STAGE_LIMIT; stage++)
+            if (stage_is_live(stage))
+                csv_line(csv, "%s,%s,%s,0,%.4g,%s seeds/env,\n", kind, loop->task, what, loop->live[stage],
+                         stage_name(stage));
+    }
+    if (loop->counts.known) {
+        csv_line(csv, "%s,%s,%s,0,%.4g,launches/step,\n", kind, loop->task, what,
+                 loop->counts.launches + loop->counts.graph_launches);
+        csv_line(csv, "%s,%s,%s,0,%.4g,waits/step,\n", kind, loop->task, what, loop->counts.syncs);
+        csv_line(csv, "%s,%s,%s,0,%.4g,allocations/step,\n", kind, loop->task, what, loop->counts.allocations);
+    }
+}
+
+enum esper_status results_write_loops_csv(const struct loops *loops, const char *path, struct esper_error *error)
+{
+    struct csv csv = {.error = error};
+    const struct device_info *info = &loops->use.info;
+    TRY(file_begin(&csv.writer, path, error));
+    csv_line(&csv, "kind,name,what,threads,value,unit,of_roof\n");
+    if (loops->use.cuda)
+        csv_line(&csv, "machine,\"%s\",sm_%d%d,0,%d,processors,\n", info->name, info->major, info->minor,
+                 info->processors);
+    for (int i = 0; i < loops->count; i++)
+        csv_loop(&csv, &loops->cases[i]);
     if (csv.status == ESPER_OK)
         csv.status = file_commit(&csv.writer, error);
     return csv.status;

@@ -4,12 +4,16 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/loops.h"
 #include "bench/suite.h"
 
 /* Release with cJSON_Delete; NULL when memory runs out. */
 cJSON *results_json(const struct suite *suite);
 
+cJSON *results_loops_json(const struct loops *loops);
+
 /* One row per figure: kind,name,what,threads,value,unit,of_roof. The file is replaced as a whole. */
 enum esper_status results_write_csv(const struct suite *suite, const char *path, struct esper_error *error);
+enum esper_status results_write_loops_csv(const struct loops *loops, const char *path, struct esper_error *error);
 
 #endif

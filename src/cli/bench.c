@@ -1,8 +1,11 @@
-/* esper bench: the speed of the kernels and of whole training steps, beside what the machine can do. */
+/* esper bench: the speed of the kernels and of whole training steps, beside what the machine can do; and of the engine,
+ * on the CPU or on the GPU. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/pool.h"
 #include "bench/results.h"
 #include "bench/suite.h"
@@ -99,9 +102,9 @@ static void print_tables(const struct suite *suite)
         print_evaluations(suite);
 }
 
-static enum esper_status print_json(const struct suite *suite, struct esper_error *error)
+/* Takes the object. */
+static enum esper_status print_json(cJSON *json, struct esper_error *error)
 {
-    cJSON *json = results_json(suite);
     char *text = json ? cJSON_Print(json) : NULL;
     cJSON_Delete(json);
     if (!text)
@@ -111,25 +114,152 @@ static enum esper_status print_json(const struct suite *suite, struct esper_erro
     return ESPER_OK;
 }
 
+/* ---- the engine: tables that are Markdown too -------------------------------------------------------------------- */
+
+static void print_failures(const struct loops *loops)
+{
+    for (int i = 0; i < loops->count; i++)
+        if (loops->cases[i].failed[0])
+            printf("\nnot measured: %s of %s, %d envs x %d: %s\n", loop_kind_name(loops->cases[i].kind),
+                   loops->cases[i].task, loops->cases[i].envs, loops->cases[i].batch, loops->cases[i].failed);
+}
+
+/* The next case that was measured and is of this kind, from `at` on; NULL after the last. */
+static const struct loop_case *next_case(const struct loops *loops, enum loop_kind kind, int *at)
+{
+    while (*at < loops->count) {
+        const struct loop_case *loop = &loops->cases[(*at)++];
+        if (loop->kind == kind && !loop->failed[0])
+            return loop;
+    }
+    return NULL;
+}
+
+static bool has_case(const struct loops *loops, enum loop_kind kind)
+{
+    int at = 0;
+    return next_case(loops, kind, &at) != NULL;
+}
+
+static void print_trained(const struct loops *loops)
+{
+    const struct loop_case *loop;
+    int at = 0;
+    printf("\ntraining alone (gather, augmentation, forward, backward, clip, update)\n\n");
+    printf("| host             | envs | batch | seeds in every slot  | million images/s | ms/step | GFLOP/s |\n");
+    printf("|------------------|------|-------|----------------------|------------------|---------|---------|\n");
+    while ((loop = next_case(loops, LOOP_TRAIN, &at))) {
+        char seeds[32] = "none";
+        if (loop->blueprint != BLUEPRINT_NONE)
+            snprintf(seeds, sizeof seeds, "%s %s", blueprint_name(loop->blueprint), stage_name(loop->stage));
+        printf("| %-16s | %4d | %5d | %-20s | %16.4f | %7.3f | ", loop->task, loop->envs, loop->batch, seeds,
+               1e-6 * loop->rate, loop->ms);
+        if (loop->gflops > 0)
+            printf("%7.0f |\n", loop->gflops);
+        else
+            printf("%7s |\n", "-");
+    }
+}
+
+static void print_evaluated(const struct loops *loops)
+{
+    const struct loop_case *loop;
+    int at = 0;
+    printf("\nvalidation of all subsets alone\n\n");
+    printf("| host             | envs | subsets | million images x subsets/s | ms/step |\n");
+    printf("|------------------|------|---------|----------------------------|---------|\n");
+    while ((loop = next_case(loops, LOOP_EVALUATE, &at)))
+        printf("| %-16s | %4d | %7.1f | %26.4f | %7.3f |\n", loop->task, loop->envs, loop->subsets, 1e-6 * loop->rate,
+               loop->ms);
+}
+
+static void print_whole(const struct loops *loops)
+{
+    const struct loop_case *loop;
+    int at = 0;
+    printf(
+        "\nthe whole loop, update included (no record); seeds per env by stage: training, blending, holding, fossil\n\n");
+    printf(
+        "| host             | envs | batch | steps | env-steps/s | ms/step | ms/update | T    | B    | H    | F    | subsets |\n");
+    printf(
+        "|------------------|------|-------|-------|-------------|---------|-----------|------|------|------|------|---------|\n");
+    while ((loop = next_case(loops, LOOP_WHOLE, &at)))
+        printf("| %-16s | %4d | %5d | %5d | %11.1f | %7.3f | %9.2f | %4.2f | %4.2f | %4.2f | %4.2f | %7.2f |\n",
+               loop->task, loop->envs, loop->batch, loop->steps, loop->rate, loop->ms, loop->update_ms,
+               loop->live[STAGE_GERMINATED] + loop->live[STAGE_TRAINING], loop->live[STAGE_BLENDING],
+               loop->live[STAGE_HOLDING], loop->live[STAGE_FOSSILIZED], loop->subsets);
+}
+
+static void print_counts(const struct loops *loops)
+{
+    bool any = false;
+    for (int i = 0; i < loops->count; i++) {
+        const struct loop_case *loop = &loops->cases[i];
+        const struct loop_counts *counts = &loop->counts;
+        if (loop->failed[0] || !counts->known)
+            continue;
+        if (!any) {
+            printf("\nper step, from the host\n\n");
+            printf(
+                "| what     | host             | envs | batch | launches | graphs | nodes    | waits | allocations | bytes to | bytes from |\n");
+            printf(
+                "|----------|------------------|------|-------|----------|--------|----------|-------|-------------|----------|------------|\n");
+        }
+        any = true;
+        printf("| %-8s | %-16s | %4d | %5d | %8.2f | %6.2f | %8.1f | %5.2f | %11.2f | %8.0f | %10.0f |\n",
+               loop_kind_name(loop->kind), loop->task, loop->envs, loop->batch, counts->launches,
+               counts->graph_launches, counts->graph_nodes, counts->syncs, counts->allocations, counts->bytes_to,
+               counts->bytes_from);
+    }
+}
+
+static void print_loops(const struct loops *loops)
+{
+    const struct device_info *info = &loops->use.info;
+    const char *kernels = "";
+    for (int i = 0; i < loops->count && !*kernels; i++)
+        kernels = loops->cases[i].kernels;
+    if (loops->use.cuda)
+        printf("%s (sm_%d%d, %d processors)", info->name, info->major, info->minor, info->processors);
+    else
+        printf("cpu");
+    printf(", %s; images: %s\n", *kernels ? kernels : "nothing measured", loops->images[0] ? "random" : "CIFAR-10");
+    if (has_case(loops, LOOP_TRAIN))
+        print_trained(loops);
+    if (has_case(loops, LOOP_EVALUATE))
+        print_evaluated(loops);
+    if (has_case(loops, LOOP_WHOLE))
+        print_whole(loops);
+    print_counts(loops);
+    print_failures(loops);
+}
+
 static void show_progress(void *context, int done, int total)
 {
     cli_progress(context, done, total, NULL);
+}
+
+/* A path that cannot be written is better known now than after a minute. */
+static enum esper_status check_csv(const char *csv, struct esper_error *error)
+{
+    struct file_writer probe;
+    if (!csv)
+        return ESPER_OK;
+    TRY(file_begin(&probe, csv, error));
+    file_abort(&probe);
+    return ESPER_OK;
 }
 
 static enum esper_status run(const struct suite_options *options, bool json, const char *csv, struct esper_error *error)
 {
     struct suite *suite;
     struct cli_progress progress = {.what = "measuring"};
-    if (csv) { /* a path that cannot be written is better known now than after half a minute */
-        struct file_writer probe;
-        TRY(file_begin(&probe, csv, error));
-        file_abort(&probe);
-    }
+    TRY(check_csv(csv, error));
     TRY(suite_create(&suite, options, error));
     suite_run(suite, isatty(STDERR_FILENO) ? show_progress : NULL, &progress);
     enum esper_status status = ESPER_OK;
     if (json)
-        status = print_json(suite, error);
+        status = print_json(results_json(suite), error);
     else
         print_tables(suite);
     if (status == ESPER_OK && csv)
@@ -138,26 +268,117 @@ static enum esper_status run(const struct suite_options *options, bool json, con
     return status;
 }
 
+static enum esper_status run_loops(const struct loops_options *options, bool json, const char *csv,
+                                   struct esper_error *error)
+{
+    struct loops *loops;
+    struct cli_progress progress = {.what = "measuring"};
+    TRY(check_csv(csv, error));
+    TRY(loops_create(&loops, options, error));
+    for (int i = 0; i < loops->count; i++) {
+        cli_progress(&progress, i, loops->count, NULL);
+        loop_measure(loops, &loops->cases[i]);
+    }
+    cli_progress(&progress, loops->count, loops->count, NULL);
+    enum esper_status status = ESPER_OK;
+    if (json)
+        status = print_json(results_loops_json(loops), error);
+    else
+        print_loops(loops);
+    if (status == ESPER_OK && csv)
+        status = results_write_loops_csv(loops, csv, error);
+    loops_free(loops);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+struct bench_flags {
+    struct suite_options suite;
+    struct cli_config_flags world; /* device, precision, task, envs */
+    struct cli_list parts;
+    const char *batch, *csv;
+    int milliseconds;
+    bool json;
+};
+
+/* --part names; "seeds" is the part of "train" that has seeds. */
+static enum esper_status choose_parts(const struct cli_list *parts, struct loops_options *loops,
+                                      struct esper_error *error)
+{
+    static const char *const names[] = {"train", "seeds", "evaluate", "loop"};
+    bool bare = false;
+    for (int i = 0; i < parts->count; i++) {
+        int part = 0;
+        while (part < 4 && strcmp(parts->items[i], names[part]) != 0)
+            part++;
+        if (part == 4)
+            return error_set(error, ESPER_INVALID,
+                             "--part %.40s: it must be train, seeds, evaluate or loop; did you mean %s?",
+                             parts->items[i], nearest_word(parts->items[i], names, 4));
+        loops->kinds |= 1u << (part < 2 ? LOOP_TRAIN : part == 2 ? LOOP_EVALUATE : LOOP_WHOLE);
+        bare |= part == 0;
+        loops->seeds |= part == 1;
+    }
+    loops->hosts = bare || !loops->seeds;
+    loops->seeds |= parts->count == 0;
+    return ESPER_OK;
+}
+
+/* The engine's tables are asked for by any flag of theirs; the kernels of the CPU are measured otherwise. */
+static enum esper_status start(const struct bench_flags *flags, struct esper_error *error)
+{
+    struct config wish;
+    const struct cli_config_flags device = {.device = flags->world.device, .precision = flags->world.precision};
+    struct loops_options loops = {.task = flags->world.task,
+                                  .envs = flags->world.envs,
+                                  .batch = flags->batch,
+                                  .seconds = 1e-3 * flags->milliseconds};
+    config_defaults(&wish);
+    TRY(cli_config_override(&device, &wish, error));
+    TRY(choose_parts(&flags->parts, &loops, error));
+    loops.device = flags->world.device || flags->world.precision ? wish.device
+                                                                 : WISH_CPU; /* the GPU when it is named */
+    loops.precision = wish.precision;
+    bool engine = loops.device != WISH_CPU || flags->parts.count || loops.task || loops.envs || loops.batch;
+    if (!engine)
+        return run(&flags->suite, flags->json, flags->csv, error);
+    if (flags->suite.roof || flags->suite.kernels || flags->suite.peer)
+        return error_set(
+            error, ESPER_INVALID,
+            "--roof, --kernels and --peer are of the CPU's kernels alone; leave out --device, --part, --task, --envs and --batch");
+    loops.threads = flags->suite.threads;
+    return run_loops(&loops, flags->json, flags->csv, error);
+}
+
 int command_bench(int argc, char **argv)
 {
-    struct suite_options choice = {.threads = 2};
-    bool json = false;
-    const char *csv = NULL;
+    struct bench_flags flags = {.suite = {.threads = 2}, .milliseconds = 500};
     const struct cli_option options[] = {
-        {"json", CLI_FLAG, NULL, &json, "print one JSON object instead of tables", 0, 0},
-        {"roof", CLI_FLAG, NULL, &choice.roof, "also measure the machine's roofs and show every speed as a share", 0,
-         0},
-        {"kernels", CLI_FLAG, NULL, &choice.kernels, "only the convolution kernels", 0, 0},
-        {"peer", CLI_FLAG, NULL, &choice.peer, "only the steps that bench/torch_peer.py compares; seconds", 0, 0},
-        {"threads", CLI_INT, "N", &choice.threads, "threads, and networks trained side by side (2)", 1,
+        {"json", CLI_FLAG, NULL, &flags.json, "print one JSON object instead of tables", 0, 0},
+        {"csv", CLI_TEXT, "FILE", &flags.csv, "also write the results to FILE", 0, 0},
+        {"threads", CLI_INT, "N", &flags.suite.threads, "threads of the CPU, and networks trained side by side (2)", 1,
          POOL_MAX_THREADS},
-        {"csv", CLI_TEXT, "FILE", &csv, "also write the results to FILE", 0, 0},
+        {"roof", CLI_FLAG, NULL, &flags.suite.roof, "also measure the machine's roofs and show every speed as a share",
+         0, 0},
+        {"kernels", CLI_FLAG, NULL, &flags.suite.kernels, "only the convolution kernels", 0, 0},
+        {"peer", CLI_FLAG, NULL, &flags.suite.peer, "only the steps that bench/torch_peer.py compares; seconds", 0, 0},
+        CLI_DEVICE_OPTIONS(flags.world),
+        {"part", CLI_LIST, "PART", &flags.parts, "of the engine: train, seeds, evaluate, loop; may be repeated", 0, 0},
+        {"task", CLI_TEXT, "NAME", &flags.world.task, "the engine on this task (cifar_baseline)", 0, 0},
+        {"envs", CLI_TEXT, "N,N", &flags.world.envs, "the engine with so many envs", 0, 0},
+        {"batch", CLI_TEXT, "N,N", &flags.batch, "the engine with batches of so many images", 0, 0},
+        {"milliseconds", CLI_INT, "N", &flags.milliseconds, "of the engine: how long each case is measured (500)", 1,
+         60000},
     };
     const struct cli_page page = {
-        .usage = "bench [options]",
-        .about = "Measures the convolution kernels, whole training steps (each host alone, and grown: conv_light\n"
-                 "blending in every slot) and evaluation. Takes half a minute; leave the machine alone meanwhile.",
-        .example = "esper bench --roof --csv bench/results/my-machine.csv",
+        .usage = "bench [--device cuda] [--part PART] [options]",
+        .about =
+            "Measures the convolution kernels of the CPU, whole training steps (each host alone, and grown:\n"
+            "conv_light blending in every slot) and evaluation. Takes half a minute; leave the machine alone\n"
+            "meanwhile. With --device cuda, or with --part, --task, --envs or --batch on the CPU, it measures the\n"
+            "engine: training alone, with every blueprint in every slot, validation, and the whole loop.",
+        .example = "esper bench --device cuda --part train --envs 8,64 --batch 128,512",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
     };
@@ -165,5 +386,5 @@ int command_bench(int argc, char **argv)
     if (code != CLI_CONTINUE)
         return code;
     struct esper_error error = {0};
-    return run(&choice, json, csv, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
+    return start(&flags, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
 }

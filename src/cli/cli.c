@@ -213,19 +213,10 @@ enum esper_status cli_config_override(const struct cli_config_flags *flags, stru
     TRY(apply_flag(config, "rounds", "rounds", flags->rounds, error));
     TRY(apply_flag(config, "seed", "seed", flags->seed, error));
     TRY(apply_flag(config, "threads", "threads", flags->threads, error));
+    TRY(apply_flag(config, "device", "device", flags->device, error));
+    TRY(apply_flag(config, "precision", "precision", flags->precision, error));
     TRY(apply_policy(config, flags, error));
     return config_check(config, error);
-}
-
-enum esper_status cli_device(const char *device, struct esper_error *error)
-{
-    static const char *const devices[] = {"auto", "cpu", "cuda"};
-    if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0)
-        return ESPER_OK;
-    if (strcmp(device, "cuda") == 0)
-        return error_set(error, ESPER_UNSUPPORTED, "--device cuda: this build has no CUDA backend; use --device cpu");
-    return error_set(error, ESPER_INVALID, "--device %.60s: it must be auto, cpu or cuda; did you mean %s?", device,
-                     nearest_word(device, devices, 3));
 }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */

@@ -75,10 +75,16 @@ int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_lis
  * too.
  */
 struct cli_config_flags {
-    const char *task, *file, *envs, *steps, *rounds, *seed, *threads;
+    const char *task, *file, *envs, *steps, *rounds, *seed, *threads, *device, *precision;
     const char *policy, *script, *from;
     struct cli_list sets;
 };
+
+#define CLI_DEVICE_OPTIONS(f)                                                                                          \
+    {"device", CLI_TEXT, "DEVICE", &(f).device, "auto, cpu or cuda; auto takes the GPU when there is one", 0, 0},      \
+    {                                                                                                                  \
+        "precision", CLI_TEXT, "TYPE", &(f).precision, "auto, fp32 or bf16; auto is bf16 on a GPU that can", 0, 0      \
+    }
 
 #define CLI_WORLD_OPTIONS(f)                                                                                           \
     {"task", CLI_TEXT, "NAME", &(f).task, "the task, by name or by path (see `esper tasks`)", 0, 0},                   \
@@ -87,9 +93,7 @@ struct cli_config_flags {
         {"envs", CLI_TEXT, "N", &(f).envs, "hosts that learn side by side", 0, 0},                                     \
         {"steps", CLI_TEXT, "N", &(f).steps, "steps of a round", 0, 0},                                                \
         {"seed", CLI_TEXT, "N", &(f).seed, "seed of every random number", 0, 0},                                       \
-    {                                                                                                                  \
-        "threads", CLI_TEXT, "N", &(f).threads, "threads; 0 takes all cores", 0, 0                                     \
-    }
+        {"threads", CLI_TEXT, "N", &(f).threads, "threads; 0 takes all cores", 0, 0}, CLI_DEVICE_OPTIONS(f)
 
 #define CLI_CONFIG_OPTIONS(f)                                                                                          \
     CLI_WORLD_OPTIONS(f),                                                                                              \
@@ -113,23 +117,19 @@ enum esper_status cli_config_override(const struct cli_config_flags *flags, stru
 
 /* Flags of every command that trains or evaluates. */
 struct cli_run_flags {
-    const char *device, *runs, *name;
+    const char *runs, *name;
     bool plain, quiet;
 };
 
 #define CLI_RUNS "runs" /* where runs are, unless --runs says otherwise */
 
 #define CLI_RUN_OPTIONS(f)                                                                                             \
-    {"device", CLI_TEXT, "DEVICE", &(f).device, "auto, cpu or cuda", 0, 0},                                            \
-        {"runs", CLI_TEXT, "DIR", &(f).runs, "the directory of runs (" CLI_RUNS ")", 0, 0},                            \
+    {"runs", CLI_TEXT, "DIR", &(f).runs, "the directory of runs (" CLI_RUNS ")", 0, 0},                                \
         {"name", CLI_TEXT, "NAME", &(f).name, "name of the run; else made from time, task and seed", 0, 0},            \
         {"plain", CLI_FLAG, NULL, &(f).plain, "plain lines, one per round, also on a terminal", 0, 0},                 \
     {                                                                                                                  \
         "quiet", CLI_FLAG, NULL, &(f).quiet, "errors and the last line only", 0, 0                                     \
     }
-
-/* Whether this build can run on the device that was asked for; NULL is "auto". */
-enum esper_status cli_device(const char *device, struct esper_error *error);
 
 /* Who watches steps back for who trains: this process asks for less of the processor. */
 void cli_step_back(void);

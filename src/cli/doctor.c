@@ -22,6 +22,7 @@
 #include "bench/machine.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
+#include "engine/device.h"
 #include "variant/variant.h"
 
 static void line(const char *part, const char *found)
@@ -106,15 +107,30 @@ static bool in_path(const char *program, char *found, size_t size)
     return false;
 }
 
+/* The GPU comes in three parts: a compiler for the library, the library, and a device with its driver. Each missing one
+ * has a remedy of its own. */
 static void show_cuda(void)
 {
     char found[CONFIG_PATH] = "/usr/local/cuda/bin/nvcc"; /* where NVIDIA's installer puts it, often not in PATH */
-    printf("CUDA (this build trains on the CPU: --device auto is cpu)\n");
+    char text[512];
+    struct device_info info;
+    bool usable = device_find(&info);
+    printf("GPU (--device auto is %s)\n", usable ? "cuda" : "cpu");
     if (access(found, X_OK) == 0 || in_path("nvcc", found, sizeof found))
         line("compiler", found);
     else
-        missing("compiler", "`make cuda` compiles nothing", "apt-get install nvidia-cuda-toolkit");
+        missing("compiler", "`make cuda` compiles nothing",
+                "the CUDA toolkit (apt-get install nvidia-cuda-toolkit), then make cuda");
     line("driver", access("/proc/driver/nvidia/version", R_OK) == 0 ? "found" : "none: no NVIDIA device here");
+    if (!usable) {
+        snprintf(text, sizeof text, "none: %s", info.why);
+        line("device", text);
+        return;
+    }
+    line("library", info.library);
+    snprintf(text, sizeof text, "%s (sm_%d%d, %d processors, %.0f GiB, %s)", info.name, info.major, info.minor,
+             info.processors, info.memory_gib, info.bf16 ? "bf16 and fp32" : "fp32 only");
+    line("device", text);
 }
 
 static void show_tasks(void)

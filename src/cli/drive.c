@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "cli/progress.h"
+#include "engine/device.h"
 #include "telemetry/run.h"
 #include "telemetry/store.h"
 
@@ -29,6 +30,18 @@ void drive_catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
     /* A limit on file sizes is one more full disk: an error with a line of its own, not a death. */
     signal(SIGXFSZ, SIG_IGN);
+}
+
+/* The device, its kernels and what they compute in. The kernels of the CPU know fp32 alone. */
+static void describe_machine(const struct session *session, char *text, size_t size)
+{
+    const char *kernels = session_kernels(session);
+    struct device_info info;
+    int threads = session_threads(session);
+    if (strncmp(kernels, "cuda", 4) == 0 && device_find(&info))
+        snprintf(text, size, "%s, %s", info.name, kernels);
+    else
+        snprintf(text, size, "cpu, %d thread%s, %s fp32", threads, threads == 1 ? "" : "s", kernels);
 }
 
 /* One line at once, so that nobody waits in the dark for the first step. */
@@ -63,8 +76,7 @@ int drive(struct session *session, const char *what, const struct cli_run_flags 
     struct esper_error error = {0};
     *end = (struct drive_end){.config = *session_config(session)};
     snprintf(end->path, sizeof end->path, "%s", session_path(session));
-    snprintf(end->machine, sizeof end->machine, "%d thread%s, %s", session_threads(session),
-             session_threads(session) == 1 ? "" : "s", session_kernels(session));
+    describe_machine(session, end->machine, sizeof end->machine);
     if (*session_note(session))
         fprintf(stderr, "esper: %s\n", session_note(session));
     if (!flags->quiet)

@@ -18,7 +18,7 @@ struct drive_end {
     double seconds;       /* of this process, start-up excluded */
     struct config config; /* the run's */
     char path[PATH_MAX];  /* its directory */
-    char machine[64];     /* "2 threads, neon" */
+    char machine[192];    /* "cpu, 2 threads, neon fp32", "NVIDIA H200, cuda bf16" */
 };
 
 /* Call it before a session is created: from here on the first signal stops at the next step, the second at once. */

@@ -148,7 +148,6 @@ static enum esper_status begin(struct evaluation *evaluation, const char *comman
     struct config config;
     char name[128];
     struct session_options options = {.runs = evaluation->run.runs, .name = evaluation->run.name, .command = command};
-    TRY(cli_device(evaluation->run.device, error));
     if (evaluation->word) {
         TRY(run_open(&run, evaluation->run.runs, evaluation->word, error));
         snprintf(evaluation->origin, sizeof evaluation->origin, "%s", run.path);

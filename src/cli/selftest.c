@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 
 #include "cli/cli.h"
+#include "selftest/device.h"
 
 /* ---- for people: one table per file and variant, one line per kind of tensor ------------------------------------ */
 
@@ -185,15 +186,25 @@ static int json_print(struct view *view)
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
-static int run(const char *vectors, const char *filter, bool json)
+/* Which checks: golden vectors, the case table of the CPU's kernels, or a device against the CPU. */
+struct choice {
+    const char *vectors;
+    bool device;
+    enum device_wish wish;
+    enum precision_wish precision;
+};
+
+static int run(const struct choice *choice, const char *filter, bool json)
 {
     static struct view view;
     struct esper_error error;
     enum esper_status status = ESPER_OK;
     view.test.report = (struct check_report){.filter = filter, .show = json ? json_show : view_show, .context = &view};
     view.results = json ? cJSON_CreateArray() : NULL;
-    if (vectors)
-        status = selftest_vectors(&view.test, vectors, &error);
+    if (choice->device)
+        status = selftest_device(&view.test, choice->wish, choice->precision, &error);
+    else if (choice->vectors)
+        status = selftest_vectors(&view.test, choice->vectors, &error);
     else
         selftest_cases(&view.test);
     const int *count = view.test.report.count;
@@ -215,20 +226,40 @@ static int run(const char *vectors, const char *filter, bool json)
     return count[CHECK_FAILED] ? CLI_FAILED : CLI_OK;
 }
 
+/* The CPU's kernels unless the device is named: they are what every machine has. */
+static enum esper_status choose(const struct cli_config_flags *flags, struct choice *choice, struct esper_error *error)
+{
+    struct config wish;
+    const struct cli_config_flags device = {.device = flags->device, .precision = flags->precision};
+    config_defaults(&wish);
+    TRY(cli_config_override(&device, &wish, error));
+    choice->device = (flags->device && wish.device == WISH_CUDA) || wish.precision == PRECISION_BF16;
+    choice->wish = wish.device;
+    choice->precision = wish.precision;
+    if (choice->device && choice->vectors)
+        return error_set(error, ESPER_INVALID,
+                         "--vectors: golden vectors check the CPU's kernels, which --device cuda is then held against; "
+                         "leave out either");
+    return ESPER_OK;
+}
+
 int command_selftest(int argc, char **argv)
 {
-    const char *vectors = NULL, *device = "auto", *filter = NULL;
+    const char *filter = NULL;
+    struct cli_config_flags flags = {0};
+    struct choice choice = {0};
     bool json = false;
     const struct cli_option options[] = {
-        {"vectors", CLI_TEXT, "PATH", &vectors, "check golden vectors: a file, or all files of a folder", 0, 0},
-        {"device", CLI_TEXT, "NAME", &device, "cpu or auto", 0, 0},
+        {"vectors", CLI_TEXT, "PATH", &choice.vectors, "check golden vectors: a file, or all files of a folder", 0, 0},
+        CLI_DEVICE_OPTIONS(flags),
         {"case", CLI_TEXT, "NAME", &filter, "only cases with this in their name", 0, 0},
         {"json", CLI_FLAG, NULL, &json, "print every result as JSON", 0, 0},
     };
     const struct cli_page page = {
-        .usage = "selftest [--vectors PATH] [--device NAME] [--case NAME] [--json]",
+        .usage = "selftest [--vectors PATH] [--device cuda] [--case NAME] [--json]",
         .about = "Checks the numeric code of every kernel set that this machine can run: each operation against\n"
-                 "plain loops, each gradient against finite differences. With --vectors: against golden numbers.",
+                 "plain loops, each gradient against finite differences. With --vectors: against golden numbers.\n"
+                 "With --device cuda: the GPU against the CPU, a run and every seed, and against itself, bit by bit.",
         .example = "esper selftest --vectors tests/vectors",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
@@ -236,12 +267,8 @@ int command_selftest(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, NULL);
     if (code != CLI_CONTINUE)
         return code;
-    if (strcmp(device, "cpu") == 0 || strcmp(device, "auto") == 0)
-        return run(vectors, filter, json);
-    struct esper_error error;
-    if (strcmp(device, "cuda") == 0)
-        error_set(&error, ESPER_INVALID, "this build has no CUDA backend to check; use --device cpu");
-    else
-        error_set(&error, ESPER_INVALID, "unknown device \"%.40s\"; use cpu or auto", device);
-    return cli_fail(&error);
+    struct esper_error error = {0};
+    if (choose(&flags, &choice, &error) != ESPER_OK)
+        return cli_fail(&error);
+    return run(&choice, filter, json);
 }

@@ -113,13 +113,13 @@ static enum esper_status refuse_changes(const struct cli_config_flags *flags, co
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         if (fixed[i].given)
             return error_set(error, ESPER_INVALID,
-                             "--%s %.200s: a run is resumed as it was begun; only --rounds, --threads, --device and "
-                             "what is shown may change",
+                             "--%s %.200s: a run is resumed as it was begun; only --rounds, --threads, --device, "
+                             "--precision and what is shown may change",
                              fixed[i].flag, fixed[i].given);
     if (flags->sets.count)
         return error_set(error, ESPER_INVALID,
-                         "--set %.*s: a run is resumed as it was begun; only --rounds, --threads, --device and what is "
-                         "shown may change",
+                         "--set %.*s: a run is resumed as it was begun; only --rounds, --threads, --device, "
+                         "--precision and what is shown may change",
                          (int)strcspn(flags->sets.items[0], "="), flags->sets.items[0]);
     return ESPER_OK;
 }
@@ -129,15 +129,18 @@ static int resume(struct session **session, const char *text, const struct cli_c
                   const struct cli_run_flags *run, bool trace, struct esper_error *error)
 {
     char path[PATH_MAX];
-    struct config scratch; /* reads and checks the two numbers that may change */
-    const struct cli_config_flags numbers = {.rounds = flags->rounds, .threads = flags->threads};
+    struct config scratch; /* reads and checks what may change */
+    const struct cli_config_flags free = {
+        .rounds = flags->rounds, .threads = flags->threads, .device = flags->device, .precision = flags->precision};
     config_defaults(&scratch);
-    if (cli_device(run->device, error) != ESPER_OK || refuse_changes(flags, run, error) != ESPER_OK ||
-        run_find(run->runs, text, path, error) != ESPER_OK ||
-        cli_config_override(&numbers, &scratch, error) != ESPER_OK)
+    if (refuse_changes(flags, run, error) != ESPER_OK || run_find(run->runs, text, path, error) != ESPER_OK ||
+        cli_config_override(&free, &scratch, error) != ESPER_OK)
         return cli_fail(error);
-    const struct session_changes changes = {
-        .rounds = flags->rounds ? scratch.rounds : 0, .threads = flags->threads ? scratch.threads : -1, .spans = trace};
+    const struct session_changes changes = {.rounds = flags->rounds ? scratch.rounds : 0,
+                                            .threads = flags->threads ? scratch.threads : -1,
+                                            .device = flags->device,
+                                            .precision = flags->precision,
+                                            .spans = trace};
     if (session_resume(session, path, &changes, error) == ESPER_OK)
         return CLI_CONTINUE;
     int code = cli_fail(error);
@@ -184,7 +187,7 @@ static int begin(struct session **session, const struct cli_config_flags *flags,
 {
     struct config config;
     const struct session_options options = {.runs = run->runs, .name = run->name, .command = command, .spans = trace};
-    if (cli_device(run->device, error) == ESPER_OK && cli_config(flags, "quickstart", &config, error) == ESPER_OK &&
+    if (cli_config(flags, "quickstart", &config, error) == ESPER_OK &&
         drive_find_from(run->runs, &config, error) == ESPER_OK && check_trace(&config, trace, error) == ESPER_OK &&
         session_create(session, &config, &options, error) == ESPER_OK)
         return CLI_CONTINUE;

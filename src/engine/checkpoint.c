@@ -19,6 +19,8 @@ static const char *const meta_names[META_COUNT] = {"format", "esper", "round", "
 static const char *const free_keys[] = {"about",
                                         "rounds",
                                         "threads",
+                                        "device",
+                                        "precision",
                                         "data.path",
                                         "policy.script",
                                         "checkpoint.rounds",

@@ -11,20 +11,26 @@
 /* Rounds that are written down in full, and which steps of the later ones are if nothing was done in them. */
 enum { FULL_ROUNDS = 200, KEPT_STEP = 10 };
 
-static uint32_t step_number(const struct world *world)
+static bool is_last(const struct engine *engine, const struct step_report *report)
 {
-    uint32_t steps = (uint32_t)world->config.steps;
-    return *world->step < steps ? *world->step + 1 : steps;
+    return report->step == (uint32_t)engine->world->config.steps;
 }
 
-static uint32_t rounds_before(const struct world *world)
-{
-    return *world->round - (world->config.evaluate ? EVALUATION_ROUND : 0);
-}
+/* ---- rollback ---------------------------------------------------------------------------------------------------- */
 
-static bool is_last(const struct world *world)
+static void emit_rollback(struct engine *engine, const struct step_report *report)
 {
-    return *world->step + 1 == (uint32_t)world->config.steps;
+    bool blamed = report->blamed_step != STEP_NOBODY;
+    struct rollback_record row = {.round = report->round,
+                                  .step = report->step,
+                                  .env = report->env,
+                                  .reason = prune_reason_name(report->reason),
+                                  .val_loss = report->val_loss,
+                                  .blamed_step = blamed ? report->blamed_step : RECORD_NONE,
+                                  .penalty = blamed ? report->penalty : (double)NAN,
+                                  .replaced = blamed ? report->replaced : (double)NAN,
+                                  .seeds_lost = report->seeds_lost};
+    recorder_emit(engine->recorder, RECORD_ROLLBACK, &row);
 }
 
 /* ---- step -------------------------------------------------------------------------------------------------------- */
@@ -52,58 +58,65 @@ static void fill_action(const struct action *action, struct step_record *row)
         row->alpha_curve = alpha_curve_name(action->alpha_curve);
 }
 
-static void fill_decision(const struct engine *engine, int env, struct step_record *row)
+static void fill_decision(const struct engine *engine, const struct step_report *report, struct step_record *row)
 {
+    const struct decision *decision = &report->decision;
     double *p = &row->p_wait;
     row->log_probability = row->entropy = row->value = NAN;
     for (int op = 0; op < OP_COUNT; op++)
         p[op] = NAN;
     if (!engine->world->learns)
         return;
-    const struct decision *decision = &engine->decisions[env];
     row->log_probability = 0;
     for (int op = 0; op < OP_COUNT; op++)
         p[op] = (double)decision->op_probability[op];
     for (int head = 0; head < HEAD_COUNT; head++)
         row->log_probability += (double)decision->logp[head];
     row->entropy = (double)decision->entropy[HEAD_OP];
-    row->value = (double)engine->values[env];
+    row->value = (double)report->value;
 }
 _Static_assert(offsetof(struct step_record, p_advance) - offsetof(struct step_record, p_wait) ==
                    (OP_COUNT - 1) * sizeof(double),
                "the ops' columns follow each other");
 
-static void fill_reward(const struct step_view *view, struct step_record *row)
+/* A step that was rolled back had no reward. */
+static void fill_reward(const struct step_report *report, struct step_record *row)
 {
+    bool executed = report->result != STEP_ROLLED_BACK;
     double *component = &row->attribution;
-    row->reward = view->components ? view->reward : NAN;
+    row->reward = executed ? report->reward : (double)NAN;
     for (int i = 0; i < REWARD_COMPONENT_COUNT; i++)
-        component[i] = view->components ? view->components[i] : NAN;
+        component[i] = executed ? report->components[i] : (double)NAN;
 }
 _Static_assert(offsetof(struct step_record, hindsight) - offsetof(struct step_record, attribution) ==
                    (REWARD_COMPONENT_COUNT - 1) * sizeof(double),
                "the components' columns follow each other");
 
-static void emit_decision(struct engine *engine, const struct step_view *view)
+static const char *result_name(int result)
 {
-    const struct world *world = engine->world;
-    int env = view->env;
-    struct step_record row = {.round = *world->round,
-                              .step = step_number(world),
-                              .env = env,
-                              .result = view->result,
-                              .forced = view->forced,
-                              .train_loss = world->train_loss[env],
-                              .train_accuracy = world->train_accuracy[env],
-                              .val_loss = world->val_loss[env],
-                              .val_accuracy = world->val_accuracy[env]};
-    fill_action(&engine->actions[env], &row);
-    fill_decision(engine, env, &row);
-    fill_reward(view, &row);
-    for (int j = 0; j < world->shape.slots; j++)
-        if (stage_is_live(view->before[j].stage)) {
+    static const char *const name[] = {
+        [STEP_DONE] = "done", [STEP_REFUSED] = "refused", [STEP_VOID] = "void", [STEP_ROLLED_BACK] = "rolled_back"};
+    return name[result];
+}
+
+static void emit_decision(struct engine *engine, const struct step_report *report)
+{
+    struct step_record row = {.round = report->round,
+                              .step = report->step,
+                              .env = report->env,
+                              .result = result_name(report->result),
+                              .forced = report->forced,
+                              .train_loss = report->train_loss,
+                              .train_accuracy = report->train_accuracy,
+                              .val_loss = report->val_loss,
+                              .val_accuracy = report->val_accuracy};
+    fill_action(&report->action, &row);
+    fill_decision(engine, report, &row);
+    fill_reward(report, &row);
+    for (int j = 0; j < engine->world->shape.slots; j++)
+        if (stage_is_live(report->before[j].stage)) {
             row.live++;
-            row.added_params += view->before[j].seed_params + view->before[j].gate_params;
+            row.added_params += report->before[j].seed_params + report->before[j].gate_params;
         }
     recorder_emit(engine->recorder, RECORD_STEP, &row);
 }
@@ -116,31 +129,29 @@ static double if_measured(const struct slot_state *slot, uint32_t flag, double v
 }
 
 /* A sampled share comes with its error; the others follow from the subsets. */
-static void fill_share(const struct engine *engine, const struct step_view *view, int j, struct seed_record *row)
+static void fill_share(const struct engine *engine, const struct step_report *report, int j, struct seed_record *row)
 {
-    const struct world *world = engine->world;
-    const struct shapley_sums *sums = &engine->shares[view->env];
-    uint32_t images = (uint32_t)world->config.data_val_images, all = view->subsets->all;
+    const struct shapley_sums *sums = &report->shares;
+    uint32_t images = (uint32_t)engine->world->config.data_val_images, all = report->subsets.all;
     row->share = row->share_error = NAN;
     if (!(all >> j & 1u))
         return;
-    if (is_last(world) && sums->pairs > 0) {
+    if (is_last(engine, report) && sums->pairs > 0) {
         int player = attribution_bits(all & ((1u << j) - 1));
         row->share = sums->mean[player];
         row->share_error = shapley_error(sums, player);
     } else {
-        row->share = attribution_share(view->subsets, j, images);
+        row->share = attribution_share(&report->subsets, j, images);
     }
 }
 
-static void emit_seed(struct engine *engine, const struct step_view *view, int j)
+static void emit_seed(struct engine *engine, const struct step_report *report, int j)
 {
-    const struct world *world = engine->world;
-    const struct slot_state *slot = &view->before[j];
+    const struct slot_state *slot = &report->before[j];
     bool measured = slot_has(slot, SLOT_GRAD_MEASURED);
-    struct seed_record row = {.round = *world->round,
-                              .step = step_number(world),
-                              .env = view->env,
+    struct seed_record row = {.round = report->round,
+                              .step = report->step,
+                              .env = report->env,
                               .slot = j,
                               .germination = slot->germinations,
                               .stage = stage_name(slot->stage),
@@ -162,48 +173,53 @@ static void emit_seed(struct engine *engine, const struct step_view *view, int j
                               .grad_ratio = if_measured(slot, SLOT_GRAD_MEASURED, slot->grad_ratio),
                               .vanishing = measured ? slot_has(slot, SLOT_VANISHING) : RECORD_NONE,
                               .exploding = measured ? slot_has(slot, SLOT_EXPLODING) : RECORD_NONE};
-    fill_share(engine, view, j, &row);
+    fill_share(engine, report, j, &row);
     recorder_emit(engine->recorder, RECORD_SEED, &row);
 }
 
-static void emit_subsets(struct engine *engine, const struct step_view *view)
+static void emit_subsets(struct engine *engine, const struct step_report *report)
 {
-    const struct world *world = engine->world;
-    for (int k = 0; k < view->subsets->count; k++) {
-        struct subset_record row = {.round = *world->round,
-                                    .step = step_number(world),
-                                    .env = view->env,
-                                    .mask = view->subsets->mask[k],
-                                    .correct = view->subsets->correct[k]};
-        row.accuracy = 100.0 * (double)row.correct / world->config.data_val_images;
+    for (int k = 0; k < report->subsets.count; k++) {
+        struct subset_record row = {.round = report->round,
+                                    .step = report->step,
+                                    .env = report->env,
+                                    .mask = report->subsets.mask[k],
+                                    .correct = report->subsets.correct[k]};
+        row.accuracy = 100.0 * (double)row.correct / engine->world->config.data_val_images;
         recorder_emit(engine->recorder, RECORD_SUBSET, &row);
     }
 }
 
-void emit_step(struct engine *engine, const struct step_view *view)
+/* Nothing was done in it, and the run is long past the rounds that are kept in full. */
+static bool is_thinned(const struct engine *engine, const struct step_report *report)
 {
-    const struct world *world = engine->world;
+    uint32_t rounds = report->round - (engine->world->config.evaluate ? EVALUATION_ROUND : 0);
+    bool idle = report->action.op == OP_WAIT && report->result != STEP_ROLLED_BACK;
+    return idle && rounds >= FULL_ROUNDS && report->step % KEPT_STEP != 0 && !is_last(engine, report);
+}
+
+static void emit_step(struct engine *engine, const struct step_report *report)
+{
     struct recorder *recorder = engine->recorder;
-    int live = 0;
+    int slots = engine->world->shape.slots, live = 0;
     if (!recorder_wants(recorder, RECORD_STEP))
         return;
-    for (int j = 0; j < world->shape.slots; j++)
-        live += stage_is_live(view->before[j].stage);
-    bool idle = engine->actions[view->env].op == OP_WAIT && view->components;
-    if (idle && rounds_before(world) >= FULL_ROUNDS && step_number(world) % KEPT_STEP != 0 && !is_last(world)) {
+    for (int j = 0; j < slots; j++)
+        live += stage_is_live(report->before[j].stage);
+    if (is_thinned(engine, report)) {
         recorder_thin(recorder, RECORD_STEP, 1);
         recorder_thin(recorder, RECORD_SEED, live);
         if (recorder_is_debug(recorder))
-            recorder_thin(recorder, RECORD_SUBSET, view->subsets->count);
+            recorder_thin(recorder, RECORD_SUBSET, report->subsets.count);
         return;
     }
-    emit_decision(engine, view);
-    if (view->components) /* what the governor throws away was not measured */
-        for (int j = 0; j < world->shape.slots; j++)
-            if (stage_is_live(view->before[j].stage))
-                emit_seed(engine, view, j);
-    if (is_last(world) || recorder_is_debug(recorder))
-        emit_subsets(engine, view);
+    emit_decision(engine, report);
+    if (report->result != STEP_ROLLED_BACK) /* what the governor throws away was not measured */
+        for (int j = 0; j < slots; j++)
+            if (stage_is_live(report->before[j].stage))
+                emit_seed(engine, report, j);
+    if (is_last(engine, report) || recorder_is_debug(recorder))
+        emit_subsets(engine, report);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -227,19 +243,18 @@ static void fill_verdict(const struct gate_verdict *verdict, struct life_record 
                                      gate_failure_name((int)bit));
 }
 
-void emit_life(struct engine *engine, int env, const struct life_log *logs, const struct slot_state *before,
-               const struct slot_state *after)
+static void emit_life(struct engine *engine, const struct step_report *report)
 {
-    const struct world *world = engine->world;
     if (!recorder_wants(engine->recorder, RECORD_LIFE))
         return;
-    for (int j = 0; j < world->shape.slots; j++)
-        for (int i = 0; i < logs[j].count; i++) {
-            const struct life_event *event = &logs[j].event[i];
-            const struct slot_state *seed = before[j].stage == STAGE_DORMANT ? &after[j] : &before[j];
-            struct life_record row = {.round = *world->round,
-                                      .step = step_number(world),
-                                      .env = env,
+    for (int j = 0; j < engine->world->shape.slots; j++)
+        for (int i = 0; i < report->log[j].count; i++) {
+            const struct life_event *event = &report->log[j].event[i];
+            const struct slot_state *before = &report->before[j], *after = &report->after[j];
+            const struct slot_state *seed = before->stage == STAGE_DORMANT ? after : before;
+            struct life_record row = {.round = report->round,
+                                      .step = report->step,
+                                      .env = report->env,
                                       .slot = j,
                                       .ordinal = i,
                                       .germination = seed->germinations,
@@ -257,20 +272,43 @@ void emit_life(struct engine *engine, int env, const struct life_log *logs, cons
         }
 }
 
+void emit_report(struct engine *engine, const struct step_report *report)
+{
+    if (report->result == STEP_ROLLED_BACK)
+        emit_rollback(engine, report);
+    emit_step(engine, report);
+    emit_life(engine, report);
+}
+
 /* ---- phase ------------------------------------------------------------------------------------------------------- */
+
+static void emit_times(struct engine *engine, struct phase_record *row, double start, double end)
+{
+    /* both ends are rounded alike, so that spans that lie within others still do */
+    row->start_us = (int64_t)(1e6 * (start - engine->zero));
+    row->duration_us = (int64_t)(1e6 * (end - engine->zero)) - row->start_us;
+    recorder_emit(engine->recorder, RECORD_PHASE, row);
+}
 
 void emit_phase(struct engine *engine, const char *name, int thread, int env, double start)
 {
     const struct world *world = engine->world;
+    uint32_t steps = (uint32_t)world->config.steps;
     if (!recorder_wants(engine->recorder, RECORD_PHASE))
         return;
     struct phase_record row = {.round = *world->round,
-                               .step = step_number(world),
+                               .step = *world->step < steps ? *world->step + 1 : steps,
                                .thread = thread,
-                               .start_us = (int64_t)(1e6 * (start - engine->zero)),
                                .name = name,
                                .env = env};
-    /* both ends are rounded alike, so that spans that lie within others still do */
-    row.duration_us = (int64_t)(1e6 * (clock_seconds() - engine->zero)) - row.start_us;
-    recorder_emit(engine->recorder, RECORD_PHASE, &row);
+    emit_times(engine, &row, start, clock_seconds());
+}
+
+void emit_device_phase(struct engine *engine, const char *name, uint32_t round, uint32_t step, double start, double end)
+{
+    enum { DEVICE_THREAD = 1000 }; /* a row of its own in a trace, after the threads */
+    if (!recorder_wants(engine->recorder, RECORD_PHASE))
+        return;
+    struct phase_record row = {.round = round, .step = step, .thread = DEVICE_THREAD, .name = name, .env = -1};
+    emit_times(engine, &row, start, end);
 }

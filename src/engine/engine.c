@@ -1,10 +1,11 @@
-/* The engine's life, and the phases that run the networks: train, evaluate, test. */
+/* The engine's life, and its phases as the program calls them: the backend does them. */
 #include "engine/parts.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "engine/choose.h"
 #include "engine/emit.h"
 #include "telemetry/recorder.h"
 
@@ -32,22 +33,47 @@ static enum esper_status create_workers(struct engine *engine, struct esper_erro
 static enum esper_status create_buffers(struct engine *engine, struct esper_error *error)
 {
     const struct world *world = engine->world;
+    struct step *step = &engine->step;
     size_t envs = (size_t)world->envs, slots = (size_t)world->shape.slots;
     engine->grads = memory_alloc(envs * slots, sizeof *engine->grads, error);
-    engine->masks = memory_alloc(envs, sizeof *engine->masks, error);
-    engine->actions = memory_alloc(envs, sizeof *engine->actions, error);
-    engine->decisions = memory_alloc(envs, sizeof *engine->decisions, error);
     engine->shares = memory_alloc(envs, sizeof *engine->shares, error);
     engine->logits = memory_alloc(envs * HEAD_MAX_LOGITS, sizeof *engine->logits, error);
     engine->values = memory_alloc(envs, sizeof *engine->values, error);
-    engine->rewards = memory_alloc(envs, sizeof *engine->rewards, error);
-    engine->scaled = memory_alloc(envs, sizeof *engine->scaled, error);
-    engine->executed = memory_alloc(envs, sizeof *engine->executed, error);
     engine->test_accuracy = memory_alloc(envs, sizeof *engine->test_accuracy, error);
-    bool all = engine->grads && engine->masks && engine->actions && engine->decisions && engine->shares &&
-               engine->logits && engine->values && engine->rewards && engine->scaled && engine->executed &&
-               engine->test_accuracy;
+    step->masks = memory_alloc(envs, sizeof *step->masks, error);
+    step->actions = memory_alloc(envs, sizeof *step->actions, error);
+    step->decisions = memory_alloc(envs, sizeof *step->decisions, error);
+    step->orders = memory_alloc(envs, sizeof *step->orders, error);
+    step->rewards = memory_alloc(envs, sizeof *step->rewards, error);
+    step->scaled = memory_alloc(envs, sizeof *step->scaled, error);
+    step->executed = memory_alloc(envs, sizeof *step->executed, error);
+    step->reports = memory_alloc(envs, sizeof *step->reports, error);
+    step->world = world;
+    step->gates = step_gates(&world->config);
+    step->grads = engine->grads;
+    step->shares = engine->shares;
+    step->logits = engine->logits;
+    step->values = engine->values;
+    bool all = engine->grads && engine->shares && engine->logits && engine->values && engine->test_accuracy &&
+               step->masks && step->actions && step->decisions && step->orders && step->rewards && step->scaled &&
+               step->executed && step->reports;
     return all ? ESPER_OK : ESPER_FAILED;
+}
+
+/* The script as the rules read it, an action for every step and env. */
+static enum esper_status load_script(struct engine *engine, struct esper_error *error)
+{
+    const struct config *config = &engine->world->config;
+    size_t rows = (size_t)config->steps * (size_t)config->envs;
+    TRY(script_load(&engine->script, config->policy.script, config, error));
+    engine->script_actions = memory_alloc(rows, sizeof *engine->script_actions, error);
+    if (!engine->script_actions)
+        return ESPER_FAILED;
+    for (size_t i = 0; i < rows; i++)
+        engine->script_actions[i] =
+            script_action(&engine->script, (int)(i / (size_t)config->envs) + 1, (int)(i % (size_t)config->envs));
+    engine->step.script = engine->script_actions;
+    return ESPER_OK;
 }
 
 static enum esper_status check_data(const struct engine *engine, struct esper_error *error)
@@ -67,6 +93,35 @@ static enum esper_status check_data(const struct engine *engine, struct esper_er
     return ESPER_OK;
 }
 
+static enum esper_status create_cpu(struct engine *engine, struct esper_error *error)
+{
+    engine->backend = &backend_cpu;
+    TRY(create_workers(engine, error));
+    if (engine->world->learns)
+        TRY(learner_start(&engine->world->learner, &engine->kernels->policy, engine->pool, error));
+    return ESPER_OK;
+}
+
+static enum esper_status create_device(struct engine *engine, bool bf16, struct esper_error *error)
+{
+    struct device_info info;
+    const struct device_setup setup = {.world = engine->world,
+                                       .data = engine->data,
+                                       .script = engine->script_actions,
+                                       .rates = &engine->rates,
+                                       .gates = &engine->step.gates,
+                                       .batches = engine->batches,
+                                       .bf16 = bf16};
+    engine->backend = &backend_device;
+    engine->world->learner.pool = engine->pool; /* for the weights a policy starts with */
+    engine->device_api = device_open(&info);
+    if (!engine->device_api)
+        return error_set(error, ESPER_UNSUPPORTED, "%s", info.why);
+    engine->device = engine->device_api->create(&setup, error);
+    engine->device_zero = clock_seconds();
+    return engine->device ? ESPER_OK : ESPER_FAILED;
+}
+
 static enum esper_status create_parts(struct engine *engine, const struct config *config, struct esper_error *error)
 {
     TRY(world_create(&engine->world, config, error));
@@ -77,12 +132,11 @@ static enum esper_status create_parts(struct engine *engine, const struct config
                                            : (uint32_t)(engine->data->count[SPLIT_TRAIN] / (size_t)config->data_batch);
     TRY(pool_create(config->threads, &engine->pool, error));
     TRY(create_buffers(engine, error));
-    TRY(create_workers(engine, error));
     if (config->policy.kind == POLICY_SCRIPT)
-        TRY(script_load(&engine->script, config->policy.script, config, error));
-    if (engine->world->learns)
-        TRY(learner_start(&engine->world->learner, &engine->kernels->policy, engine->pool, error));
-    return ESPER_OK;
+        TRY(load_script(engine, error));
+    struct device_use use;
+    TRY(device_choose(config, &use, error));
+    return use.cuda ? create_device(engine, use.bf16, error) : create_cpu(engine, error);
 }
 
 enum esper_status engine_create(struct engine **out, const struct config *config, struct esper_error *error)
@@ -92,10 +146,6 @@ enum esper_status engine_create(struct engine **out, const struct config *config
         return ESPER_FAILED;
     engine->kernels = variant_best();
     engine->normalise = gather_table_make();
-    engine->gates = (struct gate_rules){.permissive = config->gates_permissive,
-                                        .auto_g1 = config->auto_g1,
-                                        .auto_g2 = config->auto_g2,
-                                        .auto_g3 = config->auto_g3};
     float momentum = (float)config->momentum;
     engine->rates = (struct net_rates){.host = {(float)config->host_lr, momentum, (float)config->weight_decay},
                                        .seed = {(float)config->seed_lr, momentum, 0},
@@ -119,17 +169,22 @@ void engine_free(struct engine *engine)
     }
     memory_free(engine->workers);
     memory_free(engine->grads);
-    memory_free(engine->masks);
-    memory_free(engine->actions);
-    memory_free(engine->decisions);
+    memory_free(engine->step.masks);
+    memory_free(engine->step.actions);
+    memory_free(engine->step.decisions);
     memory_free(engine->shares);
     memory_free(engine->logits);
     memory_free(engine->values);
-    memory_free(engine->rewards);
-    memory_free(engine->scaled);
-    memory_free(engine->executed);
+    memory_free(engine->step.rewards);
+    memory_free(engine->step.scaled);
+    memory_free(engine->step.executed);
+    memory_free(engine->step.orders);
+    memory_free(engine->step.reports);
+    memory_free(engine->script_actions);
     memory_free(engine->test_accuracy);
     script_free(&engine->script);
+    if (engine->device)
+        engine->device_api->free(engine->device);
     if (engine->world && engine->world->learns)
         learner_stop(&engine->world->learner);
     if (engine->pool)
@@ -147,7 +202,7 @@ struct world *engine_world(struct engine *engine)
 
 const char *engine_kernels(const struct engine *engine)
 {
-    return engine->kernels->name;
+    return engine->device ? engine->device_api->kernels(engine->device) : engine->kernels->name;
 }
 
 int engine_threads(const struct engine *engine)
@@ -160,8 +215,63 @@ uint32_t engine_batches(const struct engine *engine)
     return engine->batches;
 }
 
-/* ---- phases -------------------------------------------------------------------------------------------------------
- */
+enum esper_status engine_check(struct engine *engine, struct esper_error *error)
+{
+    return engine->device ? engine->device_api->check(engine->device, error) : ESPER_OK;
+}
+
+bool engine_counters(const struct engine *engine, struct device_counters *out)
+{
+    if (engine->device)
+        engine->device_api->counters(engine->device, out);
+    return engine->device != NULL;
+}
+
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
+
+void engine_train(struct engine *engine)
+{
+    engine->backend->train(engine);
+}
+
+void engine_evaluate(struct engine *engine)
+{
+    engine->backend->evaluate(engine);
+}
+
+void engine_decide(struct engine *engine)
+{
+    engine->backend->decide(engine);
+}
+
+void engine_apply(struct engine *engine)
+{
+    engine->backend->apply(engine);
+}
+
+void engine_test(struct engine *engine, double *accuracy)
+{
+    engine->backend->test(engine);
+    if (accuracy != engine->test_accuracy)
+        memcpy(accuracy, engine->test_accuracy, sizeof(double) * (size_t)engine->world->envs);
+}
+
+void engine_write(struct engine *engine)
+{
+    engine->backend->write(engine);
+}
+
+void engine_read(struct engine *engine)
+{
+    engine->backend->read(engine);
+}
+
+void engine_wait(struct engine *engine)
+{
+    engine->backend->wait(engine);
+}
+
+/* ---- the record -------------------------------------------------------------------------------------------------- */
 
 void engine_record(struct engine *engine, struct recorder *recorder, double zero, bool spans)
 {
@@ -198,156 +308,4 @@ void engine_run(struct engine *engine, const char *name, void (*work)(void *engi
     else
         pool_run(engine->pool, work, engine, engine->world->envs);
     engine_span(engine, name, start);
-}
-
-static void env_execs(const struct world *world, int env, struct slot_exec exec[SHAPE_SLOTS])
-{
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        exec[j] = slot_exec_of(&slot);
-    }
-}
-
-/* Images `first` .. `first + count - 1` of a batch go to the net's input. */
-static struct gather_target worker_target(const struct engine *engine, struct worker *worker)
-{
-    struct net_input input = engine->kernels->net_input(worker->net);
-    return (struct gather_target){input.pixels, input.image_stride, input.row_stride, worker->labels};
-}
-
-static void train_env(void *context, int env, int thread)
-{
-    struct engine *engine = context;
-    struct world *world = engine->world;
-    const struct config *config = &world->config;
-    struct worker *worker = &engine->workers[thread];
-    struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
-    struct slot_exec exec[SHAPE_SLOTS];
-    struct net_batch batch = {config->data_batch, worker->labels, exec};
-    struct gather_target target = worker_target(engine, worker);
-    struct gather_job job = {.seed = config->seed,
-                             .round = *world->round,
-                             .env = (uint32_t)env,
-                             .step = *world->step + 1,
-                             .batches = engine->batches,
-                             .batch = (uint32_t)config->data_batch,
-                             .augment = config->data_augment && config->data_set == DATA_CIFAR10};
-    struct net_result result;
-    double loss = 0, correct = 0;
-    env_execs(world, env, exec);
-    for (job.index = 0; job.index < engine->batches; job.index++) {
-        gather_batch(&engine->normalise, engine->data, &job, &target);
-        engine->kernels->net_gradients(worker->net, &params, &batch, &result);
-        if (job.index + 1 == engine->batches)
-            engine->kernels->net_measure(worker->net, &batch, &result);
-        engine->kernels->net_update(worker->net, &params, &momentum, &batch, &engine->rates, &result);
-        loss += result.loss;
-        correct += result.correct;
-    }
-    double images = (double)engine->batches * config->data_batch;
-    world->train_loss[env] = loss / images;
-    world->train_accuracy[env] = 100 * correct / images;
-    memcpy(engine->grads + (size_t)env * (size_t)world->shape.slots, result.grads,
-           sizeof result.grads[0] * (size_t)world->shape.slots);
-}
-
-void engine_train(struct engine *engine)
-{
-    engine_run(engine, "train", train_env);
-}
-
-/* Run `count` images of a split through the net under the subsets' alphas; counts and the whole set's loss add up. */
-static double evaluate_split(struct engine *engine, int env, int thread, enum split split, int count,
-                             struct subsets *subsets)
-{
-    struct world *world = engine->world;
-    struct worker *worker = &engine->workers[thread];
-    struct net_params params = world_params(world, env);
-    struct gather_target target = worker_target(engine, worker);
-    struct slot_exec exec[SHAPE_SLOTS];
-    float alpha[SUBSETS_MAX][SHAPE_SLOTS] = {{0}};
-    env_execs(world, env, exec);
-    for (int k = 0; k < subsets->count; k++)
-        for (int j = 0; j < world->shape.slots; j++)
-            alpha[k][j] = (subsets->mask[k] >> j) & 1u ? exec[j].alpha : 0;
-    double loss = 0;
-    for (int first = 0; first < count; first += world->config.data_batch) {
-        int images = count - first < world->config.data_batch ? count - first : world->config.data_batch;
-        struct net_eval eval = {.images = images,
-                                .labels = worker->labels,
-                                .exec = exec,
-                                .configs = subsets->count,
-                                .alpha = (const float(*)[SHAPE_SLOTS])alpha,
-                                .correct = subsets->correct};
-        gather_range(&engine->normalise, engine->data, split, (size_t)first, (size_t)images, &target);
-        engine->kernels->net_evaluate(worker->net, &params, &eval);
-        loss += eval.loss;
-    }
-    return loss / count;
-}
-
-/* Shapley shares beyond exact tables, for the record of a finished episode (DECISIONS "Kasmina"). */
-static void sample_shares(struct engine *engine, int env, int thread, uint32_t all)
-{
-    const struct world *world = engine->world;
-    struct shapley_plan plan;
-    shapley_plan_draw(&plan, all,
-                      random_at(world->config.seed, STREAM_SHAPLEY, *world->round, (uint32_t)env, *world->step + 1));
-    for (int first = 0; first < plan.count; first += SUBSETS_MAX) {
-        struct subsets part = {.all = all};
-        part.count = plan.count - first < SUBSETS_MAX ? plan.count - first : SUBSETS_MAX;
-        memcpy(part.mask, plan.mask + first, sizeof *plan.mask * (size_t)part.count);
-        evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &part);
-        memcpy(plan.correct + first, part.correct, sizeof *plan.correct * (size_t)part.count);
-    }
-    shapley_estimate(&plan, (uint32_t)world->config.data_val_images, &engine->shares[env]);
-}
-
-static void evaluate_env(void *context, int env, int thread)
-{
-    struct engine *engine = context;
-    struct world *world = engine->world;
-    uint32_t blended = 0, fossils = 0;
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        if (stage_is_blended(slot.stage) && slot.alpha > 0) {
-            blended |= 1u << j;
-            fossils |= slot.stage == STAGE_FOSSILIZED ? 1u << j : 0;
-        }
-    }
-    struct subsets subsets;
-    subsets_plan(&subsets, blended, fossils);
-    world->val_loss[env] = evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &subsets);
-    world->val_accuracy[env] = subset_accuracy(&subsets, blended, (uint32_t)world->config.data_val_images);
-    world_set_subsets(world, env, &subsets);
-    engine->shares[env].pairs = 0;
-    bool last = *world->step + 1 == (uint32_t)world->config.steps;
-    if (last && subsets.seeds > SUBSETS_EXACT && recorder_wants(engine->recorder, RECORD_SEED))
-        sample_shares(engine, env, thread, blended);
-}
-
-void engine_evaluate(struct engine *engine)
-{
-    engine_run(engine, "evaluate", evaluate_env);
-}
-
-static void test_env(void *context, int env, int thread)
-{
-    struct engine *engine = context;
-    const struct world *world = engine->world;
-    struct subsets whole = {.count = 1};
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        if (stage_is_blended(slot.stage))
-            whole.mask[0] |= 1u << j;
-    }
-    evaluate_split(engine, env, thread, SPLIT_TEST, world->config.data_test_images, &whole);
-    engine->test_accuracy[env] = 100.0 * whole.correct[0] / world->config.data_test_images;
-}
-
-void engine_test(struct engine *engine, double *accuracy)
-{
-    engine_run(engine, "test", test_env);
-    if (accuracy != engine->test_accuracy)
-        memcpy(accuracy, engine->test_accuracy, sizeof(double) * (size_t)engine->world->envs);
 }

@@ -6,7 +6,8 @@
  *     engine_finish; engine_update;
  *
  * On the CPU a phase runs whole envs on the pool's threads: no barrier inside, and an env's numbers do not depend on
- * which thread or how many. Nothing is allocated after engine_create.
+ * which thread or how many. On a GPU (engine/choose.h) a phase is enqueued and the host goes on. Nothing is allocated
+ * after engine_create.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -23,7 +24,7 @@ void engine_free(struct engine *engine);
 
 /* A fresh run: a new policy, no best network, and the first round. */
 void engine_begin(struct engine *engine);
-/* The table's rows came from a file: make what follows from them (packed weights). */
+/* The table's rows came from a file: take them over. */
 void engine_restored(struct engine *engine);
 
 /* From here on rows go to the recorder; NULL: none are kept. `zero` is clock_seconds when the run was created; `spans`
@@ -59,5 +60,18 @@ bool engine_update(struct engine *engine, double progress, struct ppo_record *re
 
 /* Accuracy in percent on the test images as the networks stand, [env]. */
 void engine_test(struct engine *engine, double *accuracy);
+
+/*
+ * Where the phases run on a device, its copy of the world is the one that counts. engine_read brings the saved rows to
+ * the host's (before a checkpoint, say), engine_write takes the host's over; engine_wait returns when nothing is under
+ * way. On the CPU there is one world and nothing to wait for.
+ */
+void engine_read(struct engine *engine);
+void engine_write(struct engine *engine);
+void engine_wait(struct engine *engine);
+/* The first error of the device, after which it does nothing more. Ask once a step. */
+enum esper_status engine_check(struct engine *engine, struct esper_error *error);
+struct device_counters;
+bool engine_counters(const struct engine *engine, struct device_counters *out); /* false: there is no device */
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/rule.h"
+
 #define EPISODE_NO_ROW UINT32_MAX
 
 enum { EPISODE_RECENT = 20 };
@@ -31,9 +33,16 @@ struct episode {
 #undef EPISODE_MEMBER
 #undef EPISODE_MEMBER_N
 
-static inline void episode_clear(struct episode *episode)
+ESPER_RULE void episode_clear(struct episode *episode)
 {
-    *episode = (struct episode){.last_row = EPISODE_NO_ROW};
+#define EPISODE_ZERO(type, name) episode->name = 0;
+#define EPISODE_ZERO_N(type, name, count)                                                                              \
+    for (int i = 0; i < (count); i++)                                                                                  \
+        episode->name[i] = 0;
+    EPISODE_FIELDS(EPISODE_ZERO, EPISODE_ZERO_N)
+#undef EPISODE_ZERO
+#undef EPISODE_ZERO_N
+    episode->last_row = EPISODE_NO_ROW;
 }
 
 #endif

@@ -4,11 +4,10 @@
 
 #include "base/pool.h"
 #include "data/gather.h"
+#include "engine/device.h"
 #include "engine/engine.h"
-#include "policy/distribution.h"
-#include "policy/masks.h"
+#include "engine/step.h"
 #include "policy/script.h"
-#include "reward/attribution.h"
 #include "variant/variant.h"
 
 /* What a thread works with while it has an env in hand. */
@@ -18,17 +17,43 @@ struct worker {
     uint8_t *labels; /* [batch] */
 };
 
+struct engine;
+
+/* Where the phases run. Each is a function over all envs; `world` is the host's. */
+struct backend {
+    void (*reset)(struct engine *engine); /* fresh episodes of *world->round, an empty rollout */
+    void (*train)(struct engine *engine);
+    void (*evaluate)(struct engine *engine);
+    void (*decide)(struct engine *engine);
+    void (*apply)(struct engine *engine);
+    void (*test)(struct engine *engine); /* fills test_accuracy and brings what outcomes are made from to the host */
+    void (*update)(struct engine *engine, double progress, struct ppo_record *record,
+                   struct ppo_head_record heads[HEAD_COUNT]);
+    void (*fetch_env)(struct engine *engine, int env); /* an env's parameters to the host */
+    void (*write)(struct engine *engine);              /* the host's world is the one that counts */
+    void (*read)(struct engine *engine);               /* bring the world's saved rows to the host */
+    void (*wait)(struct engine *engine);               /* until nothing is under way */
+};
+extern const struct backend backend_cpu, backend_device;
+
 struct engine {
     struct world *world;
+    const struct backend *backend;
     const struct variant *kernels;
     struct dataset *data;
     struct gather_table normalise;
     struct pool *pool;
     struct worker *workers; /* [threads] */
-    struct gate_rules gates;
     struct net_rates rates;
-    struct script script; /* policy.kind = script */
+    struct script script;          /* policy.kind = script */
+    struct action *script_actions; /* [step][env] what it says */
     uint32_t batches;
+
+    /* the device, where there is one */
+    const struct device_api *device_api;
+    struct device *device;
+    double device_zero;   /* clock_seconds when it was created */
+    uint32_t steps_ahead; /* steps enqueued whose reports were not taken yet */
 
     /* the record */
     struct recorder *recorder; /* NULL: none is kept */
@@ -36,26 +61,18 @@ struct engine {
     double zero;               /* clock_seconds when the run was created */
 
     /* what one phase of a step leaves for the next; nothing of it outlives the step */
+    struct step step;
     struct slot_grads *grads;    /* [env][slot] of the step's last batch */
-    struct masks *masks;         /* [env] */
-    struct action *actions;      /* [env] */
-    struct decision *decisions;  /* [env] of the network, for the record */
     struct shapley_sums *shares; /* [env] sampled at the last step; pairs = 0: not sampled */
     float *logits, *values;      /* [env][logits], [env] */
-    double *rewards;             /* [env] raw */
-    float *scaled;               /* [env] */
-    uint8_t *executed;           /* [env] */
     double *test_accuracy;       /* [env] */
 };
 
 /* Run whole envs on the pool's threads; a phase of that name. */
 void engine_run(struct engine *engine, const char *name, void (*work)(void *engine, int env, int thread));
 
-/* Place of (step in progress, env) in the rollout. */
-static inline size_t engine_row(const struct engine *engine, int env)
-{
-    const struct world *world = engine->world;
-    return (size_t)*world->step * (size_t)world->envs + (size_t)env;
-}
+/* The CPU's phases that have files of their own. */
+void decide_cpu(struct engine *engine);
+void apply_cpu(struct engine *engine);
 
 #endif

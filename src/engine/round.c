@@ -2,20 +2,12 @@
 #include "base/clock.h"
 #include "engine/parts.h"
 
-static void reset_env(void *context, int env, int thread)
-{
-    struct engine *engine = context;
-    (void)thread;
-    world_reset(engine->world, env);
-}
-
 void engine_reset(struct engine *engine, uint32_t round)
 {
     struct world *world = engine->world;
     *world->round = round;
     *world->step = 0;
-    rollout_clear(&world->rollout);
-    engine_run(engine, "reset", reset_env);
+    engine->backend->reset(engine);
 }
 
 void engine_begin(struct engine *engine)
@@ -24,13 +16,13 @@ void engine_begin(struct engine *engine)
     world_begin(world);
     if (world->learns)
         learner_init(&world->learner, world->config.seed);
+    engine_write(engine);
     engine_reset(engine, world->config.evaluate ? EVALUATION_ROUND : 0);
 }
 
 void engine_restored(struct engine *engine)
 {
-    if (engine->world->learns)
-        learner_load(&engine->world->learner);
+    engine_write(engine);
 }
 
 static void fill_outcome(const struct engine *engine, int env, struct outcome_record *out)
@@ -69,8 +61,10 @@ void engine_finish(struct engine *engine, struct outcome_record *outcomes)
         struct episode episode = episode_load(&world->episode, (size_t)env);
         fill_outcome(engine, env, &outcomes[env]);
         /* A network that was just rolled back is not the one that was measured. */
-        if (episode.panicked == PRUNE_NONE && world->val_accuracy[env] > *world->best.accuracy)
+        if (episode.panicked == PRUNE_NONE && world->val_accuracy[env] > *world->best.accuracy) {
+            engine->backend->fetch_env(engine, env);
             world_keep_best(world, env);
+        }
         *world->total_germinations += episode.germinated;
         *world->total_fossilizations += episode.fossilized;
         *world->total_prunes += episode.pruned;
@@ -86,7 +80,7 @@ bool engine_update(struct engine *engine, double progress, struct ppo_record *re
     double start = clock_seconds();
     if (!world->learns || world->config.evaluate)
         return false;
-    learner_update(&world->learner, observe_normalised, &world->rollout, progress, record, heads);
+    engine->backend->update(engine, progress, record, heads);
     record->round = *world->round;
     for (int head = 0; head < HEAD_COUNT; head++)
         heads[head].round = *world->round;

@@ -271,7 +271,11 @@ static enum esper_status apply_changes(struct session *session, const struct ses
         snprintf(text, sizeof text, "%d", changes->threads);
         TRY(config_set_value(&session->config, "threads", text, ORIGIN_FLAG, error));
     }
-    return ESPER_OK;
+    if (changes->device)
+        TRY(config_set_value(&session->config, "device", changes->device, ORIGIN_FLAG, error));
+    if (changes->precision)
+        TRY(config_set_value(&session->config, "precision", changes->precision, ORIGIN_FLAG, error));
+    return config_check(&session->config, error);
 }
 
 /* The directory that holds the run: names in policy.from were given relative to it. */
@@ -370,6 +374,8 @@ static enum esper_status save_as(struct session *session, const char *name, cons
     snprintf(path, sizeof path, "%.*s/%s", PATH_MAX - 32, session->folder, name);
     recorder_count(session->recorder, *world->round, step);
     recorder_flush(session->recorder, FLUSH_SECONDS);
+    engine_read(session->engine);
+    TRY(engine_check(session->engine, error));
     TRY(checkpoint_write(path, &world->table, &session->config, round, step, &info, error));
     record_checkpoint(session, name, kind, &info);
     engine_span(session->engine, "checkpoint", start);
@@ -503,6 +509,7 @@ enum esper_status session_advance(struct session *session, struct session_progre
     engine_evaluate(session->engine);
     engine_decide(session->engine);
     engine_apply(session->engine);
+    TRY(engine_check(session->engine, error));
     fill_progress(session, progress);
     if (*world->step == (uint32_t)session->config.steps) {
         TRY(finish_round(session, progress, error));
@@ -591,5 +598,6 @@ int session_threads(const struct session *session)
 
 uint64_t session_hash(const struct session *session)
 {
+    engine_read(session->engine);
     return table_hash(&engine_world(session->engine)->table);
 }

@@ -26,9 +26,10 @@ enum esper_status session_create(struct session **out, const struct config *conf
                                  const struct session_options *options, struct esper_error *error);
 
 /* Go on with a run, from its newest checkpoint that reads well. Only these may differ from the run's configuration; 0
- * (threads: -1) keeps the run's own. */
+ * (threads: -1, texts: NULL) keeps the run's own. */
 struct session_changes {
     int rounds, threads;
+    const char *device, *precision;
     bool spans;
 };
 enum esper_status session_resume(struct session **out, const char *path, const struct session_changes *changes,

@@ -11,8 +11,39 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/rule.h"
 #include "base/table.h"
 
+#define STATE_POINTER(type, name)          type *name;
+#define STATE_POINTER_N(type, name, count) type *name; /* [row][count] */
+#define STATE_LOAD(type, name)             state.name = arrays->name[row];
+#define STATE_LOAD_N(type, name, count)                                                                                \
+    for (size_t i = 0; i < (count); i++)                                                                               \
+        state.name[i] = arrays->name[row * (count) + i];
+#define STATE_STORE(type, name) arrays->name[row] = state->name;
+#define STATE_STORE_N(type, name, count)                                                                               \
+    for (size_t i = 0; i < (count); i++)                                                                               \
+        arrays->name[row * (count) + i] = state->name[i];
+
+/* struct kind_arrays, kind_load and kind_store. */
+#define STATE_ROWS(kind, POINTERS, LOADS, STORES)                                                                      \
+    struct kind##_arrays {                                                                                             \
+        POINTERS                                                                                                       \
+    };                                                                                                                 \
+    ESPER_RULE struct kind kind##_load(const struct kind##_arrays *arrays, size_t row)                                 \
+    {                                                                                                                  \
+        struct kind state;                                                                                             \
+        LOADS return state;                                                                                            \
+    }                                                                                                                  \
+    ESPER_RULE void kind##_store(const struct kind##_arrays *arrays, size_t row, const struct kind *state)             \
+    {                                                                                                                  \
+        STORES                                                                                                         \
+    }
+
+/* kind_add registers the arrays; `shape` has `dims` entries and room for one more. Device code registers nothing. */
+#ifdef __cplusplus
+#define STATE_TABLE(kind, ADDS)
+#else
 /* Type of an element as the table knows it. */
 #define STATE_TYPE(type)                                                                                               \
     _Generic((type)0, uint8_t                                                                                          \
@@ -22,13 +53,6 @@
              : TYPE_I32, float                                                                                         \
              : TYPE_F32, double                                                                                        \
              : TYPE_F64)
-
-#define STATE_POINTER(type, name)          type *name;
-#define STATE_POINTER_N(type, name, count) type *name; /* [row][count] */
-#define STATE_LOAD(type, name)             state.name = arrays->name[row];
-#define STATE_LOAD_N(type, name, count)    memcpy(state.name, arrays->name + row * (count), sizeof state.name);
-#define STATE_STORE(type, name)            arrays->name[row] = state->name;
-#define STATE_STORE_N(type, name, count)   memcpy(arrays->name + row * (count), state->name, sizeof state->name);
 #define STATE_ADD(type, name)                                                                                          \
     snprintf(label, sizeof label, "%s.%s", prefix, #name);                                                             \
     table_add(table, &arrays->name, label, STATE_TYPE(type), CLASS_STATE, true, dims, shape);
@@ -36,32 +60,21 @@
     snprintf(label, sizeof label, "%s.%s", prefix, #name);                                                             \
     shape[dims] = (count);                                                                                             \
     table_add(table, &arrays->name, label, STATE_TYPE(type), CLASS_STATE, true, dims + 1, shape);
-
-/* struct kind_arrays, kind_load, kind_store and kind_add; `shape` has `dims` entries and room for one more. */
-#define STATE_ACCESS(kind, POINTERS, LOADS, STORES, ADDS)                                                              \
-    struct kind##_arrays {                                                                                             \
-        POINTERS                                                                                                       \
-    };                                                                                                                 \
-    static inline struct kind kind##_load(const struct kind##_arrays *arrays, size_t row)                              \
-    {                                                                                                                  \
-        struct kind state;                                                                                             \
-        LOADS return state;                                                                                            \
-    }                                                                                                                  \
-    static inline void kind##_store(const struct kind##_arrays *arrays, size_t row, const struct kind *state)          \
-    {                                                                                                                  \
-        STORES                                                                                                         \
-    }                                                                                                                  \
+#define STATE_TABLE(kind, ADDS)                                                                                        \
     static inline void kind##_add(struct kind##_arrays *arrays, struct table *table, const char *prefix, int dims,     \
                                   size_t *shape)                                                                       \
     {                                                                                                                  \
         char label[TABLE_NAME];                                                                                        \
         ADDS                                                                                                           \
     }
+#endif
 
 #define STATE_OF_FIELDS(kind, FIELDS)                                                                                  \
-    STATE_ACCESS(kind, FIELDS(STATE_POINTER), FIELDS(STATE_LOAD), FIELDS(STATE_STORE), FIELDS(STATE_ADD))
+    STATE_ROWS(kind, FIELDS(STATE_POINTER), FIELDS(STATE_LOAD), FIELDS(STATE_STORE))                                   \
+    STATE_TABLE(kind, FIELDS(STATE_ADD))
 #define STATE_OF_FIELDS_AND_ARRAYS(kind, FIELDS)                                                                       \
-    STATE_ACCESS(kind, FIELDS(STATE_POINTER, STATE_POINTER_N), FIELDS(STATE_LOAD, STATE_LOAD_N),                       \
-                 FIELDS(STATE_STORE, STATE_STORE_N), FIELDS(STATE_ADD, STATE_ADD_N))
+    STATE_ROWS(kind, FIELDS(STATE_POINTER, STATE_POINTER_N), FIELDS(STATE_LOAD, STATE_LOAD_N),                         \
+               FIELDS(STATE_STORE, STATE_STORE_N))                                                                     \
+    STATE_TABLE(kind, FIELDS(STATE_ADD, STATE_ADD_N))
 
 #endif

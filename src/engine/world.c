@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/philox.h"
 
 /* The slot rows have accessors of their own (slot_load, slot_store) that the device shares. */
 static void add_slots(struct table *table, struct slot_arrays *arrays, const char *prefix, int dims, size_t *shape)
@@ -103,6 +102,20 @@ static void register_run(struct world *w)
     TABLE_ADD(t, &w->replay.algorithm, "replay.algorithm", TYPE_U8, CLASS_STATE, true, slots);
 }
 
+/* What is known of seeds before they are born. */
+static void list_births(struct world *world)
+{
+    struct param_layout layout;
+    for (int j = 0; j < world->shape.slots; j++) {
+        for (int b = 0; b < BLUEPRINT_COUNT; b++) {
+            blueprint_layout(b, world->shape.slot[j].channels, &layout);
+            world->births[j][b] = birth_of(&layout);
+        }
+        gate_layout(world->shape.slot[j].channels, &layout);
+        world->gate_births[j] = birth_of(&layout);
+    }
+}
+
 enum esper_status world_create(struct world **out, const struct config *config, struct esper_error *error)
 {
     struct world *world = memory_alloc(1, sizeof *world, error);
@@ -112,6 +125,7 @@ enum esper_status world_create(struct world **out, const struct config *config, 
     world->envs = config->envs;
     world->learns = config->policy.kind == POLICY_PPO;
     shape_init(&world->shape, &world->config);
+    list_births(world);
     register_run(world);
     register_networks(world);
     register_rules(world);
@@ -132,236 +146,6 @@ void world_free(struct world *world)
         return;
     table_free(&world->table);
     memory_free(world);
-}
-
-/* ---- the pieces of one env ----------------------------------------------------------------------------------------
- */
-
-struct net_params world_params(const struct world *w, int env)
-{
-    size_t e = (size_t)env;
-    return (struct net_params){w->host + e * w->shape.host.storage, w->stats + e * w->shape.stats,
-                               w->seed + e * w->shape.seed_storage, w->gate + e * w->shape.gate_storage};
-}
-
-struct net_params world_momentum(const struct world *w, int env)
-{
-    size_t e = (size_t)env;
-    return (struct net_params){w->host_momentum + e * w->shape.host.storage, NULL,
-                               w->seed_momentum + e * w->shape.seed_storage,
-                               w->gate_momentum + e * w->shape.gate_storage};
-}
-
-static struct net_params world_saved(const struct world *w, int env)
-{
-    size_t e = (size_t)env;
-    return (struct net_params){w->saved_host + e * w->shape.host.storage, w->saved_stats + e * w->shape.stats,
-                               w->saved_seed + e * w->shape.seed_storage, w->saved_gate + e * w->shape.gate_storage};
-}
-
-struct slot_state world_slot(const struct world *world, int env, int slot)
-{
-    return slot_load(&world->slots, world_slot_row(world, env, slot));
-}
-
-void world_set_slot(struct world *world, int env, int slot, const struct slot_state *state)
-{
-    slot_store(&world->slots, world_slot_row(world, env, slot), state);
-}
-
-struct subsets world_subsets(const struct world *world, int env)
-{
-    struct subsets subsets = {.all = world->subset_all[env], .count = (int)world->subset_count[env]};
-    size_t at = (size_t)env * SUBSETS_MAX;
-    memcpy(subsets.mask, world->subset_mask + at, sizeof subsets.mask);
-    memcpy(subsets.correct, world->subset_correct + at, sizeof subsets.correct);
-    for (int j = 0; j < SUBSETS_SLOTS; j++)
-        subsets.seeds += (subsets.all >> j) & 1u;
-    return subsets;
-}
-
-void world_set_subsets(struct world *world, int env, const struct subsets *subsets)
-{
-    size_t at = (size_t)env * SUBSETS_MAX;
-    world->subset_all[env] = subsets->all;
-    world->subset_count[env] = (uint32_t)subsets->count;
-    memcpy(world->subset_mask + at, subsets->mask, sizeof subsets->mask);
-    memcpy(world->subset_correct + at, subsets->correct, sizeof subsets->correct);
-}
-
-struct reward_pairs world_pairs(const struct world *world, int env)
-{
-    struct reward_pairs pairs;
-    size_t count = (size_t)HEAD_MAX_SLOTS * HEAD_MAX_SLOTS, at = (size_t)env * count;
-    memcpy(pairs.boost, world->boost + at, sizeof(double) * count);
-    memcpy(pairs.boost_step, world->boost_step + at, sizeof(uint32_t) * count);
-    return pairs;
-}
-
-void world_set_pairs(struct world *world, int env, const struct reward_pairs *pairs)
-{
-    size_t count = (size_t)HEAD_MAX_SLOTS * HEAD_MAX_SLOTS, at = (size_t)env * count;
-    memcpy(world->boost + at, pairs->boost, sizeof(double) * count);
-    memcpy(world->boost_step + at, pairs->boost_step, sizeof(uint32_t) * count);
-}
-
-void world_slots(const struct world *world, int env, struct slot_state slot[SHAPE_SLOTS])
-{
-    for (int j = 0; j < world->shape.slots; j++)
-        slot[j] = world_slot(world, env, j);
-}
-
-uint32_t world_added_params(const struct world *world, int env)
-{
-    uint32_t params = 0;
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        params += slot_params(&slot);
-    }
-    return params;
-}
-
-/* ---- episodes and effects -----------------------------------------------------------------------------------------
- */
-
-static void clear_momentum(struct world *world, int env)
-{
-    struct net_params momentum = world_momentum(world, env);
-    memset(momentum.host, 0, sizeof(float) * world->shape.host.storage);
-    memset(momentum.seed, 0, sizeof(float) * world->shape.seed_storage);
-    memset(momentum.gate, 0, sizeof(float) * world->shape.gate_storage);
-}
-
-static void reset_rules(struct world *world, int env)
-{
-    size_t row = (size_t)env;
-    struct tracker tracker;
-    struct governor governor;
-    struct heuristic heuristic;
-    struct env_memory env_memory;
-    struct slot_memory slot_memory;
-    struct reward_state reward_state;
-    struct reward_slot reward_slot;
-    struct reward_pairs pairs;
-    struct episode episode;
-    tracker_clear(&tracker);
-    governor_clear(&governor);
-    heuristic_clear(&heuristic);
-    env_memory_clear(&env_memory);
-    slot_memory_clear(&slot_memory);
-    reward_state_clear(&reward_state);
-    reward_slot_clear(&reward_slot);
-    reward_pairs_clear(&pairs);
-    episode_clear(&episode);
-    tracker_store(&world->tracker, row, &tracker);
-    governor_store(&world->governor, row, &governor);
-    heuristic_store(&world->heuristic, row, &heuristic);
-    env_memory_store(&world->env_memory, row, &env_memory);
-    reward_state_store(&world->reward_state, row, &reward_state);
-    world_set_pairs(world, env, &pairs);
-    episode_store(&world->episode, row, &episode);
-    for (int j = 0; j < world->shape.slots; j++) {
-        slot_memory_store(&world->slot_memory, world_slot_row(world, env, j), &slot_memory);
-        reward_slot_store(&world->reward_slot, world_slot_row(world, env, j), &reward_slot);
-    }
-    memset(world->components + row * REWARD_COMPONENT_COUNT, 0, sizeof(double) * REWARD_COMPONENT_COUNT);
-    if (world->learns) {
-        size_t hidden = (size_t)world->config.policy.hidden;
-        memset(world->hidden + row * hidden, 0, sizeof(float) * hidden);
-        memset(world->cell + row * hidden, 0, sizeof(float) * hidden);
-    }
-}
-
-/* The replayed topology: fossils with fresh weights, there from the first step. */
-static void plant_replay(struct world *world, int env)
-{
-    for (int j = 0; j < world->shape.slots; j++) {
-        if (!world->replay.present[j])
-            continue;
-        struct slot_state slot;
-        struct seed_size size = world_seed_size(world, j, world->replay.blueprint[j]);
-        slot_clear(&slot);
-        slot.stage = STAGE_FOSSILIZED;
-        slot.prev_stage = STAGE_HOLDING;
-        slot.blueprint = world->replay.blueprint[j];
-        slot.algorithm = world->replay.algorithm[j];
-        slot.germinations = 1;
-        slot.alpha = slot.alpha_start = slot.alpha_target = 1.0f;
-        slot.alpha_curve = CURVE_LINEAR;
-        slot.steepness = STEEPNESS_DEFAULT;
-        slot.seed_params = size.seed_params;
-        slot.gate_params = size.gate_params;
-        world_set_slot(world, env, j, &slot);
-        world_effects(world, env, j, EFFECT_INIT_SEED | (slot_has_gate(&slot) ? EFFECT_INIT_GATE : 0));
-    }
-}
-
-void world_reset(struct world *world, int env)
-{
-    struct net_params params = world_params(world, env);
-    struct subsets none;
-    layout_init(&world->shape.host, world->config.seed, STREAM_HOST_INIT, *world->round, (uint32_t)env, 0, params.host);
-    for (int i = 0; i < world->shape.blocks; i++) {
-        const struct block_shape *b = &world->shape.block[i];
-        for (int c = 0; c < b->cout; c++) {
-            params.stats[b->mean + (size_t)c] = 0;
-            params.stats[b->var + (size_t)c] = 1;
-        }
-    }
-    clear_momentum(world, env);
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot;
-        slot_clear(&slot);
-        world_set_slot(world, env, j, &slot);
-    }
-    subsets_plan(&none, 0, 0);
-    world_set_subsets(world, env, &none);
-    world->train_loss[env] = world->train_accuracy[env] = world->val_loss[env] = world->val_accuracy[env] = 0;
-    reset_rules(world, env);
-    plant_replay(world, env);
-    world_snapshot(world, env);
-}
-
-/* Tensors of the gate net draw after the seed's own: blueprints have fewer than this many. */
-enum { GATE_TENSOR = 16 };
-
-void world_effects(struct world *world, int env, int slot, uint32_t effects)
-{
-    const struct slot_shape *shape = &world->shape.slot[slot];
-    struct slot_state state = world_slot(world, env, slot);
-    struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
-    uint32_t a = (state.germinations << 16) + ((uint32_t)slot << 8);
-    struct param_layout layout;
-    if (effects & EFFECT_INIT_SEED) {
-        blueprint_layout(state.blueprint, shape->channels, &layout);
-        layout_init(&layout, world->config.seed, STREAM_SEED_INIT, *world->round, (uint32_t)env, a,
-                    params.seed + shape->seed);
-    }
-    if (effects & EFFECT_INIT_GATE) {
-        gate_layout(shape->channels, &layout);
-        layout_init(&layout, world->config.seed, STREAM_SEED_INIT, *world->round, (uint32_t)env, a + GATE_TENSOR,
-                    params.gate + shape->gate);
-    }
-    if (effects & (EFFECT_INIT_SEED | EFFECT_ZERO_MOMENTUM))
-        memset(momentum.seed + shape->seed, 0, sizeof(float) * shape->seed_storage);
-    if (effects & (EFFECT_INIT_GATE | EFFECT_ZERO_MOMENTUM))
-        memset(momentum.gate + shape->gate, 0, sizeof(float) * shape->gate_storage);
-    if (effects & EFFECT_SNAPSHOT)
-        world_snapshot(world, env);
-}
-
-struct seed_size world_seed_size(const struct world *world, int slot, int blueprint)
-{
-    struct seed_size size = {0};
-    struct param_layout layout;
-    int channels = world->shape.slot[slot].channels;
-    if (!blueprint_at(blueprint))
-        return size;
-    blueprint_layout(blueprint, channels, &layout);
-    size.seed_params = (uint32_t)layout.params;
-    gate_layout(channels, &layout);
-    size.gate_params = (uint32_t)layout.params;
-    return size;
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------------------
@@ -391,50 +175,4 @@ void world_keep_best(struct world *world, int env)
         struct slot_state slot = world_slot(world, env, j);
         slot_store(&world->best.slots, (size_t)j, &slot);
     }
-}
-
-/* ---- snapshot and rollback ----------------------------------------------------------------------------------------
- */
-
-static void copy_env(const struct world *world, const struct net_params *from, const struct net_params *to)
-{
-    memcpy(to->host, from->host, sizeof(float) * world->shape.host.storage);
-    memcpy(to->stats, from->stats, sizeof(float) * world->shape.stats);
-}
-
-static void copy_slot(const struct world *world, int slot, const struct net_params *from, const struct net_params *to)
-{
-    const struct slot_shape *shape = &world->shape.slot[slot];
-    memcpy(to->seed + shape->seed, from->seed + shape->seed, sizeof(float) * shape->seed_storage);
-    memcpy(to->gate + shape->gate, from->gate + shape->gate, sizeof(float) * shape->gate_storage);
-}
-
-void world_snapshot(struct world *world, int env)
-{
-    struct net_params params = world_params(world, env), saved = world_saved(world, env);
-    copy_env(world, &params, &saved);
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        slot_store(&world->saved_slots, world_slot_row(world, env, j), &slot);
-        if (slot.stage == STAGE_FOSSILIZED)
-            copy_slot(world, j, &params, &saved);
-    }
-}
-
-void world_rollback(struct world *world, int env, enum prune_reason reason, struct life_log *logs)
-{
-    struct net_params params = world_params(world, env), saved = world_saved(world, env);
-    copy_env(world, &saved, &params);
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        struct slot_state before = slot_load(&world->saved_slots, world_slot_row(world, env, j));
-        if (before.stage == STAGE_FOSSILIZED) { /* fossils are snapshot as they are made: none can be missing (D-06) */
-            copy_slot(world, j, &saved, &params);
-            slot = before;
-        } else {
-            slot_rollback(&slot, reason, &logs[j]);
-        }
-        world_set_slot(world, env, j, &slot);
-    }
-    clear_momentum(world, env);
 }

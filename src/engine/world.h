@@ -9,6 +9,7 @@
 #include "engine/state.h"
 #include "learn/learner.h"
 #include "morph/action.h"
+#include "morph/birth.h"
 #include "morph/governor.h"
 #include "morph/lifecycle.h"
 #include "morph/net.h"
@@ -49,6 +50,7 @@ struct world {
     bool learns; /* the policy is a network */
     struct config config;
     struct net_shape shape;
+    struct birth births[SHAPE_SLOTS][BLUEPRINT_COUNT], gate_births[SHAPE_SLOTS]; /* how seeds and gate nets start */
     struct table table;
 
     uint32_t *round, *step; /* [1] the round in progress; steps of it that are done */
@@ -100,45 +102,156 @@ struct world {
 enum esper_status world_create(struct world **out, const struct config *config, struct esper_error *error);
 void world_free(struct world *world);
 
-/* Place of (env, slot) in the arrays [env][slot]. */
-static inline size_t world_slot_row(const struct world *world, int env, int slot)
-{
-    return (size_t)env * (size_t)world->shape.slots + (size_t)slot;
-}
-
-/* The pieces of one env. */
-struct net_params world_params(const struct world *world, int env);
-struct net_params world_momentum(const struct world *world, int env);
-struct slot_state world_slot(const struct world *world, int env, int slot);
-void world_set_slot(struct world *world, int env, int slot, const struct slot_state *state);
-struct subsets world_subsets(const struct world *world, int env);
-void world_set_subsets(struct world *world, int env, const struct subsets *subsets);
-
-struct reward_pairs world_pairs(const struct world *world, int env);
-void world_set_pairs(struct world *world, int env, const struct reward_pairs *pairs);
-
-/* All slots of an env in one go. */
-void world_slots(const struct world *world, int env, struct slot_state slot[SHAPE_SLOTS]);
-/* Parameters of the env's live seeds. */
-uint32_t world_added_params(const struct world *world, int env);
-
-/* Parameters that a seed of this blueprint would bring to a slot; nothing for an unknown one. */
-struct seed_size world_seed_size(const struct world *world, int slot, int blueprint);
-
 /* What a run starts with beside its weights: no best network, no totals. */
 void world_begin(struct world *world);
 /* Keep the env's network as the best so far. */
 void world_keep_best(struct world *world, int env);
 
-/* A fresh episode: new host, empty slots, zero momentum, a snapshot of that. */
-void world_reset(struct world *world, int env);
+/* ---- the pieces of one env; rules, so that the device has the same --------------------------------------------------
+ */
 
-/* Carry out what a rule asked for: initialise parameters, zero momentum, snapshot. */
-void world_effects(struct world *world, int env, int slot, uint32_t effects);
+/* Place of (env, slot) in the arrays [env][slot]. */
+ESPER_RULE size_t world_slot_row(const struct world *world, int env, int slot)
+{
+    return (size_t)env * (size_t)world->shape.slots + (size_t)slot;
+}
 
-/* Remember host and fossils; bring them back, prune every other live seed and forget all momentum (kasmina 12.6).
- * `logs` holds one log per slot. */
-void world_snapshot(struct world *world, int env);
-void world_rollback(struct world *world, int env, enum prune_reason reason, struct life_log *logs);
+/* Place of (step in progress, env) in the rollout. */
+ESPER_RULE size_t world_rollout_row(const struct world *world, int env)
+{
+    return (size_t)*world->step * (size_t)world->envs + (size_t)env;
+}
+
+/* Is the step in progress the episode's last? */
+ESPER_RULE bool world_last_step(const struct world *world)
+{
+    return *world->step + 1 == (uint32_t)world->config.steps;
+}
+
+ESPER_RULE struct net_params world_params(const struct world *world, int env)
+{
+    const struct net_shape *shape = &world->shape;
+    size_t e = (size_t)env;
+    struct net_params params = {world->host + e * shape->host.storage, world->stats + e * shape->stats,
+                                world->seed + e * shape->seed_storage, world->gate + e * shape->gate_storage};
+    return params;
+}
+
+ESPER_RULE struct net_params world_momentum(const struct world *world, int env)
+{
+    const struct net_shape *shape = &world->shape;
+    size_t e = (size_t)env;
+    struct net_params momentum = {world->host_momentum + e * shape->host.storage, NULL,
+                                  world->seed_momentum + e * shape->seed_storage,
+                                  world->gate_momentum + e * shape->gate_storage};
+    return momentum;
+}
+
+ESPER_RULE struct net_params world_saved(const struct world *world, int env)
+{
+    const struct net_shape *shape = &world->shape;
+    size_t e = (size_t)env;
+    struct net_params saved = {world->saved_host + e * shape->host.storage, world->saved_stats + e * shape->stats,
+                               world->saved_seed + e * shape->seed_storage,
+                               world->saved_gate + e * shape->gate_storage};
+    return saved;
+}
+
+ESPER_RULE struct slot_state world_slot(const struct world *world, int env, int slot)
+{
+    return slot_load(&world->slots, world_slot_row(world, env, slot));
+}
+
+ESPER_RULE void world_set_slot(const struct world *world, int env, int slot, const struct slot_state *state)
+{
+    slot_store(&world->slots, world_slot_row(world, env, slot), state);
+}
+
+/* All slots of an env in one go. */
+ESPER_RULE void world_slots(const struct world *world, int env, struct slot_state slot[SHAPE_SLOTS])
+{
+    for (int j = 0; j < world->shape.slots; j++)
+        slot[j] = world_slot(world, env, j);
+}
+
+ESPER_RULE struct subsets world_subsets(const struct world *world, int env)
+{
+    struct subsets subsets;
+    size_t at = (size_t)env * SUBSETS_MAX;
+    subsets.all = world->subset_all[env];
+    subsets.count = (int)world->subset_count[env];
+    subsets.seeds = 0;
+    for (int k = 0; k < SUBSETS_MAX; k++) {
+        subsets.mask[k] = world->subset_mask[at + (size_t)k];
+        subsets.correct[k] = world->subset_correct[at + (size_t)k];
+    }
+    for (int j = 0; j < SUBSETS_SLOTS; j++)
+        subsets.seeds += (subsets.all >> j) & 1u;
+    return subsets;
+}
+
+ESPER_RULE void world_set_subsets(const struct world *world, int env, const struct subsets *subsets)
+{
+    size_t at = (size_t)env * SUBSETS_MAX;
+    world->subset_all[env] = subsets->all;
+    world->subset_count[env] = (uint32_t)subsets->count;
+    for (int k = 0; k < SUBSETS_MAX; k++) {
+        world->subset_mask[at + (size_t)k] = subsets->mask[k];
+        world->subset_correct[at + (size_t)k] = subsets->correct[k];
+    }
+}
+
+/* Boosts between slots that are there; the rest stays as it is, zero. */
+ESPER_RULE void world_pairs(const struct world *world, int env, struct reward_pairs *pairs)
+{
+    for (int i = 0; i < world->shape.slots; i++)
+        for (int j = 0; j < world->shape.slots; j++) {
+            size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
+            pairs->boost[i][j] = world->boost[at];
+            pairs->boost_step[i][j] = world->boost_step[at];
+        }
+}
+
+ESPER_RULE void world_set_pairs(const struct world *world, int env, const struct reward_pairs *pairs)
+{
+    for (int i = 0; i < world->shape.slots; i++)
+        for (int j = 0; j < world->shape.slots; j++) {
+            size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
+            world->boost[at] = pairs->boost[i][j];
+            world->boost_step[at] = pairs->boost_step[i][j];
+        }
+}
+
+/* Parameters of the env's live seeds. */
+ESPER_RULE uint32_t world_added_params(const struct world *world, int env)
+{
+    uint32_t params = 0;
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot = world_slot(world, env, j);
+        params += slot_params(&slot);
+    }
+    return params;
+}
+
+/* Parameters that a seed of this blueprint would bring to a slot; nothing for an unknown one. */
+ESPER_RULE struct seed_size world_seed_size(const struct world *world, int slot, int blueprint)
+{
+    struct seed_size size = {0, 0};
+    if (blueprint >= 0 && blueprint < BLUEPRINT_COUNT) {
+        size.seed_params = world->births[slot][blueprint].params;
+        size.gate_params = world->gate_births[slot].params;
+    }
+    return size;
+}
+
+/* The recurrent state starts anew. */
+ESPER_RULE void world_forget_recurrent(const struct world *world, int env)
+{
+    const size_t hidden = (size_t)world->config.policy.hidden, at = (size_t)env * hidden;
+    if (!world->learns)
+        return;
+    for (size_t i = 0; i < hidden; i++)
+        world->hidden[at + i] = world->cell[at + i] = 0;
+}
 
 #endif

@@ -3,9 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#define CONSTANT 1e-8 /* a deviation up to this is none */
-#define EV_FLOOR 1.0
-
 #define CLEAR_INTEGER           0
 #define CLEAR_NUMBER            (double)NAN
 #define CLEAR_NAME              NULL
@@ -38,7 +35,7 @@ double diagnostics_skewness(const double *x, int count)
 {
     struct moments moments = diagnostics_moments(x, count);
     double deviation = sqrt(moments_variance(moments)), sum = 0;
-    if (deviation <= CONSTANT)
+    if (deviation <= DIAGNOSTICS_CONSTANT)
         return 0;
     for (int i = 0; i < count; i++)
         sum += pow((x[i] - moments.mean) / deviation, 3);
@@ -49,7 +46,7 @@ double diagnostics_correlation(const double *x, const double *y, int count)
 {
     struct moments of_x = diagnostics_moments(x, count), of_y = diagnostics_moments(y, count);
     double x_deviation = sqrt(moments_variance(of_x)), y_deviation = sqrt(moments_variance(of_y)), sum = 0;
-    if (x_deviation <= CONSTANT || y_deviation <= CONSTANT)
+    if (x_deviation <= DIAGNOSTICS_CONSTANT || y_deviation <= DIAGNOSTICS_CONSTANT)
         return 0;
     for (int i = 0; i < count; i++)
         sum += (x[i] - of_x.mean) * (y[i] - of_y.mean);
@@ -93,11 +90,7 @@ struct critic_fit diagnostics_critic(const double *returns, const double *values
     struct moments residual = {0, 0, 0};
     for (int i = 0; i < count; i++)
         moments_add(&residual, returns[i] - values[i]);
-    double spread = moments_sample_variance(diagnostics_moments(returns, count));
-    double error = moments_sample_variance(residual);
-    struct critic_fit fit = {count < 2 ? (double)NAN : 1 - error / fmax(spread, EV_FLOOR),
-                             sqrt(error) / (sqrt(spread) + sqrt(EV_FLOOR))};
-    return fit;
+    return diagnostics_fit(diagnostics_moments(returns, count), residual);
 }
 
 void diagnostics_returns(struct ppo_record *record, const double *returns, const double *values, const double *td,

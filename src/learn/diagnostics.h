@@ -22,10 +22,21 @@ double diagnostics_percentile(const double *sorted, int count, double share);
 /* In place, without memory: the update allocates nothing. */
 void diagnostics_sort(double *x, int count);
 
+#define DIAGNOSTICS_CONSTANT 1e-8 /* a deviation up to this is none */
+#define DIAGNOSTICS_LEAST    1.0  /* a variance of returns below this counts as this: noise cannot look like failure */
+
 struct critic_fit {
     double explained_variance, nrmse; /* NAN below two samples */
 };
-/* Of returns by values in the same units; variances below 1 count as 1, so that noise cannot look like failure. */
+/* From the moments of returns and of returns - values. */
+ESPER_RULE struct critic_fit diagnostics_fit(struct moments returns, struct moments residual)
+{
+    double spread = moments_sample_variance(returns), error = moments_sample_variance(residual);
+    struct critic_fit fit = {returns.count < 2 ? (double)NAN : 1 - error / fmax(spread, DIAGNOSTICS_LEAST),
+                             sqrt(error) / (sqrt(spread) + sqrt(DIAGNOSTICS_LEAST))};
+    return fit;
+}
+/* Of returns by values in the same units. */
 struct critic_fit diagnostics_critic(const double *returns, const double *values, int count);
 
 /* Returns, values (raw units), td errors and advantages of `count` rows into the record; scratch [count]. */

@@ -109,7 +109,8 @@ void learner_init(struct learner *learner, uint64_t seed)
         learner->obs_mean[i] = 0;
         learner->obs_var[i] = 1;
     }
-    learner_load(learner);
+    if (learner->net) /* else the network is somewhere else, on a device */
+        learner_load(learner);
 }
 
 void learner_load(struct learner *learner)
@@ -130,12 +131,11 @@ void learner_scale_rewards(struct learner *learner, int envs, const uint8_t *exe
 {
     struct moments step = {0, 0, 0}, all = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
     for (int env = 0; env < envs; env++)
-        if (executed[env] && isfinite(raw[env])) /* one env's failure must not reach the others (DESIGN 6.4) */
-            moments_add(&step, raw[env]);
+        rewards_add(&step, executed[env], raw[env]);
     all = moments_merge(all, step);
     *learner->reward_count = all.count;
     *learner->reward_mean = all.mean;
     *learner->reward_m2 = all.m2;
     for (int env = 0; env < envs; env++)
-        out[env] = executed[env] && isfinite(raw[env]) ? (float)reward_normalise(all, raw[env]) : 0.0f;
+        out[env] = rewards_scaled(all, executed[env], raw[env]);
 }

@@ -10,6 +10,7 @@
 #ifndef LEARN_LOSS_H
 #define LEARN_LOSS_H
 
+#include "learn/row.h"
 #include "policy/distribution.h"
 
 #define LOSS_FORCED_VALUE 0.2 /* weight of a forced row in the value loss */
@@ -43,11 +44,46 @@ struct loss_counts {
     double values;                /* sum of nu */
 };
 
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+/* A row of the rollout as the loss reads it; of one without ROW_VALID nothing is read. */
+ESPER_RULE struct loss_row loss_row_of(uint8_t flags, uint64_t mask, const uint8_t choice[HEAD_COUNT], int effective_op,
+                                       int slots)
+{
+    struct loss_row row;
+    row.mask = 0;
+    row.relevant = 0;
+    row.valid = flags & ROW_VALID;
+    row.forced = row.valid && (flags & ROW_FORCED);
+    row.advantage = row.target = 0;
+    for (int head = 0; head < HEAD_COUNT; head++)
+        row.choice[head] = row.valid ? choice[head] : 0;
+    if (row.valid) {
+        row.mask = mask_effective(mask, slots, row.choice[HEAD_OP]);
+        row.relevant = head_relevance(effective_op);
+    }
+    return row;
+}
+
+/* Linear over the run (DECISIONS, defaults). */
+ESPER_RULE double loss_entropy_coef(double first, double last, double progress)
+{
+    double share = fmin(fmax(progress, 0.0), 1.0);
+    return first + share * (last - first);
+}
+
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
 
 ESPER_RULE bool loss_counts_head(const struct loss_row *row, int head)
 {
     return row->valid && !row->forced && (row->relevant >> head & 1);
+}
+
+/* It counts in the loss and more than one choice was legal: only then is there anything to learn (ppo D5). */
+ESPER_RULE bool loss_learns_head(const struct loss_row *row, int slots, int head)
+{
+    const uint32_t set = head_bits(row->mask, slots, head);
+    return loss_counts_head(row, head) && (set & (set - 1)) != 0;
 }
 
 ESPER_RULE double loss_value_weight(const struct loss_row *row)
@@ -81,16 +117,21 @@ ESPER_RULE void loss_distribution(const struct loss_rules *rules, const struct l
                       logits + head_offset(rules->slots, head));
 }
 
+ESPER_RULE void loss_look_head(const struct loss_rules *rules, const struct loss_row *row, int head, const real *logits,
+                               struct loss_view *view)
+{
+    struct distribution d;
+    loss_distribution(rules, row, head, logits, &d);
+    view->logp[head] = distribution_log(&d, row->choice[head]);
+    view->entropy[head] = distribution_entropy(&d);
+    view->shown[head] = distribution_entropy_shown(&d);
+}
+
 ESPER_RULE void loss_look(const struct loss_rules *rules, const struct loss_row *row, const real *logits,
                           struct loss_view *view)
 {
-    struct distribution d;
-    for (int head = 0; head < HEAD_COUNT; head++) {
-        loss_distribution(rules, row, head, logits, &d);
-        view->logp[head] = distribution_log(&d, row->choice[head]);
-        view->entropy[head] = distribution_entropy(&d);
-        view->shown[head] = distribution_entropy_shown(&d);
-    }
+    for (int head = 0; head < HEAD_COUNT; head++)
+        loss_look_head(rules, row, head, logits, view);
 }
 
 ESPER_RULE double loss_bound(double x, double bound)
@@ -139,24 +180,36 @@ struct loss_totals {
     double divergence, decisions; /* over every head that mattered, forced rows included */
 };
 
+/* One head of a valid row. */
+ESPER_RULE void loss_add_head(struct loss_totals *sums, const struct loss_rules *rules, const struct loss_row *row,
+                              int head, const struct loss_view *view, const real ref[HEAD_COUNT])
+{
+    if (!(row->relevant >> head & 1))
+        return;
+    double log_ratio = loss_log_ratio(view->logp[head], ref[head]);
+    sums->divergence += loss_divergence(log_ratio);
+    sums->decisions += 1;
+    if (row->forced)
+        return;
+    sums->surrogate[head] += loss_surrogate(exp(log_ratio), (double)row->advantage, rules->clip);
+    sums->entropy[head] += (double)view->entropy[head];
+}
+
+/* What a valid row's value adds. */
+ESPER_RULE double loss_value_term(const struct loss_row *row, real value)
+{
+    double error = (double)value - (double)row->target;
+    return loss_value_weight(row) * error * error;
+}
+
 ESPER_RULE void loss_add(struct loss_totals *sums, const struct loss_rules *rules, const struct loss_row *row,
                          const struct loss_view *view, const real ref[HEAD_COUNT], real value)
 {
     if (!row->valid)
         return;
-    double error = (double)value - (double)row->target;
-    sums->value += loss_value_weight(row) * error * error;
-    for (int head = 0; head < HEAD_COUNT; head++) {
-        if (!(row->relevant >> head & 1))
-            continue;
-        double log_ratio = loss_log_ratio(view->logp[head], ref[head]);
-        sums->divergence += loss_divergence(log_ratio);
-        sums->decisions += 1;
-        if (row->forced)
-            continue;
-        sums->surrogate[head] += loss_surrogate(exp(log_ratio), (double)row->advantage, rules->clip);
-        sums->entropy[head] += (double)view->entropy[head];
-    }
+    sums->value += loss_value_term(row, value);
+    for (int head = 0; head < HEAD_COUNT; head++)
+        loss_add_head(sums, rules, row, head, view, ref);
 }
 
 ESPER_RULE double loss_kl(const struct loss_totals *sums)
@@ -196,32 +249,41 @@ ESPER_RULE double loss_total(const struct loss_totals *sums, const struct loss_c
 
 /* ---- derivatives ------------------------------------------------------------------------------------------------ */
 
-/* Of the total loss by one row's logits and value, written; zeros, whatever the numbers, for a row that is not valid.
- */
+/* Of the total loss by one row's value; zero, whatever the numbers, for a row that is not valid. */
+ESPER_RULE real loss_backward_value(const struct loss_rules *rules, const struct loss_counts *counts,
+                                    const struct loss_row *row, real value)
+{
+    if (!row->valid)
+        return 0;
+    return (real)(rules->value_coef * loss_value_weight(row) / counts->values * ((double)value - (double)row->target));
+}
+
+/* By the logits of one head, written to their columns of the row's dlogits; zeros likewise. */
+ESPER_RULE void loss_backward_head(const struct loss_rules *rules, const struct loss_counts *counts,
+                                   const struct loss_row *row, int head, const real *logits, const real ref[HEAD_COUNT],
+                                   real *dlogits)
+{
+    struct distribution d;
+    const int size = head_size(rules->slots, head), choice = row->choice[head];
+    real *out = dlogits + head_offset(rules->slots, head);
+    if (!loss_counts_head(row, head)) {
+        for (int i = 0; i < size; i++)
+            out[i] = 0;
+        return;
+    }
+    loss_distribution(rules, row, head, logits, &d);
+    double slope = loss_surrogate_slope(distribution_log(&d, choice), ref[head], (double)row->advantage, rules->clip);
+    distribution_backward(&d, size, choice, (real)(-slope / counts->decisions[head]),
+                          (real)(-rules->entropy_coef[head] / counts->decisions[head]), out);
+}
+
 ESPER_RULE void loss_backward(const struct loss_rules *rules, const struct loss_counts *counts,
                               const struct loss_row *row, const real *logits, real value, const real ref[HEAD_COUNT],
                               real *dlogits, real *dvalue)
 {
-    struct distribution d;
-    *dvalue = 0;
-    if (row->valid)
-        *dvalue =
-            (real)(rules->value_coef * loss_value_weight(row) / counts->values * ((double)value - (double)row->target));
-    for (int head = 0; head < HEAD_COUNT; head++) {
-        const int size = head_size(rules->slots, head);
-        real *out = dlogits + head_offset(rules->slots, head);
-        if (!loss_counts_head(row, head)) {
-            for (int i = 0; i < size; i++)
-                out[i] = 0;
-            continue;
-        }
-        const int choice = row->choice[head];
-        loss_distribution(rules, row, head, logits, &d);
-        double slope =
-            loss_surrogate_slope(distribution_log(&d, choice), ref[head], (double)row->advantage, rules->clip);
-        distribution_backward(&d, size, choice, (real)(-slope / counts->decisions[head]),
-                              (real)(-rules->entropy_coef[head] / counts->decisions[head]), out);
-    }
+    *dvalue = loss_backward_value(rules, counts, row, value);
+    for (int head = 0; head < HEAD_COUNT; head++)
+        loss_backward_head(rules, counts, row, head, logits, ref, dlogits);
 }
 
 #endif

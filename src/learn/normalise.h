@@ -9,6 +9,7 @@
 #define LEARN_NORMALISE_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/rule.h"
@@ -90,6 +91,19 @@ ESPER_RULE double reward_scale(struct moments moments)
 ESPER_RULE double reward_normalise(struct moments moments, double raw)
 {
     return normalise_clip(raw / reward_scale(moments));
+}
+
+/* A reward of the step joins its moments, unless there was none. */
+ESPER_RULE void rewards_add(struct moments *step, bool executed, double raw)
+{
+    if (executed && isfinite(raw)) /* one env's failure must not reach the others (DESIGN 6.4) */
+        moments_add(step, raw);
+}
+
+/* A reward by the statistics of all steps, this one included; 0 where there was none. */
+ESPER_RULE float rewards_scaled(struct moments all, bool executed, double raw)
+{
+    return executed && isfinite(raw) ? (float)reward_normalise(all, raw) : 0.0f;
 }
 
 /* ---- values ----------------------------------------------------------------------------------------------------- */

@@ -14,21 +14,27 @@ struct report_head {
     double square_norm; /* the largest, of the gradient of the head's layers */
 };
 
-struct report {
-    struct ppo_record *record;
-    struct ppo_head_record *heads; /* [HEAD_COUNT] */
-    const struct learner_work *work;
-    struct loss_rules rules;
-    int rows, valid;
+/* What the epochs add up to. Plain numbers: the device gathers the same. */
+struct report_tally {
     double mattered[HEAD_COUNT]; /* rows where the head mattered to the credited op */
     struct report_head head[HEAD_COUNT];
-
     int looks; /* epochs that passed the finiteness gate */
     double kl, clipped, ratio, ratio_max, ratio_min, value_mean, value_std;
     int losses; /* epochs that came to a loss */
     double policy, value, entropy, grad_norm;
 };
 
+struct report {
+    struct ppo_record *record;
+    struct ppo_head_record *heads; /* [HEAD_COUNT] */
+    const struct learner_work *work;
+    struct loss_rules rules;
+    int rows, valid;
+    struct report_tally tally;
+};
+
+/* Nothing gathered yet. */
+void report_tally_clear(struct report_tally *tally);
 /* Clears both records and takes what the rows alone tell; work->row is filled, `valid` of its `rows` are valid. */
 void report_start(struct report *report, struct ppo_record *record, struct ppo_head_record heads[HEAD_COUNT],
                   const struct learner_work *work, const struct loss_rules *rules, int rows, int valid);
@@ -40,6 +46,7 @@ void report_look(struct report *report, const struct loss_totals *sums);
 void report_step(struct report *report, const struct learner *learner, const struct loss_totals *sums,
                  const struct loss_counts *counts, double grad_norm);
 /* Writes what was gathered. */
-void report_finish(const struct report *report);
+void report_finish(const struct report_tally *tally, struct ppo_record *record,
+                   struct ppo_head_record heads[HEAD_COUNT]);
 
 #endif

@@ -26,13 +26,6 @@ struct update {
 
 /* ---- before the epochs ------------------------------------------------------------------------------------------ */
 
-/* Linear over the run (DECISIONS, defaults). */
-static double entropy_coef_at(const struct ppo_config *ppo, double progress)
-{
-    double share = fmin(fmax(progress, 0), 1);
-    return ppo->entropy_coef + share * (ppo->entropy_coef_end - ppo->entropy_coef);
-}
-
 static struct loss_rules update_rules(const struct learner *learner, double coef)
 {
     const struct config *config = learner->config;
@@ -55,20 +48,14 @@ static void rows_take(struct update *update)
     for (int i = 0; i < update->rows; i++) {
         const uint8_t flags = rollout->flags[i];
         const bool after_hole = i >= rollout->envs && !(rollout->flags[i - rollout->envs] & ROW_VALID);
-        struct loss_row *row = &work->row[i];
-        memset(row, 0, sizeof *row);
+        work->row[i] = loss_row_of(flags, rollout->mask[i], rollout->choice + (size_t)i * HEAD_COUNT,
+                                   rollout->effective_op[i], rollout->slots);
         work->reset[i] = (flags & ROW_RESET) || after_hole;
         if (!(flags & ROW_VALID)) {
             memset(rollout->state + (size_t)i * obs, 0, obs * sizeof *rollout->state);
             memset(rollout->bp + (size_t)i * slots, -1, slots);
-            continue;
         }
-        memcpy(row->choice, rollout->choice + (size_t)i * HEAD_COUNT, HEAD_COUNT);
-        row->mask = mask_effective(rollout->mask[i], rollout->slots, row->choice[HEAD_OP]);
-        row->relevant = head_relevance(rollout->effective_op[i]);
-        row->valid = true;
-        row->forced = flags & ROW_FORCED;
-        update->valid++;
+        update->valid += work->row[i].valid;
     }
     update->counts = loss_count(work->row, update->rows);
 }
@@ -328,7 +315,7 @@ static void epochs_run(struct update *update)
         else
             record->nonfinite++;
     }
-    report_finish(&update->report);
+    report_finish(&update->report.tally, update->report.record, update->report.heads);
 }
 
 /* ---- the update ------------------------------------------------------------------------------------------------- */
@@ -360,7 +347,9 @@ static void update_learn(struct update *update)
 void learner_update(struct learner *learner, learner_column column, struct rollout *rollout, double progress,
                     struct ppo_record *record, struct ppo_head_record heads[HEAD_COUNT])
 {
-    const double start = clock_seconds(), entropy_coef = entropy_coef_at(&learner->config->ppo, progress);
+    const double start = clock_seconds(),
+                 entropy_coef = loss_entropy_coef(learner->config->ppo.entropy_coef,
+                                                  learner->config->ppo.entropy_coef_end, progress);
     struct update update = {.learner = learner,
                             .work = learner->work,
                             .rollout = rollout,

@@ -1,9 +1,8 @@
 #include "morph/blueprint.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "base/philox.h"
+#include "morph/birth.h"
 
 /* ReLU-terminated chains start with ordinary weights: a zero branch that ends in ReLU is dead (kasmina D-02). */
 static const struct seed_blueprint blueprints[BLUEPRINT_COUNT] = {
@@ -155,15 +154,5 @@ void gate_layout(int channels, struct param_layout *layout)
 void layout_init(const struct param_layout *layout, uint64_t seed, int stream, uint32_t round, uint32_t env,
                  uint32_t a0, float *params)
 {
-    memset(params, 0, sizeof(float) * layout->storage);
-    for (int i = 0; i < layout->count; i++) {
-        const struct tensor_layout *t = &layout->tensor[i];
-        struct random_site site = random_at(seed, (enum random_stream)stream, round, env, a0 + (uint32_t)i);
-        double bound = t->fan_in ? 1 / sqrt((double)t->fan_in) : 0;
-        for (size_t e = 0; e < t->size; e += 4) {
-            struct philox_block block = random_block(site, (uint32_t)(e / 4));
-            for (size_t k = e; k < e + 4 && k < t->size; k++)
-                params[t->offset + k] = t->fan_in ? random_symmetric(block.word[k - e], bound) : t->value;
-        }
-    }
+    layout_fill(layout, random_at(seed, (enum random_stream)stream, round, env, a0), 0, 1, params);
 }

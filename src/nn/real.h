@@ -22,6 +22,7 @@ typedef REAL real;
 
 enum { LANES = 4 }; /* the granule of channel padding, and the vector that every machine has */
 
+#ifndef __cplusplus /* device code has vectors of its own */
 typedef real vec4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vec8 __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vec16 __attribute__((vector_size(16 * sizeof(real)), aligned(sizeof(real)), may_alias));
@@ -33,6 +34,7 @@ typedef real_bits mask8 __attribute__((vector_size(8 * sizeof(real_bits))));
 typedef real_bits mask16 __attribute__((vector_size(16 * sizeof(real_bits))));
 
 #define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 /* Channels as stored. */
 static inline int padded(int channels)

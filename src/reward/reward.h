@@ -93,7 +93,7 @@ struct reward_env {
 ESPER_RULE int reward_effective_op(const struct reward_env *env)
 {
     int slot = env->action.slot;
-    return slot < env->slots && action_allowed(&env->slot[slot], &env->action) ? env->action.op : OP_WAIT;
+    return slot < env->slots && action_allowed(&env->slot[slot], &env->action) ? env->action.op : (int)OP_WAIT;
 }
 
 ESPER_RULE bool reward_measures(const struct subsets *subsets, int slot)

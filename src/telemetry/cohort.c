@@ -108,7 +108,8 @@ static bool starts_with(const char *text, const char *start)
  * names, and how the machine did the work. */
 static bool may_differ(const char *key)
 {
-    static const char *const names[] = {"task", "about", "seed", "envs", "rounds", "threads", "data.path"};
+    static const char *const names[] = {"task",    "about",  "seed",      "envs",     "rounds",
+                                        "threads", "device", "precision", "data.path"};
     for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
         if (strcmp(key, names[i]) == 0)
             return true;

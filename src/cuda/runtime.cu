@@ -1,0 +1,146 @@
+#include "cuda/runtime.cuh"
+
+#include <cstdio>
+
+bool runtime_check(struct runtime *rt, cudaError_t code, const char *what)
+{
+    if (code == cudaSuccess)
+        return true;
+    cudaGetLastError(); /* or the next call would report it again */
+    if (!rt->failed) {
+        rt->failed = true;
+        error_set(&rt->error, ESPER_FAILED, "the CUDA device failed: %s (%s); see esper doctor", cudaGetErrorString(code),
+                  what);
+    }
+    return false;
+}
+
+KERNEL void nothing() {}
+
+bool runtime_code_fits(void)
+{
+    cudaFuncAttributes attributes;
+    bool fits = cudaFuncGetAttributes(&attributes, nothing) == cudaSuccess;
+    cudaGetLastError();
+    return fits;
+}
+
+struct runtime *runtime_create(struct esper_error *error)
+{
+    struct runtime *rt = new runtime();
+    cudaDeviceProp properties;
+    if (RUNTIME_CALL(rt, cudaSetDevice(0)) && RUNTIME_CALL(rt, cudaGetDeviceProperties(&properties, 0)) &&
+        RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->stream, cudaStreamNonBlocking))) {
+        rt->processors = properties.multiProcessorCount;
+        rt->major = properties.major;
+        rt->minor = properties.minor;
+        return rt;
+    }
+    *error = rt->error;
+    delete rt;
+    return nullptr;
+}
+
+void runtime_free(struct runtime *rt)
+{
+    if (!rt)
+        return;
+    cudaStreamSynchronize(rt->stream);
+    for (void *p : rt->memory)
+        cudaFree(p);
+    for (void *p : rt->pinned)
+        cudaFreeHost(p);
+    cudaStreamDestroy(rt->stream);
+    delete rt;
+}
+
+void *runtime_alloc_bytes(struct runtime *rt, size_t bytes)
+{
+    void *memory = nullptr;
+    if (rt->failed || !RUNTIME_CALL(rt, cudaMalloc(&memory, bytes ? bytes : 1)))
+        return nullptr;
+    rt->memory.push_back(memory);
+    rt->counters.allocations++;
+    runtime_fill(rt, memory, 0, bytes);
+    return memory;
+}
+
+void *runtime_pin_bytes(struct runtime *rt, size_t bytes)
+{
+    void *memory = nullptr;
+    if (rt->failed || !RUNTIME_CALL(rt, cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocDefault)))
+        return nullptr;
+    rt->pinned.push_back(memory);
+    rt->counters.allocations++;
+    return memory;
+}
+
+void runtime_copy_to(struct runtime *rt, void *device, const void *host, size_t bytes)
+{
+    if (rt->failed || bytes == 0)
+        return;
+    rt->counters.bytes_to += bytes;
+    RUNTIME_CALL(rt, cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, rt->stream));
+}
+
+void runtime_copy_from(struct runtime *rt, void *host, const void *device, size_t bytes)
+{
+    if (rt->failed || bytes == 0)
+        return;
+    rt->counters.bytes_from += bytes;
+    RUNTIME_CALL(rt, cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, rt->stream));
+}
+
+void runtime_fill(struct runtime *rt, void *device, int byte, size_t bytes)
+{
+    if (!rt->failed && bytes > 0)
+        RUNTIME_CALL(rt, cudaMemsetAsync(device, byte, bytes, rt->stream));
+}
+
+void runtime_wait(struct runtime *rt)
+{
+    if (rt->failed)
+        return;
+    rt->counters.syncs++;
+    RUNTIME_CALL(rt, cudaStreamSynchronize(rt->stream));
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
+
+bool graph_begin(struct runtime *rt, struct graph *graph)
+{
+    if (rt->failed || graph->exec)
+        return false;
+    rt->capturing = RUNTIME_CALL(rt, cudaStreamBeginCapture(rt->stream, cudaStreamCaptureModeThreadLocal));
+    return rt->capturing;
+}
+
+static void graph_end(struct runtime *rt, struct graph *graph)
+{
+    cudaGraph_t captured = nullptr;
+    rt->capturing = false;
+    rt->counters.captures++;
+    if (!RUNTIME_CALL(rt, cudaStreamEndCapture(rt->stream, &captured)))
+        return;
+    if (RUNTIME_CALL(rt, cudaGraphGetNodes(captured, nullptr, &graph->nodes)))
+        RUNTIME_CALL(rt, cudaGraphInstantiate(&graph->exec, captured, 0));
+    cudaGraphDestroy(captured);
+}
+
+void graph_run(struct runtime *rt, struct graph *graph)
+{
+    if (rt->capturing)
+        graph_end(rt, graph);
+    if (rt->failed || !graph->exec)
+        return;
+    rt->counters.graph_launches++;
+    rt->counters.graph_nodes += graph->nodes;
+    RUNTIME_CALL(rt, cudaGraphLaunch(graph->exec, rt->stream));
+}
+
+void graph_free(struct graph *graph)
+{
+    if (graph->exec)
+        cudaGraphExecDestroy(graph->exec);
+    graph->exec = nullptr;
+}

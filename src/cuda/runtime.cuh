@@ -1,0 +1,160 @@
+/*
+ * What every device source builds on: memory, launches, copies and captured graphs on one stream, with the counters that
+ * `esper bench` shows. The first error sticks; after it nothing is launched, and whoever drives the device asks for it
+ * once a step (runtime_failed).
+ *
+ * The same sources compile with EMULATE for the CPU (tests/emulate/cuda.h), where their logic is tested without a GPU.
+ */
+#ifndef CUDA_RUNTIME_CUH
+#define CUDA_RUNTIME_CUH
+
+#ifdef EMULATE
+#include "emulate/cuda.h"
+#else
+#include <cuda_runtime.h>
+#endif
+
+#include <cstdint>
+#include <vector>
+
+extern "C" {
+#include "base/status.h"
+#include "engine/device.h"
+}
+
+#define KERNEL static __global__
+#define DEVICE static __device__ __forceinline__
+
+/* The block's dynamic shared memory. */
+#ifdef EMULATE
+#define SHARED_BYTES(name) unsigned char *name = emulate::current->block->shared_base
+#else
+#define SHARED_BYTES(name) extern __shared__ __align__(128) unsigned char name[]
+#endif
+
+struct runtime {
+    cudaStream_t stream; /* where work is enqueued */
+    bool capturing;
+    bool failed;
+    struct esper_error error; /* the first one */
+    struct device_counters counters;
+    std::vector<void *> memory, pinned;
+    int processors, major, minor;
+};
+
+/* Whether this library holds code that the device can run. */
+bool runtime_code_fits(void);
+
+struct runtime *runtime_create(struct esper_error *error);
+void runtime_free(struct runtime *rt);
+
+/* Remember the first error; false if `code` is one. */
+bool runtime_check(struct runtime *rt, cudaError_t code, const char *what);
+#define RUNTIME_CALL(rt, call) runtime_check(rt, call, #call)
+
+void *runtime_alloc_bytes(struct runtime *rt, size_t bytes);
+void *runtime_pin_bytes(struct runtime *rt, size_t bytes);
+
+/* Zeroed device memory that lives as long as the runtime; NULL after an error. */
+template <class T> T *runtime_alloc(struct runtime *rt, size_t count)
+{
+    return static_cast<T *>(runtime_alloc_bytes(rt, count * sizeof(T)));
+}
+
+/* Host memory that copies can overlap with. */
+template <class T> T *runtime_pin(struct runtime *rt, size_t count)
+{
+    return static_cast<T *>(runtime_pin_bytes(rt, count * sizeof(T)));
+}
+
+/* In stream order; the host's side must stay as it is until the copy was waited for. */
+void runtime_copy_to(struct runtime *rt, void *device, const void *host, size_t bytes);
+void runtime_copy_from(struct runtime *rt, void *host, const void *device, size_t bytes);
+void runtime_fill(struct runtime *rt, void *device, int byte, size_t bytes);
+void runtime_wait(struct runtime *rt); /* until the stream is empty: a host wait */
+
+static inline int runtime_processors(const struct runtime *rt)
+{
+    return rt->processors;
+}
+
+struct launch {
+    dim3 grid, block;
+    size_t shared;
+    bool overlap; /* may start while its predecessor ends: the kernel calls device_wait() before it reads its results */
+};
+
+#ifndef EMULATE
+template <class... P, class... A>
+void runtime_launch_with(struct runtime *rt, void (*kernel)(P...), const struct launch &shape, bool together, A... args)
+{
+    if (rt->failed)
+        return;
+    cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute attribute[2] = {};
+    config.gridDim = shape.grid;
+    config.blockDim = shape.block;
+    config.dynamicSmemBytes = shape.shared;
+    config.stream = rt->stream;
+    config.attrs = attribute;
+    if (shape.overlap) {
+        attribute[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (together) {
+        attribute[config.numAttrs].id = cudaLaunchAttributeCooperative;
+        attribute[config.numAttrs++].val.cooperative = 1;
+    }
+    rt->counters.launches += !rt->capturing;
+    runtime_check(rt, cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...), "kernel launch");
+}
+
+/* Raise a kernel's limit of dynamic shared memory: once, before its first launch. */
+template <class... P> void runtime_allow_shared(struct runtime *rt, void (*kernel)(P...), size_t bytes)
+{
+    RUNTIME_CALL(rt, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+}
+#else
+template <class... P, class... A>
+void runtime_launch_with(struct runtime *rt, void (*kernel)(P...), const struct launch &shape, bool together, A... args)
+{
+    if (rt->failed)
+        return;
+    rt->counters.launches += !rt->capturing;
+    struct launch s = shape;
+    emulate_submit(rt->stream, [=] {
+        emulate::launch(s.grid, s.block, s.shared, [=] { kernel(static_cast<P>(args)...); }, together);
+    });
+}
+
+template <class... P> void runtime_allow_shared(struct runtime *, void (*)(P...), size_t) {}
+#endif
+
+template <class... P, class... A>
+void runtime_launch(struct runtime *rt, void (*kernel)(P...), const struct launch &shape, A... args)
+{
+    runtime_launch_with(rt, kernel, shape, false, args...);
+}
+
+/* For kernels whose blocks wait for each other: all of them must fit on the device at once, or the launch fails. */
+template <class... P, class... A>
+void runtime_launch_together(struct runtime *rt, void (*kernel)(P...), const struct launch &shape, A... args)
+{
+    runtime_launch_with(rt, kernel, shape, true, args...);
+}
+
+/*
+ * A phase as one graph: enqueued and captured the first time, replayed from then on.
+ *
+ *     if (graph_begin(rt, &graph)) { ...launches...; }
+ *     graph_run(rt, &graph);
+ */
+struct graph {
+    cudaGraphExec_t exec;
+    size_t nodes;
+};
+bool graph_begin(struct runtime *rt, struct graph *graph); /* true: capture what follows */
+void graph_run(struct runtime *rt, struct graph *graph);
+void graph_free(struct graph *graph);
+
+#endif

@@ -1,0 +1,471 @@
+/*
+ * Tensor cores, matrix loads and asynchronous copies: one small function per instruction, with what it computes on the
+ * CPU beside it (EMULATE). A bf16 pair is a uint32_t, the lower half first.
+ *
+ * Fragments of a warp (lane = 4 g + t): A of m16n8k16 holds a[0] = (g, 2t..), a[1] = (g + 8, 2t..), a[2] = (g, 2t + 8..),
+ * a[3] = (g + 8, 2t + 8..); B holds b0 = (2t.., g), b1 = (2t + 8.., g); D holds (g, 2t), (g, 2t + 1), (g + 8, 2t),
+ * (g + 8, 2t + 1).
+ */
+#ifndef CUDA_WARP_CUH
+#define CUDA_WARP_CUH
+
+#include "cuda/runtime.cuh"
+
+DEVICE float bf16_lo(uint32_t pair)
+{
+    return __uint_as_float(pair << 16);
+}
+
+DEVICE float bf16_hi(uint32_t pair)
+{
+    return __uint_as_float(pair & 0xffff0000u);
+}
+
+DEVICE float exchange(float value, int mask)
+{
+    return __shfl_xor_sync(~0u, value, mask);
+}
+
+#ifndef EMULATE
+
+DEVICE uint32_t smem(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+DEVICE uint32_t pack_bf16(float lo, float hi)
+{
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+
+DEVICE uint32_t pack_bf16_relu(float lo, float hi)
+{
+    uint32_t r;
+    asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+
+DEVICE void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+DEVICE void mma_bf16_k8(float d[4], uint32_t a0, uint32_t a1, uint32_t b0)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(b0));
+}
+
+/* A of m16n8k8 in tf32: a[0] = (g, t), a[1] = (g + 8, t), a[2] = (g, t + 4), a[3] = (g + 8, t + 4); b0 = (t, g), b1 =
+ * (t + 4, g). */
+DEVICE void mma_tf32(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+DEVICE uint32_t to_tf32(float x)
+{
+    uint32_t r;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+    return r;
+}
+
+DEVICE void load_matrix(uint32_t r[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+DEVICE void load_matrix_transposed(uint32_t r[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+#if __CUDA_ARCH__ >= 900
+DEVICE void store_matrix(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r0), "r"(r1),
+                 "r"(r2), "r"(r3)
+                 : "memory");
+}
+
+DEVICE void store_matrix_transposed(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r0),
+                 "r"(r1), "r"(r2), "r"(r3)
+                 : "memory");
+}
+
+DEVICE void device_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+DEVICE void device_release()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#else
+/* Lane 8 m + i holds the address of row i of matrix m: here every lane writes its own elements there. */
+DEVICE void store_matrix(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
+{
+    const uint32_t r[4] = {r0, r1, r2, r3};
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int m = 0; m < 4; m++) {
+        uint32_t row = __shfl_sync(~0u, address, 8 * m + (lane >> 2));
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(row + 4 * (lane & 3)), "r"(r[m]) : "memory");
+    }
+}
+
+DEVICE void store_matrix_transposed(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
+{
+    const uint32_t r[4] = {r0, r1, r2, r3};
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int m = 0; m < 4; m++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint32_t row = __shfl_sync(~0u, address, 8 * m + 2 * t + half);
+            asm volatile("st.shared.b16 [%0], %1;" ::"r"(row + 2 * g), "h"((uint16_t)(r[m] >> 16 * half)) : "memory");
+        }
+}
+
+DEVICE void device_wait() {}
+DEVICE void device_release() {}
+#endif
+
+DEVICE void copy_async(uint32_t address, const void *global)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+}
+
+DEVICE void copy_async_8(uint32_t address, const void *global)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(global) : "memory");
+}
+
+/* An 8 x 8 matrix of bf16, held as (g, 2t..), turned over. */
+DEVICE uint32_t transpose_matrix(uint32_t pair)
+{
+    uint32_t r;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(pair));
+    return r;
+}
+
+/* All ones in the halves that are greater than zero. */
+DEVICE uint32_t positive_mask(uint32_t pair)
+{
+#if __CUDA_ARCH__ >= 900
+    uint32_t r;
+    asm("set.gt.u32.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(pair), "r"(0));
+    return r;
+#else
+    return (bf16_lo(pair) > 0 ? 0xffffu : 0) | (bf16_hi(pair) > 0 ? 0xffff0000u : 0);
+#endif
+}
+
+/* `threads` threads of a block, whole warps, meet at barrier `name`, 1 to 15. */
+DEVICE void team_sync(int name, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+DEVICE void copy_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int LEFT> DEVICE void copy_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+DEVICE void load_shared_128(uint32_t r[4], uint32_t address)
+{
+    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+DEVICE void load_shared_64(uint32_t r[2], uint32_t address)
+{
+    asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(address) : "memory");
+}
+
+DEVICE uint32_t load_shared_32(uint32_t address)
+{
+    uint32_t r;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(address) : "memory");
+    return r;
+}
+
+DEVICE void store_shared_128(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+DEVICE void store_shared_64(uint32_t address, uint32_t a, uint32_t b)
+{
+    asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(address), "r"(a), "r"(b) : "memory");
+}
+
+DEVICE void store_shared_32(uint32_t address, uint32_t a)
+{
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(a) : "memory");
+}
+
+DEVICE uint32_t load_acquire(const uint32_t *at)
+{
+    uint32_t value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
+#else /* EMULATE */
+
+static inline uint32_t smem(const void *p)
+{
+    return (uint32_t)((const unsigned char *)p - emulate::current->block->shared_base);
+}
+
+static inline uint32_t bf16_bits(float x)
+{
+    uint32_t u = __float_as_uint(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return u >> 16 | 0x40u;
+    return (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+}
+
+static inline uint32_t pack_bf16(float lo, float hi)
+{
+    return bf16_bits(lo) | bf16_bits(hi) << 16;
+}
+
+static inline uint32_t pack_bf16_relu(float lo, float hi)
+{
+    return pack_bf16(lo > 0 ? lo : 0, hi > 0 ? hi : 0);
+}
+
+static inline float bf16_half(uint32_t pair, int half)
+{
+    return half ? bf16_hi(pair) : bf16_lo(pair);
+}
+
+static inline void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    const uint32_t *all = emulate::show(mine, 6);
+    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
+    for (int e = 0; e < 4; e++) {
+        int m = g + 8 * (e >> 1), n = 2 * t + (e & 1);
+        float sum = d[e];
+        for (int k = 0; k < 16; k++) {
+            uint32_t x = all[((m & 7) * 4 + (k & 7) / 2) * emulate::WORDS + 2 * (k >> 3) + (m >> 3)];
+            uint32_t y = all[(n * 4 + (k & 7) / 2) * emulate::WORDS + 4 + (k >> 3)];
+            sum += bf16_half(x, k & 1) * bf16_half(y, k & 1);
+        }
+        d[e] = sum;
+    }
+}
+
+static inline void mma_bf16_k8(float d[4], uint32_t a0, uint32_t a1, uint32_t b0)
+{
+    const uint32_t mine[3] = {a0, a1, b0};
+    const uint32_t *all = emulate::show(mine, 3);
+    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
+    for (int e = 0; e < 4; e++) {
+        int m = g + 8 * (e >> 1), n = 2 * t + (e & 1);
+        float sum = d[e];
+        for (int k = 0; k < 8; k++)
+            sum += bf16_half(all[((m & 7) * 4 + k / 2) * emulate::WORDS + (m >> 3)], k & 1) *
+                   bf16_half(all[(n * 4 + k / 2) * emulate::WORDS + 2], k & 1);
+        d[e] = sum;
+    }
+}
+
+static inline void mma_tf32(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    const uint32_t *all = emulate::show(mine, 6);
+    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
+    for (int e = 0; e < 4; e++) {
+        int m = g + 8 * (e >> 1), n = 2 * t + (e & 1);
+        float sum = d[e];
+        for (int k = 0; k < 8; k++)
+            sum += __uint_as_float(all[((m & 7) * 4 + (k & 3)) * emulate::WORDS + 2 * (k >> 2) + (m >> 3)]) *
+                   __uint_as_float(all[(n * 4 + (k & 3)) * emulate::WORDS + 4 + (k >> 2)]);
+        d[e] = sum;
+    }
+}
+
+static inline uint32_t to_tf32(float x)
+{
+    return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+}
+
+static inline void load_matrix_as(uint32_t r[4], uint32_t address, bool transposed)
+{
+    const uint32_t *all = emulate::show(&address, 1);
+    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
+    for (int m = 0; m < 4; m++) {
+        if (!transposed) {
+            memcpy(&r[m], emulate::shared_at(all[(8 * m + g) * emulate::WORDS], 16, 16) + 4 * t, 4);
+            continue;
+        }
+        uint16_t half[2];
+        for (int i = 0; i < 2; i++)
+            memcpy(&half[i], emulate::shared_at(all[(8 * m + 2 * t + i) * emulate::WORDS], 16, 16) + 2 * g, 2);
+        r[m] = half[0] | (uint32_t)half[1] << 16;
+    }
+    __syncwarp(); /* nobody may overwrite what another lane has yet to read */
+}
+
+static inline void load_matrix(uint32_t r[4], uint32_t address)
+{
+    load_matrix_as(r, address, false);
+}
+
+static inline void load_matrix_transposed(uint32_t r[4], uint32_t address)
+{
+    load_matrix_as(r, address, true);
+}
+
+static inline void store_matrix_as(uint32_t address, const uint32_t r[4], bool transposed)
+{
+    const uint32_t *all = emulate::show(&address, 1);
+    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
+    for (int m = 0; m < 4; m++) {
+        if (!transposed) {
+            memcpy(emulate::shared_at(all[(8 * m + g) * emulate::WORDS], 16, 16) + 4 * t, &r[m], 4);
+            continue;
+        }
+        for (int i = 0; i < 2; i++) {
+            uint16_t half = (uint16_t)(r[m] >> 16 * i);
+            memcpy(emulate::shared_at(all[(8 * m + 2 * t + i) * emulate::WORDS], 16, 16) + 2 * g, &half, 2);
+        }
+    }
+    __syncwarp();
+}
+
+static inline void store_matrix(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
+{
+    const uint32_t r[4] = {r0, r1, r2, r3};
+    store_matrix_as(address, r, false);
+}
+
+static inline void store_matrix_transposed(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
+{
+    const uint32_t r[4] = {r0, r1, r2, r3};
+    store_matrix_as(address, r, true);
+}
+
+static inline void device_wait() {}
+static inline void device_release() {}
+
+static inline void copy_async(uint32_t address, const void *global)
+{
+    memcpy(emulate::shared_at(address, 16, 16), global, 16);
+}
+static inline void copy_async_8(uint32_t address, const void *global)
+{
+    memcpy(emulate::shared_at(address, 8, 8), global, 8);
+}
+static inline uint32_t transpose_matrix(uint32_t pair)
+{
+    const uint32_t *all = emulate::show(&pair, 1);
+    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
+    uint32_t half[2];
+    for (int i = 0; i < 2; i++)
+        half[i] = all[((2 * t + i) * 4 + g / 2) * emulate::WORDS] >> 16 * (g & 1) & 0xffffu;
+    return half[0] | half[1] << 16;
+}
+static inline uint32_t positive_mask(uint32_t pair)
+{
+    return (bf16_lo(pair) > 0 ? 0xffffu : 0) | (bf16_hi(pair) > 0 ? 0xffff0000u : 0);
+}
+static inline void team_sync(int name, int threads)
+{
+    emulate::join(emulate::current->block->named[name], threads);
+}
+static inline void copy_commit() {}
+template <int LEFT> static inline void copy_wait() {}
+
+static inline void load_shared_128(uint32_t r[4], uint32_t address)
+{
+    memcpy(r, emulate::shared_at(address, 16, 16), 16);
+}
+static inline void load_shared_64(uint32_t r[2], uint32_t address)
+{
+    memcpy(r, emulate::shared_at(address, 8, 8), 8);
+}
+static inline uint32_t load_shared_32(uint32_t address)
+{
+    uint32_t r;
+    memcpy(&r, emulate::shared_at(address, 4, 4), 4);
+    return r;
+}
+static inline void store_shared_128(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    const uint32_t r[4] = {a, b, c, d};
+    memcpy(emulate::shared_at(address, 16, 16), r, 16);
+}
+static inline void store_shared_64(uint32_t address, uint32_t a, uint32_t b)
+{
+    const uint32_t r[2] = {a, b};
+    memcpy(emulate::shared_at(address, 8, 8), r, 8);
+}
+static inline void store_shared_32(uint32_t address, uint32_t a)
+{
+    memcpy(emulate::shared_at(address, 4, 4), &a, 4);
+}
+
+/* For loops that wait for another block: lets the others run. */
+static inline uint32_t load_acquire(const uint32_t *at)
+{
+    emulate::progress++;
+    emulate::yield();
+    return *at;
+}
+
+#endif
+
+DEVICE float load_shared_float(uint32_t address)
+{
+    return __uint_as_float(load_shared_32(address));
+}
+
+DEVICE void store_shared_float(uint32_t address, float value)
+{
+    store_shared_32(address, __float_as_uint(value));
+}
+
+/* Blocks of one launch_together meet: the n-th time, *counter reaches n * gridDim.x. */
+DEVICE void blocks_meet(uint32_t *counter, uint32_t *target)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        *target += gridDim.x;
+        atomicAdd(counter, 1u);
+        while (load_acquire(counter) < *target)
+            ;
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * From bytes to pixels on the device: which image, which crop, which value. The rules are data/order.h and
+ * data/augment.h; values are bit-equal to gather_normalise, fused or not (see struct gather_table).
+ */
+#ifndef DATA_GATHER_CUH
+#define DATA_GATHER_CUH
+
+#include "cuda/context.cuh"
+
+extern "C" {
+#include "data/order.h"
+}
+
+/* What decides a training batch, but for the round and the step, which are read from the world. */
+struct gather_source {
+    const struct world *world; /* device */
+    struct device_data data;
+    struct gather_table normalise;
+    uint32_t batches, batch; /* per step; images each */
+    uint64_t seed;
+    bool augment;
+};
+
+static inline struct gather_source gather_source_of(const struct context *context)
+{
+    const struct config *config = &context->host->config;
+    struct gather_source source;
+    source.world = context->world;
+    source.data = context->data;
+    source.normalise = context->normalise;
+    source.batches = context->batches;
+    source.batch = (uint32_t)config->data_batch;
+    source.seed = config->seed;
+    source.augment = config->data_augment && config->data_set == DATA_CIFAR10;
+    return source;
+}
+
+/* One image as it is to be seen. */
+struct gather_view {
+    const uint8_t *image;
+    struct crop crop;
+    uint8_t label;
+};
+
+/* Sample `sample` of batch `index` of the step in progress. */
+DEVICE struct gather_view gather_train_view(const struct gather_source &source, uint32_t env, uint32_t index,
+                                            uint32_t sample)
+{
+    const uint32_t round = *source.world->round, step = *source.world->step + 1, count = source.data.count[SPLIT_TRAIN];
+    const uint64_t at = ((uint64_t)(step - 1) * source.batches + index) * source.batch + sample;
+    struct order order = order_of_pass(source.seed, round, env, (uint32_t)(at / count), count);
+    const uint32_t image = order_at(&order, (uint32_t)(at % count));
+    struct gather_view view;
+    view.image = source.data.images[SPLIT_TRAIN] +
+                 (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
+    view.crop = source.augment ? crop_draw(source.seed, round, env, step, index, sample) : crop_none();
+    view.label = source.data.labels[SPLIT_TRAIN][image];
+    return view;
+}
+
+/* Image `image` of a split as it is: validation and test. */
+DEVICE struct gather_view gather_range_view(const struct gather_source &source, enum split split, uint32_t image)
+{
+    struct gather_view view;
+    view.image =
+        source.data.images[split] + (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
+    view.crop = crop_none();
+    view.label = source.data.labels[split][image];
+    return view;
+}
+
+DEVICE float gather_value(const struct gather_table &table, int colour, int byte)
+{
+    float t = (float)byte - table.centre[colour];
+    return t * table.slope[colour] + (t * table.slope_rest[colour] + table.offset[colour]);
+}
+
+/* The pixel that the view shows at (y, x): red, green, blue, 0. Black lies around the image. */
+DEVICE float4 gather_pixel(const struct gather_table &table, const struct gather_view &view, int size, int y, int x)
+{
+    int row = y + view.crop.top - CROP_PAD, column = (view.crop.flip ? size - 1 - x : x) + view.crop.left - CROP_PAD;
+    int red = 0, green = 0, blue = 0;
+    if (row >= 0 && row < size && column >= 0 && column < size) {
+        const uint8_t *pixel = view.image + (size_t)((row * size + column) * DATASET_COLOURS);
+        red = pixel[0];
+        green = pixel[1];
+        blue = pixel[2];
+    }
+    return make_float4(gather_value(table, 0, red), gather_value(table, 1, green), gather_value(table, 2, blue), 0.0f);
+}
+
+/*
+ * Whole batches for kernels that read bf16: [env][image][y][x][4], red, green, blue, 0 of 8 bytes, and labels
+ * [env][image].
+ */
+struct gather_bf16 {
+    uint2 *pixels;
+    uint8_t *labels;
+};
+
+/* Batch `index` of the step in progress, of all envs. */
+void gather_train_bf16(struct context *context, struct gather_bf16 target, uint32_t index);
+/* Images first .. first + count - 1 of a split, once: they are the same for every env. */
+void gather_range_bf16(struct context *context, struct gather_bf16 target, enum split split, uint32_t first,
+                       uint32_t count);
+
+#endif

@@ -1,0 +1,209 @@
+/* The phases that run the networks on the CPU: whole envs on the pool's threads. */
+#include <string.h>
+
+#include "engine/fresh.h"
+#include "engine/parts.h"
+#include "telemetry/recorder.h"
+
+static void env_execs(const struct world *world, int env, struct slot_exec exec[SHAPE_SLOTS])
+{
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot = world_slot(world, env, j);
+        exec[j] = slot_exec_of(&slot);
+    }
+}
+
+/* Images `first` .. `first + count - 1` of a batch go to the net's input. */
+static struct gather_target worker_target(const struct engine *engine, struct worker *worker)
+{
+    struct net_input input = engine->kernels->net_input(worker->net);
+    return (struct gather_target){input.pixels, input.image_stride, input.row_stride, worker->labels};
+}
+
+static void train_env(void *context, int env, int thread)
+{
+    struct engine *engine = context;
+    struct world *world = engine->world;
+    const struct config *config = &world->config;
+    struct worker *worker = &engine->workers[thread];
+    struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
+    struct slot_exec exec[SHAPE_SLOTS];
+    struct net_batch batch = {config->data_batch, worker->labels, exec};
+    struct gather_target target = worker_target(engine, worker);
+    struct gather_job job = {.seed = config->seed,
+                             .round = *world->round,
+                             .env = (uint32_t)env,
+                             .step = *world->step + 1,
+                             .batches = engine->batches,
+                             .batch = (uint32_t)config->data_batch,
+                             .augment = config->data_augment && config->data_set == DATA_CIFAR10};
+    struct net_result result;
+    double loss = 0, correct = 0;
+    env_execs(world, env, exec);
+    for (job.index = 0; job.index < engine->batches; job.index++) {
+        gather_batch(&engine->normalise, engine->data, &job, &target);
+        engine->kernels->net_gradients(worker->net, &params, &batch, &result);
+        if (job.index + 1 == engine->batches)
+            engine->kernels->net_measure(worker->net, &batch, &result);
+        engine->kernels->net_update(worker->net, &params, &momentum, &batch, &engine->rates, &result);
+        loss += result.loss;
+        correct += result.correct;
+    }
+    double images = (double)engine->batches * config->data_batch;
+    world->train_loss[env] = loss / images;
+    world->train_accuracy[env] = 100 * correct / images;
+    memcpy(engine->grads + (size_t)env * (size_t)world->shape.slots, result.grads,
+           sizeof result.grads[0] * (size_t)world->shape.slots);
+}
+
+static void train_cpu(struct engine *engine)
+{
+    engine_run(engine, "train", train_env);
+}
+
+/* Run `count` images of a split through the net under the subsets' alphas; counts and the whole set's loss add up. */
+static double evaluate_split(struct engine *engine, int env, int thread, enum split split, int count,
+                             struct subsets *subsets)
+{
+    struct world *world = engine->world;
+    struct worker *worker = &engine->workers[thread];
+    struct net_params params = world_params(world, env);
+    struct gather_target target = worker_target(engine, worker);
+    struct slot_exec exec[SHAPE_SLOTS];
+    float alpha[SUBSETS_MAX][SHAPE_SLOTS] = {{0}};
+    env_execs(world, env, exec);
+    for (int k = 0; k < subsets->count; k++)
+        for (int j = 0; j < world->shape.slots; j++)
+            alpha[k][j] = (subsets->mask[k] >> j) & 1u ? exec[j].alpha : 0;
+    double loss = 0;
+    for (int first = 0; first < count; first += world->config.data_batch) {
+        int images = count - first < world->config.data_batch ? count - first : world->config.data_batch;
+        struct net_eval eval = {.images = images,
+                                .labels = worker->labels,
+                                .exec = exec,
+                                .configs = subsets->count,
+                                .alpha = (const float(*)[SHAPE_SLOTS])alpha,
+                                .correct = subsets->correct};
+        gather_range(&engine->normalise, engine->data, split, (size_t)first, (size_t)images, &target);
+        engine->kernels->net_evaluate(worker->net, &params, &eval);
+        loss += eval.loss;
+    }
+    return loss / count;
+}
+
+/* Shapley shares beyond exact tables, for the record of a finished episode (DECISIONS "Kasmina"). */
+static void sample_shares(struct engine *engine, int env, int thread, uint32_t all)
+{
+    const struct world *world = engine->world;
+    struct shapley_plan plan;
+    shapley_plan_draw(&plan, all,
+                      random_at(world->config.seed, STREAM_SHAPLEY, *world->round, (uint32_t)env, *world->step + 1));
+    for (int first = 0; first < plan.count; first += SUBSETS_MAX) {
+        struct subsets part = {.all = all};
+        part.count = plan.count - first < SUBSETS_MAX ? plan.count - first : SUBSETS_MAX;
+        memcpy(part.mask, plan.mask + first, sizeof *plan.mask * (size_t)part.count);
+        evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &part);
+        memcpy(plan.correct + first, part.correct, sizeof *plan.correct * (size_t)part.count);
+    }
+    shapley_estimate(&plan, (uint32_t)world->config.data_val_images, &engine->shares[env]);
+}
+
+static void evaluate_env(void *context, int env, int thread)
+{
+    struct engine *engine = context;
+    struct world *world = engine->world;
+    uint32_t blended = 0, fossils = 0;
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot = world_slot(world, env, j);
+        if (stage_is_blended(slot.stage) && slot.alpha > 0) {
+            blended |= 1u << j;
+            fossils |= slot.stage == STAGE_FOSSILIZED ? 1u << j : 0;
+        }
+    }
+    struct subsets subsets;
+    subsets_plan(&subsets, blended, fossils);
+    world->val_loss[env] = evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &subsets);
+    world->val_accuracy[env] = subset_accuracy(&subsets, blended, (uint32_t)world->config.data_val_images);
+    world_set_subsets(world, env, &subsets);
+    engine->shares[env].pairs = 0;
+    if (world_last_step(world) && subsets.seeds > SUBSETS_EXACT && recorder_wants(engine->recorder, RECORD_SEED))
+        sample_shares(engine, env, thread, blended);
+}
+
+static void evaluate_cpu(struct engine *engine)
+{
+    engine_run(engine, "evaluate", evaluate_env);
+}
+
+static void test_env(void *context, int env, int thread)
+{
+    struct engine *engine = context;
+    const struct world *world = engine->world;
+    struct subsets whole = {.count = 1};
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot = world_slot(world, env, j);
+        if (stage_is_blended(slot.stage))
+            whole.mask[0] |= 1u << j;
+    }
+    evaluate_split(engine, env, thread, SPLIT_TEST, world->config.data_test_images, &whole);
+    engine->test_accuracy[env] = 100.0 * whole.correct[0] / world->config.data_test_images;
+}
+
+static void test_cpu(struct engine *engine)
+{
+    engine_run(engine, "test", test_env);
+}
+
+/* ---- the rest of the backend ------------------------------------------------------------------------------------- */
+
+static void reset_env(void *context, int env, int thread)
+{
+    struct engine *engine = context;
+    struct reward_pairs pairs;
+    (void)thread;
+    step_reset_env(&engine->step, env, &pairs);
+    orders_do(engine->world, env, &engine->step.orders[env]);
+}
+
+static void reset_cpu(struct engine *engine)
+{
+    rollout_clear(&engine->world->rollout);
+    engine_run(engine, "reset", reset_env);
+}
+
+static void update_cpu(struct engine *engine, double progress, struct ppo_record *record,
+                       struct ppo_head_record heads[HEAD_COUNT])
+{
+    struct world *world = engine->world;
+    learner_update(&world->learner, observe_normalised, &world->rollout, progress, record, heads);
+}
+
+static void write_cpu(struct engine *engine)
+{
+    if (engine->world->learns)
+        learner_load(&engine->world->learner);
+}
+
+/* The host's world is the only one. */
+static void nothing(struct engine *engine)
+{
+    (void)engine;
+}
+
+static void nothing_of_env(struct engine *engine, int env)
+{
+    (void)engine;
+    (void)env;
+}
+
+const struct backend backend_cpu = {.reset = reset_cpu,
+                                    .train = train_cpu,
+                                    .evaluate = evaluate_cpu,
+                                    .decide = decide_cpu,
+                                    .apply = apply_cpu,
+                                    .test = test_cpu,
+                                    .update = update_cpu,
+                                    .fetch_env = nothing_of_env,
+                                    .write = write_cpu,
+                                    .read = nothing,
+                                    .wait = nothing};

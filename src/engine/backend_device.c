@@ -1,0 +1,169 @@
+/*
+ * The phases on a device: enqueued, and followed one step behind. The device owns the world's arrays while a round is
+ * played; the host's copies are stale but for what its readers need: progress is kept from the reports, outcomes are
+ * read at the end of a round, everything is read for a checkpoint. What the device never changes (the best network, the
+ * totals, the clock) is the host's.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/device.h"
+#include "engine/emit.h"
+#include "engine/parts.h"
+#include "engine/turn.h"
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static bool begins(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_hosts(const struct table_row *row)
+{
+    return begins(row->name, "best.") || begins(row->name, "total.") || begins(row->name, "replay.") ||
+           strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0;
+}
+
+/* What outcomes, reports and progress are made from: little, and wanted at the end of every round. */
+static bool is_outcome(const struct table_row *row)
+{
+    static const char *const prefixes[] = {"episode.", "slot.", "val.", "train.", "subset.", "reward.components",
+                                           "learner.failures"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (begins(row->name, prefixes[i]))
+            return true;
+    return false;
+}
+
+static void read_rows(struct engine *engine, bool (*wanted)(const struct table_row *row))
+{
+    const struct table *table = &engine->world->table;
+    for (int i = 0; i < table->count; i++)
+        if (table->rows[i].saved && !is_hosts(&table->rows[i]) && (!wanted || wanted(&table->rows[i])))
+            engine->device_api->read(engine->device, &table->rows[i], 1);
+}
+
+/* ---- following the device ---------------------------------------------------------------------------------------- */
+
+static void mirror_report(struct world *world, const struct step_report *report)
+{
+    int env = (int)report->env;
+    world->val_accuracy[env] = report->val_accuracy;
+    world->val_loss[env] = report->val_loss;
+    world->train_loss[env] = report->train_loss;
+    world->train_accuracy[env] = report->train_accuracy;
+    for (int j = 0; j < world->shape.slots; j++)
+        world_set_slot(world, env, j, &report->after[j]);
+}
+
+/* Take over the steps that are done, all but the newest `left`. */
+static void follow(struct engine *engine, uint32_t left)
+{
+    static const char *const phase[DEVICE_PHASES] = {"train", "evaluate", "decide", "apply"};
+    struct device_step step;
+    while (engine->steps_ahead > left && engine->device_api->take(engine->device, &step)) {
+        for (int env = 0; env < engine->world->envs; env++) {
+            mirror_report(engine->world, &step.reports[env]);
+            emit_report(engine, &step.reports[env]);
+        }
+        for (int k = 0; k < DEVICE_PHASES; k++)
+            emit_device_phase(engine, phase[k], step.reports->round, step.reports->step,
+                              engine->device_zero + step.time[k], engine->device_zero + step.time[k + 1]);
+        engine->steps_ahead--;
+    }
+}
+
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
+
+static void reset_device(struct engine *engine)
+{
+    double start = clock_seconds();
+    follow(engine, 0);
+    engine->device_api->reset(engine->device);
+    engine_span(engine, "reset", start);
+}
+
+static void train_device(struct engine *engine)
+{
+    engine->device_api->train(engine->device);
+}
+
+static void evaluate_device(struct engine *engine)
+{
+    engine->device_api->evaluate(engine->device);
+}
+
+static void decide_device(struct engine *engine)
+{
+    engine->device_api->decide(engine->device);
+}
+
+static void apply_device(struct engine *engine)
+{
+    engine->device_api->apply(engine->device);
+    step_count(engine->world);
+    engine->steps_ahead++;
+    follow(engine, 1);
+}
+
+static void test_device(struct engine *engine)
+{
+    double start = clock_seconds();
+    follow(engine, 0);
+    engine->device_api->test(engine->device, engine->test_accuracy);
+    read_rows(engine, is_outcome);
+    engine_span(engine, "test", start);
+}
+
+static void update_device(struct engine *engine, double progress, struct ppo_record *record,
+                          struct ppo_head_record heads[HEAD_COUNT])
+{
+    double start = clock_seconds();
+    engine->device_api->update(engine->device, progress, record, heads);
+    record->seconds = clock_seconds() - start;
+    read_rows(engine, is_outcome);
+}
+
+static void fetch_env_device(struct engine *engine, int env)
+{
+    const struct world *world = engine->world;
+    struct net_params params = world_params(world, env);
+    const struct device_api *api = engine->device_api;
+    api->read_part(engine->device, params.host, sizeof(float) * world->shape.host.storage);
+    api->read_part(engine->device, params.stats, sizeof(float) * world->shape.stats);
+    api->read_part(engine->device, params.seed, sizeof(float) * world->shape.seed_storage);
+    api->read_part(engine->device, params.gate, sizeof(float) * world->shape.gate_storage);
+}
+
+static void write_device(struct engine *engine)
+{
+    const struct table *table = &engine->world->table;
+    follow(engine, 0);
+    engine->device_api->write(engine->device, table->rows, table->count);
+    engine->device_api->loaded(engine->device);
+}
+
+static void read_device(struct engine *engine)
+{
+    follow(engine, 0);
+    read_rows(engine, NULL);
+}
+
+static void wait_device(struct engine *engine)
+{
+    follow(engine, 0);
+    engine->device_api->wait(engine->device);
+}
+
+const struct backend backend_device = {.reset = reset_device,
+                                       .train = train_device,
+                                       .evaluate = evaluate_device,
+                                       .decide = decide_device,
+                                       .apply = apply_device,
+                                       .test = test_device,
+                                       .update = update_device,
+                                       .fetch_env = fetch_env_device,
+                                       .write = write_device,
+                                       .read = read_device,
+                                       .wait = wait_device};

@@ -1,0 +1,124 @@
+/* decide, first part: the governor's verdict and the slots' bookkeeping; then what the env sees and may do. */
+#ifndef ENGINE_BOOKS_H
+#define ENGINE_BOOKS_H
+
+#include "engine/step.h"
+#include "learn/normalise.h"
+
+enum { BOOKS_CLASSES = 10 };
+
+/* What the rules have in hand of an env while they keep its books. */
+struct books {
+    struct slot_state slot[SHAPE_SLOTS];
+    struct slot_memory memory[SHAPE_SLOTS];
+    struct subsets subsets;
+    struct reward_pairs pairs;
+    struct tracker tracker;
+    struct governor governor;
+};
+
+ESPER_RULE void books_record_gradient(struct slot_state *slot, const struct slot_grads *grads)
+{
+    struct gradient_sample sample;
+    if (!grads->measured || (slot->stage != STAGE_TRAINING && slot->stage != STAGE_BLENDING))
+        return;
+    sample.norm = grads->finite ? grads->norm : (double)NAN;
+    sample.health = grads->health;
+    sample.ratio = grads->ratio;
+    sample.vanishing = grads->vanishing;
+    sample.exploding = grads->exploding;
+    slot_record_gradient(slot, &sample);
+}
+
+/* The step's measurements, written into the rows that gates and policy read. */
+ESPER_RULE void books_record_slots(const struct step *step, int env, struct books *books)
+{
+    const struct world *world = step->world;
+    const uint32_t images = (uint32_t)world->config.data_val_images;
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state *slot = &books->slot[j];
+        if (!stage_is_live(slot->stage))
+            continue;
+        slot_record_accuracy(slot, world->val_accuracy[env]);
+        books_record_gradient(slot, &step->grads[world_slot_row(world, env, j)]);
+        bool measured = (books->subsets.all >> j) & 1u;
+        slot->interaction_sum = measured ? subset_interaction(&books->subsets, j, images) : 0;
+        if (measured)
+            slot_record_contribution(slot, subset_contribution(&books->subsets, j, images));
+        observe_measured(&books->memory[j], measured);
+    }
+}
+
+ESPER_RULE void books_remember_boosts(const struct world *world, int env, struct books *books)
+{
+    world_pairs(world, env, &books->pairs);
+    reward_measured(world->shape.slots, (int)*world->step + 1, &books->subsets, (uint32_t)world->config.data_val_images,
+                    &books->pairs);
+    world_set_pairs(world, env, &books->pairs);
+}
+
+/* A network the governor throws away leaves no trace in the env's memory. */
+ESPER_RULE void books_keep(const struct step *step, int env, struct books *books)
+{
+    const struct world *world = step->world;
+    const size_t row = (size_t)env;
+    books->governor = governor_load(&world->governor, row);
+    int verdict = governor_verdict(&books->governor, &world->config.governor, BOOKS_CLASSES, world->val_loss[env]);
+    world->episode.panicked[env] = (uint8_t)verdict;
+    governor_store(&world->governor, row, &books->governor);
+    if (verdict != PRUNE_NONE)
+        return;
+
+    tracker_update(&books->tracker, world->val_loss[env], world->val_accuracy[env]);
+    tracker_store(&world->tracker, row, &books->tracker);
+    books->subsets = world_subsets(world, env);
+    books_record_slots(step, env, books);
+    for (int j = 0; j < world->shape.slots; j++) {
+        world_set_slot(world, env, j, &books->slot[j]);
+        slot_memory_store(&world->slot_memory, world_slot_row(world, env, j), &books->memory[j]);
+    }
+    books_remember_boosts(world, env, books);
+    bool due = (*world->step + 1) % (uint32_t)world->config.governor.snapshot_steps == 0;
+    if (due && governor_may_snapshot(&books->governor)) /* none while a divergence streak runs (runtime D5) */
+        orders_snapshot(world, env, &step->orders[env]);
+}
+
+/* As the policy sees it, by the frozen statistics. */
+ESPER_RULE void books_normalise(const struct learner *learner, const float *raw, float *state)
+{
+    for (int i = 0; i < learner->shape.obs; i++)
+        state[i] = observe_normalised(i) ? normalise_observation(raw[i], learner->obs_mean[i], learner->obs_var[i])
+                                         : raw[i];
+}
+
+/* The whole of it; `books` is room to work in. */
+ESPER_RULE void step_observe_env(const struct step *step, int env, struct books *books)
+{
+    const struct world *world = step->world;
+    const struct config *config = &world->config;
+    const int slots = world->shape.slots;
+    orders_clear(&step->orders[env]);
+    world_slots(world, env, books->slot);
+    for (int j = 0; j < slots; j++)
+        books->memory[j] = slot_memory_load(&world->slot_memory, world_slot_row(world, env, j));
+    books->tracker = tracker_load(&world->tracker, (size_t)env);
+    books_keep(step, env, books);
+
+    const size_t row = world_rollout_row(world, env);
+    float *raw = world->rollout.raw + row * (size_t)world->rollout.obs;
+    struct env_memory env_memory = env_memory_load(&world->env_memory, (size_t)env);
+    struct observe_env seen;
+    seen.step = (int)*world->step + 1;
+    seen.steps = config->steps;
+    seen.val_loss = world->val_loss[env];
+    seen.val_accuracy = world->val_accuracy[env];
+    seen.tracker = &books->tracker;
+    seen.memory = &env_memory;
+    observe(&seen, books->slot, books->memory, slots, raw, world->rollout.bp + row * (size_t)slots);
+    if (world->learns)
+        books_normalise(&world->learner, raw, world->rollout.state + row * (size_t)world->rollout.obs);
+    bool automatic = config->auto_g1 && config->auto_g2 && config->auto_g3;
+    step->masks[env] = masks_of_slots(books->slot, slots, config->max_seeds, automatic);
+}
+
+#endif

@@ -1,0 +1,420 @@
+/*
+ * The device backend: the world's arenas mirrored in device memory, and every phase one captured graph over all envs.
+ *
+ * The host never looks at the device's state inside a step: it enqueues the phases and, one step behind, takes the
+ * reports of what happened, which a stream of their own brings through a ring of pinned memory.
+ */
+#include <cstdio>
+#include <cstring>
+
+#include "cuda/context.cuh"
+#include "engine/step.cuh"
+#include "learn/update.cuh"
+#include "morph/net_device.h"
+
+enum { RING = 4 };
+
+struct device {
+    struct context context;
+    struct world *host;
+    const struct net_device_kernels *kernels;
+    struct net_device *net;
+    struct step_device *step;
+    struct policy_device *policy; /* NULL where the policy is no network */
+    char *arena[CLASS_COUNT];     /* device copies of the table's arenas */
+    float *logits, *values;
+    struct graph reset, train, evaluate, decide, apply, test, update;
+    uint32_t *clock; /* pinned: round and step for the device's world */
+    double *accuracy;
+
+    cudaStream_t copies;
+    cudaEvent_t created, phase[RING][DEVICE_PHASES + 1], copied[RING];
+    struct step_report *ring[RING]; /* pinned, [env] each */
+    uint64_t written, taken;        /* steps put into the ring and taken from it */
+};
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Where an array of the host's table lies on the device. */
+static char *device_place(const struct device *device, const void *host)
+{
+    const struct table *table = &device->host->table;
+    for (int i = 0; i < CLASS_COUNT; i++) {
+        const char *base = (const char *)table->arena[i];
+        if (base && (const char *)host >= base && (const char *)host < base + table->arena_bytes[i])
+            return device->arena[i] + ((const char *)host - base);
+    }
+    return nullptr;
+}
+
+/* A copy of the world whose pointers are the device's: every registered pointer lies inside the struct. */
+static void mirror_world(struct device *device)
+{
+    struct runtime *rt = device->context.runtime;
+    struct world *host = device->host, *view = &device->context.view;
+    const struct table *table = &host->table;
+    for (int i = 0; i < CLASS_COUNT; i++)
+        device->arena[i] = runtime_alloc<char>(rt, table->arena_bytes[i]);
+    device->context.world = runtime_alloc<struct world>(rt, 1);
+    if (rt->failed)
+        return;
+    memcpy((void *)view, (const void *)host, sizeof *view);
+    for (int i = 0; i < table->count; i++) {
+        size_t at = (size_t)((char *)table->rows[i].slot - (char *)host);
+        char *place = device_place(device, table->rows[i].data);
+        memcpy((char *)view + at, &place, sizeof place);
+    }
+    view->learner.config = &device->context.world->config;
+    view->learner.pool = nullptr;
+    view->learner.kernels = nullptr;
+    view->learner.net = nullptr;
+    view->learner.memory = nullptr;
+    view->learner.work = nullptr;
+    runtime_copy_to(rt, device->context.world, view, sizeof *view);
+}
+
+static void upload_data(struct device *device, const struct dataset *data)
+{
+    enum { SLACK = 16 }; /* kernels read whole vectors */
+    struct runtime *rt = device->context.runtime;
+    struct device_data *to = &device->context.data;
+    size_t image = (size_t)data->size * (size_t)data->size * DATASET_COLOURS;
+    to->size = data->size;
+    for (int i = 0; i < SPLIT_COUNT; i++) {
+        uint8_t *images = runtime_alloc<uint8_t>(rt, data->count[i] * image + SLACK);
+        uint8_t *labels = runtime_alloc<uint8_t>(rt, data->count[i] + SLACK);
+        runtime_copy_to(rt, images, data->images[i], data->count[i] * image);
+        runtime_copy_to(rt, labels, data->labels[i], data->count[i]);
+        to->images[i] = images;
+        to->labels[i] = labels;
+        to->count[i] = (uint32_t)data->count[i];
+    }
+}
+
+static void create_ring(struct device *device)
+{
+    struct runtime *rt = device->context.runtime;
+    RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&device->copies, cudaStreamNonBlocking));
+    RUNTIME_CALL(rt, cudaEventCreateWithFlags(&device->created, cudaEventDefault));
+    RUNTIME_CALL(rt, cudaEventRecord(device->created, rt->stream));
+    for (int i = 0; i < RING; i++) {
+        for (int k = 0; k <= DEVICE_PHASES; k++)
+            RUNTIME_CALL(rt, cudaEventCreateWithFlags(&device->phase[i][k], cudaEventDefault));
+        RUNTIME_CALL(rt, cudaEventCreateWithFlags(&device->copied[i], cudaEventDisableTiming));
+        device->ring[i] = runtime_pin<struct step_report>(rt, (size_t)device->host->envs);
+    }
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void event_free(cudaEvent_t event)
+{
+    if (event)
+        cudaEventDestroy(event);
+}
+
+static void device_free(struct device *device)
+{
+    if (!device)
+        return;
+    struct runtime *rt = device->context.runtime;
+    if (!rt->failed)
+        cudaDeviceSynchronize();
+    struct graph *graphs[] = {&device->reset, &device->train, &device->evaluate, &device->decide,
+                              &device->apply, &device->test,  &device->update};
+    for (struct graph *graph : graphs)
+        graph_free(graph);
+    if (device->net)
+        device->kernels->free(device->net);
+    step_device_free(device->step);
+    if (device->policy)
+        policy_device_free(device->policy);
+    for (int i = 0; i < RING; i++) {
+        event_free(device->copied[i]);
+        for (cudaEvent_t event : device->phase[i])
+            event_free(event);
+    }
+    event_free(device->created);
+    if (device->copies)
+        cudaStreamDestroy(device->copies);
+    runtime_free(rt);
+    delete device;
+}
+
+static void create_parts(struct device *device, const struct device_setup *setup)
+{
+    struct context *context = &device->context;
+    struct runtime *rt = context->runtime;
+    size_t envs = (size_t)device->host->envs, slots = (size_t)device->host->shape.slots;
+    mirror_world(device);
+    upload_data(device, setup->data);
+    context->grads = runtime_alloc<struct slot_grads>(rt, envs * slots);
+    context->exec = runtime_alloc<struct slot_exec>(rt, envs * slots);
+    context->test_accuracy = runtime_alloc<double>(rt, envs);
+    device->logits = runtime_alloc<float>(rt, envs * HEAD_MAX_LOGITS);
+    device->values = runtime_alloc<float>(rt, envs);
+    device->clock = runtime_pin<uint32_t>(rt, 2);
+    device->accuracy = runtime_pin<double>(rt, envs);
+    create_ring(device);
+    if (rt->failed)
+        return;
+    device->kernels = setup->bf16 && net_bf16_fits(&device->host->shape, device->host->config.data_batch) ? &net_bf16
+                                                                                                           : &net_fp32;
+    device->net = device->kernels->create(context);
+    device->step = step_device_create(context, device->logits, device->values);
+    if (device->host->learns)
+        device->policy = policy_device_create(context, device->logits, device->values);
+    runtime_wait(rt);
+}
+
+static struct device *device_create(const struct device_setup *setup, struct esper_error *error)
+{
+    struct device *device = new struct device();
+    device->host = setup->world;
+    struct context *context = &device->context;
+    context->runtime = runtime_create(error);
+    if (!context->runtime) {
+        delete device;
+        return nullptr;
+    }
+    context->host = setup->world;
+    context->normalise = gather_table_make();
+    context->batches = setup->batches;
+    context->rates = *setup->rates;
+    context->gates = *setup->gates;
+    context->script = setup->script;
+    context->exact = !setup->bf16;
+    create_parts(device, setup);
+    if (context->runtime->failed) {
+        *error = context->runtime->error;
+        device_free(device);
+        return nullptr;
+    }
+    return device;
+}
+
+static const char *device_kernels(const struct device *device)
+{
+    return device->kernels == &net_bf16 ? "cuda bf16" : device->context.exact ? "cuda fp32" : "cuda fp32, tf32 policy";
+}
+
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
+
+static void device_reset(struct device *device)
+{
+    struct runtime *rt = device->context.runtime;
+    const struct world *host = device->host, *view = &device->context.view;
+    runtime_wait(rt); /* the clock's memory is free again */
+    device->clock[0] = *host->round;
+    device->clock[1] = *host->step;
+    runtime_copy_to(rt, view->round, &device->clock[0], sizeof *device->clock);
+    runtime_copy_to(rt, view->step, &device->clock[1], sizeof *device->clock);
+    if (graph_begin(rt, &device->reset))
+        step_reset(device->step);
+    graph_run(rt, &device->reset);
+}
+
+/* Phase `k` of the step begins, or, past the last, the step ends. */
+static void mark_phase(struct device *device, int k)
+{
+    struct runtime *rt = device->context.runtime;
+    if (!rt->failed)
+        RUNTIME_CALL(rt, cudaEventRecord(device->phase[device->written % RING][k], rt->stream));
+}
+
+static void device_train(struct device *device)
+{
+    mark_phase(device, 0);
+    if (graph_begin(device->context.runtime, &device->train))
+        device->kernels->train(device->net);
+    graph_run(device->context.runtime, &device->train);
+}
+
+static void device_evaluate(struct device *device)
+{
+    mark_phase(device, 1);
+    if (graph_begin(device->context.runtime, &device->evaluate))
+        device->kernels->evaluate(device->net);
+    graph_run(device->context.runtime, &device->evaluate);
+}
+
+static void device_decide(struct device *device)
+{
+    mark_phase(device, 2);
+    if (graph_begin(device->context.runtime, &device->decide)) {
+        step_observe(device->step);
+        if (device->policy)
+            policy_device_act(device->policy);
+        step_choose(device->step);
+    }
+    graph_run(device->context.runtime, &device->decide);
+}
+
+/* The reports of the last step must have left before this one writes its own. */
+static void device_apply(struct device *device)
+{
+    struct runtime *rt = device->context.runtime;
+    int slot = (int)(device->written % RING), before = (int)((device->written + RING - 1) % RING);
+    size_t bytes = (size_t)device->host->envs * sizeof(struct step_report);
+    mark_phase(device, 3);
+    if (device->written > 0)
+        RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->stream, device->copied[before], 0));
+    if (graph_begin(rt, &device->apply))
+        step_apply(device->step);
+    graph_run(rt, &device->apply);
+    if (rt->failed)
+        return;
+    mark_phase(device, DEVICE_PHASES);
+    RUNTIME_CALL(rt, cudaStreamWaitEvent(device->copies, device->phase[slot][DEVICE_PHASES], 0));
+    RUNTIME_CALL(rt, cudaMemcpyAsync(device->ring[slot], step_reports(device->step), bytes, cudaMemcpyDeviceToHost,
+                                     device->copies));
+    RUNTIME_CALL(rt, cudaEventRecord(device->copied[slot], device->copies));
+    rt->counters.bytes_from += bytes;
+    device->written++;
+}
+
+static bool device_take(struct device *device, struct device_step *step)
+{
+    struct runtime *rt = device->context.runtime;
+    if (rt->failed || device->taken == device->written)
+        return false;
+    int slot = (int)(device->taken++ % RING);
+    rt->counters.syncs++;
+    if (!RUNTIME_CALL(rt, cudaEventSynchronize(device->copied[slot])))
+        return false;
+    step->reports = device->ring[slot];
+    for (int k = 0; k <= DEVICE_PHASES; k++) {
+        float ms = 0;
+        RUNTIME_CALL(rt, cudaEventElapsedTime(&ms, device->created, device->phase[slot][k]));
+        step->time[k] = (double)ms / 1000;
+    }
+    return !rt->failed;
+}
+
+static void device_test(struct device *device, double *accuracy)
+{
+    struct runtime *rt = device->context.runtime;
+    size_t bytes = (size_t)device->host->envs * sizeof(double);
+    if (graph_begin(rt, &device->test))
+        device->kernels->test(device->net);
+    graph_run(rt, &device->test);
+    runtime_copy_from(rt, device->accuracy, device->context.test_accuracy, bytes);
+    runtime_wait(rt);
+    memcpy(accuracy, device->accuracy, bytes);
+}
+
+static void device_update(struct device *device, double progress, struct ppo_record *record,
+                          struct ppo_head_record *heads)
+{
+    struct runtime *rt = device->context.runtime;
+    policy_device_progress(device->policy, progress);
+    bool ok;
+    if (graph_begin(rt, &device->update))
+        policy_device_update(device->policy, &ok);
+    graph_run(rt, &device->update);
+    policy_device_fetch(device->policy);
+    runtime_wait(rt);
+    policy_device_records(device->policy, record, heads);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static void device_write(struct device *device, const struct table_row *rows, int count)
+{
+    struct runtime *rt = device->context.runtime;
+    for (int i = 0; i < count; i++)
+        runtime_copy_to(rt, device_place(device, rows[i].data), rows[i].data, rows[i].bytes);
+    runtime_wait(rt);
+}
+
+static void device_read(struct device *device, const struct table_row *rows, int count)
+{
+    struct runtime *rt = device->context.runtime;
+    for (int i = 0; i < count; i++)
+        runtime_copy_from(rt, rows[i].data, device_place(device, rows[i].data), rows[i].bytes);
+    runtime_wait(rt);
+}
+
+static void device_read_part(struct device *device, void *place, size_t bytes)
+{
+    runtime_copy_from(device->context.runtime, place, device_place(device, place), bytes);
+    runtime_wait(device->context.runtime);
+}
+
+static void device_loaded(struct device *device)
+{
+    if (device->policy)
+        policy_device_load(device->policy);
+}
+
+static void device_wait_idle(struct device *device)
+{
+    runtime_wait(device->context.runtime);
+}
+
+static enum esper_status device_check(struct device *device, struct esper_error *error)
+{
+    struct runtime *rt = device->context.runtime;
+    if (!rt->failed)
+        return ESPER_OK;
+    *error = rt->error;
+    return ESPER_FAILED;
+}
+
+static void device_counters_of(const struct device *device, struct device_counters *out)
+{
+    *out = device->context.runtime->counters;
+}
+
+/* ---- what the program finds -------------------------------------------------------------------------------------- */
+
+static void device_look(struct device_info *info)
+{
+    cudaDeviceProp properties;
+    int count = 0, driver = 0;
+    cudaError_t code = cudaGetDeviceCount(&count);
+    cudaDriverGetVersion(&driver);
+    if (driver == 0) {
+        snprintf(info->why, sizeof info->why, "no NVIDIA driver answers; install it, or use --device cpu");
+        return;
+    }
+    if (code != cudaSuccess || count == 0) {
+        snprintf(info->why, sizeof info->why, "no CUDA device: %s; use --device cpu",
+                 code == cudaSuccess ? "none is visible" : cudaGetErrorString(code));
+        return;
+    }
+    code = cudaGetDeviceProperties(&properties, 0);
+    if (code != cudaSuccess) {
+        snprintf(info->why, sizeof info->why, "the CUDA device does not answer: %s", cudaGetErrorString(code));
+        return;
+    }
+    snprintf(info->name, sizeof info->name, "%.100s", properties.name);
+    info->processors = properties.multiProcessorCount;
+    info->major = properties.major;
+    info->minor = properties.minor;
+    info->memory_gib = (double)properties.totalGlobalMem / (1u << 30);
+    info->bf16 = properties.major >= 8;
+    if (properties.major < 8) {
+        snprintf(info->why, sizeof info->why, "%.80s has compute capability %d.%d; 8.0 or later is needed", properties.name,
+                 properties.major, properties.minor);
+        return;
+    }
+    if (!runtime_code_fits()) {
+        snprintf(info->why, sizeof info->why,
+                 "the library has no code for compute capability %d.%d; run: make cuda ESPER_CUDA_ARCHS=%d%d",
+                 properties.major, properties.minor, properties.major, properties.minor);
+        return;
+    }
+    info->found = true;
+}
+
+extern "C" const struct device_api *esper_device_api(void)
+{
+    static const struct device_api api = {
+        DEVICE_API_VERSION, sizeof(struct world), device_look,      device_create, device_free,   device_kernels,
+        device_reset,       device_train,         device_evaluate,  device_decide, device_apply,  device_test,
+        device_update,      device_take,          device_write,     device_read,   device_read_part, device_loaded,
+        device_wait_idle,   device_check,         device_counters_of,
+    };
+    return &api;
+}

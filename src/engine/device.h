@@ -1,0 +1,115 @@
+/*
+ * The device backend as the rest of the program sees it: libesper_cuda.so, opened when a run asks for it, so that one
+ * `esper` runs on machines with and without a GPU. Plain C; no CUDA types.
+ */
+#ifndef ENGINE_DEVICE_H
+#define ENGINE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* What a usable device is, or why there is none. */
+struct device_info {
+    bool found;
+    char name[128];
+    char why[256];     /* not found: one line, what is missing and what to do */
+    char library[256]; /* the library that was opened */
+    int processors, major, minor;
+    double memory_gib;
+    bool bf16; /* tensor cores that the bf16 kernels can use */
+};
+
+/* Open the library (ESPER_CUDA_LIBRARY, beside the program, or where the loader looks) and ask it for a device. */
+bool device_find(struct device_info *info);
+
+/* What the device was asked to do since the engine was made. */
+struct device_counters {
+    uint64_t launches;       /* kernels launched one by one */
+    uint64_t graph_launches; /* captured phases replayed */
+    uint64_t graph_nodes;    /* kernels and copies inside them */
+    uint64_t captures;       /* phases captured */
+    uint64_t syncs;          /* times the host waited */
+    uint64_t allocations;
+    uint64_t bytes_to, bytes_from; /* copied to and from the device, outside graphs */
+};
+
+/* ---- between the program and the library ------------------------------------------------------------------------- */
+
+struct world;
+struct dataset;
+struct action;
+struct table_row;
+struct step_report;
+struct ppo_record;
+struct ppo_head_record;
+struct gate_rules;
+struct net_rates;
+
+/* What a device works on. All of it must outlive the device. */
+struct device_setup {
+    struct world *world; /* its arrays mirror the device's when they are read */
+    const struct dataset *data;
+    const struct action *script; /* [step][env]; NULL where the policy is no script */
+    const struct net_rates *rates;
+    const struct gate_rules *gates;
+    uint32_t batches;
+    bool bf16; /* the networks' products, if the host is one that the bf16 kernels know */
+};
+
+struct device;
+
+/* A step that the device has finished. */
+enum { DEVICE_PHASES = 4 }; /* train, evaluate, decide, apply */
+struct device_step {
+    const struct step_report *reports; /* [env]; stays until the step after the next is taken */
+    double time[DEVICE_PHASES + 1];    /* when each phase began and the last one ended, s since the device was created */
+};
+
+/*
+ * The phases, each enqueued and left to the device. The first error sticks: from then on nothing is done, and `check`
+ * returns it.
+ */
+struct device_api {
+    uint32_t version;
+    size_t world_bytes; /* sizeof(struct world) where the library was compiled: must be the program's */
+
+    void (*find)(struct device_info *info);
+    struct device *(*create)(const struct device_setup *setup, struct esper_error *error); /* NULL: see the error */
+    void (*free)(struct device *device);
+    const char *(*kernels)(const struct device *device); /* "cuda bf16", "cuda fp32" */
+
+    void (*reset)(struct device *device); /* the round and step that the host's world names */
+    void (*train)(struct device *device);
+    void (*evaluate)(struct device *device);
+    void (*decide)(struct device *device);
+    void (*apply)(struct device *device);
+    void (*test)(struct device *device, double *accuracy); /* [env]; waits */
+    void (*update)(struct device *device, double progress, struct ppo_record *record,
+                   struct ppo_head_record *heads); /* waits */
+
+    /* The oldest step that has not been taken: waits for that one alone. false: none is left. */
+    bool (*take)(struct device *device, struct device_step *step);
+
+    /* Rows of the table to and from the device; both wait. */
+    void (*write)(struct device *device, const struct table_row *rows, int count);
+    void (*read)(struct device *device, const struct table_row *rows, int count);
+    /* `bytes` at a place inside an array of the table. */
+    void (*read_part)(struct device *device, void *place, size_t bytes);
+    void (*loaded)(struct device *device); /* after write: make what follows from the arrays (packed weights) */
+
+    void (*wait)(struct device *device);
+    enum esper_status (*check)(struct device *device, struct esper_error *error);
+    void (*counters)(const struct device *device, struct device_counters *out);
+};
+
+enum { DEVICE_API_VERSION = 1 };
+#define DEVICE_API_SYMBOL "esper_device_api"
+typedef const struct device_api *(*device_api_function)(void);
+
+/* NULL and the reason when the library cannot be used. It stays open for as long as the program runs. */
+const struct device_api *device_open(struct device_info *info);
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * Orders: what the rules ask for the parameters of an env. Rules change rows only - slots, counters, memories - and
+ * they do so at once; initialising, zeroing and copying parameters is left to the end of the phase, where one function
+ * carries all of it out, on the device with many threads per env.
+ *
+ * The delay changes nothing. A snapshot copies host and fossils, which nothing initialises: a seed is born in an empty
+ * slot, its gate net before it can become a fossil. And a step that rolls back takes no snapshot.
+ */
+#ifndef ENGINE_ORDERS_H
+#define ENGINE_ORDERS_H
+
+#include "engine/world.h"
+
+struct env_orders {
+    uint8_t begin;              /* a new host, no momentum anywhere */
+    uint8_t restore;            /* host and fossils as the snapshot has them, no momentum anywhere */
+    uint8_t snapshot;           /* remember host and fossils */
+    uint32_t slot[SHAPE_SLOTS]; /* bits of enum effect */
+};
+
+ESPER_RULE void orders_clear(struct env_orders *orders)
+{
+    orders->begin = orders->restore = orders->snapshot = 0;
+    for (int j = 0; j < SHAPE_SLOTS; j++)
+        orders->slot[j] = 0;
+}
+
+/* ---- giving them --------------------------------------------------------------------------------------------------
+ */
+
+/* Remember host and fossils as they stand. */
+ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_orders *orders)
+{
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot = world_slot(world, env, j);
+        slot_store(&world->saved_slots, world_slot_row(world, env, j), &slot);
+    }
+    orders->snapshot = 1;
+}
+
+/* What a rule asked for a slot, whose row is in the world already. */
+ESPER_RULE void orders_effects(const struct world *world, int env, int slot, uint32_t effects,
+                               struct env_orders *orders)
+{
+    orders->slot[slot] |= effects;
+    if (effects & EFFECT_SNAPSHOT)
+        orders_snapshot(world, env, orders);
+}
+
+/* Bring host and fossils back, prune every other live seed and forget all momentum (kasmina 12.6). `logs` holds one log
+ * per slot. */
+ESPER_RULE void orders_rollback(const struct world *world, int env, int reason, struct life_log *logs,
+                                struct env_orders *orders)
+{
+    for (int j = 0; j < world->shape.slots; j++) {
+        struct slot_state slot = slot_load(&world->saved_slots, world_slot_row(world, env, j));
+        if (slot.stage != STAGE_FOSSILIZED) { /* fossils are snapshot as they are made: none can be missing (D-06) */
+            slot = world_slot(world, env, j);
+            slot_rollback(&slot, reason, &logs[j]);
+        }
+        world_set_slot(world, env, j, &slot);
+    }
+    orders->restore = 1;
+}
+
+/* ---- carrying them out: thread `thread` of `threads`, in three parts that all threads finish one by one ------------
+ */
+
+ESPER_RULE void orders_copy(const float *from, size_t count, uint32_t thread, uint32_t threads, float *to)
+{
+    if (threads == 1) {
+        memcpy(to, from, sizeof *to * count);
+        return;
+    }
+    for (size_t i = thread; i < count; i += threads)
+        to[i] = from[i];
+}
+
+ESPER_RULE void orders_zero(size_t count, uint32_t thread, uint32_t threads, float *to)
+{
+    if (threads == 1) {
+        memset(to, 0, sizeof *to * count);
+        return;
+    }
+    for (size_t i = thread; i < count; i += threads)
+        to[i] = 0;
+}
+
+/* Host, statistics and fossils; which slots hold fossils the snapshot's rows say. */
+ESPER_RULE void orders_copy_env(const struct world *world, int env, struct net_params from, struct net_params to,
+                                uint32_t thread, uint32_t threads)
+{
+    orders_copy(from.host, world->shape.host.storage, thread, threads, to.host);
+    orders_copy(from.stats, world->shape.stats, thread, threads, to.stats);
+    for (int j = 0; j < world->shape.slots; j++) {
+        const struct slot_shape *shape = &world->shape.slot[j];
+        if (world->saved_slots.stage[world_slot_row(world, env, j)] != STAGE_FOSSILIZED)
+            continue;
+        orders_copy(from.seed + shape->seed, shape->seed_storage, thread, threads, to.seed + shape->seed);
+        orders_copy(from.gate + shape->gate, shape->gate_storage, thread, threads, to.gate + shape->gate);
+    }
+}
+
+ESPER_RULE void orders_zero_momentum(const struct world *world, int env, uint32_t thread, uint32_t threads)
+{
+    struct net_params momentum = world_momentum(world, env);
+    orders_zero(world->shape.host.storage, thread, threads, momentum.host);
+    orders_zero(world->shape.seed_storage, thread, threads, momentum.seed);
+    orders_zero(world->shape.gate_storage, thread, threads, momentum.gate);
+}
+
+/* Means of 0 and variances of 1. */
+ESPER_RULE void orders_fill_stats(const struct net_shape *shape, uint32_t thread, uint32_t threads, float *stats)
+{
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape *block = &shape->block[i];
+        for (size_t c = thread; c < (size_t)block->cout; c += threads) {
+            stats[block->mean + c] = 0;
+            stats[block->var + c] = 1;
+        }
+    }
+}
+
+/* First: the host, new or restored. */
+ESPER_RULE void orders_do_host(const struct world *world, int env, const struct env_orders *orders, uint32_t thread,
+                               uint32_t threads)
+{
+    struct net_params params = world_params(world, env);
+    if (orders->begin) {
+        layout_fill(&world->shape.host,
+                    random_at(world->config.seed, STREAM_HOST_INIT, *world->round, (uint32_t)env, 0), thread, threads,
+                    params.host);
+        orders_fill_stats(&world->shape, thread, threads, params.stats);
+    }
+    if (orders->restore)
+        orders_copy_env(world, env, world_saved(world, env), params, thread, threads);
+    if (orders->begin || orders->restore)
+        orders_zero_momentum(world, env, thread, threads);
+}
+
+/* Tensors of the gate net draw after the seed's own: blueprints have fewer than this many. */
+enum { GATE_TENSOR = 16 };
+
+/* Then: seeds and gate nets that were born, momentum that ended. */
+ESPER_RULE void orders_do_slot(const struct world *world, int env, int slot, uint32_t effects, uint32_t thread,
+                               uint32_t threads)
+{
+    const struct slot_shape *shape = &world->shape.slot[slot];
+    const size_t row = world_slot_row(world, env, slot);
+    struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
+    struct random_site site = random_at(world->config.seed, STREAM_SEED_INIT, *world->round, (uint32_t)env,
+                                        (world->slots.germinations[row] << 16) + ((uint32_t)slot << 8));
+    if (effects & EFFECT_INIT_SEED)
+        birth_fill(&world->births[slot][world->slots.blueprint[row]], site, thread, threads, params.seed + shape->seed);
+    site.a += GATE_TENSOR;
+    if (effects & EFFECT_INIT_GATE)
+        birth_fill(&world->gate_births[slot], site, thread, threads, params.gate + shape->gate);
+    if (effects & (EFFECT_INIT_SEED | EFFECT_ZERO_MOMENTUM))
+        orders_zero(shape->seed_storage, thread, threads, momentum.seed + shape->seed);
+    if (effects & (EFFECT_INIT_GATE | EFFECT_ZERO_MOMENTUM))
+        orders_zero(shape->gate_storage, thread, threads, momentum.gate + shape->gate);
+}
+
+ESPER_RULE void orders_do_slots(const struct world *world, int env, const struct env_orders *orders, uint32_t thread,
+                                uint32_t threads)
+{
+    for (int j = 0; j < world->shape.slots; j++)
+        if (orders->slot[j])
+            orders_do_slot(world, env, j, orders->slot[j], thread, threads);
+}
+
+/* Last: the snapshot. */
+ESPER_RULE void orders_do_snapshot(const struct world *world, int env, const struct env_orders *orders, uint32_t thread,
+                                   uint32_t threads)
+{
+    if (orders->snapshot)
+        orders_copy_env(world, env, world_params(world, env), world_saved(world, env), thread, threads);
+}
+
+/* All of it on one thread. */
+ESPER_RULE void orders_do(const struct world *world, int env, const struct env_orders *orders)
+{
+    orders_do_host(world, env, orders, 0, 1);
+    orders_do_slots(world, env, orders, 0, 1);
+    orders_do_snapshot(world, env, orders, 0, 1);
+}
+
+#endif

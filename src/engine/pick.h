@@ -1,0 +1,77 @@
+/* decide, second part: every policy's choice of an action, and the rollout's row of it. */
+#ifndef ENGINE_PICK_H
+#define ENGINE_PICK_H
+
+#include "engine/step.h"
+#include "policy/uniform.h"
+
+/* The network's choice from its logits. */
+ESPER_RULE struct action pick_network(const struct step *step, int env)
+{
+    const struct world *world = step->world;
+    const struct policy_config *policy = &world->config.policy;
+    struct decision *decision = &step->decisions[env];
+    policy_sample(&step->masks[env], world->shape.slots, policy->floor,
+                  step->logits + (size_t)env * (size_t)world->learner.shape.logits,
+                  random_at(world->config.seed, STREAM_ACTION, *world->round, (uint32_t)env, *world->step + 1),
+                  policy->greedy, decision);
+    return action_of_heads(decision->choice);
+}
+
+/* `slot` is room for the slots. */
+ESPER_RULE struct action pick_heuristic(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
+{
+    const struct world *world = step->world;
+    struct tracker tracker = tracker_load(&world->tracker, (size_t)env);
+    struct heuristic heuristic = heuristic_load(&world->heuristic, (size_t)env);
+    world_slots(world, env, slot);
+    struct action action =
+        heuristic_decide(&heuristic, &tracker, (int)*world->step + 1, slot, world->shape.slots, &step->masks[env]);
+    heuristic_store(&world->heuristic, (size_t)env, &heuristic);
+    return action;
+}
+
+ESPER_RULE struct action pick_action(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
+{
+    const struct world *world = step->world;
+    struct action wait = {OP_WAIT, 0, 0, 0, 0, 0, 0, 0};
+    switch (world->config.policy.kind) {
+    case POLICY_PPO:
+        return pick_network(step, env);
+    case POLICY_HEURISTIC:
+        return world->episode.panicked[env] ? wait : pick_heuristic(step, env, slot);
+    case POLICY_RANDOM:
+        return uniform_decide(
+            &step->masks[env], world->shape.slots,
+            random_at(world->config.seed, STREAM_RANDOM_POLICY, *world->round, (uint32_t)env, *world->step + 1));
+    case POLICY_SCRIPT:
+        return step->script[world_rollout_row(world, env)];
+    case POLICY_STATIC:
+    case POLICY_REPLAY:
+        break;
+    }
+    return wait;
+}
+
+/* This is what the env does. */
+ESPER_RULE void step_set_action(const struct step *step, int env, const struct action *action)
+{
+    const struct world *world = step->world;
+    const size_t row = world_rollout_row(world, env);
+    heads_of_action(action, world->rollout.choice + row * HEAD_COUNT);
+    world->rollout.mask[row] = mask_of_op(&step->masks[env], world->shape.slots, action->op);
+    step->actions[env] = *action;
+}
+
+ESPER_RULE void step_pick_env(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
+{
+    const struct world *world = step->world;
+    const size_t row = world_rollout_row(world, env);
+    struct action action = pick_action(step, env, slot);
+    step_set_action(step, env, &action);
+    for (int head = 0; head < HEAD_COUNT; head++)
+        world->rollout.logp[row * HEAD_COUNT + (size_t)head] = step->decisions[env].logp[head];
+    world->rollout.value[row] = world->learns ? step->values[env] : 0;
+}
+
+#endif

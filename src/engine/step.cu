@@ -1,0 +1,249 @@
+#include "engine/step.cuh"
+
+#include <cmath>
+#include <cstring>
+
+extern "C" {
+#include "engine/books.h"
+#include "engine/fresh.h"
+#include "engine/pick.h"
+#include "engine/turn.h"
+}
+
+/* Few envs per block: the rules are scalar code whose envs go their own ways, so that warps gain nothing and spreading
+ * them over the processors does. */
+enum { ENVS_PER_BLOCK = 8, COPY_THREADS = 256, SCALE_THREADS = 256, COPY_BLOCKS_MAX = 16 };
+
+/* Room for an env's rules to work in: too much for thousands of stacks. */
+union env_room {
+    struct books books;
+    struct turn turn;
+    struct reward_pairs pairs;
+    struct slot_state slot[SHAPE_SLOTS];
+};
+
+struct step_device {
+    struct context *context;
+    struct step step; /* its arrays are the device's */
+    union env_room *room;
+    struct shapley_sums *shares;
+    struct launch envs, copies;
+};
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+DEVICE int own_env()
+{
+    return (int)(blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+KERNEL void reset_envs(const __grid_constant__ struct step step, union env_room *room)
+{
+    int env = own_env();
+    if (env < step.world->envs)
+        step_reset_env(&step, env, &room[env].pairs);
+}
+
+KERNEL void observe_envs(const __grid_constant__ struct step step, union env_room *room)
+{
+    int env = own_env();
+    if (env < step.world->envs)
+        step_observe_env(&step, env, &room[env].books);
+}
+
+KERNEL void choose_envs(const __grid_constant__ struct step step, union env_room *room)
+{
+    int env = own_env();
+    if (env < step.world->envs)
+        step_pick_env(&step, env, room[env].slot);
+}
+
+KERNEL void apply_envs(const __grid_constant__ struct step step, union env_room *room)
+{
+    int env = own_env();
+    if (env < step.world->envs)
+        step_apply_env(&step, env, &room[env].turn);
+}
+
+/* Orders, a row of blocks per env. What is restored and what is born never meet; both come before the snapshot. */
+KERNEL void orders_make(const __grid_constant__ struct step step)
+{
+    const int env = (int)blockIdx.y;
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+    orders_do_host(step.world, env, &step.orders[env], thread, threads);
+    orders_do_slots(step.world, env, &step.orders[env], thread, threads);
+}
+
+KERNEL void orders_keep(const __grid_constant__ struct step step)
+{
+    const int env = (int)blockIdx.y;
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+    orders_do_snapshot(step.world, env, &step.orders[env], thread, threads);
+}
+
+/* The moments of the step's rewards, added in the order of the envs by one thread; the others fetch for it. */
+DEVICE struct moments step_moments(const struct step *step)
+{
+    __shared__ double raw[SCALE_THREADS];
+    __shared__ uint8_t executed[SCALE_THREADS];
+    const int envs = step->world->envs;
+    struct moments moments = {0, 0, 0};
+    for (int first = 0; first < envs; first += SCALE_THREADS) {
+        const int env = first + (int)threadIdx.x, count = envs - first < SCALE_THREADS ? envs - first : SCALE_THREADS;
+        if (env < envs) {
+            raw[threadIdx.x] = step->rewards[env];
+            executed[threadIdx.x] = step->executed[env];
+        }
+        __syncthreads();
+        for (int i = 0; threadIdx.x == 0 && i < count; i++)
+            rewards_add(&moments, executed[i], raw[i]);
+        __syncthreads();
+    }
+    return moments;
+}
+
+/* One block: scale the rewards, then end the step. */
+KERNEL void end_step(const __grid_constant__ struct step step)
+{
+    __shared__ struct moments all;
+    const struct world *world = step.world;
+    const struct learner *learner = &world->learner;
+    if (step_scales(world)) {
+        struct moments moments = step_moments(&step);
+        if (threadIdx.x == 0) {
+            struct moments before = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
+            all = moments_merge(before, moments);
+            *learner->reward_count = all.count;
+            *learner->reward_mean = all.mean;
+            *learner->reward_m2 = all.m2;
+        }
+        __syncthreads();
+        for (int env = (int)threadIdx.x; env < world->envs; env += (int)blockDim.x) {
+            step.scaled[env] = rewards_scaled(all, step.executed[env], step.rewards[env]);
+            if (step.executed[env])
+                world->rollout.reward[world_rollout_row(world, env)] = step.scaled[env];
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0)
+        step_count(world);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static const struct action *upload_script(struct context *context)
+{
+    const size_t rows = (size_t)context->host->config.steps * (size_t)context->host->envs;
+    struct action *script = runtime_alloc<struct action>(context->runtime, rows);
+    if (script)
+        runtime_copy_to(context->runtime, script, context->script, rows * sizeof *script);
+    return script;
+}
+
+static void plan_launches(struct step_device *device)
+{
+    const int envs = device->context->host->envs;
+    int blocks = 2 * runtime_processors(device->context->runtime) / envs;
+    blocks = blocks < 1 ? 1 : blocks > COPY_BLOCKS_MAX ? COPY_BLOCKS_MAX : blocks;
+    device->envs = {dim3((unsigned)((envs + ENVS_PER_BLOCK - 1) / ENVS_PER_BLOCK)), dim3(ENVS_PER_BLOCK), 0, false};
+    device->copies = {dim3((unsigned)blocks, (unsigned)envs), dim3(COPY_THREADS), 0, false};
+}
+
+struct step_device *step_device_create(struct context *context, const float *logits, const float *values)
+{
+    struct runtime *rt = context->runtime;
+    const size_t envs = (size_t)context->host->envs;
+    struct step_device *device = new struct step_device();
+    struct step *step = &device->step;
+    device->context = context;
+    device->room = runtime_alloc<union env_room>(rt, envs);
+    device->shares = runtime_alloc<struct shapley_sums>(rt, envs);
+    step->world = context->world;
+    step->gates = context->gates;
+    step->grads = context->grads;
+    step->shares = device->shares;
+    step->logits = logits;
+    step->values = values;
+    step->script = context->script ? upload_script(context) : nullptr;
+    step->masks = runtime_alloc<struct masks>(rt, envs);
+    step->actions = runtime_alloc<struct action>(rt, envs);
+    step->decisions = runtime_alloc<struct decision>(rt, envs);
+    step->orders = runtime_alloc<struct env_orders>(rt, envs);
+    step->rewards = runtime_alloc<double>(rt, envs);
+    step->scaled = runtime_alloc<float>(rt, envs);
+    step->executed = runtime_alloc<uint8_t>(rt, envs);
+    step->reports = runtime_alloc<struct step_report>(rt, envs);
+    plan_launches(device);
+    if (rt->failed) {
+        step_device_free(device);
+        return nullptr;
+    }
+    return device;
+}
+
+void step_device_free(struct step_device *device)
+{
+    delete device;
+}
+
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
+
+static void carry_out_orders(struct step_device *device)
+{
+    runtime_launch(device->context->runtime, orders_make, device->copies, device->step);
+    runtime_launch(device->context->runtime, orders_keep, device->copies, device->step);
+}
+
+/* What rollout_clear does. */
+static void clear_rollout(struct step_device *device)
+{
+    struct runtime *rt = device->context->runtime;
+    const struct rollout *r = &device->context->view.rollout;
+    const size_t rows = (size_t)r->steps * (size_t)r->envs, obs = (size_t)r->obs;
+    runtime_fill(rt, r->raw, 0, rows * obs * sizeof *r->raw);
+    runtime_fill(rt, r->state, 0, rows * obs * sizeof *r->state);
+    runtime_fill(rt, r->bp, -1, rows * (size_t)r->slots);
+    runtime_fill(rt, r->choice, 0, rows * HEAD_COUNT);
+    runtime_fill(rt, r->effective_op, 0, rows);
+    runtime_fill(rt, r->mask, 0, rows * sizeof *r->mask);
+    runtime_fill(rt, r->logp, 0, rows * HEAD_COUNT * sizeof *r->logp);
+    float *const rest[] = {r->value, r->reward, r->bootstrap, r->advantage, r->returns, r->td_error};
+    for (float *array : rest)
+        runtime_fill(rt, array, 0, rows * sizeof *array);
+    runtime_fill(rt, r->flags, 0, rows);
+}
+
+void step_reset(struct step_device *device)
+{
+    clear_rollout(device);
+    runtime_launch(device->context->runtime, reset_envs, device->envs, device->step, device->room);
+    carry_out_orders(device);
+}
+
+void step_observe(struct step_device *device)
+{
+    runtime_launch(device->context->runtime, observe_envs, device->envs, device->step, device->room);
+}
+
+void step_choose(struct step_device *device)
+{
+    runtime_launch(device->context->runtime, choose_envs, device->envs, device->step, device->room);
+}
+
+void step_apply(struct step_device *device)
+{
+    struct launch once = {dim3(1), dim3(SCALE_THREADS), 0, false};
+    runtime_launch(device->context->runtime, apply_envs, device->envs, device->step, device->room);
+    carry_out_orders(device);
+    runtime_launch(device->context->runtime, end_step, once, device->step);
+}
+
+const struct step_report *step_reports(const struct step_device *device)
+{
+    return device->step.reports;
+}
+
+const struct step *step_arrays(const struct step_device *device)
+{
+    return &device->step;
+}

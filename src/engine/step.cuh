@@ -1,0 +1,34 @@
+/*
+ * The rules of a step on the device: a thread per env runs the functions that the CPU runs (books.h, pick.h, turn.h,
+ * fresh.h), then many threads carry out what they ordered (orders.h). Every function enqueues and returns.
+ */
+#ifndef ENGINE_STEP_CUH
+#define ENGINE_STEP_CUH
+
+#include "cuda/context.cuh"
+
+extern "C" {
+#include "engine/step.h"
+}
+
+struct step_device;
+
+/* `logits` [env][logits] and `values` [env] are device memory that the policy's network writes; NULL after an error. */
+struct step_device *step_device_create(struct context *context, const float *logits, const float *values);
+void step_device_free(struct step_device *device);
+
+/* Fresh episodes of the round and an empty rollout. */
+void step_reset(struct step_device *device);
+/* The governor, the books, the observations and masks of the step: what the policy's network reads. */
+void step_observe(struct step_device *device);
+/* Every env's action, from logits and values or as another policy decides. */
+void step_choose(struct step_device *device);
+/* Turns, orders, scaled rewards, reports; the step ends. */
+void step_apply(struct step_device *device);
+
+/* Device memory, [env]: what the last step_apply had to tell. */
+const struct step_report *step_reports(const struct step_device *device);
+/* The step's arrays, device memory, for who fills some of them and for tests. */
+const struct step *step_arrays(const struct step_device *device);
+
+#endif

@@ -1,0 +1,282 @@
+/* apply: reward from the state before the action, execution and tick - or the governor's rollback; the rollout's row.
+ */
+#ifndef ENGINE_TURN_H
+#define ENGINE_TURN_H
+
+#include "engine/step.h"
+#include "learn/normalise.h"
+
+/* All that the rules keep about one env while its action is carried out. The slots are those of its report. */
+struct turn {
+    const struct step *step;
+    const struct world *world;
+    int env, slots;
+    struct step_report *report;
+    struct env_orders *orders;
+    struct slot_memory memory[SHAPE_SLOTS];
+    struct env_memory env_memory;
+    struct tracker tracker;
+    struct reward_state reward_state;
+    struct reward_slot reward_slot[SHAPE_SLOTS];
+    struct reward_pairs pairs;
+    struct reward_scene scene;
+    struct reward_trace trace;
+    struct episode episode;
+};
+
+ESPER_RULE void turn_load(struct turn *turn, const struct step *step, int env)
+{
+    const struct world *world = step->world;
+    const size_t row = (size_t)env;
+    struct step_report *report = &step->reports[env];
+    turn->step = step;
+    turn->world = world;
+    turn->env = env;
+    turn->slots = world->shape.slots;
+    turn->report = report;
+    turn->orders = &step->orders[env];
+    for (int j = 0; j < turn->slots; j++) {
+        report->before[j] = report->after[j] = world_slot(world, env, j);
+        report->log[j].count = 0;
+        turn->memory[j] = slot_memory_load(&world->slot_memory, world_slot_row(world, env, j));
+        turn->reward_slot[j] = reward_slot_load(&world->reward_slot, world_slot_row(world, env, j));
+    }
+    turn->env_memory = env_memory_load(&world->env_memory, row);
+    turn->tracker = tracker_load(&world->tracker, row);
+    turn->reward_state = reward_state_load(&world->reward_state, row);
+    world_pairs(world, env, &turn->pairs);
+    turn->episode = episode_load(&world->episode, row);
+    report->subsets = world_subsets(world, env);
+}
+
+ESPER_RULE void turn_store(const struct turn *turn)
+{
+    const struct world *world = turn->world;
+    const size_t row = (size_t)turn->env;
+    for (int j = 0; j < turn->slots; j++) {
+        world_set_slot(world, turn->env, j, &turn->report->after[j]);
+        slot_memory_store(&world->slot_memory, world_slot_row(world, turn->env, j), &turn->memory[j]);
+        reward_slot_store(&world->reward_slot, world_slot_row(world, turn->env, j), &turn->reward_slot[j]);
+    }
+    env_memory_store(&world->env_memory, row, &turn->env_memory);
+    reward_state_store(&world->reward_state, row, &turn->reward_state);
+    world_set_pairs(world, turn->env, &turn->pairs);
+    episode_store(&world->episode, row, &turn->episode);
+}
+
+/* What the report says of the step before anything is done. */
+ESPER_RULE void turn_describe(struct turn *turn)
+{
+    const struct step *step = turn->step;
+    const struct world *world = turn->world;
+    const int env = turn->env;
+    struct step_report *report = turn->report;
+    report->env = (uint32_t)env;
+    report->round = *world->round;
+    report->step = *world->step + 1;
+    report->result = STEP_ROLLED_BACK;
+    report->forced = 0;
+    report->action = step->actions[env];
+    report->decision = step->decisions[env];
+    report->value = world->learns ? step->values[env] : 0;
+    report->train_loss = world->train_loss[env];
+    report->train_accuracy = world->train_accuracy[env];
+    report->val_loss = world->val_loss[env];
+    report->val_accuracy = world->val_accuracy[env];
+    report->reward = 0;
+    report->reason = turn->episode.panicked;
+    report->seeds_lost = 0;
+    report->blamed_step = STEP_NOBODY;
+    report->penalty = report->replaced = 0;
+    report->shares.pairs = 0;
+    if (step->shares[env].pairs > 0)
+        report->shares = step->shares[env];
+}
+
+/* ---- rollback ---------------------------------------------------------------------------------------------------- */
+
+/* The last executed row pays: its reward becomes the penalty and its segment ends there. Earlier rewards stay. */
+ESPER_RULE void turn_blame_last_row(struct turn *turn)
+{
+    const struct world *world = turn->world;
+    struct episode *episode = &turn->episode;
+    const double penalty = -fmin(world->config.governor.penalty, NORMALISE_CLIP);
+    if (episode->last_row == EPISODE_NO_ROW) { /* nothing was done yet: nobody to blame */
+        episode->unattributed++;
+        return;
+    }
+    const size_t row = (size_t)episode->last_row * (size_t)world->envs + (size_t)turn->env;
+    turn->report->blamed_step = episode->last_row + 1;
+    turn->report->penalty = penalty;
+    turn->report->replaced = episode->last_reward;
+    world->rollout.reward[row] = (float)penalty;
+    world->rollout.flags[row] |= ROW_DONE;
+    episode->reward_sum += penalty - episode->last_reward;
+    episode->recent[(episode->rewards - 1) % EPISODE_RECENT] = penalty;
+    episode->last_reward = penalty;
+}
+
+ESPER_RULE void turn_roll_back(struct turn *turn)
+{
+    const struct world *world = turn->world;
+    struct step_report *report = turn->report;
+    for (int j = 0; j < turn->slots; j++)
+        report->seeds_lost += stage_may_follow(report->after[j].stage, STAGE_PRUNED) ? 1u : 0u;
+    turn_blame_last_row(turn);
+    orders_rollback(world, turn->env, turn->episode.panicked, report->log, turn->orders);
+    world_slots(world, turn->env, report->after);
+    reward_ticked(&world->config.reward, world->config.gamma, turn->slots, report->after, &turn->reward_state,
+                  turn->reward_slot, &turn->pairs);
+    world_forget_recurrent(world, turn->env);
+    observe_rolled_back(&turn->env_memory);
+    turn->episode.last_row = EPISODE_NO_ROW; /* the segment is closed: a second panic in a row has no row of its own */
+    turn->episode.reset_next = 1;
+    turn->episode.rollbacks++;
+    turn->episode.pruned += report->seeds_lost;
+}
+
+/* ---- an ordinary step -------------------------------------------------------------------------------------------- */
+
+ESPER_RULE struct reward_env turn_reward_inputs(const struct turn *turn)
+{
+    const struct world *world = turn->world;
+    const struct config *config = &world->config;
+    struct reward_env in;
+    in.slots = turn->slots;
+    in.step = (int)*world->step + 1;
+    in.steps = config->steps;
+    in.action = turn->report->action;
+    in.slot = turn->report->before;
+    in.subsets = &turn->report->subsets;
+    in.val_images = (uint32_t)config->data_val_images;
+    in.val_loss = world->val_loss[turn->env];
+    in.previous_loss = tracker_previous_loss(&turn->tracker);
+    in.val_accuracy = world->val_accuracy[turn->env];
+    in.previous_accuracy = tracker_previous_accuracy(&turn->tracker);
+    in.first_accuracy = turn->tracker.first_accuracy;
+    in.stable_accuracy = tracker_stable_accuracy(&turn->tracker, (uint32_t)config->reward.escrow_stable_window);
+    in.host_params = (uint32_t)world->shape.host.params;
+    in.gates = turn->step->gates;
+    return in;
+}
+
+ESPER_RULE void turn_reward(struct turn *turn, const struct reward_env *in)
+{
+    const struct world *world = turn->world;
+    const struct config *config = &world->config;
+    double *component = world->components + (size_t)turn->env * REWARD_COMPONENT_COUNT;
+    reward_look(&config->reward, in, &turn->scene);
+    double reward = reward_settle(&config->reward, config->gamma, &turn->scene, &turn->reward_state, turn->reward_slot,
+                                  component, &turn->trace);
+    turn->step->rewards[turn->env] = turn->report->reward = reward;
+    for (int i = 0; i < REWARD_COMPONENT_COUNT; i++)
+        turn->report->components[i] = component[i];
+    turn->episode.recent[turn->episode.rewards++ % EPISODE_RECENT] = reward;
+    turn->episode.last_reward = reward;
+    turn->episode.reward_sum += reward;
+}
+
+/* The rows change at once; what an effect asks of the parameters becomes an order. */
+ESPER_RULE void turn_set_slot(struct turn *turn, int slot, uint32_t effects)
+{
+    world_set_slot(turn->world, turn->env, slot, &turn->report->after[slot]);
+    orders_effects(turn->world, turn->env, slot, effects, turn->orders);
+    turn->episode.pruned += (effects & EFFECT_DROPPED) != 0;
+}
+
+ESPER_RULE struct action_result turn_execute(struct turn *turn, const struct action *action)
+{
+    struct action_result result = {true, true, 0};
+    struct seed_size size = {0, 0};
+    if (action->op == OP_WAIT)
+        return result;
+    if (action->op == OP_GERMINATE)
+        size = world_seed_size(turn->world, action->slot, action->blueprint);
+    result = action_apply(&turn->report->after[action->slot], action, &turn->step->gates, size,
+                          &turn->report->log[action->slot]);
+    turn_set_slot(turn, action->slot, result.effects);
+    turn->episode.germinated += action->op == OP_GERMINATE && result.success;
+    turn->episode.fossilized += action->op == OP_FOSSILIZE && result.success;
+    turn->episode.refused += result.allowed && !result.success;
+    return result;
+}
+
+ESPER_RULE void turn_tick(struct turn *turn)
+{
+    const struct world *world = turn->world;
+    struct step_report *report = turn->report;
+    for (int j = 0; j < turn->slots; j++) {
+        uint32_t effects = slot_tick(&report->after[j], &turn->step->gates, &report->log[j]);
+        turn_set_slot(turn, j, effects);
+    }
+    reward_ticked(&world->config.reward, world->config.gamma, turn->slots, report->after, &turn->reward_state,
+                  turn->reward_slot, &turn->pairs);
+}
+
+ESPER_RULE void turn_write_row(struct turn *turn, int effective_op)
+{
+    const struct world *world = turn->world;
+    const size_t row = world_rollout_row(world, turn->env);
+    const bool scripted = world->config.policy.kind != POLICY_PPO;
+    const bool forced = scripted || mask_is_forced(turn->step->masks[turn->env].base, turn->slots);
+    world->rollout.effective_op[row] = (uint8_t)effective_op;
+    world->rollout.flags[row] =
+        (uint8_t)(ROW_VALID | (world_last_step(world) ? ROW_DONE : 0) | (forced ? ROW_FORCED : 0) |
+                  (turn->episode.reset_next ? ROW_RESET : 0)); /* the horizon is part of the task: no bootstrap */
+    turn->report->forced = forced;
+    turn->episode.reset_next = 0;
+    turn->episode.last_row = *world->step;
+}
+
+/* The sampled op is what the row tells; whether it was done is another column. */
+ESPER_RULE void turn_take(struct turn *turn)
+{
+    const struct config *config = &turn->world->config;
+    struct step_report *report = turn->report;
+    struct reward_env in = turn_reward_inputs(turn);
+    struct action action = report->action;
+    turn_reward(turn, &in);
+
+    const int effective_op = reward_effective_op(&in);
+    const bool possible = effective_op == action.op;
+    const uint8_t sampled_op = action.op;
+    action.op = (uint8_t)effective_op;
+    struct action_result result = turn_execute(turn, &action);
+    if (!possible)
+        result.success = false;
+    reward_executed(&config->reward, config->gamma, &in, &result, &turn->reward_state, turn->reward_slot, &turn->pairs);
+    observe_executed(&turn->env_memory, turn->memory, report->before, turn->slots, sampled_op, result.success);
+    turn_write_row(turn, effective_op);
+    turn_tick(turn);
+    report->result = (uint8_t)(!possible || !result.allowed ? STEP_VOID : result.success ? STEP_DONE : STEP_REFUSED);
+}
+
+/* The whole of it; `turn` is room to work in. What it orders is not yet done. */
+ESPER_RULE void step_apply_env(const struct step *step, int env, struct turn *turn)
+{
+    turn_load(turn, step, env);
+    turn_describe(turn);
+    step->executed[env] = turn->episode.panicked == PRUNE_NONE;
+    if (step->executed[env])
+        turn_take(turn);
+    else
+        turn_roll_back(turn);
+    turn_store(turn);
+}
+
+/* ---- all envs ---------------------------------------------------------------------------------------------------- */
+
+/* Where a network learns, the step's rewards are scaled by statistics that contain them. */
+ESPER_RULE bool step_scales(const struct world *world)
+{
+    return world->learns && !world->config.evaluate;
+}
+
+/* The end of a step; one thread, after all envs. */
+ESPER_RULE void step_count(const struct world *world)
+{
+    *world->total_env_steps += (uint64_t)world->envs;
+    ++*world->step;
+}
+
+#endif

@@ -1,0 +1,306 @@
+/*
+ * learner_update on the device (learn/update.c is what it must agree with). Sums over rows run in fixed trees over
+ * chunks that depend on the number of rows alone. Whether an epoch still happens is decided on the device: `stop` ends
+ * the update (divergence, nothing to learn from), `skip` leaves out the rest of one epoch; kernels then return at once.
+ */
+#include "learn/update.cuh"
+
+#include "learn/update_epoch.cuh"
+#include "learn/update_returns.cuh"
+#include "policy/network.cuh"
+
+struct policy_device {
+    struct runtime *rt;
+    struct update_work work;
+    struct network_device *network;
+    struct graph graph;
+    std::vector<struct norm_piece> pieces;
+    double *progress_host;
+    struct ppo_device_report *report_host;
+};
+
+/* ---- after them -------------------------------------------------------------------------------------------------- */
+
+/* One block. An update that made no step leaves no trace in the critic. */
+KERNEL void update_end(const struct update_work u)
+{
+    device_wait();
+    const struct update_state *s = u.state;
+    struct ppo_record *record = &u.report->record;
+    if (record->epochs == 0 && s->units_moved)
+        for (int i = threadIdx.x; i <= u.value_inputs; i += blockDim.x)
+            u.w[i == u.value_inputs ? u.value_bias : u.value_weight + i] = u.last_layer[i];
+    if (threadIdx.x > 0)
+        return;
+    if (record->epochs == 0 && s->units_moved) {
+        *u.value_shift = s->before.shift;
+        *u.value_scale = s->before.scale;
+        --*u.value_updates;
+    }
+    if (s->valid > 0) {
+        record->advantage_positive = (double)s->positive / (double)s->valid;
+        record->forced_ratio = (double)s->forced / (double)s->valid;
+        *u.updates += record->epochs > 0;
+        *u.failures = record->epochs > 0 ? 0 : *u.failures + 1;
+    }
+    const struct moments rewards = {*u.reward_count, *u.reward_mean, *u.reward_m2};
+    record->reward_scale = sqrt(moments_sample_variance(rewards));
+    record->value_shift = *u.value_shift;
+    record->value_scale = *u.value_scale;
+}
+
+/* ---- set-up ------------------------------------------------------------------------------------------------------ */
+
+static void pieces_create(struct policy_device *policy, const struct policy_shape *shape)
+{
+    for (int t = 0; t < shape->count; t++) {
+        const struct policy_tensor *tensor = &shape->tensor[t];
+        const size_t size = (size_t)tensor->rows * tensor->columns;
+        for (size_t first = 0; first < size; first += NORM_BLOCK)
+            policy->pieces.push_back({(uint32_t)(tensor->offset + first),
+                                      (uint32_t)(size - first < (size_t)NORM_BLOCK ? size - first : (size_t)NORM_BLOCK),
+                                      shape->part[t]});
+    }
+    struct update_work *u = &policy->work;
+    u->piece_count = (int)policy->pieces.size();
+    struct norm_piece *pieces = runtime_alloc<struct norm_piece>(policy->rt, policy->pieces.size());
+    runtime_copy_to(policy->rt, pieces, policy->pieces.data(), policy->pieces.size() * sizeof(struct norm_piece));
+    u->pieces = pieces;
+    u->squares = runtime_alloc<double>(policy->rt, policy->pieces.size());
+}
+
+static int look_blocks(const struct update_work *u)
+{
+    return (u->rows + LOOK_ROWS - 1) / LOOK_ROWS;
+}
+
+/* The update's own arrays. */
+static void work_allocate(struct policy_device *policy)
+{
+    struct runtime *rt = policy->rt;
+    struct update_work *u = &policy->work;
+    const size_t rows = (size_t)u->rows, logits = rows * u->logits_count;
+    u->state = runtime_alloc<struct update_state>(rt, 1);
+    u->report = runtime_alloc<struct ppo_device_report>(rt, 1);
+    u->row = runtime_alloc<struct loss_row>(rt, rows);
+    u->reset = runtime_alloc<uint8_t>(rt, rows);
+    u->logits = runtime_alloc<float>(rt, logits);
+    u->dlogits = runtime_alloc<float>(rt, logits);
+    u->values = runtime_alloc<float>(rt, rows);
+    u->dvalues = runtime_alloc<float>(rt, rows);
+    u->ref = runtime_alloc<float>(rt, rows * HEAD_COUNT);
+    u->parts = runtime_alloc<struct look_part>(rt, (size_t)look_blocks(u));
+    u->last_layer = runtime_alloc<float>(rt, (size_t)u->value_inputs + 1);
+    u->progress = runtime_alloc<double>(rt, 1);
+    policy->progress_host = runtime_pin<double>(rt, 1);
+    policy->report_host = runtime_pin<struct ppo_device_report>(rt, 1);
+    struct ppo_device_report *blank = runtime_alloc<struct ppo_device_report>(rt, 1);
+    if (rt->failed)
+        return;
+    ppo_record_clear(&policy->report_host->record);
+    report_tally_clear(&policy->report_host->tally);
+    for (int head = 0; head < HEAD_COUNT; head++)
+        ppo_head_record_clear(&policy->report_host->heads[head], nullptr);
+    runtime_copy_to(rt, blank, policy->report_host, sizeof *blank);
+    u->blank = blank;
+}
+
+static void work_fill(struct update_work *u, const struct context *context)
+{
+    const struct config *config = &context->host->config;
+    const struct learner *learner = &context->view.learner;
+    const struct policy_shape *shape = &context->host->learner.shape;
+    const struct policy_tensor *weight = &shape->tensor[policy_shape_find(shape, "v.l4.weight")];
+    u->envs = context->host->envs;
+    u->steps = context->host->rollout.steps;
+    u->rows = u->envs * u->steps;
+    u->obs = shape->obs;
+    u->slots = shape->slots;
+    u->logits_count = shape->logits;
+    u->hidden = shape->hidden;
+    u->gamma = config->gamma;
+    u->ppo = config->ppo;
+    for (int head = 0; head < HEAD_COUNT; head++)
+        u->floor[head] = config->policy.floor[head];
+    u->rollout = context->view.rollout;
+    u->w = learner->w;
+    u->m = learner->m;
+    u->v = learner->v;
+    u->grad = learner->grad;
+    u->storage = shape->storage;
+    u->value_weight = weight->offset;
+    u->value_bias = shape->tensor[policy_shape_find(shape, "v.l4.bias")].offset;
+    u->value_inputs = weight->columns;
+    u->adam_steps = learner->adam_steps;
+    u->updates = learner->updates;
+    u->failures = learner->failures;
+    u->obs_updates = learner->obs_updates;
+    u->value_updates = learner->value_updates;
+    u->obs_mean = learner->obs_mean;
+    u->obs_var = learner->obs_var;
+    u->reward_count = learner->reward_count;
+    u->reward_mean = learner->reward_mean;
+    u->reward_m2 = learner->reward_m2;
+    u->value_shift = learner->value_shift;
+    u->value_scale = learner->value_scale;
+}
+
+struct policy_device *policy_device_create(struct context *context, float *logits, float *values)
+{
+    const int hidden = context->host->learner.shape.hidden;
+    if (hidden > NETWORK_DEVICE_HIDDEN && !context->runtime->failed) {
+        context->runtime->failed = true;
+        error_set(&context->runtime->error, ESPER_INVALID,
+                  "policy.hidden = %d: on the GPU it may be at most %d; lower it, or use device=cpu", hidden,
+                  NETWORK_DEVICE_HIDDEN);
+        return nullptr;
+    }
+    struct policy_device *policy = new policy_device();
+    struct update_work *u = &policy->work;
+    policy->rt = context->runtime;
+    work_fill(u, context);
+    work_allocate(policy);
+    pieces_create(policy, &context->host->learner.shape);
+    struct network_places places = {};
+    places.shape = &context->host->learner.shape;
+    places.envs = u->envs;
+    places.steps = u->steps;
+    places.exact = context->exact;
+    places.w = u->w;
+    places.grad = u->grad;
+    places.step = context->view.step;
+    places.state = u->rollout.state;
+    places.bp = u->rollout.bp;
+    places.reset = u->reset;
+    places.hidden = context->view.hidden;
+    places.cell = context->view.cell;
+    places.act_logits = logits;
+    places.act_values = values;
+    places.logits = u->logits;
+    places.values = u->values;
+    places.dlogits = u->dlogits;
+    places.dvalues = u->dvalues;
+    places.stop = &u->state->stop;
+    places.skip = &u->state->skip;
+    if (!policy->rt->failed)
+        policy->network = network_device_create(policy->rt, &places);
+    runtime_wait(policy->rt); /* what was copied may go */
+    if (!policy->network) {
+        policy_device_free(policy);
+        return nullptr;
+    }
+    u->last_h = network_device_hidden(policy->network);
+    u->last_c = network_device_cell(policy->network);
+    policy_device_progress(policy, 0);
+    return policy;
+}
+
+void policy_device_free(struct policy_device *policy)
+{
+    if (!policy)
+        return;
+    graph_free(&policy->graph);
+    if (policy->network)
+        network_device_free(policy->network);
+    delete policy;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+void policy_device_load(struct policy_device *policy)
+{
+    (void)policy;
+}
+
+void policy_device_act(struct policy_device *policy)
+{
+    network_device_act(policy->network);
+}
+
+void policy_device_progress(struct policy_device *policy, double progress)
+{
+    if (policy->rt->failed)
+        return;
+    *policy->progress_host = progress;
+    runtime_copy_to(policy->rt, (void *)policy->work.progress, policy->progress_host, sizeof progress);
+}
+
+static struct launch launch_of(int blocks, int threads, size_t shared)
+{
+    struct launch launch = {};
+    launch.grid = dim3((unsigned)blocks);
+    launch.block = dim3((unsigned)threads);
+    launch.shared = shared;
+    launch.overlap = true;
+    return launch;
+}
+
+static void epoch_run(struct policy_device *policy, int epoch)
+{
+    struct runtime *rt = policy->rt;
+    const struct update_work u = policy->work;
+    const struct launch looks = launch_of(look_blocks(&u), LOOK_THREADS, LOOK_SHARED);
+    const struct launch derive = launch_of(look_blocks(&u), LOOK_THREADS, 0);
+    const size_t doubles = NORM_THREADS * sizeof(double);
+    network_device_unroll(policy->network);
+    runtime_launch(rt, epoch_look, looks, u, epoch);
+    runtime_launch(rt, epoch_decide, launch_of(1, WIDE_THREADS, DECIDE_SHARED), u, epoch, look_blocks(&u));
+    runtime_launch(rt, epoch_derive, derive, u);
+    network_device_backward(policy->network);
+    runtime_launch(rt, epoch_squares, launch_of(u.piece_count, NORM_THREADS, doubles), u);
+    runtime_launch(rt, epoch_norm, launch_of(1, NORM_THREADS, doubles), u);
+    runtime_launch(rt, epoch_adam, launch_of((int)((u.storage / 4 + 255) / 256), 256, 0), u);
+}
+
+static void update_run(struct policy_device *policy)
+{
+    struct runtime *rt = policy->rt;
+    const struct update_work u = policy->work;
+    const struct launch one = launch_of(1, 1, 0);
+    const struct launch rows = launch_of((u.rows + ROW_THREADS - 1) / ROW_THREADS, ROW_THREADS, 0);
+    struct launch first = one;
+    first.overlap = false; /* what comes before an update may not know of device_wait */
+    runtime_launch(rt, update_begin, first, u);
+    runtime_launch(rt, update_rows, rows, u);
+    runtime_launch(rt, update_counts, one, u);
+    runtime_launch(rt, update_observations, launch_of(u.obs, 256, 256 * sizeof(struct moments)), u);
+    runtime_launch(rt, update_advantages, launch_of((u.envs + 31) / 32, 32, 0), u);
+    runtime_launch(rt, update_returns, launch_of(1, WIDE_THREADS, WIDE_THREADS * sizeof(double)), u);
+    runtime_launch(rt, update_targets, rows, u);
+    for (int epoch = 0; epoch < u.ppo.epochs; epoch++)
+        epoch_run(policy, epoch);
+    runtime_launch(rt, update_end, launch_of(1, 256, 0), u);
+}
+
+void policy_device_update(struct policy_device *policy, bool *ok)
+{
+    if (policy->rt->capturing) {
+        update_run(policy); /* part of the caller's graph */
+    } else {
+        if (graph_begin(policy->rt, &policy->graph))
+            update_run(policy);
+        graph_run(policy->rt, &policy->graph);
+    }
+    *ok = !policy->rt->failed;
+}
+
+void policy_device_fetch(struct policy_device *policy)
+{
+    runtime_copy_from(policy->rt, policy->report_host, policy->work.report, sizeof *policy->report_host);
+}
+
+void policy_device_records(const struct policy_device *policy, struct ppo_record *record,
+                           struct ppo_head_record heads[HEAD_COUNT])
+{
+    *record = policy->report_host->record;
+    for (int head = 0; head < HEAD_COUNT; head++) {
+        heads[head] = policy->report_host->heads[head];
+        heads[head].head = head_name(head);
+    }
+    report_finish(&policy->report_host->tally, record, heads);
+}
+
+const struct ppo_device_report *policy_device_report(const struct policy_device *policy)
+{
+    return policy->work.report;
+}

@@ -1,0 +1,47 @@
+/*
+ * The policy and its learner on the device: policy_net_act and learner_update over the world's device arrays. Every
+ * call enqueues on the context's stream and leaves the host alone; what an update has to say comes back in one struct.
+ */
+#ifndef LEARN_UPDATE_CUH
+#define LEARN_UPDATE_CUH
+
+#include "cuda/context.cuh"
+
+extern "C" {
+#include "learn/report.h"
+}
+
+/* What an update tells, as plain numbers on the device. The records lack what report_finish makes of the tally, the
+ * names, the round and the time. */
+struct ppo_device_report {
+    struct ppo_record record;
+    struct ppo_head_record heads[HEAD_COUNT];
+    struct report_tally tally;
+};
+
+struct policy_device;
+
+/* logits [env][logits] and values [env], on the device, receive what act computes. NULL after an error. */
+struct policy_device *policy_device_create(struct context *context, float *logits, float *values);
+void policy_device_free(struct policy_device *policy);
+
+/* Take over the world's policy as it stands on the device. Nothing is kept beside it, so there is nothing to do. */
+void policy_device_load(struct policy_device *policy);
+
+/* The step in progress: row *world->step of the rollout's state and bp; the world's hidden and cell are replaced. */
+void policy_device_act(struct policy_device *policy);
+
+/* The share of the run that is done, for the next update. */
+void policy_device_progress(struct policy_device *policy, double progress);
+
+/* The whole update of learner_update, as one graph. *ok: it could be enqueued. */
+void policy_device_update(struct policy_device *policy, bool *ok);
+
+/* Enqueue the way back of the last update's report; after a wait, make the records of it (their round and seconds are
+ * the caller's). */
+void policy_device_fetch(struct policy_device *policy);
+void policy_device_records(const struct policy_device *policy, struct ppo_record *record,
+                           struct ppo_head_record heads[HEAD_COUNT]);
+const struct ppo_device_report *policy_device_report(const struct policy_device *policy); /* on the device */
+
+#endif

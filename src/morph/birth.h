@@ -1,0 +1,80 @@
+/*
+ * How parameters are born: uniform in +-1/sqrt(fan_in) or a constant, tensor after tensor, each number a function of
+ * its place alone. So any thread can make any part of a tensor, and the gaps between tensors are zero.
+ */
+#ifndef MORPH_BIRTH_H
+#define MORPH_BIRTH_H
+
+#include "base/philox.h"
+#include "morph/blueprint.h"
+
+struct tensor_birth {
+    uint32_t offset, size; /* floats, from the start of the layout */
+    int32_t fan_in;        /* 0: constant */
+    float value;
+};
+
+/* The tensors of a seed or of a gate net. */
+struct birth {
+    int count;
+    uint32_t params;
+    struct tensor_birth tensor[LAYOUT_TENSORS];
+};
+
+ESPER_RULE struct tensor_birth tensor_birth_of(const struct tensor_layout *layout)
+{
+    struct tensor_birth tensor = {(uint32_t)layout->offset, (uint32_t)layout->size, layout->fan_in, layout->value};
+    return tensor;
+}
+
+ESPER_RULE struct birth birth_of(const struct param_layout *layout)
+{
+    struct birth birth;
+    struct tensor_birth none = {0, 0, 0, 0};
+    birth.count = layout->count;
+    birth.params = (uint32_t)layout->params;
+    for (int i = 0; i < LAYOUT_TENSORS; i++)
+        birth.tensor[i] = i < layout->count ? tensor_birth_of(&layout->tensor[i]) : none;
+    return birth;
+}
+
+/* Fill a tensor and the gap behind it; this is thread `thread` of `threads`, which take blocks of four in turn. */
+ESPER_RULE void tensor_fill(const struct tensor_birth *tensor, struct random_site site, uint32_t thread,
+                            uint32_t threads, float *params)
+{
+    const uint32_t blocks = (tensor->size + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * (LAYOUT_ALIGN / 4);
+    const double bound = tensor->fan_in ? 1 / sqrt((double)tensor->fan_in) : 0;
+    for (uint32_t b = thread; b < blocks; b += threads) {
+        float *out = params + tensor->offset + 4 * (size_t)b;
+        struct philox_block block = {{0, 0, 0, 0}};
+        if (tensor->fan_in)
+            block = random_block(site, b);
+        for (uint32_t k = 0; k < 4; k++)
+            out[k] = 4 * b + k >= tensor->size ? 0
+                     : tensor->fan_in          ? random_symmetric(block.word[k], bound)
+                                               : tensor->value;
+    }
+}
+
+/* All tensors; tensor t draws from `site` moved on by t. */
+ESPER_RULE void birth_fill(const struct birth *birth, struct random_site site, uint32_t thread, uint32_t threads,
+                           float *params)
+{
+    for (int i = 0; i < birth->count; i++) {
+        tensor_fill(&birth->tensor[i], site, thread, threads, params);
+        site.a++;
+    }
+}
+
+/* The same for a host, whose layout is longer. */
+ESPER_RULE void layout_fill(const struct param_layout *layout, struct random_site site, uint32_t thread,
+                            uint32_t threads, float *params)
+{
+    for (int i = 0; i < layout->count; i++) {
+        struct tensor_birth tensor = tensor_birth_of(&layout->tensor[i]);
+        tensor_fill(&tensor, site, thread, threads, params);
+        site.a++;
+    }
+}
+
+#endif

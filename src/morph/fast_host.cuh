@@ -1,0 +1,260 @@
+/*
+ * What the kernels of net_bf16 share: the buffers of a training step and how to read them.
+ *
+ * Numbers. Activations and gradients between kernels are bf16, sums and products fp32, statistics of a whole batch are
+ * added up in double. This is where values are rounded to bf16, in forward order:
+ *   the pixels; the weights (with the sign of gamma, below); the pooled raw output of a convolution; the activation
+ *   relu(scale * pooled + shift) that enters the next one; the gradient of what leaves a block; the gradient of the raw
+ *   output of a convolution. BatchNorm's sums are those of the unrounded output. Whether a ReLU passes is decided by
+ *   the rounded pooled output, in both directions.
+ *
+ * Sign. Weights are multiplied by sign(gamma) of their output channel (-1 where gamma < 0), so "raw" means
+ * sign(gamma) * convolution, a channel's scale is |gamma| * rstd >= 0, and the largest raw value of a window is what max
+ * pooling takes after the norm: pooling comes first and everything after it has a quarter of the size.
+ *
+ * Planes. Maps are bf16 [env][image][channel / 8][pixel][8]: 16 bytes, a uint4, are eight channels of a pixel.
+ *
+ * Chunks. A batch is cut into at most 16 chunks of images, by the batch size alone; each leaves its own partial sums and
+ * whoever needs a total adds them in chunk order. How many blocks of threads share the chunks changes no bit.
+ *
+ * A block i of the host, for one env, where h is what leaves the ReLU:
+ *   forward(i)        raw -> sums[i], pooled[i]; raw[i] where slot r0 is live
+ *   seed_blend_forward(i)   where r0 or r1 is blended: act[i], what leaves the block
+ *   forward(i + 1), head    read act[i] there, else relu(scale * pooled[i] + shift)
+ *   head, backward(i + 1)   write the gradient of what left block i:
+ *       nothing blended: grad[i] where the ReLU passes, else 0, and back[i]; any slot live: grad_out[i], as it is
+ *   seed_blend_backward(i)  from grad_out[i]:
+ *       r0 blended: grad_full[i], the gradient before the ReLU (0 where it does not pass) at full size, and back[i]
+ *       r1 alone blended: grad[i] and back[i], as backward(i + 1) would have done
+ *   backward(i)       from grad_full[i] (r0 blended) or grad[i], routed to the first largest raw value of each window
+ */
+#ifndef MORPH_FAST_HOST_CUH
+#define MORPH_FAST_HOST_CUH
+
+#include "cuda/context.cuh"
+#include "cuda/warp.cuh"
+
+extern "C" {
+#include "nn/norm.h"
+}
+
+enum { FAST_CHUNKS = 16, FAST_CHUNK_MIN = 8, FAST_WARPS = 8, FAST_THREADS = 32 * FAST_WARPS };
+
+static inline int fast_chunk_images(int batch)
+{
+    int images = (batch + FAST_CHUNKS - 1) / FAST_CHUNKS;
+    return images > FAST_CHUNK_MIN ? images : FAST_CHUNK_MIN;
+}
+
+struct fast_block {
+    int cin, cout, size;                /* the convolution; maps are size x size */
+    int slot[SLOT_ROWS];                /* r0, r1, or -1 */
+    uint32_t weight, gamma, beta;       /* offsets in an env's parameters */
+    uint32_t mean, var;                 /* offsets in an env's running statistics */
+    uint32_t forward_frag, back_frag;   /* offsets in an env's fragments: weights as mma operands */
+    uint32_t part_size;                 /* floats of a chunk's weight gradient */
+    uint4 *pooled, *act, *grad, *grad_out; /* planes of (size / 2)^2 pixels */
+    uint4 *raw, *grad_full;                /* planes of size^2 pixels */
+    float *sums;                           /* [env][chunk][2][cout] of raw: sum, sum of squares */
+    float *back;                           /* [env][chunk][2][cout]: sum of g, sum of g * raw; g before the ReLU */
+    float *part;                           /* [env][chunk][part_size] weight gradients as the mma leaves them */
+};
+
+/* Everything a kernel needs, passed by value. Device addresses. */
+struct fast_host {
+    int envs, batch, blocks, slots, features;
+    int chunk_images, chunks;
+    const struct slot_exec *exec; /* [env][slot] */
+    float *params, *momentum, *stats;
+    uint32_t params_size, stats_size; /* of an env */
+    uint2 *pixels;                    /* [env][image][y][x]: four bf16 */
+    uint8_t *labels;                  /* [env][image] */
+    uint32_t *fragments;              /* [env][fragment_size] */
+    uint32_t fragment_size;
+    float *head_part;  /* [env][chunk][head_size]: gradients of fc weight [class][feature] and bias, loss, correct */
+    uint32_t head_size;
+    uint32_t fc_weight, fc_bias; /* offsets in an env's parameters */
+    float *grad;                 /* [env][params_size] of the batch, before clipping */
+    float *gamma_before;         /* [env][2][params_size]: gammas and their momentum before the update */
+    double *squares;             /* [env][square_parts]: of the gradient */
+    uint32_t square_parts;
+    double *host_norm;       /* [env] L2 norm of the gradient */
+    double *loss, *correct;  /* [env] of the step so far */
+    double *train_loss, *train_accuracy; /* [env] the world's, after the last batch */
+    struct fast_block block[SHAPE_BLOCKS];
+};
+
+/* ---- maps --------------------------------------------------------------------------------------------------------- */
+
+/* Eight channels of a pixel. */
+template <class T>
+DEVICE T *plane_at(T *planes, int channels, int pixels, size_t image, int plane, int pixel)
+{
+    return planes + (image * (size_t)(channels / 8) + (size_t)plane) * (size_t)pixels + (size_t)pixel;
+}
+
+/* Number of an image of an env's batch in the buffers. */
+DEVICE size_t image_at(const struct fast_host &host, int env, int image)
+{
+    return (size_t)env * (size_t)host.batch + (size_t)image;
+}
+
+/* ---- how slots are treated ------------------------------------------------------------------------------------------ */
+
+DEVICE int fast_mode(const struct fast_host &host, int env, int slot)
+{
+    return slot < 0 ? (int)SLOT_SKIP : (int)host.exec[(size_t)env * (size_t)host.slots + (size_t)slot].mode;
+}
+
+struct block_use {
+    bool keep_raw;   /* r0 is live: somebody reads raw */
+    bool keep_grad;  /* r0 or r1 is live: somebody reads grad_out */
+    bool blended;    /* what leaves the block is in act */
+    bool full;       /* the gradient is in grad_full */
+};
+
+DEVICE struct block_use block_use_of(const struct fast_host &host, int env, int i)
+{
+    const int r0 = fast_mode(host, env, host.block[i].slot[0]), r1 = fast_mode(host, env, host.block[i].slot[1]);
+    struct block_use use;
+    use.keep_raw = r0 != SLOT_SKIP;
+    use.keep_grad = r0 != SLOT_SKIP || r1 != SLOT_SKIP;
+    use.blended = r0 == SLOT_BLEND || r1 == SLOT_BLEND;
+    use.full = r0 == SLOT_BLEND;
+    return use;
+}
+
+/* ---- BatchNorm -------------------------------------------------------------------------------------------------------- */
+
+/* Two sums [2][channels] of every chunk, added in order. */
+struct channel_sums {
+    double first, second;
+};
+
+DEVICE struct channel_sums chunks_total(const float *part, int chunks, int channels, int channel)
+{
+    float first[FAST_CHUNKS], second[FAST_CHUNKS];
+#pragma unroll
+    for (int c = 0; c < FAST_CHUNKS; c++) {
+        first[c] = c < chunks ? __ldcg(part + (size_t)(2 * c) * channels + channel) : 0;
+        second[c] = c < chunks ? __ldcg(part + (size_t)(2 * c + 1) * channels + channel) : 0;
+    }
+    struct channel_sums total = {0, 0};
+#pragma unroll
+    for (int c = 0; c < FAST_CHUNKS; c++) {
+        total.first += (double)first[c];
+        total.second += (double)second[c];
+    }
+    return total;
+}
+
+/* h = relu(raw * scale + shift), of raw as stored: with the sign of gamma. */
+struct channel_norm {
+    float scale, shift, mean, rstd, var;
+};
+
+DEVICE struct channel_norm block_norm(const struct fast_host &host, int i, int env, int channel)
+{
+    const struct fast_block &block = host.block[i];
+    const float *params = host.params + (size_t)env * host.params_size;
+    const double count = (double)host.batch * block.size * block.size;
+    struct channel_sums total = chunks_total(block.sums + (size_t)env * host.chunks * 2 * block.cout, host.chunks,
+                                             block.cout, channel);
+    double mean = total.first / count, var = total.second / count - mean * mean;
+    const float gamma = __ldcg(params + block.gamma + channel), beta = __ldcg(params + block.beta + channel);
+    struct channel_norm norm;
+    norm.mean = (float)mean;
+    norm.var = var > 0 ? (float)var : var == var ? 0.0f : (float)var;
+    norm.rstd = rsqrtf(norm.var + (float)NORM_EPS);
+    norm.scale = fabsf(gamma) * norm.rstd;
+    norm.shift = fmaf(-norm.scale, norm.mean, beta);
+    return norm;
+}
+
+/* The gradient of raw: gain * g + slope * raw + offset, and what gamma and beta get. */
+struct channel_back {
+    float gain, slope, offset, dgamma, dbeta;
+};
+
+DEVICE struct channel_back block_back(const struct fast_host &host, int i, int env, int channel,
+                                      const struct channel_norm &norm)
+{
+    const struct fast_block &block = host.block[i];
+    const double count = (double)host.batch * block.size * block.size;
+    struct channel_sums total = chunks_total(block.back + (size_t)env * host.chunks * 2 * block.cout, host.chunks,
+                                             block.cout, channel);
+    const float gamma = __ldcg(host.params + (size_t)env * host.params_size + block.gamma + channel);
+    const double moment = (total.second - (double)norm.mean * total.first) * (double)norm.rstd;
+    struct channel_back back;
+    back.gain = norm.scale;
+    back.slope = (float)(-(double)norm.scale * (double)norm.rstd * moment / count);
+    back.offset = (float)(-(double)norm.scale * total.first / count) - back.slope * norm.mean;
+    back.dgamma = (float)(gamma < 0 ? -moment : moment);
+    back.dbeta = (float)total.first;
+    return back;
+}
+
+/* The running statistics after a batch; one thread per channel, once per batch. */
+DEVICE void block_running(const struct fast_host &host, int i, int env, int channel, const struct channel_norm &norm)
+{
+    const struct fast_block &block = host.block[i];
+    float *stats = host.stats + (size_t)env * host.stats_size;
+    const double count = (double)host.batch * block.size * block.size;
+    const float gamma = __ldcg(host.params + (size_t)env * host.params_size + block.gamma + channel);
+    const double mean = gamma < 0 ? -(double)norm.mean : (double)norm.mean;
+    const double var = count > 1 ? (double)norm.var * count / (count - 1) : (double)norm.var;
+    float *running_mean = stats + block.mean + channel, *running_var = stats + block.var + channel;
+    *running_mean = (float)((1 - NORM_MOMENTUM) * (double)*running_mean + NORM_MOMENTUM * mean);
+    *running_var = (float)((1 - NORM_MOMENTUM) * (double)*running_var + NORM_MOMENTUM * var);
+}
+
+/* ---- the network on the host's side ------------------------------------------------------------------------------------ */
+
+/* How often a kernel's blocks divide the chunks of an env: `resident` blocks fit on the device at once. */
+static inline unsigned fast_blocks_per_env(const struct fast_host &host, int resident)
+{
+    int each = 1; /* chunks of a block */
+    while (each < host.chunks && (host.chunks + each - 1) / each * host.envs > resident)
+        each++;
+    return (unsigned)((host.chunks + each - 1) / each);
+}
+
+struct net_device {
+    struct context *context;
+    struct fast_host host;
+    struct fast_seeds *seeds; /* fast_seed.cuh */
+    struct fast_eval *eval;   /* fast_eval.cuh */
+    int resident; /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
+};
+
+/* One row of blocks per env. per_processor: how many fit on a processor. */
+static inline struct launch fast_launch(const struct net_device *net, int per_processor)
+{
+    int resident = net->resident ? net->resident : per_processor * runtime_processors(net->context->runtime);
+    struct launch shape = {dim3(fast_blocks_per_env(net->host, resident), (unsigned)net->host.envs), dim3(FAST_THREADS),
+                           0, true};
+    return shape;
+}
+
+/* False where net_bf16 has no kernels for the host itself; slots are another matter (seed_fits). */
+bool fast_host_fits(const struct net_shape *shape, int batch);
+/* Buffers and places of net->host; false after an error. */
+bool fast_host_create(struct net_device *net);
+/* One batch of all envs, from gather to the parameters. */
+void fast_batch(struct net_device *net, uint32_t batch);
+
+/* fast_forward.cu, fast_head.cu, fast_backward.cu, fast_update.cu: enqueue */
+void fast_forward(struct net_device *net, int block);
+void fast_head(struct net_device *net);
+void fast_backward(struct net_device *net, int block);
+void fast_forward_prepare(struct runtime *rt);
+void fast_backward_prepare(struct runtime *rt);
+uint32_t fast_head_floats(int features);
+uint32_t fast_square_parts(uint32_t params_size);
+/* Fragments from the parameters, at the start of a step. */
+void fast_pack(struct net_device *net);
+/* Gradients from the chunks' parts, with their norm; then, with the seeds' work in between, the step itself. */
+void fast_gradients(struct net_device *net, uint32_t batch);
+void fast_update(struct net_device *net);
+
+#endif

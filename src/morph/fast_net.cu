@@ -1,0 +1,195 @@
+/*
+ * net_bf16: hosts and seeds of all envs on the tensor cores. This is its life and the order of a training step; the
+ * kernels are in fast_forward, fast_head, fast_backward and fast_update, those of the seeds in fast_seed*, validation
+ * in fast_eval.
+ */
+#include "cuda/runtime.cuh"
+
+#include "data/gather.cuh"
+#include "morph/fast_conv.cuh"
+#include "morph/fast_eval.cuh"
+#include "morph/fast_seed.cuh"
+#include "morph/net_plan.cuh"
+
+extern "C" {
+#include "morph/net_device.h"
+}
+
+#include <cstdlib>
+
+/* ---- the host --------------------------------------------------------------------------------------------------------- */
+
+bool fast_host_fits(const struct net_shape *shape, int batch)
+{
+    if (shape->kernel != 3 || shape->blocks != 3 || batch < 1)
+        return false;
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape *b = &shape->block[i];
+        if (!b->pool || b->cout != 8 << i || b->height != 32 >> i || b->width != b->height)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t offset_of(const struct net_shape *shape, int tensor)
+{
+    return (uint32_t)shape->host.tensor[tensor].offset;
+}
+
+static void create_block(struct net_device *net, int i, uint32_t *fragments)
+{
+    struct runtime *rt = net->context->runtime;
+    struct fast_host *host = &net->host;
+    const struct net_shape *shape = &net->context->host->shape;
+    const struct block_shape *from = &shape->block[i];
+    struct fast_block *block = &host->block[i];
+    const size_t images = (size_t)host->envs * (size_t)host->batch, chunks = (size_t)(host->envs * host->chunks);
+    const size_t full = images * (size_t)(from->cout / 8) * (size_t)(from->height * from->width), quarter = full / 4;
+    block->cin = from->cin;
+    block->cout = from->cout;
+    block->size = from->height;
+    for (int row = 0; row < SLOT_ROWS; row++)
+        block->slot[row] = from->slot[row];
+    block->weight = offset_of(shape, from->weight);
+    block->gamma = offset_of(shape, from->gamma);
+    block->beta = offset_of(shape, from->beta);
+    block->mean = (uint32_t)from->mean;
+    block->var = (uint32_t)from->var;
+    block->forward_frag = *fragments;
+    *fragments += forward_words(block->cin, block->cout);
+    block->back_frag = *fragments;
+    *fragments += back_words(block->cin, block->cout);
+    block->part_size = part_floats(block->cin, block->cout);
+    block->pooled = runtime_alloc<uint4>(rt, quarter);
+    block->grad = runtime_alloc<uint4>(rt, quarter);
+    block->sums = runtime_alloc<float>(rt, chunks * 2 * (size_t)block->cout);
+    block->back = runtime_alloc<float>(rt, chunks * 2 * (size_t)block->cout);
+    block->part = runtime_alloc<float>(rt, chunks * block->part_size);
+    if (block->slot[0] >= 0 || block->slot[1] >= 0) {
+        block->act = runtime_alloc<uint4>(rt, quarter);
+        block->grad_out = runtime_alloc<uint4>(rt, quarter);
+    }
+    if (block->slot[0] >= 0) {
+        block->raw = runtime_alloc<uint4>(rt, full);
+        block->grad_full = runtime_alloc<uint4>(rt, full);
+    }
+}
+
+bool fast_host_create(struct net_device *net)
+{
+    struct context *context = net->context;
+    struct runtime *rt = context->runtime;
+    const struct net_shape *shape = &context->host->shape;
+    struct fast_host *host = &net->host;
+    const size_t envs = (size_t)context->host->envs;
+    uint32_t fragments = 0;
+    *host = {};
+    host->envs = context->host->envs;
+    host->batch = context->host->config.data_batch;
+    host->blocks = shape->blocks;
+    host->slots = shape->slots;
+    host->features = shape->features;
+    host->chunk_images = fast_chunk_images(host->batch);
+    host->chunks = (host->batch + host->chunk_images - 1) / host->chunk_images;
+    host->exec = context->exec;
+    host->params = context->view.host;
+    host->momentum = context->view.host_momentum;
+    host->stats = context->view.stats;
+    host->params_size = (uint32_t)shape->host.storage;
+    host->stats_size = (uint32_t)shape->stats;
+    host->train_loss = context->view.train_loss;
+    host->train_accuracy = context->view.train_accuracy;
+    host->fc_weight = offset_of(shape, shape->fc_weight);
+    host->fc_bias = offset_of(shape, shape->fc_bias);
+    for (int i = 0; i < host->blocks; i++)
+        create_block(net, i, &fragments);
+    host->fragment_size = fragments;
+    host->head_size = fast_head_floats(host->features);
+    host->square_parts = fast_square_parts(host->params_size);
+    host->pixels = runtime_alloc<uint2>(rt, envs * (size_t)host->batch * (size_t)(shape->block[0].height * shape->block[0].width));
+    host->labels = runtime_alloc<uint8_t>(rt, envs * (size_t)host->batch);
+    host->fragments = runtime_alloc<uint32_t>(rt, envs * fragments);
+    host->head_part = runtime_alloc<float>(rt, envs * (size_t)host->chunks * host->head_size);
+    host->grad = runtime_alloc<float>(rt, envs * host->params_size);
+    host->gamma_before = runtime_alloc<float>(rt, envs * 2 * host->params_size);
+    host->squares = runtime_alloc<double>(rt, envs * host->square_parts);
+    host->host_norm = runtime_alloc<double>(rt, envs);
+    host->loss = runtime_alloc<double>(rt, envs);
+    host->correct = runtime_alloc<double>(rt, envs);
+    fast_forward_prepare(rt);
+    fast_backward_prepare(rt);
+    return !rt->failed;
+}
+
+static bool has_slots(const struct fast_block &block)
+{
+    return block.slot[0] >= 0 || block.slot[1] >= 0;
+}
+
+void fast_batch(struct net_device *net, uint32_t batch)
+{
+    struct context *context = net->context;
+    struct fast_host &host = net->host;
+    struct gather_bf16 target = {host.pixels, host.labels};
+    gather_train_bf16(context, target, batch);
+    for (int i = 0; i < host.blocks; i++) {
+        fast_forward(net, i);
+        if (has_slots(host.block[i]))
+            seed_blend_forward(net, i);
+    }
+    fast_head(net);
+    for (int i = host.blocks - 1; i >= 0; i--) {
+        if (has_slots(host.block[i])) {
+            seed_blend_backward(net, i);
+            seed_leaf(net, i);
+        }
+        fast_backward(net, i);
+    }
+    fast_gradients(net, batch);
+    fast_update(net);
+    if (host.slots)
+        seed_update(net, batch + 1 == context->batches);
+}
+
+/* ---- net_device.h ------------------------------------------------------------------------------------------------------ */
+
+bool net_bf16_fits(const struct net_shape *shape, int batch)
+{
+    return fast_host_fits(shape, batch) && seed_fits(shape);
+}
+
+static void fast_free(struct net_device *net)
+{
+    if (!net)
+        return;
+    seed_free(net->seeds);
+    eval_free(net->eval);
+    free(net);
+}
+
+static struct net_device *fast_create(struct context *context)
+{
+    if (!net_bf16_fits(&context->host->shape, context->host->config.data_batch))
+        return NULL;
+    struct net_device *net = static_cast<struct net_device *>(calloc(1, sizeof *net));
+    if (!net)
+        return NULL;
+    net->context = context;
+    if (!fast_host_create(net) || !(net->seeds = seed_create(net)) || !(net->eval = eval_create(net))) {
+        fast_free(net);
+        return NULL;
+    }
+    return net;
+}
+
+static void fast_train(struct net_device *net)
+{
+    struct context *context = net->context;
+    net_plan_train(context);
+    seed_plan(net);
+    fast_pack(net);
+    for (uint32_t batch = 0; batch < context->batches; batch++)
+        fast_batch(net, batch);
+}
+
+const struct net_device_kernels net_bf16 = {fast_create, fast_free, fast_train, eval_validate, eval_test};

@@ -1,0 +1,368 @@
+/* What the seeds of net_bf16 need beside their kernels: memory, the lists of the living, the update. */
+#include "cuda/runtime.cuh"
+
+#include "nn/tile.cuh"
+
+#include "morph/fast_seed.cuh"
+#include "morph/fast_seed_tile.cuh"
+
+/* ---- creation ------------------------------------------------------------------------------------------------------- */
+
+static bool form_known(int channels, int size, int row)
+{
+#define KNOWN(C, SIZE, ROW) || (channels == C && size == SIZE && row == ROW)
+    return false SEED_FORMS(KNOWN);
+#undef KNOWN
+}
+
+bool seed_fits(const struct net_shape *shape)
+{
+    for (int j = 0; j < shape->slots; j++) {
+        const struct slot_shape *s = &shape->slot[j];
+        if (!shape->block[s->column].pool || s->height != s->width || !form_known(s->channels, s->height, s->row))
+            return false;
+    }
+    return true;
+}
+
+static struct seed_tensors tensors_of(const struct param_layout *layout)
+{
+    struct seed_tensors tensors = {};
+    tensors.count = layout->count;
+    tensors.storage = (uint32_t)layout->storage;
+    tensors.params = (uint32_t)layout->params;
+    for (int i = 0; i < layout->count && i < SEED_TENSORS; i++) {
+        tensors.offset[i] = (uint32_t)layout->tensor[i].offset;
+        tensors.size[i] = (uint32_t)layout->tensor[i].size;
+    }
+    return tensors;
+}
+
+static unsigned record_blocks(const struct seed_slot &slot)
+{
+    return (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
+}
+
+static struct seed_slot slot_create(struct net_device *net, int j)
+{
+    struct runtime *rt = net->context->runtime;
+    const struct slot_shape *s = &net->context->host->shape.slot[j];
+    const size_t envs = (size_t)net->host.envs;
+    struct seed_slot slot = {};
+    slot.block = s->column;
+    slot.row = s->row;
+    slot.channels = s->channels;
+    slot.size = s->height;
+    slot.seed = (uint32_t)s->seed;
+    slot.seed_storage = (uint32_t)s->seed_storage;
+    slot.gate = (uint32_t)s->gate;
+    slot.gate_storage = (uint32_t)s->gate_storage;
+    slot.record = slot.seed_storage + slot.gate_storage;
+    slot.part = runtime_alloc<float>(rt, envs * (size_t)net->host.chunks * slot.record);
+    slot.grad = runtime_alloc<float>(rt, envs * slot.record);
+    slot.squares = runtime_alloc<double>(rt, envs * record_blocks(slot));
+    slot.leaf = runtime_alloc<uint32_t>(rt, envs + 1);
+    slot.blend = runtime_alloc<uint32_t>(rt, envs + 1);
+    return slot;
+}
+
+static void create_between(struct net_device *net, struct seed_set *set)
+{
+    for (int i = 0; i < net->host.blocks; i++) {
+        const struct fast_block &block = net->host.block[i];
+        if (block.slot[0] < 0 || block.slot[1] < 0)
+            continue;
+        const size_t cells = (size_t)net->host.envs * (size_t)net->host.batch * (size_t)(block.cout / 8 * (block.size / 2) * (block.size / 2));
+        set->between[i] = runtime_alloc<uint4>(net->context->runtime, cells);
+        set->between_grad[i] = runtime_alloc<uint4>(net->context->runtime, cells);
+    }
+}
+
+struct fast_seeds *seed_create(struct net_device *net)
+{
+    struct context *context = net->context;
+    const struct net_shape *shape = &context->host->shape;
+    struct fast_seeds *seeds = new struct fast_seeds();
+    struct seed_set *set = &seeds->set;
+    set->seed = context->view.seed;
+    set->seed_momentum = context->view.seed_momentum;
+    set->gate = context->view.gate;
+    set->gate_momentum = context->view.gate_momentum;
+    set->seed_size = (uint32_t)shape->seed_storage;
+    set->gate_size = (uint32_t)shape->gate_storage;
+    set->rates = context->rates.seed;
+    set->max_norm = (float)context->rates.max_grad_norm;
+    set->grads = context->grads;
+    set->host_params = (uint32_t)shape->host.params;
+    for (int j = 0; j < shape->slots; j++)
+        seeds->slot[j] = slot_create(net, j);
+    create_between(net, set);
+
+    enum { KINDS = BLUEPRINT_COUNT + 1 };
+    std::vector<struct seed_tensors> table((size_t)(shape->slots * KINDS));
+    for (int j = 0; j < shape->slots; j++) {
+        struct param_layout layout;
+        for (int b = 0; b < BLUEPRINT_COUNT; b++) {
+            blueprint_layout(b, shape->slot[j].channels, &layout);
+            table[(size_t)(j * KINDS + b)] = tensors_of(&layout);
+        }
+        gate_layout(shape->slot[j].channels, &layout);
+        table[(size_t)(j * KINDS + BLUEPRINT_COUNT)] = tensors_of(&layout);
+    }
+    struct seed_tensors *tensors = runtime_alloc<struct seed_tensors>(context->runtime, table.size() + 1);
+    if (tensors && !table.empty())
+        runtime_copy_to(context->runtime, tensors, table.data(), table.size() * sizeof table[0]);
+    runtime_wait(context->runtime); /* the table goes out of scope */
+    set->tensors = tensors;
+    if (context->runtime->failed) {
+        delete seeds;
+        return nullptr;
+    }
+    return seeds;
+}
+
+void seed_free(struct fast_seeds *seeds)
+{
+    delete seeds; /* device memory goes with the runtime */
+}
+
+/* ---- the lists of the living ---------------------------------------------------------------------------------------- */
+
+struct plan_lists {
+    uint32_t *leaf[SHAPE_SLOTS], *blend[SHAPE_SLOTS];
+};
+
+/* A warp per slot: envs in order. */
+KERNEL void plan_seeds(const struct slot_exec *exec, int envs, int slots, const __grid_constant__ struct plan_lists lists)
+{
+    device_wait();
+    const int slot = (int)blockIdx.x, lane = (int)threadIdx.x;
+    uint32_t leaves = 0, blends = 0;
+    for (int e = 0; e < envs; e += 32) {
+        const int env = e + lane;
+        const struct slot_exec mine = exec[(size_t)(env < envs ? env : 0) * (size_t)slots + (size_t)slot];
+        const bool leaf = env < envs && mine.mode == SLOT_STE && mine.train, blend = env < envs && mine.mode == SLOT_BLEND;
+        const unsigned leaf_mask = __ballot_sync(~0u, leaf), blend_mask = __ballot_sync(~0u, blend), below = (1u << lane) - 1u;
+        if (leaf)
+            lists.leaf[slot][1 + leaves + (uint32_t)__popc(leaf_mask & below)] = (uint32_t)env;
+        if (blend)
+            lists.blend[slot][1 + blends + (uint32_t)__popc(blend_mask & below)] = (uint32_t)env;
+        leaves += (uint32_t)__popc(leaf_mask);
+        blends += (uint32_t)__popc(blend_mask);
+    }
+    if (lane == 0) {
+        lists.leaf[slot][0] = leaves;
+        lists.blend[slot][0] = blends;
+    }
+}
+
+void seed_plan(struct net_device *net)
+{
+    struct plan_lists lists = {};
+    if (net->host.slots == 0)
+        return;
+    for (int j = 0; j < net->host.slots; j++) {
+        lists.leaf[j] = net->seeds->slot[j].leaf;
+        lists.blend[j] = net->seeds->slot[j].blend;
+    }
+    struct launch shape = {dim3((unsigned)net->host.slots), dim3(32), 0, true};
+    runtime_launch(net->context->runtime, plan_seeds, shape, net->host.exec, net->host.envs, net->host.slots, lists);
+}
+
+/* ---- update ------------------------------------------------------------------------------------------------------------ */
+
+/* What a block of threads updates: SEED_BLOCK parameters of a slot's seed or gate net. */
+struct update_part {
+    bool alive, gate;
+    uint32_t first, end;         /* in the seed's or gate net's own storage */
+    uint32_t seed_blocks, blocks; /* of the slot that count */
+    const struct seed_tensors *tensors;
+};
+
+DEVICE struct update_part update_part_of(const struct fast_host &host, const struct seed_set &set, const struct seed_slot &slot, int j,
+                                         int env, uint32_t block)
+{
+    const struct slot_exec exec = host.exec[(size_t)env * (size_t)host.slots + (size_t)j];
+    const uint32_t most = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK;
+    const struct seed_tensors *table = set.tensors + (size_t)j * (BLUEPRINT_COUNT + 1);
+    struct update_part part = {};
+    if (!exec.train || exec.blueprint >= BLUEPRINT_COUNT)
+        return part;
+    part.seed_blocks = (table[exec.blueprint].storage + SEED_BLOCK - 1) / SEED_BLOCK;
+    part.blocks = part.seed_blocks + (exec.gate ? (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK : 0);
+    part.gate = block >= most;
+    part.tensors = &table[part.gate ? (int)BLUEPRINT_COUNT : (int)exec.blueprint];
+    part.first = (block - (part.gate ? most : 0)) * SEED_BLOCK;
+    part.end = part.first + SEED_BLOCK < part.tensors->storage ? part.first + SEED_BLOCK : part.tensors->storage;
+    part.alive = part.first < part.tensors->storage && (!part.gate || exec.gate);
+    return part;
+}
+
+/* Number of the block among those whose squares count. */
+DEVICE uint32_t update_place(const struct seed_slot &slot, const struct update_part &part, uint32_t block)
+{
+    return part.gate ? part.seed_blocks + block - (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK : block;
+}
+
+DEVICE bool in_tensor(const struct seed_tensors &tensors, uint32_t at)
+{
+    bool in = false;
+    for (int i = 0; i < tensors.count; i++)
+        in |= at >= tensors.offset[i] && at - tensors.offset[i] < tensors.size[i];
+    return in;
+}
+
+/* The chunks' gradients added up in order, and the sum of their squares. */
+KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant__ struct fast_host host,
+                                                          const __grid_constant__ struct seed_set set,
+                                                          const __grid_constant__ struct seed_slot slot, int j)
+{
+    __shared__ double sums[TILE_THREADS / 32];
+    device_wait();
+    const int env = (int)blockIdx.y;
+    const struct update_part part = update_part_of(host, set, slot, j, env, blockIdx.x);
+    if (!part.alive)
+        return;
+    const uint32_t at = part.first + threadIdx.x * 4, base = part.gate ? slot.seed_storage : 0;
+    double square = 0;
+    if (at < part.end) { /* storage comes in multiples of 16 floats */
+        const float *from = slot.part + (size_t)env * (size_t)host.chunks * slot.record + base + at;
+        float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 4
+        for (int c = 0; c < host.chunks; c++) {
+            const float4 v = __ldcg((const float4 *)(from + (size_t)c * slot.record));
+            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        }
+        float *value = &sum.x;
+        for (uint32_t k = 0; k < 4; k++) { /* whatever another blueprint left between the tensors must not count */
+            value[k] = in_tensor(*part.tensors, at + k) ? value[k] : 0;
+            square += (double)value[k] * (double)value[k];
+        }
+        *(float4 *)(slot.grad + (size_t)env * slot.record + base + at) = sum;
+    }
+    for (int mask = 16; mask > 0; mask /= 2)
+        square += __shfl_xor_sync(~0u, square, mask);
+    if (threadIdx.x % 32 == 0)
+        sums[threadIdx.x / 32] = square;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int k = 1; k < TILE_THREADS / 32; k++)
+            square += sums[k];
+        const uint32_t blocks = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
+        slot.squares[(size_t)env * blocks + update_place(slot, part, blockIdx.x)] = square;
+    }
+}
+
+KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constant__ struct fast_host host,
+                                                            const __grid_constant__ struct seed_set set,
+                                                            const __grid_constant__ struct seed_slot slot, int j)
+{
+    device_wait();
+    const int env = (int)blockIdx.y;
+    const struct update_part part = update_part_of(host, set, slot, j, env, blockIdx.x);
+    const uint32_t at = part.first + threadIdx.x * 4;
+    if (!part.alive || at >= part.end)
+        return;
+    const uint32_t blocks = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
+    double square = 0;
+    for (uint32_t b = 0; b < part.blocks; b++)
+        square += __ldcg(slot.squares + (size_t)env * blocks + b);
+    const double norm = sqrt(square), ratio = (double)set.max_norm / (norm + 1e-6);
+    const float factor = (float)(ratio < 1 ? ratio : norm != norm ? norm : 1);
+    const float4 gradient = *(const float4 *)(slot.grad + (size_t)env * slot.record + (part.gate ? slot.seed_storage : 0) + at);
+    const float *g = &gradient.x;
+    float *w = part.gate ? set.gate + (size_t)env * set.gate_size + slot.gate : set.seed + (size_t)env * set.seed_size + slot.seed;
+    float *m = part.gate ? set.gate_momentum + (size_t)env * set.gate_size + slot.gate
+                         : set.seed_momentum + (size_t)env * set.seed_size + slot.seed;
+    for (uint32_t k = 0; k < 4; k++) {
+        const float v = set.rates.momentum * m[at + k] + (factor * g[k] + set.rates.weight_decay * w[at + k]);
+        m[at + k] = v;
+        w[at + k] -= set.rates.lr * v;
+    }
+}
+
+/* What kasmina 10.2 measures of a slot: net_measure. A block per env. */
+struct measure_counts {
+    double square;
+    int tensors, vanishing, exploding;
+    bool finite;
+};
+
+DEVICE void measure_tensors(struct measure_counts *counts, const struct seed_tensors &tensors, const float *grad, double *sums)
+{
+    for (int i = 0; i < tensors.count; i++) {
+        double square = 0;
+        for (uint32_t k = threadIdx.x; k < tensors.size[i]; k += TILE_THREADS)
+            square += (double)grad[tensors.offset[i] + k] * (double)grad[tensors.offset[i] + k];
+        for (int mask = 16; mask > 0; mask /= 2)
+            square += __shfl_xor_sync(~0u, square, mask);
+        __syncthreads();
+        if (threadIdx.x % 32 == 0)
+            sums[threadIdx.x / 32] = square;
+        __syncthreads();
+        square = 0;
+        for (int k = 0; k < TILE_THREADS / 32; k++)
+            square += sums[k];
+        const double norm = sqrt(square);
+        const bool finite = norm - norm == 0;
+        counts->tensors++;
+        counts->vanishing += norm < 1e-7;
+        counts->exploding += !finite || norm > 10.0;
+        counts->finite &= finite;
+        counts->square += norm * norm;
+    }
+}
+
+KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_constant__ struct fast_host host,
+                                                              const __grid_constant__ struct seed_set set,
+                                                              const __grid_constant__ struct seed_slot slot, int j)
+{
+    __shared__ double sums[TILE_THREADS / 32];
+    device_wait();
+    const int env = (int)blockIdx.x;
+    const size_t row = (size_t)env * (size_t)host.slots + (size_t)j;
+    const struct slot_exec exec = host.exec[row];
+    struct slot_grads grads = {};
+    grads.finite = true;
+    if (exec.mode != SLOT_SKIP) {
+        grads.measured = true;
+        grads.health = 1;
+    }
+    if (exec.mode != SLOT_SKIP && exec.train && exec.blueprint < BLUEPRINT_COUNT) {
+        const struct seed_tensors *table = set.tensors + (size_t)j * (BLUEPRINT_COUNT + 1);
+        const float *grad = slot.grad + (size_t)env * slot.record;
+        struct measure_counts counts = {0, 0, 0, 0, true};
+        double params = table[exec.blueprint].params;
+        measure_tensors(&counts, table[exec.blueprint], grad, sums);
+        if (exec.gate) {
+            params += table[BLUEPRINT_COUNT].params;
+            measure_tensors(&counts, table[BLUEPRINT_COUNT], grad + slot.seed_storage, sums);
+        }
+        const double norm = sqrt(counts.square), whole = host.host_norm[env], tensors = counts.tensors ? counts.tensors : 1;
+        grads.norm = norm;
+        grads.finite = counts.finite;
+        grads.vanishing = counts.vanishing > 0;
+        grads.exploding = counts.exploding > 0;
+        grads.health = 1 - 0.5 * counts.vanishing / tensors - 0.8 * counts.exploding / tensors;
+        if (!grads.finite || grads.health < 0)
+            grads.health = 0;
+        if (norm >= 1e-8 && whole >= 1e-8)
+            grads.ratio = norm / sqrt(params) / (whole / sqrt((double)set.host_params) + 1e-8);
+    }
+    if (threadIdx.x == 0)
+        set.grads[row] = grads;
+}
+
+void seed_update(struct net_device *net, bool last)
+{
+    struct runtime *rt = net->context->runtime;
+    for (int j = 0; j < net->host.slots; j++) {
+        const struct seed_slot &slot = net->seeds->slot[j];
+        struct launch shape = {dim3(record_blocks(slot), (unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
+        runtime_launch(rt, sum_gradients, shape, net->host, net->seeds->set, slot, j);
+        runtime_launch(rt, step_parameters, shape, net->host, net->seeds->set, slot, j);
+        struct launch measure = {dim3((unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
+        if (last)
+            runtime_launch(rt, measure_gradients, measure, net->host, net->seeds->set, slot, j);
+    }
+}

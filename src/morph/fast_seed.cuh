@@ -1,0 +1,230 @@
+/*
+ * The seeds of net_bf16: training seeds as leaves beside the host's backward pass, blended seeds on it, their update.
+ * Buffers of the host, and where values are rounded, are described in fast_host.cuh and fast_seed_tile.cuh.
+ *
+ * Who is alive is known at the start of a step: seed_plan lists, for each slot, the envs whose seed is a leaf and those
+ * whose seed is blended. A kernel's blocks take (env, chunk of images) from such a list in turn, so dead slots cost
+ * nothing and a job's bits do not depend on the block that does it.
+ *
+ * Where both slots of a block are in use, r1 comes after r0: `between` is what leaves r0's blend (after the pool) and
+ * `between_grad` its gradient, unmasked.
+ */
+#ifndef MORPH_FAST_SEED_CUH
+#define MORPH_FAST_SEED_CUH
+
+#include "morph/fast_host.cuh"
+
+#include <type_traits>
+
+enum { SEED_TENSORS = 6, SEED_BLOCK = 1024 }; /* tensors of any blueprint; parameters that a block of threads updates */
+
+struct seed_tensors {
+    int count;
+    uint32_t storage, params, offset[SEED_TENSORS], size[SEED_TENSORS];
+};
+
+struct seed_slot {
+    int block, row, channels, size;
+    uint32_t seed, seed_storage, gate, gate_storage; /* offsets and sizes in an env's pools */
+    uint32_t record;                                 /* floats of a chunk's gradients: seed, then gate */
+    float *part;                                     /* [env][chunk][record] */
+    float *grad;                                     /* [env][record] of the batch, before clipping */
+    double *squares;                                 /* [env][blocks] */
+    uint32_t *leaf, *blend;                          /* a count, then that many envs */
+};
+
+/* Passed to kernels by value, next to struct fast_host. */
+struct seed_set {
+    float *seed, *seed_momentum, *gate, *gate_momentum; /* the world's */
+    uint32_t seed_size, gate_size;                      /* of an env */
+    uint4 *between[SHAPE_BLOCKS], *between_grad[SHAPE_BLOCKS];
+    const struct seed_tensors *tensors; /* [slot][BLUEPRINT_COUNT + 1], the gate net last */
+    struct sgd rates;
+    float max_norm;
+    struct slot_grads *grads; /* [env][slot] */
+    uint32_t host_params;
+};
+
+struct fast_seeds {
+    struct seed_set set;
+    struct seed_slot slot[SHAPE_SLOTS];
+};
+
+/* False where a slot has a form that no kernel was made for. */
+bool seed_fits(const struct net_shape *shape);
+/* Allocates what the seeds of net->host need; NULL after an error. The host part must be complete. */
+struct fast_seeds *seed_create(struct net_device *net);
+void seed_free(struct fast_seeds *seeds);
+
+/* All of these enqueue. seed_plan: once at the start of a step, after exec is known. */
+void seed_plan(struct net_device *net);
+void seed_blend_forward(struct net_device *net, int block);
+/* In this order, when grad_out[block] is complete. */
+void seed_blend_backward(struct net_device *net, int block);
+void seed_leaf(struct net_device *net, int block);
+/* After fast_gradients (its norm is the measure's yardstick). `last`: the step's last batch, whose gradients are measured. */
+void seed_update(struct net_device *net, bool last);
+
+/* ---- for the kernels ------------------------------------------------------------------------------------------------ */
+
+/* How many images a block of threads takes at a time, for slots of this form; 0 where there is no kernel. */
+constexpr int seed_images(int channels, int size)
+{
+    return channels == 8 && size == 32    ? 1
+           : channels == 16 && size == 16 ? 2
+           : channels == 32 && size == 8  ? 2
+           : channels == 8 && size == 16  ? 2
+           : channels == 16 && size == 8  ? 4
+           : channels == 32 && size == 4  ? 4
+           : channels == 16 && size == 32 ? 1
+           : channels == 32 && size == 16 ? 1
+           : channels == 64 && size == 8  ? 1
+           : channels == 64 && size == 4  ? 2
+                                          : 0;
+}
+
+/* Channels, size and row of the slots there are kernels for: hosts of base 8, then of base 16. */
+#ifndef SEED_FORMS
+#define SEED_FORMS(FORM)                                                                                               \
+    FORM(8, 32, 0) FORM(16, 16, 0) FORM(32, 8, 0) FORM(8, 16, 1) FORM(16, 8, 1) FORM(32, 4, 1)                         \
+    FORM(16, 32, 0) FORM(32, 16, 0) FORM(64, 8, 0) FORM(16, 16, 1) FORM(32, 8, 1) FORM(64, 4, 1)
+#endif
+
+/* Blocks of threads for a list of jobs: as many as fit, `each` on a processor, but no more than there can be jobs. */
+static inline unsigned seed_grid(const struct net_device *net, int each)
+{
+    const unsigned jobs = (unsigned)(net->host.envs * net->host.chunks);
+    const unsigned fit = net->resident ? (unsigned)net->resident
+                                                         : (unsigned)(runtime_processors(net->context->runtime) * each);
+    return jobs < fit ? jobs : fit;
+}
+
+struct seed_job {
+    int env, chunk, first, end; /* images of the batch */
+};
+
+DEVICE struct seed_job seed_job_of(const struct fast_host &host, const uint32_t *list, uint32_t number)
+{
+    struct seed_job job;
+    job.env = (int)__ldcg(list + 1 + number / (uint32_t)host.chunks);
+    job.chunk = (int)(number % (uint32_t)host.chunks);
+    job.first = job.chunk * host.chunk_images;
+    job.end = job.first + host.chunk_images < host.batch ? job.first + host.chunk_images : host.batch;
+    return job;
+}
+
+DEVICE float *seed_record(const struct fast_host &host, const struct seed_slot &slot, const struct seed_job &job)
+{
+    return slot.part + ((size_t)job.env * (size_t)host.chunks + (size_t)job.chunk) * slot.record;
+}
+
+/* What enters the slot: from raw (r0), or from the pooled output (r1), or what the blend before left. */
+struct seed_input {
+    const uint4 *from;
+    bool affine; /* BatchNorm and ReLU are still to come */
+};
+
+template <int ROW> DEVICE struct seed_input seed_input_of(const struct fast_host &host, const struct seed_set &set, int block, int env)
+{
+    struct seed_input input = {ROW == 0 ? host.block[block].raw : host.block[block].pooled, true};
+    if (ROW == 1 && fast_mode(host, env, host.block[block].slot[0]) == SLOT_BLEND) {
+        input.from = set.between[block];
+        input.affine = false;
+    }
+    return input;
+}
+
+/* The gradient of what leaves the slot (pooled size). */
+template <int ROW> DEVICE const uint4 *seed_grad_of(const struct fast_host &host, const struct seed_set &set, int block, int env)
+{
+    return ROW == 0 && fast_mode(host, env, host.block[block].slot[1]) == SLOT_BLEND ? set.between_grad[block]
+                                                                                      : host.block[block].grad_out;
+}
+
+#ifdef NN_TILE_CUH
+
+/* BatchNorm's coefficients of the block into the tile. */
+template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &host, int block, int env)
+{
+    if ((int)threadIdx.x < T::C) {
+        struct channel_norm norm = block_norm(host, block, env, (int)threadIdx.x);
+        tile.bn_scale[threadIdx.x] = norm.scale;
+        tile.bn_shift[threadIdx.x] = norm.shift;
+    }
+}
+
+/* The input of images first.. of the env into x; images from `end` on are zero. */
+template <class T>
+DEVICE void seed_load(T &tile, const struct fast_host &host, const struct seed_input &input, int env, int first, int end)
+{
+    using MAP = typename T::MAP;
+    tile_own<MAP> own;
+    float a[8], b[8];
+    tile_coefficients(a, tile.bn_scale + 8 * own.plane);
+    tile_coefficients(b, tile.bn_shift + 8 * own.plane);
+    const bool there = first + own.image < end;
+    const uint4 *from = plane_at(input.from, MAP::C, MAP::AREA, image_at(host, env, first + own.image), own.plane, 0);
+    own.each([&](uint32_t cell, int p) {
+        uint4 r = make_uint4(0, 0, 0, 0);
+        if (there) {
+            r = __ldcg(from + p);
+            if (input.affine) {
+                uint32_t *pair = &r.x;
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    pair[i] = pack_bf16_relu(fmaf(bf16_lo(pair[i]), a[2 * i], b[2 * i]),
+                                             fmaf(bf16_hi(pair[i]), a[2 * i + 1], b[2 * i + 1]));
+            }
+        }
+        store_shared_128(tile.x + cell, r.x, r.y, r.z, r.w);
+    });
+}
+
+/* A map's gradient of the same size, as it is. */
+template <class T>
+DEVICE void seed_load_grad(uint32_t to, const struct fast_host &host, const uint4 *grad, int env, int first, int end)
+{
+    using MAP = typename T::MAP;
+    tile_own<MAP> own;
+    const bool there = first + own.image < end;
+    const uint4 *from = plane_at(grad, MAP::C, MAP::AREA, image_at(host, env, first + own.image), own.plane, 0);
+    own.each([&](uint32_t cell, int p) {
+        const uint4 r = there ? __ldcg(from + p) : make_uint4(0, 0, 0, 0);
+        store_shared_128(to + cell, r.x, r.y, r.z, r.w);
+    });
+}
+
+/* The pooled gradient, to the first largest value of each window of the map `by`. `to` may be `by`. */
+template <class T>
+DEVICE void seed_route_grad(uint32_t to, uint32_t by, const struct fast_host &host, const uint4 *grad, int env, int first, int end)
+{
+    using MAP = typename T::MAP;
+    tile_own<MAP> own;
+    const bool there = first + own.image < end;
+    const uint4 *from = plane_at(grad, MAP::C, MAP::AREA / 4, image_at(host, env, first + own.image), own.plane, 0);
+    constexpr uint32_t ROW = MAP::PITCH * 16;
+    own.each_window([&](uint32_t cell, int w) {
+        const uint4 got = there ? __ldcg(from + w) : make_uint4(0, 0, 0, 0);
+        const uint32_t g[4] = {got.x, got.y, got.z, got.w};
+        uint32_t v[4][4], u[4][4];
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            load_shared_128(v[k], by + cell + (uint32_t)(k & 1) * 16 + (uint32_t)(k >> 1) * ROW);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t most = pair_max(pair_max(v[0][i], v[1][i]), pair_max(v[2][i], v[3][i]));
+            const uint32_t e0 = pair_equal(v[0][i], most), e1 = pair_equal(v[1][i], most) & ~e0;
+            const uint32_t e2 = pair_equal(v[2][i], most) & ~(e0 | e1), e3 = ~(e0 | e1 | e2);
+            u[0][i] = g[i] & e0;
+            u[1][i] = g[i] & e1;
+            u[2][i] = g[i] & e2;
+            u[3][i] = g[i] & e3;
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            store_shared_128(to + cell + (uint32_t)(k & 1) * 16 + (uint32_t)(k >> 1) * ROW, u[k][0], u[k][1], u[k][2], u[k][3]);
+    });
+}
+
+#endif
+#endif

@@ -1,0 +1,76 @@
+/* Seeds in TRAINING: forward and backward on the gradient at their boundary; the host does not notice (I-24). */
+#include "cuda/runtime.cuh"
+
+#include "nn/tile.cuh"
+
+#include "morph/fast_seed.cuh"
+#include "morph/fast_seed_tile.cuh"
+
+enum { LEAF_MAPS = 4 };
+
+template <int C, int SIZE>
+using leaf_tile = seed_tile<C, SIZE, seed_images(C, SIZE), LEAF_MAPS, (C < 32 ? 3 : C < 64 ? 2 : 1), false>;
+
+template <int C, int SIZE, int ROW>
+KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void leaf_jobs(const __grid_constant__ struct fast_host host,
+                                                                       const __grid_constant__ struct seed_set set,
+                                                                       const __grid_constant__ struct seed_slot slot)
+{
+    using T = leaf_tile<C, SIZE>;
+    SHARED_BYTES(shared);
+    T tile(shared);
+    device_wait();
+    const uint32_t jobs = __ldcg(slot.leaf) * (uint32_t)host.chunks;
+    for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
+        const struct seed_job job = seed_job_of(host, slot.leaf, number);
+        const struct slot_exec exec = host.exec[(size_t)job.env * (size_t)host.slots + (size_t)host.block[slot.block].slot[ROW]];
+        const struct seed_input input = seed_input_of<ROW>(host, set, slot.block, job.env);
+        const uint4 *grad = seed_grad_of<ROW>(host, set, slot.block, job.env);
+        tile.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
+        for (int pass = 0; pass < (exec.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1); pass++)
+            seed_of(tile, exec.blueprint, pass == 1, [&](auto &seed) {
+                __syncthreads();
+                tile_clear(tile.x, LEAF_MAPS * T::MAP::BYTES);
+                seed_batch_norm(tile, host, slot.block, job.env);
+                seed.prepare();
+                seed.clear();
+                __syncthreads();
+#pragma unroll 1
+                for (int first = job.first; first < job.end; first += T::IMAGES) {
+                    seed_load(tile, host, input, job.env, first, job.end);
+                    __syncthreads();
+                    seed.forward();
+                    if (ROW == 0)
+                        seed_route_grad<T>(seed.u(), tile.x, host, grad, job.env, first, job.end);
+                    else
+                        seed_load_grad<T>(seed.u(), host, grad, job.env, first, job.end);
+                    __syncthreads();
+                    seed.backward(true);
+                }
+                seed.finish(seed_record(host, slot, job));
+            });
+    }
+}
+
+template <int C, int SIZE, int ROW> static void leaf_enqueue(struct net_device *net, const struct seed_slot &slot)
+{
+    struct runtime *rt = net->context->runtime;
+    constexpr size_t shared = leaf_tile<C, SIZE>::BYTES;
+    struct launch shape = {dim3(seed_grid(net, leaf_tile<C, SIZE>::PER_PROCESSOR)), dim3(TILE_THREADS), shared, true};
+    runtime_allow_shared(rt, leaf_jobs<C, SIZE, ROW>, shared);
+    runtime_launch(rt, leaf_jobs<C, SIZE, ROW>, shape, net->host, net->seeds->set, slot);
+}
+
+void seed_leaf(struct net_device *net, int block)
+{
+    for (int row = SLOT_ROWS - 1; row >= 0; row--) {
+        if (net->host.block[block].slot[row] < 0)
+            continue;
+        const struct seed_slot &slot = net->seeds->slot[net->host.block[block].slot[row]];
+#define LEAF_FORM(C, SIZE, ROW)                                                                                        \
+    if (slot.channels == C && slot.size == SIZE && row == ROW)                                                         \
+        leaf_enqueue<C, SIZE, ROW>(net, slot);
+        SEED_FORMS(LEAF_FORM)
+#undef LEAF_FORM
+    }
+}

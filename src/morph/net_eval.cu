@@ -1,0 +1,119 @@
+/*
+ * Evaluation under many settings of the slots. Running statistics leave images independent: a thread block takes an
+ * image through all configurations, in the order of its env's plan, and starts each one at the first slot where it
+ * differs from the one before, from that slot's input, which is still in the frame (see struct eval_plan).
+ */
+#include "cuda/runtime.cuh"
+
+#include "morph/net_tail.cuh"
+
+/* BatchNorm's coefficients from the running statistics. */
+IMAGE_KERNEL norm_evaluate(const struct net_view *net, int first)
+{
+    const struct world *world = net->source.world;
+    const size_t env = (size_t)first + blockIdx.y;
+    const float *host = world->host + env * net->host_storage, *stats = world->stats + env * world->shape.stats;
+    for (int i = 0; i < net->blocks; i++) {
+        const struct block_view &block = net->block[i];
+        const struct norm norm = norm_at(net->norms + (size_t)blockIdx.y * net->norm + block.norm, block.conv.cout);
+        for (int c = (int)threadIdx.x; c < block.conv.cout; c += BLOCK_THREADS)
+            norm_set(norm, c, (double)stats[block.mean + c], 1 / sqrt((double)stats[block.var + c] + NORM_EPS),
+                     host[block.gamma + c], host[block.beta + c]);
+    }
+}
+
+/* From slot r{row}c{i} on, whose input is in the frame, to the features. */
+DEVICE void walk_from_slot(const struct image &image, int i, int row, uint32_t on)
+{
+    const struct net_view &net = *image.net;
+    if (row == 0)
+        tail_from_first_slot(image, net.block[i], on);
+    else
+        tail_from_second_slot(image, net.block[i], on >> net.block[i].slot[1] & 1u);
+}
+
+DEVICE void walk_from_block(const struct image &image, int i, uint32_t on)
+{
+    for (; i < image.net->blocks; i++) {
+        block_convolve(image, image.net->block[i]);
+        tail_forward(image, image.net->block[i], on);
+    }
+}
+
+/* All configurations of one image. `right` [config] counts, `loss` is configuration 0's. */
+DEVICE void walk_image(const struct image &image, const struct gather_view &view, uint32_t *right, float *loss)
+{
+    __shared__ float logits[SHAPE_CLASSES];
+    const struct net_view &net = *image.net;
+    const struct net_shape &shape = net.source.world->shape;
+    const struct eval_plan &plan = net.plans[image.env];
+    image_write(image, view);
+    for (uint32_t k = 0; k < plan.count; k++) {
+        const uint32_t on = plan.mask[k];
+        const int parting = k == 0 ? net.slots : eval_parting(&shape, on, plan.mask[k - 1]);
+        int next = 0;
+        if (parting < net.slots) {
+            const int slot = shape.exec_order[parting], row = shape.slot[slot].row;
+            next = shape.slot[slot].column;
+            walk_from_slot(image, next, row, on);
+            next++;
+        }
+        walk_from_block(image, next, on);
+        image_classify(image, logits);
+        if (threadIdx.x == 0) {
+            const struct verdict verdict = image_judge(logits, view.label);
+            if (verdict.best == view.label)
+                atomicAdd(&right[plan.config[k]], 1u);
+            if (loss && plan.config[k] == 0)
+                *loss = (float)verdict.loss;
+        }
+        __syncthreads();
+    }
+}
+
+/* Blocks take turns at the images of the group's envs; each has a frame of its own. */
+IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, int images,
+                                                      enum split split)
+{
+    const struct world *world = net->source.world;
+    for (long item = (long)blockIdx.x; item < (long)envs * images; item += (long)gridDim.x) {
+        const int place = (int)(item / images), n = (int)(item % images), env = first + place;
+        const struct image image = image_of(net, env, place, blockIdx.x);
+        const struct gather_view view = gather_range_view(net->source, split, (uint32_t)n);
+        if (split == SPLIT_VAL)
+            walk_image(image, view, world->subset_correct + (size_t)env * SUBSETS_MAX,
+                       net->losses + (size_t)env * (size_t)images + (size_t)n);
+        else
+            walk_image(image, view, net->test_right + env, nullptr);
+    }
+}
+
+static void enqueue_split(struct net_device *device, int images, enum split split)
+{
+    struct context *context = device->context;
+    const int all = context->host->envs;
+    for (int first = 0; first < all; first += device->view.group) {
+        const int envs = all - first < device->view.group ? all - first : device->view.group;
+        const struct launch norms = {dim3(1, (unsigned)envs), dim3(BLOCK_THREADS), 0, false};
+        const struct launch walks = {dim3(device->eval_blocks), dim3(BLOCK_THREADS), 0, false};
+        net_fp32_pack(device, first, envs);
+        runtime_launch(context->runtime, norm_evaluate, norms, device->net, first);
+        runtime_launch(context->runtime, evaluate, walks, device->net, first, envs, images, split);
+    }
+}
+
+void net_fp32_evaluate(struct net_device *device)
+{
+    net_plan_evaluate(device->context, device->view.plans);
+    enqueue_split(device, device->context->host->config.data_val_images, SPLIT_VAL);
+    net_plan_measured(device->context, device->view.losses);
+}
+
+void net_fp32_test(struct net_device *device)
+{
+    struct context *context = device->context;
+    net_plan_test(context, device->view.plans);
+    runtime_fill(context->runtime, device->view.test_right, 0, sizeof(uint32_t) * (size_t)context->host->envs);
+    enqueue_split(device, context->host->config.data_test_images, SPLIT_TEST);
+    net_plan_tested(context, device->view.test_right);
+}

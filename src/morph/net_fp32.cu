@@ -1,0 +1,395 @@
+/* The fp32 networks' life: where everything lies, and the packed weights. */
+#include "cuda/runtime.cuh"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "morph/net_fp32.cuh"
+
+enum { PACK_THREADS = 256, CHUNKS = 32, CHUNK_PIXELS = 1024 };
+
+size_t net_fp32_budget = 0;
+
+/* Half of what is free, and no more than serves any purpose. */
+static size_t frame_budget()
+{
+    const size_t most = (size_t)40 << 30;
+    size_t available = most, total = 0;
+    if (net_fp32_budget)
+        return net_fp32_budget;
+#ifndef EMULATE
+    if (cudaMemGetInfo(&available, &total) != cudaSuccess)
+        return most;
+#endif
+    (void)total;
+    return available / 2 < most ? available / 2 : most;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
+
+/* Places are dealt out from the front; maps start on 16 bytes. */
+static uint32_t take(size_t *used, size_t count)
+{
+    size_t at = (*used + 3) / 4 * 4;
+    *used = at + count;
+    return (uint32_t)at;
+}
+
+/* Chunks of a batch by its size and the maps' alone: enough for the device, but none too small to be worth its sums. */
+static int chunk_images(int batch, int pixels)
+{
+    int images = batch / CHUNKS;
+    if (images * pixels < CHUNK_PIXELS)
+        images = (CHUNK_PIXELS + pixels - 1) / pixels;
+    return images < batch ? images : batch;
+}
+
+static struct layer_view layer_of(const struct block_shape *b, int kernel, int in_stride, int batch)
+{
+    struct layer_view layer = {};
+    layer.height = b->height;
+    layer.width = b->width;
+    layer.kernel = kernel;
+    layer.cin = b->cin;
+    layer.cout = b->cout;
+    layer.in_stride = in_stride;
+    layer.chunk = chunk_images(batch, b->height * b->width);
+    layer.chunks = (batch + layer.chunk - 1) / layer.chunk;
+    return layer;
+}
+
+static uint32_t tensor_at(const struct param_layout *layout, int tensor)
+{
+    return (uint32_t)layout->tensor[tensor].offset;
+}
+
+static void lay_out_blocks(struct net_view *net, const struct net_shape *shape)
+{
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape *b = &shape->block[i];
+        struct block_view *block = &net->block[i];
+        size_t pixels = (size_t)b->height * (size_t)b->width, cout = (size_t)b->cout;
+        block->conv = layer_of(b, shape->kernel, i == 0 ? GATHER_CHANNELS : b->cin, net->batch);
+        block->pixels = (int)pixels;
+        block->pool = b->pool;
+        memcpy(block->slot, b->slot, sizeof block->slot);
+        block->weight = tensor_at(&shape->host, b->weight);
+        block->gamma = tensor_at(&shape->host, b->gamma);
+        block->beta = tensor_at(&shape->host, b->beta);
+        block->mean = (uint32_t)b->mean;
+        block->var = (uint32_t)b->var;
+        block->norm = take(&net->norm, NORM_ARRAYS * cout);
+        block->in = i == 0 ? net->input : net->block[i - 1].out;
+        block->raw = take(&net->frame, pixels * cout);
+        block->grad = take(&net->frame, pixels * cout);
+        block->out = take(&net->frame, (b->pool ? pixels / 4 : pixels) * cout);
+        block->partial = net->partial;
+        net->partial += (size_t)block->conv.chunks * shape->host.tensor[b->weight].size;
+    }
+}
+
+static int layout_views(const struct param_layout *layout, struct tensor_view *views)
+{
+    for (int t = 0; t < layout->count; t++) {
+        views[t].offset = (uint32_t)layout->tensor[t].offset;
+        views[t].size = (uint32_t)layout->tensor[t].size;
+    }
+    return layout->count;
+}
+
+/* A chain's steps with their tensors and maps; maps of different blueprints overlay one another from `used` on. */
+static void lay_out_chain(struct seed_view *seed, const struct seed_blueprint *blueprint, const struct slot_view *slot,
+                          size_t *used)
+{
+    int tensor = 0, norms = 0;
+    for (int i = 0; i < blueprint->steps; i++) {
+        const struct chain_step *what = &blueprint->step[i];
+        struct step_view *step = &seed->step[i];
+        step->kind = what->kind;
+        step->kernel = what->kind == STEP_CONV1 ? 1 : 3;
+        step->cin = what->from == WIDTH_NECK ? slot->neck : slot->channels;
+        step->cout = what->to == WIDTH_NECK ? slot->neck : slot->channels;
+        step->groups = group_count(step->cout);
+        step->relu = what->act == ACT_RELU || what->act == ACT_NORM_RELU;
+        step->norm = -1;
+        step->weight = seed->tensor[tensor++].offset;
+        if (what->act == ACT_NORM || what->act == ACT_NORM_RELU) {
+            step->norm = norms++;
+            step->gamma = seed->tensor[tensor++].offset;
+            step->beta = seed->tensor[tensor++].offset;
+        }
+        size_t map = (size_t)slot->pixels * (size_t)step->cout;
+        step->pre = take(used, map);
+        step->grad = take(used, map);
+        if (i + 1 < blueprint->steps)
+            step->act = take(used, map);
+    }
+}
+
+static void lay_out_seeds(struct net_view *net, struct slot_view *slot)
+{
+    size_t start = net->frame;
+    for (int i = 0; i < BLUEPRINT_COUNT; i++) {
+        const struct seed_blueprint *blueprint = blueprint_at(i);
+        struct seed_view *seed = &slot->seed_of[i];
+        struct param_layout layout;
+        size_t used = start;
+        blueprint_layout(i, slot->channels, &layout);
+        seed->kind = blueprint->kind;
+        seed->steps = blueprint->steps;
+        seed->storage = (uint32_t)layout.storage;
+        seed->params = (uint32_t)layout.params;
+        seed->tensors = layout_views(&layout, seed->tensor);
+        lay_out_chain(seed, blueprint, slot, &used);
+        net->frame = used > net->frame ? used : net->frame;
+    }
+}
+
+static void lay_out_gate(struct net_view *net, struct slot_view *slot)
+{
+    struct param_layout layout;
+    gate_layout(slot->channels, &layout);
+    layout_views(&layout, slot->gate_tensor);
+    slot->gate_params = (uint32_t)layout.params;
+    slot->gate_mean = take(&net->frame, (size_t)slot->channels);
+    slot->gate_hidden = take(&net->frame, (size_t)slot->neck);
+    slot->gate_out = take(&net->frame, 1);
+    slot->gate_sums = take(&net->figure, 1 + (size_t)slot->neck);
+}
+
+static void lay_out_slots(struct net_view *net, const struct net_shape *shape)
+{
+    for (int j = 0; j < shape->slots; j++) {
+        const struct slot_shape *s = &shape->slot[j];
+        struct slot_view *slot = &net->slot[j];
+        size_t channels = (size_t)s->channels, map = channels * (size_t)(s->height * s->width);
+        slot->channels = s->channels;
+        slot->height = s->height;
+        slot->width = s->width;
+        slot->pixels = s->height * s->width;
+        slot->groups = group_count(s->channels);
+        slot->neck = blueprint_neck(s->channels);
+        slot->squeeze = blueprint_squeeze(s->channels);
+        slot->chunk = chunk_images(net->batch, slot->pixels);
+        slot->chunks = (net->batch + slot->chunk - 1) / slot->chunk;
+        slot->seed = (uint32_t)s->seed;
+        slot->seed_storage = (uint32_t)s->seed_storage;
+        slot->gate = (uint32_t)s->gate;
+        slot->gate_storage = (uint32_t)s->gate_storage;
+        slot->x = take(&net->frame, map);
+        slot->s = take(&net->frame, map);
+        slot->y = s->row == 0 ? take(&net->frame, map) : 0;
+        slot->norms = take(&net->frame, 2 * NORM_ARRAYS * channels);
+        slot->sums = take(&net->figure, 4 * channels);
+        slot->sigma = take(&net->figure, 1);
+        lay_out_gate(net, slot);
+        lay_out_seeds(net, slot);
+        slot->partial = net->partial;
+        net->partial += (size_t)slot->chunks * s->seed_storage;
+    }
+}
+
+static void lay_out(struct net_view *net, const struct net_shape *shape)
+{
+    size_t largest = 0, channels = 0;
+    net->input = take(&net->frame, (size_t)shape->block[0].height * (size_t)shape->block[0].width * GATHER_CHANNELS);
+    lay_out_blocks(net, shape);
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape *b = &shape->block[i];
+        int neck = blueprint_neck(b->cout);
+        size_t wide = (size_t)(b->cout > neck ? b->cout : neck), map = (size_t)(b->height * b->width) * wide;
+        largest = map > largest ? map : largest;
+        channels = (size_t)b->cout > channels ? (size_t)b->cout : channels;
+    }
+    net->gpool = take(&net->frame, largest);
+    net->u = take(&net->frame, largest);
+    net->dx = take(&net->frame, largest);
+    net->chain = take(&net->frame, largest);
+    net->feature = take(&net->frame, (size_t)shape->features);
+    net->dlogit = take(&net->frame, SHAPE_CLASSES);
+    net->block_sums = take(&net->figure, 2 * channels);
+    net->loss = take(&net->figure, 1);
+    net->right = take(&net->figure, 1);
+    lay_out_slots(net, shape);
+    net->frame = (net->frame + 31) / 32 * 32;
+    net->norm = (net->norm + 31) / 32 * 32;
+    net->partial = (net->partial + 31) / 32 * 32;
+    net->packed_floats = shape->host.storage + shape->seed_storage;
+    net->grad = shape->host.storage + shape->seed_storage + shape->gate_storage;
+}
+
+/* ---- weights' gradients: who sums what --------------------------------------------------------------------------- */
+
+/* Entries for every chunk and every BLOCK_THREADS tiles of a layer. Counts where `work` is NULL. */
+static unsigned add_work(struct weight_work *work, unsigned count, int block, int slot, int step, int chunks, int tiles)
+{
+    for (int chunk = 0; chunk < chunks; chunk++)
+        for (int part = 0; part * BLOCK_THREADS < tiles; part++, count++)
+            if (work)
+                work[count] = {(int16_t)block, (int16_t)slot, (int16_t)step, (int16_t)chunk, part};
+    return count;
+}
+
+/* The most tiles that a step of any blueprint has at this slot. */
+static int step_tiles(const struct slot_view *slot, int step)
+{
+    int most = 0;
+    for (int i = 0; i < BLUEPRINT_COUNT; i++) {
+        const struct seed_view *seed = &slot->seed_of[i];
+        const struct step_view *s = &seed->step[step];
+        if (step >= seed->steps)
+            continue;
+        int tiles = weight_tiles(s->kernel, s->cin, s->cin, s->cout, s->kind == STEP_DEPTHWISE);
+        most = tiles > most ? tiles : most;
+    }
+    return most;
+}
+
+static unsigned list_work(const struct net_view *net, struct weight_work *work)
+{
+    unsigned count = 0;
+    for (int i = 0; i < net->blocks; i++) {
+        const struct layer_view *conv = &net->block[i].conv;
+        count = add_work(work, count, i, -1, 0, conv->chunks,
+                         weight_tiles(conv->kernel, conv->cin, conv->in_stride, conv->cout, false));
+    }
+    for (int j = 0; j < net->slots; j++)
+        for (int step = 0; step < CHAIN_STEPS; step++)
+            count = add_work(work, count, -1, j, step, net->slot[j].chunks, step_tiles(&net->slot[j], step));
+    return count;
+}
+
+/* ---- packed weights ---------------------------------------------------------------------------------------------- */
+
+/* Where [cout][tap][cin] goes in [tap][cin][cout]; true if `at` lies in that tensor. */
+DEVICE bool packed_place(uint32_t at, uint32_t weight, uint32_t taps, uint32_t cin, uint32_t cout, uint32_t *to)
+{
+    if (at < weight || at >= weight + cout * taps * cin)
+        return false;
+    const uint32_t i = at - weight, o = i / (taps * cin), rest = i % (taps * cin);
+    *to = weight + rest * cout + o;
+    return true;
+}
+
+KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int first)
+{
+    const struct world *world = net->source.world;
+    const size_t env = (size_t)first + blockIdx.y;
+    uint32_t at = blockIdx.x * PACK_THREADS + threadIdx.x, to;
+    float *packed = net->packed + (size_t)blockIdx.y * net->packed_floats;
+    const uint32_t taps = (uint32_t)(net->kernel * net->kernel);
+    if (at < net->host_storage) {
+        for (int i = 0; i < net->blocks; i++) {
+            const struct block_view &block = net->block[i];
+            if (packed_place(at, block.weight, taps, (uint32_t)block.conv.cin, (uint32_t)block.conv.cout, &to))
+                packed[to] = world->host[env * net->host_storage + at];
+        }
+        return;
+    }
+    at -= net->host_storage;
+    if (at >= net->seed_storage)
+        return;
+    int j = net->slots - 1;
+    while (at < net->slot[j].seed)
+        j--;
+    const struct slot_view &slot = net->slot[j];
+    const struct slot_exec exec = net->exec[env * (size_t)net->slots + (size_t)j];
+    if (exec.mode == SLOT_SKIP)
+        return;
+    const struct seed_view &seed = slot.seed_of[exec.blueprint];
+    for (int i = 0; i < seed.steps; i++) {
+        const struct step_view &step = seed.step[i];
+        if (step.kind != STEP_DEPTHWISE &&
+            packed_place(at - slot.seed, step.weight, (uint32_t)(step.kernel * step.kernel), (uint32_t)step.cin,
+                         (uint32_t)step.cout, &to))
+            packed[net->host_storage + slot.seed + to] = world->seed[env * net->seed_storage + at];
+    }
+}
+
+void net_fp32_pack(struct net_device *device, int first, int envs)
+{
+    const unsigned floats = (unsigned)device->view.packed_floats;
+    struct launch shape = {dim3((floats + PACK_THREADS - 1) / PACK_THREADS, (unsigned)envs), dim3(PACK_THREADS), 0,
+                           false};
+    runtime_launch(device->context->runtime, pack, shape, device->net, first);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void allocate(struct net_view *net, struct context *context, unsigned *count)
+{
+    struct runtime *rt = context->runtime;
+    size_t envs = (size_t)context->host->envs, group = (size_t)net->group, images = group * (size_t)net->batch;
+    net->frames = runtime_alloc<float>(rt, images * net->frame);
+    net->figures = runtime_alloc<double>(rt, images * net->figure);
+    net->norms = runtime_alloc<float>(rt, group * net->norm);
+    net->packed = runtime_alloc<float>(rt, group * net->packed_floats);
+    net->grads = runtime_alloc<float>(rt, group * net->grad);
+    net->partials = runtime_alloc<float>(rt, group * net->partial);
+    net->part = runtime_alloc<struct part_norms>(rt, group * NET_PARTS);
+    net->train_loss = runtime_alloc<double>(rt, envs);
+    net->train_right = runtime_alloc<uint32_t>(rt, envs);
+    net->test_right = runtime_alloc<uint32_t>(rt, envs);
+    net->losses = runtime_alloc<float>(rt, envs * (size_t)context->host->config.data_val_images);
+    net->plans = runtime_alloc<struct eval_plan>(rt, envs);
+    *count = list_work(net, nullptr);
+    struct weight_work *list = new weight_work[*count], *work = runtime_alloc<struct weight_work>(rt, *count);
+    list_work(net, list);
+    runtime_copy_to(rt, work, list, sizeof *list * *count);
+    runtime_wait(rt);
+    delete[] list;
+    net->work = work;
+}
+
+static void view_init(struct net_view *net, const struct context *context)
+{
+    const struct net_shape *shape = &context->host->shape;
+    net->source = gather_source_of(context);
+    net->batch = context->host->config.data_batch;
+    net->blocks = shape->blocks;
+    net->slots = shape->slots;
+    net->features = shape->features;
+    net->kernel = shape->kernel;
+    net->rates = context->rates;
+    net->fc_weight = tensor_at(&shape->host, shape->fc_weight);
+    net->fc_bias = tensor_at(&shape->host, shape->fc_bias);
+    net->host_params = (uint32_t)shape->host.params;
+    net->host_storage = (uint32_t)shape->host.storage;
+    net->seed_storage = (uint32_t)shape->seed_storage;
+    net->gate_storage = (uint32_t)shape->gate_storage;
+    net->exec = context->exec;
+    net->slot_grads = context->grads;
+    lay_out(net, shape);
+    const size_t env = (size_t)net->batch * (net->frame * sizeof(float) + net->figure * sizeof(double)) +
+                       (net->partial + net->grad + net->packed_floats) * sizeof(float);
+    const size_t fit = frame_budget() / env;
+    net->group = fit < 1 ? 1 : fit < (size_t)context->host->envs ? (int)fit : context->host->envs;
+}
+
+static struct net_device *net_fp32_create(struct context *context)
+{
+    struct net_device *device = new net_device();
+    struct net_view *net = &device->view;
+    device->context = context;
+    view_init(net, context);
+    allocate(net, context, &device->work);
+    const unsigned frames = (unsigned)(net->group * net->batch);
+    const unsigned most = (unsigned)(runtime_processors(context->runtime) * BLOCKS_PER_PROCESSOR);
+    device->eval_blocks = frames < most ? frames : most;
+    device->net = runtime_alloc<struct net_view>(context->runtime, 1);
+    runtime_copy_to(context->runtime, device->net, net, sizeof *net);
+    runtime_wait(context->runtime);
+    if (context->runtime->failed) {
+        delete device;
+        return nullptr;
+    }
+    return device;
+}
+
+static void net_fp32_free(struct net_device *device)
+{
+    delete device; /* device memory goes with the runtime */
+}
+
+extern const struct net_device_kernels net_fp32 = {net_fp32_create, net_fp32_free, net_fp32_train, net_fp32_evaluate,
+                                                   net_fp32_test};

@@ -1,0 +1,140 @@
+#include "cuda/runtime.cuh"
+
+#include "morph/net_plan.cuh"
+
+enum { PLAN_THREADS = 128 };
+
+KERNEL void plan_exec(const struct world *world, struct slot_exec *exec)
+{
+    const size_t row = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
+    if (row >= (size_t)world->envs * (size_t)world->shape.slots)
+        return;
+    struct slot_state slot = slot_load(&world->slots, row);
+    exec[row] = slot_exec_of(&slot);
+}
+
+/* The slots that an evaluation switches: blended and in the output. */
+DEVICE uint32_t blended_slots(const struct world *world, size_t env, uint32_t *fossils)
+{
+    const int slots = world->shape.slots;
+    uint32_t blended = 0;
+    *fossils = 0;
+    for (int j = 0; j < slots; j++) {
+        const size_t row = env * (size_t)slots + (size_t)j;
+        const int stage = world->slots.stage[row];
+        if (stage_is_blended(stage) && world->slots.alpha[row] > 0) {
+            blended |= 1u << j;
+            *fossils |= stage == STAGE_FOSSILIZED ? 1u << j : 0;
+        }
+    }
+    return blended;
+}
+
+/* Whether mask a is visited before mask b. */
+DEVICE bool visited_before(const struct net_shape *shape, uint32_t a, uint32_t b)
+{
+    int at = eval_parting(shape, a, b);
+    return at < shape->slots && ((a >> shape->exec_order[at]) & 1u);
+}
+
+KERNEL void plan_evaluate(const struct world *world, struct eval_plan *plans)
+{
+    const size_t env = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
+    if (env >= (size_t)world->envs)
+        return;
+    struct subsets subsets;
+    uint32_t fossils;
+    const uint32_t blended = blended_slots(world, env, &fossils);
+    subsets_plan(&subsets, blended, fossils);
+    world->subset_all[env] = subsets.all;
+    world->subset_count[env] = (uint32_t)subsets.count;
+    for (int k = 0; k < SUBSETS_MAX; k++) {
+        world->subset_mask[env * SUBSETS_MAX + (size_t)k] = subsets.mask[k];
+        world->subset_correct[env * SUBSETS_MAX + (size_t)k] = 0;
+    }
+    struct eval_plan *plan = &plans[env];
+    plan->count = (uint32_t)subsets.count;
+    for (int k = 0; k < subsets.count; k++) { /* by insertion: no two masks are equal */
+        int at = k;
+        for (; at > 0 && visited_before(&world->shape, subsets.mask[k], plan->mask[at - 1]); at--) {
+            plan->mask[at] = plan->mask[at - 1];
+            plan->config[at] = plan->config[at - 1];
+        }
+        plan->mask[at] = subsets.mask[k];
+        plan->config[at] = (uint8_t)k;
+    }
+}
+
+KERNEL void plan_test(const struct world *world, struct eval_plan *plans)
+{
+    const size_t env = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
+    if (env >= (size_t)world->envs)
+        return;
+    uint32_t fossils;
+    plans[env].count = 1;
+    plans[env].mask[0] = blended_slots(world, env, &fossils);
+    plans[env].config[0] = 0;
+}
+
+/* One block per env: every thread adds up its images in double, thread 0 the threads' sums, in order. */
+KERNEL void plan_measured(const struct world *world, const float *losses)
+{
+    __shared__ double part[PLAN_THREADS];
+    const size_t env = blockIdx.x;
+    const int images = world->config.data_val_images;
+    double sum = 0;
+    for (int n = (int)threadIdx.x; n < images; n += PLAN_THREADS)
+        sum += (double)losses[env * (size_t)images + (size_t)n];
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    for (int t = 1; t < PLAN_THREADS; t++)
+        sum += part[t];
+    world->val_loss[env] = sum / images;
+    /* configuration 0 is the whole set */
+    world->val_accuracy[env] = 100.0 * (double)world->subset_correct[env * SUBSETS_MAX] / (double)(uint32_t)images;
+}
+
+KERNEL void plan_tested(const struct world *world, const uint32_t *correct, double *accuracy)
+{
+    const size_t env = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
+    if (env < (size_t)world->envs)
+        accuracy[env] = 100.0 * correct[env] / world->config.data_test_images;
+}
+
+static struct launch threads_for(size_t count)
+{
+    struct launch shape = {dim3((unsigned)((count + PLAN_THREADS - 1) / PLAN_THREADS)), dim3(PLAN_THREADS), 0, false};
+    return shape;
+}
+
+void net_plan_train(struct context *context)
+{
+    const size_t rows = (size_t)context->host->envs * (size_t)context->host->shape.slots;
+    runtime_launch(context->runtime, plan_exec, threads_for(rows ? rows : 1), context->world, context->exec);
+}
+
+void net_plan_evaluate(struct context *context, struct eval_plan *plans)
+{
+    net_plan_train(context);
+    runtime_launch(context->runtime, plan_evaluate, threads_for((size_t)context->host->envs), context->world, plans);
+}
+
+void net_plan_test(struct context *context, struct eval_plan *plans)
+{
+    net_plan_train(context);
+    runtime_launch(context->runtime, plan_test, threads_for((size_t)context->host->envs), context->world, plans);
+}
+
+void net_plan_measured(struct context *context, const float *losses)
+{
+    struct launch shape = {dim3((unsigned)context->host->envs), dim3(PLAN_THREADS), 0, false};
+    runtime_launch(context->runtime, plan_measured, shape, context->world, losses);
+}
+
+void net_plan_tested(struct context *context, const uint32_t *correct)
+{
+    runtime_launch(context->runtime, plan_tested, threads_for((size_t)context->host->envs), context->world, correct,
+                   context->test_accuracy);
+}

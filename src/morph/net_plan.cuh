@@ -1,0 +1,43 @@
+/*
+ * What a phase does with each env's slots, worked out on the device from the slots' states. Shared by all
+ * implementations of net_device.h.
+ */
+#ifndef MORPH_NET_PLAN_CUH
+#define MORPH_NET_PLAN_CUH
+
+#include "cuda/context.cuh"
+
+/*
+ * The configurations of an evaluation: masks of slots that are on, at their own alpha. They are visited in an order in
+ * which neighbours share as long a start as possible: sorted by the bits of the slots as the data meets them
+ * (shape.exec_order), "on" first. Every shared start is then computed once, as in a walk of the tree of decisions.
+ */
+struct eval_plan {
+    uint32_t count;
+    uint32_t mask[SUBSETS_MAX]; /* in visiting order */
+    uint8_t config[SUBSETS_MAX]; /* number of each in the world's subset arrays */
+};
+
+/* exec of all slots, for a step of training. */
+void net_plan_train(struct context *context);
+/* exec, the world's subset arrays (counts zero) and plans [env], for a validation. */
+void net_plan_evaluate(struct context *context, struct eval_plan *plans);
+/* exec, and plans [env] of one configuration: everything on, for a test. */
+void net_plan_test(struct context *context, struct eval_plan *plans);
+
+/* After an evaluation has counted in subset_correct: val_accuracy, and val_loss from losses [env][image] of
+ * configuration 0, summed in a fixed order. */
+void net_plan_measured(struct context *context, const float *losses);
+/* After a test has counted in correct [env]. */
+void net_plan_tested(struct context *context, const uint32_t *correct);
+
+/* Position in exec order of the first slot at which two masks differ; `slots` where they do not. */
+DEVICE int eval_parting(const struct net_shape *shape, uint32_t a, uint32_t b)
+{
+    int at = 0;
+    while (at < shape->slots && !(((a ^ b) >> shape->exec_order[at]) & 1u))
+        at++;
+    return at;
+}
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * The recurrent policy network on the device (policy/network.h says what it computes). Parameters and gradients are the
+ * world's own flat arrays, in the layout of policy_shape: no copies are kept, so there is nothing to bring up to date
+ * when they change. Every call enqueues kernels on the runtime's stream, of shapes that the configuration fixes.
+ *
+ * Acting and unrolling run different kernels; in each a row's numbers are sums in an order that does not depend on the
+ * number of rows.
+ */
+#ifndef POLICY_NETWORK_CUH
+#define POLICY_NETWORK_CUH
+
+#include "cuda/runtime.cuh"
+
+extern "C" {
+#include "policy/network.h"
+}
+
+enum { NETWORK_DEVICE_HIDDEN = 512 }; /* the widest recurrent layer: its weights are kept in registers */
+
+struct network_device;
+
+struct network_places {
+    const struct policy_shape *shape;
+    int envs, steps;
+    bool exact;             /* fp32 throughout; else tf32 products */
+    const float *w;         /* device, as all that follows */
+    float *grad;            /* like w */
+    const uint32_t *step;   /* [1] row of the rollout that act takes */
+    const float *state;     /* [step][env][obs] */
+    const int8_t *bp;       /* [step][env][slots] */
+    const uint8_t *reset;   /* [step][env] */
+    float *hidden, *cell;   /* [env][hidden] of act */
+    float *act_logits;      /* [env][logits] */
+    float *act_values;      /* [env] */
+    float *logits, *values; /* [step][env]... of unroll */
+    const float *dlogits, *dvalues;
+    const uint32_t *stop; /* [1] not 0: unroll does nothing */
+    const uint32_t *skip; /* [1] not 0: backward does nothing; stop implies it */
+};
+
+/* NULL after an error of the runtime. */
+struct network_device *network_device_create(struct runtime *rt, const struct network_places *places);
+void network_device_free(struct network_device *net);
+
+void network_device_act(struct network_device *net);      /* hidden and cell are replaced */
+void network_device_unroll(struct network_device *net);   /* the whole rollout, from a state of zero */
+void network_device_backward(struct network_device *net); /* of the last unroll: every gradient is written */
+
+/* Device addresses, of the last unroll: h and c after the last step, [env][hidden]. */
+const float *network_device_hidden(const struct network_device *net);
+const float *network_device_cell(const struct network_device *net);
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * `esper selftest --device cuda`: the device against the CPU, through the engine that runs use. The same small world is
+ * moved by both; what a rule decides must be equal, what went through a network must be close.
+ */
+#ifndef SELFTEST_DEVICE_H
+#define SELFTEST_DEVICE_H
+
+#include "base/config.h"
+#include "selftest/selftest.h"
+
+/* An error only when there is no such device or it failed; what differs is a failure in the report. */
+enum esper_status selftest_device(struct selftest *test, enum device_wish device, enum precision_wish precision,
+                                  struct esper_error *error);
+
+#endif

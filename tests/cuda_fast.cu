@@ -1,0 +1,827 @@
+/*
+ * The bf16 training step of the hosts (net_bf16 without seeds): gradients against a plain double-precision model that
+ * rounds where the kernels do, and against the CPU's fp32; several steps of training; and what must hold to the bit.
+ *
+ *     cuda_fast                 the checks
+ *     cuda_fast bench ENVS BATCH   million images per second of whole steps, and each kernel alone
+ */
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda/context.cuh"
+#include "data/gather.cuh"
+#include "morph/fast_conv.cuh"
+#include "morph/net_plan.cuh"
+
+extern "C" {
+#include "data/dataset.h"
+#include "variant/variant.h"
+}
+
+static int checks, failures;
+
+static void check(bool good, const std::string &name, const char *format, double figure)
+{
+    char text[64];
+    snprintf(text, sizeof text, format, figure);
+    checks++;
+    failures += !good;
+    printf(good ? "ok   %s (%s)\n" : "FAIL %s: %s\n", name.c_str(), text);
+    fflush(stdout);
+}
+
+[[noreturn]] static void stop(const char *what)
+{
+    printf("FAIL %s\n", what);
+    exit(1);
+}
+
+/* ---- a world on either side --------------------------------------------------------------------------------------- */
+
+struct setting {
+    int envs, batch, batches;
+    bool plain; /* no weight decay, no clipping: momentum after one batch is the gradient */
+    int resident;
+    int stage[SLOT_ROWS]; /* of the seeds in slots r0 and r1 of every block; 0: none */
+};
+
+struct rig {
+    struct config config;
+    struct world *world;
+    struct dataset *data;
+    struct context context;
+    struct net_device net;
+    char *arena[CLASS_COUNT];
+};
+
+static struct config config_of(const struct setting &s)
+{
+    struct config config;
+    struct esper_error error = {};
+    config_defaults(&config);
+    if (config_load_task(&config, "cifar_baseline", &error) != ESPER_OK)
+        stop(error.text);
+    config.envs = s.envs;
+    config.threads = 1;
+    config.data_set = DATA_SYNTHETIC;
+    config.data_batch = s.batch;
+    config.data_batches = s.batches;
+    config.data_val_images = config.data_test_images = 8;
+    config.policy.kind = POLICY_RANDOM;
+    config.max_seeds = 0;
+    config.slot_count = 0;
+    for (int row = 0; row < SLOT_ROWS; row++)
+        for (int i = 0; i < config.host_blocks; i++)
+            snprintf(config.slots[config.slot_count++], sizeof config.slots[0], "r%dc%d", row, i);
+    if (s.plain) {
+        config.weight_decay = 0;
+        config.max_grad_norm = 1e9;
+    }
+    if (config_check(&config, &error) != ESPER_OK)
+        stop(error.text);
+    return config;
+}
+
+/* Parameters that put every part to use: gammas of both signs, betas, no two envs alike. */
+static void stir(struct world *world, const int *stage)
+{
+    const struct net_shape *shape = &world->shape;
+    for (int env = 0; env < world->envs; env++) {
+        float *params = world->host + (size_t)env * shape->host.storage, *stats = world->stats + (size_t)env * shape->stats;
+        layout_init(&shape->host, 1, STREAM_HOST_INIT, 0, (uint32_t)env, 0, params);
+        for (int i = 0; i < shape->blocks; i++)
+            for (int c = 0; c < shape->block[i].cout; c++)
+                stats[shape->block[i].var + (size_t)c] = 1;
+        for (int j = 0; j < shape->slots; j++) {
+            struct slot_state slot;
+            slot_clear(&slot);
+            if (stage[shape->slot[j].row])
+                slot.stage = (uint8_t)stage[shape->slot[j].row];
+            slot_store(&world->slots, world_slot_row(world, env, j), &slot);
+        }
+        uint32_t state = 12345u + 77u * (uint32_t)env;
+        for (int i = 0; i < shape->blocks; i++) {
+            float *gamma = params + shape->host.tensor[shape->block[i].gamma].offset;
+            float *beta = params + shape->host.tensor[shape->block[i].beta].offset;
+            for (int c = 0; c < shape->block[i].cout; c++) {
+                float r[3];
+                for (float &x : r) {
+                    state = state * 1664525u + 1013904223u;
+                    x = (float)(state >> 8) / 16777216.0f;
+                }
+                gamma[c] = (r[0] < 0.3f ? -1.0f : 1.0f) * (0.5f + r[1]);
+                beta[c] = r[2] - 0.4f;
+            }
+        }
+    }
+}
+
+static const uint8_t *upload(struct runtime *rt, const uint8_t *from, size_t bytes)
+{
+    uint8_t *to = runtime_alloc<uint8_t>(rt, bytes + 16);
+    runtime_copy_to(rt, to, from, bytes);
+    return to;
+}
+
+static void rig_write(struct rig *rig)
+{
+    const struct table *table = &rig->world->table;
+    for (int c = 0; c < CLASS_COUNT; c++)
+        runtime_copy_to(rig->context.runtime, rig->arena[c], table->arena[c], table->arena_bytes[c]);
+    runtime_wait(rig->context.runtime);
+}
+
+static void rig_read(struct rig *rig)
+{
+    const struct table *table = &rig->world->table;
+    for (int c = 0; c < CLASS_COUNT; c++)
+        runtime_copy_from(rig->context.runtime, table->arena[c], rig->arena[c], table->arena_bytes[c]);
+    runtime_wait(rig->context.runtime);
+    if (rig->context.runtime->failed)
+        stop(rig->context.runtime->error.text);
+}
+
+static void rig_open(struct rig *rig, const struct setting &s)
+{
+    struct esper_error error = {};
+    struct context *context = &rig->context;
+    *rig = {};
+    rig->config = config_of(s);
+    if (world_create(&rig->world, &rig->config, &error) != ESPER_OK ||
+        dataset_open(NULL, DATA_SYNTHETIC, rig->config.data_size, &rig->data, &error) != ESPER_OK)
+        stop(error.text);
+    struct runtime *rt = context->runtime = runtime_create(&error);
+    if (!rt)
+        stop(error.text);
+    struct world *world = rig->world;
+    stir(world, s.stage);
+    context->host = world;
+    context->view = *world;
+    for (int c = 0; c < CLASS_COUNT; c++)
+        rig->arena[c] = runtime_alloc<char>(rt, world->table.arena_bytes[c] + 64);
+    for (int i = 0; i < world->table.count; i++) {
+        const struct table_row *row = &world->table.rows[i];
+        char *data = rig->arena[row->arena] + ((char *)row->data - (char *)world->table.arena[row->arena]);
+        memcpy((char *)&context->view + ((char *)row->slot - (char *)world), &data, sizeof data);
+    }
+    context->world = runtime_alloc<struct world>(rt, 1);
+    runtime_copy_to(rt, context->world, &context->view, sizeof context->view);
+    const struct dataset *data = rig->data;
+    context->data.size = data->size;
+    context->data.count[SPLIT_TRAIN] = (uint32_t)data->count[SPLIT_TRAIN];
+    context->data.images[SPLIT_TRAIN] =
+        upload(rt, data->images[SPLIT_TRAIN], data->count[SPLIT_TRAIN] * (size_t)(data->size * data->size * 3));
+    context->data.labels[SPLIT_TRAIN] = upload(rt, data->labels[SPLIT_TRAIN], data->count[SPLIT_TRAIN]);
+    context->normalise = gather_table_make();
+    context->batches = (uint32_t)s.batches;
+    context->rates.host = {(float)rig->config.host_lr, (float)rig->config.momentum, (float)rig->config.weight_decay};
+    context->rates.seed = {(float)rig->config.seed_lr, (float)rig->config.momentum, 0};
+    context->rates.max_grad_norm = rig->config.max_grad_norm;
+    context->exec = runtime_alloc<struct slot_exec>(rt, (size_t)(world->envs * world->shape.slots));
+    context->grads = runtime_alloc<struct slot_grads>(rt, (size_t)(world->envs * world->shape.slots));
+    rig->net.context = context;
+    rig->net.resident = s.resident;
+    if (!fast_host_fits(&world->shape, s.batch) || !fast_host_create(&rig->net))
+        stop("the host does not fit");
+    rig_write(rig);
+}
+
+static void rig_close(struct rig *rig)
+{
+    runtime_free(rig->context.runtime);
+    dataset_close(rig->data);
+    world_free(rig->world);
+}
+
+/*
+ * Blended seeds that change nothing, a thread per (env, chunk, channel): what enters comes out, as the contract of
+ * fast_host.cuh has it. Winners of a window are found among rounded values here, among exact ones in the kernels.
+ */
+KERNEL void identity_forward(const __grid_constant__ struct fast_host host, int i)
+{
+    device_wait();
+    const struct fast_block &block = host.block[i];
+    const int env = (int)blockIdx.y, channel = (int)threadIdx.x, pixels = block.size * block.size / 4;
+    if (!block_use_of(host, env, i).blended)
+        return;
+    struct channel_norm norm = block_norm(host, i, env, channel);
+    for (int n = (int)blockIdx.x * host.chunk_images; n < ((int)blockIdx.x + 1) * host.chunk_images && n < host.batch; n++)
+        for (int p = 0; p < pixels; p++) {
+            const size_t at = (size_t)(plane_at(block.pooled, block.cout, pixels, image_at(host, env, n), channel / 8, p) -
+                                       block.pooled) * 8 + (size_t)(channel % 8);
+            const float z = bf16_lo(reinterpret_cast<uint16_t *>(block.pooled)[at]);
+            reinterpret_cast<uint16_t *>(block.act)[at] =
+                (uint16_t)pack_bf16_relu(fmaf(z, norm.scale, norm.shift), 0);
+        }
+}
+
+KERNEL void identity_backward(const __grid_constant__ struct fast_host host, int i)
+{
+    device_wait();
+    const struct fast_block &block = host.block[i];
+    const int env = (int)blockIdx.y, channel = (int)threadIdx.x, size = block.size, half = size / 2;
+    const struct block_use use = block_use_of(host, env, i);
+    if (!use.blended)
+        return;
+    struct channel_norm norm = block_norm(host, i, env, channel);
+    float sum = 0, moment = 0;
+    for (int n = (int)blockIdx.x * host.chunk_images; n < ((int)blockIdx.x + 1) * host.chunk_images && n < host.batch; n++) {
+        const size_t map = image_at(host, env, n) * (size_t)(block.cout / 8) + (size_t)(channel / 8);
+        uint16_t *full = reinterpret_cast<uint16_t *>(block.grad_full + map * (size_t)(size * size)) + channel % 8;
+        const uint16_t *raw = reinterpret_cast<uint16_t *>(block.raw + map * (size_t)(size * size)) + channel % 8;
+        for (int w = 0; w < half * half; w++) {
+            const size_t pooled = (map * (size_t)(half * half) + (size_t)w) * 8 + (size_t)(channel % 8);
+            const float z = bf16_lo(reinterpret_cast<uint16_t *>(block.pooled)[pooled]);
+            uint16_t bits = reinterpret_cast<uint16_t *>(block.grad_out)[pooled];
+            if (!(fmaf(z, norm.scale, norm.shift) > 0))
+                bits = 0;
+            sum += bf16_lo(bits);
+            moment += bf16_lo(bits) * z;
+            if (!use.full) {
+                reinterpret_cast<uint16_t *>(block.grad)[pooled] = bits;
+                continue;
+            }
+            int winner = 0;
+            size_t at[4];
+            for (int k = 0; k < 4; k++) {
+                at[k] = (size_t)((2 * (w / half) + k / 2) * size + 2 * (w % half) + k % 2) * 8;
+                if (bf16_lo(raw[at[k]]) > bf16_lo(raw[at[winner]]))
+                    winner = k;
+            }
+            for (int k = 0; k < 4; k++)
+                full[at[k]] = k == winner ? bits : 0;
+        }
+    }
+    float *back = block.back + ((size_t)env * host.chunks + blockIdx.x) * 2 * (size_t)block.cout;
+    back[channel] = sum;
+    back[block.cout + channel] = moment;
+}
+
+static void enqueue_identity(struct net_device *net, int i, bool forward)
+{
+    if (net->host.block[i].act == NULL)
+        return;
+    struct launch shape = {dim3((unsigned)net->host.chunks, (unsigned)net->host.envs), dim3((unsigned)net->host.block[i].cout),
+                           0, false};
+    if (forward)
+        runtime_launch(net->context->runtime, identity_forward, shape, net->host, i);
+    else
+        runtime_launch(net->context->runtime, identity_backward, shape, net->host, i);
+}
+
+/* A batch as fast_batch runs it, with other seeds. */
+static void enqueue_batch(struct net_device *net, uint32_t batch, bool seeds)
+{
+    gather_train_bf16(net->context, {net->host.pixels, net->host.labels}, batch);
+    for (int i = 0; i < net->host.blocks; i++) {
+        fast_forward(net, i);
+        if (seeds)
+            enqueue_identity(net, i, true);
+    }
+    fast_head(net);
+    for (int i = net->host.blocks - 1; i >= 0; i--) {
+        if (seeds)
+            enqueue_identity(net, i, false);
+        fast_backward(net, i);
+    }
+    fast_gradients(net, batch);
+    fast_update(net);
+}
+
+static void enqueue_step(struct net_device *net, bool seeds = false)
+{
+    net_plan_train(net->context);
+    fast_pack(net);
+    for (uint32_t batch = 0; batch < net->context->batches; batch++)
+        enqueue_batch(net, batch, seeds);
+}
+
+template <class T> static std::vector<T> fetched(struct rig *rig, const T *from, size_t count)
+{
+    std::vector<T> v(count);
+    runtime_copy_from(rig->context.runtime, v.data(), from, count * sizeof(T));
+    runtime_wait(rig->context.runtime);
+    return v;
+}
+
+/* ---- the CPU's fp32 ---------------------------------------------------------------------------------------------------- */
+
+static void cpu_step(struct rig *rig, struct world *world)
+{
+    const struct variant *kernels = variant_best();
+    const struct gather_table table = gather_table_make();
+    const struct config *config = &rig->config;
+    size_t bytes = kernels->net_bytes(&world->shape, config->data_batch);
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    std::vector<uint8_t> labels((size_t)config->data_batch);
+    for (int env = 0; env < world->envs; env++) {
+        memset(memory, 0, bytes);
+        struct net *net = kernels->net_init(&world->shape, config->data_batch, memory);
+        struct net_input input = kernels->net_input(net);
+        struct slot_exec exec[SHAPE_SLOTS] = {};
+        struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
+        struct gather_target target = {input.pixels, input.image_stride, input.row_stride, labels.data()};
+        struct gather_job job = {};
+        job.seed = config->seed;
+        job.round = *world->round;
+        job.env = (uint32_t)env;
+        job.step = *world->step + 1;
+        job.batches = rig->context.batches;
+        job.batch = (uint32_t)config->data_batch;
+        struct net_batch batch = {config->data_batch, labels.data(), exec};
+        double loss = 0, correct = 0;
+        for (job.index = 0; job.index < job.batches; job.index++) {
+            struct net_result result = {};
+            gather_batch(&table, rig->data, &job, &target);
+            kernels->net_gradients(net, &params, &batch, &result);
+            kernels->net_update(net, &params, &momentum, &batch, &rig->context.rates, &result);
+            loss += result.loss;
+            correct += result.correct;
+        }
+        world->train_loss[env] = loss / (job.batches * (double)job.batch);
+        world->train_accuracy[env] = 100 * correct / (job.batches * (double)job.batch);
+    }
+    free(memory);
+}
+
+/* ---- a model that rounds alike ------------------------------------------------------------------------------------------ */
+
+static double rounded(double x)
+{
+    float f = (float)x;
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    u = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+typedef std::vector<double> map;
+
+struct model_block {
+    int cin, cout, size;
+    std::vector<double> weight, scale, shift, mean, var, rstd, sign;
+    map in, raw, pooled, act, grad; /* NHWC; grad: of what left the block */
+    std::vector<int> winner;
+};
+
+struct model {
+    int images;
+    double loss, correct;
+    std::vector<struct model_block> block;
+    std::vector<double> gradient; /* in the parameters' layout */
+};
+
+static void model_forward(struct model_block &b, int images, const float *gamma, const float *beta)
+{
+    const int s = b.size, half = s / 2, pixels = images * s * s;
+    b.raw.assign((size_t)(pixels * b.cout), 0);
+    for (int n = 0; n < images; n++)
+        for (int y = 0; y < s; y++)
+            for (int x = 0; x < s; x++)
+                for (int tap = 0; tap < 9; tap++) {
+                    const int iy = y + tap / 3 - 1, ix = x + tap % 3 - 1;
+                    if (iy < 0 || iy >= s || ix < 0 || ix >= s)
+                        continue;
+                    const double *in = &b.in[(size_t)(((n * s + iy) * s + ix) * b.cin)];
+                    double *out = &b.raw[(size_t)(((n * s + y) * s + x) * b.cout)];
+                    for (int o = 0; o < b.cout; o++)
+                        for (int i = 0; i < b.cin; i++)
+                            out[o] += in[i] * b.weight[(size_t)((o * 9 + tap) * b.cin + i)];
+                }
+    b.mean.assign((size_t)b.cout, 0);
+    b.var = b.rstd = b.scale = b.shift = b.mean;
+    for (size_t i = 0; i < b.raw.size(); i++)
+        b.mean[i % (size_t)b.cout] += b.raw[i] / pixels;
+    for (size_t i = 0; i < b.raw.size(); i++)
+        b.var[i % (size_t)b.cout] += pow(b.raw[i] - b.mean[i % (size_t)b.cout], 2) / pixels;
+    for (size_t c = 0; c < (size_t)b.cout; c++) {
+        b.rstd[c] = 1 / sqrt(b.var[c] + 1e-5);
+        b.scale[c] = fabs(gamma[c]) * b.rstd[c];
+        b.shift[c] = beta[c] - b.scale[c] * b.mean[c];
+    }
+    b.pooled.assign((size_t)(images * half * half * b.cout), 0);
+    b.act = b.pooled;
+    b.winner.assign(b.pooled.size(), 0);
+    for (int n = 0; n < images; n++)
+        for (int y = 0; y < half; y++)
+            for (int x = 0; x < half; x++)
+                for (int c = 0; c < b.cout; c++) {
+                    const size_t at = (size_t)(((n * half + y) * half + x) * b.cout + c);
+                    for (int k = 0; k < 4; k++) {
+                        int from = ((n * s + 2 * y + k / 2) * s + 2 * x + k % 2) * b.cout + c;
+                        if (k == 0 || b.raw[(size_t)from] > b.raw[(size_t)b.winner[at]])
+                            b.winner[at] = from;
+                    }
+                    b.pooled[at] = rounded(b.raw[(size_t)b.winner[at]]);
+                    b.act[at] = std::max(0.0, b.pooled[at] * b.scale[(size_t)c] + b.shift[(size_t)c]);
+                }
+}
+
+/* From b.grad to the gradients of weight, gamma, beta, and of the input (rounded) where asked for. */
+static void model_backward(struct model_block &b, int images, double *dweight, double *dgamma, double *dbeta, map *dx)
+{
+    const int s = b.size;
+    const double count = (double)images * s * s;
+    std::vector<double> sum((size_t)b.cout, 0), moment(sum);
+    map dz(b.raw.size(), 0);
+    for (size_t i = 0; i < b.grad.size(); i++) {
+        const size_t c = i % (size_t)b.cout;
+        const double g = b.act[i] > 0 ? b.grad[i] : 0;
+        sum[c] += g;
+        moment[c] += g * (b.pooled[i] - b.mean[c]) * b.rstd[c];
+        dz[(size_t)b.winner[i]] = g;
+    }
+    for (size_t i = 0; i < dz.size(); i++) {
+        const size_t c = i % (size_t)b.cout;
+        const double hat = (b.raw[i] - b.mean[c]) * b.rstd[c];
+        dz[i] = rounded(b.scale[c] * (dz[i] - sum[c] / count - hat * moment[c] / count));
+    }
+    for (size_t c = 0; c < (size_t)b.cout; c++) {
+        dgamma[c] = b.sign[c] * moment[c];
+        dbeta[c] = sum[c];
+    }
+    if (dx)
+        dx->assign(b.in.size(), 0);
+    for (int n = 0; n < images; n++)
+        for (int y = 0; y < s; y++)
+            for (int x = 0; x < s; x++)
+                for (int tap = 0; tap < 9; tap++) {
+                    const int iy = y + tap / 3 - 1, ix = x + tap % 3 - 1;
+                    if (iy < 0 || iy >= s || ix < 0 || ix >= s)
+                        continue;
+                    const size_t in = (size_t)(((n * s + iy) * s + ix) * b.cin);
+                    const double *g = &dz[(size_t)(((n * s + y) * s + x) * b.cout)];
+                    for (int o = 0; o < b.cout; o++)
+                        for (int i = 0; i < b.cin; i++) {
+                            const size_t w = (size_t)((o * 9 + tap) * b.cin + i);
+                            dweight[w] += b.sign[(size_t)o] * g[o] * b.in[in + (size_t)i];
+                            if (dx)
+                                (*dx)[in + (size_t)i] += g[o] * b.weight[w];
+                        }
+                }
+    if (dx)
+        for (double &v : *dx)
+            v = rounded(v);
+}
+
+static void model_head(struct model &m, const struct net_shape *shape, const float *params, const uint8_t *labels)
+{
+    struct model_block &last = m.block.back();
+    const int features = shape->features, pixels = last.size * last.size / 4;
+    const size_t weight = shape->host.tensor[shape->fc_weight].offset, bias = shape->host.tensor[shape->fc_bias].offset;
+    last.grad.assign(last.act.size(), 0);
+    for (int n = 0; n < m.images; n++) {
+        std::vector<double> mean((size_t)features, 0), d((size_t)features, 0);
+        double logit[SHAPE_CLASSES], total = 0;
+        for (int p = 0; p < pixels; p++)
+            for (int c = 0; c < features; c++)
+                mean[(size_t)c] += last.act[(size_t)((n * pixels + p) * features + c)] / pixels;
+        int best = 0;
+        for (int k = 0; k < SHAPE_CLASSES; k++) {
+            logit[k] = (double)params[bias + (size_t)k];
+            for (int c = 0; c < features; c++)
+                logit[k] += mean[(size_t)c] * (double)params[weight + (size_t)(k * features + c)];
+            best = logit[k] > logit[best] ? k : best;
+        }
+        for (double v : logit)
+            total += exp(v - logit[best]);
+        m.loss += log(total) + logit[best] - logit[labels[n]];
+        m.correct += best == labels[n];
+        for (int k = 0; k < SHAPE_CLASSES; k++) {
+            const double g = (exp(logit[k] - logit[best]) / total - (k == labels[n])) / m.images;
+            m.gradient[bias + (size_t)k] += g;
+            for (int c = 0; c < features; c++) {
+                m.gradient[weight + (size_t)(k * features + c)] += g * mean[(size_t)c];
+                d[(size_t)c] += g * (double)params[weight + (size_t)(k * features + c)];
+            }
+        }
+        for (int p = 0; p < pixels; p++)
+            for (int c = 0; c < features; c++)
+                last.grad[(size_t)((n * pixels + p) * features + c)] = rounded(d[(size_t)c] / pixels);
+    }
+}
+
+/* Loss and gradients of a batch: pixels as gathered, [image][y][x][4]. */
+static struct model model_of(const struct net_shape *shape, const float *params, const uint2 *pixels,
+                             const uint8_t *labels, int images)
+{
+    struct model m = {};
+    m.images = images;
+    m.gradient.assign(shape->host.storage, 0);
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape *from = &shape->block[i];
+        const float *gamma = params + shape->host.tensor[from->gamma].offset;
+        struct model_block b = {};
+        b.cin = from->cin;
+        b.cout = from->cout;
+        b.size = from->height;
+        for (int o = 0; o < b.cout; o++) {
+            b.sign.push_back(gamma[o] < 0 ? -1 : 1);
+            for (int k = 0; k < 9 * b.cin; k++)
+                b.weight.push_back(
+                    b.sign.back() *
+                    rounded((double)params[shape->host.tensor[from->weight].offset + (size_t)(o * 9 * b.cin + k)]));
+        }
+        if (i == 0)
+            for (size_t p = 0; p < (size_t)(images * b.size * b.size); p++) {
+                const double rgb[3] = {(double)bf16_lo(pixels[p].x), (double)bf16_hi(pixels[p].x),
+                                       (double)bf16_lo(pixels[p].y)};
+                b.in.insert(b.in.end(), rgb, rgb + 3);
+            }
+        else
+            for (double v : m.block.back().act)
+                b.in.push_back(rounded(v));
+        model_forward(b, images, gamma, params + shape->host.tensor[from->beta].offset);
+        m.block.push_back(std::move(b));
+    }
+    model_head(m, shape, params, labels);
+    for (int i = shape->blocks - 1; i >= 0; i--) {
+        const struct block_shape *from = &shape->block[i];
+        double *g = m.gradient.data();
+        model_backward(m.block[(size_t)i], images, g + shape->host.tensor[from->weight].offset,
+                       g + shape->host.tensor[from->gamma].offset, g + shape->host.tensor[from->beta].offset,
+                       i ? &m.block[(size_t)i - 1].grad : NULL);
+    }
+    return m;
+}
+
+/* ---- checks --------------------------------------------------------------------------------------------------------------- */
+
+static bool same(const std::vector<float> &a, const std::vector<float> &b)
+{
+    return a.size() == b.size() && memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+template <class A, class B> static double distance(const A *a, const B *b, size_t count)
+{
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(difference / (size + 1e-30));
+}
+
+static void check_gradients(int envs, int batch)
+{
+    struct rig rig;
+    const std::string name = "gradients, batch " + std::to_string(batch);
+    rig_open(&rig, {envs, batch, 1, true, 0, {}});
+    const struct net_shape *shape = &rig.world->shape;
+    const std::vector<float> before(rig.world->host, rig.world->host + (size_t)envs * shape->host.storage);
+    enqueue_step(&rig.net);
+    const struct fast_host &host = rig.net.host;
+    std::vector<uint2> pixels = fetched(&rig, host.pixels, (size_t)(envs * batch * 1024));
+    std::vector<uint8_t> labels = fetched(&rig, host.labels, (size_t)(envs * batch));
+    std::vector<float> grads = fetched(&rig, host.grad, (size_t)envs * shape->host.storage);
+    std::vector<double> norms = fetched(&rig, host.host_norm, (size_t)envs);
+    rig_read(&rig);
+    for (int env = 0; env < envs; env++) {
+        const float *g = grads.data() + (size_t)env * shape->host.storage;
+        struct model m = model_of(shape, before.data() + (size_t)env * shape->host.storage,
+                                  pixels.data() + (size_t)(env * batch) * 1024, labels.data() + env * batch, batch);
+        double square = 0;
+        for (int t = 0; t < shape->host.count; t++) {
+            const struct tensor_layout *tensor = &shape->host.tensor[t];
+            double d = distance(g + tensor->offset, m.gradient.data() + tensor->offset, tensor->size);
+            check(d < 0.005, name + ", env " + std::to_string(env) + ", " + tensor->name, "%.2g", d);
+            for (size_t i = 0; i < tensor->size; i++)
+                square += pow((double)g[tensor->offset + i], 2);
+        }
+        check(fabs(norms[(size_t)env] / sqrt(square) - 1) < 1e-12, name + ", norm", "%.6g", norms[(size_t)env]);
+        double loss = fabs(rig.world->train_loss[env] - m.loss / batch) / (m.loss / batch);
+        check(loss < 1e-4, name + ", loss", "%.2g", loss);
+        check(fabs(rig.world->train_accuracy[env] - 100 * m.correct / batch) <= 100.0 / batch, name + ", accuracy", "%.4g",
+              rig.world->train_accuracy[env]);
+        double worst = 0;
+        for (int i = 0; i < shape->blocks; i++) {
+            const struct model_block &b = m.block[(size_t)i];
+            const float *stats = rig.world->stats + (size_t)env * shape->stats;
+            const double count = (double)batch * b.size * b.size;
+            for (size_t c = 0; c < (size_t)b.cout; c++) {
+                const double mean = 0.1 * b.sign[c] * b.mean[c], var = 0.9 + 0.1 * b.var[c] * count / (count - 1);
+                worst = std::max(worst, fabs((double)stats[shape->block[i].mean + c] - mean));
+                worst = std::max(worst, fabs((double)stats[shape->block[i].var + c] - var));
+            }
+        }
+        check(worst < 1e-4, name + ", running statistics", "%.2g", worst);
+    }
+    /* the fp32 CPU, from the same parameters */
+    struct rig cpu;
+    rig_open(&cpu, {envs, batch, 1, true, 0, {}});
+    cpu_step(&cpu, cpu.world);
+    for (int env = 0; env < envs; env++) {
+        const size_t at = (size_t)env * shape->host.storage;
+        double d = distance(grads.data() + at, cpu.world->host_momentum + at, shape->host.storage);
+        check(d < 0.04, name + ", against fp32", "%.3g", d);
+    }
+    rig_close(&cpu);
+    rig_close(&rig);
+}
+
+static std::vector<float> slot_gradients(int batch, int stage0, int stage1)
+{
+    struct rig rig;
+    rig_open(&rig, {2, batch, 1, true, 0, {stage0, stage1}});
+    enqueue_step(&rig.net, true);
+    std::vector<float> v = fetched(&rig, rig.net.host.grad, 2 * rig.world->shape.host.storage);
+    rig_close(&rig);
+    return v;
+}
+
+/* Seeds that only look on change no bit; those that hand on what they get change next to nothing. */
+static void check_slots(int batch)
+{
+    const std::vector<float> none = slot_gradients(batch, 0, 0);
+    const std::string name = "slots, batch " + std::to_string(batch);
+    check(same(none, slot_gradients(batch, STAGE_TRAINING, STAGE_TRAINING)), name + ", training", "%g", 0);
+    const struct {
+        const char *name;
+        int stage[2];
+        double bound;
+    } cases[] = {{", blended after the pool", {0, STAGE_BLENDING}, 1e-4},
+                 {", blended before the pool", {STAGE_BLENDING, 0}, 0.03},
+                 {", blended after, training before", {STAGE_TRAINING, STAGE_FOSSILIZED}, 1e-4}};
+    for (const auto &c : cases) {
+        const std::vector<float> v = slot_gradients(batch, c.stage[0], c.stage[1]);
+        double d = distance(v.data(), none.data(), none.size());
+        check(d < c.bound, name + c.name, "%.2g", d);
+    }
+}
+
+static void check_training(int envs, int batch, int batches, int steps)
+{
+    struct rig rig, cpu;
+    rig_open(&rig, {envs, batch, batches, false, 0, {}});
+    rig_open(&cpu, {envs, batch, batches, false, 0, {}});
+    double worst = 0;
+    for (int s = 0; s < steps; s++) {
+        *rig.world->step = *cpu.world->step = (uint32_t)s;
+        rig_write(&rig);
+        enqueue_step(&rig.net);
+        rig_read(&rig);
+        cpu_step(&cpu, cpu.world);
+        for (int env = 0; env < envs; env++)
+            worst = std::max(worst, fabs(rig.world->train_loss[env] / cpu.world->train_loss[env] - 1));
+    }
+    check(worst < 0.02, "training, loss of " + std::to_string(steps) + " steps against fp32", "%.3g", worst);
+    double params = distance(rig.world->host, cpu.world->host, (size_t)envs * rig.world->shape.host.storage);
+    check(params < 0.05, "training, parameters against fp32", "%.3g", params);
+    double stats = distance(rig.world->stats, cpu.world->stats, (size_t)envs * rig.world->shape.stats);
+    check(stats < 0.02, "training, running statistics against fp32", "%.3g", stats);
+    rig_close(&cpu);
+    rig_close(&rig);
+}
+
+/* What a step leaves of env 0. */
+static std::vector<float> traces(const struct setting &s, int steps)
+{
+    struct rig rig;
+    rig_open(&rig, s);
+    for (int i = 0; i < steps; i++) {
+        *rig.world->step = (uint32_t)i;
+        rig_write(&rig);
+        enqueue_step(&rig.net);
+        rig_read(&rig);
+    }
+    const struct net_shape *shape = &rig.world->shape;
+    std::vector<float> v(rig.world->host, rig.world->host + shape->host.storage);
+    v.insert(v.end(), rig.world->host_momentum, rig.world->host_momentum + shape->host.storage);
+    v.insert(v.end(), rig.world->stats, rig.world->stats + shape->stats);
+    v.push_back((float)rig.world->train_loss[0]);
+    rig_close(&rig);
+    return v;
+}
+
+static void check_bits(int batch, int batches, int steps)
+{
+    const std::vector<float> one = traces({1, batch, batches, false, 0, {}}, steps);
+    check(same(one, traces({1, batch, batches, false, 0, {}}, steps)), "bits, twice", "%g", (double)one.size());
+    check(same(one, traces({3, batch, batches, false, 0, {}}, steps)), "bits, among three", "%g", (double)one.size());
+    for (int resident : {1, 5})
+        check(same(one, traces({3, batch, batches, false, resident, {}}, steps)),
+              "bits, with room for " + std::to_string(resident) + " blocks", "%g", (double)one.size());
+}
+
+/* ---- bench ----------------------------------------------------------------------------------------------------------------- */
+
+#ifndef EMULATE
+template <class F> static double microseconds(struct rig *rig, int repeat, F enqueue)
+{
+    struct runtime *rt = rig->context.runtime;
+    struct graph graph = {};
+    if (graph_begin(rt, &graph))
+        enqueue();
+    graph_run(rt, &graph);
+    cudaEvent_t start, end;
+    cudaEventCreate(&start);
+    cudaEventCreate(&end);
+    std::vector<double> times;
+    for (int round = 0; round < 9; round++) {
+        cudaEventRecord(start, rt->stream);
+        for (int i = 0; i < repeat; i++)
+            graph_run(rt, &graph);
+        cudaEventRecord(end, rt->stream);
+        cudaEventSynchronize(end);
+        float ms;
+        cudaEventElapsedTime(&ms, start, end);
+        times.push_back(1e3 * (double)ms / repeat);
+    }
+    cudaEventDestroy(start);
+    cudaEventDestroy(end);
+    graph_free(&graph);
+    if (rt->failed)
+        stop(rt->error.text);
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+}
+
+/* Per image: bytes that must move between kernels, and multiply-adds of the tensor cores, in thousands. */
+struct prediction {
+    const char *name;
+    double kilobytes, kmacs;
+};
+
+static void bench(int envs, int batch)
+{
+    const int batches = 8, again = 10;
+    struct rig rig;
+    rig_open(&rig, {envs, batch, batches, false, 0, {}});
+    struct net_device *net = &rig.net;
+    const double images = (double)envs * batch;
+    for (int i = 0; i < 20; i++)
+        enqueue_step(net);
+    runtime_wait(rig.context.runtime);
+    const double step = microseconds(&rig, 5, [&] { enqueue_step(net); });
+    printf("envs %d batch %d: %.2f million images/s, %.1f us per batch\n", envs, batch, images * batches / step,
+           step / batches);
+    /* kB: pixels 8; pooled 4, 2, 1; the gradients alike; fp32 parts of weights (a chunk's) per image */
+    const double share = 4.0 / 1024 / net->host.chunk_images;
+    const double part[3] = {768 * share, 1152 * share, 4608 * share};
+    const struct prediction predicted[10] = {
+        {"gather", 3 + 8, 0},
+        {"forward 0", 8 + 4, 384},
+        {"forward 1", 4 + 2, 295},
+        {"forward 2", 2 + 1, 295},
+        {"head", 1 + 1, 0.3},
+        {"backward 2", 2 + 1 + 2 + part[2], 3 * 295},
+        {"backward 1", 4 + 2 + 4 + part[1], 3 * 295},
+        {"backward 0", 8 + 4 + part[0], 384 + 768},
+        {"add_parts", part[0] + part[1] + part[2], 0},
+        {"step", 0, 0},
+    };
+    double sum = 0;
+    for (int k = 0; k < 10; k++) {
+        const double us = microseconds(&rig, 20, [&] {
+            for (int i = 0; i < again; i++)
+                switch (k) {
+                case 0: gather_train_bf16(net->context, {net->host.pixels, net->host.labels}, 0); break;
+                case 4: fast_head(net); break;
+                case 8: fast_gradients(net, 0); break;
+                case 9: fast_update(net); break;
+                default:
+                    if (k < 4)
+                        fast_forward(net, k - 1);
+                    else
+                        fast_backward(net, 7 - k);
+                }
+        }) / again;
+        sum += us;
+        printf("  %-10s %7.1f us  predicted %5.1f kB and %5.0f kMAC per image: %5.0f GB/s, %5.1f TFLOP/s\n",
+               predicted[k].name, us, predicted[k].kilobytes, predicted[k].kmacs,
+               predicted[k].kilobytes * 1.024e-3 * images / us * 1e3, 2e-3 * predicted[k].kmacs * images / us * 1e-3 * 1e3);
+    }
+    printf("  sum        %7.1f us\n", sum);
+    rig_close(&rig);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+#ifndef EMULATE
+    if (argc == 4 && strcmp(argv[1], "bench") == 0) {
+        bench(atoi(argv[2]), atoi(argv[3]));
+        return 0;
+    }
+    check_gradients(3, 128);
+    check_gradients(2, 100);
+    check_slots(128);
+    check_training(2, 128, 4, 3);
+    check_bits(128, 2, 2);
+#else
+    (void)argc;
+    (void)argv;
+    check_gradients(2, 12);
+    check_slots(9);
+    check_training(1, 16, 2, 2);
+    check_bits(20, 1, 1);
+#endif
+    printf("%d checks, %d failures\n", checks, failures);
+    return failures ? 1 : 0;
+}

@@ -1,0 +1,1098 @@
+/*
+ * Seeds of net_bf16 and their evaluation. Training seeds and blended seeds of every blueprint, form and operator, on
+ * random activations: gradients and outputs against a plain model in double precision that rounds where the kernels do,
+ * and against the same without any rounding; then what must hold to the bit.
+ *
+ *     cuda_seed                 the checks
+ *     cuda_seed bench ENVS BATCH   million images per second of each kernel, with every slot of every env alive
+ */
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda/context.cuh"
+#include "morph/fast_seed.cuh"
+
+static int checks, failures;
+
+static void check(bool good, const std::string &name, double figure)
+{
+    checks++;
+    failures += !good;
+    printf(good ? "ok   %s (%.3g)\n" : "FAIL %s: %.3g\n", name.c_str(), figure);
+    fflush(stdout);
+}
+
+[[noreturn]] static void stop(const char *what)
+{
+    printf("FAIL %s\n", what);
+    exit(1);
+}
+
+static uint32_t noise_state = 1;
+static float noise(void) /* about normal */
+{
+    float sum = 0;
+    for (int i = 0; i < 4; i++) {
+        noise_state = noise_state * 1664525u + 1013904223u;
+        sum += (float)(noise_state >> 8) / 16777216.0f - 0.5f;
+    }
+    return sum * 1.7f;
+}
+
+static float rounded(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    u = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+/* ---- the model ------------------------------------------------------------------------------------------------------ */
+
+typedef std::vector<double> map_of; /* [channel][y][x] of one image */
+
+struct model {
+    int channels, size;
+    bool rounds;
+    double r(double x) const { return rounds ? (double)rounded((float)x) : x; }
+    void round(map_of &m) const
+    {
+        for (double &x : m)
+            x = r(x);
+    }
+    int area() const { return size * size; }
+
+    /* out[o] = sum w[o][tap][i] in[i]; transposed where `back` */
+    map_of convolve(const map_of &in, int cin, int cout, int kernel, const float *w, bool back) const
+    {
+        const int from = back ? cout : cin, to = back ? cin : cout, taps = kernel * kernel, half = kernel / 2;
+        map_of out((size_t)(to * area()));
+        for (int o = 0; o < to; o++)
+            for (int i = 0; i < from; i++)
+                for (int t = 0; t < taps; t++) {
+                    const int dy = t / kernel - half, dx = t % kernel - half;
+                    const double c = r(back ? w[(i * taps + taps - 1 - t) * cin + o] : w[(o * taps + t) * cin + i]);
+                    for (int y = std::max(0, -dy); y < std::min(size, size - dy); y++)
+                        for (int x = std::max(0, -dx); x < std::min(size, size - dx); x++)
+                            out[(size_t)(o * area() + y * size + x)] += c * in[(size_t)(i * area() + (y + dy) * size + x + dx)];
+                }
+        return out;
+    }
+    void convolve_weights(const map_of &in, const map_of &g, int cin, int cout, int kernel, double *dw) const
+    {
+        const int taps = kernel * kernel, half = kernel / 2;
+        for (int o = 0; o < cout; o++)
+            for (int i = 0; i < cin; i++)
+                for (int t = 0; t < taps; t++) {
+                    const int dy = t / kernel - half, dx = t % kernel - half;
+                    double sum = 0;
+                    for (int y = std::max(0, -dy); y < std::min(size, size - dy); y++)
+                        for (int x = std::max(0, -dx); x < std::min(size, size - dx); x++)
+                            sum += g[(size_t)(o * area() + y * size + x)] * in[(size_t)(i * area() + (y + dy) * size + x + dx)];
+                    dw[(o * taps + t) * cin + i] += sum;
+                }
+    }
+    map_of depthwise(const map_of &in, const float *w, bool back) const
+    {
+        map_of out(in.size());
+        for (int c = 0; c < channels; c++)
+            for (int t = 0; t < 9; t++)
+                for (int y = 0; y < size; y++)
+                    for (int x = 0; x < size; x++) {
+                        const int v = y + t / 3 - 1, u = x + t % 3 - 1;
+                        if (v >= 0 && v < size && u >= 0 && u < size)
+                            out[(size_t)(c * area() + y * size + x)] +=
+                                (double)w[(back ? 8 - t : t) * channels + c] * in[(size_t)(c * area() + v * size + u)];
+                    }
+        return out;
+    }
+    void depthwise_weights(const map_of &in, const map_of &g, double *dw) const
+    {
+        for (int c = 0; c < channels; c++)
+            for (int t = 0; t < 9; t++)
+                for (int y = 0; y < size; y++)
+                    for (int x = 0; x < size; x++) {
+                        const int v = y + t / 3 - 1, u = x + t % 3 - 1;
+                        if (v >= 0 && v < size && u >= 0 && u < size)
+                            dw[t * channels + c] += g[(size_t)(c * area() + y * size + x)] * in[(size_t)(c * area() + v * size + u)];
+                    }
+    }
+};
+
+struct model_norm {
+    std::vector<double> mean, rstd, scale, shift;
+    void forward(const model &m, const map_of &z, int channels, const float *gamma, const float *beta)
+    {
+        const int groups = group_count(channels), each = channels / groups, area = m.area();
+        mean.assign((size_t)channels, 0);
+        rstd = scale = shift = mean;
+        for (int g = 0; g < groups; g++) {
+            double sum = 0, square = 0, count = (double)each * area;
+            for (int k = g * each * area; k < (g + 1) * each * area; k++)
+                sum += z[(size_t)k];
+            for (int k = g * each * area; k < (g + 1) * each * area; k++)
+                square += (z[(size_t)k] - sum / count) * (z[(size_t)k] - sum / count);
+            for (int c = g * each; c < (g + 1) * each; c++) {
+                mean[(size_t)c] = sum / count;
+                rstd[(size_t)c] = 1 / std::sqrt(square / count + 1e-5);
+                scale[(size_t)c] = gamma[c] * rstd[(size_t)c];
+                shift[(size_t)c] = beta[c] - mean[(size_t)c] * scale[(size_t)c];
+            }
+        }
+    }
+    map_of backward(const model &m, const map_of &z, const map_of &v, int channels, const float *gamma, double *dgamma, double *dbeta) const
+    {
+        const int groups = group_count(channels), each = channels / groups, area = m.area();
+        map_of out(z.size());
+        for (int g = 0; g < groups; g++) {
+            double mean_v = 0, mean_vx = 0, count = (double)each * area;
+            for (int c = g * each; c < (g + 1) * each; c++) {
+                double sum = 0, moment = 0;
+                for (int p = 0; p < area; p++) {
+                    sum += v[(size_t)(c * area + p)];
+                    moment += v[(size_t)(c * area + p)] * (z[(size_t)(c * area + p)] - mean[(size_t)c]) * rstd[(size_t)c];
+                }
+                dgamma[c] += moment;
+                dbeta[c] += sum;
+                mean_v += gamma[c] * sum / count;
+                mean_vx += gamma[c] * moment / count;
+            }
+            for (int c = g * each; c < (g + 1) * each; c++)
+                for (int p = 0; p < area; p++) {
+                    const size_t k = (size_t)(c * area + p);
+                    out[k] = rstd[(size_t)c] * (gamma[c] * v[k] - mean_v - (z[k] - mean[(size_t)c]) * rstd[(size_t)c] * mean_vx);
+                }
+        }
+        return out;
+    }
+};
+
+/* One seed on one image: forward keeps what backward needs. */
+struct model_seed {
+    model m;
+    int blueprint;
+    const float *w;
+    struct param_layout layout;
+    map_of x, in[CHAIN_STEPS], pre[CHAIN_STEPS], s;
+    model_norm norm[CHAIN_STEPS];
+    std::vector<double> mean, hidden, open;
+
+    model_seed(const model &model_, int blueprint_, const float *w_) : m(model_), blueprint(blueprint_), w(w_)
+    {
+        blueprint_layout(blueprint, m.channels, &layout);
+    }
+    const float *tensor(int t) const { return w + layout.tensor[t].offset; }
+    int width(int which) const { return which == WIDTH_SLOT ? m.channels : blueprint_neck(m.channels); }
+
+    void forward(const map_of &input)
+    {
+        const struct seed_blueprint *b = blueprint_at(blueprint);
+        const int area = m.area(), c = m.channels;
+        x = input;
+        s = x;
+        if (b->kind == SEED_CHAIN) {
+            map_of now = x;
+            int t = 0;
+            for (int i = 0; i < b->steps; i++) {
+                const struct chain_step &step = b->step[i];
+                const int to = width(step.to);
+                in[i] = now;
+                if (step.kind == STEP_DEPTHWISE)
+                    pre[i] = m.depthwise(now, tensor(t++), false);
+                else
+                    pre[i] = m.convolve(now, width(step.from), to, step.kind == STEP_CONV3 ? 3 : 1, tensor(t++), false);
+                m.round(pre[i]);
+                now = pre[i];
+                const bool normed = step.act == ACT_NORM || step.act == ACT_NORM_RELU;
+                if (normed) {
+                    norm[i].forward(m, pre[i], to, tensor(t), tensor(t + 1));
+                    t += 2;
+                }
+                for (int k = 0; k < to * area; k++) {
+                    double &v = now[(size_t)k];
+                    if (normed)
+                        v = v * norm[i].scale[(size_t)(k / area)] + norm[i].shift[(size_t)(k / area)];
+                    if (step.act == ACT_RELU || step.act == ACT_NORM_RELU)
+                        v = v > 0 ? v : 0;
+                }
+                if (i + 1 < b->steps)
+                    m.round(now);
+            }
+            for (size_t k = 0; k < s.size(); k++)
+                s[k] += now[k];
+        } else if (b->kind == SEED_NORM) {
+            norm[0].forward(m, x, c, tensor(0), tensor(1));
+            const double mix = std::tanh((double)tensor(2)[0]);
+            for (int k = 0; k < c * area; k++)
+                s[(size_t)k] += mix * (x[(size_t)k] * norm[0].scale[(size_t)(k / area)] + norm[0].shift[(size_t)(k / area)] - x[(size_t)k]);
+        } else if (b->kind == SEED_ATTENTION) {
+            const int h = blueprint_squeeze(c);
+            mean.assign((size_t)c, 0);
+            hidden.assign((size_t)h, 0);
+            open.assign((size_t)c, 0);
+            for (int k = 0; k < c * area; k++)
+                mean[(size_t)(k / area)] += x[(size_t)k] / area;
+            for (int o = 0; o < h; o++) {
+                for (int i = 0; i < c; i++)
+                    hidden[(size_t)o] += tensor(0)[o * c + i] * mean[(size_t)i];
+                hidden[(size_t)o] = std::max(0.0, hidden[(size_t)o]);
+            }
+            for (int o = 0; o < c; o++) {
+                double z = tensor(2)[o];
+                for (int i = 0; i < h; i++)
+                    z += tensor(1)[o * h + i] * hidden[(size_t)i];
+                open[(size_t)o] = 1 / (1 + std::exp(-z));
+            }
+            for (int k = 0; k < c * area; k++)
+                s[(size_t)k] *= open[(size_t)(k / area)];
+        }
+    }
+
+    /* dx without a chain's shortcut where `short_cut` is false. */
+    map_of backward(const map_of &u, double *grad)
+    {
+        const struct seed_blueprint *b = blueprint_at(blueprint);
+        const int area = m.area(), c = m.channels;
+        map_of dx(u.size());
+        if (b->kind == SEED_CHAIN) {
+            map_of g = u;
+            int t = layout.count;
+            for (int i = b->steps - 1; i >= 0; i--) {
+                const struct chain_step &step = b->step[i];
+                const int to = width(step.to), from = width(step.from);
+                const bool normed = step.act == ACT_NORM || step.act == ACT_NORM_RELU;
+                t -= normed ? 3 : 1;
+                for (int k = 0; k < to * area; k++) {
+                    double v = pre[i][(size_t)k];
+                    if (normed)
+                        v = v * norm[i].scale[(size_t)(k / area)] + norm[i].shift[(size_t)(k / area)];
+                    if ((step.act == ACT_RELU || step.act == ACT_NORM_RELU) && !(v > 0))
+                        g[(size_t)k] = 0;
+                }
+                if (normed) {
+                    g = norm[i].backward(m, pre[i], g, to, tensor(t + 1), grad + layout.tensor[t + 1].offset, grad + layout.tensor[t + 2].offset);
+                    m.round(g);
+                }
+                double *dw = grad + layout.tensor[t].offset;
+                if (step.kind == STEP_DEPTHWISE) {
+                    m.depthwise_weights(in[i], g, dw);
+                    g = m.depthwise(g, tensor(t), true);
+                } else {
+                    const int kernel = step.kind == STEP_CONV3 ? 3 : 1;
+                    m.convolve_weights(in[i], g, from, to, kernel, dw);
+                    g = m.convolve(g, from, to, kernel, tensor(t), true);
+                }
+                m.round(g);
+            }
+            dx = g;
+            for (size_t k = 0; k < dx.size(); k++)
+                dx[k] += u[k];
+        } else if (b->kind == SEED_NORM) {
+            const double mix = std::tanh((double)tensor(2)[0]);
+            std::vector<double> dgamma((size_t)c), dbeta((size_t)c);
+            map_of inner = norm[0].backward(m, x, u, c, tensor(0), dgamma.data(), dbeta.data());
+            for (int k = 0; k < c; k++) {
+                grad[layout.tensor[0].offset + (size_t)k] += mix * dgamma[(size_t)k];
+                grad[layout.tensor[1].offset + (size_t)k] += mix * dbeta[(size_t)k];
+            }
+            for (int k = 0; k < c * area; k++) {
+                const size_t e = (size_t)k, ch = (size_t)(k / area);
+                dx[e] = (1 - mix) * u[e] + mix * inner[e];
+                grad[layout.tensor[2].offset] += (1 - mix * mix) * u[e] * (x[e] * norm[0].scale[ch] + norm[0].shift[ch] - x[e]);
+            }
+            m.round(dx);
+        } else if (b->kind == SEED_ATTENTION) {
+            const int h = blueprint_squeeze(c);
+            std::vector<double> dz((size_t)c), dh((size_t)h), dm((size_t)c);
+            for (int k = 0; k < c * area; k++)
+                dz[(size_t)(k / area)] += u[(size_t)k] * x[(size_t)k];
+            for (int o = 0; o < c; o++) {
+                dz[(size_t)o] *= open[(size_t)o] * (1 - open[(size_t)o]);
+                grad[layout.tensor[2].offset + (size_t)o] += dz[(size_t)o];
+                for (int i = 0; i < h; i++) {
+                    grad[layout.tensor[1].offset + (size_t)(o * h + i)] += dz[(size_t)o] * hidden[(size_t)i];
+                    dh[(size_t)i] += tensor(1)[o * h + i] * dz[(size_t)o];
+                }
+            }
+            for (int o = 0; o < h; o++)
+                for (int i = 0; i < c && hidden[(size_t)o] > 0; i++) {
+                    grad[layout.tensor[0].offset + (size_t)(o * c + i)] += dh[(size_t)o] * mean[(size_t)i];
+                    dm[(size_t)i] += tensor(0)[o * c + i] * dh[(size_t)o];
+                }
+            for (int k = 0; k < c * area; k++)
+                dx[(size_t)k] = u[(size_t)k] * open[(size_t)(k / area)] + dm[(size_t)(k / area)] / area;
+            m.round(dx);
+        } else {
+            dx = u;
+        }
+        return dx;
+    }
+};
+
+/* A blended slot on one image. */
+struct model_blend {
+    model_seed seed;
+    struct slot_exec exec;
+    const float *gate;
+    struct param_layout gates;
+    double q, a;
+    std::vector<double> mean, hidden;
+    map_of h;
+
+    model_blend(const model &m, const struct slot_exec &e, const float *w, const float *gate_) : seed(m, e.blueprint, w), exec(e), gate(gate_), q(1), a(e.alpha)
+    {
+        gate_layout(m.channels, &gates);
+    }
+    map_of forward(const map_of &input)
+    {
+        const int c = seed.m.channels, area = seed.m.area(), n = blueprint_neck(c);
+        h = input;
+        seed.forward(h);
+        if (exec.gate) {
+            mean.assign((size_t)c, 0);
+            hidden.assign((size_t)n, 0);
+            for (int k = 0; k < c * area; k++)
+                mean[(size_t)(k / area)] += h[(size_t)k] / area;
+            double z = gate[gates.tensor[3].offset];
+            for (int o = 0; o < n; o++) {
+                hidden[(size_t)o] = gate[gates.tensor[1].offset + (size_t)o];
+                for (int i = 0; i < c; i++)
+                    hidden[(size_t)o] += gate[gates.tensor[0].offset + (size_t)(o * c + i)] * mean[(size_t)i];
+                hidden[(size_t)o] = std::max(0.0, hidden[(size_t)o]);
+                z += gate[gates.tensor[2].offset + (size_t)o] * hidden[(size_t)o];
+            }
+            q = 1 / (1 + std::exp(-z));
+        }
+        a = exec.alpha * q;
+        map_of y = h;
+        for (size_t k = 0; k < y.size() && exec.alpha > 0; k++)
+            y[k] = exec.algorithm == ALGORITHM_MULTIPLY ? h[k] * (1 + a * std::tanh(seed.s[k] - h[k])) : h[k] + a * (seed.s[k] - h[k]);
+        seed.m.round(y);
+        return y;
+    }
+    map_of backward(const map_of &g, double *grad, double *gate_grad)
+    {
+        if (exec.alpha == 0)
+            return g;
+        const int c = seed.m.channels, area = seed.m.area(), n = blueprint_neck(c);
+        map_of dh = g, ds = g;
+        double da = 0;
+        for (size_t k = 0; k < g.size(); k++) {
+            if (exec.algorithm == ALGORITHM_MULTIPLY) {
+                const double t = std::tanh(seed.s[k] - h[k]);
+                ds[k] = g[k] * h[k] * a * (1 - t * t);
+                dh[k] = g[k] * (1 + a * t) - ds[k];
+            } else {
+                ds[k] = a * g[k];
+                dh[k] = g[k] - ds[k];
+                da += g[k] * (seed.s[k] - h[k]);
+            }
+        }
+        seed.m.round(ds);
+        map_of dx = seed.backward(ds, grad);
+        for (size_t k = 0; k < g.size(); k++)
+            dh[k] += dx[k];
+        if (exec.gate) {
+            const double dout = da * exec.alpha * q * (1 - q);
+            gate_grad[gates.tensor[3].offset] += dout;
+            for (int o = 0; o < n; o++) {
+                gate_grad[gates.tensor[2].offset + (size_t)o] += dout * hidden[(size_t)o];
+                const double d = hidden[(size_t)o] > 0 ? dout * gate[gates.tensor[2].offset + (size_t)o] : 0;
+                gate_grad[gates.tensor[1].offset + (size_t)o] += d;
+                for (int i = 0; i < c; i++) {
+                    gate_grad[gates.tensor[0].offset + (size_t)(o * c + i)] += d * mean[(size_t)i];
+                    for (int p = 0; p < area; p++)
+                        dh[(size_t)(i * area + p)] += d * gate[gates.tensor[0].offset + (size_t)(o * c + i)] / area;
+                }
+            }
+        }
+        return dh;
+    }
+};
+
+static map_of pool(const map_of &x, int channels, int size)
+{
+    const int half = size / 2;
+    map_of out((size_t)(channels * half * half));
+    for (int c = 0; c < channels; c++)
+        for (int k = 0; k < half * half; k++) {
+            const double *w = &x[(size_t)(c * size * size + k / half * 2 * size + k % half * 2)];
+            out[(size_t)(c * half * half + k)] = std::max(std::max(w[0], w[1]), std::max(w[size], w[size + 1]));
+        }
+    return out;
+}
+
+static map_of unpool(const map_of &x, const map_of &g, int channels, int size)
+{
+    const int half = size / 2;
+    map_of out(x.size());
+    for (int c = 0; c < channels; c++)
+        for (int k = 0; k < half * half; k++) {
+            const size_t at = (size_t)(c * size * size + k / half * 2 * size + k % half * 2);
+            const size_t cell[4] = {at, at + 1, at + (size_t)size, at + (size_t)size + 1};
+            int best = 0;
+            for (int i = 1; i < 4; i++)
+                best = x[cell[i]] > x[cell[best]] ? i : best;
+            out[cell[best]] = g[(size_t)(c * half * half + k)];
+        }
+    return out;
+}
+
+/* ---- the device's side ------------------------------------------------------------------------------------------------ */
+
+/* A network of random activations: what the host's kernels would have left. */
+struct rig {
+    struct config config;
+    struct world world;
+    struct context context;
+    struct net_device net;
+    std::vector<struct slot_exec> exec;
+    std::vector<float> seed, gate, params;
+    std::vector<float> raw[SHAPE_BLOCKS], pooled[SHAPE_BLOCKS], grad[SHAPE_BLOCKS]; /* planes as floats */
+    std::vector<float> scale[SHAPE_BLOCKS], shift[SHAPE_BLOCKS];                    /* [env][channel] */
+};
+
+template <class T> static T *upload(struct runtime *rt, const std::vector<T> &v)
+{
+    T *to = runtime_alloc<T>(rt, v.size() + 16);
+    runtime_copy_to(rt, to, v.data(), v.size() * sizeof(T));
+    runtime_wait(rt);
+    return to;
+}
+
+static uint4 *upload_planes(struct runtime *rt, const std::vector<float> &v)
+{
+    std::vector<uint16_t> bits(v.size());
+    for (size_t i = 0; i < v.size(); i++) {
+        uint32_t u;
+        memcpy(&u, &v[i], 4);
+        bits[i] = (uint16_t)(u >> 16);
+    }
+    return (uint4 *)(void *)upload(rt, bits);
+}
+
+static std::vector<float> download_planes(struct runtime *rt, const uint4 *from, size_t count)
+{
+    std::vector<uint16_t> bits(count);
+    std::vector<float> v(count);
+    runtime_copy_from(rt, bits.data(), from, count * 2);
+    runtime_wait(rt);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t u = (uint32_t)bits[i] << 16;
+        memcpy(&v[i], &u, 4);
+    }
+    return v;
+}
+
+template <class T> static std::vector<T> download(struct runtime *rt, const T *from, size_t count)
+{
+    std::vector<T> v(count);
+    runtime_copy_from(rt, v.data(), from, count * sizeof(T));
+    runtime_wait(rt);
+    if (rt->failed)
+        stop(rt->error.text);
+    return v;
+}
+
+/* Image n of planes as [channel][pixel]. */
+static map_of image_of(const std::vector<float> &planes, size_t n, int channels, int area)
+{
+    map_of m((size_t)(channels * area));
+    for (int c = 0; c < channels; c++)
+        for (int p = 0; p < area; p++)
+            m[(size_t)(c * area + p)] = planes[((n * (size_t)(channels / 8) + (size_t)(c / 8)) * (size_t)area + (size_t)p) * 8 + (size_t)(c % 8)];
+    return m;
+}
+
+static void rig_open(struct rig *rig, int base, int envs, int batch, bool both_rows)
+{
+    struct esper_error error = {};
+    struct runtime *rt = runtime_create(&error);
+    if (!rt)
+        stop(error.text);
+    *rig = {};
+    config_defaults(&rig->config);
+    rig->config.host_base = base;
+    rig->config.slot_count = 0;
+    static const char *const names[] = {"r0c0", "r0c1", "r0c2", "r1c0", "r1c1", "r1c2"};
+    for (int j = 0; j < (both_rows ? 6 : 3); j++)
+        snprintf(rig->config.slots[rig->config.slot_count++], sizeof rig->config.slots[0], "%s", names[j]);
+    shape_init(&rig->world.shape, &rig->config);
+    const struct net_shape *shape = &rig->world.shape;
+    rig->world.envs = envs;
+    rig->world.config = rig->config;
+    rig->context.runtime = rt;
+    rig->context.host = &rig->world;
+    rig->context.rates.seed.lr = 0.05f;
+    rig->context.rates.seed.momentum = 0.9f;
+    rig->context.rates.max_grad_norm = 1.0;
+    rig->context.grads = runtime_alloc<struct slot_grads>(rt, (size_t)(envs * shape->slots));
+    rig->net.context = &rig->context;
+
+    struct fast_host *host = &rig->net.host;
+    host->envs = envs;
+    host->batch = batch;
+    host->blocks = shape->blocks;
+    host->slots = shape->slots;
+    host->chunk_images = fast_chunk_images(batch);
+    host->chunks = (batch + host->chunk_images - 1) / host->chunk_images;
+    host->params_size = (uint32_t)shape->host.storage;
+    host->host_norm = upload(rt, std::vector<double>((size_t)envs, 0.7));
+    rig->params.assign((size_t)envs * shape->host.storage, 0);
+    const size_t images = (size_t)(envs * batch);
+    for (int e = 0; e < envs; e++)
+        for (int i = 0; i < shape->blocks; i++)
+            for (int c = 0; c < shape->block[i].cout; c++) {
+                noise_state = (uint32_t)(e * 1000 + i * 100 + c) * 2654435761u + 99u;
+                noise();
+                float *at = &rig->params[(size_t)e * shape->host.storage];
+                at[shape->host.tensor[shape->block[i].gamma].offset + (size_t)c] = (c % 3 ? 1.0f : -1.0f) * (1.0f + 0.3f * noise());
+                at[shape->host.tensor[shape->block[i].beta].offset + (size_t)c] = 0.3f * noise();
+            }
+    host->params = upload(rt, rig->params);
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape &b = shape->block[i];
+        struct fast_block *block = &host->block[i];
+        const int area = b.height * b.width;
+        block->cin = b.cin;
+        block->cout = b.cout;
+        block->size = b.height;
+        block->slot[0] = b.slot[0];
+        block->slot[1] = b.slot[1];
+        block->gamma = (uint32_t)shape->host.tensor[b.gamma].offset;
+        block->beta = (uint32_t)shape->host.tensor[b.beta].offset;
+        rig->raw[i].resize(images * (size_t)(b.cout * area));
+        rig->pooled[i].resize(rig->raw[i].size() / 4);
+        rig->grad[i].resize(rig->raw[i].size() / 4);
+        std::vector<float> sums((size_t)(envs * host->chunks * 2 * b.cout));
+        for (size_t n = 0; n < images; n++) {
+            noise_state = (uint32_t)(n % (size_t)batch + n / (size_t)batch * 512) * 7919u + (uint32_t)i; /* whatever the number of envs */
+            float *raw = &rig->raw[i][n * (size_t)(b.cout * area)], *grad = &rig->grad[i][n * (size_t)(b.cout * area / 4)];
+            for (int k = 0; k < b.cout * area; k++) { /* smooth in x, so that windows differ in kind */
+                raw[k] = rounded(noise() + 0.2f);
+                float *sum = &sums[n / (size_t)batch * (size_t)(host->chunks * 2 * b.cout) + (size_t)(k / (area * 8) * 8 + k % 8)];
+                sum[0] += raw[k];
+                sum[b.cout] += raw[k] * raw[k];
+            }
+            for (int k = 0; k < b.cout * area / 4; k++)
+                grad[k] = rounded(0.01f * noise());
+            for (int plane = 0; plane < b.cout / 8; plane++)
+                for (int p = 0; p < area / 4; p++)
+                    for (int c = 0; c < 8; c++) {
+                        const int half = b.width / 2, at = p / half * 2 * b.width + p % half * 2;
+                        const float *w = raw + (plane * area + at) * 8 + c;
+                        rig->pooled[i][n * (size_t)(b.cout * area / 4) + (size_t)((plane * (area / 4) + p) * 8 + c)] =
+                            std::max(std::max(w[0], w[8]), std::max(w[b.width * 8], w[b.width * 8 + 8]));
+                    }
+        }
+        for (int e = 0; e < envs; e++)
+            for (int c = 0; c < b.cout; c++) {
+                const float *at = &sums[(size_t)(e * host->chunks * 2 * b.cout + c)], *p = &rig->params[(size_t)e * shape->host.storage];
+                const double count = (double)batch * area, mean = at[0] / count, var = at[b.cout] / count - mean * mean;
+                const float scale = fabsf(p[block->gamma + (uint32_t)c]) / sqrtf((float)var + 1e-5f);
+                rig->scale[i].push_back(scale);
+                rig->shift[i].push_back(p[block->beta + (uint32_t)c] - scale * (float)mean);
+            }
+        block->sums = upload(rt, sums);
+        block->raw = upload_planes(rt, rig->raw[i]);
+        block->pooled = upload_planes(rt, rig->pooled[i]);
+        block->grad_out = upload_planes(rt, rig->grad[i]);
+        block->act = runtime_alloc<uint4>(rt, rig->pooled[i].size() / 8);
+        block->grad = runtime_alloc<uint4>(rt, rig->pooled[i].size() / 8);
+        block->grad_full = runtime_alloc<uint4>(rt, rig->raw[i].size() / 8);
+        block->back = runtime_alloc<float>(rt, sums.size());
+    }
+    rig->exec.assign((size_t)(envs * shape->slots), {});
+    rig->seed.assign((size_t)envs * shape->seed_storage, 0);
+    rig->gate.assign((size_t)envs * shape->gate_storage, 0);
+    rig->context.exec = runtime_alloc<struct slot_exec>(rt, rig->exec.size());
+    host->exec = rig->context.exec;
+    rig->context.view = rig->world;
+    rig->context.view.seed = runtime_alloc<float>(rt, rig->seed.size());
+    rig->context.view.seed_momentum = runtime_alloc<float>(rt, rig->seed.size());
+    rig->context.view.gate = runtime_alloc<float>(rt, rig->gate.size());
+    rig->context.view.gate_momentum = runtime_alloc<float>(rt, rig->gate.size());
+    if (!seed_fits(shape))
+        stop("the shape does not fit");
+    rig->net.seeds = seed_create(&rig->net);
+    if (!rig->net.seeds)
+        stop(rt->error.text);
+}
+
+static void rig_close(struct rig *rig)
+{
+    seed_free(rig->net.seeds);
+    runtime_free(rig->context.runtime);
+}
+
+/* Slots of the row in this state, with fresh random parameters. */
+static void rig_set(struct rig *rig, int row, int mode, int blueprint, int algorithm, float alpha)
+{
+    const struct net_shape *shape = &rig->world.shape;
+    for (int e = 0; e < rig->world.envs; e++)
+        for (int j = 0; j < shape->slots; j++) {
+            if (shape->slot[j].row != row)
+                continue;
+            struct slot_exec *exec = &rig->exec[(size_t)(e * shape->slots + j)];
+            *exec = {};
+            exec->mode = (uint8_t)mode;
+            exec->blueprint = (uint8_t)blueprint;
+            exec->algorithm = (uint8_t)algorithm;
+            exec->isolate = mode == SLOT_STE;
+            exec->train = mode != SLOT_SKIP;
+            exec->gate = mode == SLOT_BLEND && algorithm == ALGORITHM_GATE;
+            exec->alpha = alpha;
+            struct param_layout layout;
+            float *w = &rig->seed[(size_t)e * shape->seed_storage + shape->slot[j].seed];
+            blueprint_layout(blueprint, shape->slot[j].channels, &layout);
+            layout_init(&layout, 7, STREAM_SEED_INIT, 0, (uint32_t)e, (uint32_t)(j * 256), w);
+            noise_state = (uint32_t)(e * 100 + j + 1) * 40503u;
+            for (int t = 0; t < layout.count; t++) /* constants and zeros do not show mistakes */
+                for (size_t k = 0; k < layout.tensor[t].size; k++)
+                    w[layout.tensor[t].offset + k] += (layout.tensor[t].fan_in ? 0.02f : 0.3f) * noise();
+            gate_layout(shape->slot[j].channels, &layout);
+            layout_init(&layout, 7, STREAM_SEED_INIT, 0, (uint32_t)e, (uint32_t)(j * 256), &rig->gate[(size_t)e * shape->gate_storage + shape->slot[j].gate]);
+        }
+}
+
+static void rig_run(struct rig *rig)
+{
+    struct runtime *rt = rig->context.runtime;
+    runtime_copy_to(rt, rig->context.exec, rig->exec.data(), rig->exec.size() * sizeof rig->exec[0]);
+    runtime_copy_to(rt, rig->context.view.seed, rig->seed.data(), rig->seed.size() * sizeof(float));
+    runtime_copy_to(rt, rig->context.view.gate, rig->gate.data(), rig->gate.size() * sizeof(float));
+    seed_plan(&rig->net);
+    for (int i = 0; i < rig->net.host.blocks; i++)
+        seed_blend_forward(&rig->net, i);
+    for (int i = rig->net.host.blocks - 1; i >= 0; i--) {
+        seed_blend_backward(&rig->net, i);
+        seed_leaf(&rig->net, i);
+    }
+    runtime_wait(rt);
+    if (rt->failed)
+        stop(rt->error.text);
+}
+
+/* The chunks' gradients of a slot, added up: seed, then gate. */
+static std::vector<float> rig_grads(struct rig *rig, int env, int slot)
+{
+    const struct seed_slot &s = rig->net.seeds->slot[slot];
+    const int chunks = rig->net.host.chunks;
+    std::vector<float> part = download(rig->context.runtime, s.part + (size_t)(env * chunks) * s.record, (size_t)chunks * s.record), sum(s.record);
+    for (int c = 0; c < chunks; c++)
+        for (size_t k = 0; k < s.record; k++)
+            sum[k] += part[(size_t)c * s.record + k];
+    return sum;
+}
+
+/* ---- comparison -------------------------------------------------------------------------------------------------------- */
+
+struct difference {
+    double error, size;
+    void add(double got, double want)
+    {
+        error += (got - want) * (got - want);
+        size += want * want;
+        if (got != got)
+            error = INFINITY;
+    }
+    double ratio() const { return error == 0 ? 0 : std::sqrt(error / size); }
+};
+
+struct expected {
+    std::vector<double> seed_grad, gate_grad;
+    std::vector<map_of> out, grad; /* per image: what leaves the block, the gradient at the block's ReLU */
+    std::vector<double> back;      /* [2][channels] */
+};
+
+/* Block i of env e by the model. */
+static void model_block(const struct rig &rig, int e, int i, bool rounds, struct expected want[SLOT_ROWS])
+{
+    const struct net_shape *shape = &rig.world.shape;
+    const struct block_shape &b = shape->block[i];
+    const int area = b.height * b.width, batch = rig.net.host.batch, c = b.cout;
+    model full = {c, b.height, rounds}, half = {c, b.height / 2, rounds};
+    struct slot_exec none = {};
+    const struct slot_exec exec0 = b.slot[0] < 0 ? none : rig.exec[(size_t)(e * shape->slots + b.slot[0])];
+    const struct slot_exec exec1 = b.slot[1] < 0 ? none : rig.exec[(size_t)(e * shape->slots + b.slot[1])];
+    for (int row = 0; row < SLOT_ROWS; row++)
+        if (b.slot[row] >= 0) {
+            want[row].seed_grad.assign(shape->slot[b.slot[row]].seed_storage, 0);
+            want[row].gate_grad.assign(shape->slot[b.slot[row]].gate_storage, 0);
+        }
+    want[0].back.assign((size_t)(2 * c), 0);
+    for (int n = 0; n < batch; n++) {
+        const size_t image = (size_t)(e * batch + n);
+        const map_of raw = image_of(rig.raw[i], image, c, area), pooled = image_of(rig.pooled[i], image, c, area / 4);
+        map_of g = image_of(rig.grad[i], image, c, area / 4), h = raw, p = pooled;
+        for (int k = 0; k < c * area; k++)
+            h[(size_t)k] = full.r(std::max(0.0, raw[(size_t)k] * (double)rig.scale[i][(size_t)(e * c + k / area)] + (double)rig.shift[i][(size_t)(e * c + k / area)]));
+        for (int k = 0; k < c * area / 4; k++)
+            p[(size_t)k] = full.r(std::max(0.0, pooled[(size_t)k] * (double)rig.scale[i][(size_t)(e * c + k / (area / 4))] + (double)rig.shift[i][(size_t)(e * c + k / (area / 4))]));
+        map_of y = h, out = p;
+        const float *w0 = b.slot[0] < 0 ? NULL : &rig.seed[(size_t)e * shape->seed_storage + shape->slot[b.slot[0]].seed];
+        const float *w1 = b.slot[1] < 0 ? NULL : &rig.seed[(size_t)e * shape->seed_storage + shape->slot[b.slot[1]].seed];
+        const float *g0 = b.slot[0] < 0 ? NULL : &rig.gate[(size_t)e * shape->gate_storage + shape->slot[b.slot[0]].gate];
+        const float *g1 = b.slot[1] < 0 ? NULL : &rig.gate[(size_t)e * shape->gate_storage + shape->slot[b.slot[1]].gate];
+        model_blend blend0(full, exec0, w0, g0), blend1(half, exec1, w1, g1);
+        if (exec0.mode == SLOT_BLEND) {
+            y = blend0.forward(h);
+            p = out = pool(y, c, b.height);
+        }
+        if (exec1.mode == SLOT_BLEND)
+            out = blend1.forward(p);
+        want[0].out.push_back(out);
+        if (exec1.mode == SLOT_BLEND) {
+            g = blend1.backward(g, want[1].seed_grad.data(), want[1].gate_grad.data());
+            half.round(g);
+        } else if (exec1.mode == SLOT_STE) {
+            model_seed leaf(half, exec1.blueprint, w1);
+            leaf.forward(p);
+            leaf.backward(g, want[1].seed_grad.data());
+        }
+        if (exec0.mode == SLOT_BLEND) {
+            map_of dh = blend0.backward(unpool(y, g, c, b.height), want[0].seed_grad.data(), want[0].gate_grad.data());
+            for (int k = 0; k < c * area; k++) {
+                double &v = dh[(size_t)k];
+                v = h[(size_t)k] > 0 ? full.r(v) : 0;
+                want[0].back[(size_t)(k / area)] += v;
+                want[0].back[(size_t)(c + k / area)] += v * raw[(size_t)k];
+            }
+            want[0].grad.push_back(dh);
+            continue;
+        }
+        if (exec0.mode == SLOT_STE) {
+            model_seed leaf(full, exec0.blueprint, w0);
+            leaf.forward(h);
+            leaf.backward(unpool(h, g, c, b.height), want[0].seed_grad.data());
+        }
+        for (int k = 0; k < c * area / 4; k++) {
+            double &v = g[(size_t)k];
+            v = p[(size_t)k] > 0 ? v : 0;
+            want[0].back[(size_t)(k / (area / 4))] += v;
+            want[0].back[(size_t)(c + k / (area / 4))] += v * pooled[(size_t)k];
+        }
+        want[0].grad.push_back(g);
+    }
+}
+
+/*
+ * Everything that the kernels wrote for env e, against the model. The worst difference of any tensor; without rounding,
+ * where small tensors of cancelling sums say little, the worst of a kind taken over all slots.
+ */
+static double compare(struct rig *rig, int e, bool rounds, std::string *where)
+{
+    const struct net_shape *shape = &rig->world.shape;
+    double worst = 0;
+    difference whole_grad = {}, whole_act = {}, whole_seed = {};
+    const auto note = [&](const difference &d, const std::string &name) {
+        difference *sum = name.find(".act") != std::string::npos ? &whole_act : name.find("block") == 0 ? &whole_grad : &whole_seed;
+        if (!rounds && name.find("sum") == std::string::npos && name.find("moment") == std::string::npos) {
+            sum->error += d.error;
+            sum->size += d.size;
+        }
+        if (!rounds)
+            return;
+        if (d.size > 0 && !(d.ratio() <= worst)) {
+            worst = d.ratio();
+            *where = name;
+        }
+        if (d.size == 0 && d.error > 0) {
+            worst = INFINITY;
+            *where = name;
+        }
+    };
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape &b = shape->block[i];
+        const struct fast_block &block = rig->net.host.block[i];
+        const int area = b.height * b.width, batch = rig->net.host.batch;
+        struct expected want[SLOT_ROWS];
+        model_block(*rig, e, i, rounds, want);
+        int mode[SLOT_ROWS];
+        for (int row = 0; row < SLOT_ROWS; row++) {
+            const int j = b.slot[row];
+            mode[row] = j < 0 ? (int)SLOT_SKIP : (int)rig->exec[(size_t)(e * shape->slots + j)].mode;
+            if (mode[row] == SLOT_SKIP)
+                continue;
+            const struct slot_exec &exec = rig->exec[(size_t)(e * shape->slots + j)];
+            std::vector<float> got = rig_grads(rig, e, j);
+            struct param_layout layout;
+            blueprint_layout(exec.blueprint, b.cout, &layout);
+            for (int t = 0; t < layout.count; t++) {
+                difference d = {};
+                for (size_t k = layout.tensor[t].offset; k < layout.tensor[t].offset + layout.tensor[t].size; k++)
+                    d.add(got[k], want[row].seed_grad[k]);
+                note(d, std::string(shape->slot[j].id) + "." + layout.tensor[t].name);
+            }
+            gate_layout(b.cout, &layout);
+            for (int t = 0; exec.gate && t < layout.count; t++) {
+                difference d = {};
+                for (size_t k = layout.tensor[t].offset; k < layout.tensor[t].offset + layout.tensor[t].size; k++)
+                    d.add(got[shape->slot[j].seed_storage + k], want[row].gate_grad[k]);
+                note(d, std::string(shape->slot[j].id) + "." + layout.tensor[t].name);
+            }
+        }
+        if (mode[0] != SLOT_BLEND && mode[1] != SLOT_BLEND)
+            continue;
+        const bool whole = mode[0] == SLOT_BLEND;
+        const size_t cells = rig->pooled[i].size();
+        std::vector<float> act = download_planes(rig->context.runtime, block.act, cells);
+        std::vector<float> grad = download_planes(rig->context.runtime, whole ? block.grad_full : block.grad, whole ? 4 * cells : cells);
+        std::vector<float> back = download(rig->context.runtime, block.back + (size_t)(e * rig->net.host.chunks * 2 * b.cout), (size_t)(rig->net.host.chunks * 2 * b.cout));
+        difference d_act = {}, d_grad = {}, d_sum = {}, d_moment = {};
+        for (int n = 0; n < batch; n++) {
+            const size_t image = (size_t)(e * batch + n);
+            const map_of a = image_of(act, image, b.cout, area / 4), g = image_of(grad, image, b.cout, whole ? area : area / 4);
+            for (size_t k = 0; k < a.size(); k++)
+                d_act.add(a[k], want[0].out[(size_t)n][k]);
+            for (size_t k = 0; k < g.size(); k++)
+                d_grad.add(g[k], want[0].grad[(size_t)n][k]);
+        }
+        for (int c = 0; c < b.cout; c++) {
+            double sum = 0, moment = 0;
+            for (int k = 0; k < rig->net.host.chunks; k++) {
+                sum += back[(size_t)(2 * k * b.cout + c)];
+                moment += back[(size_t)((2 * k + 1) * b.cout + c)];
+            }
+            d_sum.add(sum, want[0].back[(size_t)c]);
+            d_moment.add(moment, want[0].back[(size_t)(b.cout + c)]);
+        }
+        const std::string name = "block" + std::to_string(i);
+        note(d_act, name + ".act");
+        note(d_grad, name + ".grad");
+        note(d_sum, name + ".sum");
+        note(d_moment, name + ".moment");
+    }
+    if (!rounds) {
+        worst = std::max(std::max(whole_grad.ratio(), whole_act.ratio()), whole_seed.ratio());
+        *where = worst == whole_seed.ratio() ? "parameters" : worst == whole_act.ratio() ? "output" : "input gradient";
+    }
+    return worst;
+}
+
+static void check_state(struct rig *rig, const std::string &name)
+{
+    rig_run(rig);
+    std::string where;
+    const int last = rig->world.envs - 1;
+    double alike = compare(rig, last, true, &where);
+    check(alike <= 0.01, name + ", rounded alike, worst " + where, alike);
+    double exact = compare(rig, last, false, &where);
+    check(exact <= 0.1, name + ", unrounded, worst " + where, exact);
+}
+
+static const char *const mode_names[] = {"skip", "leaf", "blend"};
+
+static void check_all(int base, int envs, int batch)
+{
+    struct rig rig;
+    rig_open(&rig, base, envs, batch, true);
+    const std::string host = "base " + std::to_string(base) + " ";
+    for (int blueprint = 0; blueprint < BLUEPRINT_COUNT; blueprint++) {
+        const std::string name = host + blueprint_name(blueprint) + " ";
+        rig_set(&rig, 0, SLOT_STE, blueprint, ALGORITHM_NONE, 0);
+        rig_set(&rig, 1, SLOT_STE, blueprint, ALGORITHM_NONE, 0);
+        check_state(&rig, name + "leaves");
+        const int algorithm = blueprint % 3 == 0 ? ALGORITHM_GATE : blueprint % 3 == 1 ? ALGORITHM_ADD : ALGORITHM_MULTIPLY;
+        rig_set(&rig, 0, SLOT_BLEND, blueprint, algorithm, 0.6f);
+        rig_set(&rig, 1, SLOT_SKIP, 0, ALGORITHM_NONE, 0);
+        check_state(&rig, name + "r0 " + algorithm_name(algorithm));
+        const int other = algorithm % 3 + 1;
+        rig_set(&rig, 0, SLOT_SKIP, 0, ALGORITHM_NONE, 0);
+        rig_set(&rig, 1, SLOT_BLEND, blueprint, other, 0.3f);
+        check_state(&rig, name + "r1 " + algorithm_name(other));
+    }
+    for (int r0 = SLOT_STE; r0 <= SLOT_BLEND; r0++)
+        for (int r1 = SLOT_STE; r1 <= SLOT_BLEND; r1++) {
+            if (r0 == SLOT_STE && r1 == SLOT_STE)
+                continue;
+            rig_set(&rig, 0, r0, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, 0.5f);
+            rig_set(&rig, 1, r1, BLUEPRINT_CONV_SMALL, ALGORITHM_ADD, 0.5f);
+            check_state(&rig, host + "both rows, " + mode_names[r0] + " and " + mode_names[r1]);
+        }
+    rig_set(&rig, 0, SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, 0.0f);
+    rig_set(&rig, 1, SLOT_SKIP, 0, ALGORITHM_NONE, 0);
+    rig_run(&rig);
+    std::vector<float> got = rig_grads(&rig, 0, 0);
+    double most = 0;
+    for (float x : got)
+        most = std::max(most, (double)fabsf(x));
+    check(most == 0, host + "alpha 0 leaves no gradient", most);
+    rig_close(&rig);
+}
+
+/* ---- to the bit ----------------------------------------------------------------------------------------------------- */
+
+static std::vector<float> bits_of(int envs, int resident, int runs)
+{
+    struct rig rig;
+    std::vector<float> all;
+    rig_open(&rig, 8, envs, 9, false);
+    rig.net.resident = resident;
+    rig_set(&rig, 0, SLOT_STE, BLUEPRINT_CONV_LIGHT, ALGORITHM_NONE, 0);
+    for (int e = 0; e < envs; e++) { /* block 2 blends in every env, block 1 in the first alone */
+        rig.exec[(size_t)(e * 3 + 2)].mode = SLOT_BLEND;
+        rig.exec[(size_t)(e * 3 + 2)].algorithm = ALGORITHM_ADD;
+        rig.exec[(size_t)(e * 3 + 2)].alpha = 0.4f;
+        rig.exec[(size_t)(e * 3 + 1)].mode = e == 0 ? SLOT_BLEND : SLOT_SKIP;
+        rig.exec[(size_t)(e * 3 + 1)].alpha = 0.4f;
+        rig.exec[(size_t)(e * 3 + 1)].algorithm = ALGORITHM_MULTIPLY;
+    }
+    for (int k = 0; k < runs; k++)
+        rig_run(&rig);
+    seed_update(&rig.net, true);
+    for (int j = 0; j < 3; j++) {
+        std::vector<float> g = rig_grads(&rig, 0, j);
+        all.insert(all.end(), g.begin(), g.end());
+    }
+    std::vector<float> w = download(rig.context.runtime, rig.context.view.seed, rig.world.shape.seed_storage);
+    all.insert(all.end(), w.begin(), w.end());
+    rig_close(&rig);
+    return all;
+}
+
+static double bits_differ(const std::vector<float> &a, const std::vector<float> &b)
+{
+    double count = a.size() != b.size();
+    for (size_t k = 0; k < a.size() && k < b.size(); k++)
+        count += memcmp(&a[k], &b[k], 4) != 0;
+    return count;
+}
+
+static void check_bits(void)
+{
+    const std::vector<float> alone = bits_of(1, 0, 1);
+    const double again = bits_differ(alone, bits_of(1, 0, 2)), among = bits_differ(alone, bits_of(3, 0, 1)),
+                 few = bits_differ(alone, bits_of(3, 2, 1));
+    check(again == 0, "the same bits twice", again);
+    check(among == 0, "the same bits among three envs", among);
+    check(few == 0, "the same bits on two resident blocks", few);
+}
+
+/* ---- update ------------------------------------------------------------------------------------------------------------- */
+
+static void check_update(void)
+{
+    struct rig rig;
+    rig_open(&rig, 8, 2, 9, false);
+    struct runtime *rt = rig.context.runtime;
+    rig_set(&rig, 0, SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_GATE, 0.6f);
+    rig_run(&rig);
+    const struct net_shape *shape = &rig.world.shape;
+    std::vector<float> seed = rig.seed, gate = rig.gate;
+    seed_update(&rig.net, true);
+    std::vector<float> got = download(rt, rig.context.view.seed, seed.size()), got_gate = download(rt, rig.context.view.gate, gate.size());
+    std::vector<struct slot_grads> grads = download(rt, rig.context.grads, (size_t)(2 * shape->slots));
+    difference d = {};
+    double norm_error = 0;
+    for (int e = 0; e < 2; e++)
+        for (int j = 0; j < shape->slots; j++) {
+            const struct slot_shape &s = shape->slot[j];
+            std::vector<float> g = rig_grads(&rig, e, j);
+            struct param_layout layout;
+            double square = 0;
+            std::vector<bool> real(s.seed_storage + s.gate_storage);
+            blueprint_layout(BLUEPRINT_CONV_LIGHT, s.channels, &layout);
+            for (int t = 0; t < layout.count; t++)
+                for (size_t k = 0; k < layout.tensor[t].size; k++)
+                    real[layout.tensor[t].offset + k] = true;
+            gate_layout(s.channels, &layout);
+            for (int t = 0; t < layout.count; t++)
+                for (size_t k = 0; k < layout.tensor[t].size; k++)
+                    real[s.seed_storage + layout.tensor[t].offset + k] = true;
+            for (size_t k = 0; k < g.size(); k++)
+                square += real[k] ? (double)g[k] * (double)g[k] : 0;
+            const double norm = std::sqrt(square), factor = std::min(1.0, 1.0 / (norm + 1e-6));
+            norm_error = std::max(norm_error, std::fabs(grads[(size_t)(e * shape->slots + j)].norm - norm) / norm);
+            for (size_t k = 0; k < s.seed_storage; k++)
+                d.add(got[(size_t)e * shape->seed_storage + s.seed + k] - seed[(size_t)e * shape->seed_storage + s.seed + k],
+                      real[k] ? -0.05 * factor * (double)g[k] : 0);
+            for (size_t k = 0; k < s.gate_storage; k++)
+                d.add(got_gate[(size_t)e * shape->gate_storage + s.gate + k] - gate[(size_t)e * shape->gate_storage + s.gate + k],
+                      real[s.seed_storage + k] ? -0.05 * factor * (double)g[s.seed_storage + k] : 0);
+        }
+    check(d.ratio() < 1e-3, "a step of clipped descent", d.ratio());
+    check(norm_error < 1e-6, "measured norms", norm_error);
+    check(grads[0].measured && grads[0].finite && grads[0].health == 1 && grads[0].ratio > 0, "measured health and ratio", grads[0].ratio);
+    rig_close(&rig);
+}
+
+/* ---- speed --------------------------------------------------------------------------------------------------------------- */
+
+#ifndef EMULATE
+static void time_kernel(struct rig *rig, const char *name, void (*work)(struct net_device *, int), int block)
+{
+    enum { TURNS = 50 };
+    struct runtime *rt = rig->context.runtime;
+    cudaEvent_t from, to;
+    float ms = 0;
+    cudaEventCreate(&from);
+    cudaEventCreate(&to);
+    for (int k = 0; k < 3; k++)
+        work(&rig->net, block);
+    struct graph graph = {};
+    if (graph_begin(rt, &graph))
+        for (int k = 0; k < TURNS; k++)
+            work(&rig->net, block);
+    graph_run(rt, &graph);
+    cudaEventRecord(from, rt->stream);
+    graph_run(rt, &graph);
+    cudaEventRecord(to, rt->stream);
+    runtime_wait(rt);
+    cudaEventElapsedTime(&ms, from, to);
+    if (rt->failed)
+        stop(rt->error.text);
+    const double us = 1e3 * ms / TURNS, images = (double)rig->net.host.envs * rig->net.host.batch;
+    printf("%-28s block %d %8.1f us  %8.2f M images/s  %6.1f ns/image\n", name, block, us, images / us, 1e3 * us / images);
+    fflush(stdout);
+    graph_free(&graph);
+}
+
+static void bench(int envs, int batch)
+{
+    for (int base = 8; base <= 16; base *= 2)
+        for (int blueprint = -1; blueprint < BLUEPRINT_COUNT; blueprint++) {
+            struct rig rig;
+            rig_open(&rig, base, base == 8 ? envs : std::min(envs, 16), batch, false);
+            printf("base %d, %s in every slot\n", base, blueprint < 0 ? "nothing" : blueprint_name(blueprint));
+            for (int mode = SLOT_STE; mode <= SLOT_BLEND; mode++) {
+                rig_set(&rig, 0, blueprint < 0 ? SLOT_SKIP : mode, blueprint < 0 ? 0 : blueprint, ALGORITHM_ADD, 0.5f);
+                rig_run(&rig);
+                for (int i = 0; i < 3; i++) {
+                    if (mode == SLOT_STE) {
+                        time_kernel(&rig, "leaf", seed_leaf, i);
+                    } else {
+                        time_kernel(&rig, "blend forward", seed_blend_forward, i);
+                        time_kernel(&rig, "blend backward", seed_blend_backward, i);
+                    }
+                }
+            }
+            time_kernel(&rig, "update", [](struct net_device *net, int) { seed_update(net, false); }, 0);
+            rig_close(&rig);
+        }
+}
+#endif
+
+int main(int argc, char **argv)
+{
+#ifndef EMULATE
+    if (argc > 1 && strcmp(argv[1], "bench") == 0) {
+        bench(argc > 2 ? atoi(argv[2]) : 64, argc > 3 ? atoi(argv[3]) : 128);
+        return 0;
+    }
+    check_all(16, 1, 9);
+#else
+    (void)argc, (void)argv;
+#endif
+    check_all(8, 1, 9);
+    check_bits();
+    check_update();
+    printf("%d checks, %d failures\n", checks, failures);
+    return failures > 0;
+}
