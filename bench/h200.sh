@@ -238,7 +238,7 @@ part_kernels() {
               metric = bare($at["Metric Name"]); value = bare($at["Metric Value"]); unit = bare($at["Metric Unit"])
               if (metric ~ /time_duration/) {
                   scale = unit ~ /^(us|usecond)/ ? 1e-6 : unit ~ /^(ms|msecond)/ ? 1e-3 : unit ~ /^(s|second)/ ? 1 : 1e-9
-                  time[kernel] += value * scale; all += value * scale; calls[kernel]++; last = value * scale }
+                  time[kernel] += value * scale; all += value * scale; calls[kernel]++ }
               else if (metric ~ /dram__bytes/) {
                   scale = unit ~ /^G/ ? 1e9 : unit ~ /^M/ ? 1e6 : unit ~ /^K/ ? 1e3 : 1; bytes[kernel] += value * scale }
               else if (metric ~ /dram__throughput/) memory[kernel] += value

@@ -3,7 +3,7 @@
  * rounds where the kernels do, and against the CPU's fp32; several steps of training; and what must hold to the bit.
  *
  *     cuda_fast                 the checks
- *     cuda_fast bench ENVS BATCH   million images per second of whole steps, and each kernel alone
+ *     cuda_fast bench ENVS BATCH [BASE]   million images per second of whole steps, and each kernel alone
  */
 #include <algorithm>
 #include <cmath>
@@ -15,6 +15,7 @@
 
 #include "cuda/context.cuh"
 #include "data/gather.cuh"
+#include "fast_model.h"
 #include "morph/fast_conv.cuh"
 #include "morph/net_plan.cuh"
 
@@ -41,13 +42,14 @@ static void check(bool good, const std::string &name, const char *format, double
     exit(1);
 }
 
-/* ---- a world on either side --------------------------------------------------------------------------------------- */
+/* ---- a world on either side -------------------------------------------------------------------------------------- */
 
 struct setting {
     int envs, batch, batches;
     bool plain; /* no weight decay, no clipping: momentum after one batch is the gradient */
     int resident;
     int stage[SLOT_ROWS]; /* of the seeds in slots r0 and r1 of every block; 0: none */
+    int base;             /* channels of the first block; 0: 8 */
 };
 
 struct rig {
@@ -68,6 +70,7 @@ static struct config config_of(const struct setting &s)
         stop(error.text);
     config.envs = s.envs;
     config.threads = 1;
+    config.host_base = s.base ? s.base : 8;
     config.data_set = DATA_SYNTHETIC;
     config.data_batch = s.batch;
     config.data_batches = s.batches;
@@ -76,8 +79,12 @@ static struct config config_of(const struct setting &s)
     config.max_seeds = 0;
     config.slot_count = 0;
     for (int row = 0; row < SLOT_ROWS; row++)
-        for (int i = 0; i < config.host_blocks; i++)
-            snprintf(config.slots[config.slot_count++], sizeof config.slots[0], "r%dc%d", row, i);
+        for (int i = 0; i < config.host_blocks; i++) {
+            char *id = config.slots[config.slot_count++];
+            memcpy(id, "r0c0", 5);
+            id[1] = (char)(id[1] + row);
+            id[3] = (char)(id[3] + i);
+        }
     if (s.plain) {
         config.weight_decay = 0;
         config.max_grad_norm = 1e9;
@@ -92,7 +99,8 @@ static void stir(struct world *world, const int *stage)
 {
     const struct net_shape *shape = &world->shape;
     for (int env = 0; env < world->envs; env++) {
-        float *params = world->host + (size_t)env * shape->host.storage, *stats = world->stats + (size_t)env * shape->stats;
+        float *params = world->host + (size_t)env * shape->host.storage,
+              *stats = world->stats + (size_t)env * shape->stats;
         layout_init(&shape->host, 1, STREAM_HOST_INIT, 0, (uint32_t)env, 0, params);
         for (int i = 0; i < shape->blocks; i++)
             for (int c = 0; c < shape->block[i].cout; c++)
@@ -210,13 +218,16 @@ KERNEL void identity_forward(const __grid_constant__ struct fast_host host, int 
     if (!block_use_of(host, env, i).blended)
         return;
     struct channel_norm norm = block_norm(host, i, env, channel);
-    for (int n = (int)blockIdx.x * host.chunk_images; n < ((int)blockIdx.x + 1) * host.chunk_images && n < host.batch; n++)
+    for (int n = (int)blockIdx.x * host.chunk_images; n < ((int)blockIdx.x + 1) * host.chunk_images && n < host.batch;
+         n++)
         for (int p = 0; p < pixels; p++) {
-            const size_t at = (size_t)(plane_at(block.pooled, block.cout, pixels, image_at(host, env, n), channel / 8, p) -
-                                       block.pooled) * 8 + (size_t)(channel % 8);
+            const size_t at =
+                (size_t)(plane_at(block.pooled, block.cout, pixels, image_at(host, env, n), channel / 8, p) -
+                         block.pooled) *
+                    8 +
+                (size_t)(channel % 8);
             const float z = bf16_lo(reinterpret_cast<uint16_t *>(block.pooled)[at]);
-            reinterpret_cast<uint16_t *>(block.act)[at] =
-                (uint16_t)pack_bf16_relu(fmaf(z, norm.scale, norm.shift), 0);
+            reinterpret_cast<uint16_t *>(block.act)[at] = (uint16_t)pack_bf16_relu(fmaf(z, norm.scale, norm.shift), 0);
         }
 }
 
@@ -230,7 +241,8 @@ KERNEL void identity_backward(const __grid_constant__ struct fast_host host, int
         return;
     struct channel_norm norm = block_norm(host, i, env, channel);
     float sum = 0, moment = 0;
-    for (int n = (int)blockIdx.x * host.chunk_images; n < ((int)blockIdx.x + 1) * host.chunk_images && n < host.batch; n++) {
+    for (int n = (int)blockIdx.x * host.chunk_images; n < ((int)blockIdx.x + 1) * host.chunk_images && n < host.batch;
+         n++) {
         const size_t map = image_at(host, env, n) * (size_t)(block.cout / 8) + (size_t)(channel / 8);
         uint16_t *full = reinterpret_cast<uint16_t *>(block.grad_full + map * (size_t)(size * size)) + channel % 8;
         const uint16_t *raw = reinterpret_cast<uint16_t *>(block.raw + map * (size_t)(size * size)) + channel % 8;
@@ -266,8 +278,8 @@ static void enqueue_identity(struct net_device *net, int i, bool forward)
 {
     if (net->host.block[i].act == NULL)
         return;
-    struct launch shape = {dim3((unsigned)net->host.chunks, (unsigned)net->host.envs), dim3((unsigned)net->host.block[i].cout),
-                           0, false};
+    struct launch shape = {dim3((unsigned)net->host.chunks, (unsigned)net->host.envs),
+                           dim3((unsigned)net->host.block[i].cout), 0, false};
     if (forward)
         runtime_launch(net->context->runtime, identity_forward, shape, net->host, i);
     else
@@ -309,7 +321,7 @@ template <class T> static std::vector<T> fetched(struct rig *rig, const T *from,
     return v;
 }
 
-/* ---- the CPU's fp32 ---------------------------------------------------------------------------------------------------- */
+/* ---- the CPU's fp32 ---------------------------------------------------------------------------------------------- */
 
 static void cpu_step(struct rig *rig, struct world *world)
 {
@@ -349,209 +361,7 @@ static void cpu_step(struct rig *rig, struct world *world)
     free(memory);
 }
 
-/* ---- a model that rounds alike ------------------------------------------------------------------------------------------ */
-
-static double rounded(double x)
-{
-    float f = (float)x;
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    u = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
-    memcpy(&f, &u, 4);
-    return f;
-}
-
-typedef std::vector<double> map;
-
-struct model_block {
-    int cin, cout, size;
-    std::vector<double> weight, scale, shift, mean, var, rstd, sign;
-    map in, raw, pooled, act, grad; /* NHWC; grad: of what left the block */
-    std::vector<int> winner;
-};
-
-struct model {
-    int images;
-    double loss, correct;
-    std::vector<struct model_block> block;
-    std::vector<double> gradient; /* in the parameters' layout */
-};
-
-static void model_forward(struct model_block &b, int images, const float *gamma, const float *beta)
-{
-    const int s = b.size, half = s / 2, pixels = images * s * s;
-    b.raw.assign((size_t)(pixels * b.cout), 0);
-    for (int n = 0; n < images; n++)
-        for (int y = 0; y < s; y++)
-            for (int x = 0; x < s; x++)
-                for (int tap = 0; tap < 9; tap++) {
-                    const int iy = y + tap / 3 - 1, ix = x + tap % 3 - 1;
-                    if (iy < 0 || iy >= s || ix < 0 || ix >= s)
-                        continue;
-                    const double *in = &b.in[(size_t)(((n * s + iy) * s + ix) * b.cin)];
-                    double *out = &b.raw[(size_t)(((n * s + y) * s + x) * b.cout)];
-                    for (int o = 0; o < b.cout; o++)
-                        for (int i = 0; i < b.cin; i++)
-                            out[o] += in[i] * b.weight[(size_t)((o * 9 + tap) * b.cin + i)];
-                }
-    b.mean.assign((size_t)b.cout, 0);
-    b.var = b.rstd = b.scale = b.shift = b.mean;
-    for (size_t i = 0; i < b.raw.size(); i++)
-        b.mean[i % (size_t)b.cout] += b.raw[i] / pixels;
-    for (size_t i = 0; i < b.raw.size(); i++)
-        b.var[i % (size_t)b.cout] += pow(b.raw[i] - b.mean[i % (size_t)b.cout], 2) / pixels;
-    for (size_t c = 0; c < (size_t)b.cout; c++) {
-        b.rstd[c] = 1 / sqrt(b.var[c] + 1e-5);
-        b.scale[c] = fabs(gamma[c]) * b.rstd[c];
-        b.shift[c] = beta[c] - b.scale[c] * b.mean[c];
-    }
-    b.pooled.assign((size_t)(images * half * half * b.cout), 0);
-    b.act = b.pooled;
-    b.winner.assign(b.pooled.size(), 0);
-    for (int n = 0; n < images; n++)
-        for (int y = 0; y < half; y++)
-            for (int x = 0; x < half; x++)
-                for (int c = 0; c < b.cout; c++) {
-                    const size_t at = (size_t)(((n * half + y) * half + x) * b.cout + c);
-                    for (int k = 0; k < 4; k++) {
-                        int from = ((n * s + 2 * y + k / 2) * s + 2 * x + k % 2) * b.cout + c;
-                        if (k == 0 || b.raw[(size_t)from] > b.raw[(size_t)b.winner[at]])
-                            b.winner[at] = from;
-                    }
-                    b.pooled[at] = rounded(b.raw[(size_t)b.winner[at]]);
-                    b.act[at] = std::max(0.0, b.pooled[at] * b.scale[(size_t)c] + b.shift[(size_t)c]);
-                }
-}
-
-/* From b.grad to the gradients of weight, gamma, beta, and of the input (rounded) where asked for. */
-static void model_backward(struct model_block &b, int images, double *dweight, double *dgamma, double *dbeta, map *dx)
-{
-    const int s = b.size;
-    const double count = (double)images * s * s;
-    std::vector<double> sum((size_t)b.cout, 0), moment(sum);
-    map dz(b.raw.size(), 0);
-    for (size_t i = 0; i < b.grad.size(); i++) {
-        const size_t c = i % (size_t)b.cout;
-        const double g = b.act[i] > 0 ? b.grad[i] : 0;
-        sum[c] += g;
-        moment[c] += g * (b.pooled[i] - b.mean[c]) * b.rstd[c];
-        dz[(size_t)b.winner[i]] = g;
-    }
-    for (size_t i = 0; i < dz.size(); i++) {
-        const size_t c = i % (size_t)b.cout;
-        const double hat = (b.raw[i] - b.mean[c]) * b.rstd[c];
-        dz[i] = rounded(b.scale[c] * (dz[i] - sum[c] / count - hat * moment[c] / count));
-    }
-    for (size_t c = 0; c < (size_t)b.cout; c++) {
-        dgamma[c] = b.sign[c] * moment[c];
-        dbeta[c] = sum[c];
-    }
-    if (dx)
-        dx->assign(b.in.size(), 0);
-    for (int n = 0; n < images; n++)
-        for (int y = 0; y < s; y++)
-            for (int x = 0; x < s; x++)
-                for (int tap = 0; tap < 9; tap++) {
-                    const int iy = y + tap / 3 - 1, ix = x + tap % 3 - 1;
-                    if (iy < 0 || iy >= s || ix < 0 || ix >= s)
-                        continue;
-                    const size_t in = (size_t)(((n * s + iy) * s + ix) * b.cin);
-                    const double *g = &dz[(size_t)(((n * s + y) * s + x) * b.cout)];
-                    for (int o = 0; o < b.cout; o++)
-                        for (int i = 0; i < b.cin; i++) {
-                            const size_t w = (size_t)((o * 9 + tap) * b.cin + i);
-                            dweight[w] += b.sign[(size_t)o] * g[o] * b.in[in + (size_t)i];
-                            if (dx)
-                                (*dx)[in + (size_t)i] += g[o] * b.weight[w];
-                        }
-                }
-    if (dx)
-        for (double &v : *dx)
-            v = rounded(v);
-}
-
-static void model_head(struct model &m, const struct net_shape *shape, const float *params, const uint8_t *labels)
-{
-    struct model_block &last = m.block.back();
-    const int features = shape->features, pixels = last.size * last.size / 4;
-    const size_t weight = shape->host.tensor[shape->fc_weight].offset, bias = shape->host.tensor[shape->fc_bias].offset;
-    last.grad.assign(last.act.size(), 0);
-    for (int n = 0; n < m.images; n++) {
-        std::vector<double> mean((size_t)features, 0), d((size_t)features, 0);
-        double logit[SHAPE_CLASSES], total = 0;
-        for (int p = 0; p < pixels; p++)
-            for (int c = 0; c < features; c++)
-                mean[(size_t)c] += last.act[(size_t)((n * pixels + p) * features + c)] / pixels;
-        int best = 0;
-        for (int k = 0; k < SHAPE_CLASSES; k++) {
-            logit[k] = (double)params[bias + (size_t)k];
-            for (int c = 0; c < features; c++)
-                logit[k] += mean[(size_t)c] * (double)params[weight + (size_t)(k * features + c)];
-            best = logit[k] > logit[best] ? k : best;
-        }
-        for (double v : logit)
-            total += exp(v - logit[best]);
-        m.loss += log(total) + logit[best] - logit[labels[n]];
-        m.correct += best == labels[n];
-        for (int k = 0; k < SHAPE_CLASSES; k++) {
-            const double g = (exp(logit[k] - logit[best]) / total - (k == labels[n])) / m.images;
-            m.gradient[bias + (size_t)k] += g;
-            for (int c = 0; c < features; c++) {
-                m.gradient[weight + (size_t)(k * features + c)] += g * mean[(size_t)c];
-                d[(size_t)c] += g * (double)params[weight + (size_t)(k * features + c)];
-            }
-        }
-        for (int p = 0; p < pixels; p++)
-            for (int c = 0; c < features; c++)
-                last.grad[(size_t)((n * pixels + p) * features + c)] = rounded(d[(size_t)c] / pixels);
-    }
-}
-
-/* Loss and gradients of a batch: pixels as gathered, [image][y][x][4]. */
-static struct model model_of(const struct net_shape *shape, const float *params, const uint2 *pixels,
-                             const uint8_t *labels, int images)
-{
-    struct model m = {};
-    m.images = images;
-    m.gradient.assign(shape->host.storage, 0);
-    for (int i = 0; i < shape->blocks; i++) {
-        const struct block_shape *from = &shape->block[i];
-        const float *gamma = params + shape->host.tensor[from->gamma].offset;
-        struct model_block b = {};
-        b.cin = from->cin;
-        b.cout = from->cout;
-        b.size = from->height;
-        for (int o = 0; o < b.cout; o++) {
-            b.sign.push_back(gamma[o] < 0 ? -1 : 1);
-            for (int k = 0; k < 9 * b.cin; k++)
-                b.weight.push_back(
-                    b.sign.back() *
-                    rounded((double)params[shape->host.tensor[from->weight].offset + (size_t)(o * 9 * b.cin + k)]));
-        }
-        if (i == 0)
-            for (size_t p = 0; p < (size_t)(images * b.size * b.size); p++) {
-                const double rgb[3] = {(double)bf16_lo(pixels[p].x), (double)bf16_hi(pixels[p].x),
-                                       (double)bf16_lo(pixels[p].y)};
-                b.in.insert(b.in.end(), rgb, rgb + 3);
-            }
-        else
-            for (double v : m.block.back().act)
-                b.in.push_back(rounded(v));
-        model_forward(b, images, gamma, params + shape->host.tensor[from->beta].offset);
-        m.block.push_back(std::move(b));
-    }
-    model_head(m, shape, params, labels);
-    for (int i = shape->blocks - 1; i >= 0; i--) {
-        const struct block_shape *from = &shape->block[i];
-        double *g = m.gradient.data();
-        model_backward(m.block[(size_t)i], images, g + shape->host.tensor[from->weight].offset,
-                       g + shape->host.tensor[from->gamma].offset, g + shape->host.tensor[from->beta].offset,
-                       i ? &m.block[(size_t)i - 1].grad : NULL);
-    }
-    return m;
-}
-
-/* ---- checks --------------------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 static bool same(const std::vector<float> &a, const std::vector<float> &b)
 {
@@ -568,11 +378,11 @@ template <class A, class B> static double distance(const A *a, const B *b, size_
     return sqrt(difference / (size + 1e-30));
 }
 
-static void check_gradients(int envs, int batch)
+static void check_gradients(int envs, int batch, int base)
 {
     struct rig rig;
-    const std::string name = "gradients, batch " + std::to_string(batch);
-    rig_open(&rig, {envs, batch, 1, true, 0, {}});
+    const std::string name = "base " + std::to_string(base) + ", gradients, batch " + std::to_string(batch);
+    rig_open(&rig, {envs, batch, 1, true, 0, {}, base});
     const struct net_shape *shape = &rig.world->shape;
     const std::vector<float> before(rig.world->host, rig.world->host + (size_t)envs * shape->host.storage);
     enqueue_step(&rig.net);
@@ -597,8 +407,8 @@ static void check_gradients(int envs, int batch)
         check(fabs(norms[(size_t)env] / sqrt(square) - 1) < 1e-12, name + ", norm", "%.6g", norms[(size_t)env]);
         double loss = fabs(rig.world->train_loss[env] - m.loss / batch) / (m.loss / batch);
         check(loss < 1e-4, name + ", loss", "%.2g", loss);
-        check(fabs(rig.world->train_accuracy[env] - 100 * m.correct / batch) <= 100.0 / batch, name + ", accuracy", "%.4g",
-              rig.world->train_accuracy[env]);
+        check(fabs(rig.world->train_accuracy[env] - 100 * m.correct / batch) <= 100.0 / batch, name + ", accuracy",
+              "%.4g", rig.world->train_accuracy[env]);
         double worst = 0;
         for (int i = 0; i < shape->blocks; i++) {
             const struct model_block &b = m.block[(size_t)i];
@@ -614,21 +424,21 @@ static void check_gradients(int envs, int batch)
     }
     /* the fp32 CPU, from the same parameters */
     struct rig cpu;
-    rig_open(&cpu, {envs, batch, 1, true, 0, {}});
+    rig_open(&cpu, {envs, batch, 1, true, 0, {}, base});
     cpu_step(&cpu, cpu.world);
     for (int env = 0; env < envs; env++) {
         const size_t at = (size_t)env * shape->host.storage;
         double d = distance(grads.data() + at, cpu.world->host_momentum + at, shape->host.storage);
-        check(d < 0.04, name + ", against fp32", "%.3g", d);
+        check(d < (batch < 64 ? 0.08 : 0.04), name + ", against fp32", "%.3g", d);
     }
     rig_close(&cpu);
     rig_close(&rig);
 }
 
-static std::vector<float> slot_gradients(int batch, int stage0, int stage1)
+static std::vector<float> slot_gradients(int batch, int stage0, int stage1, int base)
 {
     struct rig rig;
-    rig_open(&rig, {2, batch, 1, true, 0, {stage0, stage1}});
+    rig_open(&rig, {2, batch, 1, true, 0, {stage0, stage1}, base});
     enqueue_step(&rig.net, true);
     std::vector<float> v = fetched(&rig, rig.net.host.grad, 2 * rig.world->shape.host.storage);
     rig_close(&rig);
@@ -636,30 +446,30 @@ static std::vector<float> slot_gradients(int batch, int stage0, int stage1)
 }
 
 /* Seeds that only look on change no bit; those that hand on what they get change next to nothing. */
-static void check_slots(int batch)
+static void check_slots(int batch, int base)
 {
-    const std::vector<float> none = slot_gradients(batch, 0, 0);
-    const std::string name = "slots, batch " + std::to_string(batch);
-    check(same(none, slot_gradients(batch, STAGE_TRAINING, STAGE_TRAINING)), name + ", training", "%g", 0);
+    const std::vector<float> none = slot_gradients(batch, 0, 0, base);
+    const std::string name = "base " + std::to_string(base) + ", slots, batch " + std::to_string(batch);
+    check(same(none, slot_gradients(batch, STAGE_TRAINING, STAGE_TRAINING, base)), name + ", training", "%g", 0);
     const struct {
         const char *name;
         int stage[2];
         double bound;
-    } cases[] = {{", blended after the pool", {0, STAGE_BLENDING}, 1e-4},
-                 {", blended before the pool", {STAGE_BLENDING, 0}, 0.03},
-                 {", blended after, training before", {STAGE_TRAINING, STAGE_FOSSILIZED}, 1e-4}};
+    } cases[] = {{", blended after the pool", {0, STAGE_BLENDING}, 3e-3},
+                 {", blended before the pool", {STAGE_BLENDING, 0}, 0.05},
+                 {", blended after, training before", {STAGE_TRAINING, STAGE_FOSSILIZED}, 3e-3}};
     for (const auto &c : cases) {
-        const std::vector<float> v = slot_gradients(batch, c.stage[0], c.stage[1]);
+        const std::vector<float> v = slot_gradients(batch, c.stage[0], c.stage[1], base);
         double d = distance(v.data(), none.data(), none.size());
         check(d < c.bound, name + c.name, "%.2g", d);
     }
 }
 
-static void check_training(int envs, int batch, int batches, int steps)
+static void check_training(int envs, int batch, int batches, int steps, int base)
 {
     struct rig rig, cpu;
-    rig_open(&rig, {envs, batch, batches, false, 0, {}});
-    rig_open(&cpu, {envs, batch, batches, false, 0, {}});
+    rig_open(&rig, {envs, batch, batches, false, 0, {}, base});
+    rig_open(&cpu, {envs, batch, batches, false, 0, {}, base});
     double worst = 0;
     for (int s = 0; s < steps; s++) {
         *rig.world->step = *cpu.world->step = (uint32_t)s;
@@ -699,17 +509,18 @@ static std::vector<float> traces(const struct setting &s, int steps)
     return v;
 }
 
-static void check_bits(int batch, int batches, int steps)
+static void check_bits(int batch, int batches, int steps, int base)
 {
-    const std::vector<float> one = traces({1, batch, batches, false, 0, {}}, steps);
-    check(same(one, traces({1, batch, batches, false, 0, {}}, steps)), "bits, twice", "%g", (double)one.size());
-    check(same(one, traces({3, batch, batches, false, 0, {}}, steps)), "bits, among three", "%g", (double)one.size());
+    const std::vector<float> one = traces({1, batch, batches, false, 0, {}, base}, steps);
+    check(same(one, traces({1, batch, batches, false, 0, {}, base}, steps)), "bits, twice", "%g", (double)one.size());
+    check(same(one, traces({3, batch, batches, false, 0, {}, base}, steps)), "bits, among three", "%g",
+          (double)one.size());
     for (int resident : {1, 5})
-        check(same(one, traces({3, batch, batches, false, resident, {}}, steps)),
+        check(same(one, traces({3, batch, batches, false, resident, {}, base}, steps)),
               "bits, with room for " + std::to_string(resident) + " blocks", "%g", (double)one.size());
 }
 
-/* ---- bench ----------------------------------------------------------------------------------------------------------------- */
+/* ---- bench ------------------------------------------------------------------------------------------------------- */
 
 #ifndef EMULATE
 template <class F> static double microseconds(struct rig *rig, int repeat, F enqueue)
@@ -748,11 +559,11 @@ struct prediction {
     double kilobytes, kmacs;
 };
 
-static void bench(int envs, int batch)
+static void bench(int envs, int batch, int base)
 {
     const int batches = 8, again = 10;
     struct rig rig;
-    rig_open(&rig, {envs, batch, batches, false, 0, {}});
+    rig_open(&rig, {envs, batch, batches, false, 0, {}, base});
     struct net_device *net = &rig.net;
     const double images = (double)envs * batch;
     for (int i = 0; i < 20; i++)
@@ -778,24 +589,35 @@ static void bench(int envs, int batch)
     };
     double sum = 0;
     for (int k = 0; k < 10; k++) {
-        const double us = microseconds(&rig, 20, [&] {
-            for (int i = 0; i < again; i++)
-                switch (k) {
-                case 0: gather_train_bf16(net->context, {net->host.pixels, net->host.labels}, 0); break;
-                case 4: fast_head(net); break;
-                case 8: fast_gradients(net, 0); break;
-                case 9: fast_update(net); break;
-                default:
-                    if (k < 4)
-                        fast_forward(net, k - 1);
-                    else
-                        fast_backward(net, 7 - k);
-                }
-        }) / again;
+        const double us =
+            microseconds(&rig, 20,
+                         [&] {
+                             for (int i = 0; i < again; i++)
+                                 switch (k) {
+                                 case 0:
+                                     gather_train_bf16(net->context, {net->host.pixels, net->host.labels}, 0);
+                                     break;
+                                 case 4:
+                                     fast_head(net);
+                                     break;
+                                 case 8:
+                                     fast_gradients(net, 0);
+                                     break;
+                                 case 9:
+                                     fast_update(net);
+                                     break;
+                                 default:
+                                     if (k < 4)
+                                         fast_forward(net, k - 1);
+                                     else
+                                         fast_backward(net, 7 - k);
+                                 }
+                         }) /
+            again;
         sum += us;
         printf("  %-10s %7.1f us  predicted %5.1f kB and %5.0f kMAC per image: %5.0f GB/s, %5.1f TFLOP/s\n",
                predicted[k].name, us, predicted[k].kilobytes, predicted[k].kmacs,
-               predicted[k].kilobytes * 1.024e-3 * images / us * 1e3, 2e-3 * predicted[k].kmacs * images / us * 1e-3 * 1e3);
+               predicted[k].kilobytes * 1.024 * images / us, 2e-3 * predicted[k].kmacs * images / us);
     }
     printf("  sum        %7.1f us\n", sum);
     rig_close(&rig);
@@ -805,22 +627,28 @@ static void bench(int envs, int batch)
 int main(int argc, char **argv)
 {
 #ifndef EMULATE
-    if (argc == 4 && strcmp(argv[1], "bench") == 0) {
-        bench(atoi(argv[2]), atoi(argv[3]));
+    if (argc >= 4 && strcmp(argv[1], "bench") == 0) {
+        bench(atoi(argv[2]), atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 8);
         return 0;
     }
-    check_gradients(3, 128);
-    check_gradients(2, 100);
-    check_slots(128);
-    check_training(2, 128, 4, 3);
-    check_bits(128, 2, 2);
+    for (int base : {8, 16}) {
+        check_gradients(3, 128, base);
+        check_gradients(2, 100, base);
+        check_slots(128, base);
+        check_training(2, 128, 4, 3, base);
+        check_bits(128, 2, 2, base);
+    }
+    check_gradients(1, 512, 8);
 #else
     (void)argc;
     (void)argv;
-    check_gradients(2, 12);
-    check_slots(9);
-    check_training(1, 16, 2, 2);
-    check_bits(20, 1, 1);
+    check_gradients(2, 12, 8);
+    check_slots(9, 8);
+    check_training(1, 16, 2, 2, 8);
+    check_bits(20, 1, 1, 8);
+    check_gradients(1, 9, 16);
+    check_slots(5, 16);
+    check_bits(17, 1, 1, 16);
 #endif
     printf("%d checks, %d failures\n", checks, failures);
     return failures ? 1 : 0;

@@ -17,6 +17,11 @@
 #include "cuda/context.cuh"
 #include "morph/fast_seed.cuh"
 
+extern "C" {
+#include "engine/parts.h"
+#include "morph/net_device.h"
+}
+
 static int checks, failures;
 
 static void check(bool good, const std::string &name, double figure)
@@ -510,7 +515,7 @@ static map_of image_of(const std::vector<float> &planes, size_t n, int channels,
     return m;
 }
 
-static void rig_open(struct rig *rig, int base, int envs, int batch, bool both_rows)
+static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
 {
     struct esper_error error = {};
     struct runtime *rt = runtime_create(&error);
@@ -518,7 +523,6 @@ static void rig_open(struct rig *rig, int base, int envs, int batch, bool both_r
         stop(error.text);
     *rig = {};
     config_defaults(&rig->config);
-    rig->config.host_base = base;
     rig->config.slot_count = 0;
     static const char *const names[] = {"r0c0", "r0c1", "r0c2", "r1c0", "r1c1", "r1c2"};
     for (int j = 0; j < (both_rows ? 6 : 3); j++)
@@ -563,6 +567,7 @@ static void rig_open(struct rig *rig, int base, int envs, int batch, bool both_r
         block->cin = b.cin;
         block->cout = b.cout;
         block->size = b.height;
+        block->share = 1.0 / ((double)batch * area);
         block->slot[0] = b.slot[0];
         block->slot[1] = b.slot[1];
         block->gamma = (uint32_t)shape->host.tensor[b.gamma].offset;
@@ -884,18 +889,17 @@ static void check_state(struct rig *rig, const std::string &name)
     double alike = compare(rig, last, true, &where);
     check(alike <= 0.01, name + ", rounded alike, worst " + where, alike);
     double exact = compare(rig, last, false, &where);
-    check(exact <= 0.1, name + ", unrounded, worst " + where, exact);
+    check(exact <= 0.2, name + ", unrounded, worst " + where, exact);
 }
 
 static const char *const mode_names[] = {"skip", "leaf", "blend"};
 
-static void check_all(int base, int envs, int batch)
+static void check_all(int envs, int batch)
 {
     struct rig rig;
-    rig_open(&rig, base, envs, batch, true);
-    const std::string host = "base " + std::to_string(base) + " ";
+    rig_open(&rig, envs, batch, true);
     for (int blueprint = 0; blueprint < BLUEPRINT_COUNT; blueprint++) {
-        const std::string name = host + blueprint_name(blueprint) + " ";
+        const std::string name = std::string(blueprint_name(blueprint)) + " ";
         rig_set(&rig, 0, SLOT_STE, blueprint, ALGORITHM_NONE, 0);
         rig_set(&rig, 1, SLOT_STE, blueprint, ALGORITHM_NONE, 0);
         check_state(&rig, name + "leaves");
@@ -914,7 +918,7 @@ static void check_all(int base, int envs, int batch)
                 continue;
             rig_set(&rig, 0, r0, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, 0.5f);
             rig_set(&rig, 1, r1, BLUEPRINT_CONV_SMALL, ALGORITHM_ADD, 0.5f);
-            check_state(&rig, host + "both rows, " + mode_names[r0] + " and " + mode_names[r1]);
+            check_state(&rig, std::string("both rows, ") + mode_names[r0] + " and " + mode_names[r1]);
         }
     rig_set(&rig, 0, SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, 0.0f);
     rig_set(&rig, 1, SLOT_SKIP, 0, ALGORITHM_NONE, 0);
@@ -923,7 +927,7 @@ static void check_all(int base, int envs, int batch)
     double most = 0;
     for (float x : got)
         most = std::max(most, (double)fabsf(x));
-    check(most == 0, host + "alpha 0 leaves no gradient", most);
+    check(most == 0, "alpha 0 leaves no gradient", most);
     rig_close(&rig);
 }
 
@@ -933,7 +937,7 @@ static std::vector<float> bits_of(int envs, int resident, int runs)
 {
     struct rig rig;
     std::vector<float> all;
-    rig_open(&rig, 8, envs, 9, false);
+    rig_open(&rig, envs, 9, false);
     rig.net.resident = resident;
     rig_set(&rig, 0, SLOT_STE, BLUEPRINT_CONV_LIGHT, ALGORITHM_NONE, 0);
     for (int e = 0; e < envs; e++) { /* block 2 blends in every env, block 1 in the first alone */
@@ -980,7 +984,7 @@ static void check_bits(void)
 static void check_update(void)
 {
     struct rig rig;
-    rig_open(&rig, 8, 2, 9, false);
+    rig_open(&rig, 2, 9, false);
     struct runtime *rt = rig.context.runtime;
     rig_set(&rig, 0, SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_GATE, 0.6f);
     rig_run(&rig);
@@ -1023,6 +1027,210 @@ static void check_update(void)
     rig_close(&rig);
 }
 
+/* ---- whole networks against the CPU's fp32 ------------------------------------------------------------------------------- */
+
+struct grown {
+    struct engine *engine;
+    struct context context;
+    char *arena[CLASS_COUNT];
+    struct net_device *net;
+};
+
+static struct config grown_config(int envs, int batch, int batches, int images)
+{
+    struct config config;
+    struct esper_error error = {};
+    config_defaults(&config);
+    config.envs = envs;
+    config.threads = 1;
+    config.device = WISH_CPU; /* the reference */
+    static const char *const names[] = {"r0c0", "r0c1", "r0c2", "r1c0", "r1c1", "r1c2"};
+    config.slot_count = 6;
+    for (int j = 0; j < 6; j++)
+        snprintf(config.slots[j], sizeof config.slots[j], "%s", names[j]);
+    config.max_seeds = 0;
+    config.data_set = DATA_SYNTHETIC;
+    config.data_size = 32;
+    config.data_batch = batch;
+    config.data_batches = batches;
+    config.data_val_images = images;
+    config.data_test_images = images;
+    config.max_grad_norm = 1e9;
+    config.policy.kind = POLICY_RANDOM;
+    if (config_check(&config, &error) != ESPER_OK)
+        stop(error.text);
+    return config;
+}
+
+template <class T> static const T *upload_range(struct runtime *rt, const T *from, size_t count)
+{
+    return upload(rt, std::vector<T>(from, from + count));
+}
+
+static void grown_open(struct grown *grown, const struct config &config)
+{
+    struct esper_error error = {};
+    struct context *context = &grown->context;
+    *grown = {};
+    if (engine_create(&grown->engine, &config, &error) != ESPER_OK)
+        stop(error.text);
+    engine_begin(grown->engine);
+    struct runtime *rt = context->runtime = runtime_create(&error);
+    if (!rt)
+        stop(error.text);
+    struct world *world = grown->engine->world;
+    const struct dataset *data = grown->engine->data;
+    context->host = world;
+    context->view = *world;
+    for (int c = 0; c < CLASS_COUNT; c++)
+        grown->arena[c] = runtime_alloc<char>(rt, world->table.arena_bytes[c] + 64);
+    for (int i = 0; i < world->table.count; i++) {
+        const struct table_row *row = &world->table.rows[i];
+        char *at = grown->arena[row->arena] + ((char *)row->data - (char *)world->table.arena[row->arena]);
+        memcpy((char *)&context->view + ((char *)row->slot - (char *)world), &at, sizeof at);
+    }
+    context->world = runtime_alloc<struct world>(rt, 1);
+    runtime_copy_to(rt, context->world, &context->view, sizeof context->view);
+    context->data.size = data->size;
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        context->data.count[s] = (uint32_t)data->count[s];
+        context->data.images[s] = upload_range(rt, data->images[s], data->count[s] * (size_t)(data->size * data->size * DATASET_COLOURS));
+        context->data.labels[s] = upload_range(rt, data->labels[s], data->count[s]);
+    }
+    context->normalise = grown->engine->normalise;
+    context->batches = grown->engine->batches;
+    context->rates = grown->engine->rates;
+    const size_t rows = (size_t)(world->envs * world->shape.slots);
+    context->grads = runtime_alloc<struct slot_grads>(rt, rows);
+    context->exec = runtime_alloc<struct slot_exec>(rt, rows);
+    context->test_accuracy = runtime_alloc<double>(rt, (size_t)world->envs);
+    grown->net = net_bf16.create(context);
+    if (!grown->net)
+        stop("net_bf16 does not take the host");
+}
+
+static void grown_write(struct grown *grown)
+{
+    const struct table *table = &grown->engine->world->table;
+    for (int c = 0; c < CLASS_COUNT; c++)
+        runtime_copy_to(grown->context.runtime, grown->arena[c], table->arena[c], table->arena_bytes[c]);
+    runtime_wait(grown->context.runtime);
+}
+
+static void grown_read(struct grown *grown)
+{
+    const struct table *table = &grown->engine->world->table;
+    for (int c = 0; c < CLASS_COUNT; c++)
+        runtime_copy_from(grown->context.runtime, table->arena[c], grown->arena[c], table->arena_bytes[c]);
+    runtime_wait(grown->context.runtime);
+    if (grown->context.runtime->failed)
+        stop(grown->context.runtime->error.text);
+}
+
+/* A live seed with parameters in which nothing is zero. */
+static void plant(struct world *world, int env, int slot, int stage, int blueprint, int algorithm, float alpha)
+{
+    struct slot_state state;
+    slot_clear(&state);
+    state.stage = (uint8_t)stage;
+    state.blueprint = (uint8_t)blueprint;
+    state.algorithm = (uint8_t)algorithm;
+    state.alpha = alpha;
+    state.germinations = 1;
+    world_set_slot(world, env, slot, &state);
+    const struct slot_shape *shape = &world->shape.slot[slot];
+    struct net_params params = world_params(world, env);
+    struct param_layout layout;
+    blueprint_layout(blueprint, shape->channels, &layout);
+    layout_init(&layout, 5, STREAM_SEED_INIT, 0, (uint32_t)env, (uint32_t)(slot * 256), params.seed + shape->seed);
+    for (size_t k = 0; k < layout.storage; k++)
+        params.seed[shape->seed + k] += params.seed[shape->seed + k] != 0 ? 0.1f * noise() : 0;
+    gate_layout(shape->channels, &layout);
+    layout_init(&layout, 6, STREAM_SEED_INIT, 0, (uint32_t)env, (uint32_t)(slot * 256), params.gate + shape->gate);
+}
+
+/* Env 0 is bare, env 1 trains seeds, env 2 blends before the pools, env 3 everywhere. */
+static void plant_all(struct world *world)
+{
+    noise_state = 4711;
+    for (int j = 0; j < 6 && world->envs > 1; j++)
+        plant(world, 1, j, STAGE_TRAINING, 1 + j, ALGORITHM_ADD, 0);
+    for (int j = 0; j < 3 && world->envs > 2; j++)
+        plant(world, 2, j, STAGE_BLENDING, j == 0 ? BLUEPRINT_CONV_LIGHT : j == 1 ? BLUEPRINT_CONV_HEAVY : BLUEPRINT_BOTTLENECK, 1 + j, 0.6f);
+    for (int j = 0; j < 6 && world->envs > 3; j++)
+        plant(world, 3, j, j == 4 ? STAGE_TRAINING : j == 5 ? STAGE_FOSSILIZED : STAGE_HOLDING, (j * 3 + 1) % BLUEPRINT_COUNT, 1 + j % 3, j == 5 ? 1.0f : 0.4f);
+}
+
+static double step_difference(size_t count, const float *before, const float *got, const float *want)
+{
+    difference d = {};
+    for (size_t k = 0; k < count; k++)
+        d.add(got[k] - before[k], want[k] - before[k]);
+    return d.size > 0 ? d.ratio() : d.error > 0 ? INFINITY : 0;
+}
+
+static void check_networks(int images)
+{
+    enum { ENVS = 4 };
+    struct grown grown;
+    struct config config = grown_config(ENVS, 12, 1, images);
+    grown_open(&grown, config);
+    struct world *world = grown.engine->world;
+    plant_all(world);
+    grown_write(&grown);
+    net_bf16.evaluate(grown.net);
+    grown_read(&grown);
+    std::vector<uint32_t> correct(world->subset_correct, world->subset_correct + ENVS * SUBSETS_MAX);
+    std::vector<uint32_t> count(world->subset_count, world->subset_count + ENVS);
+    std::vector<double> loss(world->val_loss, world->val_loss + ENVS), test(ENVS), reference(ENVS);
+    engine_evaluate(grown.engine);
+    double most = 0, loss_error = 0, test_error = 0;
+    int configs = 0;
+    for (int e = 0; e < ENVS; e++) {
+        if (count[(size_t)e] != world->subset_count[e])
+            most = INFINITY;
+        for (uint32_t k = 0; k < count[(size_t)e]; k++, configs++)
+            most = std::max(most, std::fabs((double)correct[(size_t)e * SUBSETS_MAX + k] - (double)world->subset_correct[e * SUBSETS_MAX + (int)k]));
+        loss_error = std::max(loss_error, std::fabs(loss[(size_t)e] - world->val_loss[e]) / world->val_loss[e]);
+    }
+    check(most <= 1 + 0.01 * images, "counts of " + std::to_string(configs) + " configurations, images apart", most);
+    check(loss_error < 0.01, "validation loss", loss_error);
+    net_bf16.test(grown.net);
+    test = download(grown.context.runtime, grown.context.test_accuracy, ENVS);
+    engine_test(grown.engine, reference.data());
+    for (int e = 0; e < ENVS; e++)
+        test_error = std::max(test_error, std::fabs(test[(size_t)e] - reference[(size_t)e]));
+    check(test_error <= 1 + 100.0 / images, "test accuracy, points apart", test_error);
+
+    /* one batch of training */
+    const struct net_shape *shape = &world->shape;
+    plant_all(world);
+    const std::vector<float> host(world->host, world->host + ENVS * shape->host.storage), seed(world->seed, world->seed + ENVS * shape->seed_storage);
+    grown_write(&grown);
+    net_bf16.train(grown.net);
+    engine_train(grown.engine);
+    const std::vector<float> want_host(world->host, world->host + ENVS * shape->host.storage), want_seed(world->seed, world->seed + ENVS * shape->seed_storage);
+    const std::vector<double> want_loss(world->train_loss, world->train_loss + ENVS);
+    grown_read(&grown);
+    for (int e = 0; e < ENVS; e++) {
+        const std::string name = "a training step of env " + std::to_string(e);
+        const size_t at = (size_t)e * shape->host.storage;
+        const double error = step_difference(shape->host.storage, &host[at], world->host + at, &want_host[at]);
+        check(error < 0.15, name + ", host", error);
+        check(std::fabs(world->train_loss[e] / want_loss[(size_t)e] - 1) < 0.02, name + ", loss", world->train_loss[e]);
+        for (int j = 0; j < shape->slots; j++) {
+            if (!stage_is_live(world_slot(world, e, j).stage))
+                continue;
+            const size_t from = (size_t)e * shape->seed_storage + shape->slot[j].seed;
+            const double apart = step_difference(shape->slot[j].seed_storage, &seed[from], world->seed + from, &want_seed[from]);
+            check(apart < 0.25, name + ", " + shape->slot[j].id + " " + blueprint_name(world_slot(world, e, j).blueprint), apart);
+        }
+    }
+    net_bf16.free(grown.net);
+    runtime_free(grown.context.runtime);
+    engine_free(grown.engine);
+}
+
 /* ---- speed --------------------------------------------------------------------------------------------------------------- */
 
 #ifndef EMULATE
@@ -1056,11 +1264,10 @@ static void time_kernel(struct rig *rig, const char *name, void (*work)(struct n
 
 static void bench(int envs, int batch)
 {
-    for (int base = 8; base <= 16; base *= 2)
         for (int blueprint = -1; blueprint < BLUEPRINT_COUNT; blueprint++) {
             struct rig rig;
-            rig_open(&rig, base, base == 8 ? envs : std::min(envs, 16), batch, false);
-            printf("base %d, %s in every slot\n", base, blueprint < 0 ? "nothing" : blueprint_name(blueprint));
+            rig_open(&rig, envs, batch, false);
+            printf("%s in every slot\n", blueprint < 0 ? "nothing" : blueprint_name(blueprint));
             for (int mode = SLOT_STE; mode <= SLOT_BLEND; mode++) {
                 rig_set(&rig, 0, blueprint < 0 ? SLOT_SKIP : mode, blueprint < 0 ? 0 : blueprint, ALGORITHM_ADD, 0.5f);
                 rig_run(&rig);
@@ -1086,13 +1293,17 @@ int main(int argc, char **argv)
         bench(argc > 2 ? atoi(argv[2]) : 64, argc > 3 ? atoi(argv[3]) : 128);
         return 0;
     }
-    check_all(16, 1, 9);
 #else
     (void)argc, (void)argv;
 #endif
-    check_all(8, 1, 9);
+    check_all(1, 9);
     check_bits();
     check_update();
+#ifdef EMULATE
+    check_networks(10);
+#else
+    check_networks(500);
+#endif
     printf("%d checks, %d failures\n", checks, failures);
     return failures > 0;
 }

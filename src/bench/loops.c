@@ -261,21 +261,24 @@ static enum esper_status make_config(const struct loops *loops, const struct loo
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
-static struct device_counters count_now(const struct engine *engine, bool *known)
+#define COUNTERS(EACH)                                                                                                 \
+    EACH(launches) EACH(graph_launches) EACH(graph_nodes) EACH(syncs) EACH(allocations) EACH(bytes_to) EACH(bytes_from)
+
+/* Begin with sign -1, end with +1: what was counted in between is added. */
+static void count(struct loop_counts *counts, const struct engine *engine, int sign)
 {
-    struct device_counters counters = {0};
-    *known = engine_counters(engine, &counters);
-    return counters;
+    struct device_counters now = {0};
+    counts->known = engine_counters(engine, &now);
+#define ADD(name) counts->name += sign * (double)now.name;
+    COUNTERS(ADD)
+#undef ADD
 }
 
-static void fill_counts(struct loop_counts *counts, const struct device_counters *from,
-                        const struct device_counters *to, double steps)
+static void divide_counts(struct loop_counts *counts, double steps)
 {
-#define PER_STEP(name) counts->name = (double)(to->name - from->name) / steps;
-    PER_STEP(launches)
-    PER_STEP(graph_launches)
-    PER_STEP(graph_nodes) PER_STEP(syncs) PER_STEP(allocations) PER_STEP(bytes_to) PER_STEP(bytes_from)
-#undef PER_STEP
+#define DIVIDE(name) counts->name /= steps;
+    COUNTERS(DIVIDE)
+#undef DIVIDE
 }
 
 /* Seconds of `times` calls, until the last is done. */
@@ -297,13 +300,13 @@ static double measure_phase(struct engine *engine, void (*phase)(struct engine *
     double once = time_phase(engine, phase, 1), best = once;
     double fit = seconds / REPETITIONS / (once > 1e-9 ? once : 1e-9);
     int times = fit < 1 ? 1 : fit > 10000 ? 10000 : (int)fit;
-    struct device_counters before = count_now(engine, &counts->known);
+    count(counts, engine, -1);
     for (int i = 0; i < REPETITIONS; i++) {
         double each = time_phase(engine, phase, times) / times;
         best = each < best ? each : best;
     }
-    struct device_counters after = count_now(engine, &counts->known);
-    fill_counts(counts, &before, &after, (double)REPETITIONS * times);
+    count(counts, engine, +1);
+    divide_counts(counts, (double)REPETITIONS * times);
     return best;
 }
 
@@ -353,41 +356,47 @@ static void measure_evaluate(struct engine *engine, const struct loops *loops, s
     loop->rate = (double)loop->envs * engine_world(engine)->config.data_val_images * loop->subsets / step;
 }
 
-/* Where a whole round's time goes. Looking at the seeds is not timed. */
+/* Where a whole round's time goes. */
 struct round_time {
     double steps, update;
     int samples;
 };
+
+/* Steps of the round, counted one by one. Looking at the seeds is neither timed nor counted. */
+static void run_steps(struct engine *engine, struct loop_case *loop, struct round_time *time)
+{
+    int every = loop->steps / SAMPLES > 0 ? loop->steps / SAMPLES : 1;
+    for (int step = 1; step <= loop->steps;) {
+        double start = clock_seconds();
+        count(&loop->counts, engine, -1);
+        do {
+            engine_train(engine);
+            engine_evaluate(engine);
+            engine_decide(engine);
+            engine_apply(engine);
+        } while (step++ % every != 0 && step <= loop->steps);
+        count(&loop->counts, engine, +1);
+        engine_wait(engine);
+        time->steps += clock_seconds() - start;
+        sample_seeds(engine, loop);
+        time->samples++;
+    }
+}
 
 static void run_round(struct engine *engine, struct loop_case *loop, uint32_t round, struct outcome_record *outcomes,
                       struct round_time *time)
 {
     struct ppo_record ppo;
     struct ppo_head_record heads[HEAD_COUNT];
-    int every = loop->steps / SAMPLES > 0 ? loop->steps / SAMPLES : 1;
     double start = clock_seconds();
     engine_reset(engine, round);
-    if (loop->blueprint != BLUEPRINT_NONE) {
-        engine_wait(engine);
-        time->steps += clock_seconds() - start;
-        plant_seeds(engine, loop->blueprint, loop->stage);
-        start = clock_seconds();
-    }
-    for (int step = 1; step <= loop->steps; step++) {
-        engine_train(engine);
-        engine_evaluate(engine);
-        engine_decide(engine);
-        engine_apply(engine);
-        if (step % every == 0) {
-            engine_wait(engine);
-            time->steps += clock_seconds() - start;
-            sample_seeds(engine, loop);
-            time->samples++;
-            start = clock_seconds();
-        }
-    }
-    engine_finish(engine, outcomes);
     engine_wait(engine);
+    time->steps += clock_seconds() - start;
+    if (loop->blueprint != BLUEPRINT_NONE)
+        plant_seeds(engine, loop->blueprint, loop->stage);
+    run_steps(engine, loop, time);
+    start = clock_seconds();
+    engine_finish(engine, outcomes);
     double middle = clock_seconds();
     engine_update(engine, 0, &ppo, heads);
     engine_wait(engine);
@@ -402,14 +411,13 @@ static void measure_whole(struct engine *engine, struct loop_case *loop, struct 
     loop->steps = engine_world(engine)->config.steps;
     run_round(engine, loop, 0, outcomes, &time);
     time = (struct round_time){0};
+    loop->counts = (struct loop_counts){0};
     loop->subsets = 0;
     memset(loop->live, 0, sizeof loop->live);
-    struct device_counters before = count_now(engine, &loop->counts.known);
     for (uint32_t round = 1; round <= ROUNDS; round++)
         run_round(engine, loop, round, outcomes, &time);
-    struct device_counters after = count_now(engine, &loop->counts.known);
     double steps = (double)ROUNDS * loop->steps;
-    fill_counts(&loop->counts, &before, &after, steps);
+    divide_counts(&loop->counts, steps);
     divide_samples(loop, time.samples);
     loop->ms = 1e3 * time.steps / steps;
     loop->update_ms = 1e3 * time.update / ROUNDS;

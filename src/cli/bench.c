@@ -173,21 +173,23 @@ static void print_evaluated(const struct loops *loops)
                loop->ms);
 }
 
+/* Kernels in every row: a host that the fast ones do not fit has others. */
 static void print_whole(const struct loops *loops)
 {
     const struct loop_case *loop;
     int at = 0;
-    printf(
-        "\nthe whole loop, update included (no record); seeds per env by stage: training, blending, holding, fossil\n\n");
-    printf(
-        "| host             | envs | batch | steps | env-steps/s | ms/step | ms/update | T    | B    | H    | F    | subsets |\n");
-    printf(
-        "|------------------|------|-------|-------|-------------|---------|-----------|------|------|------|------|---------|\n");
-    while ((loop = next_case(loops, LOOP_WHOLE, &at)))
-        printf("| %-16s | %4d | %5d | %5d | %11.1f | %7.3f | %9.2f | %4.2f | %4.2f | %4.2f | %4.2f | %7.2f |\n",
-               loop->task, loop->envs, loop->batch, loop->steps, loop->rate, loop->ms, loop->update_ms,
-               loop->live[STAGE_GERMINATED] + loop->live[STAGE_TRAINING], loop->live[STAGE_BLENDING],
-               loop->live[STAGE_HOLDING], loop->live[STAGE_FOSSILIZED], loop->subsets);
+    printf("\nthe whole loop, update included (no record); seeds per env by stage: "
+           "training, blending, holding, fossil\n\n");
+    printf("| host             | kernels    | envs | batch | steps | env-steps/s | ms/step | ms/update "
+           "| T    | B    | H    | F    | subsets |\n");
+    printf("|------------------|------------|------|-------|-------|-------------|---------|-----------"
+           "|------|------|------|------|---------|\n");
+    while ((loop = next_case(loops, LOOP_WHOLE, &at))) {
+        printf("| %-16s | %-10s | %4d | %5d | %5d | %11.1f | %7.3f | %9.2f ", loop->task, loop->kernels, loop->envs,
+               loop->batch, loop->steps, loop->rate, loop->ms, loop->update_ms);
+        printf("| %4.2f | %4.2f | %4.2f | %4.2f | %7.2f |\n", loop->live[STAGE_GERMINATED] + loop->live[STAGE_TRAINING],
+               loop->live[STAGE_BLENDING], loop->live[STAGE_HOLDING], loop->live[STAGE_FOSSILIZED], loop->subsets);
+    }
 }
 
 static void print_counts(const struct loops *loops)
@@ -200,10 +202,10 @@ static void print_counts(const struct loops *loops)
             continue;
         if (!any) {
             printf("\nper step, from the host\n\n");
-            printf(
-                "| what     | host             | envs | batch | launches | graphs | nodes    | waits | allocations | bytes to | bytes from |\n");
-            printf(
-                "|----------|------------------|------|-------|----------|--------|----------|-------|-------------|----------|------------|\n");
+            printf("| what     | host             | envs | batch | launches | graphs | nodes    "
+                   "| waits | allocations | bytes to | bytes from |\n");
+            printf("|----------|------------------|------|-------|----------|--------|----------"
+                   "|-------|-------------|----------|------------|\n");
         }
         any = true;
         printf("| %-8s | %-16s | %4d | %5d | %8.2f | %6.2f | %8.1f | %5.2f | %11.2f | %8.0f | %10.0f |\n",
@@ -344,9 +346,9 @@ static enum esper_status start(const struct bench_flags *flags, struct esper_err
     if (!engine)
         return run(&flags->suite, flags->json, flags->csv, error);
     if (flags->suite.roof || flags->suite.kernels || flags->suite.peer)
-        return error_set(
-            error, ESPER_INVALID,
-            "--roof, --kernels and --peer are of the CPU's kernels alone; leave out --device, --part, --task, --envs and --batch");
+        return error_set(error, ESPER_INVALID,
+                         "--roof, --kernels and --peer are of the CPU's kernels alone; "
+                         "leave out --device, --part, --task, --envs and --batch");
     loops.threads = flags->suite.threads;
     return run_loops(&loops, flags->json, flags->csv, error);
 }

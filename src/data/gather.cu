@@ -5,16 +5,31 @@
 
 enum { GATHER_WARPS = 8 }; /* of a block; each warp takes an image */
 
+/* A lane keeps its column: what depends on it is worked out once. Images are 16 or 32 wide. */
 DEVICE void write_image(const struct gather_source &source, const struct gather_view &view, uint2 *pixels)
 {
-    const int size = source.data.size;
-    for (int p = (int)threadIdx.x % 32; p < size * size; p += 32) {
-        float4 v = gather_pixel(source.normalise, view, size, p / size, p % size);
-        pixels[p] = make_uint2(pack_bf16(v.x, v.y), pack_bf16(v.z, 0.0f));
+    const int size = source.data.size, lane = (int)threadIdx.x % 32, x = lane % size, rows = 32 / size;
+    const int column = (view.crop.flip ? size - 1 - x : x) + view.crop.left - CROP_PAD;
+    const bool seen = column >= 0 && column < size;
+    const uint8_t *from = view.image + (ptrdiff_t)(seen ? column : 0) * DATASET_COLOURS;
+#pragma unroll 4
+    for (int y = lane / size; y < size; y += rows) {
+        const int row = y + view.crop.top - CROP_PAD;
+        int red = 0, green = 0, blue = 0;
+        if (seen && row >= 0 && row < size) {
+            const uint8_t *pixel = from + row * size * DATASET_COLOURS;
+            red = pixel[0];
+            green = pixel[1];
+            blue = pixel[2];
+        }
+        pixels[y * size + x] =
+            make_uint2(pack_bf16(gather_value(source.normalise, 0, red), gather_value(source.normalise, 1, green)),
+                       pack_bf16(gather_value(source.normalise, 2, blue), 0.0f));
     }
 }
 
-KERNEL void write_train_batch(const __grid_constant__ struct gather_source source, struct gather_bf16 target, uint32_t index)
+KERNEL void write_train_batch(const __grid_constant__ struct gather_source source, struct gather_bf16 target,
+                              uint32_t index)
 {
     const uint32_t sample = blockIdx.x * GATHER_WARPS + threadIdx.x / 32, env = blockIdx.y;
     if (sample >= source.batch)
@@ -27,7 +42,7 @@ KERNEL void write_train_batch(const __grid_constant__ struct gather_source sourc
 }
 
 KERNEL void write_range(const __grid_constant__ struct gather_source source, struct gather_bf16 target,
-                         enum split split, uint32_t first, uint32_t count)
+                        enum split split, uint32_t first, uint32_t count)
 {
     const uint32_t image = blockIdx.x * GATHER_WARPS + threadIdx.x / 32;
     if (image >= count)

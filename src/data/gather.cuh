@@ -62,8 +62,8 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
 DEVICE struct gather_view gather_range_view(const struct gather_source &source, enum split split, uint32_t image)
 {
     struct gather_view view;
-    view.image =
-        source.data.images[split] + (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
+    view.image = source.data.images[split] +
+                 (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
     view.crop = crop_none();
     view.label = source.data.labels[split][image];
     return view;
@@ -72,7 +72,7 @@ DEVICE struct gather_view gather_range_view(const struct gather_source &source, 
 DEVICE float gather_value(const struct gather_table &table, int colour, int byte)
 {
     float t = (float)byte - table.centre[colour];
-    return t * table.slope[colour] + (t * table.slope_rest[colour] + table.offset[colour]);
+    return fmaf(t, table.slope[colour], fmaf(t, table.slope_rest[colour], table.offset[colour]));
 }
 
 /* The pixel that the view shows at (y, x): red, green, blue, 0. Black lies around the image. */

@@ -145,16 +145,23 @@ static void work_fill(struct update_work *u, const struct context *context)
     u->value_scale = learner->value_scale;
 }
 
+/* Whether the device can run this policy; if not, that is the runtime's error. */
+static bool policy_fits(struct context *context)
+{
+    struct runtime *rt = context->runtime;
+    const int hidden = context->host->learner.shape.hidden, most = network_device_widest(rt);
+    if (rt->failed || hidden <= most)
+        return !rt->failed;
+    rt->failed = true;
+    error_set(&rt->error, ESPER_INVALID,
+              "policy.hidden = %d: on this GPU it may be at most %d; lower it, or use device=cpu", hidden, most);
+    return false;
+}
+
 struct policy_device *policy_device_create(struct context *context, float *logits, float *values)
 {
-    const int hidden = context->host->learner.shape.hidden;
-    if (hidden > NETWORK_DEVICE_HIDDEN && !context->runtime->failed) {
-        context->runtime->failed = true;
-        error_set(&context->runtime->error, ESPER_INVALID,
-                  "policy.hidden = %d: on the GPU it may be at most %d; lower it, or use device=cpu", hidden,
-                  NETWORK_DEVICE_HIDDEN);
+    if (!policy_fits(context))
         return nullptr;
-    }
     struct policy_device *policy = new policy_device();
     struct update_work *u = &policy->work;
     policy->rt = context->runtime;

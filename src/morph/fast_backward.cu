@@ -6,68 +6,10 @@
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_conv.cuh"
+#include "morph/fast_grad.cuh"
 
-/* The gradient of raw for a channel: gain * g + slope * raw + offset. */
-struct slopes {
-    float gain, slope, offset;
-};
-
-DEVICE struct slopes load_slopes(uint32_t at, int channels, int channel)
-{
-    struct slopes s = {load_shared_float(at + channel * 4), load_shared_float(at + (channels + channel) * 4),
-                       load_shared_float(at + (2 * channels + channel) * 4)};
-    return s;
-}
-
-/* Of a pool window: two pixels of the upper row, two of the lower, as bf16 pairs. */
-struct window_grad {
-    uint32_t top, bottom;
-};
-
-/* The window's gradient g goes to its first largest value. */
-DEVICE struct window_grad route(float z0, float z1, float z2, float z3, float g, const struct slopes &s)
-{
-    const float high = fmaf(g, s.gain, s.offset);
-    const bool top = fmaxf(z0, z1) >= fmaxf(z2, z3), left = z0 >= z1, lower_left = z2 >= z3;
-    struct window_grad w;
-    w.top = pack_bf16(fmaf(s.slope, z0, top && left ? high : s.offset), fmaf(s.slope, z1, top && !left ? high : s.offset));
-    w.bottom = pack_bf16(fmaf(s.slope, z2, !top && lower_left ? high : s.offset),
-                         fmaf(s.slope, z3, !top && !lower_left ? high : s.offset));
-    return w;
-}
-
-/* Two pixels with a gradient each. */
-DEVICE uint32_t spread(float z0, float z1, uint32_t g, const struct slopes &s)
-{
-    return pack_bf16(fmaf(s.gain, bf16_lo(g), fmaf(s.slope, z0, s.offset)),
-                     fmaf(s.gain, bf16_hi(g), fmaf(s.slope, z1, s.offset)));
-}
-
-DEVICE uint32_t load_pixels(const uint32_t *at)
-{
-    return transpose_matrix(__ldcg(at));
-}
-
-/*
- * Sums of g and g * raw of eight channels, by the tensor cores: rows 0 to 7 of the product are raw, rows 8 to 15 ones,
- * columns are g. Wanted are the diagonal and any of the lower rows.
+/* TILES accumulators of every warp at `area`, added over warps in order, to `out`. The area is free before and after.
  */
-DEVICE void share_back_sums(uint32_t at, int channels, int first, const float d[4], int lane)
-{
-    const int g = lane >> 2, t = lane & 3;
-    if (g == 2 * t)
-        store_shared_float(at + (channels + first + g) * 4, d[0]);
-    if (g == 2 * t + 1)
-        store_shared_float(at + (channels + first + g) * 4, d[1]);
-    if (g == 0) {
-        store_shared_float(at + (first + 2 * t) * 4, d[2]);
-        store_shared_float(at + (first + 2 * t + 1) * 4, d[3]);
-    }
-}
-
-static const uint32_t TWO_ONES = 0x3f803f80u; /* bf16 */
-
-/* TILES accumulators of every warp at `area`, added over warps in order, to `out`. The area is free before and after. */
 template <int TILES> DEVICE void add_tiles(uint32_t area, const float (*acc)[4], float *out, int warp, int lane)
 {
     __syncthreads();
@@ -86,12 +28,7 @@ template <int TILES> DEVICE void add_tiles(uint32_t area, const float (*acc)[4],
     }
 }
 
-DEVICE float *part_of(const struct fast_host &host, int i, int env, int chunk)
-{
-    return host.block[i].part + ((size_t)env * host.chunks + chunk) * host.block[i].part_size;
-}
-
-/* ---- first ------------------------------------------------------------------------------------------------------------ */
+/* ---- first ------------------------------------------------------------------------------------------------------- */
 
 template <int COUT> struct first_shared {
     enum {
@@ -104,15 +41,16 @@ template <int COUT> struct first_shared {
 
 /* The gradient of two raw rows of eight channels: two rows x four tiles of eight pixels. */
 template <bool FULL>
-DEVICE void first_gradient(const float (*acc)[4], const uint32_t pooled[2], const uint32_t *full, const struct slopes &s,
-                           uint32_t (*dz)[4])
+DEVICE void first_gradient(const float (*acc)[4], const uint32_t pooled[2], const uint32_t *full,
+                           const struct slopes &s, uint32_t (*dz)[4])
 {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         if (FULL) {
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                dz[r][j] = spread(acc[j][2 * r], acc[j][2 * r + 1], load_pixels(full + (r * FIRST_SIZE + 8 * j) * 4), s);
+                dz[r][j] =
+                    spread(acc[j][2 * r], acc[j][2 * r + 1], load_pixels(full + (r * FIRST_SIZE + 8 * j) * 4), s);
         } else {
             const float g = j & 1 ? bf16_hi(pooled[j >> 1]) : bf16_lo(pooled[j >> 1]);
             struct window_grad w = route(acc[j][0], acc[j][1], acc[j][2], acc[j][3], g, s);
@@ -130,7 +68,8 @@ template <int COUT, bool FULL> DEVICE void first_chunks(const struct fast_host &
     uint32_t strip = base + area::STRIPS + warp * 2 * FIRST_STRIP, other = strip + FIRST_STRIP;
     const uint2 *pixels = host.pixels + image_at(host, env, 0) * AREA;
     uint32_t a[GROUPS][3][4];
-    load_fragments<GROUPS * 3>(&a[0][0], host.fragments + (size_t)env * host.fragment_size + host.block[0].forward_frag);
+    load_fragments<GROUPS * 3>(&a[0][0],
+                               host.fragments + (size_t)env * host.fragment_size + host.block[0].forward_frag);
     struct slopes s[GROUPS];
 #pragma unroll
     for (int m = 0; m < GROUPS; m++)
@@ -144,7 +83,8 @@ template <int COUT, bool FULL> DEVICE void first_chunks(const struct fast_host &
         for (int task = walk_first(walk); task < walk_limit(walk); task += FAST_WARPS) {
             const size_t image = image_at(host, env, task >> 1);
             const int next = walk_ahead(walk, task), half = task & 1;
-            const uint32_t *grad = plane_word(host.block[0].grad, COUT, AREA / 4, image, 0, half * AREA / 8 + paired_pixel(g)),
+            const uint32_t *grad = plane_word(host.block[0].grad, COUT, AREA / 4, image, 0,
+                                              half * AREA / 8 + paired_pixel(g)),
                            *full = FULL ? plane_word(host.block[0].grad_full, COUT, AREA, image, 0, half * AREA / 2 + g)
                                         : NULL;
             uint32_t ahead[GROUPS][2]; /* gradients of the next two rows, on their way */
@@ -185,8 +125,8 @@ template <int COUT, bool FULL> DEVICE void first_chunks(const struct fast_host &
                         for (int q = 0; q < 2; q++) {
                             pooled[q] = FULL ? 0 : transpose_matrix(ahead[m][q]);
                             /* the last time what was read before is read again */
-                            ahead[m][q] =
-                                FULL ? 0 : __ldcg(grad + (m * AREA / 4 + (1 - u) * FIRST_SIZE / 2 + 8 * q) * 4);
+                            ahead[m][q] = FULL ? 0
+                                               : __ldcg(grad + (m * AREA / 4 + (1 - u) * FIRST_SIZE / 2 + 8 * q) * 4);
                         }
                         float acc[4][4];
                         first_rows(acc, a[m], x[u], x[1 - u], third);
@@ -242,18 +182,18 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_first(const __grid_const
         first_chunks<COUT, false>(host, base, walk);
 }
 
-/* ---- eight: two warps for an image, eight rows each ------------------------------------------------------------------------ */
+/* ---- eight: two warps for an image, eight rows each -------------------------------------------------------------- */
 
 template <int COUT> struct eight_shared {
     enum {
-        NORM = 0,                         /* scale, shift of the input */
-        BACK = 2 * 8 * 4,                 /* gain, slope, offset of the output */
-        SUMS = BACK + 3 * COUT * 4,       /* [2][warp][2][8] */
+        NORM = 0,                   /* scale, shift of the input */
+        BACK = 2 * 8 * 4,           /* gain, slope, offset of the output */
+        SUMS = BACK + 3 * COUT * 4, /* [2][warp][2][8] */
         ONE = FAST_WARPS * 2 * 8 * 4,
         FORWARD = SUMS + 2 * ONE, /* fragments of the weights */
         WEIGHTS = FORWARD + COUT / 16 * 6 * FRAGMENT_A * 4,
         TEAMS = WEIGHTS + COUT / 16 * 9 * FRAGMENT_B * 4,
-        GRAD_ROW = COUT / 8 * EIGHT_ROW,  /* the raw gradient: rows of planes, borders at the sides alone */
+        GRAD_ROW = COUT / 8 * EIGHT_ROW, /* the raw gradient: rows of planes, borders at the sides alone */
         GRAD_MAP = 16 * GRAD_ROW,
         GRADS = TEAMS + FAST_WARPS / 2 * EIGHT_MAP, /* all teams' side by side: they also serve add_tiles */
         STAGE = 8 * 16 * 16,                        /* half an image of the input, twice per warp */
@@ -360,9 +300,9 @@ DEVICE void eight_input(const struct fast_host &host, int index, const struct bl
 
 /* The raw gradient of eight rows of an image, into the team's planes, and its share of the weight gradient. */
 template <int COUT, bool FULL>
-DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t image, int top, uint32_t map, uint32_t grads,
-                            uint32_t weights, const uint32_t *grad, uint32_t *ahead, const struct slopes *s,
-                            float (*dw)[4], int lane)
+DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t image, int top, uint32_t map,
+                            uint32_t grads, uint32_t weights, const uint32_t *grad, uint32_t *ahead,
+                            const struct slopes *s, float (*dw)[4], int lane)
 {
     const int matrix = lane >> 3, n = lane & 7;
     const uint32_t columns = map + top * EIGHT_ROW + eight_columns(lane, false),
@@ -371,7 +311,8 @@ DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t imag
                    turned_thirds = map + top * EIGHT_ROW + eight_third(lane, true),
                    put = grads + top * eight_shared<COUT>::GRAD_ROW + (matrix & 1) * EIGHT_ROW +
                          (8 * (matrix >> 1) + n + 1) * 16;
-    const uint32_t *full = FULL ? plane_word(host.block[index].grad_full, COUT, 256, image, 0, top * 16 + (lane >> 2)) : NULL;
+    const uint32_t *full = FULL ? plane_word(host.block[index].grad_full, COUT, 256, image, 0, top * 16 + (lane >> 2))
+                                : NULL;
     uint32_t x[2][2][4], third[2][4];
     load_matrix(x[0][0], columns);
     load_matrix(x[0][1], columns + EIGHT_ROW);
@@ -401,7 +342,8 @@ DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t imag
         }
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            store_matrix_transposed(put + (2 * r + i) * eight_shared<COUT>::GRAD_ROW, q[i][0], q[i][1], q[i][2], q[i][3]);
+            store_matrix_transposed(put + (2 * r + i) * eight_shared<COUT>::GRAD_ROW, q[i][0], q[i][1], q[i][2],
+                                    q[i][3]);
 #pragma unroll
         for (int row = 0; row < 4; row++) { /* of the input: it meets output row i at ky = row - i */
             uint32_t b[4], c[4];
@@ -422,7 +364,8 @@ DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t imag
 }
 
 template <int COUT, bool SEEDED>
-DEVICE void eight_chunks(const struct fast_host &host, int index, uint32_t base, const struct block_use &below, bool full)
+DEVICE void eight_chunks(const struct fast_host &host, int index, uint32_t base, const struct block_use &below,
+                         bool full)
 {
     typedef struct eight_shared<COUT> area;
     const int env = (int)blockIdx.y, warp = (int)threadIdx.x >> 5, lane = (int)threadIdx.x & 31, g = lane >> 2;
@@ -467,8 +410,8 @@ DEVICE void eight_chunks(const struct fast_host &host, int index, uint32_t base,
             }
             team_sync(1 + team, 64);
             if (SEEDED && full)
-                eight_rows_back<COUT, true>(host, index, image, top, map, grads, base + area::FORWARD, grad, ahead, s, dw,
-                                            lane);
+                eight_rows_back<COUT, true>(host, index, image, top, map, grads, base + area::FORWARD, grad, ahead, s,
+                                            dw, lane);
             else
                 eight_rows_back<COUT, false>(host, index, image, top, map, grads, base + area::FORWARD, grad, ahead, s,
                                              dw, lane);
@@ -494,20 +437,6 @@ DEVICE void eight_chunks(const struct fast_host &host, int index, uint32_t base,
     }
 }
 
-/* WORDS of fragments to shared memory. */
-template <int WORDS> DEVICE void share_fragments(uint32_t at, const uint32_t *from)
-{
-#pragma unroll
-    for (int i = 0; i < WORDS / 4; i += FAST_THREADS) {
-        const int k = i + (int)threadIdx.x;
-        if (k < WORDS / 4) {
-            uint32_t v[4];
-            load_words(v, from + 4 * k);
-            store_shared_128(at + 16 * k, v[0], v[1], v[2], v[3]);
-        }
-    }
-}
-
 template <int COUT>
 KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_eight(const __grid_constant__ struct fast_host host, int index)
 {
@@ -530,293 +459,33 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_eight(const __grid_const
         eight_chunks<COUT, false>(host, index, base, below, false);
 }
 
-/* ---- wide: eight images at a time ------------------------------------------------------------------------------------------ */
-
-template <int COUT> struct wide_shared {
-    enum {
-        NORM = 0,
-        BACK = 2 * 16 * 4,
-        SUMS = BACK + 3 * COUT * 4,
-        ONE = FAST_WARPS * 2 * 16 * 4,
-        WEIGHTS = SUMS + 2 * ONE,
-        MAPS = WEIGHTS + COUT / 16 * 9 * FRAGMENT_A * 4,
-        GRAD_MAP = COUT / 8 * WIDE_PLANE,
-        GRADS = MAPS + FAST_WARPS * WIDE_MAP, /* they also serve the sums of weight gradients */
-        STAGE = 2 * 64 * 16,
-        STAGES = GRADS + FAST_WARPS * GRAD_MAP,
-        BYTES = STAGES + FAST_WARPS * STAGE,
-        TILES = 4 * 9 * 128 * 4 /* bytes of four warps' weight gradients */
-    };
-};
-
-/* The raw gradient of 16 output channels of an image, into its planes. */
-template <int COUT, bool FULL>
-DEVICE void wide_gradient(const struct fast_host &host, int index, const uint32_t (*a)[4], size_t image, uint32_t map,
-                          uint32_t grads, int group, const struct slopes *s, int lane)
-{
-    const struct fast_block &block = host.block[index];
-    const int g = lane >> 2, matrix = lane >> 3, n = lane & 7;
-    const uint32_t columns = map + wide_columns(lane), thirds = map + wide_third(lane),
-                   put = grads + (2 * group + (matrix & 1)) * WIDE_PLANE + ((matrix >> 1) + 1) * WIDE_ROW + (n + 1) * 16;
-    const uint32_t *grad = plane_word(block.grad, COUT, 16, image, 2 * group, paired_pixel(g)),
-                   *full = FULL ? plane_word(block.grad_full, COUT, 64, image, 2 * group, g) : NULL;
-    uint32_t pooled[2][2], x[4][3][2]; /* [two pooled rows][plane]; input rows in turn */
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        pooled[i >> 1][i & 1] = FULL ? 0 : load_pixels(grad + ((i & 1) * 16 + (i >> 1) * 8) * 4);
-    wide_load(x, columns, thirds);
-#pragma unroll
-    for (int r = 0; r < 4; r++) {
-        wide_load(x + 2 - 2 * (r & 1), columns + (2 * r + 2) * WIDE_ROW, thirds + (2 * r + 2) * WIDE_ROW);
-        float acc[2][4];
-#pragma unroll
-        for (int tap = 0; tap < 9; tap++)
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                if (tap == 0)
-                    clear4(acc[i]);
-                const uint32_t *b = x[(2 * r + i + tap / 3) & 3][tap % 3];
-                mma_bf16(acc[i], a[tap], b[0], b[1]);
-            }
-        uint32_t q[2][2]; /* [row][plane] */
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const float *z0 = acc[0] + 2 * e, *z1 = acc[1] + 2 * e;
-            if (FULL) {
-                const uint32_t *at = full + (e * 64 + 2 * r * 8) * 4;
-                q[0][e] = spread(z0[0], z0[1], load_pixels(at), s[e]);
-                q[1][e] = spread(z1[0], z1[1], load_pixels(at + 8 * 4), s[e]);
-            } else {
-                const uint32_t pair = pooled[r >> 1][e];
-                struct window_grad w = route(z0[0], z0[1], z1[0], z1[1], r & 1 ? bf16_hi(pair) : bf16_lo(pair), s[e]);
-                q[0][e] = w.top;
-                q[1][e] = w.bottom;
-            }
-        }
-        store_matrix_transposed(put + 2 * r * WIDE_ROW, q[0][0], q[0][1], q[1][0], q[1][1]);
-    }
-}
-
-/* The gradient of an image's input, 16 channels: products of cins x couts by couts x pixels. */
-template <int COUT, bool SEEDED>
-DEVICE void wide_input(const struct fast_host &host, int index, const struct block_use &below, size_t image,
-                       uint32_t map, uint32_t grads, uint32_t stage, uint32_t weights, float (*d)[4], int lane)
-{
-    const struct fast_block &under = host.block[index - 1];
-    const int g = lane >> 2, matrix = lane >> 3, n = lane & 7;
-    const uint32_t rows = grads + (matrix & 1) * WIDE_PLANE + ((matrix >> 1) + 1) * WIDE_ROW + (n + 1) * 16;
-    float acc[8][4];
-#pragma unroll
-    for (int y = 0; y < 8; y++)
-        clear4(acc[y]);
-#pragma unroll
-    for (int kx = 0; kx < 3; kx++)
-#pragma unroll
-        for (int k = 0; k < COUT / 16; k++) {
-            uint32_t w[3][4], b[4][4]; /* b: two rows of 16 couts each */
-#pragma unroll
-            for (int ky = 0; ky < 3; ky++)
-                load_shared_128(w[ky], weights + (((kx * (COUT / 16) + k) * 3 + ky) * 32 + lane) * 16);
-#pragma unroll
-            for (int r = 0; r < 4; r++)
-                load_matrix(b[r], rows + 2 * k * WIDE_PLANE + 2 * r * WIDE_ROW + (1 - kx) * 16);
-#pragma unroll
-            for (int ky = 0; ky < 3; ky++)
-#pragma unroll
-                for (int r = 0; r < 8; r++) {
-                    const int y = r - 1 + ky;
-                    if (y >= 0 && y < 8)
-                        mma_bf16(acc[y], w[ky], b[r >> 1][2 * (r & 1)], b[r >> 1][2 * (r & 1) + 1]);
-                }
-        }
-    uint32_t *masked = plane_word(under.grad, 16, 64, image, 0, g),
-             *whole = SEEDED ? plane_word(under.grad_out, 16, 64, image, 0, g) : NULL;
-    const uint32_t act = map + (matrix & 1) * WIDE_PLANE + ((matrix >> 1) + 1) * WIDE_ROW + (n + 1) * 16,
-                   raw = stage + (matrix & 1) * 64 * 16 + ((matrix >> 1) * 8 + n) * 16;
-#pragma unroll
-    for (int r = 0; r < 4; r++) { /* two rows: [row][plane] */
-        uint32_t y[2][2], h[4], z[4];
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                y[i][e] = pack_bf16(acc[2 * r + i][2 * e], acc[2 * r + i][2 * e + 1]);
-                if (SEEDED && below.keep_grad)
-                    store_pixels(whole + (e * 64 + (2 * r + i) * 8) * 4, y[i][e]);
-            }
-        if (SEEDED && below.blended)
-            continue;
-        load_matrix_transposed(h, act + 2 * r * WIDE_ROW);
-        load_matrix_transposed(z, raw + 2 * r * 8 * 16);
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                y[i][e] &= positive_mask(h[2 * i + e]);
-                store_pixels(masked + (e * 64 + (2 * r + i) * 8) * 4, y[i][e]);
-            }
-            const uint32_t ones[4] = {z[e], TWO_ONES, z[2 + e], TWO_ONES};
-            mma_bf16(d[e], ones, y[0][e], y[1][e]);
-        }
-    }
-}
-
-/* An image's share of the weight gradient of 16 output and 8 input channels. An operand is two registers side by side,
- * so the rows of the middle of the kernel are read once more: in pairs of their own. */
-DEVICE void wide_weights(uint32_t grads, uint32_t map, float (*dw)[4], int lane)
-{
-    const int matrix = lane >> 3, n = lane & 7;
-    const uint32_t couts = grads + (matrix & 1) * WIDE_PLANE + ((matrix >> 1) + 1) * WIDE_ROW + (n + 1) * 16,
-                   outer = map + matrix * WIDE_ROW + n * 16,
-                   middle = map + (1 + (matrix & 1)) * WIDE_ROW + (n + (matrix >> 1)) * 16;
-#pragma unroll
-    for (int r = 0; r < 4; r++) {
-        uint32_t a[4], b[4], c[4]; /* b: rows 0 to 3; c: rows 1 and 2 of two columns */
-        load_matrix_transposed(a, couts + 2 * r * WIDE_ROW);
-#pragma unroll
-        for (int kx = 0; kx < 3; kx++) {
-            load_matrix_transposed(b, outer + 2 * r * WIDE_ROW + kx * 16);
-            if (kx != 1)
-                load_matrix_transposed(c, middle + 2 * r * WIDE_ROW + (kx ? 1 : 0) * 16);
-            mma_bf16(dw[kx], a, b[0], b[1]);
-            mma_bf16(dw[6 + kx], a, b[2], b[3]);
-            mma_bf16(dw[3 + kx], a, c[kx ? 2 : 0], c[kx ? 3 : 1]);
-        }
-    }
-}
-
-template <int COUT, bool SEEDED>
-DEVICE void wide_chunks(const struct fast_host &host, int index, uint32_t base, const struct block_use &below, bool full)
-{
-    typedef struct wide_shared<COUT> area;
-    const int env = (int)blockIdx.y, warp = (int)threadIdx.x >> 5, lane = (int)threadIdx.x & 31, g = lane >> 2;
-    const int group = warp & 1; /* of 16 output channels, in the raw and the weight gradient */
-    const uint32_t map = base + area::MAPS + warp * WIDE_MAP, stage = base + area::STAGES + warp * area::STAGE;
-    const struct fast_block &block = host.block[index], &under = host.block[index - 1];
-    const uint32_t *forward = host.fragments + (size_t)env * host.fragment_size + block.forward_frag + group * 9 * FRAGMENT_A;
-    const uint4 *input = (SEEDED && below.blended ? under.act : under.pooled) + image_at(host, env, 0) * 128;
-    struct walk walk = walk_start(host, 1, FAST_WARPS, warp);
-    if (walk_first(walk) < walk_limit(walk))
-        fetch<4>(stage, input + (size_t)walk_first(walk) * 128, lane);
-    share_norm(host, index - 1, env, base + area::NORM, false);
-    share_back(host, index, env, base + area::BACK, 32);
-    __syncthreads();
-    struct slopes s[2];
-#pragma unroll
-    for (int e = 0; e < 2; e++)
-        s[e] = load_slopes(base + area::BACK, COUT, 16 * group + 8 * e + g);
-
-    for (; walk.chunk < walk.end; walk.chunk++) {
-        float dw[9][4], d[2][4];
-        clear4(d[0]);
-        clear4(d[1]);
-#pragma unroll
-        for (int k = 0; k < 9; k++)
-            clear4(dw[k]);
-        const int limit = walk_limit(walk);
-        for (int task0 = walk.chunk * walk.per_chunk; task0 < limit; task0 += FAST_WARPS) {
-            const int task = task0 + warp; /* this warp's own image: its map, its input gradient */
-            copy_wait<0>();
-            if (task < limit)
-                wide_activate(map, stage, base + area::NORM, SEEDED && below.blended, lane);
-            {
-                uint32_t a[9][4];
-                load_fragments<9>(a, forward);
-                __syncthreads();
-#pragma unroll 1
-                for (int i = warp & ~1; i <= (warp | 1) && task0 + i < limit; i++) {
-                    const size_t image = image_at(host, env, task0 + i);
-                    const uint32_t from = base + area::MAPS + i * WIDE_MAP, to = base + area::GRADS + i * area::GRAD_MAP;
-                    if (SEEDED && full)
-                        wide_gradient<COUT, true>(host, index, a, image, from, to, group, s, lane);
-                    else
-                        wide_gradient<COUT, false>(host, index, a, image, from, to, group, s, lane);
-                }
-            }
-            __syncthreads();
-            if (task < limit) {
-                wide_input<COUT, SEEDED>(host, index, below, image_at(host, env, task), map,
-                                         base + area::GRADS + warp * area::GRAD_MAP, stage, base + area::WEIGHTS, d, lane);
-                __syncwarp();
-                const int next = walk_ahead(walk, task);
-                if (next >= 0)
-                    fetch<4>(stage, input + (size_t)next * 128, lane);
-            }
-#pragma unroll 1
-            for (int i = warp >> 2; i < FAST_WARPS && task0 + i < limit; i += 2)
-                wide_weights(base + area::GRADS + i * area::GRAD_MAP + 2 * group * WIDE_PLANE,
-                             base + area::MAPS + i * WIDE_MAP + (warp >> 1 & 1) * WIDE_PLANE, dw, lane);
-            __syncthreads();
-        }
-        if (walk.chunk + 1 == walk.end)
-            device_release();
-        if (!SEEDED || !below.blended) {
-            uint32_t at = base + area::SUMS + (walk.chunk & 1) * area::ONE;
-            share_back_sums(at + warp * 32 * 4, 16, 0, d[0], lane);
-            share_back_sums(at + warp * 32 * 4, 16, 8, d[1], lane);
-            add_warps<32>(at, under.back + ((size_t)env * host.chunks + walk.chunk) * 32);
-        }
-        /* Two warps share a quarter of the weights: those that took the odd images hand theirs over. */
-        const uint32_t tiles = base + area::GRADS + (warp & 3) * 9 * 128 * 4 + lane * 4;
-        if (warp >= 4)
-#pragma unroll
-            for (int k = 0; k < 36; k++)
-                store_shared_float(tiles + k * 128, dw[k >> 2][k & 3]);
-        __syncthreads();
-        if (warp < 4) {
-            float *out = part_of(host, index, env, walk.chunk) + (2 * group + (warp >> 1 & 1)) * 9 * 128 + lane;
-#pragma unroll
-            for (int k = 0; k < 36; k++)
-                out[k * 32] = dw[k >> 2][k & 3] + load_shared_float(tiles + k * 128);
-        }
-        __syncthreads();
-        clear_shared(base + area::GRADS, area::TILES, (int)threadIdx.x, FAST_THREADS);
-        __syncthreads();
-    }
-}
-
-template <int COUT>
-KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_wide(const __grid_constant__ struct fast_host host, int index)
-{
-    static_assert(COUT == 32, "two groups of 16 output channels, two planes of input: a quarter of the weights per warp");
-    SHARED_BYTES(shared);
-    typedef struct wide_shared<COUT> area;
-    const uint32_t base = smem(shared);
-    const int env = (int)blockIdx.y;
-    clear_shared(base + area::MAPS, FAST_WARPS * (WIDE_MAP + area::GRAD_MAP), (int)threadIdx.x, FAST_THREADS);
-    share_fragments<COUT / 16 * 9 * FRAGMENT_A>(base + area::WEIGHTS, host.fragments + (size_t)env * host.fragment_size +
-                                                                          host.block[index].back_frag);
-    device_wait();
-    const struct block_use below = block_use_of(host, env, index - 1);
-    const bool full = block_use_of(host, env, index).full;
-    if (full || below.keep_grad)
-        wide_chunks<COUT, true>(host, index, base, below, full);
-    else
-        wide_chunks<COUT, false>(host, index, base, below, false);
-}
-
-/* ---- launches ----------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 void fast_backward(struct net_device *net, int block)
 {
     struct runtime *rt = net->context->runtime;
     struct fast_host &host = net->host;
+    const struct fast_block &b = host.block[block];
     struct launch shape = fast_launch(net, 2);
-    if (block == 0) {
+    if (block == 0 && b.cout == 8) {
         shape.shared = first_shared<8>::BYTES;
         runtime_launch(rt, backward_first<8>, shape, host);
-    } else if (block == 1) {
+    } else if (block == 0) {
+        shape.shared = first_shared<16>::BYTES;
+        runtime_launch(rt, backward_first<16>, shape, host);
+    } else if (b.cin == 8) {
         shape.shared = eight_shared<16>::BYTES;
         runtime_launch(rt, backward_eight<16>, shape, host, block);
-    } else {
-        shape.shared = wide_shared<32>::BYTES;
-        runtime_launch(rt, backward_wide<32>, shape, host, block);
-    }
+    } else if (b.cin == 16 && b.size == 8)
+        fast_wide_backward(net, block);
+    else
+        fast_deep_backward(net, block);
 }
 
 void fast_backward_prepare(struct runtime *rt)
 {
     runtime_allow_shared(rt, backward_first<8>, first_shared<8>::BYTES);
+    runtime_allow_shared(rt, backward_first<16>, first_shared<16>::BYTES);
     runtime_allow_shared(rt, backward_eight<16>, eight_shared<16>::BYTES);
-    runtime_allow_shared(rt, backward_wide<32>, wide_shared<32>::BYTES);
+    fast_wide_prepare(rt);
 }

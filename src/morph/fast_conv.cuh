@@ -8,16 +8,15 @@
  *
  * Three kinds of convolution, by input channels:
  *   first  3 (as 4): a pixel's 16 bytes are two rows, four channels each; the product's 16 rows are eight output
- *          channels in two rows of the map, so that K = 4 rows x 3 columns x 4 channels = 48 has no waste but the border
- *   eight  8: K = 16 takes two taps at a time
- *   wide   16: K = 16 is one tap
+ *          channels in two rows of the map, so that K = 4 rows x 3 columns x 4 channels = 48 has no waste but the
+ * border eight  8: K = 16 takes two taps at a time wide   16: K = 16 is one tap
  */
 #ifndef MORPH_FAST_CONV_CUH
 #define MORPH_FAST_CONV_CUH
 
 #include "morph/fast_host.cuh"
 
-/* ---- operands of weights ---------------------------------------------------------------------------------------------- */
+/* ---- operands of weights ----------------------------------------------------------------------------------------- */
 
 /* Where element (row, k) of A (m16n8k16) lies in a fragment [lane][8], and (k, column) of B in [lane][4]; in halves. */
 DEVICE int fragment_a(int row, int k)
@@ -94,24 +93,24 @@ DEVICE void place_weight(const struct fast_block &block, uint32_t *env_fragments
     }
 }
 
-/* Where weight (co, ky, kx, ci)'s gradient lies in a chunk's part; the first convolution has a second place. */
-DEVICE int part_place(const struct fast_block &block, int co, int ky, int kx, int ci, int *second)
+/* Where weight (co, ky, kx, ci)'s gradient lies in a chunk's part of the first convolution, which knows it twice: for
+ * even rows of the map and for odd ones. */
+DEVICE int first_part_place(int co, int ky, int kx, int ci, int odd)
 {
-    *second = -1;
-    if (block.cin < 8) {
-        int place[2];
-        for (int e = 0; e < 2; e++) {
-            const int k = first_k(ky + e, kx, ci), tile = (co / 8 * 2 + e) * 3 + first_operand(ky + e, kx);
-            place[e] = (tile * 4 + (k >> 3) * 2 + (co & 1)) * 32 + (k & 7) * 4 + (co % 8 >> 1);
-        }
-        *second = place[1];
-        return place[0];
-    }
-    const int tile = (co / 16 * (block.cin / 8) + ci / 8) * 9 + 3 * ky + kx;
-    return (tile * 4 + (co % 16 >> 3) * 2 + (ci & 1)) * 32 + (co & 7) * 4 + (ci % 8 >> 1);
+    const int k = first_k(ky + odd, kx, ci), tile = (co / 8 * 2 + odd) * 3 + first_operand(ky + odd, kx);
+    return (tile * 4 + (k >> 3) * 2 + (co & 1)) * 32 + (k & 7) * 4 + (co % 8 >> 1);
 }
 
-/* ---- small pieces ----------------------------------------------------------------------------------------------------- */
+/* The weight whose gradient lies at `place` in a chunk's part of another convolution: its number in the tensor. */
+DEVICE int part_weight(const struct fast_block &block, int place)
+{
+    const int lane = place & 31, e = place >> 5 & 3, tap = (place >> 7) % 9, group = (place >> 7) / 9;
+    const int co = group / (block.cin / 8) * 16 + (e >> 1) * 8 + (lane >> 2);
+    const int ci = group % (block.cin / 8) * 8 + (lane & 3) * 2 + (e & 1);
+    return (co * 9 + tap) * block.cin + ci;
+}
+
+/* ---- small pieces ------------------------------------------------------------------------------------------------ */
 
 DEVICE void load_words(uint32_t r[4], const uint32_t *at)
 {
@@ -201,7 +200,7 @@ DEVICE float quad_sum(float v)
     return v + exchange(v, 2);
 }
 
-/* ---- tasks of a warp ---------------------------------------------------------------------------------------------------- */
+/* ---- tasks of a warp --------------------------------------------------------------------------------------------- */
 
 /* The chunks of this block of threads, and a warp's tasks in them: `per_chunk` tasks in each, `total` in the batch. */
 struct walk {
@@ -245,7 +244,7 @@ DEVICE int walk_ahead(const struct walk &walk, int task)
     return next;
 }
 
-/* ---- BatchNorm's coefficients in shared memory ----------------------------------------------------------------------------- */
+/* ---- BatchNorm's coefficients in shared memory ------------------------------------------------------------------- */
 
 /*
  * scale[channel], shift[channel] of block i at `at`, by the first `cout` threads; the running statistics advance where
@@ -293,7 +292,45 @@ template <int VALUES> DEVICE void add_warps(uint32_t at, float *out)
     }
 }
 
-/* ---- the first convolution --------------------------------------------------------------------------------------------- */
+/* Four raw values of a channel: two rows of two pixels. Into the sums; the largest comes back. */
+DEVICE float window(float z0, float z1, float z2, float z3, float &sum, float &square)
+{
+    sum += (z0 + z1) + (z2 + z3);
+    square = fmaf(z0, z0, square);
+    square = fmaf(z1, z1, square);
+    square = fmaf(z2, z2, square);
+    square = fmaf(z3, z3, square);
+    return fmaxf(fmaxf(z0, z1), fmaxf(z2, z3));
+}
+
+/* The sums of channels 8 e + g, over a quad, to this warp's row [2][COUT] at `at`. */
+template <int COUT> DEVICE void share_sums(uint32_t at, const float *sum, const float *square, int lane)
+{
+#pragma unroll
+    for (int e = 0; e < COUT / 8; e++) {
+        float s = quad_sum(sum[e]), q = quad_sum(square[e]);
+        if ((lane & 3) == 0) {
+            store_shared_float(at + (8 * e + (lane >> 2)) * 4, s);
+            store_shared_float(at + (COUT + 8 * e + (lane >> 2)) * 4, q);
+        }
+    }
+}
+
+/* WORDS of fragments to shared memory. */
+template <int WORDS> DEVICE void share_fragments(uint32_t at, const uint32_t *from)
+{
+#pragma unroll
+    for (int i = 0; i < WORDS / 4; i += FAST_THREADS) {
+        const int k = i + (int)threadIdx.x;
+        if (k < WORDS / 4) {
+            uint32_t v[4];
+            load_words(v, from + 4 * k);
+            store_shared_128(at + 16 * k, v[0], v[1], v[2], v[3]);
+        }
+    }
+}
+
+/* ---- the first convolution --------------------------------------------------------------------------------------- */
 
 enum {
     FIRST_SIZE = 32,
@@ -346,7 +383,7 @@ DEVICE void first_rows(float (*acc)[4], const uint32_t (*a)[4], const uint32_t (
         mma_bf16(acc[j], a[2], third[j >> 1][2 * (j & 1)], third[j >> 1][2 * (j & 1) + 1]);
 }
 
-/* ---- eight input channels, maps of 16 x 16 ------------------------------------------------------------------------------ */
+/* ---- eight input channels, maps of 16 x 16 ----------------------------------------------------------------------- */
 
 enum { EIGHT_ROW = 18 * 16, EIGHT_MAP = 18 * EIGHT_ROW };
 
@@ -393,7 +430,7 @@ DEVICE void eight_rows(float (*acc)[2][4], const uint32_t (*a)[4], const uint32_
     }
 }
 
-/* ---- sixteen input channels, maps of 8 x 8 ------------------------------------------------------------------------------ */
+/* ---- sixteen input channels, maps of 8 x 8 ----------------------------------------------------------------------- */
 
 enum { WIDE_ROW = 10 * 16, WIDE_PLANE = 10 * WIDE_ROW, WIDE_MAP = 2 * WIDE_PLANE };
 

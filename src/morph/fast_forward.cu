@@ -1,42 +1,18 @@
 /*
- * The forward pass of a block for all envs: convolution, BatchNorm's sums and max pooling of the raw output, in one pass
- * over the images. A warp takes an image (half of one in the first block) at a time; the next one is on its way
+ * The forward pass of a block for all envs: convolution, BatchNorm's sums and max pooling of the raw output, in one
+ * pass over the images. A warp takes an image (half of one in the first block) at a time; the next one is on its way
  * meanwhile.
  */
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_conv.cuh"
 
-/* Four raw values of a channel: two rows of two pixels. Into the sums; the largest comes back. */
-DEVICE float window(float z0, float z1, float z2, float z3, float &sum, float &square)
-{
-    sum += (z0 + z1) + (z2 + z3);
-    square = fmaf(z0, z0, square);
-    square = fmaf(z1, z1, square);
-    square = fmaf(z2, z2, square);
-    square = fmaf(z3, z3, square);
-    return fmaxf(fmaxf(z0, z1), fmaxf(z2, z3));
-}
-
-/* The sums of channels 8 e + g, over a quad, to this warp's row [2][COUT] at `at`. */
-template <int COUT> DEVICE void share_sums(uint32_t at, const float *sum, const float *square, int lane)
-{
-#pragma unroll
-    for (int e = 0; e < COUT / 8; e++) {
-        float s = quad_sum(sum[e]), q = quad_sum(square[e]);
-        if ((lane & 3) == 0) {
-            store_shared_float(at + (8 * e + (lane >> 2)) * 4, s);
-            store_shared_float(at + (COUT + 8 * e + (lane >> 2)) * 4, q);
-        }
-    }
-}
-
 template <int COUT> DEVICE float *sums_of(const struct fast_host &host, int i, int env, int chunk)
 {
     return host.block[i].sums + ((size_t)env * host.chunks + chunk) * 2 * COUT;
 }
 
-/* ---- first ------------------------------------------------------------------------------------------------------------ */
+/* ---- first ------------------------------------------------------------------------------------------------------- */
 
 template <int COUT> struct first_shared {
     enum { SUMS = FAST_WARPS * 2 * COUT * 4, STRIPS = 2 * SUMS, BYTES = STRIPS + FAST_WARPS * 2 * FIRST_STRIP };
@@ -68,7 +44,8 @@ template <int COUT, bool SEEDED> DEVICE void first_chunks(const struct fast_host
     struct walk walk = walk_start(host, 2, FAST_WARPS, warp);
     const uint2 *pixels = host.pixels + image_at(host, env, 0) * AREA;
     uint32_t a[COUT / 8][3][4];
-    load_fragments<COUT / 8 * 3>(&a[0][0], host.fragments + (size_t)env * host.fragment_size + host.block[0].forward_frag);
+    load_fragments<COUT / 8 * 3>(&a[0][0],
+                                 host.fragments + (size_t)env * host.fragment_size + host.block[0].forward_frag);
     if (walk_first(walk) < walk_limit(walk))
         first_fetch(strip, pixels + (size_t)(walk_first(walk) >> 1) * AREA, warp & 1, lane);
 
@@ -80,8 +57,8 @@ template <int COUT, bool SEEDED> DEVICE void first_chunks(const struct fast_host
         for (int task = walk_first(walk); task < walk_limit(walk); task += FAST_WARPS) {
             const size_t image = image_at(host, env, task >> 1);
             const int next = walk_ahead(walk, task), half = task & 1;
-            uint32_t *pooled = plane_word(host.block[0].pooled, COUT, AREA / 4, image, 0,
-                                          half * AREA / 8 + paired_pixel(g)),
+            uint32_t *pooled =
+                         plane_word(host.block[0].pooled, COUT, AREA / 4, image, 0, half * AREA / 8 + paired_pixel(g)),
                      *raw = SEEDED ? plane_word(host.block[0].raw, COUT, AREA, image, 0, half * AREA / 2 + g) : NULL;
             copy_wait<0>();
             __syncwarp();
@@ -139,7 +116,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) forward_first(const __grid_consta
         first_chunks<COUT, false>(host, base);
 }
 
-/* ---- eight ------------------------------------------------------------------------------------------------------------ */
+/* ---- eight ------------------------------------------------------------------------------------------------------- */
 
 template <int COUT> struct eight_shared {
     enum {
@@ -260,7 +237,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) forward_eight(const __grid_consta
         eight_chunks<COUT, false>(host, index, base, a, false, false);
 }
 
-/* ---- wide ------------------------------------------------------------------------------------------------------------- */
+/* ---- wide -------------------------------------------------------------------------------------------------------- */
 
 template <int COUT> struct wide_shared {
     enum {
@@ -373,28 +350,34 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) forward_wide(const __grid_constan
         wide_chunks<COUT, false>(host, index, base, a, false, false);
 }
 
-/* ---- launches ----------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 void fast_forward(struct net_device *net, int block)
 {
     struct runtime *rt = net->context->runtime;
     struct fast_host &host = net->host;
+    const struct fast_block &b = host.block[block];
     struct launch shape = fast_launch(net, 2);
-    if (block == 0) {
+    if (block == 0 && b.cout == 8) {
         shape.shared = first_shared<8>::BYTES;
         runtime_launch(rt, forward_first<8>, shape, host);
-    } else if (block == 1) {
+    } else if (block == 0) {
+        shape.shared = first_shared<16>::BYTES;
+        runtime_launch(rt, forward_first<16>, shape, host);
+    } else if (b.cin == 8) {
         shape.shared = eight_shared<16>::BYTES;
         runtime_launch(rt, forward_eight<16>, shape, host, block);
-    } else {
+    } else if (b.cin == 16 && b.size == 8) {
         shape.shared = wide_shared<32>::BYTES;
         runtime_launch(rt, forward_wide<32>, shape, host, block);
-    }
+    } else
+        fast_deep_forward(net, block);
 }
 
 void fast_forward_prepare(struct runtime *rt)
 {
     runtime_allow_shared(rt, forward_first<8>, first_shared<8>::BYTES);
+    runtime_allow_shared(rt, forward_first<16>, first_shared<16>::BYTES);
     runtime_allow_shared(rt, forward_eight<16>, eight_shared<16>::BYTES);
     runtime_allow_shared(rt, forward_wide<32>, wide_shared<32>::BYTES);
 }

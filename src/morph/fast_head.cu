@@ -45,9 +45,10 @@ DEVICE struct head_channel head_average(const uint32_t *at, bool ready, float sc
             if (ready)
                 sum[e] += z[e];
             else if (2 * i + half < PIXELS) {
-                sum[e] += y[e] > 0 ? y[e] : y[e] == y[e] ? 0.0f : y[e]; /* NAN comes through */
-                passed[e] += y[e] > 0 ? 1.0f : 0.0f;
-                raw[e] += y[e] > 0 ? z[e] : 0.0f;
+                const bool stopped = y[e] <= 0; /* NAN comes through */
+                sum[e] += stopped ? 0.0f : y[e];
+                passed[e] += stopped ? 0.0f : 1.0f;
+                raw[e] += stopped ? 0.0f : z[e];
             }
         }
     }
@@ -101,14 +102,13 @@ DEVICE void head_store(uint32_t pair, const uint32_t *words, uint32_t *masked, u
         if (use.keep_grad)
             whole[pixel * 4] = pair;
         if (!use.blended)
-            masked[pixel * 4] =
-                (fmaf(bf16_lo(words[i]), scale_lo, shift_lo) > 0 ? pair & 0xffffu : 0) |
-                (fmaf(bf16_hi(words[i]), scale_hi, shift_hi) > 0 ? pair & 0xffff0000u : 0);
+            masked[pixel * 4] = (fmaf(bf16_lo(words[i]), scale_lo, shift_lo) > 0 ? pair & 0xffffu : 0) |
+                                (fmaf(bf16_hi(words[i]), scale_hi, shift_hi) > 0 ? pair & 0xffff0000u : 0);
     }
 }
 
 template <int FEATURES, int PIXELS>
-KERNEL void __launch_bounds__(FAST_THREADS, 2) head(const __grid_constant__ struct fast_host host)
+KERNEL void __launch_bounds__(FAST_THREADS, FEATURES > 32 ? 1 : 2) head(const __grid_constant__ struct fast_host host)
 {
     SHARED_BYTES(shared);
     typedef struct head_shared<FEATURES> area;
@@ -240,7 +240,19 @@ uint32_t fast_head_floats(int features)
 
 void fast_head(struct net_device *net)
 {
-    struct launch shape = fast_launch(net, 2);
-    shape.shared = head_shared<32>::BYTES;
-    runtime_launch(net->context->runtime, head<32, 16>, shape, net->host);
+    if (net->host.features == 32) {
+        struct launch shape = fast_launch(net, 2);
+        shape.shared = head_shared<32>::BYTES;
+        runtime_launch(net->context->runtime, head<32, 16>, shape, net->host);
+    } else {
+        struct launch shape = fast_launch(net, 1);
+        shape.shared = head_shared<64>::BYTES;
+        runtime_launch(net->context->runtime, head<64, 16>, shape, net->host);
+    }
+}
+
+void fast_head_prepare(struct runtime *rt)
+{
+    runtime_allow_shared(rt, head<32, 16>, head_shared<32>::BYTES);
+    runtime_allow_shared(rt, head<64, 16>, head_shared<64>::BYTES);
 }

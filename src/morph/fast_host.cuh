@@ -9,13 +9,13 @@
  *   the rounded pooled output, in both directions.
  *
  * Sign. Weights are multiplied by sign(gamma) of their output channel (-1 where gamma < 0), so "raw" means
- * sign(gamma) * convolution, a channel's scale is |gamma| * rstd >= 0, and the largest raw value of a window is what max
- * pooling takes after the norm: pooling comes first and everything after it has a quarter of the size.
+ * sign(gamma) * convolution, a channel's scale is |gamma| * rstd >= 0, and the largest raw value of a window is what
+ * max pooling takes after the norm: pooling comes first and everything after it has a quarter of the size.
  *
  * Planes. Maps are bf16 [env][image][channel / 8][pixel][8]: 16 bytes, a uint4, are eight channels of a pixel.
  *
- * Chunks. A batch is cut into at most 16 chunks of images, by the batch size alone; each leaves its own partial sums and
- * whoever needs a total adds them in chunk order. How many blocks of threads share the chunks changes no bit.
+ * Chunks. A batch is cut into at most 16 chunks of images, by the batch size alone; each leaves its own partial sums
+ * and whoever needs a total adds them in a fixed order. How many blocks of threads share the chunks changes no bit.
  *
  * A block i of the host, for one env, where h is what leaves the ReLU:
  *   forward(i)        raw -> sums[i], pooled[i]; raw[i] where slot r0 is live
@@ -47,12 +47,13 @@ static inline int fast_chunk_images(int batch)
 }
 
 struct fast_block {
-    int cin, cout, size;                /* the convolution; maps are size x size */
-    int slot[SLOT_ROWS];                /* r0, r1, or -1 */
-    uint32_t weight, gamma, beta;       /* offsets in an env's parameters */
-    uint32_t mean, var;                 /* offsets in an env's running statistics */
-    uint32_t forward_frag, back_frag;   /* offsets in an env's fragments: weights as mma operands */
-    uint32_t part_size;                 /* floats of a chunk's weight gradient */
+    int cin, cout, size;                   /* the convolution; maps are size x size */
+    int slot[SLOT_ROWS];                   /* r0, r1, or -1 */
+    uint32_t weight, gamma, beta;          /* offsets in an env's parameters */
+    uint32_t mean, var;                    /* offsets in an env's running statistics */
+    uint32_t forward_frag, back_frag;      /* offsets in an env's fragments: weights as mma operands */
+    uint32_t part_size;                    /* floats of a chunk's weight gradient */
+    double share;                          /* of a value in a channel's mean: 1 / (batch * size^2) */
     uint4 *pooled, *act, *grad, *grad_out; /* planes of (size / 2)^2 pixels */
     uint4 *raw, *grad_full;                /* planes of size^2 pixels */
     float *sums;                           /* [env][chunk][2][cout] of raw: sum, sum of squares */
@@ -71,24 +72,23 @@ struct fast_host {
     uint8_t *labels;                  /* [env][image] */
     uint32_t *fragments;              /* [env][fragment_size] */
     uint32_t fragment_size;
-    float *head_part;  /* [env][chunk][head_size]: gradients of fc weight [class][feature] and bias, loss, correct */
+    float *head_part; /* [env][chunk][head_size]: gradients of fc weight [class][feature] and bias, loss, correct */
     uint32_t head_size;
     uint32_t fc_weight, fc_bias; /* offsets in an env's parameters */
     float *grad;                 /* [env][params_size] of the batch, before clipping */
     float *gamma_before;         /* [env][2][params_size]: gammas and their momentum before the update */
     double *squares;             /* [env][square_parts]: of the gradient */
     uint32_t square_parts;
-    double *host_norm;       /* [env] L2 norm of the gradient */
-    double *loss, *correct;  /* [env] of the step so far */
+    double *host_norm;                   /* [env] L2 norm of the gradient */
+    double *loss, *correct;              /* [env] of the step so far */
     double *train_loss, *train_accuracy; /* [env] the world's, after the last batch */
     struct fast_block block[SHAPE_BLOCKS];
 };
 
-/* ---- maps --------------------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 /* Eight channels of a pixel. */
-template <class T>
-DEVICE T *plane_at(T *planes, int channels, int pixels, size_t image, int plane, int pixel)
+template <class T> DEVICE T *plane_at(T *planes, int channels, int pixels, size_t image, int plane, int pixel)
 {
     return planes + (image * (size_t)(channels / 8) + (size_t)plane) * (size_t)pixels + (size_t)pixel;
 }
@@ -99,7 +99,7 @@ DEVICE size_t image_at(const struct fast_host &host, int env, int image)
     return (size_t)env * (size_t)host.batch + (size_t)image;
 }
 
-/* ---- how slots are treated ------------------------------------------------------------------------------------------ */
+/* ---- how slots are treated --------------------------------------------------------------------------------------- */
 
 DEVICE int fast_mode(const struct fast_host &host, int env, int slot)
 {
@@ -107,10 +107,10 @@ DEVICE int fast_mode(const struct fast_host &host, int env, int slot)
 }
 
 struct block_use {
-    bool keep_raw;   /* r0 is live: somebody reads raw */
-    bool keep_grad;  /* r0 or r1 is live: somebody reads grad_out */
-    bool blended;    /* what leaves the block is in act */
-    bool full;       /* the gradient is in grad_full */
+    bool keep_raw;  /* r0 is live: somebody reads raw */
+    bool keep_grad; /* r0 or r1 is live: somebody reads grad_out */
+    bool blended;   /* what leaves the block is in act */
+    bool full;      /* the gradient is in grad_full */
 };
 
 DEVICE struct block_use block_use_of(const struct fast_host &host, int env, int i)
@@ -124,12 +124,21 @@ DEVICE struct block_use block_use_of(const struct fast_host &host, int env, int 
     return use;
 }
 
-/* ---- BatchNorm -------------------------------------------------------------------------------------------------------- */
+/* ---- BatchNorm --------------------------------------------------------------------------------------------------- */
 
-/* Two sums [2][channels] of every chunk, added in order. */
+/* Two sums [2][channels] of every chunk, added in a fixed order. */
 struct channel_sums {
     double first, second;
 };
+
+/* Additions one after the other would take their time. */
+template <int COUNT> DEVICE double tree_sum(const double *v)
+{
+    if constexpr (COUNT == 1)
+        return v[0];
+    else
+        return tree_sum<COUNT / 2>(v) + tree_sum<COUNT / 2>(v + COUNT / 2);
+}
 
 DEVICE struct channel_sums chunks_total(const float *part, int chunks, int channels, int channel)
 {
@@ -139,12 +148,13 @@ DEVICE struct channel_sums chunks_total(const float *part, int chunks, int chann
         first[c] = c < chunks ? __ldcg(part + (size_t)(2 * c) * channels + channel) : 0;
         second[c] = c < chunks ? __ldcg(part + (size_t)(2 * c + 1) * channels + channel) : 0;
     }
-    struct channel_sums total = {0, 0};
+    double one[FAST_CHUNKS], two[FAST_CHUNKS];
 #pragma unroll
     for (int c = 0; c < FAST_CHUNKS; c++) {
-        total.first += (double)first[c];
-        total.second += (double)second[c];
+        one[c] = (double)first[c];
+        two[c] = (double)second[c];
     }
+    struct channel_sums total = {tree_sum<FAST_CHUNKS>(one), tree_sum<FAST_CHUNKS>(two)};
     return total;
 }
 
@@ -157,10 +167,9 @@ DEVICE struct channel_norm block_norm(const struct fast_host &host, int i, int e
 {
     const struct fast_block &block = host.block[i];
     const float *params = host.params + (size_t)env * host.params_size;
-    const double count = (double)host.batch * block.size * block.size;
-    struct channel_sums total = chunks_total(block.sums + (size_t)env * host.chunks * 2 * block.cout, host.chunks,
-                                             block.cout, channel);
-    double mean = total.first / count, var = total.second / count - mean * mean;
+    struct channel_sums total =
+        chunks_total(block.sums + (size_t)env * host.chunks * 2 * block.cout, host.chunks, block.cout, channel);
+    double mean = total.first * block.share, var = total.second * block.share - mean * mean;
     const float gamma = __ldcg(params + block.gamma + channel), beta = __ldcg(params + block.beta + channel);
     struct channel_norm norm;
     norm.mean = (float)mean;
@@ -180,15 +189,14 @@ DEVICE struct channel_back block_back(const struct fast_host &host, int i, int e
                                       const struct channel_norm &norm)
 {
     const struct fast_block &block = host.block[i];
-    const double count = (double)host.batch * block.size * block.size;
-    struct channel_sums total = chunks_total(block.back + (size_t)env * host.chunks * 2 * block.cout, host.chunks,
-                                             block.cout, channel);
+    struct channel_sums total =
+        chunks_total(block.back + (size_t)env * host.chunks * 2 * block.cout, host.chunks, block.cout, channel);
     const float gamma = __ldcg(host.params + (size_t)env * host.params_size + block.gamma + channel);
     const double moment = (total.second - (double)norm.mean * total.first) * (double)norm.rstd;
     struct channel_back back;
     back.gain = norm.scale;
-    back.slope = (float)(-(double)norm.scale * (double)norm.rstd * moment / count);
-    back.offset = (float)(-(double)norm.scale * total.first / count) - back.slope * norm.mean;
+    back.slope = (float)(-(double)norm.scale * (double)norm.rstd * moment * block.share);
+    back.offset = (float)(-(double)norm.scale * total.first * block.share) - back.slope * norm.mean;
     back.dgamma = (float)(gamma < 0 ? -moment : moment);
     back.dbeta = (float)total.first;
     return back;
@@ -208,7 +216,7 @@ DEVICE void block_running(const struct fast_host &host, int i, int env, int chan
     *running_var = (float)((1 - NORM_MOMENTUM) * (double)*running_var + NORM_MOMENTUM * var);
 }
 
-/* ---- the network on the host's side ------------------------------------------------------------------------------------ */
+/* ---- the network on the host's side ------------------------------------------------------------------------------ */
 
 /* How often a kernel's blocks divide the chunks of an env: `resident` blocks fit on the device at once. */
 static inline unsigned fast_blocks_per_env(const struct fast_host &host, int resident)
@@ -224,7 +232,7 @@ struct net_device {
     struct fast_host host;
     struct fast_seeds *seeds; /* fast_seed.cuh */
     struct fast_eval *eval;   /* fast_eval.cuh */
-    int resident; /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
+    int resident;             /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
 };
 
 /* One row of blocks per env. per_processor: how many fit on a processor. */
@@ -249,6 +257,15 @@ void fast_head(struct net_device *net);
 void fast_backward(struct net_device *net, int block);
 void fast_forward_prepare(struct runtime *rt);
 void fast_backward_prepare(struct runtime *rt);
+/* fast_wide.cu: a part of fast_backward. */
+void fast_wide_prepare(struct runtime *rt);
+void fast_wide_backward(struct net_device *net, int block);
+/* fast_deep.cu: blocks that the others have no kernels for. */
+void fast_deep_prepare(struct runtime *rt);
+bool fast_deep_fits(int cin, int cout, int size);
+void fast_deep_forward(struct net_device *net, int block);
+void fast_deep_backward(struct net_device *net, int block);
+void fast_head_prepare(struct runtime *rt);
 uint32_t fast_head_floats(int features);
 uint32_t fast_square_parts(uint32_t params_size);
 /* Fragments from the parameters, at the start of a step. */

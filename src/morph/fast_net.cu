@@ -17,15 +17,19 @@ extern "C" {
 
 #include <cstdlib>
 
-/* ---- the host --------------------------------------------------------------------------------------------------------- */
+/* ---- the host ---------------------------------------------------------------------------------------------------- */
 
+/* Bases of 8 and 16, three blocks of 3 x 3 kernels that all pool, images of 32 x 32. */
 bool fast_host_fits(const struct net_shape *shape, int batch)
 {
-    if (shape->kernel != 3 || shape->blocks != 3 || batch < 1)
+    const int base = shape->block[0].cout;
+    if (shape->kernel != 3 || shape->blocks != 3 || (base != 8 && base != 16) || batch < 1)
         return false;
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];
-        if (!b->pool || b->cout != 8 << i || b->height != 32 >> i || b->width != b->height)
+        if (!b->pool || b->height != 32 >> i || b->width != b->height)
+            return false;
+        if (base == 16 && i > 0 && !fast_deep_fits(b->cin, b->cout, b->height))
             return false;
     }
     return true;
@@ -48,6 +52,7 @@ static void create_block(struct net_device *net, int i, uint32_t *fragments)
     block->cin = from->cin;
     block->cout = from->cout;
     block->size = from->height;
+    block->share = 1.0 / ((double)host->batch * from->height * from->width);
     for (int row = 0; row < SLOT_ROWS; row++)
         block->slot[row] = from->slot[row];
     block->weight = offset_of(shape, from->weight);
@@ -106,7 +111,8 @@ bool fast_host_create(struct net_device *net)
     host->fragment_size = fragments;
     host->head_size = fast_head_floats(host->features);
     host->square_parts = fast_square_parts(host->params_size);
-    host->pixels = runtime_alloc<uint2>(rt, envs * (size_t)host->batch * (size_t)(shape->block[0].height * shape->block[0].width));
+    host->pixels =
+        runtime_alloc<uint2>(rt, envs * (size_t)host->batch * (size_t)(shape->block[0].height * shape->block[0].width));
     host->labels = runtime_alloc<uint8_t>(rt, envs * (size_t)host->batch);
     host->fragments = runtime_alloc<uint32_t>(rt, envs * fragments);
     host->head_part = runtime_alloc<float>(rt, envs * (size_t)host->chunks * host->head_size);
@@ -118,6 +124,8 @@ bool fast_host_create(struct net_device *net)
     host->correct = runtime_alloc<double>(rt, envs);
     fast_forward_prepare(rt);
     fast_backward_prepare(rt);
+    fast_deep_prepare(rt);
+    fast_head_prepare(rt);
     return !rt->failed;
 }
 
@@ -151,11 +159,11 @@ void fast_batch(struct net_device *net, uint32_t batch)
         seed_update(net, batch + 1 == context->batches);
 }
 
-/* ---- net_device.h ------------------------------------------------------------------------------------------------------ */
+/* ---- net_device.h ------------------------------------------------------------------------------------------------ */
 
 bool net_bf16_fits(const struct net_shape *shape, int batch)
 {
-    return fast_host_fits(shape, batch) && seed_fits(shape);
+    return fast_host_fits(shape, batch) && seed_fits(shape) && shape->block[0].cout == 8; /* all that fast_eval knows */
 }
 
 static void fast_free(struct net_device *net)

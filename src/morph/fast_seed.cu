@@ -17,6 +17,8 @@ static bool form_known(int channels, int size, int row)
 
 bool seed_fits(const struct net_shape *shape)
 {
+    if (shape->blocks != 3 || shape->block[0].cout != 8 || shape->block[0].height != 32) /* what fast_eval.cu is made for */
+        return false;
     for (int j = 0; j < shape->slots; j++) {
         const struct slot_shape *s = &shape->slot[j];
         if (!shape->block[s->column].pool || s->height != s->width || !form_known(s->channels, s->height, s->row))
@@ -38,12 +40,7 @@ static struct seed_tensors tensors_of(const struct param_layout *layout)
     return tensors;
 }
 
-static unsigned record_blocks(const struct seed_slot &slot)
-{
-    return (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
-}
-
-static struct seed_slot slot_create(struct net_device *net, int j)
+static struct seed_slot slot_create(struct net_device *net, int j, uint32_t first_block)
 {
     struct runtime *rt = net->context->runtime;
     const struct slot_shape *s = &net->context->host->shape.slot[j];
@@ -58,9 +55,12 @@ static struct seed_slot slot_create(struct net_device *net, int j)
     slot.gate = (uint32_t)s->gate;
     slot.gate_storage = (uint32_t)s->gate_storage;
     slot.record = slot.seed_storage + slot.gate_storage;
+    slot.first_block = first_block;
+    slot.seed_blocks = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK;
+    slot.blocks = slot.seed_blocks + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
     slot.part = runtime_alloc<float>(rt, envs * (size_t)net->host.chunks * slot.record);
     slot.grad = runtime_alloc<float>(rt, envs * slot.record);
-    slot.squares = runtime_alloc<double>(rt, envs * record_blocks(slot));
+    slot.squares = runtime_alloc<double>(rt, envs * slot.blocks);
     slot.leaf = runtime_alloc<uint32_t>(rt, envs + 1);
     slot.blend = runtime_alloc<uint32_t>(rt, envs + 1);
     return slot;
@@ -95,7 +95,7 @@ struct fast_seeds *seed_create(struct net_device *net)
     set->grads = context->grads;
     set->host_params = (uint32_t)shape->host.params;
     for (int j = 0; j < shape->slots; j++)
-        seeds->slot[j] = slot_create(net, j);
+        seeds->slot[j] = slot_create(net, j, j ? seeds->slot[j - 1].first_block + seeds->slot[j - 1].blocks : 0);
     create_between(net, set);
 
     enum { KINDS = BLUEPRINT_COUNT + 1 };
@@ -112,8 +112,12 @@ struct fast_seeds *seed_create(struct net_device *net)
     struct seed_tensors *tensors = runtime_alloc<struct seed_tensors>(context->runtime, table.size() + 1);
     if (tensors && !table.empty())
         runtime_copy_to(context->runtime, tensors, table.data(), table.size() * sizeof table[0]);
+    struct seed_slot *slots = runtime_alloc<struct seed_slot>(context->runtime, SHAPE_SLOTS);
+    if (slots)
+        runtime_copy_to(context->runtime, slots, seeds->slot, sizeof seeds->slot);
     runtime_wait(context->runtime); /* the table goes out of scope */
     set->tensors = tensors;
+    set->slots = slots;
     if (context->runtime->failed) {
         delete seeds;
         return nullptr;
@@ -173,35 +177,34 @@ void seed_plan(struct net_device *net)
 
 /* What a block of threads updates: SEED_BLOCK parameters of a slot's seed or gate net. */
 struct update_part {
+    const struct seed_slot *slot;
     bool alive, gate;
-    uint32_t first, end;         /* in the seed's or gate net's own storage */
-    uint32_t seed_blocks, blocks; /* of the slot that count */
+    uint32_t first, end;    /* in the seed's or gate net's own storage */
+    uint32_t number, count; /* of this block among those of the slot that count */
     const struct seed_tensors *tensors;
 };
 
-DEVICE struct update_part update_part_of(const struct fast_host &host, const struct seed_set &set, const struct seed_slot &slot, int j,
-                                         int env, uint32_t block)
+DEVICE struct update_part update_part_of(const struct fast_host &host, const struct seed_set &set, int env, uint32_t block)
 {
-    const struct slot_exec exec = host.exec[(size_t)env * (size_t)host.slots + (size_t)j];
-    const uint32_t most = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK;
-    const struct seed_tensors *table = set.tensors + (size_t)j * (BLUEPRINT_COUNT + 1);
     struct update_part part = {};
+    int j = 0;
+    while (j + 1 < host.slots && block >= set.slots[j + 1].first_block)
+        j++;
+    const struct seed_slot *slot = part.slot = &set.slots[j];
+    const struct slot_exec exec = host.exec[(size_t)env * (size_t)host.slots + (size_t)j];
+    const struct seed_tensors *table = set.tensors + (size_t)j * (BLUEPRINT_COUNT + 1);
     if (!exec.train || exec.blueprint >= BLUEPRINT_COUNT)
         return part;
-    part.seed_blocks = (table[exec.blueprint].storage + SEED_BLOCK - 1) / SEED_BLOCK;
-    part.blocks = part.seed_blocks + (exec.gate ? (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK : 0);
-    part.gate = block >= most;
+    block -= slot->first_block;
+    const uint32_t alive = (table[exec.blueprint].storage + SEED_BLOCK - 1) / SEED_BLOCK;
+    part.gate = block >= slot->seed_blocks;
+    part.count = alive + (exec.gate ? slot->blocks - slot->seed_blocks : 0);
+    part.number = part.gate ? alive + block - slot->seed_blocks : block;
     part.tensors = &table[part.gate ? (int)BLUEPRINT_COUNT : (int)exec.blueprint];
-    part.first = (block - (part.gate ? most : 0)) * SEED_BLOCK;
+    part.first = (block - (part.gate ? slot->seed_blocks : 0)) * SEED_BLOCK;
     part.end = part.first + SEED_BLOCK < part.tensors->storage ? part.first + SEED_BLOCK : part.tensors->storage;
     part.alive = part.first < part.tensors->storage && (!part.gate || exec.gate);
     return part;
-}
-
-/* Number of the block among those whose squares count. */
-DEVICE uint32_t update_place(const struct seed_slot &slot, const struct update_part &part, uint32_t block)
-{
-    return part.gate ? part.seed_blocks + block - (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK : block;
 }
 
 DEVICE bool in_tensor(const struct seed_tensors &tensors, uint32_t at)
@@ -214,15 +217,15 @@ DEVICE bool in_tensor(const struct seed_tensors &tensors, uint32_t at)
 
 /* The chunks' gradients added up in order, and the sum of their squares. */
 KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant__ struct fast_host host,
-                                                          const __grid_constant__ struct seed_set set,
-                                                          const __grid_constant__ struct seed_slot slot, int j)
+                                                          const __grid_constant__ struct seed_set set)
 {
     __shared__ double sums[TILE_THREADS / 32];
     device_wait();
     const int env = (int)blockIdx.y;
-    const struct update_part part = update_part_of(host, set, slot, j, env, blockIdx.x);
+    const struct update_part part = update_part_of(host, set, env, blockIdx.x);
     if (!part.alive)
         return;
+    const struct seed_slot &slot = *part.slot;
     const uint32_t at = part.first + threadIdx.x * 4, base = part.gate ? slot.seed_storage : 0;
     double square = 0;
     if (at < part.end) { /* storage comes in multiples of 16 floats */
@@ -248,25 +251,23 @@ KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant_
     if (threadIdx.x == 0) {
         for (int k = 1; k < TILE_THREADS / 32; k++)
             square += sums[k];
-        const uint32_t blocks = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
-        slot.squares[(size_t)env * blocks + update_place(slot, part, blockIdx.x)] = square;
+        slot.squares[(size_t)env * slot.blocks + part.number] = square;
     }
 }
 
 KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constant__ struct fast_host host,
-                                                            const __grid_constant__ struct seed_set set,
-                                                            const __grid_constant__ struct seed_slot slot, int j)
+                                                            const __grid_constant__ struct seed_set set)
 {
     device_wait();
     const int env = (int)blockIdx.y;
-    const struct update_part part = update_part_of(host, set, slot, j, env, blockIdx.x);
+    const struct update_part part = update_part_of(host, set, env, blockIdx.x);
     const uint32_t at = part.first + threadIdx.x * 4;
     if (!part.alive || at >= part.end)
         return;
-    const uint32_t blocks = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
+    const struct seed_slot &slot = *part.slot;
     double square = 0;
-    for (uint32_t b = 0; b < part.blocks; b++)
-        square += __ldcg(slot.squares + (size_t)env * blocks + b);
+    for (uint32_t b = 0; b < part.count; b++)
+        square += __ldcg(slot.squares + (size_t)env * slot.blocks + b);
     const double norm = sqrt(square), ratio = (double)set.max_norm / (norm + 1e-6);
     const float factor = (float)(ratio < 1 ? ratio : norm != norm ? norm : 1);
     const float4 gradient = *(const float4 *)(slot.grad + (size_t)env * slot.record + (part.gate ? slot.seed_storage : 0) + at);
@@ -281,7 +282,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constan
     }
 }
 
-/* What kasmina 10.2 measures of a slot: net_measure. A block per env. */
+/* What kasmina 10.2 measures of a slot: net_measure. A block of threads per slot and env. */
 struct measure_counts {
     double square;
     int tensors, vanishing, exploding;
@@ -314,12 +315,12 @@ DEVICE void measure_tensors(struct measure_counts *counts, const struct seed_ten
 }
 
 KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_constant__ struct fast_host host,
-                                                              const __grid_constant__ struct seed_set set,
-                                                              const __grid_constant__ struct seed_slot slot, int j)
+                                                              const __grid_constant__ struct seed_set set)
 {
     __shared__ double sums[TILE_THREADS / 32];
     device_wait();
-    const int env = (int)blockIdx.x;
+    const int j = (int)blockIdx.x, env = (int)blockIdx.y;
+    const struct seed_slot &slot = set.slots[j];
     const size_t row = (size_t)env * (size_t)host.slots + (size_t)j;
     const struct slot_exec exec = host.exec[row];
     struct slot_grads grads = {};
@@ -356,13 +357,14 @@ KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_const
 void seed_update(struct net_device *net, bool last)
 {
     struct runtime *rt = net->context->runtime;
-    for (int j = 0; j < net->host.slots; j++) {
-        const struct seed_slot &slot = net->seeds->slot[j];
-        struct launch shape = {dim3(record_blocks(slot), (unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
-        runtime_launch(rt, sum_gradients, shape, net->host, net->seeds->set, slot, j);
-        runtime_launch(rt, step_parameters, shape, net->host, net->seeds->set, slot, j);
-        struct launch measure = {dim3((unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
-        if (last)
-            runtime_launch(rt, measure_gradients, measure, net->host, net->seeds->set, slot, j);
-    }
+    const unsigned slots = (unsigned)net->host.slots, envs = (unsigned)net->host.envs;
+    if (slots == 0)
+        return;
+    const struct seed_slot &end = net->seeds->slot[slots - 1];
+    struct launch update = {dim3(end.first_block + end.blocks, envs), dim3(TILE_THREADS), 0, true};
+    struct launch measure = {dim3(slots, envs), dim3(TILE_THREADS), 0, true};
+    runtime_launch(rt, sum_gradients, update, net->host, net->seeds->set);
+    runtime_launch(rt, step_parameters, update, net->host, net->seeds->set);
+    if (last)
+        runtime_launch(rt, measure_gradients, measure, net->host, net->seeds->set);
 }

@@ -27,6 +27,7 @@ struct seed_slot {
     int block, row, channels, size;
     uint32_t seed, seed_storage, gate, gate_storage; /* offsets and sizes in an env's pools */
     uint32_t record;                                 /* floats of a chunk's gradients: seed, then gate */
+    uint32_t first_block, seed_blocks, blocks;       /* of threads that update it, among those of all slots */
     float *part;                                     /* [env][chunk][record] */
     float *grad;                                     /* [env][record] of the batch, before clipping */
     double *squares;                                 /* [env][blocks] */
@@ -39,6 +40,7 @@ struct seed_set {
     uint32_t seed_size, gate_size;                      /* of an env */
     uint4 *between[SHAPE_BLOCKS], *between_grad[SHAPE_BLOCKS];
     const struct seed_tensors *tensors; /* [slot][BLUEPRINT_COUNT + 1], the gate net last */
+    const struct seed_slot *slots;      /* [slot] */
     struct sgd rates;
     float max_norm;
     struct slot_grads *grads; /* [env][slot] */
@@ -76,19 +78,11 @@ constexpr int seed_images(int channels, int size)
            : channels == 8 && size == 16  ? 2
            : channels == 16 && size == 8  ? 4
            : channels == 32 && size == 4  ? 4
-           : channels == 16 && size == 32 ? 1
-           : channels == 32 && size == 16 ? 1
-           : channels == 64 && size == 8  ? 1
-           : channels == 64 && size == 4  ? 2
                                           : 0;
 }
 
-/* Channels, size and row of the slots there are kernels for: hosts of base 8, then of base 16. */
-#ifndef SEED_FORMS
-#define SEED_FORMS(FORM)                                                                                               \
-    FORM(8, 32, 0) FORM(16, 16, 0) FORM(32, 8, 0) FORM(8, 16, 1) FORM(16, 8, 1) FORM(32, 4, 1)                         \
-    FORM(16, 32, 0) FORM(32, 16, 0) FORM(64, 8, 0) FORM(16, 16, 1) FORM(32, 8, 1) FORM(64, 4, 1)
-#endif
+/* Channels, size and row of the slots there are kernels for: those of a host of base 8. */
+#define SEED_FORMS(FORM) FORM(8, 32, 0) FORM(16, 16, 0) FORM(32, 8, 0) FORM(8, 16, 1) FORM(16, 8, 1) FORM(32, 4, 1)
 
 /* Blocks of threads for a list of jobs: as many as fit, `each` on a processor, but no more than there can be jobs. */
 static inline unsigned seed_grid(const struct net_device *net, int each)
@@ -153,30 +147,57 @@ template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &
     }
 }
 
-/* The input of images first.. of the env into x; images from `end` on are zero. */
+/* What a thread reads of the input: its own cells, at from[pixel]. */
+template <class T> struct seed_source {
+    using MAP = typename T::MAP;
+    tile_own<MAP> own;
+    const uint4 *from;
+    bool there;
+
+    DEVICE_MEMBER seed_source(const struct fast_host &host, const uint4 *planes, int env, int first, int end)
+    {
+        there = first + own.image < end;
+        from = plane_at(planes, MAP::C, MAP::AREA, image_at(host, env, there ? first + own.image : first), own.plane, 0);
+    }
+};
+
+/* Start fetching the input of images first.., if there is a stage to fetch them to. */
+template <class T>
+DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_input &input, int env, int first, int end)
+{
+    using MAP = typename T::MAP;
+    if (!T::STAGED || first >= end)
+        return;
+    seed_source<T> source(host, input.from, env, first, end);
+    for (int p = source.own.rank; source.there && p < MAP::AREA; p += MAP::SHARE)
+        copy_async(tile.stage + (uint32_t)(source.own.unit * MAP::AREA + p) * 16, source.from + p);
+    copy_commit();
+}
+
+/* The input of images first.. of the env (as fetched) into x; images from `end` on are zero. */
 template <class T>
 DEVICE void seed_load(T &tile, const struct fast_host &host, const struct seed_input &input, int env, int first, int end)
 {
     using MAP = typename T::MAP;
-    tile_own<MAP> own;
+    seed_source<T> source(host, input.from, env, first, end);
     float a[8], b[8];
-    tile_coefficients(a, tile.bn_scale + 8 * own.plane);
-    tile_coefficients(b, tile.bn_shift + 8 * own.plane);
-    const bool there = first + own.image < end;
-    const uint4 *from = plane_at(input.from, MAP::C, MAP::AREA, image_at(host, env, first + own.image), own.plane, 0);
-    own.each([&](uint32_t cell, int p) {
-        uint4 r = make_uint4(0, 0, 0, 0);
-        if (there) {
-            r = __ldcg(from + p);
-            if (input.affine) {
-                uint32_t *pair = &r.x;
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    pair[i] = pack_bf16_relu(fmaf(bf16_lo(pair[i]), a[2 * i], b[2 * i]),
-                                             fmaf(bf16_hi(pair[i]), a[2 * i + 1], b[2 * i + 1]));
-            }
+    tile_coefficients(a, tile.bn_scale + 8 * source.own.plane);
+    tile_coefficients(b, tile.bn_shift + 8 * source.own.plane);
+    if (T::STAGED)
+        copy_wait<0>();
+    source.own.each([&](uint32_t cell, int p) {
+        uint32_t r[4] = {0, 0, 0, 0};
+        if (source.there && T::STAGED) {
+            load_shared_128(r, tile.stage + (uint32_t)(source.own.unit * MAP::AREA + p) * 16);
+        } else if (source.there) {
+            const uint4 v = __ldcg(source.from + p);
+            r[0] = v.x, r[1] = v.y, r[2] = v.z, r[3] = v.w;
         }
-        store_shared_128(tile.x + cell, r.x, r.y, r.z, r.w);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (source.there && input.affine)
+                r[i] = pack_bf16_relu(fmaf(bf16_lo(r[i]), a[2 * i], b[2 * i]), fmaf(bf16_hi(r[i]), a[2 * i + 1], b[2 * i + 1]));
+        store_shared_128(tile.x + cell, r[0], r[1], r[2], r[3]);
     });
 }
 
@@ -184,12 +205,9 @@ DEVICE void seed_load(T &tile, const struct fast_host &host, const struct seed_i
 template <class T>
 DEVICE void seed_load_grad(uint32_t to, const struct fast_host &host, const uint4 *grad, int env, int first, int end)
 {
-    using MAP = typename T::MAP;
-    tile_own<MAP> own;
-    const bool there = first + own.image < end;
-    const uint4 *from = plane_at(grad, MAP::C, MAP::AREA, image_at(host, env, first + own.image), own.plane, 0);
-    own.each([&](uint32_t cell, int p) {
-        const uint4 r = there ? __ldcg(from + p) : make_uint4(0, 0, 0, 0);
+    seed_source<T> source(host, grad, env, first, end);
+    source.own.each([&](uint32_t cell, int p) {
+        const uint4 r = source.there ? __ldcg(source.from + p) : make_uint4(0, 0, 0, 0);
         store_shared_128(to + cell, r.x, r.y, r.z, r.w);
     });
 }

@@ -7,6 +7,7 @@
 #include "nn/tile.cuh"
 
 #include "morph/fast_seed.cuh"
+#include "morph/fast_seed_mix.cuh"
 #include "morph/fast_seed_tile.cuh"
 
 /* Images a block of threads takes at a time: five maps of them must leave room for two blocks where that is possible. */
@@ -16,68 +17,9 @@ constexpr int blend_images(int channels, int size)
 }
 
 template <int C, int SIZE>
-using forward_tile = seed_tile<C, SIZE, blend_images(C, SIZE), 4, (C < 64 ? 2 : 1), false>;
+using forward_tile = seed_tile<C, SIZE, blend_images(C, SIZE), 4, 2, false>;
 template <int C, int SIZE>
-using backward_tile = seed_tile<C, SIZE, blend_images(C, SIZE), 5, (C < 32 ? 4 : C < 64 ? 2 : 1), true>;
-
-/* How a slot's seed is mixed in. */
-struct blend {
-    int blueprint; /* BLUEPRINT_NOOP where nothing of the seed is in the output */
-    bool multiply, gate, train;
-    float alpha;
-};
-
-DEVICE struct blend blend_of(const struct slot_exec &exec)
-{
-    struct blend blend;
-    blend.alpha = exec.alpha < 0 ? 0 : exec.alpha > 1 ? 1 : exec.alpha;
-    blend.blueprint = blend.alpha == 0 ? (int)BLUEPRINT_NOOP : (int)exec.blueprint;
-    blend.multiply = exec.algorithm == ALGORITHM_MULTIPLY;
-    blend.gate = exec.gate;
-    blend.train = exec.train;
-    return blend;
-}
-
-DEVICE float blend_tanh(float x)
-{
-#ifdef EMULATE
-    return tanhf(x);
-#else
-    float y; /* good to 2^-11, an eighth of what bf16 shows */
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#endif
-}
-
-/* Coefficients of the output and amplitude of this thread's cells. */
-template <class T, class SEED> struct blend_own {
-    tile_own<typename T::MAP> own;
-    float a[8], b[8], amplitude;
-
-    DEVICE_MEMBER blend_own(const SEED &seed, const seed_gate<T> &gate, const struct blend &blend)
-    {
-        tile_coefficients(a, seed.norm().scale + own.channel());
-        tile_coefficients(b, seed.norm().shift + own.channel());
-        amplitude = blend.gate ? fminf(fmaxf(blend.alpha * gate.q()[own.image], 0.0f), 1.0f) : blend.alpha;
-    }
-    /* Input x and output s of the seed. */
-    DEVICE_MEMBER void load(float x[8], float s[8], const T &tile, const SEED &seed, uint32_t cell) const
-    {
-        float z[8];
-        tile_load(x, tile.x + cell);
-        if (SEED::RESIDUAL)
-            tile_load(z, seed.z() + cell);
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            s[i] = seed_output<SEED>(x[i], SEED::RESIDUAL ? z[i] : 0, a[i], b[i]);
-    }
-    DEVICE_MEMBER void mix(float y[8], const float x[8], const float s[8], bool multiply) const
-    {
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            y[i] = multiply ? x[i] * fmaf(amplitude, blend_tanh(s[i] - x[i]), 1.0f) : fmaf(amplitude, s[i] - x[i], x[i]);
-    }
-};
+using backward_tile = seed_tile<C, SIZE, blend_images(C, SIZE), 5, (C < 32 ? 4 : 2), true>;
 
 /* ---- forward ----------------------------------------------------------------------------------------------------------- */
 
@@ -139,10 +81,12 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
             if (also)
                 blend_write<T, ROW>(y, host, also, job.env, first, job.end);
         };
+        seed_fetch(tile, host, input, job.env, job.first, job.end);
         if (blend.blueprint == BLUEPRINT_NOOP) {
             for (int first = job.first; first < job.end; first += T::IMAGES) {
                 __syncthreads();
                 seed_load(tile, host, input, job.env, first, job.end);
+                seed_fetch(tile, host, input, job.env, first + T::IMAGES, job.end);
                 __syncthreads();
                 write(tile.x, first);
             }
@@ -155,6 +99,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
 #pragma unroll 1
             for (int first = job.first; first < job.end; first += T::IMAGES) {
                 seed_load(tile, host, input, job.env, first, job.end);
+                seed_fetch(tile, host, input, job.env, first + T::IMAGES, job.end);
                 __syncthreads();
                 seed.forward();
                 if (blend.gate)
@@ -334,9 +279,11 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
             seed_batch_norm(tile, host, slot.block, job.env);
             for (uint32_t k = threadIdx.x; blend.train && k < slot.record; k += TILE_THREADS)
                 record[k] = 0;
+            seed_fetch(tile, host, input, job.env, job.first, job.end);
             for (int first = job.first; first < job.end; first += T::IMAGES) {
                 __syncthreads();
                 seed_load(tile, host, input, job.env, first, job.end);
+                seed_fetch(tile, host, input, job.env, first + T::IMAGES, job.end);
                 blend_load_grad<T, ROW>(tile, host, grad, job.env, first, job.end, [&] {
                     tile_own<MAP> own;
                     own.each([&](uint32_t cell, int) {
@@ -361,10 +308,12 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
                 seed.prepare();
                 seed.clear();
                 gate.clear();
+                seed_fetch(tile, host, input, job.env, job.first, job.end);
                 __syncthreads();
 #pragma unroll 1
                 for (int first = job.first; first < job.end; first += T::IMAGES) {
                     seed_load(tile, host, input, job.env, first, job.end);
+                    seed_fetch(tile, host, input, job.env, first + T::IMAGES, job.end);
                     __syncthreads();
                     seed.forward();
                     if (blend.gate)

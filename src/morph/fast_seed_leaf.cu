@@ -9,7 +9,7 @@
 enum { LEAF_MAPS = 4 };
 
 template <int C, int SIZE>
-using leaf_tile = seed_tile<C, SIZE, seed_images(C, SIZE), LEAF_MAPS, (C < 32 ? 3 : C < 64 ? 2 : 1), false>;
+using leaf_tile = seed_tile<C, SIZE, seed_images(C, SIZE), LEAF_MAPS, (C < 16 ? 3 : 2), false>;
 
 template <int C, int SIZE, int ROW>
 KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void leaf_jobs(const __grid_constant__ struct fast_host host,
@@ -34,10 +34,12 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
                 seed_batch_norm(tile, host, slot.block, job.env);
                 seed.prepare();
                 seed.clear();
+                seed_fetch(tile, host, input, job.env, job.first, job.end);
                 __syncthreads();
 #pragma unroll 1
                 for (int first = job.first; first < job.end; first += T::IMAGES) {
                     seed_load(tile, host, input, job.env, first, job.end);
+                    seed_fetch(tile, host, input, job.env, first + T::IMAGES, job.end);
                     __syncthreads();
                     seed.forward();
                     if (ROW == 0)

@@ -56,8 +56,10 @@ template <int CHANNELS, int SIDE, int COUNT, int MAPS, int CONVS_, bool DEEPER_>
     static constexpr int CONV_BYTES = tile_weight_bytes<9, C, C>();
     static constexpr int SMALL = 4 * IMAGES * C, GATE = 5 * IMAGES * C; /* floats of the small nets */
     static constexpr int FLOATS = 2 * NORM::FLOATS + MAP::PART + 15 * C + SMALL + GATE;
-    static constexpr int BYTES = MAPS * MAP::BYTES + CONVS * CONV_BYTES + FLOATS * 4;
-    static constexpr int PER_PROCESSOR = BYTES <= 112 * 1024 && C < 64 ? 2 : 1; /* blocks */
+    static constexpr int HELD = MAPS * MAP::BYTES + CONVS * CONV_BYTES + FLOATS * 4, ROOM = 112 * 1024;
+    /* The next images are fetched in the meantime, where that leaves room for two blocks on a processor. */
+    static constexpr bool STAGED = HELD + MAP::PIXELS * C * 2 <= ROOM;
+    static constexpr int BYTES = HELD + (STAGED ? MAP::PIXELS * C * 2 : 0), PER_PROCESSOR = BYTES <= ROOM ? 2 : 1;
 
     uint32_t x, b0, b1, b2, extra; /* maps; `extra` is the fifth */
     uint32_t weights;
@@ -67,19 +69,25 @@ template <int CHANNELS, int SIDE, int COUNT, int MAPS, int CONVS_, bool DEEPER_>
     float *depthwise;
     float *small, *gate;     /* arrays of the squeeze-and-excite net, of the gate net */
     float *scratch;          /* the maps' memory from b0 on, when a job ends */
+    uint32_t stage;          /* images to come, as they lie in memory; each thread reads what it fetched */
     const float *w;          /* the seed's parameters */
 
+    /* Everything in a row. */
     DEVICE_MEMBER seed_tile(unsigned char *shared)
+        : seed_tile(shared, shared + MAP::BYTES, shared + MAPS * MAP::BYTES, shared + MAPS * MAP::BYTES + CONVS * CONV_BYTES)
     {
-        x = smem(shared);
-        b0 = x + MAP::BYTES;
+    }
+    /* Input, other maps, fragments and small arrays each in its own place. */
+    DEVICE_MEMBER seed_tile(unsigned char *input, unsigned char *maps, unsigned char *fragments_, unsigned char *floats)
+    {
+        x = smem(input);
+        b0 = smem(maps);
         b1 = b0 + MAP::BYTES;
         b2 = b1 + MAP::BYTES;
         extra = b2 + MAP::BYTES;
-        weights = x + (uint32_t)(MAPS * MAP::BYTES);
-        float *f = (float *)(shared + MAPS * MAP::BYTES + CONVS * CONV_BYTES);
-        scratch = (float *)(shared + MAP::BYTES);
-        norms[0] = f;
+        weights = smem(fragments_);
+        scratch = (float *)maps;
+        norms[0] = (float *)floats;
         norms[1] = norms[0] + NORM::FLOATS;
         part = norms[1] + NORM::FLOATS;
         vectors = part + MAP::PART;
@@ -88,6 +96,7 @@ template <int CHANNELS, int SIDE, int COUNT, int MAPS, int CONVS_, bool DEEPER_>
         depthwise = vectors + 6 * C;
         small = vectors + 15 * C;
         gate = small + SMALL;
+        stage = smem(gate + GATE);
         w = nullptr;
     }
 
@@ -479,7 +488,6 @@ template <class T> struct seed_rescale {
     {
         t.vector(0, 0);
         t.vector(1, BETA);
-        mix = tanhf(t.w[SIGMA]);
     }
     DEVICE_MEMBER void clear()
     {
@@ -487,8 +495,9 @@ template <class T> struct seed_rescale {
     }
     DEVICE_MEMBER void forward()
     {
-        inner().forward(t.x, t.vectors, t.vectors + C, t.part);
         const int k = (int)threadIdx.x;
+        mix = tanhf(t.w[SIGMA]);
+        inner().forward(t.x, t.vectors, t.vectors + C, t.part);
         if (k < T::NORM::COUNT) {
             norm().scale[k] = fmaf(mix, inner().scale[k] - 1.0f, 1.0f);
             norm().shift[k] = mix * inner().shift[k];

@@ -14,18 +14,26 @@ enum { UPDATE_THREADS = 256 };
 enum param_kind { PARAM_GAP, PARAM_WEIGHT, PARAM_GAMMA, PARAM_BETA, PARAM_HEAD };
 struct param_place {
     enum param_kind kind;
-    int block, channel;      /* the block it belongs to and its output channel; PARAM_HEAD: place in the head's part */
-    int ky, kx, ci;          /* PARAM_WEIGHT */
+    int block, channel; /* the block it belongs to and its output channel; PARAM_HEAD: place in the head's part */
+    int ky, kx, ci;     /* PARAM_WEIGHT */
+    int number;         /* among the env's parameters */
 };
 
-DEVICE struct param_place param_place_of(const struct fast_host &host, int p)
+/* Parameter p; or, as_parts, the p-th in the order in which the chunks' parts hold them: neighbours lie together. */
+DEVICE struct param_place param_place_of(const struct fast_host &host, int p, bool as_parts)
 {
-    struct param_place place = {PARAM_GAP, 0, 0, 0, 0, 0};
+    struct param_place place = {PARAM_GAP, 0, 0, 0, 0, 0, p};
+    if (p >= (int)host.params_size)
+        return place;
     for (int i = 0; i < host.blocks; i++) {
         const struct fast_block &block = host.block[i];
-        const int weight = p - (int)block.weight, gamma = p - (int)block.gamma, beta = p - (int)block.beta;
+        const int gamma = p - (int)block.gamma, beta = p - (int)block.beta;
+        int weight = p - (int)block.weight;
         if (weight >= 0 && weight < 9 * block.cin * block.cout) {
+            if (as_parts && block.cin >= 8)
+                weight = part_weight(block, weight);
             const int tap = weight / block.cin;
+            place.number = (int)block.weight + weight;
             place.kind = PARAM_WEIGHT;
             place.block = i;
             place.channel = tap / 9;
@@ -66,7 +74,8 @@ DEVICE float add_chunks(const float *part, int chunks, uint32_t size)
     return sum;
 }
 
-DEVICE float param_gradient(const struct fast_host &host, int env, const struct param_place &at)
+/* The gradient of the p-th in the parts' order. */
+DEVICE float param_gradient(const struct fast_host &host, int env, int p, const struct param_place &at)
 {
     const struct fast_block &block = host.block[at.block];
     const float *params = host.params + (size_t)env * host.params_size;
@@ -74,12 +83,14 @@ DEVICE float param_gradient(const struct fast_host &host, int env, const struct 
         return add_chunks(host.head_part + (size_t)env * host.chunks * host.head_size + at.channel, host.chunks,
                           host.head_size);
     if (at.kind == PARAM_WEIGHT) {
-        int second;
-        const int first = part_place(block, at.channel, at.ky, at.kx, at.ci, &second);
         const float *part = block.part + (size_t)env * host.chunks * block.part_size;
-        float sum = add_chunks(part + first, host.chunks, block.part_size);
-        if (second >= 0)
-            sum += add_chunks(part + second, host.chunks, block.part_size);
+        float sum = 0;
+        if (block.cin >= 8)
+            sum = add_chunks(part + (p - (int)block.weight), host.chunks, block.part_size);
+        else
+            for (int odd = 0; odd < 2; odd++)
+                sum += add_chunks(part + first_part_place(at.channel, at.ky, at.kx, at.ci, odd), host.chunks,
+                                  block.part_size);
         return __ldcg(params + block.gamma + at.channel) < 0 ? -sum : sum;
     }
     if (at.kind == PARAM_GAP)
@@ -89,15 +100,25 @@ DEVICE float param_gradient(const struct fast_host &host, int env, const struct 
     return at.kind == PARAM_GAMMA ? back.dgamma : back.dbeta;
 }
 
-/* The batch's loss and hits join the step's; after the last batch they are the world's. */
+DEVICE double warp_sum(double v)
+{
+#pragma unroll
+    for (int mask = 16; mask; mask >>= 1)
+        v += __shfl_xor_sync(~0u, v, mask);
+    return v;
+}
+
+/* The batch's loss and hits join the step's; after the last batch they are the world's. By a whole warp. */
 DEVICE void add_loss(const struct fast_host &host, int env, uint32_t batch, uint32_t batches)
 {
-    double loss = batch ? host.loss[env] : 0, correct = batch ? host.correct[env] : 0;
-    const float *part = host.head_part + (size_t)env * host.chunks * host.head_size + host.head_size - 2;
-    for (int c = 0; c < host.chunks; c++) {
-        loss += (double)__ldcg(part + (size_t)c * host.head_size);
-        correct += (double)__ldcg(part + (size_t)c * host.head_size + 1);
-    }
+    const int lane = (int)threadIdx.x & 31;
+    const float *part = host.head_part + ((size_t)env * host.chunks + lane + 1) * host.head_size - 2;
+    const double loss = warp_sum(lane < host.chunks ? (double)__ldcg(part) : 0) + (batch ? host.loss[env] : 0);
+    const double correct = warp_sum(lane < host.chunks ? (double)__ldcg(part + 1) : 0) +
+                           (batch ? host.correct[env] : 0);
+    __syncwarp();
+    if (lane > 0)
+        return;
     host.loss[env] = loss;
     host.correct[env] = correct;
     if (batch + 1 == batches) {
@@ -112,23 +133,18 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
 {
     __shared__ double square[UPDATE_THREADS / 32];
     const int env = (int)blockIdx.y, p = (int)(blockIdx.x * UPDATE_THREADS + threadIdx.x);
-    struct param_place at = {PARAM_GAP, 0, 0, 0, 0, 0};
-    if (p < (int)host.params_size)
-        at = param_place_of(host, p);
+    const struct param_place at = param_place_of(host, p, true);
     device_wait();
-    const float g = param_gradient(host, env, at);
+    const float g = param_gradient(host, env, p, at);
     device_release();
     if (p < (int)host.params_size)
-        host.grad[(size_t)env * host.params_size + p] = g;
+        host.grad[(size_t)env * host.params_size + at.number] = g;
     if (at.kind == PARAM_GAMMA) {
         float *kept = host.gamma_before + (size_t)env * 2 * host.params_size + p;
         kept[0] = host.params[(size_t)env * host.params_size + p];
         kept[host.params_size] = host.momentum[(size_t)env * host.params_size + p];
     }
-    double sum = (double)g * (double)g;
-#pragma unroll
-    for (int mask = 16; mask; mask >>= 1)
-        sum += __shfl_xor_sync(~0u, sum, mask);
+    double sum = warp_sum((double)g * (double)g);
     if (threadIdx.x % 32 == 0)
         square[threadIdx.x / 32] = sum;
     __syncthreads();
@@ -137,9 +153,9 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
         for (int w = 0; w < UPDATE_THREADS / 32; w++)
             sum += square[w];
         host.squares[(size_t)env * host.square_parts + blockIdx.x] = sum;
-        if (blockIdx.x == 0)
-            add_loss(host, env, batch, batches);
     }
+    if (blockIdx.x == 0 && threadIdx.x / 32 == 1)
+        add_loss(host, env, batch, batches);
 }
 
 /* As clip_factor and sgd_step on the CPU. */
@@ -167,25 +183,26 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
 {
     __shared__ float clip;
     const int env = (int)blockIdx.y, p = (int)(blockIdx.x * UPDATE_THREADS + threadIdx.x);
-    struct param_place at = {PARAM_GAP, 0, 0, 0, 0, 0};
-    if (p < (int)host.params_size)
-        at = param_place_of(host, p);
+    const struct param_place at = param_place_of(host, p, false);
     device_wait();
     device_release();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32) {
         double square = 0;
-        for (uint32_t i = 0; i < host.square_parts; i++)
+        for (uint32_t i = threadIdx.x; i < host.square_parts; i += 32)
             square += host.squares[(size_t)env * host.square_parts + i];
-        const double norm = sqrt(square);
-        clip = clip_by(norm, max_norm);
-        if (blockIdx.x == 0)
-            host.host_norm[env] = norm;
+        const double norm = sqrt(warp_sum(square));
+        if (threadIdx.x == 0) {
+            clip = clip_by(norm, max_norm);
+            if (blockIdx.x == 0)
+                host.host_norm[env] = norm;
+        }
     }
     __syncthreads();
     if (at.kind == PARAM_GAP)
         return;
     const size_t row = (size_t)env * host.params_size, place = row + (size_t)p;
-    const float factor = clip, value = stepped(sgd, factor, host.grad[place], host.params[place], &host.momentum[place]);
+    const float factor = clip,
+                value = stepped(sgd, factor, host.grad[place], host.params[place], &host.momentum[place]);
     host.params[place] = value;
     if (at.kind != PARAM_WEIGHT)
         return;
@@ -200,9 +217,7 @@ KERNEL void __launch_bounds__(UPDATE_THREADS) pack(const __grid_constant__ struc
 {
     const int env = (int)blockIdx.y, p = (int)(blockIdx.x * UPDATE_THREADS + threadIdx.x);
     device_wait();
-    if (p >= (int)host.params_size)
-        return;
-    const struct param_place at = param_place_of(host, p);
+    const struct param_place at = param_place_of(host, p, false);
     const float *params = host.params + (size_t)env * host.params_size;
     if (at.kind == PARAM_WEIGHT)
         place_param(host, env, at, params[p], params[host.block[at.block].gamma + (uint32_t)at.channel]);

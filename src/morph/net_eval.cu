@@ -72,8 +72,7 @@ DEVICE void walk_image(const struct image &image, const struct gather_view &view
 }
 
 /* Blocks take turns at the images of the group's envs; each has a frame of its own. */
-IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, int images,
-                                                      enum split split)
+IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, int images, enum split split)
 {
     const struct world *world = net->source.world;
     for (long item = (long)blockIdx.x; item < (long)envs * images; item += (long)gridDim.x) {
@@ -94,11 +93,10 @@ static void enqueue_split(struct net_device *device, int images, enum split spli
     const int all = context->host->envs;
     for (int first = 0; first < all; first += device->view.group) {
         const int envs = all - first < device->view.group ? all - first : device->view.group;
-        const struct launch norms = {dim3(1, (unsigned)envs), dim3(BLOCK_THREADS), 0, false};
-        const struct launch walks = {dim3(device->eval_blocks), dim3(BLOCK_THREADS), 0, false};
         net_fp32_pack(device, first, envs);
-        runtime_launch(context->runtime, norm_evaluate, norms, device->net, first);
-        runtime_launch(context->runtime, evaluate, walks, device->net, first, envs, images, split);
+        runtime_launch(context->runtime, norm_evaluate, net_blocks(1, envs, BLOCK_THREADS), device->net, first);
+        runtime_launch(context->runtime, evaluate, net_blocks(device->eval_blocks, 1, BLOCK_THREADS), device->net,
+                       first, envs, images, split);
     }
 }
 

@@ -208,6 +208,7 @@ static void lay_out(struct net_view *net, const struct net_shape *shape)
     net->feature = take(&net->frame, (size_t)shape->features);
     net->dlogit = take(&net->frame, SHAPE_CLASSES);
     net->block_sums = take(&net->figure, 2 * channels);
+    net->label = take(&net->figure, 1);
     net->loss = take(&net->figure, 1);
     net->right = take(&net->figure, 1);
     lay_out_slots(net, shape);

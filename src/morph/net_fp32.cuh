@@ -102,10 +102,10 @@ struct net_view {
     /* per image of the group */
     float *frames;
     double *figures;
-    size_t frame, figure;                       /* floats and doubles of an image */
-    uint32_t input, gpool, u, dx, chain;        /* maps: the image; gradients after the pool, of s, of x, in a chain */
-    uint32_t feature, dlogit;                   /* vectors of a frame */
-    uint32_t block_sums, loss, right;           /* figures: [2][channels]; the loss; 1 where it was right */
+    size_t frame, figure;                    /* floats and doubles of an image */
+    uint32_t input, gpool, u, dx, chain;     /* maps: the image; gradients after the pool, of s, of x, in a chain */
+    uint32_t feature, dlogit;                /* vectors of a frame */
+    uint32_t block_sums, label, loss, right; /* figures: [2][channels]; the loss; 1 where it was right */
 
     /* per env of the group */
     float *norms, *packed, *grads, *partials;
@@ -125,9 +125,9 @@ struct net_view {
 
 struct net_device {
     struct context *context;
-    struct net_view view;      /* on the host */
-    struct net_view *net;      /* on the device */
-    unsigned work;             /* entries of net_view.work */
+    struct net_view view; /* on the host */
+    struct net_view *net; /* on the device */
+    unsigned work;        /* entries of net_view.work */
     unsigned eval_blocks;
 };
 
@@ -139,9 +139,9 @@ struct image {
     float *frame;
     double *figures;
     float *norms;
-    const struct slot_exec *exec;               /* [slot] */
-    const float *host, *seed, *gate;            /* the env's parameters */
-    const float *packed_host, *packed_seed;     /* the same, convolutions as [tap][cin][cout] */
+    const struct slot_exec *exec;           /* [slot] */
+    const float *host, *seed, *gate;        /* the env's parameters */
+    const float *packed_host, *packed_seed; /* the same, convolutions as [tap][cin][cout] */
 };
 
 DEVICE struct image image_of(const struct net_view *net, int env, int place, size_t frame)
@@ -203,8 +203,16 @@ DEVICE const float *slot_input(const struct image &image, int block, int row)
 /* Bytes of device memory that a group's frames may take; 0: by what the device has free. Tests set it. */
 extern size_t net_fp32_budget;
 
-/* Packed weights of the envs first .. first + envs - 1. */
-void net_fp32_pack(struct net_device *device, int first, int envs);
+static inline struct launch net_blocks(unsigned columns, int envs, unsigned threads)
+{
+    struct launch shape = {dim3(columns, (unsigned)envs), dim3(threads), 0, false};
+    return shape;
+}
+
+/* Pieces of a phase, for the envs first .. first + envs - 1. */
+void net_fp32_pack(struct net_device *device, int first, int envs);   /* packed weights */
+void net_fp32_update(struct net_device *device, int first, int envs); /* after the passes of a batch */
+void net_fp32_end_step(struct net_device *device, int first, int envs);
 
 void net_fp32_train(struct net_device *device);
 void net_fp32_evaluate(struct net_device *device);

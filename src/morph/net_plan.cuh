@@ -14,7 +14,7 @@
  */
 struct eval_plan {
     uint32_t count;
-    uint32_t mask[SUBSETS_MAX]; /* in visiting order */
+    uint32_t mask[SUBSETS_MAX];  /* in visiting order */
     uint8_t config[SUBSETS_MAX]; /* number of each in the world's subset arrays */
 };
 

@@ -23,7 +23,7 @@ DEVICE struct source block_source(const struct image &image, const struct block_
 }
 
 /* Slot r1 on, from the slot's input: mixed or as it is. */
-DEVICE void tail_from_second_slot(const struct image &image, const struct block_view &block, bool on)
+DEVICE_CALL void tail_from_second_slot(const struct image &image, const struct block_view &block, bool on)
 {
     const struct slot_view &slot = image.net->slot[block.slot[1]];
     float *x = image.frame + slot.x, *out = image.frame + block.out;
@@ -34,8 +34,8 @@ DEVICE void tail_from_second_slot(const struct image &image, const struct block_
 }
 
 /* The pool, if there is one, and what follows it. */
-DEVICE void tail_from_pool(const struct image &image, const struct block_view &block, const struct source &from,
-                           uint32_t on)
+DEVICE_CALL void tail_from_pool(const struct image &image, const struct block_view &block, const struct source &from,
+                                uint32_t on)
 {
     const bool second = slot_mixes(image, block.slot[1]);
     float *to = image.frame + (second ? image.net->slot[block.slot[1]].x : block.out);

@@ -230,7 +230,8 @@ DEVICE void attention_backward(const struct seed_job &job, const float *x, const
     const struct norm kept = seed_norm(job, 0);
     double *dz = seed_dgamma(job, 0), *dhidden = seed_dbeta(job, 0), *dmean = channel_scratch();
     channel_sums<1, float>(
-        slot.pixels, slot.channels, [&](int p, int c, float *v) { v[0] = u[p * slot.channels + c] * x[p * slot.channels + c]; },
+        slot.pixels, slot.channels,
+        [&](int p, int c, float *v) { v[0] = u[p * slot.channels + c] * x[p * slot.channels + c]; },
         [&](int c, const double *total) {
             double e = (double)kept.scale[c];
             dz[c] = total[0] * e * (1 - e);
@@ -296,8 +297,8 @@ DEVICE void gate_forward(const struct image &image, const struct slot_view &slot
 {
     float *mean = image.frame + slot.gate_mean, *hidden = image.frame + slot.gate_hidden;
     mean_forward(slot.pixels, slot.channels, x, mean);
-    dense_forward(slot.neck, slot.channels, gate_weights(image, slot, GATE_W1), gate_weights(image, slot, GATE_B1), mean,
-                  [&](int o, double z) { hidden[o] = (float)(z > 0 ? z : 0); });
+    dense_forward(slot.neck, slot.channels, gate_weights(image, slot, GATE_W1), gate_weights(image, slot, GATE_B1),
+                  mean, [&](int o, double z) { hidden[o] = (float)(z > 0 ? z : 0); });
     dense_forward(1, slot.neck, gate_weights(image, slot, GATE_W2), gate_weights(image, slot, GATE_B2), hidden,
                   [&](int, double z) { image.frame[slot.gate_out] = (float)sigmoid(z); });
 }
@@ -334,7 +335,7 @@ DEVICE float image_amplitude(const struct image &image, int slot)
 }
 
 /* y from x through a seed that mixes; s is left in the frame. */
-static __device__ __noinline__ void slot_forward(const struct image &image, int slot, const float *x, float *y)
+DEVICE_CALL void slot_forward(const struct image &image, int slot, const float *x, float *y)
 {
     const struct slot_view &view = image.net->slot[slot];
     const struct slot_exec &exec = image.exec[slot];
@@ -357,7 +358,7 @@ static __device__ __noinline__ void slot_forward(const struct image &image, int 
 }
 
 /* The gradient after a slot that mixes becomes the one before it, direct and through the seed. */
-static __device__ __noinline__ void slot_backward(const struct image &image, int slot, const float *x, float *g)
+DEVICE_CALL void slot_backward(const struct image &image, int slot, const float *x, float *g)
 {
     const struct slot_view &view = image.net->slot[slot];
     const struct slot_exec &exec = image.exec[slot];
@@ -392,7 +393,7 @@ static __device__ __noinline__ void slot_backward(const struct image &image, int
 }
 
 /* A seed in TRAINING: learns from the gradient at its boundary, changes nothing (I-24). */
-static __device__ __noinline__ void slot_look_on(const struct image &image, int slot, const float *x, const float *g)
+DEVICE_CALL void slot_look_on(const struct image &image, int slot, const float *x, const float *g)
 {
     const struct seed_job job = seed_job_of(image, slot);
     seed_forward(job, x, image.frame + job.slot->s);

@@ -16,6 +16,9 @@ extern "C" {
 enum { BLOCK_THREADS = 128, BLOCKS_PER_PROCESSOR = 4 };
 #define IMAGE_KERNEL KERNEL void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_PROCESSOR)
 
+/* Large functions that several places call: one copy of each in a kernel. */
+#define DEVICE_CALL [[maybe_unused]] static __device__ __noinline__
+
 /* f(index, channel) for every value of a map. */
 template <class Function> DEVICE void each_value(int pixels, int channels, Function f)
 {
@@ -46,8 +49,7 @@ DEVICE double *channel_scratch()
  * K sums per channel over the rows of a matrix: value(row, channel, v) gives what is added, put(channel, total) takes
  * the sums. A thread adds up every so many rows in T, the threads of a channel are added in double.
  */
-template <int K, class T, class Value, class Put>
-DEVICE void channel_sums(int rows, int channels, Value value, Put put)
+template <int K, class T, class Value, class Put> DEVICE void channel_sums(int rows, int channels, Value value, Put put)
 {
     double *part = sums_scratch();
     for (int first = 0; first < channels; first += BLOCK_THREADS) {
@@ -266,7 +268,8 @@ DEVICE void group_norm_backward(const struct norm &norm, int pixels, int channel
         sum_x[c] = (double)gamma[c] * dgamma[c];
     });
     for (int c = (int)threadIdx.x; c < channels; c += BLOCK_THREADS)
-        norm_set_backward(norm, c, (double)gamma[c], group_sum(sum, c, size) / count, group_sum(sum_x, c, size) / count);
+        norm_set_backward(norm, c, (double)gamma[c], group_sum(sum, c, size) / count,
+                          group_sum(sum_x, c, size) / count);
     __syncthreads();
 }
 

@@ -1,7 +1,7 @@
 /*
- * Convolutions of one image by one thread block, stride 1, zero padding, and the gradients of their weights over a range
- * of images. Maps and weights are read through the first-level cache; a thread keeps a tile of the result in registers.
- * Every result is one sum in a fixed order.
+ * Convolutions of one image by one thread block, stride 1, zero padding, and the gradients of their weights over a
+ * range of images. Maps and weights are read through the first-level cache; a thread keeps a tile of the result in
+ * registers. Every result is one sum in a fixed order.
  */
 #ifndef NN_CONVOLVE_CUH
 #define NN_CONVOLVE_CUH
@@ -35,7 +35,7 @@ DEVICE struct convolution convolution_forward(int height, int width, int kernel,
 DEVICE struct convolution convolution_backward(int height, int width, int kernel, int cin, int cout, const float *grad,
                                                const float *master, const float *add, float *out)
 {
-    struct convolution job = {height, width, kernel, cout, cin,  grad, cout, master, cin, kernel * kernel * cin,
+    struct convolution job = {height, width, kernel, cout, cin, grad, cout, master, cin, kernel * kernel * cin,
                               true,   add,   out};
     return job;
 }
@@ -59,21 +59,27 @@ template <int N> DEVICE void load_floats(float *to, const float *from)
 }
 
 /* A thread makes PIXELS x OUTPUTS values and reads IN channels at a time; they divide what there is of each. */
-template <int PIXELS, int OUTPUTS, int IN> static __device__ __noinline__ void convolve_tiles(const struct convolution job)
+template <int PIXELS, int OUTPUTS, int IN> DEVICE_CALL void convolve_tiles(const struct convolution job)
 {
     const int units = job.height * job.width / PIXELS, tiles = units * (job.cout / OUTPUTS);
     const int taps = job.kernel * job.kernel, reach = job.kernel / 2;
     for (int tile = (int)threadIdx.x; tile < tiles; tile += BLOCK_THREADS) {
         const int unit = tile % units, o = tile / units * OUTPUTS;
         float sum[PIXELS][OUTPUTS] = {};
+        int row[PIXELS], column[PIXELS];
+#pragma unroll
+        for (int j = 0; j < PIXELS; j++) { /* neighbouring threads have neighbouring pixels */
+            row[j] = (unit + j * units) / job.width;
+            column[j] = (unit + j * units) % job.width;
+        }
         for (int t = 0; t < taps; t++) {
             const int dy = t / job.kernel - reach, dx = t % job.kernel - reach;
             const float *weight = job.weight + (job.reverse ? taps - 1 - t : t) * job.tap_step + o;
             const float *from[PIXELS];
             bool inside[PIXELS];
 #pragma unroll
-            for (int j = 0; j < PIXELS; j++) { /* neighbouring threads have neighbouring pixels */
-                const int p = unit + j * units, y = p / job.width + dy, x = p % job.width + dx;
+            for (int j = 0; j < PIXELS; j++) {
+                const int y = row[j] + dy, x = column[j] + dx;
                 inside[j] = y >= 0 && y < job.height && x >= 0 && x < job.width;
                 from[j] = job.in + (inside[j] ? (y * job.width + x) * job.in_stride : 0);
             }
@@ -149,7 +155,8 @@ DEVICE void convolve_depthwise(int height, int width, int channels, const float 
         for (int t = 0; t < 9; t++) {
             const int row = y + t / 3 - 1, column = x + t % 3 - 1;
             if (row >= 0 && row < height && column >= 0 && column < width)
-                sum = fmaf(weight[(reverse ? 8 - t : t) * channels + c], in[(row * width + column) * channels + c], sum);
+                sum =
+                    fmaf(weight[(reverse ? 8 - t : t) * channels + c], in[(row * width + column) * channels + c], sum);
         }
         out[i] = add ? add[i] + sum : sum;
     });
@@ -158,8 +165,8 @@ DEVICE void convolve_depthwise(int height, int width, int channels, const float 
 /* ---- gradients of weights ---------------------------------------------------------------------------------------- */
 
 /*
- * out[o][t][i] = sum over images and pixels of grad[p][o] * in[p + t][i], for a range of images; depthwise, with cin = 1
- * and cout channels, out[t][o] = sum of grad[p][o] * in[p + t][o].
+ * out[o][t][i] = sum over images and pixels of grad[p][o] * in[p + t][i], for a range of images; depthwise, with cin =
+ * 1 and cout channels, out[t][o] = sum of grad[p][o] * in[p + t][o].
  */
 struct weight_sums {
     int height, width, kernel, cin, cout;
@@ -190,7 +197,7 @@ DEVICE float *weight_scratch()
 
 /* Tiles from `first` on, as many as the block can take. If there are few, several threads share the rows of each. */
 template <int OUTPUTS, int INPUTS, int TAPS>
-static __device__ __noinline__ void sum_weight_tiles(const struct weight_sums job, int first, int all)
+DEVICE_CALL void sum_weight_tiles(const struct weight_sums job, int first, int all)
 {
     enum { SIZE = OUTPUTS * INPUTS * TAPS };
     const int count = all - first < BLOCK_THREADS ? all - first : BLOCK_THREADS, splits = BLOCK_THREADS / count;

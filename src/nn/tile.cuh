@@ -263,7 +263,7 @@ template <class MAP> DEVICE constexpr int tile_tap(int tap)
 
 /*
  * Output rows of a 3x3 convolution of 8 channels, four at a time: every ldmatrix serves up to three of them.
- * done(first, second, n, acc): offsets of the cells of accumulator rows g and g + 8, plane of the output.
+ * done(image, y, x, n, upper, lower): accumulators of rows y and y + 1 from column x on, plane of the output.
  */
 template <class IN, class OUT, class F> DEVICE void tile_conv_rows(uint32_t in, uint32_t weights, F done)
 {
@@ -275,6 +275,7 @@ template <class IN, class OUT, class F> DEVICE void tile_conv_rows(uint32_t in, 
 #pragma unroll
         for (int tap = 0; tap < 9; tap++)
             w[n][tap] = load_shared_32(weights + (uint32_t)((n * 9 + tap) * 32 + lane) * 4);
+#pragma unroll 1
     for (int task = warp; task < TASKS; task += TILE_WARPS) {
         const int column = task % COLUMNS * 16, y = task / COLUMNS * ROWS % IN::SIZE, image = task / COLUMNS * ROWS / IN::SIZE;
         const uint32_t first = in + IN::at(image, y - 1, column - 1) + (uint32_t)(lane % 8 + part % 2 * 8) * 16;
@@ -287,27 +288,22 @@ template <class IN, class OUT, class F> DEVICE void tile_conv_rows(uint32_t in, 
         for (int r = 0; r < ROWS / 2 + 1; r++)
             load_matrix(last[r], ys + (uint32_t)(2 * r * ROW));
 #pragma unroll
-        for (int o = 0; o < ROWS; o++) {
-            const uint32_t *odd = last[(o + 1) / 2], *even = last[o / 2];
-            float acc[N][4];
+        for (int o = 0; o < ROWS; o += 2) {
+            const uint32_t *here = last[o / 2], *next = last[o / 2 + 1];
 #pragma unroll
             for (int n = 0; n < N; n++) {
-                acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+                float upper[4] = {0, 0, 0, 0}, lower[4] = {0, 0, 0, 0};
 #pragma unroll
-                for (int ky = 0; ky < 3; ky++)
-                    mma_bf16(acc[n], x[o + ky], w[n][3 * ky], w[n][3 * ky + 1]);
-                if (o % 2 == 0) {
-                    mma_bf16(acc[n], even, w[n][2], w[n][5]);
-                    mma_bf16_k8(acc[n], last[o / 2 + 1][0], last[o / 2 + 1][1], w[n][8]);
-                } else {
-                    mma_bf16(acc[n], odd, w[n][5], w[n][8]);
-                    mma_bf16_k8(acc[n], even[2], even[3], w[n][2]);
+                for (int ky = 0; ky < 3; ky++) {
+                    mma_bf16(upper, x[o + ky], w[n][3 * ky], w[n][3 * ky + 1]);
+                    mma_bf16(lower, x[o + 1 + ky], w[n][3 * ky], w[n][3 * ky + 1]);
                 }
+                mma_bf16(upper, here, w[n][2], w[n][5]);
+                mma_bf16(lower, next, w[n][5], w[n][8]);
+                mma_bf16_k8(upper, next[0], next[1], w[n][8]);
+                mma_bf16_k8(lower, here[2], here[3], w[n][2]);
+                done(image, y + o, column, n, upper, lower);
             }
-            const uint32_t cell = OUT::at(image, y + o, column + lane / 4);
-#pragma unroll
-            for (int n = 0; n < N; n++)
-                done(cell, cell + 128, n, acc[n]);
         }
     }
 }
@@ -398,11 +394,17 @@ template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_blocks(u
     }
 }
 
-/* A 3x3 (TAPS 9) or 1x1 convolution of a map. Barriers before and after are the caller's. */
+/*
+ * A 3x3 (TAPS 9) or 1x1 convolution of a map. done(first, second, n, acc): offsets of the cells of accumulator rows g and
+ * g + 8, plane of the output. Barriers before and after are the caller's. */
 template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_with(uint32_t in, uint32_t weights, F done)
 {
     if constexpr (TAPS == 9 && IN::C == 8 && IN::SIZE >= 16)
-        tile_conv_rows<IN, OUT>(in, weights, done);
+        tile_conv_rows<IN, OUT>(in, weights, [&](int image, int y, int x, int n, const float *upper, const float *lower) {
+            const uint32_t cell = OUT::at(image, y, x + (int)(threadIdx.x % 32 / 4));
+            done(cell, cell + 128, n, upper);
+            done(cell + OUT::PITCH * 16, cell + OUT::PITCH * 16 + 128, n, lower);
+        });
     else
         tile_conv_blocks<TAPS, IN, OUT>(in, weights, done);
 }

@@ -387,7 +387,7 @@ static void recurrence_create(struct network_device *net)
     r->hidden = net->shape.hidden;
     r->blocks = (r->hidden + RECURRENT_UNITS - 1) / RECURRENT_UNITS;
     const int room = runtime_processors(net->rt) / r->blocks; /* a block per processor: all must run at once */
-    r->groups = tiles < room ? tiles : room > 0 ? room : 1;
+    r->groups = tiles < room ? tiles : room;
     r->w = net->at.w + offset_of(net, "lstm0", "w_hh");
     r->reset = net->at.reset;
     r->gate = t->gate;
@@ -413,6 +413,12 @@ template <bool EXACT> static void kernels_allow(struct network_device *net)
                          product_tiles<tiling_flat, BY_K, BY_K>::BYTES);
     runtime_allow_shared(net->rt, recurrence_forward<EXACT>, forward_shared(EXACT));
     runtime_allow_shared(net->rt, recurrence_back<EXACT>, back_shared(EXACT));
+}
+
+int network_device_widest(const struct runtime *rt)
+{
+    const int all = FORWARD_SLICE * RECURRENT_WARPS, room = runtime_processors(rt) * RECURRENT_UNITS;
+    return all < room ? all : room;
 }
 
 struct network_device *network_device_create(struct runtime *rt, const struct network_places *places)

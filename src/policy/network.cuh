@@ -15,8 +15,6 @@ extern "C" {
 #include "policy/network.h"
 }
 
-enum { NETWORK_DEVICE_HIDDEN = 512 }; /* the widest recurrent layer: its weights are kept in registers */
-
 struct network_device;
 
 struct network_places {
@@ -37,6 +35,10 @@ struct network_places {
     const uint32_t *stop; /* [1] not 0: unroll does nothing */
     const uint32_t *skip; /* [1] not 0: backward does nothing; stop implies it */
 };
+
+/* The widest recurrent layer that the device can run: its weights are kept in registers, by blocks that wait for each
+ * other. */
+int network_device_widest(const struct runtime *rt);
 
 /* NULL after an error of the runtime. */
 struct network_device *network_device_create(struct runtime *rt, const struct network_places *places);

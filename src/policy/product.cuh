@@ -39,7 +39,7 @@ template <int M_, int N_, int K_, int WM_, int WN_, int WK_, int STAGES_> struct
     static constexpr int TM = M / WM, TN = N / WN, TK = K / WK; /* of a warp */
 };
 using tiling_wide = tiling<128, 128, 16, 2, 4, 1, 4>; /* many rows */
-using tiling_flat = tiling<16, 16, 128, 1, 1, 8, 2>;  /* few rows: as many blocks as possible, k shared by 8 warps */
+using tiling_flat = tiling<16, 16, 128, 1, 1, 8, 4>;  /* few rows: as many blocks as possible, k shared by 8 warps */
 
 /* A tile in shared memory. The padding keeps the lanes of a fragment in different banks. */
 template <int ROWS, int K, enum operand ORDER>

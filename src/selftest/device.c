@@ -159,6 +159,15 @@ static void check_run(struct check_report *report, struct pair *pair, const stru
 
 /* ---- every seed -------------------------------------------------------------------------------------------------- */
 
+/* A seed fills the front of its place alone; what the one before left behind it is no part of the comparison. */
+static void forget_seeds(struct engine *engine)
+{
+    struct world *world = engine_world(engine);
+    engine_read(engine);
+    memset(world->seed, 0, sizeof *world->seed * (size_t)world->envs * world->shape.seed_storage);
+    engine_write(engine);
+}
+
 /* One training step and one validation with this seed in every slot. */
 static void check_seed(struct check_report *report, struct pair *pair, int blueprint, enum stage stage,
                        const struct limits *limits, float *before)
@@ -168,6 +177,8 @@ static void check_seed(struct check_report *report, struct pair *pair, int bluep
     size_t host = (size_t)a->envs * a->shape.host.storage, seed = (size_t)a->envs * a->shape.seed_storage;
     engine_reset(pair->cpu, 0);
     engine_reset(pair->device, 0);
+    forget_seeds(pair->cpu);
+    forget_seeds(pair->device);
     plant_seeds(pair->cpu, (enum blueprint)blueprint, stage);
     plant_seeds(pair->device, (enum blueprint)blueprint, stage);
     memcpy(before, a->host, host * sizeof *before);

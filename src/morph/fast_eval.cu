@@ -1,0 +1,516 @@
+/*
+ * Images are independent here, so a block of threads takes a network from its pixels to its logits without leaving
+ * shared memory. Two kernels share the envs: those without a blended seed, two images at a time and pools fused into the
+ * convolutions; and the grown ones, one image at a time, walking the configurations in the order of net_plan.cuh: the
+ * input of every slot in use is kept, and a configuration starts at the first slot where it parts from the one before.
+ *
+ * Rounded to bf16 are pixels, weights, what leaves a ReLU and what leaves a blend; seeds as in fast_seed_tile.cuh.
+ */
+#include "cuda/runtime.cuh"
+
+#include "nn/tile.cuh"
+
+#include "data/gather.cuh"
+#include "morph/fast_eval.cuh"
+#include "morph/fast_seed.cuh"
+#include "morph/fast_seed_mix.cuh"
+#include "morph/net_plan.cuh"
+
+enum { EVAL_BLOCKS = 3, EVAL_FEATURES = 32 };
+
+/* What is evaluated, and where the results go. */
+struct eval_job {
+    struct gather_source source;
+    enum split split;
+    uint32_t images, group; /* in all; of a job */
+    const struct eval_plan *plans;
+    uint32_t *correct; /* [env][stride]: of each configuration */
+    uint32_t stride;
+    float *losses;                                        /* [env][images] of configuration 0, or NULL */
+    uint32_t seed[SHAPE_SLOTS], gate[SHAPE_SLOTS];        /* offsets of the slots in an env's pools */
+};
+
+struct fast_eval {
+    struct eval_plan *plans; /* [env] */
+    float *losses;           /* [env][data_val_images] */
+    uint32_t *correct;       /* [env] */
+};
+
+/* Maps of block I: after the ReLU, and after the pool. */
+template <int I, int IMAGES> using full_map = tile_map<(8 << I), (32 >> I), IMAGES>;
+template <int I, int IMAGES> using half_map = tile_map<(8 << I), (16 >> I), IMAGES>;
+
+/* ---- the host's part ---------------------------------------------------------------------------------------------------- */
+
+/* Weights of all convolutions, BatchNorm's coefficients and the classifier: what an env needs for all its images. */
+struct eval_host {
+    static constexpr int WEIGHTS = tile_weight_bytes<9, 8, 8>() + tile_weight_bytes<9, 8, 16>() + tile_weight_bytes<9, 16, 32>();
+    static constexpr int CLASSIFIER = SHAPE_CLASSES * (EVAL_FEATURES + 1);
+    static constexpr int FLOATS = 2 * (8 + 16 + 32) + CLASSIFIER + 2; /* a multiple of 4 */
+    static constexpr int BYTES = WEIGHTS + FLOATS * 4;
+    uint32_t weights;
+    float *norm;       /* [block]: scale, shift */
+    float *classifier; /* [class][feature], then biases */
+
+    DEVICE_MEMBER eval_host(unsigned char *shared)
+    {
+        weights = smem(shared);
+        norm = (float *)(shared + WEIGHTS);
+        classifier = norm + 2 * (8 + 16 + 32);
+    }
+    DEVICE_MEMBER float *scale(int block) const { return norm + 2 * 8 * ((1 << block) - 1); }
+
+    /* Barriers around it are the caller's. */
+    DEVICE_MEMBER void load(const struct fast_host &host, int env)
+    {
+        const float *params = host.params + (size_t)env * host.params_size, *stats = host.stats + (size_t)env * host.stats_size;
+        for (int i = (int)threadIdx.x; i < 9 * 8 * 8 / 2; i += TILE_THREADS) { /* three inputs, five zeros */
+            const int lane = i % 32, tap = i / 32, in = lane % 4 * 2;
+            const float *w = params + host.block[0].weight + (lane / 4 * 9 + tap) * 3;
+            store_shared_32(weights + (uint32_t)i * 4, pack_bf16(in < 3 ? w[in] : 0, in + 1 < 3 ? w[in + 1] : 0));
+        }
+        tile_weights<9, 8, 16, false>(weights + OFFSET_1, params + host.block[1].weight);
+        tile_weights<9, 16, 32, false>(weights + OFFSET_2, params + host.block[2].weight);
+        for (int k = (int)threadIdx.x; k < 8 + 16 + 32; k += TILE_THREADS) {
+            const int i = k < 8 ? 0 : k < 24 ? 1 : 2, c = k - 8 * ((1 << i) - 1);
+            const struct fast_block &block = host.block[i];
+            const float rstd = rsqrtf(stats[block.var + (uint32_t)c] + (float)NORM_EPS), a = params[block.gamma + (uint32_t)c] * rstd;
+            scale(i)[c] = a;
+            scale(i)[block.cout + c] = fmaf(-stats[block.mean + (uint32_t)c], a, params[block.beta + (uint32_t)c]);
+        }
+        for (int k = (int)threadIdx.x; k < CLASSIFIER; k += TILE_THREADS)
+            classifier[k] = k < SHAPE_CLASSES * EVAL_FEATURES ? params[host.fc_weight + (uint32_t)k]
+                                                              : params[host.fc_bias + (uint32_t)(k - SHAPE_CLASSES * EVAL_FEATURES)];
+    }
+    static constexpr int OFFSET_1 = tile_weight_bytes<9, 8, 8>(), OFFSET_2 = OFFSET_1 + tile_weight_bytes<9, 8, 16>();
+};
+
+/* Pixels of images first.. into a map of eight channels, five of them zero. */
+template <class MAP> DEVICE void eval_load(uint32_t to, const struct eval_job &job, uint32_t first)
+{
+    tile_own<MAP> own;
+    const uint32_t image = first + (uint32_t)own.image;
+    const struct gather_view view = gather_range_view(job.source, job.split, image < job.images ? image : first);
+    own.each([&](uint32_t cell, int p) {
+        const float4 v = gather_pixel(job.source.normalise, view, MAP::SIZE, p / MAP::SIZE, p % MAP::SIZE);
+        store_shared_128(to + cell, pack_bf16(v.x, v.y), pack_bf16(v.z, 0.0f), 0, 0);
+    });
+}
+
+/* conv -> norm -> ReLU */
+template <class IN, class OUT> DEVICE void eval_conv(uint32_t in, uint32_t weights, const float *scale, uint32_t out)
+{
+    const int t = (int)threadIdx.x & 3;
+    tile_conv_with<9, IN, OUT>(in, weights, [&](uint32_t first, uint32_t second, int n, const float *acc) {
+        const float *s = scale + 8 * n + 2 * t, *b = s + OUT::C;
+        const uint32_t to = out + (uint32_t)(n * OUT::PLANE_BYTES + 4 * t);
+        store_shared_32(to + first, pack_bf16_relu(fmaf(acc[0], s[0], b[0]), fmaf(acc[1], s[1], b[1])));
+        store_shared_32(to + second, pack_bf16_relu(fmaf(acc[2], s[0], b[0]), fmaf(acc[3], s[1], b[1])));
+    });
+}
+
+/* conv -> norm -> ReLU -> pool, for 8 input channels: two rows are at hand, the neighbouring column is a lane away. */
+template <class IN, class OUT, class POOLED>
+DEVICE void eval_conv_pool(uint32_t in, uint32_t weights, const float *scale, uint32_t out)
+{
+    const int t = (int)threadIdx.x & 3, g = (int)threadIdx.x % 32 / 4;
+    float s[OUT::PLANES][2], b[OUT::PLANES][2];
+#pragma unroll
+    for (int n = 0; n < OUT::PLANES; n++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            s[n][e] = scale[8 * n + 2 * t + e];
+            b[n][e] = scale[OUT::C + 8 * n + 2 * t + e];
+        }
+    tile_conv_rows<IN, OUT>(in, weights, [&](int image, int y, int x, int n, const float *upper, const float *lower) {
+        float v[4];
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            v[e] = fmaxf(fmaf(upper[e], s[n][e % 2], b[n][e % 2]), fmaf(lower[e], s[n][e % 2], b[n][e % 2]));
+            v[e] = fmaxf(v[e], exchange(v[e], 4));
+        }
+        const uint32_t cell = POOLED::at(image, y / 2, x / 2 + g / 2 + g % 2 * 4) + (uint32_t)(n * POOLED::PLANE_BYTES + 4 * t);
+        store_shared_32(out + cell, g % 2 ? pack_bf16_relu(v[2], v[3]) : pack_bf16_relu(v[0], v[1]));
+    });
+}
+
+template <class MAP, class POOLED> DEVICE void eval_pool(uint32_t from, uint32_t to)
+{
+    constexpr int HALF = MAP::SIZE / 2;
+    tile_own<MAP> own;
+    own.each_window([&](uint32_t cell, int w) {
+        uint32_t v[4][4], m[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            load_shared_128(v[k], from + cell + (uint32_t)(k & 1) * 16 + (uint32_t)((k >> 1) * MAP::PITCH * 16));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            m[i] = pair_max(pair_max(v[0][i], v[1][i]), pair_max(v[2][i], v[3][i]));
+        store_shared_128(to + (uint32_t)(own.plane * POOLED::PLANE_BYTES) + POOLED::at(own.image, w / HALF, w % HALF), m[0], m[1], m[2], m[3]);
+    });
+}
+
+/* Mean over the last map's pixels, to features [image][channel]. */
+template <class MAP> DEVICE void eval_features(uint32_t map, float *features)
+{
+    static_assert(MAP::C == EVAL_FEATURES && MAP::AREA <= 32 && MAP::SHARE >= 32, "a warp sees a unit's pixels");
+    tile_own<MAP> own;
+    const int lane = (int)threadIdx.x % 32;
+    float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    if (own.rank < MAP::AREA)
+        tile_load(v, map + own.cell(own.rank));
+    tile_fold<8, 16>(v, lane);
+    if (own.rank < 32 && lane % 4 == 0)
+        features[own.image * MAP::C + 8 * own.plane + (lane & 16 ? 4 : 0) + (lane & 8 ? 2 : 0) + (lane & 4 ? 1 : 0)] = v[0] * (1.0f / (float)MAP::AREA);
+}
+
+/* The classifier: a warp per image, lane = feature. */
+DEVICE void eval_classify(const struct eval_host &net, const struct eval_job &job, const float *features, int env, uint32_t image, int config)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const float feature = features[lane];
+    float logit[SHAPE_CLASSES], best = 0;
+    int which = 0;
+#pragma unroll
+    for (int k = 0; k < SHAPE_CLASSES; k++) {
+        float sum = feature * net.classifier[k * EVAL_FEATURES + lane];
+#pragma unroll
+        for (int mask = 16; mask > 0; mask /= 2)
+            sum += exchange(sum, mask);
+        logit[k] = sum + net.classifier[SHAPE_CLASSES * EVAL_FEATURES + k];
+        if (k == 0 || logit[k] > best) {
+            best = logit[k];
+            which = k;
+        }
+    }
+    if (lane > 0)
+        return;
+    const int label = job.source.data.labels[job.split][image];
+    if (which == label)
+        atomicAdd(&job.correct[(size_t)env * job.stride + (size_t)config], 1u);
+    if (config == 0 && job.losses) {
+        float total = 0, own = 0;
+#pragma unroll
+        for (int k = 0; k < SHAPE_CLASSES; k++) {
+            total += expf(logit[k] - best);
+            own = k == label ? logit[k] : own;
+        }
+        job.losses[(size_t)env * job.images + image] = logf(total) + best - own;
+    }
+}
+
+/* ---- envs without a blended seed ------------------------------------------------------------------------------------------- */
+
+struct eval_plain_memory {
+    static constexpr int IMAGES = 2;
+    using IN = full_map<0, IMAGES>;
+    using A0 = half_map<0, IMAGES>;
+    using A1 = half_map<1, IMAGES>;
+    using A2 = half_map<2, IMAGES>;
+    static constexpr int IN_AT = 0, A0_AT = IN::BYTES, A1_AT = A0_AT + A0::BYTES, A2_AT = A1_AT + A1::BYTES, HOST_AT = A2_AT + A2::BYTES;
+    static constexpr int FEATURES_AT = HOST_AT + eval_host::BYTES, BYTES = FEATURES_AT + IMAGES * EVAL_FEATURES * 4;
+};
+
+KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant__ struct fast_host host, const __grid_constant__ struct eval_job job)
+{
+    using M = eval_plain_memory;
+    using H1 = full_map<1, M::IMAGES>;
+    using H2 = full_map<2, M::IMAGES>;
+    SHARED_BYTES(shared);
+    struct eval_host net(shared + M::HOST_AT);
+    const uint32_t in = smem(shared), a0 = in + M::A0_AT, a1 = in + M::A1_AT, a2 = in + M::A2_AT;
+    const uint32_t h2 = in; /* a frame is not needed there, but `in` needs its own: the next images clear it */
+    float *features = (float *)(shared + M::FEATURES_AT);
+    const uint32_t groups = (job.images + job.group - 1) / job.group;
+    int loaded = -1;
+    device_wait();
+    tile_clear(in, M::HOST_AT);
+    for (uint32_t number = blockIdx.x; number < groups * (uint32_t)host.envs; number += gridDim.x) {
+        const int env = (int)(number / groups);
+        if (job.plans[env].mask[0])
+            continue;
+        __syncthreads();
+        if (env != loaded)
+            net.load(host, env);
+        loaded = env;
+        const uint32_t first = number % groups * job.group, end = first + job.group < job.images ? first + job.group : job.images;
+#pragma unroll 1
+        for (uint32_t image = first; image < end; image += M::IMAGES) {
+            eval_load<M::IN>(in, job, image);
+            __syncthreads();
+            eval_conv_pool<M::IN, full_map<0, M::IMAGES>, M::A0>(in, net.weights, net.scale(0), a0);
+            __syncthreads();
+            eval_conv_pool<M::A0, H1, M::A1>(a0, net.weights + eval_host::OFFSET_1, net.scale(1), a1);
+            __syncthreads();
+            eval_conv<M::A1, H2>(a1, net.weights + eval_host::OFFSET_2, net.scale(2), h2);
+            __syncthreads();
+            eval_pool<H2, M::A2>(h2, a2);
+            __syncthreads();
+            eval_features<M::A2>(a2, features);
+            tile_clear(h2, H2::BYTES);
+            __syncthreads();
+            const uint32_t warp = threadIdx.x / 32;
+            if (warp < M::IMAGES && image + warp < end)
+                eval_classify(net, job, features + warp * EVAL_FEATURES, env, image + warp, job.plans[env].config[0]);
+        }
+    }
+}
+
+/* ---- grown envs ------------------------------------------------------------------------------------------------------------- */
+
+/* A slot of the grown kernel: fragments and small arrays stay for all images of an env. */
+template <int I, int ROW> using grown_tile = seed_tile<(8 << I), (32 >> I >> ROW), 1, 4, 1, false>;
+
+struct eval_grown_memory {
+    template <int I, int ROW> static constexpr int SLOT = grown_tile<I, ROW>::CONV_BYTES + grown_tile<I, ROW>::FLOATS * 4;
+    template <int I> static constexpr int H = I == 0 ? 0 : I == 1 ? full_map<0, 1>::BYTES : full_map<0, 1>::BYTES + full_map<1, 1>::BYTES;
+    static constexpr int P0 = full_map<0, 1>::BYTES + full_map<1, 1>::BYTES + full_map<2, 1>::BYTES;
+    static constexpr int P1 = P0 + half_map<0, 1>::BYTES, P2 = P1 + half_map<1, 1>::BYTES, A0 = P2 + half_map<2, 1>::BYTES;
+    static constexpr int A1 = A0 + half_map<0, 1>::BYTES, A2 = A1 + half_map<1, 1>::BYTES, WORK = A2 + half_map<2, 1>::BYTES;
+    static constexpr int MAPS = WORK + 3 * full_map<0, 1>::BYTES; /* the seeds' other maps; the pixels lie in the first */
+    static constexpr int HOST_AT = MAPS, FEATURES_AT = HOST_AT + eval_host::BYTES, SLOTS_AT = FEATURES_AT + EVAL_FEATURES * 4;
+    static constexpr int SLOT_00 = SLOTS_AT, SLOT_01 = SLOT_00 + SLOT<0, 0>, SLOT_10 = SLOT_01 + SLOT<0, 1>, SLOT_11 = SLOT_10 + SLOT<1, 0>;
+    static constexpr int SLOT_20 = SLOT_11 + SLOT<1, 1>, SLOT_21 = SLOT_20 + SLOT<2, 0>, BYTES = SLOT_21 + SLOT<2, 1>;
+    template <int I> static constexpr int P = I == 0 ? P0 : I == 1 ? P1 : P2;
+    template <int I> static constexpr int A = I == 0 ? A0 : I == 1 ? A1 : A2;
+    template <int I, int ROW> static constexpr int SLOT_AT = I == 0 ? (ROW ? SLOT_01 : SLOT_00) : I == 1 ? (ROW ? SLOT_11 : SLOT_10) : ROW ? SLOT_21 : SLOT_20;
+    static_assert(BYTES <= 227 * 1024, "the shared memory of a processor");
+};
+
+/* A grown env at work on one image. */
+struct eval_grown_env {
+    using M = eval_grown_memory;
+    const struct fast_host &host;
+    const struct seed_set &set;
+    const struct eval_job &job;
+    unsigned char *shared;
+    struct eval_host net;
+    int env;
+    uint32_t all; /* slots that any configuration switches on */
+
+    DEVICE_MEMBER eval_grown_env(const struct fast_host &host_, const struct seed_set &set_, const struct eval_job &job_, unsigned char *shared_)
+        : host(host_), set(set_), job(job_), shared(shared_), net(shared_ + M::HOST_AT), env(-1), all(0)
+    {
+    }
+    DEVICE_MEMBER uint32_t map(int at) const { return smem(shared) + (uint32_t)at; }
+    template <int I, int ROW> DEVICE_MEMBER bool has(uint32_t mask) const
+    {
+        const int slot = host.block[I].slot[ROW];
+        return slot >= 0 && ((mask >> slot) & 1u);
+    }
+    template <int I, int ROW> DEVICE_MEMBER grown_tile<I, ROW> tile() const
+    {
+        using T = grown_tile<I, ROW>;
+        unsigned char *at = shared + M::SLOT_AT<I, ROW>;
+        T made(shared + (ROW == 0 ? M::H<I> : M::P<I>), shared + M::WORK, at, at + T::CONV_BYTES);
+        made.w = set.seed + (size_t)env * set.seed_size + job.seed[host.block[I].slot[ROW]];
+        return made;
+    }
+    template <int I, int ROW> DEVICE_MEMBER struct blend blend() const
+    {
+        return blend_of(host.exec[(size_t)env * (size_t)host.slots + (size_t)host.block[I].slot[ROW]]);
+    }
+    template <int I, int ROW> DEVICE_MEMBER void prepare()
+    {
+        if (!has<I, ROW>(all))
+            return;
+        auto t = tile<I, ROW>();
+        seed_of(t, blend<I, ROW>().blueprint, true, [&](auto &seed) { seed.prepare(); });
+    }
+    DEVICE_MEMBER void load(int env_)
+    {
+        env = env_;
+        all = job.plans[env].mask[0];
+        net.load(host, env);
+        prepare<0, 0>();
+        prepare<0, 1>();
+        prepare<1, 0>();
+        prepare<1, 1>();
+        prepare<2, 0>();
+        prepare<2, 1>();
+    }
+    /* Seed maps of one size lie across the frames of another. */
+    template <class MAP> DEVICE_MEMBER void clear_work() const
+    {
+        tile_clear(map(M::WORK), 3 * MAP::BYTES);
+        __syncthreads();
+    }
+    /* The slot's output, from its input map to the map `to`: a map of its size (r1), or half of it (r0). */
+    template <int I, int ROW> DEVICE_MEMBER void slot(bool on, uint32_t to)
+    {
+        using T = grown_tile<I, ROW>;
+        using MAP = typename T::MAP;
+        T t = tile<I, ROW>();
+        const struct blend mix = blend<I, ROW>();
+        uint32_t y = t.x;
+        if (on && mix.blueprint != BLUEPRINT_NOOP) {
+            seed_gate<T> gate(t);
+            gate.w = set.gate + (size_t)env * set.gate_size + job.gate[host.block[I].slot[ROW]];
+            clear_work<MAP>();
+            y = t.b1;
+            seed_of(t, mix.blueprint, true, [&](auto &seed) {
+                using SEED = typename std::remove_reference<decltype(seed)>::type;
+                seed.forward();
+                if (mix.gate)
+                    gate.forward();
+                blend_own<T, SEED> mine(seed, gate, mix);
+                mine.own.each([&](uint32_t cell, int) {
+                    float x[8], s[8], v[8];
+                    mine.load(x, s, t, seed, cell);
+                    mine.mix(v, x, s, mix.multiply);
+                    tile_store(t.b1 + cell, v);
+                });
+            });
+            __syncthreads();
+        }
+        if constexpr (ROW == 0) {
+            eval_pool<MAP, half_map<I, 1>>(y, to);
+        } else {
+            tile_own<MAP> own;
+            own.each([&](uint32_t cell, int) {
+                uint32_t v[4];
+                load_shared_128(v, y + cell);
+                store_shared_128(to + cell, v[0], v[1], v[2], v[3]);
+            });
+        }
+        __syncthreads();
+    }
+    /* Block I, from stage `start` on: 0 its convolution, 1 slot r0, 2 slot r1. */
+    template <int I, class IN> DEVICE_MEMBER void block(int start, uint32_t in, uint32_t weights, uint32_t mask)
+    {
+        const bool slot_0 = has<I, 0>(all), slot_1 = has<I, 1>(all);
+        const uint32_t h = map(M::H<I>), out = map(M::A<I>), pooled = slot_1 ? map(M::P<I>) : out;
+        if (start <= 0) {
+            eval_conv<IN, full_map<I, 1>>(in, weights, net.scale(I), h);
+            __syncthreads();
+        }
+        if (start <= 1) {
+            if (slot_0) {
+                slot<I, 0>(has<I, 0>(mask), pooled);
+            } else {
+                eval_pool<full_map<I, 1>, half_map<I, 1>>(h, pooled);
+                __syncthreads();
+            }
+        }
+        if (start <= 2 && slot_1)
+            slot<I, 1>(has<I, 1>(mask), out);
+    }
+};
+
+KERNEL __launch_bounds__(TILE_THREADS, 1) void eval_grown(const __grid_constant__ struct fast_host host,
+                                                          const __grid_constant__ struct seed_set set,
+                                                          const __grid_constant__ struct eval_job job)
+{
+    using M = eval_grown_memory;
+    SHARED_BYTES(shared);
+    eval_grown_env at(host, set, job, shared);
+    float *features = (float *)(shared + M::FEATURES_AT);
+    const struct net_shape *shape = &job.source.world->shape;
+    const uint32_t groups = (job.images + job.group - 1) / job.group, in = at.map(M::WORK);
+    device_wait();
+    tile_clear(smem(shared), M::MAPS);
+    for (uint32_t number = blockIdx.x; number < groups * (uint32_t)host.envs; number += gridDim.x) {
+        const int env = (int)(number / groups);
+        const struct eval_plan *plan = &job.plans[env];
+        if (!plan->mask[0])
+            continue;
+        __syncthreads();
+        if (env != at.env)
+            at.load(env);
+        const uint32_t first = number % groups * job.group, end = first + job.group < job.images ? first + job.group : job.images;
+#pragma unroll 1
+        for (uint32_t image = first; image < end; image++) {
+            __syncthreads();
+            at.template clear_work<full_map<0, 1>>();
+            eval_load<full_map<0, 1>>(in, job, image);
+            __syncthreads();
+#pragma unroll 1
+            for (uint32_t k = 0; k < plan->count; k++) {
+                const uint32_t mask = plan->mask[k];
+                int start = 0; /* stages of the blocks in a row, three each */
+                if (k > 0) {
+                    const int slot = shape->exec_order[eval_parting(shape, plan->mask[k - 1], mask)];
+                    start = 3 * shape->slot[slot].column + shape->slot[slot].row + 1;
+                }
+                at.block<0, full_map<0, 1>>(start, in, at.net.weights, mask);
+                at.block<1, half_map<0, 1>>(start - 3, at.map(M::A0), at.net.weights + eval_host::OFFSET_1, mask);
+                at.block<2, half_map<1, 1>>(start - 6, at.map(M::A1), at.net.weights + eval_host::OFFSET_2, mask);
+                eval_features<half_map<2, 1>>(at.map(M::A2), features);
+                __syncthreads();
+                if (threadIdx.x < 32)
+                    eval_classify(at.net, job, features, env, image, plan->config[k]);
+                __syncthreads();
+            }
+        }
+    }
+}
+
+/* ---- enqueue ------------------------------------------------------------------------------------------------------------------ */
+
+struct fast_eval *eval_create(struct net_device *net)
+{
+    struct context *context = net->context;
+    struct runtime *rt = context->runtime;
+    const size_t envs = (size_t)net->host.envs;
+    struct fast_eval *eval = new struct fast_eval();
+    eval->plans = runtime_alloc<struct eval_plan>(rt, envs);
+    eval->losses = runtime_alloc<float>(rt, envs * (size_t)context->host->config.data_val_images);
+    eval->correct = runtime_alloc<uint32_t>(rt, envs);
+    runtime_allow_shared(rt, eval_plain, eval_plain_memory::BYTES);
+    runtime_allow_shared(rt, eval_grown, eval_grown_memory::BYTES);
+    if (rt->failed) {
+        delete eval;
+        return nullptr;
+    }
+    return eval;
+}
+
+void eval_free(struct fast_eval *eval)
+{
+    delete eval; /* device memory goes with the runtime */
+}
+
+static void eval_enqueue(struct net_device *net, enum split split, uint32_t images, uint32_t *correct, uint32_t stride, float *losses)
+{
+    struct runtime *rt = net->context->runtime;
+    struct eval_job job = {};
+    job.source = gather_source_of(net->context);
+    job.split = split;
+    job.images = images;
+    job.plans = net->eval->plans;
+    job.correct = correct;
+    job.stride = stride;
+    job.losses = losses;
+    for (int j = 0; j < net->host.slots; j++) {
+        job.seed[j] = net->seeds->slot[j].seed;
+        job.gate[j] = net->seeds->slot[j].gate;
+    }
+    /* Jobs small enough to keep every processor busy to the end, large enough to be worth an env's weights. */
+    const uint32_t processors = (uint32_t)runtime_processors(rt), all = images * (uint32_t)net->host.envs;
+    job.group = all / (processors * 12) / 2 * 2;
+    job.group = job.group < 4 ? 4 : job.group > 32 ? 32 : job.group;
+    const uint32_t jobs = (images + job.group - 1) / job.group * (uint32_t)net->host.envs;
+    const uint32_t plain = net->resident ? (uint32_t)net->resident : 3 * processors, grown = net->resident ? (uint32_t)net->resident : processors;
+    struct launch plain_shape = {dim3(jobs < plain ? jobs : plain), dim3(TILE_THREADS), eval_plain_memory::BYTES, true};
+    struct launch grown_shape = {dim3(jobs < grown ? jobs : grown), dim3(TILE_THREADS), eval_grown_memory::BYTES, true};
+    runtime_launch(rt, eval_plain, plain_shape, net->host, job);
+    if (net->host.slots)
+        runtime_launch(rt, eval_grown, grown_shape, net->host, net->seeds->set, job);
+}
+
+void eval_validate(struct net_device *net)
+{
+    struct context *context = net->context;
+    net_plan_evaluate(context, net->eval->plans);
+    eval_enqueue(net, SPLIT_VAL, (uint32_t)context->host->config.data_val_images, context->view.subset_correct, SUBSETS_MAX, net->eval->losses);
+    net_plan_measured(context, net->eval->losses);
+}
+
+void eval_test(struct net_device *net)
+{
+    struct context *context = net->context;
+    net_plan_test(context, net->eval->plans);
+    runtime_fill(context->runtime, net->eval->correct, 0, (size_t)net->host.envs * sizeof(uint32_t));
+    eval_enqueue(net, SPLIT_TEST, (uint32_t)context->host->config.data_test_images, net->eval->correct, 1, nullptr);
+    net_plan_tested(context, net->eval->correct);
+}

@@ -1,0 +1,17 @@
+/* Evaluation by net_bf16: whole networks in shared memory, image by image, with running statistics. */
+#ifndef MORPH_FAST_EVAL_CUH
+#define MORPH_FAST_EVAL_CUH
+
+#include "morph/fast_host.cuh"
+
+struct fast_eval;
+
+/* After seed_create; NULL after an error. */
+struct fast_eval *eval_create(struct net_device *net);
+void eval_free(struct fast_eval *eval);
+
+/* net_device.h: evaluate and test. */
+void eval_validate(struct net_device *net);
+void eval_test(struct net_device *net);
+
+#endif
