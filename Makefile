@@ -177,7 +177,7 @@ CUDA_SRC := $(sort $(wildcard src/*/*.cu))
 CUDA_TEST_SRC := $(sort $(wildcard tests/cuda_*.cu))
 CUDA_CODE := $(foreach a,$(ESPER_CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(ESPER_CUDA_ARCHS))$(comma)code=compute_$(lastword $(ESPER_CUDA_ARCHS))
 # Rules must round as they do on the CPU: no contraction; kernels ask for fused operations by name.
-CUDA_FLAGS := -std=c++17 -O3 -lineinfo -fmad=false $(CUDA_CODE) -Iinclude -Isrc -Itests -Xcompiler -fPIC,-Wall -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
+CUDA_FLAGS := -std=c++17 -O3 -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests -Xcompiler -fPIC,-Wall -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o)
 CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(BUILD)/tests/%)
 

@@ -16,6 +16,7 @@
 
 #include "cuda/context.cuh"
 #include "morph/fast_seed.cuh"
+#include "seed_model.h"
 
 extern "C" {
 #include "engine/parts.h"
@@ -49,407 +50,7 @@ static float noise(void) /* about normal */
     return sum * 1.7f;
 }
 
-static float rounded(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, 4);
-    u = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
-    memcpy(&x, &u, 4);
-    return x;
-}
-
-/* ---- the model ------------------------------------------------------------------------------------------------------ */
-
-typedef std::vector<double> map_of; /* [channel][y][x] of one image */
-
-struct model {
-    int channels, size;
-    bool rounds;
-    double r(double x) const { return rounds ? (double)rounded((float)x) : x; }
-    void round(map_of &m) const
-    {
-        for (double &x : m)
-            x = r(x);
-    }
-    int area() const { return size * size; }
-
-    /* out[o] = sum w[o][tap][i] in[i]; transposed where `back` */
-    map_of convolve(const map_of &in, int cin, int cout, int kernel, const float *w, bool back) const
-    {
-        const int from = back ? cout : cin, to = back ? cin : cout, taps = kernel * kernel, half = kernel / 2;
-        map_of out((size_t)(to * area()));
-        for (int o = 0; o < to; o++)
-            for (int i = 0; i < from; i++)
-                for (int t = 0; t < taps; t++) {
-                    const int dy = t / kernel - half, dx = t % kernel - half;
-                    const double c = r(back ? w[(i * taps + taps - 1 - t) * cin + o] : w[(o * taps + t) * cin + i]);
-                    for (int y = std::max(0, -dy); y < std::min(size, size - dy); y++)
-                        for (int x = std::max(0, -dx); x < std::min(size, size - dx); x++)
-                            out[(size_t)(o * area() + y * size + x)] += c * in[(size_t)(i * area() + (y + dy) * size + x + dx)];
-                }
-        return out;
-    }
-    void convolve_weights(const map_of &in, const map_of &g, int cin, int cout, int kernel, double *dw) const
-    {
-        const int taps = kernel * kernel, half = kernel / 2;
-        for (int o = 0; o < cout; o++)
-            for (int i = 0; i < cin; i++)
-                for (int t = 0; t < taps; t++) {
-                    const int dy = t / kernel - half, dx = t % kernel - half;
-                    double sum = 0;
-                    for (int y = std::max(0, -dy); y < std::min(size, size - dy); y++)
-                        for (int x = std::max(0, -dx); x < std::min(size, size - dx); x++)
-                            sum += g[(size_t)(o * area() + y * size + x)] * in[(size_t)(i * area() + (y + dy) * size + x + dx)];
-                    dw[(o * taps + t) * cin + i] += sum;
-                }
-    }
-    map_of depthwise(const map_of &in, const float *w, bool back) const
-    {
-        map_of out(in.size());
-        for (int c = 0; c < channels; c++)
-            for (int t = 0; t < 9; t++)
-                for (int y = 0; y < size; y++)
-                    for (int x = 0; x < size; x++) {
-                        const int v = y + t / 3 - 1, u = x + t % 3 - 1;
-                        if (v >= 0 && v < size && u >= 0 && u < size)
-                            out[(size_t)(c * area() + y * size + x)] +=
-                                (double)w[(back ? 8 - t : t) * channels + c] * in[(size_t)(c * area() + v * size + u)];
-                    }
-        return out;
-    }
-    void depthwise_weights(const map_of &in, const map_of &g, double *dw) const
-    {
-        for (int c = 0; c < channels; c++)
-            for (int t = 0; t < 9; t++)
-                for (int y = 0; y < size; y++)
-                    for (int x = 0; x < size; x++) {
-                        const int v = y + t / 3 - 1, u = x + t % 3 - 1;
-                        if (v >= 0 && v < size && u >= 0 && u < size)
-                            dw[t * channels + c] += g[(size_t)(c * area() + y * size + x)] * in[(size_t)(c * area() + v * size + u)];
-                    }
-    }
-};
-
-struct model_norm {
-    std::vector<double> mean, rstd, scale, shift;
-    void forward(const model &m, const map_of &z, int channels, const float *gamma, const float *beta)
-    {
-        const int groups = group_count(channels), each = channels / groups, area = m.area();
-        mean.assign((size_t)channels, 0);
-        rstd = scale = shift = mean;
-        for (int g = 0; g < groups; g++) {
-            double sum = 0, square = 0, count = (double)each * area;
-            for (int k = g * each * area; k < (g + 1) * each * area; k++)
-                sum += z[(size_t)k];
-            for (int k = g * each * area; k < (g + 1) * each * area; k++)
-                square += (z[(size_t)k] - sum / count) * (z[(size_t)k] - sum / count);
-            for (int c = g * each; c < (g + 1) * each; c++) {
-                mean[(size_t)c] = sum / count;
-                rstd[(size_t)c] = 1 / std::sqrt(square / count + 1e-5);
-                scale[(size_t)c] = gamma[c] * rstd[(size_t)c];
-                shift[(size_t)c] = beta[c] - mean[(size_t)c] * scale[(size_t)c];
-            }
-        }
-    }
-    map_of backward(const model &m, const map_of &z, const map_of &v, int channels, const float *gamma, double *dgamma, double *dbeta) const
-    {
-        const int groups = group_count(channels), each = channels / groups, area = m.area();
-        map_of out(z.size());
-        for (int g = 0; g < groups; g++) {
-            double mean_v = 0, mean_vx = 0, count = (double)each * area;
-            for (int c = g * each; c < (g + 1) * each; c++) {
-                double sum = 0, moment = 0;
-                for (int p = 0; p < area; p++) {
-                    sum += v[(size_t)(c * area + p)];
-                    moment += v[(size_t)(c * area + p)] * (z[(size_t)(c * area + p)] - mean[(size_t)c]) * rstd[(size_t)c];
-                }
-                dgamma[c] += moment;
-                dbeta[c] += sum;
-                mean_v += gamma[c] * sum / count;
-                mean_vx += gamma[c] * moment / count;
-            }
-            for (int c = g * each; c < (g + 1) * each; c++)
-                for (int p = 0; p < area; p++) {
-                    const size_t k = (size_t)(c * area + p);
-                    out[k] = rstd[(size_t)c] * (gamma[c] * v[k] - mean_v - (z[k] - mean[(size_t)c]) * rstd[(size_t)c] * mean_vx);
-                }
-        }
-        return out;
-    }
-};
-
-/* One seed on one image: forward keeps what backward needs. */
-struct model_seed {
-    model m;
-    int blueprint;
-    const float *w;
-    struct param_layout layout;
-    map_of x, in[CHAIN_STEPS], pre[CHAIN_STEPS], s;
-    model_norm norm[CHAIN_STEPS];
-    std::vector<double> mean, hidden, open;
-
-    model_seed(const model &model_, int blueprint_, const float *w_) : m(model_), blueprint(blueprint_), w(w_)
-    {
-        blueprint_layout(blueprint, m.channels, &layout);
-    }
-    const float *tensor(int t) const { return w + layout.tensor[t].offset; }
-    int width(int which) const { return which == WIDTH_SLOT ? m.channels : blueprint_neck(m.channels); }
-
-    void forward(const map_of &input)
-    {
-        const struct seed_blueprint *b = blueprint_at(blueprint);
-        const int area = m.area(), c = m.channels;
-        x = input;
-        s = x;
-        if (b->kind == SEED_CHAIN) {
-            map_of now = x;
-            int t = 0;
-            for (int i = 0; i < b->steps; i++) {
-                const struct chain_step &step = b->step[i];
-                const int to = width(step.to);
-                in[i] = now;
-                if (step.kind == STEP_DEPTHWISE)
-                    pre[i] = m.depthwise(now, tensor(t++), false);
-                else
-                    pre[i] = m.convolve(now, width(step.from), to, step.kind == STEP_CONV3 ? 3 : 1, tensor(t++), false);
-                m.round(pre[i]);
-                now = pre[i];
-                const bool normed = step.act == ACT_NORM || step.act == ACT_NORM_RELU;
-                if (normed) {
-                    norm[i].forward(m, pre[i], to, tensor(t), tensor(t + 1));
-                    t += 2;
-                }
-                for (int k = 0; k < to * area; k++) {
-                    double &v = now[(size_t)k];
-                    if (normed)
-                        v = v * norm[i].scale[(size_t)(k / area)] + norm[i].shift[(size_t)(k / area)];
-                    if (step.act == ACT_RELU || step.act == ACT_NORM_RELU)
-                        v = v > 0 ? v : 0;
-                }
-                if (i + 1 < b->steps)
-                    m.round(now);
-            }
-            for (size_t k = 0; k < s.size(); k++)
-                s[k] += now[k];
-        } else if (b->kind == SEED_NORM) {
-            norm[0].forward(m, x, c, tensor(0), tensor(1));
-            const double mix = std::tanh((double)tensor(2)[0]);
-            for (int k = 0; k < c * area; k++)
-                s[(size_t)k] += mix * (x[(size_t)k] * norm[0].scale[(size_t)(k / area)] + norm[0].shift[(size_t)(k / area)] - x[(size_t)k]);
-        } else if (b->kind == SEED_ATTENTION) {
-            const int h = blueprint_squeeze(c);
-            mean.assign((size_t)c, 0);
-            hidden.assign((size_t)h, 0);
-            open.assign((size_t)c, 0);
-            for (int k = 0; k < c * area; k++)
-                mean[(size_t)(k / area)] += x[(size_t)k] / area;
-            for (int o = 0; o < h; o++) {
-                for (int i = 0; i < c; i++)
-                    hidden[(size_t)o] += tensor(0)[o * c + i] * mean[(size_t)i];
-                hidden[(size_t)o] = std::max(0.0, hidden[(size_t)o]);
-            }
-            for (int o = 0; o < c; o++) {
-                double z = tensor(2)[o];
-                for (int i = 0; i < h; i++)
-                    z += tensor(1)[o * h + i] * hidden[(size_t)i];
-                open[(size_t)o] = 1 / (1 + std::exp(-z));
-            }
-            for (int k = 0; k < c * area; k++)
-                s[(size_t)k] *= open[(size_t)(k / area)];
-        }
-    }
-
-    /* dx without a chain's shortcut where `short_cut` is false. */
-    map_of backward(const map_of &u, double *grad)
-    {
-        const struct seed_blueprint *b = blueprint_at(blueprint);
-        const int area = m.area(), c = m.channels;
-        map_of dx(u.size());
-        if (b->kind == SEED_CHAIN) {
-            map_of g = u;
-            int t = layout.count;
-            for (int i = b->steps - 1; i >= 0; i--) {
-                const struct chain_step &step = b->step[i];
-                const int to = width(step.to), from = width(step.from);
-                const bool normed = step.act == ACT_NORM || step.act == ACT_NORM_RELU;
-                t -= normed ? 3 : 1;
-                for (int k = 0; k < to * area; k++) {
-                    double v = pre[i][(size_t)k];
-                    if (normed)
-                        v = v * norm[i].scale[(size_t)(k / area)] + norm[i].shift[(size_t)(k / area)];
-                    if ((step.act == ACT_RELU || step.act == ACT_NORM_RELU) && !(v > 0))
-                        g[(size_t)k] = 0;
-                }
-                if (normed) {
-                    g = norm[i].backward(m, pre[i], g, to, tensor(t + 1), grad + layout.tensor[t + 1].offset, grad + layout.tensor[t + 2].offset);
-                    m.round(g);
-                }
-                double *dw = grad + layout.tensor[t].offset;
-                if (step.kind == STEP_DEPTHWISE) {
-                    m.depthwise_weights(in[i], g, dw);
-                    g = m.depthwise(g, tensor(t), true);
-                } else {
-                    const int kernel = step.kind == STEP_CONV3 ? 3 : 1;
-                    m.convolve_weights(in[i], g, from, to, kernel, dw);
-                    g = m.convolve(g, from, to, kernel, tensor(t), true);
-                }
-                m.round(g);
-            }
-            dx = g;
-            for (size_t k = 0; k < dx.size(); k++)
-                dx[k] += u[k];
-        } else if (b->kind == SEED_NORM) {
-            const double mix = std::tanh((double)tensor(2)[0]);
-            std::vector<double> dgamma((size_t)c), dbeta((size_t)c);
-            map_of inner = norm[0].backward(m, x, u, c, tensor(0), dgamma.data(), dbeta.data());
-            for (int k = 0; k < c; k++) {
-                grad[layout.tensor[0].offset + (size_t)k] += mix * dgamma[(size_t)k];
-                grad[layout.tensor[1].offset + (size_t)k] += mix * dbeta[(size_t)k];
-            }
-            for (int k = 0; k < c * area; k++) {
-                const size_t e = (size_t)k, ch = (size_t)(k / area);
-                dx[e] = (1 - mix) * u[e] + mix * inner[e];
-                grad[layout.tensor[2].offset] += (1 - mix * mix) * u[e] * (x[e] * norm[0].scale[ch] + norm[0].shift[ch] - x[e]);
-            }
-            m.round(dx);
-        } else if (b->kind == SEED_ATTENTION) {
-            const int h = blueprint_squeeze(c);
-            std::vector<double> dz((size_t)c), dh((size_t)h), dm((size_t)c);
-            for (int k = 0; k < c * area; k++)
-                dz[(size_t)(k / area)] += u[(size_t)k] * x[(size_t)k];
-            for (int o = 0; o < c; o++) {
-                dz[(size_t)o] *= open[(size_t)o] * (1 - open[(size_t)o]);
-                grad[layout.tensor[2].offset + (size_t)o] += dz[(size_t)o];
-                for (int i = 0; i < h; i++) {
-                    grad[layout.tensor[1].offset + (size_t)(o * h + i)] += dz[(size_t)o] * hidden[(size_t)i];
-                    dh[(size_t)i] += tensor(1)[o * h + i] * dz[(size_t)o];
-                }
-            }
-            for (int o = 0; o < h; o++)
-                for (int i = 0; i < c && hidden[(size_t)o] > 0; i++) {
-                    grad[layout.tensor[0].offset + (size_t)(o * c + i)] += dh[(size_t)o] * mean[(size_t)i];
-                    dm[(size_t)i] += tensor(0)[o * c + i] * dh[(size_t)o];
-                }
-            for (int k = 0; k < c * area; k++)
-                dx[(size_t)k] = u[(size_t)k] * open[(size_t)(k / area)] + dm[(size_t)(k / area)] / area;
-            m.round(dx);
-        } else {
-            dx = u;
-        }
-        return dx;
-    }
-};
-
-/* A blended slot on one image. */
-struct model_blend {
-    model_seed seed;
-    struct slot_exec exec;
-    const float *gate;
-    struct param_layout gates;
-    double q, a;
-    std::vector<double> mean, hidden;
-    map_of h;
-
-    model_blend(const model &m, const struct slot_exec &e, const float *w, const float *gate_) : seed(m, e.blueprint, w), exec(e), gate(gate_), q(1), a(e.alpha)
-    {
-        gate_layout(m.channels, &gates);
-    }
-    map_of forward(const map_of &input)
-    {
-        const int c = seed.m.channels, area = seed.m.area(), n = blueprint_neck(c);
-        h = input;
-        seed.forward(h);
-        if (exec.gate) {
-            mean.assign((size_t)c, 0);
-            hidden.assign((size_t)n, 0);
-            for (int k = 0; k < c * area; k++)
-                mean[(size_t)(k / area)] += h[(size_t)k] / area;
-            double z = gate[gates.tensor[3].offset];
-            for (int o = 0; o < n; o++) {
-                hidden[(size_t)o] = gate[gates.tensor[1].offset + (size_t)o];
-                for (int i = 0; i < c; i++)
-                    hidden[(size_t)o] += gate[gates.tensor[0].offset + (size_t)(o * c + i)] * mean[(size_t)i];
-                hidden[(size_t)o] = std::max(0.0, hidden[(size_t)o]);
-                z += gate[gates.tensor[2].offset + (size_t)o] * hidden[(size_t)o];
-            }
-            q = 1 / (1 + std::exp(-z));
-        }
-        a = exec.alpha * q;
-        map_of y = h;
-        for (size_t k = 0; k < y.size() && exec.alpha > 0; k++)
-            y[k] = exec.algorithm == ALGORITHM_MULTIPLY ? h[k] * (1 + a * std::tanh(seed.s[k] - h[k])) : h[k] + a * (seed.s[k] - h[k]);
-        seed.m.round(y);
-        return y;
-    }
-    map_of backward(const map_of &g, double *grad, double *gate_grad)
-    {
-        if (exec.alpha == 0)
-            return g;
-        const int c = seed.m.channels, area = seed.m.area(), n = blueprint_neck(c);
-        map_of dh = g, ds = g;
-        double da = 0;
-        for (size_t k = 0; k < g.size(); k++) {
-            if (exec.algorithm == ALGORITHM_MULTIPLY) {
-                const double t = std::tanh(seed.s[k] - h[k]);
-                ds[k] = g[k] * h[k] * a * (1 - t * t);
-                dh[k] = g[k] * (1 + a * t) - ds[k];
-            } else {
-                ds[k] = a * g[k];
-                dh[k] = g[k] - ds[k];
-                da += g[k] * (seed.s[k] - h[k]);
-            }
-        }
-        seed.m.round(ds);
-        map_of dx = seed.backward(ds, grad);
-        for (size_t k = 0; k < g.size(); k++)
-            dh[k] += dx[k];
-        if (exec.gate) {
-            const double dout = da * exec.alpha * q * (1 - q);
-            gate_grad[gates.tensor[3].offset] += dout;
-            for (int o = 0; o < n; o++) {
-                gate_grad[gates.tensor[2].offset + (size_t)o] += dout * hidden[(size_t)o];
-                const double d = hidden[(size_t)o] > 0 ? dout * gate[gates.tensor[2].offset + (size_t)o] : 0;
-                gate_grad[gates.tensor[1].offset + (size_t)o] += d;
-                for (int i = 0; i < c; i++) {
-                    gate_grad[gates.tensor[0].offset + (size_t)(o * c + i)] += d * mean[(size_t)i];
-                    for (int p = 0; p < area; p++)
-                        dh[(size_t)(i * area + p)] += d * gate[gates.tensor[0].offset + (size_t)(o * c + i)] / area;
-                }
-            }
-        }
-        return dh;
-    }
-};
-
-static map_of pool(const map_of &x, int channels, int size)
-{
-    const int half = size / 2;
-    map_of out((size_t)(channels * half * half));
-    for (int c = 0; c < channels; c++)
-        for (int k = 0; k < half * half; k++) {
-            const double *w = &x[(size_t)(c * size * size + k / half * 2 * size + k % half * 2)];
-            out[(size_t)(c * half * half + k)] = std::max(std::max(w[0], w[1]), std::max(w[size], w[size + 1]));
-        }
-    return out;
-}
-
-static map_of unpool(const map_of &x, const map_of &g, int channels, int size)
-{
-    const int half = size / 2;
-    map_of out(x.size());
-    for (int c = 0; c < channels; c++)
-        for (int k = 0; k < half * half; k++) {
-            const size_t at = (size_t)(c * size * size + k / half * 2 * size + k % half * 2);
-            const size_t cell[4] = {at, at + 1, at + (size_t)size, at + (size_t)size + 1};
-            int best = 0;
-            for (int i = 1; i < 4; i++)
-                best = x[cell[i]] > x[cell[best]] ? i : best;
-            out[cell[best]] = g[(size_t)(c * half * half + k)];
-        }
-    return out;
-}
-
-/* ---- the device's side ------------------------------------------------------------------------------------------------ */
+/* ---- the device's side ------------------------------------------------------------------------------------------- */
 
 /* A network of random activations: what the host's kernels would have left. */
 struct rig {
@@ -511,7 +112,9 @@ static map_of image_of(const std::vector<float> &planes, size_t n, int channels,
     map_of m((size_t)(channels * area));
     for (int c = 0; c < channels; c++)
         for (int p = 0; p < area; p++)
-            m[(size_t)(c * area + p)] = planes[((n * (size_t)(channels / 8) + (size_t)(c / 8)) * (size_t)area + (size_t)p) * 8 + (size_t)(c % 8)];
+            m[(size_t)(c * area + p)] =
+                planes[((n * (size_t)(channels / 8) + (size_t)(c / 8)) * (size_t)area + (size_t)p) * 8 +
+                       (size_t)(c % 8)];
     return m;
 }
 
@@ -556,7 +159,8 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
                 noise_state = (uint32_t)(e * 1000 + i * 100 + c) * 2654435761u + 99u;
                 noise();
                 float *at = &rig->params[(size_t)e * shape->host.storage];
-                at[shape->host.tensor[shape->block[i].gamma].offset + (size_t)c] = (c % 3 ? 1.0f : -1.0f) * (1.0f + 0.3f * noise());
+                at[shape->host.tensor[shape->block[i].gamma].offset + (size_t)c] = (c % 3 ? 1.0f : -1.0f) *
+                                                                                   (1.0f + 0.3f * noise());
                 at[shape->host.tensor[shape->block[i].beta].offset + (size_t)c] = 0.3f * noise();
             }
     host->params = upload(rt, rig->params);
@@ -577,11 +181,14 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
         rig->grad[i].resize(rig->raw[i].size() / 4);
         std::vector<float> sums((size_t)(envs * host->chunks * 2 * b.cout));
         for (size_t n = 0; n < images; n++) {
-            noise_state = (uint32_t)(n % (size_t)batch + n / (size_t)batch * 512) * 7919u + (uint32_t)i; /* whatever the number of envs */
-            float *raw = &rig->raw[i][n * (size_t)(b.cout * area)], *grad = &rig->grad[i][n * (size_t)(b.cout * area / 4)];
+            noise_state = (uint32_t)(n % (size_t)batch + n / (size_t)batch * 512) * 7919u +
+                          (uint32_t)i; /* whatever the number of envs */
+            float *raw = &rig->raw[i][n * (size_t)(b.cout * area)],
+                  *grad = &rig->grad[i][n * (size_t)(b.cout * area / 4)];
             for (int k = 0; k < b.cout * area; k++) { /* smooth in x, so that windows differ in kind */
                 raw[k] = rounded(noise() + 0.2f);
-                float *sum = &sums[n / (size_t)batch * (size_t)(host->chunks * 2 * b.cout) + (size_t)(k / (area * 8) * 8 + k % 8)];
+                float *sum = &sums[n / (size_t)batch * (size_t)(host->chunks * 2 * b.cout) +
+                                   (size_t)(k / (area * 8) * 8 + k % 8)];
                 sum[0] += raw[k];
                 sum[b.cout] += raw[k] * raw[k];
             }
@@ -598,7 +205,8 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
         }
         for (int e = 0; e < envs; e++)
             for (int c = 0; c < b.cout; c++) {
-                const float *at = &sums[(size_t)(e * host->chunks * 2 * b.cout + c)], *p = &rig->params[(size_t)e * shape->host.storage];
+                const float *at = &sums[(size_t)(e * host->chunks * 2 * b.cout + c)],
+                            *p = &rig->params[(size_t)e * shape->host.storage];
                 const double count = (double)batch * area, mean = at[0] / count, var = at[b.cout] / count - mean * mean;
                 const float scale = fabsf(p[block->gamma + (uint32_t)c]) / sqrtf((float)var + 1e-5f);
                 rig->scale[i].push_back(scale);
@@ -662,7 +270,8 @@ static void rig_set(struct rig *rig, int row, int mode, int blueprint, int algor
                 for (size_t k = 0; k < layout.tensor[t].size; k++)
                     w[layout.tensor[t].offset + k] += (layout.tensor[t].fan_in ? 0.02f : 0.3f) * noise();
             gate_layout(shape->slot[j].channels, &layout);
-            layout_init(&layout, 7, STREAM_SEED_INIT, 0, (uint32_t)e, (uint32_t)(j * 256), &rig->gate[(size_t)e * shape->gate_storage + shape->slot[j].gate]);
+            layout_init(&layout, 7, STREAM_SEED_INIT, 0, (uint32_t)e, (uint32_t)(j * 256),
+                        &rig->gate[(size_t)e * shape->gate_storage + shape->slot[j].gate]);
         }
 }
 
@@ -689,14 +298,16 @@ static std::vector<float> rig_grads(struct rig *rig, int env, int slot)
 {
     const struct seed_slot &s = rig->net.seeds->slot[slot];
     const int chunks = rig->net.host.chunks;
-    std::vector<float> part = download(rig->context.runtime, s.part + (size_t)(env * chunks) * s.record, (size_t)chunks * s.record), sum(s.record);
+    std::vector<float> part = download(rig->context.runtime, s.part + (size_t)(env * chunks) * s.record,
+                                       (size_t)chunks * s.record),
+                       sum(s.record);
     for (int c = 0; c < chunks; c++)
         for (size_t k = 0; k < s.record; k++)
             sum[k] += part[(size_t)c * s.record + k];
     return sum;
 }
 
-/* ---- comparison -------------------------------------------------------------------------------------------------------- */
+/* ---- comparison -------------------------------------------------------------------------------------------------- */
 
 struct difference {
     double error, size;
@@ -707,7 +318,10 @@ struct difference {
         if (got != got)
             error = INFINITY;
     }
-    double ratio() const { return error == 0 ? 0 : std::sqrt(error / size); }
+    double ratio() const
+    {
+        return error == 0 ? 0 : std::sqrt(error / size);
+    }
 };
 
 struct expected {
@@ -737,14 +351,21 @@ static void model_block(const struct rig &rig, int e, int i, bool rounds, struct
         const map_of raw = image_of(rig.raw[i], image, c, area), pooled = image_of(rig.pooled[i], image, c, area / 4);
         map_of g = image_of(rig.grad[i], image, c, area / 4), h = raw, p = pooled;
         for (int k = 0; k < c * area; k++)
-            h[(size_t)k] = full.r(std::max(0.0, raw[(size_t)k] * (double)rig.scale[i][(size_t)(e * c + k / area)] + (double)rig.shift[i][(size_t)(e * c + k / area)]));
+            h[(size_t)k] = full.r(std::max(0.0, raw[(size_t)k] * (double)rig.scale[i][(size_t)(e * c + k / area)] +
+                                                    (double)rig.shift[i][(size_t)(e * c + k / area)]));
         for (int k = 0; k < c * area / 4; k++)
-            p[(size_t)k] = full.r(std::max(0.0, pooled[(size_t)k] * (double)rig.scale[i][(size_t)(e * c + k / (area / 4))] + (double)rig.shift[i][(size_t)(e * c + k / (area / 4))]));
+            p[(size_t)k] =
+                full.r(std::max(0.0, pooled[(size_t)k] * (double)rig.scale[i][(size_t)(e * c + k / (area / 4))] +
+                                         (double)rig.shift[i][(size_t)(e * c + k / (area / 4))]));
         map_of y = h, out = p;
-        const float *w0 = b.slot[0] < 0 ? NULL : &rig.seed[(size_t)e * shape->seed_storage + shape->slot[b.slot[0]].seed];
-        const float *w1 = b.slot[1] < 0 ? NULL : &rig.seed[(size_t)e * shape->seed_storage + shape->slot[b.slot[1]].seed];
-        const float *g0 = b.slot[0] < 0 ? NULL : &rig.gate[(size_t)e * shape->gate_storage + shape->slot[b.slot[0]].gate];
-        const float *g1 = b.slot[1] < 0 ? NULL : &rig.gate[(size_t)e * shape->gate_storage + shape->slot[b.slot[1]].gate];
+        const float *w0 = b.slot[0] < 0 ? NULL
+                                        : &rig.seed[(size_t)e * shape->seed_storage + shape->slot[b.slot[0]].seed];
+        const float *w1 = b.slot[1] < 0 ? NULL
+                                        : &rig.seed[(size_t)e * shape->seed_storage + shape->slot[b.slot[1]].seed];
+        const float *g0 = b.slot[0] < 0 ? NULL
+                                        : &rig.gate[(size_t)e * shape->gate_storage + shape->slot[b.slot[0]].gate];
+        const float *g1 = b.slot[1] < 0 ? NULL
+                                        : &rig.gate[(size_t)e * shape->gate_storage + shape->slot[b.slot[1]].gate];
         model_blend blend0(full, exec0, w0, g0), blend1(half, exec1, w1, g1);
         if (exec0.mode == SLOT_BLEND) {
             y = blend0.forward(h);
@@ -797,7 +418,9 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
     double worst = 0;
     difference whole_grad = {}, whole_act = {}, whole_seed = {};
     const auto note = [&](const difference &d, const std::string &name) {
-        difference *sum = name.find(".act") != std::string::npos ? &whole_act : name.find("block") == 0 ? &whole_grad : &whole_seed;
+        difference *sum = name.find(".act") != std::string::npos ? &whole_act
+                          : name.find("block") == 0              ? &whole_grad
+                                                                 : &whole_seed;
         if (!rounds && name.find("sum") == std::string::npos && name.find("moment") == std::string::npos) {
             sum->error += d.error;
             sum->size += d.size;
@@ -848,12 +471,16 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
         const bool whole = mode[0] == SLOT_BLEND;
         const size_t cells = rig->pooled[i].size();
         std::vector<float> act = download_planes(rig->context.runtime, block.act, cells);
-        std::vector<float> grad = download_planes(rig->context.runtime, whole ? block.grad_full : block.grad, whole ? 4 * cells : cells);
-        std::vector<float> back = download(rig->context.runtime, block.back + (size_t)(e * rig->net.host.chunks * 2 * b.cout), (size_t)(rig->net.host.chunks * 2 * b.cout));
+        std::vector<float> grad =
+            download_planes(rig->context.runtime, whole ? block.grad_full : block.grad, whole ? 4 * cells : cells);
+        std::vector<float> back = download(rig->context.runtime,
+                                           block.back + (size_t)(e * rig->net.host.chunks * 2 * b.cout),
+                                           (size_t)(rig->net.host.chunks * 2 * b.cout));
         difference d_act = {}, d_grad = {}, d_sum = {}, d_moment = {};
         for (int n = 0; n < batch; n++) {
             const size_t image = (size_t)(e * batch + n);
-            const map_of a = image_of(act, image, b.cout, area / 4), g = image_of(grad, image, b.cout, whole ? area : area / 4);
+            const map_of a = image_of(act, image, b.cout, area / 4),
+                         g = image_of(grad, image, b.cout, whole ? area : area / 4);
             for (size_t k = 0; k < a.size(); k++)
                 d_act.add(a[k], want[0].out[(size_t)n][k]);
             for (size_t k = 0; k < g.size(); k++)
@@ -903,7 +530,9 @@ static void check_all(int envs, int batch)
         rig_set(&rig, 0, SLOT_STE, blueprint, ALGORITHM_NONE, 0);
         rig_set(&rig, 1, SLOT_STE, blueprint, ALGORITHM_NONE, 0);
         check_state(&rig, name + "leaves");
-        const int algorithm = blueprint % 3 == 0 ? ALGORITHM_GATE : blueprint % 3 == 1 ? ALGORITHM_ADD : ALGORITHM_MULTIPLY;
+        const int algorithm = blueprint % 3 == 0   ? ALGORITHM_GATE
+                              : blueprint % 3 == 1 ? ALGORITHM_ADD
+                                                   : ALGORITHM_MULTIPLY;
         rig_set(&rig, 0, SLOT_BLEND, blueprint, algorithm, 0.6f);
         rig_set(&rig, 1, SLOT_SKIP, 0, ALGORITHM_NONE, 0);
         check_state(&rig, name + "r0 " + algorithm_name(algorithm));
@@ -931,7 +560,7 @@ static void check_all(int envs, int batch)
     rig_close(&rig);
 }
 
-/* ---- to the bit ----------------------------------------------------------------------------------------------------- */
+/* ---- to the bit -------------------------------------------------------------------------------------------------- */
 
 static std::vector<float> bits_of(int envs, int resident, int runs)
 {
@@ -979,7 +608,7 @@ static void check_bits(void)
     check(few == 0, "the same bits on two resident blocks", few);
 }
 
-/* ---- update ------------------------------------------------------------------------------------------------------------- */
+/* ---- update ------------------------------------------------------------------------------------------------------ */
 
 static void check_update(void)
 {
@@ -991,7 +620,8 @@ static void check_update(void)
     const struct net_shape *shape = &rig.world.shape;
     std::vector<float> seed = rig.seed, gate = rig.gate;
     seed_update(&rig.net, true);
-    std::vector<float> got = download(rt, rig.context.view.seed, seed.size()), got_gate = download(rt, rig.context.view.gate, gate.size());
+    std::vector<float> got = download(rt, rig.context.view.seed, seed.size()),
+                       got_gate = download(rt, rig.context.view.gate, gate.size());
     std::vector<struct slot_grads> grads = download(rt, rig.context.grads, (size_t)(2 * shape->slots));
     difference d = {};
     double norm_error = 0;
@@ -1015,19 +645,22 @@ static void check_update(void)
             const double norm = std::sqrt(square), factor = std::min(1.0, 1.0 / (norm + 1e-6));
             norm_error = std::max(norm_error, std::fabs(grads[(size_t)(e * shape->slots + j)].norm - norm) / norm);
             for (size_t k = 0; k < s.seed_storage; k++)
-                d.add(got[(size_t)e * shape->seed_storage + s.seed + k] - seed[(size_t)e * shape->seed_storage + s.seed + k],
+                d.add(got[(size_t)e * shape->seed_storage + s.seed + k] -
+                          seed[(size_t)e * shape->seed_storage + s.seed + k],
                       real[k] ? -0.05 * factor * (double)g[k] : 0);
             for (size_t k = 0; k < s.gate_storage; k++)
-                d.add(got_gate[(size_t)e * shape->gate_storage + s.gate + k] - gate[(size_t)e * shape->gate_storage + s.gate + k],
+                d.add(got_gate[(size_t)e * shape->gate_storage + s.gate + k] -
+                          gate[(size_t)e * shape->gate_storage + s.gate + k],
                       real[s.seed_storage + k] ? -0.05 * factor * (double)g[s.seed_storage + k] : 0);
         }
     check(d.ratio() < 1e-3, "a step of clipped descent", d.ratio());
     check(norm_error < 1e-6, "measured norms", norm_error);
-    check(grads[0].measured && grads[0].finite && grads[0].health == 1 && grads[0].ratio > 0, "measured health and ratio", grads[0].ratio);
+    check(grads[0].measured && grads[0].finite && grads[0].health == 1 && grads[0].ratio > 0,
+          "measured health and ratio", grads[0].ratio);
     rig_close(&rig);
 }
 
-/* ---- whole networks against the CPU's fp32 ------------------------------------------------------------------------------- */
+/* ---- whole networks against the CPU's fp32 ----------------------------------------------------------------------- */
 
 struct grown {
     struct engine *engine;
@@ -1036,7 +669,7 @@ struct grown {
     struct net_device *net;
 };
 
-static struct config grown_config(int envs, int batch, int batches, int images)
+static struct config grown_config(int envs, int batch, int batches, int images, int slots)
 {
     struct config config;
     struct esper_error error = {};
@@ -1045,8 +678,8 @@ static struct config grown_config(int envs, int batch, int batches, int images)
     config.threads = 1;
     config.device = WISH_CPU; /* the reference */
     static const char *const names[] = {"r0c0", "r0c1", "r0c2", "r1c0", "r1c1", "r1c2"};
-    config.slot_count = 6;
-    for (int j = 0; j < 6; j++)
+    config.slot_count = slots;
+    for (int j = 0; j < slots; j++)
         snprintf(config.slots[j], sizeof config.slots[j], "%s", names[j]);
     config.max_seeds = 0;
     config.data_set = DATA_SYNTHETIC;
@@ -1094,7 +727,8 @@ static void grown_open(struct grown *grown, const struct config &config)
     context->data.size = data->size;
     for (int s = 0; s < SPLIT_COUNT; s++) {
         context->data.count[s] = (uint32_t)data->count[s];
-        context->data.images[s] = upload_range(rt, data->images[s], data->count[s] * (size_t)(data->size * data->size * DATASET_COLOURS));
+        context->data.images[s] =
+            upload_range(rt, data->images[s], data->count[s] * (size_t)(data->size * data->size * DATASET_COLOURS));
         context->data.labels[s] = upload_range(rt, data->labels[s], data->count[s]);
     }
     context->normalise = grown->engine->normalise;
@@ -1156,9 +790,17 @@ static void plant_all(struct world *world)
     for (int j = 0; j < 6 && world->envs > 1; j++)
         plant(world, 1, j, STAGE_TRAINING, 1 + j, ALGORITHM_ADD, 0);
     for (int j = 0; j < 3 && world->envs > 2; j++)
-        plant(world, 2, j, STAGE_BLENDING, j == 0 ? BLUEPRINT_CONV_LIGHT : j == 1 ? BLUEPRINT_CONV_HEAVY : BLUEPRINT_BOTTLENECK, 1 + j, 0.6f);
+        plant(world, 2, j, STAGE_BLENDING,
+              j == 0   ? BLUEPRINT_CONV_LIGHT
+              : j == 1 ? BLUEPRINT_CONV_HEAVY
+                       : BLUEPRINT_BOTTLENECK,
+              1 + j, 0.6f);
     for (int j = 0; j < 6 && world->envs > 3; j++)
-        plant(world, 3, j, j == 4 ? STAGE_TRAINING : j == 5 ? STAGE_FOSSILIZED : STAGE_HOLDING, (j * 3 + 1) % BLUEPRINT_COUNT, 1 + j % 3, j == 5 ? 1.0f : 0.4f);
+        plant(world, 3, j,
+              j == 4   ? STAGE_TRAINING
+              : j == 5 ? STAGE_FOSSILIZED
+                       : STAGE_HOLDING,
+              (j * 3 + 1) % BLUEPRINT_COUNT, 1 + j % 3, j == 5 ? 1.0f : 0.4f);
 }
 
 static double step_difference(size_t count, const float *before, const float *got, const float *want)
@@ -1173,7 +815,7 @@ static void check_networks(int images)
 {
     enum { ENVS = 4 };
     struct grown grown;
-    struct config config = grown_config(ENVS, 12, 1, images);
+    struct config config = grown_config(ENVS, 12, 1, images, 6);
     grown_open(&grown, config);
     struct world *world = grown.engine->world;
     plant_all(world);
@@ -1190,7 +832,8 @@ static void check_networks(int images)
         if (count[(size_t)e] != world->subset_count[e])
             most = INFINITY;
         for (uint32_t k = 0; k < count[(size_t)e]; k++, configs++)
-            most = std::max(most, std::fabs((double)correct[(size_t)e * SUBSETS_MAX + k] - (double)world->subset_correct[e * SUBSETS_MAX + (int)k]));
+            most = std::max(most, std::fabs((double)correct[(size_t)e * SUBSETS_MAX + k] -
+                                            (double)world->subset_correct[e * SUBSETS_MAX + (int)k]));
         loss_error = std::max(loss_error, std::fabs(loss[(size_t)e] - world->val_loss[e]) / world->val_loss[e]);
     }
     check(most <= 1 + 0.01 * images, "counts of " + std::to_string(configs) + " configurations, images apart", most);
@@ -1205,11 +848,13 @@ static void check_networks(int images)
     /* one batch of training */
     const struct net_shape *shape = &world->shape;
     plant_all(world);
-    const std::vector<float> host(world->host, world->host + ENVS * shape->host.storage), seed(world->seed, world->seed + ENVS * shape->seed_storage);
+    const std::vector<float> host(world->host, world->host + ENVS * shape->host.storage),
+        seed(world->seed, world->seed + ENVS * shape->seed_storage);
     grown_write(&grown);
     net_bf16.train(grown.net);
     engine_train(grown.engine);
-    const std::vector<float> want_host(world->host, world->host + ENVS * shape->host.storage), want_seed(world->seed, world->seed + ENVS * shape->seed_storage);
+    const std::vector<float> want_host(world->host, world->host + ENVS * shape->host.storage),
+        want_seed(world->seed, world->seed + ENVS * shape->seed_storage);
     const std::vector<double> want_loss(world->train_loss, world->train_loss + ENVS);
     grown_read(&grown);
     for (int e = 0; e < ENVS; e++) {
@@ -1222,8 +867,10 @@ static void check_networks(int images)
             if (!stage_is_live(world_slot(world, e, j).stage))
                 continue;
             const size_t from = (size_t)e * shape->seed_storage + shape->slot[j].seed;
-            const double apart = step_difference(shape->slot[j].seed_storage, &seed[from], world->seed + from, &want_seed[from]);
-            check(apart < 0.25, name + ", " + shape->slot[j].id + " " + blueprint_name(world_slot(world, e, j).blueprint), apart);
+            const double apart =
+                step_difference(shape->slot[j].seed_storage, &seed[from], world->seed + from, &want_seed[from]);
+            check(apart < 0.25,
+                  name + ", " + shape->slot[j].id + " " + blueprint_name(world_slot(world, e, j).blueprint), apart);
         }
     }
     net_bf16.free(grown.net);
@@ -1231,7 +878,7 @@ static void check_networks(int images)
     engine_free(grown.engine);
 }
 
-/* ---- speed --------------------------------------------------------------------------------------------------------------- */
+/* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 #ifndef EMULATE
 static void time_kernel(struct rig *rig, const char *name, void (*work)(struct net_device *, int), int block)
@@ -1257,32 +904,85 @@ static void time_kernel(struct rig *rig, const char *name, void (*work)(struct n
     if (rt->failed)
         stop(rt->error.text);
     const double us = 1e3 * ms / TURNS, images = (double)rig->net.host.envs * rig->net.host.batch;
-    printf("%-28s block %d %8.1f us  %8.2f M images/s  %6.1f ns/image\n", name, block, us, images / us, 1e3 * us / images);
+    printf("%-28s block %d %8.1f us  %8.2f M images/s  %6.1f ns/image\n", name, block, us, images / us,
+           1e3 * us / images);
     fflush(stdout);
     graph_free(&graph);
 }
 
 static void bench(int envs, int batch)
 {
-        for (int blueprint = -1; blueprint < BLUEPRINT_COUNT; blueprint++) {
-            struct rig rig;
-            rig_open(&rig, envs, batch, false);
-            printf("%s in every slot\n", blueprint < 0 ? "nothing" : blueprint_name(blueprint));
-            for (int mode = SLOT_STE; mode <= SLOT_BLEND; mode++) {
-                rig_set(&rig, 0, blueprint < 0 ? SLOT_SKIP : mode, blueprint < 0 ? 0 : blueprint, ALGORITHM_ADD, 0.5f);
-                rig_run(&rig);
-                for (int i = 0; i < 3; i++) {
-                    if (mode == SLOT_STE) {
-                        time_kernel(&rig, "leaf", seed_leaf, i);
-                    } else {
-                        time_kernel(&rig, "blend forward", seed_blend_forward, i);
-                        time_kernel(&rig, "blend backward", seed_blend_backward, i);
-                    }
+    for (int blueprint = -1; blueprint < BLUEPRINT_COUNT; blueprint++) {
+        struct rig rig;
+        rig_open(&rig, envs, batch, false);
+        printf("%s in every slot\n", blueprint < 0 ? "nothing" : blueprint_name(blueprint));
+        for (int mode = SLOT_STE; mode <= SLOT_BLEND; mode++) {
+            rig_set(&rig, 0, blueprint < 0 ? (int)SLOT_SKIP : mode, blueprint < 0 ? 0 : blueprint, ALGORITHM_ADD, 0.5f);
+            rig_run(&rig);
+            for (int i = 0; i < 3; i++) {
+                if (mode == SLOT_STE) {
+                    time_kernel(&rig, "leaf", seed_leaf, i);
+                } else {
+                    time_kernel(&rig, "blend forward", seed_blend_forward, i);
+                    time_kernel(&rig, "blend backward", seed_blend_backward, i);
                 }
             }
-            time_kernel(&rig, "update", [](struct net_device *net, int) { seed_update(net, false); }, 0);
-            rig_close(&rig);
         }
+        time_kernel(
+            &rig, "update", [](struct net_device *net, int) { seed_update(net, false); }, 0);
+        rig_close(&rig);
+    }
+}
+
+static double time_phase(struct grown *grown, void (*phase)(struct net_device *))
+{
+    enum { TURNS = 10 };
+    struct runtime *rt = grown->context.runtime;
+    struct graph graph = {};
+    cudaEvent_t from, to;
+    float ms = 0;
+    cudaEventCreate(&from);
+    cudaEventCreate(&to);
+    if (graph_begin(rt, &graph))
+        phase(grown->net);
+    graph_run(rt, &graph);
+    cudaEventRecord(from, rt->stream);
+    for (int k = 0; k < TURNS; k++)
+        graph_run(rt, &graph);
+    cudaEventRecord(to, rt->stream);
+    runtime_wait(rt);
+    cudaEventElapsedTime(&ms, from, to);
+    if (rt->failed)
+        stop(rt->error.text);
+    graph_free(&graph);
+    return 1e3 * ms / TURNS;
+}
+
+/* Whole steps and validations, with the same seed in the same stage in every slot of every env. */
+static void bench_networks(int envs, int batch)
+{
+    static const int stages[] = {STAGE_DORMANT, STAGE_TRAINING, STAGE_BLENDING};
+    const int batches = 6, images = 625;
+    for (int stage : stages) {
+        struct grown grown;
+        struct config config = grown_config(envs, batch, batches, images, 3);
+        grown_open(&grown, config);
+        for (int e = 0; e < envs && stage != STAGE_DORMANT; e++)
+            for (int j = 0; j < 3; j++)
+                plant(grown.engine->world, e, j, stage, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD,
+                      stage == STAGE_BLENDING ? 0.5f : 0.0f);
+        grown_write(&grown);
+        const double train = time_phase(&grown, net_bf16.train), evaluate = time_phase(&grown, net_bf16.evaluate);
+        const double configs = stage == STAGE_BLENDING ? 8 : 1;
+        printf(
+            "conv_light %-9s in every slot, %d envs: training %7.2f M images/s at batch %d, validation %7.2f M images/s (%.0f configurations, %.0f us)\n",
+            stage_name(stage), envs, (double)envs * batch * batches / train, batch, (double)envs * images / evaluate,
+            configs, evaluate);
+        fflush(stdout);
+        net_bf16.free(grown.net);
+        runtime_free(grown.context.runtime);
+        engine_free(grown.engine);
+    }
 }
 #endif
 
@@ -1290,6 +990,7 @@ int main(int argc, char **argv)
 {
 #ifndef EMULATE
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
+        bench_networks(argc > 2 ? atoi(argv[2]) : 64, argc > 3 ? atoi(argv[3]) : 128);
         bench(argc > 2 ? atoi(argv[2]) : 64, argc > 3 ? atoi(argv[3]) : 128);
         return 0;
     }

@@ -30,7 +30,11 @@ struct runtime *runtime_create(struct esper_error *error)
     struct runtime *rt = new runtime();
     cudaDeviceProp properties;
     if (RUNTIME_CALL(rt, cudaSetDevice(0)) && RUNTIME_CALL(rt, cudaGetDeviceProperties(&properties, 0)) &&
-        RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->stream, cudaStreamNonBlocking))) {
+        RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->main, cudaStreamNonBlocking)) &&
+        RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->side, cudaStreamNonBlocking)) &&
+        RUNTIME_CALL(rt, cudaEventCreateWithFlags(&rt->parted, cudaEventDisableTiming)) &&
+        RUNTIME_CALL(rt, cudaEventCreateWithFlags(&rt->met, cudaEventDisableTiming))) {
+        rt->stream = rt->main;
         rt->processors = properties.multiProcessorCount;
         rt->major = properties.major;
         rt->minor = properties.minor;
@@ -45,12 +49,16 @@ void runtime_free(struct runtime *rt)
 {
     if (!rt)
         return;
-    cudaStreamSynchronize(rt->stream);
+    cudaStreamSynchronize(rt->main);
+    cudaStreamSynchronize(rt->side);
     for (void *p : rt->memory)
         cudaFree(p);
     for (void *p : rt->pinned)
         cudaFreeHost(p);
-    cudaStreamDestroy(rt->stream);
+    cudaEventDestroy(rt->parted);
+    cudaEventDestroy(rt->met);
+    cudaStreamDestroy(rt->side);
+    cudaStreamDestroy(rt->main);
     delete rt;
 }
 
@@ -103,6 +111,30 @@ void runtime_wait(struct runtime *rt)
         return;
     rt->counters.syncs++;
     RUNTIME_CALL(rt, cudaStreamSynchronize(rt->stream));
+}
+
+/* ---- two lines --------------------------------------------------------------------------------------------------- */
+
+void runtime_part(struct runtime *rt)
+{
+    if (rt->failed)
+        return;
+    RUNTIME_CALL(rt, cudaEventRecord(rt->parted, rt->main));
+    RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->side, rt->parted, 0));
+    rt->stream = rt->side;
+}
+
+void runtime_rejoin(struct runtime *rt)
+{
+    rt->stream = rt->main;
+    if (!rt->failed)
+        RUNTIME_CALL(rt, cudaEventRecord(rt->met, rt->side));
+}
+
+void runtime_meet(struct runtime *rt)
+{
+    if (!rt->failed)
+        RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->main, rt->met, 0));
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */

@@ -34,6 +34,8 @@ extern "C" {
 
 struct runtime {
     cudaStream_t stream; /* where work is enqueued */
+    cudaStream_t main, side;
+    cudaEvent_t parted, met;
     bool capturing;
     bool failed;
     struct esper_error error; /* the first one */
@@ -72,6 +74,14 @@ void runtime_copy_to(struct runtime *rt, void *device, const void *host, size_t 
 void runtime_copy_from(struct runtime *rt, void *host, const void *device, size_t bytes);
 void runtime_fill(struct runtime *rt, void *device, int byte, size_t bytes);
 void runtime_wait(struct runtime *rt); /* until the stream is empty: a host wait */
+
+/*
+ * Work beside the main line: between part and rejoin launches go to a second stream, after all that was enqueued so far;
+ * after meet the main line goes on when they are done. One piece of such work at a time.
+ */
+void runtime_part(struct runtime *rt);
+void runtime_rejoin(struct runtime *rt);
+void runtime_meet(struct runtime *rt);
 
 static inline int runtime_processors(const struct runtime *rt)
 {

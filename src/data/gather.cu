@@ -3,15 +3,32 @@
 #include "cuda/warp.cuh"
 #include "data/gather.cuh"
 
-enum { GATHER_WARPS = 8 }; /* of a block; each warp takes an image */
+enum {
+    GATHER_WARPS = 8, /* of a block; each warp takes an image */
+    GATHER_BYTES = DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS,
+};
+
+/* The whole image at once: images lie all over memory, and one wait is enough. */
+DEVICE const uint8_t *fetch_image(const uint8_t *image, int bytes, uint8_t *room)
+{
+    for (int at = 16 * ((int)threadIdx.x % 32); at < bytes; at += 16 * 32)
+        copy_async(smem(room + at), image + at);
+    copy_commit();
+    copy_wait<0>();
+    __syncwarp();
+    return room;
+}
 
 /* A lane keeps its column: what depends on it is worked out once. Images are 16 or 32 wide. */
 DEVICE void write_image(const struct gather_source &source, const struct gather_view &view, uint2 *pixels)
 {
+    SHARED_BYTES(shared);
     const int size = source.data.size, lane = (int)threadIdx.x % 32, x = lane % size, rows = 32 / size;
     const int column = (view.crop.flip ? size - 1 - x : x) + view.crop.left - CROP_PAD;
     const bool seen = column >= 0 && column < size;
-    const uint8_t *from = view.image + (ptrdiff_t)(seen ? column : 0) * DATASET_COLOURS;
+    const uint8_t *image =
+        fetch_image(view.image, size * size * DATASET_COLOURS, shared + (int)threadIdx.x / 32 * GATHER_BYTES);
+    const uint8_t *from = image + (seen ? column : 0) * DATASET_COLOURS;
 #pragma unroll 4
     for (int y = lane / size; y < size; y += rows) {
         const int row = y + view.crop.top - CROP_PAD;
@@ -56,7 +73,8 @@ KERNEL void write_range(const __grid_constant__ struct gather_source source, str
 
 static struct launch warps_for(uint32_t images, uint32_t envs)
 {
-    struct launch shape = {dim3((images + GATHER_WARPS - 1) / GATHER_WARPS, envs), dim3(32 * GATHER_WARPS), 0, false};
+    struct launch shape = {dim3((images + GATHER_WARPS - 1) / GATHER_WARPS, envs), dim3(32 * GATHER_WARPS),
+                           GATHER_WARPS * GATHER_BYTES, false};
     return shape;
 }
 

@@ -308,9 +308,8 @@ static void device_update(struct device *device, double progress, struct ppo_rec
 {
     struct runtime *rt = device->context.runtime;
     policy_device_progress(device->policy, progress);
-    bool ok;
     if (graph_begin(rt, &device->update))
-        policy_device_update(device->policy, &ok);
+        policy_device_update(device->policy);
     graph_run(rt, &device->update);
     policy_device_fetch(device->policy);
     runtime_wait(rt);

@@ -13,13 +13,12 @@ struct policy_device {
     struct runtime *rt;
     struct update_work work;
     struct network_device *network;
-    struct graph graph;
     std::vector<struct norm_piece> pieces;
     double *progress_host;
     struct ppo_device_report *report_host;
 };
 
-/* ---- after them -------------------------------------------------------------------------------------------------- */
+/* ---- after the epochs -------------------------------------------------------------------------------------------- */
 
 /* One block. An update that made no step leaves no trace in the critic. */
 KERNEL void update_end(const struct update_work u)
@@ -206,7 +205,6 @@ void policy_device_free(struct policy_device *policy)
 {
     if (!policy)
         return;
-    graph_free(&policy->graph);
     if (policy->network)
         network_device_free(policy->network);
     delete policy;
@@ -279,16 +277,9 @@ static void update_run(struct policy_device *policy)
     runtime_launch(rt, update_end, launch_of(1, 256, 0), u);
 }
 
-void policy_device_update(struct policy_device *policy, bool *ok)
+void policy_device_update(struct policy_device *policy)
 {
-    if (policy->rt->capturing) {
-        update_run(policy); /* part of the caller's graph */
-    } else {
-        if (graph_begin(policy->rt, &policy->graph))
-            update_run(policy);
-        graph_run(policy->rt, &policy->graph);
-    }
-    *ok = !policy->rt->failed;
+    update_run(policy);
 }
 
 void policy_device_fetch(struct policy_device *policy)

@@ -34,8 +34,8 @@ void policy_device_act(struct policy_device *policy);
 /* The share of the run that is done, for the next update. */
 void policy_device_progress(struct policy_device *policy, double progress);
 
-/* The whole update of learner_update, as one graph. *ok: it could be enqueued. */
-void policy_device_update(struct policy_device *policy, bool *ok);
+/* The whole update of learner_update. */
+void policy_device_update(struct policy_device *policy);
 
 /* Enqueue the way back of the last update's report; after a wait, make the records of it (their round and seconds are
  * the caller's). */

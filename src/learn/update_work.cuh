@@ -120,7 +120,6 @@ DEVICE void count_lanes(bool yes, uint32_t *count)
     const unsigned lanes = __ballot_sync(~0u, yes);
     if (threadIdx.x % 32 == 0 && lanes)
         atomicAdd(count, (uint32_t)__popc(lanes));
-    __syncwarp(); /* the emulator's ballot leaves out lanes that have ended since */
 }
 
 DEVICE bool is_finite(double x)

@@ -1,14 +1,13 @@
 /*
  * Images are independent here, so a block of threads takes a network from its pixels to its logits without leaving
- * shared memory. Two kernels share the envs: those without a blended seed, two images at a time and pools fused into the
- * convolutions; and the grown ones, one image at a time, walking the configurations in the order of net_plan.cuh: the
- * input of every slot in use is kept, and a configuration starts at the first slot where it parts from the one before.
+ * shared memory. Two kernels share the envs: those without a blended seed, two images at a time and pools fused into
+ * the convolutions; and the grown ones, one image at a time, walking the configurations in the order of net_plan.cuh:
+ * the input of every slot in use is kept, and a configuration starts at the first slot where it parts from the one
+ * before.
  *
  * Rounded to bf16 are pixels, weights, what leaves a ReLU and what leaves a blend; seeds as in fast_seed_tile.cuh.
  */
 #include "cuda/runtime.cuh"
-
-#include "nn/tile.cuh"
 
 #include "data/gather.cuh"
 #include "morph/fast_eval.cuh"
@@ -26,8 +25,8 @@ struct eval_job {
     const struct eval_plan *plans;
     uint32_t *correct; /* [env][stride]: of each configuration */
     uint32_t stride;
-    float *losses;                                        /* [env][images] of configuration 0, or NULL */
-    uint32_t seed[SHAPE_SLOTS], gate[SHAPE_SLOTS];        /* offsets of the slots in an env's pools */
+    float *losses;                                 /* [env][images] of configuration 0, or NULL */
+    uint32_t seed[SHAPE_SLOTS], gate[SHAPE_SLOTS]; /* offsets of the slots in an env's pools */
 };
 
 struct fast_eval {
@@ -40,11 +39,12 @@ struct fast_eval {
 template <int I, int IMAGES> using full_map = tile_map<(8 << I), (32 >> I), IMAGES>;
 template <int I, int IMAGES> using half_map = tile_map<(8 << I), (16 >> I), IMAGES>;
 
-/* ---- the host's part ---------------------------------------------------------------------------------------------------- */
+/* ---- the host's part --------------------------------------------------------------------------------------------- */
 
 /* Weights of all convolutions, BatchNorm's coefficients and the classifier: what an env needs for all its images. */
 struct eval_host {
-    static constexpr int WEIGHTS = tile_weight_bytes<9, 8, 8>() + tile_weight_bytes<9, 8, 16>() + tile_weight_bytes<9, 16, 32>();
+    static constexpr int WEIGHTS = tile_weight_bytes<9, 8, 8>() + tile_weight_bytes<9, 8, 16>() +
+                                   tile_weight_bytes<9, 16, 32>();
     static constexpr int CLASSIFIER = SHAPE_CLASSES * (EVAL_FEATURES + 1);
     static constexpr int FLOATS = 2 * (8 + 16 + 32) + CLASSIFIER + 2; /* a multiple of 4 */
     static constexpr int BYTES = WEIGHTS + FLOATS * 4;
@@ -58,12 +58,16 @@ struct eval_host {
         norm = (float *)(shared + WEIGHTS);
         classifier = norm + 2 * (8 + 16 + 32);
     }
-    DEVICE_MEMBER float *scale(int block) const { return norm + 2 * 8 * ((1 << block) - 1); }
+    DEVICE_MEMBER float *scale(int block) const
+    {
+        return norm + 2 * 8 * ((1 << block) - 1);
+    }
 
     /* Barriers around it are the caller's. */
     DEVICE_MEMBER void load(const struct fast_host &host, int env)
     {
-        const float *params = host.params + (size_t)env * host.params_size, *stats = host.stats + (size_t)env * host.stats_size;
+        const float *params = host.params + (size_t)env * host.params_size,
+                    *stats = host.stats + (size_t)env * host.stats_size;
         for (int i = (int)threadIdx.x; i < 9 * 8 * 8 / 2; i += TILE_THREADS) { /* three inputs, five zeros */
             const int lane = i % 32, tap = i / 32, in = lane % 4 * 2;
             const float *w = params + host.block[0].weight + (lane / 4 * 9 + tap) * 3;
@@ -74,13 +78,15 @@ struct eval_host {
         for (int k = (int)threadIdx.x; k < 8 + 16 + 32; k += TILE_THREADS) {
             const int i = k < 8 ? 0 : k < 24 ? 1 : 2, c = k - 8 * ((1 << i) - 1);
             const struct fast_block &block = host.block[i];
-            const float rstd = rsqrtf(stats[block.var + (uint32_t)c] + (float)NORM_EPS), a = params[block.gamma + (uint32_t)c] * rstd;
+            const float rstd = rsqrtf(stats[block.var + (uint32_t)c] + (float)NORM_EPS),
+                        a = params[block.gamma + (uint32_t)c] * rstd;
             scale(i)[c] = a;
             scale(i)[block.cout + c] = fmaf(-stats[block.mean + (uint32_t)c], a, params[block.beta + (uint32_t)c]);
         }
         for (int k = (int)threadIdx.x; k < CLASSIFIER; k += TILE_THREADS)
-            classifier[k] = k < SHAPE_CLASSES * EVAL_FEATURES ? params[host.fc_weight + (uint32_t)k]
-                                                              : params[host.fc_bias + (uint32_t)(k - SHAPE_CLASSES * EVAL_FEATURES)];
+            classifier[k] = k < SHAPE_CLASSES * EVAL_FEATURES
+                                ? params[host.fc_weight + (uint32_t)k]
+                                : params[host.fc_bias + (uint32_t)(k - SHAPE_CLASSES * EVAL_FEATURES)];
     }
     static constexpr int OFFSET_1 = tile_weight_bytes<9, 8, 8>(), OFFSET_2 = OFFSET_1 + tile_weight_bytes<9, 8, 16>();
 };
@@ -91,7 +97,7 @@ template <class MAP> DEVICE void eval_load(uint32_t to, const struct eval_job &j
     tile_own<MAP> own;
     const uint32_t image = first + (uint32_t)own.image;
     const struct gather_view view = gather_range_view(job.source, job.split, image < job.images ? image : first);
-    own.each([&](uint32_t cell, int p) {
+    own.each([&](uint32_t cell, int p) INLINED {
         const float4 v = gather_pixel(job.source.normalise, view, MAP::SIZE, p / MAP::SIZE, p % MAP::SIZE);
         store_shared_128(to + cell, pack_bf16(v.x, v.y), pack_bf16(v.z, 0.0f), 0, 0);
     });
@@ -101,7 +107,7 @@ template <class MAP> DEVICE void eval_load(uint32_t to, const struct eval_job &j
 template <class IN, class OUT> DEVICE void eval_conv(uint32_t in, uint32_t weights, const float *scale, uint32_t out)
 {
     const int t = (int)threadIdx.x & 3;
-    tile_conv_with<9, IN, OUT>(in, weights, [&](uint32_t first, uint32_t second, int n, const float *acc) {
+    tile_conv_with<9, IN, OUT>(in, weights, [&](uint32_t first, uint32_t second, int n, const float *acc) INLINED {
         const float *s = scale + 8 * n + 2 * t, *b = s + OUT::C;
         const uint32_t to = out + (uint32_t)(n * OUT::PLANE_BYTES + 4 * t);
         store_shared_32(to + first, pack_bf16_relu(fmaf(acc[0], s[0], b[0]), fmaf(acc[1], s[1], b[1])));
@@ -122,23 +128,25 @@ DEVICE void eval_conv_pool(uint32_t in, uint32_t weights, const float *scale, ui
             s[n][e] = scale[8 * n + 2 * t + e];
             b[n][e] = scale[OUT::C + 8 * n + 2 * t + e];
         }
-    tile_conv_rows<IN, OUT>(in, weights, [&](int image, int y, int x, int n, const float *upper, const float *lower) {
-        float v[4];
+    tile_conv_rows<IN, OUT>(
+        in, weights, [&](int image, int y, int x, int n, const float *upper, const float *lower) INLINED {
+            float v[4];
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            v[e] = fmaxf(fmaf(upper[e], s[n][e % 2], b[n][e % 2]), fmaf(lower[e], s[n][e % 2], b[n][e % 2]));
-            v[e] = fmaxf(v[e], exchange(v[e], 4));
-        }
-        const uint32_t cell = POOLED::at(image, y / 2, x / 2 + g / 2 + g % 2 * 4) + (uint32_t)(n * POOLED::PLANE_BYTES + 4 * t);
-        store_shared_32(out + cell, g % 2 ? pack_bf16_relu(v[2], v[3]) : pack_bf16_relu(v[0], v[1]));
-    });
+            for (int e = 0; e < 4; e++) {
+                v[e] = fmaxf(fmaf(upper[e], s[n][e % 2], b[n][e % 2]), fmaf(lower[e], s[n][e % 2], b[n][e % 2]));
+                v[e] = fmaxf(v[e], exchange(v[e], 4));
+            }
+            const uint32_t cell = POOLED::at(image, y / 2, x / 2 + g / 2 + g % 2 * 4) +
+                                  (uint32_t)(n * POOLED::PLANE_BYTES + 4 * t);
+            store_shared_32(out + cell, g % 2 ? pack_bf16_relu(v[2], v[3]) : pack_bf16_relu(v[0], v[1]));
+        });
 }
 
 template <class MAP, class POOLED> DEVICE void eval_pool(uint32_t from, uint32_t to)
 {
     constexpr int HALF = MAP::SIZE / 2;
     tile_own<MAP> own;
-    own.each_window([&](uint32_t cell, int w) {
+    own.each_window([&](uint32_t cell, int w) INLINED {
         uint32_t v[4][4], m[4];
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -146,7 +154,8 @@ template <class MAP, class POOLED> DEVICE void eval_pool(uint32_t from, uint32_t
 #pragma unroll
         for (int i = 0; i < 4; i++)
             m[i] = pair_max(pair_max(v[0][i], v[1][i]), pair_max(v[2][i], v[3][i]));
-        store_shared_128(to + (uint32_t)(own.plane * POOLED::PLANE_BYTES) + POOLED::at(own.image, w / HALF, w % HALF), m[0], m[1], m[2], m[3]);
+        store_shared_128(to + (uint32_t)(own.plane * POOLED::PLANE_BYTES) + POOLED::at(own.image, w / HALF, w % HALF),
+                         m[0], m[1], m[2], m[3]);
     });
 }
 
@@ -161,11 +170,13 @@ template <class MAP> DEVICE void eval_features(uint32_t map, float *features)
         tile_load(v, map + own.cell(own.rank));
     tile_fold<8, 16>(v, lane);
     if (own.rank < 32 && lane % 4 == 0)
-        features[own.image * MAP::C + 8 * own.plane + (lane & 16 ? 4 : 0) + (lane & 8 ? 2 : 0) + (lane & 4 ? 1 : 0)] = v[0] * (1.0f / (float)MAP::AREA);
+        features[own.image * MAP::C + 8 * own.plane + (lane & 16 ? 4 : 0) + (lane & 8 ? 2 : 0) + (lane & 4 ? 1 : 0)] =
+            v[0] * (1.0f / (float)MAP::AREA);
 }
 
 /* The classifier: a warp per image, lane = feature. */
-DEVICE void eval_classify(const struct eval_host &net, const struct eval_job &job, const float *features, int env, uint32_t image, int config)
+DEVICE void eval_classify(const struct eval_host &net, const struct eval_job &job, const float *features, int env,
+                          uint32_t image, int config)
 {
     const int lane = (int)threadIdx.x % 32;
     const float feature = features[lane];
@@ -199,7 +210,7 @@ DEVICE void eval_classify(const struct eval_host &net, const struct eval_job &jo
     }
 }
 
-/* ---- envs without a blended seed ------------------------------------------------------------------------------------------- */
+/* ---- envs without a blended seed --------------------------------------------------------------------------------- */
 
 struct eval_plain_memory {
     static constexpr int IMAGES = 2;
@@ -207,11 +218,13 @@ struct eval_plain_memory {
     using A0 = half_map<0, IMAGES>;
     using A1 = half_map<1, IMAGES>;
     using A2 = half_map<2, IMAGES>;
-    static constexpr int IN_AT = 0, A0_AT = IN::BYTES, A1_AT = A0_AT + A0::BYTES, A2_AT = A1_AT + A1::BYTES, HOST_AT = A2_AT + A2::BYTES;
+    static constexpr int IN_AT = 0, A0_AT = IN::BYTES, A1_AT = A0_AT + A0::BYTES, A2_AT = A1_AT + A1::BYTES,
+                         HOST_AT = A2_AT + A2::BYTES;
     static constexpr int FEATURES_AT = HOST_AT + eval_host::BYTES, BYTES = FEATURES_AT + IMAGES * EVAL_FEATURES * 4;
 };
 
-KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant__ struct fast_host host, const __grid_constant__ struct eval_job job)
+KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant__ struct fast_host host,
+                                                          const __grid_constant__ struct eval_job job)
 {
     using M = eval_plain_memory;
     using H1 = full_map<1, M::IMAGES>;
@@ -233,7 +246,8 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
         if (env != loaded)
             net.load(host, env);
         loaded = env;
-        const uint32_t first = number % groups * job.group, end = first + job.group < job.images ? first + job.group : job.images;
+        const uint32_t first = number % groups * job.group,
+                       end = first + job.group < job.images ? first + job.group : job.images;
 #pragma unroll 1
         for (uint32_t image = first; image < end; image += M::IMAGES) {
             eval_load<M::IN>(in, job, image);
@@ -256,24 +270,37 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
     }
 }
 
-/* ---- grown envs ------------------------------------------------------------------------------------------------------------- */
+/* ---- grown envs -------------------------------------------------------------------------------------------------- */
 
 /* A slot of the grown kernel: fragments and small arrays stay for all images of an env. */
 template <int I, int ROW> using grown_tile = seed_tile<(8 << I), (32 >> I >> ROW), 1, 4, 1, false>;
 
 struct eval_grown_memory {
-    template <int I, int ROW> static constexpr int SLOT = grown_tile<I, ROW>::CONV_BYTES + grown_tile<I, ROW>::FLOATS * 4;
-    template <int I> static constexpr int H = I == 0 ? 0 : I == 1 ? full_map<0, 1>::BYTES : full_map<0, 1>::BYTES + full_map<1, 1>::BYTES;
+    template <int I, int ROW>
+    static constexpr int SLOT = grown_tile<I, ROW>::CONV_BYTES + grown_tile<I, ROW>::FLOATS * 4;
+    template <int I>
+    static constexpr int H = I == 0   ? 0
+                             : I == 1 ? full_map<0, 1>::BYTES
+                                      : full_map<0, 1>::BYTES + full_map<1, 1>::BYTES;
     static constexpr int P0 = full_map<0, 1>::BYTES + full_map<1, 1>::BYTES + full_map<2, 1>::BYTES;
-    static constexpr int P1 = P0 + half_map<0, 1>::BYTES, P2 = P1 + half_map<1, 1>::BYTES, A0 = P2 + half_map<2, 1>::BYTES;
-    static constexpr int A1 = A0 + half_map<0, 1>::BYTES, A2 = A1 + half_map<1, 1>::BYTES, WORK = A2 + half_map<2, 1>::BYTES;
-    static constexpr int MAPS = WORK + 3 * full_map<0, 1>::BYTES; /* the seeds' other maps; the pixels lie in the first */
-    static constexpr int HOST_AT = MAPS, FEATURES_AT = HOST_AT + eval_host::BYTES, SLOTS_AT = FEATURES_AT + EVAL_FEATURES * 4;
-    static constexpr int SLOT_00 = SLOTS_AT, SLOT_01 = SLOT_00 + SLOT<0, 0>, SLOT_10 = SLOT_01 + SLOT<0, 1>, SLOT_11 = SLOT_10 + SLOT<1, 0>;
+    static constexpr int P1 = P0 + half_map<0, 1>::BYTES, P2 = P1 + half_map<1, 1>::BYTES,
+                         A0 = P2 + half_map<2, 1>::BYTES;
+    static constexpr int A1 = A0 + half_map<0, 1>::BYTES, A2 = A1 + half_map<1, 1>::BYTES,
+                         WORK = A2 + half_map<2, 1>::BYTES;
+    static constexpr int MAPS = WORK +
+                                3 * full_map<0, 1>::BYTES; /* the seeds' other maps; the pixels lie in the first */
+    static constexpr int HOST_AT = MAPS, FEATURES_AT = HOST_AT + eval_host::BYTES,
+                         SLOTS_AT = FEATURES_AT + EVAL_FEATURES * 4;
+    static constexpr int SLOT_00 = SLOTS_AT, SLOT_01 = SLOT_00 + SLOT<0, 0>, SLOT_10 = SLOT_01 + SLOT<0, 1>,
+                         SLOT_11 = SLOT_10 + SLOT<1, 0>;
     static constexpr int SLOT_20 = SLOT_11 + SLOT<1, 1>, SLOT_21 = SLOT_20 + SLOT<2, 0>, BYTES = SLOT_21 + SLOT<2, 1>;
     template <int I> static constexpr int P = I == 0 ? P0 : I == 1 ? P1 : P2;
     template <int I> static constexpr int A = I == 0 ? A0 : I == 1 ? A1 : A2;
-    template <int I, int ROW> static constexpr int SLOT_AT = I == 0 ? (ROW ? SLOT_01 : SLOT_00) : I == 1 ? (ROW ? SLOT_11 : SLOT_10) : ROW ? SLOT_21 : SLOT_20;
+    template <int I, int ROW>
+    static constexpr int SLOT_AT = I == 0   ? (ROW ? SLOT_01 : SLOT_00)
+                                   : I == 1 ? (ROW ? SLOT_11 : SLOT_10)
+                                   : ROW    ? SLOT_21
+                                            : SLOT_20;
     static_assert(BYTES <= 227 * 1024, "the shared memory of a processor");
 };
 
@@ -288,11 +315,15 @@ struct eval_grown_env {
     int env;
     uint32_t all; /* slots that any configuration switches on */
 
-    DEVICE_MEMBER eval_grown_env(const struct fast_host &host_, const struct seed_set &set_, const struct eval_job &job_, unsigned char *shared_)
+    DEVICE_MEMBER eval_grown_env(const struct fast_host &host_, const struct seed_set &set_,
+                                 const struct eval_job &job_, unsigned char *shared_)
         : host(host_), set(set_), job(job_), shared(shared_), net(shared_ + M::HOST_AT), env(-1), all(0)
     {
     }
-    DEVICE_MEMBER uint32_t map(int at) const { return smem(shared) + (uint32_t)at; }
+    DEVICE_MEMBER uint32_t map(int at) const
+    {
+        return smem(shared) + (uint32_t)at;
+    }
     template <int I, int ROW> DEVICE_MEMBER bool has(uint32_t mask) const
     {
         const int slot = host.block[I].slot[ROW];
@@ -315,7 +346,7 @@ struct eval_grown_env {
         if (!has<I, ROW>(all))
             return;
         auto t = tile<I, ROW>();
-        seed_of(t, blend<I, ROW>().blueprint, true, [&](auto &seed) { seed.prepare(); });
+        seed_of(t, blend<I, ROW>().blueprint, true, [&](auto &seed) INLINED { seed.prepare(); });
     }
     DEVICE_MEMBER void load(int env_)
     {
@@ -348,13 +379,13 @@ struct eval_grown_env {
             gate.w = set.gate + (size_t)env * set.gate_size + job.gate[host.block[I].slot[ROW]];
             clear_work<MAP>();
             y = t.b1;
-            seed_of(t, mix.blueprint, true, [&](auto &seed) {
+            seed_of(t, mix.blueprint, true, [&](auto &seed) INLINED {
                 using SEED = typename std::remove_reference<decltype(seed)>::type;
                 seed.forward();
                 if (mix.gate)
                     gate.forward();
                 blend_own<T, SEED> mine(seed, gate, mix);
-                mine.own.each([&](uint32_t cell, int) {
+                mine.own.each([&](uint32_t cell, int) INLINED {
                     float x[8], s[8], v[8];
                     mine.load(x, s, t, seed, cell);
                     mine.mix(v, x, s, mix.multiply);
@@ -367,7 +398,7 @@ struct eval_grown_env {
             eval_pool<MAP, half_map<I, 1>>(y, to);
         } else {
             tile_own<MAP> own;
-            own.each([&](uint32_t cell, int) {
+            own.each([&](uint32_t cell, int) INLINED {
                 uint32_t v[4];
                 load_shared_128(v, y + cell);
                 store_shared_128(to + cell, v[0], v[1], v[2], v[3]);
@@ -417,7 +448,8 @@ KERNEL __launch_bounds__(TILE_THREADS, 1) void eval_grown(const __grid_constant_
         __syncthreads();
         if (env != at.env)
             at.load(env);
-        const uint32_t first = number % groups * job.group, end = first + job.group < job.images ? first + job.group : job.images;
+        const uint32_t first = number % groups * job.group,
+                       end = first + job.group < job.images ? first + job.group : job.images;
 #pragma unroll 1
         for (uint32_t image = first; image < end; image++) {
             __syncthreads();
@@ -445,7 +477,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 1) void eval_grown(const __grid_constant_
     }
 }
 
-/* ---- enqueue ------------------------------------------------------------------------------------------------------------------ */
+/* ---- enqueue ----------------------------------------------------------------------------------------------------- */
 
 struct fast_eval *eval_create(struct net_device *net)
 {
@@ -470,7 +502,8 @@ void eval_free(struct fast_eval *eval)
     delete eval; /* device memory goes with the runtime */
 }
 
-static void eval_enqueue(struct net_device *net, enum split split, uint32_t images, uint32_t *correct, uint32_t stride, float *losses)
+static void eval_enqueue(struct net_device *net, enum split split, uint32_t images, uint32_t *correct, uint32_t stride,
+                         float *losses)
 {
     struct runtime *rt = net->context->runtime;
     struct eval_job job = {};
@@ -490,7 +523,8 @@ static void eval_enqueue(struct net_device *net, enum split split, uint32_t imag
     job.group = all / (processors * 12) / 2 * 2;
     job.group = job.group < 4 ? 4 : job.group > 32 ? 32 : job.group;
     const uint32_t jobs = (images + job.group - 1) / job.group * (uint32_t)net->host.envs;
-    const uint32_t plain = net->resident ? (uint32_t)net->resident : 3 * processors, grown = net->resident ? (uint32_t)net->resident : processors;
+    const uint32_t plain = net->resident ? (uint32_t)net->resident : 3 * processors,
+                   grown = net->resident ? (uint32_t)net->resident : processors;
     struct launch plain_shape = {dim3(jobs < plain ? jobs : plain), dim3(TILE_THREADS), eval_plain_memory::BYTES, true};
     struct launch grown_shape = {dim3(jobs < grown ? jobs : grown), dim3(TILE_THREADS), eval_grown_memory::BYTES, true};
     runtime_launch(rt, eval_plain, plain_shape, net->host, job);
@@ -502,7 +536,8 @@ void eval_validate(struct net_device *net)
 {
     struct context *context = net->context;
     net_plan_evaluate(context, net->eval->plans);
-    eval_enqueue(net, SPLIT_VAL, (uint32_t)context->host->config.data_val_images, context->view.subset_correct, SUBSETS_MAX, net->eval->losses);
+    eval_enqueue(net, SPLIT_VAL, (uint32_t)context->host->config.data_val_images, context->view.subset_correct,
+                 SUBSETS_MAX, net->eval->losses);
     net_plan_measured(context, net->eval->losses);
 }
 

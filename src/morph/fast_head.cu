@@ -36,20 +36,18 @@ DEVICE struct head_channel head_average(const uint32_t *at, bool ready, float sc
 {
     float sum[2] = {0, 0}, passed[2] = {0, 0}, raw[2] = {0, 0};
 #pragma unroll
-    for (int i = 0; i < (PIXELS + 1) / 2; i++) {
-        words[i] = 2 * i + half < PIXELS ? __ldcg(at + (2 * i + half) * 4) : 0;
+    for (int i = 0; i < PIXELS / 2; i++)
+        words[i] = __ldcg(at + (2 * i + half) * 4);
+#pragma unroll
+    for (int i = 0; i < PIXELS / 2; i++) {
         const float z[2] = {bf16_lo(words[i]), bf16_hi(words[i])};
         const float y[2] = {fmaf(z[0], scale_lo, shift_lo), fmaf(z[1], scale_hi, shift_hi)};
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            if (ready)
-                sum[e] += z[e];
-            else if (2 * i + half < PIXELS) {
-                const bool stopped = y[e] <= 0; /* NAN comes through */
-                sum[e] += stopped ? 0.0f : y[e];
-                passed[e] += stopped ? 0.0f : 1.0f;
-                raw[e] += stopped ? 0.0f : z[e];
-            }
+            const bool stopped = !ready && y[e] <= 0; /* NAN comes through */
+            sum[e] += stopped ? 0.0f : ready ? z[e] : y[e];
+            passed[e] += stopped ? 0.0f : 1.0f;
+            raw[e] += stopped ? 0.0f : z[e];
         }
     }
     struct head_channel all[2];
@@ -77,7 +75,7 @@ DEVICE void head_loss(float *logit, int label, float images, float &loss, float 
     }
 #pragma unroll
     for (int k = 0; k < HEAD_CLASSES; k++) {
-        logit[k] = expf(logit[k] - best);
+        logit[k] = __expf(logit[k] - best);
         total += logit[k];
     }
     loss += logf(total) + best - right;
@@ -94,17 +92,16 @@ DEVICE void head_store(uint32_t pair, const uint32_t *words, uint32_t *masked, u
                        const struct block_use &use, float scale_lo, float shift_lo, float scale_hi, float shift_hi,
                        int half)
 {
+    static_assert(PIXELS % 2 == 0, "every second pixel is a lane's");
+    if (use.keep_grad)
 #pragma unroll
-    for (int i = 0; i < (PIXELS + 1) / 2; i++) {
-        const int pixel = 2 * i + half;
-        if (pixel >= PIXELS)
-            continue;
-        if (use.keep_grad)
-            whole[pixel * 4] = pair;
-        if (!use.blended)
-            masked[pixel * 4] = (fmaf(bf16_lo(words[i]), scale_lo, shift_lo) > 0 ? pair & 0xffffu : 0) |
-                                (fmaf(bf16_hi(words[i]), scale_hi, shift_hi) > 0 ? pair & 0xffff0000u : 0);
-    }
+        for (int i = 0; i < PIXELS / 2; i++)
+            whole[(2 * i + half) * 4] = pair;
+    if (!use.blended)
+#pragma unroll
+        for (int i = 0; i < PIXELS / 2; i++)
+            masked[(2 * i + half) * 4] = (fmaf(bf16_lo(words[i]), scale_lo, shift_lo) > 0 ? pair & 0xffffu : 0) |
+                                         (fmaf(bf16_hi(words[i]), scale_hi, shift_hi) > 0 ? pair & 0xffff0000u : 0);
 }
 
 template <int FEATURES, int PIXELS>
@@ -158,7 +155,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, FEATURES > 32 ? 1 : 2) head(const __
             const size_t word = (image * (FEATURES / 8) + (size_t)(p >> 2)) * PIXELS * 4 + (size_t)(p & 3);
             const uint32_t *in = reinterpret_cast<const uint32_t *>(use.blended ? block.act : block.pooled) + word;
             struct head_channel channel[GROUPS];
-            uint32_t words[GROUPS][(PIXELS + 1) / 2];
+            uint32_t words[GROUPS][PIXELS / 2];
             float logit[HEAD_CLASSES];
 #pragma unroll
             for (int m = 0; m < GROUPS; m++)

@@ -33,6 +33,7 @@
 
 #include "cuda/context.cuh"
 #include "cuda/warp.cuh"
+#include "data/gather.cuh"
 
 extern "C" {
 #include "nn/norm.h"
@@ -230,6 +231,7 @@ static inline unsigned fast_blocks_per_env(const struct fast_host &host, int res
 struct net_device {
     struct context *context;
     struct fast_host host;
+    struct gather_bf16 gathered[2]; /* the images of this batch and of the next */
     struct fast_seeds *seeds; /* fast_seed.cuh */
     struct fast_eval *eval;   /* fast_eval.cuh */
     int resident;             /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
@@ -248,7 +250,9 @@ static inline struct launch fast_launch(const struct net_device *net, int per_pr
 bool fast_host_fits(const struct net_shape *shape, int batch);
 /* Buffers and places of net->host; false after an error. */
 bool fast_host_create(struct net_device *net);
-/* One batch of all envs, from gather to the parameters. */
+/* The images of a batch of the step: gathered while the batch before it was learned from. */
+void fast_images(struct net_device *net, uint32_t batch);
+/* One batch of all envs, from its images to the parameters. */
 void fast_batch(struct net_device *net, uint32_t batch);
 
 /* fast_forward.cu, fast_head.cu, fast_backward.cu, fast_update.cu: enqueue */

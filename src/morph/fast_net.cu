@@ -111,9 +111,13 @@ bool fast_host_create(struct net_device *net)
     host->fragment_size = fragments;
     host->head_size = fast_head_floats(host->features);
     host->square_parts = fast_square_parts(host->params_size);
-    host->pixels =
-        runtime_alloc<uint2>(rt, envs * (size_t)host->batch * (size_t)(shape->block[0].height * shape->block[0].width));
-    host->labels = runtime_alloc<uint8_t>(rt, envs * (size_t)host->batch);
+    for (int i = 0; i < 2; i++) {
+        size_t images = envs * (size_t)host->batch;
+        size_t pixels = (size_t)(shape->block[0].height * shape->block[0].width);
+        net->gathered[i] = {runtime_alloc<uint2>(rt, images * pixels), runtime_alloc<uint8_t>(rt, images)};
+    }
+    host->pixels = net->gathered[0].pixels;
+    host->labels = net->gathered[0].labels;
     host->fragments = runtime_alloc<uint32_t>(rt, envs * fragments);
     host->head_part = runtime_alloc<float>(rt, envs * (size_t)host->chunks * host->head_size);
     host->grad = runtime_alloc<float>(rt, envs * host->params_size);
@@ -134,12 +138,29 @@ static bool has_slots(const struct fast_block &block)
     return block.slot[0] >= 0 || block.slot[1] >= 0;
 }
 
+/* Images do not depend on what was learned: those of the next batch are gathered beside this one. */
+void fast_images(struct net_device *net, uint32_t batch)
+{
+    struct context *context = net->context;
+    const struct gather_bf16 now = net->gathered[batch % 2];
+    net->host.pixels = now.pixels;
+    net->host.labels = now.labels;
+    if (batch == 0)
+        gather_train_bf16(context, now, 0);
+    else
+        runtime_meet(context->runtime);
+    if (batch + 1 < context->batches) {
+        runtime_part(context->runtime);
+        gather_train_bf16(context, net->gathered[(batch + 1) % 2], batch + 1);
+        runtime_rejoin(context->runtime);
+    }
+}
+
 void fast_batch(struct net_device *net, uint32_t batch)
 {
     struct context *context = net->context;
     struct fast_host &host = net->host;
-    struct gather_bf16 target = {host.pixels, host.labels};
-    gather_train_bf16(context, target, batch);
+    fast_images(net, batch);
     for (int i = 0; i < host.blocks; i++) {
         fast_forward(net, i);
         if (has_slots(host.block[i]))

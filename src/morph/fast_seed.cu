@@ -1,12 +1,10 @@
 /* What the seeds of net_bf16 need beside their kernels: memory, the lists of the living, the update. */
 #include "cuda/runtime.cuh"
 
+#include "morph/fast_seed.cuh"
 #include "nn/tile.cuh"
 
-#include "morph/fast_seed.cuh"
-#include "morph/fast_seed_tile.cuh"
-
-/* ---- creation ------------------------------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 static bool form_known(int channels, int size, int row)
 {
@@ -17,7 +15,8 @@ static bool form_known(int channels, int size, int row)
 
 bool seed_fits(const struct net_shape *shape)
 {
-    if (shape->blocks != 3 || shape->block[0].cout != 8 || shape->block[0].height != 32) /* what fast_eval.cu is made for */
+    if (shape->blocks != 3 || shape->block[0].cout != 8 ||
+        shape->block[0].height != 32) /* what fast_eval.cu is made for */
         return false;
     for (int j = 0; j < shape->slots; j++) {
         const struct slot_shape *s = &shape->slot[j];
@@ -72,7 +71,8 @@ static void create_between(struct net_device *net, struct seed_set *set)
         const struct fast_block &block = net->host.block[i];
         if (block.slot[0] < 0 || block.slot[1] < 0)
             continue;
-        const size_t cells = (size_t)net->host.envs * (size_t)net->host.batch * (size_t)(block.cout / 8 * (block.size / 2) * (block.size / 2));
+        const size_t cells = (size_t)net->host.envs * (size_t)net->host.batch *
+                             (size_t)(block.cout / 8 * (block.size / 2) * (block.size / 2));
         set->between[i] = runtime_alloc<uint4>(net->context->runtime, cells);
         set->between_grad[i] = runtime_alloc<uint4>(net->context->runtime, cells);
     }
@@ -130,14 +130,15 @@ void seed_free(struct fast_seeds *seeds)
     delete seeds; /* device memory goes with the runtime */
 }
 
-/* ---- the lists of the living ---------------------------------------------------------------------------------------- */
+/* ---- the lists of the living ------------------------------------------------------------------------------------- */
 
 struct plan_lists {
     uint32_t *leaf[SHAPE_SLOTS], *blend[SHAPE_SLOTS];
 };
 
 /* A warp per slot: envs in order. */
-KERNEL void plan_seeds(const struct slot_exec *exec, int envs, int slots, const __grid_constant__ struct plan_lists lists)
+KERNEL void plan_seeds(const struct slot_exec *exec, int envs, int slots,
+                       const __grid_constant__ struct plan_lists lists)
 {
     device_wait();
     const int slot = (int)blockIdx.x, lane = (int)threadIdx.x;
@@ -145,8 +146,10 @@ KERNEL void plan_seeds(const struct slot_exec *exec, int envs, int slots, const 
     for (int e = 0; e < envs; e += 32) {
         const int env = e + lane;
         const struct slot_exec mine = exec[(size_t)(env < envs ? env : 0) * (size_t)slots + (size_t)slot];
-        const bool leaf = env < envs && mine.mode == SLOT_STE && mine.train, blend = env < envs && mine.mode == SLOT_BLEND;
-        const unsigned leaf_mask = __ballot_sync(~0u, leaf), blend_mask = __ballot_sync(~0u, blend), below = (1u << lane) - 1u;
+        const bool leaf = env < envs && mine.mode == SLOT_STE && mine.train,
+                   blend = env < envs && mine.mode == SLOT_BLEND;
+        const unsigned leaf_mask = __ballot_sync(~0u, leaf), blend_mask = __ballot_sync(~0u, blend),
+                       below = (1u << lane) - 1u;
         if (leaf)
             lists.leaf[slot][1 + leaves + (uint32_t)__popc(leaf_mask & below)] = (uint32_t)env;
         if (blend)
@@ -173,7 +176,7 @@ void seed_plan(struct net_device *net)
     runtime_launch(net->context->runtime, plan_seeds, shape, net->host.exec, net->host.envs, net->host.slots, lists);
 }
 
-/* ---- update ------------------------------------------------------------------------------------------------------------ */
+/* ---- update ------------------------------------------------------------------------------------------------------ */
 
 /* What a block of threads updates: SEED_BLOCK parameters of a slot's seed or gate net. */
 struct update_part {
@@ -184,7 +187,8 @@ struct update_part {
     const struct seed_tensors *tensors;
 };
 
-DEVICE struct update_part update_part_of(const struct fast_host &host, const struct seed_set &set, int env, uint32_t block)
+DEVICE struct update_part update_part_of(const struct fast_host &host, const struct seed_set &set, int env,
+                                         uint32_t block)
 {
     struct update_part part = {};
     int j = 0;
@@ -270,9 +274,11 @@ KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constan
         square += __ldcg(slot.squares + (size_t)env * slot.blocks + b);
     const double norm = sqrt(square), ratio = (double)set.max_norm / (norm + 1e-6);
     const float factor = (float)(ratio < 1 ? ratio : norm != norm ? norm : 1);
-    const float4 gradient = *(const float4 *)(slot.grad + (size_t)env * slot.record + (part.gate ? slot.seed_storage : 0) + at);
+    const float4 gradient =
+        *(const float4 *)(slot.grad + (size_t)env * slot.record + (part.gate ? slot.seed_storage : 0) + at);
     const float *g = &gradient.x;
-    float *w = part.gate ? set.gate + (size_t)env * set.gate_size + slot.gate : set.seed + (size_t)env * set.seed_size + slot.seed;
+    float *w = part.gate ? set.gate + (size_t)env * set.gate_size + slot.gate
+                         : set.seed + (size_t)env * set.seed_size + slot.seed;
     float *m = part.gate ? set.gate_momentum + (size_t)env * set.gate_size + slot.gate
                          : set.seed_momentum + (size_t)env * set.seed_size + slot.seed;
     for (uint32_t k = 0; k < 4; k++) {
@@ -289,7 +295,8 @@ struct measure_counts {
     bool finite;
 };
 
-DEVICE void measure_tensors(struct measure_counts *counts, const struct seed_tensors &tensors, const float *grad, double *sums)
+DEVICE void measure_tensors(struct measure_counts *counts, const struct seed_tensors &tensors, const float *grad,
+                            double *sums)
 {
     for (int i = 0; i < tensors.count; i++) {
         double square = 0;
@@ -339,7 +346,8 @@ KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_const
             params += table[BLUEPRINT_COUNT].params;
             measure_tensors(&counts, table[BLUEPRINT_COUNT], grad + slot.seed_storage, sums);
         }
-        const double norm = sqrt(counts.square), whole = host.host_norm[env], tensors = counts.tensors ? counts.tensors : 1;
+        const double norm = sqrt(counts.square), whole = host.host_norm[env],
+                     tensors = counts.tensors ? counts.tensors : 1;
         grads.norm = norm;
         grads.finite = counts.finite;
         grads.vanishing = counts.vanishing > 0;

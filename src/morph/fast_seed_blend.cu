@@ -4,24 +4,20 @@
  */
 #include "cuda/runtime.cuh"
 
-#include "nn/tile.cuh"
-
-#include "morph/fast_seed.cuh"
+#include "morph/fast_seed_load.cuh"
 #include "morph/fast_seed_mix.cuh"
-#include "morph/fast_seed_tile.cuh"
 
-/* Images a block of threads takes at a time: five maps of them must leave room for two blocks where that is possible. */
+/* Images a block of threads takes at a time: five maps of them must leave room for two blocks where that is possible.
+ */
 constexpr int blend_images(int channels, int size)
 {
     return channels == 16 && size == 16 ? 1 : seed_images(channels, size);
 }
 
-template <int C, int SIZE>
-using forward_tile = seed_tile<C, SIZE, blend_images(C, SIZE), 4, 2, false>;
-template <int C, int SIZE>
-using backward_tile = seed_tile<C, SIZE, blend_images(C, SIZE), 5, (C < 32 ? 4 : 2), true>;
+template <int C, int SIZE> using forward_tile = seed_tile<C, SIZE, blend_images(C, SIZE), 4, 2, false>;
+template <int C, int SIZE> using backward_tile = seed_tile<C, SIZE, blend_images(C, SIZE), 5, (C < 32 ? 4 : 2), true>;
 
-/* ---- forward ----------------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* The map y, pooled for r0, to where the slot's output goes. For r0 a barrier must lie between writing y and this. */
 template <class T, int ROW>
@@ -31,9 +27,10 @@ DEVICE void blend_write(uint32_t y, const struct fast_host &host, uint4 *to, int
     tile_own<MAP> own;
     if (first + own.image >= end)
         return;
-    uint4 *out = plane_at(to, MAP::C, ROW == 0 ? MAP::AREA / 4 : MAP::AREA, image_at(host, env, first + own.image), own.plane, 0);
+    uint4 *out = plane_at(to, MAP::C, ROW == 0 ? MAP::AREA / 4 : MAP::AREA, image_at(host, env, first + own.image),
+                          own.plane, 0);
     if constexpr (ROW == 0) {
-        own.each_window([&](uint32_t cell, int w) {
+        own.each_window([&](uint32_t cell, int w) INLINED {
             uint32_t v[4][4], m[4];
 #pragma unroll
             for (int k = 0; k < 4; k++)
@@ -44,7 +41,7 @@ DEVICE void blend_write(uint32_t y, const struct fast_host &host, uint4 *to, int
             out[w] = make_uint4(m[0], m[1], m[2], m[3]);
         });
     } else {
-        own.each([&](uint32_t cell, int p) {
+        own.each([&](uint32_t cell, int p) INLINED {
             uint32_t v[4];
             load_shared_128(v, y + cell);
             out[p] = make_uint4(v[0], v[1], v[2], v[3]);
@@ -76,7 +73,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
         __syncthreads();
         tile_clear(tile.x, 4 * T::MAP::BYTES);
         seed_batch_norm(tile, host, slot.block, job.env);
-        const auto write = [&](uint32_t y, int first) {
+        const auto write = [&](uint32_t y, int first) INLINED {
             blend_write<T, ROW>(y, host, to, job.env, first, job.end);
             if (also)
                 blend_write<T, ROW>(y, host, also, job.env, first, job.end);
@@ -92,7 +89,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
             }
             continue;
         }
-        seed_of(tile, blend.blueprint, true, [&](auto &seed) {
+        seed_of(tile, blend.blueprint, true, [&](auto &seed) INLINED {
             using SEED = typename std::remove_reference<decltype(seed)>::type;
             seed.prepare();
             __syncthreads();
@@ -105,7 +102,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
                 if (blend.gate)
                     gate.forward();
                 blend_own<T, SEED> mine(seed, gate, blend);
-                mine.own.each([&](uint32_t cell, int) {
+                mine.own.each([&](uint32_t cell, int) INLINED {
                     float x[8], s[8], y[8];
                     mine.load(x, s, tile, seed, cell);
                     mine.mix(y, x, s, blend.multiply);
@@ -118,7 +115,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
     }
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* Where gradients go, and the sums that BatchNorm needs of them. */
 struct blend_target {
@@ -143,22 +140,24 @@ DEVICE struct blend_target blend_target_of(const struct fast_host &host, const s
 
 /* The gradient of the slot's input, dh = direct (+ deeper) (+ gate's), own cells. Ends with a barrier. */
 template <class T, class GET>
-DEVICE void blend_write_grad(T &tile, const struct fast_host &host, struct blend_target &target, int env, int first, int end, GET get)
+DEVICE void blend_write_grad(T &tile, const struct fast_host &host, struct blend_target &target, int env, int first,
+                             int end, GET get)
 {
     using MAP = typename T::MAP;
     tile_own<MAP> own;
     const bool there = first + own.image < end;
     const size_t image = image_at(host, env, there ? first + own.image : first);
     const size_t plane = (image * MAP::PLANES + (size_t)own.plane) * MAP::AREA;
-    tile_sums<MAP>(tile.part, [&](uint32_t cell, float *v) {
+    tile_sums<MAP>(tile.part, [&](uint32_t cell, float *v) INLINED {
         /* the pixel's number from its cell: cells are visited by number */
-        const int at = (int)(cell - own.base) / 16 - own.image * MAP::CELLS, p = (at / MAP::PITCH - 1) * MAP::SIZE + at % MAP::PITCH - 1;
+        const int at = (int)(cell - own.base) / 16 - own.image * MAP::CELLS,
+                  p = (at / MAP::PITCH - 1) * MAP::SIZE + at % MAP::PITCH - 1;
         float dh[8], x[8], raw[8];
         get(dh, cell);
         uint32_t r[4];
         if (there && target.plain)
-            target.plain[plane + (size_t)p] =
-                make_uint4(pack_bf16(dh[0], dh[1]), pack_bf16(dh[2], dh[3]), pack_bf16(dh[4], dh[5]), pack_bf16(dh[6], dh[7]));
+            target.plain[plane + (size_t)p] = make_uint4(pack_bf16(dh[0], dh[1]), pack_bf16(dh[2], dh[3]),
+                                                         pack_bf16(dh[4], dh[5]), pack_bf16(dh[6], dh[7]));
         if (!there || !target.masked)
             return;
         tile_load(x, tile.x + cell);
@@ -185,7 +184,9 @@ DEVICE void blend_write_grad(T &tile, const struct fast_host &host, struct blend
     __syncthreads();
 }
 
-template <class T> DEVICE void blend_write_sums(T &tile, const struct fast_host &host, const struct blend_target &target, int block, const struct seed_job &job)
+template <class T>
+DEVICE void blend_write_sums(T &tile, const struct fast_host &host, const struct blend_target &target, int block,
+                             const struct seed_job &job)
 {
     float *back = host.block[block].back + ((size_t)job.env * (size_t)host.chunks + (size_t)job.chunk) * 2 * T::C;
     if (!target.masked)
@@ -204,7 +205,7 @@ DEVICE void blend_backward(T &tile, SEED &seed, seed_gate<T> &gate, const struct
     using MAP = typename T::MAP;
     blend_own<T, SEED> mine(seed, gate, blend);
     const float a = mine.amplitude;
-    tile_sums<MAP>(tile.part, [&](uint32_t cell, float *v) {
+    tile_sums<MAP>(tile.part, [&](uint32_t cell, float *v) INLINED {
         float x[8], s[8], g[8], ds[8];
         mine.load(x, s, tile, seed, cell);
         tile_load(g, tile.extra + cell);
@@ -239,7 +240,8 @@ DEVICE void blend_backward(T &tile, SEED &seed, seed_gate<T> &gate, const struct
 
 /* The gradient after the blend into `extra`: through the pool to the largest y for r0. Ends with a barrier. */
 template <class T, int ROW, class Y>
-DEVICE void blend_load_grad(T &tile, const struct fast_host &host, const uint4 *grad, int env, int first, int end, Y write_y)
+DEVICE void blend_load_grad(T &tile, const struct fast_host &host, const uint4 *grad, int env, int first, int end,
+                            Y write_y)
 {
     if constexpr (ROW == 0) {
         write_y();
@@ -284,23 +286,23 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
                 __syncthreads();
                 seed_load(tile, host, input, job.env, first, job.end);
                 seed_fetch(tile, host, input, job.env, first + T::IMAGES, job.end);
-                blend_load_grad<T, ROW>(tile, host, grad, job.env, first, job.end, [&] {
+                blend_load_grad<T, ROW>(tile, host, grad, job.env, first, job.end, [&]() INLINED {
                     tile_own<MAP> own;
-                    own.each([&](uint32_t cell, int) {
+                    own.each([&](uint32_t cell, int) INLINED {
                         uint32_t v[4];
                         load_shared_128(v, tile.x + cell);
                         store_shared_128(tile.extra + cell, v[0], v[1], v[2], v[3]);
                     });
                 });
                 blend_write_grad(tile, host, target, job.env, first, job.end,
-                                 [&](float *dh, uint32_t cell) { tile_load(dh, tile.extra + cell); });
+                                 [&](float *dh, uint32_t cell) INLINED { tile_load(dh, tile.extra + cell); });
             }
             blend_write_sums(tile, host, target, slot.block, job);
             continue;
         }
         const int passes = blend.train && blend.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1;
         for (int pass = 0; pass < passes; pass++)
-            seed_of(tile, blend.blueprint, pass == 1, [&](auto &seed) {
+            seed_of(tile, blend.blueprint, pass == 1, [&](auto &seed) INLINED {
                 using SEED = typename std::remove_reference<decltype(seed)>::type;
                 __syncthreads();
                 tile_clear(tile.x, 5 * MAP::BYTES);
@@ -318,9 +320,9 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
                     seed.forward();
                     if (blend.gate)
                         gate.forward();
-                    blend_load_grad<T, ROW>(tile, host, grad, job.env, first, job.end, [&] {
+                    blend_load_grad<T, ROW>(tile, host, grad, job.env, first, job.end, [&]() INLINED {
                         blend_own<T, SEED> mine(seed, gate, blend);
-                        mine.own.each([&](uint32_t cell, int) {
+                        mine.own.each([&](uint32_t cell, int) INLINED {
                             float x[8], s[8], y[8];
                             mine.load(x, s, tile, seed, cell);
                             mine.mix(y, x, s, blend.multiply);
@@ -335,14 +337,15 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
                     float more[8] = {0, 0, 0, 0, 0, 0, 0, 0};
                     if (blend.gate)
                         tile_coefficients(more, gate.input() + own.channel());
-                    blend_write_grad(tile, host, target, job.env, first, job.end, [&](float *dh, uint32_t cell) {
-                        float through[8];
-                        tile_load(dh, tile.extra + cell);
-                        tile_load(through, seed.dx() + cell);
+                    blend_write_grad(tile, host, target, job.env, first, job.end,
+                                     [&](float *dh, uint32_t cell) INLINED {
+                                         float through[8];
+                                         tile_load(dh, tile.extra + cell);
+                                         tile_load(through, seed.dx() + cell);
 #pragma unroll
-                        for (int i = 0; i < 8; i++)
-                            dh[i] += through[i] + more[i];
-                    });
+                                         for (int i = 0; i < 8; i++)
+                                             dh[i] += through[i] + more[i];
+                                     });
                 }
                 if (blend.train) {
                     seed.finish(record);
@@ -357,7 +360,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     }
 }
 
-/* ---- enqueue ------------------------------------------------------------------------------------------------------------ */
+/* ---- enqueue ----------------------------------------------------------------------------------------------------- */
 
 template <int C, int SIZE, int ROW> static void forward_enqueue(struct net_device *net, const struct seed_slot &slot)
 {

@@ -1,10 +1,8 @@
 /* Seeds in TRAINING: forward and backward on the gradient at their boundary; the host does not notice (I-24). */
 #include "cuda/runtime.cuh"
 
-#include "nn/tile.cuh"
-
-#include "morph/fast_seed.cuh"
-#include "morph/fast_seed_tile.cuh"
+#include "morph/fast_seed_kinds.cuh"
+#include "morph/fast_seed_load.cuh"
 
 enum { LEAF_MAPS = 4 };
 
@@ -12,9 +10,9 @@ template <int C, int SIZE>
 using leaf_tile = seed_tile<C, SIZE, seed_images(C, SIZE), LEAF_MAPS, (C < 16 ? 3 : 2), false>;
 
 template <int C, int SIZE, int ROW>
-KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void leaf_jobs(const __grid_constant__ struct fast_host host,
-                                                                       const __grid_constant__ struct seed_set set,
-                                                                       const __grid_constant__ struct seed_slot slot)
+KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void leaf_jobs(
+    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set,
+    const __grid_constant__ struct seed_slot slot)
 {
     using T = leaf_tile<C, SIZE>;
     SHARED_BYTES(shared);
@@ -23,12 +21,13 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     const uint32_t jobs = __ldcg(slot.leaf) * (uint32_t)host.chunks;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
         const struct seed_job job = seed_job_of(host, slot.leaf, number);
-        const struct slot_exec exec = host.exec[(size_t)job.env * (size_t)host.slots + (size_t)host.block[slot.block].slot[ROW]];
+        const struct slot_exec exec =
+            host.exec[(size_t)job.env * (size_t)host.slots + (size_t)host.block[slot.block].slot[ROW]];
         const struct seed_input input = seed_input_of<ROW>(host, set, slot.block, job.env);
         const uint4 *grad = seed_grad_of<ROW>(host, set, slot.block, job.env);
         tile.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
         for (int pass = 0; pass < (exec.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1); pass++)
-            seed_of(tile, exec.blueprint, pass == 1, [&](auto &seed) {
+            seed_of(tile, exec.blueprint, pass == 1, [&](auto &seed) INLINED {
                 __syncthreads();
                 tile_clear(tile.x, LEAF_MAPS * T::MAP::BYTES);
                 seed_batch_norm(tile, host, slot.block, job.env);

@@ -2,7 +2,7 @@
 #ifndef MORPH_FAST_SEED_MIX_CUH
 #define MORPH_FAST_SEED_MIX_CUH
 
-#include "morph/fast_seed_tile.cuh"
+#include "morph/fast_seed_kinds.cuh"
 
 extern "C" {
 #include "morph/slot.h"
@@ -63,7 +63,8 @@ template <class T, class SEED> struct blend_own {
     {
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            y[i] = multiply ? x[i] * fmaf(amplitude, blend_tanh(s[i] - x[i]), 1.0f) : fmaf(amplitude, s[i] - x[i], x[i]);
+            y[i] = multiply ? x[i] * fmaf(amplitude, blend_tanh(s[i] - x[i]), 1.0f)
+                            : fmaf(amplitude, s[i] - x[i], x[i]);
     }
 };
 

@@ -5,9 +5,7 @@
  * pixel: [channel / 8][image][y][x], 16 bytes a cell. A tap of a 3x3 convolution is then an address 16 bytes or a row
  * further on, and ldmatrix performs the im2col. Maps of fewer channels are the first planes of wider ones.
  *
- * Products run on mma with the pixels as rows: D[pixel][out] += A[pixel][in] B[in][out], so that accumulators, packed in
- * pairs, are cells again. Weight gradients are D[tap, in][out] with the pixels as the summed index, read by
- * ldmatrix.trans. All sums are fp32, in an order that depends on the map alone.
+ * All sums are fp32, in an order that depends on the map alone.
  *
  * Element-wise passes give every thread its own cells: thread t takes cells of the (image, plane) number t / SHARE, the
  * same in every pass over maps of one size, so that two such passes need no barrier between them.
@@ -20,6 +18,8 @@
 #include "cuda/warp.cuh"
 
 #define DEVICE_MEMBER __device__ __forceinline__
+/* Of lambdas: what they refer to is to stay in registers. */
+#define INLINED __attribute__((always_inline))
 
 enum { TILE_WARPS = 8, TILE_THREADS = 32 * TILE_WARPS };
 
@@ -44,7 +44,7 @@ template <int CHANNELS, int SIDE, int COUNT> struct tile_map {
     }
 };
 
-/* ---- eight channels ------------------------------------------------------------------------------------------------- */
+/* ---- eight channels ---------------------------------------------------------------------------------------------- */
 
 DEVICE void tile_unpack(float v[8], const uint32_t r[4])
 {
@@ -107,7 +107,7 @@ DEVICE uint32_t pair_equal(uint32_t a, uint32_t b)
 }
 #endif
 
-/* ---- passes over a map ---------------------------------------------------------------------------------------------- */
+/* ---- passes over a map ------------------------------------------------------------------------------------------- */
 
 /* The cells of this thread: of one image and plane, numbers rank, rank + SHARE, ... */
 template <class MAP> struct tile_own {
@@ -188,7 +188,7 @@ template <class MAP, class F> DEVICE void tile_sums(float *part, F add)
 #pragma unroll
     for (int i = 0; i < 16; i++)
         v[i] = 0;
-    own.each([&](uint32_t cell, int) { add(cell, v); });
+    own.each([&](uint32_t cell, int) INLINED { add(cell, v); });
     tile_fold<16, LANES_ / 2>(v, lane);
     int first = 0;
 #pragma unroll
@@ -212,418 +212,7 @@ template <class MAP> DEVICE float tile_total(const float *part, int image, int c
     return sum;
 }
 
-/* ---- convolutions ----------------------------------------------------------------------------------------------------- */
-
-/* Bytes of a convolution's weights as B fragments. */
-template <int TAPS, int IN, int OUT> constexpr int tile_weight_bytes()
-{
-    return TAPS * IN * OUT * 2;
-}
-
-/*
- * Fragments of w [OUT][TAPS][IN] (fp32, global). BACK: of the convolution that takes gradients back, whose own weights
- * w [IN][TAPS][OUT] are turned around. Pairs of 8 inputs where IN is 8: [out / 8][tap][lane], else [tap][in / 16]
- * [out / 8][lane][2].
- */
-template <int TAPS, int IN, int OUT, bool BACK> DEVICE void tile_weights(uint32_t to, const float *w)
-{
-    constexpr int N = OUT / 8, K = IN / 16 ? IN / 16 : 1;
-    for (int i = (int)threadIdx.x; i < TAPS * IN * OUT / 2; i += TILE_THREADS) {
-        int lane, tap, out, in;
-        if constexpr (IN == 8) {
-            lane = i % 32;
-            tap = i / 32 % TAPS;
-            out = i / 32 / TAPS * 8 + lane / 4;
-            in = lane % 4 * 2;
-        } else {
-            lane = i / 2 % 32;
-            tap = i / 64 / N / K;
-            out = i / 64 % N * 8 + lane / 4;
-            in = i / 64 / N % K * 16 + i % 2 * 8 + lane % 4 * 2;
-        }
-        float lo, hi;
-        if constexpr (BACK) {
-            const float *from = w + (in * TAPS + TAPS - 1 - tap) * OUT + out;
-            lo = from[0];
-            hi = from[TAPS * OUT];
-        } else {
-            const float *from = w + (out * TAPS + tap) * IN + in;
-            lo = from[0];
-            hi = from[1];
-        }
-        store_shared_32(to + (uint32_t)i * 4, pack_bf16(lo, hi));
-    }
-}
-
-/* The nine taps of a map: byte offset of tap (y, x) from the middle. */
-template <class MAP> DEVICE constexpr int tile_tap(int tap)
-{
-    return ((tap / 3 - 1) * MAP::PITCH + tap % 3 - 1) * 16;
-}
-
-/*
- * Output rows of a 3x3 convolution of 8 channels, four at a time: every ldmatrix serves up to three of them.
- * done(image, y, x, n, upper, lower): accumulators of rows y and y + 1 from column x on, plane of the output.
- */
-template <class IN, class OUT, class F> DEVICE void tile_conv_rows(uint32_t in, uint32_t weights, F done)
-{
-    constexpr int ROWS = 4, COLUMNS = IN::SIZE / 16, TASKS = IN::PIXELS / 16 / ROWS, N = OUT::PLANES, ROW = IN::PITCH * 16;
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
-    uint32_t w[N][9];
-#pragma unroll
-    for (int n = 0; n < N; n++)
-#pragma unroll
-        for (int tap = 0; tap < 9; tap++)
-            w[n][tap] = load_shared_32(weights + (uint32_t)((n * 9 + tap) * 32 + lane) * 4);
-#pragma unroll 1
-    for (int task = warp; task < TASKS; task += TILE_WARPS) {
-        const int column = task % COLUMNS * 16, y = task / COLUMNS * ROWS % IN::SIZE, image = task / COLUMNS * ROWS / IN::SIZE;
-        const uint32_t first = in + IN::at(image, y - 1, column - 1) + (uint32_t)(lane % 8 + part % 2 * 8) * 16;
-        const uint32_t xs = first + (uint32_t)(part / 2) * 16, ys = first + (uint32_t)(part / 2 * ROW + 32);
-        uint32_t x[ROWS + 2][4], last[ROWS / 2 + 1][4];
-#pragma unroll
-        for (int r = 0; r < ROWS + 2; r++)
-            load_matrix(x[r], xs + (uint32_t)(r * ROW));
-#pragma unroll
-        for (int r = 0; r < ROWS / 2 + 1; r++)
-            load_matrix(last[r], ys + (uint32_t)(2 * r * ROW));
-#pragma unroll
-        for (int o = 0; o < ROWS; o += 2) {
-            const uint32_t *here = last[o / 2], *next = last[o / 2 + 1];
-#pragma unroll
-            for (int n = 0; n < N; n++) {
-                float upper[4] = {0, 0, 0, 0}, lower[4] = {0, 0, 0, 0};
-#pragma unroll
-                for (int ky = 0; ky < 3; ky++) {
-                    mma_bf16(upper, x[o + ky], w[n][3 * ky], w[n][3 * ky + 1]);
-                    mma_bf16(lower, x[o + 1 + ky], w[n][3 * ky], w[n][3 * ky + 1]);
-                }
-                mma_bf16(upper, here, w[n][2], w[n][5]);
-                mma_bf16(lower, next, w[n][5], w[n][8]);
-                mma_bf16_k8(upper, next[0], next[1], w[n][8]);
-                mma_bf16_k8(lower, here[2], here[3], w[n][2]);
-                done(image, y + o, column, n, upper, lower);
-            }
-        }
-    }
-}
-
-/* A convolution of any other form: a warp multiplies blocks of up to 4 x 4 tiles of 16 pixels and 8 channels. */
-template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_blocks(uint32_t in, uint32_t weights, F done)
-{
-    constexpr int M = IN::PIXELS / 16, WM = M < TILE_WARPS ? M : TILE_WARPS, WN = TILE_WARPS / WM, PER = M / WM;
-    constexpr int N = OUT::PLANES, NW = N < WN ? 1 : N / WN, NB = NW < 4 ? NW : 4;
-    constexpr int MOST = NB > 2 ? 2 : 4, MB = PER < MOST ? PER : MOST, K = IN::C / 16 ? IN::C / 16 : 1;
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
-    if (warp / WM >= N)
-        return;
-#pragma unroll 1
-    for (int m0 = 0; m0 < PER; m0 += MB) {
-        const int tile = warp % WM * PER + m0;
-        uint32_t from[MB];
-#pragma unroll
-        for (int m = 0; m < MB; m++)
-            from[m] = in + IN::at_pixel((tile + m) * 16 + part % 2 * 8 + lane % 8);
-#pragma unroll 1
-        for (int n0 = warp / WM * NW; n0 < warp / WM * NW + NW; n0 += NB) {
-            float acc[MB][NB][4];
-#pragma unroll
-            for (int m = 0; m < MB; m++)
-#pragma unroll
-                for (int n = 0; n < NB; n++)
-                    acc[m][n][0] = acc[m][n][1] = acc[m][n][2] = acc[m][n][3] = 0;
-            if constexpr (IN::C == 8) {
-                const uint32_t side = (uint32_t)(part / 2) * 16, below = side * IN::PITCH;
-#pragma unroll
-                for (int m = 0; m < MB; m++) {
-                    uint32_t a[5][4];
-                    if constexpr (TAPS == 9) {
-#pragma unroll
-                        for (int ky = 0; ky < 3; ky++)
-                            load_matrix(a[ky], from[m] + side + (uint32_t)tile_tap<IN>(3 * ky));
-                        load_matrix(a[3], from[m] + below + (uint32_t)tile_tap<IN>(2));
-                        load_matrix(a[4], from[m] + below + (uint32_t)tile_tap<IN>(5));
-                    } else {
-                        load_matrix(a[0], from[m]);
-                    }
-#pragma unroll
-                    for (int n = 0; n < NB; n++) {
-                        const uint32_t w = weights + (uint32_t)((n0 + n) * TAPS * 32 + lane) * 4;
-                        if constexpr (TAPS == 9) {
-#pragma unroll
-                            for (int ky = 0; ky < 3; ky++)
-                                mma_bf16(acc[m][n], a[ky], load_shared_32(w + (uint32_t)(3 * ky) * 128),
-                                         load_shared_32(w + (uint32_t)(3 * ky + 1) * 128));
-                            mma_bf16(acc[m][n], a[3], load_shared_32(w + 2 * 128), load_shared_32(w + 5 * 128));
-                            mma_bf16_k8(acc[m][n], a[4][2], a[4][3], load_shared_32(w + 8 * 128));
-                        } else {
-                            mma_bf16_k8(acc[m][n], a[0][0], a[0][1], load_shared_32(w));
-                        }
-                    }
-                }
-            } else {
-                const uint32_t planes = (uint32_t)(part / 2 * IN::PLANE_BYTES);
-#pragma unroll
-                for (int tap = 0; tap < TAPS; tap++)
-#pragma unroll
-                    for (int k = 0; k < K; k++) {
-                        uint32_t b[NB][2];
-#pragma unroll
-                        for (int n = 0; n < NB; n++)
-                            load_shared_64(b[n], weights + (uint32_t)(((tap * K + k) * N + n0 + n) * 32 + lane) * 8);
-#pragma unroll
-                        for (int m = 0; m < MB; m++) {
-                            uint32_t a[4];
-                            load_matrix(a, from[m] + planes + (uint32_t)(2 * k * IN::PLANE_BYTES +
-                                                                        (TAPS == 9 ? tile_tap<IN>(tap) : 0)));
-#pragma unroll
-                            for (int n = 0; n < NB; n++)
-                                mma_bf16(acc[m][n], a, b[n][0], b[n][1]);
-                        }
-                    }
-            }
-#pragma unroll
-            for (int m = 0; m < MB; m++) {
-                const int pixel = (tile + m) * 16 + lane / 4;
-                const uint32_t first = OUT::at_pixel(pixel), second = OUT::at_pixel(pixel + 8);
-#pragma unroll
-                for (int n = 0; n < NB; n++)
-                    done(first, second, n0 + n, acc[m][n]);
-            }
-        }
-    }
-}
-
-/*
- * A 3x3 (TAPS 9) or 1x1 convolution of a map. done(first, second, n, acc): offsets of the cells of accumulator rows g and
- * g + 8, plane of the output. Barriers before and after are the caller's. */
-template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_with(uint32_t in, uint32_t weights, F done)
-{
-    if constexpr (TAPS == 9 && IN::C == 8 && IN::SIZE >= 16)
-        tile_conv_rows<IN, OUT>(in, weights, [&](int image, int y, int x, int n, const float *upper, const float *lower) {
-            const uint32_t cell = OUT::at(image, y, x + (int)(threadIdx.x % 32 / 4));
-            done(cell, cell + 128, n, upper);
-            done(cell + OUT::PITCH * 16, cell + OUT::PITCH * 16 + 128, n, lower);
-        });
-    else
-        tile_conv_blocks<TAPS, IN, OUT>(in, weights, done);
-}
-
-template <int TAPS, class IN, class OUT, bool RELU = false>
-DEVICE void tile_conv(uint32_t in, uint32_t weights, uint32_t out)
-{
-    const uint32_t to = out + (threadIdx.x & 3) * 4;
-    tile_conv_with<TAPS, IN, OUT>(in, weights, [&](uint32_t first, uint32_t second, int n, const float *acc) {
-        const uint32_t plane = to + (uint32_t)(n * OUT::PLANE_BYTES);
-        store_shared_32(plane + first, RELU ? pack_bf16_relu(acc[0], acc[1]) : pack_bf16(acc[0], acc[1]));
-        store_shared_32(plane + second, RELU ? pack_bf16_relu(acc[2], acc[3]) : pack_bf16(acc[2], acc[3]));
-    });
-}
-
-/* ---- weight gradients --------------------------------------------------------------------------------------------------- */
-
-/*
- * Gradient of a convolution's weights, summed over maps in registers: tiles of 16 (taps and inputs) by 8 outputs. The
- * warps divide inputs (WM), outputs (WN) and pixels (WK) among them.
- */
-template <int TAPS, int IN, int OUT> struct tile_grad {
-    static constexpr int GROUPS = IN >= 16 ? IN / 16 : 1, N = OUT / 8;
-    static constexpr int SPREAD = IN < 16 ? 1 : TAPS == 9 ? N : N >= 4 ? 2 : 1; /* few accumulators leave room for the rest */
-    static constexpr int WM = GROUPS, WN = SPREAD * WM < TILE_WARPS ? SPREAD : TILE_WARPS / WM, WK = TILE_WARPS / WM / WN;
-    static constexpr int NB = N / WN, ROWS = IN >= 16 ? TAPS : TAPS == 9 ? 5 : 1;
-    static constexpr int SCRATCH = WK > 1 ? WK / 2 * WM * WN * ROWS * NB * 4 * 32 * 4 : 0; /* bytes for finish() */
-    float acc[ROWS][NB][4];
-
-    DEVICE_MEMBER void clear()
-    {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int n = 0; n < NB; n++)
-                acc[r][n][0] = acc[r][n][1] = acc[r][n][2] = acc[r][n][3] = 0;
-    }
-
-    /* The product of input and output gradient, maps of equal size. */
-    template <class X, class G> DEVICE_MEMBER void add(uint32_t in, uint32_t grad)
-    {
-        static_assert(X::C == IN && G::C == OUT && X::SIZE == G::SIZE && X::IMAGES == G::IMAGES, "maps of this convolution");
-        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
-        const int group = warp % WM, half = warp / WM % WN, turn = warp / WM / WN;
-        grad += (uint32_t)(half * NB * G::PLANE_BYTES);
-#pragma unroll 1
-        for (int k = turn; k < X::PIXELS / 16; k += WK) {
-            uint32_t b[NB][2];
-            const uint32_t rows = grad + G::at_pixel(k * 16 + part % 2 * 8 + lane % 8);
-#pragma unroll
-            for (int n = 0; n < NB; n += 2) {
-                uint32_t r[4];
-                load_matrix_transposed(r, rows + (uint32_t)((n + (NB > 1 ? part / 2 : 0)) * G::PLANE_BYTES));
-                b[n][0] = r[0];
-                b[n][1] = r[1];
-                if (NB > 1) {
-                    b[n + (NB > 1)][0] = r[2];
-                    b[n + (NB > 1)][1] = r[3];
-                }
-            }
-            const uint32_t columns = in + X::at_pixel(k * 16 + part / 2 * 8 + lane % 8);
-            if constexpr (IN >= 16) {
-                const uint32_t from = columns + (uint32_t)((2 * group + part % 2) * X::PLANE_BYTES);
-#pragma unroll
-                for (int tap = 0; tap < TAPS; tap++)
-                    multiply(tap, from + (uint32_t)(TAPS == 9 ? tile_tap<X>(tap) : 0), b);
-            } else if constexpr (TAPS == 9) { /* taps 0 1, 3 4, 6 7, 2 5 and 5 8 (of which 5 is not used) */
-                const uint32_t side = columns + (uint32_t)(part % 2) * 16, below = columns + (uint32_t)(part % 2 * X::PITCH * 16);
-#pragma unroll
-                for (int ky = 0; ky < 3; ky++)
-                    multiply(ky, side + (uint32_t)tile_tap<X>(3 * ky), b);
-                multiply(3, below + (uint32_t)tile_tap<X>(2), b);
-                multiply(4, below + (uint32_t)tile_tap<X>(5), b);
-            } else { /* rows 8 to 15 repeat rows 0 to 7 */
-                multiply(0, columns, b);
-            }
-        }
-    }
-
-    DEVICE_MEMBER void multiply(int row, uint32_t from, const uint32_t b[NB][2])
-    {
-        uint32_t a[4];
-        load_matrix_transposed(a, from);
-#pragma unroll
-        for (int n = 0; n < NB; n++)
-            mma_bf16(acc[row][n], a, b[n][0], b[n][1]);
-    }
-
-    /* Add up the warps' parts and write the gradient, [OUT][TAPS][IN]. All threads; scratch of SCRATCH bytes. */
-    DEVICE_MEMBER void finish(float *scratch, float *out)
-    {
-        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, share = warp % (WM * WN), turn = warp / (WM * WN);
-#pragma unroll
-        for (int half = WK / 2; half > 0; half /= 2) {
-            float *mine = scratch + ((turn % half) * WM * WN + share) * (ROWS * NB * 4 * 32) + lane;
-            if (turn >= half && turn < 2 * half)
-                each([&](int i, float &value) { mine[i * 32] = value; });
-            __syncthreads();
-            if (turn < half)
-                each([&](int i, float &value) { value += mine[i * 32]; });
-            __syncthreads();
-        }
-        if (turn > 0)
-            return;
-        const int group = warp % WM, n0 = warp / WM % WN * NB;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int n = 0; n < NB; n++)
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    int tap = r, input = group * 16 + lane / 4 + e / 2 * 8;
-                    if (IN == 8) { /* the second half of a tile is another tap */
-                        input = lane / 4;
-                        tap = TAPS == 1 ? 0 : r < 3 ? 3 * r + e / 2 : r == 3 ? 2 + e / 2 * 3 : 8;
-                        if ((TAPS == 1 && e >= 2) || (TAPS == 9 && r == 4 && e < 2))
-                            continue;
-                    }
-                    const int output = (n0 + n) * 8 + lane % 4 * 2 + e % 2;
-                    out[(output * TAPS + tap) * IN + input] = acc[r][n][e];
-                }
-    }
-
-    template <class F> DEVICE_MEMBER void each(F f)
-    {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int n = 0; n < NB; n++)
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    f((r * NB + n) * 4 + e, acc[r][n][e]);
-    }
-};
-
-/* ---- depthwise 3x3 -------------------------------------------------------------------------------------------------------- */
-
-/* w: fp32 [9][C] in shared memory. BACK: with the taps turned around. done(cell, pixel, v): the eight sums. */
-template <class MAP, bool BACK, class F> DEVICE void tile_depthwise(uint32_t in, const float *w, F done)
-{
-    tile_own<MAP> own;
-    own.each([&](uint32_t cell, int p) {
-        float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-#pragma unroll
-        for (int tap = 0; tap < 9; tap++) {
-            float x[8], c[8];
-            tile_load(x, in + cell + (uint32_t)tile_tap<MAP>(tap));
-            tile_coefficients(c, w + (BACK ? 8 - tap : tap) * MAP::C + 8 * own.plane);
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                sum[i] = fmaf(x[i], c[i], sum[i]);
-        }
-        done(cell, p, sum);
-    });
-}
-
-/* Gradient of its weights, summed over maps in registers: a thread takes four channels of every second own cell. */
-template <class MAP> struct tile_depthwise_grad {
-    static constexpr int LANES_ = MAP::SHARE < 32 ? MAP::SHARE : 32, SCRATCH = MAP::UNITS * MAP::GROUPS * 72 * 4;
-    static_assert(MAP::SHARE >= 2, "two threads share a cell");
-    float acc[9][4];
-
-    DEVICE_MEMBER void clear()
-    {
-#pragma unroll
-        for (int t = 0; t < 9; t++)
-            acc[t][0] = acc[t][1] = acc[t][2] = acc[t][3] = 0;
-    }
-
-    DEVICE_MEMBER void add(uint32_t in, uint32_t grad)
-    {
-        tile_own<MAP> own;
-        const uint32_t half = (uint32_t)(own.rank % 2) * 8;
-#pragma unroll 1
-        for (int p = own.rank / 2; p < MAP::AREA; p += MAP::SHARE / 2) {
-            const uint32_t cell = own.cell(p) + half;
-            uint32_t g[2], x[2];
-            load_shared_64(g, grad + cell);
-#pragma unroll
-            for (int tap = 0; tap < 9; tap++) {
-                load_shared_64(x, in + cell + (uint32_t)tile_tap<MAP>(tap));
-                acc[tap][0] = fmaf(bf16_lo(g[0]), bf16_lo(x[0]), acc[tap][0]);
-                acc[tap][1] = fmaf(bf16_hi(g[0]), bf16_hi(x[0]), acc[tap][1]);
-                acc[tap][2] = fmaf(bf16_lo(g[1]), bf16_lo(x[1]), acc[tap][2]);
-                acc[tap][3] = fmaf(bf16_hi(g[1]), bf16_hi(x[1]), acc[tap][3]);
-            }
-        }
-    }
-
-    /* out [9][C] */
-    DEVICE_MEMBER void finish(float *scratch, float *out)
-    {
-        tile_own<MAP> own;
-        float *to = scratch + (own.unit * MAP::GROUPS + own.rank / 32) * 72 + own.rank % 2 * 4;
-#pragma unroll
-        for (int tap = 0; tap < 9; tap++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float v = acc[tap][i];
-#pragma unroll
-                for (int mask = LANES_ / 2; mask > 1; mask /= 2)
-                    v += exchange(v, mask);
-                if (own.rank % LANES_ < 2)
-                    to[tap * 8 + i] = v;
-            }
-        __syncthreads();
-        for (int k = (int)threadIdx.x; k < 9 * MAP::C; k += TILE_THREADS) {
-            const int tap = k / MAP::C, channel = k % MAP::C;
-            float sum = 0;
-            for (int image = 0; image < MAP::IMAGES; image++)
-                for (int q = 0; q < MAP::GROUPS; q++)
-                    sum += scratch[((image * MAP::PLANES + channel / 8) * MAP::GROUPS + q) * 72 + tap * 8 + channel % 8];
-            out[k] = sum;
-        }
-        __syncthreads();
-    }
-};
-
-/* ---- GroupNorm ------------------------------------------------------------------------------------------------------------ */
+/* ---- GroupNorm --------------------------------------------------------------------------------------------------- */
 
 /* Coefficients of each image, as those of nn/norm.h: arrays [image][channel] in shared memory. */
 template <class MAP> struct tile_norm {
@@ -641,7 +230,7 @@ template <class MAP> struct tile_norm {
     /* Statistics of the map z. The map must be complete; ends with a barrier. gamma and beta are shared arrays. */
     DEVICE_MEMBER void forward(uint32_t z, const float *gamma, const float *beta, float *part) const
     {
-        tile_sums<MAP>(part, [&](uint32_t cell, float *v) {
+        tile_sums<MAP>(part, [&](uint32_t cell, float *v) INLINED {
             float x[8];
             tile_load(x, z + cell);
 #pragma unroll
@@ -683,7 +272,7 @@ template <class MAP> struct tile_norm {
         float a[8], b[8];
         tile_coefficients(a, scale + at);
         tile_coefficients(b, shift + at);
-        tile_sums<MAP>(part, [&](uint32_t cell, float *v) {
+        tile_sums<MAP>(part, [&](uint32_t cell, float *v) INLINED {
             float x[8], u[8];
             tile_load(x, z + cell);
             tile_load(u, g + cell);
@@ -731,7 +320,7 @@ template <class MAP> struct tile_norm {
         tile_coefficients(a, gain + at);
         tile_coefficients(b, slope + at);
         tile_coefficients(c, offset + at);
-        own.each([&](uint32_t cell, int) {
+        own.each([&](uint32_t cell, int) INLINED {
             float x[8], u[8];
             tile_load(x, z + cell);
             tile_load(u, g + cell);

@@ -98,7 +98,9 @@ struct meeting {
 
 struct warp {
     meeting meet;
+    uint32_t alive = 0;            /* lanes that have not ended */
     uint32_t word[2][WARP][WORDS]; /* what lanes show each other, one set while the other is still read */
+    uint32_t shown[2];             /* by whom */
 };
 
 struct block;
@@ -171,6 +173,7 @@ inline void fibre_main()
     (*body)();
     current->done = true;
     progress++;
+    current->warp->alive &= ~(1u << current->lane);
     leave(current->warp->meet);
     leave(current->block->meet);
     for (;;)
@@ -207,6 +210,7 @@ inline void block_start(struct block &b, dim3 index, dim3 size, dim3 grid, size_
         f.lane = (int)(i % WARP);
         f.warp = &b.warps[i / WARP];
         f.warp->meet.live++;
+        f.warp->alive |= 1u << f.lane;
         f.block = &b;
         fibre_start(f, first_stack + i);
     }
@@ -258,6 +262,7 @@ inline const uint32_t *show(const uint32_t *words, int count)
     unsigned phase = current->phase ^= 1;
     for (int i = 0; i < count; i++)
         w->word[phase][current->lane][i] = words[i];
+    w->shown[phase] = w->alive;
     join(w->meet, w->meet.live);
     return &w->word[phase][0][0];
 }
@@ -335,8 +340,8 @@ static inline unsigned __ballot_sync(unsigned, int predicate)
     const uint32_t *all = emulate::show(&word, 1);
     unsigned mask = 0;
     for (int l = 0; l < emulate::WARP; l++)
-        mask |= l < emulate::current->warp->meet.live && all[(size_t)l * emulate::WORDS] ? 1u << l : 0;
-    return mask;
+        mask |= all[(size_t)l * emulate::WORDS] ? 1u << l : 0;
+    return mask & emulate::current->warp->shown[emulate::current->phase];
 }
 static inline int __any_sync(unsigned mask, int predicate)
 {

@@ -13,13 +13,16 @@ enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cu
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventDefault = 0, cudaHostAllocDefault = 0 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 
+struct emulate_stream;
 struct emulate_graph {
     std::vector<std::function<void()>> work;
+    std::vector<emulate_stream *> streams; /* while it is captured: those whose work goes here */
 };
 struct emulate_stream {
     emulate_graph *capture = nullptr;
 };
 struct emulate_event {
+    emulate_graph *capture = nullptr;
     std::chrono::steady_clock::time_point at;
 };
 typedef emulate_stream *cudaStream_t;
@@ -133,12 +136,14 @@ static inline cudaError_t cudaDeviceSynchronize()
 static inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
 {
     stream->capture = new emulate_graph;
+    stream->capture->streams.push_back(stream);
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 {
     *out = stream->capture;
-    stream->capture = nullptr;
+    for (emulate_stream *joined : (*out)->streams)
+        joined->capture = nullptr;
     return cudaSuccess;
 }
 static inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
@@ -177,8 +182,9 @@ static inline cudaError_t cudaEventDestroy(cudaEvent_t event)
     delete event;
     return cudaSuccess;
 }
-static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
+static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    event->capture = stream->capture;
     event->at = std::chrono::steady_clock::now();
     return cudaSuccess;
 }
@@ -191,8 +197,12 @@ static inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cuda
     *ms = std::chrono::duration<float, std::milli>(to->at - from->at).count();
     return cudaSuccess;
 }
-static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0)
+static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0)
 {
+    if (event->capture && !stream->capture) { /* the stream joins the capture */
+        stream->capture = event->capture;
+        event->capture->streams.push_back(stream);
+    }
     return cudaSuccess;
 }
 

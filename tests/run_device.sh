@@ -1,0 +1,76 @@
+#!/bin/sh
+# The device backend, its kernels emulated on the CPU: a run on it is the CPU's run in fp32 as far as rounding lets it,
+# the same seed gives the same bits, an env does not notice how many there are, and a run that was stopped goes on, there
+# or on the CPU. Usage: run_device.sh ESPER LIBRARY (from the project's root).
+. tests/script.inc
+
+case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
+export ESPER_CUDA_LIBRARY
+
+small="--task quickstart --steps 16 --set data.batches=1 --set data.batch=8 --set data.val_images=16
+    --set data.test_images=16 --set policy.feature_dim=32 --set policy.hidden=32 --runs $work"
+
+train() { # train NAME OPTIONS...
+    name=$1
+    shift
+    "$esper" train $small --name "$name" --quiet "$@" >"$work/out" 2>"$work/err" || { cat "$work/err"; exit 1; }
+}
+hash_of() { "$esper" inspect "$work/$1" --hash; }
+same() { # same WHAT NAME NAME
+    one=$(hash_of "$2")
+    other=$(hash_of "$3")
+    verdict "$1" "$([ -n "$one" ] && [ "$one" = "$other" ] || echo "$one and $other")"
+}
+ask() { "$esper" sql "$work/$1" "$2"; }
+agree() { # agree WHAT NAME NAME QUESTION
+    ask "$2" "$4" >"$work/first"
+    ask "$3" "$4" >"$work/second"
+    verdict "$1" "$([ -s "$work/first" ] && diff "$work/first" "$work/second" | head -4)"
+}
+cuda="--device cuda --precision fp32"
+
+# In the first round policy and episodes are those of the CPU; what follows is a matter of rounding.
+steps='select step, env, op, slot, blueprint, result, val_accuracy, round(train_loss, 3), round(val_loss, 3) from step
+    where round = 0'
+train cpu --envs 3 --rounds 2 --device cpu
+train cuda --envs 3 --rounds 2 $cuda
+agree 'first round as on the CPU' cpu cuda "$steps"
+agree 'losses within a thousandth in the second' cpu cuda 'select step, env, round(val_loss, 2) from step where step < 5'
+train again --envs 3 --rounds 2 $cuda
+same 'the same seed twice' cuda again
+train one --envs 1 --rounds 1 $cuda
+agree 'env 0 alone and among three' one cuda "select step, op, slot, result, train_loss, val_loss, reward, value from step
+    where env = 0 and round = 0"
+for policy in random heuristic static; do
+    train $policy-cpu --envs 2 --rounds 1 --policy $policy --device cpu
+    train $policy-cuda --envs 2 --rounds 1 --policy $policy $cuda
+    agree "$policy" $policy-cpu $policy-cuda "$steps"
+done
+train script-cpu --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json --device cpu
+train script-cuda --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json $cuda
+agree 'seeds of a script' script-cpu script-cuda "select step, env, slot, stage, alpha, round(contribution, 3),
+    round(grad_norm, 2), round(grad_health, 3) from seed"
+agree 'their lives' script-cpu script-cuda 'select step, env, slot, event, from_stage, to_stage, passed from life'
+
+# Stopped in the middle of a round, at a step of its own choice, and resumed: the run that was never stopped.
+train whole --envs 2 --rounds 4 $cuda
+"$esper" train $small --envs 2 --rounds 4 $cuda --name stopped --plain >"$work/out" 2>"$work/err" &
+background=$!
+while kill -0 $background 2>/dev/null && ! grep -q '^round 1/' "$work/err"; do sleep 0.02; done
+sleep 0.3
+kill -s INT $background 2>/dev/null
+wait $background
+verdict 'SIGINT' "$([ $? -eq 130 ] || cat "$work/out" "$work/err")"
+background=
+"$esper" train --resume "$work/stopped" --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
+same 'stopped and resumed' whole stopped
+
+# A checkpoint of either goes on with the other.
+for turn in "4 5 cpu" "5 6 cuda"; do
+    set -- $turn
+    "$esper" train --resume "$work/whole" --rounds "$2" --device "$3" --quiet >"$work/out" 2>"$work/err"
+    verdict "resumed on $3" "$([ $? -eq 0 ] && [ "$(ask whole 'select count(*) from round' | tail -1 | tr -d ' ')" = "$2" ] ||
+        cat "$work/err")"
+done
+
+conclude
