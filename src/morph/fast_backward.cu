@@ -429,7 +429,7 @@ DEVICE void eight_chunks(const struct fast_host &host, int index, uint32_t base,
         if (!SEEDED || !below.blended) {
             uint32_t at = base + area::SUMS + (walk.chunk & 1) * area::ONE;
             share_back_sums(at + warp * 16 * 4, 8, 0, d, lane);
-            add_warps<16>(at, under.back + ((size_t)env * host.chunks + walk.chunk) * 16);
+            add_warps<16>(at, back_row(host, index - 1, env, walk.chunk));
         }
         add_tiles<9>(base + area::GRADS, dw, part_of(host, index, env, walk.chunk), warp, lane);
         __syncthreads();

@@ -385,7 +385,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, (deep<CIN, COUT, SIZE>::RESIDENT))
 #pragma unroll
             for (int e = 0; e < CIN / 8; e++)
                 share_back_sums(at + warp * 2 * CIN * 4, CIN, 8 * e, d[e], lane);
-            add_warps<2 * CIN>(at, under.back + ((size_t)env * host.chunks + walk.chunk) * 2 * CIN);
+            add_warps<2 * CIN>(at, back_row(host, index - 1, env, walk.chunk));
         }
         float *out = part_of(host, index, env, walk.chunk) + lane;
 #pragma unroll

@@ -225,7 +225,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, FEATURES > 32 ? 1 : 2) head(const __
             if (i < area::PART)
                 host.head_part[row * host.head_size + i] = total;
             else if (!use.blended)
-                block.back[row * 2 * FEATURES + i - area::PART] = total;
+                back_row(host, host.blocks - 1, env, walk.chunk)[i - area::PART] = total;
         }
     }
 }

@@ -58,7 +58,7 @@ struct fast_block {
     uint4 *pooled, *act, *grad, *grad_out; /* planes of (size / 2)^2 pixels */
     uint4 *raw, *grad_full;                /* planes of size^2 pixels */
     float *sums;                           /* [env][chunk][2][cout] of raw: sum, sum of squares */
-    float *back;                           /* [env][chunk][2][cout]: sum of g, sum of g * raw; g before the ReLU */
+    float *back; /* [env][job][2][cout]: sum of g, sum of g * raw, g before the ReLU; by chunk where nothing blends */
     float *part;                           /* [env][chunk][part_size] weight gradients as the mma leaves them */
 };
 
@@ -66,6 +66,7 @@ struct fast_block {
 struct fast_host {
     int envs, batch, blocks, slots, features;
     int chunk_images, chunks;
+    int job_images, jobs; /* the seeds' smaller pieces of a batch: a few seeds must keep many processors busy */
     const struct slot_exec *exec; /* [env][slot] */
     float *params, *momentum, *stats;
     uint32_t params_size, stats_size; /* of an env */
@@ -141,22 +142,32 @@ template <int COUNT> DEVICE double tree_sum(const double *v)
         return tree_sum<COUNT / 2>(v) + tree_sum<COUNT / 2>(v + COUNT / 2);
 }
 
-DEVICE struct channel_sums chunks_total(const float *part, int chunks, int channels, int channel)
+DEVICE struct channel_sums rows_total(const float *part, int rows, int channels, int channel)
 {
-    float first[FAST_CHUNKS], second[FAST_CHUNKS];
+    struct channel_sums total = {0, 0};
+    for (; rows > 0; rows -= FAST_CHUNKS, part += (size_t)(2 * FAST_CHUNKS) * channels) {
+        float first[FAST_CHUNKS], second[FAST_CHUNKS];
 #pragma unroll
-    for (int c = 0; c < FAST_CHUNKS; c++) {
-        first[c] = c < chunks ? __ldcg(part + (size_t)(2 * c) * channels + channel) : 0;
-        second[c] = c < chunks ? __ldcg(part + (size_t)(2 * c + 1) * channels + channel) : 0;
-    }
-    double one[FAST_CHUNKS], two[FAST_CHUNKS];
+        for (int c = 0; c < FAST_CHUNKS; c++) {
+            first[c] = c < rows ? __ldcg(part + (size_t)(2 * c) * channels + channel) : 0;
+            second[c] = c < rows ? __ldcg(part + (size_t)(2 * c + 1) * channels + channel) : 0;
+        }
+        double one[FAST_CHUNKS], two[FAST_CHUNKS];
 #pragma unroll
-    for (int c = 0; c < FAST_CHUNKS; c++) {
-        one[c] = (double)first[c];
-        two[c] = (double)second[c];
+        for (int c = 0; c < FAST_CHUNKS; c++) {
+            one[c] = (double)first[c];
+            two[c] = (double)second[c];
+        }
+        total.first += tree_sum<FAST_CHUNKS>(one);
+        total.second += tree_sum<FAST_CHUNKS>(two);
     }
-    struct channel_sums total = {tree_sum<FAST_CHUNKS>(one), tree_sum<FAST_CHUNKS>(two)};
     return total;
+}
+
+/* A row of the backward sums: of a chunk, or of a job where a blended seed wrote them. */
+DEVICE float *back_row(const struct fast_host &host, int i, int env, int row)
+{
+    return host.block[i].back + ((size_t)env * host.jobs + row) * 2 * host.block[i].cout;
 }
 
 /* h = relu(raw * scale + shift), of raw as stored: with the sign of gamma. */
@@ -169,7 +180,7 @@ DEVICE struct channel_norm block_norm(const struct fast_host &host, int i, int e
     const struct fast_block &block = host.block[i];
     const float *params = host.params + (size_t)env * host.params_size;
     struct channel_sums total =
-        chunks_total(block.sums + (size_t)env * host.chunks * 2 * block.cout, host.chunks, block.cout, channel);
+        rows_total(block.sums + (size_t)env * host.chunks * 2 * block.cout, host.chunks, block.cout, channel);
     double mean = total.first * block.share, var = total.second * block.share - mean * mean;
     const float gamma = __ldcg(params + block.gamma + channel), beta = __ldcg(params + block.beta + channel);
     struct channel_norm norm;
@@ -190,8 +201,8 @@ DEVICE struct channel_back block_back(const struct fast_host &host, int i, int e
                                       const struct channel_norm &norm)
 {
     const struct fast_block &block = host.block[i];
-    struct channel_sums total =
-        chunks_total(block.back + (size_t)env * host.chunks * 2 * block.cout, host.chunks, block.cout, channel);
+    const int rows = block_use_of(host, env, i).blended ? host.jobs : host.chunks;
+    struct channel_sums total = rows_total(back_row(host, i, env, 0), rows, block.cout, channel);
     const float gamma = __ldcg(host.params + (size_t)env * host.params_size + block.gamma + channel);
     const double moment = (total.second - (double)norm.mean * total.first) * (double)norm.rstd;
     struct channel_back back;

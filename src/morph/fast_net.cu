@@ -68,7 +68,7 @@ static void create_block(struct net_device *net, int i, uint32_t *fragments)
     block->pooled = runtime_alloc<uint4>(rt, quarter);
     block->grad = runtime_alloc<uint4>(rt, quarter);
     block->sums = runtime_alloc<float>(rt, chunks * 2 * (size_t)block->cout);
-    block->back = runtime_alloc<float>(rt, chunks * 2 * (size_t)block->cout);
+    block->back = runtime_alloc<float>(rt, (size_t)(host->envs * host->jobs) * 2 * (size_t)block->cout);
     block->part = runtime_alloc<float>(rt, chunks * block->part_size);
     if (block->slot[0] >= 0 || block->slot[1] >= 0) {
         block->act = runtime_alloc<uint4>(rt, quarter);
@@ -96,6 +96,8 @@ bool fast_host_create(struct net_device *net)
     host->features = shape->features;
     host->chunk_images = fast_chunk_images(host->batch);
     host->chunks = (host->batch + host->chunk_images - 1) / host->chunk_images;
+    host->job_images = FAST_CHUNK_MIN;
+    host->jobs = (host->batch + host->job_images - 1) / host->job_images;
     host->exec = context->exec;
     host->params = context->view.host;
     host->momentum = context->view.host_momentum;
@@ -170,14 +172,18 @@ void fast_batch(struct net_device *net, uint32_t batch)
     for (int i = host.blocks - 1; i >= 0; i--) {
         if (has_slots(host.block[i])) {
             seed_blend_backward(net, i);
+            runtime_part(context->runtime); /* nobody waits for a leaf before the update */
             seed_leaf(net, i);
+            runtime_rejoin(context->runtime);
         }
         fast_backward(net, i);
     }
     fast_gradients(net, batch);
     fast_update(net);
-    if (host.slots)
+    if (host.slots) {
+        runtime_meet(context->runtime);
         seed_update(net, batch + 1 == context->batches);
+    }
 }
 
 /* ---- net_device.h ------------------------------------------------------------------------------------------------ */

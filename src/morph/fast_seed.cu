@@ -57,7 +57,7 @@ static struct seed_slot slot_create(struct net_device *net, int j, uint32_t firs
     slot.first_block = first_block;
     slot.seed_blocks = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK;
     slot.blocks = slot.seed_blocks + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
-    slot.part = runtime_alloc<float>(rt, envs * (size_t)net->host.chunks * slot.record);
+    slot.part = runtime_alloc<float>(rt, envs * (size_t)net->host.jobs * slot.record);
     slot.grad = runtime_alloc<float>(rt, envs * slot.record);
     slot.squares = runtime_alloc<double>(rt, envs * slot.blocks);
     slot.leaf = runtime_alloc<uint32_t>(rt, envs + 1);
@@ -219,7 +219,7 @@ DEVICE bool in_tensor(const struct seed_tensors &tensors, uint32_t at)
     return in;
 }
 
-/* The chunks' gradients added up in order, and the sum of their squares. */
+/* The jobs' gradients added up in order, and the sum of their squares. */
 KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant__ struct fast_host host,
                                                           const __grid_constant__ struct seed_set set)
 {
@@ -233,10 +233,10 @@ KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant_
     const uint32_t at = part.first + threadIdx.x * 4, base = part.gate ? slot.seed_storage : 0;
     double square = 0;
     if (at < part.end) { /* storage comes in multiples of 16 floats */
-        const float *from = slot.part + (size_t)env * (size_t)host.chunks * slot.record + base + at;
+        const float *from = slot.part + (size_t)env * (size_t)host.jobs * slot.record + base + at;
         float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll 4
-        for (int c = 0; c < host.chunks; c++) {
+#pragma unroll 8
+        for (int c = 0; c < host.jobs; c++) {
             const float4 v = __ldcg((const float4 *)(from + (size_t)c * slot.record));
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
         }

@@ -3,7 +3,7 @@
  * Buffers of the host, and where values are rounded, are described in fast_host.cuh and fast_seed_tile.cuh.
  *
  * Who is alive is known at the start of a step: seed_plan lists, for each slot, the envs whose seed is a leaf and those
- * whose seed is blended. A kernel's blocks take (env, chunk of images) from such a list in turn, so dead slots cost
+ * whose seed is blended. A kernel's blocks take (env, eight images) from such a list in turn, so dead slots cost
  * nothing and a job's bits do not depend on the block that does it.
  *
  * Where both slots of a block are in use, r1 comes after r0: `between` is what leaves r0's blend (after the pool) and
@@ -26,9 +26,9 @@ struct seed_tensors {
 struct seed_slot {
     int block, row, channels, size;
     uint32_t seed, seed_storage, gate, gate_storage; /* offsets and sizes in an env's pools */
-    uint32_t record;                                 /* floats of a chunk's gradients: seed, then gate */
+    uint32_t record;                                 /* floats of a job's gradients: seed, then gate */
     uint32_t first_block, seed_blocks, blocks;       /* of threads that update it, among those of all slots */
-    float *part;                                     /* [env][chunk][record] */
+    float *part;                                     /* [env][job][record] */
     float *grad;                                     /* [env][record] of the batch, before clipping */
     double *squares;                                 /* [env][blocks] */
     uint32_t *leaf, *blend;                          /* a count, then that many envs */
@@ -88,29 +88,29 @@ constexpr int seed_images(int channels, int size)
 /* Blocks of threads for a list of jobs: as many as fit, `each` on a processor, but no more than there can be jobs. */
 static inline unsigned seed_grid(const struct net_device *net, int each)
 {
-    const unsigned jobs = (unsigned)(net->host.envs * net->host.chunks);
+    const unsigned jobs = (unsigned)(net->host.envs * net->host.jobs);
     const unsigned fit = net->resident ? (unsigned)net->resident
                                        : (unsigned)(runtime_processors(net->context->runtime) * each);
     return jobs < fit ? jobs : fit;
 }
 
 struct seed_job {
-    int env, chunk, first, end; /* images of the batch */
+    int env, piece, first, end; /* images of the batch */
 };
 
 DEVICE struct seed_job seed_job_of(const struct fast_host &host, const uint32_t *list, uint32_t number)
 {
     struct seed_job job;
-    job.env = (int)__ldcg(list + 1 + number / (uint32_t)host.chunks);
-    job.chunk = (int)(number % (uint32_t)host.chunks);
-    job.first = job.chunk * host.chunk_images;
-    job.end = job.first + host.chunk_images < host.batch ? job.first + host.chunk_images : host.batch;
+    job.env = (int)__ldcg(list + 1 + number / (uint32_t)host.jobs);
+    job.piece = (int)(number % (uint32_t)host.jobs);
+    job.first = job.piece * host.job_images;
+    job.end = job.first + host.job_images < host.batch ? job.first + host.job_images : host.batch;
     return job;
 }
 
 DEVICE float *seed_record(const struct fast_host &host, const struct seed_slot &slot, const struct seed_job &job)
 {
-    return slot.part + ((size_t)job.env * (size_t)host.chunks + (size_t)job.chunk) * slot.record;
+    return slot.part + ((size_t)job.env * (size_t)host.jobs + (size_t)job.piece) * slot.record;
 }
 
 /* What enters the slot: from raw (r0), or from the pooled output (r1), or what the blend before left. */

@@ -59,7 +59,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
     T tile(shared);
     device_wait();
     const struct fast_block &block = host.block[slot.block];
-    const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.chunks;
+    const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.jobs;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
         const struct seed_job job = seed_job_of(host, slot.blend, number);
         const struct blend blend = blend_of(host.exec[(size_t)job.env * (size_t)host.slots + (size_t)block.slot[ROW]]);
@@ -188,7 +188,7 @@ template <class T>
 DEVICE void blend_write_sums(T &tile, const struct fast_host &host, const struct blend_target &target, int block,
                              const struct seed_job &job)
 {
-    float *back = host.block[block].back + ((size_t)job.env * (size_t)host.chunks + (size_t)job.chunk) * 2 * T::C;
+    float *back = back_row(host, block, job.env, job.piece);
     if (!target.masked)
         return;
     tile_over_images<typename T::MAP>(target.sum, tile.part, back);
@@ -264,7 +264,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     T tile(shared);
     device_wait();
     const struct fast_block &block = host.block[slot.block];
-    const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.chunks;
+    const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.jobs;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
         const struct seed_job job = seed_job_of(host, slot.blend, number);
         const struct blend blend = blend_of(host.exec[(size_t)job.env * (size_t)host.slots + (size_t)block.slot[ROW]]);

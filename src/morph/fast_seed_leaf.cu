@@ -18,7 +18,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     SHARED_BYTES(shared);
     T tile(shared);
     device_wait();
-    const uint32_t jobs = __ldcg(slot.leaf) * (uint32_t)host.chunks;
+    const uint32_t jobs = __ldcg(slot.leaf) * (uint32_t)host.jobs;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
         const struct seed_job job = seed_job_of(host, slot.leaf, number);
         const struct slot_exec exec =

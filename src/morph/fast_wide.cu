@@ -235,7 +235,7 @@ DEVICE void wide_chunks(const struct fast_host &host, int index, uint32_t base, 
             uint32_t at = base + area::SUMS + (walk.chunk & 1) * area::ONE;
             share_back_sums(at + warp * 32 * 4, 16, 0, d[0], lane);
             share_back_sums(at + warp * 32 * 4, 16, 8, d[1], lane);
-            add_warps<32>(at, under.back + ((size_t)env * host.chunks + walk.chunk) * 32);
+            add_warps<32>(at, back_row(host, index - 1, env, walk.chunk));
         }
         /* Two warps share a quarter of the weights: those that took the odd images hand theirs over. */
         const uint32_t tiles = base + area::GRADS + (warp & 3) * 9 * 128 * 4 + lane * 4;
