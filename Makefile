@@ -66,7 +66,7 @@ LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(B
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all run test soak bench web cuda emulated asan ubsan tsan tidy format clean deps features help check-required unit
+.PHONY: all run test soak bench web cuda cuda-objects emulated asan ubsan tsan tidy format clean deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -77,7 +77,8 @@ help:
 	@echo 'make test     everything CI runs'
 	@echo 'make soak     the long forms of the tests; run before a release'
 	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed against the machine'
-	@echo 'make cuda     compile the device code      make asan|ubsan|tsan   sanitizer runs'
+	@echo 'make cuda     build the device library     make asan|ubsan|tsan   sanitizer runs'
+	@echo 'make emulated build it for the CPU, where the tests run its kernels'
 	@echo 'make tidy     clang-tidy and cppcheck      make format   clang-format in place'
 	@echo 'make web      rebuild the page, web/dist (needs npm)'
 	@echo 'DEPS=PREFIX   headers and libraries unpacked under PREFIX, for machines without a package manager'
@@ -177,7 +178,8 @@ CUDA_SRC := $(sort $(wildcard src/*/*.cu))
 CUDA_TEST_SRC := $(sort $(wildcard tests/cuda_*.cu))
 CUDA_CODE := $(foreach a,$(ESPER_CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(ESPER_CUDA_ARCHS))$(comma)code=compute_$(lastword $(ESPER_CUDA_ARCHS))
 # Rules must round as they do on the CPU: no contraction; kernels ask for fused operations by name.
-CUDA_FLAGS := -std=c++17 -O3 -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests -Xcompiler -fPIC,-Wall -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
+CUDA_OPTIMISE ?= -O3
+CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests -Xcompiler -fPIC,-Wall -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o)
 CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(BUILD)/tests/%)
 
@@ -190,6 +192,8 @@ EMULATED_TESTS := $(CUDA_TEST_SRC:tests/cuda_%.cu=$(BUILD)/tests/emulated_%)
 cuda:
 	@if [ -n "$(NVCC)" ]; then $(MAKE) --no-print-directory $(BUILD)/libesper_cuda.so $(CUDA_TESTS); \
 	else echo 'esper: no CUDA compiler found; install the CUDA toolkit or pass NVCC=/path/to/nvcc' >&2; fi
+
+cuda-objects: $(CUDA_OBJ) $(CUDA_TEST_SRC:%.cu=$(BUILD)/cuda/%.o)
 
 emulated: $(BUILD)/libesper_emulated.so $(EMULATED_TESTS)
 
@@ -227,7 +231,7 @@ tidy:
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,portability -Iinclude -Isrc src
 
 format:
-	clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu' '*.inc')
+	clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.inc')
 
 clean:
 	rm -rf $(BUILD)

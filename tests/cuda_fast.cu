@@ -218,8 +218,7 @@ KERNEL void identity_forward(const __grid_constant__ struct fast_host host, int 
     if (!block_use_of(host, env, i).blended)
         return;
     struct channel_norm norm = block_norm(host, i, env, channel);
-    for (int n = (int)blockIdx.x * host.job_images; n < ((int)blockIdx.x + 1) * host.job_images && n < host.batch;
-         n++)
+    for (int n = (int)blockIdx.x * host.job_images; n < ((int)blockIdx.x + 1) * host.job_images && n < host.batch; n++)
         for (int p = 0; p < pixels; p++) {
             const size_t at =
                 (size_t)(plane_at(block.pooled, block.cout, pixels, image_at(host, env, n), channel / 8, p) -

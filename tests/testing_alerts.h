@@ -23,7 +23,7 @@ struct scene {
 };
 
 #define MISSING_INTEGER(name)     scene.ppo.name = 0;
-#define MISSING_NUMBER(name)        scene.ppo.name = NAN;
+#define MISSING_NUMBER(name)      scene.ppo.name = NAN;
 #define MISSING(kind, name, help) MISSING_##kind(name)
 
 static inline struct scene a_fine_scene(int64_t number)

@@ -9,13 +9,15 @@ bool runtime_check(struct runtime *rt, cudaError_t code, const char *what)
     cudaGetLastError(); /* or the next call would report it again */
     if (!rt->failed) {
         rt->failed = true;
-        error_set(&rt->error, ESPER_FAILED, "the CUDA device failed: %s (%s); see esper doctor", cudaGetErrorString(code),
-                  what);
+        error_set(&rt->error, ESPER_FAILED, "the CUDA device failed: %s (%s); see esper doctor",
+                  cudaGetErrorString(code), what);
     }
     return false;
 }
 
-KERNEL void nothing() {}
+KERNEL void nothing()
+{
+}
 
 bool runtime_code_fits(void)
 {

@@ -1,7 +1,7 @@
 /*
- * What every device source builds on: memory, launches, copies and captured graphs on one stream, with the counters that
- * `esper bench` shows. The first error sticks; after it nothing is launched, and whoever drives the device asks for it
- * once a step (runtime_failed).
+ * What every device source builds on: memory, launches, copies and captured graphs on one stream, with the counters
+ * that `esper bench` shows. The first error sticks; after it nothing is launched, and whoever drives the device asks
+ * for it once a step (runtime_failed).
  *
  * The same sources compile with EMULATE for the CPU (tests/emulate/cuda.h), where their logic is tested without a GPU.
  */
@@ -76,8 +76,8 @@ void runtime_fill(struct runtime *rt, void *device, int byte, size_t bytes);
 void runtime_wait(struct runtime *rt); /* until the stream is empty: a host wait */
 
 /*
- * Work beside the main line: between part and rejoin launches go to a second stream, after all that was enqueued so far;
- * after meet the main line goes on when they are done. One piece of such work at a time.
+ * Work beside the main line: between part and rejoin launches go to a second stream, after all that was enqueued so
+ * far; after meet the main line goes on when they are done. One piece of such work at a time.
  */
 void runtime_part(struct runtime *rt);
 void runtime_rejoin(struct runtime *rt);
@@ -133,11 +133,14 @@ void runtime_launch_with(struct runtime *rt, void (*kernel)(P...), const struct 
     rt->counters.launches += !rt->capturing;
     struct launch s = shape;
     emulate_submit(rt->stream, [=] {
-        emulate::launch(s.grid, s.block, s.shared, [=] { kernel(static_cast<P>(args)...); }, together);
+        emulate::launch(
+            s.grid, s.block, s.shared, [=] { kernel(static_cast<P>(args)...); }, together);
     });
 }
 
-template <class... P> void runtime_allow_shared(struct runtime *, void (*)(P...), size_t) {}
+template <class... P> void runtime_allow_shared(struct runtime *, void (*)(P...), size_t)
+{
+}
 #endif
 
 template <class... P, class... A>

@@ -2,9 +2,9 @@
  * Tensor cores, matrix loads and asynchronous copies: one small function per instruction, with what it computes on the
  * CPU beside it (EMULATE). A bf16 pair is a uint32_t, the lower half first.
  *
- * Fragments of a warp (lane = 4 g + t): A of m16n8k16 holds a[0] = (g, 2t..), a[1] = (g + 8, 2t..), a[2] = (g, 2t + 8..),
- * a[3] = (g + 8, 2t + 8..); B holds b0 = (2t.., g), b1 = (2t + 8.., g); D holds (g, 2t), (g, 2t + 1), (g + 8, 2t),
- * (g + 8, 2t + 1).
+ * Fragments of a warp (lane = 4 g + t): A of m16n8k16 holds a[0] = (g, 2t..), a[1] = (g + 8, 2t..), a[2] = (g, 2t
+ * + 8..), a[3] = (g + 8, 2t + 8..); B holds b0 = (2t.., g), b1 = (2t + 8.., g); D holds (g, 2t), (g, 2t + 1), (g + 8,
+ * 2t), (g + 8, 2t + 1).
  */
 #ifndef CUDA_WARP_CUH
 #define CUDA_WARP_CUH
@@ -103,8 +103,8 @@ DEVICE void store_matrix(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2
 
 DEVICE void store_matrix_transposed(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
 {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r0),
-                 "r"(r1), "r"(r2), "r"(r3)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r0), "r"(r1),
+                 "r"(r2), "r"(r3)
                  : "memory");
 }
 
@@ -143,8 +143,12 @@ DEVICE void store_matrix_transposed(uint32_t address, uint32_t r0, uint32_t r1, 
         }
 }
 
-DEVICE void device_wait() {}
-DEVICE void device_release() {}
+DEVICE void device_wait()
+{
+}
+DEVICE void device_release()
+{
+}
 #endif
 
 DEVICE void copy_async(uint32_t address, const void *global)
@@ -373,8 +377,12 @@ static inline void store_matrix_transposed(uint32_t address, uint32_t r0, uint32
     store_matrix_as(address, r, true);
 }
 
-static inline void device_wait() {}
-static inline void device_release() {}
+static inline void device_wait()
+{
+}
+static inline void device_release()
+{
+}
 
 static inline void copy_async(uint32_t address, const void *global)
 {
@@ -401,8 +409,12 @@ static inline void team_sync(int name, int threads)
 {
     emulate::join(emulate::current->block->named[name], threads);
 }
-static inline void copy_commit() {}
-template <int LEFT> static inline void copy_wait() {}
+static inline void copy_commit()
+{
+}
+template <int LEFT> static inline void copy_wait()
+{
+}
 
 static inline void load_shared_128(uint32_t r[4], uint32_t address)
 {

@@ -28,8 +28,8 @@ static bool is_hosts(const struct table_row *row)
 /* What outcomes, reports and progress are made from: little, and wanted at the end of every round. */
 static bool is_outcome(const struct table_row *row)
 {
-    static const char *const prefixes[] = {"episode.", "slot.", "val.", "train.", "subset.", "reward.components",
-                                           "learner.failures"};
+    static const char *const prefixes[] = {"episode.",          "slot.",           "val.", "train.", "subset.",
+                                           "reward.components", "learner.failures"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (begins(row->name, prefixes[i]))
             return true;

@@ -41,7 +41,8 @@ static const struct device_api *library_api(void *library, struct device_info *i
     const struct device_api *api = function ? function() : NULL;
     if (api && api->version == DEVICE_API_VERSION && api->world_bytes == sizeof(struct world))
         return api;
-    snprintf(info->why, sizeof info->why, "%.120s was built for another version of esper; run: make cuda", info->library);
+    snprintf(info->why, sizeof info->why, "%.120s was built for another version of esper; run: make cuda",
+             info->library);
     return NULL;
 }
 
@@ -52,8 +53,8 @@ const struct device_api *device_open(struct device_info *info)
     if (!library) {
         const char *reason = dlerror();
         if (access(info->library, R_OK) != 0 && !getenv("ESPER_CUDA_LIBRARY"))
-            snprintf(info->why, sizeof info->why,
-                     "no %s: build it with: make cuda (needs the CUDA toolkit, nvcc)", library_name);
+            snprintf(info->why, sizeof info->why, "no %s: build it with: make cuda (needs the CUDA toolkit, nvcc)",
+                     library_name);
         else
             snprintf(info->why, sizeof info->why, "cannot open the device library: %.200s", reason ? reason : "");
         return NULL;

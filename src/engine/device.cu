@@ -159,7 +159,7 @@ static void create_parts(struct device *device, const struct device_setup *setup
     if (rt->failed)
         return;
     device->kernels = setup->bf16 && net_bf16_fits(&device->host->shape, device->host->config.data_batch) ? &net_bf16
-                                                                                                           : &net_fp32;
+                                                                                                          : &net_fp32;
     device->net = device->kernels->create(context);
     device->step = step_device_create(context, device->logits, device->values);
     if (device->host->learns)
@@ -394,8 +394,8 @@ static void device_look(struct device_info *info)
     info->memory_gib = (double)properties.totalGlobalMem / (1u << 30);
     info->bf16 = properties.major >= 8;
     if (properties.major < 8) {
-        snprintf(info->why, sizeof info->why, "%.80s has compute capability %d.%d; 8.0 or later is needed", properties.name,
-                 properties.major, properties.minor);
+        snprintf(info->why, sizeof info->why, "%.80s has compute capability %d.%d; 8.0 or later is needed",
+                 properties.name, properties.major, properties.minor);
         return;
     }
     if (!runtime_code_fits()) {
@@ -410,9 +410,9 @@ static void device_look(struct device_info *info)
 extern "C" const struct device_api *esper_device_api(void)
 {
     static const struct device_api api = {
-        DEVICE_API_VERSION, sizeof(struct world), device_look,      device_create, device_free,   device_kernels,
-        device_reset,       device_train,         device_evaluate,  device_decide, device_apply,  device_test,
-        device_update,      device_take,          device_write,     device_read,   device_read_part, device_loaded,
+        DEVICE_API_VERSION, sizeof(struct world), device_look,        device_create, device_free,      device_kernels,
+        device_reset,       device_train,         device_evaluate,    device_decide, device_apply,     device_test,
+        device_update,      device_take,          device_write,       device_read,   device_read_part, device_loaded,
         device_wait_idle,   device_check,         device_counters_of,
     };
     return &api;

@@ -65,7 +65,7 @@ struct device;
 enum { DEVICE_PHASES = 4 }; /* train, evaluate, decide, apply */
 struct device_step {
     const struct step_report *reports; /* [env]; stays until the step after the next is taken */
-    double time[DEVICE_PHASES + 1];    /* when each phase began and the last one ended, s since the device was created */
+    double time[DEVICE_PHASES + 1]; /* when each phase began and the last one ended, s since the device was created */
 };
 
 /*

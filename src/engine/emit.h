@@ -13,6 +13,7 @@ void emit_report(struct engine *engine, const struct step_report *report);
 /* A span of work that began at `start` (clock_seconds) and ends now; env -1: for all of them. */
 void emit_phase(struct engine *engine, const char *name, int thread, int env, double start);
 /* What the device did for all envs between two times (clock_seconds). */
-void emit_device_phase(struct engine *engine, const char *name, uint32_t round, uint32_t step, double start, double end);
+void emit_device_phase(struct engine *engine, const char *name, uint32_t round, uint32_t step, double start,
+                       double end);
 
 #endif

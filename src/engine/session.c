@@ -65,6 +65,7 @@ static enum esper_status take_policy(struct session *session, const char *path, 
         "learner.value_scale",
         "learner.value_updates"}; /* all but Adam's moments, which belong to the other run's path */
     struct world *world = engine_world(session->engine);
+    engine_read(session->engine); /* the rest of the world stays as it is, wherever that is */
     TRY(checkpoint_read_rows(path, &world->table, names, sizeof names / sizeof names[0], error));
     engine_restored(session->engine);
     return ESPER_OK;

@@ -59,14 +59,14 @@ struct fast_block {
     uint4 *raw, *grad_full;                /* planes of size^2 pixels */
     float *sums;                           /* [env][chunk][2][cout] of raw: sum, sum of squares */
     float *back; /* [env][job][2][cout]: sum of g, sum of g * raw, g before the ReLU; by chunk where nothing blends */
-    float *part;                           /* [env][chunk][part_size] weight gradients as the mma leaves them */
+    float *part; /* [env][chunk][part_size] weight gradients as the mma leaves them */
 };
 
 /* Everything a kernel needs, passed by value. Device addresses. */
 struct fast_host {
     int envs, batch, blocks, slots, features;
     int chunk_images, chunks;
-    int job_images, jobs; /* the seeds' smaller pieces of a batch: a few seeds must keep many processors busy */
+    int job_images, jobs;         /* the seeds' smaller pieces of a batch: a few seeds must keep many processors busy */
     const struct slot_exec *exec; /* [env][slot] */
     float *params, *momentum, *stats;
     uint32_t params_size, stats_size; /* of an env */
@@ -243,9 +243,9 @@ struct net_device {
     struct context *context;
     struct fast_host host;
     struct gather_bf16 gathered[2]; /* the images of this batch and of the next */
-    struct fast_seeds *seeds; /* fast_seed.cuh */
-    struct fast_eval *eval;   /* fast_eval.cuh */
-    int resident;             /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
+    struct fast_seeds *seeds;       /* fast_seed.cuh */
+    struct fast_eval *eval;         /* fast_eval.cuh */
+    int resident; /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
 };
 
 /* One row of blocks per env. per_processor: how many fit on a processor. */

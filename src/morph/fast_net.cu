@@ -172,18 +172,18 @@ void fast_batch(struct net_device *net, uint32_t batch)
     for (int i = host.blocks - 1; i >= 0; i--) {
         if (has_slots(host.block[i])) {
             seed_blend_backward(net, i);
-            runtime_part(context->runtime); /* nobody waits for a leaf before the update */
+            runtime_part(context->runtime); /* nobody waits for a leaf, but the update changes what it reads */
             seed_leaf(net, i);
             runtime_rejoin(context->runtime);
         }
         fast_backward(net, i);
     }
     fast_gradients(net, batch);
-    fast_update(net);
-    if (host.slots) {
+    if (host.slots)
         runtime_meet(context->runtime);
+    fast_update(net);
+    if (host.slots)
         seed_update(net, batch + 1 == context->batches);
-    }
 }
 
 /* ---- net_device.h ------------------------------------------------------------------------------------------------ */

@@ -235,7 +235,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant_
     if (at < part.end) { /* storage comes in multiples of 16 floats */
         const float *from = slot.part + (size_t)env * (size_t)host.jobs * slot.record + base + at;
         float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll 8
+#pragma unroll 16
         for (int c = 0; c < host.jobs; c++) {
             const float4 v = __ldcg((const float4 *)(from + (size_t)c * slot.record));
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;

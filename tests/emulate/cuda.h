@@ -29,7 +29,9 @@
 
 struct dim3 {
     unsigned x, y, z;
-    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
 };
 struct uint2 {
     unsigned x, y;
@@ -388,8 +390,12 @@ template <class T> static inline void __stcg(T *at, T value)
 {
     *at = value;
 }
-static inline void __threadfence() {}
-static inline void __threadfence_block() {}
+static inline void __threadfence()
+{
+}
+static inline void __threadfence_block()
+{
+}
 static inline int __popc(unsigned x)
 {
     return __builtin_popcount(x);

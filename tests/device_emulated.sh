@@ -1,7 +1,7 @@
 #!/bin/sh
 # The device backend, its kernels emulated on the CPU: a run on it is the CPU's run in fp32 as far as rounding lets it,
 # the same seed gives the same bits, an env does not notice how many there are, and a run that was stopped goes on, there
-# or on the CPU. Usage: run_device.sh ESPER LIBRARY (from the project's root).
+# or on the CPU. Usage: device_emulated.sh ESPER LIBRARY (from the project's root).
 . tests/script.inc
 
 case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
@@ -64,6 +64,13 @@ verdict 'SIGINT' "$([ $? -eq 130 ] || cat "$work/out" "$work/err")"
 background=
 "$esper" train --resume "$work/stopped" --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
 same 'stopped and resumed' whole stopped
+
+# A policy that was learned elsewhere plays its first episode on a network that was made here.
+for device in cpu cuda; do
+    "$esper" eval "$work/cuda" --runs "$work" --episodes 3 --device $device --precision fp32 --name eval-$device --quiet \
+        >"$work/out" 2>"$work/err" || cat "$work/err"
+done
+agree 'evaluation' eval-cpu eval-cuda "select step, env, op, slot, result, val_accuracy, round(val_loss, 3) from step"
 
 # A checkpoint of either goes on with the other.
 for turn in "4 5 cpu" "5 6 cuda"; do
