@@ -1,0 +1,337 @@
+/* How a session begins: a new run, perhaps with what another one learned, or one that goes on from its checkpoint. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "engine/session_parts.h"
+
+/* ---- what a run may take from another one ------------------------------------------------------------------------ */
+
+/* The newest good checkpoint of the run that policy.from names. */
+static enum esper_status find_source(const struct session *session, const char *runs, char path[PATH_MAX],
+                                     struct esper_error *error)
+{
+    char folder[PATH_MAX], found[PATH_MAX], note[512];
+    struct checkpoint_info info;
+    TRY(run_find(runs, session->config.policy.from, found, error));
+    if (snprintf(folder, sizeof folder, "%s/checkpoints", found) >= (int)sizeof folder)
+        return error_set(error, ESPER_INVALID, "%s: the path is too long", found);
+    TRY(checkpoint_newest(folder, &info, note, error));
+    snprintf(path, PATH_MAX, "%s", info.path);
+    return ESPER_OK;
+}
+
+static enum esper_status take_policy(struct session *session, const char *path, struct esper_error *error)
+{
+    static const char *const names[] = {
+        "policy.w",
+        "learner.obs_mean",
+        "learner.obs_var",
+        "learner.obs_updates",
+        "learner.reward_count",
+        "learner.reward_mean",
+        "learner.reward_m2",
+        "learner.value_shift",
+        "learner.value_scale",
+        "learner.value_updates"}; /* all but Adam's moments, which belong to the other run's path */
+    struct world *world = engine_world(session->engine);
+    engine_read(session->engine); /* the rest of the world stays as it is, wherever that is */
+    TRY(checkpoint_read_rows(path, &world->table, names, sizeof names / sizeof names[0], error));
+    engine_restored(session->engine);
+    return ESPER_OK;
+}
+
+static enum esper_status take_topology(struct session *session, const char *path, struct esper_error *error)
+{
+    struct world *world = engine_world(session->engine);
+    static const char *const names[] = {"best.accuracy", "best.slot.stage", "best.slot.blueprint",
+                                        "best.slot.algorithm"};
+    enum { COUNT = sizeof names / sizeof names[0] };
+    size_t slots = (size_t)world->shape.slots;
+    struct table rows = {0};
+    double *accuracy = NULL;
+    uint8_t *stage = NULL, *blueprint = NULL, *algorithm = NULL;
+    int seeds = 0;
+    TABLE_ADD(&rows, &accuracy, names[0], TYPE_F64, CLASS_STATE, true, 1);
+    TABLE_ADD(&rows, &stage, names[1], TYPE_U8, CLASS_STATE, true, slots);
+    TABLE_ADD(&rows, &blueprint, names[2], TYPE_U8, CLASS_STATE, true, slots);
+    TABLE_ADD(&rows, &algorithm, names[3], TYPE_U8, CLASS_STATE, true, slots);
+    enum esper_status status = table_allocate(&rows, error);
+    if (status == ESPER_OK)
+        status = checkpoint_read_rows(path, &rows, names, COUNT, error);
+    for (size_t j = 0; status == ESPER_OK && j < slots; j++) {
+        world->replay.present[j] = stage_is_blended(stage[j]);
+        world->replay.blueprint[j] = blueprint[j];
+        world->replay.algorithm[j] = algorithm[j];
+        seeds += world->replay.present[j];
+    }
+    if (status == ESPER_OK && (*accuracy < 0 || seeds == 0))
+        status =
+            error_set(error, ESPER_INVALID, "%s: its best network has no seeds to replay; use --policy static", path);
+    table_free(&rows);
+    return status;
+}
+
+/* A fresh world for the run's first round. */
+static enum esper_status begin(struct session *session, const char *runs, struct esper_error *error)
+{
+    struct world *world = engine_world(session->engine);
+    char path[PATH_MAX] = "";
+    if (session->config.policy.from[0])
+        TRY(find_source(session, runs, path, error));
+    if (session->config.policy.kind == POLICY_REPLAY)
+        TRY(take_topology(session, path, error));
+    engine_begin(session->engine);
+    if (path[0] && world->learns)
+        TRY(take_policy(session, path, error));
+    return ESPER_OK;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+void session_release(struct session *session)
+{
+    recorder_stop(session->recorder, 0, NULL); /* unless it was stopped in good order */
+    engine_free(session->engine);
+    if (session->run_open)
+        run_close(&session->run);
+    memory_free(session->outcomes);
+    memory_free(session);
+}
+
+/* The engine comes first: a configuration that cannot run leaves no directory behind. */
+static enum esper_status open_engine(struct session *session, struct esper_error *error)
+{
+    const struct config *config = &session->config;
+    TRY(engine_create(&session->engine, config, error));
+    session->first_round = config->evaluate ? EVALUATION_ROUND : 0;
+    session->last_round = session->first_round + (uint32_t)config->rounds;
+    session->outcomes = memory_alloc((size_t)config->envs, sizeof *session->outcomes, error);
+    return session->outcomes ? ESPER_OK : ESPER_FAILED;
+}
+
+static void start_clock(struct session *session)
+{
+    const struct world *world = engine_world(session->engine);
+    session->round_start = session->saved_at = clock_seconds();
+    session->round_start_step = *world->step;
+    session->saved_round = *world->round;
+    session->saved_step = *world->step;
+}
+
+static enum esper_status name_folder(struct session *session, struct esper_error *error)
+{
+    int length = snprintf(session->folder, sizeof session->folder, "%s/checkpoints", session->run.path);
+    if (length >= (int)sizeof session->folder - 32) /* room for a file's name */
+        return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
+    return ESPER_OK;
+}
+
+/* A script may change or go away; the run keeps its own copy. */
+static enum esper_status keep_script(const struct session *session, struct esper_error *error)
+{
+    char path[PATH_MAX], *text;
+    size_t size;
+    struct file_writer writer;
+    if (session->config.policy.kind != POLICY_SCRIPT)
+        return ESPER_OK;
+    if (snprintf(path, sizeof path, "%s/script.json", session->run.path) >= (int)sizeof path)
+        return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
+    TRY(file_read(session->config.policy.script, (size_t)1 << 26, &text, &size, error));
+    enum esper_status status = file_begin(&writer, path, error);
+    if (status == ESPER_OK)
+        status = file_write(&writer, text, size, error);
+    if (status == ESPER_OK)
+        status = file_commit(&writer, error);
+    memory_free(text);
+    return status;
+}
+
+/* clock_seconds at the moment the run was created, to the second; every process that trains the run finds the same one,
+ * so that their spans never overlap. */
+static double moment_of_creation(const struct run *run)
+{
+    struct tm parts = {0};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (!strptime(run->created, "%Y-%m-%dT%H:%M:%S", &parts))
+        return clock_seconds();
+    return clock_seconds() - (difftime(now.tv_sec, timegm(&parts)) + 1e-9 * (double)now.tv_nsec);
+}
+
+void session_record_checkpoint(struct session *session, const char *file, const char *kind,
+                               const struct checkpoint_info *info)
+{
+    const struct world *world = engine_world(session->engine);
+    struct checkpoint_record row = {.kind = kind, .round = *world->round, .step = *world->step};
+    struct stat file_info;
+    struct tm parts;
+    snprintf(row.file, sizeof row.file, "%s", file);
+    if (stat(info->path, &file_info) == 0) {
+        row.bytes = file_info.st_size;
+        gmtime_r(&file_info.st_mtime, &parts);
+        strftime(row.written, sizeof row.written, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    snprintf(row.hash, sizeof row.hash, "%016llx", (unsigned long long)info->hash);
+    recorder_emit(session->recorder, RECORD_CHECKPOINT, &row);
+}
+
+/* What the store holds of steps that are to be made again goes first; the row of the checkpoint that the run goes on
+ * `from` comes back, if the process was killed before it could write that. NULL: it begins. */
+static enum esper_status open_record(struct session *session, bool spans, const struct checkpoint_info *from,
+                                     struct esper_error *error)
+{
+    const struct world *world = engine_world(session->engine);
+    const char *file = from ? strrchr(from->path, '/') + 1 : NULL;
+    struct store *store;
+    TRY(store_open(&store, &session->run, error));
+    enum esper_status status = store_forget(store, *world->round, *world->step, error);
+    if (status != ESPER_OK) {
+        store_close(store);
+        return status;
+    }
+    bool known = !from || store_has_checkpoint(store, file);
+    TRY(recorder_start(&session->recorder, store, session->config.telemetry, error));
+    engine_record(session->engine, session->recorder, moment_of_creation(&session->run),
+                  spans || session->config.telemetry == TELEMETRY_DEBUG);
+    if (!known)
+        session_record_checkpoint(session, file, "periodic", from);
+    return ESPER_OK;
+}
+
+static enum esper_status create_parts(struct session *session, const struct session_options *options,
+                                      struct esper_error *error)
+{
+    TRY(open_engine(session, error));
+    TRY(begin(session, options->runs, error));
+    TRY(run_create(&session->run, options->runs, options->name, &session->config, engine_kernels(session->engine),
+                   options->command, error));
+    session->run_open = true;
+    TRY(name_folder(session, error));
+    TRY(keep_script(session, error));
+    TRY(open_record(session, options->spans, NULL, error));
+    start_clock(session);
+    return run_set_status(&session->run, RUN_RUNNING, 0, 0, error);
+}
+
+enum esper_status session_create(struct session **out, const struct config *config,
+                                 const struct session_options *options, struct esper_error *error)
+{
+    struct session *session = memory_alloc(1, sizeof *session, error);
+    if (!session)
+        return ESPER_FAILED;
+    session->config = *config;
+    enum esper_status status = create_parts(session, options, error);
+    if (status != ESPER_OK) {
+        session_release(session);
+        return status;
+    }
+    *out = session;
+    return ESPER_OK;
+}
+
+static enum esper_status apply_changes(struct session *session, const struct session_changes *changes,
+                                       struct esper_error *error)
+{
+    char text[32];
+    if (changes->rounds > 0) {
+        snprintf(text, sizeof text, "%d", changes->rounds);
+        TRY(config_set_value(&session->config, "rounds", text, ORIGIN_FLAG, error));
+    }
+    if (changes->threads >= 0) {
+        snprintf(text, sizeof text, "%d", changes->threads);
+        TRY(config_set_value(&session->config, "threads", text, ORIGIN_FLAG, error));
+    }
+    if (changes->device)
+        TRY(config_set_value(&session->config, "device", changes->device, ORIGIN_FLAG, error));
+    if (changes->precision)
+        TRY(config_set_value(&session->config, "precision", changes->precision, ORIGIN_FLAG, error));
+    return config_check(&session->config, error);
+}
+
+/* The directory that holds the run: names in policy.from were given relative to it. */
+static void runs_of(const struct session *session, char runs[PATH_MAX])
+{
+    snprintf(runs, PATH_MAX, "%s", session->run.path);
+    char *slash = strrchr(runs, '/');
+    if (slash)
+        *slash = '\0';
+    else
+        snprintf(runs, PATH_MAX, ".");
+}
+
+/* Where the run stopped, if it got as far as a checkpoint. A run that was given more rounds keeps them. */
+static enum esper_status find_stop(struct session *session, const struct session_changes *changes, bool *begun,
+                                   struct esper_error *error)
+{
+    struct checkpoint_info *list, newest;
+    struct config saved;
+    int count;
+    TRY(checkpoint_list(session->folder, &list, &count, error));
+    memory_free(list);
+    *begun = count > 0;
+    if (!*begun)
+        return ESPER_OK;
+    TRY(checkpoint_newest(session->folder, &newest, session->note, error));
+    TRY(checkpoint_peek(newest.path, &newest, &saved, error));
+    if (changes->rounds == 0 && saved.rounds > session->config.rounds)
+        session->config.rounds = saved.rounds;
+    return ESPER_OK;
+}
+
+static enum esper_status restore(struct session *session, bool begun, struct checkpoint_info *info,
+                                 struct esper_error *error)
+{
+    char runs[PATH_MAX];
+    if (begun) {
+        TRY(checkpoint_read_newest(session->folder, &engine_world(session->engine)->table, &session->config, info,
+                                   session->note, error));
+        engine_restored(session->engine);
+        return ESPER_OK;
+    }
+    runs_of(session, runs); /* it ended before its first checkpoint: the same beginning again */
+    return begin(session, runs, error);
+}
+
+static enum esper_status resume_parts(struct session *session, const char *path, const struct session_changes *changes,
+                                      struct esper_error *error)
+{
+    struct checkpoint_info from;
+    bool begun;
+    TRY(run_open_to_train(&session->run, path, error));
+    session->run_open = true;
+    session->config = session->run.config;
+    TRY(name_folder(session, error));
+    TRY(find_stop(session, changes, &begun, error));
+    TRY(apply_changes(session, changes, error));
+    if (session->config.policy.kind == POLICY_SCRIPT &&
+        snprintf(session->config.policy.script, CONFIG_TEXT, "%s/script.json", session->run.path) >= CONFIG_TEXT)
+        return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
+    TRY(open_engine(session, error));
+    TRY(restore(session, begun, &from, error));
+    const struct world *world = engine_world(session->engine);
+    TRY(open_record(session, changes->spans, begun ? &from : NULL, error));
+    start_clock(session);
+    if (session_done(session))
+        return ESPER_OK;
+    return run_set_status(&session->run, RUN_RUNNING, *world->round - session->first_round, *world->step, error);
+}
+
+enum esper_status session_resume(struct session **out, const char *path, const struct session_changes *changes,
+                                 struct esper_error *error)
+{
+    struct session *session = memory_alloc(1, sizeof *session, error);
+    if (!session)
+        return ESPER_FAILED;
+    enum esper_status status = resume_parts(session, path, changes, error);
+    if (status != ESPER_OK) {
+        session_release(session);
+        return status;
+    }
+    *out = session;
+    return ESPER_OK;
+}

@@ -1,0 +1,34 @@
+/* A session from the inside: what opening one (session_open.c) and running it (session.c) share. */
+#ifndef ENGINE_SESSION_PARTS_H
+#define ENGINE_SESSION_PARTS_H
+
+#include "engine/checkpoint.h"
+#include "engine/engine.h"
+#include "engine/session.h"
+#include "telemetry/recorder.h"
+
+#define FLUSH_SECONDS 2.0 /* how long a checkpoint may wait for the record */
+
+struct session {
+    struct config config;
+    struct engine *engine;
+    struct run run;
+    struct recorder *recorder;
+    bool run_open;
+    char folder[PATH_MAX]; /* of checkpoints */
+    char note[512];
+    uint32_t first_round, last_round; /* numbers of the run's first round and of the one after its last */
+    double round_start, saved_at;     /* clock */
+    uint32_t round_start_step;        /* steps of the round that were done when this process took it up */
+    uint32_t saved_round, saved_step; /* state of the newest checkpoint */
+    bool unsaved;                     /* the last checkpoint could not be written, and the operator knows */
+    struct outcome_record *outcomes;  /* [env] */
+};
+
+/* Everything a session holds, the session itself too; what was not written is lost. */
+void session_release(struct session *session);
+/* The checkpoint's row in the record. */
+void session_record_checkpoint(struct session *session, const char *file, const char *kind,
+                               const struct checkpoint_info *info);
+
+#endif
