@@ -109,7 +109,6 @@ static void upload(struct rig *rig)
     for (int i = 0; i < table->count; i++)
         runtime_copy_to(rig->rt, device_of(rig, &table->rows[i]), table->rows[i].data, table->rows[i].bytes);
     runtime_wait(rig->rt);
-    policy_device_load(rig->policy);
 }
 
 /* The device's arrays into those of the host's world. */

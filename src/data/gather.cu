@@ -58,19 +58,6 @@ KERNEL void write_train_batch(const __grid_constant__ struct gather_source sourc
         target.labels[image] = view.label;
 }
 
-KERNEL void write_range(const __grid_constant__ struct gather_source source, struct gather_bf16 target,
-                        enum split split, uint32_t first, uint32_t count)
-{
-    const uint32_t image = blockIdx.x * GATHER_WARPS + threadIdx.x / 32;
-    if (image >= count)
-        return;
-    const size_t area = (size_t)(source.data.size * source.data.size);
-    struct gather_view view = gather_range_view(source, split, first + image);
-    write_image(source, view, target.pixels + image * area);
-    if (threadIdx.x % 32 == 0)
-        target.labels[image] = view.label;
-}
-
 static struct launch warps_for(uint32_t images, uint32_t envs)
 {
     struct launch shape = {dim3((images + GATHER_WARPS - 1) / GATHER_WARPS, envs), dim3(32 * GATHER_WARPS),
@@ -83,11 +70,4 @@ void gather_train_bf16(struct context *context, struct gather_bf16 target, uint3
     struct gather_source source = gather_source_of(context);
     runtime_launch(context->runtime, write_train_batch, warps_for(source.batch, (uint32_t)context->host->envs), source,
                    target, index);
-}
-
-void gather_range_bf16(struct context *context, struct gather_bf16 target, enum split split, uint32_t first,
-                       uint32_t count)
-{
-    runtime_launch(context->runtime, write_range, warps_for(count, 1), gather_source_of(context), target, split, first,
-                   count);
 }

@@ -100,8 +100,5 @@ struct gather_bf16 {
 
 /* Batch `index` of the step in progress, of all envs. */
 void gather_train_bf16(struct context *context, struct gather_bf16 target, uint32_t index);
-/* Images first .. first + count - 1 of a split, once: they are the same for every env. */
-void gather_range_bf16(struct context *context, struct gather_bf16 target, enum split split, uint32_t first,
-                       uint32_t count);
 
 #endif

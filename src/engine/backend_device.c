@@ -141,7 +141,6 @@ static void write_device(struct engine *engine)
     const struct table *table = &engine->world->table;
     follow(engine, 0);
     engine->device_api->write(engine->device, table->rows, table->count);
-    engine->device_api->loaded(engine->device);
 }
 
 static void read_device(struct engine *engine)

@@ -340,12 +340,6 @@ static void device_read_part(struct device *device, void *place, size_t bytes)
     runtime_wait(device->context.runtime);
 }
 
-static void device_loaded(struct device *device)
-{
-    if (device->policy)
-        policy_device_load(device->policy);
-}
-
 static void device_wait_idle(struct device *device)
 {
     runtime_wait(device->context.runtime);
@@ -410,10 +404,10 @@ static void device_look(struct device_info *info)
 extern "C" const struct device_api *esper_device_api(void)
 {
     static const struct device_api api = {
-        DEVICE_API_VERSION, sizeof(struct world), device_look,        device_create, device_free,      device_kernels,
-        device_reset,       device_train,         device_evaluate,    device_decide, device_apply,     device_test,
-        device_update,      device_take,          device_write,       device_read,   device_read_part, device_loaded,
-        device_wait_idle,   device_check,         device_counters_of,
+        DEVICE_API_VERSION, sizeof(struct world), device_look,      device_create,   device_free,
+        device_kernels,     device_reset,         device_train,     device_evaluate, device_decide,
+        device_apply,       device_test,          device_update,    device_take,     device_write,
+        device_read,        device_read_part,     device_wait_idle, device_check,    device_counters_of,
     };
     return &api;
 }

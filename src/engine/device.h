@@ -98,7 +98,6 @@ struct device_api {
     void (*read)(struct device *device, const struct table_row *rows, int count);
     /* `bytes` at a place inside an array of the table. */
     void (*read_part)(struct device *device, void *place, size_t bytes);
-    void (*loaded)(struct device *device); /* after write: make what follows from the arrays (packed weights) */
 
     void (*wait)(struct device *device);
     enum esper_status (*check)(struct device *device, struct esper_error *error);

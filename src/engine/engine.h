@@ -47,7 +47,7 @@ void engine_train(struct engine *engine);
 void engine_evaluate(struct engine *engine);
 /* The governor's verdict, the slots' bookkeeping, then observe, mask and sample: one action per env. */
 void engine_decide(struct engine *engine);
-/* Replace a decided action, for tests and tools. It is executed if it is allowed. */
+/* Replace a decided action, for tests on the CPU. It is executed if it is allowed. */
 void engine_override(struct engine *engine, int env, const struct action *action);
 /* Reward, execution and tick, or rollback; the rollout's row. Ends the step. */
 void engine_apply(struct engine *engine);

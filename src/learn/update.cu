@@ -212,11 +212,6 @@ void policy_device_free(struct policy_device *policy)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-void policy_device_load(struct policy_device *policy)
-{
-    (void)policy;
-}
-
 void policy_device_act(struct policy_device *policy)
 {
     network_device_act(policy->network);
@@ -296,9 +291,4 @@ void policy_device_records(const struct policy_device *policy, struct ppo_record
         heads[head].head = head_name(head);
     }
     report_finish(&policy->report_host->tally, record, heads);
-}
-
-const struct ppo_device_report *policy_device_report(const struct policy_device *policy)
-{
-    return policy->work.report;
 }

@@ -25,9 +25,6 @@ struct policy_device;
 struct policy_device *policy_device_create(struct context *context, float *logits, float *values);
 void policy_device_free(struct policy_device *policy);
 
-/* Take over the world's policy as it stands on the device. Nothing is kept beside it, so there is nothing to do. */
-void policy_device_load(struct policy_device *policy);
-
 /* The step in progress: row *world->step of the rollout's state and bp; the world's hidden and cell are replaced. */
 void policy_device_act(struct policy_device *policy);
 
@@ -42,6 +39,5 @@ void policy_device_update(struct policy_device *policy);
 void policy_device_fetch(struct policy_device *policy);
 void policy_device_records(const struct policy_device *policy, struct ppo_record *record,
                            struct ppo_head_record heads[HEAD_COUNT]);
-const struct ppo_device_report *policy_device_report(const struct policy_device *policy); /* on the device */
 
 #endif
