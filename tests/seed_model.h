@@ -161,7 +161,7 @@ struct model_seed {
     int blueprint;
     const float *w;
     struct param_layout layout;
-    map_of x, in[CHAIN_STEPS], pre[CHAIN_STEPS], s;
+    map_of x, in[CHAIN_STEPS], pre[CHAIN_STEPS], d; /* d: what is added to the input */
     model_norm norm[CHAIN_STEPS];
     std::vector<double> mean, hidden, open;
 
@@ -183,7 +183,7 @@ struct model_seed {
         const struct seed_blueprint *b = blueprint_at(blueprint);
         const int area = m.area(), c = m.channels;
         x = input;
-        s = x;
+        d.assign(x.size(), 0);
         if (b->kind == SEED_CHAIN) {
             map_of now = x;
             int t = 0;
@@ -195,13 +195,13 @@ struct model_seed {
                     pre[i] = m.depthwise(now, tensor(t++), false);
                 else
                     pre[i] = m.convolve(now, width(step.from), to, step.kind == STEP_CONV3 ? 3 : 1, tensor(t++), false);
-                m.round(pre[i]);
-                now = pre[i];
                 const bool normed = step.act == ACT_NORM || step.act == ACT_NORM_RELU;
                 if (normed) {
                     norm[i].forward(m, pre[i], to, tensor(t), tensor(t + 1));
                     t += 2;
                 }
+                m.round(pre[i]);
+                now = pre[i];
                 for (int k = 0; k < to * area; k++) {
                     double &v = now[(size_t)k];
                     if (normed)
@@ -209,17 +209,16 @@ struct model_seed {
                     if (step.act == ACT_RELU || step.act == ACT_NORM_RELU)
                         v = v > 0 ? v : 0;
                 }
-                if (i + 1 < b->steps)
-                    m.round(now);
+                m.round(now);
             }
-            for (size_t k = 0; k < s.size(); k++)
-                s[k] += now[k];
+            d = now;
         } else if (b->kind == SEED_NORM) {
             norm[0].forward(m, x, c, tensor(0), tensor(1));
             const double mix = std::tanh((double)tensor(2)[0]);
             for (int k = 0; k < c * area; k++)
-                s[(size_t)k] += mix * (x[(size_t)k] * norm[0].scale[(size_t)(k / area)] +
-                                       norm[0].shift[(size_t)(k / area)] - x[(size_t)k]);
+                d[(size_t)k] = mix * (x[(size_t)k] * norm[0].scale[(size_t)(k / area)] +
+                                      norm[0].shift[(size_t)(k / area)] - x[(size_t)k]);
+            m.round(d);
         } else if (b->kind == SEED_ATTENTION) {
             const int h = blueprint_squeeze(c);
             mean.assign((size_t)c, 0);
@@ -239,11 +238,12 @@ struct model_seed {
                 open[(size_t)o] = 1 / (1 + std::exp(-z));
             }
             for (int k = 0; k < c * area; k++)
-                s[(size_t)k] *= open[(size_t)(k / area)];
+                d[(size_t)k] = x[(size_t)k] * (open[(size_t)(k / area)] - 1);
+            m.round(d);
         }
     }
 
-    /* dx without a chain's shortcut where `short_cut` is false. */
+    /* From the gradient of d to what reaches the input through it. */
     map_of backward(const map_of &u, double *grad)
     {
         const struct seed_blueprint *b = blueprint_at(blueprint);
@@ -281,8 +281,6 @@ struct model_seed {
                 m.round(g);
             }
             dx = g;
-            for (size_t k = 0; k < dx.size(); k++)
-                dx[k] += u[k];
         } else if (b->kind == SEED_NORM) {
             const double mix = std::tanh((double)tensor(2)[0]);
             std::vector<double> dgamma((size_t)c), dbeta((size_t)c);
@@ -293,7 +291,7 @@ struct model_seed {
             }
             for (int k = 0; k < c * area; k++) {
                 const size_t e = (size_t)k, ch = (size_t)(k / area);
-                dx[e] = (1 - mix) * u[e] + mix * inner[e];
+                dx[e] = mix * (inner[e] - u[e]);
                 grad[layout.tensor[2].offset] += (1 - mix * mix) * u[e] *
                                                  (x[e] * norm[0].scale[ch] + norm[0].shift[ch] - x[e]);
             }
@@ -317,10 +315,8 @@ struct model_seed {
                     dm[(size_t)i] += tensor(0)[o * c + i] * dh[(size_t)o];
                 }
             for (int k = 0; k < c * area; k++)
-                dx[(size_t)k] = u[(size_t)k] * open[(size_t)(k / area)] + dm[(size_t)(k / area)] / area;
+                dx[(size_t)k] = u[(size_t)k] * (open[(size_t)(k / area)] - 1) + dm[(size_t)(k / area)] / area;
             m.round(dx);
-        } else {
-            dx = u;
         }
         return dx;
     }
@@ -364,8 +360,7 @@ struct model_blend {
         a = exec.alpha * q;
         map_of y = h;
         for (size_t k = 0; k < y.size() && exec.alpha > 0; k++)
-            y[k] = exec.algorithm == ALGORITHM_MULTIPLY ? h[k] * (1 + a * std::tanh(seed.s[k] - h[k]))
-                                                        : h[k] + a * (seed.s[k] - h[k]);
+            y[k] = exec.algorithm == ALGORITHM_MULTIPLY ? h[k] * (1 + a * std::tanh(seed.d[k])) : h[k] + a * seed.d[k];
         seed.m.round(y);
         return y;
     }
@@ -378,16 +373,15 @@ struct model_blend {
         double da = 0;
         for (size_t k = 0; k < g.size(); k++) {
             if (exec.algorithm == ALGORITHM_MULTIPLY) {
-                const double t = std::tanh(seed.s[k] - h[k]);
-                ds[k] = g[k] * h[k] * a * (1 - t * t);
-                dh[k] = g[k] * (1 + a * t) - ds[k];
+                const double t = std::tanh(seed.d[k]);
+                ds[k] = a * seed.m.r(g[k] * h[k] * (1 - t * t));
+                dh[k] = g[k] * (1 + a * t);
             } else {
                 ds[k] = a * g[k];
-                dh[k] = g[k] - ds[k];
-                da += g[k] * (seed.s[k] - h[k]);
+                da += g[k] * seed.d[k];
             }
         }
-        seed.m.round(ds);
+        seed.m.round(dh);
         map_of dx = seed.backward(ds, grad);
         for (size_t k = 0; k < g.size(); k++)
             dh[k] += dx[k];

@@ -12,7 +12,7 @@
 #include "data/gather.cuh"
 #include "morph/fast_eval.cuh"
 #include "morph/fast_seed.cuh"
-#include "morph/fast_seed_mix.cuh"
+#include "morph/old_mix.cuh"
 #include "morph/net_plan.cuh"
 
 enum { EVAL_BLOCKS = 3, EVAL_FEATURES = 32 };

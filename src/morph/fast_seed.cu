@@ -2,7 +2,7 @@
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed.cuh"
-#include "nn/tile.cuh"
+#include "nn/tile_conv.cuh"
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
@@ -36,10 +36,35 @@ static struct seed_tensors tensors_of(const struct param_layout *layout)
         tensors.offset[i] = (uint32_t)layout->tensor[i].offset;
         tensors.size[i] = (uint32_t)layout->tensor[i].size;
     }
+    /* Fragments lie in the order of the tensors: all those of the way forward, then all those of the way back. */
+    for (int back = 0; back < 2; back++)
+        for (int i = 0; i < tensors.count; i++) {
+            const struct tensor_layout &t = layout->tensor[i];
+            if (t.dims != 4)
+                continue;
+            struct seed_weight *weight = &tensors.weight[i];
+            weight->taps = t.shape[1] * t.shape[2];
+            weight->out = t.shape[0];
+            weight->in = t.shape[3];
+            *(back ? &weight->back : &weight->forward) = tensors.halves;
+            tensors.halves += tensors.size[i];
+        }
     return tensors;
 }
 
-static struct seed_slot slot_create(struct net_device *net, int j, uint32_t first_block)
+static uint32_t fragment_words(int channels)
+{
+    uint32_t most = 0;
+    for (int b = 0; b < BLUEPRINT_COUNT; b++) {
+        struct param_layout layout;
+        blueprint_layout(b, channels, &layout);
+        const uint32_t words = tensors_of(&layout).halves / 2;
+        most = words > most ? words : most;
+    }
+    return most;
+}
+
+static struct seed_slot slot_create(struct net_device *net, int j, uint32_t first_block, uint32_t fragments)
 {
     struct runtime *rt = net->context->runtime;
     const struct slot_shape *s = &net->context->host->shape.slot[j];
@@ -54,6 +79,7 @@ static struct seed_slot slot_create(struct net_device *net, int j, uint32_t firs
     slot.gate = (uint32_t)s->gate;
     slot.gate_storage = (uint32_t)s->gate_storage;
     slot.record = slot.seed_storage + slot.gate_storage;
+    slot.fragments = fragments;
     slot.first_block = first_block;
     slot.seed_blocks = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK;
     slot.blocks = slot.seed_blocks + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
@@ -94,8 +120,12 @@ struct fast_seeds *seed_create(struct net_device *net)
     set->max_norm = (float)context->rates.max_grad_norm;
     set->grads = context->grads;
     set->host_params = (uint32_t)shape->host.params;
-    for (int j = 0; j < shape->slots; j++)
-        seeds->slot[j] = slot_create(net, j, j ? seeds->slot[j - 1].first_block + seeds->slot[j - 1].blocks : 0);
+    for (int j = 0; j < shape->slots; j++) {
+        seeds->slot[j] =
+            slot_create(net, j, j ? seeds->slot[j - 1].first_block + seeds->slot[j - 1].blocks : 0, set->fragment_size);
+        set->fragment_size += fragment_words(shape->slot[j].channels);
+    }
+    set->fragments = runtime_alloc<uint32_t>(context->runtime, (size_t)net->host.envs * set->fragment_size + 1);
     create_between(net, set);
 
     enum { KINDS = BLUEPRINT_COUNT + 1 };
@@ -174,13 +204,15 @@ void seed_plan(struct net_device *net)
     }
     struct launch shape = {dim3((unsigned)net->host.slots), dim3(32), 0, true};
     runtime_launch(net->context->runtime, plan_seeds, shape, net->host.exec, net->host.envs, net->host.slots, lists);
+    seed_pack(net);
 }
 
 /* ---- update ------------------------------------------------------------------------------------------------------ */
 
-/* What a block of threads updates: SEED_BLOCK parameters of a slot's seed or gate net. */
+/* What a block of threads works on: SEED_BLOCK parameters of a slot's seed or gate net. */
 struct update_part {
     const struct seed_slot *slot;
+    struct slot_exec exec;
     bool alive, gate;
     uint32_t first, end;    /* in the seed's or gate net's own storage */
     uint32_t number, count; /* of this block among those of the slot that count */
@@ -195,9 +227,9 @@ DEVICE struct update_part update_part_of(const struct fast_host &host, const str
     while (j + 1 < host.slots && block >= set.slots[j + 1].first_block)
         j++;
     const struct seed_slot *slot = part.slot = &set.slots[j];
-    const struct slot_exec exec = host.exec[(size_t)env * (size_t)host.slots + (size_t)j];
+    const struct slot_exec exec = part.exec = host.exec[(size_t)env * (size_t)host.slots + (size_t)j];
     const struct seed_tensors *table = set.tensors + (size_t)j * (BLUEPRINT_COUNT + 1);
-    if (!exec.train || exec.blueprint >= BLUEPRINT_COUNT)
+    if (exec.mode == SLOT_SKIP || exec.blueprint >= BLUEPRINT_COUNT)
         return part;
     block -= slot->first_block;
     const uint32_t alive = (table[exec.blueprint].storage + SEED_BLOCK - 1) / SEED_BLOCK;
@@ -209,6 +241,49 @@ DEVICE struct update_part update_part_of(const struct fast_host &host, const str
     part.end = part.first + SEED_BLOCK < part.tensors->storage ? part.first + SEED_BLOCK : part.tensors->storage;
     part.alive = part.first < part.tensors->storage && (!part.gate || exec.gate);
     return part;
+}
+
+/* A parameter into the fragments, if it is the weight of a convolution. */
+DEVICE void pack_weight(const struct seed_set &set, const struct update_part &part, int env, uint32_t at, float value)
+{
+    const struct seed_tensors &tensors = *part.tensors;
+    uint16_t *to = (uint16_t *)(set.fragments + (size_t)env * set.fragment_size + part.slot->fragments);
+    for (int i = 0; i < tensors.count; i++) {
+        const struct seed_weight &weight = tensors.weight[i];
+        if (!weight.taps || at < tensors.offset[i] || at - tensors.offset[i] >= tensors.size[i])
+            continue;
+        const int k = (int)(at - tensors.offset[i]), in = k % weight.in, tap = k / weight.in % weight.taps,
+                  out = k / weight.in / weight.taps;
+        const uint16_t half = (uint16_t)pack_bf16(value, 0);
+        to[weight.forward + fragment_half(weight.taps, weight.in, weight.out, out, tap, in)] = half;
+        to[weight.back + fragment_half(weight.taps, weight.out, weight.in, in, weight.taps - 1 - tap, out)] = half;
+    }
+}
+
+KERNEL __launch_bounds__(TILE_THREADS) void pack_weights(const __grid_constant__ struct fast_host host,
+                                                         const __grid_constant__ struct seed_set set)
+{
+    device_wait();
+    const int env = (int)blockIdx.y;
+    const struct update_part part = update_part_of(host, set, env, blockIdx.x);
+    if (!part.alive || part.gate)
+        return;
+    const float *w = set.seed + (size_t)env * set.seed_size + part.slot->seed;
+    for (uint32_t at = part.first + threadIdx.x; at < part.end; at += TILE_THREADS)
+        pack_weight(set, part, env, at, w[at]);
+}
+
+static struct launch update_shape(const struct net_device *net)
+{
+    const struct seed_slot &end = net->seeds->slot[net->host.slots - 1];
+    struct launch shape = {dim3(end.first_block + end.blocks, (unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
+    return shape;
+}
+
+void seed_pack(struct net_device *net)
+{
+    if (net->host.slots)
+        runtime_launch(net->context->runtime, pack_weights, update_shape(net), net->host, net->seeds->set);
 }
 
 DEVICE bool in_tensor(const struct seed_tensors &tensors, uint32_t at)
@@ -227,7 +302,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant_
     device_wait();
     const int env = (int)blockIdx.y;
     const struct update_part part = update_part_of(host, set, env, blockIdx.x);
-    if (!part.alive)
+    if (!part.alive || !part.exec.train)
         return;
     const struct seed_slot &slot = *part.slot;
     const uint32_t at = part.first + threadIdx.x * 4, base = part.gate ? slot.seed_storage : 0;
@@ -266,7 +341,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constan
     const int env = (int)blockIdx.y;
     const struct update_part part = update_part_of(host, set, env, blockIdx.x);
     const uint32_t at = part.first + threadIdx.x * 4;
-    if (!part.alive || at >= part.end)
+    if (!part.alive || !part.exec.train || at >= part.end)
         return;
     const struct seed_slot &slot = *part.slot;
     double square = 0;
@@ -285,6 +360,8 @@ KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constan
         const float v = set.rates.momentum * m[at + k] + (factor * g[k] + set.rates.weight_decay * w[at + k]);
         m[at + k] = v;
         w[at + k] -= set.rates.lr * v;
+        if (!part.gate)
+            pack_weight(set, part, env, at + k, w[at + k]);
     }
 }
 
@@ -368,11 +445,9 @@ void seed_update(struct net_device *net, bool last)
     const unsigned slots = (unsigned)net->host.slots, envs = (unsigned)net->host.envs;
     if (slots == 0)
         return;
-    const struct seed_slot &end = net->seeds->slot[slots - 1];
-    struct launch update = {dim3(end.first_block + end.blocks, envs), dim3(TILE_THREADS), 0, true};
     struct launch measure = {dim3(slots, envs), dim3(TILE_THREADS), 0, true};
-    runtime_launch(rt, sum_gradients, update, net->host, net->seeds->set);
-    runtime_launch(rt, step_parameters, update, net->host, net->seeds->set);
+    runtime_launch(rt, sum_gradients, update_shape(net), net->host, net->seeds->set);
+    runtime_launch(rt, step_parameters, update_shape(net), net->host, net->seeds->set);
     if (last)
         runtime_launch(rt, measure_gradients, measure, net->host, net->seeds->set);
 }

@@ -18,15 +18,24 @@
 
 enum { SEED_TENSORS = 6, SEED_BLOCK = 1024 }; /* tensors of any blueprint; parameters that a block of threads updates */
 
+/* A convolution's weight [out][tap][in], and where its fragments begin (in half words) in a slot's. */
+struct seed_weight {
+    int taps, in, out; /* 0 taps: another tensor */
+    uint32_t forward, back;
+};
+
 struct seed_tensors {
     int count;
     uint32_t storage, params, offset[SEED_TENSORS], size[SEED_TENSORS];
+    struct seed_weight weight[SEED_TENSORS];
+    uint32_t halves; /* of all fragments */
 };
 
 struct seed_slot {
     int block, row, channels, size;
     uint32_t seed, seed_storage, gate, gate_storage; /* offsets and sizes in an env's pools */
     uint32_t record;                                 /* floats of a job's gradients: seed, then gate */
+    uint32_t fragments;                              /* offset in an env's fragments, in words */
     uint32_t first_block, seed_blocks, blocks;       /* of threads that update it, among those of all slots */
     float *part;                                     /* [env][job][record] */
     float *grad;                                     /* [env][record] of the batch, before clipping */
@@ -38,6 +47,8 @@ struct seed_slot {
 struct seed_set {
     float *seed, *seed_momentum, *gate, *gate_momentum; /* the world's */
     uint32_t seed_size, gate_size;                      /* of an env */
+    uint32_t *fragments; /* [env][fragment_size]: the weights of convolutions as mma operands (tile_weights) */
+    uint32_t fragment_size;
     uint4 *between[SHAPE_BLOCKS], *between_grad[SHAPE_BLOCKS];
     const struct seed_tensors *tensors; /* [slot][BLUEPRINT_COUNT + 1], the gate net last */
     const struct seed_slot *slots;      /* [slot] */
@@ -60,6 +71,8 @@ void seed_free(struct fast_seeds *seeds);
 
 /* All of these enqueue. seed_plan: once at the start of a step, after exec is known. */
 void seed_plan(struct net_device *net);
+/* Fragments from the parameters, which somebody else may have changed; the update keeps them current. */
+void seed_pack(struct net_device *net);
 void seed_blend_forward(struct net_device *net, int block);
 /* In this order, when grad_out[block] is complete. */
 void seed_blend_backward(struct net_device *net, int block);
@@ -75,10 +88,10 @@ constexpr int seed_images(int channels, int size)
 {
     return channels == 8 && size == 32    ? 1
            : channels == 16 && size == 16 ? 2
-           : channels == 32 && size == 8  ? 2
-           : channels == 8 && size == 16  ? 2
-           : channels == 16 && size == 8  ? 4
-           : channels == 32 && size == 4  ? 4
+           : channels == 32 && size == 8  ? 4
+           : channels == 8 && size == 16  ? 4
+           : channels == 16 && size == 8  ? 8
+           : channels == 32 && size == 4  ? 8
                                           : 0;
 }
 
@@ -106,6 +119,11 @@ DEVICE struct seed_job seed_job_of(const struct fast_host &host, const uint32_t 
     job.first = job.piece * host.job_images;
     job.end = job.first + host.job_images < host.batch ? job.first + host.job_images : host.batch;
     return job;
+}
+
+DEVICE const uint32_t *seed_fragments(const struct seed_set &set, const struct seed_slot &slot, int env)
+{
+    return set.fragments + (size_t)env * set.fragment_size + slot.fragments;
 }
 
 DEVICE float *seed_record(const struct fast_host &host, const struct seed_slot &slot, const struct seed_job &job)

@@ -1,76 +1,181 @@
-/* Residual chains, s = x + chain(x), on a tile: the device's seed_chain.c. Members as fast_seed_kinds.cuh says. */
+/* Chains, d = act(norm(... x)), on a tile: the device's seed_chain.c. Members as fast_seed_kinds.cuh says. */
 #ifndef MORPH_FAST_SEED_CHAIN_CUH
 #define MORPH_FAST_SEED_CHAIN_CUH
 
 #include "morph/fast_seed_tile.cuh"
 
+/*
+ * What all chains end with: a linear step's result z, its norm and, if RELU, the ReLU. GAMMA: the number of its gamma
+ * among the tile's vectors; beta follows.
+ */
+template <class T, int GAMMA, bool RELU> struct chain_end {
+    using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
+    PATCH z;
+    patch_norm<MAP> norm;
+    patch_channels<MAP> dgamma, dbeta;
+
+    DEVICE_MEMBER void clear()
+    {
+        dgamma.clear();
+        dbeta.clear();
+    }
+    /* each(done): does the linear step, calling done for its tiles. */
+    template <class F> DEVICE_MEMBER void forward(T &t, F each)
+    {
+        patch_moments<MAP> moments;
+        each([&](int m, int n, const float *d) INLINED {
+            moments.add(n, d[0], d[1]);
+            moments.add(n, d[2], d[3]);
+            z.pair[m][n][0] = pack_bf16(d[0], d[1]);
+            z.pair[m][n][1] = pack_bf16(d[2], d[3]);
+        });
+        norm.forward(t.team, moments.sums);
+    }
+    DEVICE_MEMBER PATCH output(const T &t) const
+    {
+        PATCH d;
+        const patch_affine<MAP> c = t.affine(norm, GAMMA);
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            const float2 v = c.of(n, z.pair[m][n][h]);
+            d.pair[m][n][h] = RELU ? pack_bf16_relu(v.x, v.y) : pack_bf16(v.x, v.y);
+        });
+        return d;
+    }
+    /* u: from the gradient of the output, divided by `factor`, to that of z. */
+    DEVICE_MEMBER void backward(T &t, PATCH &u, float factor)
+    {
+        if constexpr (RELU) {
+            const patch_affine<MAP> c = t.affine(norm, GAMMA);
+#pragma unroll
+            for (int n = 0; n < PATCH::N; n++) {
+                const pair_limit open(c.a[n], c.b[n]);
+#pragma unroll
+                for (int m = 0; m < PATCH::M; m++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++)
+                        u.pair[m][n][h] &= open.mask(z.pair[m][n][h]);
+            }
+        }
+        float of_gamma[2 * PATCH::N], of_beta[2 * PATCH::N];
+        norm.backward(t.team, z, u, factor, t.vectors + GAMMA * T::C, of_gamma, of_beta,
+                      [](float dz, float) INLINED { return dz; });
+        dgamma.add(of_gamma);
+        dbeta.add(of_beta);
+    }
+    DEVICE_MEMBER void finish(T &t, float *out)
+    {
+        dgamma.finish(t.rows, out);
+        dbeta.finish(t.rows, out + T::AT::VECTOR);
+    }
+};
+
 /* ---- one convolution: conv_light (3x3) and conv_small (1x1) ------------------------------------------------------ */
 
-template <class T, int TAPS> struct seed_single {
-    static constexpr bool RESIDUAL = true, RELU = true;
-    static constexpr int C = T::C, GAMMA = TAPS == 9 ? T::AT::CONV3 : T::AT::CONV1, NEEDED = 1 + T::DEEPER;
+template <class T> struct seed_light {
+    static constexpr int C = T::C, GAMMA = T::AT::CONV3, NEEDED = 1 + T::DEEPER;
     using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
     T &t;
-    tile_grad<TAPS, C, C> dw;
-    float dgamma, dbeta;
+    chain_end<T, 0, true> end;
+    tile_grad<9, C, C> dw;
 
-    DEVICE_MEMBER seed_single(T &tile) : t(tile)
+    DEVICE_MEMBER seed_light(T &tile) : t(tile)
     {
     }
-    DEVICE_MEMBER uint32_t z() const
-    {
-        return t.b0;
-    }
-    DEVICE_MEMBER uint32_t u() const
-    {
-        return t.b1;
-    }
-    DEVICE_MEMBER uint32_t dx() const
-    {
-        return t.b2;
-    }
-    DEVICE_MEMBER typename T::NORM norm() const
-    {
-        return typename T::NORM(t.norms[0]);
-    }
-
     DEVICE_MEMBER void prepare()
     {
         t.vector(0, GAMMA);
         t.vector(1, GAMMA + T::AT::VECTOR);
-        t.template load<NEEDED, TAPS, C, C, false>(0, 0);
-        if (T::DEEPER)
-            t.template load<NEEDED, TAPS, C, C, true>(1, 0);
+        t.template load<NEEDED>();
     }
     DEVICE_MEMBER void clear()
     {
         dw.clear();
-        dgamma = dbeta = 0;
+        end.clear();
     }
-    DEVICE_MEMBER void forward()
+    DEVICE_MEMBER void forward(const PATCH &x)
     {
-        tile_conv<TAPS, MAP, MAP>(t.x, t.template fragments<NEEDED, TAPS, C, C, false>(0, 0), t.b0);
         __syncthreads();
-        norm().forward(t.b0, t.vectors, t.vectors + C, t.part);
+        patch_store<MAP>(t.x, t.at, x);
+        t.team.meet();
+        end.forward(t, [&](auto done) INLINED {
+            patch_conv<MAP>(t.x, t.template fragments<NEEDED>(0), t.at, done);
+        });
     }
-    DEVICE_MEMBER void backward(bool train)
+    DEVICE_MEMBER PATCH output(const PATCH &) const
     {
-        const float2 sums = norm().backward(t.b0, t.b1, true, t.vectors, t.part);
-        dgamma += sums.x;
-        dbeta += sums.y;
-        norm().apply_backward(t.b0, t.b1);
+        return end.output(t);
+    }
+    DEVICE_MEMBER void backward(const PATCH &, PATCH &u, float factor, bool train)
+    {
+        end.backward(t, u, factor);
+        patch_store<MAP>(t.y, t.at, u);
         __syncthreads();
         if (train)
-            dw.template add<MAP, MAP>(t.x, t.b1);
+            dw.template add<MAP, MAP>(t.x, t.y);
         if constexpr (T::DEEPER)
-            tile_conv<TAPS, MAP, MAP>(t.b1, t.template fragments<NEEDED, TAPS, C, C, true>(1, 0), t.b2);
-        __syncthreads();
+            patch_conv<MAP>(t.y, t.template fragments<NEEDED>(1), t.at, patch_put<MAP>(u));
+    }
+    DEVICE_MEMBER PATCH input(const PATCH &) const
+    {
+        return patch_load<MAP>(t.x, t.at);
     }
     DEVICE_MEMBER void finish(float *out)
     {
         dw.finish(t.scratch, out);
-        tile_over_images<MAP>(dgamma, t.part, out + GAMMA);
-        tile_over_images<MAP>(dbeta, t.part, out + GAMMA + T::AT::VECTOR);
+        end.finish(t, out + GAMMA);
+    }
+};
+
+template <class T> struct seed_small {
+    static constexpr int C = T::C, GAMMA = T::AT::CONV1, BACK = tile_weight_bytes<1, C, C>();
+    using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
+    T &t;
+    chain_end<T, 0, true> end;
+    patch_grad<MAP, MAP> dw;
+
+    DEVICE_MEMBER seed_small(T &tile) : t(tile)
+    {
+    }
+    DEVICE_MEMBER void prepare()
+    {
+        t.vector(0, GAMMA);
+        t.vector(1, GAMMA + T::AT::VECTOR);
+        t.copy(t.weights, 0, 2 * BACK);
+    }
+    DEVICE_MEMBER void clear()
+    {
+        dw.clear();
+        end.clear();
+    }
+    DEVICE_MEMBER void forward(const PATCH &x)
+    {
+        end.forward(t, [&](auto done) INLINED { patch_point<MAP, MAP>(x, t.weights, done); });
+    }
+    DEVICE_MEMBER PATCH output(const PATCH &) const
+    {
+        return end.output(t);
+    }
+    DEVICE_MEMBER void backward(const PATCH &x, PATCH &u, float factor, bool train)
+    {
+        end.backward(t, u, factor);
+        if (train)
+            dw.add(x, u);
+        if constexpr (T::DEEPER) {
+            const PATCH dz = u;
+            patch_point<MAP, MAP>(dz, t.weights + BACK, patch_put<MAP>(u));
+        }
+    }
+    DEVICE_MEMBER PATCH input(const PATCH &x) const
+    {
+        return x;
+    }
+    DEVICE_MEMBER void finish(float *out)
+    {
+        dw.finish(t.scratch, out);
+        end.finish(t, out + GAMMA);
     }
 };
 
@@ -81,279 +186,242 @@ template <class T, int TAPS> struct seed_single {
  * ends there, and once more for the first, all the way down.
  */
 template <class T, bool SECOND> struct seed_heavy {
-    static constexpr bool RESIDUAL = true, RELU = true;
     static constexpr int C = T::C, GAMMA_1 = T::AT::CONV3, W_2 = T::AT::HEAVY_2, GAMMA_2 = W_2 + T::AT::CONV3;
-    static constexpr int NEEDED = SECOND ? 2 : 3 + T::DEEPER;
+    static constexpr int NEEDED = SECOND ? 2 : 4;
     using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
     T &t;
+    chain_end<T, 0, true> middle;
+    chain_end<T, 2, true> end;
     tile_grad<9, C, C> dw;
-    float dgamma, dbeta;
 
     DEVICE_MEMBER seed_heavy(T &tile) : t(tile)
     {
     }
-    DEVICE_MEMBER uint32_t z() const
-    {
-        return t.b2;
-    }
-    DEVICE_MEMBER uint32_t u() const
-    {
-        return SECOND ? t.b0 : t.b1;
-    }
-    DEVICE_MEMBER uint32_t dx() const
-    {
-        return t.b1;
-    }
-    DEVICE_MEMBER typename T::NORM norm() const
-    {
-        return typename T::NORM(t.norms[1]);
-    }
-    DEVICE_MEMBER typename T::NORM first() const
-    {
-        return typename T::NORM(t.norms[0]);
-    }
-
     DEVICE_MEMBER void prepare()
     {
         t.vector(0, GAMMA_1);
         t.vector(1, GAMMA_1 + T::AT::VECTOR);
         t.vector(2, GAMMA_2);
         t.vector(3, GAMMA_2 + T::AT::VECTOR);
-        t.template load<NEEDED, 9, C, C, false>(0, 0);
-        t.template load<NEEDED, 9, C, C, false>(1, W_2);
-        if (!SECOND)
-            t.template load<NEEDED, 9, C, C, true>(2, W_2);
-        if (!SECOND && T::DEEPER)
-            t.template load<NEEDED, 9, C, C, true>(3, 0);
+        t.template load<NEEDED>();
     }
     DEVICE_MEMBER void clear()
     {
         dw.clear();
-        dgamma = dbeta = 0;
+        middle.clear();
+        end.clear();
     }
-    DEVICE_MEMBER void forward()
+    DEVICE_MEMBER void forward(const PATCH &x)
     {
-        tile_conv<9, MAP, MAP>(t.x, t.template fragments<NEEDED, 9, C, C, false>(0, 0), t.b0);
         __syncthreads();
-        first().forward(t.b0, t.vectors, t.vectors + C, t.part);
-        tile_own<MAP> own;
-        float a[8], b[8];
-        tile_coefficients(a, first().scale + own.channel());
-        tile_coefficients(b, first().shift + own.channel());
-        own.each([&](uint32_t cell, int) INLINED {
-            float v[8];
-            tile_load(v, t.b0 + cell);
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                v[i] = fmaf(v[i], a[i], b[i]);
-            tile_store_relu(t.b1 + cell, v);
+        patch_store<MAP>(t.x, t.at, x);
+        t.team.meet();
+        middle.forward(t, [&](auto done) INLINED {
+            patch_conv<MAP>(t.x, t.template fragments<NEEDED>(0), t.at, done);
         });
-        __syncthreads();
-        tile_conv<9, MAP, MAP>(t.b1, t.template fragments<NEEDED, 9, C, C, false>(1, W_2), t.b2);
-        __syncthreads();
-        norm().forward(t.b2, t.vectors + 2 * C, t.vectors + 3 * C, t.part);
+        patch_store<MAP>(t.y, t.at, middle.output(t));
+        t.team.meet();
+        end.forward(t, [&](auto done) INLINED {
+            patch_conv<MAP>(t.y, t.template fragments<NEEDED>(1), t.at, done);
+        });
     }
-    DEVICE_MEMBER void backward(bool train)
+    DEVICE_MEMBER PATCH output(const PATCH &) const
     {
-        float2 sums = norm().backward(t.b2, u(), true, t.vectors + 2 * C, t.part);
-        norm().apply_backward(t.b2, u());
-        __syncthreads();
+        return end.output(t);
+    }
+    /* The team has met in each chain_end, so that maps it alone reads may be written again. */
+    DEVICE_MEMBER void backward(const PATCH &, PATCH &u, float factor, bool train)
+    {
+        end.backward(t, u, factor);
         if constexpr (SECOND) {
-            dw.template add<MAP, MAP>(t.b1, t.b0);
-        } else {
-            tile_conv<9, MAP, MAP>(t.b1, t.template fragments<NEEDED, 9, C, C, true>(2, W_2), t.b2);
+            patch_store<MAP>(t.x, t.at, u);
             __syncthreads();
-            sums = first().backward(t.b0, t.b2, true, t.vectors, t.part);
-            first().apply_backward(t.b0, t.b2);
+            dw.template add<MAP, MAP>(t.y, t.x);
+        } else {
+            patch_store<MAP>(t.y, t.at, u);
+            t.team.meet();
+            patch_conv<MAP>(t.y, t.template fragments<NEEDED>(3), t.at, patch_put<MAP>(u));
+            middle.backward(t, u, 1.0f);
+            patch_store<MAP>(t.y, t.at, u);
             __syncthreads();
             if (train)
-                dw.template add<MAP, MAP>(t.x, t.b2);
+                dw.template add<MAP, MAP>(t.x, t.y);
             if constexpr (T::DEEPER)
-                tile_conv<9, MAP, MAP>(t.b2, t.template fragments<NEEDED, 9, C, C, true>(3, 0), t.b1);
+                patch_conv<MAP>(t.y, t.template fragments<NEEDED>(2), t.at, patch_put<MAP>(u));
         }
-        dgamma += sums.x;
-        dbeta += sums.y;
-        __syncthreads();
+    }
+    DEVICE_MEMBER PATCH input(const PATCH &) const
+    {
+        return patch_load<MAP>(t.x, t.at);
     }
     DEVICE_MEMBER void finish(float *out)
     {
         dw.finish(t.scratch, out + (SECOND ? W_2 : 0));
-        tile_over_images<MAP>(dgamma, t.part, out + (SECOND ? GAMMA_2 : GAMMA_1));
-        tile_over_images<MAP>(dbeta, t.part, out + (SECOND ? GAMMA_2 : GAMMA_1) + T::AT::VECTOR);
+        if constexpr (SECOND)
+            end.finish(t, out + GAMMA_2);
+        else
+            middle.finish(t, out + GAMMA_1);
     }
 };
 
 /* ---- depthwise 3x3 and 1x1 --------------------------------------------------------------------------------------- */
 
 template <class T> struct seed_depthwise {
-    static constexpr bool RESIDUAL = true, RELU = true;
     static constexpr int C = T::C, PW = T::AT::PW, GAMMA = T::AT::PW_GAMMA;
     static constexpr int BACK = tile_weight_bytes<1, C, C>(); /* where the second fragments lie */
     using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
     T &t;
+    PATCH v; /* what leaves the depthwise step */
+    chain_end<T, 0, true> end;
     tile_depthwise_grad<MAP> dw;
-    tile_grad<1, C, C> dp;
-    float dgamma, dbeta;
+    patch_grad<MAP, MAP> dp;
 
     DEVICE_MEMBER seed_depthwise(T &tile) : t(tile)
     {
     }
-    DEVICE_MEMBER uint32_t z() const
-    {
-        return t.b2;
-    }
-    DEVICE_MEMBER uint32_t u() const
-    {
-        return t.b1;
-    }
-    DEVICE_MEMBER uint32_t dx() const
-    {
-        return t.b0;
-    }
-    DEVICE_MEMBER typename T::NORM norm() const
-    {
-        return typename T::NORM(t.norms[0]);
-    }
-
     DEVICE_MEMBER void prepare()
     {
         t.vector(0, GAMMA);
         t.vector(1, GAMMA + T::AT::VECTOR);
         for (int i = (int)threadIdx.x; i < 9 * C; i += TILE_THREADS)
             t.depthwise[i] = t.w[i];
-        tile_weights<1, C, C, false>(t.weights, t.w + PW);
-        tile_weights<1, C, C, true>(t.weights + BACK, t.w + PW);
+        t.copy(t.weights, 0, 2 * BACK);
     }
     DEVICE_MEMBER void clear()
     {
         dw.clear();
         dp.clear();
-        dgamma = dbeta = 0;
+        end.clear();
     }
-    DEVICE_MEMBER void forward()
+    DEVICE_MEMBER void forward(const PATCH &x)
     {
-        tile_depthwise<MAP, false>(t.x, t.depthwise,
-                                   [&](uint32_t cell, int, const float *v) INLINED { tile_store(t.b0 + cell, v); });
         __syncthreads();
-        tile_conv<1, MAP, MAP>(t.b0, t.weights, t.b2);
-        __syncthreads();
-        norm().forward(t.b2, t.vectors, t.vectors + C, t.part);
+        patch_store<MAP>(t.x, t.at, x);
+        t.team.meet();
+        patch_depthwise<MAP, false>(t.x, t.depthwise, t.at, patch_put<MAP>(v));
+        end.forward(t, [&](auto done) INLINED { patch_point<MAP, MAP>(v, t.weights, done); });
     }
-    DEVICE_MEMBER void backward(bool train)
+    DEVICE_MEMBER PATCH output(const PATCH &) const
     {
-        const float2 sums = norm().backward(t.b2, t.b1, true, t.vectors, t.part);
-        dgamma += sums.x;
-        dbeta += sums.y;
-        norm().apply_backward(t.b2, t.b1);
+        return end.output(t);
+    }
+    DEVICE_MEMBER void backward(const PATCH &, PATCH &u, float factor, bool train)
+    {
+        end.backward(t, u, factor);
+        if (train)
+            dp.add(v, u);
+        PATCH dv;
+        patch_point<MAP, MAP>(u, t.weights + BACK, patch_put<MAP>(dv));
+        patch_store<MAP>(t.y, t.at, dv);
         __syncthreads();
         if (train)
-            dp.template add<MAP, MAP>(t.b0, t.b1);
-        tile_conv<1, MAP, MAP>(t.b1, t.weights + BACK, t.b2);
-        __syncthreads();
-        if (train)
-            dw.add(t.x, t.b2);
+            dw.add(t.x, t.y);
         if constexpr (T::DEEPER)
-            tile_depthwise<MAP, true>(t.b2, t.depthwise,
-                                      [&](uint32_t cell, int, const float *v) INLINED { tile_store(t.b0 + cell, v); });
-        __syncthreads();
+            patch_depthwise<MAP, true>(t.y, t.depthwise, t.at, patch_put<MAP>(u));
+    }
+    DEVICE_MEMBER PATCH input(const PATCH &) const
+    {
+        return patch_load<MAP>(t.x, t.at);
     }
     DEVICE_MEMBER void finish(float *out)
     {
         dp.finish(t.scratch, out + PW);
         __syncthreads();
         dw.finish(t.scratch, out);
-        tile_over_images<MAP>(dgamma, t.part, out + GAMMA);
-        tile_over_images<MAP>(dbeta, t.part, out + GAMMA + T::AT::VECTOR);
+        end.finish(t, out + GAMMA);
     }
 };
 
 /* ---- down, 3x3, up: bottleneck ----------------------------------------------------------------------------------- */
 
 template <class T> struct seed_bottleneck {
-    static constexpr bool RESIDUAL = true, RELU = false;
     static constexpr int C = T::C, K = T::NECK, W_3 = T::AT::NECK_3, UP = T::AT::UP, GAMMA = T::AT::UP_GAMMA;
     using MAP = typename T::MAP;
     using NECK = typename T::NECK_MAP;
+    using PATCH = typename T::PATCH;
     T &t;
-    tile_grad<1, C, K> down;
+    patch<NECK> narrow, wide; /* before and after the 3x3 step */
+    chain_end<T, 0, false> end;
+    patch_grad<MAP, NECK> down;
     tile_grad<9, K, K> middle;
-    tile_grad<1, K, C> up;
-    float dgamma, dbeta;
-    static_assert(tile_weight_bytes<9, K, K>() <= T::CONV_BYTES, "a neck is no wider than its slot");
+    patch_grad<NECK, MAP> up;
+    patch_place<NECK> at;
 
     DEVICE_MEMBER seed_bottleneck(T &tile) : t(tile)
     {
     }
-    DEVICE_MEMBER uint32_t z() const
+    DEVICE_MEMBER uint32_t down_weights(bool back) const
     {
-        return t.b2;
+        return t.weights + (back ? T::BOTTLENECK_BYTES / 2 : 0);
     }
-    DEVICE_MEMBER uint32_t u() const
+    DEVICE_MEMBER uint32_t middle_weights(bool back) const
     {
-        return t.b0;
+        return down_weights(back) + T::POINT_BYTES;
     }
-    DEVICE_MEMBER uint32_t dx() const
+    DEVICE_MEMBER uint32_t up_weights(bool back) const
     {
-        return t.b2;
+        return middle_weights(back) + T::NECK_BYTES;
     }
-    DEVICE_MEMBER typename T::NORM norm() const
-    {
-        return typename T::NORM(t.norms[0]);
-    }
-
     DEVICE_MEMBER void prepare()
     {
         t.vector(0, GAMMA);
         t.vector(1, GAMMA + T::AT::VECTOR);
+        t.copy(t.weights, 0, T::BOTTLENECK_BYTES);
     }
     DEVICE_MEMBER void clear()
     {
         down.clear();
         middle.clear();
         up.clear();
-        dgamma = dbeta = 0;
+        end.clear();
     }
-    /* The weights are few: they become fragments where they are used, all in one place. */
-    template <int TAPS, int IN, int OUT, bool BACK> DEVICE_MEMBER uint32_t fragments(int offset)
+    DEVICE_MEMBER void forward(const PATCH &x)
     {
+        patch_point<MAP, NECK>(x, down_weights(false), [&](int m, int n, const float *d) INLINED {
+            narrow.pair[m][n][0] = pack_bf16_relu(d[0], d[1]);
+            narrow.pair[m][n][1] = pack_bf16_relu(d[2], d[3]);
+        });
         __syncthreads();
-        tile_weights<TAPS, IN, OUT, BACK>(t.weights, t.w + offset);
-        __syncthreads();
-        return t.weights;
+        patch_store<NECK>(t.x, at, narrow);
+        t.team.meet();
+        patch_conv<NECK>(t.x, middle_weights(false), at, [&](int m, int n, const float *d) INLINED {
+            wide.pair[m][n][0] = pack_bf16_relu(d[0], d[1]);
+            wide.pair[m][n][1] = pack_bf16_relu(d[2], d[3]);
+        });
+        end.forward(t, [&](auto done) INLINED { patch_point<NECK, MAP>(wide, up_weights(false), done); });
     }
-    DEVICE_MEMBER void forward()
+    DEVICE_MEMBER PATCH output(const PATCH &) const
     {
-        tile_conv<1, MAP, NECK, true>(t.x, fragments<1, C, K, false>(0), t.b0);
-        tile_conv<9, NECK, NECK, true>(t.b0, fragments<9, K, K, false>(W_3), t.b1);
-        tile_conv<1, NECK, MAP>(t.b1, fragments<1, K, C, false>(UP), t.b2);
-        __syncthreads();
-        norm().forward(t.b2, t.vectors, t.vectors + C, t.part);
+        return end.output(t);
     }
-    DEVICE_MEMBER void backward(bool train)
+    DEVICE_MEMBER void backward(const PATCH &x, PATCH &u, float factor, bool train)
     {
-        const float2 sums = norm().backward(t.b2, t.b0, false, t.vectors, t.part);
-        dgamma += sums.x;
-        dbeta += sums.y;
-        norm().apply_backward(t.b2, t.b0);
+        patch<NECK> g;
+        end.backward(t, u, factor);
+        if (train)
+            up.add(wide, u);
+        patch_point<MAP, NECK>(u, up_weights(true), [&](int m, int n, const float *d) INLINED {
+            g.pair[m][n][0] = pack_bf16(d[0], d[1]) & positive_mask(wide.pair[m][n][0]);
+            g.pair[m][n][1] = pack_bf16(d[2], d[3]) & positive_mask(wide.pair[m][n][1]);
+        });
+        patch_store<NECK>(t.y, at, g);
         __syncthreads();
         if (train)
-            up.template add<NECK, MAP>(t.b1, t.b0);
-        tile_conv<1, MAP, NECK>(t.b0, fragments<1, C, K, true>(UP), t.b2);
-        __syncthreads();
-        t.template mask<NECK>(t.b2, t.b1);
-        tile_conv<1, MAP, NECK, true>(t.x, fragments<1, C, K, false>(0), t.b0); /* once more */
-        __syncthreads();
+            middle.template add<NECK, NECK>(t.x, t.y);
+        patch_conv<NECK>(t.y, middle_weights(true), at, [&](int m, int n, const float *d) INLINED {
+            g.pair[m][n][0] = pack_bf16(d[0], d[1]) & positive_mask(narrow.pair[m][n][0]);
+            g.pair[m][n][1] = pack_bf16(d[2], d[3]) & positive_mask(narrow.pair[m][n][1]);
+        });
         if (train)
-            middle.template add<NECK, NECK>(t.b0, t.b2);
-        tile_conv<9, NECK, NECK>(t.b2, fragments<9, K, K, true>(W_3), t.b1);
-        __syncthreads();
-        t.template mask<NECK>(t.b1, t.b0);
-        __syncthreads();
-        if (train)
-            down.template add<MAP, NECK>(t.x, t.b1);
+            down.add(x, g);
         if constexpr (T::DEEPER)
-            tile_conv<1, NECK, MAP>(t.b1, fragments<1, K, C, true>(0), t.b2);
-        __syncthreads();
+            patch_point<NECK, MAP>(g, down_weights(true), patch_put<MAP>(u));
+    }
+    DEVICE_MEMBER PATCH input(const PATCH &x) const
+    {
+        return x;
     }
     DEVICE_MEMBER void finish(float *out)
     {
@@ -362,8 +430,7 @@ template <class T> struct seed_bottleneck {
         middle.finish(t.scratch, out + W_3);
         __syncthreads();
         up.finish(t.scratch, out + UP);
-        tile_over_images<MAP>(dgamma, t.part, out + GAMMA);
-        tile_over_images<MAP>(dbeta, t.part, out + GAMMA + T::AT::VECTOR);
+        end.finish(t, out + GAMMA);
     }
 };
 

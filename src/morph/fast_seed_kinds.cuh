@@ -1,18 +1,21 @@
 /*
- * A seed at work on a tile of images in shared memory: one struct per form of blueprint, all with the same members:
+ * A seed at work on a tile of images, which its threads hold in registers (nn/patch.cuh): one struct per form of
+ * blueprint, all with the same members:
  *
  *   prepare()    parameters and weight fragments of a job into shared memory
- *   forward()    from the map x to what the seed's output needs: z and coefficients
- *   u()          the map that must hold the gradient of the output before backward()
- *   backward()   parameter gradients (train) into registers, and the input gradient into the map dx() (DEEPER)
- *   finish()     the job's parameter gradients, in the layout of the parameters
+ *   clear()      gradients to zero
+ *   forward(x)   from the input to what the output needs
+ *   output(x)    d, what the seed adds to its input: s = x + d
+ *   backward(x, u, factor, train)   from factor u, the gradient of d: parameter gradients (train) into registers; u
+ *                becomes (DEEPER) the gradient that reaches the input through d
+ *   input(x)     x once more, at the end: those that have it in shared memory need no registers for it until then
+ *   finish(out)  the job's parameter gradients, in the layout of the parameters; after a barrier of the caller
  *
- * The output is s = x + act(a z + b) with z in the map z() for chains, s = a x + b for the others; a and b are
- * coefficients of each image and channel. Inputs and outputs of forward and backward are complete: they begin after a
- * barrier of the caller and end with one of their own.
+ * Values are rounded to bf16 where they are packed into pairs: input, output of every linear step, d, what enters the
+ * next step, gradients in front of and behind every linear step. A norm's statistics are those of unrounded values.
  *
- * Values are rounded to bf16 where they enter a map: input, output of every linear step, what enters the next step,
- * gradients in front of and behind every linear step.
+ * Who reads and writes the maps x and y: forward begins with a barrier of all threads where it writes x, since the
+ * weight gradients of the images before were read from both maps by everybody.
  */
 #ifndef MORPH_FAST_SEED_KINDS_CUH
 #define MORPH_FAST_SEED_KINDS_CUH
@@ -20,17 +23,17 @@
 #include "morph/fast_seed_chain.cuh"
 #include "morph/fast_seed_scale.cuh"
 
-/* Do f with the seed of this blueprint; nothing for noop. `second` picks the pass of conv_heavy. */
+/* Do f with the seed of this blueprint. `second` picks the pass of conv_heavy. */
 template <class T, class F> DEVICE void seed_of(T &tile, int blueprint, bool second, F f)
 {
     switch (blueprint) {
     case BLUEPRINT_CONV_LIGHT: {
-        seed_single<T, 9> seed(tile);
+        seed_light<T> seed(tile);
         f(seed);
         break;
     }
     case BLUEPRINT_CONV_SMALL: {
-        seed_single<T, 1> seed(tile);
+        seed_small<T> seed(tile);
         f(seed);
         break;
     }
@@ -64,18 +67,12 @@ template <class T, class F> DEVICE void seed_of(T &tile, int blueprint, bool sec
         f(seed);
         break;
     }
-    default:
+    default: {
+        seed_nothing<T> seed(tile);
+        f(seed);
         break;
     }
-}
-
-/* The output of eight channels: x and, for chains, z as loaded. */
-template <class SEED> DEVICE float seed_output(float x, float z, float a, float b)
-{
-    if (!SEED::RESIDUAL)
-        return fmaf(x, a, b);
-    const float v = fmaf(z, a, b);
-    return x + (SEED::RELU ? fmaxf(v, 0.0f) : v);
+    }
 }
 
 #endif

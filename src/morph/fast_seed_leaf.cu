@@ -1,13 +1,9 @@
 /* Seeds in TRAINING: forward and backward on the gradient at their boundary; the host does not notice (I-24). */
 #include "cuda/runtime.cuh"
 
-#include "morph/fast_seed_kinds.cuh"
 #include "morph/fast_seed_load.cuh"
 
-enum { LEAF_MAPS = 4 };
-
-template <int C, int SIZE>
-using leaf_tile = seed_tile<C, SIZE, seed_images(C, SIZE), LEAF_MAPS, (C < 16 ? 3 : 2), false>;
+template <int C, int SIZE> using leaf_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 16 ? 4 : 2), false>;
 
 template <int C, int SIZE, int ROW>
 KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void leaf_jobs(
@@ -26,28 +22,23 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
         const struct seed_input input = seed_input_of<ROW>(host, set, slot.block, job.env);
         const uint4 *grad = seed_grad_of<ROW>(host, set, slot.block, job.env);
         tile.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
+        tile.packed = seed_fragments(set, slot, job.env);
         for (int pass = 0; pass < (exec.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1); pass++)
             seed_of(tile, exec.blueprint, pass == 1, [&](auto &seed) INLINED {
-                __syncthreads();
-                tile_clear(tile.x, LEAF_MAPS * T::MAP::BYTES);
-                seed_batch_norm(tile, host, slot.block, job.env);
-                seed.prepare();
-                seed.clear();
-                seed_fetch(tile, host, input, job.env, job.first, job.end);
-                __syncthreads();
+                seed_fetch(tile, host, input.from, job.env, job.first, job.end);
+                seed_begin(tile, seed, host, slot.block, job.env);
 #pragma unroll 1
                 for (int first = job.first; first < job.end; first += T::IMAGES) {
-                    seed_load(tile, host, input, job.env, first, job.end);
-                    seed_fetch(tile, host, input, job.env, first + T::IMAGES, job.end);
-                    __syncthreads();
-                    seed.forward();
-                    if (ROW == 0)
-                        seed_route_grad<T>(seed.u(), tile.x, host, grad, job.env, first, job.end);
-                    else
-                        seed_load_grad<T>(seed.u(), host, grad, job.env, first, job.end);
-                    __syncthreads();
-                    seed.backward(true);
+                    typename T::PATCH x, u;
+                    seed_gradient<T, ROW> boundary;
+                    boundary.load(tile, host, grad, job.env, first, job.end);
+                    seed_load(x, tile, input.affine, first, job.end);
+                    seed_fetch(tile, host, input.from, job.env, first + T::IMAGES, job.end);
+                    boundary.spread(u, x);
+                    seed.forward(x);
+                    seed.backward(x, u, 1.0f, true);
                 }
+                __syncthreads();
                 seed.finish(seed_record(host, slot, job));
             });
     }

@@ -1,9 +1,9 @@
-/* From the host's buffers into a tile: the input of a slot, and the gradient at its output. */
+/* Between the host's buffers and registers: a slot's input, and the gradient at its output. */
 #ifndef MORPH_FAST_SEED_LOAD_CUH
 #define MORPH_FAST_SEED_LOAD_CUH
 
 #include "morph/fast_seed.cuh"
-#include "nn/tile.cuh"
+#include "morph/fast_seed_kinds.cuh"
 
 /* BatchNorm's coefficients of the block into the tile. */
 template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &host, int block, int env)
@@ -15,107 +15,112 @@ template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &
     }
 }
 
-/* What a thread reads of the input: its own cells, at from[pixel]. */
-template <class T> struct seed_source {
-    using MAP = typename T::MAP;
-    tile_own<MAP> own;
-    const uint4 *from;
-    bool there;
+/* A job begins: empty maps, and what does not depend on its images. Ends with a barrier. */
+template <class T, class SEED>
+DEVICE void seed_begin(T &tile, SEED &seed, const struct fast_host &host, int block, int env)
+{
+    __syncthreads();
+    tile_clear(tile.x, 2 * T::MAP::BYTES);
+    seed_batch_norm(tile, host, block, env);
+    seed.prepare();
+    seed.clear();
+    __syncthreads();
+}
 
-    DEVICE_MEMBER seed_source(const struct fast_host &host, const uint4 *planes, int env, int first, int end)
+/* The images first.. of a job, as the threads of a tile share them: where the thread's pairs lie in planes of words. */
+template <class T> struct seed_images_at {
+    using MAP = typename T::MAP;
+    bool there; /* the thread's own image; else another one's place */
+    size_t image, word_base, pooled_base;
+
+    DEVICE_MEMBER seed_images_at(const T &tile, const struct fast_host &host, int env, int first, int end)
     {
-        there = first + own.image < end;
-        from =
-            plane_at(planes, MAP::C, MAP::AREA, image_at(host, env, there ? first + own.image : first), own.plane, 0);
+        there = first + tile.at.image < end;
+        image = image_at(host, env, there ? first + tile.at.image : first);
+        word_base = (image * (MAP::PLANES * MAP::AREA) + (size_t)tile.at.pixel_base(tile.at.g)) * 4 + (size_t)tile.at.t;
+        pooled_base =
+            (image * (MAP::PLANES * MAP::AREA / 4) + (size_t)tile.at.pooled_base()) * 4 + (size_t)tile.at.t;
+    }
+    static constexpr DEVICE_MEMBER int word(int m, int n, int h)
+    {
+        return (n * MAP::AREA + T::PLACE::pixel(m, h)) * 4;
+    }
+    static constexpr DEVICE_MEMBER int pooled_word(int w, int n)
+    {
+        return (n * (MAP::AREA / 4) + T::PLACE::pooled(w)) * 4;
     }
 };
 
-/* Start fetching the input of images first.., if there is a stage to fetch them to. */
+/* Start fetching the input of images first..: every warp for itself. */
 template <class T>
-DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_input &input, int env, int first,
-                       int end)
+DEVICE void seed_fetch(T &tile, const struct fast_host &host, const uint4 *from, int env, int first, int end)
 {
-    using MAP = typename T::MAP;
-    if (!T::STAGED || first >= end)
-        return;
-    seed_source<T> source(host, input.from, env, first, end);
-    for (int p = source.own.rank; source.there && p < MAP::AREA; p += MAP::SHARE)
-        copy_async(tile.stage + (uint32_t)(source.own.unit * MAP::AREA + p) * 16, source.from + p);
+    constexpr int M = T::PATCH::M;
+    const int lane = tile.at.lane, h = lane / 8 % 2;
+    __syncwarp();
+    if (first + tile.at.image < end) {
+        const size_t image = image_at(host, env, first + tile.at.image);
+        from += image * (T::MAP::PLANES * T::MAP::AREA) + (size_t)tile.at.pixel_base(lane % 8);
+#pragma unroll
+        for (int j = 0; j < M * T::PATCH::N / 2; j++) {
+            const int k = 2 * j + lane / 16;
+            copy_async(tile.stage + (uint32_t)(j * 32 + lane) * 16,
+                       from + k / M * T::MAP::AREA + T::PLACE::pixel(k % M, h));
+        }
+    }
     copy_commit();
 }
 
-/* The input of images first.. of the env (as fetched) into x; images from `end` on are zero. */
+/* The input of images first.. as fetched; images from `end` on are zero. */
 template <class T>
-DEVICE void seed_load(T &tile, const struct fast_host &host, const struct seed_input &input, int env, int first,
-                      int end)
+DEVICE void seed_load(typename T::PATCH &x, T &tile, bool affine, int first, int end)
 {
-    using MAP = typename T::MAP;
-    seed_source<T> source(host, input.from, env, first, end);
-    float a[8], b[8];
-    tile_coefficients(a, tile.bn_scale + 8 * source.own.plane);
-    tile_coefficients(b, tile.bn_shift + 8 * source.own.plane);
-    if (T::STAGED)
-        copy_wait<0>();
-    source.own.each([&](uint32_t cell, int p) INLINED {
-        uint32_t r[4] = {0, 0, 0, 0};
-        if (source.there && T::STAGED) {
-            load_shared_128(r, tile.stage + (uint32_t)(source.own.unit * MAP::AREA + p) * 16);
-        } else if (source.there) {
-            const uint4 v = __ldcg(source.from + p);
-            r[0] = v.x, r[1] = v.y, r[2] = v.z, r[3] = v.w;
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (source.there && input.affine)
-                r[i] = pack_bf16_relu(fmaf(bf16_lo(r[i]), a[2 * i], b[2 * i]),
-                                      fmaf(bf16_hi(r[i]), a[2 * i + 1], b[2 * i + 1]));
-        store_shared_128(tile.x + cell, r[0], r[1], r[2], r[3]);
+    const uint32_t from = tile.stage + (uint32_t)(tile.at.g * 16 + 4 * tile.at.t);
+    copy_wait<0>();
+    __syncwarp();
+    patch_each<typename T::MAP>([&](int m, int n, int h) INLINED {
+        x.pair[m][n][h] = load_shared_32(from + (uint32_t)(((n * T::PATCH::M + m) * 2 + h) * 128));
     });
+#pragma unroll
+    for (int n = 0; n < T::PATCH::N; n++) {
+        const float2 a = channel_pair(tile.bn_scale, n), b = channel_pair(tile.bn_shift, n);
+#pragma unroll
+        for (int m = 0; m < T::PATCH::M; m++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const float2 v = pair_floats(x.pair[m][n][h]);
+                if (affine)
+                    x.pair[m][n][h] = pack_bf16_relu(fmaf(v.x, a.x, b.x), fmaf(v.y, a.y, b.y));
+            }
+    }
+    if (first + tile.at.image >= end)
+        patch_each<typename T::MAP>([&](int m, int n, int h) INLINED { x.pair[m][n][h] = 0; });
 }
 
-/* A map's gradient of the same size, as it is. */
-template <class T>
-DEVICE void seed_load_grad(uint32_t to, const struct fast_host &host, const uint4 *grad, int env, int first, int end)
-{
-    seed_source<T> source(host, grad, env, first, end);
-    source.own.each([&](uint32_t cell, int p) INLINED {
-        const uint4 r = source.there ? __ldcg(source.from + p) : make_uint4(0, 0, 0, 0);
-        store_shared_128(to + cell, r.x, r.y, r.z, r.w);
-    });
-}
+/* The gradient after a slot: pooled behind r0, of the same size behind r1. */
+template <class T, int ROW> struct seed_gradient {
+    uint32_t word[T::PATCH::M][T::PATCH::N][ROW == 0 ? 1 : 2];
 
-/* The pooled gradient, to the first largest value of each window of the map `by`. `to` may be `by`. */
-template <class T>
-DEVICE void seed_route_grad(uint32_t to, uint32_t by, const struct fast_host &host, const uint4 *grad, int env,
-                            int first, int end)
-{
-    using MAP = typename T::MAP;
-    tile_own<MAP> own;
-    const bool there = first + own.image < end;
-    const uint4 *from = plane_at(grad, MAP::C, MAP::AREA / 4, image_at(host, env, first + own.image), own.plane, 0);
-    constexpr uint32_t ROW = MAP::PITCH * 16;
-    own.each_window([&](uint32_t cell, int w) INLINED {
-        const uint4 got = there ? __ldcg(from + w) : make_uint4(0, 0, 0, 0);
-        const uint32_t g[4] = {got.x, got.y, got.z, got.w};
-        uint32_t v[4][4], u[4][4];
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            load_shared_128(v[k], by + cell + (uint32_t)(k & 1) * 16 + (uint32_t)(k >> 1) * ROW);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const uint32_t most = pair_max(pair_max(v[0][i], v[1][i]), pair_max(v[2][i], v[3][i]));
-            const uint32_t e0 = pair_equal(v[0][i], most), e1 = pair_equal(v[1][i], most) & ~e0;
-            const uint32_t e2 = pair_equal(v[2][i], most) & ~(e0 | e1), e3 = ~(e0 | e1 | e2);
-            u[0][i] = g[i] & e0;
-            u[1][i] = g[i] & e1;
-            u[2][i] = g[i] & e2;
-            u[3][i] = g[i] & e3;
-        }
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            store_shared_128(to + cell + (uint32_t)(k & 1) * 16 + (uint32_t)(k >> 1) * ROW, u[k][0], u[k][1], u[k][2],
-                             u[k][3]);
-    });
-}
+    DEVICE_MEMBER void load(const T &tile, const struct fast_host &host, const uint4 *grad, int env, int first, int end)
+    {
+        const seed_images_at<T> at(tile, host, env, first, end);
+        const uint32_t *from = (const uint32_t *)grad + (ROW == 0 ? at.pooled_base : at.word_base);
+        patch_each<typename T::MAP>([&](int m, int n, int h) INLINED {
+            if (ROW == 1 || h == 0) {
+                word[m][n][ROW == 1 ? h : 0] = __ldcg(from + (ROW == 0 ? at.pooled_word(m, n) : at.word(m, n, h)));
+                if (!at.there)
+                    word[m][n][ROW == 1 ? h : 0] = 0;
+            }
+        });
+    }
+    /* Spread over the pixels: behind r0 each window's goes to the first largest of `by`, which `to` may be. */
+    DEVICE_MEMBER void spread(typename T::PATCH &to, const typename T::PATCH &by) const
+    {
+        if constexpr (ROW == 0)
+            patch_route<typename T::MAP>(to, by, [&](int w, int n) INLINED { return word[w][n][0]; });
+        else
+            patch_each<typename T::MAP>([&](int m, int n, int h) INLINED { to.pair[m][n][h] = word[m][n][h]; });
+    }
+};
 
 #endif

@@ -1,4 +1,4 @@
-/* The blend operators on a tile: how host and seed are mixed. */
+/* The blend operators: how host and seed are mixed. */
 #ifndef MORPH_FAST_SEED_MIX_CUH
 #define MORPH_FAST_SEED_MIX_CUH
 
@@ -21,7 +21,7 @@ DEVICE struct blend blend_of(const struct slot_exec &exec)
     blend.alpha = exec.alpha < 0 ? 0 : exec.alpha > 1 ? 1 : exec.alpha;
     blend.blueprint = blend.alpha == 0 ? (int)BLUEPRINT_NOOP : (int)exec.blueprint;
     blend.multiply = exec.algorithm == ALGORITHM_MULTIPLY;
-    blend.gate = exec.gate;
+    blend.gate = exec.gate && blend.alpha > 0;
     blend.train = exec.train;
     return blend;
 }
@@ -37,35 +37,54 @@ DEVICE float blend_tanh(float x)
 #endif
 }
 
-/* Coefficients of the output and amplitude of this thread's cells. */
-template <class T, class SEED> struct blend_own {
-    tile_own<typename T::MAP> own;
-    float a[8], b[8], amplitude;
+/* How much of the seed the thread's image gets. */
+template <class T> DEVICE float blend_amplitude(const T &tile, const seed_gate<T> &gate, const struct blend &blend)
+{
+    return blend.gate ? fminf(fmaxf(blend.alpha * gate.q()[tile.at.image], 0.0f), 1.0f) : blend.alpha;
+}
 
-    DEVICE_MEMBER blend_own(const SEED &seed, const seed_gate<T> &gate, const struct blend &blend)
-    {
-        tile_coefficients(a, seed.norm().scale + own.channel());
-        tile_coefficients(b, seed.norm().shift + own.channel());
-        amplitude = blend.gate ? fminf(fmaxf(blend.alpha * gate.q()[own.image], 0.0f), 1.0f) : blend.alpha;
-    }
-    /* Input x and output s of the seed. */
-    DEVICE_MEMBER void load(float x[8], float s[8], const T &tile, const SEED &seed, uint32_t cell) const
-    {
-        float z[8];
-        tile_load(x, tile.x + cell);
-        if (SEED::RESIDUAL)
-            tile_load(z, seed.z() + cell);
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            s[i] = seed_output<SEED>(x[i], SEED::RESIDUAL ? z[i] : 0, a[i], b[i]);
-    }
-    DEVICE_MEMBER void mix(float y[8], const float x[8], const float s[8], bool multiply) const
-    {
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            y[i] = multiply ? x[i] * fmaf(amplitude, blend_tanh(s[i] - x[i]), 1.0f)
-                            : fmaf(amplitude, s[i] - x[i], x[i]);
-    }
-};
+/* y of x and d; may be either of them. The operators branch outside their loops: registers are scarce. */
+template <class MAP>
+DEVICE void blend_mix(patch<MAP> &y, const patch<MAP> &x, const patch<MAP> &d, float amplitude, bool multiply)
+{
+    if (multiply)
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            const float2 v = pair_floats(x.pair[m][n][h]), e = pair_floats(d.pair[m][n][h]);
+            y.pair[m][n][h] = pack_bf16(v.x * fmaf(amplitude, blend_tanh(e.x), 1.0f),
+                                        v.y * fmaf(amplitude, blend_tanh(e.y), 1.0f));
+        });
+    else
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            const float2 v = pair_floats(x.pair[m][n][h]), e = pair_floats(d.pair[m][n][h]);
+            y.pair[m][n][h] = pack_bf16(fmaf(amplitude, e.x, v.x), fmaf(amplitude, e.y, v.y));
+        });
+}
+
+/*
+ * Back through a product: g, the gradient of y, becomes what reaches x directly; that of d is the amplitude times u.
+ * Of a sum both are g, as it is.
+ */
+template <class MAP>
+DEVICE void blend_unmix(patch<MAP> &g, patch<MAP> &u, const patch<MAP> &x, const patch<MAP> &d, float amplitude)
+{
+    patch_each<MAP>([&](int m, int n, int h) INLINED {
+        const float2 v = pair_floats(g.pair[m][n][h]), e = pair_floats(d.pair[m][n][h]),
+                     at = pair_floats(x.pair[m][n][h]);
+        const float s = blend_tanh(e.x), t = blend_tanh(e.y);
+        u.pair[m][n][h] = pack_bf16(v.x * at.x * fmaf(-s, s, 1.0f), v.y * at.y * fmaf(-t, t, 1.0f));
+        g.pair[m][n][h] = pack_bf16(fmaf(amplitude * s, v.x, v.x), fmaf(amplitude * t, v.y, v.y));
+    });
+}
+
+/* The thread's part of the gradient of a learned amplitude (never of a product). */
+template <class MAP> DEVICE float blend_of_amplitude(const patch<MAP> &g, const patch<MAP> &d)
+{
+    float sum = 0;
+    patch_each<MAP>([&](int m, int n, int h) INLINED {
+        const float2 v = pair_floats(g.pair[m][n][h]), e = pair_floats(d.pair[m][n][h]);
+        sum = fmaf(v.x, e.x, fmaf(v.y, e.y, sum));
+    });
+    return sum;
+}
 
 #endif

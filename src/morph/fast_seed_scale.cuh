@@ -9,149 +9,171 @@ DEVICE float seed_sigmoid(float x)
     return 1.0f / (1.0f + expf(-x));
 }
 
-/* ---- norm: s = x + tanh(sigma) (GN(x) - x) ----------------------------------------------------------------------- */
+/* ---- noop, or a seed of which nothing is in the output: d = 0 ------------------------------------------------------ */
+
+template <class T> struct seed_nothing {
+    using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
+
+    DEVICE_MEMBER seed_nothing(T &)
+    {
+    }
+    DEVICE_MEMBER void prepare()
+    {
+    }
+    DEVICE_MEMBER void clear()
+    {
+    }
+    DEVICE_MEMBER void forward(const PATCH &)
+    {
+    }
+    DEVICE_MEMBER PATCH output(const PATCH &) const
+    {
+        PATCH d;
+        patch_each<MAP>([&](int m, int n, int h) INLINED { d.pair[m][n][h] = 0; });
+        return d;
+    }
+    DEVICE_MEMBER void backward(const PATCH &, PATCH &u, float, bool)
+    {
+        u = output(u);
+    }
+    DEVICE_MEMBER PATCH input(const PATCH &x) const
+    {
+        return x;
+    }
+    DEVICE_MEMBER void finish(float *)
+    {
+    }
+};
+
+/* ---- norm: d = tanh(sigma) (GN(x) - x) --------------------------------------------------------------------------- */
 
 template <class T> struct seed_rescale {
-    static constexpr bool RESIDUAL = false, RELU = false;
     static constexpr int C = T::C, BETA = T::AT::VECTOR, SIGMA = 2 * T::AT::VECTOR;
     using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
     T &t;
-    float mix, dgamma, dbeta, dsigma;
+    patch_norm<MAP> norm;
+    patch_channels<MAP> dgamma, dbeta;
+    float mix, dsigma;
 
     DEVICE_MEMBER seed_rescale(T &tile) : t(tile)
     {
     }
-    DEVICE_MEMBER uint32_t z() const
-    {
-        return t.x;
-    }
-    DEVICE_MEMBER uint32_t u() const
-    {
-        return t.b1;
-    }
-    DEVICE_MEMBER uint32_t dx() const
-    {
-        return t.b2;
-    }
-    /* The output's coefficients, apart from the norm's own. */
-    DEVICE_MEMBER typename T::NORM norm() const
-    {
-        return typename T::NORM(t.norms[1]);
-    }
-    DEVICE_MEMBER typename T::NORM inner() const
-    {
-        return typename T::NORM(t.norms[0]);
-    }
-
     DEVICE_MEMBER void prepare()
     {
         t.vector(0, 0);
         t.vector(1, BETA);
+        mix = tanhf(t.w[SIGMA]);
     }
     DEVICE_MEMBER void clear()
     {
-        dgamma = dbeta = dsigma = 0;
+        dgamma.clear();
+        dbeta.clear();
+        dsigma = 0;
     }
-    DEVICE_MEMBER void forward()
+    DEVICE_MEMBER void forward(const PATCH &x)
     {
-        const int k = (int)threadIdx.x;
-        mix = tanhf(t.w[SIGMA]);
-        inner().forward(t.x, t.vectors, t.vectors + C, t.part);
-        if (k < T::NORM::COUNT) {
-            norm().scale[k] = fmaf(mix, inner().scale[k] - 1.0f, 1.0f);
-            norm().shift[k] = mix * inner().shift[k];
-        }
-        __syncthreads();
+        patch_moments<MAP> moments;
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            moments.add(n, bf16_lo(x.pair[m][n][h]), bf16_hi(x.pair[m][n][h]));
+        });
+        norm.forward(t.team, moments.sums);
     }
-    DEVICE_MEMBER void backward(bool)
+    DEVICE_MEMBER PATCH output(const PATCH &x) const
     {
-        const float2 sums = inner().backward(t.x, t.b1, false, t.vectors, t.part);
-        const int k = (int)threadIdx.x;
-        if (k < T::NORM::COUNT) {
-            const float r = inner().rstd[k], plain = sums.x / r + inner().mean[k] * sums.y; /* sum of u x */
-            const float normed = fmaf(t.vectors[k % C], sums.x, t.vectors[C + k % C] * sums.y);
-            dgamma = fmaf(mix, sums.x, dgamma);
-            dbeta = fmaf(mix, sums.y, dbeta);
-            dsigma = fmaf(1.0f - mix * mix, normed - plain, dsigma);
-        }
-        if constexpr (T::DEEPER) {
-            tile_own<MAP> own;
-            float a[8], b[8], c[8];
-            tile_coefficients(a, inner().gain + own.channel());
-            tile_coefficients(b, inner().slope + own.channel());
-            tile_coefficients(c, inner().offset + own.channel());
-            own.each([&](uint32_t cell, int) INLINED {
-                float x[8], v[8];
-                tile_load(x, t.x + cell);
-                tile_load(v, t.b1 + cell);
+        PATCH d;
+        const patch_affine<MAP> c = t.affine(norm, 0);
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            const float2 v = pair_floats(x.pair[m][n][h]), s = c.of(n, x.pair[m][n][h]);
+            d.pair[m][n][h] = pack_bf16(mix * (s.x - v.x), mix * (s.y - v.y));
+        });
+        return d;
+    }
+    DEVICE_MEMBER void backward(const PATCH &x, PATCH &u, float factor, bool)
+    {
+        const patch_affine<MAP> c = t.affine(norm, 0);
+        float of_gamma[2 * PATCH::N], of_beta[2 * PATCH::N], of_mix = 0;
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            const float2 v = pair_floats(x.pair[m][n][h]), s = c.of(n, x.pair[m][n][h]), g = pair_floats(u.pair[m][n][h]);
+            of_mix = fmaf(g.x, s.x - v.x, fmaf(g.y, s.y - v.y, of_mix));
+        });
+        dsigma = fmaf(factor * (1.0f - mix * mix), of_mix, dsigma);
+        norm.backward(t.team, x, u, factor, t.vectors, of_gamma, of_beta,
+                      [&](float through, float g) INLINED { return mix * fmaf(-factor, g, through); });
 #pragma unroll
-                for (int i = 0; i < 8; i++)
-                    v[i] = fmaf(mix, fmaf(x[i], b[i], c[i]), fmaf(mix, a[i] - 1.0f, 1.0f) * v[i]);
-                tile_store(t.b2 + cell, v);
-            });
+        for (int i = 0; i < 2 * PATCH::N; i++) {
+            of_gamma[i] *= mix;
+            of_beta[i] *= mix;
         }
-        __syncthreads();
+        dgamma.add(of_gamma);
+        dbeta.add(of_beta);
+    }
+    DEVICE_MEMBER PATCH input(const PATCH &x) const
+    {
+        return x;
     }
     DEVICE_MEMBER void finish(float *out)
     {
-        tile_over_images<MAP>(dgamma, t.part, out);
-        tile_over_images<MAP>(dbeta, t.part, out + BETA);
-        tile_over_images<MAP>(dsigma, t.part, t.small);
+        dgamma.finish(t.rows, out);
+        dbeta.finish(t.rows, out + BETA);
+        float sum = dsigma;
+#pragma unroll
+        for (int mask = 16; mask > 0; mask /= 2)
+            sum += exchange(sum, mask);
+        if (t.at.lane == 0)
+            t.rows[t.at.warp] = sum;
         __syncthreads();
         if (threadIdx.x == 0) {
-            float sum = 0;
-            for (int k = 0; k < C; k++)
-                sum += t.small[k];
+            for (int i = 1; i < TILE_WARPS; i++)
+                sum += t.rows[i];
             out[SIGMA] = sum;
         }
     }
 };
 
-/* ---- attention: s = x sigmoid(W2 relu(W1 mean(x)) + b2) ---------------------------------------------------------- */
+/* ---- attention: d = x (sigmoid(W2 relu(W1 mean(x)) + b2) - 1) ---------------------------------------------------- */
 
 template <class T> struct seed_attention {
-    static constexpr bool RESIDUAL = false, RELU = false;
     static constexpr int C = T::C, H = T::AT::SQUEEZE, W_2 = T::AT::SE_2, BIAS = T::AT::SE_BIAS, IMAGES = T::IMAGES;
     static constexpr int EACH = (H * C + TILE_THREADS - 1) / TILE_THREADS; /* weights of a thread */
     using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
     T &t;
     float d1[EACH], d2[EACH], dbias;
 
     DEVICE_MEMBER seed_attention(T &tile) : t(tile)
     {
     }
-    DEVICE_MEMBER uint32_t z() const
+    /* [image][...]: mean of the input, hidden layer, gradients at the output and at the hidden layer, sigmoid, and what
+     * every pixel of the input gets */
+    DEVICE_MEMBER float *array(int number) const
     {
-        return t.x;
+        return t.small + number * IMAGES * C;
     }
-    DEVICE_MEMBER uint32_t u() const
-    {
-        return t.b1;
-    }
-    DEVICE_MEMBER uint32_t dx() const
-    {
-        return t.b2;
-    }
-    DEVICE_MEMBER typename T::NORM norm() const
-    {
-        return typename T::NORM(t.norms[0]);
-    }
-    /* [image][...]: mean of the input, hidden layer, gradients at the output and at the hidden layer */
     DEVICE_MEMBER float *mean() const
     {
-        return t.small;
+        return array(0);
     }
     DEVICE_MEMBER float *hidden() const
     {
-        return t.small + IMAGES * C;
+        return array(1);
     }
     DEVICE_MEMBER float *dout() const
     {
-        return t.small + 2 * IMAGES * C;
+        return array(2);
     }
     DEVICE_MEMBER float *dhidden() const
     {
-        return t.small + 3 * IMAGES * C;
+        return array(3);
+    }
+    DEVICE_MEMBER float *excite() const
+    {
+        return array(4);
+    }
+    DEVICE_MEMBER float *input() const
+    {
+        return array(5);
     }
 
     DEVICE_MEMBER void prepare()
@@ -164,10 +186,10 @@ template <class T> struct seed_attention {
             d1[k] = d2[k] = 0;
         dbias = 0;
     }
-    DEVICE_MEMBER void forward()
+    DEVICE_MEMBER void forward(const PATCH &x)
     {
         const int k = (int)threadIdx.x;
-        t.means(t.x, mean());
+        t.means(x, mean());
         if (k < IMAGES * H) {
             float sum = 0;
             for (int i = 0; i < C; i++)
@@ -179,26 +201,38 @@ template <class T> struct seed_attention {
             float sum = t.w[BIAS + k % C];
             for (int i = 0; i < H; i++)
                 sum = fmaf(t.w[W_2 + k % C * H + i], hidden()[k / C * H + i], sum);
-            norm().scale[k] = seed_sigmoid(sum);
-            norm().shift[k] = 0;
+            excite()[k] = seed_sigmoid(sum);
         }
         __syncthreads();
     }
-    DEVICE_MEMBER void backward(bool)
+    DEVICE_MEMBER PATCH output(const PATCH &x) const
+    {
+        PATCH d;
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            const float2 v = pair_floats(x.pair[m][n][h]), e = t.own(excite(), n);
+            d.pair[m][n][h] = pack_bf16(v.x * (e.x - 1.0f), v.y * (e.y - 1.0f));
+        });
+        return d;
+    }
+    DEVICE_MEMBER void backward(const PATCH &x, PATCH &u, float factor, bool)
     {
         const int k = (int)threadIdx.x;
-        tile_sums<MAP>(t.part, [&](uint32_t cell, float *v) INLINED {
-            float x[8], g[8];
-            tile_load(x, t.x + cell);
-            tile_load(g, t.b1 + cell);
+        float sums[2 * PATCH::N];
 #pragma unroll
-            for (int i = 0; i < 8; i++)
-                v[i] = fmaf(x[i], g[i], v[i]);
+        for (int i = 0; i < 2 * PATCH::N; i++)
+            sums[i] = 0;
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            const float2 v = pair_floats(x.pair[m][n][h]), g = pair_floats(u.pair[m][n][h]);
+            sums[2 * n] = fmaf(v.x, g.x, sums[2 * n]);
+            sums[2 * n + 1] = fmaf(v.y, g.y, sums[2 * n + 1]);
         });
-        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < 2 * PATCH::N; i++)
+            sums[i] *= factor; /* of the thread's own image */
+        t.image_sums(sums, 1.0f, dout());
         if (k < IMAGES * C) {
-            const float e = norm().scale[k];
-            dout()[k] = tile_total<MAP>(t.part, k / C, k % C, 0) * e * (1.0f - e);
+            const float e = excite()[k];
+            dout()[k] *= e * (1.0f - e);
         }
         __syncthreads();
         if (k < IMAGES * H) {
@@ -222,24 +256,18 @@ template <class T> struct seed_attention {
             float sum = 0;
             for (int o = 0; o < H; o++)
                 sum = fmaf(t.w[o * C + k % C], dhidden()[k / C * H + o], sum);
-            norm().offset[k] = sum * (1.0f / (float)MAP::AREA);
+            input()[k] = sum * (1.0f / (float)MAP::AREA);
         }
         __syncthreads();
-        if constexpr (T::DEEPER) {
-            tile_own<MAP> own;
-            float a[8], c[8];
-            tile_coefficients(a, norm().scale + own.channel());
-            tile_coefficients(c, norm().offset + own.channel());
-            own.each([&](uint32_t cell, int) INLINED {
-                float v[8];
-                tile_load(v, t.b1 + cell);
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    v[i] = fmaf(v[i], a[i], c[i]);
-                tile_store(t.b2 + cell, v);
+        if constexpr (T::DEEPER)
+            patch_each<MAP>([&](int m, int n, int h) INLINED {
+                const float2 g = pair_floats(u.pair[m][n][h]), e = t.own(excite(), n), more = t.own(input(), n);
+                u.pair[m][n][h] = pack_bf16(fmaf(g.x, factor * (e.x - 1.0f), more.x), fmaf(g.y, factor * (e.y - 1.0f), more.y));
             });
-        }
-        __syncthreads();
+    }
+    DEVICE_MEMBER PATCH input(const PATCH &x) const
+    {
+        return x;
     }
     DEVICE_MEMBER void finish(float *out)
     {
@@ -251,7 +279,7 @@ template <class T> struct seed_attention {
                 out[W_2 + e] = d2[j];
             }
         }
-        tile_over_images<MAP>(dbias, t.part, out + BIAS);
+        tile_over_images<MAP>(dbias, t.small, out + BIAS);
     }
 };
 
@@ -287,15 +315,11 @@ template <class T> struct seed_gate {
     {
         return q() + IMAGES;
     }
-    DEVICE_MEMBER float *dq() const
-    {
-        return q() + 2 * IMAGES;
-    } /* the gradient of q */
     DEVICE_MEMBER float *input() const
     {
         return t.gate + 4 * IMAGES * C;
     } /* what every pixel of the input gets */
-    static_assert(H <= C && 3 <= C, "the arrays fit");
+    static_assert(H <= C && 2 <= C, "the arrays fit");
 
     DEVICE_MEMBER void clear()
     {
@@ -304,10 +328,10 @@ template <class T> struct seed_gate {
             d1[j] = 0;
         dvector = dbias = 0;
     }
-    DEVICE_MEMBER void forward()
+    DEVICE_MEMBER void forward(const typename T::PATCH &x)
     {
         const int k = (int)threadIdx.x;
-        t.means(t.x, mean());
+        t.means(x, mean());
         if (k < IMAGES * H) {
             float sum = w[T::AT::GATE_B1 + k % H];
             for (int i = 0; i < C; i++)
@@ -323,13 +347,13 @@ template <class T> struct seed_gate {
         }
         __syncthreads();
     }
-    /* From dq() to the parameters and input(). */
-    DEVICE_MEMBER void backward()
+    /* From the gradient of q, of the thread's image, to the parameters and input(). */
+    DEVICE_MEMBER void backward(float dq)
     {
         const int k = (int)threadIdx.x;
-        if (k < IMAGES) {
-            const float v = q()[k];
-            dout()[k] = dq()[k] * v * (1.0f - v);
+        if (k % (TILE_THREADS / IMAGES) == 0) {
+            const float v = q()[t.at.image];
+            dout()[t.at.image] = dq * v * (1.0f - v);
         }
         __syncthreads();
         if (k < IMAGES * H)

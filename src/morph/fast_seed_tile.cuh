@@ -2,7 +2,7 @@
 #ifndef MORPH_FAST_SEED_TILE_CUH
 #define MORPH_FAST_SEED_TILE_CUH
 
-#include "nn/tile_conv.cuh"
+#include "nn/patch_conv.cuh"
 
 extern "C" {
 #include "morph/blueprint.h"
@@ -28,63 +28,58 @@ template <int C> struct seed_offsets {
 };
 
 /*
- * The shared memory of a block of threads at work: MAPS maps, room for the fragments of CONVS 3x3 convolutions, small
- * arrays. DEEPER: gradients go on to the seed's input.
+ * The shared memory of a block of threads at work: two maps, room for the fragments of CONVS 3x3 convolutions, small
+ * arrays, and the next input. DEEPER: gradients go on to the seed's input.
  */
-template <int CHANNELS, int SIDE, int COUNT, int MAPS, int CONVS_, bool DEEPER_> struct seed_tile {
+template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct seed_tile {
     using MAP = tile_map<CHANNELS, SIDE, COUNT>;
     using AT = seed_offsets<CHANNELS>;
+    using PATCH = patch<MAP>;
+    using PLACE = patch_place<MAP>;
     static constexpr int C = CHANNELS, IMAGES = COUNT, NECK = AT::NECK, CONVS = CONVS_;
     static constexpr bool DEEPER = DEEPER_;
     using NECK_MAP = tile_map<NECK, SIDE, COUNT>;
-    using NORM = tile_norm<MAP>;
 
-    static constexpr int CONV_BYTES = tile_weight_bytes<9, C, C>();
-    static constexpr int SMALL = 4 * IMAGES * C, GATE = 5 * IMAGES * C; /* floats of the small nets */
-    static constexpr int FLOATS = 2 * NORM::FLOATS + MAP::PART + 15 * C + SMALL + GATE;
-    static constexpr int HELD = MAPS * MAP::BYTES + CONVS * CONV_BYTES + FLOATS * 4, ROOM = 112 * 1024;
-    /* The next images are fetched in the meantime, where that leaves room for two blocks on a processor. */
-    static constexpr bool STAGED = HELD + MAP::PIXELS * C * 2 <= ROOM;
-    static constexpr int BYTES = HELD + (STAGED ? MAP::PIXELS * C * 2 : 0), PER_PROCESSOR = BYTES <= ROOM ? 2 : 1;
+    static constexpr int CONV_BYTES = tile_weight_bytes<9, C, C>(), NECK_BYTES = tile_weight_bytes<9, NECK, NECK>(),
+                         POINT_BYTES = tile_weight_bytes<1, C, NECK>();
+    static constexpr int BOTTLENECK_BYTES = 2 * NECK_BYTES + 4 * POINT_BYTES;
+    static constexpr int WEIGHT_BYTES = CONVS * CONV_BYTES > BOTTLENECK_BYTES ? CONVS * CONV_BYTES : BOTTLENECK_BYTES;
+    static constexpr int SMALL = 6 * IMAGES * C, GATE = 5 * IMAGES * C; /* floats of the small nets */
+    static constexpr int FLOATS = patch_team<MAP>::FLOATS + TILE_WARPS * C + 15 * C + SMALL + GATE;
+    static constexpr int STAGE = MAP::PIXELS * C * 2;
+    static constexpr int BYTES = 2 * MAP::BYTES + WEIGHT_BYTES + FLOATS * 4 + STAGE;
+    static constexpr int PER_PROCESSOR = BYTES <= 112 * 1024 ? 2 : 1;
 
-    uint32_t x, b0, b1, b2, extra; /* maps; `extra` is the fifth */
-    uint32_t weights;
-    float *norms[2], *part;
-    float *vectors; /* gamma, beta of both norms; then BatchNorm's scale and shift; then depthwise weights [9][C] */
+    PLACE at;
+    patch_team<MAP> team;
+    uint32_t x, y;    /* maps */
+    uint32_t weights; /* fragments */
+    uint32_t stage;   /* the warp's part of the images to come */
+    float *rows;      /* [warp][C], to add up in */
+    float *vectors;   /* gamma, beta of both norms; then BatchNorm's scale and shift; then depthwise weights [9][C] */
     float *bn_scale, *bn_shift;
     float *depthwise;
     float *small, *gate; /* arrays of the squeeze-and-excite net, of the gate net */
-    float *scratch;      /* the maps' memory from b0 on, when a job ends */
-    uint32_t stage;      /* images to come, as they lie in memory; each thread reads what it fetched */
+    float *scratch;      /* the maps' memory, when a job ends */
     const float *w;      /* the seed's parameters */
+    const uint32_t *packed; /* fragments of its weights */
 
-    /* Everything in a row. */
-    DEVICE_MEMBER seed_tile(unsigned char *shared)
-        : seed_tile(shared, shared + MAP::BYTES, shared + MAPS * MAP::BYTES,
-                    shared + MAPS * MAP::BYTES + CONVS * CONV_BYTES)
+    DEVICE_MEMBER seed_tile(unsigned char *shared) : team((float *)(shared + 2 * MAP::BYTES + WEIGHT_BYTES))
     {
-    }
-    /* Input, other maps, fragments and small arrays each in its own place. */
-    DEVICE_MEMBER seed_tile(unsigned char *input, unsigned char *maps, unsigned char *fragments_, unsigned char *floats)
-    {
-        x = smem(input);
-        b0 = smem(maps);
-        b1 = b0 + MAP::BYTES;
-        b2 = b1 + MAP::BYTES;
-        extra = b2 + MAP::BYTES;
-        weights = smem(fragments_);
-        scratch = (float *)maps;
-        norms[0] = (float *)floats;
-        norms[1] = norms[0] + NORM::FLOATS;
-        part = norms[1] + NORM::FLOATS;
-        vectors = part + MAP::PART;
+        x = smem(shared);
+        y = x + MAP::BYTES;
+        weights = y + MAP::BYTES;
+        scratch = (float *)shared;
+        rows = team.part + patch_team<MAP>::FLOATS;
+        vectors = rows + TILE_WARPS * C;
         bn_scale = vectors + 4 * C;
         bn_shift = vectors + 5 * C;
         depthwise = vectors + 6 * C;
         small = vectors + 15 * C;
         gate = small + SMALL;
-        stage = smem(gate + GATE);
+        stage = smem(gate + GATE) + (uint32_t)(at.warp * (STAGE / TILE_WARPS));
         w = nullptr;
+        packed = nullptr;
     }
 
     DEVICE_MEMBER void vector(int to, int offset) const
@@ -92,59 +87,78 @@ template <int CHANNELS, int SIDE, int COUNT, int MAPS, int CONVS_, bool DEEPER_>
         if ((int)threadIdx.x < C)
             vectors[to * C + (int)threadIdx.x] = w[offset + (int)threadIdx.x];
     }
+    DEVICE_MEMBER patch_affine<MAP> affine(const patch_norm<MAP> &norm, int gamma) const
+    {
+        return norm.affine(vectors + gamma * C, vectors + (gamma + 1) * C);
+    }
 
+    /* Fragments from `first` (bytes among those of the slot), each thread a part. */
+    DEVICE_MEMBER void copy(uint32_t to, int first, int bytes) const
+    {
+        const uint4 *from = (const uint4 *)(packed + first / 4);
+#pragma unroll 4
+        for (int i = (int)threadIdx.x; i < bytes / 16; i += TILE_THREADS) {
+            const uint4 v = __ldcg(from + i);
+            store_shared_128(to + (uint32_t)i * 16, v.x, v.y, v.z, v.w);
+        }
+    }
     /*
-     * Fragments of a seed that needs NEEDED of them: number `place`, loaded once a job where there is room for all,
-     * else where they are used.
+     * Fragments of a seed with NEEDED 3x3 convolutions, of which number `place` lies at `place` in memory, too: all
+     * loaded once a job where there is room, else each where it is used.
      */
-    template <int NEEDED, int TAPS, int IN, int OUT, bool BACK> DEVICE_MEMBER void load(int place, int offset) const
+    template <int NEEDED> DEVICE_MEMBER void load() const
     {
         if constexpr (NEEDED <= CONVS)
-            tile_weights<TAPS, IN, OUT, BACK>(weights + (uint32_t)(place * CONV_BYTES), w + offset);
+            copy(weights, 0, NEEDED * CONV_BYTES);
     }
-    template <int NEEDED, int TAPS, int IN, int OUT, bool BACK>
-    DEVICE_MEMBER uint32_t fragments(int place, int offset) const
+    template <int NEEDED> DEVICE_MEMBER uint32_t fragments(int place) const
     {
         if constexpr (NEEDED <= CONVS) {
             return weights + (uint32_t)(place * CONV_BYTES);
         } else {
             __syncthreads();
-            tile_weights<TAPS, IN, OUT, BACK>(weights, w + offset);
+            copy(weights, place * CONV_BYTES, CONV_BYTES);
             __syncthreads();
             return weights;
         }
     }
 
-    /* g becomes 0 where the map `by` is not positive. Own cells. */
-    template <class M> DEVICE_MEMBER void mask(uint32_t g, uint32_t by) const
+    /* A sum per channel of each image, to out [image][channel]. Ends with a barrier. */
+    DEVICE_MEMBER void image_sums(float *sums, float factor, float *out) const
     {
-        tile_own<M> own;
-        own.each([&](uint32_t cell, int) INLINED {
-            float u[8], v[8];
-            tile_load(u, g + cell);
-            tile_load(v, by + cell);
+        patch_channels<MAP> channels;
+        channels.clear();
+        channels.add(sums);
+        channels.leave(rows + at.warp * C);
+        __syncthreads();
+        const int k = (int)threadIdx.x;
+        if (k < IMAGES * C) {
+            float sum = 0;
 #pragma unroll
-            for (int i = 0; i < 8; i++)
-                u[i] = v[i] > 0 ? u[i] : 0;
-            tile_store(g + cell, u);
-        });
+            for (int i = 0; i < PLACE::TEAM; i++)
+                sum += rows[(k / C * PLACE::TEAM + i) * C + k % C];
+            out[k] = sum * factor;
+        }
+        __syncthreads();
     }
-
-    /* Mean over the pixels of each image's channels, to out [image][channel]. Ends with a barrier. */
-    DEVICE_MEMBER void means(uint32_t map, float *out) const
+    /* Mean over the pixels of each image's channels. */
+    DEVICE_MEMBER void means(const PATCH &p, float *out) const
     {
-        tile_sums<MAP>(part, [&](uint32_t cell, float *v) INLINED {
-            float u[8];
-            tile_load(u, map + cell);
+        float sums[2 * PATCH::N];
 #pragma unroll
-            for (int i = 0; i < 8; i++)
-                v[i] += u[i];
+        for (int i = 0; i < 2 * PATCH::N; i++)
+            sums[i] = 0;
+        patch_each<MAP>([&](int m, int n, int h) INLINED {
+            const float2 v = pair_floats(p.pair[m][n][h]);
+            sums[2 * n] += v.x;
+            sums[2 * n + 1] += v.y;
         });
-        __syncthreads();
-        const int t = (int)threadIdx.x;
-        if (t < IMAGES * C)
-            out[t] = tile_total<MAP>(part, t / C, t % C, 0) * (1.0f / (float)MAP::AREA);
-        __syncthreads();
+        image_sums(sums, 1.0f / (float)MAP::AREA, out);
+    }
+    /* Two values of the thread's image in an array [image][channel]. */
+    DEVICE_MEMBER float2 own(const float *array, int n) const
+    {
+        return channel_pair(array + at.image * C, n);
     }
 };
 

@@ -81,7 +81,7 @@ DEVICE void tile_coefficients(float v[8], const float *from)
     v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
 
-/* Of each half the larger; all ones where the halves are equal, else 0. No NANs. */
+/* Of each half the larger; all ones where the halves are equal, or the first is greater, else 0. No NANs. */
 #if !defined EMULATE && __CUDA_ARCH__ >= 900
 DEVICE uint32_t pair_max(uint32_t a, uint32_t b)
 {
@@ -95,6 +95,12 @@ DEVICE uint32_t pair_equal(uint32_t a, uint32_t b)
     asm("set.eq.u32.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     return r;
 }
+DEVICE uint32_t pair_greater(uint32_t a, uint32_t b)
+{
+    uint32_t r;
+    asm("set.gt.u32.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
 #else
 DEVICE uint32_t pair_max(uint32_t a, uint32_t b)
 {
@@ -104,6 +110,10 @@ DEVICE uint32_t pair_max(uint32_t a, uint32_t b)
 DEVICE uint32_t pair_equal(uint32_t a, uint32_t b)
 {
     return (bf16_lo(a) == bf16_lo(b) ? 0xffffu : 0) | (bf16_hi(a) == bf16_hi(b) ? 0xffff0000u : 0);
+}
+DEVICE uint32_t pair_greater(uint32_t a, uint32_t b)
+{
+    return (bf16_lo(a) > bf16_lo(b) ? 0xffffu : 0) | (bf16_hi(a) > bf16_hi(b) ? 0xffff0000u : 0);
 }
 #endif
 

@@ -50,6 +50,15 @@ template <int TAPS, int IN, int OUT, bool BACK> DEVICE void tile_weights(uint32_
     }
 }
 
+/* Which half word of a convolution's fragments holds the weight (out, tap, in). */
+DEVICE uint32_t fragment_half(int taps, int cin, int cout, int out, int tap, int in)
+{
+    const int lane = out % 8 * 4 + in % 8 / 2;
+    const int word = cin == 8 ? (out / 8 * taps + tap) * 32 + lane
+                              : ((tap * (cin / 16) + in / 16) * (cout / 8) + out / 8) * 64 + lane * 2 + in % 16 / 8;
+    return (uint32_t)(word * 2 + in % 2);
+}
+
 /* The nine taps of a map: byte offset of tap (y, x) from the middle. */
 template <class MAP> DEVICE constexpr int tile_tap(int tap)
 {
@@ -251,6 +260,122 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
     {
         static_assert(X::C == IN && G::C == OUT && X::SIZE == G::SIZE && X::IMAGES == G::IMAGES,
                       "maps of this convolution");
+        if constexpr (IN == 8 && X::SIZE >= 16)
+            add_rows<X>(in, grad);
+        else if constexpr (X::SIZE == 16)
+            add_wide_rows<X>(in, grad);
+        else if constexpr (IN >= 16 && X::SIZE == 8)
+            add_row_pairs<X>(in, grad);
+        else
+            add_tiles<X>(in, grad);
+    }
+
+    /* 8 channels: four rows of 16 pixels at a time; what is read of the input serves up to three taps. */
+    template <class X> DEVICE_MEMBER void add_rows(uint32_t in, uint32_t grad)
+    {
+        constexpr int ROW = X::PITCH * 16, TASKS = X::PIXELS / 64, COLUMNS = X::SIZE / 16;
+        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
+#pragma unroll
+        for (int task = 0; task < TASKS / TILE_WARPS; task++) {
+            const int number = warp * (TASKS / TILE_WARPS) + task, column = number % COLUMNS * 16,
+                      y = number / COLUMNS * 4;
+            const uint32_t at = X::at(y / X::SIZE, y % X::SIZE, column);
+            uint32_t b[4][2], a[4];
+#pragma unroll
+            for (int o = 0; o < 4; o += 2) {
+                load_matrix_transposed(a, grad + at +
+                                              (uint32_t)((o + part / 2) * ROW + (part % 2 * 8 + lane % 8) * 16));
+                b[o][0] = a[0], b[o][1] = a[1], b[o + 1][0] = a[2], b[o + 1][1] = a[3];
+            }
+            const uint32_t from = in + at + (uint32_t)((part / 2 * 8 + lane % 8 - 1) * 16 - ROW);
+            const uint32_t side = from + (uint32_t)(part % 2) * 16, below = from + (uint32_t)(part % 2 * ROW + 32);
+#pragma unroll
+            for (int r = 0; r < 6; r++) { /* taps 0 1, 3 4, 6 7 */
+                load_matrix_transposed(a, side + (uint32_t)(r * ROW));
+#pragma unroll
+                for (int ky = 0; ky < 3; ky++)
+                    if (r - ky >= 0 && r - ky < 4)
+                        mma_bf16(acc[ky][0], a, b[r - ky][0], b[r - ky][1]);
+            }
+#pragma unroll
+            for (int r = 0; r < 5; r++) { /* taps 2 5 and 5 8 (of which 5 is not used) */
+                load_matrix_transposed(a, below + (uint32_t)(r * ROW));
+                if (r < 4)
+                    mma_bf16(acc[3][0], a, b[r][0], b[r][1]);
+                if (r > 0)
+                    mma_bf16(acc[4][0], a, b[r - 1][0], b[r - 1][1]);
+            }
+        }
+    }
+
+    /* Rows of 16 pixels and many channels: a turn's rows in a row, each read once for a column of taps. */
+    template <class X> DEVICE_MEMBER void add_wide_rows(uint32_t in, uint32_t grad)
+    {
+        constexpr int ROW = X::PITCH * 16, COUNT = X::PIXELS / 16 / WK;
+        static_assert(NB == 1 && COUNT % 2 == 0 && X::SIZE % COUNT == 0, "a turn is a part of an image");
+        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
+        const int group = warp % WM, half = warp / WM % WN, y = warp / WM / WN * COUNT;
+        const uint32_t at = X::at(y / X::SIZE, y % X::SIZE, 0);
+        uint32_t b[COUNT][2], a[4];
+#pragma unroll
+        for (int o = 0; o < COUNT; o += 2) {
+            load_matrix_transposed(a, grad + at + (uint32_t)(half * X::PLANE_BYTES + (o + part / 2) * ROW +
+                                                             (part % 2 * 8 + lane % 8) * 16));
+            b[o][0] = a[0], b[o][1] = a[1], b[o + 1][0] = a[2], b[o + 1][1] = a[3];
+        }
+        const uint32_t from = in + at + (uint32_t)((2 * group + part % 2) * X::PLANE_BYTES +
+                                                   (part / 2 * 8 + lane % 8 - 1) * 16 - ROW);
+#pragma unroll
+        for (int kx = 0; kx < 3; kx++)
+#pragma unroll
+            for (int r = 0; r < COUNT + 2; r++) {
+                load_matrix_transposed(a, from + (uint32_t)(kx * 16 + r * ROW));
+#pragma unroll
+                for (int ky = 0; ky < 3; ky++)
+                    if (r - ky >= 0 && r - ky < COUNT)
+                        mma_bf16(acc[3 * ky + kx][0], a, b[r - ky][0], b[r - ky][1]);
+            }
+    }
+
+    /* The same with rows of 8: a tile is two of them. */
+    template <class X> DEVICE_MEMBER void add_row_pairs(uint32_t in, uint32_t grad)
+    {
+        constexpr int ROW = X::PITCH * 16;
+        static_assert(NB == 1 && X::IMAGES % WK == 0, "a turn is some images");
+        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
+        const int group = warp % WM, half = warp / WM % WN, turn = warp / WM / WN;
+#pragma unroll 1
+        for (int image = turn * (X::IMAGES / WK); image < (turn + 1) * (X::IMAGES / WK); image++) {
+            const uint32_t at = X::at(image, 0, 0);
+            uint32_t b[4][2], a[5][4];
+#pragma unroll
+            for (int m = 0; m < 4; m += 2) {
+                load_matrix_transposed(a[0], grad + at + (uint32_t)(half * X::PLANE_BYTES + (2 * m + part) * ROW +
+                                                                    lane % 8 * 16));
+                b[m][0] = a[0][0], b[m][1] = a[0][1], b[m + 1][0] = a[0][2], b[m + 1][1] = a[0][3];
+            }
+            const uint32_t from = in + at + (uint32_t)((2 * group + part % 2) * X::PLANE_BYTES + (part / 2 - 1) * ROW +
+                                                       (lane % 8 - 1) * 16);
+#pragma unroll
+            for (int kx = 0; kx < 3; kx++) {
+#pragma unroll
+                for (int r = 0; r < 5; r++)
+                    load_matrix_transposed(a[r], from + (uint32_t)(kx * 16 + 2 * r * ROW));
+#pragma unroll
+                for (int m = 0; m < 4; m++) {
+                    const uint32_t between[4] = {a[m][2], a[m][3], a[m + 1][0], a[m + 1][1]};
+                    mma_bf16(acc[kx][0], a[m], b[m][0], b[m][1]);
+                    mma_bf16(acc[3 + kx][0], between, b[m][0], b[m][1]);
+                    mma_bf16(acc[6 + kx][0], a[m + 1], b[m][0], b[m][1]);
+                }
+            }
+        }
+    }
+
+    /* Any form. */
+    template <class X> DEVICE_MEMBER void add_tiles(uint32_t in, uint32_t grad)
+    {
+        using G = tile_map<OUT, X::SIZE, X::IMAGES>;
         const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
         const int group = warp % WM, half = warp / WM % WN, turn = warp / WM / WN;
         grad += (uint32_t)(half * NB * G::PLANE_BYTES);

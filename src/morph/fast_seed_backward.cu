@@ -1,0 +1,178 @@
+/* Blended seeds, backward: gradients go on through them. The way forward is repeated first. */
+#include "cuda/runtime.cuh"
+
+#include "morph/fast_seed_load.cuh"
+#include "morph/fast_seed_mix.cuh"
+
+template <int C, int SIZE> using backward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 32 ? 4 : 2), true>;
+
+/* Where gradients go. */
+struct blend_target {
+    uint32_t *masked, *plain; /* before the ReLU and after it; NULL where not wanted */
+    const uint32_t *raw;
+};
+
+template <int ROW>
+DEVICE struct blend_target blend_target_of(const struct fast_host &host, const struct seed_set &set, int block, int env)
+{
+    const struct fast_block &b = host.block[block];
+    struct blend_target target = {(uint32_t *)b.grad_full, nullptr, (const uint32_t *)b.raw};
+    if (ROW == 1) {
+        const int before = fast_mode(host, env, b.slot[0]);
+        target.masked = before == SLOT_BLEND ? nullptr : (uint32_t *)b.grad;
+        target.plain = before == SLOT_SKIP ? nullptr : (uint32_t *)set.between_grad[block];
+        target.raw = (const uint32_t *)b.pooled;
+    }
+    return target;
+}
+
+/* The sums that BatchNorm needs of the gradients that reach it: of g, and of g raw. */
+template <class T> struct blend_sums {
+    patch_channels<typename T::MAP> plain, moment;
+
+    DEVICE_MEMBER void write(T &tile, float *back)
+    {
+        plain.finish(tile.rows, back);
+        moment.finish(tile.rows, back + T::C);
+    }
+};
+
+/* One group of images on its way back; `second`: for a parameter's sake alone. */
+template <class T, int ROW, class SEED>
+DEVICE void blend_back(T &tile, SEED &seed, seed_gate<T> &gate, const struct blend &blend,
+                       const typename T::PATCH &x, const seed_gradient<T, ROW> &boundary,
+                       const seed_images_at<T> &at, const struct blend_target &target, blend_sums<T> &sums, bool second)
+{
+    using MAP = typename T::MAP;
+    using PATCH = typename T::PATCH;
+    constexpr int N = PATCH::N;
+    /* What is needed again is asked for again: registers are scarce. */
+    const float amplitude = blend_amplitude(tile, gate, blend);
+    PATCH g, u;
+    if (ROW == 0)
+        blend_mix<MAP>(g, x, seed.output(x), amplitude, blend.multiply);
+    boundary.spread(g, g);
+    if (blend.gate) {
+        float dq = blend_of_amplitude<MAP>(g, seed.output(x));
+        tile.team.template total<1, false>(&dq);
+        gate.backward(blend.alpha * dq);
+    }
+    u = g;
+    if (blend.multiply)
+        blend_unmix<MAP>(g, u, seed.input(x), seed.output(x), amplitude);
+    seed.backward(x, u, amplitude, blend.train);
+    if (second)
+        return;
+    float plain[2 * N], moment[2 * N];
+#pragma unroll
+    for (int i = 0; i < 2 * N; i++)
+        plain[i] = moment[i] = 0;
+    const PATCH h0 = seed.input(x);
+    PATCH raw;
+    patch_each<MAP>([&](int m, int n, int h) INLINED {
+        raw.pair[m][n][h] = target.masked ? __ldcg(target.raw + at.word_base + at.word(m, n, h)) : 0;
+    });
+    patch_each<MAP>([&](int m, int n, int h) INLINED {
+        const float2 direct = pair_floats(g.pair[m][n][h]), through = pair_floats(u.pair[m][n][h]),
+                     more = blend.gate ? tile.own(gate.input(), n) : make_float2(0, 0);
+        const uint32_t dh = pack_bf16(direct.x + (through.x + more.x), direct.y + (through.y + more.y));
+        if (at.there && target.plain)
+            target.plain[at.word_base + (size_t)at.word(m, n, h)] = dh;
+        if (at.there && target.masked) {
+            const uint32_t passed = dh & positive_mask(h0.pair[m][n][h]);
+            const float2 v = pair_floats(passed), r = pair_floats(raw.pair[m][n][h]);
+            target.masked[at.word_base + (size_t)at.word(m, n, h)] = passed;
+            plain[2 * n] += v.x;
+            plain[2 * n + 1] += v.y;
+            moment[2 * n] = fmaf(v.x, r.x, moment[2 * n]);
+            moment[2 * n + 1] = fmaf(v.y, r.y, moment[2 * n + 1]);
+        }
+    });
+    sums.plain.add(plain);
+    sums.moment.add(moment);
+}
+
+template <int C, int SIZE, int ROW>
+KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) void blend_backward_jobs(
+    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set,
+    const __grid_constant__ struct seed_slot slot)
+{
+    using T = backward_tile<C, SIZE>;
+    SHARED_BYTES(shared);
+    T tile(shared);
+    device_wait();
+    const struct fast_block &block = host.block[slot.block];
+    const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.jobs;
+    for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
+        const struct seed_job job = seed_job_of(host, slot.blend, number);
+        const struct blend blend = blend_of(host.exec[(size_t)job.env * (size_t)host.slots + (size_t)block.slot[ROW]]);
+        const struct seed_input input = seed_input_of<ROW>(host, set, slot.block, job.env);
+        const uint4 *grad = seed_grad_of<ROW>(host, set, slot.block, job.env);
+        const struct blend_target target = blend_target_of<ROW>(host, set, slot.block, job.env);
+        float *record = seed_record(host, slot, job);
+        seed_gate<T> gate(tile);
+        tile.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
+        tile.packed = seed_fragments(set, slot, job.env);
+        gate.w = set.gate + (size_t)job.env * set.gate_size + slot.gate;
+        if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
+            for (uint32_t k = threadIdx.x; k < slot.record; k += TILE_THREADS)
+                record[k] = 0;
+        /* The second pass of conv_heavy comes first: the other one writes the gradients. */
+        const bool twice = blend.train && blend.blueprint == BLUEPRINT_CONV_HEAVY;
+        for (int pass = twice ? 1 : 0; pass >= 0; pass--)
+            seed_of(tile, blend.blueprint, pass == 1, [&](auto &seed) INLINED {
+                blend_sums<T> sums;
+                sums.plain.clear();
+                sums.moment.clear();
+                gate.clear();
+                seed_fetch(tile, host, input.from, job.env, job.first, job.end);
+                seed_begin(tile, seed, host, slot.block, job.env);
+#pragma unroll 1
+                for (int first = job.first; first < job.end; first += T::IMAGES) {
+                    const seed_images_at<T> at(tile, host, job.env, first, job.end);
+                    typename T::PATCH x;
+                    seed_gradient<T, ROW> boundary;
+                    boundary.load(tile, host, grad, job.env, first, job.end);
+                    seed_load(x, tile, input.affine, first, job.end);
+                    seed_fetch(tile, host, input.from, job.env, first + T::IMAGES, job.end);
+                    seed.forward(x);
+                    if (blend.gate)
+                        gate.forward(x);
+                    blend_back<T, ROW>(tile, seed, gate, blend, x, boundary, at, target, sums, pass == 1);
+                }
+                __syncthreads();
+                if (blend.train) {
+                    seed.finish(record);
+                    if (blend.gate && pass == 0)
+                        gate.finish(record + slot.seed_storage);
+                }
+                if (pass == 0 && target.masked) {
+                    __syncthreads();
+                    sums.write(tile, back_row(host, slot.block, job.env, job.piece));
+                }
+            });
+    }
+}
+
+template <int C, int SIZE, int ROW> static void backward_enqueue(struct net_device *net, const struct seed_slot &slot)
+{
+    struct runtime *rt = net->context->runtime;
+    using T = backward_tile<C, SIZE>;
+    struct launch shape = {dim3(seed_grid(net, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
+    runtime_allow_shared(rt, blend_backward_jobs<C, SIZE, ROW>, T::BYTES);
+    runtime_launch(rt, blend_backward_jobs<C, SIZE, ROW>, shape, net->host, net->seeds->set, slot);
+}
+
+void seed_blend_backward(struct net_device *net, int block)
+{
+    for (int row = SLOT_ROWS - 1; row >= 0; row--) {
+        if (net->host.block[block].slot[row] < 0)
+            continue;
+        const struct seed_slot &slot = net->seeds->slot[net->host.block[block].slot[row]];
+#define BACKWARD_FORM(C, SIZE, ROW)                                                                                    \
+    if (slot.channels == C && slot.size == SIZE && row == ROW)                                                         \
+        backward_enqueue<C, SIZE, ROW>(net, slot);
+        SEED_FORMS(BACKWARD_FORM)
+#undef BACKWARD_FORM
+    }
+}

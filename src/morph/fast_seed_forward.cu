@@ -1,0 +1,99 @@
+/* Blended seeds, forward: they lie on the host's path. Nothing but the output is kept. */
+#include "cuda/runtime.cuh"
+
+#include "morph/fast_seed_load.cuh"
+#include "morph/fast_seed_mix.cuh"
+
+template <int C, int SIZE> using forward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), 2, false>;
+
+/* y, pooled for r0, to where the slot's output goes. */
+template <class T, int ROW>
+DEVICE void blend_write(const typename T::PATCH &y, const T &tile, const seed_images_at<T> &at, uint4 *planes)
+{
+    uint32_t *to = (uint32_t *)planes + (ROW == 0 ? at.pooled_base : at.word_base);
+    if constexpr (ROW == 0) {
+        const bool odd = tile.at.g & 1; /* of two lanes with the same windows each writes one */
+        to += odd ? 16 : 0;             /* the next window is four pixels on, in every form */
+#pragma unroll
+        for (int n = 0; n < T::PATCH::N; n++)
+#pragma unroll
+            for (int w = 0; w < T::PATCH::M; w += 2) {
+                const uint32_t most = patch_window_max(y, w, n), next = patch_window_max(y, w + 1, n);
+                if (at.there)
+                    to[at.pooled_word(w, n)] = odd ? next : most;
+            }
+    } else {
+        patch_each<typename T::MAP>([&](int m, int n, int h) INLINED {
+            if (at.there)
+                to[at.word(m, n, h)] = y.pair[m][n][h];
+        });
+    }
+}
+
+template <int C, int SIZE, int ROW>
+KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) void blend_forward_jobs(
+    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set,
+    const __grid_constant__ struct seed_slot slot)
+{
+    using T = forward_tile<C, SIZE>;
+    using PATCH = typename T::PATCH;
+    SHARED_BYTES(shared);
+    T tile(shared);
+    device_wait();
+    const struct fast_block &block = host.block[slot.block];
+    const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.jobs;
+    for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
+        const struct seed_job job = seed_job_of(host, slot.blend, number);
+        const struct blend blend = blend_of(host.exec[(size_t)job.env * (size_t)host.slots + (size_t)block.slot[ROW]]);
+        const struct seed_input input = seed_input_of<ROW>(host, set, slot.block, job.env);
+        const bool more = ROW == 0 && fast_mode(host, job.env, block.slot[1]) != SLOT_SKIP;
+        uint4 *to = more ? set.between[slot.block] : block.act;
+        uint4 *also = more && fast_mode(host, job.env, block.slot[1]) != SLOT_BLEND ? block.act : nullptr;
+        seed_gate<T> gate(tile);
+        tile.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
+        tile.packed = seed_fragments(set, slot, job.env);
+        gate.w = set.gate + (size_t)job.env * set.gate_size + slot.gate;
+        seed_of(tile, blend.blueprint, true, [&](auto &seed) INLINED {
+            seed_fetch(tile, host, input.from, job.env, job.first, job.end);
+            seed_begin(tile, seed, host, slot.block, job.env);
+#pragma unroll 1
+            for (int first = job.first; first < job.end; first += T::IMAGES) {
+                const seed_images_at<T> at(tile, host, job.env, first, job.end);
+                PATCH x;
+                seed_load(x, tile, input.affine, first, job.end);
+                seed_fetch(tile, host, input.from, job.env, first + T::IMAGES, job.end);
+                seed.forward(x);
+                if (blend.gate)
+                    gate.forward(x);
+                PATCH y = seed.output(x);
+                blend_mix<typename T::MAP>(y, x, y, blend_amplitude(tile, gate, blend), blend.multiply);
+                blend_write<T, ROW>(y, tile, at, to);
+                if (also)
+                    blend_write<T, ROW>(y, tile, at, also);
+            }
+        });
+    }
+}
+
+template <int C, int SIZE, int ROW> static void forward_enqueue(struct net_device *net, const struct seed_slot &slot)
+{
+    struct runtime *rt = net->context->runtime;
+    using T = forward_tile<C, SIZE>;
+    struct launch shape = {dim3(seed_grid(net, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
+    runtime_allow_shared(rt, blend_forward_jobs<C, SIZE, ROW>, T::BYTES);
+    runtime_launch(rt, blend_forward_jobs<C, SIZE, ROW>, shape, net->host, net->seeds->set, slot);
+}
+
+void seed_blend_forward(struct net_device *net, int block)
+{
+    for (int row = 0; row < SLOT_ROWS; row++) {
+        if (net->host.block[block].slot[row] < 0)
+            continue;
+        const struct seed_slot &slot = net->seeds->slot[net->host.block[block].slot[row]];
+#define FORWARD_FORM(C, SIZE, ROW)                                                                                     \
+    if (slot.channels == C && slot.size == SIZE && row == ROW)                                                         \
+        forward_enqueue<C, SIZE, ROW>(net, slot);
+        SEED_FORMS(FORWARD_FORM)
+#undef FORWARD_FORM
+    }
+}
