@@ -149,7 +149,7 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     host->slots = shape->slots;
     host->chunk_images = fast_chunk_images(batch);
     host->chunks = (batch + host->chunk_images - 1) / host->chunk_images;
-    host->job_images = FAST_CHUNK_MIN;
+    host->job_images = FAST_JOB_IMAGES;
     host->jobs = (batch + host->job_images - 1) / host->job_images;
     host->params_size = (uint32_t)shape->host.storage;
     host->host_norm = upload(rt, std::vector<double>((size_t)envs, 0.7));

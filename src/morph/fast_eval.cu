@@ -1,18 +1,17 @@
 /*
- * Images are independent here, so a block of threads takes a network from its pixels to its logits without leaving
- * shared memory. Two kernels share the envs: those without a blended seed, two images at a time and pools fused into
- * the convolutions; and the grown ones, one image at a time, walking the configurations in the order of net_plan.cuh:
- * the input of every slot in use is kept, and a configuration starts at the first slot where it parts from the one
- * before.
+ * Images are independent here, so a block of threads takes a network from its pixels to its logits without leaving the
+ * processor. Two kernels share the envs: those without a blended seed, with pools fused into the convolutions; and the
+ * grown ones, walking the configurations in the order of net_plan.cuh: what leaves a block is kept, and a configuration
+ * starts at the first block in which it parts from the one before.
  *
- * Rounded to bf16 are pixels, weights, what leaves a ReLU and what leaves a blend; seeds as in fast_seed_tile.cuh.
+ * Rounded to bf16 are pixels, weights, what leaves a ReLU and what leaves a blend; seeds as in fast_seed_kinds.cuh.
  */
 #include "cuda/runtime.cuh"
 
 #include "data/gather.cuh"
 #include "morph/fast_eval.cuh"
 #include "morph/fast_seed.cuh"
-#include "morph/old_mix.cuh"
+#include "morph/fast_seed_mix.cuh"
 #include "morph/net_plan.cuh"
 
 enum { EVAL_BLOCKS = 3, EVAL_FEATURES = 32 };
@@ -26,7 +25,7 @@ struct eval_job {
     uint32_t *correct; /* [env][stride]: of each configuration */
     uint32_t stride;
     float *losses;                                 /* [env][images] of configuration 0, or NULL */
-    uint32_t seed[SHAPE_SLOTS], gate[SHAPE_SLOTS]; /* offsets of the slots in an env's pools */
+    uint32_t seed[SHAPE_SLOTS], gate[SHAPE_SLOTS], fragments[SHAPE_SLOTS]; /* offsets of the slots in an env's pools */
 };
 
 struct fast_eval {
@@ -272,39 +271,44 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
 
 /* ---- grown envs -------------------------------------------------------------------------------------------------- */
 
-/* A slot of the grown kernel: fragments and small arrays stay for all images of an env. */
-template <int I, int ROW> using grown_tile = seed_tile<(8 << I), (32 >> I >> ROW), 1, 4, 1, false>;
+enum { GROWN_IMAGES = 2 };
+
+/*
+ * Two images at a time, in registers (nn/patch.cuh) from a block's convolution to its pool: block 0 one after the other,
+ * the others together. Seeds behind the last pool have maps so small that eight images fill the warps; the others stay
+ * empty.
+ */
+template <int I> using grown_full = full_map<I, (I == 0 ? 1 : GROWN_IMAGES)>;
+template <int I> using grown_half = half_map<I, GROWN_IMAGES>;
+template <int I, int ROW>
+using grown_tile = seed_tile<(8 << I), (32 >> I >> ROW),
+                             (ROW == 0 ? grown_full<I>::IMAGES
+                              : I == 2 ? (int)TILE_WARPS
+                                       : (int)GROWN_IMAGES),
+                             1, false>;
+
+constexpr int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
 
 struct eval_grown_memory {
-    template <int I, int ROW>
-    static constexpr int SLOT = grown_tile<I, ROW>::CONV_BYTES + grown_tile<I, ROW>::FLOATS * 4;
-    template <int I>
-    static constexpr int H = I == 0   ? 0
-                             : I == 1 ? full_map<0, 1>::BYTES
-                                      : full_map<0, 1>::BYTES + full_map<1, 1>::BYTES;
-    static constexpr int P0 = full_map<0, 1>::BYTES + full_map<1, 1>::BYTES + full_map<2, 1>::BYTES;
-    static constexpr int P1 = P0 + half_map<0, 1>::BYTES, P2 = P1 + half_map<1, 1>::BYTES,
-                         A0 = P2 + half_map<2, 1>::BYTES;
-    static constexpr int A1 = A0 + half_map<0, 1>::BYTES, A2 = A1 + half_map<1, 1>::BYTES,
-                         WORK = A2 + half_map<2, 1>::BYTES;
-    static constexpr int MAPS = WORK +
-                                3 * full_map<0, 1>::BYTES; /* the seeds' other maps; the pixels lie in the first */
-    static constexpr int HOST_AT = MAPS, FEATURES_AT = HOST_AT + eval_host::BYTES,
-                         SLOTS_AT = FEATURES_AT + EVAL_FEATURES * 4;
-    static constexpr int SLOT_00 = SLOTS_AT, SLOT_01 = SLOT_00 + SLOT<0, 0>, SLOT_10 = SLOT_01 + SLOT<0, 1>,
-                         SLOT_11 = SLOT_10 + SLOT<1, 0>;
-    static constexpr int SLOT_20 = SLOT_11 + SLOT<1, 1>, SLOT_21 = SLOT_20 + SLOT<2, 0>, BYTES = SLOT_21 + SLOT<2, 1>;
-    template <int I> static constexpr int P = I == 0 ? P0 : I == 1 ? P1 : P2;
+    /* Of all forms of seeds: two maps, fragments, small arrays. */
+    template <int I, int ROW> static constexpr int MAPS = 2 * grown_tile<I, ROW>::MAP::BYTES;
+    template <int I, int ROW> static constexpr int FLOATS = 4 * grown_tile<I, ROW>::FLOATS;
+    static constexpr int WORK = larger(larger(larger(MAPS<0, 0>, MAPS<1, 0>), larger(MAPS<2, 0>, MAPS<0, 1>)),
+                                       larger(MAPS<1, 1>, MAPS<2, 1>));
+    static constexpr int SMALL = larger(larger(larger(FLOATS<0, 0>, FLOATS<1, 0>), larger(FLOATS<2, 0>, FLOATS<0, 1>)),
+                                        larger(FLOATS<1, 1>, FLOATS<2, 1>));
+    static constexpr int A0 = WORK, A1 = A0 + grown_half<0>::BYTES, A2 = A1 + grown_half<1>::BYTES;
+    static constexpr int FRAGMENTS = A2 + grown_half<2>::BYTES, FLOATS_AT = FRAGMENTS + grown_tile<2, 0>::WEIGHT_BYTES;
+    static constexpr int HOST_AT = FLOATS_AT + SMALL, FEATURES_AT = HOST_AT + eval_host::BYTES;
+    static constexpr int BYTES = FEATURES_AT + GROWN_IMAGES * EVAL_FEATURES * 4;
     template <int I> static constexpr int A = I == 0 ? A0 : I == 1 ? A1 : A2;
-    template <int I, int ROW>
-    static constexpr int SLOT_AT = I == 0   ? (ROW ? SLOT_01 : SLOT_00)
-                                   : I == 1 ? (ROW ? SLOT_11 : SLOT_10)
-                                   : ROW    ? SLOT_21
-                                            : SLOT_20;
-    static_assert(BYTES <= 227 * 1024, "the shared memory of a processor");
+    static_assert(BYTES <= 113 * 1024, "two blocks of threads on a processor");
 };
 
-/* A grown env at work on one image. */
+/* A grown env at work on two images. */
 struct eval_grown_env {
     using M = eval_grown_memory;
     const struct fast_host &host;
@@ -313,11 +317,10 @@ struct eval_grown_env {
     unsigned char *shared;
     struct eval_host net;
     int env;
-    uint32_t all; /* slots that any configuration switches on */
 
     DEVICE_MEMBER eval_grown_env(const struct fast_host &host_, const struct seed_set &set_,
                                  const struct eval_job &job_, unsigned char *shared_)
-        : host(host_), set(set_), job(job_), shared(shared_), net(shared_ + M::HOST_AT), env(-1), all(0)
+        : host(host_), set(set_), job(job_), shared(shared_), net(shared_ + M::HOST_AT), env(-1)
     {
     }
     DEVICE_MEMBER uint32_t map(int at) const
@@ -329,106 +332,113 @@ struct eval_grown_env {
         const int slot = host.block[I].slot[ROW];
         return slot >= 0 && ((mask >> slot) & 1u);
     }
-    template <int I, int ROW> DEVICE_MEMBER grown_tile<I, ROW> tile() const
+    /* From a slot's input to its output. */
+    template <int I, int ROW> DEVICE_MEMBER void slot(typename grown_tile<I, ROW>::PATCH &x) const
     {
         using T = grown_tile<I, ROW>;
-        unsigned char *at = shared + M::SLOT_AT<I, ROW>;
-        T made(shared + (ROW == 0 ? M::H<I> : M::P<I>), shared + M::WORK, at, at + T::CONV_BYTES);
-        made.w = set.seed + (size_t)env * set.seed_size + job.seed[host.block[I].slot[ROW]];
-        return made;
-    }
-    template <int I, int ROW> DEVICE_MEMBER struct blend blend() const
-    {
-        return blend_of(host.exec[(size_t)env * (size_t)host.slots + (size_t)host.block[I].slot[ROW]]);
-    }
-    template <int I, int ROW> DEVICE_MEMBER void prepare()
-    {
-        if (!has<I, ROW>(all))
-            return;
-        auto t = tile<I, ROW>();
-        seed_of(t, blend<I, ROW>().blueprint, true, [&](auto &seed) INLINED { seed.prepare(); });
-    }
-    DEVICE_MEMBER void load(int env_)
-    {
-        env = env_;
-        all = job.plans[env].mask[0];
-        net.load(host, env);
-        prepare<0, 0>();
-        prepare<0, 1>();
-        prepare<1, 0>();
-        prepare<1, 1>();
-        prepare<2, 0>();
-        prepare<2, 1>();
-    }
-    /* Seed maps of one size lie across the frames of another. */
-    template <class MAP> DEVICE_MEMBER void clear_work() const
-    {
-        tile_clear(map(M::WORK), 3 * MAP::BYTES);
+        const int j = host.block[I].slot[ROW];
+        const struct blend mix = blend_of(host.exec[(size_t)env * (size_t)host.slots + (size_t)j]);
+        T tile(shared, shared + M::FRAGMENTS, shared + M::FLOATS_AT);
+        seed_gate<T> gate(tile);
+        tile.w = set.seed + (size_t)env * set.seed_size + job.seed[j];
+        tile.packed = set.fragments + (size_t)env * set.fragment_size + job.fragments[j];
+        gate.w = set.gate + (size_t)env * set.gate_size + job.gate[j];
         __syncthreads();
-    }
-    /* The slot's output, from its input map to the map `to`: a map of its size (r1), or half of it (r0). */
-    template <int I, int ROW> DEVICE_MEMBER void slot(bool on, uint32_t to)
-    {
-        using T = grown_tile<I, ROW>;
-        using MAP = typename T::MAP;
-        T t = tile<I, ROW>();
-        const struct blend mix = blend<I, ROW>();
-        uint32_t y = t.x;
-        if (on && mix.blueprint != BLUEPRINT_NOOP) {
-            seed_gate<T> gate(t);
-            gate.w = set.gate + (size_t)env * set.gate_size + job.gate[host.block[I].slot[ROW]];
-            clear_work<MAP>();
-            y = t.b1;
-            seed_of(t, mix.blueprint, true, [&](auto &seed) INLINED {
-                using SEED = typename std::remove_reference<decltype(seed)>::type;
-                seed.forward();
-                if (mix.gate)
-                    gate.forward();
-                blend_own<T, SEED> mine(seed, gate, mix);
-                mine.own.each([&](uint32_t cell, int) INLINED {
-                    float x[8], s[8], v[8];
-                    mine.load(x, s, t, seed, cell);
-                    mine.mix(v, x, s, mix.multiply);
-                    tile_store(t.b1 + cell, v);
-                });
-            });
+        tile_clear_frame<typename T::MAP>(tile.x);
+        tile_clear_frame<typename T::MAP>(tile.y);
+        seed_of(tile, mix.blueprint, true, [&](auto &seed) INLINED {
+            seed.prepare();
             __syncthreads();
-        }
-        if constexpr (ROW == 0) {
-            eval_pool<MAP, half_map<I, 1>>(y, to);
+            seed.forward(x);
+            if (mix.gate)
+                gate.forward(x);
+            blend_mix<typename T::MAP>(x, x, seed.output(x), blend_amplitude(tile, gate, mix), mix.multiply);
+        });
+    }
+    /* norm -> ReLU of what a convolution leaves. */
+    template <int I> DEVICE_MEMBER patch<grown_full<I>> convolve(const patch_place<grown_full<I>> &at) const
+    {
+        using OUT = grown_full<I>;
+        patch<OUT> h;
+        const float *scale = net.scale(I);
+        const auto done = [&](int m, int n, const float *d) INLINED {
+            const float2 a = channel_pair(scale, n), b = channel_pair(scale + OUT::C, n);
+            h.pair[m][n][0] = pack_bf16_relu(fmaf(d[0], a.x, b.x), fmaf(d[1], a.y, b.y));
+            h.pair[m][n][1] = pack_bf16_relu(fmaf(d[2], a.x, b.x), fmaf(d[3], a.y, b.y));
+        };
+        if constexpr (I == 0) {
+            patch_conv<OUT>(map(0), net.weights, at, done);
         } else {
-            tile_own<MAP> own;
-            own.each([&](uint32_t cell, int) INLINED {
-                uint32_t v[4];
-                load_shared_128(v, y + cell);
-                store_shared_128(to + cell, v[0], v[1], v[2], v[3]);
-            });
+            constexpr int BEFORE = I - 1;
+            using IN = grown_half<BEFORE>;
+            patch_place<IN> from;
+            patch_conv<IN, OUT>(map(M::A<BEFORE>), net.weights + (I == 1 ? eval_host::OFFSET_1 : eval_host::OFFSET_2),
+                                from, done);
         }
+        return h;
+    }
+    /* The largest of each window to the map behind the pool. */
+    template <int I> DEVICE_MEMBER void pool(const patch<grown_full<I>> &y, int first) const
+    {
+        using AT = patch_place<grown_full<I>>;
+        using OUT = grown_half<I>;
+        const AT at;
+        const uint32_t to = map(M::A<I>) + OUT::at(first + at.image, at.top / 2, at.g / 2) + (uint32_t)(4 * at.t);
+#pragma unroll
+        for (int n = 0; n < OUT::PLANES; n++)
+#pragma unroll
+            for (int w = 0; w < patch<grown_full<I>>::M; w++) {
+                const uint32_t most = patch_window_max(y, w, n);
+                const int row = AT::row(AT::window_m(w), 0) / 2,
+                          column = AT::column(AT::window_m(w), AT::window_h(w)) / 2;
+                if (!(at.g & 1))
+                    store_shared_32(to + (uint32_t)(n * OUT::PLANE_BYTES + (row * OUT::PITCH + column) * 16), most);
+            }
+    }
+    /* Slot r1, on the map behind the pool. */
+    template <int I> DEVICE_MEMBER void behind() const
+    {
+        using T = grown_tile<I, 1>;
+        using AMONG = grown_half<I>;
+        const typename T::PLACE at;
+        const bool there = at.image < GROWN_IMAGES;
+        const uint32_t cell = map(M::A<I>) + (there ? at.template cell_base<AMONG>() : 0);
+        typename T::PATCH x;
+        patch_each<typename T::MAP>([&](int m, int n, int h) INLINED {
+            x.pair[m][n][h] = there ? load_shared_32(cell + (uint32_t)at.template cell<AMONG>(m, n, h)) : 0;
+        });
+        slot<I, 1>(x);
+        patch_each<typename T::MAP>([&](int m, int n, int h) INLINED {
+            if (there)
+                store_shared_32(cell + (uint32_t)at.template cell<AMONG>(m, n, h), x.pair[m][n][h]);
+        });
         __syncthreads();
     }
-    /* Block I, from stage `start` on: 0 its convolution, 1 slot r0, 2 slot r1. */
-    template <int I, class IN> DEVICE_MEMBER void block(int start, uint32_t in, uint32_t weights, uint32_t mask)
+    /* Block I of images image..; ends with a barrier. */
+    template <int I> DEVICE_MEMBER void block(uint32_t mask, uint32_t image) const
     {
-        const bool slot_0 = has<I, 0>(all), slot_1 = has<I, 1>(all);
-        const uint32_t h = map(M::H<I>), out = map(M::A<I>), pooled = slot_1 ? map(M::P<I>) : out;
-        if (start <= 0) {
-            eval_conv<IN, full_map<I, 1>>(in, weights, net.scale(I), h);
-            __syncthreads();
-        }
-        if (start <= 1) {
-            if (slot_0) {
-                slot<I, 0>(has<I, 0>(mask), pooled);
-            } else {
-                eval_pool<full_map<I, 1>, half_map<I, 1>>(h, pooled);
+        using MAP = grown_full<I>;
+#pragma unroll 1
+        for (int first = 0; first < GROWN_IMAGES; first += MAP::IMAGES) {
+            patch_place<MAP> at;
+            if constexpr (I == 0) { /* the pixels lie where seeds work */
+                __syncthreads();
+                tile_clear_frame<MAP>(map(0));
+                eval_load<MAP>(map(0), job, image + (uint32_t)first);
                 __syncthreads();
             }
+            patch<MAP> h = convolve<I>(at);
+            if (has<I, 0>(mask))
+                slot<I, 0>(h);
+            pool<I>(h, first);
         }
-        if (start <= 2 && slot_1)
-            slot<I, 1>(has<I, 1>(mask), out);
+        __syncthreads();
+        if (has<I, 1>(mask))
+            behind<I>();
     }
 };
 
-KERNEL __launch_bounds__(TILE_THREADS, 1) void eval_grown(const __grid_constant__ struct fast_host host,
+KERNEL __launch_bounds__(TILE_THREADS, 2) void eval_grown(const __grid_constant__ struct fast_host host,
                                                           const __grid_constant__ struct seed_set set,
                                                           const __grid_constant__ struct eval_job job)
 {
@@ -437,9 +447,9 @@ KERNEL __launch_bounds__(TILE_THREADS, 1) void eval_grown(const __grid_constant_
     eval_grown_env at(host, set, job, shared);
     float *features = (float *)(shared + M::FEATURES_AT);
     const struct net_shape *shape = &job.source.world->shape;
-    const uint32_t groups = (job.images + job.group - 1) / job.group, in = at.map(M::WORK);
+    const uint32_t groups = (job.images + job.group - 1) / job.group, warp = threadIdx.x / 32;
     device_wait();
-    tile_clear(smem(shared), M::MAPS);
+    tile_clear(at.map(M::A0), M::FRAGMENTS - M::A0);
     for (uint32_t number = blockIdx.x; number < groups * (uint32_t)host.envs; number += gridDim.x) {
         const int env = (int)(number / groups);
         const struct eval_plan *plan = &job.plans[env];
@@ -447,33 +457,28 @@ KERNEL __launch_bounds__(TILE_THREADS, 1) void eval_grown(const __grid_constant_
             continue;
         __syncthreads();
         if (env != at.env)
-            at.load(env);
+            at.net.load(host, env);
+        at.env = env;
         const uint32_t first = number % groups * job.group,
                        end = first + job.group < job.images ? first + job.group : job.images;
 #pragma unroll 1
-        for (uint32_t image = first; image < end; image++) {
-            __syncthreads();
-            at.template clear_work<full_map<0, 1>>();
-            eval_load<full_map<0, 1>>(in, job, image);
-            __syncthreads();
+        for (uint32_t image = first; image < end; image += GROWN_IMAGES)
 #pragma unroll 1
             for (uint32_t k = 0; k < plan->count; k++) {
+                /* What a configuration shares with the one before is there already, up to the block where they part. */
                 const uint32_t mask = plan->mask[k];
-                int start = 0; /* stages of the blocks in a row, three each */
-                if (k > 0) {
-                    const int slot = shape->exec_order[eval_parting(shape, plan->mask[k - 1], mask)];
-                    start = 3 * shape->slot[slot].column + shape->slot[slot].row + 1;
-                }
-                at.block<0, full_map<0, 1>>(start, in, at.net.weights, mask);
-                at.block<1, half_map<0, 1>>(start - 3, at.map(M::A0), at.net.weights + eval_host::OFFSET_1, mask);
-                at.block<2, half_map<1, 1>>(start - 6, at.map(M::A1), at.net.weights + eval_host::OFFSET_2, mask);
-                eval_features<half_map<2, 1>>(at.map(M::A2), features);
+                const int start =
+                    k > 0 ? shape->slot[shape->exec_order[eval_parting(shape, plan->mask[k - 1], mask)]].column : 0;
+                if (start <= 0)
+                    at.block<0>(mask, image);
+                if (start <= 1)
+                    at.block<1>(mask, image);
+                at.block<2>(mask, image);
+                eval_features<grown_half<2>>(at.map(M::A2), features);
                 __syncthreads();
-                if (threadIdx.x < 32)
-                    eval_classify(at.net, job, features, env, image, plan->config[k]);
-                __syncthreads();
+                if (warp < GROWN_IMAGES && image + warp < end)
+                    eval_classify(at.net, job, features + warp * EVAL_FEATURES, env, image + warp, plan->config[k]);
             }
-        }
     }
 }
 
@@ -517,6 +522,7 @@ static void eval_enqueue(struct net_device *net, enum split split, uint32_t imag
     for (int j = 0; j < net->host.slots; j++) {
         job.seed[j] = net->seeds->slot[j].seed;
         job.gate[j] = net->seeds->slot[j].gate;
+        job.fragments[j] = net->seeds->slot[j].fragments;
     }
     /* Jobs small enough to keep every processor busy to the end, large enough to be worth an env's weights. */
     const uint32_t processors = (uint32_t)runtime_processors(rt), all = images * (uint32_t)net->host.envs;
@@ -524,12 +530,14 @@ static void eval_enqueue(struct net_device *net, enum split split, uint32_t imag
     job.group = job.group < 4 ? 4 : job.group > 32 ? 32 : job.group;
     const uint32_t jobs = (images + job.group - 1) / job.group * (uint32_t)net->host.envs;
     const uint32_t plain = net->resident ? (uint32_t)net->resident : 3 * processors,
-                   grown = net->resident ? (uint32_t)net->resident : processors;
+                   grown = net->resident ? (uint32_t)net->resident : 2 * processors;
     struct launch plain_shape = {dim3(jobs < plain ? jobs : plain), dim3(TILE_THREADS), eval_plain_memory::BYTES, true};
     struct launch grown_shape = {dim3(jobs < grown ? jobs : grown), dim3(TILE_THREADS), eval_grown_memory::BYTES, true};
     runtime_launch(rt, eval_plain, plain_shape, net->host, job);
-    if (net->host.slots)
-        runtime_launch(rt, eval_grown, grown_shape, net->host, net->seeds->set, job);
+    if (!net->host.slots)
+        return;
+    seed_pack(net);
+    runtime_launch(rt, eval_grown, grown_shape, net->host, net->seeds->set, job);
 }
 
 void eval_validate(struct net_device *net)

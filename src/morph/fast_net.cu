@@ -96,7 +96,7 @@ bool fast_host_create(struct net_device *net)
     host->features = shape->features;
     host->chunk_images = fast_chunk_images(host->batch);
     host->chunks = (host->batch + host->chunk_images - 1) / host->chunk_images;
-    host->job_images = FAST_CHUNK_MIN;
+    host->job_images = FAST_JOB_IMAGES;
     host->jobs = (host->batch + host->job_images - 1) / host->job_images;
     host->exec = context->exec;
     host->params = context->view.host;

@@ -294,25 +294,55 @@ DEVICE bool in_tensor(const struct seed_tensors &tensors, uint32_t at)
     return in;
 }
 
-/* The jobs' gradients added up in order, and the sum of their squares. */
+/* Sum over the block's threads of a value of each, in a fixed order. All threads; sums: one a warp. */
+DEVICE double block_sum(double value, double *sums)
+{
+    for (int mask = 16; mask > 0; mask /= 2)
+        value += __shfl_xor_sync(~0u, value, mask);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        sums[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0;
+    for (int k = 0; k < TILE_THREADS / 32; k++)
+        value += sums[k];
+    return value;
+}
+
+/*
+ * The jobs' gradients added up in order, and the sum of their squares. Four threads, far apart, share the jobs of four
+ * parameters.
+ */
 KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant__ struct fast_host host,
                                                           const __grid_constant__ struct seed_set set)
 {
+    enum { SHARES = 4, EACH = TILE_THREADS / SHARES };
+    static_assert(EACH * 4 == SEED_BLOCK, "a thread has four parameters");
     __shared__ double sums[TILE_THREADS / 32];
+    __shared__ float4 parts[SHARES][EACH];
     device_wait();
-    const int env = (int)blockIdx.y;
+    const int env = (int)blockIdx.y, share = (int)threadIdx.x / EACH, rank = (int)threadIdx.x % EACH;
     const struct update_part part = update_part_of(host, set, env, blockIdx.x);
     if (!part.alive || !part.exec.train)
         return;
     const struct seed_slot &slot = *part.slot;
-    const uint32_t at = part.first + threadIdx.x * 4, base = part.gate ? slot.seed_storage : 0;
-    double square = 0;
-    if (at < part.end) { /* storage comes in multiples of 16 floats */
-        const float *from = slot.part + (size_t)env * (size_t)host.jobs * slot.record + base + at;
-        float4 sum = make_float4(0, 0, 0, 0);
+    const uint32_t at = part.first + (uint32_t)rank * 4, base = part.gate ? slot.seed_storage : 0;
+    const bool mine = at < part.end; /* storage comes in multiples of 16 floats */
+    const int each = (host.jobs + SHARES - 1) / SHARES,
+              end = (share + 1) * each < host.jobs ? (share + 1) * each : host.jobs;
+    const float *from = slot.part + (size_t)env * (size_t)host.jobs * slot.record + base + at;
+    float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 16
-        for (int c = 0; c < host.jobs; c++) {
-            const float4 v = __ldcg((const float4 *)(from + (size_t)c * slot.record));
+    for (int c = share * each; mine && c < end; c++) {
+        const float4 v = __ldcg((const float4 *)(from + (size_t)c * slot.record));
+        sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+    }
+    parts[share][rank] = sum;
+    __syncthreads();
+    double square = 0;
+    if (share == 0 && mine) {
+        for (int k = 1; k < SHARES; k++) {
+            const float4 v = parts[k][rank];
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
         }
         float *value = &sum.x;
@@ -322,47 +352,41 @@ KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant_
         }
         *(float4 *)(slot.grad + (size_t)env * slot.record + base + at) = sum;
     }
-    for (int mask = 16; mask > 0; mask /= 2)
-        square += __shfl_xor_sync(~0u, square, mask);
-    if (threadIdx.x % 32 == 0)
-        sums[threadIdx.x / 32] = square;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int k = 1; k < TILE_THREADS / 32; k++)
-            square += sums[k];
+    square = block_sum(square, sums);
+    if (threadIdx.x == 0)
         slot.squares[(size_t)env * slot.blocks + part.number] = square;
-    }
 }
 
 KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constant__ struct fast_host host,
                                                             const __grid_constant__ struct seed_set set)
 {
+    __shared__ double sums[TILE_THREADS / 32];
     device_wait();
     const int env = (int)blockIdx.y;
     const struct update_part part = update_part_of(host, set, env, blockIdx.x);
-    const uint32_t at = part.first + threadIdx.x * 4;
-    if (!part.alive || !part.exec.train || at >= part.end)
+    const uint32_t at = part.first + threadIdx.x;
+    if (!part.alive || !part.exec.train)
         return;
     const struct seed_slot &slot = *part.slot;
     double square = 0;
-    for (uint32_t b = 0; b < part.count; b++)
+    for (uint32_t b = threadIdx.x; b < part.count; b += TILE_THREADS)
         square += __ldcg(slot.squares + (size_t)env * slot.blocks + b);
+    square = block_sum(square, sums);
+    if (at >= part.end)
+        return;
     const double norm = sqrt(square), ratio = (double)set.max_norm / (norm + 1e-6);
     const float factor = (float)(ratio < 1 ? ratio : norm != norm ? norm : 1);
-    const float4 gradient =
-        *(const float4 *)(slot.grad + (size_t)env * slot.record + (part.gate ? slot.seed_storage : 0) + at);
-    const float *g = &gradient.x;
-    float *w = part.gate ? set.gate + (size_t)env * set.gate_size + slot.gate
-                         : set.seed + (size_t)env * set.seed_size + slot.seed;
-    float *m = part.gate ? set.gate_momentum + (size_t)env * set.gate_size + slot.gate
-                         : set.seed_momentum + (size_t)env * set.seed_size + slot.seed;
-    for (uint32_t k = 0; k < 4; k++) {
-        const float v = set.rates.momentum * m[at + k] + (factor * g[k] + set.rates.weight_decay * w[at + k]);
-        m[at + k] = v;
-        w[at + k] -= set.rates.lr * v;
-        if (!part.gate)
-            pack_weight(set, part, env, at + k, w[at + k]);
-    }
+    const float g = slot.grad[(size_t)env * slot.record + (part.gate ? slot.seed_storage : 0) + at];
+    float *w = (part.gate ? set.gate + (size_t)env * set.gate_size + slot.gate
+                          : set.seed + (size_t)env * set.seed_size + slot.seed) +
+               at;
+    float *m = (part.gate ? set.gate_momentum + (size_t)env * set.gate_size + slot.gate
+                          : set.seed_momentum + (size_t)env * set.seed_size + slot.seed) +
+               at;
+    *m = set.rates.momentum * *m + (factor * g + set.rates.weight_decay * *w);
+    *w -= set.rates.lr * *m;
+    if (!part.gate)
+        pack_weight(set, part, env, at, *w);
 }
 
 /* What kasmina 10.2 measures of a slot: net_measure. A block of threads per slot and env. */
@@ -379,15 +403,7 @@ DEVICE void measure_tensors(struct measure_counts *counts, const struct seed_ten
         double square = 0;
         for (uint32_t k = threadIdx.x; k < tensors.size[i]; k += TILE_THREADS)
             square += (double)grad[tensors.offset[i] + k] * (double)grad[tensors.offset[i] + k];
-        for (int mask = 16; mask > 0; mask /= 2)
-            square += __shfl_xor_sync(~0u, square, mask);
-        __syncthreads();
-        if (threadIdx.x % 32 == 0)
-            sums[threadIdx.x / 32] = square;
-        __syncthreads();
-        square = 0;
-        for (int k = 0; k < TILE_THREADS / 32; k++)
-            square += sums[k];
+        square = block_sum(square, sums);
         const double norm = sqrt(square);
         const bool finite = norm - norm == 0;
         counts->tensors++;

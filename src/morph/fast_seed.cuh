@@ -3,7 +3,7 @@
  * Buffers of the host, and where values are rounded, are described in fast_host.cuh and fast_seed_tile.cuh.
  *
  * Who is alive is known at the start of a step: seed_plan lists, for each slot, the envs whose seed is a leaf and those
- * whose seed is blended. A kernel's blocks take (env, eight images) from such a list in turn, so dead slots cost
+ * whose seed is blended. A kernel's blocks take (env, a few images) from such a list in turn, so dead slots cost
  * nothing and a job's bits do not depend on the block that does it.
  *
  * Where both slots of a block are in use, r1 comes after r0: `between` is what leaves r0's blend (after the pool) and
@@ -16,7 +16,7 @@
 
 #include <type_traits>
 
-enum { SEED_TENSORS = 6, SEED_BLOCK = 1024 }; /* tensors of any blueprint; parameters that a block of threads updates */
+enum { SEED_TENSORS = 6, SEED_BLOCK = 256 }; /* tensors of any blueprint; parameters that a block of threads updates */
 
 /* A convolution's weight [out][tap][in], and where its fragments begin (in half words) in a slot's. */
 struct seed_weight {

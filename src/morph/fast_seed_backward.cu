@@ -2,7 +2,6 @@
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed_load.cuh"
-#include "morph/fast_seed_mix.cuh"
 
 template <int C, int SIZE> using backward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 32 ? 4 : 2), true>;
 
@@ -30,6 +29,11 @@ DEVICE struct blend_target blend_target_of(const struct fast_host &host, const s
 template <class T> struct blend_sums {
     patch_channels<typename T::MAP> plain, moment;
 
+    DEVICE_MEMBER void clear()
+    {
+        plain.clear();
+        moment.clear();
+    }
     DEVICE_MEMBER void write(T &tile, float *back)
     {
         plain.finish(tile.rows, back);
@@ -37,20 +41,17 @@ template <class T> struct blend_sums {
     }
 };
 
-/* One group of images on its way back; `second`: for a parameter's sake alone. */
+/* From the gradient behind the slot to u and g: what reaches its input through the seed, and directly. */
 template <class T, int ROW, class SEED>
-DEVICE void blend_back(T &tile, SEED &seed, seed_gate<T> &gate, const struct blend &blend,
-                       const typename T::PATCH &x, const seed_gradient<T, ROW> &boundary,
-                       const seed_images_at<T> &at, const struct blend_target &target, blend_sums<T> &sums, bool second)
+DEVICE void blend_gradients(T &tile, SEED &seed, seed_gate<T> &gate, const struct blend &blend,
+                            const typename T::PATCH &x, const seed_gradient<T, ROW> &boundary, typename T::PATCH &g,
+                            typename T::PATCH &u)
 {
     using MAP = typename T::MAP;
-    using PATCH = typename T::PATCH;
-    constexpr int N = PATCH::N;
     /* What is needed again is asked for again: registers are scarce. */
     const float amplitude = blend_amplitude(tile, gate, blend);
-    PATCH g, u;
     if (ROW == 0)
-        blend_mix<MAP>(g, x, seed.output(x), amplitude, blend.multiply);
+        blend_mix<MAP>(g, seed.input(x), seed.output(x), amplitude, blend.multiply);
     boundary.spread(g, g);
     if (blend.gate) {
         float dq = blend_of_amplitude<MAP>(g, seed.output(x));
@@ -61,27 +62,36 @@ DEVICE void blend_back(T &tile, SEED &seed, seed_gate<T> &gate, const struct ble
     if (blend.multiply)
         blend_unmix<MAP>(g, u, seed.input(x), seed.output(x), amplitude);
     seed.backward(x, u, amplitude, blend.train);
-    if (second)
-        return;
+}
+
+/* Both to where gradients go. x: the input once more. */
+template <class T>
+DEVICE void blend_leave(const T &tile, const seed_gate<T> &gate, bool gated, const typename T::PATCH &x,
+                        const typename T::PATCH &g, const typename T::PATCH &u, const seed_images_at<T> &at,
+                        const struct blend_target &target, blend_sums<T> &sums)
+{
+    using MAP = typename T::MAP;
+    constexpr int N = T::PATCH::N;
     float plain[2 * N], moment[2 * N];
 #pragma unroll
     for (int i = 0; i < 2 * N; i++)
         plain[i] = moment[i] = 0;
-    const PATCH h0 = seed.input(x);
-    PATCH raw;
+    typename T::PATCH raw;
+    const uint32_t *from = target.raw + at.word_base;
+    uint32_t *masked = target.masked + at.word_base, *whole = target.plain + at.word_base;
     patch_each<MAP>([&](int m, int n, int h) INLINED {
-        raw.pair[m][n][h] = target.masked ? __ldcg(target.raw + at.word_base + at.word(m, n, h)) : 0;
+        raw.pair[m][n][h] = target.masked ? __ldcg(from + at.word(m, n, h)) : 0;
     });
     patch_each<MAP>([&](int m, int n, int h) INLINED {
         const float2 direct = pair_floats(g.pair[m][n][h]), through = pair_floats(u.pair[m][n][h]),
-                     more = blend.gate ? tile.own(gate.input(), n) : make_float2(0, 0);
+                     more = gated ? tile.own(gate.input(), n) : make_float2(0, 0);
         const uint32_t dh = pack_bf16(direct.x + (through.x + more.x), direct.y + (through.y + more.y));
         if (at.there && target.plain)
-            target.plain[at.word_base + (size_t)at.word(m, n, h)] = dh;
+            whole[at.word(m, n, h)] = dh;
         if (at.there && target.masked) {
-            const uint32_t passed = dh & positive_mask(h0.pair[m][n][h]);
+            const uint32_t passed = dh & positive_mask(x.pair[m][n][h]);
             const float2 v = pair_floats(passed), r = pair_floats(raw.pair[m][n][h]);
-            target.masked[at.word_base + (size_t)at.word(m, n, h)] = passed;
+            masked[at.word(m, n, h)] = passed;
             plain[2 * n] += v.x;
             plain[2 * n + 1] += v.y;
             moment[2 * n] = fmaf(v.x, r.x, moment[2 * n]);
@@ -98,57 +108,53 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     const __grid_constant__ struct seed_slot slot)
 {
     using T = backward_tile<C, SIZE>;
+    __shared__ struct seed_work work;
+    __shared__ struct blend_target target;
     SHARED_BYTES(shared);
     T tile(shared);
     device_wait();
-    const struct fast_block &block = host.block[slot.block];
     const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.jobs;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
-        const struct seed_job job = seed_job_of(host, slot.blend, number);
-        const struct blend blend = blend_of(host.exec[(size_t)job.env * (size_t)host.slots + (size_t)block.slot[ROW]]);
-        const struct seed_input input = seed_input_of<ROW>(host, set, slot.block, job.env);
-        const uint4 *grad = seed_grad_of<ROW>(host, set, slot.block, job.env);
-        const struct blend_target target = blend_target_of<ROW>(host, set, slot.block, job.env);
-        float *record = seed_record(host, slot, job);
-        seed_gate<T> gate(tile);
-        tile.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
-        tile.packed = seed_fragments(set, slot, job.env);
-        gate.w = set.gate + (size_t)job.env * set.gate_size + slot.gate;
+        seed_work_begin<ROW>(work, host, set, slot, slot.blend, number);
+        const struct blend &blend = work.blend;
+        if (threadIdx.x == 0)
+            target = blend_target_of<ROW>(host, set, slot.block, work.job.env); /* seed_begin has a barrier */
         if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
             for (uint32_t k = threadIdx.x; k < slot.record; k += TILE_THREADS)
-                record[k] = 0;
+                work.record[k] = 0;
         /* The second pass of conv_heavy comes first: the other one writes the gradients. */
-        const bool twice = blend.train && blend.blueprint == BLUEPRINT_CONV_HEAVY;
-        for (int pass = twice ? 1 : 0; pass >= 0; pass--)
+        for (int pass = blend.train && blend.blueprint == BLUEPRINT_CONV_HEAVY; pass >= 0; pass--)
             seed_of(tile, blend.blueprint, pass == 1, [&](auto &seed) INLINED {
+                seed_gate<T> gate(tile);
                 blend_sums<T> sums;
-                sums.plain.clear();
-                sums.moment.clear();
+                gate.w = work.gate;
                 gate.clear();
-                seed_fetch(tile, host, input.from, job.env, job.first, job.end);
-                seed_begin(tile, seed, host, slot.block, job.env);
+                sums.clear();
+                seed_begin(tile, seed, host, work, slot.block);
 #pragma unroll 1
-                for (int first = job.first; first < job.end; first += T::IMAGES) {
-                    const seed_images_at<T> at(tile, host, job.env, first, job.end);
-                    typename T::PATCH x;
+                for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
+                    typename T::PATCH x, g, u;
                     seed_gradient<T, ROW> boundary;
-                    boundary.load(tile, host, grad, job.env, first, job.end);
-                    seed_load(x, tile, input.affine, first, job.end);
-                    seed_fetch(tile, host, input.from, job.env, first + T::IMAGES, job.end);
+                    boundary.load(tile, host, work, first);
+                    seed_load(x, tile, work, first);
+                    seed_fetch(tile, host, work, first + T::IMAGES);
                     seed.forward(x);
                     if (blend.gate)
-                        gate.forward(x);
-                    blend_back<T, ROW>(tile, seed, gate, blend, x, boundary, at, target, sums, pass == 1);
+                        gate.forward(seed.input(x));
+                    blend_gradients<T, ROW>(tile, seed, gate, blend, x, boundary, g, u);
+                    if (pass == 0)
+                        blend_leave(tile, gate, blend.gate, seed.input(x), g, u,
+                                    seed_images_at<T>(tile, host, work.job, first), target, sums);
                 }
                 __syncthreads();
                 if (blend.train) {
-                    seed.finish(record);
+                    seed.finish(work.record);
                     if (blend.gate && pass == 0)
-                        gate.finish(record + slot.seed_storage);
+                        gate.finish(work.record + slot.seed_storage);
                 }
                 if (pass == 0 && target.masked) {
                     __syncthreads();
-                    sums.write(tile, back_row(host, slot.block, job.env, job.piece));
+                    sums.write(tile, back_row(host, slot.block, work.job.env, work.job.piece));
                 }
             });
     }

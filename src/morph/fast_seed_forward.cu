@@ -2,7 +2,6 @@
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed_load.cuh"
-#include "morph/fast_seed_mix.cuh"
 
 template <int C, int SIZE> using forward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), 2, false>;
 
@@ -37,36 +36,32 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
 {
     using T = forward_tile<C, SIZE>;
     using PATCH = typename T::PATCH;
+    __shared__ struct seed_work work;
     SHARED_BYTES(shared);
     T tile(shared);
     device_wait();
     const struct fast_block &block = host.block[slot.block];
     const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.jobs;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
-        const struct seed_job job = seed_job_of(host, slot.blend, number);
-        const struct blend blend = blend_of(host.exec[(size_t)job.env * (size_t)host.slots + (size_t)block.slot[ROW]]);
-        const struct seed_input input = seed_input_of<ROW>(host, set, slot.block, job.env);
-        const bool more = ROW == 0 && fast_mode(host, job.env, block.slot[1]) != SLOT_SKIP;
-        uint4 *to = more ? set.between[slot.block] : block.act;
-        uint4 *also = more && fast_mode(host, job.env, block.slot[1]) != SLOT_BLEND ? block.act : nullptr;
-        seed_gate<T> gate(tile);
-        tile.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
-        tile.packed = seed_fragments(set, slot, job.env);
-        gate.w = set.gate + (size_t)job.env * set.gate_size + slot.gate;
-        seed_of(tile, blend.blueprint, true, [&](auto &seed) INLINED {
-            seed_fetch(tile, host, input.from, job.env, job.first, job.end);
-            seed_begin(tile, seed, host, slot.block, job.env);
+        seed_work_begin<ROW>(work, host, set, slot, slot.blend, number);
+        const int next = ROW == 0 ? fast_mode(host, work.job.env, block.slot[1]) : (int)SLOT_SKIP;
+        uint4 *to = next == SLOT_SKIP ? block.act : set.between[slot.block];
+        uint4 *also = next == SLOT_STE ? block.act : nullptr;
+        seed_of(tile, work.blend.blueprint, true, [&](auto &seed) INLINED {
+            seed_gate<T> gate(tile);
+            gate.w = work.gate;
+            seed_begin(tile, seed, host, work, slot.block);
 #pragma unroll 1
-            for (int first = job.first; first < job.end; first += T::IMAGES) {
-                const seed_images_at<T> at(tile, host, job.env, first, job.end);
+            for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
+                const seed_images_at<T> at(tile, host, work.job, first);
                 PATCH x;
-                seed_load(x, tile, input.affine, first, job.end);
-                seed_fetch(tile, host, input.from, job.env, first + T::IMAGES, job.end);
+                seed_load(x, tile, work, first);
+                seed_fetch(tile, host, work, first + T::IMAGES);
                 seed.forward(x);
-                if (blend.gate)
+                if (work.blend.gate)
                     gate.forward(x);
                 PATCH y = seed.output(x);
-                blend_mix<typename T::MAP>(y, x, y, blend_amplitude(tile, gate, blend), blend.multiply);
+                blend_mix<typename T::MAP>(y, x, y, blend_amplitude(tile, gate, work.blend), work.blend.multiply);
                 blend_write<T, ROW>(y, tile, at, to);
                 if (also)
                     blend_write<T, ROW>(y, tile, at, also);

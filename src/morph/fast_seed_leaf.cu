@@ -11,35 +11,29 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     const __grid_constant__ struct seed_slot slot)
 {
     using T = leaf_tile<C, SIZE>;
+    __shared__ struct seed_work work;
     SHARED_BYTES(shared);
     T tile(shared);
     device_wait();
     const uint32_t jobs = __ldcg(slot.leaf) * (uint32_t)host.jobs;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
-        const struct seed_job job = seed_job_of(host, slot.leaf, number);
-        const struct slot_exec exec =
-            host.exec[(size_t)job.env * (size_t)host.slots + (size_t)host.block[slot.block].slot[ROW]];
-        const struct seed_input input = seed_input_of<ROW>(host, set, slot.block, job.env);
-        const uint4 *grad = seed_grad_of<ROW>(host, set, slot.block, job.env);
-        tile.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
-        tile.packed = seed_fragments(set, slot, job.env);
-        for (int pass = 0; pass < (exec.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1); pass++)
-            seed_of(tile, exec.blueprint, pass == 1, [&](auto &seed) INLINED {
-                seed_fetch(tile, host, input.from, job.env, job.first, job.end);
-                seed_begin(tile, seed, host, slot.block, job.env);
+        seed_work_begin<ROW>(work, host, set, slot, slot.leaf, number);
+        for (int pass = work.blend.blueprint == BLUEPRINT_CONV_HEAVY; pass >= 0; pass--)
+            seed_of(tile, work.blend.blueprint, pass == 1, [&](auto &seed) INLINED {
+                seed_begin(tile, seed, host, work, slot.block);
 #pragma unroll 1
-                for (int first = job.first; first < job.end; first += T::IMAGES) {
+                for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
                     typename T::PATCH x, u;
                     seed_gradient<T, ROW> boundary;
-                    boundary.load(tile, host, grad, job.env, first, job.end);
-                    seed_load(x, tile, input.affine, first, job.end);
-                    seed_fetch(tile, host, input.from, job.env, first + T::IMAGES, job.end);
+                    boundary.load(tile, host, work, first);
+                    seed_load(x, tile, work, first);
+                    seed_fetch(tile, host, work, first + T::IMAGES);
                     boundary.spread(u, x);
                     seed.forward(x);
                     seed.backward(x, u, 1.0f, true);
                 }
                 __syncthreads();
-                seed.finish(seed_record(host, slot, job));
+                seed.finish(work.record);
             });
     }
 }

@@ -64,12 +64,20 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
     const float *w;      /* the seed's parameters */
     const uint32_t *packed; /* fragments of its weights */
 
-    DEVICE_MEMBER seed_tile(unsigned char *shared) : team((float *)(shared + 2 * MAP::BYTES + WEIGHT_BYTES))
+    /* Everything in a row. */
+    DEVICE_MEMBER seed_tile(unsigned char *shared)
+        : seed_tile(shared, shared + 2 * MAP::BYTES, shared + 2 * MAP::BYTES + WEIGHT_BYTES)
     {
-        x = smem(shared);
+        stage = smem(gate + GATE) + (uint32_t)(at.warp * (STAGE / TILE_WARPS));
+    }
+    /* Each in its own place, without a stage. */
+    DEVICE_MEMBER seed_tile(unsigned char *maps, unsigned char *fragments_, unsigned char *floats)
+        : team((float *)floats)
+    {
+        x = smem(maps);
         y = x + MAP::BYTES;
-        weights = y + MAP::BYTES;
-        scratch = (float *)shared;
+        weights = smem(fragments_);
+        scratch = (float *)maps;
         rows = team.part + patch_team<MAP>::FLOATS;
         vectors = rows + TILE_WARPS * C;
         bn_scale = vectors + 4 * C;
@@ -77,7 +85,7 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
         depthwise = vectors + 6 * C;
         small = vectors + 15 * C;
         gate = small + SMALL;
-        stage = smem(gate + GATE) + (uint32_t)(at.warp * (STAGE / TILE_WARPS));
+        stage = 0;
         w = nullptr;
         packed = nullptr;
     }

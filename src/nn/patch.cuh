@@ -64,13 +64,13 @@ template <class MAP> struct patch_place {
      * Places are a base of the thread and a constant of the pair, so that one register and an offset in the instruction
      * will do: in a map (bytes), and in a plane (pixels; `of`: which of the eight).
      */
-    DEVICE_MEMBER uint32_t cell_base() const
+    template <class AMONG = MAP> DEVICE_MEMBER uint32_t cell_base() const /* AMONG: a map of more or fewer images */
     {
-        return MAP::at(image, top + (SIZE == 4 ? g / 4 : 0), SIZE == 4 ? g % 4 : g) + (uint32_t)(4 * t);
+        return AMONG::at(image, top + (SIZE == 4 ? g / 4 : 0), SIZE == 4 ? g % 4 : g) + (uint32_t)(4 * t);
     }
-    static constexpr DEVICE_MEMBER int cell(int m, int n, int h)
+    template <class AMONG = MAP> static constexpr DEVICE_MEMBER int cell(int m, int n, int h)
     {
-        return n * MAP::PLANE_BYTES + row(m, h) * ROW + column(m, h) * 16;
+        return n * AMONG::PLANE_BYTES + row(m, h) * ROW + column(m, h) * 16;
     }
     DEVICE_MEMBER int pixel_base(int of) const
     {

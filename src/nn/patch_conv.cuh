@@ -26,16 +26,18 @@ template <class MAP> struct patch_put {
     }
 };
 
-/* 8 channels to 8, rows of at least 16: four rows at a time, every ldmatrix serves up to three of them. */
-template <class MAP, class F>
-DEVICE void patch_conv_rows(uint32_t in, uint32_t weights, const patch_place<MAP> &at, F done)
+/* From 8 channels, rows of at least 16: four rows at a time, every ldmatrix serves up to three of them. */
+template <class IN, class OUT, class F>
+DEVICE void patch_conv_rows(uint32_t in, uint32_t weights, const patch_place<IN> &at, F done)
 {
-    constexpr int M = patch<MAP>::M, ROWS = M < 4 ? M : 4, ROW = MAP::PITCH * 16;
+    constexpr int M = patch<IN>::M, N = OUT::PLANES, ROWS = M < 4 ? M : 4, ROW = IN::PITCH * 16;
     const int part = at.lane / 8;
-    uint32_t w[9];
+    uint32_t all[N][9];
 #pragma unroll
-    for (int tap = 0; tap < 9; tap++)
-        w[tap] = load_shared_32(weights + (uint32_t)(tap * 32 + at.lane) * 4);
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int tap = 0; tap < 9; tap++)
+            all[n][tap] = load_shared_32(weights + (uint32_t)((n * 9 + tap) * 32 + at.lane) * 4);
 #pragma unroll
     for (int m0 = 0; m0 < M; m0 += ROWS) {
         const uint32_t first = in + at.origin() + (uint32_t)(at.lane % 8 + part % 2 * 8) * 16 +
@@ -49,22 +51,26 @@ DEVICE void patch_conv_rows(uint32_t in, uint32_t weights, const patch_place<MAP
         for (int r = 0; r < ROWS / 2 + 1; r++)
             load_matrix(last[r], ys + (uint32_t)(2 * r * ROW));
 #pragma unroll
-        for (int o = 0; o < ROWS; o += 2) {
-            const uint32_t *here = last[o / 2], *next = last[o / 2 + 1];
-            float upper[4], lower[4];
-            tile_zero(upper);
-            tile_zero(lower);
+        for (int n = 0; n < N; n++) {
+            const uint32_t *w = all[n];
 #pragma unroll
-            for (int ky = 0; ky < 3; ky++) {
-                mma_bf16(upper, x[o + ky], w[3 * ky], w[3 * ky + 1]);
-                mma_bf16(lower, x[o + 1 + ky], w[3 * ky], w[3 * ky + 1]);
+            for (int o = 0; o < ROWS; o += 2) {
+                const uint32_t *here = last[o / 2], *next = last[o / 2 + 1];
+                float upper[4], lower[4];
+                tile_zero(upper);
+                tile_zero(lower);
+#pragma unroll
+                for (int ky = 0; ky < 3; ky++) {
+                    mma_bf16(upper, x[o + ky], w[3 * ky], w[3 * ky + 1]);
+                    mma_bf16(lower, x[o + 1 + ky], w[3 * ky], w[3 * ky + 1]);
+                }
+                mma_bf16(upper, here, w[2], w[5]);
+                mma_bf16(lower, next, w[5], w[8]);
+                mma_bf16_k8(upper, next[0], next[1], w[8]);
+                mma_bf16_k8(lower, here[2], here[3], w[2]);
+                done(m0 + o, n, upper);
+                done(m0 + o + 1, n, lower);
             }
-            mma_bf16(upper, here, w[2], w[5]);
-            mma_bf16(lower, next, w[5], w[8]);
-            mma_bf16_k8(upper, next[0], next[1], w[8]);
-            mma_bf16_k8(lower, here[2], here[3], w[2]);
-            done(m0 + o, 0, upper);
-            done(m0 + o + 1, 0, lower);
         }
     }
 }
@@ -101,11 +107,11 @@ DEVICE void patch_conv_eight(uint32_t in, uint32_t weights, const patch_place<MA
     }
 }
 
-/* 16 channels and more: for every column of taps, rows are loaded once and serve three taps. */
-template <class MAP, class F>
+/* From 16 channels and more: for every column of taps, rows are loaded once and serve three taps. */
+template <class MAP, class OUT, class F>
 DEVICE void patch_conv_wide(uint32_t in, uint32_t weights, const patch_place<MAP> &at, F done)
 {
-    constexpr int M = patch<MAP>::M, N = patch<MAP>::N, K = MAP::C / 16, ROW = MAP::PITCH * 16;
+    constexpr int M = patch<MAP>::M, N = OUT::PLANES, K = MAP::C / 16, ROW = MAP::PITCH * 16;
     const int part = at.lane / 8, row = part % 2 * 8 + at.lane % 8;
     const uint32_t from = in + at.origin() + (uint32_t)(row / MAP::SIZE * ROW + row % MAP::SIZE * 16) +
                           (uint32_t)(part / 2 * MAP::PLANE_BYTES);
@@ -150,16 +156,19 @@ DEVICE void patch_conv_wide(uint32_t in, uint32_t weights, const patch_place<MAP
             done(m, n, d[m][n]);
 }
 
-/* A 3x3 convolution between equal numbers of channels. The map must be complete. */
-template <class MAP, class F>
-DEVICE void patch_conv(uint32_t in, uint32_t weights, const patch_place<MAP> &at, F done)
+/* A 3x3 convolution. The map must be complete. */
+template <class IN, class OUT = IN, class F>
+DEVICE void patch_conv(uint32_t in, uint32_t weights, const patch_place<IN> &at, F done)
 {
-    if constexpr (MAP::C == 8 && MAP::SIZE >= 16)
-        patch_conv_rows<MAP>(in, weights, at, done);
-    else if constexpr (MAP::C == 8)
-        patch_conv_eight<MAP>(in, weights, at, done);
-    else
-        patch_conv_wide<MAP>(in, weights, at, done);
+    static_assert(IN::SIZE == OUT::SIZE && IN::IMAGES == OUT::IMAGES, "maps of one size");
+    if constexpr (IN::C == 8 && IN::SIZE >= 16) {
+        patch_conv_rows<IN, OUT>(in, weights, at, done);
+    } else if constexpr (IN::C == 8) {
+        static_assert(OUT::C == 8, "all that is needed");
+        patch_conv_eight<IN>(in, weights, at, done);
+    } else {
+        patch_conv_wide<IN, OUT>(in, weights, at, done);
+    }
 }
 
 /* A 1x1 convolution: accumulators, packed, are operands again. */

@@ -166,6 +166,18 @@ DEVICE void tile_clear(uint32_t from, int bytes)
         store_shared_128(from + (uint32_t)i, 0, 0, 0, 0);
 }
 
+/* The frames of a map alone. */
+template <class MAP> DEVICE void tile_clear_frame(uint32_t map)
+{
+    constexpr int ROUND = 4 * (MAP::SIZE + 1), SIDE = MAP::SIZE + 1;
+    for (int i = (int)threadIdx.x; i < ROUND * MAP::UNITS; i += TILE_THREADS) {
+        const int k = i % ROUND, unit = i / ROUND, side = k / SIDE, along = k % SIDE; /* units: [plane][image] */
+        const int y = side == 0 ? 0 : side == 1 ? SIDE : side == 2 ? along + 1 : along,
+                  x = side == 0 ? along : side == 1 ? along + 1 : side == 2 ? 0 : SIDE;
+        store_shared_128(map + (uint32_t)((unit * MAP::CELLS + y * MAP::PITCH + x) * 16), 0, 0, 0, 0);
+    }
+}
+
 /* COUNT values of every lane, summed over lanes that differ in the bits of MASK and below; each lane keeps a part. */
 template <int COUNT, int MASK> DEVICE void tile_fold(float *v, int lane)
 {
