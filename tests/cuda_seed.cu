@@ -581,7 +581,8 @@ static std::vector<float> bits_of(int envs, int resident, int runs)
     }
     for (int k = 0; k < runs; k++)
         rig_run(&rig);
-    seed_update(&rig.net, true);
+    seed_update(&rig.net);
+    seed_measure(&rig.net);
     for (int j = 0; j < 3; j++) {
         std::vector<float> g = rig_grads(&rig, 0, j);
         all.insert(all.end(), g.begin(), g.end());
@@ -621,7 +622,8 @@ static void check_update(void)
     rig_run(&rig);
     const struct net_shape *shape = &rig.world.shape;
     std::vector<float> seed = rig.seed, gate = rig.gate;
-    seed_update(&rig.net, true);
+    seed_update(&rig.net);
+    seed_measure(&rig.net);
     std::vector<float> got = download(rt, rig.context.view.seed, seed.size()),
                        got_gate = download(rt, rig.context.view.gate, gate.size());
     std::vector<struct slot_grads> grads = download(rt, rig.context.grads, (size_t)(2 * shape->slots));
@@ -931,7 +933,7 @@ static void bench(int envs, int batch)
             }
         }
         time_kernel(
-            &rig, "update", [](struct net_device *net, int) { seed_update(net, false); }, 0);
+            &rig, "update", [](struct net_device *net, int) { seed_update(net); }, 0);
         rig_close(&rig);
     }
 }

@@ -27,15 +27,22 @@ bool runtime_code_fits(void)
     return fits;
 }
 
+static bool create_sides(struct runtime *rt)
+{
+    bool made = true;
+    for (int i = 0; i < RUNTIME_SIDES && made; i++)
+        made = RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->side[i], cudaStreamNonBlocking)) &&
+               RUNTIME_CALL(rt, cudaEventCreateWithFlags(&rt->met[i], cudaEventDisableTiming));
+    return made;
+}
+
 struct runtime *runtime_create(struct esper_error *error)
 {
     struct runtime *rt = new runtime();
     cudaDeviceProp properties;
     if (RUNTIME_CALL(rt, cudaSetDevice(0)) && RUNTIME_CALL(rt, cudaGetDeviceProperties(&properties, 0)) &&
         RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->main, cudaStreamNonBlocking)) &&
-        RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->side, cudaStreamNonBlocking)) &&
-        RUNTIME_CALL(rt, cudaEventCreateWithFlags(&rt->parted, cudaEventDisableTiming)) &&
-        RUNTIME_CALL(rt, cudaEventCreateWithFlags(&rt->met, cudaEventDisableTiming))) {
+        RUNTIME_CALL(rt, cudaEventCreateWithFlags(&rt->parted, cudaEventDisableTiming)) && create_sides(rt)) {
         rt->stream = rt->main;
         rt->processors = properties.multiProcessorCount;
         rt->major = properties.major;
@@ -52,14 +59,17 @@ void runtime_free(struct runtime *rt)
     if (!rt)
         return;
     cudaStreamSynchronize(rt->main);
-    cudaStreamSynchronize(rt->side);
+    for (int i = 0; i < RUNTIME_SIDES; i++)
+        cudaStreamSynchronize(rt->side[i]);
     for (void *p : rt->memory)
         cudaFree(p);
     for (void *p : rt->pinned)
         cudaFreeHost(p);
     cudaEventDestroy(rt->parted);
-    cudaEventDestroy(rt->met);
-    cudaStreamDestroy(rt->side);
+    for (int i = 0; i < RUNTIME_SIDES; i++) {
+        cudaEventDestroy(rt->met[i]);
+        cudaStreamDestroy(rt->side[i]);
+    }
     cudaStreamDestroy(rt->main);
     delete rt;
 }
@@ -117,26 +127,29 @@ void runtime_wait(struct runtime *rt)
 
 /* ---- two lines --------------------------------------------------------------------------------------------------- */
 
-void runtime_part(struct runtime *rt)
+void runtime_part(struct runtime *rt, int side)
 {
     if (rt->failed)
         return;
     RUNTIME_CALL(rt, cudaEventRecord(rt->parted, rt->main));
-    RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->side, rt->parted, 0));
-    rt->stream = rt->side;
+    RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->side[side], rt->parted, 0));
+    rt->stream = rt->side[side];
+    rt->beside = side;
+    rt->away[side] = true;
 }
 
 void runtime_rejoin(struct runtime *rt)
 {
     rt->stream = rt->main;
     if (!rt->failed)
-        RUNTIME_CALL(rt, cudaEventRecord(rt->met, rt->side));
+        RUNTIME_CALL(rt, cudaEventRecord(rt->met[rt->beside], rt->side[rt->beside]));
 }
 
-void runtime_meet(struct runtime *rt)
+void runtime_meet(struct runtime *rt, int side)
 {
-    if (!rt->failed)
-        RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->main, rt->met, 0));
+    if (!rt->failed && rt->away[side])
+        RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->main, rt->met[side], 0));
+    rt->away[side] = false;
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */

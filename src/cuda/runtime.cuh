@@ -32,10 +32,14 @@ extern "C" {
 #define SHARED_BYTES(name) extern __shared__ __align__(128) unsigned char name[]
 #endif
 
+enum { RUNTIME_SIDES = 4 };
+
 struct runtime {
     cudaStream_t stream; /* where work is enqueued */
-    cudaStream_t main, side;
-    cudaEvent_t parted, met;
+    cudaStream_t main, side[RUNTIME_SIDES];
+    cudaEvent_t parted, met[RUNTIME_SIDES];
+    bool away[RUNTIME_SIDES]; /* parted, and not met since */
+    int beside;               /* the side that launches go to, while they do */
     bool capturing;
     bool failed;
     struct esper_error error; /* the first one */
@@ -76,12 +80,12 @@ void runtime_fill(struct runtime *rt, void *device, int byte, size_t bytes);
 void runtime_wait(struct runtime *rt); /* until the stream is empty: a host wait */
 
 /*
- * Work beside the main line: between part and rejoin launches go to a second stream, after all that was enqueued so
- * far; after meet the main line goes on when they are done. One piece of such work at a time.
+ * Work beside the main line: between part and rejoin launches go to a stream of their own, after all that was enqueued
+ * so far; from meet on the main stream waits for what that side was given.
  */
-void runtime_part(struct runtime *rt);
+void runtime_part(struct runtime *rt, int side);
 void runtime_rejoin(struct runtime *rt);
-void runtime_meet(struct runtime *rt);
+void runtime_meet(struct runtime *rt, int side);
 
 static inline int runtime_processors(const struct runtime *rt)
 {

@@ -39,7 +39,7 @@ extern "C" {
 #include "nn/norm.h"
 }
 
-enum { FAST_CHUNKS = 16, FAST_CHUNK_MIN = 8, FAST_JOB_IMAGES = 4, FAST_WARPS = 8, FAST_THREADS = 32 * FAST_WARPS };
+enum { FAST_CHUNKS = 16, FAST_CHUNK_MIN = 8, FAST_JOB_IMAGES = 8, FAST_WARPS = 8, FAST_THREADS = 32 * FAST_WARPS };
 
 static inline int fast_chunk_images(int batch)
 {

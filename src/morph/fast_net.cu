@@ -135,6 +135,10 @@ bool fast_host_create(struct net_device *net)
     return !rt->failed;
 }
 
+/* Who works beside the main line. */
+enum { SIDE_IMAGES, SIDE_LEAVES, SIDES_NEEDED = SIDE_LEAVES + 3 };
+static_assert((int)SIDES_NEEDED <= (int)RUNTIME_SIDES, "a side for the images and one for the leaves of each block");
+
 static bool has_slots(const struct fast_block &block)
 {
     return block.slot[0] >= 0 || block.slot[1] >= 0;
@@ -150,9 +154,9 @@ void fast_images(struct net_device *net, uint32_t batch)
     if (batch == 0)
         gather_train_bf16(context, now, 0);
     else
-        runtime_meet(context->runtime);
+        runtime_meet(context->runtime, SIDE_IMAGES);
     if (batch + 1 < context->batches) {
-        runtime_part(context->runtime);
+        runtime_part(context->runtime, SIDE_IMAGES);
         gather_train_bf16(context, net->gathered[(batch + 1) % 2], batch + 1);
         runtime_rejoin(context->runtime);
     }
@@ -172,18 +176,19 @@ void fast_batch(struct net_device *net, uint32_t batch)
     for (int i = host.blocks - 1; i >= 0; i--) {
         if (has_slots(host.block[i])) {
             seed_blend_backward(net, i);
-            runtime_part(context->runtime); /* nobody waits for a leaf, but the update changes what it reads */
+            runtime_part(context->runtime, SIDE_LEAVES + i); /* nobody waits for a leaf ... */
             seed_leaf(net, i);
             runtime_rejoin(context->runtime);
         }
         fast_backward(net, i);
     }
     fast_gradients(net, batch);
-    if (host.slots)
-        runtime_meet(context->runtime);
+    for (int i = 0; i < host.blocks; i++) /* ... but the updates change what it reads, and read what it leaves */
+        runtime_meet(context->runtime, SIDE_LEAVES + i);
     fast_update(net);
-    if (host.slots)
-        seed_update(net, batch + 1 == context->batches);
+    seed_update(net);
+    if (batch + 1 == context->batches)
+        seed_measure(net);
 }
 
 /* ---- net_device.h ------------------------------------------------------------------------------------------------ */

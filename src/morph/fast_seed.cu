@@ -86,8 +86,9 @@ static struct seed_slot slot_create(struct net_device *net, int j, uint32_t firs
     slot.part = runtime_alloc<float>(rt, envs * (size_t)net->host.jobs * slot.record);
     slot.grad = runtime_alloc<float>(rt, envs * slot.record);
     slot.squares = runtime_alloc<double>(rt, envs * slot.blocks);
-    slot.leaf = runtime_alloc<uint32_t>(rt, envs + 1);
+    slot.leaf = runtime_alloc<uint32_t>(rt, 2 * envs + 1);
     slot.blend = runtime_alloc<uint32_t>(rt, envs + 1);
+    slot.back = runtime_alloc<uint32_t>(rt, 2 * envs + 1);
     return slot;
 }
 
@@ -163,8 +164,21 @@ void seed_free(struct fast_seeds *seeds)
 /* ---- the lists of the living ------------------------------------------------------------------------------------- */
 
 struct plan_lists {
-    uint32_t *leaf[SHAPE_SLOTS], *blend[SHAPE_SLOTS];
+    uint32_t *leaf[SHAPE_SLOTS], *blend[SHAPE_SLOTS], *back[SHAPE_SLOTS];
 };
+
+/* `count` entries of each lane, none, one or two, behind the list's own count. The warp, lanes in order. */
+DEVICE void list_append(uint32_t *list, uint32_t *filled, int count, int env)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const unsigned one = __ballot_sync(~0u, count > 0), two = __ballot_sync(~0u, count > 1), below = (1u << lane) - 1u;
+    uint32_t *to = list + 1 + *filled + __popc(one & below) + __popc(two & below);
+    if (count > 0)
+        to[0] = (uint32_t)env;
+    if (count > 1)
+        to[1] = (uint32_t)env | SEED_SECOND;
+    *filled += (uint32_t)(__popc(one) + __popc(two));
+}
 
 /* A warp per slot: envs in order. */
 KERNEL void plan_seeds(const struct slot_exec *exec, int envs, int slots,
@@ -172,24 +186,21 @@ KERNEL void plan_seeds(const struct slot_exec *exec, int envs, int slots,
 {
     device_wait();
     const int slot = (int)blockIdx.x, lane = (int)threadIdx.x;
-    uint32_t leaves = 0, blends = 0;
+    uint32_t leaves = 0, blends = 0, backs = 0;
     for (int e = 0; e < envs; e += 32) {
         const int env = e + lane;
         const struct slot_exec mine = exec[(size_t)(env < envs ? env : 0) * (size_t)slots + (size_t)slot];
         const bool leaf = env < envs && mine.mode == SLOT_STE && mine.train,
                    blend = env < envs && mine.mode == SLOT_BLEND;
-        const unsigned leaf_mask = __ballot_sync(~0u, leaf), blend_mask = __ballot_sync(~0u, blend),
-                       below = (1u << lane) - 1u;
-        if (leaf)
-            lists.leaf[slot][1 + leaves + (uint32_t)__popc(leaf_mask & below)] = (uint32_t)env;
-        if (blend)
-            lists.blend[slot][1 + blends + (uint32_t)__popc(blend_mask & below)] = (uint32_t)env;
-        leaves += (uint32_t)__popc(leaf_mask);
-        blends += (uint32_t)__popc(blend_mask);
+        const int passes = mine.train && mine.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1;
+        list_append(lists.leaf[slot], &leaves, leaf ? passes : 0, env);
+        list_append(lists.blend[slot], &blends, blend, env);
+        list_append(lists.back[slot], &backs, blend ? passes : 0, env);
     }
     if (lane == 0) {
         lists.leaf[slot][0] = leaves;
         lists.blend[slot][0] = blends;
+        lists.back[slot][0] = backs;
     }
 }
 
@@ -201,6 +212,7 @@ void seed_plan(struct net_device *net)
     for (int j = 0; j < net->host.slots; j++) {
         lists.leaf[j] = net->seeds->slot[j].leaf;
         lists.blend[j] = net->seeds->slot[j].blend;
+        lists.back[j] = net->seeds->slot[j].back;
     }
     struct launch shape = {dim3((unsigned)net->host.slots), dim3(32), 0, true};
     runtime_launch(net->context->runtime, plan_seeds, shape, net->host.exec, net->host.envs, net->host.slots, lists);
@@ -455,15 +467,18 @@ KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_const
         set.grads[row] = grads;
 }
 
-void seed_update(struct net_device *net, bool last)
+void seed_update(struct net_device *net)
 {
     struct runtime *rt = net->context->runtime;
-    const unsigned slots = (unsigned)net->host.slots, envs = (unsigned)net->host.envs;
-    if (slots == 0)
+    if (net->host.slots == 0)
         return;
-    struct launch measure = {dim3(slots, envs), dim3(TILE_THREADS), 0, true};
     runtime_launch(rt, sum_gradients, update_shape(net), net->host, net->seeds->set);
     runtime_launch(rt, step_parameters, update_shape(net), net->host, net->seeds->set);
-    if (last)
-        runtime_launch(rt, measure_gradients, measure, net->host, net->seeds->set);
+}
+
+void seed_measure(struct net_device *net)
+{
+    struct launch shape = {dim3((unsigned)net->host.slots, (unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
+    if (net->host.slots)
+        runtime_launch(net->context->runtime, measure_gradients, shape, net->host, net->seeds->set);
 }

@@ -40,7 +40,7 @@ struct seed_slot {
     float *part;                                     /* [env][job][record] */
     float *grad;                                     /* [env][record] of the batch, before clipping */
     double *squares;                                 /* [env][blocks] */
-    uint32_t *leaf, *blend;                          /* a count, then that many envs */
+    uint32_t *leaf, *blend, *back;                   /* a count, then that many entries: envs */
 };
 
 /* Passed to kernels by value, next to struct fast_host. */
@@ -77,9 +77,10 @@ void seed_blend_forward(struct net_device *net, int block);
 /* In this order, when grad_out[block] is complete. */
 void seed_blend_backward(struct net_device *net, int block);
 void seed_leaf(struct net_device *net, int block);
-/* After fast_gradients (its norm is the measure's yardstick). `last`: the step's last batch, whose gradients are
- * measured. */
-void seed_update(struct net_device *net, bool last);
+/* When all of a batch's leaves and blends are done. */
+void seed_update(struct net_device *net);
+/* What the step's last batch left, for the observations; after fast_gradients: its norm is the yardstick. */
+void seed_measure(struct net_device *net);
 
 /* ---- for the kernels --------------------------------------------------------------------------------------------- */
 
@@ -107,14 +108,23 @@ static inline unsigned seed_grid(const struct net_device *net, int each)
     return jobs < fit ? jobs : fit;
 }
 
+/*
+ * Registers hold the gradient of one weight, so conv_heavy is gone through twice where it learns: a second entry in
+ * `leaf` or `back` stands for the second convolution.
+ */
+constexpr uint32_t SEED_SECOND = 1u << 31;
+
 struct seed_job {
     int env, piece, first, end; /* images of the batch */
+    bool second;
 };
 
 DEVICE struct seed_job seed_job_of(const struct fast_host &host, const uint32_t *list, uint32_t number)
 {
     struct seed_job job;
-    job.env = (int)__ldcg(list + 1 + number / (uint32_t)host.jobs);
+    const uint32_t entry = __ldcg(list + 1 + number / (uint32_t)host.jobs);
+    job.env = (int)(entry & ~SEED_SECOND);
+    job.second = (entry & SEED_SECOND) != 0;
     job.piece = (int)(number % (uint32_t)host.jobs);
     job.first = job.piece * host.job_images;
     job.end = job.first + host.job_images < host.batch ? job.first + host.job_images : host.batch;

@@ -64,39 +64,49 @@ DEVICE void blend_gradients(T &tile, SEED &seed, seed_gate<T> &gate, const struc
     seed.backward(x, u, amplitude, blend.train);
 }
 
-/* Both to where gradients go. x: the input once more. */
+/* Both together to where gradients go. x: the input once more. */
 template <class T>
 DEVICE void blend_leave(const T &tile, const seed_gate<T> &gate, bool gated, const typename T::PATCH &x,
-                        const typename T::PATCH &g, const typename T::PATCH &u, const seed_images_at<T> &at,
-                        const struct blend_target &target, blend_sums<T> &sums)
+                        const typename T::PATCH &g, typename T::PATCH &u, const seed_images_at<T> &at,
+                        const struct blend_target target, blend_sums<T> &sums)
 {
     using MAP = typename T::MAP;
     constexpr int N = T::PATCH::N;
+    patch_each<MAP>([&](int m, int n, int h) INLINED {
+        const float2 direct = pair_floats(g.pair[m][n][h]);
+        float2 through = pair_floats(u.pair[m][n][h]);
+        if (gated) {
+            const float2 more = tile.own(gate.input(), n);
+            through = make_float2(through.x + more.x, through.y + more.y);
+        }
+        u.pair[m][n][h] = pack_bf16(direct.x + through.x, direct.y + through.y);
+    });
+    if (!at.there)
+        patch_each<MAP>([&](int m, int n, int h) INLINED { u.pair[m][n][h] = 0; });
+    if (target.plain && at.there) {
+        uint32_t *to = target.plain + at.word_base;
+        patch_each<MAP>([&](int m, int n, int h) INLINED { to[at.word(m, n, h)] = u.pair[m][n][h]; });
+    }
+    if (!target.masked)
+        return;
+    typename T::PATCH raw;
+    const uint32_t *from = target.raw + at.word_base;
+    patch_each<MAP>([&](int m, int n, int h) INLINED { raw.pair[m][n][h] = __ldcg(from + at.word(m, n, h)); });
+    patch_each<MAP>([&](int m, int n, int h) INLINED { u.pair[m][n][h] &= positive_mask(x.pair[m][n][h]); });
+    if (at.there) {
+        uint32_t *to = target.masked + at.word_base;
+        patch_each<MAP>([&](int m, int n, int h) INLINED { to[at.word(m, n, h)] = u.pair[m][n][h]; });
+    }
     float plain[2 * N], moment[2 * N];
 #pragma unroll
     for (int i = 0; i < 2 * N; i++)
         plain[i] = moment[i] = 0;
-    typename T::PATCH raw;
-    const uint32_t *from = target.raw + at.word_base;
-    uint32_t *masked = target.masked + at.word_base, *whole = target.plain + at.word_base;
     patch_each<MAP>([&](int m, int n, int h) INLINED {
-        raw.pair[m][n][h] = target.masked ? __ldcg(from + at.word(m, n, h)) : 0;
-    });
-    patch_each<MAP>([&](int m, int n, int h) INLINED {
-        const float2 direct = pair_floats(g.pair[m][n][h]), through = pair_floats(u.pair[m][n][h]),
-                     more = gated ? tile.own(gate.input(), n) : make_float2(0, 0);
-        const uint32_t dh = pack_bf16(direct.x + (through.x + more.x), direct.y + (through.y + more.y));
-        if (at.there && target.plain)
-            whole[at.word(m, n, h)] = dh;
-        if (at.there && target.masked) {
-            const uint32_t passed = dh & positive_mask(x.pair[m][n][h]);
-            const float2 v = pair_floats(passed), r = pair_floats(raw.pair[m][n][h]);
-            masked[at.word(m, n, h)] = passed;
-            plain[2 * n] += v.x;
-            plain[2 * n + 1] += v.y;
-            moment[2 * n] = fmaf(v.x, r.x, moment[2 * n]);
-            moment[2 * n + 1] = fmaf(v.y, r.y, moment[2 * n + 1]);
-        }
+        const float2 v = pair_floats(u.pair[m][n][h]), r = pair_floats(raw.pair[m][n][h]);
+        plain[2 * n] += v.x;
+        plain[2 * n + 1] += v.y;
+        moment[2 * n] = fmaf(v.x, r.x, moment[2 * n]);
+        moment[2 * n + 1] = fmaf(v.y, r.y, moment[2 * n + 1]);
     });
     sums.plain.add(plain);
     sums.moment.add(moment);
@@ -113,50 +123,51 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     SHARED_BYTES(shared);
     T tile(shared);
     device_wait();
-    const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.jobs;
+    const uint32_t jobs = __ldcg(slot.back) * (uint32_t)host.jobs;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
-        seed_work_begin<ROW>(work, host, set, slot, slot.blend, number);
+        seed_work_begin<ROW>(work, host, set, slot, slot.back, number);
         const struct blend &blend = work.blend;
+        const bool second = work.job.second; /* for its weight alone: the other one leaves the gradients */
         if (threadIdx.x == 0)
             target = blend_target_of<ROW>(host, set, slot.block, work.job.env); /* seed_begin has a barrier */
+        if (blend.blueprint == BLUEPRINT_NOOP && second)
+            continue;
         if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
             for (uint32_t k = threadIdx.x; k < slot.record; k += TILE_THREADS)
                 work.record[k] = 0;
-        /* The second pass of conv_heavy comes first: the other one writes the gradients. */
-        for (int pass = blend.train && blend.blueprint == BLUEPRINT_CONV_HEAVY; pass >= 0; pass--)
-            seed_of(tile, blend.blueprint, pass == 1, [&](auto &seed) INLINED {
-                seed_gate<T> gate(tile);
-                blend_sums<T> sums;
-                gate.w = work.gate;
-                gate.clear();
-                sums.clear();
-                seed_begin(tile, seed, host, work, slot.block);
+        seed_of(tile, blend.blueprint, second, [&](auto &seed) INLINED {
+            seed_gate<T> gate(tile);
+            blend_sums<T> sums;
+            gate.w = work.gate;
+            gate.clear();
+            sums.clear();
+            seed_begin(tile, seed, host, work, slot.block);
 #pragma unroll 1
-                for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
-                    typename T::PATCH x, g, u;
-                    seed_gradient<T, ROW> boundary;
-                    boundary.load(tile, host, work, first);
-                    seed_load(x, tile, work, first);
-                    seed_fetch(tile, host, work, first + T::IMAGES);
-                    seed.forward(x);
-                    if (blend.gate)
-                        gate.forward(seed.input(x));
-                    blend_gradients<T, ROW>(tile, seed, gate, blend, x, boundary, g, u);
-                    if (pass == 0)
-                        blend_leave(tile, gate, blend.gate, seed.input(x), g, u,
-                                    seed_images_at<T>(tile, host, work.job, first), target, sums);
-                }
+            for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
+                typename T::PATCH x, g, u;
+                seed_gradient<T, ROW> boundary;
+                boundary.load(tile, host, work, first);
+                seed_load(x, tile, work, first);
+                seed_fetch(tile, host, work, first + T::IMAGES);
+                seed.forward(x);
+                if (blend.gate)
+                    gate.forward(seed.input(x));
+                blend_gradients<T, ROW>(tile, seed, gate, blend, x, boundary, g, u);
+                if (!second)
+                    blend_leave(tile, gate, blend.gate, seed.input(x), g, u,
+                                seed_images_at<T>(tile, host, work.job, first), target, sums);
+            }
+            __syncthreads();
+            if (blend.train) {
+                seed.finish(work.record);
+                if (blend.gate && !second)
+                    gate.finish(work.record + slot.seed_storage);
+            }
+            if (!second && target.masked) {
                 __syncthreads();
-                if (blend.train) {
-                    seed.finish(work.record);
-                    if (blend.gate && pass == 0)
-                        gate.finish(work.record + slot.seed_storage);
-                }
-                if (pass == 0 && target.masked) {
-                    __syncthreads();
-                    sums.write(tile, back_row(host, slot.block, work.job.env, work.job.piece));
-                }
-            });
+                sums.write(tile, back_row(host, slot.block, work.job.env, work.job.piece));
+            }
+        });
     }
 }
 

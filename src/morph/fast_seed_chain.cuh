@@ -181,10 +181,7 @@ template <class T> struct seed_small {
 
 /* ---- two 3x3 convolutions: conv_heavy ---------------------------------------------------------------------------- */
 
-/*
- * Registers hold the gradient of one weight, so a job is gone through twice: SECOND for the second convolution, which
- * ends there, and once more for the first, all the way down.
- */
+/* SECOND: for the gradient of the second convolution, which ends there; else for the first, all the way down. */
 template <class T, bool SECOND> struct seed_heavy {
     static constexpr int C = T::C, GAMMA_1 = T::AT::CONV3, W_2 = T::AT::HEAVY_2, GAMMA_2 = W_2 + T::AT::CONV3;
     static constexpr int NEEDED = SECOND ? 2 : 4;

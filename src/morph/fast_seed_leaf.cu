@@ -18,23 +18,22 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     const uint32_t jobs = __ldcg(slot.leaf) * (uint32_t)host.jobs;
     for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
         seed_work_begin<ROW>(work, host, set, slot, slot.leaf, number);
-        for (int pass = work.blend.blueprint == BLUEPRINT_CONV_HEAVY; pass >= 0; pass--)
-            seed_of(tile, work.blend.blueprint, pass == 1, [&](auto &seed) INLINED {
-                seed_begin(tile, seed, host, work, slot.block);
+        seed_of(tile, work.blend.blueprint, work.job.second, [&](auto &seed) INLINED {
+            seed_begin(tile, seed, host, work, slot.block);
 #pragma unroll 1
-                for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
-                    typename T::PATCH x, u;
-                    seed_gradient<T, ROW> boundary;
-                    boundary.load(tile, host, work, first);
-                    seed_load(x, tile, work, first);
-                    seed_fetch(tile, host, work, first + T::IMAGES);
-                    boundary.spread(u, x);
-                    seed.forward(x);
-                    seed.backward(x, u, 1.0f, true);
-                }
-                __syncthreads();
-                seed.finish(work.record);
-            });
+            for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
+                typename T::PATCH x, u;
+                seed_gradient<T, ROW> boundary;
+                boundary.load(tile, host, work, first);
+                seed_load(x, tile, work, first);
+                seed_fetch(tile, host, work, first + T::IMAGES);
+                boundary.spread(u, x);
+                seed.forward(x);
+                seed.backward(x, u, 1.0f, true);
+            }
+            __syncthreads();
+            seed.finish(work.record);
+        });
     }
 }
 
