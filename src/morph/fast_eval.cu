@@ -24,7 +24,7 @@ struct eval_job {
     const struct eval_plan *plans;
     uint32_t *correct; /* [env][stride]: of each configuration */
     uint32_t stride;
-    float *losses;                                 /* [env][images] of configuration 0, or NULL */
+    float *losses; /* [env][images] of configuration 0, or NULL */
     uint32_t seed[SHAPE_SLOTS], gate[SHAPE_SLOTS], fragments[SHAPE_SLOTS]; /* offsets of the slots in an env's pools */
 };
 
@@ -72,8 +72,8 @@ struct eval_host {
             const float *w = params + host.block[0].weight + (lane / 4 * 9 + tap) * 3;
             store_shared_32(weights + (uint32_t)i * 4, pack_bf16(in < 3 ? w[in] : 0, in + 1 < 3 ? w[in + 1] : 0));
         }
-        tile_weights<9, 8, 16, false>(weights + OFFSET_1, params + host.block[1].weight);
-        tile_weights<9, 16, 32, false>(weights + OFFSET_2, params + host.block[2].weight);
+        tile_weights<8, 16>(weights + OFFSET_1, params + host.block[1].weight);
+        tile_weights<16, 32>(weights + OFFSET_2, params + host.block[2].weight);
         for (int k = (int)threadIdx.x; k < 8 + 16 + 32; k += TILE_THREADS) {
             const int i = k < 8 ? 0 : k < 24 ? 1 : 2, c = k - 8 * ((1 << i) - 1);
             const struct fast_block &block = host.block[i];
@@ -106,7 +106,7 @@ template <class MAP> DEVICE void eval_load(uint32_t to, const struct eval_job &j
 template <class IN, class OUT> DEVICE void eval_conv(uint32_t in, uint32_t weights, const float *scale, uint32_t out)
 {
     const int t = (int)threadIdx.x & 3;
-    tile_conv_with<9, IN, OUT>(in, weights, [&](uint32_t first, uint32_t second, int n, const float *acc) INLINED {
+    tile_conv_blocks<IN, OUT>(in, weights, [&](uint32_t first, uint32_t second, int n, const float *acc) INLINED {
         const float *s = scale + 8 * n + 2 * t, *b = s + OUT::C;
         const uint32_t to = out + (uint32_t)(n * OUT::PLANE_BYTES + 4 * t);
         store_shared_32(to + first, pack_bf16_relu(fmaf(acc[0], s[0], b[0]), fmaf(acc[1], s[1], b[1])));
@@ -274,9 +274,9 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
 enum { GROWN_IMAGES = 2 };
 
 /*
- * Two images at a time, in registers (nn/patch.cuh) from a block's convolution to its pool: block 0 one after the other,
- * the others together. Seeds behind the last pool have maps so small that eight images fill the warps; the others stay
- * empty.
+ * Two images at a time, in registers (nn/patch.cuh) from a block's convolution to its pool: block 0 one after the
+ * other, the others together. Seeds behind the last pool have maps so small that eight images fill the warps; the
+ * others stay empty.
  */
 template <int I> using grown_full = full_map<I, (I == 0 ? 1 : GROWN_IMAGES)>;
 template <int I> using grown_half = half_map<I, GROWN_IMAGES>;
@@ -296,8 +296,8 @@ struct eval_grown_memory {
     /* Of all forms of seeds: two maps, fragments, small arrays. */
     template <int I, int ROW> static constexpr int MAPS = 2 * grown_tile<I, ROW>::MAP::BYTES;
     template <int I, int ROW> static constexpr int FLOATS = 4 * grown_tile<I, ROW>::FLOATS;
-    static constexpr int WORK = larger(larger(larger(MAPS<0, 0>, MAPS<1, 0>), larger(MAPS<2, 0>, MAPS<0, 1>)),
-                                       larger(MAPS<1, 1>, MAPS<2, 1>));
+    static constexpr int WORK =
+        larger(larger(larger(MAPS<0, 0>, MAPS<1, 0>), larger(MAPS<2, 0>, MAPS<0, 1>)), larger(MAPS<1, 1>, MAPS<2, 1>));
     static constexpr int SMALL = larger(larger(larger(FLOATS<0, 0>, FLOATS<1, 0>), larger(FLOATS<2, 0>, FLOATS<0, 1>)),
                                         larger(FLOATS<1, 1>, FLOATS<2, 1>));
     static constexpr int A0 = WORK, A1 = A0 + grown_half<0>::BYTES, A2 = A1 + grown_half<1>::BYTES;

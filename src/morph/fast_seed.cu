@@ -190,7 +190,7 @@ KERNEL void plan_seeds(const struct slot_exec *exec, int envs, int slots,
     for (int e = 0; e < envs; e += 32) {
         const int env = e + lane;
         const struct slot_exec mine = exec[(size_t)(env < envs ? env : 0) * (size_t)slots + (size_t)slot];
-        const bool leaf = env < envs && mine.mode == SLOT_STE && mine.train,
+        const bool leaf = env < envs && mine.mode == SLOT_STE && mine.train && mine.blueprint != BLUEPRINT_NOOP,
                    blend = env < envs && mine.mode == SLOT_BLEND;
         const int passes = mine.train && mine.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1;
         list_append(lists.leaf[slot], &leaves, leaf ? passes : 0, env);

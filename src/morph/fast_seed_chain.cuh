@@ -78,7 +78,7 @@ template <class T> struct seed_light {
     using PATCH = typename T::PATCH;
     T &t;
     chain_end<T, 0, true> end;
-    tile_grad<9, C, C> dw;
+    tile_grad<C> dw;
 
     DEVICE_MEMBER seed_light(T &tile) : t(tile)
     {
@@ -99,9 +99,7 @@ template <class T> struct seed_light {
         __syncthreads();
         patch_store<MAP>(t.x, t.at, x);
         t.team.meet();
-        end.forward(t, [&](auto done) INLINED {
-            patch_conv<MAP>(t.x, t.template fragments<NEEDED>(0), t.at, done);
-        });
+        end.forward(t, [&](auto done) INLINED { patch_conv<MAP>(t.x, t.template fragments<NEEDED>(0), t.at, done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const
     {
@@ -113,7 +111,7 @@ template <class T> struct seed_light {
         patch_store<MAP>(t.y, t.at, u);
         __syncthreads();
         if (train)
-            dw.template add<MAP, MAP>(t.x, t.y);
+            dw.template add<MAP>(t.x, t.y);
         if constexpr (T::DEEPER)
             patch_conv<MAP>(t.y, t.template fragments<NEEDED>(1), t.at, patch_put<MAP>(u));
     }
@@ -190,7 +188,7 @@ template <class T, bool SECOND> struct seed_heavy {
     T &t;
     chain_end<T, 0, true> middle;
     chain_end<T, 2, true> end;
-    tile_grad<9, C, C> dw;
+    tile_grad<C> dw;
 
     DEVICE_MEMBER seed_heavy(T &tile) : t(tile)
     {
@@ -214,14 +212,11 @@ template <class T, bool SECOND> struct seed_heavy {
         __syncthreads();
         patch_store<MAP>(t.x, t.at, x);
         t.team.meet();
-        middle.forward(t, [&](auto done) INLINED {
-            patch_conv<MAP>(t.x, t.template fragments<NEEDED>(0), t.at, done);
-        });
+        middle.forward(t,
+                       [&](auto done) INLINED { patch_conv<MAP>(t.x, t.template fragments<NEEDED>(0), t.at, done); });
         patch_store<MAP>(t.y, t.at, middle.output(t));
         t.team.meet();
-        end.forward(t, [&](auto done) INLINED {
-            patch_conv<MAP>(t.y, t.template fragments<NEEDED>(1), t.at, done);
-        });
+        end.forward(t, [&](auto done) INLINED { patch_conv<MAP>(t.y, t.template fragments<NEEDED>(1), t.at, done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const
     {
@@ -234,7 +229,7 @@ template <class T, bool SECOND> struct seed_heavy {
         if constexpr (SECOND) {
             patch_store<MAP>(t.x, t.at, u);
             __syncthreads();
-            dw.template add<MAP, MAP>(t.y, t.x);
+            dw.template add<MAP>(t.y, t.x);
         } else {
             patch_store<MAP>(t.y, t.at, u);
             t.team.meet();
@@ -243,7 +238,7 @@ template <class T, bool SECOND> struct seed_heavy {
             patch_store<MAP>(t.y, t.at, u);
             __syncthreads();
             if (train)
-                dw.template add<MAP, MAP>(t.x, t.y);
+                dw.template add<MAP>(t.x, t.y);
             if constexpr (T::DEEPER)
                 patch_conv<MAP>(t.y, t.template fragments<NEEDED>(2), t.at, patch_put<MAP>(u));
         }
@@ -342,7 +337,7 @@ template <class T> struct seed_bottleneck {
     patch<NECK> narrow, wide; /* before and after the 3x3 step */
     chain_end<T, 0, false> end;
     patch_grad<MAP, NECK> down;
-    tile_grad<9, K, K> middle;
+    tile_grad<K> middle;
     patch_grad<NECK, MAP> up;
     patch_place<NECK> at;
 
@@ -406,7 +401,7 @@ template <class T> struct seed_bottleneck {
         patch_store<NECK>(t.y, at, g);
         __syncthreads();
         if (train)
-            middle.template add<NECK, NECK>(t.x, t.y);
+            middle.template add<NECK>(t.x, t.y);
         patch_conv<NECK>(t.y, middle_weights(true), at, [&](int m, int n, const float *d) INLINED {
             g.pair[m][n][0] = pack_bf16(d[0], d[1]) & positive_mask(narrow.pair[m][n][0]);
             g.pair[m][n][1] = pack_bf16(d[2], d[3]) & positive_mask(narrow.pair[m][n][1]);

@@ -60,8 +60,7 @@ template <class T> struct seed_images_at {
         there = first + tile.at.image < job.end;
         image = image_at(host, job.env, there ? first + tile.at.image : first);
         word_base = (image * (MAP::PLANES * MAP::AREA) + (size_t)tile.at.pixel_base(tile.at.g)) * 4 + (size_t)tile.at.t;
-        pooled_base =
-            (image * (MAP::PLANES * MAP::AREA / 4) + (size_t)tile.at.pooled_base()) * 4 + (size_t)tile.at.t;
+        pooled_base = (image * (MAP::PLANES * MAP::AREA / 4) + (size_t)tile.at.pooled_base()) * 4 + (size_t)tile.at.t;
     }
     static constexpr DEVICE_MEMBER int word(int m, int n, int h)
     {
@@ -82,8 +81,8 @@ DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_
     __syncwarp();
     if (first + tile.at.image < work.job.end) {
         const size_t image = image_at(host, work.job.env, first + tile.at.image);
-        const uint4 *from =
-            work.input.from + image * (T::MAP::PLANES * T::MAP::AREA) + (size_t)tile.at.pixel_base(lane % 8);
+        const uint4 *from = work.input.from + image * (T::MAP::PLANES * T::MAP::AREA) +
+                            (size_t)tile.at.pixel_base(lane % 8);
 #pragma unroll
         for (int j = 0; j < M * T::PATCH::N / 2; j++) {
             const int k = 2 * j + lane / 16;
@@ -110,8 +109,7 @@ DEVICE void seed_begin(T &tile, SEED &seed, const struct fast_host &host, const 
 }
 
 /* The input of images first.. as fetched; images from `end` on are zero. */
-template <class T>
-DEVICE void seed_load(typename T::PATCH &x, T &tile, const struct seed_work &work, int first)
+template <class T> DEVICE void seed_load(typename T::PATCH &x, T &tile, const struct seed_work &work, int first)
 {
     const bool affine = work.input.affine;
     const uint32_t from = tile.stage + (uint32_t)(tile.at.g * 16 + 4 * tile.at.t);

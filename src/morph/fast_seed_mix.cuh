@@ -50,8 +50,8 @@ DEVICE void blend_mix(patch<MAP> &y, const patch<MAP> &x, const patch<MAP> &d, f
     if (multiply)
         patch_each<MAP>([&](int m, int n, int h) INLINED {
             const float2 v = pair_floats(x.pair[m][n][h]), e = pair_floats(d.pair[m][n][h]);
-            y.pair[m][n][h] = pack_bf16(v.x * fmaf(amplitude, blend_tanh(e.x), 1.0f),
-                                        v.y * fmaf(amplitude, blend_tanh(e.y), 1.0f));
+            y.pair[m][n][h] =
+                pack_bf16(v.x * fmaf(amplitude, blend_tanh(e.x), 1.0f), v.y * fmaf(amplitude, blend_tanh(e.y), 1.0f));
         });
     else
         patch_each<MAP>([&](int m, int n, int h) INLINED {

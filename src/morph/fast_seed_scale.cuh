@@ -9,7 +9,8 @@ DEVICE float seed_sigmoid(float x)
     return 1.0f / (1.0f + expf(-x));
 }
 
-/* ---- noop, or a seed of which nothing is in the output: d = 0 ------------------------------------------------------ */
+/* ---- noop, or a seed of which nothing is in the output: d = 0 ------------------------------------------------------
+ */
 
 template <class T> struct seed_nothing {
     using MAP = typename T::MAP;
@@ -75,9 +76,8 @@ template <class T> struct seed_rescale {
     DEVICE_MEMBER void forward(const PATCH &x)
     {
         patch_moments<MAP> moments;
-        patch_each<MAP>([&](int m, int n, int h) INLINED {
-            moments.add(n, bf16_lo(x.pair[m][n][h]), bf16_hi(x.pair[m][n][h]));
-        });
+        patch_each<MAP>([&](int m, int n, int h)
+                            INLINED { moments.add(n, bf16_lo(x.pair[m][n][h]), bf16_hi(x.pair[m][n][h])); });
         norm.forward(t.team, moments.sums);
     }
     DEVICE_MEMBER PATCH output(const PATCH &x) const
@@ -95,7 +95,8 @@ template <class T> struct seed_rescale {
         const patch_affine<MAP> c = t.affine(norm, 0);
         float of_gamma[2 * PATCH::N], of_beta[2 * PATCH::N], of_mix = 0;
         patch_each<MAP>([&](int m, int n, int h) INLINED {
-            const float2 v = pair_floats(x.pair[m][n][h]), s = c.of(n, x.pair[m][n][h]), g = pair_floats(u.pair[m][n][h]);
+            const float2 v = pair_floats(x.pair[m][n][h]), s = c.of(n, x.pair[m][n][h]),
+                         g = pair_floats(u.pair[m][n][h]);
             of_mix = fmaf(g.x, s.x - v.x, fmaf(g.y, s.y - v.y, of_mix));
         });
         dsigma = fmaf(factor * (1.0f - mix * mix), of_mix, dsigma);
@@ -262,7 +263,8 @@ template <class T> struct seed_attention {
         if constexpr (T::DEEPER)
             patch_each<MAP>([&](int m, int n, int h) INLINED {
                 const float2 g = pair_floats(u.pair[m][n][h]), e = t.own(excite(), n), more = t.own(input(), n);
-                u.pair[m][n][h] = pack_bf16(fmaf(g.x, factor * (e.x - 1.0f), more.x), fmaf(g.y, factor * (e.y - 1.0f), more.y));
+                u.pair[m][n][h] =
+                    pack_bf16(fmaf(g.x, factor * (e.x - 1.0f), more.x), fmaf(g.y, factor * (e.y - 1.0f), more.y));
             });
     }
     DEVICE_MEMBER PATCH input(const PATCH &x) const

@@ -43,7 +43,7 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
     static constexpr int CONV_BYTES = tile_weight_bytes<9, C, C>(), NECK_BYTES = tile_weight_bytes<9, NECK, NECK>(),
                          POINT_BYTES = tile_weight_bytes<1, C, NECK>();
     static constexpr int BOTTLENECK_BYTES = 2 * NECK_BYTES + 4 * POINT_BYTES;
-    static constexpr int WEIGHT_BYTES = CONVS * CONV_BYTES > BOTTLENECK_BYTES ? CONVS * CONV_BYTES : BOTTLENECK_BYTES;
+    static constexpr int WEIGHT_BYTES = CONVS * CONV_BYTES > BOTTLENECK_BYTES ? CONVS *CONV_BYTES : BOTTLENECK_BYTES;
     static constexpr int SMALL = 6 * IMAGES * C, GATE = 5 * IMAGES * C; /* floats of the small nets */
     static constexpr int FLOATS = patch_team<MAP>::FLOATS + TILE_WARPS * C + 15 * C + SMALL + GATE;
     static constexpr int STAGE = MAP::PIXELS * C * 2;
@@ -59,9 +59,9 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
     float *vectors;   /* gamma, beta of both norms; then BatchNorm's scale and shift; then depthwise weights [9][C] */
     float *bn_scale, *bn_shift;
     float *depthwise;
-    float *small, *gate; /* arrays of the squeeze-and-excite net, of the gate net */
-    float *scratch;      /* the maps' memory, when a job ends */
-    const float *w;      /* the seed's parameters */
+    float *small, *gate;    /* arrays of the squeeze-and-excite net, of the gate net */
+    float *scratch;         /* the maps' memory, when a job ends */
+    const float *w;         /* the seed's parameters */
     const uint32_t *packed; /* fragments of its weights */
 
     /* Everything in a row. */

@@ -113,16 +113,16 @@ template <class MAP> struct patch_place {
 template <class MAP, class AT> DEVICE void patch_store(uint32_t map, const AT &at, const patch<MAP> &p)
 {
     const uint32_t base = map + at.cell_base();
-    patch_each<MAP>(
-        [&](int m, int n, int h) INLINED { store_shared_32(base + (uint32_t)at.cell(m, n, h), p.pair[m][n][h]); });
+    patch_each<MAP>([&](int m, int n, int h)
+                        INLINED { store_shared_32(base + (uint32_t)at.cell(m, n, h), p.pair[m][n][h]); });
 }
 
 template <class MAP, class AT> DEVICE patch<MAP> patch_load(uint32_t map, const AT &at)
 {
     patch<MAP> p;
     const uint32_t base = map + at.cell_base();
-    patch_each<MAP>(
-        [&](int m, int n, int h) INLINED { p.pair[m][n][h] = load_shared_32(base + (uint32_t)at.cell(m, n, h)); });
+    patch_each<MAP>([&](int m, int n, int h)
+                        INLINED { p.pair[m][n][h] = load_shared_32(base + (uint32_t)at.cell(m, n, h)); });
     return p;
 }
 

@@ -8,11 +8,6 @@
 #include "nn/patch.cuh"
 #include "nn/tile_conv.cuh"
 
-DEVICE void tile_zero(float d[4])
-{
-    d[0] = d[1] = d[2] = d[3] = 0;
-}
-
 /* What done() mostly does: pack the tile into a patch. */
 template <class MAP> struct patch_put {
     patch<MAP> &to;
@@ -263,8 +258,7 @@ template <class IN, class OUT> struct patch_grad {
             return;
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
-            const int input = i / 4 / N * 16 + lane / 4 + i % 4 / 2 * 8,
-                      output = i / 4 % N * 8 + lane % 4 * 2 + i % 2;
+            const int input = i / 4 / N * 16 + lane / 4 + i % 4 / 2 * 8, output = i / 4 % N * 8 + lane % 4 * 2 + i % 2;
             if (input < IN::C)
                 out[output * IN::C + input] = flat[i];
         }

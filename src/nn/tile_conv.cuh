@@ -1,5 +1,6 @@
 /*
- * Convolutions of maps in shared memory (tile.cuh) on tensor cores, their weight gradients, and depthwise convolutions.
+ * 3x3 convolutions of maps in shared memory (tile.cuh) on tensor cores, their weight gradients, and those of depthwise
+ * convolutions.
  *
  * Pixels are the rows of the products: D[pixel][out] += A[pixel][in] B[in][out], so that accumulators, packed in pairs,
  * are cells again. Weight gradients are D[tap, in][out] with the pixels as the summed index, read by ldmatrix.trans.
@@ -9,6 +10,11 @@
 
 #include "nn/tile.cuh"
 
+DEVICE void tile_zero(float d[4])
+{
+    d[0] = d[1] = d[2] = d[3] = 0;
+}
+
 /* Bytes of a convolution's weights as B fragments. */
 template <int TAPS, int IN, int OUT> constexpr int tile_weight_bytes()
 {
@@ -16,19 +22,18 @@ template <int TAPS, int IN, int OUT> constexpr int tile_weight_bytes()
 }
 
 /*
- * Fragments of w [OUT][TAPS][IN] (fp32, global). BACK: of the convolution that takes gradients back, whose own weights
- * w [IN][TAPS][OUT] are turned around. Pairs of 8 inputs where IN is 8: [out / 8][tap][lane], else [tap][in / 16]
- * [out / 8][lane][2].
+ * Fragments of a 3x3 convolution's w [OUT][9][IN] (fp32, global). Pairs of 8 inputs where IN is 8: [out /
+ * 8][tap][lane], else [tap][in / 16][out / 8][lane][2].
  */
-template <int TAPS, int IN, int OUT, bool BACK> DEVICE void tile_weights(uint32_t to, const float *w)
+template <int IN, int OUT> DEVICE void tile_weights(uint32_t to, const float *w)
 {
     constexpr int N = OUT / 8, K = IN / 16 ? IN / 16 : 1;
-    for (int i = (int)threadIdx.x; i < TAPS * IN * OUT / 2; i += TILE_THREADS) {
+    for (int i = (int)threadIdx.x; i < 9 * IN * OUT / 2; i += TILE_THREADS) {
         int lane, tap, out, in;
         if constexpr (IN == 8) {
             lane = i % 32;
-            tap = i / 32 % TAPS;
-            out = i / 32 / TAPS * 8 + lane / 4;
+            tap = i / 32 % 9;
+            out = i / 32 / 9 * 8 + lane / 4;
             in = lane % 4 * 2;
         } else {
             lane = i / 2 % 32;
@@ -36,17 +41,8 @@ template <int TAPS, int IN, int OUT, bool BACK> DEVICE void tile_weights(uint32_
             out = i / 64 % N * 8 + lane / 4;
             in = i / 64 / N % K * 16 + i % 2 * 8 + lane % 4 * 2;
         }
-        float lo, hi;
-        if constexpr (BACK) {
-            const float *from = w + (in * TAPS + TAPS - 1 - tap) * OUT + out;
-            lo = from[0];
-            hi = from[TAPS * OUT];
-        } else {
-            const float *from = w + (out * TAPS + tap) * IN + in;
-            lo = from[0];
-            hi = from[1];
-        }
-        store_shared_32(to + (uint32_t)i * 4, pack_bf16(lo, hi));
+        const float *from = w + (out * 9 + tap) * IN + in;
+        store_shared_32(to + (uint32_t)i * 4, pack_bf16(from[0], from[1]));
     }
 }
 
@@ -114,13 +110,18 @@ template <class IN, class OUT, class F> DEVICE void tile_conv_rows(uint32_t in, 
     }
 }
 
-/* A convolution of any other form: a warp multiplies blocks of up to 4 x 4 tiles of 16 pixels and 8 channels. */
-template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_blocks(uint32_t in, uint32_t weights, F done)
+/*
+ * From 16 channels and more: a warp multiplies blocks of up to 4 x 4 tiles of 16 pixels and 8 channels. done(first,
+ * second, n, acc): offsets of the cells of accumulator rows g and g + 8, plane of the output. Barriers before and after
+ * are the caller's.
+ */
+template <class IN, class OUT, class F> DEVICE void tile_conv_blocks(uint32_t in, uint32_t weights, F done)
 {
     constexpr int M = IN::PIXELS / 16, WM = M < TILE_WARPS ? M : TILE_WARPS, WN = TILE_WARPS / WM, PER = M / WM;
     constexpr int N = OUT::PLANES, NW = N < WN ? 1 : N / WN, NB = NW < 4 ? NW : 4;
-    constexpr int MOST = NB > 2 ? 2 : 4, MB = PER < MOST ? PER : MOST, K = IN::C / 16 ? IN::C / 16 : 1;
+    constexpr int MOST = NB > 2 ? 2 : 4, MB = PER < MOST ? PER : MOST, K = IN::C / 16;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
+    const uint32_t planes = (uint32_t)(part / 2 * IN::PLANE_BYTES);
     if (warp / WM >= N)
         return;
 #pragma unroll 1
@@ -129,7 +130,7 @@ template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_blocks(u
         uint32_t from[MB];
 #pragma unroll
         for (int m = 0; m < MB; m++)
-            from[m] = in + IN::at_pixel((tile + m) * 16 + part % 2 * 8 + lane % 8);
+            from[m] = in + planes + IN::at_pixel((tile + m) * 16 + part % 2 * 8 + lane % 8);
 #pragma unroll 1
         for (int n0 = warp / WM * NW; n0 < warp / WM * NW + NW; n0 += NB) {
             float acc[MB][NB][4];
@@ -137,58 +138,24 @@ template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_blocks(u
             for (int m = 0; m < MB; m++)
 #pragma unroll
                 for (int n = 0; n < NB; n++)
-                    acc[m][n][0] = acc[m][n][1] = acc[m][n][2] = acc[m][n][3] = 0;
-            if constexpr (IN::C == 8) {
-                const uint32_t side = (uint32_t)(part / 2) * 16, below = side * IN::PITCH;
+                    tile_zero(acc[m][n]);
 #pragma unroll
-                for (int m = 0; m < MB; m++) {
-                    uint32_t a[5][4];
-                    if constexpr (TAPS == 9) {
+            for (int tap = 0; tap < 9; tap++)
 #pragma unroll
-                        for (int ky = 0; ky < 3; ky++)
-                            load_matrix(a[ky], from[m] + side + (uint32_t)tile_tap<IN>(3 * ky));
-                        load_matrix(a[3], from[m] + below + (uint32_t)tile_tap<IN>(2));
-                        load_matrix(a[4], from[m] + below + (uint32_t)tile_tap<IN>(5));
-                    } else {
-                        load_matrix(a[0], from[m]);
-                    }
+                for (int k = 0; k < K; k++) {
+                    uint32_t b[NB][2];
 #pragma unroll
-                    for (int n = 0; n < NB; n++) {
-                        const uint32_t w = weights + (uint32_t)((n0 + n) * TAPS * 32 + lane) * 4;
-                        if constexpr (TAPS == 9) {
+                    for (int n = 0; n < NB; n++)
+                        load_shared_64(b[n], weights + (uint32_t)(((tap * K + k) * N + n0 + n) * 32 + lane) * 8);
 #pragma unroll
-                            for (int ky = 0; ky < 3; ky++)
-                                mma_bf16(acc[m][n], a[ky], load_shared_32(w + (uint32_t)(3 * ky) * 128),
-                                         load_shared_32(w + (uint32_t)(3 * ky + 1) * 128));
-                            mma_bf16(acc[m][n], a[3], load_shared_32(w + 2 * 128), load_shared_32(w + 5 * 128));
-                            mma_bf16_k8(acc[m][n], a[4][2], a[4][3], load_shared_32(w + 8 * 128));
-                        } else {
-                            mma_bf16_k8(acc[m][n], a[0][0], a[0][1], load_shared_32(w));
-                        }
-                    }
-                }
-            } else {
-                const uint32_t planes = (uint32_t)(part / 2 * IN::PLANE_BYTES);
-#pragma unroll
-                for (int tap = 0; tap < TAPS; tap++)
-#pragma unroll
-                    for (int k = 0; k < K; k++) {
-                        uint32_t b[NB][2];
+                    for (int m = 0; m < MB; m++) {
+                        uint32_t a[4];
+                        load_matrix(a, from[m] + (uint32_t)(2 * k * IN::PLANE_BYTES + tile_tap<IN>(tap)));
 #pragma unroll
                         for (int n = 0; n < NB; n++)
-                            load_shared_64(b[n], weights + (uint32_t)(((tap * K + k) * N + n0 + n) * 32 + lane) * 8);
-#pragma unroll
-                        for (int m = 0; m < MB; m++) {
-                            uint32_t a[4];
-                            load_matrix(a,
-                                        from[m] + planes +
-                                            (uint32_t)(2 * k * IN::PLANE_BYTES + (TAPS == 9 ? tile_tap<IN>(tap) : 0)));
-#pragma unroll
-                            for (int n = 0; n < NB; n++)
-                                mma_bf16(acc[m][n], a, b[n][0], b[n][1]);
-                        }
+                            mma_bf16(acc[m][n], a, b[n][0], b[n][1]);
                     }
-            }
+                }
 #pragma unroll
             for (int m = 0; m < MB; m++) {
                 const int pixel = (tile + m) * 16 + lane / 4;
@@ -201,70 +168,35 @@ template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_blocks(u
     }
 }
 
-/*
- * A 3x3 (TAPS 9) or 1x1 convolution of a map. done(first, second, n, acc): offsets of the cells of accumulator rows g
- * and g + 8, plane of the output. Barriers before and after are the caller's. */
-template <int TAPS, class IN, class OUT, class F> DEVICE void tile_conv_with(uint32_t in, uint32_t weights, F done)
-{
-    if constexpr (TAPS == 9 && IN::C == 8 && IN::SIZE >= 16)
-        tile_conv_rows<IN, OUT>(in, weights,
-                                [&](int image, int y, int x, int n, const float *upper, const float *lower) INLINED {
-                                    const uint32_t cell = OUT::at(image, y, x + (int)(threadIdx.x % 32 / 4));
-                                    done(cell, cell + 128, n, upper);
-                                    done(cell + OUT::PITCH * 16, cell + OUT::PITCH * 16 + 128, n, lower);
-                                });
-    else
-        tile_conv_blocks<TAPS, IN, OUT>(in, weights, done);
-}
-
-template <int TAPS, class IN, class OUT, bool RELU = false>
-DEVICE void tile_conv(uint32_t in, uint32_t weights, uint32_t out)
-{
-    const uint32_t to = out + (threadIdx.x & 3) * 4;
-    tile_conv_with<TAPS, IN, OUT>(in, weights, [&](uint32_t first, uint32_t second, int n, const float *acc) INLINED {
-        const uint32_t plane = to + (uint32_t)(n * OUT::PLANE_BYTES);
-        store_shared_32(plane + first, RELU ? pack_bf16_relu(acc[0], acc[1]) : pack_bf16(acc[0], acc[1]));
-        store_shared_32(plane + second, RELU ? pack_bf16_relu(acc[2], acc[3]) : pack_bf16(acc[2], acc[3]));
-    });
-}
-
 /* ---- weight gradients -------------------------------------------------------------------------------------------- */
 
 /*
- * Gradient of a convolution's weights, summed over maps in registers: tiles of 16 (taps and inputs) by 8 outputs. The
- * warps divide inputs (WM), outputs (WN) and pixels (WK) among them.
+ * Gradient of the weights of a convolution between C channels, summed over maps in registers: tiles of 16 (taps and
+ * inputs) by 8 outputs. The warps divide inputs (WM), outputs (WN) and pixels (WK) among them.
  */
-template <int TAPS, int IN, int OUT> struct tile_grad {
-    static constexpr int GROUPS = IN >= 16 ? IN / 16 : 1, N = OUT / 8;
-    static constexpr int SPREAD = IN < 16     ? 1
-                                  : TAPS == 9 ? N
-                                  : N >= 4    ? 2
-                                              : 1; /* few accumulators leave room for the rest */
-    static constexpr int WM = GROUPS, WN = SPREAD * WM < TILE_WARPS ? SPREAD : TILE_WARPS / WM,
-                         WK = TILE_WARPS / WM / WN;
-    static constexpr int NB = N / WN, ROWS = IN >= 16 ? TAPS : TAPS == 9 ? 5 : 1;
-    static constexpr int SCRATCH = WK > 1 ? WK / 2 * WM *WN *ROWS *NB * 4 * 32 * 4 : 0; /* bytes for finish() */
-    float acc[ROWS][NB][4];
+template <int C> struct tile_grad {
+    static constexpr int WM = C >= 16 ? C / 16 : 1, WN = C / 8, WK = TILE_WARPS / WM / WN;
+    static constexpr int ROWS = C >= 16 ? 9 : 5;
+    static constexpr int SCRATCH = WK / 2 * WM * WN * ROWS * 4 * 32 * 4; /* bytes for finish() */
+    static_assert(WK >= 1, "a warp has one tile of outputs");
+    float acc[ROWS][4];
 
     DEVICE_MEMBER void clear()
     {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int n = 0; n < NB; n++)
-                acc[r][n][0] = acc[r][n][1] = acc[r][n][2] = acc[r][n][3] = 0;
+            tile_zero(acc[r]);
     }
 
-    /* The product of input and output gradient, maps of equal size. */
-    template <class X, class G> DEVICE_MEMBER void add(uint32_t in, uint32_t grad)
+    /* The product of input and output gradient, maps of one form. */
+    template <class X> DEVICE_MEMBER void add(uint32_t in, uint32_t grad)
     {
-        static_assert(X::C == IN && G::C == OUT && X::SIZE == G::SIZE && X::IMAGES == G::IMAGES,
-                      "maps of this convolution");
-        if constexpr (IN == 8 && X::SIZE >= 16)
+        static_assert(X::C == C, "maps of this convolution");
+        if constexpr (C == 8 && X::SIZE >= 16)
             add_rows<X>(in, grad);
         else if constexpr (X::SIZE == 16)
             add_wide_rows<X>(in, grad);
-        else if constexpr (IN >= 16 && X::SIZE == 8)
+        else if constexpr (C >= 16 && X::SIZE == 8)
             add_row_pairs<X>(in, grad);
         else
             add_tiles<X>(in, grad);
@@ -283,8 +215,8 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
             uint32_t b[4][2], a[4];
 #pragma unroll
             for (int o = 0; o < 4; o += 2) {
-                load_matrix_transposed(a, grad + at +
-                                              (uint32_t)((o + part / 2) * ROW + (part % 2 * 8 + lane % 8) * 16));
+                load_matrix_transposed(a,
+                                       grad + at + (uint32_t)((o + part / 2) * ROW + (part % 2 * 8 + lane % 8) * 16));
                 b[o][0] = a[0], b[o][1] = a[1], b[o + 1][0] = a[2], b[o + 1][1] = a[3];
             }
             const uint32_t from = in + at + (uint32_t)((part / 2 * 8 + lane % 8 - 1) * 16 - ROW);
@@ -295,15 +227,15 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
 #pragma unroll
                 for (int ky = 0; ky < 3; ky++)
                     if (r - ky >= 0 && r - ky < 4)
-                        mma_bf16(acc[ky][0], a, b[r - ky][0], b[r - ky][1]);
+                        mma_bf16(acc[ky], a, b[r - ky][0], b[r - ky][1]);
             }
 #pragma unroll
             for (int r = 0; r < 5; r++) { /* taps 2 5 and 5 8 (of which 5 is not used) */
                 load_matrix_transposed(a, below + (uint32_t)(r * ROW));
                 if (r < 4)
-                    mma_bf16(acc[3][0], a, b[r][0], b[r][1]);
+                    mma_bf16(acc[3], a, b[r][0], b[r][1]);
                 if (r > 0)
-                    mma_bf16(acc[4][0], a, b[r - 1][0], b[r - 1][1]);
+                    mma_bf16(acc[4], a, b[r - 1][0], b[r - 1][1]);
             }
         }
     }
@@ -312,19 +244,20 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
     template <class X> DEVICE_MEMBER void add_wide_rows(uint32_t in, uint32_t grad)
     {
         constexpr int ROW = X::PITCH * 16, COUNT = X::PIXELS / 16 / WK;
-        static_assert(NB == 1 && COUNT % 2 == 0 && X::SIZE % COUNT == 0, "a turn is a part of an image");
+        static_assert(COUNT % 2 == 0 && X::SIZE % COUNT == 0, "a turn is a part of an image");
         const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
         const int group = warp % WM, half = warp / WM % WN, y = warp / WM / WN * COUNT;
         const uint32_t at = X::at(y / X::SIZE, y % X::SIZE, 0);
         uint32_t b[COUNT][2], a[4];
 #pragma unroll
         for (int o = 0; o < COUNT; o += 2) {
-            load_matrix_transposed(a, grad + at + (uint32_t)(half * X::PLANE_BYTES + (o + part / 2) * ROW +
-                                                             (part % 2 * 8 + lane % 8) * 16));
+            load_matrix_transposed(
+                a,
+                grad + at + (uint32_t)(half * X::PLANE_BYTES + (o + part / 2) * ROW + (part % 2 * 8 + lane % 8) * 16));
             b[o][0] = a[0], b[o][1] = a[1], b[o + 1][0] = a[2], b[o + 1][1] = a[3];
         }
-        const uint32_t from = in + at + (uint32_t)((2 * group + part % 2) * X::PLANE_BYTES +
-                                                   (part / 2 * 8 + lane % 8 - 1) * 16 - ROW);
+        const uint32_t from =
+            in + at + (uint32_t)((2 * group + part % 2) * X::PLANE_BYTES + (part / 2 * 8 + lane % 8 - 1) * 16 - ROW);
 #pragma unroll
         for (int kx = 0; kx < 3; kx++)
 #pragma unroll
@@ -333,7 +266,7 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
 #pragma unroll
                 for (int ky = 0; ky < 3; ky++)
                     if (r - ky >= 0 && r - ky < COUNT)
-                        mma_bf16(acc[3 * ky + kx][0], a, b[r - ky][0], b[r - ky][1]);
+                        mma_bf16(acc[3 * ky + kx], a, b[r - ky][0], b[r - ky][1]);
             }
     }
 
@@ -341,7 +274,7 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
     template <class X> DEVICE_MEMBER void add_row_pairs(uint32_t in, uint32_t grad)
     {
         constexpr int ROW = X::PITCH * 16;
-        static_assert(NB == 1 && X::IMAGES % WK == 0, "a turn is some images");
+        static_assert(X::IMAGES % WK == 0, "a turn is some images");
         const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
         const int group = warp % WM, half = warp / WM % WN, turn = warp / WM / WN;
 #pragma unroll 1
@@ -350,12 +283,13 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
             uint32_t b[4][2], a[5][4];
 #pragma unroll
             for (int m = 0; m < 4; m += 2) {
-                load_matrix_transposed(a[0], grad + at + (uint32_t)(half * X::PLANE_BYTES + (2 * m + part) * ROW +
-                                                                    lane % 8 * 16));
+                load_matrix_transposed(
+                    a[0], grad + at + (uint32_t)(half * X::PLANE_BYTES + (2 * m + part) * ROW + lane % 8 * 16));
                 b[m][0] = a[0][0], b[m][1] = a[0][1], b[m + 1][0] = a[0][2], b[m + 1][1] = a[0][3];
             }
-            const uint32_t from = in + at + (uint32_t)((2 * group + part % 2) * X::PLANE_BYTES + (part / 2 - 1) * ROW +
-                                                       (lane % 8 - 1) * 16);
+            const uint32_t from =
+                in + at +
+                (uint32_t)((2 * group + part % 2) * X::PLANE_BYTES + (part / 2 - 1) * ROW + (lane % 8 - 1) * 16);
 #pragma unroll
             for (int kx = 0; kx < 3; kx++) {
 #pragma unroll
@@ -364,9 +298,9 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
 #pragma unroll
                 for (int m = 0; m < 4; m++) {
                     const uint32_t between[4] = {a[m][2], a[m][3], a[m + 1][0], a[m + 1][1]};
-                    mma_bf16(acc[kx][0], a[m], b[m][0], b[m][1]);
-                    mma_bf16(acc[3 + kx][0], between, b[m][0], b[m][1]);
-                    mma_bf16(acc[6 + kx][0], a[m + 1], b[m][0], b[m][1]);
+                    mma_bf16(acc[kx], a[m], b[m][0], b[m][1]);
+                    mma_bf16(acc[3 + kx], between, b[m][0], b[m][1]);
+                    mma_bf16(acc[6 + kx], a[m + 1], b[m][0], b[m][1]);
                 }
             }
         }
@@ -375,32 +309,20 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
     /* Any form. */
     template <class X> DEVICE_MEMBER void add_tiles(uint32_t in, uint32_t grad)
     {
-        using G = tile_map<OUT, X::SIZE, X::IMAGES>;
         const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
         const int group = warp % WM, half = warp / WM % WN, turn = warp / WM / WN;
-        grad += (uint32_t)(half * NB * G::PLANE_BYTES);
 #pragma unroll 1
         for (int k = turn; k < X::PIXELS / 16; k += WK) {
-            uint32_t b[NB][2];
-            const uint32_t rows = grad + G::at_pixel(k * 16 + part % 2 * 8 + lane % 8);
-#pragma unroll
-            for (int n = 0; n < NB; n += 2) {
-                uint32_t r[4];
-                load_matrix_transposed(r, rows + (uint32_t)((n + (NB > 1 ? part / 2 : 0)) * G::PLANE_BYTES));
-                b[n][0] = r[0];
-                b[n][1] = r[1];
-                if (NB > 1) {
-                    b[n + (NB > 1)][0] = r[2];
-                    b[n + (NB > 1)][1] = r[3];
-                }
-            }
+            uint32_t b[4];
+            load_matrix_transposed(b, grad + (uint32_t)(half * X::PLANE_BYTES) +
+                                          X::at_pixel(k * 16 + part % 2 * 8 + lane % 8));
             const uint32_t columns = in + X::at_pixel(k * 16 + part / 2 * 8 + lane % 8);
-            if constexpr (IN >= 16) {
+            if constexpr (C >= 16) {
                 const uint32_t from = columns + (uint32_t)((2 * group + part % 2) * X::PLANE_BYTES);
 #pragma unroll
-                for (int tap = 0; tap < TAPS; tap++)
-                    multiply(tap, from + (uint32_t)(TAPS == 9 ? tile_tap<X>(tap) : 0), b);
-            } else if constexpr (TAPS == 9) { /* taps 0 1, 3 4, 6 7, 2 5 and 5 8 (of which 5 is not used) */
+                for (int tap = 0; tap < 9; tap++)
+                    multiply(tap, from + (uint32_t)tile_tap<X>(tap), b);
+            } else { /* taps 0 1, 3 4, 6 7, 2 5 and 5 8 (of which 5 is not used) */
                 const uint32_t side = columns + (uint32_t)(part % 2) * 16,
                                below = columns + (uint32_t)(part % 2 * X::PITCH * 16);
 #pragma unroll
@@ -408,89 +330,59 @@ template <int TAPS, int IN, int OUT> struct tile_grad {
                     multiply(ky, side + (uint32_t)tile_tap<X>(3 * ky), b);
                 multiply(3, below + (uint32_t)tile_tap<X>(2), b);
                 multiply(4, below + (uint32_t)tile_tap<X>(5), b);
-            } else { /* rows 8 to 15 repeat rows 0 to 7 */
-                multiply(0, columns, b);
             }
         }
     }
 
-    DEVICE_MEMBER void multiply(int row, uint32_t from, const uint32_t b[NB][2])
+    DEVICE_MEMBER void multiply(int row, uint32_t from, const uint32_t *b)
     {
         uint32_t a[4];
         load_matrix_transposed(a, from);
-#pragma unroll
-        for (int n = 0; n < NB; n++)
-            mma_bf16(acc[row][n], a, b[n][0], b[n][1]);
+        mma_bf16(acc[row], a, b[0], b[1]);
     }
 
-    /* Add up the warps' parts and write the gradient, [OUT][TAPS][IN]. All threads; scratch of SCRATCH bytes. */
+    /* Add up the warps' parts and write the gradient, [out][tap][in]. All threads; scratch of SCRATCH bytes. */
     DEVICE_MEMBER void finish(float *scratch, float *out)
     {
         const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, share = warp % (WM * WN),
                   turn = warp / (WM * WN);
+        float *flat = &acc[0][0];
 #pragma unroll
         for (int half = WK / 2; half > 0; half /= 2) {
-            float *mine = scratch + ((turn % half) * WM * WN + share) * (ROWS * NB * 4 * 32) + lane;
-            if (turn >= half && turn < 2 * half)
-                each([&](int i, float &value) INLINED { mine[i * 32] = value; });
+            float *mine = scratch + ((turn % half) * WM * WN + share) * (ROWS * 4 * 32) + lane;
+            if (turn >= half && turn < 2 * half) {
+#pragma unroll
+                for (int i = 0; i < ROWS * 4; i++)
+                    mine[i * 32] = flat[i];
+            }
             __syncthreads();
-            if (turn < half)
-                each([&](int i, float &value) INLINED { value += mine[i * 32]; });
+            if (turn < half) {
+#pragma unroll
+                for (int i = 0; i < ROWS * 4; i++)
+                    flat[i] += mine[i * 32];
+            }
             __syncthreads();
         }
         if (turn > 0)
             return;
-        const int group = warp % WM, n0 = warp / WM % WN * NB;
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
-            for (int n = 0; n < NB; n++)
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    int tap = r, input = group * 16 + lane / 4 + e / 2 * 8;
-                    if (IN == 8) { /* the second half of a tile is another tap */
-                        input = lane / 4;
-                        tap = TAPS == 1 ? 0 : r < 3 ? 3 * r + e / 2 : r == 3 ? 2 + e / 2 * 3 : 8;
-                        if ((TAPS == 1 && e >= 2) || (TAPS == 9 && r == 4 && e < 2))
-                            continue;
-                    }
-                    const int output = (n0 + n) * 8 + lane % 4 * 2 + e % 2;
-                    out[(output * TAPS + tap) * IN + input] = acc[r][n][e];
+            for (int e = 0; e < 4; e++) {
+                int tap = r, input = warp % WM * 16 + lane / 4 + e / 2 * 8;
+                if (C == 8) { /* the second half of a tile is another tap */
+                    input = lane / 4;
+                    tap = r < 3 ? 3 * r + e / 2 : r == 3 ? 2 + e / 2 * 3 : 8;
+                    if (r == 4 && e < 2)
+                        continue;
                 }
-    }
-
-    template <class F> DEVICE_MEMBER void each(F f)
-    {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int n = 0; n < NB; n++)
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    f((r * NB + n) * 4 + e, acc[r][n][e]);
+                const int output = warp / WM % WN * 8 + lane % 4 * 2 + e % 2;
+                out[(output * 9 + tap) * C + input] = acc[r][e];
+            }
     }
 };
 
 /* ---- depthwise 3x3 ----------------------------------------------------------------------------------------------- */
-
-/* w: fp32 [9][C] in shared memory. BACK: with the taps turned around. done(cell, pixel, v): the eight sums. */
-template <class MAP, bool BACK, class F> DEVICE void tile_depthwise(uint32_t in, const float *w, F done)
-{
-    tile_own<MAP> own;
-    own.each([&](uint32_t cell, int p) INLINED {
-        float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-#pragma unroll
-        for (int tap = 0; tap < 9; tap++) {
-            float x[8], c[8];
-            tile_load(x, in + cell + (uint32_t)tile_tap<MAP>(tap));
-            tile_coefficients(c, w + (BACK ? 8 - tap : tap) * MAP::C + 8 * own.plane);
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                sum[i] = fmaf(x[i], c[i], sum[i]);
-        }
-        done(cell, p, sum);
-    });
-}
 
 /* Gradient of its weights, summed over maps in registers: a thread takes four channels of every second own cell. */
 template <class MAP> struct tile_depthwise_grad {
