@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
+#include "engine/behind.h"
 
 /* ---- round trips ------------------------------------------------------------------------------------------------- */
 
@@ -98,6 +99,47 @@ static bool change(struct config *config, int key)
             return true;
     }
     return false;
+}
+
+/* What is written behind is what stood at the start, whatever became of the world since. */
+static void written_behind_is_what_was(void **state)
+{
+    (void)state;
+    struct rig saved, other;
+    struct behind *behind;
+    struct checkpoint_info info;
+    struct esper_error error = {0};
+    enum esper_status status;
+    rig_make(&saved, 3, 1);
+    rig_make(&other, 3, 2);
+    assert_int_equal(behind_create(&behind, &saved.table, &error), ESPER_OK);
+    assert_false(behind_collect(behind, true, &status, &info, &error)); /* nothing was started */
+    for (uint32_t round = 1; round <= 3; round++) {
+        rig_fill(&saved, round);
+        const uint64_t hash = table_hash(&saved.table);
+        behind_start(behind, in_folder("behind.ckpt"), &saved.table, &saved.config, round, 7);
+        rig_fill(&saved, 100 + round);
+        assert_true(behind_collect(behind, true, &status, &info, &error));
+        assert_false(behind_collect(behind, true, &status, &info, &error)); /* once */
+        assert_int_equal(status, ESPER_OK);
+        assert_int_equal(info.hash, hash);
+        assert_int_equal(checkpoint_read(in_folder("behind.ckpt"), &other.table, &other.config, &info, &error),
+                         ESPER_OK);
+        assert_int_equal(info.round, round);
+        assert_int_equal(info.step, 7);
+        assert_int_equal(table_hash(&other.table), hash);
+    }
+    behind_start(behind, in_folder("no/such/folder.ckpt"), &saved.table, &saved.config, 4, 0);
+    assert_true(behind_collect(behind, true, &status, &info, &error));
+    assert_int_not_equal(status, ESPER_OK);
+    assert_says(&error, "folder.ckpt");
+    behind_start(behind, in_folder("behind.ckpt"), &saved.table, &saved.config, 5, 0);
+    behind_free(behind); /* waits: a whole file or none */
+    assert_int_equal(checkpoint_verify(in_folder("behind.ckpt"), &info, NULL, &error), ESPER_OK);
+    assert_int_equal(info.round, 5);
+    assert_int_equal(unlink(in_folder("behind.ckpt")), 0);
+    table_free(&saved.table);
+    table_free(&other.table);
 }
 
 static void configuration_comes_back_exactly(void **state)
@@ -313,6 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_sort_and_grow),
         cmocka_unit_test(every_type_comes_back_bit_for_bit),
+        cmocka_unit_test(written_behind_is_what_was),
         cmocka_unit_test(configuration_comes_back_exactly),
         cmocka_unit_test(another_configuration_is_refused_by_key),
         cmocka_unit_test(other_arrays_are_refused),

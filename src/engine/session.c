@@ -10,35 +10,35 @@
 
 enum { FAILURE_LIMIT = 3 }; /* rounds in a row without a finite update that end a run */
 
+#define BEST_FILE     "best.ckpt"
 #define CLOSE_SECONDS 10.0 /* how long the end of a run may wait for the record */
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* The record never lags behind a checkpoint: whoever resumes from it finds every row of the steps before. */
-static enum esper_status save_as(struct session *session, const char *name, const char *kind, struct esper_error *error)
+static enum esper_status prepare(struct session *session, const char *name, char path[PATH_MAX],
+                                 struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
-    uint32_t round = *world->round - session->first_round, step = *world->step;
-    double start = clock_seconds();
-    char path[PATH_MAX];
-    struct checkpoint_info info;
-    snprintf(path, sizeof path, "%.*s/%s", PATH_MAX - 32, session->folder, name);
-    recorder_count(session->recorder, *world->round, step);
+    snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX - 32, session->folder, name);
+    recorder_count(session->recorder, *world->round, *world->step);
     recorder_flush(session->recorder, FLUSH_SECONDS);
     engine_read(session->engine);
-    TRY(engine_check(session->engine, error));
-    TRY(checkpoint_write(path, &world->table, &session->config, round, step, &info, error));
-    session_record_checkpoint(session, name, kind, &info);
-    engine_span(session->engine, "checkpoint", start);
-    return ESPER_OK;
+    return engine_check(session->engine, error);
 }
 
 static enum esper_status save(struct session *session, const char *kind, struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
-    char name[32];
-    checkpoint_name(*world->round - session->first_round, *world->step, name);
-    TRY(save_as(session, name, kind, error));
+    uint32_t round = *world->round - session->first_round, step = *world->step;
+    double start = clock_seconds();
+    char name[32], path[PATH_MAX];
+    struct checkpoint_info info;
+    checkpoint_name(round, step, name);
+    TRY(prepare(session, name, path, error));
+    TRY(checkpoint_write(path, &world->table, &session->config, round, step, &info, error));
+    session_record_checkpoint(session, name, kind, &info);
+    engine_span(session->engine, "checkpoint", start);
     session->saved_round = *world->round;
     session->saved_step = *world->step;
     return checkpoint_prune(session->folder, session->config.checkpoint.keep, error);
@@ -85,6 +85,37 @@ static void tell_checkpoint(struct session *session, enum esper_status status, c
     session->unsaved = status != ESPER_OK;
 }
 
+/* The best round's checkpoint is written behind: if it is done (or to be waited for), tell how it went. */
+static enum esper_status collect_best(struct session *session, bool wait, struct session_progress *progress,
+                                      struct esper_error *error)
+{
+    enum esper_status status = ESPER_OK;
+    struct checkpoint_info info;
+    if (!session->behind || !behind_collect(session->behind, wait, &status, &info, error))
+        return ESPER_OK;
+    if (status == ESPER_OK)
+        session_record_checkpoint(session, BEST_FILE, "best", &info);
+    if (progress)
+        tell_checkpoint(session, status, error, progress);
+    return status;
+}
+
+static enum esper_status start_best(struct session *session, struct session_progress *progress,
+                                    struct esper_error *error)
+{
+    const struct world *world = engine_world(session->engine);
+    double start = clock_seconds();
+    char path[PATH_MAX];
+    collect_best(session, true, progress, error); /* told */
+    TRY(prepare(session, BEST_FILE, path, error));
+    if (!session->behind)
+        TRY(behind_create(&session->behind, &world->table, error));
+    behind_start(session->behind, path, &world->table, &session->config, *world->round - session->first_round,
+                 *world->step);
+    engine_span(session->engine, "checkpoint", start);
+    return ESPER_OK;
+}
+
 static enum esper_status finish_round(struct session *session, struct session_progress *progress,
                                       struct esper_error *error)
 {
@@ -111,7 +142,9 @@ static enum esper_status finish_round(struct session *session, struct session_pr
     session->round_start_step = 0;
     if (best) {
         struct esper_error trouble;
-        tell_checkpoint(session, save_as(session, "best.ckpt", "best", &trouble), &trouble, progress);
+        enum esper_status status = start_best(session, progress, &trouble);
+        if (status != ESPER_OK)
+            tell_checkpoint(session, status, &trouble, progress);
     }
     if (report.has_ppo && *world->learner.failures >= FAILURE_LIMIT)
         return error_set(error, ESPER_DIVERGED,
@@ -169,8 +202,10 @@ enum esper_status session_advance(struct session *session, struct session_progre
         run_set_status(&session->run, RUN_RUNNING, progress->round, 0,
                        NULL); /* a line for viewers; the last one counts */
     }
-    if (save_is_due(session)) {
-        struct esper_error trouble;
+    bool due = save_is_due(session);
+    struct esper_error trouble;
+    collect_best(session, due, progress, &trouble); /* its row must not lag behind either */
+    if (due) {
         enum esper_status status = save(session, "periodic", &trouble);
         session->saved_at = clock_seconds(); /* or tried to: every step would be too often */
         tell_checkpoint(session, status, &trouble, progress);
@@ -201,10 +236,11 @@ enum esper_status session_close(struct session *session, struct esper_error *err
     const struct world *world = engine_world(session->engine);
     bool done = session_done(session);
     struct esper_error trouble;
-    enum esper_status status = ESPER_OK;
-    if (!is_saved(session))
-        status = save(session, done ? "final" : "stop", error);
-    enum esper_status part = recorder_stop(session->recorder, CLOSE_SECONDS, &trouble);
+    enum esper_status status = ESPER_OK, part = collect_best(session, true, NULL, &trouble);
+    status = join_trouble(status, error, part, &trouble);
+    part = is_saved(session) ? ESPER_OK : save(session, done ? "final" : "stop", &trouble);
+    status = join_trouble(status, error, part, &trouble);
+    part = recorder_stop(session->recorder, CLOSE_SECONDS, &trouble);
     session->recorder = NULL;
     status = join_trouble(status, error, part, &trouble);
     part = run_set_status(&session->run, done ? RUN_FINISHED : RUN_INTERRUPTED, *world->round - session->first_round,

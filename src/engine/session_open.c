@@ -95,6 +95,7 @@ static enum esper_status begin(struct session *session, const char *runs, struct
 
 void session_release(struct session *session)
 {
+    behind_free(session->behind);
     recorder_stop(session->recorder, 0, NULL); /* unless it was stopped in good order */
     engine_free(session->engine);
     if (session->run_open)
@@ -166,8 +167,7 @@ static double moment_of_creation(const struct run *run)
 void session_record_checkpoint(struct session *session, const char *file, const char *kind,
                                const struct checkpoint_info *info)
 {
-    const struct world *world = engine_world(session->engine);
-    struct checkpoint_record row = {.kind = kind, .round = *world->round, .step = *world->step};
+    struct checkpoint_record row = {.kind = kind, .round = session->first_round + info->round, .step = info->step};
     struct stat file_info;
     struct tm parts;
     snprintf(row.file, sizeof row.file, "%s", file);

@@ -2,6 +2,7 @@
 #ifndef ENGINE_SESSION_PARTS_H
 #define ENGINE_SESSION_PARTS_H
 
+#include "engine/behind.h"
 #include "engine/checkpoint.h"
 #include "engine/engine.h"
 #include "engine/session.h"
@@ -22,6 +23,7 @@ struct session {
     uint32_t round_start_step;        /* steps of the round that were done when this process took it up */
     uint32_t saved_round, saved_step; /* state of the newest checkpoint */
     bool unsaved;                     /* the last checkpoint could not be written, and the operator knows */
+    struct behind *behind;            /* writes best.ckpt; made when there is a first one */
     struct outcome_record *outcomes;  /* [env] */
 };
 
