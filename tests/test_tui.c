@@ -419,6 +419,37 @@ static double frame_ms(struct tui_data *data, struct store *store, enum tui_scre
     return worst;
 }
 
+/* The first look at a screen is taken in pieces that are quick, too, and shows the same in the end. */
+static double first_look_ms(const struct run *run, enum tui_screen screen, struct canvas *canvas, struct canvas *whole)
+{
+    struct tui_data data;
+    struct tui_choice choice = {.screen = screen, .list = true};
+    double worst = 0;
+    int pieces = 0;
+    tui_data_open(&data, run);
+    draw_screen(&data, screen, whole);
+    tui_data_close(&data);
+    tui_data_open(&data, run);
+    data.in_turns = true;
+    do {
+        double start = cpu_ms();
+        tui_load(&data, &choice);
+        worst = fmax(worst, cpu_ms() - start);
+        assert_true(++pieces <= ASK_COUNT);
+    } while (data.unfinished);
+    assert_string_equal(data.trouble, "");
+    tui_draw(canvas, &data, &choice);
+    tui_data_close(&data);
+    int other = 0;
+    for (int row = 0; row < canvas->rows; row++) {
+        char text[4096];
+        snprintf(text, sizeof text, "%s", row_text(whole, row));
+        other += strcmp(text, row_text(canvas, row)) != 0;
+    }
+    assert_true(other <= 2); /* rows that tell the time */
+    return worst;
+}
+
 static void test_a_frame_of_a_large_record_is_quick(void **state)
 {
     (void)state;
@@ -432,7 +463,7 @@ static void test_a_frame_of_a_large_record_is_quick(void **state)
     struct store *store = must_open(&run);
     generate_all(store, rounds);
     tui_data_open(&data, &run);
-    struct canvas canvas = make_canvas(70, 250, true);
+    struct canvas canvas = make_canvas(70, 250, true), whole = make_canvas(70, 250, true);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     const double most = 200;
 #else
@@ -440,11 +471,13 @@ static void test_a_frame_of_a_large_record_is_quick(void **state)
 #endif
     for (int screen = SCREEN_OVERVIEW; screen <= SCREEN_LAST; screen++) {
         double ms = frame_ms(&data, store, (enum tui_screen)screen, &canvas);
-        print_message("screen %d: %.1f ms\n", screen, ms);
+        double first = first_look_ms(&run, (enum tui_screen)screen, &canvas, &whole);
+        print_message("screen %d: %.1f ms, the first look in pieces of %.1f ms\n", screen, ms, first);
         assert_string_equal(data.trouble, "");
-        assert_true(ms < most);
+        assert_true(ms < most && first < most);
     }
     canvas_free(&canvas);
+    canvas_free(&whole);
     tui_data_close(&data);
     store_close(store);
     run_close(&run);

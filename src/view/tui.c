@@ -136,6 +136,8 @@ static enum esper_status show_frame(struct canvas *canvas, struct tui_data *data
     double start = clock_seconds();
     tui_load(data, choice);
     double loaded = clock_seconds();
+    if (data->unfinished) /* keys are read in between */
+        return ESPER_OK;
     terminal_size(&rows, &columns);
     TRY(canvas_resize(canvas, rows, columns, error));
     tui_draw(canvas, data, choice);
@@ -151,7 +153,8 @@ static enum esper_status watch(struct canvas *canvas, struct tui_data *data, con
     struct tui_choice choice = {.screen = SCREEN_OVERVIEW, .list = data->run.config.envs <= 8};
     while (!(options->stop && *options->stop) && (!options->stay || options->stay(options->context))) {
         TRY(show_frame(canvas, data, &choice, error));
-        for (int key = terminal_read_key(FRAME_MS); key != TERMINAL_NONE; key = terminal_read_key(0))
+        for (int key = terminal_read_key(data->unfinished ? 0 : FRAME_MS); key != TERMINAL_NONE;
+             key = terminal_read_key(0))
             if (key == TERMINAL_GONE || !take_key(&choice, key))
                 return ESPER_OK;
     }
@@ -166,6 +169,7 @@ enum esper_status tui_watch(const struct run *run, const struct tui_options *opt
         return ESPER_FAILED;
     tui_data_open(data, run);
     data->stop = options->stop;
+    data->in_turns = true;
     enum esper_status status = terminal_open(&canvas.unicode, error);
     if (status == ESPER_OK) {
         status = watch(&canvas, data, options, error);

@@ -222,6 +222,19 @@ static enum esper_status ask(struct tui_data *data, enum tui_question question, 
     return question_run(data->query, plan[question].name, values, &options, take_row, answer, error);
 }
 
+static int64_t stamp_of(const struct tui_data *data, enum tui_question question)
+{
+    return plan[question].pace == ROUND ? data->last_round : data->changes;
+}
+
+/* It was asked before, about the same. */
+static bool is_known(const struct tui_data *data, const struct tui_choice *choice, enum tui_question question)
+{
+    const struct question_values values = values_for(data, choice, question);
+    const struct tui_answer *answer = &data->answers[question];
+    return answer->known && memcmp(&answer->asked, &values, sizeof values) == 0;
+}
+
 /* Ask, unless the answer that is there still holds. */
 static enum esper_status refresh(struct tui_data *data, const struct tui_choice *choice, enum tui_question question,
                                  struct esper_error *error)
@@ -229,8 +242,8 @@ static enum esper_status refresh(struct tui_data *data, const struct tui_choice 
     struct tui_answer *answer = &data->answers[question];
     struct question_values values = values_for(data, choice, question);
     bool more = false;
-    int64_t stamp = plan[question].pace == ROUND ? data->last_round : data->changes;
-    if (answer->known && answer->stamp == stamp && memcmp(&answer->asked, &values, sizeof values) == 0)
+    int64_t stamp = stamp_of(data, question);
+    if (answer->stamp == stamp && is_known(data, choice, question))
         return ESPER_OK;
     struct question_values narrowed = values;
     if (plan[question].pace == SERIES && answer->known && answer->rows > 0 && answer->rows < ROUNDS_KEPT) {
@@ -297,15 +310,20 @@ static int64_t whole(double number)
 #define PATIENCE 4e-3 /* seconds of a call after which what is known already waits for the next one */
 #define RARITY   20   /* and every question that many times as long as its answer took */
 
-/* It was asked before, about the same; only the time has gone on, and not long enough. */
+/* Only the time has gone on since it was asked, and not long enough. */
 static bool can_wait(const struct tui_data *data, const struct tui_choice *choice, enum tui_question question,
                      double start)
 {
-    struct question_values values = values_for(data, choice, question);
     const struct tui_answer *answer = &data->answers[question];
     double now = clock_seconds();
-    return answer->known && memcmp(&answer->asked, &values, sizeof values) == 0 &&
-           (now - start > PATIENCE || now - answer->when < RARITY * answer->cost);
+    return is_known(data, choice, question) && (now - start > PATIENCE || now - answer->when < RARITY * answer->cost);
+}
+
+/* A screen that was never looked at reads its past, which may take longer than a frame should. */
+static bool must_wait(const struct tui_data *data, const struct tui_choice *choice, enum tui_question question,
+                      double start)
+{
+    return data->in_turns && clock_seconds() - start > PATIENCE && !is_known(data, choice, question);
 }
 
 static enum esper_status ask_in_turns(struct tui_data *data, const struct tui_choice *choice, struct esper_error *error)
@@ -313,13 +331,16 @@ static enum esper_status ask_in_turns(struct tui_data *data, const struct tui_ch
     double start = clock_seconds();
     int first = data->next, waiting = -1;
     for (int i = 0; i < ASK_COUNT; i++) {
-        int question = (first + i) % ASK_COUNT;
+        enum tui_question question = (enum tui_question)((first + i) % ASK_COUNT);
         if (!(plan[question].screens & ON(choice->screen)))
             continue;
-        if (can_wait(data, choice, (enum tui_question)question, start))
-            waiting = waiting < 0 ? question : waiting;
+        bool must = must_wait(data, choice, question, start);
+        data->unfinished |= must;
+        if (must || can_wait(data, choice, question, start))
+            waiting = waiting < 0 || (must && is_known(data, choice, (enum tui_question)waiting)) ? (int)question
+                                                                                                  : waiting;
         else
-            TRY(refresh(data, choice, (enum tui_question)question, error));
+            TRY(refresh(data, choice, question, error));
     }
     data->next = waiting < 0 ? 0 : waiting;
     return ESPER_OK;
@@ -355,12 +376,15 @@ void tui_load(struct tui_data *data, struct tui_choice *choice)
     if (choice->env < 0)
         choice->env = 0;
     data->trouble[0] = '\0';
+    data->unfinished = false;
     if (run_get_status(&data->run, &status, &error) == ESPER_OK)
         data->status = status;
     else
         snprintf(data->trouble, sizeof data->trouble, "%s", error.text);
-    if (load(data, choice, &error) != ESPER_OK)
+    if (load(data, choice, &error) != ESPER_OK) {
         snprintf(data->trouble, sizeof data->trouble, "%s", error.text);
+        data->unfinished = false; /* it is shown as it is */
+    }
 }
 
 void tui_data_open(struct tui_data *data, const struct run *run)

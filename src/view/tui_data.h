@@ -97,6 +97,8 @@ struct tui_data {
     const volatile sig_atomic_t *stop; /* ends a question; may be NULL */
     struct query *query;               /* NULL: the record cannot be read at the moment */
     struct tui_answer answers[ASK_COUNT];
+    bool in_turns; /* load a screen in pieces, each short: until it is no longer `unfinished` */
+    bool unfinished;
     int next;                /* the question whose turn it is */
     int64_t changes;         /* of the files, counted */
     int64_t seen[4];         /* what the files looked like */
