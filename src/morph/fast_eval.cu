@@ -167,7 +167,7 @@ template <class MAP> DEVICE void eval_features(uint32_t map, float *features)
     float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (own.rank < MAP::AREA)
         tile_load(v, map + own.cell(own.rank));
-    tile_fold<8, 16>(v, lane);
+    lanes_fold<8, 16, 1>(v, lane);
     if (own.rank < 32 && lane % 4 == 0)
         features[own.image * MAP::C + 8 * own.plane + (lane & 16 ? 4 : 0) + (lane & 8 ? 2 : 0) + (lane & 4 ? 1 : 0)] =
             v[0] * (1.0f / (float)MAP::AREA);
@@ -536,7 +536,7 @@ static void eval_enqueue(struct net_device *net, enum split split, uint32_t imag
     runtime_launch(rt, eval_plain, plain_shape, net->host, job);
     if (!net->host.slots)
         return;
-    seed_pack(net);
+    seed_pack(net); /* exec is another than in training, and a test may come after a rollback */
     runtime_launch(rt, eval_grown, grown_shape, net->host, net->seeds->set, job);
 }
 

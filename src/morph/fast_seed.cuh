@@ -1,6 +1,6 @@
 /*
  * The seeds of net_bf16: training seeds as leaves beside the host's backward pass, blended seeds on it, their update.
- * Buffers of the host, and where values are rounded, are described in fast_host.cuh and fast_seed_tile.cuh.
+ * Buffers of the host, and where values are rounded, are described in fast_host.cuh and fast_seed_kinds.cuh.
  *
  * Who is alive is known at the start of a step: seed_plan lists, for each slot, the envs whose seed is a leaf and those
  * whose seed is blended. A kernel's blocks take (env, a few images) from such a list in turn, so dead slots cost
@@ -13,8 +13,6 @@
 #define MORPH_FAST_SEED_CUH
 
 #include "morph/fast_host.cuh"
-
-#include <type_traits>
 
 enum { SEED_TENSORS = 6, SEED_BLOCK = 256 }; /* tensors of any blueprint; parameters that a block of threads updates */
 

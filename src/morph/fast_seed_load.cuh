@@ -53,12 +53,12 @@ DEVICE void seed_work_begin(struct seed_work &work, const struct fast_host &host
 template <class T> struct seed_images_at {
     using MAP = typename T::MAP;
     bool there; /* the thread's own image; else another one's place */
-    size_t image, word_base, pooled_base;
+    size_t word_base, pooled_base;
 
     DEVICE_MEMBER seed_images_at(const T &tile, const struct fast_host &host, const struct seed_job &job, int first)
     {
         there = first + tile.at.image < job.end;
-        image = image_at(host, job.env, there ? first + tile.at.image : first);
+        const size_t image = image_at(host, job.env, there ? first + tile.at.image : first);
         word_base = (image * (MAP::PLANES * MAP::AREA) + (size_t)tile.at.pixel_base(tile.at.g)) * 4 + (size_t)tile.at.t;
         pooled_base = (image * (MAP::PLANES * MAP::AREA / 4) + (size_t)tile.at.pooled_base()) * 4 + (size_t)tile.at.t;
     }
@@ -97,11 +97,15 @@ DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_
 template <class T, class SEED>
 DEVICE void seed_begin(T &tile, SEED &seed, const struct fast_host &host, const struct seed_work &work, int block)
 {
+    using MAP = typename T::MAP;
+    static_assert(tile_grad<T::C>::SCRATCH <= 2 * MAP::BYTES && patch_grad<MAP, MAP>::SCRATCH <= 2 * MAP::BYTES &&
+                      tile_depthwise_grad<MAP>::SCRATCH <= 2 * MAP::BYTES,
+                  "the job's end will find room in the maps");
     tile.w = work.w;
     tile.packed = work.packed;
     seed_fetch(tile, host, work, work.job.first);
     __syncthreads();
-    tile_clear(tile.x, 2 * T::MAP::BYTES);
+    tile_clear(tile.x, 2 * MAP::BYTES);
     seed_batch_norm(tile, host, block, work.job.env);
     seed.prepare();
     seed.clear();

@@ -13,7 +13,7 @@ constexpr int layout_aligned(int count)
     return (count + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
 }
 
-/* Where tensors begin in a slot's parameters: blueprint_layout as constants (checked when the network is created). */
+/* Where tensors begin in a slot's parameters: blueprint_layout as constants. */
 template <int C> struct seed_offsets {
     static constexpr int NECK = C / 4 > 8 ? C / 4 : 8, SQUEEZE = C / 4 > 1 ? C / 4 : 1, VECTOR = layout_aligned(C);
     static constexpr int CONV3 = layout_aligned(9 * C * C), CONV1 = layout_aligned(C * C);
@@ -24,7 +24,7 @@ template <int C> struct seed_offsets {
     static constexpr int UP_GAMMA = UP + layout_aligned(C * NECK);
     static constexpr int SE_2 = layout_aligned(SQUEEZE * C), SE_BIAS = SE_2 + layout_aligned(C * SQUEEZE);
     static constexpr int GATE_B1 = layout_aligned(NECK * C), GATE_W2 = GATE_B1 + layout_aligned(NECK);
-    static constexpr int GATE_B2 = GATE_W2 + layout_aligned(NECK), GATE_STORAGE = GATE_B2 + LAYOUT_ALIGN;
+    static constexpr int GATE_B2 = GATE_W2 + layout_aligned(NECK);
 };
 
 /*

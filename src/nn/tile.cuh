@@ -159,25 +159,6 @@ template <class MAP> DEVICE void tile_clear_frame(uint32_t map)
     }
 }
 
-/* COUNT values of every lane, summed over lanes that differ in the bits of MASK and below; each lane keeps a part. */
-template <int COUNT, int MASK> DEVICE void tile_fold(float *v, int lane)
-{
-    if constexpr (MASK > 0) {
-        if constexpr (COUNT > 1) {
-#pragma unroll
-            for (int i = 0; i < COUNT / 2; i++) {
-                const bool upper = (lane & MASK) != 0;
-                float keep = upper ? v[i + COUNT / 2] : v[i], give = upper ? v[i] : v[i + COUNT / 2];
-                v[i] = keep + exchange(give, MASK);
-            }
-            tile_fold<COUNT / 2, MASK / 2>(v, lane);
-        } else {
-            v[0] += exchange(v[0], MASK);
-            tile_fold<1, MASK / 2>(v, lane);
-        }
-    }
-}
-
 /* Sum over the images of what each thread (image, channel) holds, to out[channel]. scratch: COUNT floats. */
 template <class MAP> DEVICE void tile_over_images(float value, float *scratch, float *out)
 {
