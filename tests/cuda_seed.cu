@@ -4,7 +4,8 @@
  * and against the same without any rounding; then what must hold to the bit.
  *
  *     cuda_seed                 the checks
- *     cuda_seed bench ENVS BATCH   million images per second of each kernel, with every slot of every env alive
+ *     cuda_seed bench ENVS BATCH   million images per second of steps and of each kernel, every slot of every env alive
+ *     cuda_seed bench ENVS BATCH whole   of steps alone
  */
 #include <algorithm>
 #include <cmath>
@@ -962,26 +963,50 @@ static double time_phase(struct grown *grown, void (*phase)(struct net_device *)
     return 1e3 * ms / TURNS;
 }
 
-/* Whole steps and validations, with the same seed in the same stage in every slot of every env. */
+/* In the first rounds of a fresh policy: in a hundred slots so many seeds train, and so many are blended. */
+struct bench_mix {
+    const char *name;
+    unsigned training, blended;
+};
+
+static void plant_mix(struct world *world, int slots, const struct bench_mix *mix)
+{
+    uint32_t state = 77;
+    for (int k = 0; k < world->envs * slots; k++) {
+        state = state * 1664525u + 1013904223u;
+        const unsigned draw = (state >> 8) % 100, blueprint = (state >> 16) % BLUEPRINT_COUNT;
+        if (draw < mix->training)
+            plant(world, k / slots, k % slots, STAGE_TRAINING, (int)blueprint, ALGORITHM_ADD, 0);
+        else if (draw < mix->training + mix->blended)
+            plant(world, k / slots, k % slots, STAGE_HOLDING, (int)blueprint, 1 + (int)(state >> 28) % 3, 0.7f);
+    }
+}
+
+/* Whole steps and validations: conv_light in the same stage in every slot, and mixtures of all kinds. */
 static void bench_networks(int envs, int batch)
 {
-    static const int stages[] = {STAGE_DORMANT, STAGE_TRAINING, STAGE_BLENDING};
+    static const struct bench_mix mixes[] = {
+        {"conv_light dormant in every slot", 0, 0},         {"conv_light training in every slot", 100, 0},
+        {"conv_light blending in every slot", 0, 100},      {"all kinds, 15 % training", 15, 0},
+        {"all kinds, 15 % training, 15 % blended", 15, 15}, {"all kinds, 15 % training, 33 % blended", 15, 33}};
     const int batches = 6, images = 625;
-    for (int stage : stages) {
+    for (const struct bench_mix &mix : mixes) {
         struct grown grown;
         struct config config = grown_config(envs, batch, batches, images, 3);
         grown_open(&grown, config);
-        for (int e = 0; e < envs && stage != STAGE_DORMANT; e++)
-            for (int j = 0; j < 3; j++)
-                plant(grown.engine->world, e, j, stage, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD,
-                      stage == STAGE_BLENDING ? 0.5f : 0.0f);
+        if (mix.training + mix.blended == 100) {
+            for (int k = 0; k < envs * 3; k++)
+                plant(grown.engine->world, k / 3, k % 3, mix.training ? STAGE_TRAINING : STAGE_BLENDING,
+                      BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, mix.training ? 0.0f : 0.5f);
+        } else {
+            plant_mix(grown.engine->world, 3, &mix);
+        }
         grown_write(&grown);
         const double train = time_phase(&grown, net_bf16.train), evaluate = time_phase(&grown, net_bf16.evaluate);
-        const double configs = stage == STAGE_BLENDING ? 8 : 1;
         printf(
-            "conv_light %-9s in every slot, %d envs: training %7.2f M images/s at batch %d, validation %7.2f M images/s (%.0f configurations, %.0f us)\n",
-            stage_name(stage), envs, (double)envs * batch * batches / train, batch, (double)envs * images / evaluate,
-            configs, evaluate);
+            "%-40s %d envs: training %7.2f M images/s at batch %d (%.0f us), validation %7.2f M images/s (%.0f us)\n",
+            mix.name, envs, (double)envs * batch * batches / train, batch, train, (double)envs * images / evaluate,
+            evaluate);
         fflush(stdout);
         net_bf16.free(grown.net);
         runtime_free(grown.context.runtime);
@@ -995,7 +1020,8 @@ int main(int argc, char **argv)
 #ifndef EMULATE
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
         bench_networks(argc > 2 ? atoi(argv[2]) : 64, argc > 3 ? atoi(argv[3]) : 128);
-        bench(argc > 2 ? atoi(argv[2]) : 64, argc > 3 ? atoi(argv[3]) : 128);
+        if (argc < 5)
+            bench(argc > 2 ? atoi(argv[2]) : 64, argc > 3 ? atoi(argv[3]) : 128);
         return 0;
     }
 #else

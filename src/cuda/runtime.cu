@@ -148,7 +148,7 @@ void runtime_rejoin(struct runtime *rt)
 void runtime_meet(struct runtime *rt, int side)
 {
     if (!rt->failed && rt->away[side])
-        RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->main, rt->met[side], 0));
+        RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->stream, rt->met[side], 0));
     rt->away[side] = false;
 }
 

@@ -162,6 +162,24 @@ void fast_images(struct net_device *net, uint32_t batch)
     }
 }
 
+/*
+ * The leaves of a block, which nobody waits for; and when those of the first, which come last, are done, with all
+ * blends before them, the seeds' step.
+ */
+static void fast_beside(struct net_device *net, int i)
+{
+    struct runtime *rt = net->context->runtime;
+    runtime_part(rt, SIDE_LEAVES + i);
+    if (has_slots(net->host.block[i]))
+        seed_leaf(net, i);
+    if (i == 0) {
+        for (int k = 1; k < net->host.blocks; k++)
+            runtime_meet(rt, SIDE_LEAVES + k);
+        seed_update(net);
+    }
+    runtime_rejoin(rt);
+}
+
 void fast_batch(struct net_device *net, uint32_t batch)
 {
     struct context *context = net->context;
@@ -174,19 +192,14 @@ void fast_batch(struct net_device *net, uint32_t batch)
     }
     fast_head(net);
     for (int i = host.blocks - 1; i >= 0; i--) {
-        if (has_slots(host.block[i])) {
+        if (has_slots(host.block[i]))
             seed_blend_backward(net, i);
-            runtime_part(context->runtime, SIDE_LEAVES + i); /* nobody waits for a leaf ... */
-            seed_leaf(net, i);
-            runtime_rejoin(context->runtime);
-        }
+        fast_beside(net, i);
         fast_backward(net, i);
     }
     fast_gradients(net, batch);
-    for (int i = 0; i < host.blocks; i++) /* ... but the updates change what it reads, and read what it leaves */
-        runtime_meet(context->runtime, SIDE_LEAVES + i);
+    runtime_meet(context->runtime, SIDE_LEAVES); /* leaves read what the update changes */
     fast_update(net);
-    seed_update(net);
     if (batch + 1 == context->batches)
         seed_measure(net);
 }

@@ -86,9 +86,10 @@ static struct seed_slot slot_create(struct net_device *net, int j, uint32_t firs
     slot.part = runtime_alloc<float>(rt, envs * (size_t)net->host.jobs * slot.record);
     slot.grad = runtime_alloc<float>(rt, envs * slot.record);
     slot.squares = runtime_alloc<double>(rt, envs * slot.blocks);
-    slot.leaf = runtime_alloc<uint32_t>(rt, 2 * envs + 1);
-    slot.blend = runtime_alloc<uint32_t>(rt, envs + 1);
-    slot.back = runtime_alloc<uint32_t>(rt, 2 * envs + 1);
+    for (struct seed_list *list : {&slot.leaf, &slot.blend, &slot.back}) {
+        list->head = runtime_alloc<uint32_t>(rt, 2);
+        list->entry = runtime_alloc<struct seed_entry>(rt, 2 * envs);
+    }
     return slot;
 }
 
@@ -163,59 +164,130 @@ void seed_free(struct fast_seeds *seeds)
 
 /* ---- the lists of the living ------------------------------------------------------------------------------------- */
 
-struct plan_lists {
-    uint32_t *leaf[SHAPE_SLOTS], *blend[SHAPE_SLOTS], *back[SHAPE_SLOTS];
-};
+/* What enters the slot: from raw (r0), or from the pooled output (r1), or what the blend before left. */
+DEVICE struct seed_input input_of(const struct fast_host &host, const struct seed_set &set,
+                                  const struct seed_slot &slot, int env)
+{
+    const struct fast_block &block = host.block[slot.block];
+    struct seed_input input = {slot.row == 0 ? block.raw : block.pooled, true};
+    if (slot.row == 1 && fast_mode(host, env, block.slot[0]) == SLOT_BLEND) {
+        input.from = set.between[slot.block];
+        input.affine = false;
+    }
+    return input;
+}
 
-/* `count` entries of each lane, none, one or two, behind the list's own count. The warp, lanes in order. */
-DEVICE void list_append(uint32_t *list, uint32_t *filled, int count, int env)
+/* Where r0 leaves its output, or its gradient comes from, depends on what r1 does, and the other way round. */
+DEVICE void entry_ways(struct seed_entry *entry, const struct fast_host &host, const struct seed_set &set,
+                       const struct seed_slot &slot)
+{
+    const struct fast_block &block = host.block[slot.block];
+    const int before = slot.row == 1 ? fast_mode(host, entry->env, block.slot[0]) : (int)SLOT_SKIP,
+              after = slot.row == 0 ? fast_mode(host, entry->env, block.slot[1]) : (int)SLOT_SKIP;
+    entry->input = input_of(host, set, slot, entry->env);
+    entry->out = after == SLOT_SKIP ? block.act : set.between[slot.block];
+    entry->also = after == SLOT_STE ? block.act : nullptr;
+    entry->grad = after == SLOT_BLEND ? set.between_grad[slot.block] : block.grad_out;
+    if (slot.row == 0) {
+        entry->masked = (uint32_t *)block.grad_full;
+        entry->plain = nullptr;
+        entry->raw = (const uint32_t *)block.raw;
+    } else {
+        entry->masked = before == SLOT_BLEND ? nullptr : (uint32_t *)block.grad;
+        entry->plain = before == SLOT_SKIP ? nullptr : (uint32_t *)set.between_grad[slot.block];
+        entry->raw = (const uint32_t *)block.pooled;
+    }
+}
+
+DEVICE struct seed_entry entry_of(const struct fast_host &host, const struct seed_set &set,
+                                  const struct seed_slot &slot, int env, const struct slot_exec &exec)
+{
+    struct seed_entry entry = {};
+    entry.env = env;
+    entry.blend = blend_of(exec);
+    if (exec.mode == SLOT_STE) /* of which nothing is in the output */
+        entry.blend.blueprint = exec.blueprint;
+    entry_ways(&entry, host, set, slot);
+    entry.record = slot.part + (size_t)env * (size_t)host.jobs * slot.record;
+    entry.w = set.seed + (size_t)env * set.seed_size + slot.seed;
+    entry.gate = set.gate + (size_t)env * set.gate_size + slot.gate;
+    entry.packed = set.fragments + (size_t)env * set.fragment_size + slot.fragments;
+    return entry;
+}
+
+/* The entry of each lane, none, one or two of them, behind those that are there. The warp, lanes in order. */
+DEVICE void list_append(const struct seed_list &list, uint32_t *filled, int count, const struct seed_entry &entry)
 {
     const int lane = (int)threadIdx.x % 32;
     const unsigned one = __ballot_sync(~0u, count > 0), two = __ballot_sync(~0u, count > 1), below = (1u << lane) - 1u;
-    uint32_t *to = list + 1 + *filled + __popc(one & below) + __popc(two & below);
-    if (count > 0)
-        to[0] = (uint32_t)env;
-    if (count > 1)
-        to[1] = (uint32_t)env | SEED_SECOND;
+    struct seed_entry *to = list.entry + *filled + __popc(one & below) + __popc(two & below);
+    for (int k = 0; k < count; k++) {
+        to[k] = entry;
+        to[k].second = k > 0;
+    }
     *filled += (uint32_t)(__popc(one) + __popc(two));
 }
 
-/* A warp per slot: envs in order. */
-KERNEL void plan_seeds(const struct slot_exec *exec, int envs, int slots,
-                       const __grid_constant__ struct plan_lists lists)
+/* Which blueprint takes the k-th longest. */
+DEVICE int longest_first(int k)
 {
-    device_wait();
-    const int slot = (int)blockIdx.x, lane = (int)threadIdx.x;
-    uint32_t leaves = 0, blends = 0, backs = 0;
-    for (int e = 0; e < envs; e += 32) {
-        const int env = e + lane;
-        const struct slot_exec mine = exec[(size_t)(env < envs ? env : 0) * (size_t)slots + (size_t)slot];
-        const bool leaf = env < envs && mine.mode == SLOT_STE && mine.train && mine.blueprint != BLUEPRINT_NOOP,
-                   blend = env < envs && mine.mode == SLOT_BLEND;
-        const int passes = mine.train && mine.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1;
-        list_append(lists.leaf[slot], &leaves, leaf ? passes : 0, env);
-        list_append(lists.blend[slot], &blends, blend, env);
-        list_append(lists.back[slot], &backs, blend ? passes : 0, env);
+    switch (k) {
+    case 0:
+        return BLUEPRINT_CONV_HEAVY;
+    case 1:
+        return BLUEPRINT_DEPTHWISE;
+    case 2:
+        return BLUEPRINT_BOTTLENECK;
+    case 3:
+        return BLUEPRINT_CONV_LIGHT;
+    case 4:
+        return BLUEPRINT_CONV_SMALL;
+    case 5:
+        return BLUEPRINT_ATTENTION;
+    case 6:
+        return BLUEPRINT_NORM;
+    default:
+        return BLUEPRINT_NOOP;
     }
+}
+
+/* A warp per slot. What takes long comes first, so that no processor is left alone with it; then envs in order. */
+KERNEL void plan_seeds(const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set)
+{
+    static_assert(BLUEPRINT_COUNT == 8, "longest_first knows them all");
+    device_wait();
+    const int lane = (int)threadIdx.x;
+    const struct seed_slot &slot = set.slots[blockIdx.x];
+    uint32_t leaves = 0, blends = 0, backs = 0;
+    for (int k = 0; k < BLUEPRINT_COUNT; k++)
+        for (int e = 0; e < host.envs; e += 32) {
+            const bool there = e + lane < host.envs;
+            const int env = there ? e + lane : 0;
+            const struct slot_exec exec = host.exec[(size_t)env * (size_t)host.slots + blockIdx.x];
+            const bool turn = there && exec.mode != SLOT_SKIP && exec.blueprint == longest_first(k);
+            if (!__any_sync(~0u, turn))
+                continue;
+            const struct seed_entry entry = entry_of(host, set, slot, env, exec);
+            const bool blend = turn && exec.mode == SLOT_BLEND,
+                       leaf = turn && !blend && exec.train && exec.blueprint != BLUEPRINT_NOOP;
+            const int passes = exec.train && exec.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1;
+            list_append(slot.leaf, &leaves, leaf ? passes : 0, entry);
+            list_append(slot.blend, &blends, blend, entry);
+            list_append(slot.back, &backs, blend ? passes : 0, entry);
+        }
     if (lane == 0) {
-        lists.leaf[slot][0] = leaves;
-        lists.blend[slot][0] = blends;
-        lists.back[slot][0] = backs;
+        slot.leaf.head[0] = leaves;
+        slot.blend.head[0] = blends;
+        slot.back.head[0] = backs;
     }
 }
 
 void seed_plan(struct net_device *net)
 {
-    struct plan_lists lists = {};
     if (net->host.slots == 0)
         return;
-    for (int j = 0; j < net->host.slots; j++) {
-        lists.leaf[j] = net->seeds->slot[j].leaf;
-        lists.blend[j] = net->seeds->slot[j].blend;
-        lists.back[j] = net->seeds->slot[j].back;
-    }
     struct launch shape = {dim3((unsigned)net->host.slots), dim3(32), 0, true};
-    runtime_launch(net->context->runtime, plan_seeds, shape, net->host.exec, net->host.envs, net->host.slots, lists);
+    runtime_launch(net->context->runtime, plan_seeds, shape, net->host, net->seeds->set);
     seed_pack(net);
 }
 

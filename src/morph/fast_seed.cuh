@@ -29,6 +29,54 @@ struct seed_tensors {
     uint32_t halves; /* of all fragments */
 };
 
+/* How a slot's seed is mixed in. */
+struct blend {
+    int blueprint; /* BLUEPRINT_NOOP where nothing of the seed is in the output */
+    bool multiply, gate, train;
+    float alpha;
+};
+
+DEVICE struct blend blend_of(const struct slot_exec &exec)
+{
+    struct blend blend;
+    blend.alpha = exec.alpha < 0 ? 0 : exec.alpha > 1 ? 1 : exec.alpha;
+    blend.blueprint = blend.alpha == 0 ? (int)BLUEPRINT_NOOP : (int)exec.blueprint;
+    blend.multiply = exec.algorithm == ALGORITHM_MULTIPLY;
+    blend.gate = exec.gate && blend.alpha > 0;
+    blend.train = exec.train;
+    return blend;
+}
+
+/* Planes that enter a slot. */
+struct seed_input {
+    const uint4 *from;
+    bool affine; /* BatchNorm and ReLU are still to come */
+};
+
+/*
+ * A seed at work, all that does not depend on the batch. Registers hold the gradient of one weight, so conv_heavy is
+ * gone through twice where it learns: `second` stands for the second convolution.
+ */
+struct seed_entry {
+    int env;
+    bool second;
+    struct blend blend;
+    struct seed_input input;
+    const uint4 *grad;        /* of what leaves the slot */
+    uint4 *out, *also;        /* forward: where what leaves it goes; NULL: not there */
+    uint32_t *masked, *plain; /* backward: where gradients go, before the ReLU and after it; NULL likewise */
+    const uint32_t *raw;      /* what the ReLU was applied to */
+    float *record;            /* [job][record]: gradients */
+    const float *w, *gate;
+    const uint32_t *packed; /* fragments */
+};
+static_assert(sizeof(struct seed_entry) <= 128 && sizeof(struct seed_entry) % 4 == 0, "a warp loads it at once");
+
+struct seed_list {
+    uint32_t *head; /* how many entries; how many jobs of them were taken */
+    struct seed_entry *entry;
+};
+
 struct seed_slot {
     int block, row, channels, size;
     uint32_t seed, seed_storage, gate, gate_storage; /* offsets and sizes in an env's pools */
@@ -38,7 +86,7 @@ struct seed_slot {
     float *part;                                     /* [env][job][record] */
     float *grad;                                     /* [env][record] of the batch, before clipping */
     double *squares;                                 /* [env][blocks] */
-    uint32_t *leaf, *blend, *back;                   /* a count, then that many entries: envs */
+    struct seed_list leaf, blend, back;
 };
 
 /* Passed to kernels by value, next to struct fast_host. */
@@ -107,61 +155,22 @@ static inline unsigned seed_grid(const struct net_device *net, int each)
 }
 
 /*
- * Registers hold the gradient of one weight, so conv_heavy is gone through twice where it learns: a second entry in
- * `leaf` or `back` stands for the second convolution.
+ * The job that a block of threads begins with, of which `each` share a processor: neighbours in the list, mostly of one
+ * blueprint, so that they share its code in the cache, too. Blocks are dealt out to the processors in turn.
  */
-constexpr uint32_t SEED_SECOND = 1u << 31;
-
-struct seed_job {
-    int env, piece, first, end; /* images of the batch */
-    bool second;
-};
-
-DEVICE struct seed_job seed_job_of(const struct fast_host &host, const uint32_t *list, uint32_t number)
+DEVICE uint32_t seed_first(int each)
 {
-    struct seed_job job;
-    const uint32_t entry = __ldcg(list + 1 + number / (uint32_t)host.jobs);
-    job.env = (int)(entry & ~SEED_SECOND);
-    job.second = (entry & SEED_SECOND) != 0;
-    job.piece = (int)(number % (uint32_t)host.jobs);
-    job.first = job.piece * host.job_images;
-    job.end = job.first + host.job_images < host.batch ? job.first + host.job_images : host.batch;
-    return job;
+    const uint32_t processors = gridDim.x / (uint32_t)each;
+    return gridDim.x % (uint32_t)each ? blockIdx.x : blockIdx.x % processors * (uint32_t)each + blockIdx.x / processors;
 }
 
-DEVICE const uint32_t *seed_fragments(const struct seed_set &set, const struct seed_slot &slot, int env)
+/*
+ * The next of `jobs` jobs, for a block of threads that has the time; the first one it has by its number. From `jobs` on
+ * there are none, and when all blocks have heard so the count is back at zero. One thread.
+ */
+DEVICE uint32_t seed_take(const struct seed_list &list, uint32_t jobs)
 {
-    return set.fragments + (size_t)env * set.fragment_size + slot.fragments;
-}
-
-DEVICE float *seed_record(const struct fast_host &host, const struct seed_slot &slot, const struct seed_job &job)
-{
-    return slot.part + ((size_t)job.env * (size_t)host.jobs + (size_t)job.piece) * slot.record;
-}
-
-/* What enters the slot: from raw (r0), or from the pooled output (r1), or what the blend before left. */
-struct seed_input {
-    const uint4 *from;
-    bool affine; /* BatchNorm and ReLU are still to come */
-};
-
-template <int ROW>
-DEVICE struct seed_input seed_input_of(const struct fast_host &host, const struct seed_set &set, int block, int env)
-{
-    struct seed_input input = {ROW == 0 ? host.block[block].raw : host.block[block].pooled, true};
-    if (ROW == 1 && fast_mode(host, env, host.block[block].slot[0]) == SLOT_BLEND) {
-        input.from = set.between[block];
-        input.affine = false;
-    }
-    return input;
-}
-
-/* The gradient of what leaves the slot (pooled size). */
-template <int ROW>
-DEVICE const uint4 *seed_grad_of(const struct fast_host &host, const struct seed_set &set, int block, int env)
-{
-    return ROW == 0 && fast_mode(host, env, host.block[block].slot[1]) == SLOT_BLEND ? set.between_grad[block]
-                                                                                     : host.block[block].grad_out;
+    return gridDim.x + atomicInc(list.head + 1, jobs - 1);
 }
 
 #endif

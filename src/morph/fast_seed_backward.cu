@@ -5,26 +5,6 @@
 
 template <int C, int SIZE> using backward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 32 ? 4 : 2), true>;
 
-/* Where gradients go. */
-struct blend_target {
-    uint32_t *masked, *plain; /* before the ReLU and after it; NULL where not wanted */
-    const uint32_t *raw;
-};
-
-template <int ROW>
-DEVICE struct blend_target blend_target_of(const struct fast_host &host, const struct seed_set &set, int block, int env)
-{
-    const struct fast_block &b = host.block[block];
-    struct blend_target target = {(uint32_t *)b.grad_full, nullptr, (const uint32_t *)b.raw};
-    if (ROW == 1) {
-        const int before = fast_mode(host, env, b.slot[0]);
-        target.masked = before == SLOT_BLEND ? nullptr : (uint32_t *)b.grad;
-        target.plain = before == SLOT_SKIP ? nullptr : (uint32_t *)set.between_grad[block];
-        target.raw = (const uint32_t *)b.pooled;
-    }
-    return target;
-}
-
 /* The sums that BatchNorm needs of the gradients that reach it: of g, and of g raw. */
 template <class T> struct blend_sums {
     patch_channels<typename T::MAP> plain, moment;
@@ -34,10 +14,15 @@ template <class T> struct blend_sums {
         plain.clear();
         moment.clear();
     }
-    DEVICE_MEMBER void write(T &tile, float *back)
+    DEVICE_MEMBER void leave(T &tile)
     {
-        plain.finish(tile.rows, back);
-        moment.finish(tile.rows, back + T::C);
+        plain.leave(tile.channel_scratch(2));
+        moment.leave(tile.channel_scratch(3));
+    }
+    DEVICE_MEMBER static void gather(const T &tile, float *back)
+    {
+        patch_channels<typename T::MAP>::gather(tile.channel_scratch(2), back, 2);
+        patch_channels<typename T::MAP>::gather(tile.channel_scratch(3), back + T::C, 3);
     }
 };
 
@@ -68,7 +53,7 @@ DEVICE void blend_gradients(T &tile, SEED &seed, seed_gate<T> &gate, const struc
 template <class T>
 DEVICE void blend_leave(const T &tile, const seed_gate<T> &gate, bool gated, const typename T::PATCH &x,
                         const typename T::PATCH &g, typename T::PATCH &u, const seed_images_at<T> &at,
-                        const struct blend_target target, blend_sums<T> &sums)
+                        const struct seed_work &work, blend_sums<T> &sums)
 {
     using MAP = typename T::MAP;
     constexpr int N = T::PATCH::N;
@@ -83,18 +68,18 @@ DEVICE void blend_leave(const T &tile, const seed_gate<T> &gate, bool gated, con
     });
     if (!at.there)
         patch_each<MAP>([&](int m, int n, int h) INLINED { u.pair[m][n][h] = 0; });
-    if (target.plain && at.there) {
-        uint32_t *to = target.plain + at.word_base;
+    if (work.plain && at.there) {
+        uint32_t *to = work.plain + at.word_base;
         patch_each<MAP>([&](int m, int n, int h) INLINED { to[at.word(m, n, h)] = u.pair[m][n][h]; });
     }
-    if (!target.masked)
+    if (!work.masked)
         return;
     typename T::PATCH raw;
-    const uint32_t *from = target.raw + at.word_base;
+    const uint32_t *from = work.raw + at.word_base;
     patch_each<MAP>([&](int m, int n, int h) INLINED { raw.pair[m][n][h] = __ldcg(from + at.word(m, n, h)); });
     patch_each<MAP>([&](int m, int n, int h) INLINED { u.pair[m][n][h] &= positive_mask(x.pair[m][n][h]); });
     if (at.there) {
-        uint32_t *to = target.masked + at.word_base;
+        uint32_t *to = work.masked + at.word_base;
         patch_each<MAP>([&](int m, int n, int h) INLINED { to[at.word(m, n, h)] = u.pair[m][n][h]; });
     }
     float plain[2 * N], moment[2 * N];
@@ -114,60 +99,63 @@ DEVICE void blend_leave(const T &tile, const seed_gate<T> &gate, bool gated, con
 
 template <int C, int SIZE, int ROW>
 KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) void blend_backward_jobs(
-    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set,
-    const __grid_constant__ struct seed_slot slot)
+    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_slot slot)
 {
     using T = backward_tile<C, SIZE>;
     __shared__ struct seed_work work;
-    __shared__ struct blend_target target;
     SHARED_BYTES(shared);
-    T tile(shared);
     device_wait();
-    const uint32_t jobs = __ldcg(slot.back) * (uint32_t)host.jobs;
-    for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
-        seed_work_begin<ROW>(work, host, set, slot, slot.back, number);
+    const uint32_t jobs = __ldcg(slot.back.head) * (uint32_t)host.jobs;
+    if (jobs == 0) /* at once: what follows fetches much code */
+        return;
+    T tile(shared);
+    for (bool first = true; seed_work_next(work, host, slot, slot.back, jobs, T::PER_PROCESSOR, first); first = false) {
         const struct blend &blend = work.blend;
-        const bool second = work.job.second; /* for its weight alone: the other one leaves the gradients */
-        if (threadIdx.x == 0)
-            target = blend_target_of<ROW>(host, set, slot.block, work.job.env); /* seed_begin has a barrier */
+        const bool leaves = !work.second && work.masked;
+        const bool second = work.second; /* for its weight alone: the other one leaves the gradients */
         if (blend.blueprint == BLUEPRINT_NOOP && second)
             continue;
         if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
             for (uint32_t k = threadIdx.x; k < slot.record; k += TILE_THREADS)
                 work.record[k] = 0;
+        seed_begin(tile, host, work, slot.block);
         seed_of(tile, blend.blueprint, second, [&](auto &seed) INLINED {
             seed_gate<T> gate(tile);
             blend_sums<T> sums;
             gate.w = work.gate;
             gate.clear();
             sums.clear();
-            seed_begin(tile, seed, host, work, slot.block);
+            seed.prepare();
+            seed.clear();
+            __syncthreads();
 #pragma unroll 1
-            for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
+            for (int image = work.first; image < work.end; image += T::IMAGES) {
                 typename T::PATCH x, g, u;
                 seed_gradient<T, ROW> boundary;
-                boundary.load(tile, host, work, first);
-                seed_load(x, tile, work, first);
-                seed_fetch(tile, host, work, first + T::IMAGES);
+                boundary.load(tile, host, work, image);
+                seed_load(x, tile, work, image);
+                seed_fetch(tile, host, work, image + T::IMAGES);
                 seed.forward(x);
                 if (blend.gate)
                     gate.forward(seed.input(x));
                 blend_gradients<T, ROW>(tile, seed, gate, blend, x, boundary, g, u);
                 if (!second)
-                    blend_leave(tile, gate, blend.gate, seed.input(x), g, u,
-                                seed_images_at<T>(tile, host, work.job, first), target, sums);
+                    blend_leave(tile, gate, blend.gate, seed.input(x), g, u, seed_images_at<T>(tile, host, work, image),
+                                work, sums);
             }
             __syncthreads();
-            if (blend.train) {
-                seed.finish(work.record);
-                if (blend.gate && !second)
-                    gate.finish(work.record + slot.seed_storage);
-            }
-            if (!second && target.masked) {
-                __syncthreads();
-                sums.write(tile, back_row(host, slot.block, work.job.env, work.job.piece));
-            }
+            if (blend.train)
+                seed.leave();
+            if (leaves)
+                sums.leave(tile);
+            __syncthreads();
+            if (blend.train)
+                seed.gather(work.record);
+            if (blend.train && blend.gate && !second)
+                gate.gather(work.record + slot.seed_storage);
         });
+        if (leaves)
+            blend_sums<T>::gather(tile, back_row(host, slot.block, work.env, work.piece));
     }
 }
 
@@ -177,7 +165,7 @@ template <int C, int SIZE, int ROW> static void backward_enqueue(struct net_devi
     using T = backward_tile<C, SIZE>;
     struct launch shape = {dim3(seed_grid(net, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
     runtime_allow_shared(rt, blend_backward_jobs<C, SIZE, ROW>, T::BYTES);
-    runtime_launch(rt, blend_backward_jobs<C, SIZE, ROW>, shape, net->host, net->seeds->set, slot);
+    runtime_launch(rt, blend_backward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
 void seed_blend_backward(struct net_device *net, int block)

@@ -63,10 +63,15 @@ template <class T, int GAMMA, bool RELU> struct chain_end {
         dgamma.add(of_gamma);
         dbeta.add(of_beta);
     }
-    DEVICE_MEMBER void finish(T &t, float *out)
+    DEVICE_MEMBER void leave(T &t)
     {
-        dgamma.finish(t.rows, out);
-        dbeta.finish(t.rows, out + T::AT::VECTOR);
+        dgamma.leave(t.channel_scratch(0));
+        dbeta.leave(t.channel_scratch(1));
+    }
+    DEVICE_MEMBER static void gather(const T &t, float *out)
+    {
+        patch_channels<MAP>::gather(t.channel_scratch(0), out, 0);
+        patch_channels<MAP>::gather(t.channel_scratch(1), out + T::AT::VECTOR, 1);
     }
 };
 
@@ -119,10 +124,15 @@ template <class T> struct seed_light {
     {
         return patch_load<MAP>(t.x, t.at);
     }
-    DEVICE_MEMBER void finish(float *out)
+    DEVICE_MEMBER void leave()
     {
-        dw.finish(t.scratch, out);
-        end.finish(t, out + GAMMA);
+        dw.leave(t.scratch);
+        end.leave(t);
+    }
+    DEVICE_MEMBER void gather(float *out) const
+    {
+        dw.gather(t.scratch, out);
+        end.gather(t, out + GAMMA);
     }
 };
 
@@ -170,10 +180,15 @@ template <class T> struct seed_small {
     {
         return x;
     }
-    DEVICE_MEMBER void finish(float *out)
+    DEVICE_MEMBER void leave()
     {
-        dw.finish(t.scratch, out);
-        end.finish(t, out + GAMMA);
+        dw.leave(t.scratch);
+        end.leave(t);
+    }
+    DEVICE_MEMBER void gather(float *out) const
+    {
+        dw.gather(t.scratch, out);
+        end.gather(t, out + GAMMA);
     }
 };
 
@@ -247,13 +262,18 @@ template <class T, bool SECOND> struct seed_heavy {
     {
         return patch_load<MAP>(t.x, t.at);
     }
-    DEVICE_MEMBER void finish(float *out)
+    DEVICE_MEMBER void leave()
     {
-        dw.finish(t.scratch, out + (SECOND ? W_2 : 0));
+        dw.leave(t.scratch);
         if constexpr (SECOND)
-            end.finish(t, out + GAMMA_2);
+            end.leave(t);
         else
-            middle.finish(t, out + GAMMA_1);
+            middle.leave(t);
+    }
+    DEVICE_MEMBER void gather(float *out) const
+    {
+        dw.gather(t.scratch, out + (SECOND ? W_2 : 0));
+        end.gather(t, out + (SECOND ? GAMMA_2 : GAMMA_1));
     }
 };
 
@@ -317,12 +337,18 @@ template <class T> struct seed_depthwise {
     {
         return patch_load<MAP>(t.x, t.at);
     }
-    DEVICE_MEMBER void finish(float *out)
+    DEVICE_MEMBER void leave()
     {
-        dp.finish(t.scratch, out + PW);
-        __syncthreads();
-        dw.finish(t.scratch, out);
-        end.finish(t, out + GAMMA);
+        dp.leave(t.scratch);
+        dw.leave(t.scratch + dp.SCRATCH / 4);
+        end.leave(t);
+    }
+    DEVICE_MEMBER void gather(float *out) const
+    {
+        static_assert(decltype(dp)::SCRATCH + decltype(dw)::SCRATCH <= T::SCRATCH, "room for both");
+        dp.gather(t.scratch, out + PW);
+        dw.gather(t.scratch + dp.SCRATCH / 4, out);
+        end.gather(t, out + GAMMA);
     }
 };
 
@@ -415,14 +441,21 @@ template <class T> struct seed_bottleneck {
     {
         return x;
     }
-    DEVICE_MEMBER void finish(float *out)
+    DEVICE_MEMBER void leave()
     {
-        down.finish(t.scratch, out);
-        __syncthreads();
-        middle.finish(t.scratch, out + W_3);
-        __syncthreads();
-        up.finish(t.scratch, out + UP);
-        end.finish(t, out + GAMMA);
+        down.leave(t.scratch);
+        middle.leave(t.scratch + down.SCRATCH / 4);
+        up.leave(t.scratch + (down.SCRATCH + middle.SCRATCH) / 4);
+        end.leave(t);
+    }
+    DEVICE_MEMBER void gather(float *out) const
+    {
+        static_assert(decltype(down)::SCRATCH + decltype(middle)::SCRATCH + decltype(up)::SCRATCH <= T::SCRATCH,
+                      "room for all");
+        down.gather(t.scratch, out);
+        middle.gather(t.scratch + down.SCRATCH / 4, out + W_3);
+        up.gather(t.scratch + (down.SCRATCH + middle.SCRATCH) / 4, out + UP);
+        end.gather(t, out + GAMMA);
     }
 };
 

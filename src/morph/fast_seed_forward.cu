@@ -31,40 +31,40 @@ DEVICE void blend_write(const typename T::PATCH &y, const T &tile, const seed_im
 
 template <int C, int SIZE, int ROW>
 KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) void blend_forward_jobs(
-    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set,
-    const __grid_constant__ struct seed_slot slot)
+    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_slot slot)
 {
     using T = forward_tile<C, SIZE>;
     using PATCH = typename T::PATCH;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    T tile(shared);
     device_wait();
-    const struct fast_block &block = host.block[slot.block];
-    const uint32_t jobs = __ldcg(slot.blend) * (uint32_t)host.jobs;
-    for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
-        seed_work_begin<ROW>(work, host, set, slot, slot.blend, number);
-        const int next = ROW == 0 ? fast_mode(host, work.job.env, block.slot[1]) : (int)SLOT_SKIP;
-        uint4 *to = next == SLOT_SKIP ? block.act : set.between[slot.block];
-        uint4 *also = next == SLOT_STE ? block.act : nullptr;
+    const uint32_t jobs = __ldcg(slot.blend.head) * (uint32_t)host.jobs;
+    if (jobs == 0) /* at once: what follows fetches much code */
+        return;
+    T tile(shared);
+    for (bool first = true; seed_work_next(work, host, slot, slot.blend, jobs, T::PER_PROCESSOR, first);
+         first = false) {
+        seed_begin(tile, host, work, slot.block);
         seed_of(tile, work.blend.blueprint, true, [&](auto &seed) INLINED {
             seed_gate<T> gate(tile);
             gate.w = work.gate;
-            seed_begin(tile, seed, host, work, slot.block);
+            seed.prepare();
+            seed.clear();
+            __syncthreads();
 #pragma unroll 1
-            for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
-                const seed_images_at<T> at(tile, host, work.job, first);
+            for (int image = work.first; image < work.end; image += T::IMAGES) {
+                const seed_images_at<T> at(tile, host, work, image);
                 PATCH x;
-                seed_load(x, tile, work, first);
-                seed_fetch(tile, host, work, first + T::IMAGES);
+                seed_load(x, tile, work, image);
+                seed_fetch(tile, host, work, image + T::IMAGES);
                 seed.forward(x);
                 if (work.blend.gate)
                     gate.forward(x);
                 PATCH y = seed.output(x);
                 blend_mix<typename T::MAP>(y, x, y, blend_amplitude(tile, gate, work.blend), work.blend.multiply);
-                blend_write<T, ROW>(y, tile, at, to);
-                if (also)
-                    blend_write<T, ROW>(y, tile, at, also);
+                blend_write<T, ROW>(y, tile, at, work.out);
+                if (work.also)
+                    blend_write<T, ROW>(y, tile, at, work.also);
             }
         });
     }
@@ -76,7 +76,7 @@ template <int C, int SIZE, int ROW> static void forward_enqueue(struct net_devic
     using T = forward_tile<C, SIZE>;
     struct launch shape = {dim3(seed_grid(net, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
     runtime_allow_shared(rt, blend_forward_jobs<C, SIZE, ROW>, T::BYTES);
-    runtime_launch(rt, blend_forward_jobs<C, SIZE, ROW>, shape, net->host, net->seeds->set, slot);
+    runtime_launch(rt, blend_forward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
 void seed_blend_forward(struct net_device *net, int block)

@@ -9,7 +9,8 @@
  *   backward(x, u, factor, train)   from factor u, the gradient of d: parameter gradients (train) into registers; u
  *                becomes (DEEPER) the gradient that reaches the input through d
  *   input(x)     x once more, at the end: those that have it in shared memory need no registers for it until then
- *   finish(out)  the job's parameter gradients, in the layout of the parameters; after a barrier of the caller
+ *   leave(), gather(out)   the job's parameter gradients, in the layout of the parameters; the caller has barriers
+ *                before either of them
  *
  * Values are rounded to bf16 where they are packed into pairs: input, output of every linear step, d, what enters the
  * next step, gradients in front of and behind every linear step. A norm's statistics are those of unrounded values.

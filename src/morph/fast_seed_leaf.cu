@@ -7,32 +7,37 @@ template <int C, int SIZE> using leaf_tile = seed_tile<C, SIZE, seed_images(C, S
 
 template <int C, int SIZE, int ROW>
 KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void leaf_jobs(
-    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set,
-    const __grid_constant__ struct seed_slot slot)
+    const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_slot slot)
 {
     using T = leaf_tile<C, SIZE>;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    T tile(shared);
     device_wait();
-    const uint32_t jobs = __ldcg(slot.leaf) * (uint32_t)host.jobs;
-    for (uint32_t number = blockIdx.x; number < jobs; number += gridDim.x) {
-        seed_work_begin<ROW>(work, host, set, slot, slot.leaf, number);
-        seed_of(tile, work.blend.blueprint, work.job.second, [&](auto &seed) INLINED {
-            seed_begin(tile, seed, host, work, slot.block);
+    const uint32_t jobs = __ldcg(slot.leaf.head) * (uint32_t)host.jobs;
+    if (jobs == 0) /* at once: what follows fetches much code */
+        return;
+    T tile(shared);
+    for (bool first = true; seed_work_next(work, host, slot, slot.leaf, jobs, T::PER_PROCESSOR, first); first = false) {
+        seed_begin(tile, host, work, slot.block);
+        seed_of(tile, work.blend.blueprint, work.second, [&](auto &seed) INLINED {
+            seed.prepare();
+            seed.clear();
+            __syncthreads();
 #pragma unroll 1
-            for (int first = work.job.first; first < work.job.end; first += T::IMAGES) {
+            for (int image = work.first; image < work.end; image += T::IMAGES) {
                 typename T::PATCH x, u;
                 seed_gradient<T, ROW> boundary;
-                boundary.load(tile, host, work, first);
-                seed_load(x, tile, work, first);
-                seed_fetch(tile, host, work, first + T::IMAGES);
+                boundary.load(tile, host, work, image);
+                seed_load(x, tile, work, image);
+                seed_fetch(tile, host, work, image + T::IMAGES);
                 boundary.spread(u, x);
                 seed.forward(x);
                 seed.backward(x, u, 1.0f, true);
             }
             __syncthreads();
-            seed.finish(work.record);
+            seed.leave();
+            __syncthreads();
+            seed.gather(work.record);
         });
     }
 }
@@ -43,7 +48,7 @@ template <int C, int SIZE, int ROW> static void leaf_enqueue(struct net_device *
     constexpr size_t shared = leaf_tile<C, SIZE>::BYTES;
     struct launch shape = {dim3(seed_grid(net, leaf_tile<C, SIZE>::PER_PROCESSOR)), dim3(TILE_THREADS), shared, true};
     runtime_allow_shared(rt, leaf_jobs<C, SIZE, ROW>, shared);
-    runtime_launch(rt, leaf_jobs<C, SIZE, ROW>, shape, net->host, net->seeds->set, slot);
+    runtime_launch(rt, leaf_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
 void seed_leaf(struct net_device *net, int block)

@@ -16,37 +16,37 @@ template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &
 }
 
 /* All that a job needs to know. It lies in shared memory: threads have no registers to spare for it. */
-struct seed_work {
-    struct seed_job job;
-    struct blend blend;
-    struct seed_input input;
-    const uint4 *grad; /* of what leaves the slot */
-    float *record;
-    const float *w, *gate;
-    const uint32_t *packed;
+struct seed_work : seed_entry {
+    int piece, first, end; /* images of the batch */
+    bool more;
 };
 
-/* Job `number` of a slot's list. Between barriers of its own. */
-template <int ROW>
-DEVICE void seed_work_begin(struct seed_work &work, const struct fast_host &host, const struct seed_set &set,
-                            const struct seed_slot &slot, const uint32_t *list, uint32_t number)
+/*
+ * The next of a list's jobs, or `first`, the one that the block of threads begins with; false when there is none.
+ * Between barriers of its own.
+ */
+DEVICE bool seed_work_next(struct seed_work &work, const struct fast_host &host, const struct seed_slot &slot,
+                           const struct seed_list &list, uint32_t jobs, int each, bool first)
 {
+    const uint32_t lane = threadIdx.x;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        const struct seed_job job = seed_job_of(host, list, number);
-        const size_t row = (size_t)job.env * (size_t)host.slots + (size_t)host.block[slot.block].slot[ROW];
-        work.job = job;
-        work.blend = blend_of(host.exec[row]);
-        if (list == slot.leaf) /* of which nothing is in the output */
-            work.blend.blueprint = host.exec[row].blueprint;
-        work.input = seed_input_of<ROW>(host, set, slot.block, job.env);
-        work.grad = seed_grad_of<ROW>(host, set, slot.block, job.env);
-        work.record = seed_record(host, slot, job);
-        work.w = set.seed + (size_t)job.env * set.seed_size + slot.seed;
-        work.gate = set.gate + (size_t)job.env * set.gate_size + slot.gate;
-        work.packed = seed_fragments(set, slot, job.env);
+    if (lane < 32) {
+        const uint32_t number = __shfl_sync(~0u, first || lane > 0 ? seed_first(each) : seed_take(list, jobs), 0),
+                       entry = number / (uint32_t)host.jobs, piece = number % (uint32_t)host.jobs;
+        if (number < jobs && lane < sizeof(struct seed_entry) / 4)
+            ((uint32_t *)(struct seed_entry *)&work)[lane] = __ldcg((const uint32_t *)(list.entry + entry) + lane);
+        __syncwarp();
+        if (lane == 0) {
+            const int end = (int)(piece + 1) * host.job_images;
+            work.more = number < jobs;
+            work.piece = (int)piece;
+            work.first = (int)piece * host.job_images;
+            work.end = end < host.batch ? end : host.batch;
+            work.record += (size_t)piece * slot.record;
+        }
     }
     __syncthreads();
+    return work.more;
 }
 
 /* The images first.. of a job, as the threads of a tile share them: where the thread's pairs lie in planes of words. */
@@ -55,10 +55,10 @@ template <class T> struct seed_images_at {
     bool there; /* the thread's own image; else another one's place */
     size_t word_base, pooled_base;
 
-    DEVICE_MEMBER seed_images_at(const T &tile, const struct fast_host &host, const struct seed_job &job, int first)
+    DEVICE_MEMBER seed_images_at(const T &tile, const struct fast_host &host, const struct seed_work &work, int first)
     {
-        there = first + tile.at.image < job.end;
-        const size_t image = image_at(host, job.env, there ? first + tile.at.image : first);
+        there = first + tile.at.image < work.end;
+        const size_t image = image_at(host, work.env, there ? first + tile.at.image : first);
         word_base = (image * (MAP::PLANES * MAP::AREA) + (size_t)tile.at.pixel_base(tile.at.g)) * 4 + (size_t)tile.at.t;
         pooled_base = (image * (MAP::PLANES * MAP::AREA / 4) + (size_t)tile.at.pooled_base()) * 4 + (size_t)tile.at.t;
     }
@@ -79,8 +79,8 @@ DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_
     constexpr int M = T::PATCH::M;
     const int lane = tile.at.lane, h = lane / 8 % 2;
     __syncwarp();
-    if (first + tile.at.image < work.job.end) {
-        const size_t image = image_at(host, work.job.env, first + tile.at.image);
+    if (first + tile.at.image < work.end) {
+        const size_t image = image_at(host, work.env, first + tile.at.image);
         const uint4 *from = work.input.from + image * (T::MAP::PLANES * T::MAP::AREA) +
                             (size_t)tile.at.pixel_base(lane % 8);
 #pragma unroll
@@ -93,23 +93,21 @@ DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_
     copy_commit();
 }
 
-/* A job begins: empty maps, and what does not depend on its images. Ends with a barrier. */
-template <class T, class SEED>
-DEVICE void seed_begin(T &tile, SEED &seed, const struct fast_host &host, const struct seed_work &work, int block)
+/*
+ * A job begins: empty maps, and what depends neither on its images nor on the blueprint: code that is fetched once for
+ * all of them. seed.prepare() and a barrier are to follow.
+ */
+template <class T>
+DEVICE void seed_begin(T &tile, const struct fast_host &host, const struct seed_work &work, int block)
 {
     using MAP = typename T::MAP;
-    static_assert(tile_grad<T::C>::SCRATCH <= 2 * MAP::BYTES && patch_grad<MAP, MAP>::SCRATCH <= 2 * MAP::BYTES &&
-                      tile_depthwise_grad<MAP>::SCRATCH <= 2 * MAP::BYTES,
-                  "the job's end will find room in the maps");
+    static_assert(tile_grad<T::C>::SCRATCH <= T::SCRATCH && patch_grad<MAP, MAP>::SCRATCH <= T::SCRATCH,
+                  "the job's end will find room");
     tile.w = work.w;
     tile.packed = work.packed;
-    seed_fetch(tile, host, work, work.job.first);
-    __syncthreads();
+    seed_fetch(tile, host, work, work.first);
     tile_clear(tile.x, 2 * MAP::BYTES);
-    seed_batch_norm(tile, host, block, work.job.env);
-    seed.prepare();
-    seed.clear();
-    __syncthreads();
+    seed_batch_norm(tile, host, block, work.env);
 }
 
 /* The input of images first.. as fetched; images from `end` on are zero. */
@@ -134,7 +132,7 @@ template <class T> DEVICE void seed_load(typename T::PATCH &x, T &tile, const st
                     x.pair[m][n][h] = pack_bf16_relu(fmaf(v.x, a.x, b.x), fmaf(v.y, a.y, b.y));
             }
     }
-    if (first + tile.at.image >= work.job.end)
+    if (first + tile.at.image >= work.end)
         patch_each<typename T::MAP>([&](int m, int n, int h) INLINED { x.pair[m][n][h] = 0; });
 }
 
@@ -144,7 +142,7 @@ template <class T, int ROW> struct seed_gradient {
 
     DEVICE_MEMBER void load(const T &tile, const struct fast_host &host, const struct seed_work &work, int first)
     {
-        const seed_images_at<T> at(tile, host, work.job, first);
+        const seed_images_at<T> at(tile, host, work, first);
         const uint32_t *from = (const uint32_t *)work.grad + (ROW == 0 ? at.pooled_base : at.word_base);
         patch_each<typename T::MAP>([&](int m, int n, int h) INLINED {
             if (ROW == 1 || h == 0) {

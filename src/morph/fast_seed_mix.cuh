@@ -2,28 +2,11 @@
 #ifndef MORPH_FAST_SEED_MIX_CUH
 #define MORPH_FAST_SEED_MIX_CUH
 
+#include "morph/fast_seed.cuh"
 #include "morph/fast_seed_kinds.cuh"
 
 extern "C" {
 #include "morph/slot.h"
-}
-
-/* How a slot's seed is mixed in. */
-struct blend {
-    int blueprint; /* BLUEPRINT_NOOP where nothing of the seed is in the output */
-    bool multiply, gate, train;
-    float alpha;
-};
-
-DEVICE struct blend blend_of(const struct slot_exec &exec)
-{
-    struct blend blend;
-    blend.alpha = exec.alpha < 0 ? 0 : exec.alpha > 1 ? 1 : exec.alpha;
-    blend.blueprint = blend.alpha == 0 ? (int)BLUEPRINT_NOOP : (int)exec.blueprint;
-    blend.multiply = exec.algorithm == ALGORITHM_MULTIPLY;
-    blend.gate = exec.gate && blend.alpha > 0;
-    blend.train = exec.train;
-    return blend;
 }
 
 DEVICE float blend_tanh(float x)

@@ -42,7 +42,10 @@ template <class T> struct seed_nothing {
     {
         return x;
     }
-    DEVICE_MEMBER void finish(float *)
+    DEVICE_MEMBER void leave()
+    {
+    }
+    DEVICE_MEMBER void gather(float *) const
     {
     }
 };
@@ -114,20 +117,25 @@ template <class T> struct seed_rescale {
     {
         return x;
     }
-    DEVICE_MEMBER void finish(float *out)
+    DEVICE_MEMBER void leave()
     {
-        dgamma.finish(t.rows, out);
-        dbeta.finish(t.rows, out + BETA);
+        dgamma.leave(t.channel_scratch(0));
+        dbeta.leave(t.channel_scratch(1));
         float sum = dsigma;
 #pragma unroll
         for (int mask = 16; mask > 0; mask /= 2)
             sum += exchange(sum, mask);
         if (t.at.lane == 0)
-            t.rows[t.at.warp] = sum;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            for (int i = 1; i < TILE_WARPS; i++)
-                sum += t.rows[i];
+            t.scratch[t.at.warp] = sum;
+    }
+    DEVICE_MEMBER void gather(float *out) const
+    {
+        patch_channels<MAP>::gather(t.channel_scratch(0), out, 0);
+        patch_channels<MAP>::gather(t.channel_scratch(1), out + BETA, 1);
+        if (threadIdx.x == TILE_THREADS - 1) {
+            float sum = 0;
+            for (int i = 0; i < TILE_WARPS; i++)
+                sum += t.scratch[i];
             out[SIGMA] = sum;
         }
     }
@@ -271,17 +279,28 @@ template <class T> struct seed_attention {
     {
         return x;
     }
-    DEVICE_MEMBER void finish(float *out)
+    DEVICE_MEMBER void leave()
     {
+        if ((int)threadIdx.x < IMAGES * C)
+            t.scratch[threadIdx.x] = dbias;
+    }
+    DEVICE_MEMBER void gather(float *out) const
+    {
+        const int k = (int)threadIdx.x;
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
-            const int e = j * TILE_THREADS + (int)threadIdx.x;
+            const int e = j * TILE_THREADS + k;
             if (e < H * C) {
                 out[e] = d1[j];
                 out[W_2 + e] = d2[j];
             }
         }
-        tile_over_images<MAP>(dbias, t.small, out + BIAS);
+        if (k < C) {
+            float sum = 0;
+            for (int image = 0; image < IMAGES; image++)
+                sum += t.scratch[image * C + k];
+            out[BIAS + k] = sum;
+        }
     }
 };
 
@@ -384,7 +403,7 @@ template <class T> struct seed_gate {
         }
         __syncthreads();
     }
-    DEVICE_MEMBER void finish(float *out)
+    DEVICE_MEMBER void gather(float *out) const
     {
         const int k = (int)threadIdx.x;
 #pragma unroll

@@ -48,6 +48,9 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
     static constexpr int FLOATS = patch_team<MAP>::FLOATS + TILE_WARPS * C + 15 * C + SMALL + GATE;
     static constexpr int STAGE = MAP::PIXELS * C * 2;
     static constexpr int BYTES = 2 * MAP::BYTES + WEIGHT_BYTES + FLOATS * 4 + STAGE;
+    static constexpr int CHANNELS_SCRATCH = 4 * patch_channels<MAP>::SCRATCH; /* sums per channel: of the seed's norm,
+                                                                                  of BatchNorm */
+    static constexpr int SCRATCH = 2 * MAP::BYTES + WEIGHT_BYTES - CHANNELS_SCRATCH; /* what is left for the others */
     static constexpr int PER_PROCESSOR = BYTES <= 112 * 1024 ? 2 : 1;
 
     PLACE at;
@@ -60,7 +63,7 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
     float *bn_scale, *bn_shift;
     float *depthwise;
     float *small, *gate;    /* arrays of the squeeze-and-excite net, of the gate net */
-    float *scratch;         /* the maps' memory, when a job ends */
+    float *scratch;         /* where gradients are added up when a job ends: in the maps and fragments */
     const float *w;         /* the seed's parameters */
     const uint32_t *packed; /* fragments of its weights */
 
@@ -90,6 +93,10 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
         packed = nullptr;
     }
 
+    DEVICE_MEMBER float *channel_scratch(int number) const
+    {
+        return scratch + (SCRATCH + number * patch_channels<MAP>::SCRATCH) / 4;
+    }
     DEVICE_MEMBER void vector(int to, int offset) const
     {
         if ((int)threadIdx.x < C)
@@ -137,7 +144,7 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
         patch_channels<MAP> channels;
         channels.clear();
         channels.add(sums);
-        channels.leave(rows + at.warp * C);
+        channels.leave_row(rows + at.warp * C);
         __syncthreads();
         const int k = (int)threadIdx.x;
         if (k < IMAGES * C) {

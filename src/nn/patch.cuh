@@ -258,7 +258,7 @@ template <class MAP> struct patch_channels {
             v[i] += sums[i];
     }
     /* The warp's sums into row [C]; used up. */
-    DEVICE_MEMBER void leave(float *row)
+    DEVICE_MEMBER void leave_row(float *row)
     {
         const int lane = (int)threadIdx.x % 32, t = lane % 4;
         if constexpr (N == 4) {
@@ -271,19 +271,22 @@ template <class MAP> struct patch_channels {
                 row[8 * (i / 2) + 2 * t + i % 2] = v[0];
         }
     }
-    /* Sums of all warps to out [C]. scratch: TILE_WARPS C floats. All threads; the caller has met before. */
-    DEVICE_MEMBER void finish(float *scratch, float *out)
+    /* As tile_grad: SCRATCH bytes, a barrier in between. `turn`: those with different ones are added up at once. */
+    static constexpr int SCRATCH = TILE_WARPS * MAP::C * 4;
+    DEVICE_MEMBER void leave(float *scratch)
     {
-        leave(scratch + (int)threadIdx.x / 32 * MAP::C);
-        __syncthreads();
-        if ((int)threadIdx.x < MAP::C) {
+        leave_row(scratch + (int)threadIdx.x / 32 * MAP::C);
+    }
+    DEVICE_MEMBER static void gather(const float *scratch, float *out, int turn)
+    {
+        const int k = (int)threadIdx.x - turn * MAP::C;
+        if (k >= 0 && k < MAP::C) {
             float sum = 0;
 #pragma unroll
             for (int w = 0; w < TILE_WARPS; w++)
-                sum += scratch[w * MAP::C + (int)threadIdx.x];
-            out[threadIdx.x] = sum;
+                sum += scratch[w * MAP::C + k];
+            out[k] = sum;
         }
-        __syncthreads();
     }
 };
 

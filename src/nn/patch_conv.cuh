@@ -203,7 +203,7 @@ template <class IN, class OUT, class F> DEVICE void patch_point(const patch<IN> 
 /* Gradient of its weights, each warp for its own pixels: tiles of 16 inputs (of which 8 may be empty) and 8 outputs. */
 template <class IN, class OUT> struct patch_grad {
     static constexpr int K = IN::C / 16 ? IN::C / 16 : 1, N = OUT::PLANES, COUNT = K * N * 4;
-    static constexpr int SCRATCH = TILE_WARPS / 2 * COUNT * 32 * 4; /* bytes for finish() */
+    static constexpr int SCRATCH = TILE_WARPS * COUNT * 32 * 4; /* bytes */
     float acc[K][N][4];
 
     DEVICE_MEMBER void clear()
@@ -233,34 +233,26 @@ template <class IN, class OUT> struct patch_grad {
             }
         }
     }
-    /* Add up the warps' parts and write the gradient, [OUT][IN]. All threads; ends with a barrier. */
-    DEVICE_MEMBER void finish(float *scratch, float *out)
+    /* As tile_grad: SCRATCH bytes, a barrier in between; [OUT][IN]. */
+    DEVICE_MEMBER void leave(float *scratch) const
     {
-        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-        float *flat = &acc[0][0][0];
+        float *mine = scratch + (int)threadIdx.x / 32 * (COUNT * 32) + (int)threadIdx.x % 32;
 #pragma unroll
-        for (int half = TILE_WARPS / 2; half > 0; half /= 2) {
-            float *mine = scratch + warp % half * (COUNT * 32) + lane;
-            if (warp >= half && warp < 2 * half) {
-#pragma unroll
-                for (int i = 0; i < COUNT; i++)
-                    mine[i * 32] = flat[i];
-            }
-            __syncthreads();
-            if (warp < half) {
-#pragma unroll
-                for (int i = 0; i < COUNT; i++)
-                    flat[i] += mine[i * 32];
-            }
-            __syncthreads();
-        }
-        if (warp > 0)
-            return;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
+        for (int i = 0; i < COUNT; i++)
+            mine[i * 32] = acc[i / 4 / N][i / 4 % N][i % 4];
+    }
+    DEVICE_MEMBER static void gather(const float *scratch, float *out)
+    {
+#pragma unroll 1
+        for (int k = (int)threadIdx.x; k < COUNT * 32; k += TILE_THREADS) {
+            const int lane = k % 32, i = k / 32;
             const int input = i / 4 / N * 16 + lane / 4 + i % 4 / 2 * 8, output = i / 4 % N * 8 + lane % 4 * 2 + i % 2;
+            float sum = scratch[k];
+#pragma unroll
+            for (int warp = 1; warp < TILE_WARPS; warp++)
+                sum += scratch[warp * (COUNT * 32) + k];
             if (input < IN::C)
-                out[output * IN::C + input] = flat[i];
+                out[output * IN::C + input] = sum;
         }
     }
 };

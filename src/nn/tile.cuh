@@ -159,20 +159,4 @@ template <class MAP> DEVICE void tile_clear_frame(uint32_t map)
     }
 }
 
-/* Sum over the images of what each thread (image, channel) holds, to out[channel]. scratch: COUNT floats. */
-template <class MAP> DEVICE void tile_over_images(float value, float *scratch, float *out)
-{
-    const int t = (int)threadIdx.x;
-    __syncthreads();
-    if (t < MAP::IMAGES * MAP::C)
-        scratch[t] = value;
-    __syncthreads();
-    if (t < MAP::C) {
-        float sum = 0;
-        for (int image = 0; image < MAP::IMAGES; image++)
-            sum += scratch[image * MAP::C + t];
-        out[t] = sum;
-    }
-}
-
 #endif

@@ -177,7 +177,7 @@ template <class IN, class OUT, class F> DEVICE void tile_conv_blocks(uint32_t in
 template <int C> struct tile_grad {
     static constexpr int WM = C >= 16 ? C / 16 : 1, WN = C / 8, WK = TILE_WARPS / WM / WN;
     static constexpr int ROWS = C >= 16 ? 9 : 5;
-    static constexpr int SCRATCH = WK / 2 * WM * WN * ROWS * 4 * 32 * 4; /* bytes for finish() */
+    static constexpr int SCRATCH = TILE_WARPS * ROWS * 4 * 32 * 4; /* bytes */
     static_assert(WK >= 1, "a warp has one tile of outputs");
     float acc[ROWS][4];
 
@@ -341,44 +341,34 @@ template <int C> struct tile_grad {
         mma_bf16(acc[row], a, b[0], b[1]);
     }
 
-    /* Add up the warps' parts and write the gradient, [out][tap][in]. All threads; scratch of SCRATCH bytes. */
-    DEVICE_MEMBER void finish(float *scratch, float *out)
+    /* Each warp leaves its sums in memory of SCRATCH bytes ... */
+    DEVICE_MEMBER void leave(float *scratch) const
     {
-        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, share = warp % (WM * WN),
-                  turn = warp / (WM * WN);
-        float *flat = &acc[0][0];
+        float *mine = scratch + (int)threadIdx.x / 32 * (ROWS * 4 * 32) + (int)threadIdx.x % 32;
 #pragma unroll
-        for (int half = WK / 2; half > 0; half /= 2) {
-            float *mine = scratch + ((turn % half) * WM * WN + share) * (ROWS * 4 * 32) + lane;
-            if (turn >= half && turn < 2 * half) {
-#pragma unroll
-                for (int i = 0; i < ROWS * 4; i++)
-                    mine[i * 32] = flat[i];
+        for (int i = 0; i < ROWS * 4; i++)
+            mine[i * 32] = acc[i / 4][i % 4];
+    }
+    /* ... and after a barrier all threads add up and write the gradient, [out][tap][in]. */
+    DEVICE_MEMBER static void gather(const float *scratch, float *out)
+    {
+        constexpr int ALL = WM * WN * ROWS * 4 * 32;
+#pragma unroll 1
+        for (int k = (int)threadIdx.x; k < ALL; k += TILE_THREADS) {
+            const int lane = k % 32, e = k / 32 % 4, r = k / 128 % ROWS, share = k / 128 / ROWS;
+            int tap = r, input = share % WM * 16 + lane / 4 + e / 2 * 8;
+            if (C == 8) { /* the second half of a tile is another tap */
+                input = lane / 4;
+                tap = r < 3 ? 3 * r + e / 2 : r == 3 ? 2 + e / 2 * 3 : 8;
+                if (r == 4 && e < 2)
+                    continue;
             }
-            __syncthreads();
-            if (turn < half) {
+            float sum = scratch[k];
 #pragma unroll
-                for (int i = 0; i < ROWS * 4; i++)
-                    flat[i] += mine[i * 32];
-            }
-            __syncthreads();
+            for (int turn = 1; turn < WK; turn++)
+                sum += scratch[turn * ALL + k];
+            out[((share / WM * 8 + lane % 4 * 2 + e % 2) * 9 + tap) * C + input] = sum;
         }
-        if (turn > 0)
-            return;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                int tap = r, input = warp % WM * 16 + lane / 4 + e / 2 * 8;
-                if (C == 8) { /* the second half of a tile is another tap */
-                    input = lane / 4;
-                    tap = r < 3 ? 3 * r + e / 2 : r == 3 ? 2 + e / 2 * 3 : 8;
-                    if (r == 4 && e < 2)
-                        continue;
-                }
-                const int output = warp / WM % WN * 8 + lane % 4 * 2 + e % 2;
-                out[(output * 9 + tap) * C + input] = acc[r][e];
-            }
     }
 };
 
@@ -417,8 +407,7 @@ template <class MAP> struct tile_depthwise_grad {
         }
     }
 
-    /* out [9][C] */
-    DEVICE_MEMBER void finish(float *scratch, float *out)
+    DEVICE_MEMBER void leave(float *scratch) const
     {
         tile_own<MAP> own;
         float *to = scratch + (own.unit * MAP::GROUPS + own.rank / 32) * 72 + own.rank % 2 * 4;
@@ -433,7 +422,11 @@ template <class MAP> struct tile_depthwise_grad {
                 if (own.rank % LANES_ < 2)
                     to[tap * 8 + i] = v;
             }
-        __syncthreads();
+    }
+    /* out [9][C] */
+    DEVICE_MEMBER static void gather(const float *scratch, float *out)
+    {
+#pragma unroll 1
         for (int k = (int)threadIdx.x; k < 9 * MAP::C; k += TILE_THREADS) {
             const int tap = k / MAP::C, channel = k % MAP::C;
             float sum = 0;
@@ -443,7 +436,6 @@ template <class MAP> struct tile_depthwise_grad {
                         scratch[((image * MAP::PLANES + channel / 8) * MAP::GROUPS + q) * 72 + tap * 8 + channel % 8];
             out[k] = sum;
         }
-        __syncthreads();
     }
 };
 

@@ -360,6 +360,12 @@ template <class T> static inline T atomicAdd(T *at, T value)
     *at += value;
     return old;
 }
+static inline unsigned atomicInc(unsigned *at, unsigned most)
+{
+    unsigned old = *at;
+    *at = old >= most ? 0 : old + 1;
+    return old;
+}
 template <class T> static inline T atomicMax(T *at, T value)
 {
     T old = *at;
