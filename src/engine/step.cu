@@ -10,9 +10,9 @@ extern "C" {
 #include "engine/turn.h"
 }
 
-/* Few envs per block: the rules are scalar code whose envs go their own ways, so that warps gain nothing and spreading
- * them over the processors does. */
-enum { ENVS_PER_BLOCK = 8, COPY_THREADS = 256, SCALE_THREADS = 256, COPY_BLOCKS_MAX = 16 };
+/* Few envs per block, one if there are processors enough: the rules are scalar code whose envs go their own ways, so
+ * that warps gain nothing and spreading them over the processors does. */
+enum { ENVS_PER_BLOCK_MAX = 8, COPY_THREADS = 256, SCALE_THREADS = 256, COPY_BLOCKS_MAX = 16 };
 
 /* Room for an env's rules to work in: too much for thousands of stacks. */
 union env_room {
@@ -142,10 +142,11 @@ static const struct action *upload_script(struct context *context)
 
 static void plan_launches(struct step_device *device)
 {
-    const int envs = device->context->host->envs;
-    int blocks = 2 * runtime_processors(device->context->runtime) / envs;
+    const int envs = device->context->host->envs, room = 2 * runtime_processors(device->context->runtime);
+    int blocks = room / envs, each = (envs + room - 1) / room;
+    each = each < ENVS_PER_BLOCK_MAX ? each : ENVS_PER_BLOCK_MAX;
     blocks = blocks < 1 ? 1 : blocks > COPY_BLOCKS_MAX ? COPY_BLOCKS_MAX : blocks;
-    device->envs = {dim3((unsigned)((envs + ENVS_PER_BLOCK - 1) / ENVS_PER_BLOCK)), dim3(ENVS_PER_BLOCK), 0, false};
+    device->envs = {dim3((unsigned)((envs + each - 1) / each)), dim3((unsigned)each), 0, false};
     device->copies = {dim3((unsigned)blocks, (unsigned)envs), dim3(COPY_THREADS), 0, false};
 }
 
