@@ -37,7 +37,9 @@ CPP += $(HAVE)
 
 # ---- sources -----------------------------------------------------------------------------------------------------
 VARIANT_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/policy/network*.c src/check/numeric*.c src/variant/table.c))
-PLAIN_SRC := $(sort $(filter-out $(VARIANT_SRC),$(wildcard src/*/*.c)))
+# Checks of golden vectors once more, on networks that the device carries out.
+DEVICE_CHECK_SRC := src/selftest/device_net.c $(foreach f,hosts slots source util rig,src/check/numeric_$(f).c)
+PLAIN_SRC := $(sort $(filter-out $(VARIANT_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 
 # Rules must round alike everywhere, so contraction is off in plain code; kernels live off fused multiply-add.
@@ -62,7 +64,7 @@ FLAGS_avx512 := -DREAL=float -DVECTOR=16 -mavx512f -mavx512vl -mavx512bw -mavx51
 
 PLAIN_OBJ := $(PLAIN_SRC:%.c=$(BUILD)/%.o)
 VARIANT_OBJ := $(VARIANTS:%=$(BUILD)/variant_%.o)
-LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(BUILD)/assets.o
+LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(BUILD)/device_checks.o $(BUILD)/assets.o
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 
 # ---- targets -----------------------------------------------------------------------------------------------------
@@ -162,6 +164,16 @@ $(BUILD)/variant_$(1).o: $(VARIANT_SRC:%.c=$(BUILD)/$(1)/%.o)
 	@rm -f $$@.all
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant_rules,$(v))))
+
+$(BUILD)/device/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  cc    $< (device)"
+	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
+
+$(BUILD)/device_checks.o: $(DEVICE_CHECK_SRC:%.c=$(BUILD)/device/%.o)
+	@$(CC) -r -nostdlib $^ -o $@.all
+	@$(OBJCOPY) --keep-global-symbol=check_device_vectors $@.all $@
+	@rm -f $@.all
 
 asan:
 	@scripts/test asan

@@ -97,6 +97,9 @@ part_parity() {
         grep '^FAIL' "$runs/$program.log" | head -5 >&2
         echo "| $program | $(tail -1 "$runs/$program.log") |"
     done
+    timeout 120 "$esper" selftest --device "$device" --vectors tests/vectors >"$runs/vectors.log" 2>&1 || bad=1
+    grep '^FAILED' "$runs/vectors.log" | head -5 >&2
+    echo "| esper selftest --device $device --vectors | $(tail -1 "$runs/vectors.log") |"
     for precision in fp32 bf16; do
         timeout 120 "$esper" selftest --device "$device" --precision $precision >"$runs/selftest.log" 2>&1 || bad=1
         grep '^FAILED' "$runs/selftest.log" | head -5 >&2
@@ -195,13 +198,13 @@ part_busy() {
         watcher=$!
     fi
     # shellcheck disable=SC2046
-    "$esper" train --task cifar_baseline --runs "$runs" --name busy --quiet --device "$device" --envs 64 --steps 60 --rounds 3 \
+    "$esper" train --task cifar_baseline --runs "$runs" --name busy --quiet --device "$device" --envs 64 --steps 60 --rounds 12 \
         $(images) --set data.batch=512 --set data.batches=6 --set data.val_images=625 --trace >"$runs/busy.log" 2>&1
     code=$?
     [ -z "${watcher:-}" ] || kill "$watcher" 2>/dev/null
     [ $code = 0 ] || { tail -3 "$runs/busy.log" >&2; return 1; }
     cp "$runs/busy/trace.json" "$out/$name-trace.json"
-    echo "64 envs, 3 rounds of 60 steps, $(images_are); trace: $out/$name-trace.json"
+    echo "64 envs, 12 rounds of 60 steps, $(images_are); trace: $out/$name-trace.json"
     echo
     echo '| phase | spans | ms each | share of the time |'
     echo '|---|---|---|---|'

@@ -52,6 +52,13 @@ agree 'seeds of a script' script-cpu script-cuda "select step, env, slot, stage,
     round(grad_norm, 2), round(grad_health, 3) from seed"
 agree 'their lives' script-cpu script-cuda 'select step, env, slot, event, from_stage, to_stage, passed from life'
 
+# Golden numbers: those of whole networks on the device, the rest is skipped and said so.
+"$esper" selftest --vectors tests/vectors --device cuda >"$work/out" 2>"$work/err"
+verdict 'golden vectors' "$([ $? -eq 0 ] && grep -q '^host_slots.safetensors, cuda' "$work/out" &&
+    grep -q '^[0-9]\{4\} passed, 0 failed, ' "$work/out" || tail -3 "$work/out" "$work/err")"
+"$esper" selftest --vectors tests/vectors --device cuda --precision bf16 >"$work/out" 2>"$work/err"
+verdict 'golden vectors in bf16' "$([ $? -eq 2 ] && grep -q 'checked in fp32' "$work/err" || cat "$work/err")"
+
 # Stopped in the middle of a round, at a step of its own choice, and resumed: the run that was never stopped.
 train whole --envs 2 --rounds 4 $cuda
 "$esper" train $small --envs 2 --rounds 4 $cuda --name stopped --plain >"$work/out" 2>"$work/err" &

@@ -5,6 +5,7 @@
 #include "base/philox.h"
 #include "check/numeric_cases.h"
 #include "check/numeric_rig.h"
+#include "check/numeric_solo.h"
 
 struct newborn {
     struct solo solo;

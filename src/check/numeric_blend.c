@@ -4,6 +4,7 @@
 
 #include "check/numeric_cases.h"
 #include "check/numeric_rig.h"
+#include "check/numeric_solo.h"
 
 enum { COUNT = 211 }; /* fills no vector */
 

@@ -5,6 +5,7 @@
 
 #include "check/numeric_cases.h"
 #include "check/numeric_rig.h"
+#include "check/numeric_solo.h"
 
 /* ---- central differences ---------------------------------------------------------------------------------------- */
 

@@ -4,35 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a seed by itself ------------------------------------------------------------------------------------------- */
-
-void solo_init(struct solo *solo, struct scrap *scrap, int channels, int height, int width, int images)
-{
-    struct bump count = {0};
-    int neck = blueprint_neck(channels), wide = padded(channels > neck ? channels : neck);
-    size_t framed = (size_t)images * framed_size(height, width, wide);
-    solo->scratch = (struct seed_scratch){.framed_in = scrap_reals(scrap, framed),
-                                          .framed_grad = scrap_reals(scrap, framed),
-                                          .act = scrap_reals(scrap, framed),
-                                          .grad_a = scrap_reals(scrap, framed),
-                                          .grad_b = scrap_reals(scrap, framed)};
-    seed_site_init(&solo->site, channels, height, width, images, NULL, &count);
-    struct bump memory = {scrap_take(scrap, count.used, 1), 0};
-    if (memory.base)
-        seed_site_init(&solo->site, channels, height, width, images, &solo->scratch, &memory);
-}
-
-struct seed solo_seed(const struct solo *solo, int blueprint, const real *w, real *g)
-{
-    return (struct seed){.site = &solo->site,
-                         .blueprint = blueprint_at(blueprint),
-                         .layout = &solo->site.layout[blueprint],
-                         .w = w,
-                         .g = g,
-                         .train = true,
-                         .backward = true};
-}
-
 void fill_layout(const struct param_layout *layout, uint32_t key, real *params)
 {
     for (int i = 0; i < layout->count; i++) {
@@ -92,12 +63,12 @@ void rig_init(struct rig *rig, struct scrap *scrap, const struct rig_host *host,
 
 const struct param_layout *rig_seed_layout(const struct rig *rig, int slot)
 {
-    return &rig->net->site[slot].layout[rig->exec[slot].blueprint];
+    return &rig->seed_layout[slot];
 }
 
 const struct param_layout *rig_gate_layout(const struct rig *rig, int slot)
 {
-    return &rig->net->site[slot].gate_layout;
+    return &rig->gate_layout[slot];
 }
 
 void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm, float alpha)
@@ -111,7 +82,9 @@ void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm,
                                          .train = true,
                                          .gate = gate,
                                          .alpha = alpha};
-    size_t seed = sizeof(real) * rig_seed_layout(rig, slot)->storage, pool = sizeof(real) * shape->gate_storage;
+    blueprint_layout(blueprint, shape->channels, &rig->seed_layout[slot]);
+    gate_layout(shape->channels, &rig->gate_layout[slot]);
+    size_t seed = sizeof(real) * rig->seed_layout[slot].storage, pool = sizeof(real) * shape->gate_storage;
     memset(rig->params.seed + shape->seed, 0, seed);
     memset(rig->momentum.seed + shape->seed, 0, seed);
     if (gate) {

@@ -1,17 +1,10 @@
-/* Test rigs: a seed by itself, and a network with all its arrays. Compiled into every variant. */
+/* A test rig: a network with all its arrays. Compiled into every variant. */
 #ifndef CHECK_NUMERIC_RIG_H
 #define CHECK_NUMERIC_RIG_H
 
 #include "check/numeric_util.h"
-#include "morph/net_work.h"
-
-/* One slot's seed, without a host around it. */
-struct solo {
-    struct seed_site site;
-    struct seed_scratch scratch;
-};
-void solo_init(struct solo *solo, struct scrap *scrap, int channels, int height, int width, int images);
-struct seed solo_seed(const struct solo *solo, int blueprint, const real *w, real *g);
+#include "morph/net.h"
+#include "nn/norm.h"
 
 /* Generic parameters: weights of the usual size, gains and shifts off their initial values, nothing zero. */
 void fill_layout(const struct param_layout *layout, uint32_t key, real *params);
@@ -27,6 +20,7 @@ struct rig {
     struct net *net;
     struct net_params params, momentum;
     struct slot_exec exec[SHAPE_SLOTS];
+    struct param_layout seed_layout[SHAPE_SLOTS], gate_layout[SHAPE_SLOTS]; /* of the waking ones */
     int images;
     uint8_t *labels;
 };
@@ -45,7 +39,7 @@ void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap);
 void rig_load(struct rig *rig, int images, const float *pixels);
 
 struct net_batch rig_batch(const struct rig *rig);
-/* Layouts of the slot's seed and gate net, and where they are in the pools. */
+/* Layouts of a waking slot's seed and gate net. */
 const struct param_layout *rig_seed_layout(const struct rig *rig, int slot);
 const struct param_layout *rig_gate_layout(const struct rig *rig, int slot);
 

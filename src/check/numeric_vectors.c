@@ -6,6 +6,7 @@
 #include "check/numeric_hosts.h"
 #include "check/numeric_policy.h"
 #include "check/numeric_rig.h"
+#include "check/numeric_solo.h"
 #include "check/numeric_source.h"
 
 enum { MAX_IMAGES = 4096, MAX_SIDE = 512 }; /* more than this is no test case but a damaged file */

@@ -47,6 +47,7 @@ struct ppo_record;
 struct ppo_head_record;
 struct gate_rules;
 struct net_rates;
+struct net_trial;
 
 /* What a device works on. All of it must outlive the device. */
 struct device_setup {
@@ -102,6 +103,9 @@ struct device_api {
     void (*wait)(struct device *device);
     enum esper_status (*check)(struct device *device, struct esper_error *error);
     void (*counters)(const struct device *device, struct device_counters *out);
+
+    /* For golden vectors: a network by itself. */
+    enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
 };
 
 enum { DEVICE_API_VERSION = 1 };

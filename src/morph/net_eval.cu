@@ -87,6 +87,31 @@ IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, int image
     }
 }
 
+/* An image that is in its frame, with its label. */
+IMAGE_KERNEL look(const struct net_view *net)
+{
+    __shared__ float logits[SHAPE_CLASSES];
+    const struct image image = image_of(net, 0, 0, blockIdx.x);
+    walk_from_block(image, 0, ~0u);
+    image_classify(image, logits);
+    if (threadIdx.x < SHAPE_CLASSES)
+        image.frame[net->logit + threadIdx.x] = logits[threadIdx.x];
+    if (threadIdx.x == 0) {
+        const int label = (int)image.figures[net->label];
+        const struct verdict verdict = image_judge(logits, label);
+        image.figures[net->loss] = verdict.loss;
+        image.figures[net->right] = verdict.best == label;
+    }
+}
+
+void net_fp32_look(struct net_device *device)
+{
+    struct runtime *rt = device->context->runtime;
+    net_fp32_pack(device, 0, 1);
+    runtime_launch(rt, norm_evaluate, net_blocks(1, 1, BLOCK_THREADS), device->net, 0);
+    runtime_launch(rt, look, net_blocks((unsigned)device->view.batch, 1, BLOCK_THREADS), device->net);
+}
+
 static void enqueue_split(struct net_device *device, int images, enum split split)
 {
     struct context *context = device->context;

@@ -206,6 +206,7 @@ static void lay_out(struct net_view *net, const struct net_shape *shape)
     net->dx = take(&net->frame, largest);
     net->chain = take(&net->frame, largest);
     net->feature = take(&net->frame, (size_t)shape->features);
+    net->logit = take(&net->frame, SHAPE_CLASSES);
     net->dlogit = take(&net->frame, SHAPE_CLASSES);
     net->block_sums = take(&net->figure, 2 * channels);
     net->label = take(&net->figure, 1);

@@ -104,7 +104,7 @@ struct net_view {
     double *figures;
     size_t frame, figure;                    /* floats and doubles of an image */
     uint32_t input, gpool, u, dx, chain;     /* maps: the image; gradients after the pool, of s, of x, in a chain */
-    uint32_t feature, dlogit;                /* vectors of a frame */
+    uint32_t feature, logit, dlogit;         /* vectors of a frame */
     uint32_t block_sums, label, loss, right; /* figures: [2][channels]; the loss; 1 where it was right */
 
     /* per env of the group */
@@ -213,6 +213,12 @@ static inline struct launch net_blocks(unsigned columns, int envs, unsigned thre
 void net_fp32_pack(struct net_device *device, int first, int envs);   /* packed weights */
 void net_fp32_update(struct net_device *device, int first, int envs); /* after the passes of a batch */
 void net_fp32_end_step(struct net_device *device, int first, int envs);
+
+/* The batch whose images are in the frames. */
+void net_fp32_learn(struct net_device *device, int first, int envs);
+/* The same images of the first env through its network as it is, running statistics and all: their logits and losses.
+ */
+void net_fp32_look(struct net_device *device);
 
 void net_fp32_train(struct net_device *device);
 void net_fp32_evaluate(struct net_device *device);

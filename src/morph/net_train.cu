@@ -1,6 +1,7 @@
 /*
  * A step of training, batch by batch, for a group of envs at a time:
  *
+ *   images    into the frames
  *   forward   for each block: [tail of the block below -> conv], then the block's mean and variance
  *   head      tail of the last block, classifier, loss, and back to before that tail
  *   backward  for each block: BatchNorm's sums are known; [norm -> conv -> tail of the block below]
@@ -32,24 +33,23 @@ DEVICE uint32_t slots_on(const struct image &image)
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* The image of the batch, looked up by one thread, and its label for the head. */
-DEVICE void batch_gather(const struct image &image, uint32_t index)
+IMAGE_KERNEL batch_gather(const struct net_view *net, int first, uint32_t index)
 {
     __shared__ struct gather_view view;
+    const struct image image = batch_image(net, first);
     if (threadIdx.x == 0) {
-        view = gather_train_view(image.net->source, (uint32_t)image.env, index, blockIdx.x);
-        image.figures[image.net->label] = view.label;
+        view = gather_train_view(net->source, (uint32_t)image.env, index, blockIdx.x);
+        image.figures[net->label] = view.label;
     }
     __syncthreads();
     image_write(image, view);
 }
 
-IMAGE_KERNEL block_forward(const struct net_view *net, int first, int i, uint32_t index)
+IMAGE_KERNEL block_forward(const struct net_view *net, int first, int i)
 {
     const struct image image = batch_image(net, first);
     const struct block_view &block = net->block[i];
-    if (i == 0)
-        batch_gather(image, index);
-    else
+    if (i > 0)
         tail_forward(image, net->block[i - 1], slots_on(image));
     block_convolve(image, block);
     const float *raw = image.frame + block.raw,
@@ -118,6 +118,7 @@ IMAGE_KERNEL head(const struct net_view *net, int first)
         struct verdict verdict = image_judge(logits, label);
         double share = exp((double)logits[k] - (double)logits[verdict.best]) / verdict.total;
         dlogits[k] = (float)((share - (k == label)) / net->batch);
+        image.frame[net->logit + (uint32_t)k] = logits[k];
         if (k == 0) {
             image.figures[net->loss] = verdict.loss;
             image.figures[net->right] = verdict.best == label;
@@ -176,7 +177,7 @@ KERNEL void begin_step(const struct net_view *net, int envs)
     }
 }
 
-static void enqueue_batch(struct net_device *device, int first, int envs, uint32_t index)
+void net_fp32_learn(struct net_device *device, int first, int envs)
 {
     struct runtime *rt = device->context->runtime;
     const struct net_view *net = device->net;
@@ -185,7 +186,7 @@ static void enqueue_batch(struct net_device *device, int first, int envs, uint32
     const struct launch one = net_blocks(1, envs, BLOCK_THREADS);
     net_fp32_pack(device, first, envs);
     for (int i = 0; i < blocks; i++) {
-        runtime_launch(rt, block_forward, images, net, first, i, index);
+        runtime_launch(rt, block_forward, images, net, first, i);
         runtime_launch(rt, norm_forward, one, net, first, i);
     }
     runtime_launch(rt, head, images, net, first);
@@ -206,8 +207,11 @@ void net_fp32_train(struct net_device *device)
                    device->net, all);
     for (int first = 0; first < all; first += device->view.group) {
         const int envs = all - first < device->view.group ? all - first : device->view.group;
-        for (uint32_t index = 0; index < context->batches; index++)
-            enqueue_batch(device, first, envs, index);
+        for (uint32_t index = 0; index < context->batches; index++) {
+            runtime_launch(context->runtime, batch_gather,
+                           net_blocks((unsigned)device->view.batch, envs, BLOCK_THREADS), device->net, first, index);
+            net_fp32_learn(device, first, envs);
+        }
         net_fp32_end_step(device, first, envs);
     }
 }

@@ -272,3 +272,12 @@ enum esper_status selftest_device(struct selftest *test, enum device_wish device
     test->variant = NULL;
     return status;
 }
+
+enum esper_status selftest_device_vectors(struct selftest *test, const char *path, struct esper_error *error)
+{
+    struct device_info info;
+    test->device = device_open(&info);
+    if (!test->device)
+        return error_set(error, ESPER_FAILED, "--device cuda: %s", info.why);
+    return selftest_vectors(test, path, error);
+}

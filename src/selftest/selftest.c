@@ -14,6 +14,7 @@
 #include "check/policy_vectors.h"
 #include "check/reward_vectors.h"
 #include "check/rules_vectors.h"
+#include "selftest/device_vectors.h"
 #include "variant/variant.h"
 
 void selftest_cases(struct selftest *test)
@@ -82,6 +83,18 @@ static int count_results(const struct selftest *test)
     return test->report.count[CHECK_PASSED] + test->report.count[CHECK_FAILED] + test->report.count[CHECK_SKIPPED];
 }
 
+/* On the device: whole networks. What else the files hold is the same source there, or held against the CPU's. */
+static void check_on_device(struct selftest *test, const struct st_file *file, const char *kind)
+{
+    struct esper_error error = {0};
+    test->variant = "cuda";
+    if (!check_device_vectors(test->device, file, kind, &test->report, &error))
+        skip(test, "no whole network: on the device this part is held against the CPU (selftest --device cuda)");
+    if (error.text[0])
+        fail(test, test->file, error.text);
+    test->variant = NULL;
+}
+
 static void check_kind(struct selftest *test, const struct st_file *file, const char *kind)
 {
     const struct variant *variant;
@@ -95,6 +108,10 @@ static void check_kind(struct selftest *test, const struct st_file *file, const 
     }
     if (kinds[k].missing) {
         skip(test, kinds[k].missing);
+        return;
+    }
+    if (test->device) {
+        check_on_device(test, file, kind);
         return;
     }
     if (kinds[k].check_rules)
@@ -128,6 +145,10 @@ static void check_json(struct selftest *test, const char *path)
 {
     cJSON *json;
     struct esper_error error;
+    if (test->device) {
+        skip(test, "rewards are the same source on the device");
+        return;
+    }
     if (json_read_file(path, &json, &error) != ESPER_OK) {
         fail(test, test->file, error.text);
         return;

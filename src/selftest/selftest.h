@@ -10,17 +10,21 @@
 #include "base/status.h"
 #include "check/report.h"
 
+struct device_api;
+
 struct selftest {
-    struct check_report report; /* the caller's: filter, show and context; its counts are those of the whole run */
-    const char *file;           /* name of the file in hand; NULL while the case table runs */
-    const char *variant;        /* kernels in hand; NULL for rules, which have none */
+    struct check_report report;      /* the caller's: filter, show and context; its counts are those of the whole run */
+    const char *file;                /* name of the file in hand; NULL while the case table runs */
+    const char *variant;             /* kernels in hand; NULL for rules, which have none */
+    const struct device_api *device; /* whose networks the files are to check, instead of the CPU's; NULL: the CPU's */
 };
 
 void selftest_cases(struct selftest *test);
 
 /*
  * Check a file, or every *.safetensors and *.json of a folder. A damaged file is a failure in the report; a file whose
- * part is not built yet is skipped. An error only when there is nothing to check at that path.
+ * part is not built yet is skipped, and so is, on a device, one that holds no whole network. An error only when there
+ * is nothing to check at that path, or the device fails.
  */
 enum esper_status selftest_vectors(struct selftest *test, const char *path, struct esper_error *error);
 

@@ -1,0 +1,151 @@
+#include "cuda/runtime.cuh"
+
+#include <cmath>
+
+#include "morph/net_fp32.cuh"
+#include "morph/net_trial.h"
+
+/* What the network needs of a world: one env, and none of the rest. */
+struct trial {
+    struct world world;
+    struct context context;
+    struct net_device *net;
+};
+
+/* An array of the world on the device, filled from the host's. */
+static float *place_array(struct runtime *rt, const float *from, size_t count)
+{
+    float *to = runtime_alloc<float>(rt, count + 1);
+    runtime_copy_to(rt, to, from, count * sizeof *to);
+    return to;
+}
+
+static void place_world(struct trial *trial, const struct net_trial *given)
+{
+    struct context *context = &trial->context;
+    struct runtime *rt = context->runtime;
+    const struct net_shape *shape = given->shape;
+    struct world *view = &context->view;
+    trial->world.shape = *shape;
+    trial->world.envs = 1;
+    trial->world.config.data_batch = given->images;
+    trial->world.config.data_val_images = 1;
+    *view = trial->world;
+    view->host = place_array(rt, given->params.host, shape->host.storage);
+    view->stats = place_array(rt, given->params.stats, shape->stats);
+    view->seed = place_array(rt, given->params.seed, shape->seed_storage);
+    view->gate = place_array(rt, given->params.gate, shape->gate_storage);
+    view->host_momentum = place_array(rt, given->momentum.host, shape->host.storage);
+    view->seed_momentum = place_array(rt, given->momentum.seed, shape->seed_storage);
+    view->gate_momentum = place_array(rt, given->momentum.gate, shape->gate_storage);
+    view->train_loss = runtime_alloc<double>(rt, 1);
+    view->train_accuracy = runtime_alloc<double>(rt, 1);
+    context->host = &trial->world;
+    context->world = runtime_alloc<struct world>(rt, 1);
+    runtime_copy_to(rt, context->world, view, sizeof *view);
+    context->batches = 1;
+    context->rates = given->rates;
+    context->grads = runtime_alloc<struct slot_grads>(rt, SHAPE_SLOTS);
+    context->exec = runtime_alloc<struct slot_exec>(rt, SHAPE_SLOTS);
+    runtime_copy_to(rt, context->exec, given->exec, sizeof *given->exec * (size_t)shape->slots);
+}
+
+static void place_images(struct trial *trial, const struct net_trial *given)
+{
+    struct runtime *rt = trial->context.runtime;
+    const struct net_view *net = &trial->net->view;
+    const struct block_shape *first = &given->shape->block[0];
+    const size_t floats = (size_t)(first->height * first->width) * GATHER_CHANNELS;
+    std::vector<double> labels(given->labels, given->labels + given->images);
+    for (size_t n = 0; n < (size_t)given->images; n++) {
+        runtime_copy_to(rt, net->frames + n * net->frame + net->input, given->pixels + n * floats,
+                        floats * sizeof(float));
+        runtime_copy_to(rt, net->figures + n * net->figure + net->label, &labels[n], sizeof labels[n]);
+    }
+    runtime_wait(rt);
+}
+
+static void take_arrays(struct trial *trial, struct net_trial *given)
+{
+    struct runtime *rt = trial->context.runtime;
+    const struct net_shape *shape = given->shape;
+    const struct world *view = &trial->context.view;
+    const float *grads = trial->net->view.grads;
+    const struct {
+        float *to;
+        const float *from;
+        size_t count;
+    } arrays[] = {
+        {given->params.host, view->host, shape->host.storage},
+        {given->params.stats, view->stats, shape->stats},
+        {given->params.seed, view->seed, shape->seed_storage},
+        {given->params.gate, view->gate, shape->gate_storage},
+        {given->momentum.host, view->host_momentum, shape->host.storage},
+        {given->momentum.seed, view->seed_momentum, shape->seed_storage},
+        {given->momentum.gate, view->gate_momentum, shape->gate_storage},
+        {given->grads.host, grads, shape->host.storage},
+        {given->grads.seed, grads + shape->host.storage, shape->seed_storage},
+        {given->grads.gate, grads + shape->host.storage + shape->seed_storage, shape->gate_storage},
+    };
+    for (const auto &array : arrays)
+        runtime_copy_from(rt, array.to, array.from, array.count * sizeof(float));
+    runtime_copy_from(rt, given->result.grads, trial->context.grads, sizeof(struct slot_grads) * (size_t)shape->slots);
+    struct part_norms part[NET_PARTS] = {};
+    runtime_copy_from(rt, part, trial->net->view.part, sizeof part[0] * (size_t)(1 + shape->slots));
+    runtime_wait(rt);
+    given->result.host_norm = std::sqrt(part[0].square);
+    for (int j = 0; j < shape->slots; j++)
+        given->result.slot_norm[j] = given->exec[j].train ? std::sqrt(part[1 + j].square) : 0;
+}
+
+/* Logits of every image, and what they come to. */
+static void take_answers(struct trial *trial, struct net_trial *given)
+{
+    struct runtime *rt = trial->context.runtime;
+    const struct net_view *net = &trial->net->view;
+    given->result.loss = 0;
+    given->result.correct = 0;
+    for (size_t n = 0; n < (size_t)given->images; n++) {
+        double loss = 0, right = 0;
+        runtime_copy_from(rt, given->logits + n * SHAPE_CLASSES, net->frames + n * net->frame + net->logit,
+                          SHAPE_CLASSES * sizeof(float));
+        runtime_copy_from(rt, &loss, net->figures + n * net->figure + net->loss, sizeof loss);
+        runtime_copy_from(rt, &right, net->figures + n * net->figure + net->right, sizeof right);
+        runtime_wait(rt);
+        given->result.loss += loss;
+        given->result.correct += (uint32_t)right;
+    }
+}
+
+static void run(struct trial *trial, struct net_trial *given)
+{
+    place_world(trial, given);
+    trial->net = net_fp32.create(&trial->context);
+    if (!trial->net)
+        return;
+    place_images(trial, given);
+    if (given->learn) {
+        net_fp32_learn(trial->net, 0, 1);
+        net_fp32_end_step(trial->net, 0, 1);
+        take_arrays(trial, given);
+    } else {
+        net_fp32_look(trial->net);
+    }
+    take_answers(trial, given);
+    net_fp32.free(trial->net);
+}
+
+enum esper_status net_trial_run(struct net_trial *given, struct esper_error *error)
+{
+    struct trial *trial = new struct trial();
+    struct runtime *rt = trial->context.runtime = runtime_create(error);
+    enum esper_status status = ESPER_FAILED;
+    if (rt) {
+        run(trial, given);
+        status = rt->failed ? ESPER_FAILED : ESPER_OK;
+        *error = rt->error;
+        runtime_free(rt);
+    }
+    delete trial;
+    return status;
+}

@@ -1,0 +1,36 @@
+/*
+ * One network and one batch of given images on the device, from the host's memory and back to it: how golden vectors,
+ * whose images are no bytes of a data set, reach the kernels of net_fp32.
+ */
+#ifndef MORPH_NET_TRIAL_H
+#define MORPH_NET_TRIAL_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "base/status.h"
+#include "morph/net.h"
+
+struct net_trial {
+    const struct net_shape *shape;
+    int images;
+    const float *pixels; /* [image][y][x][4]: red, green, blue, 0 */
+    const uint8_t *labels;
+    const struct slot_exec *exec; /* [slot] */
+    bool learn;                   /* a step of training; else the images are looked at with running statistics */
+    struct net_rates rates;
+
+    struct net_params params, momentum; /* as they are; after a step as they have become */
+    struct net_params grads;            /* of the step, before clipping; has no stats */
+    float *logits;                      /* [image][class] */
+    struct net_result result;
+};
+
+enum esper_status net_trial_run(struct net_trial *trial, struct esper_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

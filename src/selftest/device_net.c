@@ -1,0 +1,178 @@
+/*
+ * net.h on the device: what the checks of golden vectors call, carried out by net_fp32. Compiled with those checks into
+ * an object of its own, as a variant is (see the Makefile).
+ */
+#include <string.h>
+
+#include "check/numeric_hosts.h"
+#include "engine/device.h"
+#include "morph/net_trial.h"
+#include "selftest/device_vectors.h"
+
+static const struct device_api *device;
+static struct esper_error *failure; /* the first one; its text is empty until then */
+
+struct net {
+    const struct net_shape *shape;
+    real *pixels; /* [image][y][x][4] */
+    real *logits; /* [image][class] */
+    struct net_params grads, spare, spare_momentum;
+    struct net_result result;
+};
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static real *take(real **memory, size_t count)
+{
+    real *at = *memory;
+    *memory += count;
+    return at;
+}
+
+static void take_params(struct net_params *params, const struct net_shape *shape, real **memory)
+{
+    params->host = take(memory, shape->host.storage);
+    params->stats = take(memory, shape->stats);
+    params->seed = take(memory, shape->seed_storage);
+    params->gate = take(memory, shape->gate_storage);
+}
+
+static size_t image_reals(const struct net_shape *shape)
+{
+    return (size_t)shape->block[0].height * (size_t)shape->block[0].width * 4;
+}
+
+size_t net_bytes(const struct net_shape *shape, int batch)
+{
+    size_t params = shape->host.storage + shape->stats + shape->seed_storage + shape->gate_storage;
+    return sizeof(struct net) + sizeof(real) * (3 * params + (size_t)batch * (image_reals(shape) + SHAPE_CLASSES));
+}
+
+struct net *net_init(const struct net_shape *shape, int batch, void *memory)
+{
+    struct net *net = memory;
+    real *free = (real *)(net + 1);
+    net->shape = shape;
+    take_params(&net->grads, shape, &free);
+    take_params(&net->spare, shape, &free);
+    take_params(&net->spare_momentum, shape, &free);
+    net->pixels = take(&free, (size_t)batch * image_reals(shape));
+    net->logits = take(&free, (size_t)batch * SHAPE_CLASSES);
+    return net;
+}
+
+struct net_input net_input(struct net *net)
+{
+    return (struct net_input){net->pixels, image_reals(net->shape), (size_t)net->shape->block[0].width * 4};
+}
+
+/* ---- passes ------------------------------------------------------------------------------------------------------ */
+
+static void run(struct net_trial *trial)
+{
+    struct esper_error error = {0};
+    if (!failure->text[0] && device->try_net(trial, &error) != ESPER_OK)
+        *failure = error;
+}
+
+static struct net_trial trial_of(struct net *net, const struct net_batch *batch)
+{
+    return (struct net_trial){.shape = net->shape,
+                              .images = batch->images,
+                              .pixels = net->pixels,
+                              .labels = batch->labels,
+                              .exec = batch->exec,
+                              .learn = true,
+                              .grads = net->grads,
+                              .logits = net->logits};
+}
+
+static void copy_params(const struct net_shape *shape, const struct net_params *to, const struct net_params *from)
+{
+    memcpy(to->host, from->host, sizeof(real) * shape->host.storage);
+    memcpy(to->stats, from->stats, sizeof(real) * shape->stats);
+    memcpy(to->seed, from->seed, sizeof(real) * shape->seed_storage);
+    memcpy(to->gate, from->gate, sizeof(real) * shape->gate_storage);
+}
+
+/* The device knows whole steps alone: this one is taken by a copy, of which the statistics are kept. */
+void net_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,
+                   struct net_result *result)
+{
+    struct net_trial trial = trial_of(net, batch);
+    copy_params(net->shape, &net->spare, params);
+    trial.params = net->spare;
+    trial.momentum = net->spare_momentum;
+    run(&trial);
+    memcpy(params->stats, net->spare.stats, sizeof(real) * net->shape->stats);
+    *result = net->result = trial.result;
+}
+
+void net_measure(struct net *net, const struct net_batch *batch, struct net_result *result)
+{
+    (void)batch;
+    memcpy(result->grads, net->result.grads, sizeof result->grads);
+}
+
+/* The same step once more, for good; its statistics have been kept before. */
+void net_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
+                const struct net_batch *batch, const struct net_rates *rates, struct net_result *result)
+{
+    struct net_trial trial = trial_of(net, batch);
+    trial.params = *params;
+    trial.params.stats = net->spare.stats;
+    trial.momentum = *momentum;
+    trial.rates = *rates;
+    run(&trial);
+    *result = trial.result;
+}
+
+struct net_params net_grads(struct net *net)
+{
+    return net->grads;
+}
+
+const real *net_logits(const struct net *net, int *stride)
+{
+    *stride = SHAPE_CLASSES;
+    return net->logits;
+}
+
+/* One configuration after the other. */
+void net_evaluate(struct net *net, const struct net_params *params, struct net_eval *eval)
+{
+    for (int k = 0; k < eval->configs; k++) {
+        struct slot_exec exec[SHAPE_SLOTS];
+        memcpy(exec, eval->exec, sizeof *exec * (size_t)net->shape->slots);
+        for (int j = 0; j < net->shape->slots; j++)
+            exec[j].alpha = eval->alpha[k][j];
+        struct net_batch batch = {.images = eval->images, .labels = eval->labels, .exec = exec};
+        struct net_trial trial = trial_of(net, &batch);
+        trial.learn = false;
+        trial.params = *params;
+        trial.momentum = net->spare_momentum;
+        run(&trial);
+        eval->correct[k] += trial.result.correct;
+        eval->loss += k == 0 ? trial.result.loss : 0;
+        if (eval->logits)
+            memcpy(eval->logits + (size_t)k * (size_t)eval->images * SHAPE_CLASSES, net->logits,
+                   sizeof(real) * (size_t)eval->images * SHAPE_CLASSES);
+    }
+}
+
+/* ---- the files --------------------------------------------------------------------------------------------------- */
+
+bool check_device_vectors(const struct device_api *api, const struct st_file *file, const char *kind,
+                          struct check_report *report, struct esper_error *error)
+{
+    const struct source source = {file, report, kind};
+    device = api;
+    failure = error;
+    if (strcmp(kind, "host_cnn") == 0)
+        check_host_cnn(&source);
+    else if (strcmp(kind, "host_slots") == 0)
+        check_host_slots(&source);
+    else
+        return false;
+    return true;
+}

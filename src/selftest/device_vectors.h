@@ -1,0 +1,18 @@
+/* Golden vectors of whole networks, on the device in fp32. */
+#ifndef SELFTEST_DEVICE_VECTORS_H
+#define SELFTEST_DEVICE_VECTORS_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+#include "check/report.h"
+
+struct device_api;
+struct st_file;
+
+/* false: the device's networks are not checked by this kind of file. The error is set, from empty, when the device
+ * fails. */
+bool check_device_vectors(const struct device_api *api, const struct st_file *file, const char *kind,
+                          struct check_report *report, struct esper_error *error);
+
+#endif
