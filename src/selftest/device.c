@@ -278,6 +278,6 @@ enum esper_status selftest_device_vectors(struct selftest *test, const char *pat
     struct device_info info;
     test->device = device_open(&info);
     if (!test->device)
-        return error_set(error, ESPER_FAILED, "--device cuda: %s", info.why);
+        return error_set(error, ESPER_FAILED, "device = cuda: %s", info.why);
     return selftest_vectors(test, path, error);
 }
