@@ -74,7 +74,6 @@ fails 2 '--part all: it must be train, seeds, evaluate or loop' bench --part all
 fails 2 '--envs 8;64: numbers from 1 to 4096' bench --envs '8;64'
 fails 2 '--roof, --kernels and --peer' bench --roof --part train
 fails 1 'device = cuda: ' selftest --device cuda --vectors tests/vectors
-fails 2 'golden vectors are checked in fp32' selftest --device cuda --precision bf16 --vectors .
 unset ESPER_CUDA_LIBRARY
 
 # ---- the file --------------------------------------------------------------------------------------------------------

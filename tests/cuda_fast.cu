@@ -285,7 +285,7 @@ static void enqueue_identity(struct net_device *net, int i, bool forward)
         runtime_launch(net->context->runtime, identity_backward, shape, net->host, i);
 }
 
-/* A batch as fast_batch runs it, with other seeds. */
+/* A batch as fast_learn runs it, with other seeds. */
 static void enqueue_batch(struct net_device *net, uint32_t batch, bool seeds)
 {
     fast_images(net, batch);

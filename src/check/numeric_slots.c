@@ -7,10 +7,12 @@
 
 /* ---- host_slots: scenarios -------------------------------------------------------------------------------------- */
 
-#define SLOTS_LOGITS    ((struct tolerance){1e-5, 0})
-#define SLOTS_LOSS      ((struct tolerance){0, 5e-6})
-#define SLOTS_PARAMS    ((struct tolerance){0, 5e-6})
-#define SLOTS_TELEMETRY ((struct tolerance){1e-4, 1e-9})
+#define SLOTS_LOGITS       ((struct tolerance){1e-5, 0})
+#define SLOTS_LOSS         ((struct tolerance){0, 5e-6})
+#define SLOTS_PARAMS       ((struct tolerance){0, 5e-6})
+#define SLOTS_TELEMETRY    ((struct tolerance){1e-4, 1e-9})
+#define SLOTS_LOSS_ROUGH   ((struct tolerance){5e-3, 0})
+#define SLOTS_COSINE_ROUGH 0.97
 
 struct scenario {
     const struct source *source;
@@ -134,6 +136,8 @@ static bool scenario_open(struct scenario *sc, const struct source *source, cons
     if (!scenario_slots(sc, item))
         return false;
     rig_init(&sc->rig, scrap, &sc->host, sc->slots, sc->count);
+    if (source->takes && !source->takes(&sc->rig.shape, sc->host.images))
+        return false;
     if (!scrap_ready(scrap, source->report, name) ||
         !source_load_layout(source, prefix.text, &sc->rig.shape.host, sc->rig.params.host) ||
         !host_visit_stats(source, prefix.text, &sc->rig, true) || !scenario_wake(sc))
@@ -166,36 +170,79 @@ static void compare_telemetry(const struct scenario *sc, int slot, const struct 
     source_compare_value(sc->source, name_of("%s.ratio", name.text).text, got->ratio, (double)want[4], SLOTS_TELEMETRY);
 }
 
+static void scenario_compare(struct scenario *sc, const struct net_params *grads, const struct net_result *result,
+                             struct scrap *scrap)
+{
+    const struct source *source = sc->source;
+    const char *name = sc->name;
+    int stride;
+    const real *logits = net_logits(sc->rig.net, &stride);
+    host_compare_logits(source, name_of("%s.logits", name).text, sc->batch.images, stride, logits, SLOTS_LOGITS, scrap);
+    host_compare_scalar(source, name_of("%s.loss", name).text, result->loss / sc->batch.images, SLOTS_LOSS);
+    compare_grads(source, name_of("%s.grad", name).text, &sc->rig.shape.host, grads->host);
+    for (int j = 0; j < sc->count; j++) {
+        const struct slot_shape *shape = &sc->rig.shape.slot[j];
+        if (sc->rig.exec[j].train && sc->rig.exec[j].mode != SLOT_SKIP) {
+            compare_grads(source, name_of("%s.seed.%s.grad", name, sc->slots[j]).text, rig_seed_layout(&sc->rig, j),
+                          grads->seed + shape->seed);
+            if (sc->rig.exec[j].gate)
+                compare_grads(source, name_of("%s.gate.%s.grad", name, sc->slots[j]).text, rig_gate_layout(&sc->rig, j),
+                              grads->gate + shape->gate);
+        }
+        compare_telemetry(sc, j, &result->grads[j]);
+    }
+}
+
+/*
+ * Whether position `first` in the order of execution gets the gradient of the file. Files isolate blended seeds, which
+ * runs never do and bf16 kernels do not know: what lies in front of one gets another.
+ */
+static bool gradient_reaches(const struct scenario *sc, int first)
+{
+    for (int k = first; k < sc->count; k++) {
+        const struct slot_exec *exec = &sc->rig.exec[sc->rig.shape.exec_order[k]];
+        if (exec->mode == SLOT_BLEND && exec->isolate)
+            return false;
+    }
+    return true;
+}
+
+/* Of gate nets bf16 leaves no direction: their gradients are tiny. */
+static void scenario_compare_rough(struct scenario *sc, const struct net_params *grads, const struct net_result *result)
+{
+    const struct source *source = sc->source;
+    const char *name = sc->name;
+    host_compare_scalar(source, name_of("%s.loss", name).text, result->loss / sc->batch.images, SLOTS_LOSS_ROUGH);
+    if (gradient_reaches(sc, 0))
+        source_compare_direction(source, name_of("%s.grad", name).text, &sc->rig.shape.host, grads->host,
+                                 SLOTS_COSINE_ROUGH);
+    for (int k = 0; k < sc->count; k++) {
+        const int j = sc->rig.shape.exec_order[k];
+        const struct slot_exec *exec = &sc->rig.exec[j];
+        if (exec->train && exec->mode != SLOT_SKIP && gradient_reaches(sc, k + 1))
+            source_compare_direction(source, name_of("%s.seed.%s.grad", name, sc->slots[j]).text,
+                                     rig_seed_layout(&sc->rig, j), grads->seed + sc->rig.shape.slot[j].seed,
+                                     SLOTS_COSINE_ROUGH);
+    }
+}
+
 static void scenario_check(const struct source *source, const char *name, const cJSON *item)
 {
     struct scrap scrap = {0};
     struct scenario sc;
     struct net_result result;
-    int stride;
     if (!scenario_open(&sc, source, name, item, &scrap))
         goto cleanup;
     scenario_order(&sc, item);
     struct net_batch batch = rig_batch(&sc.rig);
     net_gradients(sc.rig.net, &sc.rig.params, &batch, &result);
     net_measure(sc.rig.net, &batch, &result);
-
-    const real *logits = net_logits(sc.rig.net, &stride);
-    struct net_params grads = net_grads(sc.rig.net);
-    host_compare_logits(source, name_of("%s.logits", name).text, sc.batch.images, stride, logits, SLOTS_LOGITS, &scrap);
-    host_compare_scalar(source, name_of("%s.loss", name).text, result.loss / sc.batch.images, SLOTS_LOSS);
-    compare_grads(source, name_of("%s.grad", name).text, &sc.rig.shape.host, grads.host);
+    const struct net_params grads = net_grads(sc.rig.net);
+    if (source->rough)
+        scenario_compare_rough(&sc, &grads, &result);
+    else
+        scenario_compare(&sc, &grads, &result, &scrap);
     host_visit_stats(source, name_of("%s.stat", name).text, &sc.rig, false);
-    for (int j = 0; j < sc.count; j++) {
-        const struct slot_shape *shape = &sc.rig.shape.slot[j];
-        if (sc.rig.exec[j].train && sc.rig.exec[j].mode != SLOT_SKIP) {
-            compare_grads(source, name_of("%s.seed.%s.grad", name, sc.slots[j]).text, rig_seed_layout(&sc.rig, j),
-                          grads.seed + shape->seed);
-            if (sc.rig.exec[j].gate)
-                compare_grads(source, name_of("%s.gate.%s.grad", name, sc.slots[j]).text, rig_gate_layout(&sc.rig, j),
-                              grads.gate + shape->gate);
-        }
-        compare_telemetry(&sc, j, &result.grads[j]);
-    }
 cleanup:
     scrap_free(&scrap);
 }
@@ -346,6 +393,8 @@ void check_host_slots(const struct source *source)
         const cJSON *from = cJSON_IsString(start) ? json_find(scenarios, start->valuestring) : NULL;
         if (!start)
             scenario_check(source, item->string, item);
+        else if (source->rough) /* what was learned in several steps, and logits */
+            continue;
         else if (!from)
             source_fail(source, item->string, "starts from a scenario that is not there");
         else if (strncmp(item->string, "fused_", 6) == 0)

@@ -229,6 +229,26 @@ bool source_compare_layout(const struct source *source, const char *prefix, cons
     return complete;
 }
 
+void source_compare_direction(const struct source *source, const char *prefix, const struct param_layout *layout,
+                              const real *params, double least)
+{
+    double product = 0, ours = 0, theirs = 0;
+    for (int k = 0; k < layout->count; k++) {
+        const struct tensor_layout *t = &layout->tensor[k];
+        const struct st_tensor *tensor = layout_tensor(source, name_of("%s.%s", prefix, t->name).text, t);
+        for (size_t i = 0; tensor && i < t->size; i++) {
+            const double got = (double)params[t->offset + layout_index(t, i)],
+                         want = (double)((const float *)tensor->data)[i];
+            product += got * want;
+            ours += got * got;
+            theirs += want * want;
+        }
+    }
+    if (theirs > 0)
+        source_compare_value(source, name_of("%s.direction", prefix).text, product / sqrt(ours * theirs), 1,
+                             (struct tolerance){0, 1 - least});
+}
+
 double source_layout_norm(const struct source *source, const char *prefix, const struct param_layout *layout)
 {
     double square = 0;

@@ -10,11 +10,15 @@
 #include "base/safetensors.h"
 #include "check/numeric_util.h"
 #include "morph/blueprint.h"
+#include "morph/shape.h"
 
 struct source {
     const struct st_file *file;
     struct check_report *report;
     const char *kind; /* of the file; goes in front of names in the report */
+    /* Products in bf16: values are judged by what that leaves of them, gradients by their direction alone. */
+    bool rough;
+    bool (*takes)(const struct net_shape *shape, int images); /* networks to check; NULL: all of them */
 };
 
 /* A name made as by printf; lives as long as the expression it is made in. */
@@ -62,6 +66,9 @@ bool source_load_layout(const struct source *source, const char *prefix, const s
                         real *params);
 bool source_compare_layout(const struct source *source, const char *prefix, const struct param_layout *layout,
                            const real *params, struct tolerance allowed);
+/* The cosine between all tensors of a layout in the file and params, which must be `least` or more. */
+void source_compare_direction(const struct source *source, const char *prefix, const struct param_layout *layout,
+                              const real *params, double least);
 /* L2 norm over the tensors that are there. */
 double source_layout_norm(const struct source *source, const char *prefix, const struct param_layout *layout);
 

@@ -340,7 +340,7 @@ bool check_numeric_vectors(const struct st_file *file, const char *kind, struct 
                  {"policy_net", check_policy_net}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kind, kinds[i].kind) == 0) {
-            struct source source = {file, report, kinds[i].kind};
+            struct source source = {.file = file, .report = report, .kind = kinds[i].kind};
             kinds[i].check(&source);
             return true;
         }

@@ -409,7 +409,7 @@ extern "C" const struct device_api *esper_device_api(void)
         device_kernels,     device_reset,         device_train,     device_evaluate, device_decide,
         device_apply,       device_test,          device_update,    device_take,     device_write,
         device_read,        device_read_part,     device_wait_idle, device_check,    device_counters_of,
-        net_trial_run,
+        net_trial_run,      net_bf16_fits,
     };
     return &api;
 }

@@ -47,6 +47,7 @@ struct ppo_record;
 struct ppo_head_record;
 struct gate_rules;
 struct net_rates;
+struct net_shape;
 struct net_trial;
 
 /* What a device works on. All of it must outlive the device. */
@@ -104,8 +105,9 @@ struct device_api {
     enum esper_status (*check)(struct device *device, struct esper_error *error);
     void (*counters)(const struct device *device, struct device_counters *out);
 
-    /* For golden vectors: a network by itself. */
+    /* For golden vectors: a network by itself, and whether the bf16 kernels know such a one. */
     enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
+    bool (*bf16_fits)(const struct net_shape *shape, int batch);
 };
 
 enum { DEVICE_API_VERSION = 1 };

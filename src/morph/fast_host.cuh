@@ -264,8 +264,8 @@ bool fast_host_fits(const struct net_shape *shape, int batch);
 bool fast_host_create(struct net_device *net);
 /* The images of a batch of the step: gathered while the batch before it was learned from. */
 void fast_images(struct net_device *net, uint32_t batch);
-/* One batch of all envs, from its images to the parameters. */
-void fast_batch(struct net_device *net, uint32_t batch);
+/* Such a batch, from its images to the parameters. */
+void fast_learn(struct net_device *net, uint32_t batch);
 
 /* fast_forward.cu, fast_head.cu, fast_backward.cu, fast_update.cu: enqueue */
 void fast_forward(struct net_device *net, int block);

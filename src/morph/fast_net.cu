@@ -181,11 +181,10 @@ static void fast_beside(struct net_device *net, int i)
     runtime_rejoin(rt);
 }
 
-void fast_batch(struct net_device *net, uint32_t batch)
+void fast_learn(struct net_device *net, uint32_t batch)
 {
     struct context *context = net->context;
     struct fast_host &host = net->host;
-    fast_images(net, batch);
     for (int i = 0; i < host.blocks; i++) {
         fast_forward(net, i);
         if (has_slots(host.block[i]))
@@ -242,8 +241,10 @@ static void fast_train(struct net_device *net)
     net_plan_train(context);
     seed_plan(net);
     fast_pack(net);
-    for (uint32_t batch = 0; batch < context->batches; batch++)
-        fast_batch(net, batch);
+    for (uint32_t batch = 0; batch < context->batches; batch++) {
+        fast_images(net, batch);
+        fast_learn(net, batch);
+    }
 }
 
 const struct net_device_kernels net_bf16 = {fast_create, fast_free, fast_train, eval_validate, eval_test};

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "morph/fast_trial.h"
 #include "morph/net_fp32.cuh"
 #include "morph/net_trial.h"
 
@@ -65,12 +66,12 @@ static void place_images(struct trial *trial, const struct net_trial *given)
     runtime_wait(rt);
 }
 
-static void take_arrays(struct trial *trial, struct net_trial *given)
+/* What a step leaves in the world, whoever took it. */
+static void take_world(struct trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->context.runtime;
     const struct net_shape *shape = given->shape;
     const struct world *view = &trial->context.view;
-    const float *grads = trial->net->view.grads;
     const struct {
         float *to;
         const float *from;
@@ -83,14 +84,23 @@ static void take_arrays(struct trial *trial, struct net_trial *given)
         {given->momentum.host, view->host_momentum, shape->host.storage},
         {given->momentum.seed, view->seed_momentum, shape->seed_storage},
         {given->momentum.gate, view->gate_momentum, shape->gate_storage},
-        {given->grads.host, grads, shape->host.storage},
-        {given->grads.seed, grads + shape->host.storage, shape->seed_storage},
-        {given->grads.gate, grads + shape->host.storage + shape->seed_storage, shape->gate_storage},
     };
     for (const auto &array : arrays)
         runtime_copy_from(rt, array.to, array.from, array.count * sizeof(float));
     runtime_copy_from(rt, given->result.grads, trial->context.grads, sizeof(struct slot_grads) * (size_t)shape->slots);
+    runtime_wait(rt);
+}
+
+static void take_gradients(struct trial *trial, struct net_trial *given)
+{
+    struct runtime *rt = trial->context.runtime;
+    const struct net_shape *shape = given->shape;
+    const float *grads = trial->net->view.grads, *seeds = grads + shape->host.storage,
+                *gates = seeds + shape->seed_storage;
     struct part_norms part[NET_PARTS] = {};
+    runtime_copy_from(rt, given->grads.host, grads, shape->host.storage * sizeof(float));
+    runtime_copy_from(rt, given->grads.seed, seeds, shape->seed_storage * sizeof(float));
+    runtime_copy_from(rt, given->grads.gate, gates, shape->gate_storage * sizeof(float));
     runtime_copy_from(rt, part, trial->net->view.part, sizeof part[0] * (size_t)(1 + shape->slots));
     runtime_wait(rt);
     given->result.host_norm = std::sqrt(part[0].square);
@@ -117,9 +127,8 @@ static void take_answers(struct trial *trial, struct net_trial *given)
     }
 }
 
-static void run(struct trial *trial, struct net_trial *given)
+static void exact_trial(struct trial *trial, struct net_trial *given)
 {
-    place_world(trial, given);
     trial->net = net_fp32.create(&trial->context);
     if (!trial->net)
         return;
@@ -127,12 +136,23 @@ static void run(struct trial *trial, struct net_trial *given)
     if (given->learn) {
         net_fp32_learn(trial->net, 0, 1);
         net_fp32_end_step(trial->net, 0, 1);
-        take_arrays(trial, given);
+        take_gradients(trial, given);
     } else {
         net_fp32_look(trial->net);
     }
     take_answers(trial, given);
     net_fp32.free(trial->net);
+}
+
+static void run(struct trial *trial, struct net_trial *given)
+{
+    place_world(trial, given);
+    if (given->bf16)
+        fast_trial(&trial->context, given);
+    else
+        exact_trial(trial, given);
+    if (given->learn)
+        take_world(trial, given);
 }
 
 enum esper_status net_trial_run(struct net_trial *given, struct esper_error *error)

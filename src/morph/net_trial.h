@@ -1,6 +1,6 @@
 /*
  * One network and one batch of given images on the device, from the host's memory and back to it: how golden vectors,
- * whose images are no bytes of a data set, reach the kernels of net_fp32.
+ * whose images are no bytes of a data set, reach the kernels.
  */
 #ifndef MORPH_NET_TRIAL_H
 #define MORPH_NET_TRIAL_H
@@ -19,6 +19,7 @@ struct net_trial {
     const uint8_t *labels;
     const struct slot_exec *exec; /* [slot] */
     bool learn;                   /* a step of training; else the images are looked at with running statistics */
+    bool bf16;                    /* by net_bf16, which must fit: it learns, and leaves no logits */
     struct net_rates rates;
 
     struct net_params params, momentum; /* as they are; after a step as they have become */

@@ -273,11 +273,13 @@ enum esper_status selftest_device(struct selftest *test, enum device_wish device
     return status;
 }
 
-enum esper_status selftest_device_vectors(struct selftest *test, const char *path, struct esper_error *error)
+enum esper_status selftest_device_vectors(struct selftest *test, enum precision_wish precision, const char *path,
+                                          struct esper_error *error)
 {
     struct device_info info;
     test->device = device_open(&info);
     if (!test->device)
         return error_set(error, ESPER_FAILED, "device = cuda: %s", info.why);
+    test->bf16 = precision == PRECISION_BF16;
     return selftest_vectors(test, path, error);
 }

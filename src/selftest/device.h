@@ -8,8 +8,9 @@
 #include "base/config.h"
 #include "selftest/selftest.h"
 
-/* Files of golden vectors, as selftest_vectors, for the device's networks in fp32. */
-enum esper_status selftest_device_vectors(struct selftest *test, const char *path, struct esper_error *error);
+/* Files of golden vectors, as selftest_vectors, for the device's networks: in fp32 unless bf16 is asked for. */
+enum esper_status selftest_device_vectors(struct selftest *test, enum precision_wish precision, const char *path,
+                                          struct esper_error *error);
 
 /* An error only when there is no such device or it failed; what differs is a failure in the report. */
 enum esper_status selftest_device(struct selftest *test, enum device_wish device, enum precision_wish precision,

@@ -1,6 +1,6 @@
 /*
- * net.h on the device: what the checks of golden vectors call, carried out by net_fp32. Compiled with those checks into
- * an object of its own, as a variant is (see the Makefile).
+ * net.h on the device: what the checks of golden vectors call, carried out by its kernels. Compiled with those checks
+ * into an object of its own, as a variant is (see the Makefile).
  */
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #include "selftest/device_vectors.h"
 
 static const struct device_api *device;
+static bool in_bf16;
 static struct esper_error *failure; /* the first one; its text is empty until then */
 
 struct net {
@@ -83,6 +84,7 @@ static struct net_trial trial_of(struct net *net, const struct net_batch *batch)
                               .labels = batch->labels,
                               .exec = batch->exec,
                               .learn = true,
+                              .bf16 = in_bf16,
                               .grads = net->grads,
                               .logits = net->logits};
 }
@@ -162,11 +164,13 @@ void net_evaluate(struct net *net, const struct net_params *params, struct net_e
 
 /* ---- the files --------------------------------------------------------------------------------------------------- */
 
-bool check_device_vectors(const struct device_api *api, const struct st_file *file, const char *kind,
+bool check_device_vectors(const struct device_api *api, bool bf16, const struct st_file *file, const char *kind,
                           struct check_report *report, struct esper_error *error)
 {
-    const struct source source = {file, report, kind};
+    const struct source source = {
+        .file = file, .report = report, .kind = kind, .rough = bf16, .takes = bf16 ? api->bf16_fits : NULL};
     device = api;
+    in_bf16 = bf16;
     failure = error;
     if (strcmp(kind, "host_cnn") == 0)
         check_host_cnn(&source);

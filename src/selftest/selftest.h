@@ -17,6 +17,7 @@ struct selftest {
     const char *file;                /* name of the file in hand; NULL while the case table runs */
     const char *variant;             /* kernels in hand; NULL for rules, which have none */
     const struct device_api *device; /* whose networks the files are to check, instead of the CPU's; NULL: the CPU's */
+    bool bf16;                       /* by the device's bf16 kernels */
 };
 
 void selftest_cases(struct selftest *test);
