@@ -97,13 +97,12 @@ part_parity() {
         grep '^FAIL' "$runs/$program.log" | head -5 >&2
         echo "| $program | $(tail -1 "$runs/$program.log") |"
     done
-    timeout 120 "$esper" selftest --device "$device" --vectors tests/vectors >"$runs/vectors.log" 2>&1 || bad=1
-    grep '^FAILED' "$runs/vectors.log" | head -5 >&2
-    echo "| esper selftest --device $device --vectors | $(tail -1 "$runs/vectors.log") |"
-    for precision in fp32 bf16; do
-        timeout 120 "$esper" selftest --device "$device" --precision $precision >"$runs/selftest.log" 2>&1 || bad=1
+    for options in '--precision fp32' '--precision bf16' '--precision fp32 --vectors tests/vectors' \
+        '--precision bf16 --vectors tests/vectors'; do
+        # shellcheck disable=SC2086
+        timeout 120 "$esper" selftest --device "$device" $options >"$runs/selftest.log" 2>&1 || bad=1
         grep '^FAILED' "$runs/selftest.log" | head -5 >&2
-        echo "| esper selftest --device $device --precision $precision | $(tail -1 "$runs/selftest.log") |"
+        echo "| esper selftest --device $device $options | $(tail -1 "$runs/selftest.log") |"
     done
     return $bad
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "nn/norm.h"
 
 struct source_name name_of(const char *format, ...)
 {
@@ -69,6 +70,18 @@ const uint8_t *source_bytes(const struct source *source, const char *name, size_
 {
     const struct st_tensor *tensor = source_tensor(source, name, ST_U8, 1, (const size_t[]){count});
     return tensor ? tensor->data : NULL;
+}
+
+enum { MAX_IMAGES = 4096, MAX_SIDE = 512 }; /* more than this is no test case but a damaged file */
+
+const struct st_tensor *source_images(const struct source *source, const char *name)
+{
+    const struct st_tensor *x = st_find(source->file, name);
+    if (x && x->dtype == ST_F32 && x->dims == 4 && x->count > 0 && x->shape[0] <= MAX_IMAGES &&
+        x->shape[1] <= MAX_SIDE && x->shape[2] <= MAX_SIDE && x->shape[3] <= NORM_MAX_CHANNELS)
+        return x;
+    source_fail(source, name, x ? "should be F32 [images][height][width][channels]" : "missing");
+    return NULL;
 }
 
 bool source_has(const struct source *source, const char *prefix)

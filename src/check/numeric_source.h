@@ -33,6 +33,8 @@ const struct st_tensor *source_tensor(const struct source *source, const char *n
 const float *source_floats(const struct source *source, const char *name, int dims, const size_t shape[]);
 const int32_t *source_integers(const struct source *source, const char *name, size_t count);
 const uint8_t *source_bytes(const struct source *source, const char *name, size_t count);
+/* A block of images [n][h][w][c] of any size. */
+const struct st_tensor *source_images(const struct source *source, const char *name);
 /* Whether the file has a tensor whose name begins so. */
 bool source_has(const struct source *source, const char *prefix);
 

@@ -110,7 +110,7 @@ struct device_api {
     bool (*bf16_fits)(const struct net_shape *shape, int batch);
 };
 
-enum { DEVICE_API_VERSION = 1 };
+enum { DEVICE_API_VERSION = 2 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 

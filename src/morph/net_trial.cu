@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "morph/fast_trial.h"
-#include "morph/net_fp32.cuh"
 #include "morph/net_trial.h"
+#include "morph/seed.cuh"
 
 /* What the network needs of a world: one env, and none of the rest. */
 struct trial {
@@ -144,10 +144,47 @@ static void exact_trial(struct trial *trial, struct net_trial *given)
     net_fp32.free(trial->net);
 }
 
+/* A seed that is all of the slot's output: what exec says. */
+IMAGE_KERNEL seed_alone(const struct net_view *net)
+{
+    const struct image image = image_of(net, 0, 0, blockIdx.x);
+    float *x = image.frame + net->slot[0].x;
+    slot_forward(image, 0, x, image.frame + net->slot[0].y);
+    slot_backward(image, 0, x, image.frame + net->block[0].grad);
+}
+
+static void seed_trial(struct trial *trial, struct net_trial *given)
+{
+    struct runtime *rt = trial->context.runtime;
+    trial->net = net_fp32.create(&trial->context);
+    if (!trial->net)
+        return;
+    const struct net_view *net = &trial->net->view;
+    const size_t map = (size_t)(net->slot[0].pixels * net->slot[0].channels), bytes = map * sizeof(float);
+    for (size_t n = 0; n < (size_t)given->images; n++) {
+        float *frame = net->frames + n * net->frame;
+        runtime_copy_to(rt, frame + net->slot[0].x, given->x + n * map, bytes);
+        runtime_copy_to(rt, frame + net->block[0].grad, given->dy + n * map, bytes);
+    }
+    net_fp32_pack(trial->net, 0, 1);
+    runtime_launch(rt, seed_alone, net_blocks((unsigned)given->images, 1, BLOCK_THREADS), trial->net->net);
+    net_fp32_update(trial->net, 0, 1);
+    take_gradients(trial, given);
+    for (size_t n = 0; n < (size_t)given->images; n++) {
+        const float *frame = net->frames + n * net->frame;
+        runtime_copy_from(rt, given->y + n * map, frame + net->slot[0].y, bytes);
+        runtime_copy_from(rt, given->dx + n * map, frame + net->block[0].grad, bytes);
+    }
+    runtime_wait(rt);
+    net_fp32.free(trial->net);
+}
+
 static void run(struct trial *trial, struct net_trial *given)
 {
     place_world(trial, given);
-    if (given->bf16)
+    if (given->x)
+        seed_trial(trial, given);
+    else if (given->bf16)
         fast_trial(&trial->context, given);
     else
         exact_trial(trial, given);

@@ -26,6 +26,12 @@ struct net_trial {
     struct net_params grads;            /* of the step, before clipping; has no stats */
     float *logits;                      /* [image][class] */
     struct net_result result;
+
+    /* Instead, if x is given, the seed of slot 0 alone, in the place of its host's output: maps
+     * [image][pixel][channel]. From its input and the gradient of its output to the output, the gradient of the input,
+     * and grads. */
+    const float *x, *dy;
+    float *y, *dx;
 };
 
 enum esper_status net_trial_run(struct net_trial *trial, struct esper_error *error);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check/numeric_hosts.h"
+#include "check/numeric_modules.h"
 #include "engine/device.h"
 #include "morph/net_trial.h"
 #include "selftest/device_vectors.h"
@@ -162,6 +163,43 @@ void net_evaluate(struct net *net, const struct net_params *params, struct net_e
     }
 }
 
+/* ---- a seed by itself -------------------------------------------------------------------------------------------- */
+
+/* In the only slot of a host that has the right form. The gate net has no kernels of its own. */
+bool module_run(struct module_case *c, struct scrap *scrap)
+{
+    static const char *const slots[] = {"r0c0"};
+    const struct rig_host host = {
+        .base = c->channels, .blocks = 1, .kernel = 1, .height = c->height, .width = c->width, .images = c->images};
+    const size_t count = c->pixels * (size_t)c->channels;
+    struct rig rig;
+    if (c->blueprint < 0 || in_bf16)
+        return false;
+    rig_init(&rig, scrap, &host, slots, 1);
+    real *x = scrap_reals(scrap, count), *dy = scrap_reals(scrap, count), *y = scrap_reals(scrap, count),
+         *dx = scrap_reals(scrap, count);
+    if (scrap->failed)
+        return false;
+    rig_wake(&rig, 0, SLOT_BLEND, c->blueprint, ALGORITHM_ADD, 1);
+    memcpy(rig.params.seed, c->w, sizeof(real) * c->layout.storage);
+    unpad_pixels(c->pixels, c->channels, c->in, x);
+    unpad_pixels(c->pixels, c->channels, c->upstream, dy);
+    const struct net_batch batch = rig_batch(&rig);
+    struct net_trial trial = trial_of(rig.net, &batch);
+    trial.params = rig.params;
+    trial.momentum = rig.momentum;
+    trial.x = x;
+    trial.dy = dy;
+    trial.y = y;
+    trial.dx = dx;
+    trial.learn = false;
+    run(&trial);
+    pad_pixels(c->pixels, c->channels, y, c->out);
+    pad_pixels(c->pixels, c->channels, dx, c->d);
+    memcpy(c->g, rig.net->grads.seed, sizeof(real) * c->layout.storage);
+    return true;
+}
+
 /* ---- the files --------------------------------------------------------------------------------------------------- */
 
 bool check_device_vectors(const struct device_api *api, bool bf16, const struct st_file *file, const char *kind,
@@ -176,6 +214,8 @@ bool check_device_vectors(const struct device_api *api, bool bf16, const struct 
         check_host_cnn(&source);
     else if (strcmp(kind, "host_slots") == 0)
         check_host_slots(&source);
+    else if (strcmp(kind, "blueprints_cnn") == 0 && !bf16)
+        check_blueprints(&source);
     else
         return false;
     return true;

@@ -1,4 +1,4 @@
-/* Golden vectors of whole networks, on the device. */
+/* Golden vectors of networks and seeds, on the device. */
 #ifndef SELFTEST_DEVICE_VECTORS_H
 #define SELFTEST_DEVICE_VECTORS_H
 

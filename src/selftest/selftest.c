@@ -89,7 +89,7 @@ static void check_on_device(struct selftest *test, const struct st_file *file, c
     struct esper_error error = {0};
     test->variant = test->bf16 ? "cuda bf16" : "cuda";
     if (!check_device_vectors(test->device, test->bf16, file, kind, &test->report, &error))
-        skip(test, "no whole network: on the device this part is held against the CPU (selftest --device cuda)");
+        skip(test, "no network: on the device this part is held against the CPU (selftest --device cuda)");
     if (error.text[0])
         fail(test, test->file, error.text);
     test->variant = NULL;
