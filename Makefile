@@ -38,7 +38,7 @@ CPP += $(HAVE)
 # ---- sources -----------------------------------------------------------------------------------------------------
 VARIANT_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/policy/network*.c src/check/numeric*.c src/variant/table.c))
 # Checks of golden vectors once more, on networks that the device carries out.
-DEVICE_CHECK_SRC := src/selftest/device_net.c $(foreach f,hosts modules rig slots source util,src/check/numeric_$(f).c)
+DEVICE_CHECK_SRC := src/selftest/device_net.c src/selftest/device_policy.c $(foreach f,hosts modules policy policy_net rig slots source util,src/check/numeric_$(f).c)
 PLAIN_SRC := $(sort $(filter-out $(VARIANT_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 

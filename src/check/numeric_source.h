@@ -19,6 +19,7 @@ struct source {
     /* Products in bf16: values are judged by what that leaves of them, gradients by their direction alone. */
     bool rough;
     bool (*takes)(const struct net_shape *shape, int images); /* networks to check; NULL: all of them */
+    bool device;                                              /* where acting and unrolling run different kernels */
 };
 
 /* A name made as by printf; lives as long as the expression it is made in. */

@@ -258,7 +258,7 @@ int command_selftest(int argc, char **argv)
         .about = "Checks the numeric code of every kernel set that this machine can run: each operation against\n"
                  "plain loops, each gradient against finite differences. With --vectors: against golden numbers.\n"
                  "With --device cuda: the GPU against the CPU, a run and every seed, and against itself, bit by bit;\n"
-                 "with --vectors, too: its networks against golden numbers, in fp32 or with --precision bf16.",
+                 "with --vectors, too: its networks and policy against golden numbers, in fp32 or --precision bf16.",
         .example = "esper selftest --vectors tests/vectors",
         .options = options,
         .option_count = sizeof options / sizeof options[0],

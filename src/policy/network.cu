@@ -138,7 +138,7 @@ static void back_create(struct network_device *net)
     const struct policy_shape *shape = &net->shape;
     const int hidden = shape->hidden, rows = net->rows;
     struct back *back = &net->back;
-    net->unroll.h_in = reals(net, rows + net->at.envs, hidden); /* those of step 0 stay zero */
+    net->unroll.h_in = reals(net, rows + net->at.envs, hidden); /* those of step 0 stay as they are */
     net->unroll.c_in = reals(net, rows + net->at.envs, hidden);
     net->unroll.tanh_c = reals(net, rows, hidden);
     back->wide = reals(net, rows, wide_columns(net));
@@ -633,6 +633,21 @@ void network_device_backward(struct network_device *net)
     norm_back_run(net, NORM_FEATURE, b->feature, feature, b->feature, feature);
     products_run<tiling_wide, BY_K, BY_ROW>(net, &net->back_embed, skip);
     gradients_run(net);
+}
+
+float *network_device_first_hidden(struct network_device *net)
+{
+    return net->unroll.h_in;
+}
+
+float *network_device_first_cell(struct network_device *net)
+{
+    return net->unroll.c_in;
+}
+
+const float *network_device_trunk(const struct network_device *net)
+{
+    return net->unroll.z;
 }
 
 const float *network_device_hidden(const struct network_device *net)

@@ -48,7 +48,12 @@ void network_device_act(struct network_device *net);      /* hidden and cell are
 void network_device_unroll(struct network_device *net);   /* the whole rollout, from a state of zero */
 void network_device_backward(struct network_device *net); /* of the last unroll: every gradient is written */
 
-/* Device addresses, of the last unroll: h and c after the last step, [env][hidden]. */
+/* The state before step 0 of an unroll, [env][hidden] of the device: zero unless somebody writes there. */
+float *network_device_first_hidden(struct network_device *net);
+float *network_device_first_cell(struct network_device *net);
+
+/* Device addresses, of the last unroll: z [step][env][hidden]; h and c after the last step, [env][hidden]. */
+const float *network_device_trunk(const struct network_device *net);
 const float *network_device_hidden(const struct network_device *net);
 const float *network_device_cell(const struct network_device *net);
 

@@ -6,13 +6,14 @@
 
 #include "check/numeric_hosts.h"
 #include "check/numeric_modules.h"
-#include "engine/device.h"
+#include "check/numeric_policy.h"
 #include "morph/net_trial.h"
+#include "selftest/device_parts.h"
 #include "selftest/device_vectors.h"
 
-static const struct device_api *device;
+const struct device_api *device_tried;
+struct esper_error *device_failure;
 static bool in_bf16;
-static struct esper_error *failure; /* the first one; its text is empty until then */
 
 struct net {
     const struct net_shape *shape;
@@ -73,8 +74,8 @@ struct net_input net_input(struct net *net)
 static void run(struct net_trial *trial)
 {
     struct esper_error error = {0};
-    if (!failure->text[0] && device->try_net(trial, &error) != ESPER_OK)
-        *failure = error;
+    if (!device_failure->text[0] && device_tried->try_net(trial, &error) != ESPER_OK)
+        *device_failure = error;
 }
 
 static struct net_trial trial_of(struct net *net, const struct net_batch *batch)
@@ -205,17 +206,23 @@ bool module_run(struct module_case *c, struct scrap *scrap)
 bool check_device_vectors(const struct device_api *api, bool bf16, const struct st_file *file, const char *kind,
                           struct check_report *report, struct esper_error *error)
 {
-    const struct source source = {
-        .file = file, .report = report, .kind = kind, .rough = bf16, .takes = bf16 ? api->bf16_fits : NULL};
-    device = api;
+    const struct source source = {.file = file,
+                                  .report = report,
+                                  .kind = kind,
+                                  .rough = bf16,
+                                  .takes = bf16 ? api->bf16_fits : NULL,
+                                  .device = true};
+    device_tried = api;
     in_bf16 = bf16;
-    failure = error;
+    device_failure = error;
     if (strcmp(kind, "host_cnn") == 0)
         check_host_cnn(&source);
     else if (strcmp(kind, "host_slots") == 0)
         check_host_slots(&source);
     else if (strcmp(kind, "blueprints_cnn") == 0 && !bf16)
         check_blueprints(&source);
+    else if (strcmp(kind, "policy_net") == 0 && !bf16)
+        check_policy_net(&source);
     else
         return false;
     return true;

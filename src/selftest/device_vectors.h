@@ -1,4 +1,4 @@
-/* Golden vectors of networks and seeds, on the device. */
+/* Golden vectors of networks, seeds and the policy, on the device. */
 #ifndef SELFTEST_DEVICE_VECTORS_H
 #define SELFTEST_DEVICE_VECTORS_H
 
@@ -10,7 +10,7 @@
 struct device_api;
 struct st_file;
 
-/* false: the device's networks are not checked by this kind of file. The error is set, from empty, when the device
+/* false: nothing on the device is checked by this kind of file. The error is set, from empty, when the device
  * fails. bf16: those networks that its kernels know, by what bf16 leaves of the numbers. */
 bool check_device_vectors(const struct device_api *api, bool bf16, const struct st_file *file, const char *kind,
                           struct check_report *report, struct esper_error *error);

@@ -83,13 +83,14 @@ static int count_results(const struct selftest *test)
     return test->report.count[CHECK_PASSED] + test->report.count[CHECK_FAILED] + test->report.count[CHECK_SKIPPED];
 }
 
-/* On the device: whole networks. What else the files hold is the same source there, or held against the CPU's. */
+/* On the device: networks and the policy. What else the files hold is the same source there, or held against the
+ * CPU's. */
 static void check_on_device(struct selftest *test, const struct st_file *file, const char *kind)
 {
     struct esper_error error = {0};
     test->variant = test->bf16 ? "cuda bf16" : "cuda";
     if (!check_device_vectors(test->device, test->bf16, file, kind, &test->report, &error))
-        skip(test, "no network: on the device this part is held against the CPU (selftest --device cuda)");
+        skip(test, "the same source on the device, or held against the CPU there (selftest --device cuda)");
     if (error.text[0])
         fail(test, test->file, error.text);
     test->variant = NULL;

@@ -24,8 +24,8 @@ void selftest_cases(struct selftest *test);
 
 /*
  * Check a file, or every *.safetensors and *.json of a folder. A damaged file is a failure in the report; a file whose
- * part is not built yet is skipped, and so is, on a device, one that holds no network. An error only when there
- * is nothing to check at that path, or the device fails.
+ * part is not built yet is skipped, and so is, on a device, one that its kernels are not checked by. An error only when
+ * there is nothing to check at that path, or the device fails.
  */
 enum esper_status selftest_vectors(struct selftest *test, const char *path, struct esper_error *error);
 

@@ -1,0 +1,97 @@
+#include "cuda/runtime.cuh"
+
+#include "policy/network.cuh"
+#include "policy/network_trial.h"
+
+enum { SLACK = 64 }; /* kernels read whole vectors */
+
+template <class T> static T *placed(struct runtime *rt, const T *from, size_t count)
+{
+    T *to = runtime_alloc<T>(rt, count + SLACK);
+    if (from)
+        runtime_copy_to(rt, to, from, count * sizeof *to);
+    return to;
+}
+
+static struct network_places places_of(struct runtime *rt, const struct policy_trial *trial)
+{
+    const size_t envs = (size_t)trial->envs, rows = envs * (size_t)trial->steps, storage = trial->shape->storage,
+                 hidden = (size_t)trial->shape->hidden, logits = (size_t)trial->shape->logits;
+    const uint32_t *zeros = runtime_alloc<uint32_t>(rt, SLACK);
+    struct network_places places = {};
+    places.shape = trial->shape;
+    places.envs = trial->envs;
+    places.steps = trial->steps;
+    places.exact = true;
+    places.w = placed(rt, trial->w, storage);
+    places.grad = placed<float>(rt, nullptr, storage);
+    places.step = places.stop = places.skip = zeros;
+    places.state = placed(rt, trial->obs, rows * (size_t)trial->shape->obs);
+    places.bp = placed(rt, trial->bp, rows * (size_t)trial->shape->slots);
+    places.reset = placed<uint8_t>(rt, nullptr, rows);
+    places.hidden = placed(rt, trial->h, envs * hidden);
+    places.cell = placed(rt, trial->c, envs * hidden);
+    places.act_logits = placed<float>(rt, nullptr, envs * HEAD_MAX_LOGITS);
+    places.act_values = placed<float>(rt, nullptr, envs);
+    places.logits = placed<float>(rt, nullptr, rows * logits);
+    places.values = placed<float>(rt, nullptr, rows);
+    places.dlogits = placed(rt, trial->dlogits, rows * logits);
+    places.dvalues = placed(rt, trial->dvalues, rows);
+    runtime_wait(rt);
+    return places;
+}
+
+static void act(struct runtime *rt, const struct network_places &places, struct network_device *net,
+                struct policy_trial *trial)
+{
+    const size_t envs = (size_t)trial->envs, state = envs * (size_t)trial->shape->hidden * sizeof(float);
+    network_device_act(net);
+    runtime_copy_from(rt, trial->h, places.hidden, state);
+    runtime_copy_from(rt, trial->c, places.cell, state);
+    runtime_copy_from(rt, trial->logits, places.act_logits, envs * (size_t)trial->shape->logits * sizeof(float));
+    runtime_copy_from(rt, trial->values, places.act_values, envs * sizeof(float));
+}
+
+static void unroll(struct runtime *rt, const struct network_places &places, struct network_device *net,
+                   struct policy_trial *trial)
+{
+    const size_t rows = (size_t)(trial->envs * trial->steps), hidden = (size_t)trial->shape->hidden * sizeof(float),
+                 state = (size_t)trial->envs * hidden;
+    runtime_copy_to(rt, network_device_first_hidden(net), trial->h, state);
+    runtime_copy_to(rt, network_device_first_cell(net), trial->c, state);
+    runtime_wait(rt);
+    network_device_unroll(net);
+    if (trial->dlogits) {
+        network_device_backward(net);
+        runtime_copy_from(rt, trial->grad, places.grad, trial->shape->storage * sizeof(float));
+    }
+    runtime_copy_from(rt, trial->h, network_device_hidden(net), state);
+    runtime_copy_from(rt, trial->c, network_device_cell(net), state);
+    runtime_copy_from(rt, trial->trunk, network_device_trunk(net), rows * hidden);
+    runtime_copy_from(rt, trial->logits, places.logits, rows * (size_t)trial->shape->logits * sizeof(float));
+    runtime_copy_from(rt, trial->values, places.values, rows * sizeof(float));
+}
+
+enum esper_status policy_trial_run(struct policy_trial *trial, struct esper_error *error)
+{
+    struct runtime *rt = runtime_create(error);
+    if (!rt)
+        return ESPER_FAILED;
+    if (trial->shape->hidden > network_device_widest(rt)) {
+        error_set(error, ESPER_INVALID, "the device runs recurrent layers of up to %d units; this one has %d",
+                  network_device_widest(rt), trial->shape->hidden);
+        runtime_free(rt);
+        return ESPER_INVALID;
+    }
+    const struct network_places places = places_of(rt, trial);
+    struct network_device *net = rt->failed ? nullptr : network_device_create(rt, &places);
+    if (net) {
+        (trial->act ? act : unroll)(rt, places, net, trial);
+        runtime_wait(rt);
+        network_device_free(net);
+    }
+    const enum esper_status status = rt->failed ? ESPER_FAILED : ESPER_OK;
+    *error = rt->error;
+    runtime_free(rt);
+    return status;
+}
