@@ -7,7 +7,7 @@
 #include "base/json.h"
 
 #define HOST_STATS       ((struct tolerance){5e-5, 1e-7})
-#define HOST_STATS_ROUGH ((struct tolerance){5e-3, 1e-4})
+#define HOST_STATS_ROUGH ((struct tolerance){5e-3, 0})
 
 /* ---- what both files share -------------------------------------------------------------------------------------- */
 
@@ -254,7 +254,7 @@ static void cnn_host(const struct source *source, const cJSON *item)
         return;
     }
     rig_init(&rig, &scrap, &host, NULL, 0);
-    if (source->takes && !source->takes(&rig.shape, host.images))
+    if (source_leaves_out(source, name, &rig.shape, host.images))
         goto cleanup;
     if (!scrap_ready(&scrap, source->report, name) ||
         !source_load_layout(source, name_of("%s.init", name).text, &rig.shape.host, rig.params.host) ||

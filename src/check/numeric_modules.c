@@ -59,6 +59,10 @@ static void module_check(const struct source *source, const char *name, const ch
     struct scrap scrap = {0};
     if (!module_read(source, name, blueprint, &c))
         return;
+    if (source->device && c.blueprint < 0) {
+        source_skip(source, name, "the device has no gate net by itself; host_slots checks it");
+        return;
+    }
     size_t stored = c.pixels * padded(c.channels);
     c.w = scrap_reals(&scrap, c.layout.storage);
     c.g = scrap_reals(&scrap, c.layout.storage);
@@ -99,7 +103,7 @@ void check_blueprints(const struct source *source)
         }
         module_check(source, name, blueprint);
         const struct st_tensor *x = st_find(source->file, name_of("%s.x", name).text);
-        if (x && x->dims == 4 && json_find(item, "groups") &&
+        if (!source->device && x && x->dims == 4 && json_find(item, "groups") &&
             source_integer(source, item, name, "groups", 1, NORM_MAX_CHANNELS, &groups))
             source_flag(source, name_of("%s.groups", name).text, group_count((int)x->shape[3]) == groups,
                         "the norm's group count differs");

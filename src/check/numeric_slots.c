@@ -136,7 +136,7 @@ static bool scenario_open(struct scenario *sc, const struct source *source, cons
     if (!scenario_slots(sc, item))
         return false;
     rig_init(&sc->rig, scrap, &sc->host, sc->slots, sc->count);
-    if (source->takes && !source->takes(&sc->rig.shape, sc->host.images))
+    if (source_leaves_out(source, name, &sc->rig.shape, sc->host.images))
         return false;
     if (!scrap_ready(scrap, source->report, name) ||
         !source_load_layout(source, prefix.text, &sc->rig.shape.host, sc->rig.params.host) ||
@@ -233,7 +233,8 @@ static void scenario_check(const struct source *source, const char *name, const 
     struct net_result result;
     if (!scenario_open(&sc, source, name, item, &scrap))
         goto cleanup;
-    scenario_order(&sc, item);
+    if (!source->device) /* the order is the shape's, not the kernels' */
+        scenario_order(&sc, item);
     struct net_batch batch = rig_batch(&sc.rig);
     net_gradients(sc.rig.net, &sc.rig.params, &batch, &result);
     net_measure(sc.rig.net, &batch, &result);

@@ -31,6 +31,21 @@ void source_fail(const struct source *source, const char *name, const char *why)
     source_flag(source, name, false, why);
 }
 
+void source_skip(const struct source *source, const char *name, const char *why)
+{
+    struct source_name full = name_of("%s.%s", source->kind, name);
+    if (report_wants(source->report, full.text))
+        report_skip(source->report, full.text, why);
+}
+
+bool source_leaves_out(const struct source *source, const char *name, const struct net_shape *shape, int images)
+{
+    if (!source->takes || source->takes(shape, images))
+        return false;
+    source_skip(source, name, "the bf16 kernels do not know such a host");
+    return true;
+}
+
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
 static void shape_text(enum st_dtype dtype, int dims, const size_t shape[], char *text, size_t size)

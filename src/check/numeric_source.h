@@ -19,7 +19,7 @@ struct source {
     /* Products in bf16: values are judged by what that leaves of them, gradients by their direction alone. */
     bool rough;
     bool (*takes)(const struct net_shape *shape, int images); /* networks to check; NULL: all of them */
-    bool device;                                              /* where acting and unrolling run different kernels */
+    bool device; /* not the CPU: acting and unrolling run different kernels, and what is no kernel is not checked */
 };
 
 /* A name made as by printf; lives as long as the expression it is made in. */
@@ -47,6 +47,9 @@ bool source_integer(const struct source *source, const cJSON *object, const char
                     int max, int *out);
 
 void source_fail(const struct source *source, const char *name, const char *why);
+void source_skip(const struct source *source, const char *name, const char *why);
+/* Whether a network is none of those to check; the report says so. */
+bool source_leaves_out(const struct source *source, const char *name, const struct net_shape *shape, int images);
 
 /* What a comparison allows: error <= rtol * max|want| + atol. In double only the file's own rounding is allowed. */
 struct tolerance {

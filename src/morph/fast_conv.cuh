@@ -247,11 +247,10 @@ DEVICE int walk_ahead(const struct walk &walk, int task)
 /* ---- BatchNorm's coefficients in shared memory ------------------------------------------------------------------- */
 
 /*
- * scale[channel], shift[channel] of block i at `at`, by the first `cout` threads, from the sums that the block left.
- * `first`: of an env's blocks of threads the one that advances the running statistics and leaves the coefficients for
- * those that come later (share_affine). The caller synchronises.
+ * scale[channel], shift[channel] of block i at `at`, by the first `cout` threads; the running statistics advance where
+ * `running`. The caller synchronises.
  */
-DEVICE void share_norm(const struct fast_host &host, int i, int env, uint32_t at, bool first)
+DEVICE void share_norm(const struct fast_host &host, int i, int env, uint32_t at, bool running)
 {
     const int channel = (int)threadIdx.x, channels = host.block[i].cout;
     if (channel >= channels)
@@ -259,20 +258,8 @@ DEVICE void share_norm(const struct fast_host &host, int i, int env, uint32_t at
     struct channel_norm norm = block_norm(host, i, env, channel);
     store_shared_float(at + channel * 4, norm.scale);
     store_shared_float(at + (channels + channel) * 4, norm.shift);
-    if (first) {
-        float *affine = host.block[i].affine + (size_t)env * 2 * channels + channel;
-        affine[0] = norm.scale;
-        affine[channels] = norm.shift;
+    if (running)
         block_running(host, i, env, channel, norm);
-    }
-}
-
-/* The same on the way back. */
-DEVICE void share_affine(const struct fast_host &host, int i, int env, uint32_t at)
-{
-    const int k = (int)threadIdx.x, count = 2 * host.block[i].cout;
-    if (k < count)
-        store_shared_float(at + k * 4, __ldcg(host.block[i].affine + (size_t)env * count + k));
 }
 
 /* gain, slope, offset [3][channel] of block i at `at`, by threads from `thread0` on. */

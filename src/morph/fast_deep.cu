@@ -333,7 +333,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, (deep<CIN, COUT, SIZE>::RESIDENT))
     const struct block_use below = block_use_of(host, env, index - 1);
     const bool full = block_use_of(host, env, index).full;
     const uint4 *input = below.blended ? under.act : under.pooled;
-    share_affine(host, index - 1, env, base + area::NORM);
+    share_norm(host, index - 1, env, base + area::NORM, false);
     share_back(host, index, env, base + area::BACK, CIN);
     __syncthreads();
 

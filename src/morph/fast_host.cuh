@@ -58,7 +58,6 @@ struct fast_block {
     uint4 *pooled, *act, *grad, *grad_out; /* planes of (size / 2)^2 pixels */
     uint4 *raw, *grad_full;                /* planes of size^2 pixels */
     float *sums;                           /* [env][chunk][2][cout] of raw: sum, sum of squares */
-    float *affine;                         /* [env][2][cout] scale, shift of the batch; for the way back */
     float *back; /* [env][job][2][cout]: sum of g, sum of g * raw, g before the ReLU; by chunk where nothing blends */
     float *part; /* [env][chunk][part_size] weight gradients as the mma leaves them */
 };

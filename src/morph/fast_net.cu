@@ -68,7 +68,6 @@ static void create_block(struct net_device *net, int i, uint32_t *fragments)
     block->pooled = runtime_alloc<uint4>(rt, quarter);
     block->grad = runtime_alloc<uint4>(rt, quarter);
     block->sums = runtime_alloc<float>(rt, chunks * 2 * (size_t)block->cout);
-    block->affine = runtime_alloc<float>(rt, (size_t)host->envs * 2 * (size_t)block->cout);
     block->back = runtime_alloc<float>(rt, (size_t)(host->envs * host->jobs) * 2 * (size_t)block->cout);
     block->part = runtime_alloc<float>(rt, chunks * block->part_size);
     if (block->slot[0] >= 0 || block->slot[1] >= 0) {

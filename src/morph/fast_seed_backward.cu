@@ -111,8 +111,8 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     T tile(shared);
     for (bool first = true; seed_work_next(work, host, slot, slot.back, jobs, T::PER_PROCESSOR, first); first = false) {
         const struct blend &blend = work.blend;
-        const bool leaves = !work.second && work.masked;
         const bool second = work.second; /* for its weight alone: the other one leaves the gradients */
+        const bool summed = !second && work.masked;
         if (blend.blueprint == BLUEPRINT_NOOP && second)
             continue;
         if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
@@ -146,7 +146,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
             __syncthreads();
             if (blend.train)
                 seed.leave();
-            if (leaves)
+            if (summed)
                 sums.leave(tile);
             __syncthreads();
             if (blend.train)
@@ -154,7 +154,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
             if (blend.train && blend.gate && !second)
                 gate.gather(work.record + slot.seed_storage);
         });
-        if (leaves)
+        if (summed)
             blend_sums<T>::gather(tile, back_row(host, slot.block, work.env, work.piece));
     }
 }

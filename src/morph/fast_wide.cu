@@ -177,7 +177,7 @@ DEVICE void wide_chunks(const struct fast_host &host, int index, uint32_t base, 
     struct walk walk = walk_start(host, 1, FAST_WARPS, warp);
     if (walk_first(walk) < walk_limit(walk))
         fetch<4>(stage, input + (size_t)walk_first(walk) * 128, lane);
-    share_affine(host, index - 1, env, base + area::NORM);
+    share_norm(host, index - 1, env, base + area::NORM, false);
     share_back(host, index, env, base + area::BACK, 32);
     __syncthreads();
     struct slopes s[2];

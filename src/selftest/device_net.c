@@ -166,7 +166,7 @@ void net_evaluate(struct net *net, const struct net_params *params, struct net_e
 
 /* ---- a seed by itself -------------------------------------------------------------------------------------------- */
 
-/* In the only slot of a host that has the right form. The gate net has no kernels of its own. */
+/* In the only slot of a host that has the right form. Never the gate net: it has no kernels of its own. */
 bool module_run(struct module_case *c, struct scrap *scrap)
 {
     static const char *const slots[] = {"r0c0"};
@@ -174,8 +174,6 @@ bool module_run(struct module_case *c, struct scrap *scrap)
         .base = c->channels, .blocks = 1, .kernel = 1, .height = c->height, .width = c->width, .images = c->images};
     const size_t count = c->pixels * (size_t)c->channels;
     struct rig rig;
-    if (c->blueprint < 0 || in_bf16)
-        return false;
     rig_init(&rig, scrap, &host, slots, 1);
     real *x = scrap_reals(scrap, count), *dy = scrap_reals(scrap, count), *y = scrap_reals(scrap, count),
          *dx = scrap_reals(scrap, count);
