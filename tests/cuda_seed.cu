@@ -974,7 +974,8 @@ static void plant_mix(struct world *world, int slots, const struct bench_mix *mi
     uint32_t state = 77;
     for (int k = 0; k < world->envs * slots; k++) {
         state = state * 1664525u + 1013904223u;
-        const unsigned draw = (state >> 8) % 100, blueprint = (state >> 16) % BLUEPRINT_COUNT;
+        const unsigned draw = (state >> 8) % 100,
+                       blueprint = 1 + (state >> 16) % (BLUEPRINT_COUNT - 1); /* a policy is not offered noop */
         if (draw < mix->training)
             plant(world, k / slots, k % slots, STAGE_TRAINING, (int)blueprint, ALGORITHM_ADD, 0);
         else if (draw < mix->training + mix->blended)

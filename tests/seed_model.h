@@ -85,7 +85,7 @@ struct model {
                     for (int x = 0; x < size; x++) {
                         const int v = y + t / 3 - 1, u = x + t % 3 - 1;
                         if (v >= 0 && v < size && u >= 0 && u < size)
-                            out[(size_t)(c * area() + y * size + x)] += (double)w[(back ? 8 - t : t) * channels + c] *
+                            out[(size_t)(c * area() + y * size + x)] += r(w[(back ? 8 - t : t) * channels + c]) *
                                                                         in[(size_t)(c * area() + v * size + u)];
                     }
         return out;

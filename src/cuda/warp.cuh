@@ -161,6 +161,11 @@ DEVICE void copy_async_8(uint32_t address, const void *global)
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(global) : "memory");
 }
 
+DEVICE void copy_async_4(uint32_t address, const void *global)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(global) : "memory");
+}
+
 /* An 8 x 8 matrix of bf16, held as (g, 2t..), turned over. */
 DEVICE uint32_t transpose_matrix(uint32_t pair)
 {
@@ -391,6 +396,10 @@ static inline void copy_async(uint32_t address, const void *global)
 static inline void copy_async_8(uint32_t address, const void *global)
 {
     memcpy(emulate::shared_at(address, 8, 8), global, 8);
+}
+static inline void copy_async_4(uint32_t address, const void *global)
+{
+    memcpy(emulate::shared_at(address, 4, 4), global, 4);
 }
 static inline uint32_t transpose_matrix(uint32_t pair)
 {

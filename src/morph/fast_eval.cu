@@ -287,19 +287,14 @@ using grown_tile = seed_tile<(8 << I), (32 >> I >> ROW),
                                        : (int)GROWN_IMAGES),
                              1, false>;
 
-constexpr int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 struct eval_grown_memory {
     /* Of all forms of seeds: two maps, fragments, small arrays. */
     template <int I, int ROW> static constexpr int MAPS = 2 * grown_tile<I, ROW>::MAP::BYTES;
     template <int I, int ROW> static constexpr int FLOATS = 4 * grown_tile<I, ROW>::FLOATS;
     static constexpr int WORK =
-        larger(larger(larger(MAPS<0, 0>, MAPS<1, 0>), larger(MAPS<2, 0>, MAPS<0, 1>)), larger(MAPS<1, 1>, MAPS<2, 1>));
-    static constexpr int SMALL = larger(larger(larger(FLOATS<0, 0>, FLOATS<1, 0>), larger(FLOATS<2, 0>, FLOATS<0, 1>)),
-                                        larger(FLOATS<1, 1>, FLOATS<2, 1>));
+        most(most(most(MAPS<0, 0>, MAPS<1, 0>), most(MAPS<2, 0>, MAPS<0, 1>)), most(MAPS<1, 1>, MAPS<2, 1>));
+    static constexpr int SMALL = most(most(most(FLOATS<0, 0>, FLOATS<1, 0>), most(FLOATS<2, 0>, FLOATS<0, 1>)),
+                                      most(FLOATS<1, 1>, FLOATS<2, 1>));
     static constexpr int A0 = WORK, A1 = A0 + grown_half<0>::BYTES, A2 = A1 + grown_half<1>::BYTES;
     static constexpr int FRAGMENTS = A2 + grown_half<2>::BYTES, FLOATS_AT = FRAGMENTS + grown_tile<2, 0>::WEIGHT_BYTES;
     static constexpr int HOST_AT = FLOATS_AT + SMALL, FEATURES_AT = HOST_AT + eval_host::BYTES;

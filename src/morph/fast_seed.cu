@@ -191,11 +191,9 @@ DEVICE void entry_ways(struct seed_entry *entry, const struct fast_host &host, c
     if (slot.row == 0) {
         entry->masked = (uint32_t *)block.grad_full;
         entry->plain = nullptr;
-        entry->raw = (const uint32_t *)block.raw;
     } else {
         entry->masked = before == SLOT_BLEND ? nullptr : (uint32_t *)block.grad;
         entry->plain = before == SLOT_SKIP ? nullptr : (uint32_t *)set.between_grad[slot.block];
-        entry->raw = (const uint32_t *)block.pooled;
     }
 }
 

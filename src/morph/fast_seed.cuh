@@ -64,8 +64,7 @@ struct seed_entry {
     struct seed_input input;
     const uint4 *grad;        /* of what leaves the slot */
     uint4 *out, *also;        /* forward: where what leaves it goes; NULL: not there */
-    uint32_t *masked, *plain; /* backward: where gradients go, before the ReLU and after it; NULL likewise */
-    const uint32_t *raw;      /* what the ReLU was applied to */
+    uint32_t *masked, *plain; /* backward: where gradients go, before the input's ReLU and after it; NULL likewise */
     float *record;            /* [job][record]: gradients */
     const float *w, *gate;
     const uint32_t *packed; /* fragments */

@@ -26,18 +26,19 @@ template <class T> struct blend_sums {
     }
 };
 
-/* From the gradient behind the slot to u and g: what reaches its input through the seed, and directly. */
+/* From the gradient behind the slot to what reaches its input through the seed, u, and directly. */
 template <class T, int ROW, class SEED>
 DEVICE void blend_gradients(T &tile, SEED &seed, seed_gate<T> &gate, const struct blend &blend,
-                            const typename T::PATCH &x, const seed_gradient<T, ROW> &boundary, typename T::PATCH &g,
+                            const typename T::PATCH &x, const seed_gradient<T, ROW> &boundary, seed_kept<T, 0> &direct,
                             typename T::PATCH &u)
 {
     using MAP = typename T::MAP;
+    typename T::PATCH g;
     /* What is needed again is asked for again: registers are scarce. */
     const float amplitude = blend_amplitude(tile, gate, blend);
     if (ROW == 0)
         blend_mix<MAP>(g, seed.input(x), seed.output(x), amplitude, blend.multiply);
-    boundary.spread(g, g);
+    boundary.spread(tile, g, g);
     if (blend.gate) {
         float dq = blend_of_amplitude<MAP>(g, seed.output(x));
         tile.team.template total<1, false>(&dq);
@@ -46,6 +47,7 @@ DEVICE void blend_gradients(T &tile, SEED &seed, seed_gate<T> &gate, const struc
     u = g;
     if (blend.multiply)
         blend_unmix<MAP>(g, u, seed.input(x), seed.output(x), amplitude);
+    direct.keep(tile, g);
     seed.backward(x, u, amplitude, blend.train);
 }
 
@@ -75,7 +77,7 @@ DEVICE void blend_leave(const T &tile, const seed_gate<T> &gate, bool gated, con
     if (!work.masked)
         return;
     typename T::PATCH raw;
-    const uint32_t *from = work.raw + at.word_base;
+    const uint32_t *from = (const uint32_t *)work.input.from + at.word_base; /* what the ReLU was applied to */
     patch_each<MAP>([&](int m, int n, int h) INLINED { raw.pair[m][n][h] = __ldcg(from + at.word(m, n, h)); });
     patch_each<MAP>([&](int m, int n, int h) INLINED { u.pair[m][n][h] &= positive_mask(x.pair[m][n][h]); });
     if (at.there) {
@@ -130,18 +132,19 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
             __syncthreads();
 #pragma unroll 1
             for (int image = work.first; image < work.end; image += T::IMAGES) {
-                typename T::PATCH x, g, u;
+                typename T::PATCH x, u;
+                seed_kept<T, 0> direct;
                 seed_gradient<T, ROW> boundary;
-                boundary.load(tile, host, work, image);
                 seed_load(x, tile, work, image);
+                boundary.load(tile, host, work, image);
                 seed_fetch(tile, host, work, image + T::IMAGES);
                 seed.forward(x);
                 if (blend.gate)
                     gate.forward(seed.input(x));
-                blend_gradients<T, ROW>(tile, seed, gate, blend, x, boundary, g, u);
+                blend_gradients<T, ROW>(tile, seed, gate, blend, x, boundary, direct, u);
                 if (!second)
-                    blend_leave(tile, gate, blend.gate, seed.input(x), g, u, seed_images_at<T>(tile, host, work, image),
-                                work, sums);
+                    blend_leave(tile, gate, blend.gate, seed.input(x), direct.get(tile), u,
+                                seed_images_at<T>(tile, host, work, image), work, sums);
             }
             __syncthreads();
             if (blend.train)

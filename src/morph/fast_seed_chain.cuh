@@ -57,11 +57,13 @@ template <class T, int GAMMA, bool RELU> struct chain_end {
                         u.pair[m][n][h] &= open.mask(z.pair[m][n][h]);
             }
         }
-        float of_gamma[2 * PATCH::N], of_beta[2 * PATCH::N];
-        norm.backward(t.team, z, u, factor, t.vectors + GAMMA * T::C, of_gamma, of_beta,
-                      [](float dz, float) INLINED { return dz; });
-        dgamma.add(of_gamma);
-        dbeta.add(of_beta);
+        norm.backward(
+            t.team, z, u, factor, t.vectors + GAMMA * T::C,
+            [&](float *of_gamma, float *of_beta) INLINED {
+                dgamma.add(of_gamma);
+                dbeta.add(of_beta);
+            },
+            [](float dz, float) INLINED { return dz; });
     }
     DEVICE_MEMBER void leave(T &t)
     {
@@ -160,25 +162,26 @@ template <class T> struct seed_small {
     }
     DEVICE_MEMBER void forward(const PATCH &x)
     {
+        patch_store<MAP>(t.x, t.at, x); /* for the thread itself: registers are scarce */
         end.forward(t, [&](auto done) INLINED { patch_point<MAP, MAP>(x, t.weights, done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const
     {
         return end.output(t);
     }
-    DEVICE_MEMBER void backward(const PATCH &x, PATCH &u, float factor, bool train)
+    DEVICE_MEMBER void backward(const PATCH &, PATCH &u, float factor, bool train)
     {
         end.backward(t, u, factor);
         if (train)
-            dw.add(x, u);
+            dw.add(patch_load<MAP>(t.x, t.at), u);
         if constexpr (T::DEEPER) {
             const PATCH dz = u;
             patch_point<MAP, MAP>(dz, t.weights + BACK, patch_put<MAP>(u));
         }
     }
-    DEVICE_MEMBER PATCH input(const PATCH &x) const
+    DEVICE_MEMBER PATCH input(const PATCH &) const
     {
-        return x;
+        return patch_load<MAP>(t.x, t.at);
     }
     DEVICE_MEMBER void leave()
     {
@@ -202,6 +205,7 @@ template <class T, bool SECOND> struct seed_heavy {
     using PATCH = typename T::PATCH;
     T &t;
     chain_end<T, 0, true> middle;
+    seed_kept<T, 1> between; /* what enters the first norm */
     chain_end<T, 2, true> end;
     tile_grad<C> dw;
 
@@ -230,6 +234,8 @@ template <class T, bool SECOND> struct seed_heavy {
         middle.forward(t,
                        [&](auto done) INLINED { patch_conv<MAP>(t.x, t.template fragments<NEEDED>(0), t.at, done); });
         patch_store<MAP>(t.y, t.at, middle.output(t));
+        if constexpr (!SECOND)
+            between.keep(t, middle.z);
         t.team.meet();
         end.forward(t, [&](auto done) INLINED { patch_conv<MAP>(t.y, t.template fragments<NEEDED>(1), t.at, done); });
     }
@@ -249,6 +255,7 @@ template <class T, bool SECOND> struct seed_heavy {
             patch_store<MAP>(t.y, t.at, u);
             t.team.meet();
             patch_conv<MAP>(t.y, t.template fragments<NEEDED>(3), t.at, patch_put<MAP>(u));
+            middle.z = between.get(t);
             middle.backward(t, u, 1.0f);
             patch_store<MAP>(t.y, t.at, u);
             __syncthreads();
@@ -281,13 +288,16 @@ template <class T, bool SECOND> struct seed_heavy {
 
 template <class T> struct seed_depthwise {
     static constexpr int C = T::C, PW = T::AT::PW, GAMMA = T::AT::PW_GAMMA;
-    static constexpr int BACK = tile_weight_bytes<1, C, C>(); /* where the second fragments lie */
     using MAP = typename T::MAP;
     using PATCH = typename T::PATCH;
+    using DIAGONAL = tile_diagonal<C>;
+    using GROUP = tile_map<DIAGONAL::GROUP, MAP::SIZE, MAP::IMAGES>;
+    /* fragments: of the depthwise step on the way back, of the other in both directions */
+    static constexpr int BACK = DIAGONAL::BYTES, POINT_BYTES = tile_weight_bytes<1, C, C>(),
+                         POINT = T::DEPTHWISE_BYTES - 2 * POINT_BYTES;
     T &t;
-    PATCH v; /* what leaves the depthwise step */
     chain_end<T, 0, true> end;
-    tile_depthwise_grad<MAP> dw;
+    tile_grad<DIAGONAL::GROUP, DIAGONAL::GROUPS> dw;
     patch_grad<MAP, MAP> dp;
 
     DEVICE_MEMBER seed_depthwise(T &tile) : t(tile)
@@ -297,9 +307,10 @@ template <class T> struct seed_depthwise {
     {
         t.vector(0, GAMMA);
         t.vector(1, GAMMA + T::AT::VECTOR);
-        for (int i = (int)threadIdx.x; i < 9 * C; i += TILE_THREADS)
-            t.depthwise[i] = t.w[i];
-        t.copy(t.weights, 0, 2 * BACK);
+        DIAGONAL::template weights<false>(t.weights, t.w);
+        if constexpr (T::DEEPER)
+            DIAGONAL::template weights<true>(t.weights + BACK, t.w);
+        t.copy(t.weights + POINT, 0, 2 * POINT_BYTES);
     }
     DEVICE_MEMBER void clear()
     {
@@ -309,11 +320,13 @@ template <class T> struct seed_depthwise {
     }
     DEVICE_MEMBER void forward(const PATCH &x)
     {
+        PATCH v; /* what leaves the depthwise step: y keeps it for the way back */
         __syncthreads();
         patch_store<MAP>(t.x, t.at, x);
         t.team.meet();
-        patch_depthwise<MAP, false>(t.x, t.depthwise, t.at, patch_put<MAP>(v));
-        end.forward(t, [&](auto done) INLINED { patch_point<MAP, MAP>(v, t.weights, done); });
+        patch_depthwise<MAP>(t.x, t.weights, patch_put<MAP>(v));
+        patch_store<MAP>(t.y, t.at, v);
+        end.forward(t, [&](auto done) INLINED { patch_point<MAP, MAP>(v, t.weights + POINT, done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const
     {
@@ -323,15 +336,15 @@ template <class T> struct seed_depthwise {
     {
         end.backward(t, u, factor);
         if (train)
-            dp.add(v, u);
+            dp.add(patch_load<MAP>(t.y, t.at), u);
         PATCH dv;
-        patch_point<MAP, MAP>(u, t.weights + BACK, patch_put<MAP>(dv));
+        patch_point<MAP, MAP>(u, t.weights + POINT + POINT_BYTES, patch_put<MAP>(dv));
         patch_store<MAP>(t.y, t.at, dv);
         __syncthreads();
         if (train)
-            dw.add(t.x, t.y);
+            dw.template add<GROUP>(t.x, t.y);
         if constexpr (T::DEEPER)
-            patch_depthwise<MAP, true>(t.y, t.depthwise, t.at, patch_put<MAP>(u));
+            patch_depthwise<MAP>(t.y, t.weights + BACK, patch_put<MAP>(u));
     }
     DEVICE_MEMBER PATCH input(const PATCH &) const
     {
@@ -347,7 +360,7 @@ template <class T> struct seed_depthwise {
     {
         static_assert(decltype(dp)::SCRATCH + decltype(dw)::SCRATCH <= T::SCRATCH, "room for both");
         dp.gather(t.scratch, out + PW);
-        dw.gather(t.scratch + dp.SCRATCH / 4, out);
+        dw.gather_diagonal(t.scratch + dp.SCRATCH / 4, out);
         end.gather(t, out + GAMMA);
     }
 };
@@ -360,7 +373,7 @@ template <class T> struct seed_bottleneck {
     using NECK = typename T::NECK_MAP;
     using PATCH = typename T::PATCH;
     T &t;
-    patch<NECK> narrow, wide; /* before and after the 3x3 step */
+    seed_kept<T, 1> entered;
     chain_end<T, 0, false> end;
     patch_grad<MAP, NECK> down;
     tile_grad<K> middle;
@@ -397,10 +410,12 @@ template <class T> struct seed_bottleneck {
     }
     DEVICE_MEMBER void forward(const PATCH &x)
     {
+        patch<NECK> narrow, wide; /* before and after the 3x3 step: x and y keep them for the way back */
         patch_point<MAP, NECK>(x, down_weights(false), [&](int m, int n, const float *d) INLINED {
             narrow.pair[m][n][0] = pack_bf16_relu(d[0], d[1]);
             narrow.pair[m][n][1] = pack_bf16_relu(d[2], d[3]);
         });
+        entered.keep(t, x);
         __syncthreads();
         patch_store<NECK>(t.x, at, narrow);
         t.team.meet();
@@ -408,16 +423,18 @@ template <class T> struct seed_bottleneck {
             wide.pair[m][n][0] = pack_bf16_relu(d[0], d[1]);
             wide.pair[m][n][1] = pack_bf16_relu(d[2], d[3]);
         });
+        patch_store<NECK>(t.y, at, wide);
         end.forward(t, [&](auto done) INLINED { patch_point<NECK, MAP>(wide, up_weights(false), done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const
     {
         return end.output(t);
     }
-    DEVICE_MEMBER void backward(const PATCH &x, PATCH &u, float factor, bool train)
+    DEVICE_MEMBER void backward(const PATCH &, PATCH &u, float factor, bool train)
     {
         patch<NECK> g;
         end.backward(t, u, factor);
+        const patch<NECK> wide = patch_load<NECK>(t.y, at);
         if (train)
             up.add(wide, u);
         patch_point<MAP, NECK>(u, up_weights(true), [&](int m, int n, const float *d) INLINED {
@@ -428,18 +445,19 @@ template <class T> struct seed_bottleneck {
         __syncthreads();
         if (train)
             middle.template add<NECK>(t.x, t.y);
+        const patch<NECK> narrow = patch_load<NECK>(t.x, at);
         patch_conv<NECK>(t.y, middle_weights(true), at, [&](int m, int n, const float *d) INLINED {
             g.pair[m][n][0] = pack_bf16(d[0], d[1]) & positive_mask(narrow.pair[m][n][0]);
             g.pair[m][n][1] = pack_bf16(d[2], d[3]) & positive_mask(narrow.pair[m][n][1]);
         });
         if (train)
-            down.add(x, g);
+            down.add(entered.get(t), g);
         if constexpr (T::DEEPER)
             patch_point<NECK, MAP>(g, down_weights(true), patch_put<MAP>(u));
     }
-    DEVICE_MEMBER PATCH input(const PATCH &x) const
+    DEVICE_MEMBER PATCH input(const PATCH &) const
     {
-        return x;
+        return entered.get(t);
     }
     DEVICE_MEMBER void leave()
     {

@@ -30,7 +30,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
                 boundary.load(tile, host, work, image);
                 seed_load(x, tile, work, image);
                 seed_fetch(tile, host, work, image + T::IMAGES);
-                boundary.spread(u, x);
+                boundary.spread(tile, u, x);
                 seed.forward(x);
                 seed.backward(x, u, 1.0f, true);
             }

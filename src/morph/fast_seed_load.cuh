@@ -136,29 +136,49 @@ template <class T> DEVICE void seed_load(typename T::PATCH &x, T &tile, const st
         patch_each<typename T::MAP>([&](int m, int n, int h) INLINED { x.pair[m][n][h] = 0; });
 }
 
-/* The gradient after a slot: pooled behind r0, of the same size behind r1. */
+/*
+ * The gradient after a slot: pooled behind r0, of the same size behind r1. It lies where later the tile keeps its first
+ * patch, or in registers.
+ */
 template <class T, int ROW> struct seed_gradient {
+    using KEPT = seed_kept<T, 0>;
     uint32_t word[T::PATCH::M][T::PATCH::N][ROW == 0 ? 1 : 2];
+    bool there;
 
+    /* Begin to; complete with the input that is fetched next. */
     DEVICE_MEMBER void load(const T &tile, const struct fast_host &host, const struct seed_work &work, int first)
     {
         const seed_images_at<T> at(tile, host, work, first);
         const uint32_t *from = (const uint32_t *)work.grad + (ROW == 0 ? at.pooled_base : at.word_base);
+        there = at.there;
         patch_each<typename T::MAP>([&](int m, int n, int h) INLINED {
-            if (ROW == 1 || h == 0) {
-                word[m][n][ROW == 1 ? h : 0] = __ldcg(from + (ROW == 0 ? at.pooled_word(m, n) : at.word(m, n, h)));
-                if (!at.there)
-                    word[m][n][ROW == 1 ? h : 0] = 0;
-            }
+            const uint32_t *one = from + (ROW == 0 ? at.pooled_word(m, n) : at.word(m, n, h));
+            if (ROW == 0 && h > 0)
+                return;
+            if constexpr (KEPT::IN_MEMORY)
+                copy_async_4(KEPT::at(tile, m, n, h), one);
+            else
+                word[m][n][h] = __ldcg(one);
         });
     }
-    /* Spread over the pixels: behind r0 each window's goes to the first largest of `by`, which `to` may be. */
-    DEVICE_MEMBER void spread(typename T::PATCH &to, const typename T::PATCH &by) const
+    DEVICE_MEMBER uint32_t get(const T &tile, int m, int n, int h) const
     {
-        if constexpr (ROW == 0)
-            patch_route<typename T::MAP>(to, by, [&](int w, int n) INLINED { return word[w][n][0]; });
+        uint32_t v;
+        if constexpr (KEPT::IN_MEMORY)
+            v = load_shared_32(KEPT::at(tile, m, n, h));
         else
-            patch_each<typename T::MAP>([&](int m, int n, int h) INLINED { to.pair[m][n][h] = word[m][n][h]; });
+            v = word[m][n][h];
+        return there ? v : 0;
+    }
+    /* Spread over the pixels: behind r0 each window's goes to the first largest of `by`, which `to` may be. */
+    DEVICE_MEMBER void spread(const T &tile, typename T::PATCH &to, const typename T::PATCH &by) const
+    {
+        if constexpr (KEPT::IN_MEMORY)
+            copy_wait<0>();
+        if constexpr (ROW == 0)
+            patch_route<typename T::MAP>(to, by, [&](int w, int n) INLINED { return get(tile, w, n, 0); });
+        else
+            patch_each<typename T::MAP>([&](int m, int n, int h) INLINED { to.pair[m][n][h] = get(tile, m, n, h); });
     }
 };
 

@@ -96,22 +96,25 @@ template <class T> struct seed_rescale {
     DEVICE_MEMBER void backward(const PATCH &x, PATCH &u, float factor, bool)
     {
         const patch_affine<MAP> c = t.affine(norm, 0);
-        float of_gamma[2 * PATCH::N], of_beta[2 * PATCH::N], of_mix = 0;
+        float of_mix = 0;
         patch_each<MAP>([&](int m, int n, int h) INLINED {
             const float2 v = pair_floats(x.pair[m][n][h]), s = c.of(n, x.pair[m][n][h]),
                          g = pair_floats(u.pair[m][n][h]);
             of_mix = fmaf(g.x, s.x - v.x, fmaf(g.y, s.y - v.y, of_mix));
         });
         dsigma = fmaf(factor * (1.0f - mix * mix), of_mix, dsigma);
-        norm.backward(t.team, x, u, factor, t.vectors, of_gamma, of_beta,
-                      [&](float through, float g) INLINED { return mix * fmaf(-factor, g, through); });
+        norm.backward(
+            t.team, x, u, factor, t.vectors,
+            [&](float *of_gamma, float *of_beta) INLINED {
 #pragma unroll
-        for (int i = 0; i < 2 * PATCH::N; i++) {
-            of_gamma[i] *= mix;
-            of_beta[i] *= mix;
-        }
-        dgamma.add(of_gamma);
-        dbeta.add(of_beta);
+                for (int i = 0; i < 2 * PATCH::N; i++) {
+                    of_gamma[i] *= mix;
+                    of_beta[i] *= mix;
+                }
+                dgamma.add(of_gamma);
+                dbeta.add(of_beta);
+            },
+            [&](float through, float g) INLINED { return mix * fmaf(-factor, g, through); });
     }
     DEVICE_MEMBER PATCH input(const PATCH &x) const
     {
@@ -307,11 +310,11 @@ template <class T> struct seed_attention {
 /* ---- the gate net: q = sigmoid(w2 relu(W1 mean(x) + b1) + b2), one number per image ------------------------------ */
 
 template <class T> struct seed_gate {
-    static constexpr int C = T::C, H = T::AT::NECK, IMAGES = T::IMAGES;
-    static constexpr int EACH = (H * C + TILE_THREADS - 1) / TILE_THREADS;
+    static constexpr int C = T::C, H = T::AT::NECK, IMAGES = T::IMAGES, PARAMETERS = H * C + 2 * H + 1;
+    static_assert(H <= C && 2 <= C, "the arrays fit");
+    static_assert(H * C <= TILE_THREADS && PARAMETERS <= T::GATE_PARAMETERS, "a thread has one weight of W1");
     T &t;
     const float *w;
-    float d1[EACH], dvector, dbias; /* dvector: of b1, of w2, by the threads 0.. and H.. */
 
     DEVICE_MEMBER seed_gate(T &tile) : t(tile), w(nullptr)
     {
@@ -336,18 +339,23 @@ template <class T> struct seed_gate {
     {
         return q() + IMAGES;
     }
-    DEVICE_MEMBER float *input() const
+    DEVICE_MEMBER float *input() const /* what every pixel of the input gets */
     {
         return t.gate + 4 * IMAGES * C;
-    } /* what every pixel of the input gets */
-    static_assert(H <= C && 2 <= C, "the arrays fit");
+    }
+    /*
+     * The job's gradients of W1, b1, w2, b2, each added to by one thread. Not in registers: every job would go without
+     * them, and few have a gate net.
+     */
+    DEVICE_MEMBER float *sums() const
+    {
+        return t.gate + 5 * IMAGES * C;
+    }
 
     DEVICE_MEMBER void clear()
     {
-#pragma unroll
-        for (int j = 0; j < EACH; j++)
-            d1[j] = 0;
-        dvector = dbias = 0;
+        for (int k = (int)threadIdx.x; k < PARAMETERS; k += TILE_THREADS)
+            sums()[k] = 0;
     }
     DEVICE_MEMBER void forward(const typename T::PATCH &x)
     {
@@ -380,20 +388,19 @@ template <class T> struct seed_gate {
         if (k < IMAGES * H)
             dhidden()[k] = hidden()[k] > 0 ? w[T::AT::GATE_W2 + k % H] * dout()[k / H] : 0;
         __syncthreads();
-#pragma unroll
-        for (int j = 0; j < EACH; j++) {
-            const int e = j * TILE_THREADS + k;
-            if (e < H * C)
-                for (int n = 0; n < IMAGES; n++)
-                    d1[j] = fmaf(dhidden()[n * H + e / C], mean()[n * C + e % C], d1[j]);
+        if (k < H * C) {
+            float sum = sums()[k];
+            for (int n = 0; n < IMAGES; n++)
+                sum = fmaf(dhidden()[n * H + k / C], mean()[n * C + k % C], sum);
+            sums()[k] = sum;
         }
-        for (int n = 0; n < IMAGES; n++) {
-            if (k < H)
-                dvector += dhidden()[n * H + k];
-            else if (k < 2 * H)
-                dvector = fmaf(dout()[n], hidden()[n * H + k - H], dvector);
-            else if (k == 2 * H)
-                dbias += dout()[n];
+        if (k < 2 * H + 1) { /* b1, w2, b2 */
+            float sum = sums()[H * C + k];
+            for (int n = 0; n < IMAGES; n++)
+                sum = k < H       ? sum + dhidden()[n * H + k]
+                      : k < 2 * H ? fmaf(dout()[n], hidden()[n * H + k - H], sum)
+                                  : sum + dout()[n];
+            sums()[H * C + k] = sum;
         }
         if (k < IMAGES * C) {
             float sum = 0;
@@ -403,19 +410,14 @@ template <class T> struct seed_gate {
         }
         __syncthreads();
     }
+    /* Each by the thread that added it up. */
     DEVICE_MEMBER void gather(float *out) const
     {
         const int k = (int)threadIdx.x;
-#pragma unroll
-        for (int j = 0; j < EACH; j++)
-            if (j * TILE_THREADS + k < H * C)
-                out[j * TILE_THREADS + k] = d1[j];
-        if (k < H)
-            out[T::AT::GATE_B1 + k] = dvector;
-        else if (k < 2 * H)
-            out[T::AT::GATE_W2 + k - H] = dvector;
-        else if (k == 2 * H)
-            out[T::AT::GATE_B2] = dbias;
+        if (k < H * C)
+            out[k] = sums()[k];
+        if (k < 2 * H + 1)
+            out[k < H ? T::AT::GATE_B1 + k : k < 2 * H ? T::AT::GATE_W2 + k - H : T::AT::GATE_B2] = sums()[H * C + k];
     }
 };
 

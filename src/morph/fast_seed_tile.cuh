@@ -13,6 +13,11 @@ constexpr int layout_aligned(int count)
     return (count + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
 }
 
+constexpr int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
 /* Where tensors begin in a slot's parameters: blueprint_layout as constants. */
 template <int C> struct seed_offsets {
     static constexpr int NECK = C / 4 > 8 ? C / 4 : 8, SQUEEZE = C / 4 > 1 ? C / 4 : 1, VECTOR = layout_aligned(C);
@@ -42,26 +47,34 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
 
     static constexpr int CONV_BYTES = tile_weight_bytes<9, C, C>(), NECK_BYTES = tile_weight_bytes<9, NECK, NECK>(),
                          POINT_BYTES = tile_weight_bytes<1, C, NECK>();
-    static constexpr int BOTTLENECK_BYTES = 2 * NECK_BYTES + 4 * POINT_BYTES;
-    static constexpr int WEIGHT_BYTES = CONVS * CONV_BYTES > BOTTLENECK_BYTES ? CONVS *CONV_BYTES : BOTTLENECK_BYTES;
-    static constexpr int SMALL = 6 * IMAGES * C, GATE = 5 * IMAGES * C; /* floats of the small nets */
-    static constexpr int FLOATS = patch_team<MAP>::FLOATS + TILE_WARPS * C + 15 * C + SMALL + GATE;
+    static constexpr int BOTTLENECK_BYTES = 2 * NECK_BYTES + 4 * POINT_BYTES,
+                         DEPTHWISE_BYTES = (1 + DEEPER) * tile_diagonal<C>::BYTES + 2 * tile_weight_bytes<1, C, C>();
+    static constexpr int WEIGHT_BYTES = most(CONVS * CONV_BYTES, most(BOTTLENECK_BYTES, DEPTHWISE_BYTES));
+    static constexpr int SMALL = 6 * IMAGES * C, GATE_PARAMETERS = NECK * C + 2 * NECK + 4,
+                         GATE = 5 * IMAGES * C + GATE_PARAMETERS; /* floats of the small nets */
+    static constexpr int FLOATS = patch_team<MAP>::FLOATS + TILE_WARPS * C + 6 * C + SMALL + GATE;
     static constexpr int STAGE = MAP::PIXELS * C * 2;
-    static constexpr int BYTES = 2 * MAP::BYTES + WEIGHT_BYTES + FLOATS * 4 + STAGE;
+    static constexpr int NEEDED_BYTES = 2 * MAP::BYTES + WEIGHT_BYTES + FLOATS * 4 + STAGE, HALF = 112 * 1024;
+    /* Patches that may be kept in memory, where registers are scarcest: without them two blocks of threads must fit. */
+    static constexpr int PATCH_BYTES = sizeof(PATCH) * TILE_THREADS, SPARES = !DEEPER ? 0
+                                                                              : NEEDED_BYTES + 2 * PATCH_BYTES <= HALF
+                                                                                  ? 2
+                                                                                  : 0;
+    static constexpr int BYTES = NEEDED_BYTES + SPARES * PATCH_BYTES;
     static constexpr int CHANNELS_SCRATCH = 4 * patch_channels<MAP>::SCRATCH; /* sums per channel: of the seed's norm,
                                                                                   of BatchNorm */
     static constexpr int SCRATCH = 2 * MAP::BYTES + WEIGHT_BYTES - CHANNELS_SCRATCH; /* what is left for the others */
-    static constexpr int PER_PROCESSOR = BYTES <= 112 * 1024 ? 2 : 1;
+    static constexpr int PER_PROCESSOR = BYTES <= HALF ? 2 : 1;
 
     PLACE at;
     patch_team<MAP> team;
     uint32_t x, y;    /* maps */
     uint32_t weights; /* fragments */
     uint32_t stage;   /* the warp's part of the images to come */
+    uint32_t spare;   /* patches */
     float *rows;      /* [warp][C], to add up in */
-    float *vectors;   /* gamma, beta of both norms; then BatchNorm's scale and shift; then depthwise weights [9][C] */
+    float *vectors;   /* gamma, beta of both norms; then BatchNorm's scale and shift */
     float *bn_scale, *bn_shift;
-    float *depthwise;
     float *small, *gate;    /* arrays of the squeeze-and-excite net, of the gate net */
     float *scratch;         /* where gradients are added up when a job ends: in the maps and fragments */
     const float *w;         /* the seed's parameters */
@@ -72,6 +85,7 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
         : seed_tile(shared, shared + 2 * MAP::BYTES, shared + 2 * MAP::BYTES + WEIGHT_BYTES)
     {
         stage = smem(gate + GATE) + (uint32_t)(at.warp * (STAGE / TILE_WARPS));
+        spare = smem(gate + GATE) + STAGE + threadIdx.x * 4;
     }
     /* Each in its own place, without a stage. */
     DEVICE_MEMBER seed_tile(unsigned char *maps, unsigned char *fragments_, unsigned char *floats)
@@ -85,10 +99,9 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
         vectors = rows + TILE_WARPS * C;
         bn_scale = vectors + 4 * C;
         bn_shift = vectors + 5 * C;
-        depthwise = vectors + 6 * C;
-        small = vectors + 15 * C;
+        small = vectors + 6 * C;
         gate = small + SMALL;
-        stage = 0;
+        stage = spare = 0;
         w = nullptr;
         packed = nullptr;
     }
@@ -174,6 +187,34 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
     DEVICE_MEMBER float2 own(const float *array, int n) const
     {
         return channel_pair(array + at.image * C, n);
+    }
+};
+
+/* A patch put aside for its thread: in memory where a tile has room for more than NUMBER of them, else in registers. */
+template <class T, int NUMBER> struct seed_kept {
+    using PATCH = typename T::PATCH;
+    static constexpr bool IN_MEMORY = NUMBER < T::SPARES;
+    PATCH patch;
+
+    static DEVICE_MEMBER uint32_t at(const T &t, int m, int n, int h)
+    {
+        return t.spare + (uint32_t)(NUMBER * T::PATCH_BYTES + ((m * PATCH::N + n) * 2 + h) * (TILE_THREADS * 4));
+    }
+    DEVICE_MEMBER void keep(const T &t, const PATCH &p)
+    {
+        if constexpr (IN_MEMORY)
+            patch_each<typename T::MAP>([&](int m, int n, int h)
+                                            INLINED { store_shared_32(at(t, m, n, h), p.pair[m][n][h]); });
+        else
+            patch = p;
+    }
+    DEVICE_MEMBER PATCH get(const T &t) const
+    {
+        PATCH p = patch;
+        if constexpr (IN_MEMORY)
+            patch_each<typename T::MAP>([&](int m, int n, int h)
+                                            INLINED { p.pair[m][n][h] = load_shared_32(at(t, m, n, h)); });
+        return p;
     }
 };
 

@@ -236,44 +236,32 @@ template <class MAP> struct patch_team {
 };
 
 /*
- * A sum per channel over all pixels and images that pass, kept in registers. Eight sums a lane would be too many: they
- * are folded as they come.
+ * A sum per channel over all pixels and images that pass. Two sums a plane and lane would be too many registers: they
+ * are folded over the lanes as they come, until each has one.
  */
 template <class MAP> struct patch_channels {
-    static constexpr int N = MAP::PLANES, KEPT = N == 4 ? 1 : 2 * N;
-    float v[KEPT];
+    static constexpr int N = MAP::PLANES;
+    float v;
 
     DEVICE_MEMBER void clear()
     {
-#pragma unroll
-        for (int i = 0; i < KEPT; i++)
-            v[i] = 0;
+        v = 0;
     }
     DEVICE_MEMBER void add(float *sums) /* [N][2]; used up */
     {
-        if constexpr (N == 4)
-            lanes_fold<8, 16, 4>(sums, (int)threadIdx.x % 32);
-#pragma unroll
-        for (int i = 0; i < KEPT; i++)
-            v[i] += sums[i];
+        lanes_fold<2 * N, 16, 4>(sums, (int)threadIdx.x % 32);
+        v += sums[0];
     }
-    /* The warp's sums into row [C]; used up. */
-    DEVICE_MEMBER void leave_row(float *row)
+    /* The warp's sums into row [C]. */
+    DEVICE_MEMBER void leave_row(float *row) const
     {
-        const int lane = (int)threadIdx.x % 32, t = lane % 4;
-        if constexpr (N == 4) {
-            const int i = lanes_first<8>(lane);
-            row[8 * (i / 2) + 2 * t + i % 2] = v[0];
-        } else {
-            lanes_fold<KEPT, 16, 4>(v, lane);
-            const int i = lanes_first<KEPT>(lane);
-            if (!(lane & (KEPT == 4 ? 4 : 12)))
-                row[8 * (i / 2) + 2 * t + i % 2] = v[0];
-        }
+        const int lane = (int)threadIdx.x % 32, i = lanes_first<2 * N>(lane);
+        if (!(lane & (N == 1 ? 12 : N == 2 ? 4 : 0))) /* of lanes with the same sum the first */
+            row[8 * (i / 2) + 2 * (lane % 4) + i % 2] = v;
     }
     /* As tile_grad: SCRATCH bytes, a barrier in between. `turn`: those with different ones are added up at once. */
     static constexpr int SCRATCH = TILE_WARPS * MAP::C * 4;
-    DEVICE_MEMBER void leave(float *scratch)
+    DEVICE_MEMBER void leave(float *scratch) const
     {
         leave_row(scratch + (int)threadIdx.x / 32 * MAP::C);
     }
@@ -367,15 +355,15 @@ template <class MAP> struct patch_norm {
         return c;
     }
     /*
-     * From `factor` u, the gradient after the norm, to the one before it: u becomes put(dz, u). What gamma and beta get
-     * is left in dgamma and dbeta, [N][2], of the thread's pixels alone.
+     * From `factor` u, the gradient after the norm, to the one before it: u becomes put(dz, u). learned(dgamma, dbeta):
+     * what gamma and beta get, [N][2], of the thread's pixels alone.
      */
-    template <class PUT>
+    template <class LEARNED, class PUT>
     DEVICE_MEMBER void backward(patch_team<MAP> &team, const patch<MAP> &z, patch<MAP> &u, float factor,
-                                const float *gamma, float *dgamma, float *dbeta, PUT put)
+                                const float *gamma, LEARNED learned, PUT put)
     {
         constexpr float SHARE = 1.0f / (float)(MAP::AREA * GROUP);
-        float sums[2 * KEYS];
+        float sums[2 * KEYS], dgamma[2 * N], dbeta[2 * N];
 #pragma unroll
         for (int i = 0; i < 2 * KEYS; i++)
             sums[i] = 0;
@@ -402,6 +390,7 @@ template <class MAP> struct patch_norm {
                 sums[KEYS + k] = fmaf(e ? s.y : s.x, dgamma[2 * n + e], sums[KEYS + k]);
             }
         }
+        learned(dgamma, dbeta);
         team.template total<2 * KEYS, EACH>(sums);
 #pragma unroll
         for (int n = 0; n < N; n++) {

@@ -257,33 +257,16 @@ template <class IN, class OUT> struct patch_grad {
     }
 };
 
-/* A depthwise 3x3 convolution; w: fp32 [9][C] in shared memory. BACK: with the taps turned around. */
-template <class MAP, bool BACK, class F>
-DEVICE void patch_depthwise(uint32_t in, const float *w, const patch_place<MAP> &at, F done)
+/* A depthwise 3x3 convolution, weights of tile_diagonal. */
+template <class MAP, class F> DEVICE void patch_depthwise(uint32_t in, uint32_t weights, F done)
 {
-    const uint32_t base = in + at.cell_base();
+    using DIAGONAL = tile_diagonal<MAP::C>;
+    using GROUP = tile_map<DIAGONAL::GROUP, MAP::SIZE, MAP::IMAGES>;
+    const patch_place<GROUP> at;
 #pragma unroll
-    for (int n = 0; n < patch<MAP>::N; n++) {
-        float2 c[9];
-#pragma unroll
-        for (int tap = 0; tap < 9; tap++)
-            c[tap] = channel_pair(w + (BACK ? 8 - tap : tap) * MAP::C, n);
-#pragma unroll
-        for (int m = 0; m < patch<MAP>::M; m++) {
-            float d[4];
-            tile_zero(d);
-#pragma unroll
-            for (int h = 0; h < 2; h++)
-#pragma unroll
-                for (int tap = 0; tap < 9; tap++) {
-                    const float2 x =
-                        pair_floats(load_shared_32(base + (uint32_t)(at.cell(m, n, h) + tile_tap<MAP>(tap))));
-                    d[2 * h] = fmaf(x.x, c[tap].x, d[2 * h]);
-                    d[2 * h + 1] = fmaf(x.y, c[tap].y, d[2 * h + 1]);
-                }
-            done(m, n, d);
-        }
-    }
+    for (int k = 0; k < DIAGONAL::GROUPS; k++)
+        patch_conv<GROUP>(in + (uint32_t)(k * GROUP::BYTES), weights + (uint32_t)(k * DIAGONAL::GROUP_BYTES), at,
+                          [&](int m, int n, const float *d) INLINED { done(m, k * GROUP::PLANES + n, d); });
 }
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * 3x3 convolutions of maps in shared memory (tile.cuh) on tensor cores, their weight gradients, and those of depthwise
- * convolutions.
+ * 3x3 convolutions of maps in shared memory (tile.cuh) on tensor cores, and their weight gradients.
  *
  * Pixels are the rows of the products: D[pixel][out] += A[pixel][in] B[in][out], so that accumulators, packed in pairs,
  * are cells again. Weight gradients are D[tap, in][out] with the pixels as the summed index, read by ldmatrix.trans.
@@ -22,29 +21,58 @@ template <int TAPS, int IN, int OUT> constexpr int tile_weight_bytes()
 }
 
 /*
- * Fragments of a 3x3 convolution's w [OUT][9][IN] (fp32, global). Pairs of 8 inputs where IN is 8: [out /
- * 8][tap][lane], else [tap][in / 16][out / 8][lane][2].
+ * What word i of a 3x3 convolution's fragments holds: weights of inputs `in` and in + 1. Pairs of 8 inputs where IN is
+ * 8: [out / 8][tap][lane], else [tap][in / 16][out / 8][lane][2].
  */
-template <int IN, int OUT> DEVICE void tile_weights(uint32_t to, const float *w)
+struct fragment_place {
+    int out, tap, in;
+};
+
+template <int IN, int OUT> DEVICE struct fragment_place fragment_place_of(int i)
 {
     constexpr int N = OUT / 8, K = IN / 16 ? IN / 16 : 1;
+    const int lane = IN == 8 ? i % 32 : i / 2 % 32;
+    struct fragment_place at;
+    if constexpr (IN == 8) {
+        at.tap = i / 32 % 9;
+        at.out = i / 32 / 9 * 8 + lane / 4;
+        at.in = lane % 4 * 2;
+    } else {
+        at.tap = i / 64 / N / K;
+        at.out = i / 64 % N * 8 + lane / 4;
+        at.in = i / 64 / N % K * 16 + i % 2 * 8 + lane % 4 * 2;
+    }
+    return at;
+}
+
+/* The fragments of w [OUT][9][IN] (fp32, global). */
+template <int IN, int OUT> DEVICE void tile_weights(uint32_t to, const float *w)
+{
     for (int i = (int)threadIdx.x; i < 9 * IN * OUT / 2; i += TILE_THREADS) {
-        int lane, tap, out, in;
-        if constexpr (IN == 8) {
-            lane = i % 32;
-            tap = i / 32 % 9;
-            out = i / 32 / 9 * 8 + lane / 4;
-            in = lane % 4 * 2;
-        } else {
-            lane = i / 2 % 32;
-            tap = i / 64 / N / K;
-            out = i / 64 % N * 8 + lane / 4;
-            in = i / 64 / N % K * 16 + i % 2 * 8 + lane % 4 * 2;
-        }
-        const float *from = w + (out * 9 + tap) * IN + in;
+        const struct fragment_place at = fragment_place_of<IN, OUT>(i);
+        const float *from = w + (at.out * 9 + at.tap) * IN + at.in;
         store_shared_32(to + (uint32_t)i * 4, pack_bf16(from[0], from[1]));
     }
 }
+
+/*
+ * A depthwise convolution on tensor cores is one of whole products, GROUP channels at a time, most of whose weights are
+ * zero: fragments of w [9][C] (fp32, global), group after group. BACK: with the taps turned around.
+ */
+template <int C> struct tile_diagonal {
+    static constexpr int GROUP = C < 16 ? 8 : 16, GROUPS = C / GROUP,
+                         GROUP_BYTES = tile_weight_bytes<9, GROUP, GROUP>(), BYTES = GROUPS * GROUP_BYTES;
+
+    template <bool BACK> static DEVICE_MEMBER void weights(uint32_t to, const float *w)
+    {
+        for (int i = (int)threadIdx.x; i < BYTES / 4; i += TILE_THREADS) {
+            const struct fragment_place at = fragment_place_of<GROUP, GROUP>(i % (GROUP_BYTES / 4));
+            const int tap = BACK ? 8 - at.tap : at.tap;
+            const float v = w[tap * C + i / (GROUP_BYTES / 4) * GROUP + at.out];
+            store_shared_32(to + (uint32_t)i * 4, pack_bf16(at.in == at.out ? v : 0, at.in + 1 == at.out ? v : 0));
+        }
+    }
+};
 
 /* Which half word of a convolution's fragments holds the weight (out, tap, in). */
 DEVICE uint32_t fragment_half(int taps, int cin, int cout, int out, int tap, int in)
@@ -172,10 +200,11 @@ template <class IN, class OUT, class F> DEVICE void tile_conv_blocks(uint32_t in
 
 /*
  * Gradient of the weights of a convolution between C channels, summed over maps in registers: tiles of 16 (taps and
- * inputs) by 8 outputs. The warps divide inputs (WM), outputs (WN) and pixels (WK) among them.
+ * inputs) by 8 outputs. The warps divide inputs (WM), outputs (WN) and pixels (WK) among them, and before that GROUPS
+ * such convolutions, each of C channels of its own.
  */
-template <int C> struct tile_grad {
-    static constexpr int WM = C >= 16 ? C / 16 : 1, WN = C / 8, WK = TILE_WARPS / WM / WN;
+template <int C, int GROUPS = 1> struct tile_grad {
+    static constexpr int WM = C >= 16 ? C / 16 : 1, WN = C / 8, WK = TILE_WARPS / GROUPS / WM / WN;
     static constexpr int ROWS = C >= 16 ? 9 : 5;
     static constexpr int SCRATCH = TILE_WARPS * ROWS * 4 * 32 * 4; /* bytes */
     static_assert(WK >= 1, "a warp has one tile of outputs");
@@ -188,10 +217,22 @@ template <int C> struct tile_grad {
             tile_zero(acc[r]);
     }
 
-    /* The product of input and output gradient, maps of one form. */
+    /* The warp's convolution, and its number among the warps of that. */
+    static DEVICE_MEMBER int own_group()
+    {
+        return (int)threadIdx.x / 32 % GROUPS;
+    }
+    static DEVICE_MEMBER int own_warp()
+    {
+        return (int)threadIdx.x / 32 / GROUPS;
+    }
+
+    /* The product of input and output gradient, maps of one form: that of a group, the others follow. */
     template <class X> DEVICE_MEMBER void add(uint32_t in, uint32_t grad)
     {
         static_assert(X::C == C, "maps of this convolution");
+        in += (uint32_t)(own_group() * X::BYTES);
+        grad += (uint32_t)(own_group() * X::BYTES);
         if constexpr (C == 8 && X::SIZE >= 16)
             add_rows<X>(in, grad);
         else if constexpr (X::SIZE == 16)
@@ -206,11 +247,10 @@ template <int C> struct tile_grad {
     template <class X> DEVICE_MEMBER void add_rows(uint32_t in, uint32_t grad)
     {
         constexpr int ROW = X::PITCH * 16, TASKS = X::PIXELS / 64, COLUMNS = X::SIZE / 16;
-        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
+        const int warp = own_warp(), lane = (int)threadIdx.x % 32, part = lane / 8;
 #pragma unroll
-        for (int task = 0; task < TASKS / TILE_WARPS; task++) {
-            const int number = warp * (TASKS / TILE_WARPS) + task, column = number % COLUMNS * 16,
-                      y = number / COLUMNS * 4;
+        for (int task = 0; task < TASKS / WK; task++) {
+            const int number = warp * (TASKS / WK) + task, column = number % COLUMNS * 16, y = number / COLUMNS * 4;
             const uint32_t at = X::at(y / X::SIZE, y % X::SIZE, column);
             uint32_t b[4][2], a[4];
 #pragma unroll
@@ -245,7 +285,7 @@ template <int C> struct tile_grad {
     {
         constexpr int ROW = X::PITCH * 16, COUNT = X::PIXELS / 16 / WK;
         static_assert(COUNT % 2 == 0 && X::SIZE % COUNT == 0, "a turn is a part of an image");
-        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
+        const int warp = own_warp(), lane = (int)threadIdx.x % 32, part = lane / 8;
         const int group = warp % WM, half = warp / WM % WN, y = warp / WM / WN * COUNT;
         const uint32_t at = X::at(y / X::SIZE, y % X::SIZE, 0);
         uint32_t b[COUNT][2], a[4];
@@ -275,7 +315,7 @@ template <int C> struct tile_grad {
     {
         constexpr int ROW = X::PITCH * 16;
         static_assert(X::IMAGES % WK == 0, "a turn is some images");
-        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
+        const int warp = own_warp(), lane = (int)threadIdx.x % 32, part = lane / 8;
         const int group = warp % WM, half = warp / WM % WN, turn = warp / WM / WN;
 #pragma unroll 1
         for (int image = turn * (X::IMAGES / WK); image < (turn + 1) * (X::IMAGES / WK); image++) {
@@ -309,7 +349,7 @@ template <int C> struct tile_grad {
     /* Any form. */
     template <class X> DEVICE_MEMBER void add_tiles(uint32_t in, uint32_t grad)
     {
-        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, part = lane / 8;
+        const int warp = own_warp(), lane = (int)threadIdx.x % 32, part = lane / 8;
         const int group = warp % WM, half = warp / WM % WN, turn = warp / WM / WN;
 #pragma unroll 1
         for (int k = turn; k < X::PIXELS / 16; k += WK) {
@@ -344,15 +384,24 @@ template <int C> struct tile_grad {
     /* Each warp leaves its sums in memory of SCRATCH bytes ... */
     DEVICE_MEMBER void leave(float *scratch) const
     {
-        float *mine = scratch + (int)threadIdx.x / 32 * (ROWS * 4 * 32) + (int)threadIdx.x % 32;
+        float *mine = scratch + (own_group() * (TILE_WARPS / GROUPS) + own_warp()) * (ROWS * 4 * 32) +
+                      (int)threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < ROWS * 4; i++)
             mine[i * 32] = acc[i / 4][i % 4];
     }
     /* ... and after a barrier all threads add up and write the gradient, [out][tap][in]. */
+    static constexpr int ALL = WM * WN * ROWS * 4 * 32;
+    DEVICE_MEMBER static float total(const float *scratch)
+    {
+        float sum = scratch[0];
+#pragma unroll
+        for (int turn = 1; turn < WK; turn++)
+            sum += scratch[turn * ALL];
+        return sum;
+    }
     DEVICE_MEMBER static void gather(const float *scratch, float *out)
     {
-        constexpr int ALL = WM * WN * ROWS * 4 * 32;
 #pragma unroll 1
         for (int k = (int)threadIdx.x; k < ALL; k += TILE_THREADS) {
             const int lane = k % 32, e = k / 32 % 4, r = k / 128 % ROWS, share = k / 128 / ROWS;
@@ -363,78 +412,23 @@ template <int C> struct tile_grad {
                 if (r == 4 && e < 2)
                     continue;
             }
-            float sum = scratch[k];
-#pragma unroll
-            for (int turn = 1; turn < WK; turn++)
-                sum += scratch[turn * ALL + k];
-            out[((share / WM * 8 + lane % 4 * 2 + e % 2) * 9 + tap) * C + input] = sum;
+            out[((share / WM * 8 + lane % 4 * 2 + e % 2) * 9 + tap) * C + input] = total(scratch + k);
         }
     }
-};
-
-/* ---- depthwise 3x3 ----------------------------------------------------------------------------------------------- */
-
-/* Gradient of its weights, summed over maps in registers: a thread takes four channels of every second own cell. */
-template <class MAP> struct tile_depthwise_grad {
-    static constexpr int LANES_ = MAP::SHARE < 32 ? MAP::SHARE : 32, SCRATCH = MAP::UNITS * MAP::GROUPS * 72 * 4;
-    static_assert(MAP::SHARE >= 2, "two threads share a cell");
-    float acc[9][4];
-
-    DEVICE_MEMBER void clear()
+    /* Of depthwise convolutions no more than the diagonal, [tap][channel of all groups]. */
+    DEVICE_MEMBER static void gather_diagonal(const float *scratch, float *out)
     {
-#pragma unroll
-        for (int t = 0; t < 9; t++)
-            acc[t][0] = acc[t][1] = acc[t][2] = acc[t][3] = 0;
-    }
-
-    DEVICE_MEMBER void add(uint32_t in, uint32_t grad)
-    {
-        tile_own<MAP> own;
-        const uint32_t half = (uint32_t)(own.rank % 2) * 8;
+        static_assert(WM == 1, "groups of 8 or 16");
 #pragma unroll 1
-        for (int p = own.rank / 2; p < MAP::AREA; p += MAP::SHARE / 2) {
-            const uint32_t cell = own.cell(p) + half;
-            uint32_t g[2], x[2];
-            load_shared_64(g, grad + cell);
-#pragma unroll
-            for (int tap = 0; tap < 9; tap++) {
-                load_shared_64(x, in + cell + (uint32_t)tile_tap<MAP>(tap));
-                acc[tap][0] = fmaf(bf16_lo(g[0]), bf16_lo(x[0]), acc[tap][0]);
-                acc[tap][1] = fmaf(bf16_hi(g[0]), bf16_hi(x[0]), acc[tap][1]);
-                acc[tap][2] = fmaf(bf16_lo(g[1]), bf16_lo(x[1]), acc[tap][2]);
-                acc[tap][3] = fmaf(bf16_hi(g[1]), bf16_hi(x[1]), acc[tap][3]);
+        for (int k = (int)threadIdx.x; k < 9 * C * GROUPS; k += TILE_THREADS) {
+            const int tap = k / (C * GROUPS), group = k / C % GROUPS, c = k % C;
+            const int lane = c % 8 * 4 + c % 8 / 2, share = c / 8;
+            int r = tap, upper = c / 8; /* which half of a tile */
+            if (C == 8) {
+                r = tap % 3 < 2 ? tap / 3 : tap < 8 ? 3 : 4;
+                upper = tap % 3 < 2 ? tap % 3 : tap > 2;
             }
-        }
-    }
-
-    DEVICE_MEMBER void leave(float *scratch) const
-    {
-        tile_own<MAP> own;
-        float *to = scratch + (own.unit * MAP::GROUPS + own.rank / 32) * 72 + own.rank % 2 * 4;
-#pragma unroll
-        for (int tap = 0; tap < 9; tap++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float v = acc[tap][i];
-#pragma unroll
-                for (int mask = LANES_ / 2; mask > 1; mask /= 2)
-                    v += exchange(v, mask);
-                if (own.rank % LANES_ < 2)
-                    to[tap * 8 + i] = v;
-            }
-    }
-    /* out [9][C] */
-    DEVICE_MEMBER static void gather(const float *scratch, float *out)
-    {
-#pragma unroll 1
-        for (int k = (int)threadIdx.x; k < 9 * MAP::C; k += TILE_THREADS) {
-            const int tap = k / MAP::C, channel = k % MAP::C;
-            float sum = 0;
-            for (int image = 0; image < MAP::IMAGES; image++)
-                for (int q = 0; q < MAP::GROUPS; q++)
-                    sum +=
-                        scratch[((image * MAP::PLANES + channel / 8) * MAP::GROUPS + q) * 72 + tap * 8 + channel % 8];
-            out[k] = sum;
+            out[k] = total(scratch + group * (WK * ALL) + ((share * ROWS + r) * 4 + upper * 2 + c % 2) * 32 + lane);
         }
     }
 };
