@@ -285,6 +285,7 @@ static void rig_run(struct rig *rig)
     runtime_copy_to(rt, rig->context.view.seed, rig->seed.data(), rig->seed.size() * sizeof(float));
     runtime_copy_to(rt, rig->context.view.gate, rig->gate.data(), rig->gate.size() * sizeof(float));
     seed_plan(&rig->net);
+    runtime_wait(rt); /* in a step the host's kernels come in between */
     for (int i = 0; i < rig->net.host.blocks; i++)
         seed_blend_forward(&rig->net, i);
     for (int i = rig->net.host.blocks - 1; i >= 0; i--) {

@@ -343,6 +343,7 @@ struct eval_grown_env {
         tile_clear_frame<typename T::MAP>(tile.y);
         seed_of(tile, mix.blueprint, true, [&](auto &seed) INLINED {
             seed.prepare();
+            copy_wait<0>();
             __syncthreads();
             seed.forward(x);
             if (mix.gate)

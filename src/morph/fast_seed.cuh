@@ -4,7 +4,8 @@
  *
  * Who is alive is known at the start of a step: seed_plan lists, for each slot, the envs whose seed is a leaf and those
  * whose seed is blended. A kernel's blocks take (env, a few images) from such a list in turn, so dead slots cost
- * nothing and a job's bits do not depend on the block that does it.
+ * nothing and a job's bits do not depend on the block that does it. Lists and parameters are read before the kernel in
+ * front has ended (device_wait): they must be older than that one.
  *
  * Where both slots of a block are in use, r1 comes after r0: `between` is what leaves r0's blend (after the pool) and
  * `between_grad` its gradient, unmasked.

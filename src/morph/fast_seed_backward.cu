@@ -106,10 +106,11 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     using T = backward_tile<C, SIZE>;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    device_wait();
     const uint32_t jobs = __ldcg(slot.back.head) * (uint32_t)host.jobs;
-    if (jobs == 0) /* at once: what follows fetches much code */
+    if (jobs == 0) { /* at once: what follows fetches much code */
+        device_wait();
         return;
+    }
     T tile(shared);
     for (bool first = true; seed_work_next(work, host, slot, slot.back, jobs, T::PER_PROCESSOR, first); first = false) {
         const struct blend &blend = work.blend;
@@ -120,7 +121,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
         if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
             for (uint32_t k = threadIdx.x; k < slot.record; k += TILE_THREADS)
                 work.record[k] = 0;
-        seed_begin(tile, host, work, slot.block);
+        seed_begin(tile, work);
         seed_of(tile, blend.blueprint, second, [&](auto &seed) INLINED {
             seed_gate<T> gate(tile);
             blend_sums<T> sums;
@@ -129,7 +130,8 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
             sums.clear();
             seed.prepare();
             seed.clear();
-            __syncthreads();
+            device_wait();
+            seed_enter(tile, host, work, slot.block);
 #pragma unroll 1
             for (int image = work.first; image < work.end; image += T::IMAGES) {
                 typename T::PATCH x, u;
@@ -160,6 +162,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
         if (summed)
             blend_sums<T>::gather(tile, back_row(host, slot.block, work.env, work.piece));
     }
+    device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }
 
 template <int C, int SIZE, int ROW> static void backward_enqueue(struct net_device *net, const struct seed_slot &slot)

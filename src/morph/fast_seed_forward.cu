@@ -37,20 +37,22 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
     using PATCH = typename T::PATCH;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    device_wait();
     const uint32_t jobs = __ldcg(slot.blend.head) * (uint32_t)host.jobs;
-    if (jobs == 0) /* at once: what follows fetches much code */
+    if (jobs == 0) { /* at once: what follows fetches much code */
+        device_wait();
         return;
+    }
     T tile(shared);
     for (bool first = true; seed_work_next(work, host, slot, slot.blend, jobs, T::PER_PROCESSOR, first);
          first = false) {
-        seed_begin(tile, host, work, slot.block);
+        seed_begin(tile, work);
         seed_of(tile, work.blend.blueprint, true, [&](auto &seed) INLINED {
             seed_gate<T> gate(tile);
             gate.w = work.gate;
             seed.prepare();
             seed.clear();
-            __syncthreads();
+            device_wait();
+            seed_enter(tile, host, work, slot.block);
 #pragma unroll 1
             for (int image = work.first; image < work.end; image += T::IMAGES) {
                 const seed_images_at<T> at(tile, host, work, image);
@@ -68,6 +70,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
             }
         });
     }
+    device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }
 
 template <int C, int SIZE, int ROW> static void forward_enqueue(struct net_device *net, const struct seed_slot &slot)

@@ -2,7 +2,7 @@
  * A seed at work on a tile of images, which its threads hold in registers (nn/patch.cuh): one struct per form of
  * blueprint, all with the same members:
  *
- *   prepare()    parameters and weight fragments of a job into shared memory
+ *   prepare()    parameters and weight fragments of a job into shared memory, of which some arrive later (copy_wait)
  *   clear()      gradients to zero
  *   forward(x)   from the input to what the output needs
  *   output(x)    d, what the seed adds to its input: s = x + d

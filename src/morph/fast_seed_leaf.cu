@@ -12,17 +12,19 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     using T = leaf_tile<C, SIZE>;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    device_wait();
     const uint32_t jobs = __ldcg(slot.leaf.head) * (uint32_t)host.jobs;
-    if (jobs == 0) /* at once: what follows fetches much code */
+    if (jobs == 0) { /* at once: what follows fetches much code */
+        device_wait();
         return;
+    }
     T tile(shared);
     for (bool first = true; seed_work_next(work, host, slot, slot.leaf, jobs, T::PER_PROCESSOR, first); first = false) {
-        seed_begin(tile, host, work, slot.block);
+        seed_begin(tile, work);
         seed_of(tile, work.blend.blueprint, work.second, [&](auto &seed) INLINED {
             seed.prepare();
             seed.clear();
-            __syncthreads();
+            device_wait();
+            seed_enter(tile, host, work, slot.block);
 #pragma unroll 1
             for (int image = work.first; image < work.end; image += T::IMAGES) {
                 typename T::PATCH x, u;
@@ -40,6 +42,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
             seed.gather(work.record);
         });
     }
+    device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }
 
 template <int C, int SIZE, int ROW> static void leaf_enqueue(struct net_device *net, const struct seed_slot &slot)

@@ -5,13 +5,14 @@
 #include "morph/fast_seed.cuh"
 #include "morph/fast_seed_mix.cuh"
 
-/* BatchNorm's coefficients of the block into the tile. */
+/* BatchNorm's coefficients of the block into the tile, by threads that have no vectors to fetch. */
 template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &host, int block, int env)
 {
-    if ((int)threadIdx.x < T::C) {
-        struct channel_norm norm = block_norm(host, block, env, (int)threadIdx.x);
-        tile.bn_scale[threadIdx.x] = norm.scale;
-        tile.bn_shift[threadIdx.x] = norm.shift;
+    const int channel = (int)threadIdx.x - T::VECTOR_THREADS;
+    if (channel >= 0 && channel < T::C) {
+        struct channel_norm norm = block_norm(host, block, env, channel);
+        tile.bn_scale[channel] = norm.scale;
+        tile.bn_shift[channel] = norm.shift;
     }
 }
 
@@ -94,20 +95,26 @@ DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_
 }
 
 /*
- * A job begins: empty maps, and what depends neither on its images nor on the blueprint: code that is fetched once for
- * all of them. seed.prepare() and a barrier are to follow.
+ * A job begins, in three steps. What depends on neither the blueprint nor what other kernels of this batch leave; then
+ * seed.prepare(); then, when they have left it, the rest, which ends with a barrier.
  */
-template <class T>
-DEVICE void seed_begin(T &tile, const struct fast_host &host, const struct seed_work &work, int block)
+template <class T> DEVICE void seed_begin(T &tile, const struct seed_work &work)
 {
     using MAP = typename T::MAP;
     static_assert(tile_grad<T::C>::SCRATCH <= T::SCRATCH && patch_grad<MAP, MAP>::SCRATCH <= T::SCRATCH,
                   "the job's end will find room");
     tile.w = work.w;
     tile.packed = work.packed;
-    seed_fetch(tile, host, work, work.first);
     tile_clear(tile.x, 2 * MAP::BYTES);
+}
+
+template <class T>
+DEVICE void seed_enter(T &tile, const struct fast_host &host, const struct seed_work &work, int block)
+{
+    seed_fetch(tile, host, work, work.first);
     seed_batch_norm(tile, host, block, work.env);
+    copy_wait<0>();
+    __syncthreads();
 }
 
 /* The input of images first.. as fetched; images from `end` on are zero. */

@@ -110,25 +110,26 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
     {
         return scratch + (SCRATCH + number * patch_channels<MAP>::SCRATCH) / 4;
     }
+    /* One of the four, each by its own threads. */
+    static constexpr int VECTOR_THREADS = 4 * C;
     DEVICE_MEMBER void vector(int to, int offset) const
     {
-        if ((int)threadIdx.x < C)
-            vectors[to * C + (int)threadIdx.x] = w[offset + (int)threadIdx.x];
+        const int k = (int)threadIdx.x - to * C;
+        if (k >= 0 && k < C)
+            vectors[to * C + k] = w[offset + k];
     }
     DEVICE_MEMBER patch_affine<MAP> affine(const patch_norm<MAP> &norm, int gamma) const
     {
         return norm.affine(vectors + gamma * C, vectors + (gamma + 1) * C);
     }
 
-    /* Fragments from `first` (bytes among those of the slot), each thread a part. */
+    /* Begin to fetch fragments from `first` (bytes among those of the slot), each thread a part. */
     DEVICE_MEMBER void copy(uint32_t to, int first, int bytes) const
     {
         const uint4 *from = (const uint4 *)(packed + first / 4);
-#pragma unroll 4
-        for (int i = (int)threadIdx.x; i < bytes / 16; i += TILE_THREADS) {
-            const uint4 v = __ldcg(from + i);
-            store_shared_128(to + (uint32_t)i * 16, v.x, v.y, v.z, v.w);
-        }
+        for (int i = (int)threadIdx.x; i < bytes / 16; i += TILE_THREADS)
+            copy_async(to + (uint32_t)i * 16, from + i);
+        copy_commit();
     }
     /*
      * Fragments of a seed with NEEDED 3x3 convolutions, of which number `place` lies at `place` in memory, too: all
@@ -146,6 +147,7 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
         } else {
             __syncthreads();
             copy(weights, place * CONV_BYTES, CONV_BYTES);
+            copy_wait<0>();
             __syncthreads();
             return weights;
         }

@@ -236,32 +236,39 @@ template <class MAP> struct patch_team {
 };
 
 /*
- * A sum per channel over all pixels and images that pass. Two sums a plane and lane would be too many registers: they
+ * A sum per channel over all pixels and images that pass. Four or eight sums a lane would be too many registers: those
  * are folded over the lanes as they come, until each has one.
  */
 template <class MAP> struct patch_channels {
-    static constexpr int N = MAP::PLANES;
-    float v;
+    static constexpr int N = MAP::PLANES, KEPT = N == 1 ? 2 : 1;
+    float v[KEPT];
 
     DEVICE_MEMBER void clear()
     {
-        v = 0;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++)
+            v[i] = 0;
     }
     DEVICE_MEMBER void add(float *sums) /* [N][2]; used up */
     {
-        lanes_fold<2 * N, 16, 4>(sums, (int)threadIdx.x % 32);
-        v += sums[0];
+        if constexpr (KEPT == 1)
+            lanes_fold<2 * N, 16, 4>(sums, (int)threadIdx.x % 32);
+#pragma unroll
+        for (int i = 0; i < KEPT; i++)
+            v[i] += sums[i];
     }
-    /* The warp's sums into row [C]. */
-    DEVICE_MEMBER void leave_row(float *row) const
+    /* The warp's sums into row [C]; used up. */
+    DEVICE_MEMBER void leave_row(float *row)
     {
         const int lane = (int)threadIdx.x % 32, i = lanes_first<2 * N>(lane);
+        if constexpr (KEPT > 1)
+            lanes_fold<2 * N, 16, 4>(v, lane);
         if (!(lane & (N == 1 ? 12 : N == 2 ? 4 : 0))) /* of lanes with the same sum the first */
-            row[8 * (i / 2) + 2 * (lane % 4) + i % 2] = v;
+            row[8 * (i / 2) + 2 * (lane % 4) + i % 2] = v[0];
     }
     /* As tile_grad: SCRATCH bytes, a barrier in between. `turn`: those with different ones are added up at once. */
     static constexpr int SCRATCH = TILE_WARPS * MAP::C * 4;
-    DEVICE_MEMBER void leave(float *scratch) const
+    DEVICE_MEMBER void leave(float *scratch)
     {
         leave_row(scratch + (int)threadIdx.x / 32 * MAP::C);
     }

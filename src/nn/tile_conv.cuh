@@ -381,16 +381,40 @@ template <int C, int GROUPS = 1> struct tile_grad {
         mma_bf16(acc[row], a, b[0], b[1]);
     }
 
-    /* Each warp leaves its sums in memory of SCRATCH bytes ... */
+    /* Each warp leaves its sums in memory of SCRATCH bytes, where others have parts of the same ... */
     DEVICE_MEMBER void leave(float *scratch) const
     {
         float *mine = scratch + (own_group() * (TILE_WARPS / GROUPS) + own_warp()) * (ROWS * 4 * 32) +
                       (int)threadIdx.x % 32;
+        if constexpr (WK > 1)
 #pragma unroll
-        for (int i = 0; i < ROWS * 4; i++)
-            mine[i * 32] = acc[i / 4][i % 4];
+            for (int i = 0; i < ROWS * 4; i++)
+                mine[i * 32] = acc[i / 4][i % 4];
     }
     /* ... and after a barrier all threads add up and write the gradient, [out][tap][in]. */
+    DEVICE_MEMBER void gather(const float *scratch, float *out) const
+    {
+        if constexpr (WK == 1) {
+            const int warp = own_warp(), lane = (int)threadIdx.x % 32;
+            float *mine = out + (warp / WM * 8 + lane % 4 * 2) * (9 * C) + warp % WM * 16 + lane / 4;
+#pragma unroll
+            for (int i = 0; i < ROWS * 4; i++)
+                mine[i % 2 * (9 * C) + i / 4 * C + i % 4 / 2 * 8] = acc[i / 4][i % 4];
+        } else {
+#pragma unroll 1
+            for (int k = (int)threadIdx.x; k < ALL; k += TILE_THREADS) {
+                const int lane = k % 32, e = k / 32 % 4, r = k / 128 % ROWS, share = k / 128 / ROWS;
+                int tap = r, input = share % WM * 16 + lane / 4 + e / 2 * 8;
+                if (C == 8) { /* the second half of a tile is another tap */
+                    input = lane / 4;
+                    tap = r < 3 ? 3 * r + e / 2 : r == 3 ? 2 + e / 2 * 3 : 8;
+                    if (r == 4 && e < 2)
+                        continue;
+                }
+                out[((share / WM * 8 + lane % 4 * 2 + e % 2) * 9 + tap) * C + input] = total(scratch + k);
+            }
+        }
+    }
     static constexpr int ALL = WM * WN * ROWS * 4 * 32;
     DEVICE_MEMBER static float total(const float *scratch)
     {
@@ -400,25 +424,10 @@ template <int C, int GROUPS = 1> struct tile_grad {
             sum += scratch[turn * ALL];
         return sum;
     }
-    DEVICE_MEMBER static void gather(const float *scratch, float *out)
-    {
-#pragma unroll 1
-        for (int k = (int)threadIdx.x; k < ALL; k += TILE_THREADS) {
-            const int lane = k % 32, e = k / 32 % 4, r = k / 128 % ROWS, share = k / 128 / ROWS;
-            int tap = r, input = share % WM * 16 + lane / 4 + e / 2 * 8;
-            if (C == 8) { /* the second half of a tile is another tap */
-                input = lane / 4;
-                tap = r < 3 ? 3 * r + e / 2 : r == 3 ? 2 + e / 2 * 3 : 8;
-                if (r == 4 && e < 2)
-                    continue;
-            }
-            out[((share / WM * 8 + lane % 4 * 2 + e % 2) * 9 + tap) * C + input] = total(scratch + k);
-        }
-    }
     /* Of depthwise convolutions no more than the diagonal, [tap][channel of all groups]. */
     DEVICE_MEMBER static void gather_diagonal(const float *scratch, float *out)
     {
-        static_assert(WM == 1, "groups of 8 or 16");
+        static_assert(WM == 1 && WK > 1, "groups of 8 or 16");
 #pragma unroll 1
         for (int k = (int)threadIdx.x; k < 9 * C * GROUPS; k += TILE_THREADS) {
             const int tap = k / (C * GROUPS), group = k / C % GROUPS, c = k % C;
