@@ -218,7 +218,8 @@ KERNEL void identity_forward(const __grid_constant__ struct fast_host host, int 
     if (!block_use_of(host, env, i).blended)
         return;
     struct channel_norm norm = block_norm(host, i, env, channel);
-    for (int n = (int)blockIdx.x * host.job_images; n < ((int)blockIdx.x + 1) * host.job_images && n < host.batch; n++)
+    for (int n = (int)blockIdx.x * block.job_images; n < ((int)blockIdx.x + 1) * block.job_images && n < host.batch;
+         n++)
         for (int p = 0; p < pixels; p++) {
             const size_t at =
                 (size_t)(plane_at(block.pooled, block.cout, pixels, image_at(host, env, n), channel / 8, p) -
@@ -240,7 +241,7 @@ KERNEL void identity_backward(const __grid_constant__ struct fast_host host, int
         return;
     struct channel_norm norm = block_norm(host, i, env, channel);
     float sum = 0, moment = 0;
-    for (int n = (int)blockIdx.x * host.job_images; n < ((int)blockIdx.x + 1) * host.job_images && n < host.batch;
+    for (int n = (int)blockIdx.x * block.job_images; n < ((int)blockIdx.x + 1) * block.job_images && n < host.batch;
          n++) {
         const size_t map = image_at(host, env, n) * (size_t)(block.cout / 8) + (size_t)(channel / 8);
         uint16_t *full = reinterpret_cast<uint16_t *>(block.grad_full + map * (size_t)(size * size)) + channel % 8;
@@ -268,7 +269,7 @@ KERNEL void identity_backward(const __grid_constant__ struct fast_host host, int
                 full[at[k]] = k == winner ? bits : 0;
         }
     }
-    float *back = block.back + ((size_t)env * host.jobs + blockIdx.x) * 2 * (size_t)block.cout;
+    float *back = block.back + ((size_t)env * block.jobs + blockIdx.x) * 2 * (size_t)block.cout;
     back[channel] = sum;
     back[block.cout + channel] = moment;
 }
@@ -277,7 +278,7 @@ static void enqueue_identity(struct net_device *net, int i, bool forward)
 {
     if (net->host.block[i].act == NULL)
         return;
-    struct launch shape = {dim3((unsigned)net->host.jobs, (unsigned)net->host.envs),
+    struct launch shape = {dim3((unsigned)net->host.block[i].jobs, (unsigned)net->host.envs),
                            dim3((unsigned)net->host.block[i].cout), 0, false};
     if (forward)
         runtime_launch(net->context->runtime, identity_forward, shape, net->host, i);

@@ -150,8 +150,6 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     host->slots = shape->slots;
     host->chunk_images = fast_chunk_images(batch);
     host->chunks = (batch + host->chunk_images - 1) / host->chunk_images;
-    host->job_images = FAST_JOB_IMAGES;
-    host->jobs = (batch + host->job_images - 1) / host->job_images;
     host->params_size = (uint32_t)shape->host.storage;
     host->host_norm = upload(rt, std::vector<double>((size_t)envs, 0.7));
     rig->params.assign((size_t)envs * shape->host.storage, 0);
@@ -222,7 +220,8 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
         block->act = runtime_alloc<uint4>(rt, rig->pooled[i].size() / 8);
         block->grad = runtime_alloc<uint4>(rt, rig->pooled[i].size() / 8);
         block->grad_full = runtime_alloc<uint4>(rt, rig->raw[i].size() / 8);
-        block->back = runtime_alloc<float>(rt, (size_t)(envs * host->jobs * 2 * b.cout));
+        block_jobs(block, batch);
+        block->back = runtime_alloc<float>(rt, (size_t)(envs * block->jobs * 2 * b.cout));
     }
     rig->exec.assign((size_t)(envs * shape->slots), {});
     rig->seed.assign((size_t)envs * shape->seed_storage, 0);
@@ -301,7 +300,7 @@ static void rig_run(struct rig *rig)
 static std::vector<float> rig_grads(struct rig *rig, int env, int slot)
 {
     const struct seed_slot &s = rig->net.seeds->slot[slot];
-    const int chunks = rig->net.host.jobs;
+    const int chunks = rig->net.host.block[s.block].jobs;
     std::vector<float> part = download(rig->context.runtime, s.part + (size_t)(env * chunks) * s.record,
                                        (size_t)chunks * s.record),
                        sum(s.record);
@@ -477,9 +476,8 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
         std::vector<float> act = download_planes(rig->context.runtime, block.act, cells);
         std::vector<float> grad =
             download_planes(rig->context.runtime, whole ? block.grad_full : block.grad, whole ? 4 * cells : cells);
-        std::vector<float> back = download(rig->context.runtime,
-                                           block.back + (size_t)(e * rig->net.host.jobs * 2 * b.cout),
-                                           (size_t)(rig->net.host.jobs * 2 * b.cout));
+        std::vector<float> back = download(rig->context.runtime, block.back + (size_t)(e * block.jobs * 2 * b.cout),
+                                           (size_t)(block.jobs * 2 * b.cout));
         difference d_act = {}, d_grad = {}, d_sum = {}, d_moment = {};
         for (int n = 0; n < batch; n++) {
             const size_t image = (size_t)(e * batch + n);
@@ -492,7 +490,7 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
         }
         for (int c = 0; c < b.cout; c++) {
             double sum = 0, moment = 0;
-            for (int k = 0; k < rig->net.host.jobs; k++) {
+            for (int k = 0; k < block.jobs; k++) {
                 sum += back[(size_t)(2 * k * b.cout + c)];
                 moment += back[(size_t)((2 * k + 1) * b.cout + c)];
             }

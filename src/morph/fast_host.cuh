@@ -39,7 +39,7 @@ extern "C" {
 #include "nn/norm.h"
 }
 
-enum { FAST_CHUNKS = 16, FAST_CHUNK_MIN = 8, FAST_JOB_IMAGES = 8, FAST_WARPS = 8, FAST_THREADS = 32 * FAST_WARPS };
+enum { FAST_CHUNKS = 16, FAST_CHUNK_MIN = 8, FAST_WARPS = 8, FAST_THREADS = 32 * FAST_WARPS };
 
 static inline int fast_chunk_images(int batch)
 {
@@ -50,6 +50,7 @@ static inline int fast_chunk_images(int batch)
 struct fast_block {
     int cin, cout, size;                   /* the convolution; maps are size x size */
     int slot[SLOT_ROWS];                   /* r0, r1, or -1 */
+    int job_images, jobs;                  /* the seeds' pieces of a batch */
     uint32_t weight, gamma, beta;          /* offsets in an env's parameters */
     uint32_t mean, var;                    /* offsets in an env's running statistics */
     uint32_t forward_frag, back_frag;      /* offsets in an env's fragments: weights as mma operands */
@@ -62,11 +63,20 @@ struct fast_block {
     float *part; /* [env][chunk][part_size] weight gradients as the mma leaves them */
 };
 
+/*
+ * Seeds take smaller pieces of a batch than chunks: a few of them must keep many processors busy. Smaller where maps
+ * are large and so take long, and where a job leaves few gradients.
+ */
+static inline void block_jobs(struct fast_block *block, int batch)
+{
+    block->job_images = block->size == 32 ? 4 : 8;
+    block->jobs = (batch + block->job_images - 1) / block->job_images;
+}
+
 /* Everything a kernel needs, passed by value. Device addresses. */
 struct fast_host {
     int envs, batch, blocks, slots, features;
     int chunk_images, chunks;
-    int job_images, jobs;         /* the seeds' smaller pieces of a batch: a few seeds must keep many processors busy */
     const struct slot_exec *exec; /* [env][slot] */
     float *params, *momentum, *stats;
     uint32_t params_size, stats_size; /* of an env */
@@ -167,7 +177,7 @@ DEVICE struct channel_sums rows_total(const float *part, int rows, int channels,
 /* A row of the backward sums: of a chunk, or of a job where a blended seed wrote them. */
 DEVICE float *back_row(const struct fast_host &host, int i, int env, int row)
 {
-    return host.block[i].back + ((size_t)env * host.jobs + row) * 2 * host.block[i].cout;
+    return host.block[i].back + ((size_t)env * host.block[i].jobs + row) * 2 * host.block[i].cout;
 }
 
 /* h = relu(raw * scale + shift), of raw as stored: with the sign of gamma. */
@@ -201,7 +211,7 @@ DEVICE struct channel_back block_back(const struct fast_host &host, int i, int e
                                       const struct channel_norm &norm)
 {
     const struct fast_block &block = host.block[i];
-    const int rows = block_use_of(host, env, i).blended ? host.jobs : host.chunks;
+    const int rows = block_use_of(host, env, i).blended ? block.jobs : host.chunks;
     struct channel_sums total = rows_total(back_row(host, i, env, 0), rows, block.cout, channel);
     const float gamma = __ldcg(host.params + (size_t)env * host.params_size + block.gamma + channel);
     const double moment = (total.second - (double)norm.mean * total.first) * (double)norm.rstd;

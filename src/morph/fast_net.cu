@@ -52,6 +52,7 @@ static void create_block(struct net_device *net, int i, uint32_t *fragments)
     block->cin = from->cin;
     block->cout = from->cout;
     block->size = from->height;
+    block_jobs(block, host->batch);
     block->share = 1.0 / ((double)host->batch * from->height * from->width);
     for (int row = 0; row < SLOT_ROWS; row++)
         block->slot[row] = from->slot[row];
@@ -68,7 +69,7 @@ static void create_block(struct net_device *net, int i, uint32_t *fragments)
     block->pooled = runtime_alloc<uint4>(rt, quarter);
     block->grad = runtime_alloc<uint4>(rt, quarter);
     block->sums = runtime_alloc<float>(rt, chunks * 2 * (size_t)block->cout);
-    block->back = runtime_alloc<float>(rt, (size_t)(host->envs * host->jobs) * 2 * (size_t)block->cout);
+    block->back = runtime_alloc<float>(rt, (size_t)(host->envs * block->jobs) * 2 * (size_t)block->cout);
     block->part = runtime_alloc<float>(rt, chunks * block->part_size);
     if (block->slot[0] >= 0 || block->slot[1] >= 0) {
         block->act = runtime_alloc<uint4>(rt, quarter);
@@ -96,8 +97,6 @@ bool fast_host_create(struct net_device *net)
     host->features = shape->features;
     host->chunk_images = fast_chunk_images(host->batch);
     host->chunks = (host->batch + host->chunk_images - 1) / host->chunk_images;
-    host->job_images = FAST_JOB_IMAGES;
-    host->jobs = (host->batch + host->job_images - 1) / host->job_images;
     host->exec = context->exec;
     host->params = context->view.host;
     host->momentum = context->view.host_momentum;

@@ -83,7 +83,7 @@ static struct seed_slot slot_create(struct net_device *net, int j, uint32_t firs
     slot.first_block = first_block;
     slot.seed_blocks = (slot.seed_storage + SEED_BLOCK - 1) / SEED_BLOCK;
     slot.blocks = slot.seed_blocks + (slot.gate_storage + SEED_BLOCK - 1) / SEED_BLOCK;
-    slot.part = runtime_alloc<float>(rt, envs * (size_t)net->host.jobs * slot.record);
+    slot.part = runtime_alloc<float>(rt, envs * (size_t)net->host.block[slot.block].jobs * slot.record);
     slot.grad = runtime_alloc<float>(rt, envs * slot.record);
     slot.squares = runtime_alloc<double>(rt, envs * slot.blocks);
     for (struct seed_list *list : {&slot.leaf, &slot.blend, &slot.back}) {
@@ -206,7 +206,7 @@ DEVICE struct seed_entry entry_of(const struct fast_host &host, const struct see
     if (exec.mode == SLOT_STE) /* of which nothing is in the output */
         entry.blend.blueprint = exec.blueprint;
     entry_ways(&entry, host, set, slot);
-    entry.record = slot.part + (size_t)env * (size_t)host.jobs * slot.record;
+    entry.record = slot.part + (size_t)env * (size_t)host.block[slot.block].jobs * slot.record;
     entry.w = set.seed + (size_t)env * set.seed_size + slot.seed;
     entry.gate = set.gate + (size_t)env * set.gate_size + slot.gate;
     entry.packed = set.fragments + (size_t)env * set.fragment_size + slot.fragments;
@@ -410,9 +410,9 @@ KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant_
     const struct seed_slot &slot = *part.slot;
     const uint32_t at = part.first + (uint32_t)rank * 4, base = part.gate ? slot.seed_storage : 0;
     const bool mine = at < part.end; /* storage comes in multiples of 16 floats */
-    const int each = (host.jobs + SHARES - 1) / SHARES,
-              end = (share + 1) * each < host.jobs ? (share + 1) * each : host.jobs;
-    const float *from = slot.part + (size_t)env * (size_t)host.jobs * slot.record + base + at;
+    const int jobs = host.block[slot.block].jobs, each = (jobs + SHARES - 1) / SHARES,
+              end = (share + 1) * each < jobs ? (share + 1) * each : jobs;
+    const float *from = slot.part + (size_t)env * (size_t)jobs * slot.record + base + at;
     float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 16
     for (int c = share * each; mine && c < end; c++) {

@@ -146,9 +146,9 @@ constexpr int seed_images(int channels, int size)
 #define SEED_FORMS(FORM) FORM(8, 32, 0) FORM(16, 16, 0) FORM(32, 8, 0) FORM(8, 16, 1) FORM(16, 8, 1) FORM(32, 4, 1)
 
 /* Blocks of threads for a list of jobs: as many as fit, `each` on a processor, but no more than there can be jobs. */
-static inline unsigned seed_grid(const struct net_device *net, int each)
+static inline unsigned seed_grid(const struct net_device *net, const struct seed_slot &slot, int each)
 {
-    const unsigned jobs = (unsigned)(net->host.envs * net->host.jobs);
+    const unsigned jobs = (unsigned)(net->host.envs * net->host.block[slot.block].jobs);
     const unsigned fit = net->resident ? (unsigned)net->resident
                                        : (unsigned)(runtime_processors(net->context->runtime) * each);
     return jobs < fit ? jobs : fit;
@@ -166,11 +166,11 @@ DEVICE uint32_t seed_first(int each)
 
 /*
  * The next of `jobs` jobs, for a block of threads that has the time; the first one it has by its number. From `jobs` on
- * there are none, and when all blocks have heard so the count is back at zero. One thread.
+ * there are none, and when all blocks have heard so the count is back at zero. The first thread alone gets an answer.
  */
 DEVICE uint32_t seed_take(const struct seed_list &list, uint32_t jobs)
 {
-    return gridDim.x + atomicInc(list.head + 1, jobs - 1);
+    return threadIdx.x == 0 ? gridDim.x + atomicInc(list.head + 1, jobs - 1) : 0;
 }
 
 #endif

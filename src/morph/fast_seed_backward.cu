@@ -106,18 +106,21 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     using T = backward_tile<C, SIZE>;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    const uint32_t jobs = __ldcg(slot.back.head) * (uint32_t)host.jobs;
+    const uint32_t jobs = __ldcg(slot.back.head) * (uint32_t)host.block[slot.block].jobs;
     if (jobs == 0) { /* at once: what follows fetches much code */
         device_wait();
         return;
     }
     T tile(shared);
-    for (bool first = true; seed_work_next(work, host, slot, slot.back, jobs, T::PER_PROCESSOR, first); first = false) {
+    uint32_t job = seed_first(T::PER_PROCESSOR);
+    while (seed_work_load(work, host, slot, slot.back, jobs, job)) {
         const struct blend &blend = work.blend;
         const bool second = work.second; /* for its weight alone: the other one leaves the gradients */
         const bool summed = !second && work.masked;
-        if (blend.blueprint == BLUEPRINT_NOOP && second)
+        if (blend.blueprint == BLUEPRINT_NOOP && second) {
+            job = seed_take(slot.back, jobs);
             continue;
+        }
         if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
             for (uint32_t k = threadIdx.x; k < slot.record; k += TILE_THREADS)
                 work.record[k] = 0;
@@ -148,6 +151,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
                     blend_leave(tile, gate, blend.gate, seed.input(x), direct.get(tile), u,
                                 seed_images_at<T>(tile, host, work, image), work, sums);
             }
+            job = seed_take(slot.back, jobs); /* the answer takes its time */
             __syncthreads();
             if (blend.train)
                 seed.leave();
@@ -169,7 +173,7 @@ template <int C, int SIZE, int ROW> static void backward_enqueue(struct net_devi
 {
     struct runtime *rt = net->context->runtime;
     using T = backward_tile<C, SIZE>;
-    struct launch shape = {dim3(seed_grid(net, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
+    struct launch shape = {dim3(seed_grid(net, slot, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
     runtime_allow_shared(rt, blend_backward_jobs<C, SIZE, ROW>, T::BYTES);
     runtime_launch(rt, blend_backward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }

@@ -37,14 +37,14 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
     using PATCH = typename T::PATCH;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    const uint32_t jobs = __ldcg(slot.blend.head) * (uint32_t)host.jobs;
+    const uint32_t jobs = __ldcg(slot.blend.head) * (uint32_t)host.block[slot.block].jobs;
     if (jobs == 0) { /* at once: what follows fetches much code */
         device_wait();
         return;
     }
     T tile(shared);
-    for (bool first = true; seed_work_next(work, host, slot, slot.blend, jobs, T::PER_PROCESSOR, first);
-         first = false) {
+    uint32_t job = seed_first(T::PER_PROCESSOR);
+    while (seed_work_load(work, host, slot, slot.blend, jobs, job)) {
         seed_begin(tile, work);
         seed_of(tile, work.blend.blueprint, true, [&](auto &seed) INLINED {
             seed_gate<T> gate(tile);
@@ -69,6 +69,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
                     blend_write<T, ROW>(y, tile, at, work.also);
             }
         });
+        job = seed_take(slot.blend, jobs);
     }
     device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }
@@ -77,7 +78,7 @@ template <int C, int SIZE, int ROW> static void forward_enqueue(struct net_devic
 {
     struct runtime *rt = net->context->runtime;
     using T = forward_tile<C, SIZE>;
-    struct launch shape = {dim3(seed_grid(net, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
+    struct launch shape = {dim3(seed_grid(net, slot, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
     runtime_allow_shared(rt, blend_forward_jobs<C, SIZE, ROW>, T::BYTES);
     runtime_launch(rt, blend_forward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }

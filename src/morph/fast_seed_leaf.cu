@@ -12,13 +12,14 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     using T = leaf_tile<C, SIZE>;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    const uint32_t jobs = __ldcg(slot.leaf.head) * (uint32_t)host.jobs;
+    const uint32_t jobs = __ldcg(slot.leaf.head) * (uint32_t)host.block[slot.block].jobs;
     if (jobs == 0) { /* at once: what follows fetches much code */
         device_wait();
         return;
     }
     T tile(shared);
-    for (bool first = true; seed_work_next(work, host, slot, slot.leaf, jobs, T::PER_PROCESSOR, first); first = false) {
+    uint32_t job = seed_first(T::PER_PROCESSOR);
+    while (seed_work_load(work, host, slot, slot.leaf, jobs, job)) {
         seed_begin(tile, work);
         seed_of(tile, work.blend.blueprint, work.second, [&](auto &seed) INLINED {
             seed.prepare();
@@ -32,10 +33,11 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
                 boundary.load(tile, host, work, image);
                 seed_load(x, tile, work, image);
                 seed_fetch(tile, host, work, image + T::IMAGES);
-                boundary.spread(tile, u, x);
                 seed.forward(x);
+                boundary.spread(tile, u, seed.input(x));
                 seed.backward(x, u, 1.0f, true);
             }
+            job = seed_take(slot.leaf, jobs); /* the answer takes its time */
             __syncthreads();
             seed.leave();
             __syncthreads();
@@ -49,7 +51,8 @@ template <int C, int SIZE, int ROW> static void leaf_enqueue(struct net_device *
 {
     struct runtime *rt = net->context->runtime;
     constexpr size_t shared = leaf_tile<C, SIZE>::BYTES;
-    struct launch shape = {dim3(seed_grid(net, leaf_tile<C, SIZE>::PER_PROCESSOR)), dim3(TILE_THREADS), shared, true};
+    struct launch shape = {dim3(seed_grid(net, slot, leaf_tile<C, SIZE>::PER_PROCESSOR)), dim3(TILE_THREADS), shared,
+                           true};
     runtime_allow_shared(rt, leaf_jobs<C, SIZE, ROW>, shared);
     runtime_launch(rt, leaf_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }

@@ -23,25 +23,26 @@ struct seed_work : seed_entry {
 };
 
 /*
- * The next of a list's jobs, or `first`, the one that the block of threads begins with; false when there is none.
- * Between barriers of its own.
+ * Job `mine` of a list, as the first thread knows its number; false where there is none of that number. Between
+ * barriers of its own.
  */
-DEVICE bool seed_work_next(struct seed_work &work, const struct fast_host &host, const struct seed_slot &slot,
-                           const struct seed_list &list, uint32_t jobs, int each, bool first)
+DEVICE bool seed_work_load(struct seed_work &work, const struct fast_host &host, const struct seed_slot &slot,
+                           const struct seed_list &list, uint32_t jobs, uint32_t mine)
 {
     const uint32_t lane = threadIdx.x;
+    const struct fast_block &block = host.block[slot.block];
     __syncthreads();
     if (lane < 32) {
-        const uint32_t number = __shfl_sync(~0u, first || lane > 0 ? seed_first(each) : seed_take(list, jobs), 0),
-                       entry = number / (uint32_t)host.jobs, piece = number % (uint32_t)host.jobs;
+        const uint32_t number = __shfl_sync(~0u, mine, 0), entry = number / (uint32_t)block.jobs,
+                       piece = number % (uint32_t)block.jobs;
         if (number < jobs && lane < sizeof(struct seed_entry) / 4)
             ((uint32_t *)(struct seed_entry *)&work)[lane] = __ldcg((const uint32_t *)(list.entry + entry) + lane);
         __syncwarp();
         if (lane == 0) {
-            const int end = (int)(piece + 1) * host.job_images;
+            const int end = (int)(piece + 1) * block.job_images;
             work.more = number < jobs;
             work.piece = (int)piece;
-            work.first = (int)piece * host.job_images;
+            work.first = (int)piece * block.job_images;
             work.end = end < host.batch ? end : host.batch;
             work.record += (size_t)piece * slot.record;
         }
