@@ -311,11 +311,11 @@ struct eval_grown_env {
     const struct eval_job &job;
     unsigned char *shared;
     struct eval_host net;
-    int env;
+    int env, held; /* held: the slot whose parameters lie in memory, or -1 */
 
     DEVICE_MEMBER eval_grown_env(const struct fast_host &host_, const struct seed_set &set_,
                                  const struct eval_job &job_, unsigned char *shared_)
-        : host(host_), set(set_), job(job_), shared(shared_), net(shared_ + M::HOST_AT), env(-1)
+        : host(host_), set(set_), job(job_), shared(shared_), net(shared_ + M::HOST_AT), env(-1), held(-1)
     {
     }
     DEVICE_MEMBER uint32_t map(int at) const
@@ -328,7 +328,7 @@ struct eval_grown_env {
         return slot >= 0 && ((mask >> slot) & 1u);
     }
     /* From a slot's input to its output. */
-    template <int I, int ROW> DEVICE_MEMBER void slot(typename grown_tile<I, ROW>::PATCH &x) const
+    template <int I, int ROW> DEVICE_MEMBER void slot(typename grown_tile<I, ROW>::PATCH &x)
     {
         using T = grown_tile<I, ROW>;
         const int j = host.block[I].slot[ROW];
@@ -342,14 +342,17 @@ struct eval_grown_env {
         tile_clear_frame<typename T::MAP>(tile.x);
         tile_clear_frame<typename T::MAP>(tile.y);
         seed_of(tile, mix.blueprint, true, [&](auto &seed) INLINED {
-            seed.prepare();
-            copy_wait<0>();
+            if (held != j) {
+                seed.prepare();
+                copy_wait<0>();
+            }
             __syncthreads();
             seed.forward(x);
             if (mix.gate)
                 gate.forward(x);
             blend_mix<typename T::MAP>(x, x, seed.output(x), blend_amplitude(tile, gate, mix), mix.multiply);
         });
+        held = j;
     }
     /* norm -> ReLU of what a convolution leaves. */
     template <int I> DEVICE_MEMBER patch<grown_full<I>> convolve(const patch_place<grown_full<I>> &at) const
@@ -392,7 +395,7 @@ struct eval_grown_env {
             }
     }
     /* Slot r1, on the map behind the pool. */
-    template <int I> DEVICE_MEMBER void behind() const
+    template <int I> DEVICE_MEMBER void behind()
     {
         using T = grown_tile<I, 1>;
         using AMONG = grown_half<I>;
@@ -411,7 +414,7 @@ struct eval_grown_env {
         __syncthreads();
     }
     /* Block I of images image..; ends with a barrier. */
-    template <int I> DEVICE_MEMBER void block(uint32_t mask, uint32_t image) const
+    template <int I> DEVICE_MEMBER void block(uint32_t mask, uint32_t image)
     {
         using MAP = grown_full<I>;
 #pragma unroll 1
@@ -452,9 +455,11 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) void eval_grown(const __grid_constant_
         if (!plan->mask[0])
             continue;
         __syncthreads();
-        if (env != at.env)
+        if (env != at.env) {
             at.net.load(host, env);
-        at.env = env;
+            at.env = env;
+            at.held = -1;
+        }
         const uint32_t first = number % groups * job.group,
                        end = first + job.group < job.images ? first + job.group : job.images;
 #pragma unroll 1

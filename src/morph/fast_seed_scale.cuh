@@ -59,7 +59,7 @@ template <class T> struct seed_rescale {
     T &t;
     patch_norm<MAP> norm;
     patch_channels<MAP> dgamma, dbeta;
-    float mix, dsigma;
+    float dsigma;
 
     DEVICE_MEMBER seed_rescale(T &tile) : t(tile)
     {
@@ -68,7 +68,12 @@ template <class T> struct seed_rescale {
     {
         t.vector(0, 0);
         t.vector(1, BETA);
-        mix = tanhf(t.w[SIGMA]);
+        if (threadIdx.x == TILE_THREADS - 1)
+            t.vectors[2 * C] = tanhf(t.w[SIGMA]);
+    }
+    DEVICE_MEMBER float share() const /* of the normalised input */
+    {
+        return t.vectors[2 * C];
     }
     DEVICE_MEMBER void clear()
     {
@@ -86,6 +91,7 @@ template <class T> struct seed_rescale {
     DEVICE_MEMBER PATCH output(const PATCH &x) const
     {
         PATCH d;
+        const float mix = share();
         const patch_affine<MAP> c = t.affine(norm, 0);
         patch_each<MAP>([&](int m, int n, int h) INLINED {
             const float2 v = pair_floats(x.pair[m][n][h]), s = c.of(n, x.pair[m][n][h]);
@@ -96,6 +102,7 @@ template <class T> struct seed_rescale {
     DEVICE_MEMBER void backward(const PATCH &x, PATCH &u, float factor, bool)
     {
         const patch_affine<MAP> c = t.affine(norm, 0);
+        const float mix = share();
         float of_mix = 0;
         patch_each<MAP>([&](int m, int n, int h) INLINED {
             const float2 v = pair_floats(x.pair[m][n][h]), s = c.of(n, x.pair[m][n][h]),
