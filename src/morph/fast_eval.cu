@@ -285,7 +285,7 @@ using grown_tile = seed_tile<(8 << I), (32 >> I >> ROW),
                              (ROW == 0 ? grown_full<I>::IMAGES
                               : I == 2 ? (int)TILE_WARPS
                                        : (int)GROWN_IMAGES),
-                             1, false>;
+                             1, WAY_FORWARD>;
 
 struct eval_grown_memory {
     /* Of all forms of seeds: two maps, fragments, small arrays. */
@@ -341,7 +341,7 @@ struct eval_grown_env {
         __syncthreads();
         tile_clear_frame<typename T::MAP>(tile.x);
         tile_clear_frame<typename T::MAP>(tile.y);
-        seed_of(tile, mix.blueprint, true, [&](auto &seed) INLINED {
+        seed_of(tile, mix.blueprint, [&](auto &seed) INLINED {
             if (held != j) {
                 seed.prepare();
                 copy_wait<0>();

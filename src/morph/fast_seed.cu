@@ -88,7 +88,7 @@ static struct seed_slot slot_create(struct net_device *net, int j, uint32_t firs
     slot.squares = runtime_alloc<double>(rt, envs * slot.blocks);
     for (struct seed_list *list : {&slot.leaf, &slot.blend, &slot.back}) {
         list->head = runtime_alloc<uint32_t>(rt, 2);
-        list->entry = runtime_alloc<struct seed_entry>(rt, 2 * envs);
+        list->entry = runtime_alloc<struct seed_entry>(rt, envs);
     }
     return slot;
 }
@@ -213,17 +213,13 @@ DEVICE struct seed_entry entry_of(const struct fast_host &host, const struct see
     return entry;
 }
 
-/* The entry of each lane, none, one or two of them, behind those that are there. The warp, lanes in order. */
-DEVICE void list_append(const struct seed_list &list, uint32_t *filled, int count, const struct seed_entry &entry)
+/* The entries of lanes that have one, in order, behind those that are there. The warp. */
+DEVICE void list_append(const struct seed_list &list, uint32_t *filled, bool mine, const struct seed_entry &entry)
 {
-    const int lane = (int)threadIdx.x % 32;
-    const unsigned one = __ballot_sync(~0u, count > 0), two = __ballot_sync(~0u, count > 1), below = (1u << lane) - 1u;
-    struct seed_entry *to = list.entry + *filled + __popc(one & below) + __popc(two & below);
-    for (int k = 0; k < count; k++) {
-        to[k] = entry;
-        to[k].second = k > 0;
-    }
-    *filled += (uint32_t)(__popc(one) + __popc(two));
+    const unsigned all = __ballot_sync(~0u, mine), below = (1u << threadIdx.x % 32) - 1u;
+    if (mine)
+        list.entry[*filled + __popc(all & below)] = entry;
+    *filled += (uint32_t)__popc(all);
 }
 
 /* Which blueprint takes the k-th longest. */
@@ -268,10 +264,9 @@ KERNEL void plan_seeds(const __grid_constant__ struct fast_host host, const __gr
             const struct seed_entry entry = entry_of(host, set, slot, env, exec);
             const bool blend = turn && exec.mode == SLOT_BLEND,
                        leaf = turn && !blend && exec.train && exec.blueprint != BLUEPRINT_NOOP;
-            const int passes = exec.train && exec.blueprint == BLUEPRINT_CONV_HEAVY ? 2 : 1;
-            list_append(slot.leaf, &leaves, leaf ? passes : 0, entry);
+            list_append(slot.leaf, &leaves, leaf, entry);
             list_append(slot.blend, &blends, blend, entry);
-            list_append(slot.back, &backs, blend ? passes : 0, entry);
+            list_append(slot.back, &backs, blend, entry);
         }
     if (lane == 0) {
         slot.leaf.head[0] = leaves;

@@ -54,13 +54,9 @@ struct seed_input {
     bool affine; /* BatchNorm and ReLU are still to come */
 };
 
-/*
- * A seed at work, all that does not depend on the batch. Registers hold the gradient of one weight, so conv_heavy is
- * gone through twice where it learns: `second` stands for the second convolution.
- */
+/* A seed at work, all that does not depend on the batch. */
 struct seed_entry {
     int env;
-    bool second;
     struct blend blend;
     struct seed_input input;
     const uint4 *grad;        /* of what leaves the slot */

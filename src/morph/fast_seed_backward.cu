@@ -3,7 +3,7 @@
 
 #include "morph/fast_seed_load.cuh"
 
-template <int C, int SIZE> using backward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 32 ? 4 : 2), true>;
+template <int C, int SIZE> using backward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 32 ? 4 : 2), WAY_INPUT>;
 
 /* The sums that BatchNorm needs of the gradients that reach it: of g, and of g raw. */
 template <class T> struct blend_sums {
@@ -106,26 +106,20 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     using T = backward_tile<C, SIZE>;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    const uint32_t jobs = __ldcg(slot.back.head) * (uint32_t)host.block[slot.block].jobs;
-    if (jobs == 0) { /* at once: what follows fetches much code */
+    const struct seed_cut cut = seed_cut_of(slot.back, host.batch, host.block[slot.block].job_images);
+    if (cut.total == 0) { /* at once: what follows fetches much code */
         device_wait();
         return;
     }
     T tile(shared);
     uint32_t job = seed_first(T::PER_PROCESSOR);
-    while (seed_work_load(work, host, slot, slot.back, jobs, job)) {
+    while (seed_work_load(work, host, slot, slot.back, cut, job)) {
         const struct blend &blend = work.blend;
-        const bool second = work.second; /* for its weight alone: the other one leaves the gradients */
-        const bool summed = !second && work.masked;
-        if (blend.blueprint == BLUEPRINT_NOOP && second) {
-            job = seed_take(slot.back, jobs);
-            continue;
-        }
         if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
             for (uint32_t k = threadIdx.x; k < slot.record; k += TILE_THREADS)
                 work.record[k] = 0;
         seed_begin(tile, work);
-        seed_of(tile, blend.blueprint, second, [&](auto &seed) INLINED {
+        seed_of(tile, blend.blueprint, [&](auto &seed) INLINED {
             seed_gate<T> gate(tile);
             blend_sums<T> sums;
             gate.w = work.gate;
@@ -147,23 +141,22 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
                 if (blend.gate)
                     gate.forward(seed.input(x));
                 blend_gradients<T, ROW>(tile, seed, gate, blend, x, boundary, direct, u);
-                if (!second)
-                    blend_leave(tile, gate, blend.gate, seed.input(x), direct.get(tile), u,
-                                seed_images_at<T>(tile, host, work, image), work, sums);
+                blend_leave(tile, gate, blend.gate, seed.input(x), direct.get(tile), u,
+                            seed_images_at<T>(tile, host, work, image), work, sums);
             }
-            job = seed_take(slot.back, jobs); /* the answer takes its time */
+            job = seed_take(slot.back, cut.total); /* the answer takes its time */
             __syncthreads();
             if (blend.train)
                 seed.leave();
-            if (summed)
+            if (work.masked)
                 sums.leave(tile);
             __syncthreads();
             if (blend.train)
                 seed.gather(work.record);
-            if (blend.train && blend.gate && !second)
+            if (blend.train && blend.gate)
                 gate.gather(work.record + slot.seed_storage);
         });
-        if (summed)
+        if (work.masked)
             blend_sums<T>::gather(tile, back_row(host, slot.block, work.env, work.piece));
     }
     device_wait(); /* also those without a job: whoever comes next waits for them alone */

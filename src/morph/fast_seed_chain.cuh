@@ -162,7 +162,8 @@ template <class T> struct seed_small {
     }
     DEVICE_MEMBER void forward(const PATCH &x)
     {
-        patch_store<MAP>(t.x, t.at, x); /* for the thread itself: registers are scarce */
+        if constexpr (T::RETURNS)
+            patch_store<MAP>(t.x, t.at, x); /* for the thread itself: registers are scarce */
         end.forward(t, [&](auto done) INLINED { patch_point<MAP, MAP>(x, t.weights, done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const
@@ -197,17 +198,15 @@ template <class T> struct seed_small {
 
 /* ---- two 3x3 convolutions: conv_heavy ---------------------------------------------------------------------------- */
 
-/* SECOND: for the gradient of the second convolution, which ends there; else for the first, all the way down. */
-template <class T, bool SECOND> struct seed_heavy {
+template <class T> struct seed_heavy {
     static constexpr int C = T::C, GAMMA_1 = T::AT::CONV3, W_2 = T::AT::HEAVY_2, GAMMA_2 = W_2 + T::AT::CONV3;
-    static constexpr int NEEDED = SECOND ? 2 : 4;
+    static constexpr int NEEDED = T::RETURNS ? 4 : 2;
     using MAP = typename T::MAP;
     using PATCH = typename T::PATCH;
     T &t;
     chain_end<T, 0, true> middle;
-    seed_kept<T, 1> between; /* what enters the first norm */
     chain_end<T, 2, true> end;
-    tile_grad<C> dw;
+    tile_grad<C> first, second;
 
     DEVICE_MEMBER seed_heavy(T &tile) : t(tile)
     {
@@ -222,7 +221,8 @@ template <class T, bool SECOND> struct seed_heavy {
     }
     DEVICE_MEMBER void clear()
     {
-        dw.clear();
+        first.clear();
+        second.clear();
         middle.clear();
         end.clear();
     }
@@ -234,8 +234,6 @@ template <class T, bool SECOND> struct seed_heavy {
         middle.forward(t,
                        [&](auto done) INLINED { patch_conv<MAP>(t.x, t.template fragments<NEEDED>(0), t.at, done); });
         patch_store<MAP>(t.y, t.at, middle.output(t));
-        if constexpr (!SECOND)
-            between.keep(t, middle.z);
         t.team.meet();
         end.forward(t, [&](auto done) INLINED { patch_conv<MAP>(t.y, t.template fragments<NEEDED>(1), t.at, done); });
     }
@@ -243,44 +241,47 @@ template <class T, bool SECOND> struct seed_heavy {
     {
         return end.output(t);
     }
-    /* The team has met in each chain_end, so that maps it alone reads may be written again. */
+    /* The second convolution's input is in y, and its gradient takes the place of x until it has been used. */
     DEVICE_MEMBER void backward(const PATCH &, PATCH &u, float factor, bool train)
     {
+        seed_kept<T, 1> x;
         end.backward(t, u, factor);
-        if constexpr (SECOND) {
-            patch_store<MAP>(t.x, t.at, u);
-            __syncthreads();
-            dw.template add<MAP>(t.y, t.x);
-        } else {
-            patch_store<MAP>(t.y, t.at, u);
-            t.team.meet();
-            patch_conv<MAP>(t.y, t.template fragments<NEEDED>(3), t.at, patch_put<MAP>(u));
-            middle.z = between.get(t);
-            middle.backward(t, u, 1.0f);
-            patch_store<MAP>(t.y, t.at, u);
-            __syncthreads();
-            if (train)
-                dw.template add<MAP>(t.x, t.y);
-            if constexpr (T::DEEPER)
-                patch_conv<MAP>(t.y, t.template fragments<NEEDED>(2), t.at, patch_put<MAP>(u));
-        }
+        x.keep(t, patch_load<MAP>(t.x, t.at));
+        patch_store<MAP>(t.x, t.at, u);
+        __syncthreads();
+        if (train)
+            second.template add<MAP>(t.y, t.x);
+        patch_conv<MAP>(t.x, t.template fragments<NEEDED>(3), t.at, patch_put<MAP>(u));
+        middle.backward(t, u, 1.0f);
+        __syncthreads();
+        patch_store<MAP>(t.x, t.at, x.get(t));
+        patch_store<MAP>(t.y, t.at, u);
+        __syncthreads();
+        if (train)
+            first.template add<MAP>(t.x, t.y);
+        if constexpr (T::DEEPER)
+            patch_conv<MAP>(t.y, t.template fragments<NEEDED>(2), t.at, patch_put<MAP>(u));
     }
     DEVICE_MEMBER PATCH input(const PATCH &) const
     {
         return patch_load<MAP>(t.x, t.at);
     }
+    /* No room for both weights at once; of the norms' sums, there is for those of one. */
     DEVICE_MEMBER void leave()
     {
-        dw.leave(t.scratch);
-        if constexpr (SECOND)
-            end.leave(t);
-        else
-            middle.leave(t);
+        first.leave(t.scratch);
+        middle.leave(t);
     }
-    DEVICE_MEMBER void gather(float *out) const
+    DEVICE_MEMBER void gather(float *out)
     {
-        dw.gather(t.scratch, out + (SECOND ? W_2 : 0));
-        end.gather(t, out + (SECOND ? GAMMA_2 : GAMMA_1));
+        first.gather(t.scratch, out);
+        middle.gather(t, out + GAMMA_1);
+        __syncthreads();
+        second.leave(t.scratch);
+        end.leave(t);
+        __syncthreads();
+        second.gather(t.scratch, out + W_2);
+        end.gather(t, out + GAMMA_2);
     }
 };
 
@@ -325,7 +326,8 @@ template <class T> struct seed_depthwise {
         patch_store<MAP>(t.x, t.at, x);
         t.team.meet();
         patch_depthwise<MAP>(t.x, t.weights, patch_put<MAP>(v));
-        patch_store<MAP>(t.y, t.at, v);
+        if constexpr (T::RETURNS)
+            patch_store<MAP>(t.y, t.at, v);
         end.forward(t, [&](auto done) INLINED { patch_point<MAP, MAP>(v, t.weights + POINT, done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const
@@ -423,7 +425,8 @@ template <class T> struct seed_bottleneck {
             wide.pair[m][n][0] = pack_bf16_relu(d[0], d[1]);
             wide.pair[m][n][1] = pack_bf16_relu(d[2], d[3]);
         });
-        patch_store<NECK>(t.y, at, wide);
+        if constexpr (T::RETURNS)
+            patch_store<NECK>(t.y, at, wide);
         end.forward(t, [&](auto done) INLINED { patch_point<NECK, MAP>(wide, up_weights(false), done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const

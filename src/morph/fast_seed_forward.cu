@@ -3,7 +3,7 @@
 
 #include "morph/fast_seed_load.cuh"
 
-template <int C, int SIZE> using forward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), 2, false>;
+template <int C, int SIZE> using forward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), 2, WAY_FORWARD>;
 
 /* y, pooled for r0, to where the slot's output goes. */
 template <class T, int ROW>
@@ -37,16 +37,20 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
     using PATCH = typename T::PATCH;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    const uint32_t jobs = __ldcg(slot.blend.head) * (uint32_t)host.block[slot.block].jobs;
-    if (jobs == 0) { /* at once: what follows fetches much code */
+    /* Nothing is added up over a job, so that its size may depend on how many there are. */
+    constexpr int FEW = T::IMAGES > 4 ? T::IMAGES : 4;
+    struct seed_cut cut = seed_cut_of(slot.blend, host.batch, FEW);
+    if (cut.total > 2 * gridDim.x)
+        cut = seed_cut_of(slot.blend, host.batch, 8);
+    if (cut.total == 0) { /* at once: what follows fetches much code */
         device_wait();
         return;
     }
     T tile(shared);
     uint32_t job = seed_first(T::PER_PROCESSOR);
-    while (seed_work_load(work, host, slot, slot.blend, jobs, job)) {
+    while (seed_work_load(work, host, slot, slot.blend, cut, job)) {
         seed_begin(tile, work);
-        seed_of(tile, work.blend.blueprint, true, [&](auto &seed) INLINED {
+        seed_of(tile, work.blend.blueprint, [&](auto &seed) INLINED {
             seed_gate<T> gate(tile);
             gate.w = work.gate;
             seed.prepare();
@@ -69,7 +73,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
                     blend_write<T, ROW>(y, tile, at, work.also);
             }
         });
-        job = seed_take(slot.blend, jobs);
+        job = seed_take(slot.blend, cut.total);
     }
     device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }

@@ -24,8 +24,8 @@
 #include "morph/fast_seed_chain.cuh"
 #include "morph/fast_seed_scale.cuh"
 
-/* Do f with the seed of this blueprint. `second` picks the pass of conv_heavy. */
-template <class T, class F> DEVICE void seed_of(T &tile, int blueprint, bool second, F f)
+/* Do f with the seed of this blueprint. */
+template <class T, class F> DEVICE void seed_of(T &tile, int blueprint, F f)
 {
     switch (blueprint) {
     case BLUEPRINT_CONV_LIGHT: {
@@ -39,13 +39,8 @@ template <class T, class F> DEVICE void seed_of(T &tile, int blueprint, bool sec
         break;
     }
     case BLUEPRINT_CONV_HEAVY: {
-        if (second) {
-            seed_heavy<T, true> seed(tile);
-            f(seed);
-        } else {
-            seed_heavy<T, false> seed(tile);
-            f(seed);
-        }
+        seed_heavy<T> seed(tile);
+        f(seed);
         break;
     }
     case BLUEPRINT_DEPTHWISE: {

@@ -3,7 +3,7 @@
 
 #include "morph/fast_seed_load.cuh"
 
-template <int C, int SIZE> using leaf_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 16 ? 4 : 2), false>;
+template <int C, int SIZE> using leaf_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 32 ? 4 : 2), WAY_PARAMETERS>;
 
 template <int C, int SIZE, int ROW>
 KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void leaf_jobs(
@@ -12,16 +12,16 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     using T = leaf_tile<C, SIZE>;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    const uint32_t jobs = __ldcg(slot.leaf.head) * (uint32_t)host.block[slot.block].jobs;
-    if (jobs == 0) { /* at once: what follows fetches much code */
+    const struct seed_cut cut = seed_cut_of(slot.leaf, host.batch, host.block[slot.block].job_images);
+    if (cut.total == 0) { /* at once: what follows fetches much code */
         device_wait();
         return;
     }
     T tile(shared);
     uint32_t job = seed_first(T::PER_PROCESSOR);
-    while (seed_work_load(work, host, slot, slot.leaf, jobs, job)) {
+    while (seed_work_load(work, host, slot, slot.leaf, cut, job)) {
         seed_begin(tile, work);
-        seed_of(tile, work.blend.blueprint, work.second, [&](auto &seed) INLINED {
+        seed_of(tile, work.blend.blueprint, [&](auto &seed) INLINED {
             seed.prepare();
             seed.clear();
             device_wait();
@@ -37,7 +37,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
                 boundary.spread(tile, u, seed.input(x));
                 seed.backward(x, u, 1.0f, true);
             }
-            job = seed_take(slot.leaf, jobs); /* the answer takes its time */
+            job = seed_take(slot.leaf, cut.total); /* the answer takes its time */
             __syncthreads();
             seed.leave();
             __syncthreads();

@@ -22,28 +22,40 @@ struct seed_work : seed_entry {
     bool more;
 };
 
+/* A list cut into jobs: images of each, jobs of a batch, and of all entries together. */
+struct seed_cut {
+    uint32_t images, jobs, total;
+};
+
+DEVICE struct seed_cut seed_cut_of(const struct seed_list &list, int batch, int images)
+{
+    struct seed_cut cut;
+    cut.images = (uint32_t)images;
+    cut.jobs = (uint32_t)((batch + images - 1) / images);
+    cut.total = __ldcg(list.head) * cut.jobs;
+    return cut;
+}
+
 /*
  * Job `mine` of a list, as the first thread knows its number; false where there is none of that number. Between
  * barriers of its own.
  */
 DEVICE bool seed_work_load(struct seed_work &work, const struct fast_host &host, const struct seed_slot &slot,
-                           const struct seed_list &list, uint32_t jobs, uint32_t mine)
+                           const struct seed_list &list, const struct seed_cut &cut, uint32_t mine)
 {
-    const uint32_t lane = threadIdx.x;
-    const struct fast_block &block = host.block[slot.block];
+    const uint32_t lane = threadIdx.x, jobs = cut.total;
     __syncthreads();
     if (lane < 32) {
-        const uint32_t number = __shfl_sync(~0u, mine, 0), entry = number / (uint32_t)block.jobs,
-                       piece = number % (uint32_t)block.jobs;
+        const uint32_t number = __shfl_sync(~0u, mine, 0), entry = number / cut.jobs, piece = number % cut.jobs;
         if (number < jobs && lane < sizeof(struct seed_entry) / 4)
             ((uint32_t *)(struct seed_entry *)&work)[lane] = __ldcg((const uint32_t *)(list.entry + entry) + lane);
         __syncwarp();
         if (lane == 0) {
-            const int end = (int)(piece + 1) * block.job_images;
+            const uint32_t end = (piece + 1) * cut.images;
             work.more = number < jobs;
             work.piece = (int)piece;
-            work.first = (int)piece * block.job_images;
-            work.end = end < host.batch ? end : host.batch;
+            work.first = (int)(piece * cut.images);
+            work.end = end < (uint32_t)host.batch ? (int)end : host.batch;
             work.record += (size_t)piece * slot.record;
         }
     }

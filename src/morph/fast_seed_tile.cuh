@@ -32,17 +32,20 @@ template <int C> struct seed_offsets {
     static constexpr int GATE_B2 = GATE_W2 + layout_aligned(NECK);
 };
 
+/* How far seeds go: to their output, back to their parameters, back to their input. */
+enum seed_way { WAY_FORWARD, WAY_PARAMETERS, WAY_INPUT };
+
 /*
  * The shared memory of a block of threads at work: two maps, room for the fragments of CONVS 3x3 convolutions, small
- * arrays, and the next input. DEEPER: gradients go on to the seed's input.
+ * arrays, and the next input.
  */
-template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct seed_tile {
+template <int CHANNELS, int SIDE, int COUNT, int CONVS_, seed_way WAY> struct seed_tile {
     using MAP = tile_map<CHANNELS, SIDE, COUNT>;
     using AT = seed_offsets<CHANNELS>;
     using PATCH = patch<MAP>;
     using PLACE = patch_place<MAP>;
     static constexpr int C = CHANNELS, IMAGES = COUNT, NECK = AT::NECK, CONVS = CONVS_;
-    static constexpr bool DEEPER = DEEPER_;
+    static constexpr bool RETURNS = WAY != WAY_FORWARD, DEEPER = WAY == WAY_INPUT;
     using NECK_MAP = tile_map<NECK, SIDE, COUNT>;
 
     static constexpr int CONV_BYTES = tile_weight_bytes<9, C, C>(), NECK_BYTES = tile_weight_bytes<9, NECK, NECK>(),
@@ -55,11 +58,9 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, bool DEEPER_> struct se
     static constexpr int FLOATS = patch_team<MAP>::FLOATS + TILE_WARPS * C + 6 * C + SMALL + GATE;
     static constexpr int STAGE = MAP::PIXELS * C * 2;
     static constexpr int NEEDED_BYTES = 2 * MAP::BYTES + WEIGHT_BYTES + FLOATS * 4 + STAGE, HALF = 112 * 1024;
-    /* Patches that may be kept in memory, where registers are scarcest: without them two blocks of threads must fit. */
-    static constexpr int PATCH_BYTES = sizeof(PATCH) * TILE_THREADS, SPARES = !DEEPER ? 0
-                                                                              : NEEDED_BYTES + 2 * PATCH_BYTES <= HALF
-                                                                                  ? 2
-                                                                                  : 0;
+    /* Patches that may be kept in memory where registers are scarcest, and two blocks of threads fit with them, too. */
+    static constexpr int PATCH_BYTES = sizeof(PATCH) * TILE_THREADS,
+                         SPARES = DEEPER && NEEDED_BYTES + 2 * PATCH_BYTES <= HALF ? 2 : 0;
     static constexpr int BYTES = NEEDED_BYTES + SPARES * PATCH_BYTES;
     static constexpr int CHANNELS_SCRATCH = 4 * patch_channels<MAP>::SCRATCH; /* sums per channel: of the seed's norm,
                                                                                   of BatchNorm */
