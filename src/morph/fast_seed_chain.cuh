@@ -266,7 +266,7 @@ template <class T> struct seed_heavy {
     {
         return patch_load<MAP>(t.x, t.at);
     }
-    /* No room for both weights at once; of the norms' sums, there is for those of one. */
+    /* One convolution after the other: there is room for the sums of one. */
     DEVICE_MEMBER void leave()
     {
         first.leave(t.scratch);
@@ -375,7 +375,7 @@ template <class T> struct seed_bottleneck {
     using NECK = typename T::NECK_MAP;
     using PATCH = typename T::PATCH;
     T &t;
-    seed_kept<T, 1> entered;
+    seed_kept<T, 1> entered; /* its input, which no map has room for */
     chain_end<T, 0, false> end;
     patch_grad<MAP, NECK> down;
     tile_grad<K> middle;

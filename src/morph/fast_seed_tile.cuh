@@ -213,11 +213,14 @@ template <class T, int NUMBER> struct seed_kept {
     }
     DEVICE_MEMBER PATCH get(const T &t) const
     {
-        PATCH p = patch;
-        if constexpr (IN_MEMORY)
+        if constexpr (IN_MEMORY) {
+            PATCH p;
             patch_each<typename T::MAP>([&](int m, int n, int h)
                                             INLINED { p.pair[m][n][h] = load_shared_32(at(t, m, n, h)); });
-        return p;
+            return p;
+        } else {
+            return patch;
+        }
     }
 };
 
