@@ -28,7 +28,6 @@ template <int CHANNELS, int SIDE, int COUNT> struct tile_map {
     static constexpr int CELLS = PITCH * PITCH, AREA = SIZE * SIZE, PIXELS = IMAGES * AREA;
     static constexpr int PLANE_BYTES = IMAGES * CELLS * 16, BYTES = PLANES * PLANE_BYTES;
     static constexpr int UNITS = PLANES * IMAGES, SHARE = TILE_THREADS / UNITS; /* threads that share a unit */
-    static constexpr int GROUPS = SHARE > 32 ? SHARE / 32 : 1;                  /* warps that share it */
     static_assert(C % 8 == 0 && PIXELS % 16 == 0 && UNITS <= TILE_THREADS, "a map of whole tiles");
 
     /* Byte offset of a cell of plane 0. */
