@@ -815,6 +815,36 @@ static double step_difference(size_t count, const float *before, const float *go
     return d.size > 0 ? d.ratio() : d.error > 0 ? INFINITY : 0;
 }
 
+/* Every set of an env's slots that are on, measured at once: those of the evaluation before count the same. */
+static void check_sets(struct grown *grown, const std::vector<uint32_t> &correct)
+{
+    struct sets {
+        int count;
+        uint32_t mask[NET_SETS_MAX], correct[NET_SETS_MAX];
+    };
+    const struct world *world = grown->engine->world;
+    struct runtime *rt = grown->context.runtime;
+    std::vector<sets> sets((size_t)world->envs);
+    for (int e = 2; e < world->envs; e++)
+        for (uint32_t mask = 0; mask < 64; mask++)
+            if (!(mask & ~world->subset_all[e]))
+                sets[(size_t)e].mask[sets[(size_t)e].count++] = mask;
+    struct sets *device = upload(rt, sets);
+    net_bf16.measure(grown->net, {&device->count, device->mask, device->correct, sizeof *device / sizeof(uint32_t)});
+    const std::vector<struct sets> got = download(rt, device, sets.size());
+    int same = 0, among = 0;
+    for (int e = 0; e < world->envs; e++) {
+        const struct sets &own = got[(size_t)e];
+        for (int k = 0; k < own.count; k++)
+            for (uint32_t i = 0; i < world->subset_count[e]; i++)
+                if (world->subset_mask[(uint32_t)e * SUBSETS_MAX + i] == own.mask[k]) {
+                    among++;
+                    same += correct[(size_t)e * SUBSETS_MAX + i] == own.correct[k];
+                }
+    }
+    check(among >= 8 + 12 && same == among, "sets counted as in the evaluation, of " + std::to_string(among), same);
+}
+
 static void check_networks(int images)
 {
     enum { ENVS = 4 };
@@ -827,6 +857,7 @@ static void check_networks(int images)
     net_bf16.evaluate(grown.net);
     grown_read(&grown);
     std::vector<uint32_t> correct(world->subset_correct, world->subset_correct + ENVS * SUBSETS_MAX);
+    check_sets(&grown, correct);
     std::vector<uint32_t> count(world->subset_count, world->subset_count + ENVS);
     std::vector<double> loss(world->val_loss, world->val_loss + ENVS), test(ENVS), reference(ENVS);
     engine_evaluate(grown.engine);

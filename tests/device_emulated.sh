@@ -52,6 +52,20 @@ agree 'seeds of a script' script-cpu script-cuda "select step, env, slot, stage,
     round(grad_norm, 2), round(grad_health, 3) from seed"
 agree 'their lives' script-cpu script-cuda 'select step, env, slot, event, from_stage, to_stage, passed from life'
 
+# Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
+printf '[%s]' "$(for i in 0 1 2 3 4 5; do
+    echo "$([ $i -eq 0 ] || echo ,){\"step\": $((i + 1)), \"op\": \"germinate\", \"slot\": \"r$((i / 3))c$((i % 3))\",
+        \"blueprint\": \"conv_light\", \"tempo\": 3}"
+done)" >"$work/six.json"
+for device in cpu cuda; do
+    train six-$device --envs 2 --rounds 2 --steps 24 --script "$work/six.json" --device $device --precision fp32 \
+        --set slots=r0c0,r0c1,r0c2,r1c0,r1c1,r1c2
+done
+agree 'sampled shares' six-cpu six-cuda 'select round, step, env, slot, share, share_error from seed'
+verdict 'errors of all sampled shares' \
+    "$(ask six-cuda 'select step, count(*) from seed where share_error is not null group by step' | tail -1 |
+        grep -vx ' *24 *24')"
+
 # Golden numbers: those of whole networks on the device, the rest is skipped and said so.
 "$esper" selftest --vectors tests/vectors --device cuda >"$work/out" 2>"$work/err"
 verdict 'golden vectors' "$([ $? -eq 0 ] && grep -q '^host_slots.safetensors, cuda' "$work/out" &&

@@ -3,7 +3,6 @@
 
 #include "engine/fresh.h"
 #include "engine/parts.h"
-#include "telemetry/recorder.h"
 
 static void env_execs(const struct world *world, int env, struct slot_exec exec[SHAPE_SLOTS])
 {
@@ -91,21 +90,19 @@ static double evaluate_split(struct engine *engine, int env, int thread, enum sp
     return loss / count;
 }
 
-/* Shapley shares beyond exact tables, for the record of a finished episode (DECISIONS "Kasmina"). */
-static void sample_shares(struct engine *engine, int env, int thread, uint32_t all)
+static void sample_shares(struct engine *engine, int env, int thread)
 {
     const struct world *world = engine->world;
     struct shapley_plan plan;
-    shapley_plan_draw(&plan, all,
-                      random_at(world->config.seed, STREAM_SHAPLEY, *world->round, (uint32_t)env, *world->step + 1));
+    step_draw_coalitions(world, env, &plan);
     for (int first = 0; first < plan.count; first += SUBSETS_MAX) {
-        struct subsets part = {.all = all};
-        part.count = plan.count - first < SUBSETS_MAX ? plan.count - first : SUBSETS_MAX;
+        struct subsets part = {.count = plan.count - first < SUBSETS_MAX ? plan.count - first : SUBSETS_MAX};
         memcpy(part.mask, plan.mask + first, sizeof *plan.mask * (size_t)part.count);
         evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &part);
         memcpy(plan.correct + first, part.correct, sizeof *plan.correct * (size_t)part.count);
     }
-    shapley_estimate(&plan, (uint32_t)world->config.data_val_images, &engine->shares[env]);
+    if (plan.count > 0)
+        shapley_estimate(&plan, (uint32_t)world->config.data_val_images, &engine->shares[env]);
 }
 
 static void evaluate_env(void *context, int env, int thread)
@@ -126,8 +123,8 @@ static void evaluate_env(void *context, int env, int thread)
     world->val_accuracy[env] = subset_accuracy(&subsets, blended, (uint32_t)world->config.data_val_images);
     world_set_subsets(world, env, &subsets);
     engine->shares[env].pairs = 0;
-    if (world_last_step(world) && subsets.seeds > SUBSETS_EXACT && recorder_wants(engine->recorder, RECORD_SEED))
-        sample_shares(engine, env, thread, blended);
+    if (engine_wants_shares(engine))
+        sample_shares(engine, env, thread);
 }
 
 static void evaluate_cpu(struct engine *engine)

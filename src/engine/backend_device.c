@@ -91,7 +91,7 @@ static void train_device(struct engine *engine)
 
 static void evaluate_device(struct engine *engine)
 {
-    engine->device_api->evaluate(engine->device);
+    engine->device_api->evaluate(engine->device, engine_wants_shares(engine));
 }
 
 static void decide_device(struct engine *engine)

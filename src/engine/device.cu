@@ -25,7 +25,7 @@ struct device {
     struct policy_device *policy; /* NULL where the policy is no network */
     char *arena[CLASS_COUNT];     /* device copies of the table's arenas */
     float *logits, *values;
-    struct graph reset, train, evaluate, decide, apply, test, update;
+    struct graph reset, train, evaluate, shares, decide, apply, test, update;
     uint32_t *clock; /* pinned: round and step for the device's world */
     double *accuracy;
 
@@ -122,8 +122,8 @@ static void device_free(struct device *device)
     struct runtime *rt = device->context.runtime;
     if (!rt->failed)
         cudaDeviceSynchronize();
-    struct graph *graphs[] = {&device->reset, &device->train, &device->evaluate, &device->decide,
-                              &device->apply, &device->test,  &device->update};
+    struct graph *graphs[] = {&device->reset,  &device->train, &device->evaluate, &device->shares,
+                              &device->decide, &device->apply, &device->test,     &device->update};
     for (struct graph *graph : graphs)
         graph_free(graph);
     if (device->net)
@@ -232,12 +232,19 @@ static void device_train(struct device *device)
     graph_run(device->context.runtime, &device->train);
 }
 
-static void device_evaluate(struct device *device)
+static void device_evaluate(struct device *device, bool shares)
 {
     mark_phase(device, 1);
     if (graph_begin(device->context.runtime, &device->evaluate))
         device->kernels->evaluate(device->net);
     graph_run(device->context.runtime, &device->evaluate);
+    if (!shares)
+        return;
+    if (graph_begin(device->context.runtime, &device->shares)) {
+        device->kernels->measure(device->net, step_plan_shares(device->step));
+        step_estimate_shares(device->step);
+    }
+    graph_run(device->context.runtime, &device->shares);
 }
 
 static void device_decide(struct device *device)

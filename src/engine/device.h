@@ -86,7 +86,7 @@ struct device_api {
 
     void (*reset)(struct device *device); /* the round and step that the host's world names */
     void (*train)(struct device *device);
-    void (*evaluate)(struct device *device);
+    void (*evaluate)(struct device *device, bool shares); /* shares: of the seeds in the outcome, too */
     void (*decide)(struct device *device);
     void (*apply)(struct device *device);
     void (*test)(struct device *device, double *accuracy); /* [env]; waits */
@@ -112,7 +112,7 @@ struct device_api {
     enum esper_status (*try_policy)(struct policy_trial *trial, struct esper_error *error);
 };
 
-enum { DEVICE_API_VERSION = 2 };
+enum { DEVICE_API_VERSION = 3 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 

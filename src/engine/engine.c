@@ -280,6 +280,13 @@ void engine_record(struct engine *engine, struct recorder *recorder, double zero
     engine->spans = spans;
 }
 
+bool engine_wants_shares(const struct engine *engine)
+{
+    const struct world *world = engine->world;
+    return world_last_step(world) && world->shape.slots > SUBSETS_EXACT &&
+           recorder_wants(engine->recorder, RECORD_SEED);
+}
+
 void engine_span(struct engine *engine, const char *name, double start)
 {
     emit_phase(engine, name, 0, -1, start);

@@ -71,6 +71,9 @@ struct engine {
 /* Run whole envs on the pool's threads; a phase of that name. */
 void engine_run(struct engine *engine, const char *name, void (*work)(void *engine, int env, int thread));
 
+/* Is the step's evaluation to be followed by shares of the seeds, for the record of a finished episode? */
+bool engine_wants_shares(const struct engine *engine);
+
 /* The CPU's phases that have files of their own. */
 void decide_cpu(struct engine *engine);
 void apply_cpu(struct engine *engine);

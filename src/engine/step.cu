@@ -26,6 +26,7 @@ struct step_device {
     struct context *context;
     struct step step; /* its arrays are the device's */
     union env_room *room;
+    struct shapley_plan *coalitions; /* [env]; NULL where there are too few slots to sample */
     struct shapley_sums *shares;
     struct launch envs, copies;
 };
@@ -49,6 +50,21 @@ KERNEL void observe_envs(const __grid_constant__ struct step step, union env_roo
     int env = own_env();
     if (env < step.world->envs)
         step_observe_env(&step, env, &room[env].books);
+}
+
+KERNEL void draw_coalitions(const __grid_constant__ struct step step, struct shapley_plan *plans)
+{
+    const int env = own_env();
+    if (env < step.world->envs)
+        step_draw_coalitions(step.world, env, &plans[env]);
+}
+
+KERNEL void estimate_shares(const __grid_constant__ struct step step, const struct shapley_plan *plans,
+                            struct shapley_sums *shares)
+{
+    const int env = own_env();
+    if (env < step.world->envs && plans[env].count)
+        shapley_estimate(&plans[env], (uint32_t)step.world->config.data_val_images, &shares[env]);
 }
 
 KERNEL void choose_envs(const __grid_constant__ struct step step, union env_room *room)
@@ -159,6 +175,8 @@ struct step_device *step_device_create(struct context *context, const float *log
     device->context = context;
     device->room = runtime_alloc<union env_room>(rt, envs);
     device->shares = runtime_alloc<struct shapley_sums>(rt, envs);
+    if (context->host->shape.slots > SUBSETS_EXACT)
+        device->coalitions = runtime_alloc<struct shapley_plan>(rt, envs);
     step->world = context->world;
     step->gates = context->gates;
     step->grads = context->grads;
@@ -217,6 +235,8 @@ static void clear_rollout(struct step_device *device)
 void step_reset(struct step_device *device)
 {
     clear_rollout(device);
+    runtime_fill(device->context->runtime, device->shares, 0,
+                 sizeof *device->shares * (size_t)device->context->host->envs);
     runtime_launch(device->context->runtime, reset_envs, device->envs, device->step, device->room);
     carry_out_orders(device);
 }
@@ -224,6 +244,20 @@ void step_reset(struct step_device *device)
 void step_observe(struct step_device *device)
 {
     runtime_launch(device->context->runtime, observe_envs, device->envs, device->step, device->room);
+}
+
+struct net_sets step_plan_shares(struct step_device *device)
+{
+    static_assert((int)SHAPLEY_MASKS <= (int)NET_SETS_MAX && sizeof(struct shapley_plan) % sizeof(uint32_t) == 0, "");
+    struct shapley_plan *plans = device->coalitions;
+    runtime_launch(device->context->runtime, draw_coalitions, device->envs, device->step, plans);
+    return {&plans->count, plans->mask, plans->correct, sizeof *plans / sizeof(uint32_t)};
+}
+
+void step_estimate_shares(struct step_device *device)
+{
+    runtime_launch(device->context->runtime, estimate_shares, device->envs, device->step, device->coalitions,
+                   device->shares);
 }
 
 void step_choose(struct step_device *device)

@@ -6,6 +6,7 @@
 #define ENGINE_STEP_CUH
 
 #include "cuda/context.cuh"
+#include "morph/net_device.h"
 
 extern "C" {
 #include "engine/step.h"
@@ -21,6 +22,10 @@ void step_device_free(struct step_device *device);
 void step_reset(struct step_device *device);
 /* The governor, the books, the observations and masks of the step: what the policy's network reads. */
 void step_observe(struct step_device *device);
+/* After an evaluation, where more than SUBSETS_EXACT seeds can be: coalitions to be measured ... */
+struct net_sets step_plan_shares(struct step_device *device);
+/* ... and the shares that follow from them, for the step's reports. */
+void step_estimate_shares(struct step_device *device);
 /* Every env's action, from logits and values or as another policy decides. */
 void step_choose(struct step_device *device);
 /* Turns, orders, scaled rewards, reports; the step ends. */

@@ -72,4 +72,17 @@ ESPER_RULE struct gate_rules step_gates(const struct config *config)
     return gates;
 }
 
+/*
+ * The coalitions whose accuracies give an env's seeds their shares in the outcome (DECISIONS "Kasmina"): none up to
+ * four seeds, whose subsets are a whole table.
+ */
+ESPER_RULE void step_draw_coalitions(const struct world *world, int env, struct shapley_plan *plan)
+{
+    const uint32_t all = world->subset_all[env];
+    plan->count = 0;
+    if (attribution_bits(all) > SUBSETS_EXACT)
+        shapley_plan_draw(
+            plan, all, random_at(world->config.seed, STREAM_SHAPLEY, *world->round, (uint32_t)env, *world->step + 1));
+}
+
 #endif

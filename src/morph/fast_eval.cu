@@ -23,7 +23,7 @@ struct eval_job {
     uint32_t images, group; /* in all; of a job */
     const struct eval_plan *plans;
     uint32_t *correct; /* [env][stride]: of each configuration */
-    uint32_t stride;
+    size_t stride;
     float *losses; /* [env][images] of configuration 0, or NULL */
     uint32_t seed[SHAPE_SLOTS], gate[SHAPE_SLOTS], fragments[SHAPE_SLOTS]; /* offsets of the slots in an env's pools */
 };
@@ -239,7 +239,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
     tile_clear(in, M::HOST_AT);
     for (uint32_t number = blockIdx.x; number < groups * (uint32_t)host.envs; number += gridDim.x) {
         const int env = (int)(number / groups);
-        if (job.plans[env].mask[0])
+        if (!job.plans[env].count || job.plans[env].mask[0])
             continue;
         __syncthreads();
         if (env != loaded)
@@ -452,7 +452,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) void eval_grown(const __grid_constant_
     for (uint32_t number = blockIdx.x; number < groups * (uint32_t)host.envs; number += gridDim.x) {
         const int env = (int)(number / groups);
         const struct eval_plan *plan = &job.plans[env];
-        if (!plan->mask[0])
+        if (!plan->count || !plan->mask[0])
             continue;
         __syncthreads();
         if (env != at.env) {
@@ -508,14 +508,14 @@ void eval_free(struct fast_eval *eval)
     delete eval; /* device memory goes with the runtime */
 }
 
-static void eval_enqueue(struct net_device *net, enum split split, uint32_t images, uint32_t *correct, uint32_t stride,
+static void eval_enqueue(struct net_device *net, enum split split, int images, uint32_t *correct, size_t stride,
                          float *losses)
 {
     struct runtime *rt = net->context->runtime;
     struct eval_job job = {};
     job.source = gather_source_of(net->context);
     job.split = split;
-    job.images = images;
+    job.images = (uint32_t)images;
     job.plans = net->eval->plans;
     job.correct = correct;
     job.stride = stride;
@@ -526,10 +526,10 @@ static void eval_enqueue(struct net_device *net, enum split split, uint32_t imag
         job.fragments[j] = net->seeds->slot[j].fragments;
     }
     /* Jobs small enough to keep every processor busy to the end, large enough to be worth an env's weights. */
-    const uint32_t processors = (uint32_t)runtime_processors(rt), all = images * (uint32_t)net->host.envs;
+    const uint32_t processors = (uint32_t)runtime_processors(rt), all = job.images * (uint32_t)net->host.envs;
     job.group = all / (processors * 12) / 2 * 2;
     job.group = job.group < 4 ? 4 : job.group > 32 ? 32 : job.group;
-    const uint32_t jobs = (images + job.group - 1) / job.group * (uint32_t)net->host.envs;
+    const uint32_t jobs = (job.images + job.group - 1) / job.group * (uint32_t)net->host.envs;
     const uint32_t plain = net->resident ? (uint32_t)net->resident : 3 * processors,
                    grown = net->resident ? (uint32_t)net->resident : 2 * processors;
     struct launch plain_shape = {dim3(jobs < plain ? jobs : plain), dim3(TILE_THREADS), eval_plain_memory::BYTES, true};
@@ -545,9 +545,16 @@ void eval_validate(struct net_device *net)
 {
     struct context *context = net->context;
     net_plan_evaluate(context, net->eval->plans);
-    eval_enqueue(net, SPLIT_VAL, (uint32_t)context->host->config.data_val_images, context->view.subset_correct,
-                 SUBSETS_MAX, net->eval->losses);
+    eval_enqueue(net, SPLIT_VAL, context->host->config.data_val_images, context->view.subset_correct, SUBSETS_MAX,
+                 net->eval->losses);
     net_plan_measured(context, net->eval->losses);
+}
+
+void eval_measure(struct net_device *net, struct net_sets sets)
+{
+    struct context *context = net->context;
+    net_plan_measure(context, net->eval->plans, sets);
+    eval_enqueue(net, SPLIT_VAL, context->host->config.data_val_images, sets.correct, sets.stride, nullptr);
 }
 
 void eval_test(struct net_device *net)
@@ -555,6 +562,6 @@ void eval_test(struct net_device *net)
     struct context *context = net->context;
     net_plan_test(context, net->eval->plans);
     runtime_fill(context->runtime, net->eval->correct, 0, (size_t)net->host.envs * sizeof(uint32_t));
-    eval_enqueue(net, SPLIT_TEST, (uint32_t)context->host->config.data_test_images, net->eval->correct, 1, nullptr);
+    eval_enqueue(net, SPLIT_TEST, context->host->config.data_test_images, net->eval->correct, 1, nullptr);
     net_plan_tested(context, net->eval->correct);
 }

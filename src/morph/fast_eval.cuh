@@ -10,8 +10,9 @@ struct fast_eval;
 struct fast_eval *eval_create(struct net_device *net);
 void eval_free(struct fast_eval *eval);
 
-/* net_device.h: evaluate and test. */
+/* net_device.h: evaluate, measure and test. */
 void eval_validate(struct net_device *net);
+void eval_measure(struct net_device *net, struct net_sets sets);
 void eval_test(struct net_device *net);
 
 #endif

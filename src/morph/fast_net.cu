@@ -245,4 +245,4 @@ static void fast_train(struct net_device *net)
     }
 }
 
-const struct net_device_kernels net_bf16 = {fast_create, fast_free, fast_train, eval_validate, eval_test};
+const struct net_device_kernels net_bf16 = {fast_create, fast_free, fast_train, eval_validate, eval_measure, eval_test};

@@ -17,6 +17,17 @@ extern "C" {
 struct context;
 struct net_device; /* each implementation has its own */
 
+enum { NET_SETS_MAX = 512 };
+
+/* Sets of blended slots that an env's network is to be measured with; device memory of env 0, the other envs' lies
+ * `stride` words apart each. No set comes twice; a count of 0 leaves the env out. */
+struct net_sets {
+    const int *count;
+    const uint32_t *mask;
+    uint32_t *correct; /* of each mask; starts at 0 */
+    size_t stride;
+};
+
 struct net_device_kernels {
     /* Allocates all that is ever needed. NULL: the runtime has failed, or (net_bf16) the host does not fit. */
     struct net_device *(*create)(struct context *context);
@@ -27,6 +38,8 @@ struct net_device_kernels {
     /* The validation images under every subset of the blended seeds. Writes the world's subset_*, val_loss and
      * val_accuracy. */
     void (*evaluate)(struct net_device *net);
+    /* The validation images under other sets, the slots as they were in the last evaluate. Fills `correct`. */
+    void (*measure)(struct net_device *net, struct net_sets sets);
     /* The test images through the whole network. Writes the context's test_accuracy. */
     void (*test)(struct net_device *net);
 };

@@ -71,19 +71,27 @@ DEVICE void walk_image(const struct image &image, const struct gather_view &view
     }
 }
 
+/* What is evaluated, and where the results go. */
+struct eval_job {
+    enum split split;
+    int images;
+    uint32_t *correct; /* [env][stride]: of each configuration */
+    size_t stride;
+    float *losses; /* [env][images] of configuration 0, or NULL */
+};
+
 /* Blocks take turns at the images of the group's envs; each has a frame of its own. */
-IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, int images, enum split split)
+IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, struct eval_job job)
 {
-    const struct world *world = net->source.world;
+    const int images = job.images;
     for (long item = (long)blockIdx.x; item < (long)envs * images; item += (long)gridDim.x) {
         const int place = (int)(item / images), n = (int)(item % images), env = first + place;
+        if (!net->plans[env].count)
+            continue;
         const struct image image = image_of(net, env, place, blockIdx.x);
-        const struct gather_view view = gather_range_view(net->source, split, (uint32_t)n);
-        if (split == SPLIT_VAL)
-            walk_image(image, view, world->subset_correct + (size_t)env * SUBSETS_MAX,
-                       net->losses + (size_t)env * (size_t)images + (size_t)n);
-        else
-            walk_image(image, view, net->test_right + env, nullptr);
+        const struct gather_view view = gather_range_view(net->source, job.split, (uint32_t)n);
+        walk_image(image, view, job.correct + (size_t)env * job.stride,
+                   job.losses ? job.losses + (size_t)env * (size_t)images + (size_t)n : nullptr);
     }
 }
 
@@ -112,7 +120,7 @@ void net_fp32_look(struct net_device *device)
     runtime_launch(rt, look, net_blocks((unsigned)device->view.batch, 1, BLOCK_THREADS), device->net);
 }
 
-static void enqueue_split(struct net_device *device, int images, enum split split)
+static void enqueue(struct net_device *device, struct eval_job job)
 {
     struct context *context = device->context;
     const int all = context->host->envs;
@@ -121,15 +129,24 @@ static void enqueue_split(struct net_device *device, int images, enum split spli
         net_fp32_pack(device, first, envs);
         runtime_launch(context->runtime, norm_evaluate, net_blocks(1, envs, BLOCK_THREADS), device->net, first);
         runtime_launch(context->runtime, evaluate, net_blocks(device->eval_blocks, 1, BLOCK_THREADS), device->net,
-                       first, envs, images, split);
+                       first, envs, job);
     }
 }
 
 void net_fp32_evaluate(struct net_device *device)
 {
-    net_plan_evaluate(device->context, device->view.plans);
-    enqueue_split(device, device->context->host->config.data_val_images, SPLIT_VAL);
-    net_plan_measured(device->context, device->view.losses);
+    struct context *context = device->context;
+    net_plan_evaluate(context, device->view.plans);
+    enqueue(device, {SPLIT_VAL, context->host->config.data_val_images, context->view.subset_correct, SUBSETS_MAX,
+                     device->view.losses});
+    net_plan_measured(context, device->view.losses);
+}
+
+void net_fp32_measure(struct net_device *device, struct net_sets sets)
+{
+    struct context *context = device->context;
+    net_plan_measure(context, device->view.plans, sets);
+    enqueue(device, {SPLIT_VAL, context->host->config.data_val_images, sets.correct, sets.stride, nullptr});
 }
 
 void net_fp32_test(struct net_device *device)
@@ -137,6 +154,6 @@ void net_fp32_test(struct net_device *device)
     struct context *context = device->context;
     net_plan_test(context, device->view.plans);
     runtime_fill(context->runtime, device->view.test_right, 0, sizeof(uint32_t) * (size_t)context->host->envs);
-    enqueue_split(device, context->host->config.data_test_images, SPLIT_TEST);
+    enqueue(device, {SPLIT_TEST, context->host->config.data_test_images, device->view.test_right, 1, nullptr});
     net_plan_tested(context, device->view.test_right);
 }

@@ -393,5 +393,5 @@ static void net_fp32_free(struct net_device *device)
     delete device; /* device memory goes with the runtime */
 }
 
-extern const struct net_device_kernels net_fp32 = {net_fp32_create, net_fp32_free, net_fp32_train, net_fp32_evaluate,
-                                                   net_fp32_test};
+extern const struct net_device_kernels net_fp32 = {net_fp32_create,   net_fp32_free,    net_fp32_train,
+                                                   net_fp32_evaluate, net_fp32_measure, net_fp32_test};

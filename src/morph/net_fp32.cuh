@@ -222,6 +222,7 @@ void net_fp32_look(struct net_device *device);
 
 void net_fp32_train(struct net_device *device);
 void net_fp32_evaluate(struct net_device *device);
+void net_fp32_measure(struct net_device *device, struct net_sets sets);
 void net_fp32_test(struct net_device *device);
 
 #endif

@@ -37,32 +37,43 @@ DEVICE bool visited_before(const struct net_shape *shape, uint32_t a, uint32_t b
     return at < shape->slots && ((a >> shape->exec_order[at]) & 1u);
 }
 
+/* All threads of a block: a mask's place is the number of those that come before it. */
+DEVICE void plan_visits(const struct net_shape *shape, struct eval_plan *plan, const uint32_t *mask, int count)
+{
+    if (threadIdx.x == 0)
+        plan->count = (uint32_t)count;
+    for (int k = (int)threadIdx.x; k < count; k += PLAN_THREADS) {
+        int at = 0;
+        for (int i = 0; i < count; i++)
+            at += visited_before(shape, mask[i], mask[k]);
+        plan->mask[at] = mask[k];
+        plan->config[at] = (uint16_t)k;
+    }
+}
+
 KERNEL void plan_evaluate(const struct world *world, struct eval_plan *plans)
 {
-    const size_t env = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
-    if (env >= (size_t)world->envs)
-        return;
-    struct subsets subsets;
-    uint32_t fossils;
-    const uint32_t blended = blended_slots(world, env, &fossils);
-    subsets_plan(&subsets, blended, fossils);
-    world->subset_all[env] = subsets.all;
-    world->subset_count[env] = (uint32_t)subsets.count;
-    for (int k = 0; k < SUBSETS_MAX; k++) {
-        world->subset_mask[env * SUBSETS_MAX + (size_t)k] = subsets.mask[k];
-        world->subset_correct[env * SUBSETS_MAX + (size_t)k] = 0;
+    __shared__ struct subsets subsets;
+    const size_t env = blockIdx.x;
+    if (threadIdx.x == 0) {
+        uint32_t fossils;
+        const uint32_t blended = blended_slots(world, env, &fossils);
+        subsets_plan(&subsets, blended, fossils);
+        world->subset_all[env] = subsets.all;
+        world->subset_count[env] = (uint32_t)subsets.count;
     }
-    struct eval_plan *plan = &plans[env];
-    plan->count = (uint32_t)subsets.count;
-    for (int k = 0; k < subsets.count; k++) { /* by insertion: no two masks are equal */
-        int at = k;
-        for (; at > 0 && visited_before(&world->shape, subsets.mask[k], plan->mask[at - 1]); at--) {
-            plan->mask[at] = plan->mask[at - 1];
-            plan->config[at] = plan->config[at - 1];
-        }
-        plan->mask[at] = subsets.mask[k];
-        plan->config[at] = (uint8_t)k;
+    __syncthreads();
+    for (size_t k = threadIdx.x; k < SUBSETS_MAX; k += PLAN_THREADS) {
+        world->subset_mask[env * SUBSETS_MAX + k] = subsets.mask[k];
+        world->subset_correct[env * SUBSETS_MAX + k] = 0;
     }
+    plan_visits(&world->shape, &plans[env], subsets.mask, subsets.count);
+}
+
+KERNEL void plan_measure(const struct world *world, struct eval_plan *plans, struct net_sets sets)
+{
+    const size_t env = blockIdx.x;
+    plan_visits(&world->shape, &plans[env], sets.mask + env * sets.stride, sets.count[env * sets.stride]);
 }
 
 KERNEL void plan_test(const struct world *world, struct eval_plan *plans)
@@ -109,6 +120,12 @@ static struct launch threads_for(size_t count)
     return shape;
 }
 
+static struct launch block_per_env(const struct context *context)
+{
+    struct launch shape = {dim3((unsigned)context->host->envs), dim3(PLAN_THREADS), 0, false};
+    return shape;
+}
+
 void net_plan_train(struct context *context)
 {
     const size_t rows = (size_t)context->host->envs * (size_t)context->host->shape.slots;
@@ -118,7 +135,12 @@ void net_plan_train(struct context *context)
 void net_plan_evaluate(struct context *context, struct eval_plan *plans)
 {
     net_plan_train(context);
-    runtime_launch(context->runtime, plan_evaluate, threads_for((size_t)context->host->envs), context->world, plans);
+    runtime_launch(context->runtime, plan_evaluate, block_per_env(context), context->world, plans);
+}
+
+void net_plan_measure(struct context *context, struct eval_plan *plans, struct net_sets sets)
+{
+    runtime_launch(context->runtime, plan_measure, block_per_env(context), context->world, plans, sets);
 }
 
 void net_plan_test(struct context *context, struct eval_plan *plans)
@@ -129,8 +151,7 @@ void net_plan_test(struct context *context, struct eval_plan *plans)
 
 void net_plan_measured(struct context *context, const float *losses)
 {
-    struct launch shape = {dim3((unsigned)context->host->envs), dim3(PLAN_THREADS), 0, false};
-    runtime_launch(context->runtime, plan_measured, shape, context->world, losses);
+    runtime_launch(context->runtime, plan_measured, block_per_env(context), context->world, losses);
 }
 
 void net_plan_tested(struct context *context, const uint32_t *correct)

@@ -6,6 +6,7 @@
 #define MORPH_NET_PLAN_CUH
 
 #include "cuda/context.cuh"
+#include "morph/net_device.h"
 
 /*
  * The configurations of an evaluation: masks of slots that are on, at their own alpha. They are visited in an order in
@@ -14,14 +15,16 @@
  */
 struct eval_plan {
     uint32_t count;
-    uint32_t mask[SUBSETS_MAX];  /* in visiting order */
-    uint8_t config[SUBSETS_MAX]; /* number of each in the world's subset arrays */
+    uint32_t mask[NET_SETS_MAX];   /* in visiting order */
+    uint16_t config[NET_SETS_MAX]; /* number of each where it was asked for */
 };
 
 /* exec of all slots, for a step of training. */
 void net_plan_train(struct context *context);
 /* exec, the world's subset arrays (counts zero) and plans [env], for a validation. */
 void net_plan_evaluate(struct context *context, struct eval_plan *plans);
+/* plans [env] of the sets. */
+void net_plan_measure(struct context *context, struct eval_plan *plans, struct net_sets sets);
 /* exec, and plans [env] of one configuration: everything on, for a test. */
 void net_plan_test(struct context *context, struct eval_plan *plans);
 
