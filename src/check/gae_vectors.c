@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "learn/gae.h"
+#include "check/learn_vectors.h"
 #include "learn/normalise.h"
 
 enum { MAX_SIDE = 4096, MAX_CELLS = 1 << 20 };
@@ -50,16 +50,48 @@ bool gae_case_flags(struct learn_source *source, struct gae_case *it, const char
     return count && done && truncated && it->valid > 0;
 }
 
-void gae_case_run(struct gae_case *it, const struct gae_rates *rates, const float *reward, const float *value,
-                  const float *bootstrap)
+/* Between [env][step] and [step][env]. */
+static void turn(float *to, const float *from, size_t rows, size_t columns)
+{
+    for (size_t i = 0; i < rows * columns; i++)
+        to[i % columns * rows + i / columns] = from[i];
+}
+
+static void gae_case_estimate(struct learn_source *source, struct gae_case *it, const struct gae_rates *rates,
+                              const float *const in[3])
+{
+    enum { ARRAYS = 6 };
+    const size_t cells = it->envs * it->steps;
+    float *const out[] = {it->advantage, it->returns, it->td_error};
+    uint8_t *flags = learn_memory(source, cells, 1);
+    float *turned = learn_memory(source, ARRAYS * cells, sizeof *turned), *at[ARRAYS];
+    for (size_t k = 0; turned && k < ARRAYS; k++) {
+        at[k] = turned + k * cells;
+        if (k < 3)
+            turn(at[k], in[k], it->envs, it->steps);
+    }
+    for (size_t i = 0; flags && i < cells; i++)
+        flags[i % it->steps * it->envs + i / it->steps] = it->flags[i];
+    if (flags && turned) {
+        struct update_trial trial = {.part = UPDATE_ADVANTAGES,
+                                     .envs = (int)it->envs,
+                                     .steps = (int)it->steps,
+                                     .rates = *rates,
+                                     .rows = {flags, at[0], at[1], at[2], at[3], at[4], at[5]}};
+        source->kernels->run(&trial);
+        for (size_t k = 0; k < 3; k++)
+            turn(out[k], at[3 + k], it->steps, it->envs);
+    }
+    memory_free(flags);
+    memory_free(turned);
+}
+
+void gae_case_run(struct learn_source *source, struct gae_case *it, const struct gae_rates *rates, const float *reward,
+                  const float *value, const float *bootstrap)
 {
     struct moments moments = {0, 0, 0};
-    for (size_t env = 0; env < it->envs; env++) {
-        const size_t i = env * it->steps;
-        const struct gae_rows rows = {it->flags + i,     reward + i,      value + i,       bootstrap + i,
-                                      it->advantage + i, it->returns + i, it->td_error + i};
-        gae_estimate(rates, &rows, (int)it->steps, 1);
-    }
+    const float *const in[] = {reward, value, bootstrap};
+    gae_case_estimate(source, it, rates, in);
     for (size_t i = 0; i < it->envs * it->steps; i++)
         if (it->flags[i])
             moments_add(&moments, (double)it->advantage[i]);
@@ -114,7 +146,7 @@ void check_gae(struct learn_source *source, int number)
     if (gae_case_make(source, &it, envs, steps) && gae_case_flags(source, &it, prefix.text) && reward && value &&
         bootstrap && rates && want) {
         const struct gae_rates used = {(double)rates[0], (double)rates[1], 0, (double)rates[2]};
-        gae_case_run(&it, &used, reward, value, bootstrap);
+        gae_case_run(source, &it, &used, reward, value, bootstrap);
         gae_case_compare(source, &it, prefix.text);
         const double got[] = {it.mean, it.std};
         learn_compare(source, moments.text, got, want, 2, 0, 1e-5);

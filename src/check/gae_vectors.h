@@ -3,9 +3,9 @@
 #define CHECK_GAE_VECTORS_H
 
 #include "check/learn_source.h"
-#include "learn/gae.h"
+#include "learn/update_trial.h"
 
-/* Rows of a file are [env][step]; so are all arrays here, and an env is walked with stride 1. */
+/* Rows of a file are [env][step]; so are all arrays here. */
 struct gae_case {
     size_t envs, steps, valid;
     uint8_t *flags;
@@ -20,8 +20,8 @@ void gae_case_free(struct gae_case *it);
 /* From the file's steps, done and truncated. The original knows truncation at a row's end only and walks over one in
  * mid-row (ppo D22): there it is not flagged. */
 bool gae_case_flags(struct learn_source *source, struct gae_case *it, const char *prefix);
-void gae_case_run(struct gae_case *it, const struct gae_rates *rates, const float *reward, const float *value,
-                  const float *bootstrap);
+void gae_case_run(struct learn_source *source, struct gae_case *it, const struct gae_rates *rates, const float *reward,
+                  const float *value, const float *bootstrap);
 void gae_case_compare(struct learn_source *source, const struct gae_case *it, const char *prefix);
 
 /* The whole case "gae<number>". */

@@ -10,12 +10,15 @@
 #include "base/safetensors.h"
 #include "check/report.h"
 
+struct update_kernels;
+
 struct learn_source {
     const struct st_file *file;
     struct check_report *report;
-    const char *kind;    /* goes in front of names in the report */
-    const char *variant; /* NULL: no kernels were used */
-    bool complete;       /* every tensor asked for so far was there and as long as asked */
+    const char *kind;                     /* goes in front of names in the report */
+    const char *variant;                  /* NULL: no kernels were used */
+    const struct update_kernels *kernels; /* of checks that need some */
+    bool complete;                        /* every tensor asked for so far was there and as long as asked */
 };
 
 /* A name made as by printf; lives as long as the expression it is made in. */

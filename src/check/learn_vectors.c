@@ -190,7 +190,7 @@ static void check_values(struct learn_source *source, int sequence)
 
 void check_normalizer_vectors(const struct st_file *file, struct check_report *report)
 {
-    struct learn_source source = {file, report, "normalizers", NULL, true};
+    struct learn_source source = {.file = file, .report = report, .kind = "normalizers", .complete = true};
     check_observations(&source, "obs_ema", true);
     check_observations(&source, "obs_full", false);
     for (int k = 0; learn_count(&source, learn_name("reward%d.raw", k).text); k++)

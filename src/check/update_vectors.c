@@ -1,6 +1,6 @@
 /*
  * Whole PPO updates recorded from the original: the rules composed as it composed them, through the kernels of each
- * float variant.
+ * float variant, or all of it on a device.
  *
  * Left out, since what they encode was ruled out: everything that the original's renormalising probability floors or
  * entropy floors touch (most of a case that has them), Q and the contribution predictor with their losses, parameters
@@ -13,169 +13,14 @@
 #include "base/memory.h"
 #include "check/gae_vectors.h"
 #include "check/learn_vectors.h"
-#include "learn/loss.h"
+#include "check/update_rig.h"
 #include "learn/normalise.h"
-#include "policy/network.h"
 #include "variant/variant.h"
 
 #define ORIGINAL_WEIGHT 0.01
 #define ORIGINAL_WARMUP 32.0
 
 enum { MAX_SIDE = 4096 };
-
-/* ---- a rollout and its network ---------------------------------------------------------------------------------- */
-
-struct rig {
-    size_t envs, steps, valid; /* arrays of the network are [step][env]; of the file [env][step], or the valid rows */
-    struct policy_shape shape;
-    struct pool *pool;
-    const struct policy_kernels *kernels;
-    struct policy_net *net;
-    void *memory;
-    float *w, *grad, *m, *v;
-    float *obs, *logits, *value, *dlogits, *dvalue, *ref;
-    int8_t *bp;
-    struct loss_row *row;
-    struct loss_view *view;
-    size_t *at; /* [valid] row of the network that the file's i-th valid row is */
-    const float *rewards, *values, *bootstraps;
-};
-
-static void rig_free(struct rig *rig)
-{
-    void *const all[] = {rig->memory,  rig->w,      rig->grad, rig->m,  rig->v,   rig->obs,  rig->logits, rig->value,
-                         rig->dlogits, rig->dvalue, rig->ref,  rig->bp, rig->row, rig->view, rig->at};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        memory_free(all[i]);
-    pool_free(rig->pool);
-}
-
-static bool rig_make(struct learn_source *source, struct rig *rig, const struct policy_kernels *kernels)
-{
-    const size_t rows = rig->envs * rig->steps, storage = rig->shape.storage;
-    struct esper_error error;
-    rig->kernels = kernels;
-    if (pool_create(1, &rig->pool, &error) != ESPER_OK) {
-        learn_fail(source, "pool", error.text);
-        return false;
-    }
-#define RIG_TAKE(name, count)                                                                                          \
-    if (!(rig->name = learn_memory(source, count, sizeof *rig->name)))                                                 \
-        return false;
-    RIG_TAKE(w, storage)
-    RIG_TAKE(grad, storage)
-    RIG_TAKE(m, storage)
-    RIG_TAKE(v, storage)
-    RIG_TAKE(obs, rows * (size_t)rig->shape.obs)
-    RIG_TAKE(bp, rows * (size_t)rig->shape.slots)
-    RIG_TAKE(logits, rows * (size_t)rig->shape.logits)
-    RIG_TAKE(dlogits, rows * (size_t)rig->shape.logits)
-    RIG_TAKE(value, rows)
-    RIG_TAKE(dvalue, rows)
-    RIG_TAKE(ref, rows * HEAD_COUNT)
-    RIG_TAKE(row, rows)
-    RIG_TAKE(view, rows)
-    RIG_TAKE(at, rows)
-#undef RIG_TAKE
-    rig->memory = learn_memory(source, kernels->net_bytes(&rig->shape, (int)rig->envs, (int)rig->steps), 1);
-    if (!rig->memory)
-        return false;
-    rig->net = kernels->net_init(&rig->shape, (int)rig->envs, (int)rig->steps, rig->pool, rig->memory);
-    return true;
-}
-
-static bool rig_weights(struct learn_source *source, struct rig *rig)
-{
-    bool complete = true;
-    for (int k = 0; k < rig->shape.count; k++) {
-        const struct policy_tensor *tensor = &rig->shape.tensor[k];
-        const size_t count = (size_t)tensor->rows * (size_t)tensor->columns;
-        const float *from = learn_floats(source, learn_name("param.%s", tensor->name).text, count);
-        if (from)
-            memcpy(rig->w + tensor->offset, from, count * sizeof *from);
-        complete = complete && from;
-    }
-    memset(rig->m, 0, rig->shape.storage * sizeof *rig->m);
-    memset(rig->v, 0, rig->shape.storage * sizeof *rig->v);
-    rig->kernels->pack(rig->net, rig->w);
-    return complete;
-}
-
-/* A number of the file at the row's place, refused when it is not below `limit`. */
-static bool row_index(struct learn_source *source, const char *name, const int32_t *from, size_t i, int limit,
-                      uint8_t *out)
-{
-    if (from[i] < 0 || from[i] >= limit) {
-        learn_fail(source, name, "holds a number out of range");
-        return false;
-    }
-    *out = (uint8_t)from[i];
-    return true;
-}
-
-static bool rig_masks(struct learn_source *source, const struct rig *rig, uint64_t *mask)
-{
-    const size_t rows = rig->envs * rig->steps;
-    for (int head = 0; head < HEAD_COUNT; head++) {
-        const size_t size = (size_t)head_size(rig->shape.slots, head);
-        const uint8_t *from = learn_bytes(source, learn_name("mask.%s", head_name(head)).text, rows * size);
-        for (size_t i = 0; from && i < rows * size; i++)
-            if (from[i])
-                mask[i / size] |= (uint64_t)1 << (head_offset(rig->shape.slots, head) + (int)(i % size));
-    }
-    return source->complete;
-}
-
-static bool rig_choices(struct learn_source *source, struct rig *rig, const uint8_t *flags)
-{
-    for (int head = 0; head < HEAD_COUNT; head++) {
-        const struct learn_name name = learn_name("act.%s", head_name(head));
-        const int32_t *from = learn_integers(source, name.text, rig->envs * rig->steps);
-        for (size_t i = 0; from && i < rig->envs * rig->steps; i++) {
-            struct loss_row *row = &rig->row[i % rig->steps * rig->envs + i / rig->steps];
-            if (flags[i] &&
-                !row_index(source, name.text, from, i, head_size(rig->shape.slots, head), &row->choice[head]))
-                return false;
-        }
-    }
-    return source->complete;
-}
-
-/* Rows, masks and inputs of the file, turned from [env][step] to [step][env]. */
-static bool rig_rollout(struct learn_source *source, struct rig *rig, const uint8_t *flags, uint64_t *mask)
-{
-    const size_t rows = rig->envs * rig->steps, obs = (size_t)rig->shape.obs, slots = (size_t)rig->shape.slots;
-    const float *from_obs = learn_floats(source, "obs", rows * obs);
-    const int32_t *from_bp = learn_integers(source, "bp", rows * slots), *op = learn_integers(source, "eff_op", rows);
-    const uint8_t *forced = learn_bytes(source, "forced", rows);
-    if (!rig_masks(source, rig, mask) || !rig_choices(source, rig, flags) || !from_obs || !from_bp || !op || !forced)
-        return false;
-    rig->valid = 0;
-    for (size_t i = 0; i < rows; i++) {
-        const size_t to = i % rig->steps * rig->envs + i / rig->steps;
-        struct loss_row *row = &rig->row[to];
-        uint8_t credited;
-        memset(rig->bp + to * slots, -1, slots);
-        if (!flags[i])
-            continue;
-        if (!row_index(source, "eff_op", op, i, OP_COUNT, &credited))
-            return false;
-        for (size_t s = 0; s < slots; s++) {
-            if (from_bp[i * slots + s] < -1 || from_bp[i * slots + s] >= POLICY_EMBED_ROWS - 1) {
-                learn_fail(source, "bp", "holds a number out of range");
-                return false;
-            }
-            rig->bp[to * slots + s] = (int8_t)from_bp[i * slots + s];
-        }
-        memcpy(rig->obs + to * obs, from_obs + i * obs, obs * sizeof *from_obs);
-        row->mask = mask_effective(mask[i], rig->shape.slots, row->choice[HEAD_OP]);
-        row->relevant = head_relevance(credited);
-        row->valid = true;
-        row->forced = forced[i];
-        rig->at[rig->valid++] = to;
-    }
-    return true;
-}
 
 /* ---- one recorded update ---------------------------------------------------------------------------------------- */
 
@@ -238,7 +83,7 @@ static bool update_case_read(struct learn_source *source, struct update_case *it
 }
 
 /* Statistics, scale and targets: no shift, the update weight of the original (DECISIONS, vectors). */
-static void check_value_units(struct learn_source *source, const struct update_case *it, struct rig *rig,
+static void check_value_units(struct learn_source *source, const struct update_case *it, struct update_rig *rig,
                               const struct gae_case *gae)
 {
     struct moments batch = {0, 0, 0}, all = it->value_before;
@@ -279,7 +124,7 @@ struct epoch {
     const char *stem; /* "klstop.ep0" */
     struct learn_source *source;
     const struct update_case *it;
-    struct rig *rig;
+    struct update_rig *rig;
     double *got; /* [valid] */
     double rtol; /* of ratios */
 };
@@ -301,14 +146,15 @@ static void epoch_compare_numbers(const struct epoch *epoch, const char *part, c
         learn_compare(epoch->source, name.text, got, want, count, rtol, atol);
 }
 
-static double epoch_log_ratio(const struct rig *rig, size_t row, int head)
+static double epoch_log_ratio(const struct update_rig *rig, size_t row, int head)
 {
-    return loss_log_ratio(rig->view[row].logp[head], rig->ref[row * HEAD_COUNT + (size_t)head]);
+    const size_t at = row * HEAD_COUNT + (size_t)head;
+    return loss_log_ratio(rig->logp[at], rig->ref[at]);
 }
 
 static void check_ratios(const struct epoch *epoch)
 {
-    const struct rig *rig = epoch->rig;
+    const struct update_rig *rig = epoch->rig;
     const double clip = epoch->it->rules.clip;
     double clipped[HEAD_COUNT] = {0}, decisions[HEAD_COUNT] = {0};
     for (int head = 0; head < HEAD_COUNT; head++) {
@@ -327,12 +173,12 @@ static void check_ratios(const struct epoch *epoch)
 
 static void check_joint(const struct epoch *epoch, const struct loss_totals *sums)
 {
-    const struct rig *rig = epoch->rig;
+    const struct update_rig *rig = epoch->rig;
     const double clip = epoch->it->rules.clip;
     double stats[4] = {0, -INFINITY, INFINITY, 0}, above = 0, below = 0;
     struct moments joint = {0, 0, 0};
     for (size_t i = 0; i < rig->valid; i++) {
-        epoch->got[i] = loss_joint_ratio(rig->view[rig->at[i]].logp, rig->ref + rig->at[i] * HEAD_COUNT);
+        epoch->got[i] = loss_joint_ratio(rig->logp + rig->at[i] * HEAD_COUNT, rig->ref + rig->at[i] * HEAD_COUNT);
         moments_add(&joint, epoch->got[i]);
         stats[1] = fmax(stats[1], epoch->got[i]);
         stats[2] = fmin(stats[2], epoch->got[i]);
@@ -364,31 +210,46 @@ static void check_losses(const struct epoch *epoch, const struct loss_totals *su
     learn_compare(epoch->source, learn_name("%s.losses[5]", epoch->stem).text, &total, want + 5, 1, 0, 1e-5);
 }
 
+/* The parts of an update that look at rows. */
+static struct update_trial epoch_trial(const struct epoch *epoch, enum update_part part)
+{
+    const struct update_rig *rig = epoch->rig;
+    return (struct update_trial){.part = part,
+                                 .envs = (int)rig->envs,
+                                 .steps = (int)rig->steps,
+                                 .rules = &epoch->it->rules,
+                                 .row = rig->row,
+                                 .logits = rig->logits,
+                                 .values = rig->value};
+}
+
 static struct loss_totals epoch_forward(const struct epoch *epoch, int number)
 {
-    struct rig *rig = epoch->rig;
+    struct update_rig *rig = epoch->rig;
     const struct policy_sequence sequence = {
         .steps = (int)rig->steps, .envs = (int)rig->envs, .obs = rig->obs, .bp = rig->bp};
-    struct loss_totals sums = {0};
-    rig->kernels->unroll(rig->net, &sequence, rig->logits, rig->value);
-    for (size_t i = 0; i < rig->valid; i++) {
-        const size_t row = rig->at[i];
-        float *ref = rig->ref + row * HEAD_COUNT;
-        loss_look(&epoch->it->rules, &rig->row[row], rig->logits + row * (size_t)rig->shape.logits, &rig->view[row]);
-        if (number == 0)
-            memcpy(ref, rig->view[row].logp, HEAD_COUNT * sizeof *ref);
-        loss_add(&sums, &epoch->it->rules, &rig->row[row], &rig->view[row], ref, rig->value[row]);
-        epoch->got[i] = (double)rig->value[row];
-    }
-    return sums;
+    struct update_trial look = epoch_trial(epoch, UPDATE_LOOK);
+    rig->policy->unroll(rig->net, &sequence, rig->logits, rig->value);
+    look.ref = number == 0 ? NULL : rig->ref;
+    look.logp = rig->logp;
+    epoch->source->kernels->run(&look);
+    if (number == 0)
+        memcpy(rig->ref, rig->logp, rig->envs * rig->steps * HEAD_COUNT * sizeof *rig->ref);
+    for (size_t i = 0; i < rig->valid; i++)
+        epoch->got[i] = (double)rig->value[rig->at[i]];
+    return look.sums;
 }
 
 static void check_views(const struct epoch *epoch)
 {
-    const struct rig *rig = epoch->rig;
+    const struct update_rig *rig = epoch->rig;
     for (int head = 0; head < HEAD_COUNT; head++) {
-        for (size_t i = 0; i < rig->valid; i++)
-            epoch->got[i] = (double)rig->view[rig->at[i]].entropy[head];
+        for (size_t i = 0; i < rig->valid; i++) {
+            struct loss_view view;
+            loss_look_head(&epoch->it->rules, &rig->row[rig->at[i]], head,
+                           rig->logits + rig->at[i] * (size_t)rig->shape.logits, &view);
+            epoch->got[i] = (double)view.entropy[head];
+        }
         epoch_compare_rows(epoch, learn_name("ent.%s", head_name(head)).text, 0, 2e-5);
         for (size_t i = 0; i < rig->valid; i++)
             epoch->got[i] = (double)rig->ref[rig->at[i] * HEAD_COUNT + (size_t)head];
@@ -418,16 +279,18 @@ static void check_tensors(const struct epoch *epoch, const char *stem, const flo
 /* One step. The file's norm goes into the clip: it contains Q. Gradients and weights are stored of the last one. */
 static void check_step(const struct epoch *epoch, const struct loss_counts *counts, int number)
 {
-    struct rig *rig = epoch->rig;
+    struct update_rig *rig = epoch->rig;
     const struct update_case *it = epoch->it;
     const bool last = number == it->steps - 1;
     const struct policy_sequence sequence = {
         .steps = (int)rig->steps, .envs = (int)rig->envs, .obs = rig->obs, .bp = rig->bp};
-    const size_t logits = (size_t)rig->shape.logits;
-    for (size_t row = 0; row < rig->envs * rig->steps; row++)
-        loss_backward(&it->rules, counts, &rig->row[row], rig->logits + row * logits, rig->value[row],
-                      rig->ref + row * HEAD_COUNT, rig->dlogits + row * logits, &rig->dvalue[row]);
-    rig->kernels->backward(rig->net, &sequence, rig->dlogits, rig->dvalue, rig->grad);
+    struct update_trial derive = epoch_trial(epoch, UPDATE_DERIVE);
+    derive.counts = counts;
+    derive.ref = rig->ref;
+    derive.dlogits = rig->dlogits;
+    derive.dvalues = rig->dvalue;
+    epoch->source->kernels->run(&derive);
+    rig->policy->backward(rig->net, &sequence, rig->dlogits, rig->dvalue, rig->grad);
     if (last)
         check_tensors(epoch, learn_name("%s.grad", epoch->stem).text, rig->grad, 1e-4, 1e-5);
     const float *norm = learn_floats(epoch->source, learn_name("%s.grad_norm", epoch->stem).text, 1);
@@ -435,15 +298,15 @@ static void check_step(const struct epoch *epoch, const struct loss_counts *coun
         return;
     const struct adam adam = {it->lr, 0.9, 0.999, it->epsilon, (uint64_t)number + 1};
     const double factor = fmin(1.0, it->max_grad_norm / ((double)*norm + 1e-6));
-    rig->kernels->adam_step(&adam, rig->shape.storage, (float)factor, rig->grad, rig->w, rig->m, rig->v);
-    rig->kernels->pack(rig->net, rig->w);
+    rig->policy->adam_step(&adam, rig->shape.storage, (float)factor, rig->grad, rig->w, rig->m, rig->v);
+    rig->policy->pack(rig->net, rig->w);
     /* A larger step magnifies rounding; the file's own figures are 2e-6 at a rate of 3e-4 and 2e-5 above. */
     if (last)
         check_tensors(epoch, learn_name("%s.after", it->name).text, rig->w, 0, it->lr <= 3e-4 ? 2e-6 : 2e-5);
 }
 
 /* Where floors shaped the steps only the first epoch is ours too, up to its gradient if it was the only one. */
-static void check_epochs(struct learn_source *source, const struct update_case *it, struct rig *rig)
+static void check_epochs(struct learn_source *source, const struct update_case *it, struct update_rig *rig)
 {
     const struct loss_counts counts = loss_count(rig->row, (int)(rig->envs * rig->steps));
     struct epoch epoch = {NULL, source, it, rig, learn_memory(source, rig->valid, sizeof(double)), 2e-5};
@@ -468,18 +331,19 @@ static void check_epochs(struct learn_source *source, const struct update_case *
     memory_free(epoch.got);
 }
 
-static void check_update(struct learn_source *source, struct rig *rig, const uint8_t *flags, const cJSON *settings)
+static void check_update(struct learn_source *source, struct update_rig *rig, const uint8_t *flags,
+                         const cJSON *settings)
 {
     struct update_case it = {.name = settings->string, .settings = settings};
     struct gae_case gae;
-    if (!update_case_read(source, &it, rig->shape.slots) || !rig_weights(source, rig))
+    if (!update_case_read(source, &it, rig->shape.slots) || !update_rig_weights(source, rig))
         return;
     if (gae_case_make(source, &gae, rig->envs, rig->steps)) {
         const struct moments before = it.value_before;
         const double scale = before.count >= ORIGINAL_WARMUP ? value_scale_of(moments_variance(before)) : 1;
         const struct gae_rates rates = {it.gamma, it.lambda, 0, scale};
         memcpy(gae.flags, flags, rig->envs * rig->steps);
-        gae_case_run(&gae, &rates, rig->rewards, rig->values, rig->bootstraps);
+        gae_case_run(source, &gae, &rates, rig->rewards, rig->values, rig->bootstraps);
         gae_case_compare(source, &gae, learn_name("%s.", it.name).text);
         check_value_units(source, &it, rig, &gae);
         check_epochs(source, &it, rig);
@@ -510,9 +374,9 @@ static bool net_size(struct learn_source *source, struct policy_shape *shape)
     return good;
 }
 
-static void check_updates(struct learn_source *source, const struct policy_kernels *kernels, const cJSON *cases)
+static void check_updates(struct learn_source *source, const cJSON *cases)
 {
-    struct rig rig = {0};
+    struct update_rig rig = {0};
     struct gae_case flags;
     if (!net_size(source, &rig.shape) || !gae_case_size(source, "reward", &rig.envs, &rig.steps))
         return;
@@ -522,27 +386,89 @@ static void check_updates(struct learn_source *source, const struct policy_kerne
     rig.bootstraps = learn_floats(source, "bootstrap", rows);
     uint64_t *mask = learn_memory(source, rows, sizeof *mask);
     if (gae_case_make(source, &flags, rig.envs, rig.steps) && gae_case_flags(source, &flags, "") && mask &&
-        rig_make(source, &rig, kernels) && rig_rollout(source, &rig, flags.flags, mask) && source->complete) {
+        update_rig_make(source, &rig) && update_rig_rollout(source, &rig, flags.flags, mask) && source->complete) {
         const cJSON *settings;
         cJSON_ArrayForEach(settings, cases) check_update(source, &rig, flags.flags, settings);
     }
     memory_free(mask);
     gae_case_free(&flags);
-    rig_free(&rig);
+    update_rig_free(&rig);
+}
+
+static size_t row_logits(const struct update_trial *trial)
+{
+    return (size_t)head_offset(trial->rules->slots, HEAD_COUNT);
+}
+
+/* The rules as they are. */
+static void run_rules(struct update_trial *trial)
+{
+    const int rows = trial->envs * trial->steps;
+    for (int env = 0; trial->part == UPDATE_ADVANTAGES && env < trial->envs; env++) {
+        const struct gae_rows *all = &trial->rows;
+        const struct gae_rows own = {all->flags + env,     all->reward + env,  all->value + env,   all->bootstrap + env,
+                                     all->advantage + env, all->returns + env, all->td_error + env};
+        gae_estimate(&trial->rates, &own, trial->steps, trial->envs);
+    }
+    for (int i = 0; trial->part == UPDATE_LOOK && i < rows; i++) {
+        struct loss_view view;
+        float *logp = trial->logp + (size_t)i * HEAD_COUNT;
+        if (!trial->row[i].valid)
+            continue;
+        loss_look(trial->rules, &trial->row[i], trial->logits + (size_t)i * row_logits(trial), &view);
+        memcpy(logp, view.logp, sizeof view.logp);
+        loss_add(&trial->sums, trial->rules, &trial->row[i], &view,
+                 trial->ref ? trial->ref + (size_t)i * HEAD_COUNT : logp, trial->values[i]);
+    }
+    for (int i = 0; trial->part == UPDATE_DERIVE && i < rows; i++)
+        loss_backward(trial->rules, trial->counts, &trial->row[i], trial->logits + (size_t)i * row_logits(trial),
+                      trial->values[i], trial->ref + (size_t)i * HEAD_COUNT,
+                      trial->dlogits + (size_t)i * row_logits(trial), &trial->dvalues[i]);
+}
+
+static struct learn_source source_of(const struct update_kernels *kernels, const struct st_file *file,
+                                     struct check_report *report)
+{
+    return (struct learn_source){.file = file,
+                                 .report = report,
+                                 .kind = "gae_and_ppo",
+                                 .variant = kernels->name,
+                                 .kernels = kernels,
+                                 .complete = true};
+}
+
+static void check_advantages(const struct update_kernels *kernels, const struct st_file *file,
+                             struct check_report *report)
+{
+    struct learn_source source = source_of(kernels, file, report);
+    for (int k = 0; learn_count(&source, learn_name("gae%d.reward", k).text); k++)
+        check_gae(&source, k);
+}
+
+static void check_all_updates(const struct update_kernels *kernels, const struct st_file *file,
+                              struct check_report *report)
+{
+    struct learn_source source = source_of(kernels, file, report);
+    cJSON *cases = learn_meta(&source, "cases");
+    if (cases)
+        check_updates(&source, cases);
+    cJSON_Delete(cases);
+}
+
+void check_gae_and_ppo_on(const struct update_kernels *kernels, const struct st_file *file, struct check_report *report)
+{
+    check_advantages(kernels, file, report);
+    check_all_updates(kernels, file, report);
 }
 
 void check_gae_and_ppo_vectors(const struct st_file *file, struct check_report *report)
 {
-    struct learn_source source = {file, report, "gae_and_ppo", NULL, true};
-    cJSON *cases = learn_meta(&source, "cases");
-    for (int k = 0; learn_count(&source, learn_name("gae%d.reward", k).text); k++)
-        check_gae(&source, k);
     const struct variant *variant;
-    for (int i = 0; cases && (variant = variant_at(i)); i++) {
-        source.variant = variant->name;
-        source.complete = true;
+    const struct update_kernels rules = {NULL, NULL, run_rules};
+    check_advantages(&rules, file, report);
+    for (int i = 0; (variant = variant_at(i)); i++) {
+        const struct update_kernels kernels = {variant->name, &variant->policy, run_rules};
         if (variant->real_bytes == (int)sizeof(float)) /* the double one is checked by finite differences instead */
-            check_updates(&source, &variant->policy, cases);
+            check_all_updates(&kernels, file, report);
     }
-    cJSON_Delete(cases);
 }

@@ -61,10 +61,24 @@ bool runtime_check(struct runtime *rt, cudaError_t code, const char *what);
 void *runtime_alloc_bytes(struct runtime *rt, size_t bytes);
 void *runtime_pin_bytes(struct runtime *rt, size_t bytes);
 
+/* In stream order; the host's side must stay as it is until the copy was waited for. */
+void runtime_copy_to(struct runtime *rt, void *device, const void *host, size_t bytes);
+void runtime_copy_from(struct runtime *rt, void *host, const void *device, size_t bytes);
+
 /* Zeroed device memory that lives as long as the runtime; NULL after an error. */
 template <class T> T *runtime_alloc(struct runtime *rt, size_t count)
 {
     return static_cast<T *>(runtime_alloc_bytes(rt, count * sizeof(T)));
+}
+
+/* A copy of the host's array, or zeros, with some bytes more: kernels read whole vectors. For trials, which leave it to
+ * the runtime to free it. */
+template <class T> T *runtime_place(struct runtime *rt, const T *from, size_t count)
+{
+    T *to = runtime_alloc<T>(rt, count + 64);
+    if (from)
+        runtime_copy_to(rt, to, from, count * sizeof *to);
+    return to;
 }
 
 /* Host memory that copies can overlap with. */
@@ -73,9 +87,6 @@ template <class T> T *runtime_pin(struct runtime *rt, size_t count)
     return static_cast<T *>(runtime_pin_bytes(rt, count * sizeof(T)));
 }
 
-/* In stream order; the host's side must stay as it is until the copy was waited for. */
-void runtime_copy_to(struct runtime *rt, void *device, const void *host, size_t bytes);
-void runtime_copy_from(struct runtime *rt, void *host, const void *device, size_t bytes);
 void runtime_fill(struct runtime *rt, void *device, int byte, size_t bytes);
 void runtime_wait(struct runtime *rt); /* until the stream is empty: a host wait */
 

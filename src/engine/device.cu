@@ -10,6 +10,7 @@
 #include "cuda/context.cuh"
 #include "engine/step.cuh"
 #include "learn/update.cuh"
+#include "learn/update_trial.h"
 #include "morph/net_device.h"
 #include "morph/net_trial.h"
 #include "policy/network_trial.h"
@@ -416,7 +417,7 @@ extern "C" const struct device_api *esper_device_api(void)
         DEVICE_API_VERSION, sizeof(struct world), device_look,     device_create, device_free,      device_kernels,
         device_reset,       device_train,         device_evaluate, device_decide, device_apply,     device_test,
         device_update,      device_take,          device_write,    device_read,   device_read_part, device_wait_idle,
-        device_check,       device_counters_of,   net_trial_run,   net_bf16_fits, policy_trial_run,
+        device_check,       device_counters_of,   net_trial_run,   net_bf16_fits, policy_trial_run, update_trial_run,
     };
     return &api;
 }

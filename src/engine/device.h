@@ -50,6 +50,7 @@ struct net_rates;
 struct net_shape;
 struct net_trial;
 struct policy_trial;
+struct update_trial;
 
 /* What a device works on. All of it must outlive the device. */
 struct device_setup {
@@ -106,10 +107,11 @@ struct device_api {
     enum esper_status (*check)(struct device *device, struct esper_error *error);
     void (*counters)(const struct device *device, struct device_counters *out);
 
-    /* For golden vectors: a network by itself, whether the bf16 kernels know such a one, and a policy. */
+    /* For golden vectors: a network by itself, whether the bf16 kernels know such a one, a policy, and its update. */
     enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
     bool (*bf16_fits)(const struct net_shape *shape, int batch);
     enum esper_status (*try_policy)(struct policy_trial *trial, struct esper_error *error);
+    enum esper_status (*try_update)(struct update_trial *trial, struct esper_error *error);
 };
 
 enum { DEVICE_API_VERSION = 3 };

@@ -7,6 +7,7 @@
 
 #include "learn/update_epoch.cuh"
 #include "learn/update_returns.cuh"
+#include "learn/update_trial.h"
 #include "policy/network.cuh"
 
 struct policy_device {
@@ -291,4 +292,132 @@ void policy_device_records(const struct policy_device *policy, struct ppo_record
         heads[head].head = head_name(head);
     }
     report_finish(&policy->report_host->tally, record, heads);
+}
+
+/* ---- one by one, for golden vectors -------------------------------------------------------------------------------
+ */
+
+static void try_advantages(struct runtime *rt, struct update_work *u, struct update_state *state,
+                           struct update_trial *trial)
+{
+    const size_t rows = (size_t)u->rows, bytes = rows * sizeof(float);
+    struct rollout *r = &u->rollout;
+    u->gamma = trial->rates.gamma;
+    u->ppo.lambda = trial->rates.lambda;
+    state->before = {trial->rates.shift, trial->rates.scale};
+    u->state = runtime_place(rt, state, 1);
+    r->flags = runtime_place(rt, trial->rows.flags, rows);
+    r->reward = runtime_place(rt, trial->rows.reward, rows);
+    r->value = runtime_place(rt, trial->rows.value, rows);
+    r->bootstrap = runtime_place(rt, trial->rows.bootstrap, rows);
+    r->advantage = runtime_place<float>(rt, nullptr, rows);
+    r->returns = runtime_place<float>(rt, nullptr, rows);
+    r->td_error = runtime_place<float>(rt, nullptr, rows);
+    runtime_launch(rt, update_advantages, launch_of((u->envs + 31) / 32, 32, 0), *u);
+    runtime_copy_from(rt, trial->rows.advantage, r->advantage, bytes);
+    runtime_copy_from(rt, trial->rows.returns, r->returns, bytes);
+    runtime_copy_from(rt, trial->rows.td_error, r->td_error, bytes);
+}
+
+/* What look and derive read. */
+static void place_outputs(struct runtime *rt, struct update_work *u, struct update_state *state,
+                          const struct update_trial *trial)
+{
+    const size_t rows = (size_t)u->rows;
+    state->rules = *trial->rules;
+    for (size_t i = 0; i < rows; i++) {
+        state->valid += trial->row[i].valid;
+        for (int head = 0; head < HEAD_COUNT; head++)
+            state->mattered[head] += trial->row[i].valid && (trial->row[i].relevant >> head & 1);
+    }
+    if (trial->counts)
+        state->counts = *trial->counts;
+    u->slots = trial->rules->slots;
+    u->logits_count = head_offset(u->slots, HEAD_COUNT);
+    u->state = runtime_place(rt, state, 1);
+    u->row = runtime_place(rt, trial->row, rows);
+    u->logits = runtime_place(rt, trial->logits, rows * (size_t)u->logits_count);
+    u->values = runtime_place(rt, trial->values, rows);
+    u->ref = runtime_place(rt, trial->ref, rows * HEAD_COUNT);
+}
+
+/* Twice: what the policy says becomes the reference of the first; the sums are those of the second, against `ref`. */
+static void try_look(struct runtime *rt, struct update_work *u, struct update_state *state, struct update_trial *trial)
+{
+    const size_t heads = (size_t)u->rows * HEAD_COUNT;
+    place_outputs(rt, u, state, trial);
+    u->rollout.logp = runtime_place<float>(rt, nullptr, heads);
+    u->parts = runtime_place<struct look_part>(rt, nullptr, (size_t)look_blocks(u));
+    u->report = runtime_place<struct ppo_device_report>(rt, nullptr, 1);
+    runtime_launch(rt, epoch_look, launch_of(look_blocks(u), LOOK_THREADS, LOOK_SHARED), *u, 0);
+    runtime_copy_from(rt, trial->logp, u->ref, heads * sizeof(float));
+    if (trial->ref)
+        runtime_copy_to(rt, u->ref, trial->ref, heads * sizeof(float));
+    runtime_launch(rt, epoch_look, launch_of(look_blocks(u), LOOK_THREADS, LOOK_SHARED), *u, 1);
+    runtime_launch(rt, epoch_decide, launch_of(1, WIDE_THREADS, DECIDE_SHARED), *u, 1, look_blocks(u));
+    runtime_copy_from(rt, &trial->sums, &u->state->sums, sizeof trial->sums);
+}
+
+static void try_derive(struct runtime *rt, struct update_work *u, struct update_state *state,
+                       struct update_trial *trial)
+{
+    const size_t rows = (size_t)u->rows;
+    place_outputs(rt, u, state, trial);
+    const size_t logits = rows * (size_t)u->logits_count;
+    u->dlogits = runtime_place<float>(rt, nullptr, logits);
+    u->dvalues = runtime_place<float>(rt, nullptr, rows);
+    runtime_launch(rt, epoch_derive, launch_of(look_blocks(u), LOOK_THREADS, 0), *u);
+    runtime_copy_from(rt, trial->dlogits, u->dlogits, logits * sizeof(float));
+    runtime_copy_from(rt, trial->dvalues, u->dvalues, rows * sizeof(float));
+}
+
+/* The factor follows from a gradient whose norm is 1 and a limit for it. */
+static void try_adam(struct runtime *rt, struct update_work *u, struct update_state *state, struct update_trial *trial)
+{
+    const struct norm_piece piece = {0, 0, 0};
+    const double square = 1;
+    const uint64_t steps = trial->adam.step - 1;
+    const size_t bytes = trial->count * sizeof(float);
+    u->ppo.lr = trial->adam.lr;
+    u->ppo.beta1 = trial->adam.beta1;
+    u->ppo.beta2 = trial->adam.beta2;
+    u->ppo.epsilon = trial->adam.epsilon;
+    u->ppo.max_grad_norm = (double)trial->factor * (1 + 1e-6);
+    u->piece_count = 1;
+    u->pieces = runtime_place(rt, &piece, 1);
+    u->squares = runtime_place(rt, &square, 1);
+    u->adam_steps = runtime_place(rt, &steps, 1);
+    u->state = runtime_place(rt, state, 1);
+    u->report = runtime_place<struct ppo_device_report>(rt, nullptr, 1);
+    u->storage = trial->count;
+    u->grad = runtime_place(rt, trial->g, trial->count);
+    u->w = runtime_place(rt, trial->w, trial->count);
+    u->m = runtime_place(rt, trial->m, trial->count);
+    u->v = runtime_place(rt, trial->v, trial->count);
+    runtime_wait(rt); /* what was copied may go */
+    runtime_launch(rt, epoch_norm, launch_of(1, NORM_THREADS, NORM_THREADS * sizeof(double)), *u);
+    runtime_launch(rt, epoch_adam, launch_of((int)((trial->count / 4 + 255) / 256), 256, 0), *u);
+    runtime_copy_from(rt, trial->w, u->w, bytes);
+    runtime_copy_from(rt, trial->m, u->m, bytes);
+    runtime_copy_from(rt, trial->v, u->v, bytes);
+}
+
+enum esper_status update_trial_run(struct update_trial *trial, struct esper_error *error)
+{
+    static void (*const parts[])(struct runtime *, struct update_work *, struct update_state *,
+                                 struct update_trial *) = {try_advantages, try_look, try_derive, try_adam};
+    struct update_work work = {};
+    struct update_state state = {};
+    struct runtime *rt = runtime_create(error);
+    if (!rt)
+        return ESPER_FAILED;
+    work.envs = trial->envs;
+    work.steps = trial->steps;
+    work.rows = trial->envs * trial->steps;
+    parts[trial->part](rt, &work, &state, trial);
+    runtime_wait(rt);
+    const enum esper_status status = rt->failed ? ESPER_FAILED : ESPER_OK;
+    *error = rt->error;
+    runtime_free(rt);
+    return status;
 }

@@ -3,40 +3,30 @@
 #include "policy/network.cuh"
 #include "policy/network_trial.h"
 
-enum { SLACK = 64 }; /* kernels read whole vectors */
-
-template <class T> static T *placed(struct runtime *rt, const T *from, size_t count)
-{
-    T *to = runtime_alloc<T>(rt, count + SLACK);
-    if (from)
-        runtime_copy_to(rt, to, from, count * sizeof *to);
-    return to;
-}
-
 static struct network_places places_of(struct runtime *rt, const struct policy_trial *trial)
 {
     const size_t envs = (size_t)trial->envs, rows = envs * (size_t)trial->steps, storage = trial->shape->storage,
                  hidden = (size_t)trial->shape->hidden, logits = (size_t)trial->shape->logits;
-    const uint32_t *zeros = runtime_alloc<uint32_t>(rt, SLACK);
+    const uint32_t *zeros = runtime_place<uint32_t>(rt, nullptr, 1);
     struct network_places places = {};
     places.shape = trial->shape;
     places.envs = trial->envs;
     places.steps = trial->steps;
     places.exact = true;
-    places.w = placed(rt, trial->w, storage);
-    places.grad = placed<float>(rt, nullptr, storage);
+    places.w = runtime_place(rt, trial->w, storage);
+    places.grad = runtime_place<float>(rt, nullptr, storage);
     places.step = places.stop = places.skip = zeros;
-    places.state = placed(rt, trial->obs, rows * (size_t)trial->shape->obs);
-    places.bp = placed(rt, trial->bp, rows * (size_t)trial->shape->slots);
-    places.reset = placed<uint8_t>(rt, nullptr, rows);
-    places.hidden = placed(rt, trial->h, envs * hidden);
-    places.cell = placed(rt, trial->c, envs * hidden);
-    places.act_logits = placed<float>(rt, nullptr, envs * HEAD_MAX_LOGITS);
-    places.act_values = placed<float>(rt, nullptr, envs);
-    places.logits = placed<float>(rt, nullptr, rows * logits);
-    places.values = placed<float>(rt, nullptr, rows);
-    places.dlogits = placed(rt, trial->dlogits, rows * logits);
-    places.dvalues = placed(rt, trial->dvalues, rows);
+    places.state = runtime_place(rt, trial->obs, rows * (size_t)trial->shape->obs);
+    places.bp = runtime_place(rt, trial->bp, rows * (size_t)trial->shape->slots);
+    places.reset = runtime_place<uint8_t>(rt, nullptr, rows);
+    places.hidden = runtime_place(rt, trial->h, envs * hidden);
+    places.cell = runtime_place(rt, trial->c, envs * hidden);
+    places.act_logits = runtime_place<float>(rt, nullptr, envs * HEAD_MAX_LOGITS);
+    places.act_values = runtime_place<float>(rt, nullptr, envs);
+    places.logits = runtime_place<float>(rt, nullptr, rows * logits);
+    places.values = runtime_place<float>(rt, nullptr, rows);
+    places.dlogits = runtime_place(rt, trial->dlogits, rows * logits);
+    places.dvalues = runtime_place(rt, trial->dvalues, rows);
     runtime_wait(rt);
     return places;
 }

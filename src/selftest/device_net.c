@@ -221,6 +221,8 @@ bool check_device_vectors(const struct device_api *api, bool bf16, const struct 
         check_blueprints(&source);
     else if (strcmp(kind, "policy_net") == 0 && !bf16)
         check_policy_net(&source);
+    else if (strcmp(kind, "gae_and_ppo") == 0 && !bf16)
+        check_updates_on_device(file, report);
     else
         return false;
     return true;

@@ -4,7 +4,13 @@
 
 #include "engine/device.h"
 
+struct st_file;
+struct check_report;
+
 extern const struct device_api *device_tried;
 extern struct esper_error *device_failure; /* the first one; its text is empty until then */
+
+/* gae_and_ppo: advantages, losses, derivatives, gradients and Adam's steps. */
+void check_updates_on_device(const struct st_file *file, struct check_report *report);
 
 #endif

@@ -1,6 +1,7 @@
 /* policy/network.h on the device, as device_net.c has net.h. */
 #include <string.h>
 
+#include "check/learn_vectors.h"
 #include "policy/network_trial.h"
 #include "selftest/device_parts.h"
 
@@ -67,8 +68,12 @@ void policy_net_act(struct policy_net *net, const struct policy_step *step)
 static struct policy_trial unroll_of(struct policy_net *net, const struct policy_sequence *sequence)
 {
     const size_t state = sizeof(real) * state_reals(net->shape, sequence->envs);
-    memcpy(net->h, sequence->h0, state);
-    memcpy(net->c, sequence->c0, state);
+    memset(net->h, 0, state);
+    memset(net->c, 0, state);
+    if (sequence->h0) {
+        memcpy(net->h, sequence->h0, state);
+        memcpy(net->c, sequence->c0, state);
+    }
     return (struct policy_trial){.shape = net->shape,
                                  .w = net->w,
                                  .envs = sequence->envs,
@@ -111,4 +116,32 @@ void policy_net_state(const struct policy_net *net, const real **h, const real *
 {
     *h = net->h;
     *c = net->c;
+}
+
+/* ---- its update -------------------------------------------------------------------------------------------------- */
+
+static void update_run(struct update_trial *trial)
+{
+    struct esper_error error = {0};
+    if (!device_failure->text[0] && device_tried->try_update(trial, &error) != ESPER_OK)
+        *device_failure = error;
+}
+
+static void adam_step_device(const struct adam *adam, size_t count, real factor, const real *g, real *w, real *m,
+                             real *v)
+{
+    update_run(&(struct update_trial){
+        .part = UPDATE_ADAM, .adam = *adam, .count = count, .factor = factor, .g = g, .w = w, .m = m, .v = v});
+}
+
+void check_updates_on_device(const struct st_file *file, struct check_report *report)
+{
+    static const struct policy_kernels policy = {.net_bytes = policy_net_bytes,
+                                                 .net_init = policy_net_init,
+                                                 .pack = policy_net_pack,
+                                                 .unroll = policy_net_unroll,
+                                                 .backward = policy_net_backward,
+                                                 .adam_step = adam_step_device};
+    static const struct update_kernels kernels = {NULL, &policy, update_run};
+    check_gae_and_ppo_on(&kernels, file, report);
 }
