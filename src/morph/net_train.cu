@@ -13,7 +13,7 @@
 
 #include "morph/net_tail.cuh"
 
-enum { STEP_THREADS = 256 };
+enum { STEP_THREADS = 256, BATCH_CHANNELS = 8 };
 
 DEVICE struct image batch_image(const struct net_view *net, int first)
 {
@@ -67,17 +67,18 @@ IMAGE_KERNEL block_forward(const struct net_view *net, int first, int i)
         });
 }
 
-/* The images' two sums per channel of a block, added up. */
+/* The images' two sums per channel of a block, added up; a thread block takes BATCH_CHANNELS of them. */
 template <class Put> DEVICE void batch_sums(const struct net_view *net, int channels, Put put)
 {
-    const double *sums = net->figures + (size_t)blockIdx.y * (size_t)net->batch * net->figure + net->block_sums;
+    const int first = (int)blockIdx.x * BATCH_CHANNELS, left = channels - first;
+    const double *sums = net->figures + (size_t)blockIdx.y * (size_t)net->batch * net->figure + net->block_sums + first;
     channel_sums<2, double>(
-        net->batch, channels,
+        net->batch, left < BATCH_CHANNELS ? left : BATCH_CHANNELS,
         [&](int n, int c, double *v) {
             v[0] = sums[(size_t)n * net->figure + (size_t)c];
             v[1] = sums[(size_t)n * net->figure + (size_t)(channels + c)];
         },
-        put);
+        [&](int c, const double *total) { put(first + c, total); });
 }
 
 IMAGE_KERNEL norm_forward(const struct net_view *net, int first, int i)
@@ -127,11 +128,11 @@ IMAGE_KERNEL head(const struct net_view *net, int first)
     __syncthreads();
     const float *w = image.host + net->fc_weight;
     float *g = tail_gradient(image, last);
-    each_value(pixels, net->features, [&](int i, int c) {
+    map_set(pixels, net->features, g, [&](int, int c) {
         float sum = 0;
         for (int k = 0; k < SHAPE_CLASSES; k++)
             sum = fmaf(w[k * net->features + c], dlogits[k], sum);
-        g[i] = sum / (float)pixels;
+        return sum / (float)pixels;
     });
     tail_backward(image, net->blocks - 1);
 }
@@ -177,21 +178,25 @@ KERNEL void begin_step(const struct net_view *net, int envs)
     }
 }
 
+static struct launch batch_blocks(const struct net_view *net, int i, int envs)
+{
+    return net_blocks((unsigned)(net->block[i].conv.cout + BATCH_CHANNELS - 1) / BATCH_CHANNELS, envs, BLOCK_THREADS);
+}
+
 void net_fp32_learn(struct net_device *device, int first, int envs)
 {
     struct runtime *rt = device->context->runtime;
     const struct net_view *net = device->net;
     const int blocks = device->view.blocks;
     const struct launch images = net_blocks((unsigned)device->view.batch, envs, BLOCK_THREADS);
-    const struct launch one = net_blocks(1, envs, BLOCK_THREADS);
     net_fp32_pack(device, first, envs);
     for (int i = 0; i < blocks; i++) {
         runtime_launch(rt, block_forward, images, net, first, i);
-        runtime_launch(rt, norm_forward, one, net, first, i);
+        runtime_launch(rt, norm_forward, batch_blocks(&device->view, i, envs), net, first, i);
     }
     runtime_launch(rt, head, images, net, first);
     for (int i = blocks - 1; i >= 0; i--) {
-        runtime_launch(rt, norm_backward, one, net, i);
+        runtime_launch(rt, norm_backward, batch_blocks(&device->view, i, envs), net, i);
         runtime_launch(rt, block_backward, images, net, first, i);
     }
     net_fp32_update(device, first, envs);

@@ -90,6 +90,7 @@ struct batch_view {
 DEVICE float figure_total(const struct batch_view &batch, uint32_t figure)
 {
     double sum = 0;
+#pragma unroll 8
     for (int n = 0; n < batch.images; n++)
         sum += batch.figure[(size_t)n * batch.figure_step + figure];
     return (float)sum;
@@ -98,6 +99,7 @@ DEVICE float figure_total(const struct batch_view &batch, uint32_t figure)
 DEVICE float figure_product(const struct batch_view &batch, uint32_t figure, uint32_t value)
 {
     double sum = 0;
+#pragma unroll 8
     for (int n = 0; n < batch.images; n++)
         sum += batch.figure[(size_t)n * batch.figure_step + figure] *
                (double)batch.frame[(size_t)n * batch.frame_step + value];
@@ -119,11 +121,13 @@ DEVICE float host_gradient(const struct net_view *net, const struct batch_view &
                    c = (at - net->fc_weight) % features;
     double sum = 0;
     if (at >= net->fc_weight && at < net->fc_weight + SHAPE_CLASSES * features) {
+#pragma unroll 8
         for (int n = 0; n < batch.images; n++) {
             const float *frame = batch.frame + (size_t)n * batch.frame_step;
             sum += (double)frame[net->dlogit + k] * (double)frame[net->feature + c];
         }
     } else if (at >= net->fc_bias && at < net->fc_bias + SHAPE_CLASSES) {
+#pragma unroll 8
         for (int n = 0; n < batch.images; n++)
             sum += (double)batch.frame[(size_t)n * batch.frame_step + net->dlogit + (at - net->fc_bias)];
     }

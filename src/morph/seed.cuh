@@ -72,15 +72,15 @@ DEVICE void step_act(const struct seed_job &job, const struct step_view &step, c
 {
     const float *pre = job.frame + step.pre;
     if (step.norm < 0) { /* only inside a chain: no residual */
-        each_value(job.slot->pixels, step.cout, [&](int i, int) { out[i] = step.relu ? relu(pre[i]) : pre[i]; });
+        map_set(job.slot->pixels, step.cout, out, [&](int i, int) { return step.relu ? relu(pre[i]) : pre[i]; });
         return;
     }
     const struct norm norm = seed_norm(job, step.norm);
     group_norm_forward(norm, job.slot->pixels, step.cout, step.groups, pre, job.w + step.gamma, job.w + step.beta);
-    each_value(job.slot->pixels, step.cout, [&](int i, int c) {
+    map_set(job.slot->pixels, step.cout, out, [&](int i, int c) {
         float z = fmaf(pre[i], norm.scale[c], norm.shift[c]);
         z = step.relu ? relu(z) : z;
-        out[i] = residual ? z + residual[i] : z;
+        return residual ? z + residual[i] : z;
     });
 }
 
@@ -89,7 +89,7 @@ DEVICE void step_act_backward(const struct seed_job &job, const struct step_view
     const float *pre = job.frame + step.pre;
     float *out = job.frame + step.grad;
     if (step.norm < 0) {
-        each_value(job.slot->pixels, step.cout, [&](int i, int) { out[i] = !step.relu || pre[i] > 0 ? g[i] : 0; });
+        map_set(job.slot->pixels, step.cout, out, [&](int i, int) { return !step.relu || pre[i] > 0 ? g[i] : 0; });
         return;
     }
     const struct norm norm = seed_norm(job, step.norm);
@@ -141,9 +141,9 @@ DEVICE void scale_forward(const struct seed_job &job, const float *x, float *s)
     const struct norm norm = seed_norm(job, 0);
     group_norm_forward(norm, slot.pixels, slot.channels, slot.groups, x, seed_tensor(job, SCALE_GAMMA),
                        seed_tensor(job, SCALE_BETA));
-    each_value(slot.pixels, slot.channels, [&](int i, int c) {
+    map_set(slot.pixels, slot.channels, s, [&](int i, int c) {
         float scale = (float)(1 - t + t * (double)norm.scale[c]), shift = (float)(t * (double)norm.shift[c]);
-        s[i] = fmaf(x[i], scale, shift);
+        return fmaf(x[i], scale, shift);
     });
 }
 
@@ -167,9 +167,9 @@ DEVICE void scale_backward(const struct seed_job &job, const float *x, const flo
     if (threadIdx.x == 0)
         job.figures[slot.sigma] = group_sum(change, 0, slot.channels);
     if (dx) /* the norm's own input gradient is linear in u: scale it by t and add the direct path */
-        each_value(slot.pixels, slot.channels, [&](int i, int c) {
+        map_set(slot.pixels, slot.channels, dx, [&](int i, int c) {
             float gain = (float)(1 - t + t * (double)norm.gain[c]), slope = (float)(t * (double)norm.slope[c]);
-            dx[i] = fmaf(u[i], gain, fmaf(x[i], slope, (float)(t * (double)norm.offset[c])));
+            return fmaf(u[i], gain, fmaf(x[i], slope, (float)(t * (double)norm.offset[c])));
         });
     __syncthreads();
 }
@@ -220,7 +220,7 @@ DEVICE void attention_forward(const struct seed_job &job, const float *x, float 
                   [&](int o, double z) { kept.gain[o] = (float)(z > 0 ? z : 0); });
     dense_forward(slot.channels, slot.squeeze, seed_tensor(job, SQUEEZE_W2), seed_tensor(job, SQUEEZE_B2), kept.gain,
                   [&](int o, double z) { kept.scale[o] = (float)sigmoid(z); });
-    each_value(slot.pixels, slot.channels, [&](int i, int c) { s[i] = x[i] * kept.scale[c]; });
+    map_set(slot.pixels, slot.channels, s, [&](int i, int c) { return x[i] * kept.scale[c]; });
 }
 
 /* Left in the sums: the gradient before the sigmoid in dgamma, of the hidden layer in dbeta. */
@@ -242,8 +242,8 @@ DEVICE void attention_backward(const struct seed_job &job, const float *x, const
         return;
     dense_backward(slot.squeeze, slot.channels, seed_tensor(job, SQUEEZE_W1), dhidden,
                    [&](int i, double d) { dmean[i] = d; });
-    each_value(slot.pixels, slot.channels,
-               [&](int i, int c) { dx[i] = fmaf(u[i], kept.scale[c], (float)(dmean[c] / slot.pixels)); });
+    map_set(slot.pixels, slot.channels, dx,
+            [&](int i, int c) { return fmaf(u[i], kept.scale[c], (float)(dmean[c] / slot.pixels)); });
 }
 
 /* ---- any seed ---------------------------------------------------------------------------------------------------- */
@@ -318,7 +318,7 @@ DEVICE void gate_backward(const struct image &image, const struct slot_view &slo
         return;
     dense_backward(slot.neck, slot.channels, gate_weights(image, slot, GATE_W1), dhidden,
                    [&](int i, double d) { dmean[i] = d; });
-    each_value(slot.pixels, slot.channels, [&](int i, int c) { g[i] += (float)dmean[c] / (float)slot.pixels; });
+    map_set(slot.pixels, slot.channels, g, [&](int i, int c) { return g[i] + (float)dmean[c] / (float)slot.pixels; });
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
@@ -345,15 +345,12 @@ DEVICE_CALL void slot_forward(const struct image &image, int slot, const float *
         gate_forward(image, view, x);
     const float a = image_amplitude(image, slot);
     const bool multiply = exec.algorithm == ALGORITHM_MULTIPLY;
-    each_value(view.pixels, view.channels, [&](int i, int) {
+    map_set(view.pixels, view.channels, y, [&](int i, int) {
         if (a == 0) /* whatever the seed holds */
-            y[i] = x[i];
-        else if (multiply)
-            y[i] = x[i] * fmaf(a, tanhf(s[i] - x[i]), 1.0f);
-        else if (a < 0.5f)
-            y[i] = fmaf(a, s[i] - x[i], x[i]);
-        else
-            y[i] = fmaf(-(s[i] - x[i]), 1 - a, s[i]);
+            return x[i];
+        if (multiply)
+            return x[i] * fmaf(a, tanhf(s[i] - x[i]), 1.0f);
+        return a < 0.5f ? fmaf(a, s[i] - x[i], x[i]) : fmaf(-(s[i] - x[i]), 1 - a, s[i]);
     });
 }
 
@@ -366,28 +363,33 @@ DEVICE_CALL void slot_backward(const struct image &image, int slot, const float 
     float *u = image.frame + image.net->u, *dx = image.frame + image.net->dx, *between = image.frame + image.net->chain;
     const float a = slot_amplitude(exec), mixed = image_amplitude(image, slot);
     double *dq = channel_scratch() + 2 * NORM_MAX_CHANNELS - 1;
+    const auto part = [&](int i, float2 both) {
+        u[i] = both.x;
+        g[i] = both.y;
+    };
     if (exec.algorithm == ALGORITHM_MULTIPLY) {
-        each_value(view.pixels, view.channels, [&](int i, int) {
-            float t = tanhf(s[i] - x[i]), ds = g[i] * x[i] * (a * (1 - t * t)), dh = g[i] * fmaf(a, t, 1.0f);
-            u[i] = ds;
-            g[i] = exec.isolate ? dh : dh - ds;
-        });
+        each_value(
+            view.pixels, view.channels,
+            [&](int i, int) {
+                float t = tanhf(s[i] - x[i]), ds = g[i] * x[i] * (a * (1 - t * t)), dh = g[i] * fmaf(a, t, 1.0f);
+                return make_float2(ds, exec.isolate ? dh : dh - ds);
+            },
+            part);
     } else {
         if (exec.gate)
             channel_sums<1, float>(
                 view.pixels * view.channels, 1, [&](int i, int, float *v) { v[0] = g[i] * (s[i] - x[i]); },
                 [&](int, const double *total) { *dq = (double)a * total[0]; });
-        each_value(view.pixels, view.channels, [&](int i, int) {
-            u[i] = mixed * g[i];
-            g[i] = (1 - mixed) * g[i];
-        });
+        each_value(
+            view.pixels, view.channels, [&](int i, int) { return make_float2(mixed * g[i], (1 - mixed) * g[i]); },
+            part);
     }
     const double gate_grad = exec.gate ? *dq : 0; /* read by all before the scratch is used again */
     __syncthreads();
     if (exec.train || !exec.isolate)
         seed_backward(seed_job_of(image, slot), x, u, between, exec.isolate ? nullptr : dx);
     if (!exec.isolate)
-        each_value(view.pixels, view.channels, [&](int i, int) { g[i] += dx[i]; });
+        map_set(view.pixels, view.channels, g, [&](int i, int) { return g[i] + dx[i]; });
     if (exec.gate)
         gate_backward(image, view, gate_grad, exec.isolate ? nullptr : g);
 }

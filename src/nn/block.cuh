@@ -19,17 +19,34 @@ enum { BLOCK_THREADS = 128, BLOCKS_PER_PROCESSOR = 4 };
 /* Large functions that several places call: one copy of each in a kernel. */
 #define DEVICE_CALL [[maybe_unused]] static __device__ __noinline__
 
-/* f(index, channel) for every value of a map. */
-template <class Function> DEVICE void each_value(int pixels, int channels, Function f)
+/* put(index, value(index, channel)) for every value of a map. Some are read before the first of them is put: memory is
+ * far away. */
+template <class Value, class Put> DEVICE void each_value(int pixels, int channels, Value value, Put put)
 {
+    enum { AHEAD = 4 };
     const int step = BLOCK_THREADS % channels, count = pixels * channels;
     int c = (int)threadIdx.x % channels;
-    for (int i = (int)threadIdx.x; i < count; i += BLOCK_THREADS) {
-        f(i, c);
-        c += step;
-        c -= c >= channels ? channels : 0;
+    for (int first = (int)threadIdx.x; first < count; first += AHEAD * BLOCK_THREADS) {
+        decltype(value(0, 0)) v[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            const int i = first + k * BLOCK_THREADS;
+            v[k] = value(i < count ? i : first, c);
+            c += step;
+            c -= c >= channels ? channels : 0;
+        }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (first + k * BLOCK_THREADS < count)
+                put(first + k * BLOCK_THREADS, v[k]);
     }
     __syncthreads();
+}
+
+/* The same into a map. */
+template <class Value> DEVICE void map_set(int pixels, int channels, float *out, Value value)
+{
+    each_value(pixels, channels, value, [&](int i, float v) { out[i] = v; });
 }
 
 DEVICE double *sums_scratch()
@@ -56,6 +73,7 @@ template <int K, class T, class Value, class Put> DEVICE void channel_sums(int r
         const int left = channels - first, width = left < BLOCK_THREADS ? left : BLOCK_THREADS;
         const int lanes = BLOCK_THREADS / width, lane = (int)threadIdx.x / width, c = (int)threadIdx.x % width;
         T sum[K] = {};
+#pragma unroll 4
         for (int r = lane; lane < lanes && r < rows; r += lanes) {
             T v[K];
             value(r, first + c, v);
@@ -109,7 +127,7 @@ DEVICE float source_at(const struct source &source, int i, int c)
 
 DEVICE void map_write(int pixels, int channels, const struct source &source, float *out)
 {
-    each_value(pixels, channels, [&](int i, int c) { out[i] = source_at(source, i, c); });
+    map_set(pixels, channels, out, [&](int i, int c) { return source_at(source, i, c); });
 }
 
 /* ---- max pooling 2x2, stride 2; height and width are even -------------------------------------------------------- */
@@ -123,28 +141,36 @@ DEVICE int pool_window(int i, int c, int width, int channels)
 
 DEVICE void pool_forward(int height, int width, int channels, const struct source &in, float *out)
 {
-    each_value(height / 2 * (width / 2), channels, [&](int i, int c) {
+    map_set(height / 2 * (width / 2), channels, out, [&](int i, int c) {
         const int at = pool_window(i, c, width, channels), below = at + width * channels;
         float y0 = source_at(in, at, c), y1 = source_at(in, at + channels, c);
         float y2 = source_at(in, below, c), y3 = source_at(in, below + channels, c);
         float top = y1 > y0 ? y1 : y0, bottom = y3 > y2 ? y3 : y2;
-        out[i] = bottom > top ? bottom : top;
+        return bottom > top ? bottom : top;
     });
 }
 
 /* On ties the gradient goes to the first maximum in row-major order. */
 DEVICE void pool_backward(int height, int width, int channels, const struct source &in, const float *g, float *out)
 {
-    each_value(height / 2 * (width / 2), channels, [&](int i, int c) {
-        const int at = pool_window(i, c, width, channels), below = at + width * channels;
-        float y0 = source_at(in, at, c), y1 = source_at(in, at + channels, c);
-        float y2 = source_at(in, below, c), y3 = source_at(in, below + channels, c), v = g[i];
-        bool right0 = y1 > y0, right1 = y3 > y2, low = (right1 ? y3 : y2) > (right0 ? y1 : y0);
-        out[at] = !low && !right0 ? v : 0;
-        out[at + channels] = !low && right0 ? v : 0;
-        out[below] = low && !right1 ? v : 0;
-        out[below + channels] = low && right1 ? v : 0;
-    });
+    struct winner {
+        int at, place; /* the window; which of its four values */
+        float g;
+    };
+    each_value(
+        height / 2 * (width / 2), channels,
+        [&](int i, int c) {
+            const int at = pool_window(i, c, width, channels), below = at + width * channels;
+            float y0 = source_at(in, at, c), y1 = source_at(in, at + channels, c);
+            float y2 = source_at(in, below, c), y3 = source_at(in, below + channels, c);
+            bool right0 = y1 > y0, right1 = y3 > y2, low = (right1 ? y3 : y2) > (right0 ? y1 : y0);
+            struct winner winner = {at, low ? 2 + right1 : (int)right0, g[i]};
+            return winner;
+        },
+        [&](int, const struct winner &winner) {
+            for (int k = 0; k < 4; k++)
+                out[winner.at + (k / 2 * width + k % 2) * channels] = winner.place == k ? winner.g : 0;
+        });
 }
 
 /* ---- normalisation ----------------------------------------------------------------------------------------------- */
@@ -190,9 +216,9 @@ DEVICE float norm_passed(const struct norm &norm, bool cut, float x, float g, in
 DEVICE void norm_grad(int pixels, int channels, const struct norm &norm, bool cut, const float *x, const float *g,
                       float *out)
 {
-    each_value(pixels, channels, [&](int i, int c) {
+    map_set(pixels, channels, out, [&](int i, int c) {
         float v = norm_passed(norm, cut, x[i], g[i] * norm.gain[c], c);
-        out[i] = v + fmaf(x[i], norm.slope[c], norm.offset[c]);
+        return v + fmaf(x[i], norm.slope[c], norm.offset[c]);
     });
 }
 

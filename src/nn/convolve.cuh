@@ -58,57 +58,65 @@ template <int N> DEVICE void load_floats(float *to, const float *from)
     }
 }
 
-/* A thread makes PIXELS x OUTPUTS values and reads IN channels at a time; they divide what there is of each. */
+/* PIXELS x OUTPUTS values, number `tile` of so many: their sums over the channels from `first` to `last`, IN at a time.
+ * A tile's pixels lie far apart, so that neighbouring threads have neighbouring pixels. */
+template <int PIXELS, int OUTPUTS, int IN>
+DEVICE void convolve_sum(const struct convolution &job, int tile, int first, int last, float sum[PIXELS][OUTPUTS])
+{
+    const int units = job.height * job.width / PIXELS, unit = tile % units, o = tile / units * OUTPUTS;
+    const int taps = job.kernel * job.kernel, reach = job.kernel / 2;
+    int row[PIXELS], column[PIXELS];
+#pragma unroll
+    for (int j = 0; j < PIXELS; j++) {
+        row[j] = (unit + j * units) / job.width;
+        column[j] = (unit + j * units) % job.width;
+    }
+    for (int t = 0; t < taps; t++) {
+        const int dy = t / job.kernel - reach, dx = t % job.kernel - reach;
+        const float *weight = job.weight + (job.reverse ? taps - 1 - t : t) * job.tap_step + o;
+        const float *from[PIXELS];
+        bool inside[PIXELS];
+#pragma unroll
+        for (int j = 0; j < PIXELS; j++) {
+            const int y = row[j] + dy, x = column[j] + dx;
+            inside[j] = y >= 0 && y < job.height && x >= 0 && x < job.width;
+            from[j] = job.in + (inside[j] ? (y * job.width + x) * job.in_stride : 0);
+        }
+        for (int i = first; i < last; i += IN) {
+            float x[PIXELS][IN];
+#pragma unroll
+            for (int j = 0; j < PIXELS; j++) {
+                load_floats<IN>(x[j], from[j] + i);
+#pragma unroll
+                for (int k = 0; k < IN; k++)
+                    x[j][k] = inside[j] ? x[j][k] : 0;
+            }
+#pragma unroll
+            for (int k = 0; k < IN; k++) {
+                if (IN > 1 && i + k >= last) /* three colours in four */
+                    break;
+                float w[OUTPUTS];
+                load_floats<OUTPUTS>(w, weight + (i + k) * job.in_step);
+#pragma unroll
+                for (int j = 0; j < PIXELS; j++)
+#pragma unroll
+                    for (int n = 0; n < OUTPUTS; n++)
+                        sum[j][n] = fmaf(x[j][k], w[n], sum[j][n]);
+            }
+        }
+    }
+}
+
+/* A thread per tile. */
 template <int PIXELS, int OUTPUTS, int IN> DEVICE_CALL void convolve_tiles(const struct convolution job)
 {
     const int units = job.height * job.width / PIXELS, tiles = units * (job.cout / OUTPUTS);
-    const int taps = job.kernel * job.kernel, reach = job.kernel / 2;
     for (int tile = (int)threadIdx.x; tile < tiles; tile += BLOCK_THREADS) {
-        const int unit = tile % units, o = tile / units * OUTPUTS;
         float sum[PIXELS][OUTPUTS] = {};
-        int row[PIXELS], column[PIXELS];
-#pragma unroll
-        for (int j = 0; j < PIXELS; j++) { /* neighbouring threads have neighbouring pixels */
-            row[j] = (unit + j * units) / job.width;
-            column[j] = (unit + j * units) % job.width;
-        }
-        for (int t = 0; t < taps; t++) {
-            const int dy = t / job.kernel - reach, dx = t % job.kernel - reach;
-            const float *weight = job.weight + (job.reverse ? taps - 1 - t : t) * job.tap_step + o;
-            const float *from[PIXELS];
-            bool inside[PIXELS];
-#pragma unroll
-            for (int j = 0; j < PIXELS; j++) {
-                const int y = row[j] + dy, x = column[j] + dx;
-                inside[j] = y >= 0 && y < job.height && x >= 0 && x < job.width;
-                from[j] = job.in + (inside[j] ? (y * job.width + x) * job.in_stride : 0);
-            }
-            for (int i = 0; i < job.cin; i += IN) {
-                float x[PIXELS][IN];
-#pragma unroll
-                for (int j = 0; j < PIXELS; j++) {
-                    load_floats<IN>(x[j], from[j] + i);
-#pragma unroll
-                    for (int k = 0; k < IN; k++)
-                        x[j][k] = inside[j] ? x[j][k] : 0;
-                }
-#pragma unroll
-                for (int k = 0; k < IN; k++) {
-                    if (IN > 1 && i + k >= job.cin) /* three colours in four */
-                        break;
-                    float w[OUTPUTS];
-                    load_floats<OUTPUTS>(w, weight + (i + k) * job.in_step);
-#pragma unroll
-                    for (int j = 0; j < PIXELS; j++)
-#pragma unroll
-                        for (int n = 0; n < OUTPUTS; n++)
-                            sum[j][n] = fmaf(x[j][k], w[n], sum[j][n]);
-                }
-            }
-        }
+        convolve_sum<PIXELS, OUTPUTS, IN>(job, tile, 0, job.cin, sum);
 #pragma unroll
         for (int j = 0; j < PIXELS; j++) {
-            const int at = (unit + j * units) * job.cout + o;
+            const int at = (tile % units + j * units) * job.cout + tile / units * OUTPUTS;
 #pragma unroll
             for (int n = 0; n < OUTPUTS; n++)
                 job.out[at + n] = job.add ? job.add[at + n] + sum[j][n] : sum[j][n];
@@ -116,15 +124,58 @@ template <int PIXELS, int OUTPUTS, int IN> DEVICE_CALL void convolve_tiles(const
     }
 }
 
+enum { SPLIT_PIXELS = 4, SPLIT_INPUTS = 4 }; /* of a thread's tile; what its share of the channels is a multiple of */
+
+/* Maps of few pixels: `splits` threads per tile, a share of the input channels each. */
+template <int OUTPUTS> DEVICE_CALL void convolve_split(const struct convolution job, int splits)
+{
+    enum { SIZE = SPLIT_PIXELS * OUTPUTS };
+    __shared__ float parts[SIZE][BLOCK_THREADS];
+    const int units = job.height * job.width / SPLIT_PIXELS, tiles = units * (job.cout / OUTPUTS);
+    const int split = (int)threadIdx.x / tiles, share = job.cin / splits;
+    if (split < splits) {
+        float sum[SPLIT_PIXELS][OUTPUTS] = {};
+        convolve_sum<SPLIT_PIXELS, OUTPUTS, SPLIT_INPUTS>(job, (int)threadIdx.x % tiles, split * share,
+                                                          (split + 1) * share, sum);
+#pragma unroll
+        for (int k = 0; k < SIZE; k++)
+            parts[k][threadIdx.x] = sum[k / OUTPUTS][k % OUTPUTS];
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < tiles * SIZE; i += BLOCK_THREADS) {
+        const int tile = i % tiles, k = i / tiles, p = tile % units + k / OUTPUTS * units;
+        const int at = p * job.cout + tile / units * OUTPUTS + k % OUTPUTS;
+        float sum = parts[k][tile];
+        for (int s = 1; s < splits; s++)
+            sum += parts[k][s * tiles + tile];
+        job.out[at] = job.add ? job.add[at] + sum : sum;
+    }
+}
+
+/* Threads per tile that can share its channels: a power of two. */
+DEVICE int convolve_splits(int tiles, int cin)
+{
+    int splits = 1;
+    while (2 * splits * tiles <= BLOCK_THREADS && cin % (2 * splits * SPLIT_INPUTS) == 0)
+        splits *= 2;
+    return splits;
+}
+
 template <int OUTPUTS, int IN> DEVICE void convolve_pixels(const struct convolution &job)
 {
-    const int pixels = job.height * job.width, groups = job.cout / OUTPUTS;
-    if (pixels % 4 == 0 && pixels / 4 * groups >= BLOCK_THREADS)
+    const int pixels = job.height * job.width, groups = job.cout / OUTPUTS, tiles = pixels / SPLIT_PIXELS * groups;
+    if (pixels % 4 == 0 && tiles >= BLOCK_THREADS) {
         convolve_tiles<4, OUTPUTS, IN>(job);
-    else if (OUTPUTS == 8 && pixels % 2 == 0 && pixels / 2 * groups >= BLOCK_THREADS)
-        convolve_tiles<2, OUTPUTS, IN>(job);
-    else
-        convolve_tiles<1, OUTPUTS, IN>(job);
+        return;
+    }
+    if constexpr (OUTPUTS > 1 && IN == SPLIT_INPUTS) {
+        const int splits = pixels % SPLIT_PIXELS ? 1 : convolve_splits(tiles, job.cin);
+        if (tiles * splits >= BLOCK_THREADS / 2) {
+            convolve_split<OUTPUTS>(job, splits);
+            return;
+        }
+    }
+    convolve_tiles<1, OUTPUTS, IN>(job);
 }
 
 DEVICE void convolve(const struct convolution &job)
@@ -149,7 +200,7 @@ DEVICE void convolve(const struct convolution &job)
 DEVICE void convolve_depthwise(int height, int width, int channels, const float *in, const float *weight, bool reverse,
                                const float *add, float *out)
 {
-    each_value(height * width, channels, [&](int i, int c) {
+    map_set(height * width, channels, out, [&](int i, int c) {
         const int p = i / channels, y = p / width, x = p % width;
         float sum = 0;
         for (int t = 0; t < 9; t++) {
@@ -158,7 +209,7 @@ DEVICE void convolve_depthwise(int height, int width, int channels, const float 
                 sum =
                     fmaf(weight[(reverse ? 8 - t : t) * channels + c], in[(row * width + column) * channels + c], sum);
         }
-        out[i] = add ? add[i] + sum : sum;
+        return add ? add[i] + sum : sum;
     });
 }
 
