@@ -8,99 +8,16 @@
  */
 #include "cuda/runtime.cuh"
 
-#include "data/gather.cuh"
-#include "morph/fast_eval.cuh"
-#include "morph/fast_seed.cuh"
-#include "morph/fast_seed_mix.cuh"
-#include "morph/net_plan.cuh"
-
-enum { EVAL_BLOCKS = 3, EVAL_FEATURES = 32 };
-
-/* What is evaluated, and where the results go. */
-struct eval_job {
-    struct gather_source source;
-    enum split split;
-    uint32_t images, group; /* in all; of a job */
-    const struct eval_plan *plans;
-    uint32_t *correct; /* [env][stride]: of each configuration */
-    size_t stride;
-    float *losses; /* [env][images] of configuration 0, or NULL */
-    uint32_t seed[SHAPE_SLOTS], gate[SHAPE_SLOTS], fragments[SHAPE_SLOTS]; /* offsets of the slots in an env's pools */
-};
+#include "morph/fast_eval_parts.cuh"
 
 struct fast_eval {
     struct eval_plan *plans; /* [env] */
-    float *losses;           /* [env][data_val_images] */
-    uint32_t *correct;       /* [env] */
+    struct eval_order order;
+    float *losses;     /* [env][data_val_images] */
+    uint32_t *correct; /* [env] */
 };
 
-/* Maps of block I: after the ReLU, and after the pool. */
-template <int I, int IMAGES> using full_map = tile_map<(8 << I), (32 >> I), IMAGES>;
-template <int I, int IMAGES> using half_map = tile_map<(8 << I), (16 >> I), IMAGES>;
-
-/* ---- the host's part --------------------------------------------------------------------------------------------- */
-
-/* Weights of all convolutions, BatchNorm's coefficients and the classifier: what an env needs for all its images. */
-struct eval_host {
-    static constexpr int WEIGHTS = tile_weight_bytes<9, 8, 8>() + tile_weight_bytes<9, 8, 16>() +
-                                   tile_weight_bytes<9, 16, 32>();
-    static constexpr int CLASSIFIER = SHAPE_CLASSES * (EVAL_FEATURES + 1);
-    static constexpr int FLOATS = 2 * (8 + 16 + 32) + CLASSIFIER + 2; /* a multiple of 4 */
-    static constexpr int BYTES = WEIGHTS + FLOATS * 4;
-    uint32_t weights;
-    float *norm;       /* [block]: scale, shift */
-    float *classifier; /* [class][feature], then biases */
-
-    DEVICE_MEMBER eval_host(unsigned char *shared)
-    {
-        weights = smem(shared);
-        norm = (float *)(shared + WEIGHTS);
-        classifier = norm + 2 * (8 + 16 + 32);
-    }
-    DEVICE_MEMBER float *scale(int block) const
-    {
-        return norm + 2 * 8 * ((1 << block) - 1);
-    }
-
-    /* Barriers around it are the caller's. */
-    DEVICE_MEMBER void load(const struct fast_host &host, int env)
-    {
-        const float *params = host.params + (size_t)env * host.params_size,
-                    *stats = host.stats + (size_t)env * host.stats_size;
-        for (int i = (int)threadIdx.x; i < 9 * 8 * 8 / 2; i += TILE_THREADS) { /* three inputs, five zeros */
-            const int lane = i % 32, tap = i / 32, in = lane % 4 * 2;
-            const float *w = params + host.block[0].weight + (lane / 4 * 9 + tap) * 3;
-            store_shared_32(weights + (uint32_t)i * 4, pack_bf16(in < 3 ? w[in] : 0, in + 1 < 3 ? w[in + 1] : 0));
-        }
-        tile_weights<8, 16>(weights + OFFSET_1, params + host.block[1].weight);
-        tile_weights<16, 32>(weights + OFFSET_2, params + host.block[2].weight);
-        for (int k = (int)threadIdx.x; k < 8 + 16 + 32; k += TILE_THREADS) {
-            const int i = k < 8 ? 0 : k < 24 ? 1 : 2, c = k - 8 * ((1 << i) - 1);
-            const struct fast_block &block = host.block[i];
-            const float rstd = rsqrtf(stats[block.var + (uint32_t)c] + (float)NORM_EPS),
-                        a = params[block.gamma + (uint32_t)c] * rstd;
-            scale(i)[c] = a;
-            scale(i)[block.cout + c] = fmaf(-stats[block.mean + (uint32_t)c], a, params[block.beta + (uint32_t)c]);
-        }
-        for (int k = (int)threadIdx.x; k < CLASSIFIER; k += TILE_THREADS)
-            classifier[k] = k < SHAPE_CLASSES * EVAL_FEATURES
-                                ? params[host.fc_weight + (uint32_t)k]
-                                : params[host.fc_bias + (uint32_t)(k - SHAPE_CLASSES * EVAL_FEATURES)];
-    }
-    static constexpr int OFFSET_1 = tile_weight_bytes<9, 8, 8>(), OFFSET_2 = OFFSET_1 + tile_weight_bytes<9, 8, 16>();
-};
-
-/* Pixels of images first.. into a map of eight channels, five of them zero. */
-template <class MAP> DEVICE void eval_load(uint32_t to, const struct eval_job &job, uint32_t first)
-{
-    tile_own<MAP> own;
-    const uint32_t image = first + (uint32_t)own.image;
-    const struct gather_view view = gather_range_view(job.source, job.split, image < job.images ? image : first);
-    own.each([&](uint32_t cell, int p) INLINED {
-        const float4 v = gather_pixel(job.source.normalise, view, MAP::SIZE, p / MAP::SIZE, p % MAP::SIZE);
-        store_shared_128(to + cell, pack_bf16(v.x, v.y), pack_bf16(v.z, 0.0f), 0, 0);
-    });
-}
+/* ---- envs without a blended seed --------------------------------------------------------------------------------- */
 
 /* conv -> norm -> ReLU */
 template <class IN, class OUT> DEVICE void eval_conv(uint32_t in, uint32_t weights, const float *scale, uint32_t out)
@@ -158,59 +75,6 @@ template <class MAP, class POOLED> DEVICE void eval_pool(uint32_t from, uint32_t
     });
 }
 
-/* Mean over the last map's pixels, to features [image][channel]. */
-template <class MAP> DEVICE void eval_features(uint32_t map, float *features)
-{
-    static_assert(MAP::C == EVAL_FEATURES && MAP::AREA <= 32 && MAP::SHARE >= 32, "a warp sees a unit's pixels");
-    tile_own<MAP> own;
-    const int lane = (int)threadIdx.x % 32;
-    float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    if (own.rank < MAP::AREA)
-        tile_load(v, map + own.cell(own.rank));
-    lanes_fold<8, 16, 1>(v, lane);
-    if (own.rank < 32 && lane % 4 == 0)
-        features[own.image * MAP::C + 8 * own.plane + (lane & 16 ? 4 : 0) + (lane & 8 ? 2 : 0) + (lane & 4 ? 1 : 0)] =
-            v[0] * (1.0f / (float)MAP::AREA);
-}
-
-/* The classifier: a warp per image, lane = feature. */
-DEVICE void eval_classify(const struct eval_host &net, const struct eval_job &job, const float *features, int env,
-                          uint32_t image, int config)
-{
-    const int lane = (int)threadIdx.x % 32;
-    const float feature = features[lane];
-    float logit[SHAPE_CLASSES], best = 0;
-    int which = 0;
-#pragma unroll
-    for (int k = 0; k < SHAPE_CLASSES; k++) {
-        float sum = feature * net.classifier[k * EVAL_FEATURES + lane];
-#pragma unroll
-        for (int mask = 16; mask > 0; mask /= 2)
-            sum += exchange(sum, mask);
-        logit[k] = sum + net.classifier[SHAPE_CLASSES * EVAL_FEATURES + k];
-        if (k == 0 || logit[k] > best) {
-            best = logit[k];
-            which = k;
-        }
-    }
-    if (lane > 0)
-        return;
-    const int label = job.source.data.labels[job.split][image];
-    if (which == label)
-        atomicAdd(&job.correct[(size_t)env * job.stride + (size_t)config], 1u);
-    if (config == 0 && job.losses) {
-        float total = 0, own = 0;
-#pragma unroll
-        for (int k = 0; k < SHAPE_CLASSES; k++) {
-            total += expf(logit[k] - best);
-            own = k == label ? logit[k] : own;
-        }
-        job.losses[(size_t)env * job.images + image] = logf(total) + best - own;
-    }
-}
-
-/* ---- envs without a blended seed --------------------------------------------------------------------------------- */
-
 struct eval_plain_memory {
     static constexpr int IMAGES = 2;
     using IN = full_map<0, IMAGES>;
@@ -233,19 +97,16 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
     const uint32_t in = smem(shared), a0 = in + M::A0_AT, a1 = in + M::A1_AT, a2 = in + M::A2_AT;
     const uint32_t h2 = in; /* a frame is not needed there, but `in` needs its own: the next images clear it */
     float *features = (float *)(shared + M::FEATURES_AT);
-    const uint32_t groups = (job.images + job.group - 1) / job.group;
     int loaded = -1;
-    device_wait();
     tile_clear(in, M::HOST_AT);
-    for (uint32_t number = blockIdx.x; number < groups * (uint32_t)host.envs; number += gridDim.x) {
-        const int env = (int)(number / groups);
-        if (!job.plans[env].count || job.plans[env].mask[0])
-            continue;
+    struct eval_claims claims(job, EVAL_PLAIN);
+    for (; claims.any(); claims.next()) {
+        const int env = claims.env();
         __syncthreads();
         if (env != loaded)
             net.load(host, env);
         loaded = env;
-        const uint32_t first = number % groups * job.group,
+        const uint32_t first = claims.first_image(job),
                        end = first + job.group < job.images ? first + job.group : job.images;
 #pragma unroll 1
         for (uint32_t image = first; image < end; image += M::IMAGES) {
@@ -267,6 +128,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
                 eval_classify(net, job, features + warp * EVAL_FEATURES, env, image + warp, job.plans[env].config[0]);
         }
     }
+    device_wait(); /* for the grown envs: whoever comes next waits for this kernel alone */
 }
 
 /* ---- grown envs -------------------------------------------------------------------------------------------------- */
@@ -446,21 +308,21 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) void eval_grown(const __grid_constant_
     eval_grown_env at(host, set, job, shared);
     float *features = (float *)(shared + M::FEATURES_AT);
     const struct net_shape *shape = &job.source.world->shape;
-    const uint32_t groups = (job.images + job.group - 1) / job.group, warp = threadIdx.x / 32;
+    const uint32_t warp = threadIdx.x / 32;
     device_wait();
+    device_release();
     tile_clear(at.map(M::A0), M::FRAGMENTS - M::A0);
-    for (uint32_t number = blockIdx.x; number < groups * (uint32_t)host.envs; number += gridDim.x) {
-        const int env = (int)(number / groups);
+    struct eval_claims claims(job, EVAL_GROWN);
+    for (; claims.any(); claims.next()) {
+        const int env = claims.env();
         const struct eval_plan *plan = &job.plans[env];
-        if (!plan->count || !plan->mask[0])
-            continue;
         __syncthreads();
         if (env != at.env) {
             at.net.load(host, env);
             at.env = env;
             at.held = -1;
         }
-        const uint32_t first = number % groups * job.group,
+        const uint32_t first = claims.first_image(job),
                        end = first + job.group < job.images ? first + job.group : job.images;
 #pragma unroll 1
         for (uint32_t image = first; image < end; image += GROWN_IMAGES)
@@ -492,6 +354,10 @@ struct fast_eval *eval_create(struct net_device *net)
     const size_t envs = (size_t)net->host.envs;
     struct fast_eval *eval = new struct fast_eval();
     eval->plans = runtime_alloc<struct eval_plan>(rt, envs);
+    eval->order.count = runtime_alloc<uint32_t>(rt, 2);
+    eval->order.taken = runtime_alloc<uint32_t>(rt, 2);
+    eval->order.env = runtime_alloc<uint32_t>(rt, envs);
+    eval->order.weight = runtime_alloc<uint32_t>(rt, envs);
     eval->losses = runtime_alloc<float>(rt, envs * (size_t)context->host->config.data_val_images);
     eval->correct = runtime_alloc<uint32_t>(rt, envs);
     runtime_allow_shared(rt, eval_plain, eval_plain_memory::BYTES);
@@ -517,6 +383,7 @@ static void eval_enqueue(struct net_device *net, enum split split, int images, u
     job.split = split;
     job.images = (uint32_t)images;
     job.plans = net->eval->plans;
+    job.order = net->eval->order;
     job.correct = correct;
     job.stride = stride;
     job.losses = losses;
@@ -534,11 +401,13 @@ static void eval_enqueue(struct net_device *net, enum split split, int images, u
                    grown = net->resident ? (uint32_t)net->resident : 2 * processors;
     struct launch plain_shape = {dim3(jobs < plain ? jobs : plain), dim3(TILE_THREADS), eval_plain_memory::BYTES, true};
     struct launch grown_shape = {dim3(jobs < grown ? jobs : grown), dim3(TILE_THREADS), eval_grown_memory::BYTES, true};
+    net_plan_order(net->context, job.plans, job.order);
+    if (net->host.slots) {
+        seed_pack(net); /* exec is another than in training, and a test may come after a rollback */
+        runtime_launch(rt, eval_grown, grown_shape, net->host, net->seeds->set, job);
+    }
+    plain_shape.overlap = net->host.slots > 0; /* it begins where the grown ones leave room */
     runtime_launch(rt, eval_plain, plain_shape, net->host, job);
-    if (!net->host.slots)
-        return;
-    seed_pack(net); /* exec is another than in training, and a test may come after a rollback */
-    runtime_launch(rt, eval_grown, grown_shape, net->host, net->seeds->set, job);
 }
 
 void eval_validate(struct net_device *net)

@@ -73,6 +73,15 @@ static inline void block_jobs(struct fast_block *block, int batch)
     block->jobs = (batch + block->job_images - 1) / block->job_images;
 }
 
+/*
+ * The next of `jobs` jobs, for a block of threads that has the time; the first one it has by its number. From `jobs` on
+ * there are none, and when all blocks have heard so the count is back at zero. The first thread alone gets an answer.
+ */
+DEVICE uint32_t job_take(uint32_t *taken, uint32_t jobs)
+{
+    return threadIdx.x == 0 ? gridDim.x + atomicInc(taken, jobs - 1) : 0;
+}
+
 /* Everything a kernel needs, passed by value. Device addresses. */
 struct fast_host {
     int envs, batch, blocks, slots, features;

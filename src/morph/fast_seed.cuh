@@ -160,13 +160,4 @@ DEVICE uint32_t seed_first(int each)
     return gridDim.x % (uint32_t)each ? blockIdx.x : blockIdx.x % processors * (uint32_t)each + blockIdx.x / processors;
 }
 
-/*
- * The next of `jobs` jobs, for a block of threads that has the time; the first one it has by its number. From `jobs` on
- * there are none, and when all blocks have heard so the count is back at zero. The first thread alone gets an answer.
- */
-DEVICE uint32_t seed_take(const struct seed_list &list, uint32_t jobs)
-{
-    return threadIdx.x == 0 ? gridDim.x + atomicInc(list.head + 1, jobs - 1) : 0;
-}
-
 #endif

@@ -144,7 +144,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
                 blend_leave(tile, gate, blend.gate, seed.input(x), direct.get(tile), u,
                             seed_images_at<T>(tile, host, work, image), work, sums);
             }
-            job = seed_take(slot.back, cut.total); /* the answer takes its time */
+            job = job_take(slot.back.head + 1, cut.total); /* the answer takes its time */
             __syncthreads();
             if (blend.train)
                 seed.leave();

@@ -73,7 +73,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
                     blend_write<T, ROW>(y, tile, at, work.also);
             }
         });
-        job = seed_take(slot.blend, cut.total);
+        job = job_take(slot.blend.head + 1, cut.total);
     }
     device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }

@@ -37,7 +37,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
                 boundary.spread(tile, u, seed.input(x));
                 seed.backward(x, u, 1.0f, true);
             }
-            job = seed_take(slot.leaf, cut.total); /* the answer takes its time */
+            job = job_take(slot.leaf.head + 1, cut.total); /* the answer takes its time */
             __syncthreads();
             seed.leave();
             __syncthreads();

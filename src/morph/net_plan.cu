@@ -2,7 +2,7 @@
 
 #include "morph/net_plan.cuh"
 
-enum { PLAN_THREADS = 128 };
+enum { PLAN_THREADS = 128, ORDER_THREADS = 256 };
 
 KERNEL void plan_exec(const struct world *world, struct slot_exec *exec)
 {
@@ -87,6 +87,37 @@ KERNEL void plan_test(const struct world *world, struct eval_plan *plans)
     plans[env].config[0] = 0;
 }
 
+/* One block. An env's place is the number of those that come before it. */
+KERNEL void plan_order(const struct eval_plan *plans, int envs, struct eval_order order)
+{
+    __shared__ uint32_t grown, plain;
+    const uint32_t nothing = 0xffffffffu;
+    if (threadIdx.x == 0)
+        grown = plain = 0;
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < envs; e += ORDER_THREADS) {
+        const struct eval_plan &plan = plans[e];
+        const uint32_t weight = !plan.count ? nothing : plan.mask[0] ? plan.count : 0;
+        order.weight[e] = weight;
+        if (weight != nothing)
+            atomicAdd(weight ? &grown : &plain, 1u);
+    }
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < envs; e += ORDER_THREADS) {
+        const uint32_t weight = order.weight[e];
+        uint32_t place = 0;
+        for (int i = 0; i < envs; i++) { /* those with nothing to do wrap round to the end */
+            const uint32_t other = order.weight[i];
+            place += other + 1 > weight + 1 || (other == weight && i < e);
+        }
+        order.env[place] = (uint32_t)e;
+    }
+    if (threadIdx.x == 0) {
+        order.count[0] = grown;
+        order.count[1] = plain;
+    }
+}
+
 /* One block per env: every thread adds up its images in double, thread 0 the threads' sums, in order. */
 KERNEL void plan_measured(const struct world *world, const float *losses)
 {
@@ -147,6 +178,12 @@ void net_plan_test(struct context *context, struct eval_plan *plans)
 {
     net_plan_train(context);
     runtime_launch(context->runtime, plan_test, threads_for((size_t)context->host->envs), context->world, plans);
+}
+
+void net_plan_order(struct context *context, const struct eval_plan *plans, struct eval_order order)
+{
+    const struct launch one = {dim3(1), dim3(ORDER_THREADS), 0, false};
+    runtime_launch(context->runtime, plan_order, one, plans, context->host->envs, order);
 }
 
 void net_plan_measured(struct context *context, const float *losses)

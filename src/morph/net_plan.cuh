@@ -19,6 +19,13 @@ struct eval_plan {
     uint16_t config[NET_SETS_MAX]; /* number of each where it was asked for */
 };
 
+/* The envs of an evaluation, those with the most to do first: kernels that deal them out end all at once. */
+struct eval_order {
+    uint32_t *count; /* [2] grown: with a blended seed in their first configuration; plain: without, they come after */
+    uint32_t *taken; /* [2] jobs of either that were taken (job_take) */
+    uint32_t *env, *weight; /* [env]; weight: configurations of a grown one, 0 of a plain one */
+};
+
 /* exec of all slots, for a step of training. */
 void net_plan_train(struct context *context);
 /* exec, the world's subset arrays (counts zero) and plans [env], for a validation. */
@@ -27,6 +34,9 @@ void net_plan_evaluate(struct context *context, struct eval_plan *plans);
 void net_plan_measure(struct context *context, struct eval_plan *plans, struct net_sets sets);
 /* exec, and plans [env] of one configuration: everything on, for a test. */
 void net_plan_test(struct context *context, struct eval_plan *plans);
+
+/* The plans' envs in order. */
+void net_plan_order(struct context *context, const struct eval_plan *plans, struct eval_order order);
 
 /* After an evaluation has counted in subset_correct: val_accuracy, and val_loss from losses [env][image] of
  * configuration 0, summed in a fixed order. */
