@@ -214,9 +214,13 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
                 rig->shift[i].push_back(p[block->beta + (uint32_t)c] - scale * (float)mean);
             }
         block->sums = upload(rt, sums);
-        block->raw = upload_planes(rt, rig->raw[i]);
-        block->pooled = upload_planes(rt, rig->pooled[i]);
-        block->grad_out = upload_planes(rt, rig->grad[i]);
+        std::vector<float> norm((size_t)(envs * 2 * b.cout));
+        for (size_t k = 0; k < norm.size(); k++)
+            norm[k] = (k / (size_t)b.cout % 2
+                           ? rig->shift
+                           : rig->scale)[i][k / (size_t)(2 * b.cout) * (size_t)b.cout + k % (size_t)b.cout];
+        rig->net.kept[0][i] = rig->net.kept[1][i] = {upload_planes(rt, rig->raw[i]), upload_planes(rt, rig->pooled[i]),
+                                                     upload_planes(rt, rig->grad[i]), upload(rt, norm)};
         block->act = runtime_alloc<uint4>(rt, rig->pooled[i].size() / 8);
         block->grad = runtime_alloc<uint4>(rt, rig->pooled[i].size() / 8);
         block->grad_full = runtime_alloc<uint4>(rt, rig->raw[i].size() / 8);
@@ -294,6 +298,12 @@ static void rig_run(struct rig *rig)
     runtime_wait(rt);
     if (rt->failed)
         stop(rt->error.text);
+}
+
+static void rig_update(struct rig *rig)
+{
+    seed_update(&rig->net, SLOT_STE);
+    seed_update(&rig->net, SLOT_BLEND);
 }
 
 /* The chunks' gradients of a slot, added up: seed, then gate. */
@@ -581,7 +591,7 @@ static std::vector<float> bits_of(int envs, int resident, int runs)
     }
     for (int k = 0; k < runs; k++)
         rig_run(&rig);
-    seed_update(&rig.net);
+    rig_update(&rig);
     seed_measure(&rig.net);
     for (int j = 0; j < 3; j++) {
         std::vector<float> g = rig_grads(&rig, 0, j);
@@ -622,7 +632,7 @@ static void check_update(void)
     rig_run(&rig);
     const struct net_shape *shape = &rig.world.shape;
     std::vector<float> seed = rig.seed, gate = rig.gate;
-    seed_update(&rig.net);
+    rig_update(&rig);
     seed_measure(&rig.net);
     std::vector<float> got = download(rt, rig.context.view.seed, seed.size()),
                        got_gate = download(rt, rig.context.view.gate, gate.size());
@@ -964,7 +974,7 @@ static void bench(int envs, int batch)
             }
         }
         time_kernel(
-            &rig, "update", [](struct net_device *net, int) { seed_update(net); }, 0);
+            &rig, "update", [](struct net_device *net, int) { seed_update(net, SLOT_STE); }, 0);
         rig_close(&rig);
     }
 }

@@ -145,10 +145,15 @@ void runtime_rejoin(struct runtime *rt)
         RUNTIME_CALL(rt, cudaEventRecord(rt->met[rt->beside], rt->side[rt->beside]));
 }
 
-void runtime_meet(struct runtime *rt, int side)
+void runtime_follow(struct runtime *rt, int side)
 {
     if (!rt->failed && rt->away[side])
         RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->stream, rt->met[side], 0));
+}
+
+void runtime_meet(struct runtime *rt, int side)
+{
+    runtime_follow(rt, side);
     rt->away[side] = false;
 }
 

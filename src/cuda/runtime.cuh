@@ -32,7 +32,7 @@ extern "C" {
 #define SHARED_BYTES(name) extern __shared__ __align__(128) unsigned char name[]
 #endif
 
-enum { RUNTIME_SIDES = 4 };
+enum { RUNTIME_SIDES = 8 };
 
 struct runtime {
     cudaStream_t stream; /* where work is enqueued */
@@ -92,11 +92,12 @@ void runtime_wait(struct runtime *rt); /* until the stream is empty: a host wait
 
 /*
  * Work beside the main line: between part and rejoin launches go to a stream of their own, after all that was enqueued
- * so far; from meet on the main stream waits for what that side was given.
+ * so far; from meet on the main stream waits for what that side was given, and from follow on another side does.
  */
 void runtime_part(struct runtime *rt, int side);
 void runtime_rejoin(struct runtime *rt);
 void runtime_meet(struct runtime *rt, int side);
+void runtime_follow(struct runtime *rt, int side);
 
 static inline int runtime_processors(const struct runtime *rt)
 {

@@ -247,8 +247,8 @@ DEVICE int walk_ahead(const struct walk &walk, int task)
 /* ---- BatchNorm's coefficients in shared memory ------------------------------------------------------------------- */
 
 /*
- * scale[channel], shift[channel] of block i at `at`, by the first `cout` threads; the running statistics advance where
- * `running`. The caller synchronises.
+ * scale[channel], shift[channel] of block i at `at`, by the first `cout` threads; where `running`, the running
+ * statistics advance and both are kept for the leaves. The caller synchronises.
  */
 DEVICE void share_norm(const struct fast_host &host, int i, int env, uint32_t at, bool running)
 {
@@ -258,8 +258,12 @@ DEVICE void share_norm(const struct fast_host &host, int i, int env, uint32_t at
     struct channel_norm norm = block_norm(host, i, env, channel);
     store_shared_float(at + channel * 4, norm.scale);
     store_shared_float(at + (channels + channel) * 4, norm.shift);
-    if (running)
+    if (running) {
+        float *kept = host.block[i].norm + (size_t)env * 2 * channels;
+        kept[channel] = norm.scale;
+        kept[channels + channel] = norm.shift;
         block_running(host, i, env, channel, norm);
+    }
 }
 
 /* gain, slope, offset [3][channel] of block i at `at`, by threads from `thread0` on. */

@@ -58,6 +58,7 @@ struct fast_block {
     double share;                          /* of a value in a channel's mean: 1 / (batch * size^2) */
     uint4 *pooled, *act, *grad, *grad_out; /* planes of (size / 2)^2 pixels */
     uint4 *raw, *grad_full;                /* planes of size^2 pixels */
+    float *norm;                           /* [env][2][cout]: BatchNorm's scale and shift in this batch */
     float *sums;                           /* [env][chunk][2][cout] of raw: sum, sum of squares */
     float *back; /* [env][job][2][cout]: sum of g, sum of g * raw, g before the ReLU; by chunk where nothing blends */
     float *part; /* [env][chunk][part_size] weight gradients as the mma leaves them */
@@ -258,13 +259,21 @@ static inline unsigned fast_blocks_per_env(const struct fast_host &host, int res
     return (unsigned)((host.chunks + each - 1) / each);
 }
 
+/* What leaves read, which may still be at work when the next batch has begun: two of each, for batches in turn. */
+struct fast_kept {
+    uint4 *raw, *pooled, *grad_out;
+    float *norm;
+};
+
 struct net_device {
     struct context *context;
     struct fast_host host;
     struct gather_bf16 gathered[2]; /* the images of this batch and of the next */
-    struct fast_seeds *seeds;       /* fast_seed.cuh */
-    struct fast_eval *eval;         /* fast_eval.cuh */
-    int resident; /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
+    struct fast_kept kept[2][SHAPE_BLOCKS];
+    int turn;                 /* whose are in `host` */
+    struct fast_seeds *seeds; /* fast_seed.cuh */
+    struct fast_eval *eval;   /* fast_eval.cuh */
+    int resident;             /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
 };
 
 /* One row of blocks per env. per_processor: how many fit on a processor. */
@@ -280,6 +289,8 @@ static inline struct launch fast_launch(const struct net_device *net, int per_pr
 bool fast_host_fits(const struct net_shape *shape, int batch);
 /* Buffers and places of net->host; false after an error. */
 bool fast_host_create(struct net_device *net);
+/* What the host's kernels write from now on. */
+void fast_turn(struct net_device *net, int turn);
 /* The images of a batch of the step: gathered while the batch before it was learned from. */
 void fast_images(struct net_device *net, uint32_t batch);
 /* Such a batch, from its images to the parameters. */

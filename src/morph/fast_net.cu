@@ -40,6 +40,11 @@ static uint32_t offset_of(const struct net_shape *shape, int tensor)
     return (uint32_t)shape->host.tensor[tensor].offset;
 }
 
+static bool has_slots(const struct fast_block &block)
+{
+    return block.slot[0] >= 0 || block.slot[1] >= 0;
+}
+
 static void create_block(struct net_device *net, int i, uint32_t *fragments)
 {
     struct runtime *rt = net->context->runtime;
@@ -66,19 +71,18 @@ static void create_block(struct net_device *net, int i, uint32_t *fragments)
     block->back_frag = *fragments;
     *fragments += back_words(block->cin, block->cout);
     block->part_size = part_floats(block->cin, block->cout);
-    block->pooled = runtime_alloc<uint4>(rt, quarter);
+    for (auto &kept : net->kept)
+        kept[i] = {block->slot[0] >= 0 ? runtime_alloc<uint4>(rt, full) : nullptr, runtime_alloc<uint4>(rt, quarter),
+                   has_slots(*block) ? runtime_alloc<uint4>(rt, quarter) : nullptr,
+                   runtime_alloc<float>(rt, (size_t)host->envs * 2 * (size_t)block->cout)};
     block->grad = runtime_alloc<uint4>(rt, quarter);
     block->sums = runtime_alloc<float>(rt, chunks * 2 * (size_t)block->cout);
     block->back = runtime_alloc<float>(rt, (size_t)(host->envs * block->jobs) * 2 * (size_t)block->cout);
     block->part = runtime_alloc<float>(rt, chunks * block->part_size);
-    if (block->slot[0] >= 0 || block->slot[1] >= 0) {
+    if (has_slots(*block))
         block->act = runtime_alloc<uint4>(rt, quarter);
-        block->grad_out = runtime_alloc<uint4>(rt, quarter);
-    }
-    if (block->slot[0] >= 0) {
-        block->raw = runtime_alloc<uint4>(rt, full);
+    if (block->slot[0] >= 0)
         block->grad_full = runtime_alloc<uint4>(rt, full);
-    }
 }
 
 bool fast_host_create(struct net_device *net)
@@ -109,6 +113,7 @@ bool fast_host_create(struct net_device *net)
     host->fc_bias = offset_of(shape, shape->fc_bias);
     for (int i = 0; i < host->blocks; i++)
         create_block(net, i, &fragments);
+    fast_turn(net, 0);
     host->fragment_size = fragments;
     host->head_size = fast_head_floats(host->features);
     host->square_parts = fast_square_parts(host->params_size);
@@ -135,12 +140,24 @@ bool fast_host_create(struct net_device *net)
 }
 
 /* Who works beside the main line. */
-enum { SIDE_IMAGES, SIDE_LEAVES, SIDES_NEEDED = SIDE_LEAVES + 3 };
-static_assert((int)SIDES_NEEDED <= (int)RUNTIME_SIDES, "a side for the images and one for the leaves of each block");
+enum { SIDE_IMAGES, SIDE_BLENDS, SIDE_LEAVES };
+static_assert((int)SIDE_LEAVES + 2 * 3 <= (int)RUNTIME_SIDES, "for the leaves of either turn and every block");
 
-static bool has_slots(const struct fast_block &block)
+/* The side of a block's leaves; those of the first block end with the step of all. */
+static int leaves_side(const struct net_device *net, int turn, int block)
 {
-    return block.slot[0] >= 0 || block.slot[1] >= 0;
+    return SIDE_LEAVES + turn * net->host.blocks + block;
+}
+
+void fast_turn(struct net_device *net, int turn)
+{
+    net->turn = turn;
+    for (int i = 0; i < net->host.blocks; i++) {
+        net->host.block[i].raw = net->kept[turn][i].raw;
+        net->host.block[i].pooled = net->kept[turn][i].pooled;
+        net->host.block[i].grad_out = net->kept[turn][i].grad_out;
+        net->host.block[i].norm = net->kept[turn][i].norm;
+    }
 }
 
 /* Images do not depend on what was learned: those of the next batch are gathered beside this one. */
@@ -150,6 +167,7 @@ void fast_images(struct net_device *net, uint32_t batch)
     const struct gather_bf16 now = net->gathered[batch % 2];
     net->host.pixels = now.pixels;
     net->host.labels = now.labels;
+    fast_turn(net, (int)(batch % 2));
     if (batch == 0)
         gather_train_bf16(context, now, 0);
     else
@@ -162,21 +180,30 @@ void fast_images(struct net_device *net, uint32_t batch)
 }
 
 /*
- * The leaves of a block, which nobody waits for; and when those of the first, which come last, are done, with all
- * blends before them, the seeds' step.
+ * The leaves of a block, of which the host knows nothing; after those of the first block, which come last, their step.
+ * They have time until the batch after the next writes over what they read: until the next one's update.
  */
-static void fast_beside(struct net_device *net, int i)
+static void fast_leaves(struct net_device *net, int i)
 {
     struct runtime *rt = net->context->runtime;
-    runtime_part(rt, SIDE_LEAVES + i);
+    runtime_part(rt, leaves_side(net, net->turn, i));
+    runtime_follow(rt, leaves_side(net, 1 - net->turn, 0));
     if (has_slots(net->host.block[i]))
         seed_leaf(net, i);
     if (i == 0) {
         for (int k = 1; k < net->host.blocks; k++)
-            runtime_meet(rt, SIDE_LEAVES + k);
-        seed_update(net);
+            runtime_meet(rt, leaves_side(net, net->turn, k));
+        seed_update(net, SLOT_STE);
     }
     runtime_rejoin(rt);
+}
+
+/* The step of the blended seeds, when the last of them, in the first block, has passed its gradient on. */
+static void fast_blends_update(struct net_device *net)
+{
+    runtime_part(net->context->runtime, SIDE_BLENDS);
+    seed_update(net, SLOT_BLEND);
+    runtime_rejoin(net->context->runtime);
 }
 
 void fast_learn(struct net_device *net, uint32_t batch)
@@ -192,14 +219,19 @@ void fast_learn(struct net_device *net, uint32_t batch)
     for (int i = host.blocks - 1; i >= 0; i--) {
         if (has_slots(host.block[i]))
             seed_blend_backward(net, i);
-        fast_beside(net, i);
+        if (i == 0)
+            fast_blends_update(net);
+        fast_leaves(net, i);
         fast_backward(net, i);
     }
     fast_gradients(net, batch);
-    runtime_meet(context->runtime, SIDE_LEAVES); /* leaves read what the update changes */
+    runtime_meet(context->runtime, SIDE_BLENDS);
+    runtime_meet(context->runtime, leaves_side(net, 1 - net->turn, 0)); /* of the batch before */
     fast_update(net);
-    if (batch + 1 == context->batches)
-        seed_measure(net);
+    if (batch + 1 < context->batches)
+        return;
+    runtime_meet(context->runtime, leaves_side(net, net->turn, 0));
+    seed_measure(net);
 }
 
 /* ---- net_device.h ------------------------------------------------------------------------------------------------ */

@@ -69,8 +69,8 @@ struct seed_entry {
 static_assert(sizeof(struct seed_entry) <= 128 && sizeof(struct seed_entry) % 4 == 0, "a warp loads it at once");
 
 struct seed_list {
-    uint32_t *head; /* how many entries; how many jobs of them were taken */
-    struct seed_entry *entry;
+    uint32_t *head;           /* how many entries; how many jobs of them were taken */
+    struct seed_entry *entry; /* [2 turns][env] (fast_kept), or those of a turn */
 };
 
 struct seed_slot {
@@ -91,7 +91,7 @@ struct seed_set {
     uint32_t seed_size, gate_size;                      /* of an env */
     uint32_t *fragments; /* [env][fragment_size]: the weights of convolutions as mma operands (tile_weights) */
     uint32_t fragment_size;
-    uint4 *between[SHAPE_BLOCKS], *between_grad[SHAPE_BLOCKS];
+    uint4 *between[2][SHAPE_BLOCKS], *between_grad[2][SHAPE_BLOCKS]; /* of batches in turn */
     const struct seed_tensors *tensors; /* [slot][BLUEPRINT_COUNT + 1], the gate net last */
     const struct seed_slot *slots;      /* [slot] */
     struct sgd rates;
@@ -119,8 +119,8 @@ void seed_blend_forward(struct net_device *net, int block);
 /* In this order, when grad_out[block] is complete. */
 void seed_blend_backward(struct net_device *net, int block);
 void seed_leaf(struct net_device *net, int block);
-/* When all of a batch's leaves and blends are done. */
-void seed_update(struct net_device *net);
+/* When all of a batch's leaves (SLOT_STE) or blends (SLOT_BLEND) are done: the step of those. */
+void seed_update(struct net_device *net, enum slot_mode mode);
 /* What the step's last batch left, for the observations; after fast_gradients: its norm is the yardstick. */
 void seed_measure(struct net_device *net);
 
@@ -136,6 +136,15 @@ constexpr int seed_images(int channels, int size)
            : channels == 16 && size == 8  ? 8
            : channels == 32 && size == 4  ? 8
                                           : 0;
+}
+
+/* A slot as a kernel of this batch sees it. */
+static inline struct seed_slot seed_slot_of(const struct net_device *net, int block, int row)
+{
+    struct seed_slot slot = net->seeds->slot[net->host.block[block].slot[row]];
+    for (struct seed_list *list : {&slot.leaf, &slot.blend, &slot.back})
+        list->entry += net->turn * net->host.envs;
+    return slot;
 }
 
 /* Channels, size and row of the slots there are kernels for: those of a host of base 8. */

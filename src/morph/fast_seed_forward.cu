@@ -92,7 +92,7 @@ void seed_blend_forward(struct net_device *net, int block)
     for (int row = 0; row < SLOT_ROWS; row++) {
         if (net->host.block[block].slot[row] < 0)
             continue;
-        const struct seed_slot &slot = net->seeds->slot[net->host.block[block].slot[row]];
+        const struct seed_slot slot = seed_slot_of(net, block, row);
 #define FORWARD_FORM(C, SIZE, ROW)                                                                                     \
     if (slot.channels == C && slot.size == SIZE && row == ROW)                                                         \
         forward_enqueue<C, SIZE, ROW>(net, slot);

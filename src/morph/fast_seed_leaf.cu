@@ -62,7 +62,7 @@ void seed_leaf(struct net_device *net, int block)
     for (int row = SLOT_ROWS - 1; row >= 0; row--) {
         if (net->host.block[block].slot[row] < 0)
             continue;
-        const struct seed_slot &slot = net->seeds->slot[net->host.block[block].slot[row]];
+        const struct seed_slot slot = seed_slot_of(net, block, row);
 #define LEAF_FORM(C, SIZE, ROW)                                                                                        \
     if (slot.channels == C && slot.size == SIZE && row == ROW)                                                         \
         leaf_enqueue<C, SIZE, ROW>(net, slot);

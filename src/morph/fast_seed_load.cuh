@@ -5,12 +5,19 @@
 #include "morph/fast_seed.cuh"
 #include "morph/fast_seed_mix.cuh"
 
-/* BatchNorm's coefficients of the block into the tile, by threads that have no vectors to fetch. */
+/* BatchNorm's coefficients of the block into the tile, by threads that have no vectors to fetch. A leaf's come as they
+ * were: what they follow from may be the next batch's by now. */
 template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &host, int block, int env)
 {
     const int channel = (int)threadIdx.x - T::VECTOR_THREADS;
-    if (channel >= 0 && channel < T::C) {
-        struct channel_norm norm = block_norm(host, block, env, channel);
+    if (channel < 0 || channel >= T::C)
+        return;
+    if constexpr (T::LEAF) {
+        const float *kept = host.block[block].norm + (size_t)env * 2 * T::C + channel;
+        tile.bn_scale[channel] = __ldcg(kept);
+        tile.bn_shift[channel] = __ldcg(kept + T::C);
+    } else {
+        const struct channel_norm norm = block_norm(host, block, env, channel);
         tile.bn_scale[channel] = norm.scale;
         tile.bn_shift[channel] = norm.shift;
     }

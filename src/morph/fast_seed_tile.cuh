@@ -45,7 +45,7 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, seed_way WAY> struct se
     using PATCH = patch<MAP>;
     using PLACE = patch_place<MAP>;
     static constexpr int C = CHANNELS, IMAGES = COUNT, NECK = AT::NECK, CONVS = CONVS_;
-    static constexpr bool RETURNS = WAY != WAY_FORWARD, DEEPER = WAY == WAY_INPUT;
+    static constexpr bool RETURNS = WAY != WAY_FORWARD, DEEPER = WAY == WAY_INPUT, LEAF = WAY == WAY_PARAMETERS;
     using NECK_MAP = tile_map<NECK, SIDE, COUNT>;
 
     static constexpr int CONV_BYTES = tile_weight_bytes<9, C, C>(), NECK_BYTES = tile_weight_bytes<9, NECK, NECK>(),
