@@ -248,7 +248,8 @@ void step_observe(struct step_device *device)
 
 struct net_sets step_plan_shares(struct step_device *device)
 {
-    static_assert((int)SHAPLEY_MASKS <= (int)NET_SETS_MAX && sizeof(struct shapley_plan) % sizeof(uint32_t) == 0, "");
+    static_assert((int)SHAPLEY_MASKS <= (int)NET_SETS_MAX, "an env's coalitions are measured at once");
+    static_assert(sizeof(struct shapley_plan) % sizeof(uint32_t) == 0, "plans are whole words apart");
     struct shapley_plan *plans = device->coalitions;
     runtime_launch(device->context->runtime, draw_coalitions, device->envs, device->step, plans);
     return {&plans->count, plans->mask, plans->correct, sizeof *plans / sizeof(uint32_t)};

@@ -294,8 +294,7 @@ void policy_device_records(const struct policy_device *policy, struct ppo_record
     report_finish(&policy->report_host->tally, record, heads);
 }
 
-/* ---- one by one, for golden vectors -------------------------------------------------------------------------------
- */
+/* ---- one by one, for golden vectors ------------------------------------------------------------------------------ */
 
 static void try_advantages(struct runtime *rt, struct update_work *u, struct update_state *state,
                            struct update_trial *trial)
