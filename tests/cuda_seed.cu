@@ -310,11 +310,14 @@ static void rig_update(struct rig *rig)
 static std::vector<float> rig_grads(struct rig *rig, int env, int slot)
 {
     const struct seed_slot &s = rig->net.seeds->slot[slot];
-    const int chunks = rig->net.host.block[s.block].jobs;
+    const struct fast_host &host = rig->net.host;
+    const int chunks = host.block[s.block].jobs, filled = rig->exec[(size_t)(env * host.slots + slot)].mode == SLOT_STE
+                                                              ? (host.batch + LEAF_IMAGES - 1) / LEAF_IMAGES
+                                                              : chunks;
     std::vector<float> part = download(rig->context.runtime, s.part + (size_t)(env * chunks) * s.record,
                                        (size_t)chunks * s.record),
                        sum(s.record);
-    for (int c = 0; c < chunks; c++)
+    for (int c = 0; c < filled; c++)
         for (size_t k = 0; k < s.record; k++)
             sum[k] += part[(size_t)c * s.record + k];
     return sum;

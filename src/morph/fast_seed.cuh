@@ -126,6 +126,15 @@ void seed_measure(struct net_device *net);
 
 /* ---- for the kernels --------------------------------------------------------------------------------------------- */
 
+/* Images of a leaf's job. Nobody waits for leaves: jobs may be larger than those of blends where maps are large. */
+enum { LEAF_IMAGES = 8 };
+
+/* Jobs of a batch that leave gradients of a seed. */
+DEVICE int seed_jobs(const struct fast_host &host, const struct seed_slot &slot, enum slot_mode mode)
+{
+    return mode == SLOT_STE ? (host.batch + LEAF_IMAGES - 1) / LEAF_IMAGES : host.block[slot.block].jobs;
+}
+
 /* How many images a block of threads takes at a time, for slots of this form; 0 where there is no kernel. */
 constexpr int seed_images(int channels, int size)
 {

@@ -12,7 +12,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     using T = leaf_tile<C, SIZE>;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    const struct seed_cut cut = seed_cut_of(slot.leaf, host.batch, host.block[slot.block].job_images);
+    const struct seed_cut cut = seed_cut_of(slot.leaf, host.batch, LEAF_IMAGES);
     if (cut.total == 0) { /* at once: what follows fetches much code */
         device_wait();
         return;

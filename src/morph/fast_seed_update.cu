@@ -166,9 +166,9 @@ DEVICE void sum_part(const struct fast_host &host, const struct update_part &par
     const struct seed_slot &slot = *part.slot;
     const uint32_t at = part.first + (uint32_t)rank * 4, base = part.gate ? slot.seed_storage : 0;
     const bool mine = at < part.end; /* storage comes in multiples of 16 floats */
-    const int jobs = host.block[slot.block].jobs, each = (jobs + SHARES - 1) / SHARES,
+    const int jobs = seed_jobs(host, slot, (enum slot_mode)part.exec.mode), each = (jobs + SHARES - 1) / SHARES,
               end = (share + 1) * each < jobs ? (share + 1) * each : jobs;
-    const float *from = slot.part + (size_t)env * (size_t)jobs * slot.record + base + at;
+    const float *from = slot.part + (size_t)env * (size_t)host.block[slot.block].jobs * slot.record + base + at;
     float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 16
     for (int c = share * each; mine && c < end; c++) {
