@@ -53,12 +53,8 @@ agree 'seeds of a script' script-cpu script-cuda "select step, env, slot, stage,
 agree 'their lives' script-cpu script-cuda 'select step, env, slot, event, from_stage, to_stage, passed from life'
 
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
-printf '[%s]' "$(for i in 0 1 2 3 4 5; do
-    echo "$([ $i -eq 0 ] || echo ,){\"step\": $((i + 1)), \"op\": \"germinate\", \"slot\": \"r$((i / 3))c$((i % 3))\",
-        \"blueprint\": \"conv_light\", \"tempo\": 3}"
-done)" >"$work/six.json"
 for device in cpu cuda; do
-    train six-$device --envs 2 --rounds 2 --steps 24 --script "$work/six.json" --device $device --precision fp32 \
+    train six-$device --envs 2 --rounds 2 --steps 24 --script examples/six_seeds.json --device $device --precision fp32 \
         --set slots=r0c0,r0c1,r0c2,r1c0,r1c1,r1c2
 done
 agree 'sampled shares' six-cpu six-cuda 'select round, step, env, slot, share, share_error from seed'

@@ -1,5 +1,4 @@
-/* The seeds' step: gradients of the jobs added up, clipping, SGD, fragments of the weights; and what is measured of it.
- */
+/* The seeds' step: gradients of the jobs added up, clipped and applied, weights as fragments; what is measured. */
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed.cuh"
