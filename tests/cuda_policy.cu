@@ -525,8 +525,8 @@ static void test_gradients(int envs, int steps, int feature, int hidden, bool ex
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
 
 struct records {
-    struct ppo_record record;
-    struct ppo_head_record heads[HEAD_COUNT];
+    struct update_report record;
+    struct head_report heads[HEAD_COUNT];
 };
 
 static void device_update(struct rig *rig, double progress, struct records *out)
@@ -551,16 +551,16 @@ static void device_update(struct rig *rig, double progress, struct records *out)
         }                                                                                                              \
     }
 
-static void record_off(const struct ppo_record *got, const struct ppo_record *want, double least, double *worst,
+static void record_off(const struct update_report *got, const struct update_report *want, double least, double *worst,
                        const char **where)
 {
-    PPO_FIELDS(OFF)
+    UPDATE_FIELDS(OFF)
 }
 
-static void head_off(const struct ppo_head_record *got, const struct ppo_head_record *want, double least, double *worst,
+static void head_off(const struct head_report *got, const struct head_report *want, double least, double *worst,
                      const char **where)
 {
-    PPO_HEAD_FIELDS(OFF)
+    HEAD_FIELDS(OFF)
 }
 
 /* The worst of both kinds of records, and its name. */

@@ -34,8 +34,8 @@ static void steps(struct engine *engine, int count)
 static void finish(struct engine *engine)
 {
     struct outcome_record outcomes[64];
-    struct ppo_record record;
-    struct ppo_head_record heads[HEAD_COUNT];
+    struct update_report record;
+    struct head_report heads[HEAD_COUNT];
     struct world *world = engine_world(engine);
     engine_finish(engine, outcomes);
     engine_update(engine, 0, &record, heads);

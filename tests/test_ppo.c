@@ -30,7 +30,7 @@ static void an_update_learns_and_reports(void **state)
     for (int round = 0; round < 3; round++) {
         rig_play(&rig, &world);
         update(&rig);
-        const struct ppo_record *record = &rig.record;
+        const struct update_report *record = &rig.record;
         assert_int_equal(record->rows, ENVS * STEPS);
         assert_true(record->epochs >= 1 && record->epochs <= 4 && record->nonfinite == 0);
         assert_true(record->anchor_drift <= 1e-5);
@@ -39,7 +39,7 @@ static void an_update_learns_and_reports(void **state)
         assert_true(record->entropy > 0 && record->op_entropy > 0 && record->op_entropy <= 1 + 1e-6);
         assert_true(record->hidden_rms > 0 && record->cell_rms > 0 && record->seconds > 0);
 #define IS_FINITE(type, name, help) assert_true(isfinite((double)record->name));
-        PPO_FIELDS(IS_FINITE)
+        UPDATE_FIELDS(IS_FINITE)
 #undef IS_FINITE
         assert_int_equal(*rig.learner.updates, round + 1);
         assert_int_equal(*rig.learner.obs_updates, round + 1);

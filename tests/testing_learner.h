@@ -18,8 +18,8 @@ struct rig {
     struct learner learner;
     struct rollout rollout;
     struct pool *pool;
-    struct ppo_record record;
-    struct ppo_head_record heads[HEAD_COUNT];
+    struct update_report record;
+    struct head_report heads[HEAD_COUNT];
     float *h, *c, *logits, *value; /* of one step */
     int threads;
 };

@@ -386,8 +386,8 @@ static void run_steps(struct engine *engine, struct loop_case *loop, struct roun
 static void run_round(struct engine *engine, struct loop_case *loop, uint32_t round, struct outcome_record *outcomes,
                       struct round_time *time)
 {
-    struct ppo_record ppo;
-    struct ppo_head_record heads[HEAD_COUNT];
+    struct update_report ppo;
+    struct head_report heads[HEAD_COUNT];
     double start = clock_seconds();
     engine_reset(engine, round);
     engine_wait(engine);

@@ -85,9 +85,10 @@ cJSON *learn_meta(struct learn_source *source, const char *key)
     if (!copy)
         return NULL;
     /* Margins of what has no kink are written as Infinity, which JSON does not know. Nobody here reads them. */
-    memcpy(copy, text, length);
+    memcpy(copy, text, length + 1);
     for (char *at = copy; (at = strstr(at, "Infinity")); at += 8)
-        memcpy(at, "       0", 8);
+        for (int i = 0; i < 8; i++)
+            at[i] = "       0"[i];
     if (json_parse(copy, length, &json, &error) != ESPER_OK)
         learn_fail(source, key, error.text);
     memory_free(copy);

@@ -1,4 +1,7 @@
-/* Checks of the numeric code, compiled into every variant. */
+/*
+ * Checks of the numeric code. They look inside it, so each set of checks is linked with a copy of the kernels that it
+ * checks, object for object what training uses, and none of them with the kernels of training.
+ */
 #ifndef CHECK_NUMERIC_H
 #define CHECK_NUMERIC_H
 
@@ -8,10 +11,20 @@
 
 struct st_file;
 
-/* The case table: operations against plain reference loops, gradients against finite differences (double variant). */
+/* The case table: operations against plain reference loops, gradients against finite differences (double precision). */
 void check_cases(struct check_report *report);
 
 /* A file of golden vectors of the given kind; false when this part does not know the kind. */
 bool check_numeric_vectors(const struct st_file *file, const char *kind, struct check_report *report);
+
+/* What the rest of the program sees of them: one set for each variant, and one with `real = double`. */
+struct numeric_checks {
+    const char *name;
+    void (*cases)(struct check_report *report);
+    bool (*vectors)(const struct st_file *file, const char *kind, struct check_report *report);
+};
+
+/* The sets that this machine can run; NULL past the end. */
+const struct numeric_checks *numeric_checks_at(int index);
 
 #endif

@@ -292,7 +292,7 @@ void check_value_metrics(struct reward_case *c, const cJSON *in)
     double *td = case_numbers(c, in, "td_errors", &td_count), *scratch = calloc((size_t)count + 1, sizeof *scratch);
     const cJSON *want = case_member(c, c->json, "expected");
     struct moments gains, residual = {0, 0, 0};
-    struct ppo_record record;
+    struct update_report record;
     if (count < 2 || values_count != count || td_count != count || !scratch) {
         case_complain(c, "not three lists of one length, two or more", "returns");
     } else {

@@ -468,7 +468,6 @@ void check_gae_and_ppo_vectors(const struct st_file *file, struct check_report *
     check_advantages(&rules, file, report);
     for (int i = 0; (variant = variant_at(i)); i++) {
         const struct update_kernels kernels = {variant->name, &variant->policy, run_rules};
-        if (variant->real_bytes == (int)sizeof(float)) /* the double one is checked by finite differences instead */
-            check_all_updates(&kernels, file, report);
+        check_all_updates(&kernels, file, report);
     }
 }

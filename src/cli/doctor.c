@@ -68,9 +68,8 @@ static void show_kernels(void)
     const struct variant *variant;
     for (int i = 0; (variant = variant_at(i)) != NULL; i++) {
         size_t used = strlen(text);
-        if (variant->real_bytes == (int)sizeof(float)) /* the double one serves the gradient checks alone */
-            snprintf(text + used, sizeof text - used, "%s%s%s", used ? ", " : "", variant->name,
-                     variant == variant_best() ? " (in use)" : "");
+        snprintf(text + used, sizeof text - used, "%s%s%s", used ? ", " : "", variant->name,
+                 variant == variant_best() ? " (in use)" : "");
     }
     line("kernels", text);
 }

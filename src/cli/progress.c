@@ -151,7 +151,7 @@ static void format_cell(const struct progress *progress, int column, const struc
                         size_t size)
 {
     const struct round_record *round = &step->record;
-    const struct ppo_record *ppo = &step->ppo;
+    const struct update_report *ppo = &step->ppo;
     if (columns_of[column].learning && !step->has_ppo) { /* the update of this round was skipped */
         snprintf(cell, size, "-");
         return;
@@ -194,7 +194,7 @@ static void format_cell(const struct progress *progress, int column, const struc
         format_real(fmax(ppo->explained_variance, -9.99), 2, cell, size); /* a bad critic has no bound */
         break;
     case COLUMN_SEEDS:
-        snprintf(cell, size, "%lld/%lld/%lld/%lld", (long long)(round->germinated + round->training),
+        snprintf(cell, size, "%lld/%lld/%lld/%lld", (long long)round->germinated + round->training,
                  (long long)round->blending, (long long)round->holding, (long long)round->fossilized);
         break;
     case COLUMN_ALERTS:

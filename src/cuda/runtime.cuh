@@ -19,7 +19,7 @@
 
 extern "C" {
 #include "base/status.h"
-#include "engine/device.h"
+#include "cuda/counters.h"
 }
 
 #define KERNEL static __global__

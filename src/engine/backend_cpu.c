@@ -168,8 +168,8 @@ static void reset_cpu(struct engine *engine)
     engine_run(engine, "reset", reset_env);
 }
 
-static void update_cpu(struct engine *engine, double progress, struct ppo_record *record,
-                       struct ppo_head_record heads[HEAD_COUNT])
+static void update_cpu(struct engine *engine, double progress, struct update_report *record,
+                       struct head_report heads[HEAD_COUNT])
 {
     struct world *world = engine->world;
     learner_update(&world->learner, observe_normalised, &world->rollout, progress, record, heads);

@@ -116,8 +116,8 @@ static void test_device(struct engine *engine)
     engine_span(engine, "test", start);
 }
 
-static void update_device(struct engine *engine, double progress, struct ppo_record *record,
-                          struct ppo_head_record heads[HEAD_COUNT])
+static void update_device(struct engine *engine, double progress, struct update_report *record,
+                          struct head_report heads[HEAD_COUNT])
 {
     double start = clock_seconds();
     engine->device_api->update(engine->device, progress, record, heads);

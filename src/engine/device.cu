@@ -8,6 +8,9 @@
 #include <cstring>
 
 #include "cuda/context.cuh"
+extern "C" {
+#include "engine/device.h"
+}
 #include "engine/step.cuh"
 #include "learn/update.cuh"
 #include "learn/update_trial.h"
@@ -313,8 +316,8 @@ static void device_test(struct device *device, double *accuracy)
     memcpy(accuracy, device->accuracy, bytes);
 }
 
-static void device_update(struct device *device, double progress, struct ppo_record *record,
-                          struct ppo_head_record *heads)
+static void device_update(struct device *device, double progress, struct update_report *record,
+                          struct head_report *heads)
 {
     struct runtime *rt = device->context.runtime;
     policy_device_progress(device->policy, progress);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "cuda/counters.h"
 
 /* What a usable device is, or why there is none. */
 struct device_info {
@@ -25,17 +26,6 @@ struct device_info {
 /* Open the library (ESPER_CUDA_LIBRARY, beside the program, or where the loader looks) and ask it for a device. */
 bool device_find(struct device_info *info);
 
-/* What the device was asked to do since the engine was made. */
-struct device_counters {
-    uint64_t launches;       /* kernels launched one by one */
-    uint64_t graph_launches; /* captured phases replayed */
-    uint64_t graph_nodes;    /* kernels and copies inside them */
-    uint64_t captures;       /* phases captured */
-    uint64_t syncs;          /* times the host waited */
-    uint64_t allocations;
-    uint64_t bytes_to, bytes_from; /* copied to and from the device, outside graphs */
-};
-
 /* ---- between the program and the library ------------------------------------------------------------------------- */
 
 struct world;
@@ -43,8 +33,8 @@ struct dataset;
 struct action;
 struct table_row;
 struct step_report;
-struct ppo_record;
-struct ppo_head_record;
+struct update_report;
+struct head_report;
 struct gate_rules;
 struct net_rates;
 struct net_shape;
@@ -91,8 +81,8 @@ struct device_api {
     void (*decide)(struct device *device);
     void (*apply)(struct device *device);
     void (*test)(struct device *device, double *accuracy); /* [env]; waits */
-    void (*update)(struct device *device, double progress, struct ppo_record *record,
-                   struct ppo_head_record *heads); /* waits */
+    void (*update)(struct device *device, double progress, struct update_report *record,
+                   struct head_report *heads); /* waits */
 
     /* The oldest step that has not been taken: waits for that one alone. false: none is left. */
     bool (*take)(struct device *device, struct device_step *step);

@@ -55,8 +55,8 @@ void engine_apply(struct engine *engine);
 /* After the last step: test every network, fill outcomes [env], keep the best network, count. */
 void engine_finish(struct engine *engine, struct outcome_record *outcomes);
 /* One PPO update from the round's rollout; false where nothing learns. `progress` is the share of the run done. */
-bool engine_update(struct engine *engine, double progress, struct ppo_record *record,
-                   struct ppo_head_record heads[HEAD_COUNT]);
+bool engine_update(struct engine *engine, double progress, struct update_report *record,
+                   struct head_report heads[HEAD_COUNT]);
 
 /* Accuracy in percent on the test images as the networks stand, [env]. */
 void engine_test(struct engine *engine, double *accuracy);

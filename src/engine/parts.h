@@ -27,8 +27,8 @@ struct backend {
     void (*decide)(struct engine *engine);
     void (*apply)(struct engine *engine);
     void (*test)(struct engine *engine); /* fills test_accuracy and brings what outcomes are made from to the host */
-    void (*update)(struct engine *engine, double progress, struct ppo_record *record,
-                   struct ppo_head_record heads[HEAD_COUNT]);
+    void (*update)(struct engine *engine, double progress, struct update_report *record,
+                   struct head_report heads[HEAD_COUNT]);
     void (*fetch_env)(struct engine *engine, int env); /* an env's parameters to the host */
     void (*write)(struct engine *engine);              /* the host's world is the one that counts */
     void (*read)(struct engine *engine);               /* bring the world's saved rows to the host */

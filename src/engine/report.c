@@ -41,13 +41,33 @@ void report_round(struct engine *engine, const struct outcome_record *outcomes, 
     }
 }
 
+/* What the learner reports and what the record keeps have their fields from one list. */
+#define COPY(kind, name, help) row.name = report->name;
+
+static void emit_update(int64_t round, const struct update_report *report, struct recorder *recorder)
+{
+    struct ppo_record row = {.round = round};
+    UPDATE_FIELDS(COPY)
+    recorder_emit(recorder, RECORD_PPO, &row);
+}
+
+static void emit_head(int64_t round, const struct head_report *report, struct recorder *recorder)
+{
+    struct ppo_head_record row = {.round = round};
+    HEAD_FIELDS(COPY)
+    recorder_emit(recorder, RECORD_PPO_HEAD, &row);
+}
+
+#undef COPY
+
 void report_emit(const struct round_report *report, int envs, struct recorder *recorder)
 {
     for (int env = 0; env < envs; env++)
         recorder_emit(recorder, RECORD_OUTCOME, &report->outcomes[env]);
-    for (int head = 0; report->has_ppo && head < HEAD_COUNT; head++)
-        recorder_emit(recorder, RECORD_PPO_HEAD, &report->heads[head]);
-    if (report->has_ppo)
-        recorder_emit(recorder, RECORD_PPO, &report->ppo);
+    if (report->has_ppo) {
+        for (int head = 0; head < HEAD_COUNT; head++)
+            emit_head(report->round.round, &report->heads[head], recorder);
+        emit_update(report->round.round, &report->ppo, recorder);
+    }
     recorder_emit(recorder, RECORD_ROUND, &report->round); /* last: who sees the round sees the rest */
 }

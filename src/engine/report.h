@@ -7,8 +7,8 @@
 
 struct round_report {
     struct round_record round;
-    struct ppo_record ppo;
-    struct ppo_head_record heads[HEAD_COUNT];
+    struct update_report ppo;
+    struct head_report heads[HEAD_COUNT];
     bool has_ppo;                    /* else nothing was learned */
     struct outcome_record *outcomes; /* [env], the caller's memory */
 };

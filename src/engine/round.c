@@ -73,17 +73,14 @@ void engine_finish(struct engine *engine, struct outcome_record *outcomes)
     *world->total_episodes += (uint64_t)world->envs;
 }
 
-bool engine_update(struct engine *engine, double progress, struct ppo_record *record,
-                   struct ppo_head_record heads[HEAD_COUNT])
+bool engine_update(struct engine *engine, double progress, struct update_report *record,
+                   struct head_report heads[HEAD_COUNT])
 {
     struct world *world = engine->world;
     double start = clock_seconds();
     if (!world->learns || world->config.evaluate)
         return false;
     engine->backend->update(engine, progress, record, heads);
-    record->round = *world->round;
-    for (int head = 0; head < HEAD_COUNT; head++)
-        heads[head].round = *world->round;
     engine_span(engine, "update", start);
     return true;
 }

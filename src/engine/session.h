@@ -10,6 +10,7 @@
 #define ENGINE_SESSION_H
 
 #include "base/config.h"
+#include "learn/diagnostics.h"
 #include "telemetry/record.h"
 
 struct session;
@@ -50,7 +51,7 @@ struct session_progress {
     bool round_done;                             /* the step ended a round: the records below are filled */
     bool has_ppo;
     struct round_record record;
-    struct ppo_record ppo;
+    struct update_report ppo;
     int alerts_standing;            /* raised and not cleared, as far as rounds were judged */
     int alert_count;                /* told in this step */
     struct alert_record alerts[16]; /* newly raised ones; their rounds counted from the run's first, 0 */

@@ -8,15 +8,15 @@
 #define CLEAR_NAME              NULL
 #define CLEAR(type, name, help) record->name = CLEAR_##type;
 
-void ppo_record_clear(struct ppo_record *record)
+void update_report_clear(struct update_report *record)
 {
-    PPO_FIELDS(CLEAR)
+    UPDATE_FIELDS(CLEAR)
     record->early_stop = -1;
 }
 
-void ppo_head_record_clear(struct ppo_head_record *record, const char *head)
+void head_report_clear(struct head_report *record, const char *head)
 {
-    PPO_HEAD_FIELDS(CLEAR)
+    HEAD_FIELDS(CLEAR)
     record->head = head;
 }
 
@@ -93,7 +93,7 @@ struct critic_fit diagnostics_critic(const double *returns, const double *values
     return diagnostics_fit(diagnostics_moments(returns, count), residual);
 }
 
-void diagnostics_returns(struct ppo_record *record, const double *returns, const double *values, const double *td,
+void diagnostics_returns(struct update_report *record, const double *returns, const double *values, const double *td,
                          const double *advantages, int count, double *scratch)
 {
     struct critic_fit fit = diagnostics_critic(returns, values, count);

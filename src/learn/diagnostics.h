@@ -5,12 +5,29 @@
 #ifndef LEARN_DIAGNOSTICS_H
 #define LEARN_DIAGNOSTICS_H
 
+#include <stdint.h>
+
+#include "base/update_fields.h"
 #include "learn/normalise.h"
-#include "telemetry/record.h"
+
+#define REPORT_INTEGER                  int64_t
+#define REPORT_NUMBER                   double
+#define REPORT_NAME                     const char *
+#define REPORT_MEMBER(kind, name, help) REPORT_##kind name;
+struct update_report {
+    UPDATE_FIELDS(REPORT_MEMBER)
+};
+struct head_report {
+    HEAD_FIELDS(REPORT_MEMBER)
+};
+#undef REPORT_MEMBER
+#undef REPORT_INTEGER
+#undef REPORT_NUMBER
+#undef REPORT_NAME
 
 /* Every number missing, every count zero. */
-void ppo_record_clear(struct ppo_record *record);
-void ppo_head_record_clear(struct ppo_head_record *record, const char *head);
+void update_report_clear(struct update_report *record);
+void head_report_clear(struct head_report *record, const char *head);
 
 struct moments diagnostics_moments(const double *x, int count);
 /* Third moment over the cubed deviation, both of the population; 0 for a constant. */
@@ -40,7 +57,7 @@ ESPER_RULE struct critic_fit diagnostics_fit(struct moments returns, struct mome
 struct critic_fit diagnostics_critic(const double *returns, const double *values, int count);
 
 /* Returns, values (raw units), td errors and advantages of `count` rows into the record; scratch [count]. */
-void diagnostics_returns(struct ppo_record *record, const double *returns, const double *values, const double *td,
+void diagnostics_returns(struct update_report *record, const double *returns, const double *values, const double *td,
                          const double *advantages, int count, double *scratch);
 
 #endif

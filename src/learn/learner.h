@@ -6,9 +6,9 @@
 #define LEARN_LEARNER_H
 
 #include "base/config.h"
+#include "learn/diagnostics.h"
 #include "learn/rollout.h"
 #include "policy/network.h"
-#include "telemetry/record.h"
 
 struct learner {
     const struct config *config;
@@ -58,11 +58,11 @@ void learner_scale_rewards(struct learner *learner, int envs, const uint8_t *exe
 
 /*
  * One update from a rollout: observation statistics, advantages, value scale, K epochs with KL stop. `progress` in
- * [0, 1] is the share of the run that is done, for the entropy schedule. Fills `record` and the record of every head,
- * whose number of the round is left to the caller; record->epochs 0 means that nothing was learned (no rows, or nothing
+ * [0, 1] is the share of the run that is done, for the entropy schedule. Fills the report of the update and of every
+ * head; report->epochs 0 means that nothing was learned (no rows, or nothing
  * finite: then *failures has grown).
  */
 void learner_update(struct learner *learner, learner_column column, struct rollout *rollout, double progress,
-                    struct ppo_record *record, struct ppo_head_record heads[HEAD_COUNT]);
+                    struct update_report *record, struct head_report heads[HEAD_COUNT]);
 
 #endif

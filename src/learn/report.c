@@ -19,15 +19,15 @@ void report_tally_clear(struct report_tally *tally)
             (struct report_head){.log_ratio_max = -INFINITY, .log_ratio_min = INFINITY, .log_prob_min = INFINITY};
 }
 
-void report_start(struct report *report, struct ppo_record *record, struct ppo_head_record heads[HEAD_COUNT],
+void report_start(struct report *report, struct update_report *record, struct head_report heads[HEAD_COUNT],
                   const struct learner_work *work, const struct loss_rules *rules, int rows, int valid)
 {
     *report =
         (struct report){.record = record, .heads = heads, .work = work, .rules = *rules, .rows = rows, .valid = valid};
     report_tally_clear(&report->tally);
-    ppo_record_clear(record);
+    update_report_clear(record);
     for (int head = 0; head < HEAD_COUNT; head++) {
-        ppo_head_record_clear(&heads[head], head_name(head));
+        head_report_clear(&heads[head], head_name(head));
         double choices = 0;
         for (int i = 0; i < rows; i++) {
             report->tally.mattered[head] += mattered(&work->row[i], head);
@@ -134,7 +134,7 @@ void report_step(struct report *report, const struct learner *learner, const str
 
 /* ---- after them ------------------------------------------------------------------------------------------------- */
 
-static void head_finish(const struct report_tally *tally, int head, struct ppo_head_record *record)
+static void head_finish(const struct report_tally *tally, int head, struct head_report *record)
 {
     const struct report_head *of = &tally->head[head];
     if (tally->looks && tally->mattered[head] > 0) {
@@ -148,8 +148,7 @@ static void head_finish(const struct report_tally *tally, int head, struct ppo_h
         record->grad_norm = sqrt(of->square_norm);
 }
 
-void report_finish(const struct report_tally *tally, struct ppo_record *record,
-                   struct ppo_head_record heads[HEAD_COUNT])
+void report_finish(const struct report_tally *tally, struct update_report *record, struct head_report heads[HEAD_COUNT])
 {
     if (tally->looks) {
         record->kl = tally->kl / tally->looks;

@@ -25,8 +25,8 @@ struct report_tally {
 };
 
 struct report {
-    struct ppo_record *record;
-    struct ppo_head_record *heads; /* [HEAD_COUNT] */
+    struct update_report *record;
+    struct head_report *heads; /* [HEAD_COUNT] */
     const struct learner_work *work;
     struct loss_rules rules;
     int rows, valid;
@@ -36,7 +36,7 @@ struct report {
 /* Nothing gathered yet. */
 void report_tally_clear(struct report_tally *tally);
 /* Clears both records and takes what the rows alone tell; work->row is filled, `valid` of its `rows` are valid. */
-void report_start(struct report *report, struct ppo_record *record, struct ppo_head_record heads[HEAD_COUNT],
+void report_start(struct report *report, struct update_report *record, struct head_report heads[HEAD_COUNT],
                   const struct learner_work *work, const struct loss_rules *rules, int rows, int valid);
 /* The policy that acted, from the first epoch's forward pass: the entropies of its heads. */
 void report_policy(struct report *report);
@@ -46,7 +46,7 @@ void report_look(struct report *report, const struct loss_totals *sums);
 void report_step(struct report *report, const struct learner *learner, const struct loss_totals *sums,
                  const struct loss_counts *counts, double grad_norm);
 /* Writes what was gathered. */
-void report_finish(const struct report_tally *tally, struct ppo_record *record,
-                   struct ppo_head_record heads[HEAD_COUNT]);
+void report_finish(const struct report_tally *tally, struct update_report *record,
+                   struct head_report heads[HEAD_COUNT]);
 
 #endif

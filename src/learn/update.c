@@ -15,7 +15,7 @@ struct update {
     struct learner *learner;
     struct learner_work *work;
     struct rollout *rollout;
-    struct ppo_record *record;
+    struct update_report *record;
     struct report report;
     int rows, valid;
     struct loss_rules rules;
@@ -104,7 +104,7 @@ static void advantages_estimate(struct update *update)
 
 static void advantages_normalise(struct update *update)
 {
-    const struct ppo_record *record = update->record;
+    const struct update_report *record = update->record;
     int positive = 0, forced = 0;
     for (int i = 0; i < update->rows; i++) {
         struct loss_row *row = &update->work->row[i];
@@ -292,7 +292,7 @@ static void epochs_run(struct update *update)
 {
     struct learner *learner = update->learner;
     const struct ppo_config *ppo = &learner->config->ppo;
-    struct ppo_record *record = update->record;
+    struct update_report *record = update->record;
     for (int epoch = 0; epoch < ppo->epochs; epoch++) {
         learner->kernels->unroll(learner->net, &update->sequence, update->work->logits, update->work->value);
         run_chunks(update, look_chunk);
@@ -323,7 +323,7 @@ static void epochs_run(struct update *update)
 static void update_learn(struct update *update)
 {
     struct learner *learner = update->learner;
-    struct ppo_record *record = update->record;
+    struct update_report *record = update->record;
     const struct learner_work *work = update->work;
     advantages_estimate(update);
     diagnostics_returns(record, work->returns, work->values, work->td, work->advantages, update->valid, work->scratch);
@@ -345,7 +345,7 @@ static void update_learn(struct update *update)
 }
 
 void learner_update(struct learner *learner, learner_column column, struct rollout *rollout, double progress,
-                    struct ppo_record *record, struct ppo_head_record heads[HEAD_COUNT])
+                    struct update_report *record, struct head_report heads[HEAD_COUNT])
 {
     const double start = clock_seconds(),
                  entropy_coef = loss_entropy_coef(learner->config->ppo.entropy_coef,

@@ -26,7 +26,7 @@ KERNEL void update_end(const struct update_work u)
 {
     device_wait();
     const struct update_state *s = u.state;
-    struct ppo_record *record = &u.report->record;
+    struct update_report *record = &u.report->record;
     if (record->epochs == 0 && s->units_moved)
         for (int i = threadIdx.x; i <= u.value_inputs; i += blockDim.x)
             u.w[i == u.value_inputs ? u.value_bias : u.value_weight + i] = u.last_layer[i];
@@ -97,10 +97,10 @@ static void work_allocate(struct policy_device *policy)
     struct ppo_device_report *blank = runtime_alloc<struct ppo_device_report>(rt, 1);
     if (rt->failed)
         return;
-    ppo_record_clear(&policy->report_host->record);
+    update_report_clear(&policy->report_host->record);
     report_tally_clear(&policy->report_host->tally);
     for (int head = 0; head < HEAD_COUNT; head++)
-        ppo_head_record_clear(&policy->report_host->heads[head], nullptr);
+        head_report_clear(&policy->report_host->heads[head], nullptr);
     runtime_copy_to(rt, blank, policy->report_host, sizeof *blank);
     u->blank = blank;
 }
@@ -283,8 +283,8 @@ void policy_device_fetch(struct policy_device *policy)
     runtime_copy_from(policy->rt, policy->report_host, policy->work.report, sizeof *policy->report_host);
 }
 
-void policy_device_records(const struct policy_device *policy, struct ppo_record *record,
-                           struct ppo_head_record heads[HEAD_COUNT])
+void policy_device_records(const struct policy_device *policy, struct update_report *record,
+                           struct head_report heads[HEAD_COUNT])
 {
     *record = policy->report_host->record;
     for (int head = 0; head < HEAD_COUNT; head++) {

@@ -14,8 +14,8 @@ extern "C" {
 /* What an update tells, as plain numbers on the device. The records lack what report_finish makes of the tally, the
  * names, the round and the time. */
 struct ppo_device_report {
-    struct ppo_record record;
-    struct ppo_head_record heads[HEAD_COUNT];
+    struct update_report record;
+    struct head_report heads[HEAD_COUNT];
     struct report_tally tally;
 };
 
@@ -37,7 +37,7 @@ void policy_device_update(struct policy_device *policy);
 /* Enqueue the way back of the last update's report; after a wait, make the records of it (their round and seconds are
  * the caller's). */
 void policy_device_fetch(struct policy_device *policy);
-void policy_device_records(const struct policy_device *policy, struct ppo_record *record,
-                           struct ppo_head_record heads[HEAD_COUNT]);
+void policy_device_records(const struct policy_device *policy, struct update_report *record,
+                           struct head_report heads[HEAD_COUNT]);
 
 #endif

@@ -131,11 +131,11 @@ KERNEL void __launch_bounds__(LOOK_THREADS) epoch_look(const struct update_work 
 DEVICE void describe_policy(const struct update_work *u, const struct look_part *all, double h2, double c2)
 {
     const struct update_state *s = u->state;
-    struct ppo_record *record = &u->report->record;
+    struct update_report *record = &u->report->record;
     const double units = (double)u->envs * u->hidden;
     double drift = 0;
     for (int head = 0; head < HEAD_COUNT; head++) {
-        struct ppo_head_record *of = &u->report->heads[head];
+        struct head_report *of = &u->report->heads[head];
         drift = fmax(drift, all->field[head][LOOK_DRIFT]);
         of->entropy = s->learnable[head] ? all->field[head][LOOK_SHOWN_LEARNABLE] / (double)s->learnable[head]
                                          : (double)NAN;
@@ -309,7 +309,7 @@ KERNEL void epoch_norm(const struct update_work u)
     }
     if (threadIdx.x > 0)
         return;
-    struct ppo_record *record = &u.report->record;
+    struct update_report *record = &u.report->record;
     struct report_tally *tally = &u.report->tally;
     if (!is_finite(square)) {
         record->nonfinite++;

@@ -284,7 +284,7 @@ KERNEL void update_returns(const struct update_work u)
 
     const bool finite = is_finite(gain) && is_finite(advantage);
     if (threadIdx.x == 0) {
-        struct ppo_record *record = &u.report->record;
+        struct update_report *record = &u.report->record;
         const struct critic_fit fit = diagnostics_fit(returns, residual);
         const bool constant = deviation <= DIAGNOSTICS_CONSTANT || value_deviation <= DIAGNOSTICS_CONSTANT;
         record->explained_variance = fit.explained_variance;
@@ -317,7 +317,7 @@ KERNEL void update_targets(const struct update_work u)
     const int i = blockIdx.x * ROW_THREADS + threadIdx.x;
     bool positive = false;
     if (u.state->valid > 0 && i < u.rows && u.row[i].valid) {
-        const struct ppo_record *record = &u.report->record;
+        const struct update_report *record = &u.report->record;
         const struct value_units *units = &u.state->after;
         u.row[i].advantage =
             (float)advantage_normalise((double)u.rollout.advantage[i], record->advantage_mean, record->advantage_std);

@@ -217,7 +217,7 @@ static void step_backward(const struct back_work *work, int step, struct rows en
     if (!final)
         state_backward(work, step, envs, first, last);
     for (int env = envs.first; env < envs.first + envs.count; env++) {
-        ptrdiff_t row = (ptrdiff_t)(step * sequence->envs + env), at = row * hidden + unit;
+        ptrdiff_t row = (ptrdiff_t)step * sequence->envs + env, at = row * hidden + unit;
         ptrdiff_t gates = row * GATES * hidden + unit;
         real *dc = net->back.c + (ptrdiff_t)env * hidden + unit;
         if (final || is_reset(sequence, step + 1, env))

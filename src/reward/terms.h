@@ -178,10 +178,8 @@ ESPER_RULE struct reward_worth reward_worth_escrow(const struct reward_config *c
     worth.ratio_penalty = reward_ratio_penalty(config, seed, 1.0);
     if (op == OP_PRUNE) { /* taken back exactly */
         worth.attribution = worth.credit_delta = -seed->credit;
-    } else if (seed->live && seed->stage == STAGE_FOSSILIZED) { /* the credit is paid out for good */
-        worth.credit_target = seed->credit;
-    } else if (corrected && seed->leaving) { /* esper 7: frozen once a prune is ordered */
-        worth.credit_target = seed->credit;
+    } else if ((seed->live && seed->stage == STAGE_FOSSILIZED) || (corrected && seed->leaving)) {
+        worth.credit_target = seed->credit; /* paid out for good; esper 7: frozen once a prune is ordered */
     } else if (c < 0) {
         worth.credit_delta = corrected ? reward_escrow_clip(config, -seed->credit) : -seed->credit; /* esper 7 */
         worth.attribution = weight * c + worth.credit_delta;

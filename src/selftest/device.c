@@ -135,8 +135,8 @@ static void check_run(struct check_report *report, struct pair *pair, const stru
 {
     const struct world *a = engine_world(pair->cpu), *b = engine_world(pair->device);
     struct outcome_record outcomes[ENVS];
-    struct ppo_record ppo[2] = {{0}};
-    struct ppo_head_record heads[HEAD_COUNT];
+    struct update_report ppo[2] = {{0}};
+    struct head_report heads[HEAD_COUNT];
     for (int step = 1; step <= STEPS; step++) {
         pair_run(pair, engine_train);
         pair_run(pair, engine_evaluate);

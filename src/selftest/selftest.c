@@ -11,19 +11,19 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "check/learn_vectors.h"
+#include "check/numeric.h"
 #include "check/policy_vectors.h"
 #include "check/reward_vectors.h"
 #include "check/rules_vectors.h"
 #include "selftest/device_vectors.h"
-#include "variant/variant.h"
 
 void selftest_cases(struct selftest *test)
 {
-    const struct variant *variant;
+    const struct numeric_checks *checks;
     test->file = NULL;
-    for (int i = 0; (variant = variant_at(i)); i++) {
-        test->variant = variant->name;
-        variant->check_cases(&test->report);
+    for (int i = 0; (checks = numeric_checks_at(i)); i++) {
+        test->variant = checks->name;
+        checks->cases(&test->report);
     }
 }
 
@@ -98,7 +98,7 @@ static void check_on_device(struct selftest *test, const struct st_file *file, c
 
 static void check_kind(struct selftest *test, const struct st_file *file, const char *kind)
 {
-    const struct variant *variant;
+    const struct numeric_checks *checks;
     int before = count_results(test);
     size_t k = 0;
     while (k < sizeof kinds / sizeof kinds[0] && strcmp(kind, kinds[k].kind) != 0)
@@ -117,9 +117,9 @@ static void check_kind(struct selftest *test, const struct st_file *file, const 
     }
     if (kinds[k].check_rules)
         kinds[k].check_rules(file, &test->report);
-    for (int i = 0; !kinds[k].check_rules && (variant = variant_at(i)); i++) {
-        test->variant = variant->name;
-        variant->check_vectors(file, kind, &test->report);
+    for (int i = 0; !kinds[k].check_rules && (checks = numeric_checks_at(i)); i++) {
+        test->variant = checks->name;
+        checks->vectors(file, kind, &test->report);
     }
     test->variant = NULL;
     if (count_results(test) == before && !test->report.filter)

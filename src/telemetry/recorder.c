@@ -502,7 +502,7 @@ enum esper_status recorder_stop(struct recorder *recorder, double seconds, struc
     recorder_totals(recorder, &totals);
     if (totals.waiting)
         status = error_set(error, ESPER_FAILED, "%.400s; %llu rows of the record are lost", recorder->trouble.text,
-                           (unsigned long long)(totals.waiting + rows_lost(recorder)));
+                           (unsigned long long)totals.waiting + rows_lost(recorder));
     release(recorder);
     return status;
 }

@@ -1,4 +1,3 @@
-#include "check/numeric.h"
 #include "nn/flat.h"
 #include "nn/roof.h"
 #include "variant/variant.h"
@@ -11,7 +10,6 @@ extern const struct variant VARIANT_TABLE;
 
 const struct variant VARIANT_TABLE = {
     .name = NAME_OF(VARIANT),
-    .real_bytes = (int)sizeof(real),
     .net_bytes = net_bytes,
     .net_init = net_init,
     .net_input = net_input,
@@ -37,6 +35,4 @@ const struct variant VARIANT_TABLE = {
     .conv_backward_data = conv_backward_data,
     .conv_backward_weights = conv_backward_weights,
     .roof_multiply_add = roof_multiply_add,
-    .check_cases = check_cases,
-    .check_vectors = check_numeric_vectors,
 };

@@ -4,16 +4,25 @@
 #ifndef VARIANT_VARIANT_H
 #define VARIANT_VARIANT_H
 
-#include "check/report.h"
 #include "morph/net.h"
 #include "nn/conv.h"
 #include "policy/network.h"
 
-struct st_file;
+/* SET(name, whether this machine runs it): the sets that the Makefile builds for this architecture, best first. */
+#if defined(__x86_64__)
+#define VARIANTS(SET)                                                                                                  \
+    SET(avx512, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&                             \
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))                          \
+    SET(avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))                                         \
+    SET(base, true)
+#elif defined(__aarch64__)
+#define VARIANTS(SET) SET(neon, true)
+#else
+#define VARIANTS(SET) SET(base, true)
+#endif
 
 struct variant {
     const char *name;
-    int real_bytes; /* 4: a kernel set for training; 8: for checking gradients alone */
 
     size_t (*net_bytes)(const struct net_shape *shape, int batch);
     struct net *(*net_init)(const struct net_shape *shape, int batch, void *memory);
@@ -37,13 +46,9 @@ struct variant {
     void (*conv_backward_data)(const struct conv *conv, int images, const real *grad, const real *packed, real *out);
     void (*conv_backward_weights)(const struct conv *conv, int images, const real *in, const real *grad, real *sums);
     double (*roof_multiply_add)(long rounds); /* the arithmetic roof: operations done, the caller takes the time */
-
-    /* For `esper selftest`. */
-    void (*check_cases)(struct check_report *report);
-    bool (*check_vectors)(const struct st_file *file, const char *kind, struct check_report *report);
 };
 
-/* Every variant in this build that this machine can run, best float one first; NULL past the end. */
+/* Every variant in this build that this machine can run, best first; NULL past the end. */
 const struct variant *variant_at(int index);
 /* The kernels that training uses here. */
 const struct variant *variant_best(void);

@@ -36,7 +36,7 @@ int guard_target(const char *target)
     if (target[0] != '/')
         return 400;
     for (const char *at = target; *at; at++) {
-        int value = *at;
+        int value = (unsigned char)*at;
         if (value <= 0x20 || value >= 0x7F || value == '\\')
             return 400;
         in_path = in_path && value != '?';

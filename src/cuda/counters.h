@@ -1,0 +1,17 @@
+#ifndef CUDA_COUNTERS_H
+#define CUDA_COUNTERS_H
+
+#include <stdint.h>
+
+/* What the device was asked to do since the engine was made. */
+struct device_counters {
+    uint64_t launches;       /* kernels launched one by one */
+    uint64_t graph_launches; /* captured phases replayed */
+    uint64_t graph_nodes;    /* kernels and copies inside them */
+    uint64_t captures;       /* phases captured */
+    uint64_t syncs;          /* times the host waited */
+    uint64_t allocations;
+    uint64_t bytes_to, bytes_from; /* copied to and from the device, outside graphs */
+};
+
+#endif
