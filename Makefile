@@ -70,7 +70,7 @@ LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(B
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all run test soak bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
+.PHONY: all run test check soak bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -79,6 +79,7 @@ all: check-required features $(BUILD)/esper
 help:
 	@echo 'make run      install what is missing, build, and watch the quick start grow'
 	@echo 'make test     everything CI runs'
+	@echo 'make check    its quick part: unit tests, selftest, a short run'
 	@echo 'make soak     the long forms of the tests; run before a release'
 	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed against the machine'
 	@echo 'make cuda     build the device library     make asan|ubsan|tsan   sanitizer runs'
@@ -102,6 +103,10 @@ run: deps
 test: test-deps
 	@$(MAKE) --no-print-directory all
 	@scripts/test short
+
+check: deps
+	@$(MAKE) --no-print-directory all
+	@scripts/test quick
 
 soak: test-deps
 	@$(MAKE) --no-print-directory all
