@@ -66,7 +66,9 @@ FLAGS_avx512 := -DREAL=float -DVECTOR=16 -mavx512f -mavx512vl -mavx512bw -mavx51
 
 PLAIN_OBJ := $(PLAIN_SRC:%.c=$(BUILD)/%.o)
 VARIANT_OBJ := $(VARIANTS:%=$(BUILD)/variant_%.o) $(CHECKED:%=$(BUILD)/checks_%.o)
-LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(BUILD)/device_checks.o $(BUILD)/assets.o
+# Sources that the build itself writes.
+EMBEDDED := page_assets task_assets commit
+LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(BUILD)/device_checks.o $(EMBEDDED:%=$(BUILD)/%.o)
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 
 # ---- targets -----------------------------------------------------------------------------------------------------
@@ -149,13 +151,26 @@ $(BUILD)/%.o: %.c | check-required
 	@echo "  cc    $<"
 	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
 
-# The page is part of the program, as web/dist has it: nobody needs npm to build Esper.
-$(BUILD)/assets.c: scripts/embed $(wildcard web/dist web/dist/*)
+# The page is part of the program, as web/dist has it: nobody needs npm to build Esper. So are the tasks: the program
+# alone can train. The folders themselves are prerequisites, so that a file that goes is noticed.
+$(BUILD)/page_assets.c: scripts/embed $(wildcard web/dist web/dist/*)
 	@mkdir -p $(@D)
-	@scripts/embed web/dist > $@.new
+	@scripts/embed web/dist page > $@.new
 	@mv $@.new $@
 
-$(BUILD)/assets.o: $(BUILD)/assets.c
+$(BUILD)/task_assets.c: scripts/embed $(wildcard tasks tasks/*)
+	@mkdir -p $(@D)
+	@scripts/embed tasks task > $@.new
+	@mv $@.new $@
+
+# The commit, asked for at every build, in a file that is written only when it changes.
+.PHONY: commit
+$(BUILD)/commit.c: commit
+	@mkdir -p $(@D)
+	@scripts/commit > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(EMBEDDED:%=$(BUILD)/%.o): %.o: %.c
 	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
 
 # Rebuilds web/dist, which is committed; needs npm. The packages are pinned and none of their install scripts runs.

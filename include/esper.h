@@ -10,7 +10,11 @@
 extern "C" {
 #endif
 
-#define ESPER_VERSION "0.1.0"
+#define ESPER_VERSION "0.2.0"
+
+/* The version and the commit this was built from (scripts/commit): "0.2.0 (1a2b3c4d)", "0.2.0 (1a2b3c4d-dirty)" from a
+ * tree with changes, "0.2.0 (unknown)" outside a repository. */
+extern const char esper_build[];
 
 /* How a call ended. Library code never exits and never prints; it returns one of these and fills an esper_error. */
 enum esper_status {

@@ -29,7 +29,7 @@ refused 'there are no runs in nowhere' compare --runs nowhere one two
 refused 'name of a run is empty' compare one, two
 refused 'both have seed 42' compare one,two one
 refused 'unknown option --metrik; did you mean --metric?' compare --metrik reward one two
-refused '--metric rewards is unknown; did you mean reward?' compare --metric rewards one two
+refused '--metric rewards is unknown; did you mean "reward"?' compare --metric rewards one two
 refused 'runs/one/run.json: is part of a run; give the run' compare runs/one/run.json two
 refused 'runs/one/checkpoints: is part of a run' compare two runs/one/checkpoints
 refused 'runs: is a directory but no run' compare runs two
@@ -41,8 +41,8 @@ refused 'cannot name a run' train --name "$(printf 'x%0.0s' $(seq 101))"
 refused '"latest" always means the newest run' train --name latest
 refused 'runs/one: exists already; go on with it with --resume' train --name one
 echo 'not a directory' >plain
-refused 'plain: is no directory, so runs cannot go to plain' train --runs plain --name x
-refused 'plain: is no directory, so runs cannot go to plain/below' train --runs plain/below --name x
+refused 'plain: is no directory, so nothing can go to plain' train --runs plain --name x
+refused 'plain: is no directory, so nothing can go to plain/below' train --runs plain/below --name x
 
 # ---- runs that do not pair -------------------------------------------------------------------------------------------
 train longer --steps 3

@@ -70,7 +70,7 @@ fails 1 'device = cuda: ' selftest --device cuda
 fails 1 'precision = bf16: the CPU computes in fp32, and there is no GPU: ' train --precision bf16
 fails 2 'precision = bf16: the CPU computes in fp32' bench --device cpu --precision bf16
 fails 2 'unknown task "cifar_basline"; did you mean "cifar_baseline"' bench --task cifar_basline
-fails 2 '--part all: it must be train, seeds, evaluate or loop' bench --part all
+fails 2 '--part all is unknown; choose from train, seeds, evaluate, loop' bench --part all
 fails 2 '--envs 8;64: numbers from 1 to 4096' bench --envs '8;64'
 fails 2 '--roof, --kernels and --peer' bench --roof --part train
 fails 1 'device = cuda: ' selftest --device cuda --vectors tests/vectors

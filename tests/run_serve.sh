@@ -12,18 +12,18 @@ mkdir page
 printf '<!DOCTYPE html>' >page/index.html
 "$esper" --help >page/app.js
 head -c 5000 "$esper" >page/icon.png
-"$root/scripts/embed" page >assets.c
+"$root/scripts/embed" page page >assets.c
 cat >print.c <<'END'
 #include <stdio.h>
 #include <string.h>
 #include "view/assets.h"
 int main(int count, char **words)
 {
-    for (int i = 0; i < asset_count; i++)
-        if (count == 3 && strcmp(assets[i].name, words[1]) == 0)
-            fwrite(*words[2] == 'g' ? assets[i].gzip : assets[i].plain, 1,
-                   *words[2] == 'g' ? assets[i].gzip_bytes : assets[i].plain_bytes, stdout);
-    return asset_count;
+    for (int i = 0; i < page_asset_count; i++)
+        if (count == 3 && strcmp(page_assets[i].name, words[1]) == 0)
+            fwrite(*words[2] == 'g' ? page_assets[i].gzip : page_assets[i].plain, 1,
+                   *words[2] == 'g' ? page_assets[i].gzip_bytes : page_assets[i].plain_bytes, stdout);
+    return page_asset_count;
 }
 END
 ${CC:-cc} -I"$root/src" print.c assets.c -o print
@@ -32,7 +32,7 @@ for file in index.html app.js icon.png; do
     ./print $file gzip | gzip -d >unpacked
     verdict "embedded $file" "$(cmp page/$file plain && cmp page/$file unpacked || echo differs)"
 done
-"$root/scripts/embed" nowhere >assets.c
+"$root/scripts/embed" nowhere page >assets.c
 ${CC:-cc} -I"$root/src" print.c assets.c -o print && ./print
 verdict "nothing to embed" "$([ $? -eq 0 ] || echo "$?")"
 

@@ -1,4 +1,4 @@
-/* JSON: the grammar, the whole grammar and nothing else; typed members; the nearest word. */
+/* JSON: the grammar, the whole grammar and nothing else; typed members. */
 #include "testing.h"
 
 #include <string.h>
@@ -157,17 +157,6 @@ static void json_members_are_typed(void **state)
     assert_says(&error, "/nowhere.json");
 }
 
-static void nearest_word_is_by_edit_distance(void **state)
-{
-    (void)state;
-    const char *const names[] = {"host.base", "host.blocks", "momentum", "seed"};
-    assert_string_equal(nearest_word("host.bse", names, 4), "host.base");
-    assert_string_equal(nearest_word("host.block", names, 4), "host.blocks");
-    assert_string_equal(nearest_word("momnetum", names, 4), "momentum");
-    assert_string_equal(nearest_word("sed", names, 4), "seed");
-    assert_null(nearest_word("x", names, 0));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,7 +164,6 @@ int main(void)
         cmocka_unit_test(json_refuses_everything_else),
         cmocka_unit_test(json_depth_is_limited),
         cmocka_unit_test(json_members_are_typed),
-        cmocka_unit_test(nearest_word_is_by_edit_distance),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

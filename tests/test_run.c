@@ -77,7 +77,7 @@ static void configuration_reads_back_exactly(void **state)
     assert_memory_equal(&opened.config, &config, sizeof config);
     assert_string_equal(opened.name, "exact");
     assert_string_equal(opened.kernels, "base");
-    assert_string_equal(opened.version, ESPER_VERSION);
+    assert_string_equal(opened.version, esper_build);
     assert_string_equal(opened.created, made.created);
 
     /* Types are those of task files, for who queries run.json. */

@@ -222,22 +222,22 @@ static void the_page(void **state)
 {
     (void)state;
     struct answer answer = get("/");
-    if (asset_count == 0) { /* web/dist was empty when this was built */
+    if (page_asset_count == 0) { /* web/dist was empty when this was built */
         assert_int_equal(answer.code, 503);
         return;
     }
-    for (int i = 0; i < asset_count; i++) {
+    for (int i = 0; i < page_asset_count; i++) {
         char target[128], headers[256];
-        bool index = strcmp(assets[i].name, "index.html") == 0;
-        snprintf(target, sizeof target, "/%s%s", index ? "" : "assets/", index ? "" : assets[i].name);
+        bool index = strcmp(page_assets[i].name, "index.html") == 0;
+        snprintf(target, sizeof target, "/%s%s", index ? "" : "assets/", index ? "" : page_assets[i].name);
         answer = get(target);
         assert_int_equal(answer.code, 200);
-        assert_int_equal(answer.bytes, assets[i].plain_bytes);
-        assert_memory_equal(answer.body, assets[i].plain, answer.bytes);
+        assert_int_equal(answer.bytes, page_assets[i].plain_bytes);
+        assert_memory_equal(answer.body, page_assets[i].plain, answer.bytes);
         answer = ask_with("GET", target, "Host: localhost\r\nAccept-Encoding: br, gzip\r\n", "");
-        assert_true(has_header(&answer, "Content-Encoding: gzip") && has_header(&answer, assets[i].type));
-        assert_int_equal(answer.bytes, assets[i].gzip_bytes);
-        snprintf(headers, sizeof headers, "Host: localhost\r\nIf-None-Match: %s\r\n", assets[i].tag);
+        assert_true(has_header(&answer, "Content-Encoding: gzip") && has_header(&answer, page_assets[i].type));
+        assert_int_equal(answer.bytes, page_assets[i].gzip_bytes);
+        snprintf(headers, sizeof headers, "Host: localhost\r\nIf-None-Match: %s\r\n", page_assets[i].tag);
         answer = ask_with("GET", target, headers, "");
         assert_int_equal(answer.code, 304);
         assert_int_equal(answer.bytes, 0);

@@ -8,6 +8,8 @@
 
 #include "base/config_keys.h"
 #include "base/json.h"
+#include "base/tasks.h"
+#include "base/words.h"
 
 static int find_key(const char *name)
 {
@@ -22,8 +24,8 @@ static enum esper_status unknown_key(const char *name, struct esper_error *error
     const char *names[CONFIG_MAX_KEYS];
     for (int i = 0; i < config_key_total; i++)
         names[i] = config_keys[i].name;
-    return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"; did you mean \"%s\"?", name,
-                     nearest_word(name, names, config_key_total));
+    return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"%s", name,
+                     word_hint(name, names, config_key_total, "esper config").text);
 }
 
 /* ---- one value --------------------------------------------------------------------------------------------------- */
@@ -216,32 +218,7 @@ void config_defaults(struct config *config)
         parse_value(config, &config_keys[i], config_keys[i].initial); /* a test sees to it that every default is good */
 }
 
-enum esper_status config_set_value(struct config *config, const char *name, const char *text, enum config_origin origin,
-                                   struct esper_error *error)
-{
-    int key = find_key(name);
-    if (key < 0)
-        return unknown_key(name, error);
-    if (strcmp(name, "task") == 0) /* the other keys of the task would not follow */
-        return error_set(error, ESPER_INVALID, "task cannot be set like this; choose it with --task %.60s", text);
-    return set_value(config, key, text, origin, error);
-}
-
-enum esper_status config_set(struct config *config, const char *assignment, struct esper_error *error)
-{
-    char name[64];
-    size_t length = strcspn(assignment, "=");
-    if (assignment[length] != '=' || length == 0 || length >= sizeof name)
-        return error_set(error, ESPER_INVALID, "--set %.80s: write --set key=value, for example --set host.lr=0.02",
-                         assignment);
-    memcpy(name, assignment, length);
-    name[length] = '\0';
-    if (config_set_value(config, name, assignment + length + 1, ORIGIN_SET, error) != ESPER_OK)
-        return error_where(error, "--set");
-    return ESPER_OK;
-}
-
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- values as JSON ---------------------------------------------------------------------------------------------- */
 
 /* A list of strings as the text that --set would take. */
 static bool list_text(const cJSON *list, char *text, size_t size)
@@ -302,6 +279,50 @@ static enum esper_status value_text(const struct config_key *key, const cJSON *v
     return ESPER_OK;
 }
 
+/* A list may also be written as files and run.json show it: ["r0c0", "r0c1"]. */
+static enum esper_status set_json(struct config *config, int key, const char *text, enum config_origin origin,
+                                  struct esper_error *error)
+{
+    char plain[2 * CONFIG_TEXT];
+    cJSON *value;
+    if (json_parse(text, strlen(text), &value, error) != ESPER_OK)
+        return error_where(error, "%s", config_keys[key].name);
+    enum esper_status status = value_text(&config_keys[key], value, plain, sizeof plain, error);
+    cJSON_Delete(value);
+    return status == ESPER_OK ? set_value(config, key, plain, origin, error) : status;
+}
+
+/* ---- one assignment ---------------------------------------------------------------------------------------------- */
+
+enum esper_status config_set_value(struct config *config, const char *name, const char *text, enum config_origin origin,
+                                   struct esper_error *error)
+{
+    int key = find_key(name);
+    if (key < 0)
+        return unknown_key(name, error);
+    if (config_keys[key].type == KEY_SLOTS && text[0] == '[')
+        return set_json(config, key, text, origin, error);
+    if (strcmp(name, "task") == 0) /* the other keys of the task would not follow */
+        return error_set(error, ESPER_INVALID, "task cannot be set like this; choose it with --task %.60s", text);
+    return set_value(config, key, text, origin, error);
+}
+
+enum esper_status config_set(struct config *config, const char *assignment, struct esper_error *error)
+{
+    char name[64];
+    size_t length = strcspn(assignment, "=");
+    if (assignment[length] != '=' || length == 0 || length >= sizeof name)
+        return error_set(error, ESPER_INVALID, "--set %.80s: write --set key=value, for example --set host.lr=0.02",
+                         assignment);
+    memcpy(name, assignment, length);
+    name[length] = '\0';
+    if (config_set_value(config, name, assignment + length + 1, ORIGIN_SET, error) != ESPER_OK)
+        return error_where(error, "--set");
+    return ESPER_OK;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
 static enum esper_status apply_object(struct config *config, const cJSON *object, enum config_origin origin,
                                       struct esper_error *error)
 {
@@ -323,26 +344,21 @@ static enum esper_status apply_object(struct config *config, const cJSON *object
     return ESPER_OK;
 }
 
-enum esper_status config_load_task(struct config *config, const char *task, struct esper_error *error)
+enum esper_status config_load_task(struct config *config, const char *text, struct esper_error *error)
 {
-    char path[CONFIG_PATH];
+    struct task task;
     cJSON *object;
-    TRY(config_find_task(task, path, error));
-    TRY(json_read_file(path, &object, error));
-
-    /* The file's name is the task's name; a "task" inside could only contradict it. */
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    char name[CONFIG_PATH];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(base, "."), base);
+    TRY(task_find(text, &task, error));
+    TRY(task_read(&task, &object, error));
     enum esper_status status = ESPER_OK;
-    if (json_find(object, "task"))
+    if (json_find(object, "task")) /* it could only contradict the file's name */
         status = error_set(error, ESPER_INVALID, "a task file is named by its file name; remove the key \"task\"");
     if (status == ESPER_OK)
         status = apply_object(config, object, ORIGIN_TASK, error);
     if (status == ESPER_OK)
-        status = set_value(config, find_key("task"), name, ORIGIN_TASK, error);
+        status = set_value(config, find_key("task"), task.name, ORIGIN_TASK, error);
     cJSON_Delete(object);
-    return status == ESPER_OK ? status : error_where(error, "%s", path);
+    return status == ESPER_OK ? status : error_where(error, "%s", task.path[0] ? task.path : task.name);
 }
 
 enum esper_status config_load_file(struct config *config, const char *path, struct esper_error *error)

@@ -103,7 +103,7 @@ struct config {
 
 void config_defaults(struct config *config);
 
-/* `task` is a name (found in the directories below) or, when it holds a '/' or ends in ".json", the path of a file. */
+/* `task` is a name or the path of a file (base/tasks.h). */
 enum esper_status config_load_task(struct config *config, const char *task, struct esper_error *error);
 /* A file may name the task it builds on ("task": "..."); it is loaded first unless a task was chosen before. */
 enum esper_status config_load_file(struct config *config, const char *path, struct esper_error *error);
@@ -117,12 +117,6 @@ enum esper_status config_check(const struct config *config, struct esper_error *
 
 /* Row and column of a slot id such as "r0c2"; false for anything else. */
 bool config_parse_slot(const char *id, int *row, int *column);
-
-/* The i-th directory searched for tasks ($ESPER_TASKS, ./tasks, tasks beside the program's directory); false past the
- * last one. */
-bool config_task_directory(int i, char path[CONFIG_PATH]);
-/* The file of a task; an unknown name is an error that offers the nearest one. */
-enum esper_status config_find_task(const char *task, char path[CONFIG_PATH], struct esper_error *error);
 
 /* For listings. */
 int config_key_count(void);

@@ -30,7 +30,7 @@ const struct config_key config_keys[] = {
     {"slots", SLOTS(slots), "r0c0,r0c1,r0c2", "where seeds may grow: r0cI before pool I, r1cI after"},
     {"max_seeds", INT(max_seeds, 0, CONFIG_MAX_SLOTS), "0", "live seeds allowed at once; 0 = as many as slots"},
     {"data.set", CHOICE(data_set, "cifar10|synthetic"), "cifar10", "the images"},
-    {"data.path", TEXT(data_path), "data/cifar10.safetensors", "packed CIFAR-10, made by `esper data get cifar10`"},
+    {"data.path", TEXT(data_path), "data/cifar10.safetensors", "packed CIFAR-10; this default is looked for in $ESPER_DATA, data/ and the user's data directory"},
     {"data.size", ONE_OF(data_size, "16|32"), "32", "height and width of the images"},
     {"data.batch", INT(data_batch, 2, 4096), "128", "images of a batch"},
     {"data.batches", INT(data_batches, 0, 65535), "24", "batches of a step; 0 = one pass over the training split"},

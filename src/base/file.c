@@ -199,3 +199,31 @@ void file_abort(struct file_writer *writer)
     writer->fd = -1;
     writer->open = false;
 }
+
+/* ---- directories ------------------------------------------------------------------------------------------------- */
+
+enum esper_status file_make_directories(const char *path, struct esper_error *error)
+{
+    char partial[PATH_MAX];
+    if (snprintf(partial, sizeof partial, "%s", path) >= (int)sizeof partial)
+        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", path);
+    for (char *at = partial + 1;; at++) {
+        char kept = *at;
+        if (kept != '/' && kept != '\0')
+            continue;
+        *at = '\0';
+        struct stat info;
+        if (mkdir(partial, 0777) != 0) {
+            int code = errno;
+            bool there = stat(partial, &info) == 0;
+            errno = code;
+            if (!there)
+                return system_error(error, "make this directory", partial);
+            if (!S_ISDIR(info.st_mode))
+                return error_set(error, ESPER_INVALID, "%s: is no directory, so nothing can go to %s", partial, path);
+        }
+        *at = kept;
+        if (!kept)
+            return ESPER_OK;
+    }
+}

@@ -18,6 +18,11 @@ enum esper_status file_read(const char *path, size_t max_bytes, char **data, siz
 enum esper_status file_map(const char *path, const void **data, size_t *size, struct esper_error *error);
 void file_unmap(const void *data, size_t size);
 
+/* What a file is by its first bytes, for error lines: "a PNG picture", "an ONNX model", ...; NULL when nobody knows. */
+const char *file_kind(const void *data, size_t size);
+#define FILE_SAFETENSORS "a safetensors file"
+#define FILE_ONNX        "an ONNX model"
+
 struct file_writer {
     bool open;
     int fd;
@@ -33,5 +38,8 @@ enum esper_status file_begin(struct file_writer *writer, const char *path, struc
 enum esper_status file_write(struct file_writer *writer, const void *data, size_t bytes, struct esper_error *error);
 enum esper_status file_commit(struct file_writer *writer, struct esper_error *error);
 void file_abort(struct file_writer *writer);
+
+/* Make a directory and those around it; what is there already is fine. */
+enum esper_status file_make_directories(const char *path, struct esper_error *error);
 
 #endif

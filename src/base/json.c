@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/words.h"
 
 /* ---- grammar ----------------------------------------------------------------------------------------------------- */
 
@@ -371,41 +372,6 @@ enum esper_status json_get_object(const cJSON *object, const char *key, const cJ
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Insertions, deletions and replacements that turn one word into the other; the tail of very long words is ignored. */
-static int edit_distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    int row[LONGEST + 1];
-    int columns = (int)strnlen(b, LONGEST);
-    for (int j = 0; j <= columns; j++)
-        row[j] = j;
-    for (int i = 0; i < LONGEST && a[i]; i++) {
-        int diagonal = row[0];
-        row[0] = i + 1;
-        for (int j = 0; j < columns; j++) {
-            int replace = diagonal + (a[i] != b[j]);
-            int change = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
-            diagonal = row[j + 1];
-            row[j + 1] = replace < change ? replace : change;
-        }
-    }
-    return row[columns];
-}
-
-const char *nearest_word(const char *word, const char *const names[], int count)
-{
-    const char *best = NULL;
-    int least = 0;
-    for (int i = 0; i < count; i++) {
-        int distance = edit_distance(word, names[i]);
-        if (!best || distance < least) {
-            best = names[i];
-            least = distance;
-        }
-    }
-    return best;
-}
-
 enum esper_status json_check_keys(const cJSON *object, const char *const keys[], int count, struct esper_error *error)
 {
     for (const cJSON *member = object->child; member; member = member->next) {
@@ -413,8 +379,8 @@ enum esper_status json_check_keys(const cJSON *object, const char *const keys[],
         while (i < count && strcmp(keys[i], member->string) != 0)
             i++;
         if (i == count)
-            return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"; did you mean \"%s\"?", member->string,
-                             nearest_word(member->string, keys, count));
+            return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"%s", member->string,
+                             word_hint(member->string, keys, count, NULL).text);
     }
     return ESPER_OK;
 }

@@ -34,13 +34,10 @@ enum esper_status json_get_string(const cJSON *object, const char *key, const ch
 enum esper_status json_get_array(const cJSON *object, const char *key, const cJSON **out, struct esper_error *error);
 enum esper_status json_get_object(const cJSON *object, const char *key, const cJSON **out, struct esper_error *error);
 
-/* Refuse members that are not in `keys`, naming the nearest that is. */
+/* Refuse members that are not in `keys`, with a hint at what was meant. */
 enum esper_status json_check_keys(const cJSON *object, const char *const keys[], int count, struct esper_error *error);
 
 /* What to call a value's type in an error line: "a string", "a number", ... */
 const char *json_type_name(const cJSON *value);
-
-/* The name closest to `word` by edit distance, for "did you mean"; NULL when there are none. */
-const char *nearest_word(const char *word, const char *const names[], int count);
 
 #endif

@@ -189,10 +189,15 @@ static enum esper_status check_cover(struct st_file *file, struct esper_error *e
 static enum esper_status read_header(struct st_file *file, struct esper_error *error)
 {
     uint64_t length;
+    const char *kind = file_kind(file->map, file->map_bytes);
+    if (kind && strcmp(kind, FILE_SAFETENSORS) != 0)
+        return error_set(error, ESPER_INVALID, "not a safetensors file but %s", kind);
     if (file->map_bytes < sizeof length)
         return error_set(error, ESPER_INVALID, "%zu bytes are too few for a safetensors file", file->map_bytes);
     memcpy(&length, file->map, sizeof length);
-    if (length > MAX_HEADER_BYTES || length > file->map_bytes - sizeof length)
+    if (length > MAX_HEADER_BYTES) /* what the length says means nothing */
+        return error_set(error, ESPER_INVALID, "not a safetensors file");
+    if (length > file->map_bytes - sizeof length)
         return error_set(error, ESPER_INVALID,
                          "not a safetensors file, or cut short: its header should have %llu bytes, the file has %zu",
                          (unsigned long long)length, file->map_bytes);

@@ -210,7 +210,8 @@ enum esper_status loops_create(struct loops **out, const struct loops_options *o
     enum esper_status status = device_choose(&wish, &loops->use, error);
     if (status == ESPER_OK)
         choose_cases(loops);
-    if (status == ESPER_OK && access(DATASET_CIFAR10_PATH, R_OK) != 0)
+    char found[CONFIG_PATH];
+    if (status == ESPER_OK && !dataset_find(found))
         status = make_images(loops, error);
     if (status != ESPER_OK) {
         loops_free(loops);

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/pool.h"
+#include "base/words.h"
 #include "bench/results.h"
 #include "bench/suite.h"
 #include "cli/cli.h"
@@ -315,9 +316,8 @@ static enum esper_status choose_parts(const struct cli_list *parts, struct loops
         while (part < 4 && strcmp(parts->items[i], names[part]) != 0)
             part++;
         if (part == 4)
-            return error_set(error, ESPER_INVALID,
-                             "--part %.40s: it must be train, seeds, evaluate or loop; did you mean %s?",
-                             parts->items[i], nearest_word(parts->items[i], names, 4));
+            return error_set(error, ESPER_INVALID, "--part %.40s is unknown%s", parts->items[i],
+                             word_hint(parts->items[i], names, 4, NULL).text);
         loops->kinds |= 1u << (part < 2 ? LOOP_TRAIN : part == 2 ? LOOP_EVALUATE : LOOP_WHOLE);
         bare |= part == 0;
         loops->seeds |= part == 1;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/words.h"
 
 int cli_fail(const struct esper_error *error)
 {
@@ -69,8 +69,9 @@ static enum esper_status unknown_option(const struct cli_page *page, const char 
     int count = 1;
     for (int i = 0; i < page->option_count && count < 64; i++)
         names[count++] = page->options[i].name;
-    return error_set(error, ESPER_INVALID, "unknown option --%.60s; did you mean --%s?", name,
-                     nearest_word(name, names, count));
+    const char *nearest = nearest_word(name, names, count);
+    return error_set(error, ESPER_INVALID, "unknown option --%.60s; %s%s%s", name, nearest ? "did you mean --" : "",
+                     nearest ? nearest : "see --help", nearest ? "?" : "");
 }
 
 static enum esper_status store_option(const struct cli_option *option, const char *value, struct esper_error *error)

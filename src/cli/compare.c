@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "telemetry/cohort.h"
 
@@ -50,8 +51,8 @@ static enum esper_status choose_metrics(struct comparison *c, const char *name, 
     }
     if (known)
         return ESPER_OK;
-    return error_set(error, ESPER_INVALID, "--metric %.60s is unknown; did you mean %s?", name,
-                     nearest_word(name, names, METRIC_COUNT + 1));
+    return error_set(error, ESPER_INVALID, "--metric %.60s is unknown%s", name,
+                     word_hint(name, names, METRIC_COUNT + 1, NULL).text);
 }
 
 static enum esper_status contrast_with_first(struct comparison *c, int other, struct esper_error *error)

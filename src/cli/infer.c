@@ -56,15 +56,18 @@ static enum esper_status open_graph(struct network *network, const char *path, s
     return ESPER_OK;
 }
 
-/* A safetensors file is a length of eight bytes and then JSON; nothing that ONNX has looks so. */
 static enum esper_status network_open(struct network *network, const char *path, struct esper_error *error)
 {
     const void *data;
     size_t size;
     TRY(file_map(path, &data, &size, error));
-    bool safetensors = size > 8 && ((const char *)data)[8] == '{';
+    const char *kind = file_kind(data, size);
     file_unmap(data, size);
-    return safetensors ? open_model(network, path, error) : open_graph(network, path, error);
+    if (kind && strcmp(kind, FILE_SAFETENSORS) == 0)
+        return open_model(network, path, error);
+    if (kind && strcmp(kind, FILE_ONNX) != 0)
+        return error_set(error, ESPER_INVALID, "%s: is %s; give a network that `esper export` wrote", path, kind);
+    return open_graph(network, path, error);
 }
 
 static enum esper_status open_data(const char *text, int size, struct dataset **data, struct esper_error *error)

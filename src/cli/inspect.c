@@ -4,10 +4,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
 #include "cli/cli.h"
 #include "engine/checkpoint.h"
+#include "model/graph.h"
 #include "telemetry/query.h"
 #include "telemetry/record.h"
 #include "telemetry/run.h"
@@ -15,7 +17,7 @@
 /* Text out of a file: it is shown on one line and never talks to the terminal. */
 static void clean(const char *text, char shown[128])
 {
-    snprintf(shown, 128, "%s", text);
+    snprintf(shown, 128, "%.127s", text);
     for (char *at = shown; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7F)
             *at = '?';
@@ -116,6 +118,57 @@ static void print_tensors(const struct st_file *file)
     printf("%d tensors, %zu bytes\n", st_count(file), bytes);
 }
 
+/* ---- ONNX models ------------------------------------------------------------------------------------------------- */
+
+static void print_extents(const struct graph_value *value)
+{
+    for (int i = 0; i < value->dims; i++)
+        if (value->shape[i])
+            printf("%s%lld", i ? "x" : "", (long long)value->shape[i]);
+        else
+            printf("%sN", i ? "x" : ""); /* as many images as you like */
+}
+
+static void print_graph(const struct graph *graph)
+{
+    size_t parameters = 0;
+    int used[GRAPH_OP_COUNT] = {0};
+    char shown[128];
+    for (int i = 0; i < graph->value_count; i++) {
+        size_t count = graph->values[i].floats ? 1 : 0;
+        for (int d = 0; d < graph->values[i].dims; d++)
+            count *= (size_t)graph->values[i].shape[d];
+        parameters += count;
+    }
+    for (int i = 0; i < graph->node_count; i++)
+        used[graph->nodes[i].op]++;
+    if (graph->source[0]) {
+        clean(graph->source, shown);
+        printf("  %-12s %s\n", "source", shown);
+    }
+    clean(graph->values[graph->input].name, shown);
+    printf("  %-12s %s ", "input", shown);
+    print_extents(&graph->values[graph->input]);
+    clean(graph->values[graph->output].name, shown);
+    printf("\n  %-12s %s\n  %-12s %zu floats\n  %-12s %d:", "output", shown, "constants", parameters, "operators",
+           graph->node_count);
+    for (int op = 0; op < GRAPH_OP_COUNT; op++)
+        if (used[op])
+            printf(" %d %s", used[op], graph_ops[op].name);
+    printf("\n");
+}
+
+static enum esper_status inspect_onnx(const char *path, struct esper_error *error)
+{
+    struct graph *graph;
+    if (onnx_read(path, &graph, error) != ESPER_OK)
+        return error->status;
+    printf("%s: ONNX model\n", path);
+    print_graph(graph);
+    graph_free(graph);
+    return ESPER_OK;
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void print_config(const struct config *config)
@@ -141,6 +194,17 @@ static void print_checkpoint(const struct st_file *file, const struct checkpoint
            "written by", version);
 }
 
+static bool is_onnx(const char *path)
+{
+    const void *data;
+    size_t size;
+    if (file_map(path, &data, &size, NULL) != ESPER_OK)
+        return false;
+    const char *kind = file_kind(data, size);
+    file_unmap(data, size);
+    return kind && strcmp(kind, FILE_ONNX) == 0;
+}
+
 static enum esper_status inspect_file(const char *path, bool hash, struct esper_error *error)
 {
     struct st_file *file;
@@ -151,6 +215,8 @@ static enum esper_status inspect_file(const char *path, bool hash, struct esper_
         printf("%016llx\n", (unsigned long long)info.hash);
         return ESPER_OK;
     }
+    if (is_onnx(path))
+        return inspect_onnx(path, error);
     TRY(st_open(path, &file, error));
     const char *format = st_meta(file, "format");
     enum esper_status status = ESPER_OK;
@@ -327,7 +393,7 @@ static bool is_file(const char *text)
     const char *dot = strrchr(text, '.');
     if (stat(text, &info) == 0)
         return !S_ISDIR(info.st_mode);
-    return dot && (strcmp(dot, ".ckpt") == 0 || strcmp(dot, ".safetensors") == 0);
+    return dot && (strcmp(dot, ".ckpt") == 0 || strcmp(dot, ".safetensors") == 0 || strcmp(dot, ".onnx") == 0);
 }
 
 int command_inspect(int argc, char **argv)
@@ -344,7 +410,8 @@ int command_inspect(int argc, char **argv)
         .about =
             "A run: its state, its checkpoints and whether each is sound, the rows of its record and those that\n"
             "are missing, and what can be resumed and how. A checkpoint: what it belongs to and every array of the\n"
-            "state, after all checksums were verified. Any other safetensors file (data, vectors): every tensor.\n"
+            "state, after all checksums were verified. An exported network: what it is made of. Any other\n"
+            "safetensors file (data, vectors): every tensor.\n"
             "Runs with equal hashes are equal bit for bit.",
         .example = "esper inspect latest --hash",
         .options = options,
@@ -356,7 +423,7 @@ int command_inspect(int argc, char **argv)
         return code;
     struct esper_error error = {0};
     if (words.count == 0)
-        error_set(&error, ESPER_INVALID, "inspect: give a run, a checkpoint or another safetensors file; see --help");
+        error_set(&error, ESPER_INVALID, "inspect: give a run, a checkpoint or another file; see --help");
     else if (is_file(words.items[0]))
         inspect_file(words.items[0], hash, &error);
     else

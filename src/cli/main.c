@@ -2,8 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/words.h"
 #include "cli/cli.h"
+
+static int command_help(int argc, char **argv);
+static int command_version(int argc, char **argv);
 
 static const struct command {
     const char *name, *help;
@@ -25,46 +28,83 @@ static const struct command {
     {"selftest", "check the numeric code, or files of golden vectors", command_selftest},
     {"bench", "measure kernels and training steps against the machine", command_bench},
     {"doctor", "show what this build and this machine can do", command_doctor},
+    {"help", "show this, or the options of a command", command_help},
+    {"version", "show version and commit", command_version},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-static void print_help(void)
+static void print_overview(FILE *out)
 {
-    printf("esper " ESPER_VERSION ": networks that grow\n\nusage: esper <command> [options]\n\ncommands:\n");
+    fprintf(out, "esper %s: networks that grow\n\nusage: esper <command> [options]\n\ncommands:\n", esper_build);
     for (int i = 0; i < COMMAND_COUNT; i++)
-        printf("  %-10s %s\n", commands[i].name, commands[i].help);
-    printf("\n`esper <command> --help` shows the options of a command, with an example.\n");
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
+    fprintf(out, "\n`esper help <command>` shows its options, with an example. To begin with:\n"
+                 "  esper train --task quickstart --name first\n"
+                 "  esper report first\n");
 }
 
-static int unknown_command(const char *name)
+/* Hands argv to the command it names, argv[0]. */
+static int run_command(int argc, char **argv)
 {
     const char *names[COMMAND_COUNT];
     struct esper_error error;
-    for (int i = 0; i < COMMAND_COUNT; i++)
+    for (int i = 0; i < COMMAND_COUNT; i++) {
         names[i] = commands[i].name;
-    error_set(&error, ESPER_INVALID, "unknown command \"%.60s\"; did you mean \"%s\"? `esper --help` lists them", name,
-              nearest_word(name, names, COMMAND_COUNT));
+        if (strcmp(argv[0], names[i]) == 0)
+            return commands[i].run(argc, argv);
+    }
+    error_set(&error, ESPER_INVALID, "unknown command \"%.60s\"%s", argv[0],
+              word_hint(argv[0], names, COMMAND_COUNT, "esper help").text);
     return cli_fail(&error);
+}
+
+/* "help data get" is "data get --help". */
+static int command_help(int argc, char **argv)
+{
+    const struct cli_page page = {
+        .usage = "help [COMMAND]",
+        .about = "Shows the options of a command and an example, or all commands.",
+        .example = "esper help train",
+        .max_words = 2,
+    };
+    static char flag[] = "--help";
+    struct cli_list words = {0};
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+    if (words.count == 0) {
+        print_overview(stdout);
+        return CLI_OK;
+    }
+    char *asked[] = {argv[1], words.count == 2 ? argv[2] : flag, flag, NULL};
+    return run_command(words.count + 1, asked);
+}
+
+static int command_version(int argc, char **argv)
+{
+    const struct cli_page page = {
+        .usage = "version",
+        .about = "Shows the version and the commit it was built from; -dirty where the tree had changes of its own.",
+        .example = "esper version",
+    };
+    int code = cli_parse(argc, argv, &page, NULL);
+    if (code != CLI_CONTINUE)
+        return code;
+    printf("esper %s\n", esper_build);
+    return CLI_OK;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        struct esper_error error;
-        error_set(&error, ESPER_INVALID, "no command given; `esper --help` lists them");
-        return cli_fail(&error);
+    static char help[] = "help", version[] = "version";
+    if (argc < 2) { /* nothing was done, which a script should notice */
+        print_overview(stderr);
+        return CLI_WRONG;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        print_help();
-        return CLI_OK;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("esper " ESPER_VERSION "\n");
-        return CLI_OK;
-    }
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    return unknown_command(argv[1]);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        argv[1] = help;
+    else if (strcmp(argv[1], "--version") == 0)
+        argv[1] = version;
+    return run_command(argc - 1, argv + 1);
 }

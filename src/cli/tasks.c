@@ -1,32 +1,12 @@
-/* esper tasks: every task, in two lines each. */
-#include <dirent.h>
+/* esper tasks: every task, in two lines each, and where it is from if it is not built in. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/memory.h"
+#include "base/tasks.h"
 #include "cli/cli.h"
 #include "morph/shape.h"
 
-/* The first directory that holds tasks; false when there is none. */
-static bool find_directory(char path[CONFIG_PATH])
-{
-    for (int i = 0; config_task_directory(i, path); i++) {
-        DIR *listing = opendir(path);
-        if (listing) {
-            closedir(listing);
-            return true;
-        }
-    }
-    return false;
-}
-
-static int is_task(const struct dirent *entry)
-{
-    size_t length = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
-}
-
-static void print_task(const struct config *config)
+static void print_task(const struct config *config, const char *path)
 {
     char host[64], budget[64];
     struct net_shape shape;
@@ -39,39 +19,31 @@ static void print_task(const struct config *config)
     for (int i = 0; i < config->slot_count; i++)
         printf(" %s", config->slots[i]);
     printf("\n%-24s %s\n", "", config->about);
+    if (*path)
+        printf("%-24s from %s\n", "", path);
 }
 
 /* A broken task does not hide the others: it is reported, and the exit code tells. */
 static int list_tasks(void)
 {
-    char directory[CONFIG_PATH];
     struct esper_error error = {0};
-    struct dirent **entries;
-    if (!find_directory(directory)) {
-        error_set(&error, ESPER_INVALID, "no tasks directory here; set ESPER_TASKS to the project's tasks/");
+    struct task *tasks;
+    int count, code = CLI_OK;
+    if (task_list(&tasks, &count, &error) != ESPER_OK)
         return cli_fail(&error);
-    }
-    int count = scandir(directory, &entries, is_task, alphasort), code = CLI_OK;
-    if (count < 0) {
-        error_set(&error, ESPER_FAILED, "%s: cannot list the directory", directory);
-        return cli_fail(&error);
-    }
     printf("%-24s %-20s %7s %9s  %-11s  %s\n", "task", "images, channels", "params", "MMAC", "budget", "slots");
     for (int i = 0; i < count; i++) {
-        char path[2 * CONFIG_PATH];
         struct config config;
-        snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
         config_defaults(&config);
-        if (config_load_task(&config, path, &error) != ESPER_OK)
+        if (config_load_task(&config, tasks[i].name, &error) != ESPER_OK)
             code = cli_fail(&error);
         else if (config_check(&config, &error) != ESPER_OK) {
-            error_where(&error, "%s", path);
+            error_where(&error, "%s", *tasks[i].path ? tasks[i].path : tasks[i].name);
             code = cli_fail(&error);
         } else
-            print_task(&config);
-        free(entries[i]);
+            print_task(&config, tasks[i].path);
     }
-    free(entries);
+    memory_free(tasks);
     return code;
 }
 
@@ -79,9 +51,12 @@ int command_tasks(int argc, char **argv)
 {
     const struct cli_page page = {
         .usage = "tasks",
-        .about = "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
-                 "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
-                 "`esper config --task NAME` shows every key of one of them.",
+        .about =
+            "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
+            "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
+            "`esper config --task NAME` shows every key of one of them. Tasks are built in; a file NAME.json in\n"
+            "$ESPER_TASKS, in tasks/ here or in tasks/ beside the program adds one or takes its place, and the list\n"
+            "says so.",
         .example = "esper tasks",
     };
     int code = cli_parse(argc, argv, &page, NULL);

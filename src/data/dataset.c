@@ -2,7 +2,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -21,6 +23,54 @@ const char *split_name(enum split split)
 static size_t image_bytes(int size)
 {
     return (size_t)size * (size_t)size * DATASET_COLOURS;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+enum { PLACE_CHOSEN, PLACE_HERE, PLACE_USER, PLACE_COUNT };
+
+bool dataset_place(int i, struct place *place)
+{
+    static const char *const labels[PLACE_COUNT] = {"$ESPER_DATA", "here", "user's"};
+    const char *chosen = getenv("ESPER_DATA"), *shared = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int length = 0;
+    if (i < 0 || i >= PLACE_COUNT)
+        return false;
+    *place = (struct place){.label = labels[i]};
+    if (i == PLACE_CHOSEN && chosen)
+        length = snprintf(place->path, sizeof place->path, "%s", chosen);
+    else if (i == PLACE_HERE)
+        length = snprintf(place->path, sizeof place->path, "data");
+    else if (i == PLACE_USER && shared &&
+             shared[0] == '/') /* a relative one is to be ignored, says its specification */
+        length = snprintf(place->path, sizeof place->path, "%s/esper", shared);
+    else if (i == PLACE_USER && home && home[0] == '/')
+        length = snprintf(place->path, sizeof place->path, "%s/.local/share/esper", home);
+    if (length >= (int)sizeof place->path)
+        place->path[0] = '\0';
+    return true;
+}
+
+bool dataset_find(char path[CONFIG_PATH])
+{
+    struct place place;
+    for (int i = 0; dataset_place(i, &place); i++)
+        if (place.path[0] && snprintf(path, CONFIG_PATH, "%s/" DATASET_CIFAR10_FILE, place.path) < CONFIG_PATH &&
+            access(path, F_OK) == 0)
+            return true;
+    return false;
+}
+
+void dataset_home(char path[CONFIG_PATH])
+{
+    struct place chosen, here, user;
+    struct stat info;
+    dataset_place(PLACE_CHOSEN, &chosen);
+    dataset_place(PLACE_HERE, &here);
+    dataset_place(PLACE_USER, &user);
+    bool used = stat(here.path, &info) == 0 && S_ISDIR(info.st_mode);
+    const struct place *home = chosen.path[0] ? &chosen : used || !user.path[0] ? &here : &user;
+    memcpy(path, home->path, sizeof home->path);
 }
 
 /* ---- synthetic -------------------------------------------------------------------------------------------------- */
@@ -116,11 +166,30 @@ static enum esper_status packed_read(const char *path, struct dataset *dataset, 
     return status;
 }
 
+static enum esper_status nowhere(struct esper_error *error)
+{
+    struct place place;
+    char looked[PLACE_COUNT * (CONFIG_PATH + 2)] = "";
+    for (int i = 0; dataset_place(i, &place); i++) {
+        size_t used = strlen(looked);
+        if (place.path[0])
+            snprintf(looked + used, sizeof looked - used, "%s%s", used ? ", " : "", place.path);
+    }
+    return error_set(error, ESPER_INVALID,
+                     "no " DATASET_CIFAR10_FILE " in %.380s; run `esper data get cifar10` or set data.path", looked);
+}
+
 static enum esper_status packed_open(const char *path, struct dataset *dataset, struct esper_error *error)
 {
     if (dataset->size != DATASET_SIZE_MAX)
         return error_set(error, ESPER_INVALID, "cifar10 images are 32 pixels wide, not %d; set data.size=32",
                          dataset->size);
+    char found[CONFIG_PATH];
+    if (!path || strcmp(path, DATASET_CIFAR10_PATH) == 0) {
+        if (!dataset_find(found))
+            return nowhere(error);
+        path = found;
+    }
     if (access(path, F_OK) != 0)
         return error_set(error, ESPER_INVALID, "%s: no such file; run `esper data get cifar10` or set data.path", path);
     enum esper_status status = packed_read(path, dataset, error);
@@ -144,8 +213,7 @@ enum esper_status dataset_open(const char *path, enum data_set set, int size, st
     dataset->size = size;
     dataset->classes = DATASET_CLASSES;
     dataset->name = set == DATA_CIFAR10 ? "cifar10" : "synthetic";
-    enum esper_status status = set == DATA_CIFAR10 ? packed_open(path ? path : DATASET_CIFAR10_PATH, dataset, error)
-                                                   : synthetic_open(dataset, error);
+    enum esper_status status = set == DATA_CIFAR10 ? packed_open(path, dataset, error) : synthetic_open(dataset, error);
     if (status == ESPER_OK)
         *out = dataset;
     else

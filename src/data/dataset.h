@@ -7,10 +7,12 @@
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/config.h"
+#include "base/place.h"
 #include "base/status.h"
 
 enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_TEST, SPLIT_COUNT };
@@ -21,9 +23,11 @@ enum {
     DATASET_SIZE_MAX = 32,
 };
 
-#define DATASET_CIFAR10_PATH "data/cifar10.safetensors" /* relative to where esper runs */
-#define DATASET_FORMAT       "esper-images"             /* metadata of a packed file */
-#define DATASET_VERSION      "1"
+#define DATASET_CIFAR10_FILE "cifar10.safetensors"
+#define DATASET_CIFAR10_PATH "data/" DATASET_CIFAR10_FILE /* the default of data.path: the file in any of the places   \
+                                                           */
+#define DATASET_FORMAT  "esper-images"                    /* metadata of a packed file */
+#define DATASET_VERSION "1"
 
 /* Of the CIFAR-10 training images; the synthetic set is normalised alike (DECISIONS, Quick start). */
 extern const double cifar_mean[DATASET_COLOURS], cifar_deviation[DATASET_COLOURS];
@@ -40,7 +44,17 @@ struct dataset {
     uint8_t *memory;      /* or memory of our own */
 };
 
-/* path is for cifar10 alone, NULL means DATASET_CIFAR10_PATH; cifar10 has size 32, synthetic 16 or 32. */
+/* The i-th directory in which data is looked for: $ESPER_DATA, data/ in the working directory, the user's data
+ * directory
+ * ($XDG_DATA_HOME/esper or ~/.local/share/esper). False past the last one. */
+bool dataset_place(int i, struct place *place);
+/* Packed CIFAR-10 in the first place that has it; false when none does. */
+bool dataset_find(char path[CONFIG_PATH]);
+/* The directory where it goes unless someone says otherwise: $ESPER_DATA, data/ if that is there, the user's. */
+void dataset_home(char path[CONFIG_PATH]);
+
+/* path is for cifar10 alone, NULL and DATASET_CIFAR10_PATH look in all places; cifar10 has size 32, synthetic 16 or 32.
+ */
 enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
                                struct esper_error *error);
 void dataset_close(struct dataset *dataset);

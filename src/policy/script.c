@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/words.h"
 #include "morph/stage.h"
 
 /* The index of a name among `count` names that `name_of` gives; an error line offers the nearest. */
@@ -22,8 +23,8 @@ static enum esper_status pick_name(const cJSON *line, const char *key, const cha
             return ESPER_OK;
         }
     }
-    return error_set(error, ESPER_INVALID, "%s \"%.60s\" is unknown; did you mean \"%s\"?", key, text,
-                     nearest_word(text, names, count));
+    return error_set(error, ESPER_INVALID, "%s \"%.60s\" is unknown%s", key, text,
+                     word_hint(text, names, count, NULL).text);
 }
 
 /* The index of a number among the values that a head offers. */
@@ -59,20 +60,55 @@ static double speed_value(int head)
     return alpha_speed_steps(head);
 }
 
+static int find_slot(const struct config *config, const char *id)
+{
+    for (int i = 0; i < config->slot_count; i++)
+        if (strcmp(id, config->slots[i]) == 0)
+            return i;
+    return -1;
+}
+
+/* One line for all slots that the script uses and the task lacks, with what adds them. */
+static enum esper_status check_slots(const cJSON *list, const struct config *config, struct esper_error *error)
+{
+    struct config wider = *config;
+    char missing[CONFIG_TEXT] = "", slots[CONFIG_TEXT] = "";
+    int row, column, count = 0;
+    const cJSON *line;
+    cJSON_ArrayForEach(line, list)
+    {
+        const cJSON *slot = cJSON_IsObject(line) ? json_find(line, "slot") : NULL;
+        if (!cJSON_IsString(slot) || !config_parse_slot(slot->valuestring, &row, &column) ||
+            find_slot(&wider, slot->valuestring) >= 0 || wider.slot_count == CONFIG_MAX_SLOTS)
+            continue;
+        size_t used = strlen(missing);
+        snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", slot->valuestring);
+        snprintf(wider.slots[wider.slot_count++], sizeof wider.slots[0], "%s", slot->valuestring);
+        count++;
+    }
+    if (count == 0)
+        return ESPER_OK;
+    for (int i = 0; i < wider.slot_count; i++) {
+        size_t used = strlen(slots);
+        snprintf(slots + used, sizeof slots - used, "%s%s", used ? "," : "", wider.slots[i]);
+    }
+    struct esper_error refused;
+    if (config_check(&wider, &refused) != ESPER_OK)
+        return error_set(error, ESPER_INVALID, "uses %s; %.400s", missing, refused.text);
+    return error_set(error, ESPER_INVALID, "uses the slot%s %s, which the task lacks; add %s with --set slots=%s",
+                     count == 1 ? "" : "s", missing, count == 1 ? "it" : "them", slots);
+}
+
 static enum esper_status read_slot(const cJSON *line, const struct config *config, uint8_t *out,
                                    struct esper_error *error)
 {
-    const char *text, *names[CONFIG_MAX_SLOTS];
+    const char *text;
     TRY(json_get_string(line, "slot", &text, error));
-    for (int i = 0; i < config->slot_count; i++) {
-        names[i] = config->slots[i];
-        if (strcmp(text, names[i]) == 0) {
-            *out = (uint8_t)i;
-            return ESPER_OK;
-        }
-    }
-    return error_set(error, ESPER_INVALID, "slot \"%.60s\" is not one of the task's; did you mean \"%s\"?", text,
-                     nearest_word(text, names, config->slot_count));
+    int slot = find_slot(config, text);
+    if (slot < 0)
+        return error_set(error, ESPER_INVALID, "slot \"%.60s\" is no slot; slots are named such as r0c0 or r1c2", text);
+    *out = (uint8_t)slot;
+    return ESPER_OK;
 }
 
 static enum esper_status read_line(const cJSON *line, const struct config *config, struct script_line *out,
@@ -137,6 +173,7 @@ static enum esper_status read_lines(struct script *script, const cJSON *list, co
 {
     if (!cJSON_IsArray(list))
         return error_set(error, ESPER_INVALID, "is %s; a script is a list of actions", json_type_name(list));
+    TRY(check_slots(list, config, error));
     int count = cJSON_GetArraySize(list);
     script->lines = memory_alloc((size_t)count + 1, sizeof *script->lines, error);
     if (!script->lines)

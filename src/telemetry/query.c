@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/words.h"
 #include "telemetry/functions.h"
 #include "telemetry/store.h"
 
@@ -167,21 +168,19 @@ static int restrict_connection(struct query *query)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
-/* Of all names that an SQL of our own gives, the one nearest to `word`. */
-static bool find_nearest(struct query *query, const char *sql, const char *word, char nearest[64])
+/* Of all names that an SQL of our own gives, the one nearest to `word`; "" when none is near. */
+static void find_nearest(struct query *query, const char *sql, const char *word, char nearest[64])
 {
     sqlite3_stmt *names = NULL;
-    bool found = false;
+    nearest[0] = '\0';
     if (sqlite3_prepare_v2(query->db, sql, -1, &names, NULL) == SQLITE_OK)
         while (sqlite3_step(names) == SQLITE_ROW) {
             const char *name = (const char *)sqlite3_column_text(names, 0);
-            if (!name || (found && nearest_word(word, (const char *const[]){nearest, name}, 2) == nearest))
-                continue;
-            snprintf(nearest, 64, "%s", name);
-            found = true;
+            const char *const pair[] = {name, nearest};
+            if (name && nearest_word(word, pair, *nearest ? 2 : 1) == name)
+                snprintf(nearest, 64, "%s", name);
         }
     sqlite3_finalize(names);
-    return found;
 }
 
 #define TABLE_NAMES  "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND substr(name, 1, 7) <> 'sqlite_'"
@@ -204,9 +203,12 @@ static void add_suggestion(struct query *query, char *text, size_t size)
         char nearest[64] = "", word[64];
         const char *dot = strrchr(text + length, '.'); /* schema.table, table.column */
         snprintf(word, sizeof word, "%s", dot ? dot + 1 : text + length);
-        if (!kinds[i].sql)
-            snprintf(nearest, sizeof nearest, "%s", nearest_word(word, allowed_functions, LENGTH(allowed_functions)));
-        if (*nearest || find_nearest(query, kinds[i].sql, word, nearest))
+        const char *function = nearest_word(word, allowed_functions, LENGTH(allowed_functions));
+        if (kinds[i].sql)
+            find_nearest(query, kinds[i].sql, word, nearest);
+        else if (function)
+            snprintf(nearest, sizeof nearest, "%s", function);
+        if (*nearest)
             snprintf(text + used, size - used, "; did you mean \"%s\"?", nearest);
     }
 }
@@ -486,10 +488,10 @@ enum esper_status query_find_table(struct query *query, const char *table, struc
     snprintf(word, sizeof word, "%s", table);
     for (char *at = word; *at; at++)
         *at = (char)(*at >= 'A' && *at <= 'Z' ? *at + 'a' - 'A' : *at); /* as our tables are written */
-    if (!find_nearest(query, TABLE_NAMES, word, nearest))
-        return error_set(error, ESPER_INVALID, "%s: the record has no tables", query->path);
-    if (strcmp(nearest, table) == 0)
+    find_nearest(query, TABLE_NAMES, word, nearest);
+    if (*table && strcmp(nearest, table) == 0)
         return ESPER_OK;
     keep_on_one_line(word);
-    return error_set(error, ESPER_INVALID, "the record has no table \"%s\"; did you mean \"%s\"?", word, nearest);
+    return error_set(error, ESPER_INVALID, "the record has no table \"%s\"%s%s%s", word,
+                     *nearest ? "; did you mean \"" : "; `esper sql RUN` lists them", nearest, *nearest ? "\"?" : "");
 }

@@ -206,33 +206,6 @@ static void make_name(char name[128], const struct config *config)
     snprintf(name, 128, "%s-%s-%llu-%04x", when, task, (unsigned long long)config->seed, noise);
 }
 
-/* The directory of runs and those above it. */
-static enum esper_status make_directories(const char *path, struct esper_error *error)
-{
-    char partial[PATH_MAX];
-    if (snprintf(partial, sizeof partial, "%s", path) >= (int)sizeof partial)
-        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", path);
-    for (char *at = partial + 1;; at++) {
-        char kept = *at;
-        if (kept != '/' && kept != '\0')
-            continue;
-        *at = '\0';
-        struct stat info;
-        if (mkdir(partial, 0777) != 0) {
-            int code = errno;
-            bool there = stat(partial, &info) == 0;
-            errno = code;
-            if (!there)
-                return system_error(error, partial, "make this directory for runs");
-            if (!S_ISDIR(info.st_mode))
-                return error_set(error, ESPER_INVALID, "%s: is no directory, so runs cannot go to %s", partial, path);
-        }
-        *at = kept;
-        if (!kept)
-            return ESPER_OK;
-    }
-}
-
 static void discard(const char *directory)
 {
     static const char *const files[] = {"run.json", "status.json", "lock"};
@@ -326,9 +299,9 @@ enum esper_status run_create(struct run *run, const char *runs, const char *name
         make_name(run->name, config);
     }
     snprintf(run->kernels, sizeof run->kernels, "%s", kernels);
-    snprintf(run->version, sizeof run->version, "%s", ESPER_VERSION);
+    snprintf(run->version, sizeof run->version, "%s", esper_build);
     utc_time(run->created, "%Y-%m-%dT%H:%M:%SZ");
-    TRY(make_directories(runs, error));
+    TRY(file_make_directories(runs, error));
     TRY(join(temp, runs, ".new-XXXXXX", error));
     if (!mkdtemp(temp))
         return system_error(error, runs, "create a run there");

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "base/words.h"
 #include "telemetry/run.h"
 
 static bool is_run(const char *directory)
@@ -60,8 +60,8 @@ static enum esper_status no_such_name(const char *runs, const char *name, struct
             offered[names++] = entries[i]->d_name;
     }
     if (names)
-        error_set(error, ESPER_INVALID, "no run \"%.100s\" in %s; did you mean \"%s\"?", name, runs,
-                  nearest_word(name, offered, names));
+        error_set(error, ESPER_INVALID, "no run \"%.100s\" in %s%s", name, runs,
+                  word_hint(name, offered, names, NULL).text);
     else
         error_set(error, ESPER_INVALID, "no run \"%.100s\": there are no runs in %s; `esper train` makes one", name,
                   runs);

@@ -90,7 +90,7 @@ static enum esper_status check_keys(const cJSON *values, const char *version, st
             key++;
         if (key == config_key_count())
             return error_set(error, ESPER_INVALID,
-                             "the key \"%.60s\" is unknown here: Esper %.20s made this run, this is " ESPER_VERSION,
+                             "the key \"%.60s\" is unknown here: Esper %.31s made this run, this is " ESPER_VERSION,
                              member->string, version);
     }
     return ESPER_OK;

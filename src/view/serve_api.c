@@ -9,6 +9,7 @@
 #include "base/config_json.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/words.h"
 #include "telemetry/store_schema.h"
 #include "view/questions.h"
 #include "view/verdict.h"
@@ -37,8 +38,8 @@ int api_check_arguments(const struct api_arguments *arguments, const char *const
         for (int j = 0; j < count; j++)
             known = known || strcmp(item->key, keys[j]) == 0;
         if (!known)
-            error_set(error, ESPER_INVALID, "\"%.40s\" is no argument here; did you mean \"%s\"?", item->key,
-                      nearest_word(item->key, keys, count));
+            error_set(error, ESPER_INVALID, "\"%.40s\" is no argument here%s", item->key,
+                      word_hint(item->key, keys, count, NULL).text);
         else if (api_argument(arguments, item->key) != item->value)
             error_set(error, ESPER_INVALID, "\"%.40s\" is given twice", item->key);
         else

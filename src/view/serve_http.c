@@ -225,9 +225,9 @@ static bool takes_gzip(struct MHD_Connection *connection)
 static enum MHD_Result send_asset(struct MHD_Connection *connection, const char *name)
 {
     const struct asset *asset = NULL;
-    for (int i = 0; i < asset_count && !asset; i++)
-        if (strcmp(assets[i].name, name) == 0)
-            asset = &assets[i];
+    for (int i = 0; i < page_asset_count && !asset; i++)
+        if (strcmp(page_assets[i].name, name) == 0)
+            asset = &page_assets[i];
     if (!asset)
         return refuse(connection, 404, "there is no such file");
     const char *known = header(connection, "If-None-Match");
@@ -457,7 +457,7 @@ static enum MHD_Result dispatch(struct server *server, struct MHD_Connection *co
     if (allowed != 200)
         return refuse(connection, allowed,
                       allowed == 401 ? "a token is needed" : "too many wrong tokens; wait a minute");
-    if (strcmp(path, "/") == 0 && asset_count == 0)
+    if (strcmp(path, "/") == 0 && page_asset_count == 0)
         return refuse(connection, 503, "this build has no page (web/dist was empty); /api/runs answers");
     if (strcmp(path, "/") == 0)
         return send_asset(connection, "index.html");

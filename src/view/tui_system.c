@@ -70,7 +70,7 @@ static void draw_record(struct box box, const struct tui_data *data)
     box_print(&box, 2, 1, INK_FAINT, "trainer");
     box_print(&box, 2, 12, INK_PLAIN, "pid %ld, %s", data->status.pid, data->status.alive ? "alive" : "gone");
     box_print(&box, 3, 1, INK_FAINT, "made by");
-    box_print(&box, 3, 12, INK_PLAIN, "esper %.20s, %.20s", data->run.version, data->run.kernels);
+    box_print(&box, 3, 12, INK_PLAIN, "esper %.31s, %.20s", data->run.version, data->run.kernels);
     box_print(&box, 4, 1, INK_FAINT, "this view");
     box_print(&box, 4, 12, INK_PLAIN, "%s ms read, %s ms drawn", tui_real(data->load_ms, 1, a),
               tui_real(data->draw_ms, 1, b));
