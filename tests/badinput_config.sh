@@ -5,6 +5,11 @@
 match=-q
 
 shows 'usage: esper <command>' --help
+shows 'usage: esper <command>' help
+shows '^  esper train --task quickstart' help
+shows 'usage: esper train' help train
+shows 'usage: esper data get' help data get
+shows '^esper [0-9]' version
 shows '^esper [0-9]' --version
 shows 'esper config --task NAME' tasks --help
 shows 'usage: esper train' train --help
@@ -15,7 +20,33 @@ shows '^envs  *3  *flag ' config --task quickstart --set envs=2 --envs 3
 shows '^seed  *9  *flag ' config --task=quickstart --seed=9
 shows 'cJSON  *[0-9]' doctor
 
-fails 2 'no command given'
+# without a command: the overview, but not as if something had been done
+"$esper" >"$work/stdout.txt" 2>"$work/stderr.txt"
+problem=
+[ $? -eq 2 ] || problem='exit code not 2'
+"$esper" help | cmp -s - "$work/stderr.txt" || problem="$problem; stderr is not the overview"
+[ ! -s "$work/stdout.txt" ] || problem="$problem; output"
+verdict 'no command' "$problem"
+
+# every command that the overview lists has a help with an example of that command
+commands=$("$esper" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+[ "$(echo "$commands" | wc -l)" -ge 18 ] || verdict 'the overview lists the commands' "$commands"
+for command in $commands 'data get' 'data info'; do
+    "$esper" $command --help >"$work/flag.txt" 2>&1
+    problem=
+    "$esper" help $command 2>&1 | cmp -s - "$work/flag.txt" || problem="help $command differs from $command --help"
+    sed '1,/^example:/d' "$work/flag.txt" | grep -q "^  esper $command" || problem="$problem; no example"
+    verdict "$command --help" "$problem"
+done
+
+fails 2 'unknown command "versoin"; did you mean "version"?' versoin
+fails 2 'unknown command "evaluate"; did you mean "eval"?' evaluate
+fails 2 'unknown command "frobnicate"; `esper help` lists them' frobnicate
+fails 2 'unknown command "trian"; did you mean "train"?' help trian
+fails 2 'version: unexpected argument' version now
+shows '^slots = r0c0,r0c1$' config slots --set 'slots=["r0c0", "r0c1"]'
+fails 2 'slots must be a list .* not this list' config --set 'slots=["r0c0", 1]'
+fails 2 'unknown key "colour"; `esper config` lists them' config --set colour=red
 fails 2 'unknown command "taks"; did you mean "tasks"' taks
 fails 2 'config: unknown option --sett; did you mean --set?' config --sett a=b
 fails 2 'config: --set needs a value' config --set

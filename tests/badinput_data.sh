@@ -128,7 +128,13 @@ fi
 
 # ---- the packed file --------------------------------------------------------------------------------------------------
 refused 'packed file missing' 2 'esper data get cifar10' info out/none
-refused 'default packed file missing' 2 'data/cifar10.safetensors' info
+refused 'default packed file missing' 2 'no cifar10.safetensors in data, ' info
+mkdir data
+cp packed data/cifar10.safetensors
+problem=
+"$esper" data info 2>stderr.txt | grep -q '^train  *100 ' || problem=$(cat stderr.txt)
+verdict 'default packed file' "$problem"
+rm -r data
 head -c 100000 packed >damaged
 refused 'packed file cut short' 2 'esper data get cifar10' info damaged
 : >damaged

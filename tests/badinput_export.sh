@@ -49,6 +49,23 @@ refused() {
 "$esper" export one --safetensors good --onnx good.onnx >stdout.txt 2>stderr.txt || cat stderr.txt
 verdict 'what comes out runs' "$("$esper" infer good synthetic --images 20 2>&1 | grep -q '^accuracy .* of 20 test' || echo no)"
 
+# ---- inspect: what a file is ------------------------------------------------------------------------------------------
+problem=
+"$esper" inspect good.onnx >stdout.txt 2>stderr.txt || problem=$(cat stderr.txt)
+for line in '^good.onnx: ONNX model$' '^  source  *.*network of .*one' '^  input  *image Nx3x16x16$' '^  output  *logits$' \
+    '^  operators  *[0-9]*:.* 3 Conv .* 3 MaxPool'; do
+    grep -q "$line" stdout.txt || problem="$problem; nothing says $line: $(cat stdout.txt)"
+done
+verdict 'inspect good.onnx' "$problem"
+refused 'missing.onnx: cannot open' inspect missing.onnx
+printf '\211PNG\r\n\032\nrest of it' >picture
+refused 'picture: not a safetensors file but a PNG picture' inspect picture
+refused 'picture: is a PNG picture; give a network' infer picture synthetic
+refused 'telemetry.db: not a safetensors file but an SQLite database' inspect runs/one/telemetry.db
+head -c 100 /dev/zero | tr '\000' z >noise
+refused 'noise: not a safetensors file' inspect noise
+verdict 'inspect noise counts no bytes of a header' "$(grep header stderr.txt)"
+
 # ---- export ----------------------------------------------------------------------------------------------------------
 refused 'give a run' export
 refused 'say what to write' export one

@@ -3,6 +3,7 @@
 # stdout, and nothing lost: a run that was there goes on as if nothing had happened.
 # Usage: badinput_train.sh ESPER (from the project's root).
 . tests/script.inc
+examples=$PWD/examples
 enter_work
 
 # a run of a moment
@@ -98,7 +99,11 @@ action '"blueprint" is missing' '"step": 2, "op": "germinate", "slot": "r0c1"'
 action 'unknown key "stop"; did you mean "step"' '"stop": 2, "op": "wait"'
 action 'op "prun" is unknown; did you mean "prune"' '"step": 2, "op": "prun", "slot": "r0c0"'
 action 'op "GERMINATE" is unknown' '"step": 2, "op": "GERMINATE", "slot": "r0c0"'
-action 'slot "r0c7" is not one of the task' '"step": 2, "op": "prune", "slot": "r0c7"'
+action 'slot "first" is no slot; slots are named such as r0c0' '"step": 2, "op": "prune", "slot": "first"'
+script 'uses the slot r0c7; slots: r0c7 is not on this host, which has r0c0 to r0c2' \
+    '[{"step": 2, "op": "prune", "slot": "r0c7"}]'
+refused 'uses the slots r1c0, r1c1, r1c2, which the task lacks; add them with --set slots=r0c0,r0c1,r0c2,r1c0,r1c1,r1c2' \
+    --script "$examples/six_seeds.json"
 action 'blueprint "conv_lite" is unknown; did you mean "conv_light"' \
     '"step": 2, "op": "germinate", "slot": "r0c1", "blueprint": "conv_lite"'
 action 'style "linear_ad" is unknown; did you mean "linear_add"' \

@@ -215,6 +215,9 @@ static void bad_assignments_get_one_line_that_helps(void **state)
         {"task=cifar_scale", "--task"},
         {"moment=0.5", "momentum"},
         {"slots=", "slots"},
+        {"slots=[]", "slots|1 to 16"},
+        {"slots=[\"r0c0\"", "slots|1:8"},
+        {"slots=[\"r0c0\", 1]", "slots|this list"},
         {"slots=r0c0,r0c0", "slots|different"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -265,6 +268,10 @@ static void slots_are_kept_in_action_order(void **state)
     assert_string_equal(c.slots[1], "r0c2");
     assert_string_equal(c.slots[2], "r1c0");
     assert_string_equal(c.slots[3], "r1c1");
+    assert_int_equal(config_set(&c, "slots=[\"r1c0\", \"r0c0\"]", &error), ESPER_OK);
+    assert_int_equal(c.slot_count, 2);
+    assert_string_equal(c.slots[0], "r0c0");
+    assert_string_equal(c.slots[1], "r1c0");
     assert_int_equal(config_set(&c, "slots=r0c1", &error), ESPER_OK);
     assert_int_equal(c.slot_count, 1);
     assert_string_equal(c.slots[1], "");

@@ -200,12 +200,64 @@ static void a_read_only_directory_is_one_line(void **state)
     assert_int_equal(rmdir(in_folder("locked")), 0);
 }
 
+static void a_kind_is_told_by_the_first_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *kind;
+    } cases[] = {
+        {"\x08\x08\x12\x05"
+         "esper\x1a\x05"
+         "0.2.0",
+         16, FILE_ONNX},
+        {"\x10\0\0\0\0\0\0\0{\"a\": 1}", 16, FILE_SAFETENSORS},
+        {"\x10\0\0\0\0\0\0\0{", 9, FILE_SAFETENSORS}, /* cut short */
+        {"\x89PNG\r\n\x1a\n", 8, "a PNG picture"},
+        {"SQLite format 3\0....", 20, "an SQLite database"},
+        {"SQLite format 3", 15, NULL},
+        {" \n[1, 2]", 8, "a JSON file"},
+        {"{}", 2, "a JSON file"},
+        {"\x7f"
+         "ELF",
+         4, "a program or library"},
+        {"\x1f\x8b\x08", 3, "a gzip archive"},
+        {"some text", 9, NULL},
+        {"\x08", 1, NULL},
+        {" ", 1, NULL},
+        {"", 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *kind = file_kind(cases[i].bytes, cases[i].size);
+        if (cases[i].kind ? !kind || strcmp(kind, cases[i].kind) != 0 : kind != NULL)
+            fail_msg("case %zu: %s", i, kind ? kind : "unknown");
+    }
+}
+
+static void directories_are_made_to_the_last(void **state)
+{
+    (void)state;
+    struct esper_error error = {0};
+    struct stat info;
+    assert_int_equal(file_make_directories(in_folder("a/b"), &error), ESPER_OK);
+    assert_int_equal(file_make_directories(in_folder("a/b/"), &error), ESPER_OK);
+    assert_true(stat(in_folder("a/b"), &info) == 0 && S_ISDIR(info.st_mode));
+    put_file(in_folder("a/plain"), "x", 1);
+    assert_int_equal(file_make_directories(in_folder("a/plain/c"), &error), ESPER_INVALID);
+    assert_says(&error, "a/plain: is no directory");
+    assert_int_equal(unlink(in_folder("a/plain")), 0);
+    assert_int_equal(rmdir(in_folder("a/b")), 0);
+    assert_int_equal(rmdir(in_folder("a")), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_round_trip_and_replace),       cmocka_unit_test(file_abort_leaves_the_old_content),
         cmocka_unit_test(file_wrong_paths_are_named),        cmocka_unit_test(a_file_size_limit_leaves_nothing_behind),
         cmocka_unit_test(a_full_disk_leaves_nothing_behind), cmocka_unit_test(a_read_only_directory_is_one_line),
+        cmocka_unit_test(a_kind_is_told_by_the_first_bytes), cmocka_unit_test(directories_are_made_to_the_last),
     };
     return cmocka_run_group_tests_name("file", tests, folder_make, folder_remove);
 }

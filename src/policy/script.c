@@ -94,7 +94,8 @@ static enum esper_status check_slots(const cJSON *list, const struct config *con
     }
     struct esper_error refused;
     if (config_check(&wider, &refused) != ESPER_OK)
-        return error_set(error, ESPER_INVALID, "uses %s; %.400s", missing, refused.text);
+        return error_set(error, ESPER_INVALID, "uses the slot%s %s; %.300s", count == 1 ? "" : "s", missing,
+                         refused.text);
     return error_set(error, ESPER_INVALID, "uses the slot%s %s, which the task lacks; add %s with --set slots=%s",
                      count == 1 ? "" : "s", missing, count == 1 ? "it" : "them", slots);
 }
