@@ -18,8 +18,8 @@
 #   torch        the same hosts in PyTorch, side by side (bench/torch_many.py)
 #
 # BUILD (build/gpu) is where it builds, OUT (bench/results) where CSV files go, NAME (h200) how they begin, ARCHS the
-# architectures to compile for (that of the card alone compiles faster). CIFAR-10 is read from data/cifar10.safetensors
-# where it is; else images are made up, and the tables say so. Every part has a time limit and fails alone: the last table
+# architectures to compile for (that of the card alone compiles faster). CIFAR-10 is used where
+# `esper doctor` finds it; else images are made up, and the tables say so. Every part has a time limit and fails alone: the last table
 # says which did.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -56,7 +56,7 @@ images() {
     echo "--set data.test_images=$test"
 }
 
-images_are() { [ -f data/cifar10.safetensors ] && echo 'CIFAR-10' || echo 'synthetic images, never augmented'; }
+images_are() { "$esper" data info >/dev/null 2>&1 && echo 'CIFAR-10' || echo 'synthetic images, never augmented'; }
 
 # a run of a moment, with a seed of every kind in reach
 short_run() { # short_run NAME OPTIONS...
@@ -80,7 +80,7 @@ part_build() {
         return 1
     }
     grep -i missing "$runs/build.log" # parts that are left out are named
-    "$esper" doctor | sed -n '/^GPU/,/^data/p' | sed '$d' | sed 's/^/    /'
+    "$esper" doctor | sed -n '/^GPU/,/^tasks/p' | sed '$d' | sed 's/^/    /'
 }
 
 part_parity() {

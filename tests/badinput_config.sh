@@ -22,8 +22,9 @@ shows 'cJSON  *[0-9]' doctor
 
 # without a command: the overview, but not as if something had been done
 "$esper" >"$work/stdout.txt" 2>"$work/stderr.txt"
+got=$?
 problem=
-[ $? -eq 2 ] || problem='exit code not 2'
+[ $got -eq 2 ] || problem="exit code $got, not 2"
 "$esper" help | cmp -s - "$work/stderr.txt" || problem="$problem; stderr is not the overview"
 [ ! -s "$work/stdout.txt" ] || problem="$problem; output"
 verdict 'no command' "$problem"
