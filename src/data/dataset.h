@@ -24,9 +24,10 @@ enum {
 };
 
 #define DATASET_CIFAR10_FILE "cifar10.safetensors"
-#define DATASET_CIFAR10_PATH "data/" DATASET_CIFAR10_FILE /* the default of data.path: the file in any of the places   \
-                                                           */
-#define DATASET_FORMAT  "esper-images"                    /* metadata of a packed file */
+#define DATASET_CIFAR10_PATH                                                                                           \
+    "data/" DATASET_CIFAR10_FILE       /* the default of data.path: the file in any of the places                      \
+                                        */
+#define DATASET_FORMAT  "esper-images" /* metadata of a packed file */
 #define DATASET_VERSION "1"
 
 /* Of the CIFAR-10 training images; the synthetic set is normalised alike (DECISIONS, Quick start). */
