@@ -1,4 +1,4 @@
-/* Attribution (rewards 8, invariant 21): Shapley values, interactions, shares of the subset table, sampled estimates.
+/* Attribution (R-20, R-21): Shapley values, interactions, shares of the subset table, sampled estimates.
  */
 #include "testing_reward.h"
 

@@ -72,7 +72,7 @@ static void processors_are_named(void **state)
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
-/* The figures that DECISIONS and the performance notes give for these hosts. */
+/* The figures that tasks and performance notes give for these hosts (E-17). */
 static void operations_are_those_of_the_notes(void **state)
 {
     (void)state;

@@ -66,7 +66,7 @@ static void i26_a_frozen_seed_does_not_change_and_still_passes_gradients(void **
     assert_memory_equal(rig.params.gate, before.gate, sizeof(float) * rig.shape.gate_storage);
     assert_memory_equal(rig.momentum.seed, before.seed_momentum, sizeof(float) * rig.shape.seed_storage);
     assert_memory_equal(rig.momentum.gate, before.gate_momentum, sizeof(float) * rig.shape.gate_storage);
-    for (int j = 0; j < rig.shape.slots; j++) { /* kasmina 10.2: no gradient at all is healthy */
+    for (int j = 0; j < rig.shape.slots; j++) { /* D-35: no gradient at all is healthy */
         assert_true(result.grads[j].norm == 0 && result.grads[j].health == 1);
         assert_false(result.grads[j].vanishing || result.grads[j].exploding);
     }

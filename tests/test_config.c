@@ -255,7 +255,7 @@ static void good_assignments_arrive_exactly(void **state)
     assert_true(c.seed == UINT64_MAX - 1);
 }
 
-/* kasmina 4: the policy's slot index is the rank row by row, whatever order the task lists them in. */
+/* D-30: the policy's slot index is the rank row by row, whatever order the task lists them in. */
 static void slots_are_kept_in_action_order(void **state)
 {
     (void)state;
@@ -328,8 +328,8 @@ static long parameters(const struct config *c)
     return sum + 10 * in + 10;
 }
 
-/* The table of kasmina 3.1 and DECISIONS "Quick start and defaults". */
-static void shipped_tasks_are_those_of_the_specification(void **state)
+/* The shipped tasks, written out a second time (D-31, E-17). */
+static void shipped_tasks_are_those_of_the_table(void **state)
 {
     (void)state;
     static const struct {
@@ -438,7 +438,7 @@ int main(void)
         cmocka_unit_test(good_assignments_arrive_exactly),
         cmocka_unit_test(slots_are_kept_in_action_order),
         cmocka_unit_test(keys_that_contradict_each_other_are_refused),
-        cmocka_unit_test(shipped_tasks_are_those_of_the_specification),
+        cmocka_unit_test(shipped_tasks_are_those_of_the_table),
         cmocka_unit_test(an_unknown_task_names_the_nearest),
         cmocka_unit_test(the_tasks_directory_can_be_chosen),
     };

@@ -1,4 +1,4 @@
-/* Data: image order, gather and the synthetic set's bytes (runtime T8, T21). */
+/* Data: image order, gather and the synthetic set's bytes (E-08 to E-12). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void order_depends_on_seed_round_env_and_pass(void **state)
         assert_in_range(agree[k], 0, 12);
 }
 
-/* Keys are the eight words of blocks 0 and 1 of stream 3, a = pass (DECISIONS, Random numbers). */
+/* Keys are the eight words of blocks 0 and 1 of stream 3, a = pass (E-08). */
 static void order_takes_its_keys_from_stream_3(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void order_of_three_takes_every_form(void **state)
 
 /* ---- gather ----------------------------------------------------------------------------------------------------- */
 
-/* (u8/255 - mean)/std in f64, rounded once (runtime 3.2); independent of gather.c. */
+/* (u8/255 - mean)/std in f64, rounded once (E-11); independent of gather.c. */
 static float oracle_value(int channel, int value)
 {
     static const double mean[] = {0.4914, 0.4822, 0.4465}, std[] = {0.2470, 0.2435, 0.2616};
@@ -164,7 +164,7 @@ static float oracle_pixel(const uint8_t *image, int size, int top, int left, boo
     return oracle_value(channel, inside ? image[(from_y * size + from_x) * 3 + channel] : 0);
 }
 
-/* T8: all 3 * 256 values go through the vector code and come out as the table says, to the bit. */
+/* E-12: all 3 * 256 values go through the vector code and come out as the table says, to the bit. */
 static void gather_equals_the_exact_table(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void normalisation_does_not_depend_on_fusing(void **state)
         }
 }
 
-/* T8: every crop and flip against the scalar oracle; what lies around the image is not written. */
+/* E-12: every crop and flip against the scalar oracle; what lies around the image is not written. */
 static void gather_crops_and_flips(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void batch_run(const struct gather_job *job, float *images, uint8_t *labe
     gather_batch(&table, tiny_dataset(), job, &target);
 }
 
-/* T8: images, crops and labels of batches that cross from pass to pass, from the definitions. */
+/* E-12: images, crops and labels of batches that cross from pass to pass, from the definitions. */
 static void batch_equals_its_definition(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void batch_equals_its_definition(void **state)
     }
 }
 
-/* T8: whatever the batch size, a pass shows every training image exactly once. */
+/* E-12: whatever the batch size, a pass shows every training image exactly once. */
 static void every_image_once_per_pass(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The masked distribution of a head, and a whole decision (tamiyo 12, 10 to 21; ppo 15, 7 and 8). */
+/* The masked distribution of a head, and a whole decision (P-11, P-12). */
 #include "testing.h"
 
 #include <math.h>
@@ -31,9 +31,9 @@ static struct distribution distribution_of(int size, uint32_t set, double floor,
     return d;
 }
 
-/* ppo 16, "floor .15", MIX. The cap 0.5 / v is 0.125 for four choices, so the row's .15 is reached by a cap of its own.
+/* A floor of .15 (L-21). The cap 0.5 / v is 0.125 for four choices, so the row's .15 is reached by a cap of its own.
  */
-static void mixture_floor_gives_the_numbers_of_the_spec(void **state)
+static void mixture_floor_gives_the_numbers_worked_out(void **state)
 {
     (void)state;
     const float z[] = {4, 0, 0, -1};
@@ -47,7 +47,7 @@ static void mixture_floor_gives_the_numbers_of_the_spec(void **state)
     for (int i = 0; i < 4; i++)
         assert_near((double)gradient[i], 0.6 * p[1] / (0.6 * p[1] + 0.1) * ((i == 1) - p[i]), 1e-6);
 
-    /* The spec's own row has floor .15 of four: above the cap. Its formula, with the floor put in by hand: */
+    /* A floor of .15 of four is above the cap. The same formula, with the floor put in by hand: */
     struct distribution uncapped = d;
     uncapped.floor = 0.15f;
     for (int i = 0; i < 4; i++)
@@ -82,7 +82,7 @@ static void a_single_choice_is_exactly_certain(void **state)
     }
 }
 
-/* (8): sums to one, never below the floor, order kept, masked choices zero; for random sets, floors and logits. */
+/* P-11: sums to one, never below the floor, order kept, masked choices zero; for random sets, floors and logits. */
 static void mixture_is_a_floor_that_keeps_order(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void samples_follow_the_distribution(void **state)
     assert_int_equal(distribution_sample(&d, 0x1.fffffep-1f), 6);
 }
 
-/* (7) and tamiyo 20, 21: all ops, the heads that do not matter are canonical, certain and without influence. */
+/* P-12: all ops, the heads that do not matter are canonical, certain and without influence. */
 static void a_decision_samples_the_op_first(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void a_decision_samples_the_op_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixture_floor_gives_the_numbers_of_the_spec),
+        cmocka_unit_test(mixture_floor_gives_the_numbers_worked_out),
         cmocka_unit_test(a_single_choice_is_exactly_certain),
         cmocka_unit_test(mixture_is_a_floor_that_keeps_order),
         cmocka_unit_test(no_legal_choice_is_not_a_number),

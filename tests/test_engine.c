@@ -76,7 +76,7 @@ static void assert_env_equal(const struct world *a, int ea, const struct world *
 
 /* ---- determinism ------------------------------------------------------------------------------------------------- */
 
-/* I-66, DESIGN 6.1: threads and company change nothing; another seed does. */
+/* I-66, E-01: threads and company change nothing; another seed does. */
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void test_training_is_isolated(void **state)
     check_isolation(1); /* the first block runs in planes */
 }
 
-/* DECISIONS, Kasmina: germinated at step t, it trains in t+1 ... t+10 and blends from t+11 on. */
+/* D-37: germinated at step t, it trains in t+1 ... t+10 and blends from t+11 on. */
 static void test_timing(void **state)
 {
     (void)state;
@@ -298,7 +298,7 @@ static void test_no_allocation(void **state)
     engine_free(engine);
 }
 
-/* kasmina 9.3: a network that has diverged says so; no ReLU or pool may swallow a NAN. */
+/* D-34: a network that has diverged says so; no ReLU or pool may swallow a NAN. */
 static void test_nan_shows(void **state)
 {
     (void)state;
@@ -414,7 +414,7 @@ static double quickstart_accuracy(int slot)
     return mean;
 }
 
-/* What DECISIONS says of the prototype: the slot matters. */
+/* Growth pays, and the slot matters. */
 static void test_quickstart(void **state)
 {
     (void)state;

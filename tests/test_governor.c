@@ -1,4 +1,4 @@
-/* The governor's detectors at their thresholds (runtime 7.1, T15). */
+/* The governor's detectors at their thresholds (E-05). */
 #include "morph/governor.h"
 
 #include "testing.h"

@@ -1,4 +1,4 @@
-/* The heuristic policy: its rules one by one, then whole episodes (tamiyo 10, 12 item 41). */
+/* The heuristic policy: its rules one by one, then whole episodes (P-17). */
 #include "policy/heuristic.h"
 
 #include "testing_slots.h"

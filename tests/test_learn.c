@@ -1,4 +1,4 @@
-/* The learner's rules: advantages, normalisers, loss, statistics (ppo 15 and 16). */
+/* The learner's rules: advantages, normalisers, loss, statistics (L-02 to L-13). */
 #include "testing.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ static void advantages_are_those_of_the_spec(void **state)
     assert_rows(rows.returns, (const double[]){1.56231, 1.386894, 1.528944, 1.244}, 4);
 }
 
-/* GAE-D as DECISIONS amends it: the penalty replaces the reward of the last executed row, earlier rewards stay. */
+/* L-14: the penalty replaces the reward of the last executed row, earlier rewards stay. */
 static void a_rollback_ends_its_segment(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void a_rollback_ends_its_segment(void **state)
     assert_rows(hole.returns, (const double[]){first + .5, -10, 0, .93885, .647}, 5);
 }
 
-/* (3): an O(T^2) sum over each row's own segment; lambda 1 gives discounted returns, lambda 0 the td error. */
+/* L-02: an O(T^2) sum over each row's own segment; lambda 1 gives discounted returns, lambda 0 the td error. */
 static void advantages_match_a_direct_sum(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void advantages_match_a_direct_sum(void **state)
             }
             const double value = (double)rows.value[i] * scale + shift, near = 1e-6 * fmax(1, fabs(advantage) * 10);
             assert_near((double)rows.advantage[i], advantage, near);
-            assert_near((double)rows.returns[i], (double)rows.advantage[i] + value, 3e-5); /* (4) */
+            assert_near((double)rows.returns[i], (double)rows.advantage[i] + value, 3e-5); /* L-02 */
             if (lambda == 1)
                 assert_near((double)rows.advantage[i], total + reach * beyond - value, 10 * near);
             if (lambda == 0)
@@ -157,7 +157,7 @@ static void advantages_match_a_direct_sum(void **state)
     }
 }
 
-/* (14): reward 1 for ever, gamma .9: with a bootstrap the fixed point of V is 10; as a terminal it is 1 at the end. */
+/* L-15: reward 1 for ever, gamma .9: with a bootstrap the fixed point of V is 10; as a terminal it is 1 at the end. */
 static void truncation_is_not_an_end(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void truncation_is_not_an_end(void **state)
         assert_near((double)rows.value[i], (1 - pow(.9, 5 - i)) / .1, 1e-4);
 }
 
-/* (5): envs stand side by side in memory and do not touch each other. */
+/* L-02: envs stand side by side in memory and do not touch each other. */
 static void envs_are_independent(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static void averages_are_those_of_the_spec(void **state)
     assert_true(normalise_weight(19, .05) == 1.0 / 19);
 }
 
-/* (13): scale * V + shift does not move when the units do. */
+/* L-12: scale * V + shift does not move when the units do. */
 static void new_units_keep_what_the_critic_says(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void new_units_keep_what_the_critic_says(void **state)
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
-/* The policy loss of ppo 16: four rows, three heads, log-ratios given. */
+/* The policy loss, worked out by hand (L-21): four rows, three heads, log-ratios given. */
 static void policy_loss_is_that_of_the_spec(void **state)
 {
     (void)state;
@@ -390,7 +390,7 @@ static void value_loss_is_that_of_the_spec(void **state)
         assert_true(dlogits[k] == 0); /* and the actor nothing */
 }
 
-/* (9), (10): divergence is never negative and 0 for equal; the clipped objective is never above the plain one. */
+/* L-05, L-04: divergence is never negative and 0 for equal; the clipped objective is never above the plain one. */
 static void divergence_and_clip_keep_their_bounds(void **state)
 {
     (void)state;
@@ -414,7 +414,7 @@ static void divergence_and_clip_keep_their_bounds(void **state)
     assert_true(loss_surrogate_slope(0, 0, 2, .2) == 2 && loss_surrogate_slope(0, 0, -2, .2) == -2);
 }
 
-/* (7) on the loss: no gradient to heads that did not matter, for all ops; credit goes by the op that was executed. */
+/* P-12 on the loss: no gradient to heads that did not matter, for all ops; credit goes by the op that was executed. */
 static void heads_that_do_not_matter_get_no_gradient(void **state)
 {
     (void)state;
@@ -482,7 +482,7 @@ static void value_metrics_are_those_of_the_spec(void **state)
     assert_near(diagnostics_correlation(skewed, skewed, 4), 1, 1e-12);
 }
 
-/* (11): the two steps of the spec, then a thousand against a scalar reference in double. */
+/* L-10: two steps worked out by hand, then a thousand against a scalar reference in double. */
 static void adam_and_clip_match_a_scalar_reference(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Whether the policy learns (ppo 15, 24 to 27 and 30), through the real learner and network. */
+/* Whether the policy learns (L-20), through the real learner and network. */
 #include "testing_lessons.h"
 
 enum { MAX_ENVS = 64 };
@@ -26,7 +26,7 @@ static void tally_add(struct tally *tally, bool good)
     tally->all[tally->at]++;
 }
 
-/* ---- (24) bandit: every head of GERMINATE has one right choice --------------------------------------------------- */
+/* ---- bandit: every head of GERMINATE has one right choice -------------------------------------------------------- */
 
 static const uint8_t bandit_best[HEAD_COUNT] = {2, 5, 1, 2, 0, 0, 0, OP_GERMINATE};
 
@@ -115,7 +115,7 @@ static void bandit_finds_every_head_and_leaves_the_unused_alone(void **state)
     assert_learns("bandit", &toy);
 }
 
-/* ---- (25) delayed recall ----------------------------------------------------------------------------------------- */
+/* ---- delayed recall ---------------------------------------------------------------------------------------------- */
 
 enum { RECALL_STEPS = 20 };
 
@@ -196,7 +196,7 @@ static void delayed_recall_without_memory_is_chance(void **state)
     assert_true(share > .45 && share < .55);
 }
 
-/* ---- (26) T-maze: the cue at the entrance, a corridor of ten, left or right -------------------------------------- */
+/* ---- T-maze: the cue at the entrance, a corridor of ten, left or right ------------------------------------------- */
 
 enum { CORRIDOR = 10, MAZE_STEPS = 24 };
 struct maze {
@@ -273,7 +273,7 @@ static void t_maze_turns_by_the_cue(void **state)
     assert_learns("T-maze", &toy);
 }
 
-/* ---- (27) CartPole ----------------------------------------------------------------------------------------------- */
+/* ---- CartPole ---------------------------------------------------------------------------------------------------- */
 
 enum { POLE_STEPS = 200, POLE_ENVS = 32 };
 struct pole {
@@ -359,7 +359,7 @@ static void cart_pole_is_balanced_without_velocities(void **state)
     learn_to_balance("CartPole without velocities", true, 150);
 }
 
-/* ---- (30) the best op starts below its floor --------------------------------------------------------------------- */
+/* ---- the best op starts below its floor -------------------------------------------------------------------------- */
 
 static const uint8_t shy_best[HEAD_COUNT] = {0, BLUEPRINT_NOOP, STYLE_SIGMOID_ADD, 1, 2, 0, 0, OP_ADVANCE};
 

@@ -1,7 +1,7 @@
-/* Whether the critic learns (ppo 15, 28 and 29), through the real learner and network. */
+/* Whether the critic learns (L-20), through the real learner and network. */
 #include "testing_lessons.h"
 
-/* ---- (28) a chain whose values are known ------------------------------------------------------------------------- */
+/* ---- a chain whose values are known ------------------------------------------------------------------------------ */
 
 enum { WALK = 12, WALK_STEPS = 16 };
 static const double chain_pays[WALK] = {1, -2, 3, 0, -1, 4, -3, 2, 0, 5, -4, 6};
@@ -67,7 +67,7 @@ static void chain_values_are_found(void **state)
     assert_learns("chain", &toy);
 }
 
-/* ---- (29) a critic and one reward sequence ----------------------------------------------------------------------- */
+/* ---- a critic and one reward sequence ---------------------------------------------------------------------------- */
 
 enum { TUNE = 12 };
 static const double tune_pays[TUNE] = {4, -3, 6, -5, 2, -4, 5, -2, 3, -6, 4, -1};

@@ -52,7 +52,7 @@ static void rounds(struct engine *engine, int count)
 
 /* ---- determinism ------------------------------------------------------------------------------------------------- */
 
-/* DESIGN 6.1: the same seed gives the same bits, twice and on any number of threads; another seed does not. */
+/* E-01: the same seed gives the same bits, twice and on any number of threads; another seed does not. */
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void test_rows(void **state)
     engine_free(engine);
 }
 
-/* Statistics stay frozen while a round is collected (tamiyo 38, runtime T14) and move with the update. */
+/* Statistics stay frozen while a round is collected (E-15) and move with the update. */
 static void test_normaliser_is_frozen(void **state)
 {
     (void)state;
@@ -197,7 +197,7 @@ static void poison(struct engine *engine, int env)
     world_params(engine_world(engine), env).host[0] = NAN;
 }
 
-/* DECISIONS "rollback", runtime T6, T16: the last executed row pays and ends its segment, the panic step leaves no row,
+/* L-14, E-07: the last executed row pays and ends its segment, the panic step leaves no row,
  * the next one starts afresh; the neighbours never notice. */
 static void test_rollback(void **state)
 {
@@ -283,7 +283,7 @@ static void test_everybody_panics(void **state)
 
 /* ---- restarts ---------------------------------------------------------------------------------------------------- */
 
-/* Saving in the middle of a round and going on in a new process equals never having stopped (DESIGN 6.3). */
+/* Saving in the middle of a round and going on in a new process equals never having stopped (E-02). */
 static void check_restart(struct config config, int before, int after)
 {
     char path[] = "/tmp/esper-loop-XXXXXX";

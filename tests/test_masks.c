@@ -1,4 +1,4 @@
-/* Masks: every state of up to three slots, and random ones of up to sixteen, against the sets of tamiyo 4. */
+/* Masks: every state of up to three slots, and random ones of up to sixteen, against their definition (P-02). */
 #include "policy/masks.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static struct mask_input input_of(const struct state *s, int slots)
     return input;
 }
 
-/* The set of a stage list, as the specification writes it. */
+/* The set of a stage list, as the definition writes it. */
 static uint32_t slots_in(const struct mask_input *in, unsigned set)
 {
     uint32_t found = 0;
@@ -268,7 +268,7 @@ static void what_is_no_state_has_no_mask(void **unused)
     }
 }
 
-/* tamiyo 4.3, row by row. */
+/* P-04, row by row. */
 static void relevance_is_the_table(void **unused)
 {
     (void)unused;

@@ -11,7 +11,7 @@ static const struct {
     const char *name;
     size_t params;
     uint64_t macs;
-    double gflop; /* host alone, training, per env-step (DECISIONS "Quick start and defaults") */
+    double gflop; /* host alone, training, per env-step (E-17) */
 } tasks[] = {
     {"quickstart", 398, 7328, 0.010},           {"cifar_pointwise", 398, 28832, 0.15},
     {"cifar_baseline", 6418, 811328, 13.6},     {"cifar_multichannel", 6418, 811328, 13.6},
@@ -215,7 +215,7 @@ static void i10_parameter_counts_are_those_of_the_table(void **state)
         blueprint_layout(BLUEPRINT_NOOP, c, &layout);
         assert_int_equal(layout.params, 0);
     }
-    /* conv_light costs the same in every slot of a base-8 host, and conv_heavy twice that (kasmina 5.2). */
+    /* conv_light costs the same in every slot of a base-8 host, and conv_heavy twice that (D-32). */
     for (int i = 0; i < 3; i++) {
         assert_int_equal(blueprint_macs(BLUEPRINT_CONV_LIGHT, 8 << i, 1024 >> (2 * i)), 589824);
         assert_int_equal(blueprint_macs(BLUEPRINT_CONV_HEAVY, 8 << i, 1024 >> (2 * i)), 2 * 589824);

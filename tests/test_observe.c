@@ -1,4 +1,4 @@
-/* The observation: values, ranges, sentinels, what is remembered (tamiyo 5, 12 items 32 to 37 and 39). */
+/* The observation: values, ranges, sentinels, what is remembered (P-05 to P-08, P-18). */
 #include "policy/observe.h"
 
 #include <stdlib.h>
@@ -188,7 +188,7 @@ static void contributions_are_points_over_ten(void **state)
     slot_record_contribution(slot, 4.0);
     assert_true(look_at_slot(&scene, 0)[12] == 0.4f);
     assert_true(look_at_slot(&scene, 0)[13] == 0.0f);
-    slot_record_contribution(slot, -6.0); /* velocity 0.3 times the change (D2) */
+    slot_record_contribution(slot, -6.0); /* velocity 0.3 times the change (D-13) */
     assert_true(look_at_slot(&scene, 0)[12] == -0.6f);
     assert_near((double)look_at_slot(&scene, 0)[13], -0.3, 1e-7);
     slot_record_contribution(slot, 80.0);
@@ -254,7 +254,7 @@ static void freshness_fades_from_the_measurement_on(void **state)
     (void)state;
     struct scene scene = scene_of(1);
     scene.slot[0] = slot_in(STAGE_BLENDING);
-    for (int i = 0; i < 3; i++) { /* never measured stays unknown (D3) */
+    for (int i = 0; i < 3; i++) { /* never measured stays unknown (P-06) */
         assert_true(look_at_slot(&scene, 0)[29] == -1.0f);
         observe_measured(&scene.memory[0], false);
         observe_executed(&scene.env, scene.memory, scene.slot, 1, OP_WAIT, true);
@@ -352,7 +352,7 @@ static void check_slot_row(const float *row, const struct slot_state *slot, int 
         assert_between(row[i], memchr(signs, i, sizeof signs) ? -1.0f : 0.0f, i == 23 ? 2.0f : 1.0f, i);
 }
 
-/* Episodes of random play: in range, whole codes, and masks and features speak of the same state (item 39). */
+/* Episodes of random play: in range, whole codes, and masks and features speak of the same state (P-18). */
 static void observations_stay_in_range(void **state)
 {
     (void)state;

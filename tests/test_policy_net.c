@@ -148,7 +148,7 @@ static size_t part_params(const struct policy_shape *shape, int part)
     return sum;
 }
 
-/* The figures of tamiyo 6.1, without Q and contribution predictor. */
+/* Parameters, counted by hand (P-09). */
 static void test_counts(void **state)
 {
     (void)state;
@@ -255,7 +255,7 @@ static void test_start(void **state)
 
 /* ---- acting and unrolling --------------------------------------------------------------------------------------- */
 
-/* T single acts are one unroll (tamiyo 12, 22). Asked for is 1e-5; the same stages run, so every bit agrees. */
+/* T single acts are one unroll (P-13). Asked for is 1e-5; the same stages run, so every bit agrees. */
 static void test_acts_are_unroll(void **state)
 {
     (void)state;
@@ -330,7 +330,7 @@ static void test_threads_change_nothing(void **state)
     }
 }
 
-/* A reset inside a sequence makes two sequences of it (tamiyo 12, 23), going forward and back. */
+/* A reset inside a sequence makes two sequences of it (P-14), going forward and back. */
 static void test_reset_splits(void **state)
 {
     (void)state;
@@ -410,7 +410,7 @@ static void test_not_a_number(void **state)
     rig_free(&rig);
 }
 
-/* Nothing is clamped (tamiyo 12, 26); and a network without steps can act. */
+/* Nothing is clamped (P-15); and a network without steps can act. */
 static void test_state_is_free(void **state)
 {
     (void)state;
@@ -471,7 +471,7 @@ static void test_adam(void **state)
     }
 }
 
-/* ppo 16 */
+/* L-21 */
 static void test_adam_figures(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ static void an_update_learns_and_reports(void **state)
     rig_stop(&rig);
 }
 
-/* (6): one epoch is a step from ratio 1; the stored log-probabilities of the actor do not enter. */
+/* L-07: one epoch is a step from ratio 1; the stored log-probabilities of the actor do not enter. */
 static void the_first_epoch_is_its_own_reference(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void the_first_epoch_is_its_own_reference(void **state)
     assert_true(hash[0] == hash[1]);
 }
 
-/* (22): the same bits whatever the number of threads. */
+/* L-18: the same bits whatever the number of threads. */
 static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void threads_do_not_change_a_bit(void **state)
     assert_true(hash[0] == hash[1] && hash[0] == hash[2]);
 }
 
-/* (4), (13): the advantages of one row vanish without a NAN; new units leave the critic's opinion alone. */
+/* L-03, L-12: the advantages of one row vanish without a NAN; new units leave the critic's opinion alone. */
 static void one_row_is_enough(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void credit_follows_the_executed_op(void **state)
     rig_stop(&rig);
 }
 
-/* (19): the entropy coefficient at every boundary, and the weights of the normalisers. */
+/* L-17, L-11: the entropy coefficient at every boundary, and the weights of the normalisers. */
 static void schedules_hold_at_their_boundaries(void **state)
 {
     (void)state;

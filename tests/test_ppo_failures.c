@@ -26,7 +26,7 @@ static void fill_row(struct rollout *rollout, int row, float with, int byte)
     rollout->mask[i] = (uint64_t)byte * 0x0101010101010101u;
 }
 
-/* (15), (20): what stands in the hole does not matter, NAN and nonsense included. After a hole the recurrent state is
+/* L-14: what stands in the hole does not matter, NAN and nonsense included. After a hole the recurrent state is
  * fresh, flag or no flag. */
 static void dead_rows_are_never_read(void **state)
 {
@@ -56,7 +56,7 @@ static void dead_rows_are_never_read(void **state)
     rig_stop(&rig[1]);
 }
 
-/* (15): rows after the hole are those of a segment of their own: what came before it does not reach them, in the
+/* L-14: rows after the hole are those of a segment of their own: what came before it does not reach them, in the
  * advantages or through the recurrent state. */
 static void a_rollback_cuts_time_in_two(void **state)
 {
@@ -103,7 +103,7 @@ static void collection_and_unroll_agree_after_a_reset(void **state)
     rig_stop(&rig);
 }
 
-/* (15): every env panicked at every step. */
+/* L-14: every env panicked at every step. */
 static void no_rows_is_no_update(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static double part_change(const struct rig *rig, const float *before, bool of_va
     return change;
 }
 
-/* (16) */
+/* L-16 */
 static void forced_rows_teach_the_critic_alone(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static void forced_rows_teach_the_critic_alone(void **state)
     rig_stop(&rig);
 }
 
-/* (17) */
+/* L-09 */
 static void divergence_stops_before_the_step(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void spoil_gradient(struct rig *rig)
     rig->config.ppo.value_coef = 1e300; /* finite outputs and losses, and a derivative beyond float */
 }
 
-/* (18): nothing changes, the streak grows, and a success ends it. */
+/* L-08: nothing changes, the streak grows, and a success ends it. */
 static void what_is_not_finite_changes_nothing(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * The terms of the reward on single scenes (rewards 13, numbers in the comments) and the golden vectors. Both rule sets
+ * The terms of the reward on single scenes (R-10 to R-19, R-22) and the golden vectors. Both rule sets
  * unless said otherwise.
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@ static const enum reward_mode modes[] = {REWARD_SHAPED, REWARD_SIMPLIFIED, REWAR
                                          REWARD_BASIC,  REWARD_BASIC_PLUS, REWARD_ESCROW, REWARD_LOSS};
 enum { MODES = 8 };
 
-/* ---- vectors (1) ------------------------------------------------------------------------------------------------ */
+/* ---- vectors (R-24) --------------------------------------------------------------------------------------------- */
 
 static cJSON *vectors_read(void)
 {
@@ -111,7 +111,7 @@ static void files_that_make_no_sense_fail(void **state)
     }
 }
 
-/* ---- any scene (2, 3) ------------------------------------------------------------------------------------------- */
+/* ---- any scene (R-22) ------------------------------------------------------------------------------------------- */
 
 static const int stages[] = {STAGE_DORMANT,    STAGE_GERMINATED, STAGE_TRAINING,  STAGE_BLENDING, STAGE_HOLDING,
                              STAGE_FOSSILIZED, STAGE_PRUNED,     STAGE_EMBARGOED, STAGE_RESETTING};
@@ -184,7 +184,7 @@ static void components_are_finite_and_add_up(void **state)
     }
 }
 
-/* ---- potential and attribution (7 to 12) ------------------------------------------------------------------------ */
+/* ---- potential and attribution (R-12, R-13) --------------------------------------------------------------------- */
 
 static void potentials_rise_and_fossils_add_least(void **state)
 {
@@ -286,14 +286,14 @@ static void pruning_takes_attribution_back(void **state)
         double pruned = paid(&config, &scene, REWARD_ATTRIBUTION);
         if (config.rules == REWARD_RULES_ORIGINAL) {
             assert_true(fabs(pruned + kept) < NEAR);
-        } else { /* esper 5 */
+        } else { /* */
             assert_true(fabs(pruned - fmin(-kept, 0.15)) < NEAR);
             assert_true(paid(&config, &scene, REWARD_SYNERGY) == 0);
         }
     }
 }
 
-/* esper 3: a fossil is paid like the seed it was, without the warning; the original's is paid nothing. */
+/* a fossil is paid like the seed it was, without the warning; the original's is paid nothing. */
 static void fossils_go_on_earning(void **state)
 {
     (void)state;
@@ -310,7 +310,7 @@ static void fossils_go_on_earning(void **state)
     }
 }
 
-/* esper 5 */
+/* */
 static void attribution_is_clipped_by_slot(void **state)
 {
     (void)state;
@@ -336,7 +336,7 @@ static void early_seeds_are_paid_less(void **state)
     assert_true(reward_timing(&config, 0) == 1);
 }
 
-/* ---- warnings, fossilise (13, 14) ------------------------------------------------------------------------------- */
+/* ---- warnings, fossilise (R-15, R-16) --------------------------------------------------------------------------- */
 
 static void warnings_grow_to_their_floor(void **state)
 {
@@ -397,7 +397,7 @@ static void fossilising_pays_for_patience_and_worth(void **state)
     }
 }
 
-/* esper 6: the bonus asks the gate; costs and penalties do not. */
+/* the bonus asks the gate; costs and penalties do not. */
 static void a_refused_fossil_earns_no_bonus(void **state)
 {
     (void)state;
@@ -429,7 +429,7 @@ static void a_refused_fossil_earns_no_bonus(void **state)
     }
 }
 
-/* ---- escrow (15) ------------------------------------------------------------------------------------------------ */
+/* ---- escrow (R-14) ---------------------------------------------------------------------------------------------- */
 
 static void escrow_moves_as_it_pays(void **state)
 {
@@ -451,7 +451,7 @@ static void escrow_moves_as_it_pays(void **state)
             assert_true(fabs(moved) <= 2 + NEAR && fabs(component[REWARD_ATTRIBUTION] - moved) < NEAR);
             /* towards the target, never beyond it */
             assert_true(fabs(trace.credit[0] - trace.credit_target) <= fabs(seed->credit - trace.credit_target));
-        } else if (config.rules == REWARD_RULES_ESPER) { /* esper 7: clipped downwards too */
+        } else if (config.rules == REWARD_RULES_ESPER) { /* clipped downwards too */
             assert_true(moved >= -2 - NEAR);
         }
         scene.op = OP_PRUNE;
@@ -468,7 +468,7 @@ static void escrow_moves_as_it_pays(void **state)
     }
 }
 
-/* esper 7: an ordered prune mints no credit. */
+/* an ordered prune mints no credit. */
 static void escrow_is_frozen_once_a_prune_is_ordered(void **state)
 {
     (void)state;
@@ -481,7 +481,7 @@ static void escrow_is_frozen_once_a_prune_is_ordered(void **state)
     assert_true(paid(&config, &scene, REWARD_ATTRIBUTION) == 0);
 }
 
-/* ---- costs and the other modes (17 to 20, 22) ------------------------------------------------------------------- */
+/* ---- costs and the other modes (R-10, R-17, R-18) --------------------------------------------------------------- */
 
 static void rent_and_shock_follow_the_seeds(void **state)
 {
@@ -522,7 +522,7 @@ static void rent_and_shock_follow_the_seeds(void **state)
     }
 }
 
-/* 18; esper 8: who cools down occupies nothing. */
+/* who cools down occupies nothing. */
 static void occupancy_counts_seeds(void **state)
 {
     (void)state;
@@ -583,7 +583,7 @@ static void drips_stay_in_bounds(void **state)
         double c = draw(&random, -30, 30), x = reward_drip(draw(&random, 0, 0.3), c, 0.1, 0.5);
         assert_true(x >= -0.05 && x <= 0.1 && x * c >= 0);
     }
-    struct reward_config config = rewards(REWARD_BASIC_PLUS, REWARD_RULES_ESPER); /* esper 8: the pool ends it */
+    struct reward_config config = rewards(REWARD_BASIC_PLUS, REWARD_RULES_ESPER); /* the pool ends it */
     struct reward_scene scene = scene_base();
     struct reward_trace trace;
     double component[REWARD_COMPONENT_COUNT], sum = 0;
@@ -621,7 +621,7 @@ static void switches_switch_off(void **state)
     }
 }
 
-/* esper 8: a falling loss pays, a rising one costs half; the first step says nothing. */
+/* a falling loss pays, a rising one costs half; the first step says nothing. */
 static void the_loss_is_read_the_right_way_round(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
 /*
- * The reward over whole episodes: random and chosen actions drive the program's own lifecycle and subset tables
- * (rewards 13, numbers in the comments).
+ * The reward over whole episodes: random and chosen actions drive the program's own lifecycle and subset tables.
  */
 #include "testing_reward.h"
 
@@ -28,7 +27,7 @@ static void rig_begin_random(struct rig *rig, struct reward_config config, uint3
         rig->effect[j] = draw(&random, -4, 8);
 }
 
-/* ---- any episode (2, 3) ----------------------------------------------------------------------------------------- */
+/* ---- any episode (R-22) ----------------------------------------------------------------------------------------- */
 
 static void every_step_is_finite_and_adds_up(void **state)
 {
@@ -62,9 +61,9 @@ static void every_step_is_finite_and_adds_up(void **state)
     assert_true(removed > 100 && fossils > 20 && rollbacks > 20); /* the walks reach what they should */
 }
 
-/* ---- shaping (4, 5, 6, 16) -------------------------------------------------------------------------------------- */
+/* ---- shaping (R-04) --------------------------------------------------------------------------------------------- */
 
-/* 4, esper 4: whatever happens, the discounted sum is the potential of what is left: fossils alone. */
+/* whatever happens, the discounted sum is the potential of what is left: fossils alone. */
 static void shaping_telescopes(void **state)
 {
     (void)state;
@@ -98,7 +97,7 @@ static void shaping_telescopes(void **state)
     assert_true(kept > 5);
 }
 
-/* 5: a seed that is germinated, kept for k steps and pruned earns nothing by shaping, whatever stages it saw. */
+/* a seed that is germinated, kept for k steps and pruned earns nothing by shaping, whatever stages it saw. */
 static void germinating_to_prune_does_not_pay(void **state)
 {
     (void)state;
@@ -125,7 +124,7 @@ static void germinating_to_prune_does_not_pay(void **state)
         }
 }
 
-/* 6, original: GERMINATE pays a deposit that grows with time and is withheld at the end. */
+/* original: GERMINATE pays a deposit that grows with time and is withheld at the end. */
 static void the_original_deposits_for_germination(void **state)
 {
     (void)state;
@@ -142,7 +141,7 @@ static void the_original_deposits_for_germination(void **state)
     }
 }
 
-/* 16, original: the clawback cancels the deposit of a seed that never blended. */
+/* original: the clawback cancels the deposit of a seed that never blended. */
 static void the_original_takes_the_deposit_back(void **state)
 {
     (void)state;
@@ -162,7 +161,7 @@ static void the_original_takes_the_deposit_back(void **state)
     }
 }
 
-/* ---- who is looked at (esper 1, 2) ------------------------------------------------------------------------------ */
+/* ---- who is looked at (R-01, R-02) ------------------------------------------------------------------------------ */
 
 static void a_seed_elsewhere_is_paid_too(void **state)
 {
@@ -201,8 +200,7 @@ static void waiting_is_the_same_everywhere(void **state)
     }
 }
 
-/* 2: the share of a harmful seed is its own; a good one beside it is neither discounted nor does it hide the bad one.
- */
+/* the share of a harmful seed is its own; a good one beside it is neither discounted nor hides the bad one. */
 static void gains_are_per_seed(void **state)
 {
     (void)state;
@@ -222,7 +220,7 @@ static void gains_are_per_seed(void **state)
     assert_true(fabs(scene.seed[0].gain + 2) < 0.01 && fabs(scene.seed[1].gain + 2) < 0.01);
 }
 
-/* ---- escrow (15, esper 7) --------------------------------------------------------------------------------------- */
+/* ---- escrow (R-14, R-07) ---------------------------------------------------------------------------------------- */
 
 /* Without fossils and harm, everything that was credited is taken back in the end, whoever removed the seed. */
 static void escrow_sums_to_nothing(void **state)
@@ -253,7 +251,7 @@ static void escrow_sums_to_nothing(void **state)
     assert_true(most > 3);
 }
 
-/* A FOSSILIZE that succeeds at the last step keeps its credit; the original forfeits it (D10). */
+/* A FOSSILIZE that succeeds at the last step keeps its credit; the original forfeits it. */
 static void the_last_fossil_keeps_its_credit(void **state)
 {
     (void)state;
@@ -275,7 +273,7 @@ static void the_last_fossil_keeps_its_credit(void **state)
         }
 }
 
-/* ---- what comes a step later (23, 20, esper 8) ------------------------------------------------------------------ */
+/* ---- what comes a step later (R-25, R-18, R-19) ----------------------------------------------------------------- */
 
 static void the_governor_is_charged_once(void **state)
 {
@@ -334,7 +332,7 @@ static void scaffolds_are_thanked(void **state)
     assert_true(rig.component[REWARD_HINDSIGHT] > 0 && rig.component[REWARD_HINDSIGHT] <= REWARD_HINDSIGHT_CAP);
 }
 
-/* 20: the drip starts after the fossil, never pays more than was set aside, and ends. */
+/* the drip starts after the fossil, never pays more than was set aside, and ends. */
 static void a_drip_is_a_pool(void **state)
 {
     (void)state;
@@ -359,7 +357,7 @@ static void a_drip_is_a_pool(void **state)
     }
 }
 
-/* basic pays the episode's gain at the end (D13); the count of contributing fossils reads their own worth (D15). */
+/* basic pays the episode's gain at the end; the count of contributing fossils reads their own worth. */
 static void the_end_is_read_rightly(void **state)
 {
     (void)state;
@@ -373,7 +371,7 @@ static void the_end_is_read_rightly(void **state)
         rig_step(&rig, rig_op(OP_FOSSILIZE, 0));
         assert_int_equal(rig.state.fossils, 1);
         assert_int_equal(rig.state.contributing, rules == 0);
-        assert_true(isnan(rig.kept[0].birth) == (rules == 0)); /* esper 3 */
+        assert_true(isnan(rig.kept[0].birth) == (rules == 0)); /* */
         while (rig.step < rig.steps)
             rig_step(&rig, rig_op(OP_WAIT, 0));
         double gained = rules == 1 ? 0.1 * 59 + 0.5 : 0.1;
@@ -381,7 +379,7 @@ static void the_end_is_read_rightly(void **state)
     }
 }
 
-/* An op that cannot be executed is credited as WAIT (3.2). */
+/* An op that cannot be executed is credited as WAIT. */
 static void impossible_ops_count_as_waiting(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The signal tracker: deltas, plateau, the latch of stabilisation, histories (tamiyo 12, item 40). */
+/* The signal tracker: deltas, plateau, the latch of stabilisation, histories (P-16). */
 #include "policy/tracker.h"
 
 #include "base/philox.h"

@@ -81,7 +81,7 @@ static inline void give_rest(const struct scene *scene, take_row *take, void *co
         take(context, RECORD_PPO, &scene->ppo, sizeof scene->ppo);
 }
 
-/* What the specification asks for, written down a second time; thresholds lie between the numbers. */
+/* The table of rules, written down a second time (T-04); thresholds lie between the numbers. */
 #define PPO(field) offsetof(struct ppo_record, field)
 static const struct {
     const char *rule;

@@ -45,7 +45,7 @@ static const enum reward_rules both[] = {REWARD_RULES_ORIGINAL, REWARD_RULES_ESP
 
 /* ---- scenes ----------------------------------------------------------------------------------------------------- */
 
-/* BLENDING for 3 steps, 14 old, at step 40 of 150, in a host of 100000: the base record of the specification. */
+/* BLENDING for 3 steps, 14 old, at step 40 of 150, in a host of 100000: the record that tests change. */
 static inline struct reward_scene scene_base(void)
 {
     struct reward_scene scene = {.slots = 1, .step = 40, .steps = 150, .val_accuracy = 60, .stable_accuracy = 60};

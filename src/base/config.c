@@ -122,7 +122,7 @@ bool config_parse_slot(const char *id, int *row, int *column)
     return true;
 }
 
-/* "r0c0,r0c1": kept sorted row by row, which is the order the policy counts them in (kasmina 4); for ids of one length
+/* "r0c0,r0c1": kept sorted row by row, which is the order the policy counts them in (D-30); for ids of one length
  * that is the order of the text. */
 static bool parse_slots(const char *text, struct config *config)
 {
@@ -410,7 +410,7 @@ static enum esper_status check_host(const struct config *c, struct esper_error *
     return ESPER_OK;
 }
 
-/* kasmina 4: row 0 after every block, row 1 only where a pool follows. */
+/* D-30: row 0 after every block, row 1 only where a pool follows. */
 static enum esper_status check_slots(const struct config *c, struct esper_error *error)
 {
     for (int i = 0; i < c->slot_count; i++) {

@@ -77,7 +77,7 @@ struct config {
 
     int host_base, host_blocks, host_kernel, host_pools;
     int slot_count;
-    char slots[CONFIG_MAX_SLOTS][8]; /* "r{row}c{col}", sorted row by row: the policy's action order (kasmina 4) */
+    char slots[CONFIG_MAX_SLOTS][8]; /* "r{row}c{col}", sorted row by row: the policy's action order (D-30) */
     int max_seeds;                   /* 0 = as many as slots */
 
     enum data_set data_set;
@@ -90,7 +90,7 @@ struct config {
     bool gates_permissive, auto_g1, auto_g2, auto_g3;
 
     bool evaluate; /* evaluation episodes: rounds number from EVALUATION_ROUND and nothing learns */
-    double gamma;  /* of PPO and of shaping: they must agree (rewards D21) */
+    double gamma;  /* of PPO and of shaping: they must agree */
     struct policy_config policy;
     struct ppo_config ppo;
     struct governor_config governor;
@@ -127,7 +127,7 @@ const char *config_origin_name(enum config_origin origin);
 enum config_origin config_origin_of(const struct config *config, const char *key);
 void config_format(const struct config *config, int key, char text[CONFIG_TEXT]);
 
-/* Images of each split of a data set (DECISIONS "Runtime", "Quick start and defaults"). */
+/* Images of each split of a data set (E-11). */
 int config_train_images(enum data_set set);
 int config_val_images(enum data_set set);
 int config_test_images(enum data_set set);

@@ -11,7 +11,7 @@
 #define CHOICE(field, choices) KEY_CHOICE, AT(field), 0, 0, choices
 #define SLOTS(field)           KEY_SLOTS, AT(field), 0, 0, NULL
 
-/* The limits of envs, steps and rounds are those of the random-number counters (DECISIONS "Random numbers"): a step and
+/* The limits of envs, steps and rounds are those of the random-number counters (E-08): a step and
  * a batch share one word, and rounds from 2^23 on are evaluation episodes. */
 const struct config_key config_keys[] = {
     {"task", TEXT(task), "", "the task this configuration builds on"},

@@ -1,5 +1,5 @@
 /*
- * The fields of the reward (rewards 2), each a configuration key "reward.<name>". One list makes the struct, the keys
+ * The fields of the reward (R-23), each a configuration key "reward.<name>". One list makes the struct, the keys
  * and their documentation.
  */
 #ifndef BASE_REWARD_FIELDS_H

@@ -18,7 +18,7 @@ bool gae_case_size(struct learn_source *source, const char *name, size_t *envs, 
 bool gae_case_make(struct learn_source *source, struct gae_case *it, size_t envs, size_t steps);
 void gae_case_free(struct gae_case *it);
 /* From the file's steps, done and truncated. The original knows truncation at a row's end only and walks over one in
- * mid-row (ppo D22): there it is not flagged. */
+ * mid-row (L-02): there it is not flagged. */
 bool gae_case_flags(struct learn_source *source, struct gae_case *it, const char *prefix);
 void gae_case_run(struct learn_source *source, struct gae_case *it, const struct gae_rates *rates, const float *reward,
                   const float *value, const float *bootstrap);

@@ -79,7 +79,7 @@ void case_seed_shapes(struct check_report *report, const char *name)
         }
 }
 
-/* I-11 as ruled by D-02: noop, norm and bottleneck start as the identity, attention at sigmoid(3) times its input. */
+/* I-11: noop, norm and bottleneck start as the identity, attention at sigmoid(3) times its input. */
 static void birth_identity(struct check_report *report, const char *name, int blueprint, const struct newborn *b)
 {
     bool attention = blueprint == BLUEPRINT_ATTENTION;

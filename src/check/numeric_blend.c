@@ -1,4 +1,4 @@
-/* The blend operators, and what kasmina demands of them to the bit. */
+/* The blend operators, and what they promise to the bit. */
 #include <math.h>
 #include <string.h>
 

@@ -145,7 +145,7 @@ struct blend_probe {
     real a, h[40], s[40], x[40], g[40];
 };
 
-/* y of the operator with the seed-input reference x given apart from h, as kasmina 9.1 writes it. */
+/* y of the operator with the seed-input reference x given apart from h (D-33). */
 static double blend_loss(void *context)
 {
     const struct blend_probe *p = context;

@@ -1,6 +1,6 @@
 /*
  * The gradient of the whole PPO loss, through network, distributions and clip, against central differences on every
- * parameter; then of each term alone (ppo 15, 1 and 2). For the double variant.
+ * parameter; then of each term alone (L-19). For the double variant.
  */
 #include <math.h>
 #include <string.h>

@@ -445,7 +445,7 @@ void case_batch_norm(struct check_report *report, const char *name)
     norm_check(report, name, 4, 1024, 8, false, true);
 }
 
-/* With I-10: the group counts of kasmina 5.1. */
+/* With I-10: the group counts of D-21. */
 void case_group_norm(struct check_report *report, const char *name)
 {
     static const int groups[][2] = {{1, 1},  {2, 2},   {4, 4},    {8, 8},    {16, 1}, {32, 2},
@@ -477,7 +477,7 @@ void case_relu(struct check_report *report, const char *name)
         same &= y[i] == forward[i] && d[i] == backward[i];
     case_flag(report, same, "its derivative at 0 is 0", "%s by hand", name);
 
-    /* A NAN comes through wherever there is a ReLU: divergence must show (kasmina 9.3). */
+    /* A NAN comes through wherever there is a ReLU: divergence must show (D-34). */
     const real n = (real)NAN, nans[16] = {n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n}, one[4] = {1, 1, 1, 1};
     real flat[4], affine[16], pooled[4], winners[4];
     relu_forward(4, nans, flat);

@@ -1,4 +1,4 @@
-/* Gradients of the whole policy network against central differences (ppo 15); for the double variant. */
+/* Gradients of the whole policy network against central differences (L-19); for the double variant. */
 #include "check/numeric_policy.h"
 
 #include <math.h>
@@ -71,7 +71,7 @@ void policy_rig_unroll(struct policy_rig *rig)
 /* ---- central differences ---------------------------------------------------------------------------------------- */
 
 #define FD_STEP  1e-6
-#define FD_LIMIT 1e-6 /* ppo 15 (1) */
+#define FD_LIMIT 1e-6 /* L-19 */
 
 enum { FD_SAMPLES = 16 }; /* elements tried of one tensor */
 

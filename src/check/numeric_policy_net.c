@@ -1,6 +1,6 @@
 /*
  * Golden vectors of the policy network. Left out: q, contrib, prob, floored logp, ent, loss and grad - they encode the
- * Q head, the contribution predictor and the original's probability floor, which are not built (DECISIONS).
+ * Q head, the contribution predictor and the original's probability floor, which are not built (P-09, P-11).
  */
 #include <math.h>
 #include <string.h>

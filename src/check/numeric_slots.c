@@ -47,7 +47,7 @@ static bool scenario_slots(struct scenario *sc, const cJSON *item)
     return true;
 }
 
-/* The file names the task that the host is of; where that is not to be found, every block pools (kasmina 3.1). */
+/* The file names the task that the host is of; where that is not to be found, every block pools (D-31). */
 static int scenario_pools(const struct scenario *sc, const cJSON *item)
 {
     const cJSON *given = json_find(item, "pools"), *task = json_find(item, "task");

@@ -291,7 +291,7 @@ static void observation_compare(struct column *column, size_t at, float got)
         column_compare(column, at, (double)got);
 }
 
-/* Where the original's own pipeline made the file, no velocity ever arrived (D2): the whole column is 0. */
+/* Where the original's own pipeline made the file, no velocity ever arrived (D-13): the whole column is 0. */
 static bool has_velocity(const struct column *obs, size_t rows, size_t slots, size_t width)
 {
     for (size_t row = 0; row < rows; row++)
@@ -337,7 +337,7 @@ static void observation_row_compare(const struct observed *got, size_t row, stru
         column_compare(bp, row * (size_t)form.slots + (size_t)s, got->bp[s]);
     for (int i = 0; i < size; i++) {
         int s = (i - OBSERVE_BASE) / OBSERVE_SLOT, place = (i - OBSERVE_BASE) % OBSERVE_SLOT;
-        bool resting = place == OBSERVE_TIME_TO_TARGET && got->slot[s].alpha_mode == ALPHA_HOLD; /* kasmina D-14 */
+        bool resting = place == OBSERVE_TIME_TO_TARGET && got->slot[s].alpha_mode == ALPHA_HOLD; /* D-14 */
         if (!resting && (form.velocity || place != OBSERVE_VELOCITY))
             observation_compare(obs, row * (size_t)size + (size_t)i, got->obs[i]);
     }

@@ -1,5 +1,5 @@
 /*
- * The reward rules against golden vectors: a JSON list of cases of the documented format (rewards 12), whatever their
+ * The reward rules against golden vectors: a JSON list of cases of the documented format (R-24), whatever their
  * number and values. Every case adds one result to the report, named by its id; a number that is missing or of the
  * wrong type fails the case.
  */

@@ -82,7 +82,7 @@ static bool update_case_read(struct learn_source *source, struct update_case *it
     return source->complete;
 }
 
-/* Statistics, scale and targets: no shift, the update weight of the original (DECISIONS, vectors). */
+/* Statistics, scale and targets: no shift, the update weight of the original. */
 static void check_value_units(struct learn_source *source, const struct update_case *it, struct update_rig *rig,
                               const struct gae_case *gae)
 {

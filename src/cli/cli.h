@@ -9,7 +9,7 @@
 #include "base/config.h"
 #include "base/status.h"
 
-/* Exit codes (runtime 12). */
+/* Exit codes (E-13). */
 enum cli_exit {
     CLI_OK = 0,
     CLI_FAILED = 1,       /* the machine failed, or lacks a part */

@@ -1,6 +1,6 @@
 /*
  * Augmentation: a training image is padded with black, cropped back to its size at a random place, and mirrored half of
- * the time. What is drawn depends on where the image is used and on nothing else (DECISIONS, Random numbers).
+ * the time. What is drawn depends on where the image is used and on nothing else (E-08).
  */
 #ifndef DATA_AUGMENT_H
 #define DATA_AUGMENT_H

@@ -30,7 +30,7 @@ enum {
 #define DATASET_FORMAT  "esper-images" /* metadata of a packed file */
 #define DATASET_VERSION "1"
 
-/* Of the CIFAR-10 training images; the synthetic set is normalised alike (DECISIONS, Quick start). */
+/* Of the CIFAR-10 training images; the synthetic set is normalised alike (E-11). */
 extern const double cifar_mean[DATASET_COLOURS], cifar_deviation[DATASET_COLOURS];
 
 struct dataset {

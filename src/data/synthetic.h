@@ -1,6 +1,6 @@
 /*
  * The synthetic set: stripes of five directions and two periods make ten classes, hue hints at them, noise covers both.
- * Integers only, so every machine makes the same bytes (DECISIONS, Quick start and defaults).
+ * Integers only, so every machine makes the same bytes (E-10).
  */
 #ifndef DATA_SYNTHETIC_H
 #define DATA_SYNTHETIC_H

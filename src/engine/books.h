@@ -79,7 +79,7 @@ ESPER_RULE void books_keep(const struct step *step, int env, struct books *books
     }
     books_remember_boosts(world, env, books);
     bool due = (*world->step + 1) % (uint32_t)world->config.governor.snapshot_steps == 0;
-    if (due && governor_may_snapshot(&books->governor)) /* none while a divergence streak runs (runtime D5) */
+    if (due && governor_may_snapshot(&books->governor)) /* none while a divergence streak runs (E-06) */
         orders_snapshot(world, env, &step->orders[env]);
 }
 

@@ -47,7 +47,7 @@ ESPER_RULE void orders_effects(const struct world *world, int env, int slot, uin
         orders_snapshot(world, env, orders);
 }
 
-/* Bring host and fossils back, prune every other live seed and forget all momentum (kasmina 12.6). `logs` holds one log
+/* Bring host and fossils back, prune every other live seed and forget all momentum (E-07). `logs` holds one log
  * per slot. */
 ESPER_RULE void orders_rollback(const struct world *world, int env, int reason, struct life_log *logs,
                                 struct env_orders *orders)

@@ -73,7 +73,7 @@ ESPER_RULE struct gate_rules step_gates(const struct config *config)
 }
 
 /*
- * The coalitions whose accuracies give an env's seeds their shares in the outcome (DECISIONS "Kasmina"): none up to
+ * The coalitions whose accuracies give an env's seeds their shares in the outcome (R-21): none up to
  * four seeds, whose subsets are a whole table.
  */
 ESPER_RULE void step_draw_coalitions(const struct world *world, int env, struct shapley_plan *plan)

@@ -1,6 +1,6 @@
 /*
- * What an update tells about itself before the epochs (ppo 12.1): statistics of returns, values and advantages. Plain
- * functions over plain arrays. What is undefined is NAN and nothing else is (ppo D8).
+ * What an update tells about itself before the epochs (L-13): statistics of returns, values and advantages. Plain
+ * functions over plain arrays. What is undefined is NAN and nothing else is.
  */
 #ifndef LEARN_DIAGNOSTICS_H
 #define LEARN_DIAGNOSTICS_H

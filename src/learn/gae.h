@@ -1,5 +1,5 @@
 /*
- * Advantages and returns of one env's rows, backwards in time (ppo 6.1). Rows stand `stride` apart: a rollout is
+ * Advantages and returns of one env's rows, backwards in time (L-02). Rows stand `stride` apart: a rollout is
  * [step][env], and an env is walked in place.
  *
  * A segment ends where its row is done or truncated, where the next row is a hole or starts with fresh recurrent state,
@@ -60,7 +60,7 @@ ESPER_RULE void gae_estimate(const struct gae_rates *rates, const struct gae_row
     }
 }
 
-/* By mean and population deviation of all advantages of the update (ppo 6.4). */
+/* By mean and population deviation of all advantages of the update (L-03). */
 ESPER_RULE double advantage_normalise(double advantage, double mean, double deviation)
 {
     return (advantage - mean) / (fmax(deviation, ADVANTAGE_LEAST_SPREAD) + 1e-8);

@@ -1,6 +1,6 @@
 /*
  * The learner: the policy's weights, Adam's moments, the three normalisers, and the PPO update that moves them
- * (ppo.md as DECISIONS amends it). All of its state is in the world's table.
+ * (L-01). All of its state is in the world's table.
  */
 #ifndef LEARN_LEARNER_H
 #define LEARN_LEARNER_H
@@ -35,7 +35,7 @@ struct learner {
     struct learner_work *work;
 };
 
-/* Which columns of an observation are normalised: the unbounded ones (tamiyo D4); the rest pass through. NULL: all. */
+/* Which columns of an observation are normalised: the unbounded ones (P-07); the rest pass through. NULL: all. */
 typedef bool (*learner_column)(int column);
 
 /* Before table_allocate: registers "policy.w" and so on. `obs` is the length of an observation. */

@@ -1,5 +1,5 @@
 /*
- * The PPO loss of one row and its derivatives (ppo 8, 9, less what DECISIONS drops): per-head clipped surrogate with
+ * The PPO loss of one row and its derivatives (L-04): per-head clipped surrogate with
  * per-head means, value error, entropy bonus. Sums over rows are the caller's, in double and in a fixed order.
  *
  *     L = sum_k -(1/n_k) sum_i w_ki min(r A, clip(r) A)  +  c_v 1/2 sum_i nu_i (V - y)^2 / sum nu  -  sum_k e_k (1/n_k)
@@ -65,7 +65,7 @@ ESPER_RULE struct loss_row loss_row_of(uint8_t flags, uint64_t mask, const uint8
     return row;
 }
 
-/* Linear over the run (DECISIONS, defaults). */
+/* Linear over the run (L-17). */
 ESPER_RULE double loss_entropy_coef(double first, double last, double progress)
 {
     double share = fmin(fmax(progress, 0.0), 1.0);
@@ -79,7 +79,7 @@ ESPER_RULE bool loss_counts_head(const struct loss_row *row, int head)
     return row->valid && !row->forced && (row->relevant >> head & 1);
 }
 
-/* It counts in the loss and more than one choice was legal: only then is there anything to learn (ppo D5). */
+/* It counts in the loss and more than one choice was legal: only then is there anything to learn (L-06). */
 ESPER_RULE bool loss_learns_head(const struct loss_row *row, int slots, int head)
 {
     const uint32_t set = head_bits(row->mask, slots, head);

@@ -1,9 +1,9 @@
 /*
- * Running statistics and what is normalised by them: observations, rewards, values (ppo 5). Everything in double.
+ * Running statistics and what is normalised by them: observations, rewards, values (L-11). Everything in double.
  *
  * Moments of parts merge into the moments of the whole (Chan), whatever the partition. The weights of the exponential
  * averages are arguments; normalise_weight gives the ones that training uses: exact averaging first, a fixed share
- * later, so that the arbitrary start is forgotten at once (ppo D10).
+ * later, so that the arbitrary start is forgotten at once.
  */
 #ifndef LEARN_NORMALISE_H
 #define LEARN_NORMALISE_H
@@ -96,7 +96,7 @@ ESPER_RULE double reward_normalise(struct moments moments, double raw)
 /* A reward of the step joins its moments, unless there was none. */
 ESPER_RULE void rewards_add(struct moments *step, bool executed, double raw)
 {
-    if (executed && isfinite(raw)) /* one env's failure must not reach the others (DESIGN 6.4) */
+    if (executed && isfinite(raw)) /* one env's failure must not reach the others (E-03) */
         moments_add(step, raw);
 }
 

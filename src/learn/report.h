@@ -1,7 +1,7 @@
 /*
- * What the epochs of an update tell about themselves (ppo 12.2): taken epoch by epoch, reduced at the end into the
+ * What the epochs of an update tell about themselves (L-13): taken epoch by epoch, reduced at the end into the
  * record of the update and those of its heads. Means over the epochs that reach a figure, minima by min, maxima by max
- * (observability D10); what no epoch reached stays NAN (ppo D8). Nothing here is read by the learner.
+ * (T-10); what no epoch reached stays NAN (L-13). Nothing here is read by the learner.
  */
 #ifndef LEARN_REPORT_H
 #define LEARN_REPORT_H

@@ -1,4 +1,4 @@
-/* learner_update: one rollout, K epochs (ppo 3 steps 5 and 6, 6.4, 10). */
+/* learner_update: one rollout, K epochs (L-01). */
 #include <math.h>
 #include <string.h>
 
@@ -204,7 +204,7 @@ static void run_chunks(struct update *update, void (*chunk)(void *, int, int))
     pool_run(update->learner->pool, chunk, update, (update->rows + CHUNK - 1) / CHUNK);
 }
 
-/* The log-probabilities of the first forward pass are the reference of all epochs (ppo 10.1). */
+/* The log-probabilities of the first forward pass are the reference of all epochs (L-07). */
 static void reference_take(struct update *update)
 {
     const struct learner_work *work = update->work;
@@ -267,7 +267,7 @@ static struct loss_totals epoch_sums(const struct update *update)
     return sums;
 }
 
-/* Backward pass, clip, Adam. false: the gradient was not finite, and nothing was changed (ppo D6). */
+/* Backward pass, clip, Adam. false: the gradient was not finite, and nothing was changed (L-08). */
 static bool epoch_step(struct update *update, const struct loss_totals *sums)
 {
     struct learner *learner = update->learner;

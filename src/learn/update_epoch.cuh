@@ -81,7 +81,7 @@ DEVICE void look_reduce(double field[LOOK_FIELDS], struct moments values, struct
 static constexpr size_t LOOK_SHARED = LOOK_THREADS / 32 * (LOOK_NUMBERS * sizeof(double) + sizeof(struct moments));
 
 /* What the policy says about the rows now. Eight threads per row. The first epoch's log-probabilities are the reference
- * of all (ppo 10.1). */
+ * of all (L-07). */
 KERNEL void __launch_bounds__(LOOK_THREADS) epoch_look(const struct update_work u, int epoch)
 {
     SHARED_BYTES(shared);
@@ -291,7 +291,7 @@ KERNEL void epoch_squares(const struct update_work u)
         u.squares[blockIdx.x] = sum;
 }
 
-/* One block: the norm decides whether there is a step, and how far it goes (ppo D6). */
+/* One block: the norm decides whether there is a step, and how far it goes (L-08). */
 KERNEL void epoch_norm(const struct update_work u)
 {
     SHARED_BYTES(shared);

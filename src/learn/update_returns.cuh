@@ -224,7 +224,7 @@ DEVICE void units_learn(const struct update_work *u, struct moments returns)
     }
 }
 
-/* One block: the statistics of ppo 12.1, then the critic's units; or the end, where there is no target to learn from.
+/* One block: statistics of returns (L-13), then the critic's units; or the end, where there is no target to learn from.
  */
 KERNEL void update_returns(const struct update_work u)
 {

@@ -4,7 +4,7 @@
 
 #include "morph/birth.h"
 
-/* ReLU-terminated chains start with ordinary weights: a zero branch that ends in ReLU is dead (kasmina D-02). */
+/* ReLU-terminated chains start with ordinary weights: a zero branch that ends in ReLU is dead (D-02). */
 static const struct seed_blueprint blueprints[BLUEPRINT_COUNT] = {
     [BLUEPRINT_NOOP] = {SEED_NOOP, 0, {{0}}},
     [BLUEPRINT_CONV_LIGHT] = {SEED_CHAIN,

@@ -238,7 +238,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constan
     items.each([&](const struct update_part &part, int env) INLINED { step_part(set, part, env); });
 }
 
-/* What kasmina 10.2 measures of a slot: net_measure. A block of threads per slot and env. */
+/* What is measured of a slot (D-35): net_measure. A block of threads per slot and env. */
 struct measure_counts {
     double square;
     int tensors, vanishing, exploding;

@@ -1,6 +1,6 @@
 /*
  * The governor watches the validation loss of an env and says when its host is lost: the caller then takes the env back
- * to its snapshot (runtime 7). One per env, cleared with the episode, not by a rollback.
+ * to its snapshot (E-05 to E-07). One per env, cleared with the episode, not by a rollback.
  */
 #ifndef MORPH_GOVERNOR_H
 #define MORPH_GOVERNOR_H
@@ -98,7 +98,7 @@ ESPER_RULE int governor_verdict(struct governor *governor, const struct governor
     return verdict;
 }
 
-/* No snapshot may be taken of a network that may be diverging (runtime D5). */
+/* No snapshot may be taken of a network that may be diverging (E-06). */
 ESPER_RULE bool governor_may_snapshot(const struct governor *governor)
 {
     return governor->streak == 0;

@@ -28,7 +28,7 @@ struct net_batch {
     const struct slot_exec *exec; /* [slots] */
 };
 
-/* What kasmina 10.2 measures on the gradients of a slot in training. */
+/* What is measured on the gradients of a slot in training (D-35). */
 struct slot_grads {
     bool measured; /* the slot takes part in the pass; which stages count is the caller's rule */
     double norm, health, ratio;
@@ -62,7 +62,7 @@ struct net_input net_input(struct net *net);
 /* Forward and backward of one batch in training mode; running statistics advance. Gradients stay in the net. */
 void net_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,
                    struct net_result *result);
-/* Gradient statistics of the batch just run (kasmina 10.2), before clipping. */
+/* Gradient statistics of the batch just run (D-35), before clipping. */
 void net_measure(struct net *net, const struct net_batch *batch, struct net_result *result);
 /* Clip host and slots, each on its own, and step. Momentum has the layout of the parameters. */
 void net_update(struct net *net, const struct net_params *params, const struct net_params *momentum,

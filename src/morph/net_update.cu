@@ -318,7 +318,7 @@ IMAGE_KERNEL measure(const struct net_view *net, int first)
         net->part[(size_t)place * NET_PARTS + (size_t)part] = norms;
 }
 
-/* What kasmina 10.2 reports of a slot. */
+/* What is reported of a slot (D-35). */
 DEVICE struct slot_grads slot_report(const struct net_view *net, const struct part_norms *part, int slot,
                                      const struct slot_exec &exec)
 {

@@ -76,7 +76,7 @@ ESPER_RULE bool stage_in(int stage, unsigned set)
     return stage >= 0 && stage < STAGE_LIMIT && (set >> stage & 1u);
 }
 
-/* The stages that may follow; the first column of the specification's table is stage_advance_target. */
+/* The stages that may follow (I-41); where ADVANCE leads is stage_advance_target. */
 ESPER_RULE bool stage_may_follow(int from, int to)
 {
     const unsigned next[STAGE_LIMIT] = {

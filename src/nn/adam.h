@@ -1,4 +1,4 @@
-/* Adam (ppo 10.4): one flat pass over parameters and moments. */
+/* Adam (L-10): one flat pass over parameters and moments. */
 #ifndef NN_ADAM_H
 #define NN_ADAM_H
 

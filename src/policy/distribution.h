@@ -1,5 +1,5 @@
 /*
- * One head's distribution (tamiyo 7 as DECISIONS amends it): p = softmax over the valid choices, and what is sampled,
+ * One head's distribution (P-11): p = softmax over the valid choices, and what is sampled,
  * q = (1 - v f) p + f over the v of them. A true floor: no valid choice falls below f, order is kept, and every choice
  * keeps a gradient. Log-probabilities, ratios and the entropy bonus are those of q; the entropy of p is for display.
  *
@@ -96,7 +96,7 @@ ESPER_RULE real distribution_entropy_shown(const struct distribution *d) /* of p
 
 /*
  * dlogits = dlog * d ln q(choice) / d logits + dentropy * d entropy(q) / d logits, over the head's `size` columns; zero
- * where not valid (ppo 9, MIX). A single choice has no derivative at all.
+ * where not valid (P-11). A single choice has no derivative at all.
  */
 ESPER_RULE void distribution_backward(const struct distribution *d, int size, int choice, real dlog, real dentropy,
                                       real *dlogits)

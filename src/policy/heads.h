@@ -1,6 +1,6 @@
 /*
  * The factored action: eight heads in a fixed order. Their logits stand side by side, and one 64-bit word holds every
- * head's mask, bit i for logit column i (tamiyo 3, 11.1).
+ * head's mask, bit i for logit column i (P-01).
  */
 #ifndef POLICY_HEADS_H
 #define POLICY_HEADS_H
@@ -48,7 +48,7 @@ ESPER_RULE int head_canonical(int head)
     return canonical[head];
 }
 
-/* Bit h: head h matters to the op (tamiyo 4.3). */
+/* Bit h: head h matters to the op (P-04). */
 ESPER_RULE uint8_t head_relevance(int op)
 {
     const uint8_t bits[OP_COUNT] = {0x80, 0x9F, 0xF5, 0xE1, 0x81, 0x81};

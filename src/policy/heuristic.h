@@ -1,5 +1,5 @@
 /*
- * The heuristic policy, a baseline (tamiyo 10): wait until the host is stable and stops improving, germinate the next
+ * The heuristic policy, a baseline (P-17): wait until the host is stable and stops improving, germinate the next
  * blueprint of a rotation, keep the seed if it contributes, prune it if not. It tends one seed at a time. It acts
  * through the same masks and executor as every policy; what is masked it does not do, and then forgets having meant to.
  */
@@ -16,7 +16,7 @@
 #define HEURISTIC_CONTRIBUTION      0.5 /* points a fossil must be worth */
 #define HEURISTIC_EMBARGO           5u  /* steps from a prune to the next germination */
 #define HEURISTIC_PENALTY           2.0 /* of a blueprint, per prune */
-#define HEURISTIC_PENALTY_DECAY     0.9 /* per step (D12) */
+#define HEURISTIC_PENALTY_DECAY     0.9 /* per step (P-17) */
 #define HEURISTIC_PENALTY_FORGOTTEN 0.1 /* less is none */
 #define HEURISTIC_PENALTY_LIMIT     3.0 /* a blueprint with this much is passed over */
 #define HEURISTIC_ROTATION          5u

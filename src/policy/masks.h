@@ -1,5 +1,5 @@
 /*
- * Which choices are legal, from the state before the action (tamiyo 4). One 64-bit word holds every head, bit = logit
+ * Which choices are legal, from the state before the action (P-02). One 64-bit word holds every head, bit = logit
  * column; the slots depend on the op and have a set of their own for each.
  *
  * No clock and no statistic stands in a mask: it says what can be done, not what is wise. A gate may still refuse.
@@ -135,7 +135,7 @@ ESPER_RULE struct masks masks_of_slots(const struct slot_state *slot, int slots,
     return masks_of(&input);
 }
 
-/* All heads with the slots of this op: what the rollout stores (tamiyo 4.2). */
+/* All heads with the slots of this op: what the rollout stores (P-03). */
 ESPER_RULE uint64_t mask_of_op(const struct masks *masks, int slots, int op)
 {
     return (masks->base & ~mask_all(slots, HEAD_SLOT)) | mask_place(masks->slots[op], slots, HEAD_SLOT);

@@ -1,5 +1,5 @@
 /*
- * The recurrent policy network: embedding, feature layer, LSTM, eight heads and V(s) (tamiyo 6). Compiled once per
+ * The recurrent policy network: embedding, feature layer, LSTM, eight heads and V(s) (P-09). Compiled once per
  * variant; the rest of the program reaches it through struct variant.
  *
  * Parameters lie in one flat array whose layout policy_shape gives; gradients and Adam's moments have the same layout.
@@ -38,7 +38,7 @@ struct policy_shape {
 /* shape.c: plain code. `hidden` is a multiple of 8. */
 void policy_shape_init(struct policy_shape *shape, int obs, int slots, int feature, int hidden);
 int policy_shape_find(const struct policy_shape *shape, const char *name); /* index of a tensor, -1 when absent */
-/* Orthogonal start of tamiyo 6.2 from stream 1 (a = tensor). Uses the pool: well under a second for width 512. */
+/* Orthogonal start (P-10) from stream 1 (a = tensor). Uses the pool: well under a second for width 512. */
 void policy_init_weights(const struct policy_shape *shape, uint64_t seed, struct pool *pool, float *w);
 
 /* ---- one per variant -------------------------------------------------------------------------------------------- */

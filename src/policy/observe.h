@@ -1,5 +1,5 @@
 /*
- * What the policy sees of an env: 23 numbers of the whole and 31 of each slot (tamiyo 5), and the few things that must
+ * What the policy sees of an env: 23 numbers of the whole and 31 of each slot (P-05), and the few things that must
  * be remembered from step to step to tell them. Logarithms are taken in f64 and every number is rounded once.
  */
 #ifndef POLICY_OBSERVE_H
@@ -14,7 +14,7 @@ enum { OBSERVE_BASE = 23, OBSERVE_SLOT = 31 };
     (-1.0f) /* of a history, a health or an age that does not exist yet: no measured value is it                       \
              */
 #define OBSERVE_LOG_SCALE 7.0
-#define OBSERVE_BAD_LOSS  1e3   /* what a loss that is no number looks like (D18); the governor acts on it */
+#define OBSERVE_BAD_LOSS  1e3   /* what a loss that is no number looks like (P-08); the governor acts on it */
 #define OBSERVE_FADE      0.995 /* of a contribution's freshness, per step */
 #define OBSERVE_POINTS    10.0  /* percentage points that count as 1 */
 #define OBSERVE_TEMPO     12.0
@@ -70,7 +70,7 @@ ESPER_RULE void observe_measured(struct slot_memory *memory, bool measured)
 
 /* After an action was executed. `slot` holds the slots as they were before it, so what an empty slot remembers goes
    here at the latest, whether it has just been freed or is being germinated. An age nobody has measured stays unknown
-   (D3).
+   (P-06).
  */
 ESPER_RULE void observe_executed(struct env_memory *env, struct slot_memory *memory, const struct slot_state *slot,
                                  int slots, int op, bool success)
@@ -158,7 +158,7 @@ ESPER_RULE void observe_base(const struct observe_env *env, const struct slot_st
         obs[17 + op] = op == env->memory->last_op ? 1.0f : 0.0f;
 }
 
-/* The alpha controller. A ramp that is over has no time left (kasmina D-14). */
+/* The alpha controller. A ramp that is over has no time left (D-14). */
 ESPER_RULE void observe_ramp(const struct slot_state *slot, int steps, float *obs)
 {
     bool moving = slot->alpha_mode != ALPHA_HOLD && slot->steps_total > 0;
@@ -182,7 +182,7 @@ ESPER_RULE void observe_slot(const struct slot_state *slot, const struct slot_me
     obs[11] = slot->alpha;
     if (slot_has(slot, SLOT_CF_MEASURED))
         obs[12] = observe_clamp(slot->contribution / OBSERVE_POINTS);
-    obs[13] = observe_clamp(slot->contribution_velocity / OBSERVE_POINTS); /* 0 before the second measurement (D2) */
+    obs[13] = observe_clamp(slot->contribution_velocity / OBSERVE_POINTS); /* 0 before the second measurement (D-13) */
     obs[14] = (float)(slot->tempo / OBSERVE_TEMPO);
     observe_ramp(slot, steps, obs + 15);
     obs[21] = (float)(slot->algorithm - ALGORITHM_ADD) / 2.0f;
@@ -210,7 +210,7 @@ ESPER_RULE void observe(const struct observe_env *env, const struct slot_state *
     }
 }
 
-/* The unbounded columns, which the running normaliser scales; the others pass as they are (D4). */
+/* The unbounded columns, which the running normaliser scales; the others pass as they are (P-07). */
 ESPER_RULE bool observe_normalised(int column)
 {
     if (column < OBSERVE_BASE)

@@ -1,4 +1,4 @@
-/* The parameters of the policy network: their layout, and the orthogonal start of tamiyo 6.2. */
+/* The parameters of the policy network: their layout, and their orthogonal start (P-10). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,7 +102,7 @@ int policy_shape_find(const struct policy_shape *shape, const char *name)
  * Gram-Schmidt on `count` vectors of `length`, in place: element i of vector j is at[j * next + i * along]. Vectors are
  * taken BLOCK at a time against the blocks before them, in slices small enough for the first-level cache, so that both
  * storage orders run at the speed of a matrix product. Everything is done twice, which makes the result orthogonal to
- * rounding. The norms are the diagonal of R, positive as tamiyo 6.2 wants it.
+ * rounding. The norms are the diagonal of R, positive as a unique factorisation wants it.
  */
 struct vectors {
     float *at;
@@ -247,7 +247,7 @@ static void orthonormalise(const struct vectors *v)
 }
 
 /* Standard normals by Box-Muller: elements 2k and 2k + 1 come from the words of both. Element i of vector j is number
- * i * count + j, row-major in the max x min matrix of tamiyo 6.2. */
+ * i * count + j, row-major in the max x min matrix. */
 static void draw_normals(const struct vectors *v, struct random_site site)
 {
     struct philox_block block = {{0}};
@@ -295,7 +295,7 @@ struct init_work {
 static void init_vector(const struct policy_tensor *tensor, int hidden, float *w)
 {
     bool gamma = ends_with(tensor->name, "gamma"), lstm = strncmp(tensor->name, "lstm0.b_", 8) == 0;
-    for (int i = 0; i < tensor->rows; i++) /* forget biases 1 + ln(layers), in both vectors (tamiyo 6.2, D5) */
+    for (int i = 0; i < tensor->rows; i++) /* forget biases 1 + ln(layers), in both vectors (P-10) */
         w[i] = gamma || (lstm && i / hidden == 1) ? 1.0f : 0.0f;
 }
 

@@ -1,5 +1,5 @@
 /*
- * The signal tracker: what an env remembers of its validation results (tamiyo 9). One per env, cleared with the
+ * The signal tracker: what an env remembers of its validation results (P-16). One per env, cleared with the
  * episode. The observation reads the last five results, the heuristic plateau and stabilisation, the reward what came
  * before.
  */

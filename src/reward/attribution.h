@@ -81,7 +81,7 @@ ESPER_RULE bool attribution_game(const struct subsets *subsets, uint32_t images,
     return true;
 }
 
-/* The share of a seed of A in what all of them bring (DECISIONS "Kasmina": exact up to four, half sum beyond). */
+/* The share of a seed of A in what all of them bring (R-20: exact up to four, half sum beyond). */
 ESPER_RULE double attribution_share(const struct subsets *subsets, int slot, uint32_t images)
 {
     double value[1 << SUBSETS_EXACT];
@@ -116,7 +116,7 @@ ESPER_RULE double attribution_total_of(const struct subsets *subsets, uint32_t f
     int seeds = attribution_bits(tried);
     for (int j = 0; j < SUBSETS_SLOTS; j++)
         one_off[j] = tried >> j & 1u ? subset_accuracy(subsets, subsets->all & ~(1u << j), images) : (double)NAN;
-    if (seeds >= 2 && seeds <= SUBSETS_EXACT) /* beyond four the original measured no "all off" (rewards D8) */
+    if (seeds >= 2 && seeds <= SUBSETS_EXACT) /* beyond four the original measured no "all off" */
         all_off = subset_accuracy(subsets, kept, images);
     return attribution_total(subset_accuracy(subsets, subsets->all, images), all_off, one_off, SUBSETS_SLOTS);
 }

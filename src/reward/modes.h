@@ -1,8 +1,8 @@
 /*
- * The modes: which terms a reward is made of (rewards 5 to 7). reward_mode is pure: it reads configuration and scene
+ * The modes: which terms a reward is made of (R-17). reward_mode is pure: it reads configuration and scene
  * and writes components and trace, nothing else.
  *
- * Under the original rules every dense term looks at the target slot alone. esper 1: attribution, warnings, synergy,
+ * Under the original rules every dense term looks at the target slot alone. R-01: attribution, warnings, synergy,
  * shaping and escrow run over all live slots, one that is not the target being treated as under WAIT.
  */
 #ifndef REWARD_MODES_H
@@ -12,18 +12,18 @@
 
 /* ---- shaping ---------------------------------------------------------------------------------------------------- */
 
-/* The potential of a slot as it stands. esper 4: none without a live seed, nor at the end but for fossils. */
+/* The potential of a slot as it stands. R-04: none without a live seed, nor at the end but for fossils. */
 ESPER_RULE double reward_slot_potential(const struct reward_config *config, const struct reward_scene *scene, int slot)
 {
     const struct reward_seed *seed = &scene->seed[slot];
     bool kept = seed->stage == STAGE_FOSSILIZED || seed->fossilizes;
     if (!seed->live || (reward_terminal(scene) && !kept))
         return 0.0;
-    return config->mode == REWARD_LOSS ? reward_stage_potential(seed->stage) /* rewards D19: likewise by state */
+    return config->mode == REWARD_LOSS ? reward_stage_potential(seed->stage) /* likewise by state */
                                        : reward_potential(config, seed->stage, seed->epochs);
 }
 
-/* esper 4: one term per slot, against the potential that was last paid for; it telescopes whatever happens between. */
+/* one term per slot, against the potential that was last paid for; it telescopes whatever happens between. */
 ESPER_RULE double reward_shaping_all(const struct reward_config *config, double gamma, const struct reward_scene *scene,
                                      struct reward_trace *trace)
 {
@@ -44,7 +44,7 @@ ESPER_RULE double reward_pbrs(const struct reward_config *config, double gamma, 
     return seed->live && !config->disable_pbrs ? reward_shaping(config, gamma, seed) : 0.0;
 }
 
-/* ---- shaped and escrow (5, 6) ----------------------------------------------------------------------------------- */
+/* ---- shaped and escrow ------------------------------------------------------------------------------------------ */
 
 ESPER_RULE uint32_t reward_alarms(const struct reward_seed *seed, const struct reward_worth *worth)
 {
@@ -82,7 +82,7 @@ ESPER_RULE void reward_mode_shaped(const struct reward_config *config, double ga
                                    double *component, struct reward_trace *trace)
 {
     for (int j = 0; j < scene->slots; j++)
-        if (j == scene->target || (reward_corrected(config) && scene->seed[j].live)) /* esper 1 */
+        if (j == scene->target || (reward_corrected(config) && scene->seed[j].live)) /* */
             reward_slot_terms(config, scene, j, component, trace);
     component[REWARD_PBRS] = reward_pbrs(config, gamma, scene, trace);
     component[REWARD_RENT] = reward_rent(config, scene);
@@ -94,7 +94,7 @@ ESPER_RULE void reward_mode_shaped(const struct reward_config *config, double ga
         component[REWARD_TERMINAL] = config->terminal_acc_weight * scene->val_accuracy;
 }
 
-/* ---- basic and basic_plus (7.1) --------------------------------------------------------------------------------- */
+/* ---- basic and basic_plus --------------------------------------------------------------------------------------- */
 
 /* Split the bonus of a fossil: a part now, the rest as the drip that the trace offers. */
 ESPER_RULE double reward_basic_bonus(const struct reward_config *config, const struct reward_scene *scene,
@@ -138,7 +138,7 @@ ESPER_RULE double reward_drips(const struct reward_config *config, const struct 
             continue;
         double paid = reward_drip(scene->drip_scale[j], scene->drip_contribution[j], config->max_drip_per_epoch,
                                   config->negative_drip_ratio);
-        if (reward_corrected(config)) { /* esper 8: it ends when its pool is paid out, in whichever direction */
+        if (reward_corrected(config)) { /* it ends when its pool is paid out, in whichever direction */
             paid = reward_clip(paid, -scene->drip_left[j], scene->drip_left[j]);
             trace->drip_left[j] = scene->drip_left[j] - fabs(paid);
         }
@@ -161,7 +161,7 @@ ESPER_RULE void reward_mode_basic(const struct reward_config *config, double gam
     component[REWARD_DRIP] = reward_drips(config, scene, trace);
 }
 
-/* ---- simplified, sparse, minimal (7.2 to 7.4) ------------------------------------------------------------------- */
+/* ---- simplified, sparse, minimal -------------------------------------------------------------------------------- */
 
 ESPER_RULE void reward_mode_simplified(const struct reward_config *config, double gamma,
                                        const struct reward_scene *scene, double *component, struct reward_trace *trace)
@@ -192,7 +192,7 @@ ESPER_RULE void reward_mode_minimal(const struct reward_config *config, const st
         component[REWARD_ACTION_SHAPING] = config->early_prune_penalty;
 }
 
-/* ---- loss (7.5) ------------------------------------------------------------------------------------------------- */
+/* ---- loss ------------------------------------------------------------------------------------------------------- */
 
 ESPER_RULE void reward_mode_loss(const struct reward_config *config, double gamma, const struct reward_scene *scene,
                                  double *component, struct reward_trace *trace)

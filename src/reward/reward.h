@@ -1,5 +1,5 @@
 /*
- * The reward of a step, and what it remembers (rewards 3).
+ * The reward of a step, and what it remembers (R-09).
  *
  * Order of a step: reward_measured after the evaluation, reward_step on the state before the action, reward_executed
  * after the action, reward_ticked after the slots have ticked or were taken back by the governor. What an env and a
@@ -43,7 +43,7 @@ struct reward_slot {
 };
 #undef REWARD_MEMBER
 
-/* Scaffolds: the largest boost that slot [i] gave slot [j], and the step of it (esper 8, both rule sets). */
+/* Scaffolds: the largest boost that slot [i] gave slot [j], and the step of it (R-08, both rule sets). */
 struct reward_pairs {
     double boost[REWARD_SLOTS][REWARD_SLOTS];
     uint32_t boost_step[REWARD_SLOTS][REWARD_SLOTS];
@@ -89,7 +89,7 @@ struct reward_env {
     struct gate_rules gates;
 };
 
-/* The op that is credited: WAIT where the sampled one cannot be executed on its slot (3.2). */
+/* The op that is credited: WAIT where the sampled one cannot be executed on its slot. */
 ESPER_RULE int reward_effective_op(const struct reward_env *env)
 {
     int slot = env->action.slot;
@@ -130,7 +130,7 @@ ESPER_RULE struct reward_seed reward_seed_of(const struct reward_config *config,
     seed.improvement = slot_improvement(slot);
     seed.interaction = measured ? slot->interaction_sum : 0.0;
     seed.contribution = seed.gain = (double)NAN;
-    if (reward_corrected(config) && measured) { /* esper 2: K is the seed's own share */
+    if (reward_corrected(config) && measured) { /* K is the seed's own share */
         seed.contribution = subset_contribution(env->subsets, j, env->val_images);
         seed.gain = attribution_share(env->subsets, j, env->val_images);
     } else if (!reward_corrected(config)) {
@@ -143,7 +143,7 @@ ESPER_RULE struct reward_seed reward_seed_of(const struct reward_config *config,
     return seed;
 }
 
-/* The loss's change, more is worse. esper 8: the original had it the other way round, without bound at first (D4). */
+/* The loss's change, more is worse. R-08: the original had it the other way round, without bound at first. */
 ESPER_RULE double reward_loss_delta(const struct reward_config *config, const struct reward_env *env)
 {
     bool first = isnan(env->previous_loss);
@@ -173,7 +173,7 @@ ESPER_RULE void reward_look(const struct reward_config *config, const struct rew
     scene->val_accuracy = env->val_accuracy;
     scene->stable_accuracy = env->stable_accuracy;
     scene->committed_accuracy = subset_accuracy(env->subsets, fossils & env->subsets->all, env->val_images);
-    /* esper 8: what basic pays at the end is the episode's gain, not the last step's (D13) */
+    /* what basic pays at the end is the episode's gain, not the last step's */
     scene->accuracy_delta = env->val_accuracy -
                             (reward_corrected(config) ? env->first_accuracy : env->previous_accuracy);
     scene->val_loss = env->val_loss;
@@ -182,7 +182,7 @@ ESPER_RULE void reward_look(const struct reward_config *config, const struct rew
 
 /* ---- the reward ------------------------------------------------------------------------------------------------- */
 
-/* Rent and shock (3.3). A seed that has gone pays for its last drop of alpha and no rent after it. */
+/* Rent and shock. A seed that has gone pays for its last drop of alpha and no rent after it. */
 ESPER_RULE void reward_weigh(const struct reward_config *config, struct reward_scene *scene, struct reward_slot *slots)
 {
     double host = scene->host_params, floor = fmax(host, config->rent_host_params_floor);
@@ -200,7 +200,7 @@ ESPER_RULE void reward_weigh(const struct reward_config *config, struct reward_s
     }
 }
 
-/* Who occupies a slot. esper 8: live seeds; the original also counted the last two stages of a cooldown (D12). */
+/* Who occupies a slot. R-08: live seeds; the original also counted the last two stages of a cooldown. */
 ESPER_RULE bool reward_occupies(const struct reward_config *config, const struct reward_seed *seed)
 {
     bool counted = reward_corrected(config) ? seed->live : seed->stage != STAGE_DORMANT && seed->stage != STAGE_PRUNED;
@@ -213,7 +213,7 @@ ESPER_RULE void reward_recall(const struct reward_config *config, struct reward_
 {
     scene->active = 0;
     scene->fossil_params = 0.0;
-    scene->fossils = reward_corrected(config) ? 0 : (int)state->fossils; /* esper 8: those that are there */
+    scene->fossils = reward_corrected(config) ? 0 : (int)state->fossils; /* those that are there */
     scene->contributing = (int)state->contributing;
     for (int j = 0; j < REWARD_SLOTS; j++) {
         struct reward_seed *seed = &scene->seed[j];
@@ -233,7 +233,7 @@ ESPER_RULE void reward_recall(const struct reward_config *config, struct reward_
     }
 }
 
-/* Escrow that is lost at the end: of every seed that is no fossil. esper 7: nor becomes one. */
+/* Escrow that is lost at the end: of every seed that is no fossil. R-07: nor becomes one. */
 ESPER_RULE double reward_forfeit(const struct reward_config *config, const struct reward_scene *scene,
                                  const struct reward_slot *slots)
 {
@@ -247,7 +247,7 @@ ESPER_RULE double reward_forfeit(const struct reward_config *config, const struc
     return sum;
 }
 
-/* The deposits of seeds that never blended, compounded. esper 4: there were no deposits. */
+/* The deposits of seeds that never blended, compounded. R-04: there were no deposits. */
 ESPER_RULE double reward_germination_clawback(const struct reward_config *config, double gamma,
                                               const struct reward_scene *scene)
 {
@@ -263,7 +263,7 @@ ESPER_RULE double reward_germination_clawback(const struct reward_config *config
     return sum;
 }
 
-/* What is added to the mode's reward, in this order (3.5). */
+/* What is added to the mode's reward, in this order. */
 ESPER_RULE void reward_add(const struct reward_config *config, double gamma, const struct reward_scene *scene,
                            struct reward_state *state, const struct reward_slot *slots, double *component)
 {
@@ -336,10 +336,10 @@ ESPER_RULE void reward_fossilized(const struct reward_config *config, double gam
     int j = env->action.slot;
     const struct slot_state *slot = &env->slot[j];
     double gain = slot->acc_current - slot->acc_initial, credit = 0.0;
-    if (reward_corrected(config)) /* esper 8: by what the seed itself contributes, not by the host's drift (D15) */
+    if (reward_corrected(config)) /* by what the seed itself contributes, not by the host's drift */
         gain = reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j, env->val_images) : 0.0;
     else
-        slots[j].birth = (double)NAN; /* esper 3: it stays, the fossil goes on earning */
+        slots[j].birth = (double)NAN; /* it stays, the fossil goes on earning */
     state->fossils++;
     state->contributing += gain >= REWARD_MIN_CONTRIBUTION ? 1 : 0;
     slots[j].drip_scale = state->drip_scale;
@@ -367,7 +367,7 @@ ESPER_RULE void reward_executed(const struct reward_config *config, double gamma
     }
 }
 
-/* After the slots have ticked, or were rolled back (3.7). What it finds gone is paid for with the next reward. */
+/* After the slots have ticked, or were rolled back. What it finds gone is paid for with the next reward. */
 ESPER_RULE void reward_ticked(const struct reward_config *config, double gamma, int slots, struct slot_state *slot,
                               struct reward_state *state, struct reward_slot *reward_slots, struct reward_pairs *pairs)
 {
@@ -378,11 +378,11 @@ ESPER_RULE void reward_ticked(const struct reward_config *config, double gamma, 
         slot_set(&slot[j], SLOT_AUTO_PRUNED, false);
         if (stage_is_live(slot[j].stage))
             continue;
-        if (reward_corrected(config)) /* esper 7: whoever removed it; after a PRUNE there is none left (D9) */
+        if (reward_corrected(config)) /* whoever removed it; after a PRUNE there is none left */
             state->clawback -= reward_slots[j].credit;
         reward_slots[j].credit = 0.0;
         reward_slots[j].birth = (double)NAN;
-        for (int i = 0; i < slots; i++) { /* a new seed inherits no boosts (D15) */
+        for (int i = 0; i < slots; i++) { /* a new seed inherits no boosts */
             reward_pairs_forget(pairs, i, j);
             reward_pairs_forget(pairs, j, i);
         }
@@ -396,7 +396,7 @@ struct reward_outcome {
     bool success;
 };
 
-/* `recent` are the last rewards, at most 20, in any order; `reward` is the sum of all (3.9). */
+/* `recent` are the last rewards, at most 20, in any order; `reward` is the sum of all. */
 ESPER_RULE struct reward_outcome reward_outcome(double reward, const double *recent, int count, double host_params,
                                                 double added_params, double val_accuracy)
 {

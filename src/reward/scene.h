@@ -17,7 +17,7 @@
 
 enum { REWARD_SLOTS = 16 };
 
-/* What a reward is the sum of (rewards 10.1). */
+/* What a reward is the sum of. */
 #define REWARD_COMPONENTS(COMPONENT)                                                                                   \
     COMPONENT(ATTRIBUTION, "attribution")                                                                              \
     COMPONENT(BLENDING_WARNING, "blending_warning")                                                                    \

@@ -1,8 +1,8 @@
 /*
- * The terms of a reward, each a pure function of the scene (rewards 4, 5 and 7). Where `reward.rules = esper` departs
- * from the original, the comment says "esper N" with N the number in DECISIONS "Rewards and attribution".
+ * The terms of a reward, each a pure function of the scene (R-10 to R-19). Where `reward.rules = esper` departs
+ * from the original, the comment cites the rule that says why (R-01 to R-08).
  *
- * Numerals stand here where the original has numerals (rewards 5.0); everything else is configuration.
+ * Numerals stand here where the original has numerals (R-23); everything else is configuration.
  */
 #ifndef REWARD_TERMS_H
 #define REWARD_TERMS_H
@@ -18,7 +18,7 @@
 #define REWARD_SIGNIFICANT_SHARE 0.1  /* a contribution above this with a gain ... */
 #define REWARD_RANSOM_GAIN       -0.2 /* ... below this is ransom */
 
-/* ---- potential (4) ---------------------------------------------------------------------------------------------- */
+/* ---- potential (R-12) ------------------------------------------------------------------------------------------- */
 
 /* Fossils add the least: what they are worth, attribution and bonus say. */
 ESPER_RULE double reward_stage_potential(int stage)
@@ -44,7 +44,7 @@ ESPER_RULE double reward_potential(const struct reward_config *config, int stage
     return reward_stage_potential(stage) + fmin(config->epoch_progress_bonus * epochs, config->max_progress_bonus);
 }
 
-/* The original's term, without state: what it pays at a change of stage only the vectors ever see (rewards D1). */
+/* The original's term, without state: what it pays at a change of stage only the vectors ever see. */
 ESPER_RULE double reward_shaping(const struct reward_config *config, double gamma, const struct reward_seed *seed)
 {
     double now = reward_potential(config, seed->stage, seed->epochs);
@@ -53,7 +53,7 @@ ESPER_RULE double reward_shaping(const struct reward_config *config, double gamm
     return config->pbrs_weight * (gamma * now - before);
 }
 
-/* ---- attribution (5.1 to 5.4) ----------------------------------------------------------------------------------- */
+/* ---- attribution (R-13) ----------------------------------------------------------------------------------------- */
 
 /* Seeds of the first steps would be paid for what the host learns anyway. `birth` is the step of germination. */
 ESPER_RULE double reward_timing(const struct reward_config *config, int birth)
@@ -108,13 +108,13 @@ ESPER_RULE double reward_bounded(double contribution, double progress, double co
     return progress <= 0 ? 0.0 : contribution >= progress ? combined : contribution;
 }
 
-/* 5.4 before anything of the op. */
+/* Before anything of the op. */
 ESPER_RULE double reward_earned(const struct reward_config *config, const struct reward_scene *scene,
                                 const struct reward_seed *seed, struct reward_worth *worth)
 {
     double c = seed->contribution, weight = config->contribution_weight;
     bool settled = seed->live && seed->stage == STAGE_FOSSILIZED && !reward_corrected(config);
-    if (settled) /* esper 3: a fossil goes on earning */
+    if (settled) /* a fossil goes on earning */
         return 0.0;
     if (c < 0)
         return weight * c;
@@ -141,7 +141,7 @@ ESPER_RULE struct reward_worth reward_worth_shaped(const struct reward_config *c
     double earned = reward_earned(config, scene, seed, &worth);
     if (op == OP_FOSSILIZE && seed->live && seed->gain < 0)
         earned = 0.0;
-    if (op == OP_PRUNE) /* esper 5: getting rid of harm pays the bonus at most */
+    if (op == OP_PRUNE) /* getting rid of harm pays the bonus at most */
         earned = corrected ? fmin(-earned, config->prune_hurting_bonus) : -earned;
     if (corrected || !(seed->live && seed->stage == STAGE_FOSSILIZED)) /* after the change of sign: always a penalty */
         earned += worth.ratio_penalty;
@@ -149,12 +149,12 @@ ESPER_RULE struct reward_worth reward_worth_shaped(const struct reward_config *c
     return worth;
 }
 
-/* ---- escrow (6) ------------------------------------------------------------------------------------------------- */
+/* ---- escrow (R-14) ---------------------------------------------------------------------------------------------- */
 
 ESPER_RULE double reward_escrow_clip(const struct reward_config *config, double delta)
 {
     double limit = config->escrow_delta_clip > 0 ? config->escrow_delta_clip : (double)INFINITY;
-    if (reward_corrected(config)) /* esper 5: the clip must act here, or ledger and payments would part */
+    if (reward_corrected(config)) /* the clip must act here, or ledger and payments would part */
         limit = fmin(limit, REWARD_MAX_ATTRIBUTION);
     return reward_clip(delta, -limit, limit);
 }
@@ -164,7 +164,7 @@ ESPER_RULE double reward_escrow_target(const struct reward_config *config, const
                                        const struct reward_worth *worth)
 {
     double c = seed->contribution, p = worth->progress;
-    /* esper 7: the mean of shaped; the original kept the geometric one, which host drift inflates (rewards D18) */
+    /* the mean of shaped; the original kept the geometric one, which host drift inflates */
     double combined = reward_corrected(config) ? reward_combine(config, p, c) : sqrt(p * c);
     return fmax(0.0, config->contribution_weight * reward_bounded(c, p, combined) + worth->ratio_penalty);
 }
@@ -179,11 +179,11 @@ ESPER_RULE struct reward_worth reward_worth_escrow(const struct reward_config *c
     if (op == OP_PRUNE) { /* taken back exactly */
         worth.attribution = worth.credit_delta = -seed->credit;
     } else if ((seed->live && seed->stage == STAGE_FOSSILIZED) || (corrected && seed->leaving)) {
-        worth.credit_target = seed->credit; /* paid out for good; esper 7: frozen once a prune is ordered */
+        worth.credit_target = seed->credit; /* paid out for good; R-07: frozen once a prune is ordered */
     } else if (c < 0) {
-        worth.credit_delta = corrected ? reward_escrow_clip(config, -seed->credit) : -seed->credit; /* esper 7 */
+        worth.credit_delta = corrected ? reward_escrow_clip(config, -seed->credit) : -seed->credit; /* */
         worth.attribution = weight * c + worth.credit_delta;
-        if (corrected) /* esper 5 */
+        if (corrected) /* */
             worth.attribution = fmax(worth.attribution, -REWARD_MAX_ATTRIBUTION);
     } else if (c >= 0) {
         worth.credit_target = reward_escrow_target(config, seed, &worth);
@@ -194,7 +194,7 @@ ESPER_RULE struct reward_worth reward_worth_escrow(const struct reward_config *c
     return worth;
 }
 
-/* ---- warnings and synergy (5.5, 5.6, 5.8) ----------------------------------------------------------------------- */
+/* ---- warnings and synergy (R-15) -------------------------------------------------------------------------------- */
 
 ESPER_RULE double reward_blending_warning(const struct reward_seed *seed)
 {
@@ -215,14 +215,14 @@ ESPER_RULE double reward_holding_warning(const struct reward_seed *seed, int op,
 ESPER_RULE double reward_synergy(const struct reward_config *config, const struct reward_seed *seed, int op,
                                  const struct reward_worth *worth)
 {
-    if (reward_corrected(config) && op == OP_PRUNE) /* esper 5 */
+    if (reward_corrected(config) && op == OP_PRUNE) /* */
         return 0.0;
     if (!seed->live || !(worth->discount >= 0.5) || !(worth->attribution > 0) || !(seed->interaction > 0))
         return 0.0;
     return 0.1 * tanh(0.5 * seed->interaction);
 }
 
-/* ---- costs (5.9) ------------------------------------------------------------------------------------------------ */
+/* ---- costs (R-10) ----------------------------------------------------------------------------------------------- */
 
 /* Parameters beyond the host's that pay rent. */
 ESPER_RULE double reward_added(const struct reward_scene *scene)
@@ -251,14 +251,14 @@ ESPER_RULE double reward_occupancy(const struct reward_config *config, const str
     return -config->seed_occupancy_cost * fmax(0.0, scene->active + scene->fossils - config->free_slots);
 }
 
-/* ---- what the op is worth (5.10) -------------------------------------------------------------------------------- */
+/* ---- what the op is worth (R-16) -------------------------------------------------------------------------------- */
 
 ESPER_RULE double reward_legitimacy(const struct reward_seed *seed)
 {
     return fmin(1.0, seed->epochs / REWARD_MIN_HOLDING);
 }
 
-/* Whether what rewards a fossil may be paid. esper 6: on success only, and the gate says now whether it will be one. */
+/* Whether what rewards a fossil may be paid. R-06: on success only, and the gate says now whether it will be one. */
 ESPER_RULE bool reward_fossil_paid(const struct reward_config *config, const struct reward_seed *seed)
 {
     return seed->fossilizes || !reward_corrected(config);
@@ -305,7 +305,7 @@ ESPER_RULE double reward_fossilize_now(const struct reward_config *config, const
     return config->fossilize_terminal_scale * tanh(1.0 / config->fossilize_quality_ceiling) * reward_legitimacy(seed);
 }
 
-/* Paid for GERMINATE into an empty slot. esper 4: nothing, the potential of the new seed is paid when it is there. */
+/* Paid for GERMINATE into an empty slot. R-04: nothing, the potential of the new seed is paid when it is there. */
 ESPER_RULE double reward_deposit(const struct reward_config *config, double gamma, const struct reward_scene *scene)
 {
     if (reward_corrected(config) || config->disable_pbrs || scene->step >= scene->steps)
@@ -326,7 +326,7 @@ ESPER_RULE double reward_action_shaping(const struct reward_config *config, doub
     case OP_ADVANCE:
         return seed->live && seed->stage == STAGE_TRAINING ? config->advance_from_training_penalty : 0.0;
     case OP_PRUNE: {
-        bool forfeits = seed->live && !config->disable_pbrs && !reward_corrected(config); /* esper 4 */
+        bool forfeits = seed->live && !config->disable_pbrs && !reward_corrected(config); /* */
         double potential = forfeits ? reward_potential(config, seed->stage, seed->epochs) : 0.0;
         return -config->pbrs_weight * potential + reward_prune_shaping(config, seed) + config->prune_cost;
     }
@@ -337,7 +337,7 @@ ESPER_RULE double reward_action_shaping(const struct reward_config *config, doub
     }
 }
 
-/* ---- drip (7.1) and hindsight (8.5) ----------------------------------------------------------------------------- */
+/* ---- drip, hindsight (R-19) ------------------------------------------------------------------------------ */
 
 /* What a fossil pays out in a step, by its contribution of that step. */
 ESPER_RULE double reward_drip(double scale, double contribution, double most, double negative_ratio)

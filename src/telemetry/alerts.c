@@ -41,7 +41,7 @@ struct figures {
 #define RISE      false
 #define FALL      true
 /*
- * Thresholds are those of observability 8.1 and 15.6, except where these would stand in every healthy run:
+ * Thresholds are the usual ones, except where these would stand in every healthy run (T-04):
  *   td_error, advantage_std   have no natural size, the rewards' own grows as the policy does: in units of the targets.
  *                             A good critic leaves little advantage, so that only next to none is bad
  *   advantage_positive        one large reward at the end makes most advantages negative: the outer bounds warn

@@ -1,5 +1,5 @@
 /*
- * What an operator should be told (observability 15.6): one table of rules for the trainer and all who watch it, and
+ * What an operator should be told (T-04): one table of rules for the trainer and all who watch it, and
  * the state machine that turns a run's rows into alerts.
  *
  * A rule watches one number of a round. Once it has been bad for some rounds the alert is raised, as a warning or, when

@@ -117,7 +117,7 @@ static bool may_differ(const char *key)
            starts_with(key, "telemetry.");
 }
 
-/* gamma is part of shaping (rewards D21). */
+/* gamma is part of shaping. */
 static bool is_reward(const char *key)
 {
     return starts_with(key, "reward.") || strcmp(key, "gamma") == 0;

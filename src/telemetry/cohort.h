@@ -1,5 +1,5 @@
 /*
- * Cohorts: runs of one policy, one per seed, and how the episodes of two cohorts pair (DECISIONS "Runtime"). An episode
+ * Cohorts: runs of one policy, one per seed, and how the episodes of two cohorts pair (E-14). An episode
  * is known by seed, round and env; in runs of the same task both see the same images in the same order from the same
  * start, so that their difference is the policy's.
  */

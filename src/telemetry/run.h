@@ -1,5 +1,5 @@
 /*
- * The run directory (observability 16.1): the only interface between a trainer and those who watch it.
+ * The run directory (T-01): the only interface between a trainer and those who watch it.
  *
  *     RUNS/<name>/run.json       written once: identity, configuration, versions, command line
  *                 status.json    pid, boot id, state, round and step; replaced by rename

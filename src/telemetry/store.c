@@ -243,7 +243,7 @@ static enum esper_status open_reading(struct store *store, const char *options, 
 
 /* A record closed in good order has no log, and reading it takes no more than its one file; but SQLite wants to make a
  * log even for that, which it cannot where the reader may not write. Nothing can be missed then: a live or crashed run
- * has its log (observability 16.2: never `immutable` with one). */
+ * has its log, and with one `immutable` is never right (T-02). */
 static bool at_rest(const struct store *store, const struct run *run)
 {
     char log[PATH_MAX + 8];

@@ -1,5 +1,5 @@
 /*
- * A run's rounds for TensorBoard (observability 16.4): one event per round, its step the number of the round, its tags
+ * A run's rounds for TensorBoard (T-03): one event per round, its step the number of the round, its tags
  *
  *     round/<column> seeds/<column>   the table round; what counts seeds or their stages is under seeds
  *     ppo/<column>                    the table ppo

@@ -6,7 +6,7 @@
  * `seed` and `phase` are read one round at a time along their keys, long ranges come from `round`, `ppo` and `outcome`.
  * Where a question takes :from and :to and reads `life` or `step`, it says how many rounds before :to it looks at.
  *
- * From round 200 on, rows of idle steps are kept 1 in 10 (DECISIONS "Observability"): what sums or counts `step` rows
+ * From round 200 on, rows of idle steps are kept 1 in 10 (T-08): what sums or counts `step` rows
  * has a column `kept` with the number of rows it saw, for who must say so.
  */
 #ifndef VIEW_QUESTIONS_H

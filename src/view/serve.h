@@ -1,5 +1,5 @@
 /*
- * The web page's server: the directory of runs, read-only, over HTTP (observability 17.2 and 18). It listens on this
+ * The web page's server: the directory of runs, read-only, over HTTP (T-05). It listens on this
  * machine alone unless told otherwise, and then only with a token. Threads of its own; nothing that it is asked changes
  * a run.
  */

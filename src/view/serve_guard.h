@@ -1,5 +1,5 @@
 /*
- * Who may ask the server, and what a request may look like (observability 18). Pure checks of texts: no socket, no
+ * Who may ask the server, and what a request may look like (T-06). Pure checks of texts: no socket, no
  * file but the token's.
  */
 #ifndef VIEW_SERVE_GUARD_H

@@ -10,7 +10,7 @@
 #include "view/serve_api.h"
 #include "view/serve_guard.h"
 
-/* Limits (observability 18.4; more clients than there, since twenty pages may watch one run). */
+/* Limits (T-06); many clients, since twenty pages may watch one run. */
 enum {
     SERVE_CONNECTIONS = 256,
     SERVE_STREAMS = 48,

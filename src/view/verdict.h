@@ -1,6 +1,6 @@
 /*
  * Is this run healthy, and may one draw conclusions from it? Computed once, here, for page, report and terminal
- * (observability 17.6). Five gates look at the record's last ten rounds; the state follows from them:
+ * (T-07). Five gates look at the record's last ten rounds; the state follows from them:
  *   blocked        something broke: critical rows lost, numbers not finite, or the trainer died
  *   watch          a gate asks for a look
  *   collecting     fewer than 10 episodes
