@@ -194,14 +194,70 @@ async function checkFinished(tab) {
             differs("alpha", await tab.text('[data-name="alpha"]'), s.alpha) +
             differs("gradient", await tab.text('[data-name="grad_norm"]'), s.grad_norm);
         const text = await tab.text('[data-name="seed"]');
-        const box = await tab.run(
-            "(({ x, y, width }) => ({ x, y, width }))(document.querySelector('.lanes').getBoundingClientRect())",
-        );
-        await tab.move(box.x + box.width * 0.5, box.y + 5);
+        const box = await tab.box(".lanes");
+        const [x, y] = [box.x + box.width * 0.5, box.y + 5];
+        await tab.move(x, y);
         await until("the pointer's readout", async () =>
             /step 1[89]|step 2/.test(await tab.text('[data-name="seed"]')),
         );
+        const tip = await tab.box(".tip");
+        if (tip.y < y || tip.y > y + 40 || tip.x > x + 40 || tip.x + tip.width < x)
+            problem += `the readout at ${JSON.stringify(tip)} is not beside the pointer at ${x}, ${y}; `;
+        await tab.move(x, box.y - 20);
+        await until("the readout to go with the pointer", async () => (await tab.text(".tip")) === null);
         return problem + (text.includes(s.blueprint) && text.includes("blending") && text.includes("G2") ? "" : text);
+    });
+    await attempt("seeds: tables say which rounds they are of", async () => {
+        await show(tab, "#/run/over/seeds", "table[data-name=gates] tbody tr");
+        const notes = await tab.run("[...document.querySelectorAll('.grid2 h2 small')].map((note) => note.textContent)");
+        return notes.length === 2 && notes.every((note) => note.startsWith("rounds 1 to 2;")) ? "" : notes.join();
+    });
+    await attempt("overview: slots by stage, each area as large as the record says", async () => {
+        await show(tab, "#/run/over/overview", "[data-name=stageareas] .u-legend");
+        const stages = ["cooling", "fossilized", "holding", "blending", "training", "germinated"];
+        const [r] = await sql("over", `select ${stages} from round where round = 0`);
+        await tab.run("document.querySelector('[data-name=stageareas] [tabindex]').focus()");
+        await tab.key("Home");
+        const values = () =>
+            tab.run(
+                "[...document.querySelectorAll('[data-name=stageareas] .u-legend .u-value')].map((v) => v.textContent)",
+            );
+        await until("the first round", async () => (await values())[0] === "1");
+        const [, ...shown] = await values();
+        return stages.map((stage, i) => differs(stage, shown[i], r[stage])).join("") + (r.fossilized ? "" : "no seed");
+    });
+    await attempt("at 390 px: lanes, list and charts can be read, nothing is cut off", async () => {
+        await tab.width(390);
+        const wide = () => tab.run("document.documentElement.scrollWidth");
+        await show(tab, "#/run/over/seeds", ".lanes .span text");
+        const letter = await tab.box(".lanes .lane");
+        const lane = await tab.box(".lanes .span rect");
+        let problem = letter.height >= 11 && lane.height >= 16 ? "" : `letters ${letter.height} px; `;
+        problem += (await wide()) > 390 ? "lanes are wider; " : "";
+        await show(tab, "#/run/over/overview", ".chart canvas");
+        problem += (await wide()) > 390 ? "charts are wider; " : "";
+        await show(tab, "#/", "table[data-name=runs] tbody tr");
+        const outside = await tab.run(
+            "[...document.querySelectorAll('table[data-name=runs] td')].filter((td) => td.getBoundingClientRect().right > 390 || td.scrollWidth > td.clientWidth + 1).map((td) => td.textContent)",
+        );
+        await tab.width(null);
+        return problem + (outside.length ? `of the list are cut off: ${outside}` : "");
+    });
+    await attempt("a run that is not there: the page says so, and of no connection", async () => {
+        await show(tab, "#/run/nowhere", "[data-name=norun]");
+        await sleep(300); // a stream would fail meanwhile
+        const text = await tab.text("body");
+        tab.errors.splice(0, Infinity, ...tab.errors.filter((error) => !/ 404 .*run\/nowhere$/.test(error)));
+        return text.includes("no run “nowhere”") && !/lost|connect/.test(text) && !tab.errors.length
+            ? ""
+            : text + tab.errors;
+    });
+    await attempt("configuration: values as --set takes them", async () => {
+        await show(tab, "#/run/over/system", "details tbody tr");
+        const rows = await tab.run(
+            "[...document.querySelectorAll('details tbody tr')].map((tr) => tr.children[0].textContent + '=' + tr.children[1].textContent)",
+        );
+        return ["slots=r0c0,r0c1,r0c2", "evaluate=false"].filter((row) => !rows.includes(row)).join();
     });
     await attempt("attribution: the subset table of the last step", async () => {
         await show(tab, "#/run/over/attribution?env=1", "table[data-name=subsets] tbody tr");
@@ -382,12 +438,36 @@ async function checkLive(tab, trainer, server) {
             "the cursor on the first round",
             async () => (await first("kl")) === 1 && (await first("loss")) === 1,
         );
-        const zoomed = () => tab.run("/rounds 1 to \\d+/.test(document.querySelector('.tools').textContent)");
+        const crosses = await tab.run("document.querySelectorAll('.u-cursor-y').length"); // no level is common to charts
+        const zoomed = async () => (await tab.text("[data-name=zoom]"))?.match(/rounds 1 to \d+/)?.[0];
         await tab.key("+");
         await until("the zoom", zoomed);
         await tab.key("-");
         await until("all rounds", async () => !(await zoomed()));
-        return "";
+        return crosses ? `${crosses} horizontal lines` : "";
+    });
+    await attempt("a zoom lies in the address: back, other views, a link, and its button", async () => {
+        const zoomed = () => tab.text("[data-name=zoom]");
+        await until("ten rounds", async () => parse(await tab.text("[data-name=rounds_done]")).value >= 10, 20000);
+        await show(tab, "#/run/live/policy", "[data-name=loss] .u-over");
+        const box = await tab.box("[data-name=loss] .u-over");
+        await tab.drag(box.x + box.width * 0.3, box.y + 20, box.x + box.width * 0.6);
+        const text = await until("the zoom", zoomed);
+        const hash = await tab.run("location.hash");
+        const [, from, to] = hash.match(/\?rounds=(\d+)-(\d+)$/) ?? [];
+        let problem = from > 1 && text.includes(`rounds ${from} to ${to}`) ? "" : `${hash}: ${text}; `;
+        await tab.run("history.back()");
+        await until("back to lead to all rounds", async () => !(await zoomed()));
+        await tab.run("history.forward()");
+        await until("forward to lead to the zoom", zoomed);
+        await tab.run("[...document.querySelectorAll('nav a')].find((a) => a.textContent === 'Overview').click()");
+        await until("the zoom of the overview", async () => (await tab.text(".tile")) && (await zoomed()) === text);
+        await tab.call("Page.reload");
+        const first = async () => parse((await tab.text("[data-name=reward] .u-legend .u-value")) ?? "").value;
+        await until("the zoom after a reload", async () => (await zoomed()) === text && (await first()) === Number(to));
+        await tab.run("document.querySelector('[data-name=zoom] button').click()");
+        await until("all rounds", async () => !(await zoomed()) && (await first()) > to);
+        return problem + ((await tab.run("location.hash")).includes("rounds") ? "rounds are left in the address" : "");
     });
     const errors = tab.errors.splice(0);
     await attempt("the server restarts: the page says so and comes back", async () => {

@@ -102,7 +102,24 @@ export async function startBrowser(program, size = [1400, 1000]) {
         tab.key = async (key, code = key) => {
             for (const type of ["keyDown", "keyUp"]) await call("Input.dispatchKeyEvent", { type, key, code });
         };
-        tab.move = (x, y) => call("Input.dispatchMouseEvent", { type: "mouseMoved", x, y });
+        const mouse = (type, x, y) =>
+            call("Input.dispatchMouseEvent", { type, x, y, button: type === "mouseMoved" ? "none" : "left", clickCount: 1 });
+        tab.move = (x, y) => mouse("mouseMoved", x, y);
+        tab.drag = async (x, y, toX) => {
+            await tab.move(x, y);
+            await mouse("mousePressed", x, y);
+            await tab.move(toX, y);
+            await mouse("mouseReleased", toX, y);
+        };
+        // Where the first element is in the window.
+        tab.box = (selector) =>
+            tab.run(
+                `(({ x, y, width, height }) => ({ x, y, width, height }))(document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect())`,
+            );
+        tab.width = (width) =>
+            width
+                ? call("Emulation.setDeviceMetricsOverride", { width, height: 844, deviceScaleFactor: 1, mobile: true })
+                : call("Emulation.clearDeviceMetricsOverride");
         tab.picture = async (height) => {
             const clip = height && { x: 0, y: 0, width: size[0], height, scale: 1 };
             const { data } = await call("Page.captureScreenshot", {

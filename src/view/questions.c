@@ -22,6 +22,11 @@
     " BETWEEN max(:from, coalesce((SELECT max(round) FROM " table " WHERE round <= :to), 0) - " #rounds " + 1)"        \
     " AND :to "
 
+/* Which of those rounds there are rows of: what a label over the answer may say. */
+#define ROUNDS_OF(table, rounds)                                                                                       \
+    " (SELECT min(round) FROM " table " WHERE round" RECENT(table, rounds) ") AS first_round,"                         \
+    " (SELECT max(round) FROM " table " WHERE round <= :to) AS last_round "
+
 /* As many rows as are wanted, but no more than so many; a negative limit would be none to SQLite. */
 #define LIMITED(rows) " LIMIT min(max(:limit, 0), " #rows ")"
 
@@ -128,7 +133,7 @@ const struct question questions[] = {
 
     {"gate_checks",
      "how often each gate was asked, opened, and which checks kept it shut, of the last 5 rounds to :to", ":from :to",
-     "SELECT gate, to_stage, passed, failed, count(*) AS count, avg(score) AS score FROM life"
+     "SELECT gate, to_stage, passed, failed, count(*) AS count, avg(score) AS score," ROUNDS_OF("life", 5) "FROM life"
      " WHERE round" RECENT("life", 5) "AND event = 'gate'"
      " GROUP BY gate, to_stage, passed, failed ORDER BY gate, to_stage, count DESC, failed LIMIT 200"},
 
@@ -146,8 +151,8 @@ const struct question questions[] = {
      " sized AS (SELECT blueprint, avg(share) FILTER (WHERE stage = 'fossilized') AS share, avg(params) AS params"
      "  FROM last GROUP BY blueprint)"
      " SELECT born.blueprint, germinated, fossilized, pruned,"
-     " CASE WHEN germinated > 0 THEN 100.0 * fossilized / germinated END AS rate_percent, share, params"
-     " FROM born LEFT JOIN sized USING (blueprint) ORDER BY germinated DESC, born.blueprint LIMIT 64"},
+     " CASE WHEN germinated > 0 THEN 100.0 * fossilized / germinated END AS rate_percent, share, params,"
+     ROUNDS_OF("life", 10) "FROM born LEFT JOIN sized USING (blueprint) ORDER BY germinated DESC, born.blueprint LIMIT 64"},
 
     {"reward_rounds",
      "sum of each component of the reward, mean of the envs, per round, of the last 4 rounds to :to, over `kept` steps",

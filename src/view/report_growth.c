@@ -88,6 +88,17 @@ static void draw_episodes(struct html *html, struct report_run *report)
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
+/* A box over an answer that says itself which rounds it is of. */
+static void write_heading(struct html *html, const char *title, const struct sheet *sheet)
+{
+    html_raw(html, "<div><h3>");
+    html_raw(html, title);
+    if (sheet->rows)
+        html_add(html, ", rounds %.0f to %.0f", shown_round(sheet_number(sheet, 0, "first_round")),
+                   shown_round(sheet_number(sheet, 0, "last_round")));
+    html_raw(html, "</h3>\n");
+}
+
 static void list_blueprints(struct html *html, struct report_run *report)
 {
     const struct question_values all = question_all();
@@ -102,7 +113,7 @@ static void list_blueprints(struct html *html, struct report_run *report)
     };
     struct sheet sheet;
     report_ask(report, &sheet, "blueprints", &all);
-    html_raw(html, "<div><h3>Blueprints, last 10 rounds</h3>\n");
+    write_heading(html, "Blueprints", &sheet);
     REPORT_TABLE(html, &sheet, columns, "No seed germinated.");
     if (sheet.rows)
         html_raw(html, "<p class=\"soft\">Rate: fossilised of those germinated. Share: what a fossil adds to the "
@@ -120,7 +131,7 @@ static void list_gates(struct html *html, struct report_run *report)
     };
     struct sheet sheet;
     report_ask(report, &sheet, "gate_checks", &all);
-    html_raw(html, "<div><h3>Gates, last 5 rounds</h3>\n");
+    write_heading(html, "Gates", &sheet);
     REPORT_TABLE(html, &sheet, columns, "No gate was asked.");
     html_raw(html, "</div>\n");
     sheet_free(&sheet);

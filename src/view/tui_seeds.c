@@ -194,10 +194,21 @@ static void draw_lives(struct box box, const struct tui_data *data)
 
 /* ---- gates and blueprints ---------------------------------------------------------------------------------------- */
 
+/* The answer says itself which rounds it is of. */
+static void title_of_rounds(struct box *box, const char *what, const struct tui_answer *answer)
+{
+    if (answer->rows)
+        box_title(box, "%s, rounds %lld to %lld", what,
+                  (long long)tui_round_shown(answer_named(answer, 0, "first_round")),
+                  (long long)tui_round_shown(answer_named(answer, 0, "last_round")));
+    else
+        box_title(box, "%s", what);
+}
+
 static void draw_gates(struct box box, const struct tui_data *data)
 {
     const struct tui_answer *gates = &data->answers[ASK_GATE_CHECKS];
-    box_title(&box, "gates, recent rounds");
+    title_of_rounds(&box, "gates", gates);
     if (gates->rows == 0)
         box_print(&box, 0, 1, INK_FAINT, "-");
     for (int i = 0; i < gates->rows && i < box.rows; i++) {
@@ -219,7 +230,7 @@ static void draw_blueprints(struct box box, const struct tui_data *data)
         int end, digits;
     } cells[] = {{"germinated", 16, 0},   {"fossilized", 21, 0}, {"pruned", 26, 0},
                  {"rate_percent", 31, 0}, {"share", 37, 1},      {"params", 45, 0}};
-    box_title(&box, "blueprints, recent rounds");
+    title_of_rounds(&box, "blueprints", rows);
     struct box head = box_cut_top(&box, 1);
     box_print(&head, 0, 0, INK_FAINT, " blueprint  germ foss prun   %%  share   params");
     for (int i = 0; i < rows->rows && i < box.rows; i++) {

@@ -4,7 +4,7 @@ import { address, query, read } from "./api.js";
 import { version } from "./live.js";
 
 const RETRY = 2000; // ms
-const NOTHING = { path: null, data: null, error: null };
+const NOTHING = { path: null, data: null, error: null, missing: false };
 
 // One question at a time per asker: what changes while an answer is under way is asked for after it.
 async function keepAsking(asker, setState) {
@@ -14,9 +14,9 @@ async function keepAsking(asker, setState) {
         const path = asker.path;
         let news;
         try {
-            news = { path, data: await read(path), error: null };
+            news = { path, data: await read(path), error: null, missing: false };
         } catch (problem) {
-            news = { path, error: problem.message };
+            news = { path, error: problem.message, missing: problem.status === 404 };
             // A wrong question stays wrong; a server that is away or busy is asked again, also about a run that is over.
             if (!(problem.status < 500)) asker.timer = setTimeout(() => asker.ask(), RETRY);
         }

@@ -1,4 +1,4 @@
-// Lines over rounds or steps (uPlot), with bands, marks and a cursor that all charts of a page share.
+// Lines or areas over rounds or steps (uPlot), with bands, marks and a cursor that all charts of a page share.
 import uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
 import { figures, known } from "./format.js";
@@ -48,14 +48,15 @@ function axis(size) {
 // As wide as the longest number beside the ticks.
 const room = (u, texts) => Math.max(44, 24 + 6.5 * Math.max(0, ...(texts ?? []).map((text) => text.length)));
 
+// Without a cursor the newest point is read out, missing values included.
+const show = (u, value, i, at) => figures(known(at) ? value : u.data[i].at(-1));
+
 // Bands are two more series without a line or a row in the legend.
 function seriesOf(lines, xName) {
-    // Without a cursor the newest point is read out, missing values included.
-    const show = (u, value, i, at) => figures(known(at) ? value : u.data[i].at(-1));
     const series = [{ label: xName, value: show }];
     const bands = [];
     lines.forEach((line, i) => {
-        const name = `line${line.ink ?? (i % 8) + 1}`;
+        const name = `line${(i % 8) + 1}`;
         series.push({
             label: line.name,
             stroke: () => colour(name),
@@ -76,14 +77,67 @@ function seriesOf(lines, xName) {
     return { series, bands };
 }
 
-const dataOf = (x, lines) => [
+// What an area stands for: as it is drawn, from the axis up, less the one below it, which is drawn over it.
+function thickness(u, i, at) {
+    const top = u.data[i][at];
+    return known(top) ? top - (u.data[i + 1]?.[at] ?? 0) : null;
+}
+
+function areasOf(areas, xName) {
+    const series = areas.map((area) => ({
+        label: area.name,
+        stroke: () => colour(area.ink),
+        fill: () => colour(area.ink),
+        border: "solid",
+        width: 1,
+        value: (u, value, i, at) => figures(thickness(u, i, at ?? u.data[0].length - 1)),
+        points: { show: (u) => u.data[0].length === 1 }, // one round has no area
+    }));
+    return { series: [{ label: xName, value: show }, ...series], bands: [] };
+}
+
+// How high each area reaches: the first lies on top of all others.
+function heights(areas) {
+    let below = [];
+    return areas
+        .map((area) => area.values)
+        .reverse()
+        .map((values) => (below = values.map((v, i) => (known(v) ? v + (below[i] ?? 0) : null))))
+        .reverse();
+}
+
+// Each area's letter where it is thickest, so that none is told by its colour alone.
+function drawLetters(u, areas) {
+    const { ctx, bbox } = u;
+    const size = 11 * devicePixelRatio;
+    ctx.save();
+    ctx.font = `600 ${size}px system-ui, sans-serif`;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillStyle = "#000";
+    areas.forEach((area, i) => {
+        const all = u.data[0].map((_, at) => thickness(u, i + 1, at) ?? 0);
+        const at = all.indexOf(Math.max(...all));
+        if (at < 0) return;
+        const top = u.valToPos(u.data[i + 1][at], "y", true);
+        const bottom = u.valToPos(u.data[i + 1][at] - all[at], "y", true);
+        const x = Math.min(Math.max(u.valToPos(u.data[0][at], "x", true), bbox.left + size), bbox.left + bbox.width - size);
+        if (bottom - top > size) ctx.fillText(area.letter, x, (top + bottom) / 2);
+    });
+    ctx.restore();
+}
+
+const dataOf = ({ x, lines, areas }) => [
     x,
-    ...lines.flatMap((line) => (line.low ? [line.values, line.low, line.high] : [line.values])),
+    ...(areas
+        ? heights(areas)
+        : lines.flatMap((line) => (line.low ? [line.values, line.low, line.high] : [line.values]))),
 ];
 
 function create(box, props, current) {
-    const { series, bands } = seriesOf(props.lines, props.xName);
+    const { series, bands } = props.areas ? areasOf(props.areas, props.xName) : seriesOf(props.lines, props.xName);
     const within = (u, low, high) => {
+        if (current().areas) return current().range;
         const [from, to] = current().range ?? [null, null];
         return uPlot.rangeNum(
             Math.min(low ?? from ?? 0, from ?? Infinity),
@@ -104,6 +158,7 @@ function create(box, props, current) {
                 { ...axis(room), space: 28 },
             ],
             cursor: {
+                y: false, // charts share the round, not the value
                 drag: { x: true, y: false, setScale: false },
                 sync: { key: props.sync ?? "page" },
                 bind: { dblclick: () => () => (current().onZoom?.(null), null) },
@@ -111,6 +166,7 @@ function create(box, props, current) {
             legend: { live: true, markers: { width: 3, dash: (u, i) => u.series[i].border } },
             hooks: {
                 drawClear: [(u) => drawMarks(u, current())],
+                draw: [(u) => current().areas && drawLetters(u, current().areas)],
                 setSelect: [
                     (u) => {
                         if (u.select.width < 4) return;
@@ -121,7 +177,7 @@ function create(box, props, current) {
                 ],
             },
         },
-        dataOf(props.x, props.lines),
+        dataOf(props),
         box,
     );
 }
@@ -144,13 +200,16 @@ function press(event, u, props) {
     event.preventDefault();
 }
 
-/* lines: [{name, values, low, high, ink}], ink: 1 to 8, else by order; marks: x values; limits: y values; range: [from, to] always shown. */
+/*
+ * lines: [{name, values, low, high}]; marks: x values; limits: y values; range: [from, to] always shown. Instead of lines
+ * areas: [{name, letter, ink, values}], the first on top of all others, in exactly that range.
+ */
 export function Chart(props) {
     const box = useRef();
     const plot = useRef();
     const latest = useRef();
     latest.current = props;
-    const shape = props.lines.map((line) => line.name + (line.low ? "~" : "")).join();
+    const shape = (props.areas ?? props.lines).map((line) => line.name + (line.low ? "~" : "")).join();
     useEffect(() => {
         plot.current = create(box.current, props, () => latest.current);
         const observer = new ResizeObserver(([{ contentRect }]) =>
@@ -162,7 +221,7 @@ export function Chart(props) {
             plot.current.destroy();
         };
     }, [shape]);
-    useEffect(() => plot.current.setData(dataOf(props.x, props.lines)), [props.x, props.lines]);
+    useEffect(() => plot.current.setData(dataOf(props)), [props.x, props.lines, props.areas]);
     useEffect(() => plot.current.redraw(false), [theme.value, props.marks]);
     return (
         <figure class="chart" data-name={props.name}>

@@ -6,8 +6,9 @@ import { address } from "./api.js";
 import { useAnswer, useRows } from "./ask.js";
 import { count, duration, known, shownRound, time, words } from "./format.js";
 import { connection, now, watch } from "./live.js";
-import { Badge } from "./parts.jsx";
+import { Badge, Panel } from "./parts.jsx";
 import { link, route } from "./route.js";
+import { zoom, zoomTo } from "./series.js";
 import { theme, toggleTheme } from "./theme.js";
 import { Attribution } from "./view_attribution.jsx";
 import { Compare } from "./view_compare.jsx";
@@ -21,16 +22,17 @@ import { Runs } from "./view_runs.jsx";
 import { Seeds } from "./view_seeds.jsx";
 import { System } from "./view_system.jsx";
 
+// [address, title, view, whether its charts run over rounds and follow the zoom]
 const VIEWS = [
-    ["overview", "Overview", Overview],
-    ["policy", "Policy and critic", Policy],
-    ["heads", "Heads", Heads],
+    ["overview", "Overview", Overview, true],
+    ["policy", "Policy and critic", Policy, true],
+    ["heads", "Heads", Heads, true],
     ["envs", "Environments", Envs],
     ["seeds", "Seeds", Seeds],
     ["attribution", "Attribution", Attribution],
     ["outcomes", "Outcomes", Outcomes],
     ["events", "Events", Events],
-    ["system", "System", System],
+    ["system", "System", System, true],
 ];
 
 const CONNECTIONS = {
@@ -80,13 +82,38 @@ function AlertStrip({ run }) {
     );
 }
 
+function ZoomBadge() {
+    if (!zoom.value) return null;
+    const [from, to] = zoom.value;
+    return (
+        <p class="zoom" role="status" data-name="zoom">
+            charts show rounds {count(from)} to {count(to)} <button onClick={() => zoomTo(null)}>✕ all rounds</button>
+        </p>
+    );
+}
+
+function NoRun({ name }) {
+    return (
+        <main id="main">
+            <Panel title="No such run" data-name="norun">
+                <p>
+                    There is no run “{name}” here. It may have been renamed or removed, or the server shows another
+                    directory. <a href="#/">All runs that are here</a>
+                </p>
+            </Panel>
+        </main>
+    );
+}
+
 function RunPage({ name, view }) {
-    useEffect(() => watch(name), [name]);
     const answer = useAnswer(address("run", name));
     const run = answer.data?.name ? answer.data : null;
-    const View = VIEWS.find(([key]) => key === view)?.[2] ?? Overview;
+    const there = !!run && !answer.missing;
+    useEffect(() => (there ? watch(name) : undefined), [name, there]); // what is not there has no stream
+    const [, , View, zooms] = VIEWS.find(([key]) => key === view) ?? VIEWS[0];
     const state = now.value?.state ?? run?.state;
     useEffect(() => void (document.title = `${name} · Esper`), [name]);
+    if (answer.missing) return <NoRun name={name} />;
     return (
         <>
             <div class="runhead">
@@ -109,7 +136,7 @@ function RunPage({ name, view }) {
             </div>
             <nav aria-label="views of the run">
                 {VIEWS.map(([key, title]) => (
-                    <a key={key} href={link(["run", name, key])} aria-current={key === view ? "page" : undefined}>
+                    <a key={key} href={link(["run", name, key], { rounds: route.value.values.rounds })} aria-current={key === view ? "page" : undefined}>
                         {title}
                     </a>
                 ))}
@@ -133,6 +160,7 @@ function RunPage({ name, view }) {
                     steps, seeds and updates.
                 </p>
             )}
+            {zooms && <ZoomBadge />}
             <main id="main">{run && <View run={run} key={view} />}</main>
         </>
     );

@@ -44,11 +44,11 @@ export function Lack({ answer, none }) {
 
 /*
  * columns: [{key, title, show(value, row), text}]. Numbers stand right, `text` columns left. `onPick` makes rows buttons
- * by their first cell.
+ * by their first cell. `cards`: where there is little room each row is a card, its cells under their titles.
  */
-export function Table({ columns, rows, caption, onPick, picked, name }) {
+export function Table({ columns, rows, caption, onPick, picked, name, cards }) {
     return (
-        <div class="scroll" tabindex="0" role="region" aria-label={caption}>
+        <div class={cards ? "scroll cards" : "scroll"} tabindex="0" role="region" aria-label={caption}>
             <table data-name={name}>
                 <thead>
                     <tr>
@@ -65,7 +65,7 @@ export function Table({ columns, rows, caption, onPick, picked, name }) {
                             {columns.map((c, j) => {
                                 const shown = c.show ? c.show(row[c.key], row) : (row[c.key] ?? MISSING);
                                 return (
-                                    <td key={c.key} class={c.text ? "text" : ""}>
+                                    <td key={c.key} class={c.text ? "text" : ""} data-title={cards && (c.title ?? words(c.key))}>
                                         {onPick && j === 0 ? (
                                             <button class="plain" onClick={() => onPick(row)}>
                                                 {shown}

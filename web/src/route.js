@@ -18,9 +18,18 @@ export function link(parts, values = {}) {
     return "#/" + parts.map(encodeURIComponent).join("/") + (search.size ? "?" + search : "");
 }
 
+const elsewhere = (values) => link(route.value.parts, { ...route.value.values, ...values });
+
 // Other values at the same place; null removes one. No entry in the history: this is turning a knob.
 export function turn(values) {
-    history.replaceState(null, "", link(route.value.parts, { ...route.value.values, ...values }));
+    history.replaceState(null, "", elsewhere(values));
+    route.value = parse();
+}
+
+// The same with an entry in the history: the browser's "back" undoes it.
+export function step(values) {
+    if (elsewhere(values) === location.hash) return;
+    history.pushState(null, "", elsewhere(values));
     route.value = parse();
 }
 

@@ -1,14 +1,19 @@
 // Numbers over rounds: one request for all lines of a view, thinned by the server so that no peak is lost.
-import { signal } from "@preact/signals";
+import { computed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { address, query } from "./api.js";
 import { useAnswer, useRows } from "./ask.js";
 import { shownRound, storedRound } from "./format.js";
+import { route, step } from "./route.js";
 
-export const zoom = signal(null); // [from, to] as shown, or all rounds
+// [from, to] as shown, or null: all rounds. It lies in the address as "rounds=3-12", so that a link shows the same.
+export const zoom = computed(() => {
+    const [, from, to] = (route.value.values.rounds ?? "").match(/^(\d{1,9})-(\d{1,9})$/)?.map(Number) ?? [];
+    return from >= 1 && from < to ? [from, to] : null;
+});
 
 export function zoomTo(ends) {
-    zoom.value = ends && [Math.max(Math.floor(ends[0]), 1), Math.max(Math.ceil(ends[1]), 2)];
+    step({ rounds: ends && `${Math.max(Math.floor(ends[0]), 1)}-${Math.max(Math.ceil(ends[1]), 2)}` });
 }
 
 /* {x, line(name, title)}: x in rounds as shown; a line has a band where a point stands for more than one round. */

@@ -11,14 +11,8 @@ const NAMES = [
     "val_accuracy_best",
     "test_accuracy_mean",
     "reward_mean",
-    "germinated",
-    "training",
-    "blending",
-    "holding",
-    "fossilized",
-    "cooling",
+    ...STAGES.map(([stage]) => stage),
 ].map((n) => "round." + n);
-const STAGE_INKS = [1, 2, 5, 4, 3, 7]; // the lines nearest to the colours of the stages
 
 function Verdict({ verdict }) {
     return (
@@ -190,10 +184,16 @@ export function Overview({ run }) {
                 series.line(NAMES[2], "test, mean"),
             ],
             reward: [series.line(NAMES[3], "reward")],
-            stages: NAMES.slice(4).map((name, i) => ({ ...series.line(name, name.slice(6)), ink: STAGE_INKS[i] })),
+            stages: STAGES.map(([name, letter]) => ({
+                ...series.line("round." + name),
+                name: `${letter} ${name}`,
+                letter,
+                ink: name,
+            })).reverse(),
         }),
         [series],
     );
+    const slots = run.envs * run.slots.length;
     const shared = { x: series.x, marks, xName: "round", onZoom: zoomTo };
     return (
         <>
@@ -221,11 +221,12 @@ export function Overview({ run }) {
                 />
                 <Chart
                     {...shared}
-                    name="stagelines"
+                    name="stageareas"
                     title="Slots by stage at the end of the round"
-                    unit="slots, all envs"
-                    lines={lines.stages}
-                    range={[0, 1]}
+                    unit={`of ${count(slots)} slots, all envs; blank: empty`}
+                    areas={lines.stages}
+                    range={[0, slots]}
+                    height={210}
                 />
                 <div>
                     <SeedsNow run={run} />

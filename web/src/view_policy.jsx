@@ -1,7 +1,7 @@
 // Does the policy learn, and may one trust the critic? Every number of the updates, on one cursor.
 import { useMemo } from "preact/hooks";
 import { Chart } from "./chart.jsx";
-import { HEADS, words } from "./format.js";
+import { HEADS, shownRound, words } from "./format.js";
 import { Lack, Panel } from "./parts.jsx";
 import { useAlertMarks, useSeries, zoom, zoomTo } from "./series.js";
 
@@ -66,7 +66,7 @@ export function Policy({ run }) {
         };
         return [...all.slice(0, 4), heads, ...all.slice(4)];
     }, [series]);
-    const last = series.x.length ? series.x[series.x.length - 1] : 0;
+    const last = shownRound(run.summary.last_round);
     if (!series.x.length && !zoom.value)
         return (
             <Panel title="Policy and critic">
@@ -79,18 +79,15 @@ export function Policy({ run }) {
     return (
         <>
             <p class="tools">
-                {[20, 100].map((n) => (
+                {[20, 100].filter((n) => n < last).map((n) => (
                     <button key={n} onClick={() => zoomTo([last - n + 1, last])}>
                         last {n} rounds
                     </button>
                 ))}
-                <button onClick={() => zoomTo(null)} disabled={!zoom.value}>
-                    all rounds
-                </button>
                 <span class="muted">
-                    {zoom.value ? `rounds ${zoom.value[0]} to ${zoom.value[1]}. ` : ""}Drag to zoom, double click for
-                    all; arrow keys move the cursor. Notches at the top: an alert was raised; dotted: the configured
-                    limit. Bands: smallest and largest where a point stands for several rounds.
+                    Drag to zoom, double click for all; arrow keys move the cursor. Notches at the top: an alert was
+                    raised; dotted: the configured limit. Bands: smallest and largest where a point stands for several
+                    rounds.
                 </span>
             </p>
             <div class="grid3">

@@ -41,7 +41,7 @@ export function Runs() {
     return (
         <Panel title="Runs" note="newest first; accuracies are means of the envs at the end of the newest round" wide>
             {runs.length ? (
-                <Table name="runs" columns={COLUMNS} rows={runs} caption="runs" />
+                <Table name="runs" columns={COLUMNS} rows={runs} caption="runs" cards />
             ) : (
                 <Lack answer={answer} none="No runs here yet. Start one: esper train" />
             )}

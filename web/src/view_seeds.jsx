@@ -24,76 +24,62 @@ function lanesOf(run, rows, first, last) {
     return lanes;
 }
 
-// What is known of the seed under the cursor, at its step.
+// What is known of the seed at `at`: a line for each fact.
 function Readout({ run, round, at }) {
     const seeds = useRows(at && run, "swimlane", { round, env: at?.env });
     const lives = useRows(at && run, "lives", { round, env: at?.env });
-    if (!at)
-        return (
-            <p class="none">
-                Point at a lane, or focus the drawing and use the arrow keys: blueprint, alpha, gradient and gates of
-                the seed are read out here.
-            </p>
-        );
+    if (!at) return null;
     // A row says how the decision of its step found the seed; from step 200 rounds on idle steps are thinned.
     const seed = [...seeds.rows].reverse().find((row) => row.slot === at.slot && row.step <= at.step);
-    const gates = lives.rows
-        .filter(
-            (row) =>
-                row.slot === at.slot &&
-                row.event === "gate" &&
-                row.step <= at.step &&
-                (!seed || row.germination === seed.germination),
-        )
-        .slice(-4);
-    const events = lives.rows.filter((row) => row.slot === at.slot && row.step === at.step && row.event !== "gate");
+    const here = lives.rows.filter((row) => row.slot === at.slot);
+    const gates = here.filter(
+        (row) =>
+            row.event === "gate" && row.step <= at.step && (!seed || row.germination === seed.germination),
+    );
+    const events = here.filter((row) => row.step === at.step && row.event !== "gate");
     return (
-        <div class="readoutbox" data-name="seed" aria-live="polite">
-            <b>
-                env {at.env}, {slotName(run, at.slot)}, step {at.step}
-            </b>{" "}
-            {at.span ? <Stage stage={at.span.stage} /> : "empty"}{" "}
-            {at.span && (
-                <>
-                    blueprint <b data-name="blueprint">{at.span.label || MISSING}</b>
-                </>
-            )}
+        <>
+            <div>
+                <b>
+                    env {at.env}, {slotName(run, at.slot)}, step {at.step}
+                </b>{" "}
+                {at.span ? <Stage stage={at.span.stage} /> : "empty"}{" "}
+                {at.span && <b data-name="blueprint">{at.span.label || MISSING}</b>}
+            </div>
             {at.span && seed && (
                 <>
-                    {" "}
-                    · alpha <b data-name="alpha">{number(seed.alpha, 3)}</b> → {number(seed.alpha_target, 2)} · gradient
-                    norm <b data-name="grad_norm">{figures(seed.grad_norm)}</b>, health {number(seed.grad_health, 2)} (0
-                    to 1) · brings {signed(seed.contribution, 2, "points")}, share {signed(seed.share, 2, "points")} ·{" "}
-                    {count(seed.params)} parameters
-                    {seed.step !== at.step && <span class="muted"> (as of step {seed.step})</span>}
+                    <div>
+                        alpha <b data-name="alpha">{number(seed.alpha, 3)}</b> → {number(seed.alpha_target, 2)} ·
+                        gradient norm <b data-name="grad_norm">{figures(seed.grad_norm)}</b>, health{" "}
+                        {number(seed.grad_health, 2)} (0 to 1)
+                    </div>
+                    <div>
+                        brings <b>{signed(seed.contribution, 2, "points")}</b>, share{" "}
+                        <b>{signed(seed.share, 2, "points")}</b> · {count(seed.params)} parameters
+                    </div>
+                    {seed.step !== at.step && <div class="muted">as of step {seed.step}</div>}
                 </>
             )}
-            <div>
-                gates:{" "}
-                {gates.length
-                    ? gates.map((g, i) => (
-                          <span key={i} class="gateline">
-                              {g.gate} at step {g.step} to {g.to_stage}{" "}
-                              <Badge state={g.passed ? "pass" : "fail"} text={g.passed ? "opened" : "refused"} />
-                              {g.failed ? ` failed: ${g.failed}` : ""} score {number(g.score, 2)}
-                          </span>
-                      ))
-                    : MISSING}
-                {events.length > 0 && (
-                    <>
-                        {" "}
-                        · at this step:{" "}
-                        {events
-                            .map((e) =>
-                                e.event === "stage"
-                                    ? `${e.from_stage} → ${e.to_stage}`
-                                    : e.event + (e.reason ? ` by ${e.reason}` : ""),
-                            )
-                            .join(", ")}
-                    </>
-                )}
-            </div>
-        </div>
+            {events.length > 0 && (
+                <div>
+                    at this step:{" "}
+                    {events
+                        .map((e) =>
+                            e.event === "stage"
+                                ? `${e.from_stage} → ${e.to_stage}`
+                                : e.event + (e.reason ? ` by ${e.reason}` : ""),
+                        )
+                        .join(", ")}
+                </div>
+            )}
+            {gates.slice(-3).map((g) => (
+                <div key={`${g.step} ${g.ordinal}`}>
+                    {g.gate} at step {g.step} to {g.to_stage}{" "}
+                    <Badge state={g.passed ? "pass" : "fail"} text={g.passed ? "opened" : "refused"} />
+                    {g.failed ? ` failed: ${g.failed}` : ""} score {number(g.score, 2)}
+                </div>
+            ))}
+        </>
     );
 }
 
@@ -115,7 +101,7 @@ function Swimlane({ run, round }) {
     return (
         <Panel
             title="Lives of the seeds"
-            note={`round ${shownRound(round)}; a lane for each slot, time in steps`}
+            note={`round ${shownRound(round)}; a lane for each slot, time in steps; point, tap or use the arrow keys to ask for more`}
             wide
             data-name="swimlane"
         >
@@ -133,17 +119,22 @@ function Swimlane({ run, round }) {
                     title="Lives of the seeds"
                     lanes={lanes}
                     steps={run.steps}
-                    onPoint={(l, step) => setSpot({ lane: l, step })}
-                />
+                    onPoint={(l, step) => setSpot(known(l) ? { lane: l, step } : null)}
+                >
+                    <Readout run={run} round={round} at={at} />
+                </Lanes>
             ) : (
                 <Lack answer={answer} />
             )}
             <StageLegend />
-            <Readout run={run} round={round} at={at} />
             {answer.data && !answer.rows.length && <p class="none">No seed has germinated in this round.</p>}
         </Panel>
     );
 }
+
+// Which rounds the rows are of, as they say themselves, and what else is to be said.
+const among = ([row], rest) =>
+    row ? `rounds ${shownRound(row.first_round)} to ${shownRound(row.last_round)}; ${rest}` : "";
 
 export function Seeds({ run }) {
     const newest = run.summary.newest_round;
@@ -157,7 +148,7 @@ export function Seeds({ run }) {
             </p>
             {known(round) && <Swimlane run={run} round={round} />}
             <div class="grid2">
-                <Panel title="Blueprints" note="last 20 rounds; share: of fossils at the last step">
+                <Panel title="Blueprints" note={among(blueprints.rows, "share: of fossils at the last step")}>
                     {blueprints.rows.length ? (
                         <Table
                             name="blueprints"
@@ -177,7 +168,7 @@ export function Seeds({ run }) {
                         <Lack answer={blueprints} none="No seed has germinated." />
                     )}
                 </Panel>
-                <Panel title="Gates" note="last 20 rounds; score 0 to 1, mean">
+                <Panel title="Gates" note={among(gates.rows, "score 0 to 1, mean")}>
                     {gates.rows.length ? (
                         <Table
                             name="gates"

@@ -50,7 +50,7 @@ function Identity({ run }) {
                     }))}
                     columns={[
                         { key: "key", text: true },
-                        { key: "value", text: true, show: (v) => (typeof v === "string" ? v : JSON.stringify(v)) },
+                        { key: "value", text: true, show: (v) => String(v) }, // as --set takes it: a list is "a,b"
                         { key: "origin", text: true },
                     ]}
                 />
