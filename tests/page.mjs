@@ -101,6 +101,22 @@ async function show(tab, hash, selector) {
     await sleep(150); // the rest of what was asked for
 }
 
+async function checkNarrow(tab) {
+    const wide = () => tab.run("document.documentElement.scrollWidth");
+    await show(tab, "#/run/over/seeds", ".lanes .span text");
+    const letter = await tab.box(".lanes .lane");
+    const lane = await tab.box(".lanes .span rect");
+    let problem = letter.height >= 11 && lane.height >= 16 ? "" : `letters ${letter.height} px; `;
+    problem += (await wide()) > 390 ? "lanes are wider; " : "";
+    await show(tab, "#/run/over/overview", ".chart canvas");
+    problem += (await wide()) > 390 ? "charts are wider; " : "";
+    await show(tab, "#/", "table[data-name=runs] tbody tr");
+    const outside = await tab.run(
+        "[...document.querySelectorAll('table[data-name=runs] td')].filter((td) => td.getBoundingClientRect().right > 390 || td.scrollWidth > td.clientWidth + 1).map((td) => td.textContent)",
+    );
+    return problem + (outside.length ? `cut off in the list: ${outside}` : "");
+}
+
 async function checkFinished(tab) {
     await attempt("the list shows the runs, their states and accuracies", async () => {
         await until("the list", () =>
@@ -209,7 +225,9 @@ async function checkFinished(tab) {
     });
     await attempt("seeds: tables say which rounds they are of", async () => {
         await show(tab, "#/run/over/seeds", "table[data-name=gates] tbody tr");
-        const notes = await tab.run("[...document.querySelectorAll('.grid2 h2 small')].map((note) => note.textContent)");
+        const notes = await tab.run(
+            "[...document.querySelectorAll('.grid2 h2 small')].map((note) => note.textContent)",
+        );
         return notes.length === 2 && notes.every((note) => note.startsWith("rounds 1 to 2;")) ? "" : notes.join();
     });
     await attempt("overview: slots by stage, each area as large as the record says", async () => {
@@ -228,20 +246,11 @@ async function checkFinished(tab) {
     });
     await attempt("at 390 px: lanes, list and charts can be read, nothing is cut off", async () => {
         await tab.width(390);
-        const wide = () => tab.run("document.documentElement.scrollWidth");
-        await show(tab, "#/run/over/seeds", ".lanes .span text");
-        const letter = await tab.box(".lanes .lane");
-        const lane = await tab.box(".lanes .span rect");
-        let problem = letter.height >= 11 && lane.height >= 16 ? "" : `letters ${letter.height} px; `;
-        problem += (await wide()) > 390 ? "lanes are wider; " : "";
-        await show(tab, "#/run/over/overview", ".chart canvas");
-        problem += (await wide()) > 390 ? "charts are wider; " : "";
-        await show(tab, "#/", "table[data-name=runs] tbody tr");
-        const outside = await tab.run(
-            "[...document.querySelectorAll('table[data-name=runs] td')].filter((td) => td.getBoundingClientRect().right > 390 || td.scrollWidth > td.clientWidth + 1).map((td) => td.textContent)",
-        );
-        await tab.width(null);
-        return problem + (outside.length ? `of the list are cut off: ${outside}` : "");
+        try {
+            return await checkNarrow(tab);
+        } finally {
+            await tab.width(null);
+        }
     });
     await attempt("a run that is not there: the page says so, and of no connection", async () => {
         await show(tab, "#/run/nowhere", "[data-name=norun]");
@@ -526,7 +535,11 @@ async function takePictures(tab, url) {
     for (const [name, hash] of views) {
         await tab.run(`location.hash = ${JSON.stringify(hash)}; scrollTo(0, 0)`);
         await sleep(1200);
-        if (name === "seeds") (await tab.move(560, 279), await sleep(600)); // the readout of a seed
+        if (name === "seeds") {
+            const { x, y, width } = await tab.box(".lanes");
+            await tab.move(x + width * 0.4, y + 10);
+            await sleep(600); // the readout of a seed
+        }
         const height = Math.min(await tab.run("document.documentElement.scrollHeight"), 1150);
         await writeFile(`${pictures}/page-${name}.png`, shrink(await tab.picture(height)));
     }

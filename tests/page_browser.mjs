@@ -103,7 +103,13 @@ export async function startBrowser(program, size = [1400, 1000]) {
             for (const type of ["keyDown", "keyUp"]) await call("Input.dispatchKeyEvent", { type, key, code });
         };
         const mouse = (type, x, y) =>
-            call("Input.dispatchMouseEvent", { type, x, y, button: type === "mouseMoved" ? "none" : "left", clickCount: 1 });
+            call("Input.dispatchMouseEvent", {
+                type,
+                x,
+                y,
+                button: type === "mouseMoved" ? "none" : "left",
+                clickCount: 1,
+            });
         tab.move = (x, y) => mouse("mouseMoved", x, y);
         tab.drag = async (x, y, toX) => {
             await tab.move(x, y);

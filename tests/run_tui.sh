@@ -98,6 +98,7 @@ for size in '80 24' '120 40' '250 70'; do
     look "$size: heads" "$(ask "select printf('%.5f', kl) from ppo_head where round = 4 and head = 'op'")"
     tmux send-keys 3 j
     look "$size: seeds of the next env" 'env 1, round 5: seeds step by step'
+    look "$size: rounds of the blueprints" 'blueprints, rounds 1 to 5'
     look "$size: blueprints" "$(ask "select printf('%-10s%5d', substr(blueprint, 1, 10), count(*)) from life
         where event = 'germinated' group by blueprint order by count(*) desc, blueprint limit 1")"
     tmux send-keys 4

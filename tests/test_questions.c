@@ -331,6 +331,51 @@ static void nothing_is_an_answer(void **state)
     assert_int_equal(verdict.state, VERDICT_COLLECTING);
 }
 
+/* A label may say what the answer says of itself: all rounds of a young run, the newest of an older one. */
+static void answers_say_their_rounds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *question, *event;
+        int detailed, from; /* of rounds 0 to 11, the last `detailed` have lives of seeds */
+        int64_t to;
+        double first, last;
+    } cases[] = {
+        {"blueprints", "germinated", 12, 0, INT64_MAX, 2, 11}, {"gate_checks", "gate", 12, 0, INT64_MAX, 7, 11},
+        {"blueprints", "germinated", 12, 0, 4, 0, 4},          {"gate_checks", "gate", 12, 9, 10, 9, 10},
+        {"blueprints", "germinated", 3, 0, INT64_MAX, 9, 11},  {"gate_checks", "gate", 3, 0, INT64_MAX, 9, 11}};
+    int opened = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct question_values values = question_all();
+        char name[16], sql[160];
+        if (cases[i].detailed != opened) {
+            const struct grown grown = {.rounds = 12,
+                                        .envs = 2,
+                                        .steps = 8,
+                                        .detailed = opened = cases[i].detailed,
+                                        .blueprint = "norm",
+                                        .command = "esper train"};
+            query_close(query);
+            run_close(&run);
+            snprintf(name, sizeof name, "lives%d", opened);
+            assert_int_equal(open_run(name, &grown), 0);
+        }
+        values.from = cases[i].from, values.to = cases[i].to;
+        struct sheet sheet = ask(cases[i].question, &values);
+        double total = 0;
+        assert_true(sheet.rows > 0);
+        for (int row = 0; row < sheet.rows; row++) {
+            assert_near(sheet_number(&sheet, row, "first_round"), cases[i].first);
+            assert_near(sheet_number(&sheet, row, "last_round"), cases[i].last);
+            total += sheet_number(&sheet, row, strcmp(cases[i].event, "gate") == 0 ? "count" : cases[i].event);
+        }
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM life WHERE event = '%s' AND round BETWEEN %.0f AND %.0f",
+                 cases[i].event, cases[i].first, cases[i].last);
+        assert_near(total, number(sql)); /* and it is of all of them */
+        sheet_free(&sheet);
+    }
+}
+
 static double seconds(void)
 {
     struct timespec now;
@@ -407,6 +452,7 @@ int main(void)
         cmocka_unit_test(verdict_follows_the_record),
         /* these open runs of their own */
         cmocka_unit_test(nothing_is_an_answer),
+        cmocka_unit_test(answers_say_their_rounds),
         cmocka_unit_test(long_series_are_thinned),
         cmocka_unit_test(large_runs_answer_soon),
     };

@@ -220,6 +220,8 @@ static void tables_are_the_record(void **state)
                number("SELECT 100.0 * sum(duration_us) / 2e6 FROM phase WHERE name = 'train' AND round = 24"));
     assert_row("<td>envs</td><td class=\"long\">5</td><td>16</td>"); /* differs from the default */
     assert_has("esper train --name usual");
+    assert_has("<h3>Blueprints, rounds 24 to 25</h3>"); /* the only ones with lives of seeds */
+    assert_has("<h3>Gates, rounds 24 to 25</h3>");
     assert_has("0123456789abcdef");
 }
 

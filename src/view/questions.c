@@ -25,7 +25,8 @@
 /* Which of those rounds there are rows of: what a label over the answer may say. */
 #define ROUNDS_OF(table, rounds)                                                                                       \
     " (SELECT min(round) FROM " table " WHERE round" RECENT(table, rounds) ") AS first_round,"                         \
-    " (SELECT max(round) FROM " table " WHERE round <= :to) AS last_round "
+                                                                           " (SELECT max(round) FROM " table           \
+                                                                           " WHERE round <= :to) AS last_round "
 
 /* As many rows as are wanted, but no more than so many; a negative limit would be none to SQLite. */
 #define LIMITED(rows) " LIMIT min(max(:limit, 0), " #rows ")"

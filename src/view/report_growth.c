@@ -95,7 +95,7 @@ static void write_heading(struct html *html, const char *title, const struct she
     html_raw(html, title);
     if (sheet->rows)
         html_add(html, ", rounds %.0f to %.0f", shown_round(sheet_number(sheet, 0, "first_round")),
-                   shown_round(sheet_number(sheet, 0, "last_round")));
+                 shown_round(sheet_number(sheet, 0, "last_round")));
     html_raw(html, "</h3>\n");
 }
 

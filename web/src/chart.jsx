@@ -121,7 +121,10 @@ function drawLetters(u, areas) {
         if (at < 0) return;
         const top = u.valToPos(u.data[i + 1][at], "y", true);
         const bottom = u.valToPos(u.data[i + 1][at] - all[at], "y", true);
-        const x = Math.min(Math.max(u.valToPos(u.data[0][at], "x", true), bbox.left + size), bbox.left + bbox.width - size);
+        const x = Math.min(
+            Math.max(u.valToPos(u.data[0][at], "x", true), bbox.left + size),
+            bbox.left + bbox.width - size,
+        );
         if (bottom - top > size) ctx.fillText(area.letter, x, (top + bottom) / 2);
     });
     ctx.restore();

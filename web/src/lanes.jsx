@@ -56,10 +56,7 @@ export function Lanes({ lanes, steps, onPoint, title, children }) {
     };
     const point = (event) => {
         const box = frame.current.getBoundingClientRect();
-        go(
-            Math.floor((event.clientY - box.top) / LANE),
-            Math.round((event.clientX - box.left - LEFT) / stepWidth),
-        );
+        go(Math.floor((event.clientY - box.top) / LANE), Math.round((event.clientX - box.left - LEFT) / stepWidth));
     };
     const press = (event) => {
         const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];

@@ -136,7 +136,11 @@ function RunPage({ name, view }) {
             </div>
             <nav aria-label="views of the run">
                 {VIEWS.map(([key, title]) => (
-                    <a key={key} href={link(["run", name, key], { rounds: route.value.values.rounds })} aria-current={key === view ? "page" : undefined}>
+                    <a
+                        key={key}
+                        href={link(["run", name, key], { rounds: route.value.values.rounds })}
+                        aria-current={key === view ? "page" : undefined}
+                    >
                         {title}
                     </a>
                 ))}

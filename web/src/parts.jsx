@@ -65,7 +65,11 @@ export function Table({ columns, rows, caption, onPick, picked, name, cards }) {
                             {columns.map((c, j) => {
                                 const shown = c.show ? c.show(row[c.key], row) : (row[c.key] ?? MISSING);
                                 return (
-                                    <td key={c.key} class={c.text ? "text" : ""} data-title={cards && (c.title ?? words(c.key))}>
+                                    <td
+                                        key={c.key}
+                                        class={c.text ? "text" : ""}
+                                        data-title={cards && (c.title ?? words(c.key))}
+                                    >
                                         {onPick && j === 0 ? (
                                             <button class="plain" onClick={() => onPick(row)}>
                                                 {shown}

@@ -79,11 +79,13 @@ export function Policy({ run }) {
     return (
         <>
             <p class="tools">
-                {[20, 100].filter((n) => n < last).map((n) => (
-                    <button key={n} onClick={() => zoomTo([last - n + 1, last])}>
-                        last {n} rounds
-                    </button>
-                ))}
+                {[20, 100]
+                    .filter((n) => n < last)
+                    .map((n) => (
+                        <button key={n} onClick={() => zoomTo([last - n + 1, last])}>
+                            last {n} rounds
+                        </button>
+                    ))}
                 <span class="muted">
                     Drag to zoom, double click for all; arrow keys move the cursor. Notches at the top: an alert was
                     raised; dotted: the configured limit. Bands: smallest and largest where a point stands for several

@@ -33,8 +33,7 @@ function Readout({ run, round, at }) {
     const seed = [...seeds.rows].reverse().find((row) => row.slot === at.slot && row.step <= at.step);
     const here = lives.rows.filter((row) => row.slot === at.slot);
     const gates = here.filter(
-        (row) =>
-            row.event === "gate" && row.step <= at.step && (!seed || row.germination === seed.germination),
+        (row) => row.event === "gate" && row.step <= at.step && (!seed || row.germination === seed.germination),
     );
     const events = here.filter((row) => row.step === at.step && row.event !== "gate");
     return (
