@@ -266,7 +266,12 @@ async function checkFinished(tab) {
         const rows = await tab.run(
             "[...document.querySelectorAll('details tbody tr')].map((tr) => tr.children[0].textContent + '=' + tr.children[1].textContent)",
         );
-        return ["slots=r0c0,r0c1,r0c2", "evaluate=false"].filter((row) => !rows.includes(row)).join();
+        let problem = rows.includes("slots=r0c0,r0c1,r0c2") ? "" : rows.find((row) => row.startsWith("slots"));
+        for (let at = 0; at < rows.length; at += 60)
+            await execute(esper, ["config", ...rows.slice(at, at + 60).flatMap((row) => ["--set", row])]).catch(
+                (error) => (problem += error.stderr),
+            );
+        return problem;
     });
     await attempt("attribution: the subset table of the last step", async () => {
         await show(tab, "#/run/over/attribution?env=1", "table[data-name=subsets] tbody tr");
