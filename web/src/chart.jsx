@@ -227,7 +227,7 @@ export function Chart(props) {
     useEffect(() => plot.current.setData(dataOf(props)), [props.x, props.lines, props.areas]);
     useEffect(() => plot.current.redraw(false), [theme.value, props.marks]);
     return (
-        <figure class="chart" data-name={props.name}>
+        <figure class={props.areas ? "chart areas" : "chart"} data-name={props.name}>
             <figcaption>
                 {props.title} {props.unit && <small>{props.unit}</small>}
             </figcaption>
