@@ -122,9 +122,15 @@ export async function startBrowser(program, size = [1400, 1000]) {
             tab.run(
                 `(({ x, y, width, height }) => ({ x, y, width, height }))(document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect())`,
             );
-        tab.width = (width) =>
-            width
-                ? call("Emulation.setDeviceMetricsOverride", { width, height: 844, deviceScaleFactor: 1, mobile: true })
+        // Another size of the window, [width, height]; null: its own.
+        tab.resize = (to) =>
+            to
+                ? call("Emulation.setDeviceMetricsOverride", {
+                      width: to[0],
+                      height: to[1],
+                      deviceScaleFactor: 1,
+                      mobile: to[0] < 600,
+                  })
                 : call("Emulation.clearDeviceMetricsOverride");
         tab.picture = async (height) => {
             const clip = height && { x: 0, y: 0, width: size[0], height, scale: 1 };
