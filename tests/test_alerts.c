@@ -11,7 +11,7 @@ static void to_alerts(void *context, enum record_kind kind, const void *record, 
 static struct alerts *make_alerts(void)
 {
     struct esper_error error;
-    struct alerts *alerts = alerts_create(&error);
+    struct alerts *alerts = alerts_create(PLANNED, &error);
     assert_non_null(alerts);
     return alerts;
 }
@@ -217,6 +217,100 @@ static void dead_heads_are_found(void **state)
     alerts_free(alerts);
 }
 
+/* ---- policies that settle ---------------------------------------------------------------------------------------- */
+
+/* Ten rounds are a letter: what they pay on average, from a (nothing) to j (90), with some noise. */
+static double paid(const char *course, int round)
+{
+    return 10.0 * (course[round / 10] - 'a') + (round % 2 ? 3 : -3);
+}
+
+/* Plays rounds of which all from the `low`-th on have so little entropy that it is critical, or so many WAITs; the
+ * round in which each of the three rules was raised first, -1: none. */
+static void play_low(const char *course, int planned, int low, int raised[3], int *standing)
+{
+    static const char *const rules[] = {"entropy", "head_entropy_blueprint", "wait"};
+    struct esper_error error;
+    struct alerts *alerts = alerts_create(planned, &error);
+    struct alert_record rows[ALERTS_MAX];
+    raised[0] = raised[1] = raised[2] = -1;
+    for (int round = 0; course[round / 10]; round++) {
+        struct scene scene = a_fine_scene(round);
+        scene.round.reward_mean = paid(course, round);
+        scene.forced = 220;
+        if (round >= low) {
+            scene.ppo.op_entropy = 0.05;
+            scene.head[1].entropy = 0.01;
+            scene.waits = 98;
+        }
+        for (int i = 0; i < scene.choices + scene.forced; i++)
+            give_step(&scene, i, to_alerts, alerts);
+        give_rest(&scene, to_alerts, alerts);
+        int count = alerts_judge(alerts, &scene.round, rows);
+        for (int i = 0; i < count; i++)
+            for (int rule = 0; rule < 3; rule++)
+                if (strcmp(rows[i].rule, rules[rule]) == 0 && strcmp(rows[i].state, "raised") == 0 && raised[rule] < 0)
+                    raised[rule] = round;
+    }
+    *standing = alerts_critical(alerts);
+    alerts_free(alerts);
+}
+
+/* Little entropy is what a policy that knows what pays has; in one that has learned nothing, or forgets, it is bad. */
+static void low_entropy_is_read_by_schedule_and_outcome(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name, *course;
+        int planned, low;
+        int first, last; /* rounds in which entropy is told of; -1: never */
+        int standing;    /* critical alerts at the end */
+    } courses[] = {
+        {"rises, then settles early", "aacfhh", 200, 35, -1, -1, 0},
+        {"rises to the end", "abcdef", 60, 30, -1, -1, 0},
+        {"level and late", "bbbbbb", 60, 40, -1, -1, 0},
+        {"collapses before it has learned", "aaaaaa", 200, 20, 20, 20, 3},
+        {"early in a short run", "aaaaaa", 60, 20, 20, 20, 0}, /* cleared later: it is level, and half is over */
+        {"falls in the end", "abcfhhc", 70, 40, 60, 67, 3},
+        {"low where it fell to stays bad", "abcfhhbbb", 90, 40, 60, 67, 3},
+        {"falls and comes back", "abcfhhchhh", 100, 40, 60, 67, 0},
+    };
+    for (size_t i = 0; i < sizeof courses / sizeof courses[0]; i++) {
+        int raised[3], standing;
+        play_low(courses[i].course, courses[i].planned, courses[i].low, raised, &standing);
+        if (raised[0] < courses[i].first || raised[0] > courses[i].last || standing != courses[i].standing)
+            fail_msg("%s: raised in round %d, %d stand in the end", courses[i].name, raised[0], standing);
+        for (int rule = 1; rule < 3; rule++) /* these have a patience of three rounds */
+            if (courses[i].first < 0 ? raised[rule] >= 0 : raised[rule] < raised[0] || raised[rule] > raised[0] + 2)
+                fail_msg("%s: rule %d raised in round %d", courses[i].name, rule, raised[rule]);
+    }
+}
+
+/* The line says what makes it bad. */
+static void low_entropy_says_why(void **state)
+{
+    (void)state;
+    const char *const course = "acfhhaa", *const why[] = {"op entropy 0.05, too early",
+                                                          "op entropy 0.05, reward falls"};
+    for (int fell = 0; fell < 2; fell++) {
+        struct alerts *alerts = make_alerts();
+        struct alert_record rows[ALERTS_MAX];
+        int told_of = 0;
+        for (int round = 0; round < 70; round++) {
+            struct scene scene = a_fine_scene(round);
+            scene.round.reward_mean = fell ? paid(course, round) : 0;
+            scene.ppo.op_entropy = round >= 25 ? 0.05 : 0.5;
+            give_rest(&scene, to_alerts, alerts);
+            int count = alerts_judge(alerts, &scene.round, rows);
+            if (count)
+                assert_string_equal(rows[0].text, why[fell]);
+            told_of += count;
+        }
+        assert_int_equal(told_of, 1);
+        alerts_free(alerts);
+    }
+}
+
 /* ---- rounds among others ----------------------------------------------------------------------------------------- */
 
 static void waiting_counts_where_there_was_a_choice(void **state)
@@ -387,8 +481,9 @@ static void the_table_is_sound(void **state)
             assert_true(rule->below ? rule->critical <= rule->warn : rule->critical >= rule->warn);
         assert_true(rule->warn_rounds >= 1 && rule->critical_rounds >= rule->warn_rounds && rule->warm_up >= 0);
         const double numbers[] = {rule->warn, rule->critical, 20 * rule->critical, 99.4};
+        const int why = rule->settles ? (int)strlen(", reward falls") : 0;
         for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++)
-            assert_true(snprintf(text, sizeof text, rule->text, numbers[n]) < RECORD_TEXT);
+            assert_true(snprintf(text, sizeof text, rule->text, numbers[n]) + why < RECORD_TEXT);
     }
 }
 
@@ -403,6 +498,8 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_is_critical_at_once),
         cmocka_unit_test(heads_are_watched_one_by_one),
         cmocka_unit_test(dead_heads_are_found),
+        cmocka_unit_test(low_entropy_is_read_by_schedule_and_outcome),
+        cmocka_unit_test(low_entropy_says_why),
         cmocka_unit_test(waiting_counts_where_there_was_a_choice),
         cmocka_unit_test(steps_count_for_their_round),
         cmocka_unit_test(thinned_rounds_are_sampled),

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "testing_alerts.h"
+#include "view/verdict.h"
 
 static void to_recorder(void *context, enum record_kind kind, const void *record, size_t bytes)
 {
@@ -38,6 +39,7 @@ static struct scene a_bad_scene(int64_t round)
     scene.ppo.grad_norm = roll(3) ? 4 : 20;
     scene.round.rollbacks = roll(5) == 0;
     scene.round.val_accuracy_mean = 30 + roll(20);
+    scene.round.reward_mean = 10.0 * (double)(round < 30 ? round : 60 - round) + roll(20); /* learned, then forgotten */
     scene.waits = roll(3) ? 82 : 60;
     scene.refused = roll(2) * 14;
     scene.forced = 220;
@@ -77,7 +79,7 @@ static struct recorder *go_on(const struct run *run, uint32_t round, uint32_t st
     struct recorder *recorder = NULL;
     struct store *store = must_open(run);
     assert_int_equal(store_forget(store, round, step, NULL), ESPER_OK);
-    assert_int_equal(recorder_start(&recorder, store, TELEMETRY_NORMAL, NULL), ESPER_OK);
+    assert_int_equal(recorder_start(&recorder, store, TELEMETRY_NORMAL, PLANNED, NULL), ESPER_OK);
     return recorder;
 }
 
@@ -142,7 +144,7 @@ static void an_old_alert_still_stands(void **state)
     }
     must_stop(recorder);
     char *alerts = alerts_of(&run);
-    assert_string_equal(alerts, "2 wait raised warn 0.82 0.8 WAIT is 0.82 of the choices\n"
+    assert_string_equal(alerts, "2 wait raised warn 0.82 0.8 WAIT is 0.82 of the choices, too early\n"
                                 "42 wait cleared warn 0.6 0.8 WAIT is 0.60 of the choices");
     free(alerts);
     run_close(&run);
@@ -242,12 +244,62 @@ static void the_operator_is_told_once(void **state)
     run_close(&run);
 }
 
+/* ---- the verdict of a run that has ended ------------------------------------------------------------------------- */
+
+/* The reward rises for 40 rounds and stays; entropy is low from round 40 on. If it `falls`, so does the reward in the
+ * last 10. */
+static void judge_run(const char *name, bool falls, struct verdict *verdict)
+{
+    struct run run;
+    struct query *query;
+    struct esper_error error = {0};
+    const struct run_status finished = {.state = RUN_FINISHED};
+    struct recorder *recorder = start_run(&run, name, TELEMETRY_NORMAL);
+    for (int round = 0; round < 60; round++) {
+        struct scene scene = a_fine_scene(round);
+        scene.forced = 220;
+        scene.round.reward_mean = falls && round >= 50 ? 20 : 5 * fmin(round, 40);
+        scene.round.reward_mean += round % 2;
+        scene.round.germinations = scene.round.fossilizations = 3;
+        if (round >= 40) {
+            scene.ppo.op_entropy = 0.05;
+            scene.waits = 90;
+        }
+        emit_scene(recorder, &scene, 0, 320);
+        if (round % 20 == 19)
+            assert_true(recorder_flush(recorder, 10));
+    }
+    must_stop(recorder);
+    if (query_open(&query, &run, &error) != ESPER_OK || verdict_of(query, &finished, verdict, &error) != ESPER_OK)
+        fail_msg("%s", error.text);
+    query_close(query);
+    run_close(&run);
+}
+
+static void a_settled_policy_has_not_failed(void **state)
+{
+    (void)state;
+    enum { POLICY = 2 };
+    struct verdict verdict;
+    judge_run("settled", false, &verdict);
+    assert_string_equal(verdict.gates[POLICY].name, "policy");
+    assert_int_equal(verdict.gates[POLICY].state, GATE_PASS);
+    assert_non_null(strstr(verdict.gates[POLICY].text, "op entropy 0.05 of 1 (settled)"));
+    assert_int_equal(verdict.state, VERDICT_INTERPRETABLE);
+    assert_non_null(strstr(verdict.text, "nothing to watch"));
+    judge_run("forgot", true, &verdict);
+    assert_int_equal(verdict.gates[POLICY].state, GATE_FAIL);
+    assert_non_null(strstr(verdict.gates[POLICY].text, "op entropy 0.05 of 1 (at least 0.3)"));
+    assert_int_equal(verdict.state, VERDICT_WATCH);
+    assert_non_null(strstr(verdict.text, "policy: "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_raises_the_same), cmocka_unit_test(an_old_alert_still_stands),
         cmocka_unit_test(a_flush_waits_for_the_round),   cmocka_unit_test(a_round_is_seen_with_all_that_belongs_to_it),
-        cmocka_unit_test(the_operator_is_told_once),
+        cmocka_unit_test(the_operator_is_told_once),     cmocka_unit_test(a_settled_policy_has_not_failed),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
 }

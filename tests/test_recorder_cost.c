@@ -104,7 +104,7 @@ static int record_confined(const void *context)
     struct store *store = NULL;
     pthread_t thread;
     if (store_open(&store, &confined_run, NULL) != ESPER_OK ||
-        recorder_start(&confined.recorder, store, TELEMETRY_NORMAL, NULL) != ESPER_OK ||
+        recorder_start(&confined.recorder, store, TELEMETRY_NORMAL, PLANNED, NULL) != ESPER_OK ||
         pthread_create(&thread, NULL, emit_confined, &confined) != 0)
         return 1;
     pthread_join(thread, NULL);

@@ -146,7 +146,7 @@ static int record_until_full(const void *context)
     struct recorder *recorder = NULL;
     signal(SIGXFSZ, SIG_IGN);
     if (store_open(&store, run, NULL) != ESPER_OK ||
-        recorder_start(&recorder, store, TELEMETRY_NORMAL, NULL) != ESPER_OK)
+        recorder_start(&recorder, store, TELEMETRY_NORMAL, PLANNED, NULL) != ESPER_OK)
         return 10;
     emit_some(recorder, 0);
     if (!recorder_flush(recorder, 10) || !limit_files(1000000))
@@ -176,7 +176,7 @@ static int stop_when_full(const void *context)
     struct recorder *recorder = NULL;
     signal(SIGXFSZ, SIG_IGN);
     if (store_open(&store, run, NULL) != ESPER_OK || !limit_files(1000) ||
-        recorder_start(&recorder, store, TELEMETRY_NORMAL, NULL) != ESPER_OK)
+        recorder_start(&recorder, store, TELEMETRY_NORMAL, PLANNED, NULL) != ESPER_OK)
         return 10;
     emit_some(recorder, 0);
     if (recorder_stop(recorder, 10, &error) != ESPER_FAILED)

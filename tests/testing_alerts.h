@@ -89,7 +89,7 @@ static const struct {
     double good, warn, critical; /* numbers of a round; warn NAN: it is critical at once */
     int warn_rounds, critical_rounds, warm_up;
 } cases[] = {
-    {"entropy", PPO(op_entropy), 0.31, 0.29, 0.09, 1, 1, 50},
+    {"entropy", PPO(op_entropy), 0.31, 0.29, 0.09, 1, 1, 20},
     {"kl", PPO(kl), 0.019, 0.021, 0.11, 1, 1, 0},
     {"clip_fraction", PPO(clip_fraction), 0.24, 0.26, 0.41, 2, 2, 0},
     {"ratio_max", PPO(ratio_max), 2.9, 3.1, 10.1, 1, 1, 0},

@@ -14,11 +14,13 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
+enum { PLANNED = 1000 }; /* rounds: whatever is recorded here is early */
+
 static inline struct recorder *must_start(const struct run *run, enum telemetry_level level)
 {
     struct esper_error error = {0};
     struct recorder *recorder = NULL;
-    if (recorder_start(&recorder, must_open(run), level, &error) != ESPER_OK)
+    if (recorder_start(&recorder, must_open(run), level, PLANNED, &error) != ESPER_OK)
         fail_msg("%s", error.text);
     return recorder;
 }

@@ -195,7 +195,7 @@ static enum esper_status open_record(struct session *session, bool spans, const 
         return status;
     }
     bool known = !from || store_has_checkpoint(store, file);
-    TRY(recorder_start(&session->recorder, store, session->config.telemetry, error));
+    TRY(recorder_start(&session->recorder, store, session->config.telemetry, session->config.rounds, error));
     engine_record(session->engine, session->recorder, moment_of_creation(&session->run),
                   spans || session->config.telemetry == TELEMETRY_DEBUG);
     if (!known)

@@ -9,7 +9,7 @@
 enum {
     HEADS = 8,
     WINDOW = 20,    /* rounds that a rolling number looks back on */
-    SETTLED = 10,   /* rounds before something is compared with its past */
+    SPAN = 10,      /* rounds before something is compared with its past, and of which the objective is a mean */
     FEW = 20,       /* choices below which a share says nothing */
     KEPT_STEP = 10, /* every such step is written down, whatever is thinned */
     AHEAD = 64      /* rounds that may be in the lanes together */
@@ -17,6 +17,10 @@ enum {
 
 #define LEARNABLE  0.02 /* share of rows with a choice from which on a head is judged */
 #define EMA_WEIGHT 0.01
+
+#define RISEN  2.0 /* standard errors above the beginning: the policy has learned */
+#define FALLEN 3.0 /* below the best span. It is the best of many: chance alone takes the others this far down */
+#define EARLY  0.5 /* of the planned rounds: until then a policy that has learned nothing should explore */
 
 static const char *const head_names[HEADS] = {"slot",         "blueprint",   "style",       "tempo",
                                               "alpha_target", "alpha_speed", "alpha_curve", "op"};
@@ -40,6 +44,8 @@ struct figures {
 #define NONE      (double)NAN
 #define RISE      false
 #define FALL      true
+#define SETTLES   true
+#define ALWAYS    false
 /*
  * Thresholds are the usual ones, except where these would stand in every healthy run (T-04):
  *   td_error, advantage_std   have no natural size, the rewards' own grows as the policy does: in units of the targets.
@@ -50,23 +56,30 @@ struct figures {
  *   gradient_growth           the drift upwards only: gradients that shrink are what training is for
  *   wait                      of the choices a policy had, not of all steps
  *   refusals                  ours: half of what a policy does comes to nothing
+ *   entropy, wait             a policy that knows what pays explores less and waits more: fine once it has settled. The
+ *                             warm-up is that of the objective; 50 rounds are most of a short run
  */
-#define HEAD(i, name, collapse)                                                                                        \
-    {"head_entropy_" name, "entropy of head " name " %.3f", FALL, 1.5 * (collapse), collapse, 3, 3, 0,                 \
-     AT(head_entropy[i])},                                                                                             \
+#define HEAD_ENTROPY(i, name, collapse)                                                                                \
     {                                                                                                                  \
-        "dead_head_" name, "head " name " gets no gradient (%.1e)", FALL, 1e-6, 1e-6, 2, 5, 0, AT(head_gradient[i])    \
+        "head_entropy_" name, "head " name " entropy %.3f", FALL, 1.5 * (collapse), collapse, 3, 3, 0,                 \
+            AT(head_entropy[i]), SETTLES                                                                               \
     }
+#define DEAD_HEAD(i, name)                                                                                             \
+    {                                                                                                                  \
+        "dead_head_" name, "head " name " gets no gradient (%.1e)", FALL, 1e-6, 1e-6, 2, 5, 0, AT(head_gradient[i]),   \
+            ALWAYS                                                                                                     \
+    }
+#define HEAD(i, name, collapse) HEAD_ENTROPY(i, name, collapse), DEAD_HEAD(i, name)
 
 const struct alert_rule alert_rules[] = {
     /* what is broken */
-    {"update_skipped", "%.0f epochs of the update not finite", RISE, NONE, 1, 1, 1, 0, AT(skipped)},
-    {"not_finite", "%.0f figures of the update not finite", RISE, NONE, 1, 1, 1, 0, AT(not_finite)},
-    {"rollbacks", "%.1f rollbacks per 100 episodes", RISE, 1, 10, 1, 1, 0, AT(rollback_rate)},
-    {"rows_lost", "%.2f rows lost per 100 env-steps", RISE, 1e-9, 1, 1, 1, 0, AT(bulk_lost)},
-    {"critical_rows_lost", "%.0f rows lost that must not be", RISE, NONE, 1, 1, 1, 0, AT(critical_lost)},
+    {"update_skipped", "%.0f epochs of the update not finite", RISE, NONE, 1, 1, 1, 0, AT(skipped), ALWAYS},
+    {"not_finite", "%.0f figures of the update not finite", RISE, NONE, 1, 1, 1, 0, AT(not_finite), ALWAYS},
+    {"rollbacks", "%.1f rollbacks per 100 episodes", RISE, 1, 10, 1, 1, 0, AT(rollback_rate), ALWAYS},
+    {"rows_lost", "%.2f rows lost per 100 env-steps", RISE, 1e-9, 1, 1, 1, 0, AT(bulk_lost), ALWAYS},
+    {"critical_rows_lost", "%.0f rows lost that must not be", RISE, NONE, 1, 1, 1, 0, AT(critical_lost), ALWAYS},
     /* the policy */
-    {"entropy", "op entropy %.2f", FALL, 0.30, 0.10, 1, 1, 50, AT(ppo.op_entropy)},
+    {"entropy", "op entropy %.2f", FALL, 0.30, 0.10, 1, 1, 2 * SPAN, AT(ppo.op_entropy), SETTLES},
     HEAD(0, "slot", 0.10),
     HEAD(1, "blueprint", 0.05),
     HEAD(2, "style", 0.08),
@@ -75,29 +88,30 @@ const struct alert_rule alert_rules[] = {
     HEAD(5, "alpha_speed", 0.08),
     HEAD(6, "alpha_curve", 0.08),
     HEAD(7, "op", 0.08),
-    {"log_prob", "log-probability down to %.0f", FALL, -50, -100, 1, 1, 0, AT(log_prob_min)},
-    {"kl", "KL %.3f", RISE, 0.02, 0.10, 1, 1, 0, AT(ppo.kl)},
-    {"clip_fraction", "%.2f of the rows clipped", RISE, 0.25, 0.40, 2, 2, 0, AT(ppo.clip_fraction)},
-    {"ratio_max", "joint ratio up to %.1f", RISE, 3, 10, 1, 1, 0, AT(ppo.ratio_max)},
-    {"ratio_min", "joint ratio down to %.2f", FALL, 0.3, 0.1, 1, 1, 0, AT(ppo.ratio_min)},
-    {"gradient_growth", "gradient norm %.1f times its mean", RISE, 1.5, 6, 3, 3, 0, AT(gradient_growth)},
-    {"hidden_low", "recurrent state h of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.hidden_rms)},
-    {"cell_high", "cell state c of RMS %.1f", RISE, 10, 30, 1, 1, 0, AT(ppo.cell_rms)},
-    {"cell_low", "cell state c of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.cell_rms)},
+    {"log_prob", "log-probability down to %.0f", FALL, -50, -100, 1, 1, 0, AT(log_prob_min), ALWAYS},
+    {"kl", "KL %.3f", RISE, 0.02, 0.10, 1, 1, 0, AT(ppo.kl), ALWAYS},
+    {"clip_fraction", "%.2f of the rows clipped", RISE, 0.25, 0.40, 2, 2, 0, AT(ppo.clip_fraction), ALWAYS},
+    {"ratio_max", "joint ratio up to %.1f", RISE, 3, 10, 1, 1, 0, AT(ppo.ratio_max), ALWAYS},
+    {"ratio_min", "joint ratio down to %.2f", FALL, 0.3, 0.1, 1, 1, 0, AT(ppo.ratio_min), ALWAYS},
+    {"gradient_growth", "gradient norm %.1f times its mean", RISE, 1.5, 6, 3, 3, 0, AT(gradient_growth), ALWAYS},
+    {"hidden_low", "recurrent state h of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.hidden_rms), ALWAYS},
+    {"cell_high", "cell state c of RMS %.1f", RISE, 10, 30, 1, 1, 0, AT(ppo.cell_rms), ALWAYS},
+    {"cell_low", "cell state c of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.cell_rms), ALWAYS},
     /* the critic and what it leaves to learn */
-    {"explained_variance", "explained variance %.2f", FALL, 0.3, 0, 3, 5, 30, AT(ppo.explained_variance)},
-    {"value_nrmse", "value error %.2f of the returns' spread", RISE, 1, 2, 2, 2, 0, AT(ppo.value_nrmse)},
-    {"value_loss", "value loss %.1f", RISE, 3, 5, 2, 2, 0, AT(ppo.value_loss)},
-    {"td_error", "temporal-difference error %.1f of the spread", RISE, 3, 5, 2, 2, 0, AT(td_error)},
-    {"advantage_std_high", "advantages spread by %.1f", RISE, 2, 3, 2, 2, 0, AT(advantage_std)},
-    {"advantage_std_low", "advantages spread by %.3f", FALL, 0.1, 0.01, 2, 2, 0, AT(advantage_std)},
-    {"advantage_positive_high", "%.2f of the advantages positive", RISE, 0.8, 0.95, 2, 2, 0,
-     AT(ppo.advantage_positive)},
-    {"advantage_positive_low", "%.2f of the advantages positive", FALL, 0.2, 0.05, 2, 2, 0, AT(ppo.advantage_positive)},
+    {"explained_variance", "explained variance %.2f", FALL, 0.3, 0, 3, 5, 30, AT(ppo.explained_variance), ALWAYS},
+    {"value_nrmse", "value error %.2f of the returns' spread", RISE, 1, 2, 2, 2, 0, AT(ppo.value_nrmse), ALWAYS},
+    {"value_loss", "value loss %.1f", RISE, 3, 5, 2, 2, 0, AT(ppo.value_loss), ALWAYS},
+    {"td_error", "temporal-difference error %.1f of the spread", RISE, 3, 5, 2, 2, 0, AT(td_error), ALWAYS},
+    {"advantage_std_high", "advantages spread by %.1f", RISE, 2, 3, 2, 2, 0, AT(advantage_std), ALWAYS},
+    {"advantage_std_low", "advantages spread by %.3f", FALL, 0.1, 0.01, 2, 2, 0, AT(advantage_std), ALWAYS},
+    {"advantage_positive_high", "%.2f of the advantages positive", RISE, 0.8, 0.95, 2, 2, 0, AT(ppo.advantage_positive),
+     ALWAYS},
+    {"advantage_positive_low", "%.2f of the advantages positive", FALL, 0.2, 0.05, 2, 2, 0, AT(ppo.advantage_positive),
+     ALWAYS},
     /* what it does */
-    {"wait", "WAIT is %.2f of the choices", RISE, 0.8, 0.95, 3, 3, 0, AT(wait_share)},
-    {"refusals", "%.2f of the actions refused", RISE, 0.5, 0.8, 3, 3, 0, AT(refused_share)},
-    {"performance", "accuracy %.0f %% below its rolling mean", RISE, 10, 25, 1, 1, 0, AT(accuracy_drop)},
+    {"wait", "WAIT is %.2f of the choices", RISE, 0.8, 0.95, 3, 3, 0, AT(wait_share), SETTLES},
+    {"refusals", "%.2f of the actions refused", RISE, 0.5, 0.8, 3, 3, 0, AT(refused_share), ALWAYS},
+    {"performance", "accuracy %.0f %% below its rolling mean", RISE, 10, 25, 1, 1, 0, AT(accuracy_drop), ALWAYS},
 };
 const int alert_rule_count = sizeof alert_rules / sizeof alert_rules[0];
 enum { RULES = sizeof alert_rules / sizeof alert_rules[0] };
@@ -140,9 +154,23 @@ struct tally {
     int64_t steps, actions, refused;
 };
 
+/* What the policy is paid, over SPAN rounds. */
+struct span {
+    double mean, variance; /* the latter of the mean: the square of its standard error */
+};
+
+/* How low entropy is to be read. */
+enum course { EXPLORES, FALLS, SETTLED };
+
 struct alerts {
     struct watch watch[RULES];
-    int64_t rounds; /* judged since the run began */
+    int64_t planned; /* rounds of the run */
+    int64_t rounds;  /* judged since it began */
+    /* the objective */
+    double rewards[SPAN];
+    int64_t rewarded; /* rounds that had one */
+    struct span first, best;
+    enum course course;
     /* running numbers */
     double gradient_mean;
     int64_t gradients;
@@ -166,11 +194,13 @@ static void begin_round(struct alerts *alerts)
     alerts->outcomes = alerts->lost_bulk = alerts->lost_critical = 0;
 }
 
-struct alerts *alerts_create(struct esper_error *error)
+struct alerts *alerts_create(int64_t planned, struct esper_error *error)
 {
     struct alerts *alerts = memory_alloc(1, sizeof *alerts, error);
-    if (alerts)
-        begin_round(alerts);
+    if (!alerts)
+        return NULL;
+    alerts->planned = planned;
+    begin_round(alerts);
     return alerts;
 }
 
@@ -299,7 +329,7 @@ static void follow_gradient(struct alerts *alerts)
     double norm = alerts->now.ppo.grad_norm;
     if (!isfinite(norm))
         return;
-    if (alerts->gradients >= SETTLED && alerts->gradient_mean > 0)
+    if (alerts->gradients >= SPAN && alerts->gradient_mean > 0)
         alerts->now.gradient_growth = norm / alerts->gradient_mean;
     alerts->gradients++;
     alerts->gradient_mean += (norm - alerts->gradient_mean) * fmax(1.0 / (double)alerts->gradients, EMA_WEIGHT);
@@ -327,7 +357,7 @@ static void measure_past(struct alerts *alerts, const struct round_record *round
             count++;
         }
     mean /= count ? (double)count : 1;
-    if (count >= SETTLED && mean > 0 && isfinite(round->val_accuracy_mean))
+    if (count >= SPAN && mean > 0 && isfinite(round->val_accuracy_mean))
         alerts->now.accuracy_drop = 100 * (mean - round->val_accuracy_mean) / mean;
     alerts->accuracy[at] = round->val_accuracy_mean;
     alerts->episodes[at] = alerts->outcomes;
@@ -338,6 +368,41 @@ static void measure_past(struct alerts *alerts, const struct round_record *round
     }
     if (alerts->outcomes) /* as if there had been a hundred: one rollback is no rate yet */
         alerts->now.rollback_rate = 100 * (double)rollbacks / fmax(100, (double)episodes);
+}
+
+static struct span span_of(const double rewards[SPAN])
+{
+    double sum = 0, squares = 0;
+    for (int i = 0; i < SPAN; i++)
+        sum += rewards[i];
+    for (int i = 0; i < SPAN; i++)
+        squares += (rewards[i] - sum / SPAN) * (rewards[i] - sum / SPAN);
+    return (struct span){sum / SPAN, squares / (SPAN * (SPAN - 1))};
+}
+
+static bool is_above(struct span high, struct span low, double errors)
+{
+    return high.mean - low.mean > errors * sqrt(high.variance + low.variance);
+}
+
+/* A policy has settled when it keeps what it reached, and has learned something or had half of its rounds to do so. */
+static void follow_objective(struct alerts *alerts, const struct round_record *round)
+{
+    if (!isfinite(round->reward_mean))
+        return;
+    alerts->rewards[alerts->rewarded++ % SPAN] = round->reward_mean;
+    if (alerts->rewarded < SPAN)
+        return;
+    struct span recent = span_of(alerts->rewards);
+    if (alerts->rewarded == SPAN)
+        alerts->first = alerts->best = recent;
+    bool early = (double)alerts->rounds < EARLY * (double)alerts->planned;
+    if (is_above(alerts->best, recent, FALLEN))
+        alerts->course = FALLS;
+    else
+        alerts->course = early && !is_above(recent, alerts->first, RISEN) ? EXPLORES : SETTLED;
+    if (recent.mean > alerts->best.mean)
+        alerts->best = recent;
 }
 
 static void measure(struct alerts *alerts, const struct round_record *round)
@@ -354,6 +419,7 @@ static void measure(struct alerts *alerts, const struct round_record *round)
         alerts->now.bulk_lost = 100 * (double)alerts->lost_bulk / (double)round->env_steps;
     measure_choices(alerts, round);
     measure_past(alerts, round);
+    follow_objective(alerts, round);
 }
 
 /* ---- verdicts ---------------------------------------------------------------------------------------------------- */
@@ -382,15 +448,18 @@ static enum severity follow(struct watch *watch, const struct alert_rule *rule, 
 }
 
 static void describe(const struct alert_rule *rule, enum severity severity, bool raised, double number, int64_t round,
-                     struct alert_record *row)
+                     enum course course, struct alert_record *row)
 {
+    static const char *const why[] = {[EXPLORES] = ", too early", [FALLS] = ", reward falls", [SETTLED] = ""};
     *row = (struct alert_record){.round = round,
                                  .rule = rule->name,
                                  .state = raised ? "raised" : "cleared",
                                  .severity = severity_names[severity],
                                  .value = number,
                                  .threshold = severity == CRITICAL ? rule->critical : rule->warn};
-    snprintf(row->text, sizeof row->text, rule->text, number);
+    int used = snprintf(row->text, sizeof row->text, rule->text, number);
+    if (rule->settles && raised && used < (int)sizeof row->text)
+        snprintf(row->text + used, sizeof row->text - (size_t)used, "%s", why[course]);
 }
 
 int alerts_judge(struct alerts *alerts, const struct round_record *round, struct alert_record out[ALERTS_MAX])
@@ -404,11 +473,12 @@ int alerts_judge(struct alerts *alerts, const struct round_record *round, struct
         memcpy(&number, (const char *)&alerts->now + rule->figure, sizeof number);
         if (!isfinite(number) || alerts->rounds < rule->warm_up)
             continue;
+        bool settled = rule->settles && alerts->course == SETTLED;
         enum severity before = watch->standing;
-        watch->standing = follow(watch, rule, severity_of(rule, number));
+        watch->standing = follow(watch, rule, settled ? FINE : severity_of(rule, number));
         if (watch->standing != before)
             describe(rule, watch->standing > before ? watch->standing : before, watch->standing > before, number,
-                     round->round, &out[count++]);
+                     round->round, alerts->course, &out[count++]);
     }
     alerts->rounds++;
     begin_round(alerts);

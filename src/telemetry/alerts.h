@@ -5,7 +5,13 @@
  * A rule watches one number of a round. Once it has been bad for some rounds the alert is raised, as a warning or, when
  * it is worse, as critical; a warning that becomes worse is raised again. It is cleared after ALERTS_GOOD good rounds
  * in a row. A round in which the number is missing changes nothing; what is not finite is not a number, and there is a
- * rule for that. The rows are all that counts: the same rows give the same alerts, whoever looks at them.
+ * rule for that. The rows and the planned number of rounds are all that counts: the same rows give the same alerts,
+ * whoever looks at them.
+ *
+ * A policy settles: it stops exploring because it knows what pays. That looks like one that gave up before it learned
+ * anything, but for the objective, which is the reward of an episode. Rules that `settle` hold their tongue while the
+ * reward of the last ten rounds is no lower than that of the best ten, and either above that of the first ten, or half
+ * of the planned rounds are over.
  */
 #ifndef TELEMETRY_ALERTS_H
 #define TELEMETRY_ALERTS_H
@@ -25,6 +31,7 @@ struct alert_rule {
     int critical_rounds;   /* and until it is critical; rounds that are only a warning do not count, nor reset */
     int warm_up;           /* first rounds of a run in which the number means nothing yet */
     size_t figure;         /* where alerts.c has the number */
+    bool settles;          /* not bad once the policy has settled */
 };
 
 extern const struct alert_rule alert_rules[];
@@ -34,7 +41,8 @@ const struct alert_rule *alert_rule_named(const char *name);
 
 struct alerts;
 
-struct alerts *alerts_create(struct esper_error *error);
+/* For a run of so many rounds. */
+struct alerts *alerts_create(int64_t planned, struct esper_error *error);
 void alerts_free(struct alerts *alerts);
 
 /* A row of the round in progress, in any order; rows of `step` may be of later ones, and rows that no rule asks for are

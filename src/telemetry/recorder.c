@@ -429,11 +429,11 @@ static void release(struct recorder *recorder)
 }
 
 /* As they were when the record ended. */
-static enum esper_status start_alerts(struct recorder *recorder, struct esper_error *error)
+static enum esper_status start_alerts(struct recorder *recorder, int64_t rounds, struct esper_error *error)
 {
     if (!recorder_wants(recorder, RECORD_ALERT))
         return ESPER_OK;
-    recorder->alerts = alerts_create(error);
+    recorder->alerts = alerts_create(rounds, error);
     if (!recorder->alerts)
         return ESPER_FAILED;
     TRY(alerts_restore(recorder->alerts, recorder->store, error));
@@ -441,9 +441,9 @@ static enum esper_status start_alerts(struct recorder *recorder, struct esper_er
     return ESPER_OK;
 }
 
-static enum esper_status start_parts(struct recorder *recorder, struct esper_error *error)
+static enum esper_status start_parts(struct recorder *recorder, int64_t rounds, struct esper_error *error)
 {
-    TRY(start_alerts(recorder, error));
+    TRY(start_alerts(recorder, rounds, error));
     recorder->lane[LANE_CRITICAL] = ring_create(CRITICAL_CELLS, error);
     recorder->lane[LANE_BULK] = ring_create(BULK_CELLS, error);
     recorder->batch = memory_alloc(BATCH_ROOM, sizeof *recorder->batch, error);
@@ -459,7 +459,7 @@ static enum esper_status start_parts(struct recorder *recorder, struct esper_err
     return ESPER_OK;
 }
 
-enum esper_status recorder_start(struct recorder **out, struct store *store, enum telemetry_level level,
+enum esper_status recorder_start(struct recorder **out, struct store *store, enum telemetry_level level, int64_t rounds,
                                  struct esper_error *error)
 {
     struct recorder *recorder = memory_alloc(1, sizeof *recorder, error);
@@ -478,7 +478,7 @@ enum esper_status recorder_start(struct recorder **out, struct store *store, enu
         atomic_init(&recorder->losses[kind].first, UINT64_MAX);
     recorder->store = store;
     recorder->level = level;
-    enum esper_status status = start_parts(recorder, error);
+    enum esper_status status = start_parts(recorder, rounds, error);
     if (status == ESPER_OK)
         *out = recorder;
     else

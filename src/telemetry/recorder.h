@@ -17,8 +17,8 @@
 
 struct recorder;
 
-/* The store belongs to the recorder from here on, also when this fails. */
-enum esper_status recorder_start(struct recorder **out, struct store *store, enum telemetry_level level,
+/* The store belongs to the recorder from here on, also when this fails. `rounds` is what the run is planned to have. */
+enum esper_status recorder_start(struct recorder **out, struct store *store, enum telemetry_level level, int64_t rounds,
                                  struct esper_error *error);
 
 /* Does the level keep such rows? NULL, here and below, is a recorder that keeps nothing. */

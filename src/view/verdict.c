@@ -78,7 +78,19 @@ static void judge_numerics(struct verdict_gate *gate, const struct sheet *health
                  rollbacks == 1 ? "" : "s", rate);
 }
 
-static void judge_policy(struct verdict_gate *gate, const struct sheet *health)
+/* How bad the recorder finds it: it knows the course of the whole run. */
+static enum gate_state standing(const struct sheet *alerts, const char *rule)
+{
+    for (int i = 0; i < alerts->rows; i++) {
+        const char *name = sheet_text(alerts, i, "rule"), *severity = sheet_text(alerts, i, "severity");
+        if (name && severity && strcmp(name, rule) == 0)
+            return strcmp(severity, "critical") == 0 ? GATE_FAIL : GATE_WATCH;
+    }
+    return GATE_PASS;
+}
+
+/* Little entropy that no alert stands for is that of a policy which has settled (alerts.h). */
+static void judge_policy(struct verdict_gate *gate, const struct sheet *health, const struct sheet *alerts)
 {
     double updates = counted(health, "updates"), kl = asked(health, "kl_recent");
     double entropy = asked(health, "op_entropy_recent"), clip = asked(health, "clip_recent");
@@ -87,10 +99,15 @@ static void judge_policy(struct verdict_gate *gate, const struct sheet *health)
         return;
     }
     const struct alert_rule *divergence = alert_rule_named("kl"), *spread = alert_rule_named("entropy");
-    gate->state = worse(judged(divergence, kl), judged(spread, entropy));
+    enum gate_state explores = standing(alerts, spread->name);
+    bool settled = explores == GATE_PASS && entropy < spread->warn;
+    char limit[32] = "settled";
+    if (!settled)
+        snprintf(limit, sizeof limit, "at least %g", spread->warn);
+    gate->state = worse(judged(divergence, kl), explores);
     snprintf(gate->text, VERDICT_TEXT,
-             "last 10 updates: KL %.4f (at most %g), op entropy %.2f of 1 (at least %g), %.0f %% clipped", kl,
-             divergence->warn, entropy, spread->warn, 100 * clip);
+             "last 10 updates: KL %.4f (at most %g), op entropy %.2f of 1 (%s), %.0f %% clipped", kl, divergence->warn,
+             entropy, limit, 100 * clip);
 }
 
 static void judge_critic(struct verdict_gate *gate, const struct sheet *health)
@@ -133,8 +150,8 @@ static void tell_trend(struct verdict *verdict, const struct sheet *health)
                  recent - first, first, recent, asked(health, "reward_recent") - asked(health, "reward_first"));
 }
 
-/* The first of the worst gates speaks; then an alarm that is critical and was not cleared. */
-static void conclude(struct verdict *verdict, const struct sheet *health, const struct sheet *alerts)
+/* The first of the worst gates speaks; then the worst alert that was not cleared, which counts if it is critical. */
+static void conclude(struct verdict *verdict, const struct sheet *health, const struct sheet *alerts, bool ended)
 {
     const struct verdict_gate *worst = &verdict->gates[DATA];
     const char *severity = sheet_text(alerts, 0, "severity"), *alert = sheet_text(alerts, 0, "text");
@@ -151,9 +168,12 @@ static void conclude(struct verdict *verdict, const struct sheet *health, const 
     if (worst->state != GATE_PASS)
         snprintf(verdict->text, VERDICT_TEXT, "%s: %.170s", worst->name, worst->text);
     else if (alarmed)
-        snprintf(verdict->text, VERDICT_TEXT, "alert: %.170s", alert ? alert : "-");
+        snprintf(verdict->text, VERDICT_TEXT, "%s: %.150s", ended ? "alert at the end" : "alert", alert ? alert : "-");
     else if (episodes < EPISODES_TO_JUDGE)
         snprintf(verdict->text, VERDICT_TEXT, "%.0f episodes so far; judged from %d on", episodes, EPISODES_TO_JUDGE);
+    else if (alerts->rows)
+        snprintf(verdict->text, VERDICT_TEXT, "data complete, numbers finite; %s: %.100s",
+                 ended ? "a warning at the end" : "a warning stands", alert ? alert : "-");
     else
         snprintf(verdict->text, VERDICT_TEXT, "data complete, numbers finite, nothing to watch in the last 10 rounds");
 }
@@ -166,7 +186,7 @@ enum esper_status verdict_of(struct query *query, const struct run_status *statu
     *verdict = (struct verdict){
         .gates = {{.name = "data", .title = "Is the record complete?", .state = GATE_UNKNOWN},
                   {.name = "numerics", .title = "Are the numbers sound?", .state = GATE_UNKNOWN},
-                  {.name = "policy", .title = "Does the policy still explore?", .state = GATE_UNKNOWN},
+                  {.name = "policy", .title = "Does the policy explore, or has it settled?", .state = GATE_UNKNOWN},
                   {.name = "critic", .title = "Does the critic know what is coming?", .state = GATE_UNKNOWN},
                   {.name = "lifecycle", .title = "Do seeds grow up?", .state = GATE_UNKNOWN}}};
     TRY(sheet_ask(&health, query, "health", &all, error));
@@ -177,11 +197,11 @@ enum esper_status verdict_of(struct query *query, const struct run_status *statu
     }
     judge_data(&verdict->gates[DATA], &health, status);
     judge_numerics(&verdict->gates[NUMERICS], &health);
-    judge_policy(&verdict->gates[POLICY], &health);
+    judge_policy(&verdict->gates[POLICY], &health, &alerts);
     judge_critic(&verdict->gates[CRITIC], &health);
     judge_lifecycle(&verdict->gates[LIFECYCLE], &health);
     tell_trend(verdict, &health);
-    conclude(verdict, &health, &alerts);
+    conclude(verdict, &health, &alerts, !(status->state == RUN_RUNNING && status->alive));
     sheet_free(&health);
     sheet_free(&alerts);
     return ESPER_OK;
