@@ -268,6 +268,7 @@ static void low_entropy_is_read_by_schedule_and_outcome(void **state)
     } courses[] = {
         {"rises, then settles early", "aacfhh", 200, 35, -1, -1, 0},
         {"rises to the end", "abcdef", 60, 30, -1, -1, 0},
+        {"loses a little of it", "abcfhgg", 70, 40, -1, -1, 0},
         {"level and late", "bbbbbb", 60, 40, -1, -1, 0},
         {"collapses before it has learned", "aaaaaa", 200, 20, 20, 20, 3},
         {"early in a short run", "aaaaaa", 60, 20, 20, 20, 0}, /* cleared later: it is level, and half is over */

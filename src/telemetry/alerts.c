@@ -18,9 +18,12 @@ enum {
 #define LEARNABLE  0.02 /* share of rows with a choice from which on a head is judged */
 #define EMA_WEIGHT 0.01
 
-#define RISEN  2.0 /* standard errors above the beginning: the policy has learned */
-#define FALLEN 3.0 /* below the best span. It is the best of many: chance alone takes the others this far down */
-#define EARLY  0.5 /* of the planned rounds: until then a policy that has learned nothing should explore */
+/* The objective has risen or fallen when it differs by so many standard errors. What it fell from is the best of many
+ * spans, which chance alone lifts above the others; and a part of what was gained comes and goes in a healthy run. */
+#define RISEN  2.0
+#define FALLEN 3.0
+#define LOST   0.33 /* of what was gained over the first rounds */
+#define EARLY  0.5  /* of the planned rounds: until then a policy that has learned nothing should explore */
 
 static const char *const head_names[HEADS] = {"slot",         "blueprint",   "style",       "tempo",
                                               "alpha_target", "alpha_speed", "alpha_curve", "op"};
@@ -397,7 +400,8 @@ static void follow_objective(struct alerts *alerts, const struct round_record *r
     if (alerts->rewarded == SPAN)
         alerts->first = alerts->best = recent;
     bool early = (double)alerts->rounds < EARLY * (double)alerts->planned;
-    if (is_above(alerts->best, recent, FALLEN))
+    double kept = alerts->best.mean - LOST * (alerts->best.mean - alerts->first.mean);
+    if (is_above(alerts->best, recent, FALLEN) && recent.mean < kept)
         alerts->course = FALLS;
     else
         alerts->course = early && !is_above(recent, alerts->first, RISEN) ? EXPLORES : SETTLED;

@@ -9,9 +9,9 @@
  * whoever looks at them.
  *
  * A policy settles: it stops exploring because it knows what pays. That looks like one that gave up before it learned
- * anything, but for the objective, which is the reward of an episode. Rules that `settle` hold their tongue while the
- * reward of the last ten rounds is no lower than that of the best ten, and either above that of the first ten, or half
- * of the planned rounds are over.
+ * anything, but for the objective, which is the reward of an episode, in the mean of ten rounds. Rules that `settle`
+ * hold their tongue while it has not fallen, that is lost a third of what was gained, and either has risen or has had
+ * half of the planned rounds to do so.
  */
 #ifndef TELEMETRY_ALERTS_H
 #define TELEMETRY_ALERTS_H

@@ -126,6 +126,11 @@ enum esper_status run_get_status(const struct run *run, struct run_status *statu
     return result == ESPER_OK ? result : error_where(error, "%s", path);
 }
 
+bool run_has_ended(const struct run_status *status)
+{
+    return status->state != RUN_RUNNING || !status->alive;
+}
+
 const char *run_state_name(const struct run_status *status)
 {
     return status->state == RUN_RUNNING && !status->alive ? "crashed" : state_names[status->state];

@@ -55,6 +55,7 @@ enum esper_status run_set_status(const struct run *run, enum run_state state, un
                                  struct esper_error *error);
 enum esper_status run_get_status(const struct run *run, struct run_status *status, struct esper_error *error);
 bool run_is_alive(const char *path); /* whether some process holds the lock of the run in that directory */
+bool run_has_ended(const struct run_status *status);         /* finished, interrupted, failed or crashed */
 const char *run_state_name(const struct run_status *status); /* "running", "finished", "interrupted", "crashed" ... */
 
 #endif

@@ -60,7 +60,8 @@ void report_trouble(struct html *html, struct report_run *report)
         {"last round", "last_round", SHOWN_ROUND},
     };
     html_raw(html, "<h2 id=\"trouble\">Trouble</h2>\n");
-    LIST(html, report, "Alerts that still stand", "standing", 200, open, "None.");
+    const char *standing = run_has_ended(&report->status) ? "Alerts that stood at the end" : "Alerts that stand";
+    LIST(html, report, standing, "standing", 200, open, "None.");
     LIST(html, report, "Alerts raised and cleared, newest first", "alerts", 40, alerts, "None.");
     LIST(html, report, "Rollbacks by the governor, newest first", "rollbacks", 40, rollbacks, "None.");
     LIST(html, report, "Rows missing in the record", "drops", 200, drops, "None: every row was kept.");

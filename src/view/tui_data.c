@@ -300,6 +300,7 @@ static void forget(struct tui_data *data)
     data->query = NULL;
     for (int i = 0; i < ASK_COUNT; i++)
         answer_free(&data->answers[i]);
+    data->judged = 0;
 }
 
 static int64_t whole(double number)
@@ -362,6 +363,18 @@ static enum esper_status load(struct tui_data *data, struct tui_choice *choice, 
     return ask_in_turns(data, choice, error);
 }
 
+/* A run that has ended is judged once, and again should somebody change it. */
+static enum esper_status judge(struct tui_data *data, struct esper_error *error)
+{
+    if (!run_has_ended(&data->status))
+        data->judged = 0;
+    else if (data->judged != data->changes) {
+        TRY(verdict_of(data->query, &data->status, &data->verdict, error));
+        data->judged = data->changes;
+    }
+    return ESPER_OK;
+}
+
 void tui_load(struct tui_data *data, struct tui_choice *choice)
 {
     struct esper_error error = {0};
@@ -381,7 +394,7 @@ void tui_load(struct tui_data *data, struct tui_choice *choice)
         data->status = status;
     else
         snprintf(data->trouble, sizeof data->trouble, "%s", error.text);
-    if (load(data, choice, &error) != ESPER_OK) {
+    if (load(data, choice, &error) != ESPER_OK || judge(data, &error) != ESPER_OK) {
         snprintf(data->trouble, sizeof data->trouble, "%s", error.text);
         data->unfinished = false; /* it is shown as it is */
     }

@@ -11,6 +11,7 @@
 
 #include "telemetry/run.h"
 #include "view/questions.h"
+#include "view/verdict.h"
 
 /* ---- answers ------------------------------------------------------------------------------------------------------
  */
@@ -101,6 +102,8 @@ struct tui_data {
     bool unfinished;
     int next;                /* the question whose turn it is */
     int64_t changes;         /* of the files, counted */
+    struct verdict verdict;  /* on a run that has ended */
+    int64_t judged;          /* after so many changes; 0: not yet */
     int64_t seen[4];         /* what the files looked like */
     double age;              /* seconds since something was written; NAN */
     double bytes;            /* of the record, its log included; NAN */

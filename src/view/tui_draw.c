@@ -45,6 +45,11 @@ int tui_series(const struct tui_answer *answer, const char *name, double *values
     return count;
 }
 
+int tui_alerts(const struct tui_data *data)
+{
+    return run_has_ended(&data->status) ? 0 : data->answers[ASK_ALERTS].rows;
+}
+
 enum ink tui_alert_ink(const struct tui_data *data, int alert, const char **sign)
 {
     bool critical = strcmp(answer_word(&data->answers[ASK_ALERTS], alert, "severity"), "critical") == 0;
@@ -147,23 +152,42 @@ static void draw_progress(const struct box *box, const struct tui_data *data)
     box_print(box, 1, column, INK_FAINT, " env-steps/s");
 }
 
-/* The worst first, as many as fit. */
+static void draw_verdict(const struct box *box, const struct verdict *verdict)
+{
+    static const struct {
+        const char *sign, *ascii;
+        enum ink ink;
+    } looks[] = {[VERDICT_INTERPRETABLE] = {"\u2713", "+", INK_GOOD},
+                 [VERDICT_COLLECTING] = {"\u00B7", ".", INK_FAINT},
+                 [VERDICT_WATCH] = {"!", "!", INK_WARN},
+                 [VERDICT_BLOCKED] = {"\u2717", "x", INK_BAD}};
+    const char *sign = box->canvas->unicode ? looks[verdict->state].sign : looks[verdict->state].ascii;
+    int used = box_print(box, 2, 1, looks[verdict->state].ink, "%s %s  ", sign, verdict_state_name(verdict->state));
+    box_print(box, 2, 1 + used, INK_FAINT, "%s", verdict->text);
+}
+
+/* While it runs the alerts that stand, the worst first, as many as fit; then the verdict. */
 static void draw_strip(const struct box *box, const struct tui_data *data)
 {
     const struct tui_answer *alerts = &data->answers[ASK_ALERTS];
     const char *sign;
+    int standing = tui_alerts(data);
     if (data->trouble[0]) {
         box_print(box, 2, 1, INK_BAD, "x cannot read: %s", data->trouble);
         return;
     }
-    if (alerts->rows == 0) {
+    if (data->judged) {
+        draw_verdict(box, &data->verdict);
+        return;
+    }
+    if (standing == 0) {
         int used = box_print(box, 2, 1, INK_GOOD, "%s", box->canvas->unicode ? "\u2713 " : "+ ");
         box_print(box, 2, 1 + used, INK_FAINT, data->last_round < 0 ? "no round is finished yet" : "no alerts");
         return;
     }
     enum ink worst = tui_alert_ink(data, 0, &sign);
-    int column = 1 + box_print(box, 2, 1, worst, "%d alert%s", alerts->rows, alerts->rows == 1 ? "" : "s");
-    for (int i = 0; i < alerts->rows && column < box->columns - 12; i++) {
+    int column = 1 + box_print(box, 2, 1, worst, "%d alert%s", standing, standing == 1 ? "" : "s");
+    for (int i = 0; i < standing && column < box->columns - 12; i++) {
         enum ink ink = tui_alert_ink(data, i, &sign);
         column += box_print(box, 2, column, ink, "  %s %.48s", sign, answer_word(alerts, i, "text"));
     }

@@ -6,7 +6,7 @@
 #include "view/tui_canvas.h"
 #include "view/tui_data.h"
 
-/* The whole frame: header, alert strip, the chosen screen, keys. */
+/* The whole frame: header, strip of alerts or verdict, the chosen screen, keys. */
 void tui_draw(struct canvas *canvas, const struct tui_data *data, const struct tui_choice *choice);
 
 /* The screens. */
@@ -31,7 +31,9 @@ const char *tui_slot_name(const struct tui_data *data, double slot, char text[TU
 int tui_series(const struct tui_answer *answer, const char *name, double *values, int most);
 enum { TUI_SERIES = 4096 };
 
-/* How an alert that stands is shown: its ink, and one or two exclamation marks before its words. */
+/* Alerts that stand, the worst first. On a run that has ended none does: the verdict tells what came of them. */
+int tui_alerts(const struct tui_data *data);
+/* How one of them is shown: its ink, and one or two exclamation marks before its words. */
 enum ink tui_alert_ink(const struct tui_data *data, int alert, const char **sign);
 
 #endif

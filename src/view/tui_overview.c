@@ -31,9 +31,9 @@ static void draw_alert(const struct box *box, int row, const struct tui_data *da
 
 static void draw_now(struct box *body, const struct tui_data *data)
 {
-    const struct tui_answer *rounds = &data->answers[ASK_ROUNDS], *alerts = &data->answers[ASK_ALERTS];
+    const struct tui_answer *rounds = &data->answers[ASK_ROUNDS];
     char mean[TUI_NUMBER], best[TUI_NUMBER], test[TUI_NUMBER];
-    int last = rounds->rows - 1, span, shown = alerts->rows;
+    int last = rounds->rows - 1, span, shown = tui_alerts(data);
     double gain = gained(rounds, &span);
     shown = shown > 3 ? 3 : shown;
     struct box box = box_cut_top(body, 1 + shown);

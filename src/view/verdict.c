@@ -201,7 +201,7 @@ enum esper_status verdict_of(struct query *query, const struct run_status *statu
     judge_critic(&verdict->gates[CRITIC], &health);
     judge_lifecycle(&verdict->gates[LIFECYCLE], &health);
     tell_trend(verdict, &health);
-    conclude(verdict, &health, &alerts, !(status->state == RUN_RUNNING && status->alive));
+    conclude(verdict, &health, &alerts, run_has_ended(status));
     sheet_free(&health);
     sheet_free(&alerts);
     return ESPER_OK;

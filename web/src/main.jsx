@@ -66,7 +66,7 @@ function Progress({ run }) {
     );
 }
 
-// What is wrong right now, on every view.
+// What is wrong right now, on every view. A run that has ended has its verdict.
 function AlertStrip({ run }) {
     const { rows } = useRows(run, "standing");
     if (!rows.length) return null;
@@ -157,7 +157,7 @@ function RunPage({ name, view }) {
                     {name}
                 </p>
             )}
-            {run && <AlertStrip run={run} />}
+            {run && state === "running" && <AlertStrip run={run} />}
             {run?.configuration["telemetry.level"] === "off" && (
                 <p class="strip">
                     telemetry.level is off: only rounds, episodes, rollbacks and checkpoints are on record, nothing of
