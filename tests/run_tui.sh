@@ -189,6 +189,22 @@ tmux send-keys C-c
 look 'train --tui: Ctrl-C saves' 'saved; go on with'
 look 'train --tui: interrupted' 'code=130'
 restored 'train --tui, Ctrl-C'
+type_line "$esper train $(echo $small) --rounds 10000 --name left --tui; echo code=\$?"
+look 'train --tui, left: live' ' live  written'
+tmux send-keys q
+look 'train --tui, left: it says so' 'training goes on; Ctrl-C stops and saves it'
+run=left
+done=$(ask 'select count(*) from round')
+sleep 1
+shown=$(screen | sed -n 's/^ *\([0-9]*\)\/10000 .*/\1/p' | tail -1)
+[ "${shown:-0}" -gt "$done" ]
+verdict 'train --tui, left: the table goes on' "$([ $? -eq 0 ] || echo "no round after $done: $(screen)")"
+[ "$(tmux display-message -p '#{alternate_on} #{cursor_flag}')" = '0 1' ]
+verdict 'train --tui, left: on the own screen' "$([ $? -eq 0 ] || screen)"
+tmux send-keys C-c
+look 'train --tui, left: Ctrl-C saves' 'saved; go on with'
+look 'train --tui, left: interrupted' 'code=130'
+restored 'train --tui, left'
 type_line "clear; $esper train --task nothing --tui --runs $work; echo code=\$?"
 look 'train --tui: wrong input' 'code=2'
 hash=$("$esper" inspect "$work/shown" --hash)

@@ -119,6 +119,7 @@ enum esper_status cli_config_override(const struct cli_config_flags *flags, stru
 struct cli_run_flags {
     const char *runs, *name;
     bool plain, quiet;
+    bool (*hidden)(void); /* asked at every step: show nothing for now; NULL: never */
 };
 
 #define CLI_RUNS "runs" /* where runs are, unless --runs says otherwise */

@@ -55,7 +55,15 @@ static void announce(const char *what, const struct drive_end *end)
     fflush(stderr);
 }
 
-static enum esper_status advance_all(struct session *session, struct progress *progress, struct drive_end *end,
+static enum progress_style style_of(const struct cli_run_flags *flags)
+{
+    if (flags->quiet || (flags->hidden && flags->hidden()))
+        return PROGRESS_QUIET;
+    return flags->plain || !isatty(STDERR_FILENO) ? PROGRESS_PLAIN : PROGRESS_LIVE;
+}
+
+static enum esper_status advance_all(struct session *session, struct progress *progress,
+                                     const struct cli_run_flags *flags, struct drive_end *end,
                                      struct esper_error *error)
 {
     struct session_progress step = {0};
@@ -64,6 +72,7 @@ static enum esper_status advance_all(struct session *session, struct progress *p
         end->round = step.round;
         end->step = step.step;
         end->env_steps += end->config.envs;
+        progress->style = style_of(flags); /* a viewer may have been left */
         progress_step(progress, &step);
     }
     end->interrupted = !session_done(session);
@@ -79,15 +88,12 @@ int drive(struct session *session, const char *what, const struct cli_run_flags 
     describe_machine(session, end->machine, sizeof end->machine);
     if (*session_note(session))
         fprintf(stderr, "esper: %s\n", session_note(session));
-    if (!flags->quiet)
+    if (style_of(flags) != PROGRESS_QUIET)
         announce(what, end);
 
     double start = clock_seconds();
-    progress_begin(&progress, &end->config,
-                   flags->quiet                             ? PROGRESS_QUIET
-                   : flags->plain || !isatty(STDERR_FILENO) ? PROGRESS_PLAIN
-                                                            : PROGRESS_LIVE);
-    enum esper_status status = advance_all(session, &progress, end, &error);
+    progress_begin(&progress, &end->config, style_of(flags));
+    enum esper_status status = advance_all(session, &progress, flags, end, &error);
     progress_end(&progress);
     end->seconds = clock_seconds() - start;
     if (status != ESPER_OK)

@@ -245,10 +245,9 @@ int command_train(int argc, char **argv)
                session_path(session), session_config(session)->rounds);
         return session_close(session, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
     }
-    struct cli_run_flags shown = run;
-    shown.quiet |= tui;
+    run.hidden = tui_has_terminal;
     tui_split_tell(&split, session_path(session));
-    code = drive(session, resumed ? "resuming" : "training", &shown, &end);
+    code = drive(session, resumed ? "resuming" : "training", &run, &end);
     if (code == CLI_OK)
         print_end(&end, &run);
     if (trace && (code == CLI_OK || code == CLI_INTERRUPTED)) {

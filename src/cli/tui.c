@@ -2,6 +2,7 @@
 #include "cli/tui.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
 #include <signal.h>
@@ -89,7 +90,8 @@ int command_tui(int argc, char **argv)
 
 struct training {
     int told;            /* where it says which run it is */
-    FILE *said[2];       /* what it wrote to stdout and stderr */
+    FILE *said[2];       /* what it wrote to stdout and stderr while the viewer had the terminal */
+    off_t repeated[2];   /* so much of it was passed on */
     bool over;           /* it has ended */
     int end;             /* how, as waitpid tells */
     char path[PATH_MAX]; /* of its run; "": it has none */
@@ -128,6 +130,30 @@ static void hear_path(struct training *training)
     close(training->told);
 }
 
+/* Pass on what it has said since the last time. It may be writing: where it is in its files is its own business. */
+static void repeat(struct training *training)
+{
+    FILE *const to[2] = {stdout, stderr};
+    char text[4096];
+    ssize_t got;
+    for (int i = 0; i < 2; i++) {
+        while ((got = pread(fileno(training->said[i]), text, sizeof text, training->repeated[i])) > 0) {
+            fwrite(text, 1, (size_t)got, to[i]);
+            training->repeated[i] += got;
+        }
+        fflush(to[i]);
+    }
+}
+
+/* The viewer was left and the training goes on: from here on it has the terminal. */
+static void hand_over(struct training *training)
+{
+    repeat(training);
+    fprintf(stderr, "esper: training goes on; Ctrl-C stops and saves it, `esper tui %s` shows it again\n",
+            training->path);
+    kill(trainer, SIGUSR1);
+}
+
 static void show_training(struct training *training)
 {
     struct esper_error error = {0};
@@ -143,19 +169,7 @@ static void show_training(struct training *training)
     if (status != ESPER_OK)
         cli_fail(&error);
     if (!has_ended(training, WNOHANG) && !leaving)
-        fprintf(stderr, "esper: the training goes on; Ctrl-C stops and saves it, `esper tui %s` shows it again\n",
-                training->path);
-}
-
-static void repeat(FILE *said, FILE *to)
-{
-    char text[4096];
-    size_t got;
-    rewind(said);
-    while ((got = fread(text, 1, sizeof text, said)) > 0)
-        fwrite(text, 1, got, to);
-    fflush(to);
-    fclose(said);
+        hand_over(training);
 }
 
 static int follow_training(struct training *training)
@@ -164,14 +178,34 @@ static int follow_training(struct training *training)
     if (training->path[0])
         show_training(training);
     has_ended(training, 0);
-    repeat(training->said[0], stdout);
-    repeat(training->said[1], stderr);
+    repeat(training);
     if (WIFEXITED(training->end))
         return WEXITSTATUS(training->end);
     struct esper_error error;
     error_set(&error, ESPER_FAILED, "the training was ended by signal %d (%s); go on with: esper train --resume %s",
               WTERMSIG(training->end), strsignal(WTERMSIG(training->end)), training->path);
     return cli_fail(&error);
+}
+
+/* ---- the side that trains -----------------------------------------------------------------------------------------
+ */
+
+static int terminal[2];                  /* stdout and stderr as they were */
+static volatile sig_atomic_t has_viewer; /* it has the terminal */
+
+static void on_viewer_left(int number)
+{
+    int before = errno;
+    (void)number;
+    dup2(terminal[0], STDOUT_FILENO);
+    dup2(terminal[1], STDERR_FILENO);
+    has_viewer = 0;
+    errno = before;
+}
+
+bool tui_has_terminal(void)
+{
+    return has_viewer;
 }
 
 /* The child's side: out of the way of the terminal, and not without its parent. */
@@ -181,8 +215,14 @@ static void become_trainer(struct tui_split *split, const struct training *train
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         raise(SIGTERM);
-    dup2(fileno(training->said[0]), STDOUT_FILENO);
-    dup2(fileno(training->said[1]), STDERR_FILENO);
+    const int outputs[2] = {STDOUT_FILENO, STDERR_FILENO};
+    for (int i = 0; i < 2; i++) {
+        terminal[i] = fcntl(outputs[i], F_DUPFD_CLOEXEC, 0);
+        dup2(fileno(training->said[i]), outputs[i]);
+    }
+    has_viewer = 1;
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_viewer_left, .sa_flags = SA_RESTART}, NULL);
+    signal(SIGTTOU, SIG_IGN); /* it writes to a terminal whose foreground is its parent's */
     close(training->told);
     split->tell = tell;
 }
