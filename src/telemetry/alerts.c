@@ -59,6 +59,7 @@ struct figures {
  *   gradient_growth           the drift upwards only: gradients that shrink are what training is for
  *   wait                      of the choices a policy had, not of all steps
  *   refusals                  ours: half of what a policy does comes to nothing
+ *   performance               one round of a few episodes may be that much worse by chance: two in a row
  *   entropy, wait             a policy that knows what pays explores less and waits more: fine once it has settled. The
  *                             warm-up is that of the objective; 50 rounds are most of a short run
  */
@@ -114,7 +115,7 @@ const struct alert_rule alert_rules[] = {
     /* what it does */
     {"wait", "WAIT is %.2f of the choices", RISE, 0.8, 0.95, 3, 3, 0, AT(wait_share), SETTLES},
     {"refusals", "%.2f of the actions refused", RISE, 0.5, 0.8, 3, 3, 0, AT(refused_share), ALWAYS},
-    {"performance", "accuracy %.0f %% below its rolling mean", RISE, 10, 25, 1, 1, 0, AT(accuracy_drop), ALWAYS},
+    {"performance", "accuracy %.0f %% below its rolling mean", RISE, 10, 25, 2, 2, 0, AT(accuracy_drop), ALWAYS},
 };
 const int alert_rule_count = sizeof alert_rules / sizeof alert_rules[0];
 enum { RULES = sizeof alert_rules / sizeof alert_rules[0] };
