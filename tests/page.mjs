@@ -149,6 +149,17 @@ async function checkFinished(tab) {
             (gates === 5 ? "" : `${gates} gates; `)
         );
     });
+    await attempt("a run that has ended: its alerts are in the list, the verdict is its banner", async () => {
+        await show(tab, "#/run/alarmed/overview", "[data-name=alerts] td");
+        const [{ text }] = await sql("alarmed", "select text from alert where rule = 'kl' and state = 'raised'");
+        const listed = (await tab.text("[data-name=alerts]")).includes(text);
+        const banner = await tab.run("!!document.querySelector('[data-name=standing]')");
+        return (
+            (listed ? "" : `"${text}" is not in the list; `) +
+            (banner ? "it is above the view, too; " : "") +
+            ((await tab.text("[data-name=verdict]")).includes(text) ? "" : "the verdict does not tell; ")
+        );
+    });
     await attempt("a policy that does not learn: missing is said, not shown as 0", async () => {
         await show(tab, "#/run/over/policy", ".none");
         await until("the line", async () => (await tab.text("main")).includes("does not learn"));
@@ -565,6 +576,8 @@ await execute(esper, [
     "--set",
     'about=<b id=evil>"x"</b>',
 ]);
+// An update that goes much too far: an alert is raised and stands when the run ends.
+await execute(esper, ["train", ...quick, "--name", "alarmed", "--rounds", "2", "--steps", "10", "--set", "ppo.lr=0.1"]);
 await execute(esper, [
     "train",
     ...quick,

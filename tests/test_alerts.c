@@ -383,7 +383,9 @@ static void thinned_rounds_are_sampled(void **state)
                 if (!wait || step % 10 == 0)
                     to_alerts(alerts, RECORD_STEP, &row, sizeof row);
             }
+            struct scene scene = a_fine_scene(round);
             struct round_record ended = {.round = round, .env_steps = 320};
+            give_rest(&scene, to_alerts, alerts);
             warned += alerts_judge(alerts, &ended, rows);
         }
         assert_int_equal(warned, every ? 0 : 1);
@@ -391,6 +393,21 @@ static void thinned_rounds_are_sampled(void **state)
             assert_string_equal(rows[0].rule, "wait");
         alerts_free(alerts);
     }
+}
+
+/* A control, or a policy that is evaluated, does what it does. */
+static void who_does_not_learn_may_wait(void **state)
+{
+    (void)state;
+    struct alerts *alerts = make_alerts();
+    for (int round = 0; round < 10; round++) {
+        struct scene scene = a_fine_scene(round);
+        scene.waits = 100;
+        scene.forced = 220;
+        scene.learns = false;
+        assert_string_equal(told(alerts, &scene, "none"), "");
+    }
+    alerts_free(alerts);
 }
 
 static void rollbacks_are_a_rate(void **state)
@@ -504,6 +521,7 @@ int main(void)
         cmocka_unit_test(waiting_counts_where_there_was_a_choice),
         cmocka_unit_test(steps_count_for_their_round),
         cmocka_unit_test(thinned_rounds_are_sampled),
+        cmocka_unit_test(who_does_not_learn_may_wait),
         cmocka_unit_test(rollbacks_are_a_rate),
         cmocka_unit_test(accuracy_and_gradient_against_their_past),
         cmocka_unit_test(lost_rows_are_told),

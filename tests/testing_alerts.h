@@ -92,8 +92,8 @@ static const struct {
     {"entropy", PPO(op_entropy), 0.31, 0.29, 0.09, 1, 1, 20},
     {"kl", PPO(kl), 0.019, 0.021, 0.11, 1, 1, 0},
     {"clip_fraction", PPO(clip_fraction), 0.24, 0.26, 0.41, 2, 2, 0},
-    {"ratio_max", PPO(ratio_max), 2.9, 3.1, 10.1, 1, 1, 0},
-    {"ratio_min", PPO(ratio_min), 0.31, 0.29, 0.09, 1, 1, 0},
+    {"ratio_max", PPO(ratio_max), 2.9, 3.1, 10.1, 3, 3, 0},
+    {"ratio_min", PPO(ratio_min), 0.31, 0.29, 0.09, 3, 3, 0},
     {"hidden_low", PPO(hidden_rms), 2e-4, 0.9e-4, 0.9e-6, 1, 1, 0},
     {"cell_high", PPO(cell_rms), 9.9, 10.1, 30.1, 1, 1, 0},
     {"cell_low", PPO(cell_rms), 2e-4, 0.9e-4, 0.9e-6, 1, 1, 0},
@@ -103,8 +103,8 @@ static const struct {
     {"td_error", PPO(bellman_error), 29, 31, 51, 2, 2, 0}, /* of a scale of 10 */
     {"advantage_std_high", PPO(advantage_std), 19, 21, 31, 2, 2, 0},
     {"advantage_std_low", PPO(advantage_std), 1.1, 0.9, 0.09, 2, 2, 0},
-    {"advantage_positive_high", PPO(advantage_positive), 0.79, 0.81, 0.96, 2, 2, 0},
-    {"advantage_positive_low", PPO(advantage_positive), 0.21, 0.19, 0.04, 2, 2, 0},
+    {"advantage_positive_high", PPO(advantage_positive), 0.79, 0.81, 0.96, 2, 2, 30},
+    {"advantage_positive_low", PPO(advantage_positive), 0.21, 0.19, 0.04, 2, 2, 30},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

@@ -53,11 +53,12 @@ struct figures {
  * Thresholds are the usual ones, except where these would stand in every healthy run (T-04):
  *   td_error, advantage_std   have no natural size, the rewards' own grows as the policy does: in units of the targets.
  *                             A good critic leaves little advantage, so that only next to none is bad
- *   advantage_positive        one large reward at the end makes most advantages negative: the outer bounds warn
+ *   advantage_positive        one large reward at the end makes most advantages negative: the outer bounds, warm-up
  *   explained_variance        what is paid at the end takes a critic some 25 rounds to see: warm-up
+ *   ratio_max, ratio_min      one row of an update may be far off, and is clipped: three rounds in a row
  *   cell                      it may add 1 a step, and 6 is usual: 10 and 30. h lies within 1 and cannot be too large
  *   gradient_growth           the drift upwards only: gradients that shrink are what training is for
- *   wait                      of the choices a policy had, not of all steps
+ *   wait                      of the choices a policy had, not of all steps, and where it learns
  *   refusals                  ours: half of what a policy does comes to nothing
  *   performance               one round of a few episodes may be that much worse by chance: two in a row
  *   entropy, wait             a policy that knows what pays explores less and waits more: fine once it has settled. The
@@ -95,8 +96,8 @@ const struct alert_rule alert_rules[] = {
     {"log_prob", "log-probability down to %.0f", FALL, -50, -100, 1, 1, 0, AT(log_prob_min), ALWAYS},
     {"kl", "KL %.3f", RISE, 0.02, 0.10, 1, 1, 0, AT(ppo.kl), ALWAYS},
     {"clip_fraction", "%.2f of the rows clipped", RISE, 0.25, 0.40, 2, 2, 0, AT(ppo.clip_fraction), ALWAYS},
-    {"ratio_max", "joint ratio up to %.1f", RISE, 3, 10, 1, 1, 0, AT(ppo.ratio_max), ALWAYS},
-    {"ratio_min", "joint ratio down to %.2f", FALL, 0.3, 0.1, 1, 1, 0, AT(ppo.ratio_min), ALWAYS},
+    {"ratio_max", "joint ratio up to %.1f", RISE, 3, 10, 3, 3, 0, AT(ppo.ratio_max), ALWAYS},
+    {"ratio_min", "joint ratio down to %.2f", FALL, 0.3, 0.1, 3, 3, 0, AT(ppo.ratio_min), ALWAYS},
     {"gradient_growth", "gradient norm %.1f times its mean", RISE, 1.5, 6, 3, 3, 0, AT(gradient_growth), ALWAYS},
     {"hidden_low", "recurrent state h of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.hidden_rms), ALWAYS},
     {"cell_high", "cell state c of RMS %.1f", RISE, 10, 30, 1, 1, 0, AT(ppo.cell_rms), ALWAYS},
@@ -108,9 +109,9 @@ const struct alert_rule alert_rules[] = {
     {"td_error", "temporal-difference error %.1f of the spread", RISE, 3, 5, 2, 2, 0, AT(td_error), ALWAYS},
     {"advantage_std_high", "advantages spread by %.1f", RISE, 2, 3, 2, 2, 0, AT(advantage_std), ALWAYS},
     {"advantage_std_low", "advantages spread by %.3f", FALL, 0.1, 0.01, 2, 2, 0, AT(advantage_std), ALWAYS},
-    {"advantage_positive_high", "%.2f of the advantages positive", RISE, 0.8, 0.95, 2, 2, 0, AT(ppo.advantage_positive),
-     ALWAYS},
-    {"advantage_positive_low", "%.2f of the advantages positive", FALL, 0.2, 0.05, 2, 2, 0, AT(ppo.advantage_positive),
+    {"advantage_positive_high", "%.2f of the advantages positive", RISE, 0.8, 0.95, 2, 2, 30,
+     AT(ppo.advantage_positive), ALWAYS},
+    {"advantage_positive_low", "%.2f of the advantages positive", FALL, 0.2, 0.05, 2, 2, 30, AT(ppo.advantage_positive),
      ALWAYS},
     /* what it does */
     {"wait", "WAIT is %.2f of the choices", RISE, 0.8, 0.95, 3, 3, 0, AT(wait_share), SETTLES},
@@ -344,7 +345,7 @@ static void measure_choices(struct alerts *alerts, const struct round_record *ro
 {
     const struct tally *tally = tally_of(alerts, round->round);
     const struct choices *choices = tally->steps < round->env_steps ? &tally->sample : &tally->choices;
-    if (choices->all >= FEW)
+    if (choices->all >= FEW && alerts->learned)
         alerts->now.wait_share = (double)choices->waits / (double)choices->all;
     if (tally->actions >= FEW)
         alerts->now.refused_share = (double)tally->refused / (double)tally->actions;

@@ -150,7 +150,8 @@ static void tell_trend(struct verdict *verdict, const struct sheet *health)
                  recent - first, first, recent, asked(health, "reward_recent") - asked(health, "reward_first"));
 }
 
-/* The first of the worst gates speaks; then the worst alert that was not cleared, which counts if it is critical. */
+/* The first gate that fails speaks, then an alert that is critical and was not cleared, then the first gate to watch,
+ * then an alert that warns, which changes nothing. */
 static void conclude(struct verdict *verdict, const struct sheet *health, const struct sheet *alerts, bool ended)
 {
     const struct verdict_gate *worst = &verdict->gates[DATA];
@@ -165,7 +166,7 @@ static void conclude(struct verdict *verdict, const struct sheet *health, const 
                      : worst->state != GATE_PASS || alarmed ? VERDICT_WATCH
                      : episodes < EPISODES_TO_JUDGE         ? VERDICT_COLLECTING
                                                             : VERDICT_INTERPRETABLE;
-    if (worst->state != GATE_PASS)
+    if (worst->state == GATE_FAIL || (worst->state == GATE_WATCH && !alarmed))
         snprintf(verdict->text, VERDICT_TEXT, "%s: %.170s", worst->name, worst->text);
     else if (alarmed)
         snprintf(verdict->text, VERDICT_TEXT, "%s: %.150s", ended ? "alert at the end" : "alert", alert ? alert : "-");
