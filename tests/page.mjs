@@ -577,7 +577,7 @@ await execute(esper, [
     'about=<b id=evil>"x"</b>',
 ]);
 // An update that goes much too far: an alert is raised and stands when the run ends.
-await execute(esper, ["train", ...quick, "--name", "alarmed", "--rounds", "2", "--steps", "10", "--set", "ppo.lr=0.1"]);
+await execute(esper, ["train", ...quick, "--name", "alarmed", "--rounds", "2", "--steps", "10", "--set", "ppo.lr=0.3"]);
 await execute(esper, [
     "train",
     ...quick,

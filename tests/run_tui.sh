@@ -120,6 +120,16 @@ for size in '80 24' '120 40' '250 70'; do
     restored "$size: q"
 done
 
+# An update that goes much too far raises an alert, which stands when the run ends: no banner, but part of the verdict.
+"$esper" train $small --rounds 2 --set ppo.lr=0.3 --name alarmed --quiet >"$work/out" 2>&1
+open_terminal 100 30
+type_line "$esper tui alarmed --runs $work"
+look 'a run that has ended: its verdict' ' watch  alert at the end: KL '
+verdict 'a run that has ended: no banner' "$(grep '!! ' "$work/screen")"
+tmux send-keys / kl: Enter
+look 'a run that has ended: its alerts are events' 'critical raised, kl: KL '
+tmux send-keys q
+
 # ---- ASCII, few colours, none; any size ------------------------------------------------------------------------------
 
 open_terminal 80 24 C
