@@ -8,7 +8,7 @@
 #   build        make all cuda
 #   parity       the programs that compare the device with the CPU, and `esper selftest --device cuda`
 #   sanitize     compute-sanitizer memcheck and racecheck on short runs
-#   same         the same seed twice; env 0 among 1, 16 and 256
+#   same         the same seed twice; env 0 among 1, 16 and 256; on cifar_baseline and cifar_multichannel
 #   equal        the work of the original's reference run: 16 envs, 5 rounds of a fresh policy, record and update included
 #   loops        the whole loop with 1 to 1 024 envs, grown, and on cifar_impaired and cifar_scale; counters per step
 #   hosts        training alone, envs x batch
@@ -35,7 +35,7 @@ export PATH ESPER_TASKS="$PWD/tasks"
 limit_of() { # seconds that a part may take
     case $1 in
     build) echo 600 ;;
-    sanitize) echo 240 ;;
+    sanitize) echo 300 ;;
     torch) echo 300 ;;
     *) echo 180 ;;
     esac
@@ -58,18 +58,22 @@ images() {
 
 images_are() { "$esper" data info >/dev/null 2>&1 && echo 'CIFAR-10' || echo 'synthetic images, never augmented'; }
 
+# Seeds before and after the pools of cifar_multichannel; in two blocks one trains while the other is blended.
+both_rows='--script tests/both_rows.json --set max_seeds=4'
+
 # a run of a moment, with a seed of every kind in reach
-short_run() { # short_run NAME OPTIONS...
+short_run() { # short_run NAME TASK OPTIONS...
     run=$1
-    shift
+    task=$2
+    shift 2
     # shellcheck disable=SC2046
-    "$esper" train --task cifar_baseline --runs "$runs" --name "$run" --quiet --device "$device" \
+    "$esper" train --task "$task" --runs "$runs" --name "$run" --quiet --device "$device" \
         $(images | sed 's/test_images=[0-9]*/test_images=64/') --set data.batch=32 --set data.batches=2 --set data.val_images=64 \
         --set policy.feature_dim=64 --set policy.hidden=64 --set ppo.epochs=2 "$@"
 }
 
 ask() { # ask RUN SQL: one line per row, fields separated by commas, no header
-    "$esper" sql "$1" "$2" --csv --runs "$runs" --timeout 120 | tail -n +2
+    "$esper" sql "$1" "$2" --csv --runs "$runs" --timeout 120 | tail -n +2 | tr -d '\r' # CSV ends lines with CR LF
 }
 
 # ---- parts ------------------------------------------------------------------------------------------------------------
@@ -117,48 +121,68 @@ part_parity() {
     return $bad
 }
 
+sanitized() { # sanitized TOOL TASK OPTIONS...: a line of the table
+    tool=$1
+    task=$2
+    shift 2
+    count=$((count + 1))
+    log=$runs/sanitize-$count.log
+    # the program itself, so that nothing of a shell is looked at
+    # shellcheck disable=SC2046
+    timeout 100 compute-sanitizer --tool "$tool" --error-exitcode 9 "$esper" train --task "$task" --runs "$runs" \
+        --name "sanitize-$count" --quiet --device "$device" $(images | sed 's/test_images=[0-9]*/test_images=32/') --set data.batch=32 --set data.batches=1 \
+        --set data.val_images=32 --set policy.feature_dim=16 --set policy.hidden=16 --set ppo.epochs=1 --rounds 1 "$@" \
+        >"$log" 2>&1
+    code=$?
+    [ $code = 0 ] || bad=1
+    echo "| $tool | $task $* | $(grep -h 'SUMMARY' "$log" | tail -1 | sed 's/^=* *//') (exit $code) |"
+}
+
 part_sanitize() {
     command -v compute-sanitizer >/dev/null || { note 'compute-sanitizer is not here'; return 1; }
     bad=0
+    count=0
     echo '| tool | run | result |'
     echo '|---|---|---|'
     for tool in memcheck racecheck; do
         for precision in bf16 fp32; do
             for policy in ppo random; do
-                log=$runs/$tool-$precision-$policy.log
-                short="--envs 2 --steps 6 --rounds 1 --policy $policy --precision $precision"
-                # the program itself, so that nothing of a shell is looked at
-                # shellcheck disable=SC2046,SC2086
-                timeout 100 compute-sanitizer --tool $tool --error-exitcode 9 "$esper" train --task cifar_baseline \
-                    --runs "$runs" --name $tool-$precision-$policy --quiet --device "$device" \
-                    $(images | sed 's/test_images=[0-9]*/test_images=32/') --set data.batch=32 --set data.batches=1 \
-                    --set data.val_images=32 --set policy.feature_dim=16 --set policy.hidden=16 --set ppo.epochs=1 $short >"$log" 2>&1
-                code=$?
-                [ $code = 0 ] || bad=1
-                echo "| $tool | $short | $(grep -h 'SUMMARY' "$log" | tail -1 | sed 's/^=* *//') (exit $code) |"
+                sanitized "$tool" cifar_baseline --envs 2 --steps 6 --policy $policy --precision $precision
             done
         done
     done
+    # shellcheck disable=SC2086
+    sanitized memcheck cifar_multichannel --envs 1 --steps 13 --precision bf16 --set data.batches=2 $both_rows
     return $bad
+}
+
+# Four batches and more: what batches use in turn is used again.
+same_on() { # same_on TASK ENVS OPTIONS...: with so many envs at the most
+    task=$1
+    most=$2
+    shift 2
+    for i in 1 2; do
+        short_run "same-$task-$i" "$task" --envs 16 --steps 20 --rounds 2 --set data.batches=4 "$@" || return 1
+    done
+    one=$("$esper" inspect "$runs/same-$task-1" --hash)
+    two=$("$esper" inspect "$runs/same-$task-2" --hash)
+    [ -n "$one" ] && [ "$one" = "$two" ] || bad=1
+    echo "$task, the same seed twice: checkpoints $one and $two"
+    for envs in 1 16 "$most"; do
+        short_run "among-$task-$envs" "$task" --envs "$envs" --steps 16 --rounds 1 "$@" || return 1
+        for table in step seed; do
+            ask "among-$task-$envs" "SELECT * FROM $table WHERE env = 0 AND round = 0 ORDER BY step"
+        done >"$runs/among-$envs.csv"
+        echo "$task, env 0 among $envs: $(wc -l <"$runs/among-$envs.csv") rows, $(md5sum <"$runs/among-$envs.csv" | cut -c1-16)"
+        cmp -s "$runs/among-1.csv" "$runs/among-$envs.csv" || bad=1
+    done
 }
 
 part_same() {
     bad=0
-    for i in 1 2; do # four batches: what batches use in turn is used again
-        short_run same-$i --envs 16 --steps 20 --rounds 2 --set data.batches=4 || return 1
-    done
-    one=$("$esper" inspect "$runs/same-1" --hash)
-    two=$("$esper" inspect "$runs/same-2" --hash)
-    [ -n "$one" ] && [ "$one" = "$two" ] || bad=1
-    echo "the same seed twice: checkpoints $one and $two"
-    for envs in 1 16 256; do
-        short_run among-$envs --envs $envs --steps 12 --rounds 1 || return 1
-        for table in step seed; do
-            ask among-$envs "SELECT * FROM $table WHERE env = 0 AND round = 0 ORDER BY step"
-        done >"$runs/among-$envs.csv"
-        echo "env 0 among $envs: $(wc -l <"$runs/among-$envs.csv") rows, $(md5sum <"$runs/among-$envs.csv" | cut -c1-16)"
-    done
-    cmp -s "$runs/among-1.csv" "$runs/among-16.csv" && cmp -s "$runs/among-1.csv" "$runs/among-256.csv" || bad=1
+    same_on cifar_baseline 256 || return 1
+    # shellcheck disable=SC2086
+    same_on cifar_multichannel 64 $both_rows --set data.batch=128 --set data.batches=6 || return 1
     return $bad
 }
 

@@ -53,7 +53,16 @@ static float noise(void) /* about normal */
 
 /* ---- the device's side ------------------------------------------------------------------------------------------- */
 
-/* A network of random activations: what the host's kernels would have left. */
+/* Whose results are looked at. As in a step leaves lag: those of batch 0 run when the blends of batch 1 have. */
+enum { LEAVES_BATCH, BLENDS_BATCH };
+
+/* Random activations of a batch: what the host's kernels would have left of a block. */
+struct rig_batch {
+    std::vector<float> raw, pooled, grad; /* planes as floats */
+    std::vector<float> scale, shift;      /* [env][channel] */
+    float *sums;                          /* on the device */
+};
+
 struct rig {
     struct config config;
     struct world world;
@@ -61,8 +70,7 @@ struct rig {
     struct net_device net;
     std::vector<struct slot_exec> exec;
     std::vector<float> seed, gate, params;
-    std::vector<float> raw[SHAPE_BLOCKS], pooled[SHAPE_BLOCKS], grad[SHAPE_BLOCKS]; /* planes as floats */
-    std::vector<float> scale[SHAPE_BLOCKS], shift[SHAPE_BLOCKS];                    /* [env][channel] */
+    struct rig_batch batch[2][SHAPE_BLOCKS];
 };
 
 template <class T> static T *upload(struct runtime *rt, const std::vector<T> &v)
@@ -117,6 +125,69 @@ static map_of image_of(const std::vector<float> &planes, size_t n, int channels,
                 planes[((n * (size_t)(channels / 8) + (size_t)(c / 8)) * (size_t)area + (size_t)p) * 8 +
                        (size_t)(c % 8)];
     return m;
+}
+
+/* What a batch leaves of a block: other noise in every batch. */
+static void rig_fill(struct rig *rig, int which, int i)
+{
+    struct runtime *rt = rig->context.runtime;
+    const struct net_shape *shape = &rig->world.shape;
+    const struct fast_host *host = &rig->net.host;
+    const struct block_shape &b = shape->block[i];
+    const struct fast_block *block = &host->block[i];
+    struct rig_batch *own = &rig->batch[which][i];
+    const int area = b.height * b.width, envs = host->envs, batch = host->batch;
+    const size_t images = (size_t)(envs * batch);
+    own->raw.resize(images * (size_t)(b.cout * area));
+    own->pooled.resize(own->raw.size() / 4);
+    own->grad.resize(own->raw.size() / 4);
+    std::vector<float> sums((size_t)(envs * host->chunks * 2 * b.cout));
+    for (size_t n = 0; n < images; n++) {
+        noise_state = (uint32_t)(n % (size_t)batch + n / (size_t)batch * 512) * 7919u +
+                      (uint32_t)(which * 104729 + i); /* whatever the number of envs */
+        float *raw = &own->raw[n * (size_t)(b.cout * area)], *grad = &own->grad[n * (size_t)(b.cout * area / 4)];
+        for (int k = 0; k < b.cout * area; k++) { /* smooth in x, so that windows differ in kind */
+            raw[k] = rounded(noise() + 0.2f);
+            float *sum =
+                &sums[n / (size_t)batch * (size_t)(host->chunks * 2 * b.cout) + (size_t)(k / (area * 8) * 8 + k % 8)];
+            sum[0] += raw[k];
+            sum[b.cout] += raw[k] * raw[k];
+        }
+        for (int k = 0; k < b.cout * area / 4; k++)
+            grad[k] = rounded(0.01f * noise());
+        for (int plane = 0; plane < b.cout / 8; plane++)
+            for (int p = 0; p < area / 4; p++)
+                for (int c = 0; c < 8; c++) {
+                    const int half = b.width / 2, at = p / half * 2 * b.width + p % half * 2;
+                    const float *w = raw + (plane * area + at) * 8 + c;
+                    own->pooled[n * (size_t)(b.cout * area / 4) + (size_t)((plane * (area / 4) + p) * 8 + c)] =
+                        std::max(std::max(w[0], w[8]), std::max(w[b.width * 8], w[b.width * 8 + 8]));
+                }
+    }
+    for (int e = 0; e < envs; e++)
+        for (int c = 0; c < b.cout; c++) {
+            const float *at = &sums[(size_t)(e * host->chunks * 2 * b.cout + c)],
+                        *p = &rig->params[(size_t)e * shape->host.storage];
+            const double count = (double)batch * area, mean = at[0] / count, var = at[b.cout] / count - mean * mean;
+            const float scale = fabsf(p[block->gamma + (uint32_t)c]) / sqrtf((float)var + 1e-5f);
+            own->scale.push_back(scale);
+            own->shift.push_back(p[block->beta + (uint32_t)c] - scale * (float)mean);
+        }
+    own->sums = upload(rt, sums);
+    std::vector<float> norm((size_t)(envs * 2 * b.cout));
+    for (size_t c = 0; c < norm.size(); c++)
+        norm[c] = (c / (size_t)b.cout % 2 ? own->shift
+                                          : own->scale)[c / (size_t)(2 * b.cout) * (size_t)b.cout + c % (size_t)b.cout];
+    rig->net.kept[which][i] = {upload_planes(rt, own->raw), upload_planes(rt, own->pooled),
+                               upload_planes(rt, own->grad), upload(rt, norm)};
+}
+
+/* Launches read and write the buffers of this batch from now on. */
+static void rig_use(struct rig *rig, int which)
+{
+    fast_use_buffers(&rig->net, which);
+    for (int i = 0; i < rig->net.host.blocks; i++)
+        rig->net.host.block[i].sums = rig->batch[which][i].sums;
 }
 
 static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
@@ -177,53 +248,12 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
         block->slot[1] = b.slot[1];
         block->gamma = (uint32_t)shape->host.tensor[b.gamma].offset;
         block->beta = (uint32_t)shape->host.tensor[b.beta].offset;
-        rig->raw[i].resize(images * (size_t)(b.cout * area));
-        rig->pooled[i].resize(rig->raw[i].size() / 4);
-        rig->grad[i].resize(rig->raw[i].size() / 4);
-        std::vector<float> sums((size_t)(envs * host->chunks * 2 * b.cout));
-        for (size_t n = 0; n < images; n++) {
-            noise_state = (uint32_t)(n % (size_t)batch + n / (size_t)batch * 512) * 7919u +
-                          (uint32_t)i; /* whatever the number of envs */
-            float *raw = &rig->raw[i][n * (size_t)(b.cout * area)],
-                  *grad = &rig->grad[i][n * (size_t)(b.cout * area / 4)];
-            for (int k = 0; k < b.cout * area; k++) { /* smooth in x, so that windows differ in kind */
-                raw[k] = rounded(noise() + 0.2f);
-                float *sum = &sums[n / (size_t)batch * (size_t)(host->chunks * 2 * b.cout) +
-                                   (size_t)(k / (area * 8) * 8 + k % 8)];
-                sum[0] += raw[k];
-                sum[b.cout] += raw[k] * raw[k];
-            }
-            for (int k = 0; k < b.cout * area / 4; k++)
-                grad[k] = rounded(0.01f * noise());
-            for (int plane = 0; plane < b.cout / 8; plane++)
-                for (int p = 0; p < area / 4; p++)
-                    for (int c = 0; c < 8; c++) {
-                        const int half = b.width / 2, at = p / half * 2 * b.width + p % half * 2;
-                        const float *w = raw + (plane * area + at) * 8 + c;
-                        rig->pooled[i][n * (size_t)(b.cout * area / 4) + (size_t)((plane * (area / 4) + p) * 8 + c)] =
-                            std::max(std::max(w[0], w[8]), std::max(w[b.width * 8], w[b.width * 8 + 8]));
-                    }
-        }
-        for (int e = 0; e < envs; e++)
-            for (int c = 0; c < b.cout; c++) {
-                const float *at = &sums[(size_t)(e * host->chunks * 2 * b.cout + c)],
-                            *p = &rig->params[(size_t)e * shape->host.storage];
-                const double count = (double)batch * area, mean = at[0] / count, var = at[b.cout] / count - mean * mean;
-                const float scale = fabsf(p[block->gamma + (uint32_t)c]) / sqrtf((float)var + 1e-5f);
-                rig->scale[i].push_back(scale);
-                rig->shift[i].push_back(p[block->beta + (uint32_t)c] - scale * (float)mean);
-            }
-        block->sums = upload(rt, sums);
-        std::vector<float> norm((size_t)(envs * 2 * b.cout));
-        for (size_t k = 0; k < norm.size(); k++)
-            norm[k] = (k / (size_t)b.cout % 2
-                           ? rig->shift
-                           : rig->scale)[i][k / (size_t)(2 * b.cout) * (size_t)b.cout + k % (size_t)b.cout];
-        rig->net.kept[0][i] = rig->net.kept[1][i] = {upload_planes(rt, rig->raw[i]), upload_planes(rt, rig->pooled[i]),
-                                                     upload_planes(rt, rig->grad[i]), upload(rt, norm)};
-        block->act = runtime_alloc<uint4>(rt, rig->pooled[i].size() / 8);
-        block->grad = runtime_alloc<uint4>(rt, rig->pooled[i].size() / 8);
-        block->grad_full = runtime_alloc<uint4>(rt, rig->raw[i].size() / 8);
+        for (int which : {LEAVES_BATCH, BLENDS_BATCH})
+            rig_fill(rig, which, i);
+        const size_t cells = images * (size_t)(b.cout / 8 * area);
+        block->act = runtime_alloc<uint4>(rt, cells / 4);
+        block->grad = runtime_alloc<uint4>(rt, cells / 4);
+        block->grad_full = runtime_alloc<uint4>(rt, cells);
         block_jobs(block, batch);
         block->back = runtime_alloc<float>(rt, (size_t)(envs * block->jobs * 2 * b.cout));
     }
@@ -289,12 +319,16 @@ static void rig_run(struct rig *rig)
     runtime_copy_to(rt, rig->context.view.gate, rig->gate.data(), rig->gate.size() * sizeof(float));
     seed_plan(&rig->net);
     runtime_wait(rt); /* in a step the host's kernels come in between */
-    for (int i = 0; i < rig->net.host.blocks; i++)
-        seed_blend_forward(&rig->net, i);
-    for (int i = rig->net.host.blocks - 1; i >= 0; i--) {
-        seed_blend_backward(&rig->net, i);
-        seed_leaf(&rig->net, i);
+    for (int which : {LEAVES_BATCH, BLENDS_BATCH}) {
+        rig_use(rig, which);
+        for (int i = 0; i < rig->net.host.blocks; i++)
+            seed_blend_forward(&rig->net, i);
+        for (int i = rig->net.host.blocks - 1; i >= 0; i--)
+            seed_blend_backward(&rig->net, i);
     }
+    rig_use(rig, LEAVES_BATCH);
+    for (int i = rig->net.host.blocks - 1; i >= 0; i--)
+        seed_leaf(&rig->net, i);
     runtime_wait(rt);
     if (rt->failed)
         stop(rt->error.text);
@@ -346,9 +380,10 @@ struct expected {
     std::vector<double> back;      /* [2][channels] */
 };
 
-/* Block i of env e by the model. */
-static void model_block(const struct rig &rig, int e, int i, bool rounds, struct expected want[SLOT_ROWS])
+/* Block i of env e by the model, in one of the batches. */
+static void model_block(const struct rig &rig, int which, int e, int i, bool rounds, struct expected want[SLOT_ROWS])
 {
+    const struct rig_batch &own = rig.batch[which][i];
     const struct net_shape *shape = &rig.world.shape;
     const struct block_shape &b = shape->block[i];
     const int area = b.height * b.width, batch = rig.net.host.batch, c = b.cout;
@@ -364,15 +399,15 @@ static void model_block(const struct rig &rig, int e, int i, bool rounds, struct
     want[0].back.assign((size_t)(2 * c), 0);
     for (int n = 0; n < batch; n++) {
         const size_t image = (size_t)(e * batch + n);
-        const map_of raw = image_of(rig.raw[i], image, c, area), pooled = image_of(rig.pooled[i], image, c, area / 4);
-        map_of g = image_of(rig.grad[i], image, c, area / 4), h = raw, p = pooled;
+        const map_of raw = image_of(own.raw, image, c, area), pooled = image_of(own.pooled, image, c, area / 4);
+        map_of g = image_of(own.grad, image, c, area / 4), h = raw, p = pooled;
         for (int k = 0; k < c * area; k++)
-            h[(size_t)k] = full.r(std::max(0.0, raw[(size_t)k] * (double)rig.scale[i][(size_t)(e * c + k / area)] +
-                                                    (double)rig.shift[i][(size_t)(e * c + k / area)]));
+            h[(size_t)k] = full.r(std::max(0.0, raw[(size_t)k] * (double)own.scale[(size_t)(e * c + k / area)] +
+                                                    (double)own.shift[(size_t)(e * c + k / area)]));
         for (int k = 0; k < c * area / 4; k++)
             p[(size_t)k] =
-                full.r(std::max(0.0, pooled[(size_t)k] * (double)rig.scale[i][(size_t)(e * c + k / (area / 4))] +
-                                         (double)rig.shift[i][(size_t)(e * c + k / (area / 4))]));
+                full.r(std::max(0.0, pooled[(size_t)k] * (double)own.scale[(size_t)(e * c + k / (area / 4))] +
+                                         (double)own.shift[(size_t)(e * c + k / (area / 4))]));
         map_of y = h, out = p;
         const float *w0 = b.slot[0] < 0 ? NULL
                                         : &rig.seed[(size_t)e * shape->seed_storage + shape->slot[b.slot[0]].seed];
@@ -456,8 +491,9 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
         const struct block_shape &b = shape->block[i];
         const struct fast_block &block = rig->net.host.block[i];
         const int area = b.height * b.width, batch = rig->net.host.batch;
-        struct expected want[SLOT_ROWS];
-        model_block(*rig, e, i, rounds, want);
+        struct expected leaves[SLOT_ROWS], blends[SLOT_ROWS];
+        model_block(*rig, LEAVES_BATCH, e, i, rounds, leaves);
+        model_block(*rig, BLENDS_BATCH, e, i, rounds, blends);
         int mode[SLOT_ROWS];
         for (int row = 0; row < SLOT_ROWS; row++) {
             const int j = b.slot[row];
@@ -465,27 +501,28 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
             if (mode[row] == SLOT_SKIP)
                 continue;
             const struct slot_exec &exec = rig->exec[(size_t)(e * shape->slots + j)];
+            const struct expected &want = (mode[row] == SLOT_STE ? leaves : blends)[row];
             std::vector<float> got = rig_grads(rig, e, j);
             struct param_layout layout;
             blueprint_layout(exec.blueprint, b.cout, &layout);
             for (int t = 0; t < layout.count; t++) {
                 difference d = {};
                 for (size_t k = layout.tensor[t].offset; k < layout.tensor[t].offset + layout.tensor[t].size; k++)
-                    d.add(got[k], want[row].seed_grad[k]);
+                    d.add(got[k], want.seed_grad[k]);
                 note(d, std::string(shape->slot[j].id) + "." + layout.tensor[t].name);
             }
             gate_layout(b.cout, &layout);
             for (int t = 0; exec.gate && t < layout.count; t++) {
                 difference d = {};
                 for (size_t k = layout.tensor[t].offset; k < layout.tensor[t].offset + layout.tensor[t].size; k++)
-                    d.add(got[shape->slot[j].seed_storage + k], want[row].gate_grad[k]);
+                    d.add(got[shape->slot[j].seed_storage + k], want.gate_grad[k]);
                 note(d, std::string(shape->slot[j].id) + "." + layout.tensor[t].name);
             }
         }
         if (mode[0] != SLOT_BLEND && mode[1] != SLOT_BLEND)
             continue;
         const bool whole = mode[0] == SLOT_BLEND;
-        const size_t cells = rig->pooled[i].size();
+        const size_t cells = rig->batch[BLENDS_BATCH][i].pooled.size();
         std::vector<float> act = download_planes(rig->context.runtime, block.act, cells);
         std::vector<float> grad =
             download_planes(rig->context.runtime, whole ? block.grad_full : block.grad, whole ? 4 * cells : cells);
@@ -497,9 +534,9 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
             const map_of a = image_of(act, image, b.cout, area / 4),
                          g = image_of(grad, image, b.cout, whole ? area : area / 4);
             for (size_t k = 0; k < a.size(); k++)
-                d_act.add(a[k], want[0].out[(size_t)n][k]);
+                d_act.add(a[k], blends[0].out[(size_t)n][k]);
             for (size_t k = 0; k < g.size(); k++)
-                d_grad.add(g[k], want[0].grad[(size_t)n][k]);
+                d_grad.add(g[k], blends[0].grad[(size_t)n][k]);
         }
         for (int c = 0; c < b.cout; c++) {
             double sum = 0, moment = 0;
@@ -507,8 +544,8 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
                 sum += back[(size_t)(2 * k * b.cout + c)];
                 moment += back[(size_t)((2 * k + 1) * b.cout + c)];
             }
-            d_sum.add(sum, want[0].back[(size_t)c]);
-            d_moment.add(moment, want[0].back[(size_t)(b.cout + c)]);
+            d_sum.add(sum, blends[0].back[(size_t)c]);
+            d_moment.add(moment, blends[0].back[(size_t)(b.cout + c)]);
         }
         const std::string name = "block" + std::to_string(i);
         note(d_act, name + ".act");

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The device backend, its kernels emulated on the CPU: a run on it is the CPU's run in fp32 as far as rounding lets it,
-# the same seed gives the same bits, an env does not notice how many there are, and a run that was stopped goes on, there
-# or on the CPU. Usage: device_emulated.sh ESPER LIBRARY (from the project's root).
+# the same seed gives the same bits, in whatever order streams do what events let them, an env does not notice how many
+# there are, and a run that was stopped goes on, there or on the CPU. Usage: device_emulated.sh ESPER LIBRARY (from the project's root).
 . tests/script.inc
 
 case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
@@ -36,7 +36,10 @@ train cpu --envs 3 --rounds 2 --device cpu
 train cuda --envs 3 --rounds 2 $cuda
 agree 'first round as on the CPU' cpu cuda "$steps"
 agree 'losses within a thousandth in the second' cpu cuda 'select step, env, round(val_loss, 2) from step where step < 5'
+ESPER_EMULATE_ORDER=late # nothing before somebody waits for it
+export ESPER_EMULATE_ORDER
 train again --envs 3 --rounds 2 $cuda
+unset ESPER_EMULATE_ORDER
 same 'the same seed twice' cuda again
 train one --envs 1 --rounds 1 $cuda
 agree 'env 0 alone and among three' one cuda "select step, op, slot, result, train_loss, val_loss, reward, value from step
@@ -61,6 +64,21 @@ agree 'sampled shares' six-cpu six-cuda 'select round, step, env, slot, share, s
 verdict 'errors of all sampled shares' \
     "$(ask six-cuda 'select step, count(*) from seed where share_error is not null group by step' | tail -1 |
         grep -vx ' *24 *24')"
+
+# Streams beside the main one, as late and as early as events let them (tests/emulate/streams.h): the same bits, or a
+# dependency is missing. In two blocks a seed trains, a batch behind, beside a blended one, and buffers are used again.
+for order in capture late early; do
+    ESPER_EMULATE_ORDER=$order
+    export ESPER_EMULATE_ORDER
+    train order-$order --task cifar_multichannel --envs 1 --rounds 1 --steps 14 --device cuda --precision bf16 \
+        --script tests/both_rows.json --set max_seeds=4 --set data.set=synthetic --set data.size=32 --set data.batches=4
+done
+unset ESPER_EMULATE_ORDER
+verdict 'training beside blended' "$(ask order-capture "select count(*) from seed r0 join seed r1 using (round, step, env)
+    where r1.slot = r0.slot + 3 and (r0.stage = 'training' and r1.alpha > 0 or r1.stage = 'training' and r0.alpha > 0)" |
+    tail -1 | grep -vx ' *5 *')"
+same 'side streams late' order-capture order-late
+same 'side streams early' order-capture order-early
 
 # Golden numbers: those of whole networks on the device, the rest is skipped and said so.
 "$esper" selftest --vectors tests/vectors --device cuda >"$work/out" 2>"$work/err"

@@ -259,7 +259,7 @@ static inline unsigned fast_blocks_per_env(const struct fast_host &host, int res
     return (unsigned)((host.chunks + each - 1) / each);
 }
 
-/* What leaves read, which may still be at work when the next batch has begun: two of each, for batches in turn. */
+/* What leaves read, which may still be at work when the next batch has begun: one for even batches, one for odd. */
 struct fast_kept {
     uint4 *raw, *pooled, *grad_out;
     float *norm;
@@ -270,7 +270,7 @@ struct net_device {
     struct fast_host host;
     struct gather_bf16 gathered[2]; /* the images of this batch and of the next */
     struct fast_kept kept[2][SHAPE_BLOCKS];
-    int turn;                 /* whose are in `host` */
+    int parity;               /* of the batch at work: whose buffers are in `host` */
     struct fast_seeds *seeds; /* fast_seed.cuh */
     struct fast_eval *eval;   /* fast_eval.cuh */
     int resident;             /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
@@ -289,8 +289,8 @@ static inline struct launch fast_launch(const struct net_device *net, int per_pr
 bool fast_host_fits(const struct net_shape *shape, int batch);
 /* Buffers and places of net->host; false after an error. */
 bool fast_host_create(struct net_device *net);
-/* What the host's kernels write from now on. */
-void fast_turn(struct net_device *net, int turn);
+/* From now on launches read and write the buffers of batches of this parity. */
+void fast_use_buffers(struct net_device *net, int parity);
 /* The images of a batch of the step: gathered while the batch before it was learned from. */
 void fast_images(struct net_device *net, uint32_t batch);
 /* Such a batch, from its images to the parameters. */

@@ -113,7 +113,7 @@ bool fast_host_create(struct net_device *net)
     host->fc_bias = offset_of(shape, shape->fc_bias);
     for (int i = 0; i < host->blocks; i++)
         create_block(net, i, &fragments);
-    fast_turn(net, 0);
+    fast_use_buffers(net, 0);
     host->fragment_size = fragments;
     host->head_size = fast_head_floats(host->features);
     host->square_parts = fast_square_parts(host->params_size);
@@ -141,22 +141,22 @@ bool fast_host_create(struct net_device *net)
 
 /* Who works beside the main line. */
 enum { SIDE_IMAGES, SIDE_BLENDS, SIDE_LEAVES };
-static_assert((int)SIDE_LEAVES + 2 * 3 <= (int)RUNTIME_SIDES, "for the leaves of either turn and every block");
+static_assert((int)SIDE_LEAVES + 2 * 3 <= (int)RUNTIME_SIDES, "for the leaves of either parity and every block");
 
 /* The side of a block's leaves; those of the first block end with the step of all. */
-static int leaves_side(const struct net_device *net, int turn, int block)
+static int leaves_side(const struct net_device *net, int parity, int block)
 {
-    return SIDE_LEAVES + turn * net->host.blocks + block;
+    return SIDE_LEAVES + parity * net->host.blocks + block;
 }
 
-void fast_turn(struct net_device *net, int turn)
+void fast_use_buffers(struct net_device *net, int parity)
 {
-    net->turn = turn;
+    net->parity = parity;
     for (int i = 0; i < net->host.blocks; i++) {
-        net->host.block[i].raw = net->kept[turn][i].raw;
-        net->host.block[i].pooled = net->kept[turn][i].pooled;
-        net->host.block[i].grad_out = net->kept[turn][i].grad_out;
-        net->host.block[i].norm = net->kept[turn][i].norm;
+        net->host.block[i].raw = net->kept[parity][i].raw;
+        net->host.block[i].pooled = net->kept[parity][i].pooled;
+        net->host.block[i].grad_out = net->kept[parity][i].grad_out;
+        net->host.block[i].norm = net->kept[parity][i].norm;
     }
 }
 
@@ -167,7 +167,7 @@ void fast_images(struct net_device *net, uint32_t batch)
     const struct gather_bf16 now = net->gathered[batch % 2];
     net->host.pixels = now.pixels;
     net->host.labels = now.labels;
-    fast_turn(net, (int)(batch % 2));
+    fast_use_buffers(net, (int)(batch % 2));
     if (batch == 0)
         gather_train_bf16(context, now, 0);
     else
@@ -186,13 +186,13 @@ void fast_images(struct net_device *net, uint32_t batch)
 static void fast_leaves(struct net_device *net, int i)
 {
     struct runtime *rt = net->context->runtime;
-    runtime_part(rt, leaves_side(net, net->turn, i));
-    runtime_follow(rt, leaves_side(net, 1 - net->turn, 0));
+    runtime_part(rt, leaves_side(net, net->parity, i));
+    runtime_follow(rt, leaves_side(net, 1 - net->parity, 0));
     if (has_slots(net->host.block[i]))
         seed_leaf(net, i);
     if (i == 0) {
         for (int k = 1; k < net->host.blocks; k++)
-            runtime_meet(rt, leaves_side(net, net->turn, k));
+            runtime_meet(rt, leaves_side(net, net->parity, k));
         seed_update(net, SLOT_STE);
     }
     runtime_rejoin(rt);
@@ -226,11 +226,11 @@ void fast_learn(struct net_device *net, uint32_t batch)
     }
     fast_gradients(net, batch);
     runtime_meet(context->runtime, SIDE_BLENDS);
-    runtime_meet(context->runtime, leaves_side(net, 1 - net->turn, 0)); /* of the batch before */
+    runtime_meet(context->runtime, leaves_side(net, 1 - net->parity, 0)); /* of the batch before */
     fast_update(net);
     if (batch + 1 < context->batches)
         return;
-    runtime_meet(context->runtime, leaves_side(net, net->turn, 0));
+    runtime_meet(context->runtime, leaves_side(net, net->parity, 0));
     seed_measure(net);
 }
 

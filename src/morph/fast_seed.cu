@@ -101,9 +101,9 @@ static void create_between(struct net_device *net, struct seed_set *set)
             continue;
         const size_t cells = (size_t)net->host.envs * (size_t)net->host.batch *
                              (size_t)(block.cout / 8 * (block.size / 2) * (block.size / 2));
-        for (int turn = 0; turn < 2; turn++) {
-            set->between[turn][i] = runtime_alloc<uint4>(net->context->runtime, cells);
-            set->between_grad[turn][i] = runtime_alloc<uint4>(net->context->runtime, cells);
+        for (int parity = 0; parity < 2; parity++) {
+            set->between[parity][i] = runtime_alloc<uint4>(net->context->runtime, cells);
+            set->between_grad[parity][i] = runtime_alloc<uint4>(net->context->runtime, cells);
         }
     }
 }
@@ -168,12 +168,12 @@ void seed_free(struct fast_seeds *seeds)
 
 /* What enters the slot: from raw (r0), or from the pooled output (r1), or what the blend before left. */
 DEVICE struct seed_input input_of(const struct fast_host &host, const struct seed_set &set,
-                                  const struct seed_slot &slot, int env, int turn)
+                                  const struct seed_slot &slot, int env, int parity)
 {
     const struct fast_block &block = host.block[slot.block];
     struct seed_input input = {slot.row == 0 ? block.raw : block.pooled, true};
     if (slot.row == 1 && fast_mode(host, env, block.slot[0]) == SLOT_BLEND) {
-        input.from = set.between[turn][slot.block];
+        input.from = set.between[parity][slot.block];
         input.affine = false;
     }
     return input;
@@ -181,33 +181,33 @@ DEVICE struct seed_input input_of(const struct fast_host &host, const struct see
 
 /* Where r0 leaves its output, or its gradient comes from, depends on what r1 does, and the other way round. */
 DEVICE void entry_ways(struct seed_entry *entry, const struct fast_host &host, const struct seed_set &set,
-                       const struct seed_slot &slot, int turn)
+                       const struct seed_slot &slot, int parity)
 {
     const struct fast_block &block = host.block[slot.block];
     const int before = slot.row == 1 ? fast_mode(host, entry->env, block.slot[0]) : (int)SLOT_SKIP,
               after = slot.row == 0 ? fast_mode(host, entry->env, block.slot[1]) : (int)SLOT_SKIP;
-    entry->input = input_of(host, set, slot, entry->env, turn);
-    entry->out = after == SLOT_SKIP ? block.act : set.between[turn][slot.block];
+    entry->input = input_of(host, set, slot, entry->env, parity);
+    entry->out = after == SLOT_SKIP ? block.act : set.between[parity][slot.block];
     entry->also = after == SLOT_STE ? block.act : nullptr;
-    entry->grad = after == SLOT_BLEND ? set.between_grad[turn][slot.block] : block.grad_out;
+    entry->grad = after == SLOT_BLEND ? set.between_grad[parity][slot.block] : block.grad_out;
     if (slot.row == 0) {
         entry->masked = (uint32_t *)block.grad_full;
         entry->plain = nullptr;
     } else {
         entry->masked = before == SLOT_BLEND ? nullptr : (uint32_t *)block.grad;
-        entry->plain = before == SLOT_SKIP ? nullptr : (uint32_t *)set.between_grad[turn][slot.block];
+        entry->plain = before == SLOT_SKIP ? nullptr : (uint32_t *)set.between_grad[parity][slot.block];
     }
 }
 
 DEVICE struct seed_entry entry_of(const struct fast_host &host, const struct seed_set &set,
-                                  const struct seed_slot &slot, int env, const struct slot_exec &exec, int turn)
+                                  const struct seed_slot &slot, int env, const struct slot_exec &exec, int parity)
 {
     struct seed_entry entry = {};
     entry.env = env;
     entry.blend = blend_of(exec);
     if (exec.mode == SLOT_STE) /* of which nothing is in the output */
         entry.blend.blueprint = exec.blueprint;
-    entry_ways(&entry, host, set, slot, turn);
+    entry_ways(&entry, host, set, slot, parity);
     entry.record = slot.part + (size_t)env * (size_t)host.block[slot.block].jobs * slot.record;
     entry.w = set.seed + (size_t)env * set.seed_size + slot.seed;
     entry.gate = set.gate + (size_t)env * set.gate_size + slot.gate;
@@ -249,25 +249,25 @@ DEVICE int longest_first(int k)
 
 /* A warp per slot. What takes long comes first, so that no processor is left alone with it; then envs in order. */
 KERNEL void plan_seeds(const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set,
-                       int turn)
+                       int parity)
 {
     static_assert(BLUEPRINT_COUNT == 8, "longest_first knows them all");
     device_wait();
     const int lane = (int)threadIdx.x;
     const struct seed_slot &slot = set.slots[blockIdx.x];
-    const uint32_t first = (uint32_t)(turn * host.envs);
+    const uint32_t first = (uint32_t)(parity * host.envs);
     uint32_t leaves = first, blends = first, backs = first;
     for (int k = 0; k < BLUEPRINT_COUNT; k++)
         for (int e = 0; e < host.envs; e += 32) {
             const bool there = e + lane < host.envs;
             const int env = there ? e + lane : 0;
             const struct slot_exec exec = host.exec[(size_t)env * (size_t)host.slots + blockIdx.x];
-            const bool turn = there && exec.mode != SLOT_SKIP && exec.blueprint == longest_first(k);
-            if (!__any_sync(~0u, turn))
+            const bool mine = there && exec.mode != SLOT_SKIP && exec.blueprint == longest_first(k);
+            if (!__any_sync(~0u, mine))
                 continue;
-            const struct seed_entry entry = entry_of(host, set, slot, env, exec, turn);
-            const bool blend = turn && exec.mode == SLOT_BLEND,
-                       leaf = turn && !blend && exec.train && exec.blueprint != BLUEPRINT_NOOP;
+            const struct seed_entry entry = entry_of(host, set, slot, env, exec, parity);
+            const bool blend = mine && exec.mode == SLOT_BLEND,
+                       leaf = mine && !blend && exec.train && exec.blueprint != BLUEPRINT_NOOP;
             list_append(slot.leaf, &leaves, leaf, entry);
             list_append(slot.blend, &blends, blend, entry);
             list_append(slot.back, &backs, blend, entry);
@@ -284,9 +284,9 @@ void seed_plan(struct net_device *net)
     if (net->host.slots == 0)
         return;
     struct launch shape = {dim3((unsigned)net->host.slots), dim3(32), 0, true};
-    for (int turn = 1; turn >= 0; turn--) {
-        fast_turn(net, turn);
-        runtime_launch(net->context->runtime, plan_seeds, shape, net->host, net->seeds->set, turn);
+    for (int parity = 1; parity >= 0; parity--) {
+        fast_use_buffers(net, parity);
+        runtime_launch(net->context->runtime, plan_seeds, shape, net->host, net->seeds->set, parity);
     }
     seed_pack(net);
 }

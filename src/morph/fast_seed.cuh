@@ -70,7 +70,7 @@ static_assert(sizeof(struct seed_entry) <= 128 && sizeof(struct seed_entry) % 4 
 
 struct seed_list {
     uint32_t *head;           /* how many entries; how many jobs of them were taken */
-    struct seed_entry *entry; /* [2 turns][env] (fast_kept), or those of a turn */
+    struct seed_entry *entry; /* [parity][env] (fast_kept), or those of one parity */
 };
 
 struct seed_slot {
@@ -91,7 +91,7 @@ struct seed_set {
     uint32_t seed_size, gate_size;                      /* of an env */
     uint32_t *fragments; /* [env][fragment_size]: the weights of convolutions as mma operands (tile_weights) */
     uint32_t fragment_size;
-    uint4 *between[2][SHAPE_BLOCKS], *between_grad[2][SHAPE_BLOCKS]; /* of batches in turn */
+    uint4 *between[2][SHAPE_BLOCKS], *between_grad[2][SHAPE_BLOCKS]; /* [parity] (fast_kept) */
     const struct seed_tensors *tensors; /* [slot][BLUEPRINT_COUNT + 1], the gate net last */
     const struct seed_slot *slots;      /* [slot] */
     struct sgd rates;
@@ -152,7 +152,7 @@ static inline struct seed_slot seed_slot_of(const struct net_device *net, int bl
 {
     struct seed_slot slot = net->seeds->slot[net->host.block[block].slot[row]];
     for (struct seed_list *list : {&slot.leaf, &slot.blend, &slot.back})
-        list->entry += net->turn * net->host.envs;
+        list->entry += net->parity * net->host.envs;
     return slot;
 }
 

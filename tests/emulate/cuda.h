@@ -9,12 +9,16 @@
 #ifndef EMULATE_CUDA_H
 #define EMULATE_CUDA_H
 
+/* All headers before the macros, whose names the library uses, too. */
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #define __global__
@@ -92,10 +96,10 @@ namespace emulate
 {
 enum { WARP = 32, WORDS = 12, STACK = 256 * 1024 };
 
-/* Threads that meet: a turn ends when all that are alive have come. */
+/* Threads that meet: a generation ends when all that are alive have come. */
 struct meeting {
     int waiting = 0, live = 0;
-    uint64_t turn = 0;
+    uint64_t generation = 0;
 };
 
 struct warp {
@@ -149,17 +153,17 @@ inline void yield()
 inline void release(meeting &meet)
 {
     meet.waiting = 0;
-    meet.turn++;
+    meet.generation++;
     progress++;
 }
 
 inline void join(meeting &meet, int count)
 {
-    uint64_t turn = meet.turn;
+    uint64_t generation = meet.generation;
     if (++meet.waiting == count)
         release(meet);
     else
-        while (meet.turn == turn)
+        while (meet.generation == generation)
             yield();
 }
 

@@ -1,48 +1,34 @@
 /*
- * The part of the CUDA runtime that src/cuda/runtime.cu calls, on the CPU: a stream does its work at once, or, while it
- * is captured, keeps it in a list; a graph is that list.
+ * The part of the CUDA runtime that the device's sources call, on the CPU. A captured graph is the queues of the
+ * streams that took part (streams.h), a launch of it one task.
  */
 #ifndef EMULATE_CUDA_API_H
 #define EMULATE_CUDA_API_H
 
-#include <chrono>
+#include "emulate/streams.h"
 
 typedef int cudaError_t;
-enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600 };
+enum {
+    cudaSuccess = 0,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorNotReady = 600,
+    cudaErrorStreamCaptureUnjoined = 904,
+    cudaErrorStreamCaptureIsolation = 905
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventDefault = 0, cudaHostAllocDefault = 0 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 
-struct emulate_stream;
-struct emulate_graph {
-    std::vector<std::function<void()>> work;
-    std::vector<emulate_stream *> streams; /* while it is captured: those whose work goes here */
-};
-struct emulate_stream {
-    emulate_graph *capture = nullptr;
-};
-struct emulate_event {
-    emulate_graph *capture = nullptr;
-    std::chrono::steady_clock::time_point at;
-};
 typedef emulate_stream *cudaStream_t;
 typedef emulate_event *cudaEvent_t;
-typedef emulate_graph *cudaGraph_t;
-typedef emulate_graph *cudaGraphExec_t;
+typedef emulate::queues *cudaGraph_t;
+typedef emulate::queues *cudaGraphExec_t;
 
 struct cudaDeviceProp {
     char name[256];
     int major, minor, multiProcessorCount;
     size_t totalGlobalMem;
 };
-
-static inline void emulate_submit(cudaStream_t stream, std::function<void()> work)
-{
-    if (stream && stream->capture)
-        stream->capture->work.push_back(std::move(work));
-    else
-        work();
-}
 
 static inline cudaError_t cudaGetDeviceCount(int *count)
 {
@@ -69,7 +55,18 @@ static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 }
 static inline const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaErrorMemoryAllocation ? "out of memory" : "no error";
+    switch (error) {
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorNotReady:
+        return "not ready";
+    case cudaErrorStreamCaptureUnjoined:
+        return "a stream's captured work did not join";
+    case cudaErrorStreamCaptureIsolation:
+        return "a dependency across captures";
+    default:
+        return "no error";
+    }
 }
 static inline cudaError_t cudaGetLastError()
 {
@@ -93,6 +90,7 @@ static inline cudaError_t cudaMalloc(void **out, size_t bytes)
 }
 static inline cudaError_t cudaFree(void *p)
 {
+    emulate::live_run_all(); /* it waits for the device */
     free(p);
     return cudaSuccess;
 }
@@ -102,8 +100,7 @@ static inline cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
 }
 static inline cudaError_t cudaFreeHost(void *p)
 {
-    free(p);
-    return cudaSuccess;
+    return cudaFree(p);
 }
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
@@ -118,37 +115,56 @@ static inline cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cuda
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
     *out = new emulate_stream;
+    (*out)->queue = emulate::live.all.size();
+    emulate::live.all.emplace_back();
+    return cudaSuccess;
+}
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    emulate::live_run(stream->queue, emulate::live.all[stream->queue].end());
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    cudaStreamSynchronize(stream);
     delete stream;
-    return cudaSuccess;
-}
-static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
-{
     return cudaSuccess;
 }
 static inline cudaError_t cudaDeviceSynchronize()
 {
+    emulate::live_run_all();
     return cudaSuccess;
+}
+
+/* ---- capture ----------------------------------------------------------------------------------------------------- */
+
+/* From now on the stream's tasks go to a queue of its own in the graph. */
+static inline void emulate_capture(cudaStream_t stream, const std::shared_ptr<emulate::queues> &graph)
+{
+    stream->capture = graph;
+    stream->captured = graph->all.size();
+    graph->all.emplace_back();
+    graph->streams.push_back(stream);
 }
 static inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
 {
-    stream->capture = new emulate_graph;
-    stream->capture->streams.push_back(stream);
+    emulate_capture(stream, std::make_shared<emulate::queues>());
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 {
-    *out = stream->capture;
-    for (emulate_stream *joined : (*out)->streams)
-        joined->capture = nullptr;
+    const std::shared_ptr<emulate::queues> graph = stream->capture;
+    for (emulate_stream *taking_part : graph->streams)
+        taking_part->capture = nullptr;
+    graph->streams.clear();
+    if (!graph->joined())
+        return cudaErrorStreamCaptureUnjoined;
+    *out = new emulate::queues(*graph);
     return cudaSuccess;
 }
 static inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
 {
-    *out = new emulate_graph(*graph);
+    *out = new emulate::queues(*graph);
     return cudaSuccess;
 }
 static inline cudaError_t cudaGraphDestroy(cudaGraph_t graph)
@@ -158,51 +174,74 @@ static inline cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 }
 static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
+    emulate::live_run_all(); /* a launch of it may be pending */
     delete graph;
     return cudaSuccess;
 }
 static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
 {
-    for (auto &work : graph->work)
-        emulate_submit(stream, work);
+    emulate_submit(stream, [graph] {
+        emulate::queues once = *graph;
+        once.run();
+    });
     return cudaSuccess;
 }
 static inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void *, size_t *count)
 {
-    *count = graph->work.size();
+    *count = graph->works();
     return cudaSuccess;
 }
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
 static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 {
     *out = new emulate_event;
     return cudaSuccess;
 }
-static inline cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    delete event;
-    return cudaSuccess;
-}
 static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     event->capture = stream->capture;
-    event->at = std::chrono::steady_clock::now();
+    event->queue = stream->capture ? stream->captured : stream->queue;
+    if (!stream->capture)
+        emulate_submit(stream, [event] { event->at = std::chrono::steady_clock::now(); });
+    event->place = (stream->capture ? *stream->capture : emulate::live).all[event->queue].end();
     return cudaSuccess;
 }
-static inline cudaError_t cudaEventSynchronize(cudaEvent_t)
+static inline cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    if (!event->capture && event->place)
+        emulate::live_run(event->queue, event->place);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    cudaEventSynchronize(event);
+    delete event;
     return cudaSuccess;
 }
 static inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
+    for (cudaEvent_t event : {from, to})
+        if (event->place > emulate::live.all[event->queue].done)
+            return cudaErrorNotReady;
     *ms = std::chrono::duration<float, std::milli>(to->at - from->at).count();
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0)
 {
-    if (event->capture && !stream->capture) { /* the stream joins the capture */
-        stream->capture = event->capture;
-        event->capture->streams.push_back(stream);
-    }
+    if (event->place == 0 && !event->capture) /* never recorded */
+        return cudaSuccess;
+    if (event->capture && event->capture->streams.empty()) /* recorded in a capture that has ended */
+        return cudaErrorStreamCaptureIsolation;
+    if (event->capture && !stream->capture) /* the stream takes part from now on */
+        emulate_capture(stream, event->capture);
+    if (event->capture != stream->capture)
+        return cudaErrorStreamCaptureIsolation;
+    if (stream->capture)
+        stream->capture->add_wait(stream->captured, event->queue, event->place);
+    else
+        emulate::live.add_wait(stream->queue, event->queue, event->place);
     return cudaSuccess;
 }
 
