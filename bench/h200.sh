@@ -59,7 +59,7 @@ images() {
 images_are() { "$esper" data info >/dev/null 2>&1 && echo 'CIFAR-10' || echo 'synthetic images, never augmented'; }
 
 # Seeds before and after the pools of cifar_multichannel; in two blocks one trains while the other is blended.
-both_rows='--script tests/both_rows.json --set max_seeds=4'
+both_rows='--script bench/both_rows.json --set max_seeds=4'
 
 # a run of a moment, with a seed of every kind in reach
 short_run() { # short_run NAME TASK OPTIONS...

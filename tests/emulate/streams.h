@@ -32,7 +32,7 @@ inline order order_asked()
     fprintf(stderr, "ESPER_EMULATE_ORDER is '%s'; it may be capture, late or early\n", name);
     exit(2);
 }
-inline const order order_taken = order_asked(); /* of this process */
+inline order order_taken = order_asked();
 
 struct task {
     uint64_t number;            /* in the order of all queues */
