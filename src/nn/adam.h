@@ -8,7 +8,7 @@
 
 struct adam {
     double lr, beta1, beta2, epsilon;
-    uint64_t step; /* of the step to be made, from 1 */
+    uint64_t step; /* number of the step to take, from 1 */
 };
 
 /* g is multiplied by `factor` (the clip) as it is read. */

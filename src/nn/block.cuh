@@ -1,7 +1,7 @@
 /*
- * What one thread block does to the maps of one image: walking over values, sums per channel, pooling, normalisation.
- * Maps are dense, [pixel][channel], in global memory. Every function is called by all threads of the block and ends
- * with a barrier: what it wrote can be read by any thread. Sums have one order, given by the shape alone.
+ * Operations of one thread block on the maps of one image: element-wise passes, sums per channel, pooling,
+ * normalisation. Maps are dense, [pixel][channel], in global memory. Every function is called by all threads of the
+ * block and ends with a barrier: any thread can read what it wrote. The order of a sum depends on the shape alone.
  */
 #ifndef NN_BLOCK_CUH
 #define NN_BLOCK_CUH
@@ -12,15 +12,15 @@ extern "C" {
 #include "nn/norm.h"
 }
 
-/* Blocks of an image's kernels, and how many a processor holds at a time: registers are shared out accordingly. */
+/* Threads of a block that works on an image, and such blocks per SM at a time: registers are divided accordingly. */
 enum { BLOCK_THREADS = 128, BLOCKS_PER_PROCESSOR = 4 };
 #define IMAGE_KERNEL KERNEL void __launch_bounds__(BLOCK_THREADS, BLOCKS_PER_PROCESSOR)
 
-/* Large functions that several places call: one copy of each in a kernel. */
+/* Large functions with several call sites: one copy of each per kernel. */
 #define DEVICE_CALL [[maybe_unused]] static __device__ __noinline__
 
-/* put(index, value(index, channel)) for every value of a map. Some are read before the first of them is put: memory is
- * far away. */
+/* put(index, value(index, channel)) for every value of a map. Several are read before the first is put, to hide the
+ * latency of memory. */
 template <class Value, class Put> DEVICE void each_value(int pixels, int channels, Value value, Put put)
 {
     enum { AHEAD = 4 };
@@ -43,7 +43,7 @@ template <class Value, class Put> DEVICE void each_value(int pixels, int channel
     __syncthreads();
 }
 
-/* The same into a map. */
+/* The same, written to a map. */
 template <class Value> DEVICE void map_set(int pixels, int channels, float *out, Value value)
 {
     each_value(pixels, channels, value, [&](int i, float v) { out[i] = v; });
@@ -55,7 +55,7 @@ DEVICE double *sums_scratch()
     return scratch;
 }
 
-/* Two values per channel, for what follows a sum: statistics, or the layers of a small dense net. */
+/* Two values per channel for the step after a sum: statistics, or the layers of a small dense net. */
 DEVICE double *channel_scratch()
 {
     __shared__ double scratch[2 * NORM_MAX_CHANNELS];
@@ -63,8 +63,8 @@ DEVICE double *channel_scratch()
 }
 
 /*
- * K sums per channel over the rows of a matrix: value(row, channel, v) gives what is added, put(channel, total) takes
- * the sums. A thread adds up every so many rows in T, the threads of a channel are added in double.
+ * K sums per channel over the rows of a matrix: value(row, channel, v) yields the terms, put(channel, total) receives
+ * the sums. A thread sums every n-th row in T; the threads of a channel are then added up in double.
  */
 template <int K, class T, class Value, class Put> DEVICE void channel_sums(int rows, int channels, Value value, Put put)
 {
@@ -94,7 +94,7 @@ template <int K, class T, class Value, class Put> DEVICE void channel_sums(int r
     }
 }
 
-/* A NAN comes through. */
+/* NAN propagates. */
 DEVICE float relu(float z)
 {
     return z <= 0 ? 0 : z;
@@ -206,7 +206,7 @@ DEVICE void norm_set_backward(const struct norm &norm, int c, double gamma, doub
     norm.offset[c] = (float)(-rstd * mean_v + rstd * rstd * mean_vx * (double)norm.centre[c]);
 }
 
-/* g where the ReLU behind the norm passed. */
+/* g where the ReLU after the norm passed. */
 DEVICE float norm_passed(const struct norm &norm, bool cut, float x, float g, int c)
 {
     return !cut || fmaf(x, norm.scale[c], norm.shift[c]) > 0 ? g : 0;
@@ -222,7 +222,7 @@ DEVICE void norm_grad(int pixels, int channels, const struct norm &norm, bool cu
     });
 }
 
-/* Sums of v and of v * (x - centre) per channel, as norm_grad sees v. */
+/* Sums of v and of v * (x - centre) per channel, with v as in norm_grad. */
 template <class Put>
 DEVICE void norm_grad_sums(int pixels, int channels, const struct norm &norm, bool cut, const float *x, const float *g,
                            Put put)
@@ -270,10 +270,10 @@ DEVICE void group_norm_forward(const struct norm &norm, int pixels, int channels
             square[c] = total[1];
         });
     for (int c = (int)threadIdx.x; c < channels; c += BLOCK_THREADS) {
-        double off = group_sum(sum, c, size) / count; /* what rounding left of the mean */
+        double off = group_sum(sum, c, size) / count; /* the rounding error of the mean */
         double var = group_sum(square, c, size) / count - off * off;
         var = var < 0 ? 0 : var;
-        /* One value is its own mean: its output is beta and no gradient passes, exactly. */
+        /* A single value is its own mean: its output is exactly beta and no gradient passes. */
         double mean = (double)norm.centre[c] + off, rstd = count > 1 ? 1 / sqrt(var + NORM_EPS) : 0;
         norm_set(norm, c, mean, rstd, gamma[c], beta[c]);
     }

@@ -105,7 +105,7 @@ void channel_grad(int images, int height, int width, int cp, const real *x, cons
                slope + c, offset + c, out.at + n * out.image_pitch + c, out.row_pitch)
 }
 
-/* Images of even height are one long image to a 2x2 pool; others are taken one by one. */
+/* To a 2x2 pool, images of even height form one long image; others are processed one by one. */
 #define EACH_POOL(call)                                                                                                \
     for (int n = 0; n < images; n++) {                                                                                 \
         const size_t full = (size_t)n * height * width * cp, pooled = (size_t)n * (height / 2) * (width / 2) * cp;     \
@@ -137,7 +137,7 @@ void pool_affine_forward(int images, int height, int width, int cp, const real *
                      out.at + n * out.image_pitch + c, out.row_pitch))
 }
 
-/* Pixels that no window covers (odd edges) get only what the norm's statistics send them. */
+/* Pixels that no window covers (odd edges) get only the gradient that comes through the norm's statistics. */
 static void grad_edges(int images, int height, int width, int cp, const real *x, const real *slope, const real *offset,
                        struct placing out)
 {

@@ -25,10 +25,10 @@ void channel_affine(int pixels, int cp, const real *x, const real *scale, const 
 void channel_grad_sums(int pixels, int cp, const real *x, const real *g, const real *scale, const real *shift,
                        bool relu, const real *centre, double *sum, double *moment);
 
-/* Where images of rows go: dense, or the inside of framed images. */
+/* Where images are written: densely, or into the interior of framed images. */
 struct placing {
     real *at;                      /* first pixel */
-    size_t row_pitch, image_pitch; /* reals from a row to the next, from an image to the next */
+    size_t row_pitch, image_pitch; /* reals from one row to the next, from one image to the next */
 };
 struct placing placed_dense(real *at, int height, int width, int cp);
 struct placing placed_framed(real *framed, int height, int width, int cp);
@@ -43,9 +43,9 @@ void pool_forward(int images, int height, int width, int cp, const real *x, real
 void pool_backward(int images, int height, int width, int cp, const real *x, const real *g, real *out);
 
 /*
- * The same over relu(x * scale + shift), without storing it. Forward also keeps, for each window, the x that won; as
- * far as the norm's sums are concerned channel_grad_sums over the winners is then the same as over all of x. Backward
- * is channel_grad on the gradient that pooling would hand down.
+ * The same over relu(x * scale + shift), without storing it. The forward pass also keeps the winning x of each window;
+ * as far as the norm's sums are concerned, channel_grad_sums over the winners then equals the same over all of x. The
+ * backward pass is channel_grad applied to the gradient that pooling would propagate.
  */
 void pool_affine_forward(int images, int height, int width, int cp, const real *x, const real *scale, const real *shift,
                          real *winners, struct placing out);

@@ -1,6 +1,6 @@
 /*
- * The kernels below are written in the order in which they are to run. Scheduling before register allocation would undo
- * that and costs them a third of their speed.
+ * The kernels below are written in the order in which their instructions should execute. Scheduling before register
+ * allocation would undo that and cost a third of their speed.
  */
 #pragma GCC optimize("no-schedule-insns")
 
@@ -10,14 +10,14 @@
 
 #include "nn/winograd.h"
 
-/* The vector registers that the shapes of the kernels below are cut to. */
+/* The number of vector registers that the kernels below are sized for. */
 #if defined(__aarch64__) || VECTOR == 16
 enum { REGISTERS = 32 };
 #else
 enum { REGISTERS = 16 };
 #endif
 
-/* On machines that multiply by a lane for free a pixel is loaded as a vector; others broadcast straight from memory. */
+/* Where multiplying by a lane is free, a pixel is loaded as a vector; other machines broadcast straight from memory. */
 #if defined(__aarch64__)
 #define PIXELS        vec4
 #define LOAD_PIXEL(p) (*(const vec4 *)(p))
@@ -26,7 +26,7 @@ enum { REGISTERS = 16 };
 #define LOAD_PIXEL(p) (p)
 #endif
 
-/* The pixels that one pass of the backward-weights kernels goes over, as runs of neighbours. */
+/* The pixels that one pass of the backward-weights kernels covers, as runs of neighbours. */
 struct runs {
     const real *in, *grad;
     const int32_t *window, *centre; /* [pixels] */
@@ -252,7 +252,7 @@ size_t conv_sums_size(const struct conv *conv)
     return (size_t)conv->taps * (size_t)conv->cin_p * (size_t)conv->cout_p;
 }
 
-/* Input channels the forward kernels go through: below four just those, else padding included, with zero weights. */
+/* Input channels that the forward kernels loop over: exact below four, else padding included, with zero weights. */
 static int summed(int channels)
 {
     return channels < LANES ? channels : padded(channels);
@@ -276,7 +276,7 @@ void conv_pack_forward(const struct conv *conv, const real *weight, real *packed
     }
 }
 
-/* As a convolution from cout to cin channels: taps in reverse order, input and output exchanged. */
+/* As a convolution from cout to cin channels: taps in reverse order, input and output swapped. */
 void conv_pack_backward(const struct conv *conv, const real *weight, real *packed)
 {
     if (conv->winograd) {
@@ -312,15 +312,15 @@ void conv_unpack_weights(const struct conv *conv, const real *sums, real *grad_w
 /* ---- forward and backward-data ---------------------------------------------------------------------------------- */
 
 /*
- * How a kernel walks its windows. A row of a window is one run of memory: the general kernel takes it as kernel * cin
- * channels, the narrow ones as `kernel` pixels of a vector each.
+ * How a kernel walks its windows. A row of a window is contiguous in memory: the general kernel reads it as
+ * kernel * cin channels, the narrow ones as `kernel` pixels of one vector each.
  */
 struct windows {
     const int32_t *offset; /* [pixel] */
     ptrdiff_t row[3];
     int rows, along; /* along: channels or pixels of a row, as above */
     int kind;        /* index into the panel's tiles */
-    int point;       /* channels of a 1x1 kernel that reads no more than one vector a pixel, else 0 */
+    int point;       /* channels of a 1x1 kernel that reads at most one vector per pixel, else 0 */
     size_t weights;  /* per output channel */
 };
 
@@ -349,7 +349,7 @@ static void run_tiles(const struct forward_panel *panel, const struct windows *w
             row[i] = in + win->offset[p + i];
         tile(row, win->row, win->rows, win->along, weight, out + (ptrdiff_t)p * out_stride, out_stride);
     }
-    if (p < last) { /* a short tile computes its last pixel again and again, and drops the copies */
+    if (p < last) { /* a short tile repeats its last pixel and discards the copies */
         real spare[MAX_ROWS * MAX_PANEL];
         for (int i = 0; i < panel->rows; i++)
             row[i] = in + win->offset[p + i < last ? p + i : last - 1];
@@ -359,7 +359,7 @@ static void run_tiles(const struct forward_panel *panel, const struct windows *w
     }
 }
 
-/* Pixels are taken in chunks small enough for their windows to stay in the first-level cache while panels pass by. */
+/* Pixels are processed in chunks small enough for their windows to stay in the L1 cache while the panels stream by. */
 enum { FORWARD_CHUNK = 120 };
 
 static void convolve(const struct windows *win, int pixels, const real *in, const real *packed, real *out, int out_p)
@@ -412,7 +412,7 @@ void conv_backward_data(const struct conv *conv, int images, const real *grad, c
 
 /* ---- backward-weights ------------------------------------------------------------------------------------------- */
 
-/* `groups` groups of four channels: from channel c of tap t on, along channels or along the taps of a row. */
+/* `groups` groups of four channels, starting at channel c of tap t, along channels or along the taps of a row. */
 static void run_weights(const struct conv *conv, const struct weights_panel *panel, const struct runs *runs,
                         weights_tile *tile, int groups, int t, int c, bool along_taps, real *panel_sums)
 {
@@ -452,7 +452,7 @@ static void weights_runs(const struct conv *conv, struct runs runs, real *sums)
     }
 }
 
-/* Reals of input and gradient that one chunk of rows may span: most of a 64 KiB first-level cache. */
+/* Reals of input and gradient that one chunk of rows may span: most of a 64 KiB L1 cache. */
 enum { WEIGHTS_CHUNK = 12288 };
 
 static void weights_by_rows(const struct conv *conv, int pixels, const real *in, const real *grad, real *sums)
@@ -473,10 +473,10 @@ static void weights_by_rows(const struct conv *conv, int pixels, const real *in,
 }
 
 /*
- * Rows of up to eight pixels are too short for runs. There the gradient's pixels are lined up first, and for each tap
- * and eight channels the input's, which costs one copy for cout_p multiply-adds.
+ * Rows of up to eight pixels are too short for runs. For these, the gradient's pixels are gathered first, then the
+ * input's for each tap and eight channels, which costs one copy per cout_p multiply-adds.
  */
-enum { LINED_UP = 128, LINED_REALS = 8192, WIDE_ROW = 9 }; /* pixels at most, and what half a cache may hold */
+enum { LINED_UP = 128, LINED_REALS = 8192, WIDE_ROW = 9 }; /* at most so many pixels, and reals to fill half a cache */
 
 static void line_up(const real *from, const int32_t *offset, int pixels, int channels, real *to)
 {

@@ -2,7 +2,7 @@
  * Convolutions, stride 1, zero padding kernel / 2, no bias, over a block of images.
  *
  * A 3x3 convolution reads *framed* images: the NHWC image with one zero pixel all round, so that a window is three runs
- * of memory and no bound is ever checked. A 1x1 convolution reads dense images. Outputs are dense. Backward-data is the
+ * of memory and no bounds need checking. A 1x1 convolution reads dense images. Outputs are dense. Backward-data is the
  * forward kernel over the framed output gradient with rotated, transposed weights; backward-weights is a sum of outer
  * products. Each output element is summed in one fixed order, whatever the number of images.
  */
@@ -14,14 +14,14 @@
 
 #include "nn/real.h"
 
-enum { CONV_MAX_TAPS = 9, CONV_BLOCK = 128 }; /* CONV_BLOCK: pixels worth taking through the kernels at a time */
+enum { CONV_MAX_TAPS = 9, CONV_BLOCK = 128 }; /* CONV_BLOCK: pixels worth processing at a time */
 
-/* A convolution's geometry and the addresses of its windows; made once, shared by every network of that shape. */
+/* A convolution's geometry and the addresses of its windows; built once, shared by every network of that shape. */
 struct conv {
     int height, width, cin, cout, kernel;
     int cin_p, cout_p;                 /* channels as stored */
     int taps;                          /* kernel * kernel */
-    bool winograd;                     /* many channels: forward and backward-data go by winograd.h */
+    bool winograd;                     /* many channels: forward and backward-data use winograd.h */
     int block;                         /* images whose pixels the tables below cover */
     size_t in_image;                   /* reals per input image, framed if kernel is 3 */
     size_t out_image;                  /* reals per dense output image */
@@ -39,7 +39,7 @@ void conv_init(struct conv *conv, int height, int width, int cin, int cout, int 
 
 /* Master weights are [cout][kh][kw][cin]; the kernels read panels of them. */
 size_t conv_packed_size(const struct conv *conv);                               /* reals, either direction */
-size_t conv_packed_reals(int height, int width, int cin, int cout, int kernel); /* the same, before there is a conv */
+size_t conv_packed_reals(int height, int width, int cin, int cout, int kernel); /* the same, before the conv exists */
 void conv_pack_forward(const struct conv *conv, const real *weight, real *packed);
 void conv_pack_backward(const struct conv *conv, const real *weight, real *packed);
 

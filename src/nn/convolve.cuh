@@ -1,7 +1,7 @@
 /*
  * Convolutions of one image by one thread block, stride 1, zero padding, and the gradients of their weights over a
- * range of images. Maps and weights are read through the first-level cache; a thread keeps a tile of the result in
- * registers. Every result is one sum in a fixed order.
+ * range of images. Maps and weights are read through the L1 cache; a thread keeps a tile of the result in registers.
+ * Every result is one sum in a fixed order.
  */
 #ifndef NN_CONVOLVE_CUH
 #define NN_CONVOLVE_CUH
@@ -11,12 +11,12 @@
 /*
  * out[p][o] = add[p][o] + sum over taps t and channels i of in[p + t][i] * weight[t * tap_step + i * in_step + o].
  * Forward reads packed weights [tap][cin][cout]; the gradient of the input is the same with the master weights
- * [cout][tap][cin], taps reversed: cin and cout then change places.
+ * [cout][tap][cin], taps reversed, and with cin and cout swapped.
  */
 struct convolution {
     int height, width, kernel, cin, cout;
     const float *in;
-    int in_stride; /* floats from a pixel to the next */
+    int in_stride; /* floats from one pixel to the next */
     const float *weight;
     int tap_step, in_step;
     bool reverse;
@@ -58,8 +58,8 @@ template <int N> DEVICE void load_floats(float *to, const float *from)
     }
 }
 
-/* PIXELS x OUTPUTS values, number `tile` of so many: their sums over the channels from `first` to `last`, IN at a time.
- * A tile's pixels lie far apart, so that neighbouring threads have neighbouring pixels. */
+/* Tile number `tile`, PIXELS x OUTPUTS values: their sums over the channels from `first` to `last`, IN at a time. A
+ * tile's pixels are far apart, so that neighbouring threads have neighbouring pixels. */
 template <int PIXELS, int OUTPUTS, int IN>
 DEVICE void convolve_sum(const struct convolution &job, int tile, int first, int last, float sum[PIXELS][OUTPUTS])
 {
@@ -93,7 +93,7 @@ DEVICE void convolve_sum(const struct convolution &job, int tile, int first, int
             }
 #pragma unroll
             for (int k = 0; k < IN; k++) {
-                if (IN > 1 && i + k >= last) /* three colours in four */
+                if (IN > 1 && i + k >= last) /* three colours out of four */
                     break;
                 float w[OUTPUTS];
                 load_floats<OUTPUTS>(w, weight + (i + k) * job.in_step);
@@ -124,9 +124,9 @@ template <int PIXELS, int OUTPUTS, int IN> DEVICE_CALL void convolve_tiles(const
     }
 }
 
-enum { SPLIT_PIXELS = 4, SPLIT_INPUTS = 4 }; /* of a thread's tile; what its share of the channels is a multiple of */
+enum { SPLIT_PIXELS = 4, SPLIT_INPUTS = 4 }; /* of a thread's tile; its share of the channels is a multiple */
 
-/* Maps of few pixels: `splits` threads per tile, a share of the input channels each. */
+/* For maps of few pixels: `splits` threads per tile, each with a share of the input channels. */
 template <int OUTPUTS> DEVICE_CALL void convolve_split(const struct convolution job, int splits)
 {
     enum { SIZE = SPLIT_PIXELS * OUTPUTS };
@@ -224,7 +224,7 @@ struct weight_sums {
     bool depthwise;
     const float *in, *grad; /* of the first image */
     int in_stride;
-    size_t image; /* floats from an image to the next, in both */
+    size_t image; /* floats from one image to the next, in both */
     int images;
     float *out;
 };
@@ -232,7 +232,7 @@ struct weight_sums {
 /* A thread's tile: OUTPUTS x INPUTS x one row of the window. */
 enum { WEIGHT_TILE = 4 * 4 * 3 };
 
-/* Tiles of a layer; blocks take BLOCK_THREADS of them each. */
+/* Tiles of a layer; each block takes BLOCK_THREADS of them. */
 ESPER_RULE int weight_tiles(int kernel, int cin, int in_stride, int cout, bool depthwise)
 {
     if (depthwise)
@@ -264,7 +264,7 @@ DEVICE_CALL void sum_weight_tiles(const struct weight_sums job, int first, int a
                 continue;
             const float *in = job.in + (size_t)n * job.image + (size_t)(from * job.width) * (size_t)job.in_stride + i;
             const float *grad = job.grad + (size_t)n * job.image + (size_t)(y * job.width) * (size_t)job.cout + o;
-            float window[TAPS][INPUTS] = {}; /* the pixel's neighbours in its row; it slides along */
+            float window[TAPS][INPUTS] = {}; /* the pixel's neighbours in its row, a sliding window */
             if (TAPS == 3)
                 load_floats<INPUTS>(window[1], in);
             for (int x = 0; x < job.width; x++) {
@@ -324,7 +324,7 @@ template <int OUTPUTS, int INPUTS> DEVICE void sum_weights_kernel(const struct w
         sum_weight_tiles<OUTPUTS, INPUTS, 1>(job, first, all);
 }
 
-/* The `part`-th BLOCK_THREADS tiles of the layer; nothing where there are not so many. */
+/* The `part`-th BLOCK_THREADS tiles of the layer, if there are that many. */
 DEVICE void sum_weights(const struct weight_sums &job, int part)
 {
     const int all = weight_tiles(job.kernel, job.cin, job.in_stride, job.cout, job.depthwise);

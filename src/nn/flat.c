@@ -6,13 +6,13 @@
 void relu_forward(size_t count, const real *restrict x, real *restrict out)
 {
     for (size_t i = 0; i < count; i++)
-        out[i] = x[i] <= 0 ? 0 : x[i]; /* NAN comes through */
+        out[i] = x[i] <= 0 ? 0 : x[i]; /* NAN propagates */
 }
 
 void relu_backward(size_t count, const real *restrict x, const real *restrict g, real *restrict out)
 {
     for (size_t i = 0; i < count; i++) {
-        real v = g[i]; /* read in any case, so that the loop vectorises */
+        real v = g[i]; /* read unconditionally, so that the loop vectorises */
         out[i] = x[i] > 0 ? v : 0;
     }
 }

@@ -42,7 +42,7 @@ double square_norm(size_t count, const real *g);
 struct sgd {
     real lr, momentum, weight_decay;
 };
-/* w and m after one step with the gradient clipped by `factor`: weight decay joins after clipping. */
+/* w and m after one step with the gradient clipped by `factor`: weight decay is added after clipping. */
 void sgd_step(const struct sgd *sgd, size_t count, real factor, const real *g, real *w, real *m);
 
 #endif

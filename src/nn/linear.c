@@ -1,11 +1,11 @@
-/* As in conv.c: the kernel is written in the order in which it is to run, and scheduling would undo that. */
+/* As in conv.c: the kernel is written in the order in which it should execute, and scheduling would undo that. */
 #pragma GCC optimize("no-schedule-insns")
 
 #include "nn/linear.h"
 
 #include <string.h>
 
-/* A tile is ROWS x PANEL sums; they, a row's numbers and a weight must fit the registers. */
+/* A tile is ROWS x PANEL sums; these, a row's numbers and a weight must fit in the registers. */
 #if VECTOR == 16
 typedef vec16 vec;
 enum { ROWS = 12 };
@@ -22,7 +22,7 @@ enum { ROWS = 3 };
 
 enum { VECTORS = PANEL / (int)(sizeof(vec) / sizeof(real)) };
 
-/* On machines that multiply by a lane for free four numbers are loaded as a vector; others broadcast from memory. */
+/* Where multiplying by a lane is free, four numbers are loaded as a vector; other machines broadcast from memory. */
 #if defined(__aarch64__)
 #define FOUR       vec4
 #define LOAD(from) (*(const vec4 *)(from))
@@ -43,8 +43,8 @@ struct tile {
 };
 
 /*
- * sum[i] += x[i] * b: one k of every row. Of a wide panel one weight at a time, which saves registers for more rows; of
- * a narrow one all of them, which needs but one number of a row at a time.
+ * sum[i] += x[i] * b: one k of every row. A wide panel loads one weight at a time, which saves registers for more rows;
+ * a narrow one loads all of them, and then needs only one number of a row at a time.
  */
 #define MULTIPLY(number)                                                                                               \
     do {                                                                                                               \
@@ -120,7 +120,7 @@ static const struct {
 #endif
     {3, tile_3},   {2, tile_2}, {1, tile_1}};
 
-/* A panel with fewer columns than PANEL goes by way of a spare one. */
+/* A panel with fewer columns than PANEL is computed in a spare one. */
 static void tile_narrow(int rows, int columns, void (*run)(const struct tile *t), const struct tile *t)
 {
     real spare[ROWS * PANEL] = {0};
@@ -167,7 +167,7 @@ void linear_product(const struct product *p, int first, int last)
                              .c = p->c + column,
                              .c_stride = p->c_stride};
             panel_run(p->rows, columns, t);
-            start = p->c + column; /* the sum goes on where it stopped */
+            start = p->c + column; /* resume the sum where it stopped */
             start_stride = p->c_stride;
             k += PANEL_DEPTH;
         } while (k < p->k);

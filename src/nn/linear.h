@@ -1,10 +1,10 @@
 /*
- * Matrix products: the one kernel under every linear layer, forward, backward and for the weights' gradients.
+ * Matrix products: one kernel for every linear layer, in the forward pass, the backward pass and for weight gradients.
  *
  *     c[row][column] = start[row][column] + sum over k of a[row][k] * b[k][column]
  *
- * b lies in panels of PANEL columns. Every element is one sum in the order of k, whatever the number of rows, columns
- * and calls it is computed in: results depend neither on the batch nor on how work is dealt to threads.
+ * b is stored in panels of PANEL columns. Every element is one sum in the order of k, whatever the number of rows,
+ * columns and calls that compute it: results depend neither on the batch nor on how work is distributed over threads.
  */
 #ifndef NN_LINEAR_H
 #define NN_LINEAR_H
@@ -17,7 +17,7 @@ enum { PANEL = 32 };
 enum { PANEL = 16 };
 #endif
 
-enum { PANEL_DEPTH = 16 * 512 / PANEL }; /* of k, at a time: 32 KiB of floats, which stay in the first-level cache */
+enum { PANEL_DEPTH = 16 * 512 / PANEL }; /* of k, at a time: 32 KiB of floats, which stay in the L1 cache */
 
 static inline int panel_count(int columns)
 {
@@ -39,7 +39,7 @@ struct product {
     const real *a;
     ptrdiff_t a_stride;
     const real *b;     /* packed */
-    const real *start; /* NULL: zero. A bias has stride 0; c itself adds to what is there */
+    const real *start; /* NULL: zero. A bias has stride 0; pass c itself to accumulate */
     ptrdiff_t start_stride;
     real *c;
     ptrdiff_t c_stride;

@@ -104,15 +104,15 @@ void group_norm_forward(struct norm *norm, int pixels, int c, int cp, const real
     for (int i = 0; i < c; i += size) {
         double off = 0, var = 0;
         for (int k = 0; k < size; k++) {
-            off += sum[i + k]; /* what rounding left of the mean */
+            off += sum[i + k]; /* the rounding error of the mean */
             var += square[i + k];
         }
         off /= count;
         var = var / count - off * off;
         if (var < 0)
             var = 0;
-        /* One value is its own mean: its output is beta and no gradient passes, exactly. 1/sqrt(eps) would turn the
-           rounding of either into noise 300 times as large. */
+        /* A single value is its own mean: its output is exactly beta and no gradient passes. 1/sqrt(eps) would amplify
+           the rounding error of either 300 times. */
         double mean = (double)norm->centre[i] + off, rstd = count > 1 ? 1 / sqrt(var + NORM_EPS) : 0;
         for (int k = 0; k < size; k++)
             norm_set(norm, i + k, mean, rstd, gamma[i + k], beta[i + k]);

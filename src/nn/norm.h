@@ -25,7 +25,7 @@ enum { NORM_ARRAYS = 7 };
 /* Lay the seven arrays out one after the other, cp reals each. */
 struct norm norm_in(real *memory, int cp);
 
-/* sum and square are those of channel_sums about `centre`, here the running mean: nearby, so nothing cancels. */
+/* sum and square are those of channel_sums about `centre`, here the running mean: near enough to avoid cancellation. */
 void batch_norm_forward(struct norm *norm, int c, int cp, double count, const double *sum, const double *square,
                         const real *gamma, const real *beta, real *running_mean, real *running_var);
 void batch_norm_eval(struct norm *norm, int c, int cp, const real *gamma, const real *beta, const real *running_mean,
@@ -34,7 +34,7 @@ void batch_norm_eval(struct norm *norm, int c, int cp, const real *gamma, const 
 void batch_norm_backward(struct norm *norm, int c, int cp, double count, const double *sum, const double *moment,
                          real *dgamma, real *dbeta);
 
-/* The largest group count of 32, 16, ... 1 that divides c into groups of 16 channels or more, else that divides c. */
+/* The largest of 32, 16, ... 1 that divides c into groups of at least 16 channels, or else just divides c. */
 static inline int group_count(int c)
 {
     for (int g = 32; g >= 1; g /= 2)

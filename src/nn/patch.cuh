@@ -1,9 +1,9 @@
 /*
- * Feature maps in registers. The images of a tile (tile.cuh) are divided among the warps of a block, a team of warps to
- * an image, and each warp holds its pixels as tensor cores leave them: tiles of 16 pixels and 8 channels, two
+ * Feature maps in registers. The images of a tile (tile.cuh) are divided among the warps of a block, one team of warps
+ * per image, and each warp holds its pixels as tensor cores leave them: tiles of 16 pixels and 8 channels, two
  * neighbouring channels of pixels g and g + 8 in a lane (lane = 4 g + t). Element-wise work, norms and 1x1 convolutions
- * then never leave the registers; a 3x3 convolution reads the map from shared memory, where its neighbours have put
- * their parts, and leaves its result in the same places again.
+ * then never leave the registers; a 3x3 convolution reads the map from shared memory, where the other warps have stored
+ * their parts, and leaves its result in the same layout.
  *
  *   SIZE 32: a warp has four rows; tile m is half (m / 4) of row m % 4
  *   SIZE 16: tile m is row m          SIZE 8: tile m is rows 2 m and 2 m + 1          SIZE 4: a tile is an image
@@ -31,7 +31,7 @@ template <class MAP, class F> DEVICE void patch_each(F f)
                 f(m, n, h);
 }
 
-/* Where a thread's pairs lie. */
+/* Where a thread's pairs are. */
 template <class MAP> struct patch_place {
     static constexpr int M = patch<MAP>::M, N = patch<MAP>::N, TEAM = patch<MAP>::TEAM, SIZE = MAP::SIZE;
     static constexpr int ROW = MAP::PITCH * 16; /* bytes */
@@ -46,7 +46,7 @@ template <class MAP> struct patch_place {
         image = warp / TEAM;
         top = warp % TEAM * (M * 16 / SIZE);
     }
-    /* Row below `top`, and column, of a tile's first pixel g = 0 of half h. */
+    /* Row (counted from `top`) and column of pixel g = 0 in half h of a tile. */
     static constexpr DEVICE_MEMBER int row(int m, int h)
     {
         return SIZE == 32 ? m % 4 : SIZE == 16 ? m : SIZE == 8 ? 2 * m + h : 2 * h;
@@ -61,8 +61,8 @@ template <class MAP> struct patch_place {
         return MAP::at(image, top, 0);
     }
     /*
-     * Places are a base of the thread and a constant of the pair, so that one register and an offset in the instruction
-     * will do: in a map (bytes), and in a plane (pixels; `of`: which of the eight).
+     * An address is a base per thread plus a constant per pair, so that one register and an immediate offset suffice:
+     * in a map (bytes), and in a plane (pixels; `of`: which of the eight).
      */
     template <class AMONG = MAP> DEVICE_MEMBER uint32_t cell_base() const /* AMONG: a map of more or fewer images */
     {
@@ -80,7 +80,7 @@ template <class MAP> struct patch_place {
     {
         return row(m, h) * SIZE + column(m, h);
     }
-    /* The same where pools leave a quarter of the pixels: window w of the thread, which it shares with lane ^ 4. */
+    /* The same after pooling, with a quarter of the pixels: window w of the thread, which it shares with lane ^ 4. */
     DEVICE_MEMBER int pooled_base() const
     {
         return top / 2 * (SIZE / 2) + g / 2;
@@ -109,7 +109,7 @@ template <class MAP> struct patch_place {
     }
 };
 
-/* A patch into the map it is part of. */
+/* Store a patch in the map it is part of. */
 template <class MAP, class AT> DEVICE void patch_store(uint32_t map, const AT &at, const patch<MAP> &p)
 {
     const uint32_t base = map + at.cell_base();
@@ -136,7 +136,7 @@ DEVICE uint32_t pair_exchange(uint32_t pair, int mask)
     return __shfl_xor_sync(~0u, pair, mask);
 }
 
-/* The largest of each window: M N words, the same in the lanes that share a window. */
+/* The maximum of a window: M N words, the same in the lanes that share a window. */
 template <class MAP> DEVICE uint32_t patch_window_max(const patch<MAP> &p, int w, int n)
 {
     using AT = patch_place<MAP>;
@@ -145,11 +145,11 @@ template <class MAP> DEVICE uint32_t patch_window_max(const patch<MAP> &p, int w
     return pair_max(most, pair_exchange(most, 4));
 }
 
-/* The gradient of a window goes to its first largest value. get(w, n): the gradient. `to` may be `by`. */
+/* The gradient of a window goes to its first maximum. get(w, n): the gradient. `to` may be `by`. */
 template <class MAP, class GET> DEVICE void patch_route(patch<MAP> &to, const patch<MAP> &by, GET get)
 {
     using AT = patch_place<MAP>;
-    const uint32_t right = threadIdx.x & 4 ? ~0u : 0; /* of the two columns */
+    const uint32_t right = threadIdx.x & 4 ? ~0u : 0; /* all ones in the right one of the two columns */
 #pragma unroll
     for (int n = 0; n < patch<MAP>::N; n++)
 #pragma unroll
@@ -166,7 +166,7 @@ template <class MAP, class GET> DEVICE void patch_route(patch<MAP> &to, const pa
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* COUNT sums over lanes that differ in bits MOST to LEAST: halves are handed over while there is more than one. */
+/* COUNT sums over lanes that differ in bits MOST to LEAST: a lane hands over half of its sums while it has several. */
 template <int COUNT, int MOST, int LEAST> DEVICE void lanes_fold(float *v, int lane)
 {
     if constexpr (MOST >= LEAST) {
@@ -211,8 +211,8 @@ template <class MAP> struct patch_team {
             team_sync(1 + (int)threadIdx.x / 32 / TEAM, TEAM * 32);
     }
     /*
-     * Up to four sums over the team; EACH: separately for the lanes of each t. What the last call but one wrote has
-     * been read by all when this one writes there again.
+     * Up to four sums over the team; EACH: separately for the lanes of each t. By the time this call writes to its half
+     * of the memory, all warps have read what the last call but one wrote there.
      */
     template <int COUNT, bool EACH> DEVICE_MEMBER void total(float *v)
     {
@@ -236,8 +236,8 @@ template <class MAP> struct patch_team {
 };
 
 /*
- * A sum per channel over all pixels and images that pass. Four or eight sums a lane would be too many registers: those
- * are folded over the lanes as they come, until each has one.
+ * A sum per channel over all pixels and images processed. Four or eight sums per lane would take too many registers, so
+ * they are folded over the lanes as they arrive, until each lane holds one.
  */
 template <class MAP> struct patch_channels {
     static constexpr int N = MAP::PLANES, KEPT = N == 1 ? 2 : 1;
@@ -249,7 +249,7 @@ template <class MAP> struct patch_channels {
         for (int i = 0; i < KEPT; i++)
             v[i] = 0;
     }
-    DEVICE_MEMBER void add(float *sums) /* [N][2]; used up */
+    DEVICE_MEMBER void add(float *sums) /* [N][2]; overwritten */
     {
         if constexpr (KEPT == 1)
             lanes_fold<2 * N, 16, 4>(sums, (int)threadIdx.x % 32);
@@ -257,16 +257,16 @@ template <class MAP> struct patch_channels {
         for (int i = 0; i < KEPT; i++)
             v[i] += sums[i];
     }
-    /* The warp's sums into row [C]; used up. */
+    /* Write the warp's sums to row [C]; they are no longer valid here. */
     DEVICE_MEMBER void leave_row(float *row)
     {
         const int lane = (int)threadIdx.x % 32, i = lanes_first<2 * N>(lane);
         if constexpr (KEPT > 1)
             lanes_fold<2 * N, 16, 4>(v, lane);
-        if (!(lane & (N == 1 ? 12 : N == 2 ? 4 : 0))) /* of lanes with the same sum the first */
+        if (!(lane & (N == 1 ? 12 : N == 2 ? 4 : 0))) /* the first of the lanes with the same sum */
             row[8 * (i / 2) + 2 * (lane % 4) + i % 2] = v[0];
     }
-    /* As tile_grad: SCRATCH bytes, a barrier in between. `turn`: those with different ones are added up at once. */
+    /* As in tile_grad: SCRATCH bytes, a barrier in between. Calls with different `turn` are summed at the same time. */
     static constexpr int SCRATCH = TILE_WARPS * MAP::C * 4;
     DEVICE_MEMBER void leave(float *scratch)
     {
@@ -298,8 +298,8 @@ template <class MAP> struct patch_affine {
 };
 
 /*
- * Where a v + b > 0, for bf16 v: |a| > 0 moves to the other side, and of the limit no more than its bf16 from below is
- * needed. Sign and limit of two channels.
+ * Where a v + b > 0, for bf16 v: dividing by |a| > 0 leaves a comparison of v, its sign flipped if a < 0, with a limit
+ * that may be rounded down to bf16. Sign and limit of two channels.
  */
 struct pair_limit {
     uint32_t flip, limit;
@@ -362,8 +362,8 @@ template <class MAP> struct patch_norm {
         return c;
     }
     /*
-     * From `factor` u, the gradient after the norm, to the one before it: u becomes put(dz, u). learned(dgamma, dbeta):
-     * what gamma and beta get, [N][2], of the thread's pixels alone.
+     * From `factor` u, the gradient after the norm, to the one before it: u becomes put(dz, u). learned(dgamma, dbeta)
+     * receives the gradients of gamma and beta, [N][2], from the thread's pixels alone.
      */
     template <class LEARNED, class PUT>
     DEVICE_MEMBER void backward(patch_team<MAP> &team, const patch<MAP> &z, patch<MAP> &u, float factor,
@@ -423,7 +423,7 @@ template <class MAP> struct patch_norm {
     }
 };
 
-/* What a norm needs of a linear step's results, as they come: sums of z and z z. */
+/* The statistics a norm needs, accumulated as a linear step produces its results: sums of z and z z. */
 template <class MAP> struct patch_moments {
     static constexpr int KEYS = patch_norm<MAP>::KEYS;
     float sums[2 * KEYS];

@@ -1,6 +1,6 @@
 /*
  * Convolutions that leave their results in registers (patch.cuh): 3x3 from a map in shared memory, 1x1 from registers
- * to registers. done(m, n, d): accumulators of a tile. Weights are the fragments of tile_weights.
+ * to registers. done(m, n, d) receives the accumulators of a tile. Weights are the fragments of tile_weights.
  */
 #ifndef NN_PATCH_CONV_CUH
 #define NN_PATCH_CONV_CUH
@@ -8,7 +8,7 @@
 #include "nn/patch.cuh"
 #include "nn/tile_conv.cuh"
 
-/* What done() mostly does: pack the tile into a patch. */
+/* The usual done(): packs the tile into a patch. */
 template <class MAP> struct patch_put {
     patch<MAP> &to;
     DEVICE_MEMBER patch_put(patch<MAP> &p) : to(p)
@@ -166,7 +166,7 @@ DEVICE void patch_conv(uint32_t in, uint32_t weights, const patch_place<IN> &at,
     }
 }
 
-/* A 1x1 convolution: accumulators, packed, are operands again. */
+/* A 1x1 convolution: packed accumulators serve as operands. */
 template <class IN, class OUT, class F> DEVICE void patch_point(const patch<IN> &x, uint32_t weights, F done)
 {
     constexpr int N = OUT::PLANES, K = IN::C / 16 ? IN::C / 16 : 1;

@@ -1,6 +1,6 @@
 #include "nn/plane.h"
 
-/* What a mask lets through; and a where it is set, else b. */
+/* a where the mask is set, else 0; and a where it is set, else b. */
 #define PICK(m, a)      ((vec4)((m) & (mask4)(a)))
 #define CHOOSE(m, a, b) ((vec4)((mask4)(b) ^ (((mask4)(a) ^ (mask4)(b)) & (m))))
 #define EVEN(a, b)      __builtin_shufflevector(a, b, 0, 2, 4, 6)
@@ -21,7 +21,7 @@ static inline void store(real *p, vec4 v)
     *(vec4 *)p = v;
 }
 
-/* The first lanes of four pixels of four lanes. */
+/* The first lane of each of four pixels. */
 static inline vec4 first_lanes(const real *p)
 {
     return EVEN(EVEN(load(p), load(p + 4)), EVEN(load(p + 8), load(p + 12)));
@@ -49,7 +49,7 @@ void plane_convolve(int pixels, const real *in, const real weight[3], real centr
     *square += total(q);
 }
 
-/* The pixels of four pool windows, each place of the window in a vector of its own. */
+/* The pixels of four pool windows, one vector for each position in the window. */
 #define LOAD_WINDOWS(y, x, width)                                                                                      \
     const vec4 y##0 = EVEN(load(x), load((x) + 4)), y##1 = ODD(load(x), load((x) + 4));                                \
     const vec4 y##2 = EVEN(load((x) + (width)), load((x) + (width) + 4));                                              \
@@ -67,7 +67,7 @@ void plane_pool(int height, int width, const real *x, const struct norm *norm, r
             mask4 right0 = z1 > z0, right1 = z3 > z2;
             vec4 top = CHOOSE(right0, z1, z0), bottom = CHOOSE(right1, z3, z2);
             mask4 low = bottom > top;
-            vec4 z = CHOOSE(low, bottom, top), r = z - PICK(z <= zero, z); /* a NAN comes through */
+            vec4 z = CHOOSE(low, bottom, top), r = z - PICK(z <= zero, z); /* NAN propagates */
             store(winners, CHOOSE(low, CHOOSE(right1, y3, y2), CHOOSE(right0, y1, y0)));
             store(o, __builtin_shufflevector(r, zero, 0, 4, 4, 4));
             store(o + 4, __builtin_shufflevector(r, zero, 1, 4, 4, 4));
@@ -96,7 +96,7 @@ void plane_weights(int height, int width, const real *x, const real *winners, co
 {
     const real a = norm->scale[0], b = norm->shift[0], gain = norm->gain[0], slope = norm->slope[0];
     const vec4 offset = (vec4){0} + norm->offset[0];
-    vec4 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}; /* colours, for each place of a window */
+    vec4 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}; /* colours, for each position in a window */
     for (int h = 0; h < height; h += 2, x += width, in += 4 * width) {
         const real *below = in + 4 * width;
         for (int w = 0; w < width; w += 8, x += 8, in += 32, below += 32, winners += 4, g += 16) {

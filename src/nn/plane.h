@@ -1,10 +1,10 @@
 /*
- * The first block of a host with one channel and 1x1 kernels, from images of three colours to the pooled map and back.
+ * The first block of a host with one channel and 1x1 kernels, from RGB images to the pooled map and back.
  *
- * Elsewhere a pixel is whole vectors; one channel would leave three lanes of four idle in every pass, and such a host
- * does little else than pass over maps. So here the raw output and the winners of its pool windows are *planes*: one
- * real per pixel, four neighbours to a vector. What comes in and what leaves has four lanes per pixel as everywhere.
- * Heights are even and widths multiples of eight.
+ * Elsewhere a pixel is a whole number of vectors; one channel would leave three of four lanes idle in every pass, and
+ * such a host does little else than pass over maps. So here the raw output and the winners of its pool windows are
+ * *planes*: one real per pixel, four neighbours to a vector. Inputs and outputs have four lanes per pixel, as
+ * everywhere. Heights are even and widths multiples of eight.
  */
 #ifndef NN_PLANE_H
 #define NN_PLANE_H

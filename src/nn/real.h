@@ -5,8 +5,8 @@
  * each instruction set, double for the finite-difference checks. Vectors are GCC vector extensions, so one source
  * serves NEON, AVX2 and AVX-512.
  *
- * Activations are NHWC with the channel count rounded up to four: a pixel is always whole vectors. The padding lanes
- * hold zeros at all times; every operation below preserves that.
+ * Activations are NHWC with the channel count rounded up to four: a pixel is always a whole number of vectors. The
+ * padding lanes hold zeros at all times; every operation below preserves that.
  */
 #ifndef NN_REAL_H
 #define NN_REAL_H
@@ -22,12 +22,12 @@ typedef REAL real;
 
 enum { LANES = 4 }; /* the granule of channel padding, and the vector that every machine has */
 
-#ifndef __cplusplus /* device code has vectors of its own */
+#ifndef __cplusplus /* device code has its own vectors */
 typedef real vec4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vec8 __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vec16 __attribute__((vector_size(16 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* The integers that mask them: what a comparison of two vectors yields. */
+/* The integer masks that go with them: the type of a comparison between two vectors. */
 typedef __typeof__(__builtin_choose_expr(sizeof(real) == 4, (int32_t)0, (int64_t)0)) real_bits;
 typedef real_bits mask4 __attribute__((vector_size(4 * sizeof(real_bits))));
 typedef real_bits mask8 __attribute__((vector_size(8 * sizeof(real_bits))));

@@ -5,7 +5,7 @@
 typedef real widest __attribute__((vector_size(4 * VECTOR))); /* bytes: a register of this variant's machine */
 
 #if defined(__aarch64__) || VECTOR == 16
-enum { CHAINS = 24 }; /* of 32 registers: more chains than latency times units, and room for the operands */
+enum { CHAINS = 24 }; /* of 32 registers: more chains than latency times units, with room for the operands */
 #else
 enum { CHAINS = 12 }; /* of 16 registers */
 #endif
@@ -18,7 +18,7 @@ enum { CHAINS = 12 }; /* of 16 registers */
 #define IN_VECTOR "m"
 #endif
 
-/* Unrolled whole, or the sums would live in memory. */
+/* Fully unrolled, or the sums would live in memory. */
 #define EVERY_CHAIN _Pragma("GCC unroll 32") for (int i = 0; i < CHAINS; i++)
 
 double roof_multiply_add(long rounds)
@@ -28,7 +28,7 @@ double roof_multiply_add(long rounds)
     for (long r = 0; r < rounds; r++) {
         EVERY_CHAIN
         {
-            __asm__ volatile("" : "+" IN_VECTOR(factor)); /* new as far as the compiler knows: no shared product */
+            __asm__ volatile("" : "+" IN_VECTOR(factor)); /* new as far as the compiler knows: no product is shared */
             sum[i] += factor * other;
         }
     }

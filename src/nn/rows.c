@@ -70,13 +70,13 @@ void affine_row(int width, const real *restrict hat, const real *restrict gamma,
 void relu_row(int width, real *x)
 {
     for (int i = 0; i < width; i++)
-        x[i] = x[i] <= 0 ? 0 : x[i]; /* NAN comes through */
+        x[i] = x[i] <= 0 ? 0 : x[i]; /* NAN propagates */
 }
 
 void relu_row_backward(int width, const real *restrict y, real *restrict d)
 {
     for (int i = 0; i < width; i++) {
-        real v = d[i]; /* read in any case, so that the loop vectorises */
+        real v = d[i]; /* read unconditionally, so that the loop vectorises */
         d[i] = y[i] > 0 ? v : 0;
     }
 }
@@ -84,8 +84,8 @@ void relu_row_backward(int width, const real *restrict y, real *restrict d)
 /* ---- LSTM ------------------------------------------------------------------------------------------------------- */
 
 /*
- * exp and what is made of it as loop bodies that the compiler can vectorise, to a few units in the last place; the
- * double variant takes libm's. A NAN comes through.
+ * exp and the functions built on it as loop bodies that the compiler can vectorise, accurate to a few units in the last
+ * place; the double variant uses libm. NAN propagates.
  *
  * x = n ln 2 + r gives exp(x) = power + power * excess with power = 2^n and excess = exp(r) - 1. |x| <= 87.
  */
@@ -123,7 +123,7 @@ static inline real sigmoid_of(real x)
     return x != x ? x : (real)s;
 }
 
-/* e / (e + 2) with e = exp(2x) - 1, in which nothing cancels for x >= 0. */
+/* e / (e + 2) with e = exp(2x) - 1, without cancellation for x >= 0. */
 static inline real tanh_of(real x)
 {
     if (sizeof(real) == 8)

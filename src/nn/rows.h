@@ -1,5 +1,5 @@
 /*
- * What a recurrent network does row by row: LayerNorm and the LSTM cell. A row's numbers depend on nothing but the row.
+ * The row-wise operations of a recurrent network: LayerNorm and the LSTM cell. A row's results depend on the row alone.
  */
 #ifndef NN_ROWS_H
 #define NN_ROWS_H
@@ -21,11 +21,11 @@ void relu_row(int width, real *x);
 void relu_row_backward(int width, const real *y, real *d);
 
 /*
- * The cell of `units` neighbouring units. gate: sums going in, activations coming out; the gates i, f, g, o are
- * `stride` apart. tanh_c is kept for the way back.
+ * The cell of `units` neighbouring units. gate: sums on entry, activations on return; the gates i, f, g, o are `stride`
+ * apart. tanh_c is kept for the backward pass.
  */
 void lstm_cell(int units, ptrdiff_t stride, real *gate, const real *c_in, real *c, real *tanh_c, real *h);
-/* d: gradients of the gates' sums, laid out like gate. dc: gradient of c going in, that of c_in coming out. */
+/* d: gradients of the gates' sums, laid out like gate. dc: gradient of c on entry, of c_in on return. */
 void lstm_cell_backward(int units, ptrdiff_t stride, const real *gate, const real *c_in, const real *tanh_c,
                         const real *dh, real *dc, real *d);
 

@@ -1,14 +1,14 @@
 /*
- * Operations on small feature maps that lie in shared memory, by all threads of a block together.
+ * Operations on small feature maps in shared memory, by all threads of a block together.
  *
  * A map holds the bf16 activations of a few images as planes of eight channels, each image with a frame of one zero
- * pixel: [channel / 8][image][y][x], 16 bytes a cell. A tap of a 3x3 convolution is then an address 16 bytes or a row
+ * pixel: [channel / 8][image][y][x], 16 bytes per cell. A tap of a 3x3 convolution is then an address 16 bytes or a row
  * further on, and ldmatrix performs the im2col. Maps of fewer channels are the first planes of wider ones.
  *
  * All sums are fp32, in an order that depends on the map alone.
  *
- * Element-wise passes give every thread its own cells: thread t takes cells of the (image, plane) number t / SHARE, the
- * same in every pass over maps of one size, so that two such passes need no barrier between them.
+ * Element-wise passes give every thread its own cells: thread t takes cells of (image, plane) pair t / SHARE, the same
+ * in every pass over maps of one size, so that two such passes need no barrier between them.
  */
 #ifndef NN_TILE_CUH
 #define NN_TILE_CUH
@@ -18,7 +18,7 @@
 #include "cuda/warp.cuh"
 
 #define DEVICE_MEMBER __device__ __forceinline__
-/* Of lambdas: what they refer to is to stay in registers. */
+/* For lambdas, so that what they capture stays in registers. */
 #define INLINED __attribute__((always_inline))
 
 enum { TILE_WARPS = 8, TILE_THREADS = 32 * TILE_WARPS };
@@ -35,7 +35,7 @@ template <int CHANNELS, int SIDE, int COUNT> struct tile_map {
     {
         return (uint32_t)(image * CELLS + (y + 1) * PITCH + x + 1) * 16u;
     }
-    /* The same by the number of the pixel among those of all images. */
+    /* The same by the index of the pixel among those of all images. */
     static DEVICE_MEMBER uint32_t at_pixel(int pixel)
     {
         return at(pixel / AREA, pixel % AREA / SIZE, pixel % SIZE);
@@ -60,7 +60,7 @@ DEVICE void tile_load(float v[8], uint32_t address)
     tile_unpack(v, r);
 }
 
-/* Of each half the larger; all ones where the halves are equal, or the first is greater, else 0. No NANs. */
+/* For each half: the larger; all ones where the two are equal, else 0; the same where the first is greater. No NANs. */
 #if !defined EMULATE && __CUDA_ARCH__ >= 900
 DEVICE uint32_t pair_max(uint32_t a, uint32_t b)
 {
@@ -98,7 +98,7 @@ DEVICE uint32_t pair_greater(uint32_t a, uint32_t b)
 
 /* ---- passes over a map ------------------------------------------------------------------------------------------- */
 
-/* The cells of this thread: of one image and plane, numbers rank, rank + SHARE, ... */
+/* This thread's cells: of one image and plane, numbers rank, rank + SHARE, ... */
 template <class MAP> struct tile_own {
     int unit, image, plane, rank;
     uint32_t base; /* of the plane */
@@ -140,7 +140,7 @@ DEVICE void tile_clear(uint32_t from, int bytes)
         store_shared_128(from + (uint32_t)i, 0, 0, 0, 0);
 }
 
-/* The frames of a map alone. */
+/* Clear only the frames of a map. */
 template <class MAP> DEVICE void tile_clear_frame(uint32_t map)
 {
     constexpr int ROUND = 4 * (MAP::SIZE + 1), SIDE = MAP::SIZE + 1;

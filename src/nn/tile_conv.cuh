@@ -56,8 +56,8 @@ template <int IN, int OUT> DEVICE void tile_weights(uint32_t to, const float *w)
 }
 
 /*
- * A depthwise convolution on tensor cores is one of whole products, GROUP channels at a time, most of whose weights are
- * zero: fragments of w [9][C] (fp32, global), group after group. BACK: with the taps turned around.
+ * On tensor cores a depthwise convolution is a dense one over GROUP channels at a time, most of whose weights are zero:
+ * fragments of w [9][C] (fp32, global), group after group. BACK: with the taps reversed.
  */
 template <int C> struct tile_diagonal {
     static constexpr int GROUP = C < 16 ? 8 : 16, GROUPS = C / GROUP,
@@ -140,8 +140,8 @@ template <class IN, class OUT, class F> DEVICE void tile_conv_rows(uint32_t in, 
 
 /*
  * From 16 channels and more: a warp multiplies blocks of up to 4 x 4 tiles of 16 pixels and 8 channels. done(first,
- * second, n, acc): offsets of the cells of accumulator rows g and g + 8, plane of the output. Barriers before and after
- * are the caller's.
+ * second, n, acc): offsets of the cells of accumulator rows g and g + 8, plane of the output. The caller provides the
+ * barriers before and after.
  */
 template <class IN, class OUT, class F> DEVICE void tile_conv_blocks(uint32_t in, uint32_t weights, F done)
 {
@@ -200,8 +200,8 @@ template <class IN, class OUT, class F> DEVICE void tile_conv_blocks(uint32_t in
 
 /*
  * Gradient of the weights of a convolution between C channels, summed over maps in registers: tiles of 16 (taps and
- * inputs) by 8 outputs. The warps divide inputs (WM), outputs (WN) and pixels (WK) among them, and before that GROUPS
- * such convolutions, each of C channels of its own.
+ * inputs) by 8 outputs. The warps are divided among GROUPS such convolutions, each with its own C channels, and within
+ * each among inputs (WM), outputs (WN) and pixels (WK).
  */
 template <int C, int GROUPS = 1> struct tile_grad {
     static constexpr int WM = C >= 16 ? C / 16 : 1, WN = C / 8, WK = TILE_WARPS / GROUPS / WM / WN;
@@ -217,7 +217,7 @@ template <int C, int GROUPS = 1> struct tile_grad {
             tile_zero(acc[r]);
     }
 
-    /* The warp's convolution, and its number among the warps of that. */
+    /* The convolution this warp works on, and the warp's number among those that do. */
     static DEVICE_MEMBER int own_group()
     {
         return (int)threadIdx.x / 32 % GROUPS;
@@ -227,7 +227,7 @@ template <int C, int GROUPS = 1> struct tile_grad {
         return (int)threadIdx.x / 32 / GROUPS;
     }
 
-    /* The product of input and output gradient, maps of one form: that of a group, the others follow. */
+    /* Add the product of input and output gradient, maps of one shape: those of the first group, the others follow. */
     template <class X> DEVICE_MEMBER void add(uint32_t in, uint32_t grad)
     {
         static_assert(X::C == C, "maps of this convolution");
@@ -243,7 +243,7 @@ template <int C, int GROUPS = 1> struct tile_grad {
             add_tiles<X>(in, grad);
     }
 
-    /* 8 channels: four rows of 16 pixels at a time; what is read of the input serves up to three taps. */
+    /* 8 channels: four rows of 16 pixels at a time; each load of the input serves up to three taps. */
     template <class X> DEVICE_MEMBER void add_rows(uint32_t in, uint32_t grad)
     {
         constexpr int ROW = X::PITCH * 16, TASKS = X::PIXELS / 64, COLUMNS = X::SIZE / 16;
@@ -280,7 +280,7 @@ template <int C, int GROUPS = 1> struct tile_grad {
         }
     }
 
-    /* Rows of 16 pixels and many channels: a turn's rows in a row, each read once for a column of taps. */
+    /* Rows of 16 pixels and many channels: a turn's rows are consecutive, each read once for a column of taps. */
     template <class X> DEVICE_MEMBER void add_wide_rows(uint32_t in, uint32_t grad)
     {
         constexpr int ROW = X::PITCH * 16, COUNT = X::PIXELS / 16 / WK;
@@ -346,7 +346,7 @@ template <int C, int GROUPS = 1> struct tile_grad {
         }
     }
 
-    /* Any form. */
+    /* Any shape. */
     template <class X> DEVICE_MEMBER void add_tiles(uint32_t in, uint32_t grad)
     {
         const int warp = own_warp(), lane = (int)threadIdx.x % 32, part = lane / 8;
@@ -381,7 +381,7 @@ template <int C, int GROUPS = 1> struct tile_grad {
         mma_bf16(acc[row], a, b[0], b[1]);
     }
 
-    /* Each warp leaves its sums in memory of SCRATCH bytes, where others have parts of the same ... */
+    /* Each warp leaves its partial sums in memory of SCRATCH bytes ... */
     DEVICE_MEMBER void leave(float *scratch) const
     {
         float *mine = scratch + (own_group() * (TILE_WARPS / GROUPS) + own_warp()) * (ROWS * 4 * 32) +
@@ -424,7 +424,7 @@ template <int C, int GROUPS = 1> struct tile_grad {
             sum += scratch[turn * ALL];
         return sum;
     }
-    /* Of depthwise convolutions no more than the diagonal, [tap][channel of all groups]. */
+    /* For depthwise convolutions only the diagonal, [tap][channel of all groups]. */
     DEVICE_MEMBER static void gather_diagonal(const float *scratch, float *out)
     {
         static_assert(WM == 1 && WK > 1, "groups of 8 or 16");

@@ -10,9 +10,9 @@ typedef vec8 lanes;
 typedef vec16 lanes;
 #endif
 
-enum { TILES = 20 }; /* taken through the products at a time: few enough to stay in the second-level cache */
+enum { TILES = 20 }; /* processed at a time: few enough to stay in the L2 cache */
 
-/* With fewer channels the transforms cost what the products save. */
+/* With fewer channels the transforms cost as much as the products save. */
 bool winograd_fits(int height, int width, int cin, int cout)
 {
     return height % 2 == 0 && width % 2 == 0 && cin % 16 == 0 && cout % 16 == 0 && cin >= 32 && cout >= 32 &&
