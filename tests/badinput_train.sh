@@ -99,7 +99,7 @@ action '"blueprint" is missing' '"step": 2, "op": "germinate", "slot": "r0c1"'
 action 'unknown key "stop"; did you mean "step"' '"stop": 2, "op": "wait"'
 action 'op "prun" is unknown; did you mean "prune"' '"step": 2, "op": "prun", "slot": "r0c0"'
 action 'op "GERMINATE" is unknown' '"step": 2, "op": "GERMINATE", "slot": "r0c0"'
-action 'slot "first" is no slot; slots are named such as r0c0' '"step": 2, "op": "prune", "slot": "first"'
+action 'slot "first" is not a slot; slots are named like r0c0' '"step": 2, "op": "prune", "slot": "first"'
 script 'uses the slot r0c7; slots: r0c7 is not on this host, which has r0c0 to r0c2' \
     '[{"step": 2, "op": "prune", "slot": "r0c7"}]'
 refused 'uses the slots r1c0, r1c1, r1c2, which the task lacks; add them with --set slots=r0c0,r0c1,r0c2,r1c0,r1c1,r1c2' \

@@ -1,6 +1,6 @@
 /*
- * One head's distribution (P-11): p = softmax over the valid choices, and what is sampled,
- * q = (1 - v f) p + f over the v of them. A true floor: no valid choice falls below f, order is kept, and every choice
+ * One head's distribution (P-11): p = softmax over the valid choices, and q = (1 - v f) p + f over the v of them, from
+ * which choices are sampled. f is a true floor: no valid choice falls below f, the order is kept, and every choice
  * keeps a gradient. Log-probabilities, ratios and the entropy bonus are those of q; the entropy of p is for display.
  *
  * Written over `real`, as the networks are: float in the program and on the device, double where gradients are checked.
@@ -29,7 +29,7 @@ struct distribution {
     real p[DISTRIBUTION_MAX], q[DISTRIBUTION_MAX]; /* 0 outside the valid set */
 };
 
-/* exp and log in f64, rounded once: both backends agree to the last bit or nearly so. */
+/* exp and log in f64, rounded once: both backends agree to the last bit, or nearly. */
 ESPER_RULE real distribution_exp(real x)
 {
     return (real)exp((double)x);
@@ -69,7 +69,7 @@ ESPER_RULE void distribution_init(struct distribution *d, int size, uint32_t set
 
 ESPER_RULE real distribution_log(const struct distribution *d, int choice)
 {
-    return d->set >> choice & 1u ? distribution_ln(d->q[choice]) : (real)NAN; /* asking for another one is a bug */
+    return d->set >> choice & 1u ? distribution_ln(d->q[choice]) : (real)NAN; /* asking for an invalid one is a bug */
 }
 
 /* -sum x ln x / ln v over the valid choices, in [0, 1]; exactly 0 where there is no choice. */
@@ -139,7 +139,7 @@ ESPER_RULE int distribution_sample(const struct distribution *d, float unit)
     return last;
 }
 
-/* The largest valid logit, lowest index first: the floor keeps order, so it is the likeliest choice too. */
+/* The largest valid logit, lowest index first: the floor keeps order, so this is also the likeliest choice. */
 ESPER_RULE int distribution_greedy(int size, uint32_t set, const real *logits)
 {
     int best = -1;
@@ -153,7 +153,7 @@ ESPER_RULE int distribution_greedy(int size, uint32_t set, const real *logits)
 
 struct decision {
     uint8_t choice[HEAD_COUNT];
-    uint64_t mask;                 /* what the rollout stores: the base mask with the slot set of the chosen op */
+    uint64_t mask;                 /* as stored in the rollout: the base mask with the slot set of the chosen op */
     real logp[HEAD_COUNT];         /* of q; 0 where a head does not matter to the op */
     real entropy[HEAD_COUNT];      /* of p, normalised */
     real op_probability[OP_COUNT]; /* q */
@@ -161,7 +161,7 @@ struct decision {
 
 /*
  * The op first, then the other heads under the masks that it leaves them. `site` is the env's at this step in
- * STREAM_ACTION: each head draws its own word, so that a head left out shifts nothing.
+ * STREAM_ACTION: each head draws its own word, so that skipping a head does not shift the others' draws.
  */
 ESPER_RULE void policy_sample(const struct masks *masks, int slots, const double floor[HEAD_COUNT], const real *logits,
                               struct random_site site, bool greedy, struct decision *out)
@@ -169,7 +169,7 @@ ESPER_RULE void policy_sample(const struct masks *masks, int slots, const double
     struct distribution d;
     uint64_t mask = masks->base;
     for (int turn = 0; turn < HEAD_COUNT; turn++) {
-        const int head = turn == 0 ? (int)HEAD_OP : turn - 1; /* HEAD_OP is the last one */
+        const int head = turn == 0 ? (int)HEAD_OP : turn - 1; /* HEAD_OP is the last head */
         const int size = head_size(slots, head);
         const uint32_t set = head_bits(mask, slots, head);
         const real *z = logits + head_offset(slots, head);

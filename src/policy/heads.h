@@ -1,6 +1,6 @@
 /*
- * The factored action: eight heads in a fixed order. Their logits stand side by side, and one 64-bit word holds every
- * head's mask, bit i for logit column i (P-01).
+ * The factored action: eight heads in a fixed order. Their logits are stored side by side, and one 64-bit word holds
+ * every head's mask, bit i for logit column i (P-01).
  */
 #ifndef POLICY_HEADS_H
 #define POLICY_HEADS_H
@@ -41,7 +41,7 @@ ESPER_RULE int head_offset(int slots, int head)
     return head == HEAD_SLOT ? 0 : slots + offset[head];
 }
 
-/* The choice that stands for "not used". The slot's is the lowest one, which is index 0: every slot is enabled. */
+/* The choice that means "not used". The slot's is the lowest one, which is index 0: every slot is enabled. */
 ESPER_RULE int head_canonical(int head)
 {
     const int canonical[HEAD_COUNT] = {0, BLUEPRINT_NOOP, STYLE_SIGMOID_ADD, 1, 2, 0, 0, OP_WAIT};
@@ -64,7 +64,7 @@ ESPER_RULE uint8_t head_availability(unsigned ops)
     return bits;
 }
 
-/* The mask bits of one head, moved down to bit 0. */
+/* The mask bits of one head, shifted down to bit 0. */
 ESPER_RULE uint32_t head_bits(uint64_t mask, int slots, int head)
 {
     return (uint32_t)(mask >> head_offset(slots, head)) & ((1u << head_size(slots, head)) - 1u);
@@ -90,7 +90,7 @@ ESPER_RULE void heads_of_action(const struct action *action, uint8_t choice[HEAD
     choice[HEAD_OP] = action->op;
 }
 
-/* For people. */
+/* Display names. */
 static inline const char *head_name(int head)
 {
     static const char *const name[HEAD_COUNT] = {"slot",         "blueprint",   "style",       "tempo",

@@ -1,7 +1,7 @@
 /*
  * The heuristic policy, a baseline (P-17): wait until the host is stable and stops improving, germinate the next
  * blueprint of a rotation, keep the seed if it contributes, prune it if not. It tends one seed at a time. It acts
- * through the same masks and executor as every policy; what is masked it does not do, and then forgets having meant to.
+ * through the same masks and executor as every policy; it skips a masked action and does not remember having chosen it.
  */
 #ifndef POLICY_HEURISTIC_H
 #define POLICY_HEURISTIC_H
@@ -13,12 +13,12 @@
 #define HEURISTIC_FIRST_STEP        5
 #define HEURISTIC_PATIENCE          5u  /* epochs in stage before a seed is judged */
 #define HEURISTIC_DROP              2.0 /* points lost since the stage began */
-#define HEURISTIC_CONTRIBUTION      0.5 /* points a fossil must be worth */
+#define HEURISTIC_CONTRIBUTION      0.5 /* points a fossil must contribute */
 #define HEURISTIC_EMBARGO           5u  /* steps from a prune to the next germination */
 #define HEURISTIC_PENALTY           2.0 /* of a blueprint, per prune */
 #define HEURISTIC_PENALTY_DECAY     0.9 /* per step (P-17) */
-#define HEURISTIC_PENALTY_FORGOTTEN 0.1 /* less is none */
-#define HEURISTIC_PENALTY_LIMIT     3.0 /* a blueprint with this much is passed over */
+#define HEURISTIC_PENALTY_FORGOTTEN 0.1 /* anything less counts as 0 */
+#define HEURISTIC_PENALTY_LIMIT     3.0 /* a blueprint with this much is skipped */
 #define HEURISTIC_ROTATION          5u
 
 #define HEURISTIC_FIELDS(FIELD, ARRAY)                                                                                 \
@@ -55,7 +55,7 @@ ESPER_RULE uint8_t heuristic_rotation(uint32_t i)
     return rotation[i % HEURISTIC_ROTATION];
 }
 
-/* How many of the rotation come before its member i by penalty, then by name. */
+/* How many members of the rotation precede member i when sorted by penalty, then by name. */
 ESPER_RULE uint32_t heuristic_rank(const struct heuristic *heuristic, uint32_t i)
 {
     const uint8_t by_name[HEURISTIC_ROTATION] = {2, 1, 0, 4, 3};
@@ -68,8 +68,8 @@ ESPER_RULE uint32_t heuristic_rank(const struct heuristic *heuristic, uint32_t i
     return rank;
 }
 
-/* The next of the rotation that is not penalised; when all are, the list sorted by penalty takes the rotation's place.
- */
+/* The next blueprint of the rotation that is not penalised; when all are, the list sorted by penalty replaces the
+ * rotation. */
 ESPER_RULE uint8_t heuristic_next_blueprint(struct heuristic *heuristic)
 {
     uint32_t start = heuristic->cursor;
@@ -87,7 +87,7 @@ ESPER_RULE uint8_t heuristic_next_blueprint(struct heuristic *heuristic)
 
 /* ---- what to do ------------------------------------------------------------------------------------------------ */
 
-/* Once per step, however often it is asked. */
+/* Takes effect once per step, however often it is called. */
 ESPER_RULE void heuristic_decay(struct heuristic *heuristic, uint32_t step)
 {
     if (step <= heuristic->decayed)
@@ -105,7 +105,7 @@ ESPER_RULE bool heuristic_may_germinate(const struct heuristic *heuristic, const
            tracker->plateau >= HEURISTIC_PLATEAU;
 }
 
-/* The op for a live seed that is no fossil. */
+/* The op for a live seed that is not a fossil. */
 ESPER_RULE int heuristic_tend(const struct slot_state *slot)
 {
     bool failing = slot->epochs_in_stage >= HEURISTIC_PATIENCE && slot_improvement(slot) < -HEURISTIC_DROP;
@@ -116,7 +116,7 @@ ESPER_RULE int heuristic_tend(const struct slot_state *slot)
         return failing ? OP_PRUNE : OP_ADVANCE;
     case STAGE_BLENDING:
         return failing ? OP_PRUNE : slot->alpha_target >= ALPHA_FULL && alpha_rests(slot) ? OP_ADVANCE : OP_WAIT;
-    default: /* HOLDING. Total gain never stands in for the contribution; without gain the contribution is ransom */
+    default: /* HOLDING. Total gain never replaces the contribution; without gain the contribution is ransom */
         if (!slot_has(slot, SLOT_CF_MEASURED))
             return OP_WAIT;
         return slot->contribution > HEURISTIC_CONTRIBUTION && slot->acc_current >= slot->acc_initial ? OP_FOSSILIZE

@@ -1,15 +1,15 @@
 /*
  * Which choices are legal, from the state before the action (P-02). One 64-bit word holds every head, bit = logit
- * column; the slots depend on the op and have a set of their own for each.
+ * column; the legal slots depend on the op, so each op has its own set.
  *
- * No clock and no statistic stands in a mask: it says what can be done, not what is wise. A gate may still refuse.
+ * A mask depends on no clock and no statistic: it says what can be done, not what is wise. A gate may still refuse.
  */
 #ifndef POLICY_MASKS_H
 #define POLICY_MASKS_H
 
 #include "policy/heads.h"
 
-#define MASK_BLUEPRINTS_CNN 0xFEu /* conv_light .. conv_heavy; NOOP has nothing to train and is never on offer */
+#define MASK_BLUEPRINTS_CNN 0xFEu /* conv_light .. conv_heavy; NOOP has nothing to train and is never offered */
 
 struct masks {
     uint64_t base;            /* all heads; the slot bits are the enabled slots. 0: the input was invalid */
@@ -19,10 +19,10 @@ struct masks {
 struct mask_input {
     int slots;
     uint32_t enabled;                /* set of slots that count at all */
-    uint32_t blueprints;             /* set on offer */
+    uint32_t blueprints;             /* set offered */
     uint32_t total_seeds, max_seeds; /* live seeds, fossils included; 0: no limit */
     bool override_hold;              /* PRUNE also while alpha moves */
-    bool advance_disabled;           /* all gates advance by themselves */
+    bool advance_disabled;           /* all gates advance automatically */
     const uint8_t *stage, *alpha_mode;
     const uint32_t *age; /* epochs since germination */
 };
@@ -39,7 +39,7 @@ ESPER_RULE bool mask_input_is_valid(const struct mask_input *input)
     return true;
 }
 
-/* A seed too young to be heard, or a slot still cooling down, keeps the whole env from germinating another one. */
+/* A seed not yet past TRAINING, or a slot still cooling down, keeps the whole env from germinating another one. */
 ESPER_RULE bool mask_may_germinate(const struct mask_input *input)
 {
     if (input->max_seeds > 0 && input->total_seeds >= input->max_seeds)
@@ -73,7 +73,7 @@ ESPER_RULE bool mask_allows(const struct mask_input *input, int op, int slot)
     }
 }
 
-/* `bits` of a head, moved up to its columns. */
+/* `bits` of a head, shifted up to its columns. */
 ESPER_RULE uint64_t mask_place(uint32_t bits, int slots, int head)
 {
     return (uint64_t)bits << head_offset(slots, head);
@@ -141,8 +141,8 @@ ESPER_RULE uint64_t mask_of_op(const struct masks *masks, int slots, int op)
     return (masks->base & ~mask_all(slots, HEAD_SLOT)) | mask_place(masks->slots[op], slots, HEAD_SLOT);
 }
 
-/* A stored mask as sampling and evaluation use it: a head without meaning for the op has its one canonical choice, even
-   where the base mask forbids it (NOOP). WAIT points at the lowest legal slot. */
+/* A stored mask as sampling and evaluation use it: a head that does not matter to the op has its one canonical choice,
+   even where the base mask forbids it (NOOP). WAIT points at the lowest legal slot. */
 ESPER_RULE uint64_t mask_effective(uint64_t stored, int slots, int op)
 {
     uint64_t mask = stored;

@@ -1,4 +1,4 @@
-/* Set-up of a policy network: where everything lies in its memory, and taking over weights. */
+/* Set-up of a policy network: the layout of its memory, and loading new weights. */
 #include "policy/network.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-/* Hands out pieces of a block on 64 bytes; without a base it only counts. */
+/* Hands out pieces of a block, aligned to 64 bytes; without a base it only counts. */
 struct carve {
     char *base;
     size_t used;
@@ -141,13 +141,13 @@ static void carve_gradients(struct policy_net *net, struct carve *carve)
     for (int n = 0; n < NORM_COUNT; n++)
         back->affine[n] = n == NORM_LSTM ? back->z : carve_reals(carve, rows, net->norm[n].width);
     for (int l = 0; l < LAYER_COUNT; l++) {
-        bool shared = l >= LAYER_STATE && l < LAYER_STATE + GATES; /* the gates' sums are one for both matrices */
+        bool shared = l >= LAYER_STATE && l < LAYER_STATE + GATES; /* both matrices share the gates' sums */
         struct layer *layer = &net->layer[l];
         layer->dy = shared ? net->layer[l - GATES].dy : carve_reals(carve, layer->out, (int)net->rows_stride);
     }
 }
 
-/* What went into each layer. */
+/* The input of each layer. */
 static void set_input(struct policy_net *net, int layer, const real *x, int stride)
 {
     net->layer[layer].x = x;
@@ -268,11 +268,11 @@ void policy_net_pack(struct policy_net *net, const real *w)
     pool_run(net->pool, pack_layer, &work, 2 * LAYER_COUNT);
 }
 
-/* ---- sharing work ----------------------------------------------------------------------------------------------- */
+/* ---- dividing work ---------------------------------------------------------------------------------------------- */
 
 struct chunks policy_chunks(const struct policy_net *net, int rows)
 {
-    enum { CHUNK = 64 }; /* rows whose activations stay in the second-level cache between layers */
+    enum { CHUNK = 64 }; /* rows whose activations stay in the L2 cache between layers */
     int threads = pool_threads(net->pool), turns = (rows + CHUNK * threads - 1) / (CHUNK * threads);
     struct chunks chunks = {.rows = (rows + turns * threads - 1) / (turns * threads)};
     chunks.count = (rows + chunks.rows - 1) / chunks.rows;
@@ -281,11 +281,11 @@ struct chunks policy_chunks(const struct policy_net *net, int rows)
 
 int policy_shares(const struct policy_net *net, double multiplies)
 {
-    return multiplies < 1e6 ? 1 : pool_threads(net->pool); /* below that waking costs more than it saves */
+    return multiplies < 1e6 ? 1 : pool_threads(net->pool); /* below that, waking threads costs more than it saves */
 }
 
 bool policy_by_envs(const struct policy_net *net)
 {
-    /* While the recurrent weights fit a core's own cache, nobody has to wait for anybody. */
+    /* While the recurrent weights fit in a core's own cache, threads need not wait for each other. */
     return sizeof(real) * GATES * (size_t)net->shape.hidden * (size_t)net->shape.hidden <= 512 * 1024;
 }

@@ -1,4 +1,4 @@
-/* The policy network on the device: what lies where, the tables of products, and the order of the kernels. */
+/* The policy network on the device: memory layout, the tables of products, and the order of the kernels. */
 #include "policy/network.cuh"
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 enum norm_place { NORM_FEATURE, NORM_LSTM, NORM_VALUE1, NORM_VALUE2, NORM_COUNT };
 
-/* What a row leaves behind on its way, [row][width]. */
+/* What the forward pass keeps of a row, [row][width]. */
 struct trace {
     float *in;          /* [in_stride]: observation, embeddings, and zeros up to a multiple of 4 */
     float *feature, *x; /* the same array without projection */
@@ -19,7 +19,7 @@ struct trace {
     float *hat[NORM_COUNT], *rstd[NORM_COUNT];
 };
 
-/* Gradients on the way back. */
+/* Gradients in the backward pass. */
 struct back {
     float *wide, *blueprint2, *value2, *value3, *z, *h, *gate, *c, *x, *feature;
     float *embed;            /* [row][4 * slots] */
@@ -27,7 +27,7 @@ struct back {
 };
 
 struct product_list {
-    std::vector<struct product> host; /* stays: the copy to the device may still read it */
+    std::vector<struct product> host; /* kept: the copy to the device may still read it */
     struct product *device;
     int tiles;
 };
@@ -50,7 +50,7 @@ struct network_device {
     double *embed_partial; /* [chunk][14 * 4] */
 };
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static size_t offset_of(const struct network_device *net, const char *owner, const char *name)
 {
@@ -174,7 +174,7 @@ static struct product product_forward(const struct network_device *net, struct l
     return p;
 }
 
-/* dx = dy W, through the relu whose result `y` is */
+/* dx = dy W, through the relu that gave `y` */
 static struct product product_back(const struct network_device *net, struct linear layer, const float *dy,
                                    int dy_stride, float *dx, int dx_stride, const float *y, int y_stride)
 {
@@ -220,7 +220,7 @@ struct forward_lists {
     struct product_list *feature, *project, *gates, *wide, *second, *third, *fourth;
 };
 
-/* The products of one way forward; `hidden`: the state, where the recurrence is part of it. */
+/* The products of one forward pass; `hidden`: the state, where the recurrence is part of it. */
 template <class T>
 static void forward_create(struct network_device *net, const struct trace *t, int rows, const float *state,
                            float *logits, float *values, const struct forward_lists *to)
@@ -310,7 +310,7 @@ static void back_lists_create(struct network_device *net)
                                                t->feature, shape->feature)};
     struct product embed = product_back(net, linear_of(net, "feat"), b->feature, shape->feature, b->embed,
                                         POLICY_EMBED * shape->slots, nullptr, 0);
-    embed.n = POLICY_EMBED * shape->slots; /* of the inputs only the embeddings learn */
+    embed.n = POLICY_EMBED * shape->slots; /* the only inputs that learn are the embeddings */
     embed.segment[0].b += shape->obs;
     net->back_embed.host = {embed};
     for (struct product_list *list : {&net->back_first, &net->back_second, &net->back_value, &net->back_wide,
@@ -386,7 +386,7 @@ static void recurrence_create(struct network_device *net)
     r->envs = net->at.envs;
     r->hidden = net->shape.hidden;
     r->blocks = (r->hidden + RECURRENT_UNITS - 1) / RECURRENT_UNITS;
-    const int room = runtime_processors(net->rt) / r->blocks; /* a block per processor: all must run at once */
+    const int room = runtime_processors(net->rt) / r->blocks; /* one block per SM: all must run at once */
     r->groups = tiles < room ? tiles : room;
     r->w = net->at.w + offset_of(net, "lstm0", "w_hh");
     r->reset = net->at.reset;
@@ -394,7 +394,7 @@ static void recurrence_create(struct network_device *net)
     r->h_in = t->h_in;
     r->c_in = t->c_in;
     r->tanh_c = t->tanh_c;
-    r->h = t->hat[NORM_LSTM]; /* where its norm goes */
+    r->h = t->hat[NORM_LSTM]; /* where its norm is written */
     r->dh = net->back.h;
     r->dc = net->back.c;
     r->dgate = net->back.gate;
@@ -533,7 +533,7 @@ static void before_recurrence(struct network_device *net, const struct trace *t,
     products_run<T, BY_K, BY_K>(net, lists->gates, stop);
 }
 
-/* From h, which lies where its norm goes, to logits and values. */
+/* From h, which is stored where its norm goes, to logits and values. */
 template <class T>
 static void after_recurrence(struct network_device *net, const struct trace *t, int rows,
                              const struct forward_lists *lists, const uint32_t *stop)

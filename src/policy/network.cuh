@@ -1,9 +1,9 @@
 /*
  * The recurrent policy network on the device (policy/network.h says what it computes). Parameters and gradients are the
- * world's own flat arrays, in the layout of policy_shape: no copies are kept, so there is nothing to bring up to date
- * when they change. Every call enqueues kernels on the runtime's stream, of shapes that the configuration fixes.
+ * world's own flat arrays, in the layout of policy_shape: no copies are kept, so nothing needs updating when they
+ * change. Every call enqueues kernels on the runtime's stream; the configuration fixes their shapes.
  *
- * Acting and unrolling run different kernels; in each a row's numbers are sums in an order that does not depend on the
+ * Acting and unrolling run different kernels; in each, a row's results are sums in an order that does not depend on the
  * number of rows.
  */
 #ifndef POLICY_NETWORK_CUH
@@ -21,9 +21,9 @@ struct network_places {
     const struct policy_shape *shape;
     int envs, steps;
     bool exact;             /* fp32 throughout; else tf32 products */
-    const float *w;         /* device, as all that follows */
+    const float *w;         /* on the device, as are all below */
     float *grad;            /* like w */
-    const uint32_t *step;   /* [1] row of the rollout that act takes */
+    const uint32_t *step;   /* [1] row of the rollout that act reads */
     const float *state;     /* [step][env][obs] */
     const int8_t *bp;       /* [step][env][slots] */
     const uint8_t *reset;   /* [step][env] */
@@ -36,8 +36,8 @@ struct network_places {
     const uint32_t *skip; /* [1] not 0: backward does nothing; stop implies it */
 };
 
-/* The widest recurrent layer that the device can run: its weights are kept in registers, by blocks that wait for each
- * other. */
+/* The widest recurrent layer that the device can run: its weights are kept in registers, by thread blocks that wait for
+ * each other. */
 int network_device_widest(const struct runtime *rt);
 
 /* NULL after an error of the runtime. */
@@ -46,9 +46,9 @@ void network_device_free(struct network_device *net);
 
 void network_device_act(struct network_device *net);      /* hidden and cell are replaced */
 void network_device_unroll(struct network_device *net);   /* the whole rollout, from a state of zero */
-void network_device_backward(struct network_device *net); /* of the last unroll: every gradient is written */
+void network_device_backward(struct network_device *net); /* of the last unroll; writes every gradient */
 
-/* The state before step 0 of an unroll, [env][hidden] of the device: zero unless somebody writes there. */
+/* The state before step 0 of an unroll, [env][hidden] on the device: zero unless the caller writes there. */
 float *network_device_first_hidden(struct network_device *net);
 float *network_device_first_cell(struct network_device *net);
 

@@ -2,8 +2,8 @@
  * The recurrent policy network: embedding, feature layer, LSTM, eight heads and V(s) (P-09). Compiled once per
  * variant; the rest of the program reaches it through struct variant.
  *
- * Parameters lie in one flat array whose layout policy_shape gives; gradients and Adam's moments have the same layout.
- * Tensors are stored as PyTorch stores them, [out][in]. A row's numbers never depend on how many rows come with it, nor
+ * Parameters are stored in one flat array whose layout policy_shape gives; gradients and Adam's moments have the same
+ * layout. Tensors are stored as in PyTorch, [out][in]. A row's results never depend on how many rows come with it, nor
  * on the number of threads: products are split over outputs and rows, never over the summed index.
  */
 #ifndef POLICY_NETWORK_H
@@ -31,27 +31,27 @@ struct policy_shape {
     int count;                       /* of tensors */
     struct policy_tensor tensor[POLICY_MAX_TENSORS];
     uint8_t part[POLICY_MAX_TENSORS]; /* enum policy_part of each tensor */
-    size_t params;                    /* numbers that train */
+    size_t params;                    /* trainable parameters */
     size_t storage;                   /* reals of the flat array; the gaps stay zero */
 };
 
 /* shape.c: plain code. `hidden` is a multiple of 8. */
 void policy_shape_init(struct policy_shape *shape, int obs, int slots, int feature, int hidden);
 int policy_shape_find(const struct policy_shape *shape, const char *name); /* index of a tensor, -1 when absent */
-/* Orthogonal start (P-10) from stream 1 (a = tensor). Uses the pool: well under a second for width 512. */
+/* Orthogonal initialisation (P-10) from stream 1 (a = tensor). Uses the pool: well under a second for width 512. */
 void policy_init_weights(const struct policy_shape *shape, uint64_t seed, struct pool *pool, float *w);
 
 /* ---- one per variant -------------------------------------------------------------------------------------------- */
 
 struct policy_net;
 
-/* A workspace for acting in `envs` envs and for unrolling steps x envs rows. Memory: zeroed, on 64 bytes. With steps 0
- * it can only act. The pool is used by every call below; no call may come from a pool's thread. */
+/* A workspace for acting in `envs` envs and for unrolling steps x envs rows. Memory: zeroed, 64-byte aligned. With
+ * steps 0 it can only act. Every call below uses the pool, so none may come from one of the pool's threads. */
 size_t policy_net_bytes(const struct policy_shape *shape, int envs, int steps);
 struct policy_net *policy_net_init(const struct policy_shape *shape, int envs, int steps, struct pool *pool,
                                    void *memory);
 
-/* Take over new weights: call after every change of w and before acting or unrolling. */
+/* Load new weights: call after every change of w and before acting or unrolling. */
 void policy_net_pack(struct policy_net *net, const real *w);
 
 /* One step of `rows` envs. h and c [rows][hidden] are replaced. bp: -1 for an empty slot. */
@@ -83,7 +83,7 @@ void policy_net_backward(struct policy_net *net, const struct policy_sequence *s
 const real *policy_net_trunk(const struct policy_net *net);
 void policy_net_state(const struct policy_net *net, const real **h, const real **c);
 
-/* What the rest of the program sees of them: part of struct variant. Adam's step and the squared norm are nn/'s. */
+/* The interface to the rest of the program: part of struct variant. Adam's step and the squared norm are nn/'s. */
 struct policy_kernels {
     size_t (*net_bytes)(const struct policy_shape *shape, int envs, int steps);
     struct policy_net *(*net_init)(const struct policy_shape *shape, int envs, int steps, struct pool *pool,

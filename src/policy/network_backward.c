@@ -1,7 +1,7 @@
 /*
- * The network backward. Gradients of activations go by chunks of rows, before and after the way back through time;
- * those of a layer's output are also laid down transposed, and when all rows are there the gradients of the weights are
- * products over them: each number one sum in the order of the rows.
+ * The backward pass. Gradients of activations are computed in chunks of rows, before and after backpropagation through
+ * time; those of a layer's output are also stored transposed, and once all rows are there, the gradients of the weights
+ * are products over them: each number is one sum in the order of the rows.
  */
 #include <string.h>
 
@@ -69,7 +69,7 @@ static void relu_rows_backward(struct rows rows, int width, const real *y, ptrdi
         relu_row_backward(width, y + r * y_stride, d + r * d_stride);
 }
 
-/* Through a LayerNorm, in place; what its gamma and beta need is kept. */
+/* Through a LayerNorm, in place; keeps what the gradients of gamma and beta need. */
 static void norm_rows_backward(const struct policy_net *net, enum norm_index index, struct rows rows, real *d,
                                ptrdiff_t stride)
 {
@@ -132,7 +132,7 @@ static struct rows chunk_rows(const struct back_work *work, int item)
     return (struct rows){first, left < work->chunks.rows ? left : work->chunks.rows};
 }
 
-/* From logits and values to z, and on to h by way of z. */
+/* From logits and values to z, and to h through z. */
 static void back_heads(void *context, int item, int thread)
 {
     const struct back_work *work = context;
@@ -155,7 +155,7 @@ static void back_heads(void *context, int item, int thread)
                                 at_row(back->h, r, hidden));
 }
 
-/* From the gates' sums, and from z past the LSTM, to the inputs. */
+/* From the gates' sums, and from z bypassing the LSTM, to the inputs. */
 static void back_inputs(void *context, int item, int thread)
 {
     const struct back_work *work = context;
@@ -179,12 +179,12 @@ static void back_inputs(void *context, int item, int thread)
     relu_rows_backward(rows, shape->feature, net->unroll.feature, shape->feature, back->feature, shape->feature);
     norm_rows_backward(net, NORM_FEATURE, rows, back->feature, shape->feature);
     layer_keep(net, LAYER_FEATURE, rows, back->feature, shape->feature);
-    /* Of the inputs only the embeddings learn: the panels that hold them are enough. */
+    /* The only inputs that learn are the embeddings: the panels that hold them are enough. */
     layer_backward_panels(net, LAYER_FEATURE, rows, back->feature, shape->feature, back->in, shape->inputs, false,
                           shape->obs / PANEL, panel_count(shape->inputs));
 }
 
-/* ---- back through time ------------------------------------------------------------------------------------------ */
+/* ---- backpropagation through time ------------------------------------------------------------------------------- */
 
 /* dh += dgates of the next step times w_hh, but not across the start of an episode: envs in runs between resets. */
 static void state_backward(const struct back_work *work, int step, struct rows envs, int first, int last)
@@ -247,7 +247,7 @@ static void back_envs(void *context, int item, int thread)
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
 
-/* One panel of a layer's weight gradients. Rows are taken in blocks, the panel of what went in packed for each. */
+/* One panel of a layer's weight gradients. Rows are processed in blocks, packing the input's panel for each. */
 static void weight_panel(const struct back_work *work, const struct layer *layer, int panel)
 {
     _Alignas(64) real x[PANEL_DEPTH * PANEL];
@@ -365,6 +365,6 @@ void policy_net_backward(struct policy_net *net, const struct policy_sequence *s
             pool_run(net->pool, back_units, &work, work.shares);
     }
     pool_run(net->pool, back_inputs, &work, work.chunks.count);
-    memset(grad, 0, sizeof(real) * net->shape.storage); /* the gaps between tensors too */
+    memset(grad, 0, sizeof(real) * net->shape.storage); /* including the gaps between tensors */
     pool_run(net->pool, back_weights, &work, 1 + NORM_COUNT + LAYER_COUNT + net->item_count);
 }

@@ -1,6 +1,6 @@
 /*
- * The network forward, as stages over a range of rows and - where products are shared out - a range of panels. Acting
- * and unrolling run the same stages, so that they agree bit for bit.
+ * The forward pass, as stages over a range of rows and - where products are divided among threads - a range of panels.
+ * Acting and unrolling run the same stages, so that they agree bit for bit.
  */
 #include <string.h>
 
@@ -114,8 +114,8 @@ static void gate_inputs(const struct policy_net *net, const struct trace *trace,
                       GATES * hidden);
 }
 
-/* One step of the part's units: the state's share of the gates, then the cell. The raw h is left where its norm goes,
- * the new state in h_next and c_next, [rows][hidden] - zero where `reset` says that another episode begins. */
+/* One step of the part's units: the state's contribution to the gates, then the cell. The raw h is left where its norm
+ * goes, the new state in h_next and c_next, [rows][hidden] - zero where `reset` says that another episode begins. */
 static void cell_step(const struct policy_net *net, const struct trace *trace, const struct part *part, real *h_next,
                       real *c_next, const uint8_t *reset)
 {
@@ -197,7 +197,7 @@ static void value_rows(const struct policy_net *net, const struct trace *trace, 
     layer_forward(&net->layer[LAYER_VALUE4], part, trace->value3, width3, value, 1);
 }
 
-/* What follows the first layers. Small: shared out by rows only. */
+/* The layers after the first. Small: divided by rows only. */
 static void head_rows(const struct policy_net *net, const struct trace *trace, int row, int rows, real *logits,
                       real *value)
 {
@@ -264,7 +264,7 @@ static void act_wide(void *context, int item, int thread)
     wide_layers(work->net, &work->net->act, &part);
 }
 
-enum { ACT_ROWS = 4 }; /* taken through the last layers at a time */
+enum { ACT_ROWS = 4 }; /* processed by the last layers at a time */
 
 static void act_heads(void *context, int item, int thread)
 {
@@ -288,7 +288,7 @@ void policy_net_act(struct policy_net *net, const struct policy_step *step)
     struct act_work work = {net, step, 1};
     int rows = step->rows, hidden = shape->hidden;
     size_t state = sizeof(real) * (size_t)rows * (size_t)hidden;
-    memcpy(trace->h_in, step->h, state); /* while some write their units' new state, others still read the old one */
+    memcpy(trace->h_in, step->h, state); /* threads write their units' new state while others read the old one */
     memcpy(trace->c_in, step->c, state);
     input_rows(net, trace, step->obs, step->bp, 0, rows);
     act_shared(&work, act_feature, shape->inputs, shape->feature);

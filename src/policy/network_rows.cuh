@@ -1,4 +1,4 @@
-/* What the network does row by row, and the sums over rows that are gradients of vectors. */
+/* The row-wise operations of the network, and the sums over rows that are gradients of vectors. */
 #ifndef POLICY_NETWORK_ROWS_CUH
 #define POLICY_NETWORK_ROWS_CUH
 
@@ -19,7 +19,7 @@ DEVICE double warp_sum(double x)
     return x;
 }
 
-/* The embedding's row of a blueprint; an empty slot has one of its own. */
+/* The embedding's row of a blueprint; an empty slot has its own. */
 DEVICE int embed_row(int blueprint)
 {
     return blueprint >= 0 && blueprint < POLICY_EMBED_ROWS - 1 ? blueprint : POLICY_EMBED_ROWS - 1;
@@ -65,7 +65,7 @@ struct norm_rows {
     bool relu;
 };
 
-/* y = relu(gamma * hat + beta) or gamma * hat + beta + add; x, hat and y may be one. A warp per row. */
+/* y = relu(gamma * hat + beta) or gamma * hat + beta + add; x, hat and y may be the same array. A warp per row. */
 KERNEL void norm_forward(const struct norm_rows p, const uint32_t *stop)
 {
     device_wait();
@@ -88,7 +88,7 @@ KERNEL void norm_forward(const struct norm_rows p, const uint32_t *stop)
         if (p.add)
             out += p.add[(size_t)row * p.width + i];
         hat[i] = h;
-        y[i] = p.relu && out <= 0 ? 0 : out; /* NAN comes through */
+        y[i] = p.relu && out <= 0 ? 0 : out; /* NAN propagates */
     }
     if (lane == 0)
         p.rstd[row] = rstd;
@@ -98,7 +98,7 @@ struct norm_rows_back {
     int rows, width;
     const float *hat, *rstd, *gamma;
     const float *dy;
-    float *kept; /* a copy of dy for the gradients of gamma and beta; NULL where dy stays as it is */
+    float *kept; /* a copy of dy for the gradients of gamma and beta; NULL where dy is left unchanged */
     float *dx;   /* may be dy */
     int dy_stride, dx_stride;
 };
@@ -125,7 +125,7 @@ KERNEL void norm_back(const struct norm_rows_back p, const uint32_t *skip)
     }
 }
 
-/* The LSTM's cell of a step in progress. A thread per unit. */
+/* The LSTM cell of the current step. A thread per unit. */
 KERNEL void cell_kernel(int units, int hidden, const float *gate, float *h, float *c, float *raw)
 {
     device_wait();
@@ -156,7 +156,7 @@ struct column_sum {
 
 /* ---- gradients of vectors ---------------------------------------------------------------------------------------- */
 
-/* How the rows of a sum are cut: by their number alone. */
+/* How the rows of a sum are divided: their number alone decides. */
 DEVICE void chunk_of(int rows, int chunk, int *first, int *last)
 {
     const int size = (rows + SUM_CHUNKS - 1) / SUM_CHUNKS;
@@ -199,7 +199,7 @@ KERNEL void column_sums(const struct column_sum *sums, int count, int rows, doub
     partial[((size_t)blockIdx.y * gridDim.x + blockIdx.x) * SUM_COLUMNS + lane] = sum;
 }
 
-/* Block = chunk of rows, thread = number of the embedding. */
+/* Block = chunk of rows, thread = element of the embedding. */
 KERNEL void embed_sums(int rows, int slots, const float *d, const int8_t *bp, double *partial, const uint32_t *skip)
 {
     device_wait();

@@ -1,6 +1,6 @@
 /*
- * The policy network on the device for one sequence, from the host's memory and back to it, in fp32: how golden vectors
- * reach its kernels.
+ * Runs the policy network on the device for one sequence, from host memory and back, in fp32: the entry point for
+ * golden vectors.
  */
 #ifndef POLICY_NETWORK_TRIAL_H
 #define POLICY_NETWORK_TRIAL_H
@@ -19,9 +19,9 @@ struct policy_trial {
     const float *obs; /* [step][env][obs] */
     const int8_t *bp; /* [step][env][slots] */
     bool act;         /* one step; else the whole sequence is unrolled */
-    float *h, *c;     /* [env][hidden]: the state before, and then after */
+    float *h, *c;     /* [env][hidden]: the state: before on entry, after on return */
     float *logits, *values;
-    float *trunk;                   /* z; NULL where it acts */
+    float *trunk;                   /* z; NULL when acting */
     const float *dlogits, *dvalues; /* NULL: no gradients */
     float *grad;                    /* like w */
 };

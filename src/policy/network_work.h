@@ -1,4 +1,4 @@
-/* The inside of a policy network; for network*.c alone. */
+/* The internals of a policy network; only for network*.c. */
 #ifndef POLICY_NETWORK_WORK_H
 #define POLICY_NETWORK_WORK_H
 
@@ -10,7 +10,7 @@ enum { GATES = 4 };
 /* The linear layers. The LSTM's matrices count as four layers each, one per gate: a panel is then a range of units. */
 enum layer_index {
     LAYER_FEATURE,
-    LAYER_PROJECT,                          /* no outputs where feature and hidden width agree */
+    LAYER_PROJECT,                          /* no outputs where feature and hidden width are equal */
     LAYER_INPUT,                            /* w_ih, b_ih by gate */
     LAYER_STATE = LAYER_INPUT + GATES,      /* w_hh, b_hh by gate */
     LAYER_HEAD1 = LAYER_STATE + GATES,      /* by head */
@@ -28,9 +28,9 @@ struct layer {
     size_t weight, bias;      /* in the flat array */
     real *forward, *backward; /* packed: in x out, and out x in */
     real *bias_values;        /* of w_ih: the sum of the LSTM's two */
-    const real *x;            /* what went in, in the unroll's trace */
+    const real *x;            /* its input, in the unroll's trace */
     ptrdiff_t x_stride;
-    real *dy; /* [out][rows]: gradients of what came out, transposed */
+    real *dy; /* [out][rows]: gradients of its output, transposed */
 };
 
 enum norm_index { NORM_FEATURE, NORM_LSTM, NORM_VALUE1, NORM_VALUE2, NORM_COUNT };
@@ -41,7 +41,7 @@ struct layer_norm {
     real *gamma_values, *beta_values;
 };
 
-/* What a row leaves behind on its way through the network. Arrays are [row][width]. */
+/* What the forward pass keeps of a row. Arrays are [row][width]. */
 struct trace {
     real *in;               /* [inputs] */
     real *feature, *x;      /* [feature], [hidden]: the same array without projection */
@@ -56,12 +56,12 @@ struct trace {
     real *rstd[NORM_COUNT]; /* [1] */
 };
 
-/* Gradients on the way back, like the trace. */
+/* Gradients in the backward pass, like the trace. */
 struct gradient_trace {
     real *wide, *blueprint2, *value2, *value3;
-    real *z, *h;              /* of z, and of h by way of z alone at first */
+    real *z, *h;              /* of z, and of h; at first only through z */
     real *gate;               /* of the gates' sums */
-    real *c;                  /* [env][hidden] on its way from step to step */
+    real *c;                  /* [env][hidden] passed from step to step */
     real *x, *feature;        /* feature is x without projection */
     real *in;                 /* where the embeddings are */
     real *affine[NORM_COUNT]; /* of gamma * hat + beta */
@@ -105,19 +105,19 @@ static inline int layer_panels(const struct layer *layer)
     return panel_count(layer->out);
 }
 
-/* How rows are dealt to threads: chunks of neighbouring rows, as many as keep every thread busy. */
+/* How rows are distributed over threads: chunks of neighbouring rows, enough to keep every thread busy. */
 struct chunks {
     int count, rows; /* rows of one chunk; the last may be shorter */
 };
 struct chunks policy_chunks(const struct policy_net *net, int rows);
 
-/* How many threads a piece of work is worth waking: 1, or all. */
+/* How many threads to wake for a piece of work: 1, or all. */
 int policy_shares(const struct policy_net *net, double multiplies);
 
 /* Whether each thread should walk its own envs through time, or all threads each step together. */
 bool policy_by_envs(const struct policy_net *net);
 
-/* The embedding's row of a blueprint; an empty slot has one of its own. */
+/* The embedding's row of a blueprint; an empty slot has its own. */
 static inline int policy_embed_row(int blueprint)
 {
     return blueprint >= 0 && blueprint < POLICY_EMBED_ROWS - 1 ? blueprint : POLICY_EMBED_ROWS - 1;

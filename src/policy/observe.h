@@ -1,6 +1,6 @@
 /*
- * What the policy sees of an env: 23 numbers of the whole and 31 of each slot (P-05), and the few things that must
- * be remembered from step to step to tell them. Logarithms are taken in f64 and every number is rounded once.
+ * What the policy sees of an env: 23 numbers for the env and 31 for each slot (P-05), and the state kept from step to
+ * step to compute them. Logarithms are taken in f64 and every number is rounded once.
  */
 #ifndef POLICY_OBSERVE_H
 #define POLICY_OBSERVE_H
@@ -10,11 +10,9 @@
 
 enum { OBSERVE_BASE = 23, OBSERVE_SLOT = 31 };
 
-#define OBSERVE_UNKNOWN                                                                                                \
-    (-1.0f) /* of a history, a health or an age that does not exist yet: no measured value is it                       \
-             */
+#define OBSERVE_UNKNOWN   (-1.0f) /* a history, health or age that does not exist yet; never a measured value */
 #define OBSERVE_LOG_SCALE 7.0
-#define OBSERVE_BAD_LOSS  1e3   /* what a loss that is no number looks like (P-08); the governor acts on it */
+#define OBSERVE_BAD_LOSS  1e3   /* shown for a loss that is not finite (P-08); the governor acts on it */
 #define OBSERVE_FADE      0.995 /* of a contribution's freshness, per step */
 #define OBSERVE_POINTS    10.0  /* percentage points that count as 1 */
 #define OBSERVE_TEMPO     12.0
@@ -68,9 +66,9 @@ ESPER_RULE void observe_measured(struct slot_memory *memory, bool measured)
     }
 }
 
-/* After an action was executed. `slot` holds the slots as they were before it, so what an empty slot remembers goes
-   here at the latest, whether it has just been freed or is being germinated. An age nobody has measured stays unknown
-   (P-06).
+/* After an action was executed. `slot` holds the slots as they were before it, so the memory of an empty slot is
+   cleared here at the latest, whether it has just been freed or is being germinated. An age that was never measured
+   stays unknown (P-06).
  */
 ESPER_RULE void observe_executed(struct env_memory *env, struct slot_memory *memory, const struct slot_state *slot,
                                  int slots, int op, bool success)
@@ -90,7 +88,7 @@ ESPER_RULE void observe_executed(struct env_memory *env, struct slot_memory *mem
     }
 }
 
-/* Instead, when the env was rolled back: the sampled action never ran. */
+/* Called instead when the env was rolled back: the sampled action was never executed. */
 ESPER_RULE void observe_rolled_back(struct env_memory *env)
 {
     env->last_op = OP_WAIT;
@@ -121,7 +119,7 @@ ESPER_RULE float observe_clamp(double value)
     return (float)fmin(fmax(value, -1.0), 1.0);
 }
 
-/* A number of steps as a share of the episode. */
+/* A number of steps as a fraction of the episode. */
 ESPER_RULE float observe_time(uint32_t count, int steps)
 {
     return count >= (uint32_t)steps ? 1.0f : (float)((double)count / steps);
@@ -210,7 +208,7 @@ ESPER_RULE void observe(const struct observe_env *env, const struct slot_state *
     }
 }
 
-/* The unbounded columns, which the running normaliser scales; the others pass as they are (P-07). */
+/* The unbounded columns, which the running normaliser scales; the others pass unchanged (P-07). */
 ESPER_RULE bool observe_normalised(int column)
 {
     if (column < OBSERVE_BASE)

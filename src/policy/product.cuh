@@ -1,7 +1,7 @@
 /*
  * Matrix products of the policy on the device: C = A B + biases, tables of them in one launch. Sums over k are cut into
- * segments (operands that lie apart), walked in order; nothing about the order depends on the number of rows, so that a
- * row's bits do not either.
+ * segments (operands stored apart), processed in order; the order does not depend on the number of rows, and so neither
+ * do a row's bits.
  *
  * Products are tf32 with fp32 sums (m16n8k8), or plain fp32 (EXACT): both give a lane the same elements of C.
  */
@@ -22,7 +22,7 @@ struct product {
     struct product_segment segment[PRODUCT_SEGMENTS];
     const float *bias, *bias2; /* [n] or NULL */
     const float *start;        /* [m][n] added, or NULL */
-    const float *gate; /* [m][n]: the result is 0 where this is not positive (the way back through a relu), or NULL */
+    const float *gate; /* [m][n]: the result is 0 where this is not positive (backward through a relu), or NULL */
     float *c;
     int start_stride, gate_stride, c_stride;
     bool relu;
@@ -32,14 +32,14 @@ struct product {
 /* Which index of an operand is contiguous in memory. */
 enum operand { BY_K, BY_ROW }; /* [row][k], or [k][row]; the rows of B are the columns of C */
 
-/* A block's piece of C, and how its warps share it: over rows, columns, and k within a tile. */
+/* A thread block's piece of C, and how its warps share it: over rows, columns, and k within a tile. */
 template <int M_, int N_, int K_, int WM_, int WN_, int WK_, int STAGES_> struct tiling {
     static constexpr int M = M_, N = N_, K = K_, WM = WM_, WN = WN_, WK = WK_, STAGES = STAGES_;
     static constexpr int THREADS = 32 * WM * WN * WK;
     static constexpr int TM = M / WM, TN = N / WN, TK = K / WK; /* of a warp */
 };
 using tiling_wide = tiling<128, 128, 16, 2, 4, 1, 4>; /* many rows */
-using tiling_flat = tiling<16, 16, 128, 1, 1, 8, 4>;  /* few rows: as many blocks as possible, k shared by 8 warps */
+using tiling_flat = tiling<16, 16, 128, 1, 1, 8, 4>;  /* few rows: as many blocks as possible, k split over 8 warps */
 
 /* A tile in shared memory. The padding keeps the lanes of a fragment in different banks. */
 template <int ROWS, int K, enum operand ORDER>
@@ -50,7 +50,7 @@ struct tile {
     static __device__ __forceinline__ float at(const float *data, int row, int k){
         return ORDER == BY_K ? data[row * STRIDE + k] : data[k * STRIDE + row];}
 
-/* From `from`, of which `rows` x `k` are there; the rest becomes zero. */
+/* Loads from `from`, which has `rows` x `k` elements; the rest becomes zero. */
 template <int THREADS>
 static __device__ __forceinline__ void load(float *data, const float *from, int stride, int rows, int k)
 {
@@ -75,7 +75,7 @@ template <class T, enum operand A, enum operand B> struct product_tiles {
     using a_tile = tile<T::M, T::K, A>;
     using b_tile = tile<T::N, T::K, B>;
     static constexpr int STAGE = a_tile::FLOATS + b_tile::FLOATS;
-    static constexpr int SUMS = T::WK > 1 ? T::WK *T::M *T::N : 0; /* what the warps of WK add up, in the same place */
+    static constexpr int SUMS = T::WK > 1 ? T::WK *T::M *T::N : 0; /* partial sums of WK warps, in the same memory */
     static constexpr size_t BYTES = sizeof(float) * (T::STAGES * STAGE > SUMS ? T::STAGES * STAGE : SUMS);
 };
 
@@ -169,13 +169,13 @@ DEVICE void product_store(const struct product *p, int row, int column, float su
     if (p->start)
         sum += p->start[(ptrdiff_t)row * p->start_stride + column];
     if (p->relu)
-        sum = sum <= 0 ? 0 : sum; /* NAN comes through */
+        sum = sum <= 0 ? 0 : sum; /* NAN propagates */
     if (p->gate)
         sum = p->gate[(ptrdiff_t)row * p->gate_stride + column] > 0 ? sum : 0;
     p->c[(ptrdiff_t)row * p->c_stride + column] = sum;
 }
 
-/* Block = tile of one of the table's products. *stop: not now. */
+/* Block = tile of one of the table's products. Does nothing if *stop is set. */
 template <class T, enum operand A, enum operand B, bool EXACT>
 KERNEL void __launch_bounds__(T::THREADS, 2)
     product_kernel(const struct product *table, int count, const uint32_t *stop)
@@ -216,7 +216,7 @@ KERNEL void __launch_bounds__(T::THREADS, 2)
 
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     if (T::WK > 1)
-        __syncthreads(); /* the sums go where the tiles were */
+        __syncthreads(); /* the sums overwrite the tiles */
 #pragma unroll
     for (int r = 0; r < T::TM / 16; r++)
 #pragma unroll

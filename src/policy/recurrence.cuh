@@ -1,14 +1,16 @@
 /*
- * The way through time, forward and back, each as one kernel whose blocks wait for each other once per step.
+ * The recurrence, forward and backward through time, each as one kernel whose thread blocks wait for each other once
+ * per step.
  *
- * A block owns RECURRENT_UNITS units and keeps their weights in registers (of 4 x 512 x 512 numbers 32 768, 64 per
- * thread); it walks the envs of its group in tiles of 16 rows. Each of 16 warps sums a fixed slice of k, and the slices
- * are added in order: neither depends on the number of envs or groups. Groups of envs do not wait for each other.
+ * A block owns RECURRENT_UNITS units and keeps their weights in registers (32 768 of the 4 x 512 x 512 numbers, 64 per
+ * thread); it processes the envs of its group in tiles of 16 rows. Each of 16 warps sums a fixed slice of k, and the
+ * slices are added in order: neither depends on the number of envs or groups. Groups of envs do not wait for each
+ * other.
  *
- * Predicted for width 512 on an H200, per step of up to 64 envs (4 groups of 32 blocks): meeting 1.0 us, state from L2
- * 0.7 (back, 128 KB per block: 1.6), products 0.2, sum and cell 0.5: 2.4 us forward, 3.3 back, so 150 steps x 4 epochs
- * take 3.4 ms. A kernel per step in a graph would read all weights from L2 each time (0.8 us, and the state) and pay
- * its launch and tail, about 4.5 us a step: 5.4 ms and 1 200 nodes.
+ * Predicted for width 512 on an H200, per step of up to 64 envs (4 groups of 32 blocks): synchronisation 1.0 us, state
+ * from L2 0.7 (backward, 128 KB per block: 1.6), products 0.2, sum and cell 0.5: 2.4 us forward, 3.3 backward, so 150
+ * steps x 4 epochs take 3.4 ms. A kernel per step in a graph would read all weights from L2 each time (0.8 us, and the
+ * state) and pay for its launch and tail, about 4.5 us per step: 5.4 ms and 1 200 nodes.
  */
 #ifndef POLICY_RECURRENCE_CUH
 #define POLICY_RECURRENCE_CUH
@@ -37,12 +39,12 @@ struct recurrence {
     float *gate;        /* [row][4 * hidden] */
     float *h_in, *c_in; /* [row][hidden], one step more */
     float *tanh_c, *h;
-    float *dh, *dc, *dgate; /* of the way back; dc [env][hidden] */
+    float *dh, *dc, *dgate; /* of the backward pass; dc [env][hidden] */
     uint32_t *arrived;      /* [groups], zero at the launch */
-    const uint32_t *off;    /* not 0: nothing to do */
+    const uint32_t *off;    /* not 0: do nothing */
 };
 
-/* 16 rows x slice, as each warp of an exact product wants its own. */
+/* 16 rows x slice: in an exact product each warp has its own copy. */
 template <int SLICE> DEVICE float *recurrent_rows(float *partial_end)
 {
     return partial_end + threadIdx.x / 32 * RECURRENT_ROWS * SLICE;
@@ -61,10 +63,10 @@ static size_t back_shared(bool exact)
     return sizeof(float) * (BACK_PARTIAL + (exact ? RECURRENT_WARPS * RECURRENT_ROWS * BACK_SLICE : 0));
 }
 
-/* ---- meeting ----------------------------------------------------------------------------------------------------- */
+/* ---- synchronisation --------------------------------------------------------------------------------------------- */
 
 #ifndef EMULATE
-/* What the block has written (its threads have met) is there for whoever acquires the new count. */
+/* What the block has written (its threads have synchronised) is visible to any thread that acquires the new count. */
 DEVICE void add_release(uint32_t *at, uint32_t value)
 {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
@@ -76,7 +78,7 @@ DEVICE void add_release(uint32_t *at, uint32_t value)
 }
 #endif
 
-/* After all threads of the block have met: its part of the step is done. */
+/* Called after all threads of the block have synchronised: its part of the step is done. */
 DEVICE void group_arrive(uint32_t *arrived)
 {
     if (threadIdx.x == 0)
@@ -101,8 +103,8 @@ DEVICE float4 load_row4(const float *x, int row, int rows, ptrdiff_t stride, int
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /*
- * In tf32 a lane loads four neighbouring k at once, so that every 16 bytes are read by one lane: numbers 0, 1 of the
- * four stand for k = t, t + 4 of a first instruction, 2, 3 for those of a second one. The weights lie accordingly.
+ * In tf32 a lane loads four neighbouring k at once, so that every 16 bytes are read by one lane: numbers 0 and 1 of the
+ * four serve as k = t, t + 4 of a first instruction, 2 and 3 as those of a second one. The weights are stored to match.
  */
 DEVICE int fragment_k(int pair, int t, int half) /* pair: which instruction; half: t or t + 4 */
 {
@@ -132,7 +134,7 @@ DEVICE void store_sums(float *partial, int stride, int column, const float sum[4
     *(float2 *)(partial + (g + 8) * stride + column + 2 * t) = make_float2(sum[2], sum[3]);
 }
 
-/* The rows of a slice to the warp's own shared memory. */
+/* Copies the rows of a slice to the warp's own shared memory. */
 template <int SLICE>
 DEVICE void slice_stage(const float *x, int rows, ptrdiff_t stride, int first, int width, float *staged)
 {
@@ -168,7 +170,7 @@ DEVICE void forward_weights(const struct recurrence *r, int block, float weight[
     }
 }
 
-/* h of 16 envs times the block's weights: a warp's partial sums, laid down. */
+/* h of 16 envs times the block's weights: stores a warp's partial sums. */
 DEVICE void forward_slice_exact(const float *h, int rows, int hidden, const float weight[RECURRENT_WEIGHTS],
                                 float *partial)
 {
@@ -263,7 +265,7 @@ template <bool EXACT> KERNEL void __launch_bounds__(RECURRENT_THREADS, 1) recurr
             float *gate = r.gate + at * GATES * hidden + half * hidden + unit; /* i and g, or f and o */
             float sum[2] = {0, 0}, c_in = 0;
             bool reset = false;
-            if (mine) { /* what does not depend on other blocks comes while they are waited for */
+            if (mine) { /* load what does not depend on other blocks while waiting for them */
                 sum[0] = gate[0];
                 sum[1] = gate[2 * hidden];
                 c_in = r.c_in[at * hidden + unit];
@@ -295,7 +297,7 @@ template <bool EXACT> KERNEL void __launch_bounds__(RECURRENT_THREADS, 1) recurr
     }
 }
 
-/* ---- back -------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 template <bool EXACT> DEVICE void back_weights(const struct recurrence *r, int block, float weight[RECURRENT_WEIGHTS])
 {
@@ -346,7 +348,7 @@ DEVICE void back_slice_tf32(const float *dgate, int rows, int hidden, const floa
     float sum[TILES][4] = {};
 #pragma unroll
     for (int j = 0; j < PAIRS / 2; j += BATCH) {
-        float4 x[BATCH][2]; /* on their way together */
+        float4 x[BATCH][2]; /* loads in flight together */
 #pragma unroll
         for (int i = 0; i < BATCH; i++)
             load_fragments(dgate, rows, width, first + 16 * (j + i), width, x[i]);
@@ -375,7 +377,7 @@ DEVICE void back_slice(const float *dgate, int rows, int hidden, const float wei
         back_slice_tf32(dgate, rows, hidden, weight, partial);
 }
 
-/* From the gradient of h, dh by way of z alone, to those of the gates' sums. One thread per unit of an env. */
+/* From the gradient of h (dh holds the part through z) to those of the gates' sums. One thread per unit of an env. */
 template <bool EXACT> KERNEL void __launch_bounds__(RECURRENT_THREADS, 1) recurrence_back(const struct recurrence r)
 {
     SHARED_BYTES(shared);

@@ -10,7 +10,7 @@
 #include "base/words.h"
 #include "morph/stage.h"
 
-/* The index of a name among `count` names that `name_of` gives; an error line offers the nearest. */
+/* The index of a name among `count` names that `name_of` gives; the error message suggests the nearest. */
 static enum esper_status pick_name(const cJSON *line, const char *key, const char *(*name_of)(int), int count,
                                    uint8_t *out, struct esper_error *error)
 {
@@ -27,7 +27,7 @@ static enum esper_status pick_name(const cJSON *line, const char *key, const cha
                      word_hint(text, names, count, NULL).text);
 }
 
-/* The index of a number among the values that a head offers. */
+/* The index of a number among the values that a head allows. */
 static enum esper_status pick_value(const cJSON *line, const char *key, double (*value_of)(int), int count,
                                     uint8_t *out, struct esper_error *error)
 {
@@ -68,7 +68,7 @@ static int find_slot(const struct config *config, const char *id)
     return -1;
 }
 
-/* One line for all slots that the script uses and the task lacks, with what adds them. */
+/* One error for all slots that the script uses and the task lacks, with the option that adds them. */
 static enum esper_status check_slots(const cJSON *list, const struct config *config, struct esper_error *error)
 {
     struct config wider = *config;
@@ -107,7 +107,7 @@ static enum esper_status read_slot(const cJSON *line, const struct config *confi
     TRY(json_get_string(line, "slot", &text, error));
     int slot = find_slot(config, text);
     if (slot < 0)
-        return error_set(error, ESPER_INVALID, "slot \"%.60s\" is no slot; slots are named such as r0c0 or r1c2", text);
+        return error_set(error, ESPER_INVALID, "slot \"%.60s\" is not a slot; slots are named like r0c0 or r1c2", text);
     *out = (uint8_t)slot;
     return ESPER_OK;
 }

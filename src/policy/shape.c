@@ -1,4 +1,4 @@
-/* The parameters of the policy network: their layout, and their orthogonal start (P-10). */
+/* The parameters of the policy network: their layout, and their orthogonal initialisation (P-10). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,13 +96,13 @@ int policy_shape_find(const struct policy_shape *shape, const char *name)
     return -1;
 }
 
-/* ---- orthogonal start ------------------------------------------------------------------------------------------- */
+/* ---- orthogonal initialisation ---------------------------------------------------------------------------------- */
 
 /*
  * Gram-Schmidt on `count` vectors of `length`, in place: element i of vector j is at[j * next + i * along]. Vectors are
- * taken BLOCK at a time against the blocks before them, in slices small enough for the first-level cache, so that both
- * storage orders run at the speed of a matrix product. Everything is done twice, which makes the result orthogonal to
- * rounding. The norms are the diagonal of R, positive as a unique factorisation wants it.
+ * orthogonalised BLOCK at a time with respect to the blocks before them, in slices small enough for the L1 cache, so
+ * that both storage orders run at the speed of a matrix product. Everything is done twice, which makes the result
+ * orthogonal to within rounding. The norms are the diagonal of R, positive as a unique factorisation requires.
  */
 struct vectors {
     float *at;
@@ -154,7 +154,7 @@ static void slice_write(const struct vectors *v, int block, int first, slice in)
     }
 }
 
-enum { TILE = 4, VECTORS = BLOCK / 4 }; /* a tile of sums that fits the registers: TILE x BLOCK */
+enum { TILE = 4, VECTORS = BLOCK / 4 }; /* a tile of sums that fits in registers: TILE x BLOCK */
 
 /* dot[a][b] += sum over i of q[i][a] * x[i][b] */
 static void slice_dot(slice q, slice x, float dot[BLOCK][BLOCK])
@@ -187,7 +187,7 @@ static void slice_subtract(slice q, float dot[BLOCK][BLOCK], slice x)
     }
 }
 
-/* Take from block `b` what lies along block `a`. */
+/* Subtract from block `b` its projection onto block `a`. */
 static void block_project(const struct vectors *v, int a, int b)
 {
     slice q, x;
@@ -205,7 +205,7 @@ static void block_project(const struct vectors *v, int a, int b)
     }
 }
 
-/* The same inside a block, vector by vector: column j against the columns before it. */
+/* The same inside a block, vector by vector: column j with respect to the columns before it. */
 static void block_project_column(const struct vectors *v, int block, int j)
 {
     float *at = v->at + block * v->next;

@@ -1,7 +1,7 @@
 /*
  * The signal tracker: what an env remembers of its validation results (P-16). One per env, cleared with the
- * episode. The observation reads the last five results, the heuristic plateau and stabilisation, the reward what came
- * before.
+ * episode. The observation reads the last five results, the heuristic reads plateau and stabilisation, the reward reads
+ * the previous results.
  */
 #ifndef POLICY_TRACKER_H
 #define POLICY_TRACKER_H
@@ -13,7 +13,7 @@
 #include "base/rule.h"
 
 #define TRACKER_WINDOW        10u  /* results kept */
-#define TRACKER_HISTORY       5u   /* of them the observation shows */
+#define TRACKER_HISTORY       5u   /* of those, shown in the observation */
 #define TRACKER_PLATEAU       0.5  /* points; less is no progress */
 #define TRACKER_STABLE        0.03 /* relative gain below which the loss counts as stable ... */
 #define TRACKER_REGRESSION    0.05 /* ... unless it rose by as much as this */
@@ -49,7 +49,7 @@ ESPER_RULE void tracker_clear(struct tracker *tracker)
 #undef TRACKER_ZEROS
 }
 
-/* How many results can be asked for. */
+/* How many results are available. */
 ESPER_RULE uint32_t tracker_length(const struct tracker *tracker)
 {
     return tracker->count < TRACKER_WINDOW ? tracker->count : TRACKER_WINDOW;
@@ -66,7 +66,7 @@ ESPER_RULE double tracker_accuracy(const struct tracker *tracker, uint32_t back)
     return tracker->accuracy[(tracker->count - 1u - back) % TRACKER_WINDOW];
 }
 
-/* The loss before the latest one; NAN when there was none, or none that one can compare with. */
+/* The loss before the latest one; NAN when there was none, or none to compare with. */
 ESPER_RULE double tracker_previous_loss(const struct tracker *tracker)
 {
     double loss = tracker->count < 2 ? (double)NAN : tracker_loss(tracker, 1);
@@ -79,7 +79,7 @@ ESPER_RULE double tracker_previous_accuracy(const struct tracker *tracker)
     return tracker->count < 2 ? 0.0 : tracker_accuracy(tracker, 1);
 }
 
-/* What the latest result gained, better is more; the first loss gained without bound. Needs count > 0. */
+/* The improvement of the latest result, higher is better; that of the first loss is infinite. Needs count > 0. */
 ESPER_RULE double tracker_loss_delta(const struct tracker *tracker)
 {
     double previous = tracker_previous_loss(tracker);
@@ -91,8 +91,8 @@ ESPER_RULE double tracker_acc_delta(const struct tracker *tracker)
     return tracker_accuracy(tracker, 0) - tracker_previous_accuracy(tracker);
 }
 
-/* The host has settled once the loss neither fell nor rose much for some epochs. Unknown and tiny losses say nothing.
- */
+/* The host is stable once the loss has neither fallen nor risen much for some epochs. Unknown and tiny losses do not
+ * count either way. */
 ESPER_RULE void tracker_settle(struct tracker *tracker)
 {
     double previous = tracker_previous_loss(tracker);
@@ -126,7 +126,7 @@ ESPER_RULE double tracker_best_loss(const struct tracker *tracker)
     return best;
 }
 
-/* The accuracy that the last `window` results all reached; fewer when there are fewer. Needs count > 0, window > 0. */
+/* The lowest accuracy of the last `window` results, or of all when there are fewer. Needs count > 0, window > 0. */
 ESPER_RULE double tracker_stable_accuracy(const struct tracker *tracker, uint32_t window)
 {
     double least = tracker_accuracy(tracker, 0);

@@ -1,5 +1,5 @@
 /*
- * The random policy: any legal op with equal chance, then any legal choice of each head that matters to it.
+ * The random policy: any legal op with equal probability, then any legal choice of each head that matters to it.
  */
 #ifndef POLICY_UNIFORM_H
 #define POLICY_UNIFORM_H
