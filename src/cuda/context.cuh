@@ -26,7 +26,7 @@ struct context {
     uint32_t batches; /* of a step */
     struct net_rates rates;
     struct gate_rules gates;
-    const struct action *script; /* the host's, [step][env]; NULL where the policy is no script */
+    const struct action *script; /* the host's, [step][env]; NULL where the policy is not a script */
     bool exact;                  /* fp32 everywhere */
 
     /* device memory; what one phase leaves for the next */

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* What the device was asked to do since the engine was made. */
+/* What the device was asked to do since the engine was created. */
 struct device_counters {
     uint64_t launches;       /* kernels launched one by one */
     uint64_t graph_launches; /* captured phases replayed */

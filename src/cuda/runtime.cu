@@ -125,7 +125,7 @@ void runtime_wait(struct runtime *rt)
     RUNTIME_CALL(rt, cudaStreamSynchronize(rt->stream));
 }
 
-/* ---- two lines --------------------------------------------------------------------------------------------------- */
+/* ---- side streams ------------------------------------------------------------------------------------------------ */
 
 void runtime_part(struct runtime *rt, int side)
 {

@@ -1,7 +1,7 @@
 /*
  * What every device source builds on: memory, launches, copies and captured graphs on one stream, with the counters
- * that `esper bench` shows. The first error sticks; after it nothing is launched, and whoever drives the device asks
- * for it once a step (runtime_failed).
+ * that `esper bench` shows. The first error sticks; after it nothing is launched, and the code that drives the device
+ * checks for it once per step (runtime_failed).
  *
  * The same sources compile with EMULATE for the CPU (tests/emulate/cuda.h), where their logic is tested without a GPU.
  */
@@ -38,8 +38,8 @@ struct runtime {
     cudaStream_t stream; /* where work is enqueued */
     cudaStream_t main, side[RUNTIME_SIDES];
     cudaEvent_t parted, met[RUNTIME_SIDES];
-    bool away[RUNTIME_SIDES]; /* parted, and not met since */
-    int beside;               /* the side that launches go to, while they do */
+    bool away[RUNTIME_SIDES]; /* parted, and not yet met */
+    int beside;               /* the side stream that launches go to, between part and rejoin */
     bool capturing;
     bool failed;
     struct esper_error error; /* the first one */
@@ -61,7 +61,7 @@ bool runtime_check(struct runtime *rt, cudaError_t code, const char *what);
 void *runtime_alloc_bytes(struct runtime *rt, size_t bytes);
 void *runtime_pin_bytes(struct runtime *rt, size_t bytes);
 
-/* In stream order; the host's side must stay as it is until the copy was waited for. */
+/* In stream order; the host's memory must not change until the copy has been waited for. */
 void runtime_copy_to(struct runtime *rt, void *device, const void *host, size_t bytes);
 void runtime_copy_from(struct runtime *rt, void *host, const void *device, size_t bytes);
 
@@ -71,8 +71,8 @@ template <class T> T *runtime_alloc(struct runtime *rt, size_t count)
     return static_cast<T *>(runtime_alloc_bytes(rt, count * sizeof(T)));
 }
 
-/* A copy of the host's array, or zeros, with some bytes more: kernels read whole vectors. For trials, which leave it to
- * the runtime to free it. */
+/* A copy of the host's array, or zeros, padded by some bytes because kernels read whole vectors. For trials, which
+ * leave it to the runtime to free it. */
 template <class T> T *runtime_place(struct runtime *rt, const T *from, size_t count)
 {
     T *to = runtime_alloc<T>(rt, count + 64);
@@ -91,8 +91,8 @@ void runtime_fill(struct runtime *rt, void *device, int byte, size_t bytes);
 void runtime_wait(struct runtime *rt); /* until the stream is empty: a host wait */
 
 /*
- * Work beside the main line: between part and rejoin launches go to a stream of their own, after all that was enqueued
- * so far; from meet on the main stream waits for what that side was given, and from follow on another side does.
+ * Work on side streams: between part and rejoin launches go to a side stream, ordered after everything enqueued so far.
+ * After meet the main stream waits for that side's work; after follow another side stream does.
  */
 void runtime_part(struct runtime *rt, int side);
 void runtime_rejoin(struct runtime *rt);

@@ -1,5 +1,5 @@
 /*
- * Tensor cores, matrix loads and asynchronous copies: one small function per instruction, with what it computes on the
+ * Tensor cores, matrix loads and asynchronous copies: one small function per instruction, with its equivalent on the
  * CPU beside it (EMULATE). A bf16 pair is a uint32_t, the lower half first.
  *
  * Fragments of a warp (lane = 4 g + t): A of m16n8k16 holds a[0] = (g, 2t..), a[1] = (g + 8, 2t..), a[2] = (g, 2t
@@ -166,7 +166,7 @@ DEVICE void copy_async_4(uint32_t address, const void *global)
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(global) : "memory");
 }
 
-/* An 8 x 8 matrix of bf16, held as (g, 2t..), turned over. */
+/* An 8 x 8 matrix of bf16, held as (g, 2t..), transposed. */
 DEVICE uint32_t transpose_matrix(uint32_t pair)
 {
     uint32_t r;
@@ -340,7 +340,7 @@ static inline void load_matrix_as(uint32_t r[4], uint32_t address, bool transpos
             memcpy(&half[i], emulate::shared_at(all[(8 * m + 2 * t + i) * emulate::WORDS], 16, 16) + 2 * g, 2);
         r[m] = half[0] | (uint32_t)half[1] << 16;
     }
-    __syncwarp(); /* nobody may overwrite what another lane has yet to read */
+    __syncwarp(); /* no lane may overwrite what another lane has yet to read */
 }
 
 static inline void load_matrix(uint32_t r[4], uint32_t address)
@@ -454,7 +454,7 @@ static inline void store_shared_32(uint32_t address, uint32_t a)
     memcpy(emulate::shared_at(address, 4, 4), &a, 4);
 }
 
-/* For loops that wait for another block: lets the others run. */
+/* For loops that wait for another block: lets the other blocks run. */
 static inline uint32_t load_acquire(const uint32_t *at)
 {
     emulate::progress++;
@@ -474,7 +474,7 @@ DEVICE void store_shared_float(uint32_t address, float value)
     store_shared_32(address, __float_as_uint(value));
 }
 
-/* Blocks of one launch_together meet: the n-th time, *counter reaches n * gridDim.x. */
+/* A barrier for the blocks of one launch_together: the n-th time, *counter reaches n * gridDim.x. */
 DEVICE void blocks_meet(uint32_t *counter, uint32_t *target)
 {
     __syncthreads();

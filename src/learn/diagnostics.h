@@ -1,6 +1,6 @@
 /*
- * What an update tells about itself before the epochs (L-13): statistics of returns, values and advantages. Plain
- * functions over plain arrays. What is undefined is NAN and nothing else is.
+ * What an update reports before its epochs (L-13): statistics of returns, values and advantages. Plain functions over
+ * plain arrays. Undefined numbers are NAN, and no others are.
  */
 #ifndef LEARN_DIAGNOSTICS_H
 #define LEARN_DIAGNOSTICS_H
@@ -36,10 +36,10 @@ double diagnostics_skewness(const double *x, int count);
 double diagnostics_correlation(const double *x, const double *y, int count);
 /* Linear interpolation at share * (count - 1) of sorted numbers. */
 double diagnostics_percentile(const double *sorted, int count, double share);
-/* In place, without memory: the update allocates nothing. */
+/* In place: the update allocates nothing. */
 void diagnostics_sort(double *x, int count);
 
-#define DIAGNOSTICS_CONSTANT 1e-8 /* a deviation up to this is none */
+#define DIAGNOSTICS_CONSTANT 1e-8 /* a deviation up to this counts as 0 */
 #define DIAGNOSTICS_LEAST    1.0  /* a variance of returns below this counts as this: noise cannot look like failure */
 
 struct critic_fit {
@@ -53,7 +53,7 @@ ESPER_RULE struct critic_fit diagnostics_fit(struct moments returns, struct mome
                              sqrt(error) / (sqrt(spread) + sqrt(DIAGNOSTICS_LEAST))};
     return fit;
 }
-/* Of returns by values in the same units. */
+/* The fit of the values to the returns, in the same units. */
 struct critic_fit diagnostics_critic(const double *returns, const double *values, int count);
 
 /* Returns, values (raw units), td errors and advantages of `count` rows into the record; scratch [count]. */

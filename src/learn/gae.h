@@ -1,9 +1,9 @@
 /*
- * Advantages and returns of one env's rows, backwards in time (L-02). Rows stand `stride` apart: a rollout is
+ * Advantages and returns of one env's rows, backwards in time (L-02). Rows are `stride` apart: a rollout is
  * [step][env], and an env is walked in place.
  *
  * A segment ends where its row is done or truncated, where the next row is a hole or starts with fresh recurrent state,
- * and at the last row. What follows a segment is worth nothing, or the bootstrap value where only time was up. Nothing
+ * and at the last row. The value after a segment is zero, or the bootstrap value where only time ran out. Nothing
  * crosses a segment's end, and rows without ROW_VALID get zeros.
  */
 #ifndef LEARN_GAE_H
@@ -14,7 +14,7 @@
 
 #include "learn/row.h"
 
-#define ADVANTAGE_LEAST_SPREAD 0.1 /* a smaller spread of advantages is not blown up to 1 */
+#define ADVANTAGE_LEAST_SPREAD 0.1 /* a smaller spread of advantages is not scaled up to 1 */
 
 struct gae_rates {
     double gamma, lambda;

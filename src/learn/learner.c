@@ -109,7 +109,7 @@ void learner_init(struct learner *learner, uint64_t seed)
         learner->obs_mean[i] = 0;
         learner->obs_var[i] = 1;
     }
-    if (learner->net) /* else the network is somewhere else, on a device */
+    if (learner->net) /* otherwise the network is on a device */
         learner_load(learner);
 }
 

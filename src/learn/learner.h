@@ -41,16 +41,16 @@ typedef bool (*learner_column)(int column);
 /* Before table_allocate: registers "policy.w" and so on. `obs` is the length of an observation. */
 void learner_register(struct learner *learner, struct table *table, const struct config *config, int envs, int steps,
                       int obs, int slots);
-/* After it: workspace. */
+/* After table_allocate: creates the workspace. */
 enum esper_status learner_start(struct learner *learner, const struct policy_kernels *kernels, struct pool *pool,
                                 struct esper_error *error);
 void learner_stop(struct learner *learner);
 
-/* A fresh policy and fresh normalisers; or, after the table was read from a file, take over what is there. */
+/* A fresh policy and fresh normalisers; or, after the table was read from a file, adopt its contents. */
 void learner_init(struct learner *learner, uint64_t seed);
 void learner_load(struct learner *learner);
 
-/* One observation as the policy sees it, by the frozen statistics. */
+/* One observation as the policy sees it, normalised with the frozen statistics. */
 void learner_normalise(const struct learner *learner, learner_column column, const float *raw, float *state);
 /* All rewards of a step at once: merge them into the statistics (env order), then divide and clip. executed[env] 0: no
  * reward there. */
@@ -59,8 +59,7 @@ void learner_scale_rewards(struct learner *learner, int envs, const uint8_t *exe
 /*
  * One update from a rollout: observation statistics, advantages, value scale, K epochs with KL stop. `progress` in
  * [0, 1] is the share of the run that is done, for the entropy schedule. Fills the report of the update and of every
- * head; report->epochs 0 means that nothing was learned (no rows, or nothing
- * finite: then *failures has grown).
+ * head; report->epochs 0 means that nothing was learned (no rows, or nothing finite: then *failures was incremented).
  */
 void learner_update(struct learner *learner, learner_column column, struct rollout *rollout, double progress,
                     struct update_report *record, struct head_report heads[HEAD_COUNT]);

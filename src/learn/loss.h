@@ -1,9 +1,10 @@
 /*
- * The PPO loss of one row and its derivatives (L-04): per-head clipped surrogate with
- * per-head means, value error, entropy bonus. Sums over rows are the caller's, in double and in a fixed order.
+ * The PPO loss of one row and its derivatives (L-04): per-head clipped surrogate with per-head means, value error,
+ * entropy bonus. The caller sums over rows, in double and in a fixed order.
  *
- *     L = sum_k -(1/n_k) sum_i w_ki min(r A, clip(r) A)  +  c_v 1/2 sum_i nu_i (V - y)^2 / sum nu  -  sum_k e_k (1/n_k)
- * sum_i w_ki H_ki
+ *     L = sum_k -(1/n_k) sum_i w_ki min(r A, clip(r) A)
+ *         + c_v 1/2 sum_i nu_i (V - y)^2 / sum nu
+ *         - sum_k e_k (1/n_k) sum_i w_ki H_ki
  *
  * w: the head mattered to the op that was credited, and there was a choice. nu: 1, and 0.2 on forced rows.
  */
@@ -24,7 +25,7 @@ struct loss_rules {
     double floor[HEAD_COUNT];        /* of the distributions */
 };
 
-/* What a row brings along, constant during an update. */
+/* A row's data, constant during an update. */
 struct loss_row {
     uint64_t mask; /* effective: heads that do not matter to the sampled op have one choice */
     uint8_t choice[HEAD_COUNT];
@@ -33,7 +34,7 @@ struct loss_row {
     real advantage, target;
 };
 
-/* What the policy says about it now. */
+/* How the current policy rates it. */
 struct loss_view {
     real logp[HEAD_COUNT], entropy[HEAD_COUNT]; /* of q */
     real shown[HEAD_COUNT];                     /* entropy of p */
@@ -46,7 +47,7 @@ struct loss_counts {
 
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
-/* A row of the rollout as the loss reads it; of one without ROW_VALID nothing is read. */
+/* A row of the rollout as the loss reads it; nothing is read from one without ROW_VALID. */
 ESPER_RULE struct loss_row loss_row_of(uint8_t flags, uint64_t mask, const uint8_t choice[HEAD_COUNT], int effective_op,
                                        int slots)
 {
@@ -165,7 +166,7 @@ ESPER_RULE double loss_surrogate(double ratio, double advantage, double clip)
     return fmin(ratio * advantage, clipped * advantage);
 }
 
-/* Its derivative by the log-probability: zero where the clip holds, bounds included in the interval. */
+/* Its derivative with respect to the log-probability: zero where the clip is active; at a bound it is not. */
 ESPER_RULE double loss_surrogate_slope(real logp, real ref, double advantage, double clip)
 {
     double difference = (double)logp - (double)ref, ratio = exp(loss_log_ratio(logp, ref));
@@ -195,7 +196,7 @@ ESPER_RULE void loss_add_head(struct loss_totals *sums, const struct loss_rules 
     sums->entropy[head] += (double)view->entropy[head];
 }
 
-/* What a valid row's value adds. */
+/* The contribution of a valid row's value. */
 ESPER_RULE double loss_value_term(const struct loss_row *row, real value)
 {
     double error = (double)value - (double)row->target;
@@ -249,7 +250,7 @@ ESPER_RULE double loss_total(const struct loss_totals *sums, const struct loss_c
 
 /* ---- derivatives ------------------------------------------------------------------------------------------------ */
 
-/* Of the total loss by one row's value; zero, whatever the numbers, for a row that is not valid. */
+/* Of the total loss with respect to one row's value; zero, whatever the numbers, for a row that is not valid. */
 ESPER_RULE real loss_backward_value(const struct loss_rules *rules, const struct loss_counts *counts,
                                     const struct loss_row *row, real value)
 {
@@ -258,7 +259,7 @@ ESPER_RULE real loss_backward_value(const struct loss_rules *rules, const struct
     return (real)(rules->value_coef * loss_value_weight(row) / counts->values * ((double)value - (double)row->target));
 }
 
-/* By the logits of one head, written to their columns of the row's dlogits; zeros likewise. */
+/* With respect to the logits of one head, written to their columns of the row's dlogits; zeros likewise. */
 ESPER_RULE void loss_backward_head(const struct loss_rules *rules, const struct loss_counts *counts,
                                    const struct loss_row *row, int head, const real *logits, const real ref[HEAD_COUNT],
                                    real *dlogits)

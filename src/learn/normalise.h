@@ -1,9 +1,10 @@
 /*
- * Running statistics and what is normalised by them: observations, rewards, values (L-11). Everything in double.
+ * Running statistics and the quantities normalised with them: observations, rewards, values (L-11). Everything is in
+ * double.
  *
  * Moments of parts merge into the moments of the whole (Chan), whatever the partition. The weights of the exponential
- * averages are arguments; normalise_weight gives the ones that training uses: exact averaging first, a fixed share
- * later, so that the arbitrary start is forgotten at once.
+ * averages are arguments; normalise_weight gives those that training uses: exact averaging first, a fixed share later,
+ * so that the arbitrary start is forgotten at once.
  */
 #ifndef LEARN_NORMALISE_H
 #define LEARN_NORMALISE_H
@@ -62,7 +63,7 @@ ESPER_RULE double normalise_weight(uint32_t update, double least)
     return fmax(1.0 / (double)update, least);
 }
 
-/* Mean and variance of the mixture: `weight` of the batch, the rest of what there was. */
+/* Mean and variance of the mixture: `weight` for the batch, the rest for the statistics so far. */
 ESPER_RULE void normalise_merge(double weight, double batch_mean, double batch_variance, double *mean, double *variance)
 {
     double delta = batch_mean - *mean;
@@ -82,7 +83,7 @@ ESPER_RULE float normalise_observation(float raw, double mean, double variance)
 
 /* ---- rewards ---------------------------------------------------------------------------------------------------- */
 
-/* What divides a reward, given the statistics that contain it; the mean is never subtracted. */
+/* The divisor of a reward, given statistics that include it; the mean is never subtracted. */
 ESPER_RULE double reward_scale(struct moments moments)
 {
     return moments.count < 2 ? 1.0 : fmax(1e-8, sqrt(moments_sample_variance(moments)));
@@ -93,14 +94,14 @@ ESPER_RULE double reward_normalise(struct moments moments, double raw)
     return normalise_clip(raw / reward_scale(moments));
 }
 
-/* A reward of the step joins its moments, unless there was none. */
+/* Adds a reward of the step to its moments, unless there was none. */
 ESPER_RULE void rewards_add(struct moments *step, bool executed, double raw)
 {
     if (executed && isfinite(raw)) /* one env's failure must not reach the others (E-03) */
         moments_add(step, raw);
 }
 
-/* A reward by the statistics of all steps, this one included; 0 where there was none. */
+/* A reward scaled with the statistics of all steps, this one included; 0 where there was none. */
 ESPER_RULE float rewards_scaled(struct moments all, bool executed, double raw)
 {
     return executed && isfinite(raw) ? (float)reward_normalise(all, raw) : 0.0f;
@@ -129,7 +130,7 @@ ESPER_RULE struct value_units value_units_update(struct value_units before, uint
     return after;
 }
 
-/* A weight and a bias of the last value layer, rewritten so that scale * V + shift stays what it was (PopArt). */
+/* A weight and a bias of the last value layer, rewritten so that scale * V + shift is unchanged (PopArt). */
 ESPER_RULE float value_rewrite_weight(struct value_units before, struct value_units after, float weight)
 {
     return (float)((double)weight * (before.scale / after.scale));

@@ -118,7 +118,7 @@ void report_step(struct report *report, const struct learner *learner, const str
     double square[POLICY_PART_COUNT] = {0};
     for (int i = 0; i < shape->count; i++) {
         const struct policy_tensor *tensor = &shape->tensor[i];
-        if (shape->part[i] != POLICY_PART_TRUNK) /* the largest part, and nobody asks */
+        if (shape->part[i] != POLICY_PART_TRUNK) /* the largest part, and not reported */
             square[shape->part[i]] += learner->kernels->square_norm((size_t)tensor->rows * (size_t)tensor->columns,
                                                                     learner->grad + tensor->offset);
     }

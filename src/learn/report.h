@@ -1,7 +1,7 @@
 /*
- * What the epochs of an update tell about themselves (L-13): taken epoch by epoch, reduced at the end into the
- * record of the update and those of its heads. Means over the epochs that reach a figure, minima by min, maxima by max
- * (T-10); what no epoch reached stays NAN (L-13). Nothing here is read by the learner.
+ * What the epochs of an update report (L-13): gathered epoch by epoch, reduced at the end into the record of the update
+ * and those of its heads. Means over the epochs that reach a figure, minima by min, maxima by max (T-10); what no epoch
+ * reached stays NAN (L-13). The learner reads nothing of this.
  */
 #ifndef LEARN_REPORT_H
 #define LEARN_REPORT_H
@@ -14,7 +14,7 @@ struct report_head {
     double square_norm; /* the largest, of the gradient of the head's layers */
 };
 
-/* What the epochs add up to. Plain numbers: the device gathers the same. */
+/* Sums over the epochs. Plain numbers: the device gathers the same. */
 struct report_tally {
     double mattered[HEAD_COUNT]; /* rows where the head mattered to the credited op */
     struct report_head head[HEAD_COUNT];
@@ -35,14 +35,14 @@ struct report {
 
 /* Nothing gathered yet. */
 void report_tally_clear(struct report_tally *tally);
-/* Clears both records and takes what the rows alone tell; work->row is filled, `valid` of its `rows` are valid. */
+/* Clears both records and gathers what depends on the rows alone; work->row is filled, `valid` of `rows` are valid. */
 void report_start(struct report *report, struct update_report *record, struct head_report heads[HEAD_COUNT],
                   const struct learner_work *work, const struct loss_rules *rules, int rows, int valid);
 /* The policy that acted, from the first epoch's forward pass: the entropies of its heads. */
 void report_policy(struct report *report);
 /* An epoch's forward pass, all of it finite, and the sums of its losses. */
 void report_look(struct report *report, const struct loss_totals *sums);
-/* An epoch that made a step: its losses, and the norm of its gradient, which lies in the learner, before clipping. */
+/* An epoch that made a step: its losses, and the norm of its gradient, which is in the learner, before clipping. */
 void report_step(struct report *report, const struct learner *learner, const struct loss_totals *sums,
                  const struct loss_counts *counts, double grad_norm);
 /* Writes what was gathered. */

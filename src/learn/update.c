@@ -38,8 +38,8 @@ static struct loss_rules update_rules(const struct learner *learner, double coef
     return rules;
 }
 
-/* The rows as the loss reads them. Of a row without ROW_VALID nothing is read: it may hold anything, and in a product
- * of matrices 0 * NAN would spread, so its inputs become those of an empty observation. */
+/* The rows as the loss reads them. Nothing is read from a row without ROW_VALID: it may hold anything, and in a matrix
+ * product 0 * NAN would spread, so its inputs become those of an empty observation. */
 static void rows_take(struct update *update)
 {
     struct rollout *rollout = update->rollout;
@@ -60,8 +60,8 @@ static void rows_take(struct update *update)
     update->counts = loss_count(work->row, update->rows);
 }
 
-/* The statistics of all that was observed, the steps of a rollback included, in the columns that are normalised. A
- * number that is not finite is left out. */
+/* The statistics of all observations, rolled-back steps included, in the columns that are normalised. Numbers that are
+ * not finite are left out. */
 static void observations_learn(struct learner *learner, learner_column normalised, const struct rollout *rollout)
 {
     const int obs = rollout->obs, rows = rollout->steps * rollout->envs;
@@ -135,8 +135,8 @@ static struct value_layer value_layer_of(struct learner *learner)
     return layer;
 }
 
-/* New units from the returns, and the critic rewritten to go on saying what it said (PopArt). The first update has
- * nothing to keep: a fresh critic then starts at the mean of the returns. */
+/* New units from the returns, and the critic rewritten so that its predictions are unchanged (PopArt). The first update
+ * has nothing to preserve: a fresh critic then starts at the mean of the returns. */
 static void units_learn(struct update *update)
 {
     struct learner *learner = update->learner;
@@ -217,7 +217,7 @@ static void reference_take(struct update *update)
         memcpy(ref, work->view[i].logp, HEAD_COUNT * sizeof *ref);
         for (int head = 0; head < HEAD_COUNT; head++) {
             double off = fabs((double)update->rollout->logp[(size_t)i * HEAD_COUNT + (size_t)head] - (double)ref[head]);
-            drift = off > drift || isnan(off) ? off : drift; /* a NAN, once seen, stays */
+            drift = off > drift || isnan(off) ? off : drift; /* NAN, once seen, stays */
         }
     }
     update->record->anchor_drift = drift;
@@ -245,7 +245,7 @@ static double root_mean_square(const float *x, size_t count)
     return sqrt(sum / (double)count);
 }
 
-/* What the policy that acted looks like: from the first epoch's forward pass. */
+/* Describes the policy that acted, from the first epoch's forward pass. */
 static void policy_describe(struct update *update)
 {
     const struct learner *learner = update->learner;
@@ -307,7 +307,7 @@ static void epochs_run(struct update *update)
         const struct loss_totals sums = epoch_sums(update);
         report_look(&update->report, &sums);
         if (ppo->target_kl > 0 && loss_kl(&sums) > KL_STOP * ppo->target_kl) {
-            record->early_stop = epoch; /* what the steps before this epoch have done is enough: no more */
+            record->early_stop = epoch; /* the steps before this epoch have moved the policy far enough */
             break;
         }
         if (epoch_step(update, &sums))
@@ -329,7 +329,7 @@ static void update_learn(struct update *update)
     diagnostics_returns(record, work->returns, work->values, work->td, work->advantages, update->valid, work->scratch);
     advantages_normalise(update);
     if (!isfinite(record->return_mean) || !isfinite(record->advantage_mean)) {
-        record->nonfinite = learner->config->ppo.epochs; /* a reward or value was not: no target to learn from */
+        record->nonfinite = learner->config->ppo.epochs; /* a reward or value was not finite: nothing to learn from */
     } else {
         units_learn(update);
         epochs_run(update);

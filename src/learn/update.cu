@@ -1,7 +1,7 @@
 /*
- * learner_update on the device (learn/update.c is what it must agree with). Sums over rows run in fixed trees over
- * chunks that depend on the number of rows alone. Whether an epoch still happens is decided on the device: `stop` ends
- * the update (divergence, nothing to learn from), `skip` leaves out the rest of one epoch; kernels then return at once.
+ * learner_update on the device, which must agree with learn/update.c. Sums over rows run in fixed trees over chunks
+ * that depend on the number of rows alone. Whether an epoch still happens is decided on the device: `stop` ends the
+ * update (divergence, nothing to learn from), `skip` skips the rest of one epoch; kernels then return at once.
  */
 #include "learn/update.cuh"
 
@@ -145,7 +145,7 @@ static void work_fill(struct update_work *u, const struct context *context)
     u->value_scale = learner->value_scale;
 }
 
-/* Whether the device can run this policy; if not, that is the runtime's error. */
+/* Whether the device can run this policy; if not, sets the runtime's error. */
 static bool policy_fits(struct context *context)
 {
     struct runtime *rt = context->runtime;
@@ -191,7 +191,7 @@ struct policy_device *policy_device_create(struct context *context, float *logit
     places.skip = &u->state->skip;
     if (!policy->rt->failed)
         policy->network = network_device_create(policy->rt, &places);
-    runtime_wait(policy->rt); /* what was copied may go */
+    runtime_wait(policy->rt); /* what was copied may be freed */
     if (!policy->network) {
         policy_device_free(policy);
         return nullptr;
@@ -260,7 +260,7 @@ static void update_run(struct policy_device *policy)
     const struct launch one = launch_of(1, 1, 0);
     const struct launch rows = launch_of((u.rows + ROW_THREADS - 1) / ROW_THREADS, ROW_THREADS, 0);
     struct launch first = one;
-    first.overlap = false; /* what comes before an update may not know of device_wait */
+    first.overlap = false; /* the kernels before an update may not use device_wait */
     runtime_launch(rt, update_begin, first, u);
     runtime_launch(rt, update_rows, rows, u);
     runtime_launch(rt, update_counts, one, u);
@@ -318,7 +318,7 @@ static void try_advantages(struct runtime *rt, struct update_work *u, struct upd
     runtime_copy_from(rt, trial->rows.td_error, r->td_error, bytes);
 }
 
-/* What look and derive read. */
+/* The inputs of look and derive. */
 static void place_outputs(struct runtime *rt, struct update_work *u, struct update_state *state,
                           const struct update_trial *trial)
 {
@@ -340,7 +340,7 @@ static void place_outputs(struct runtime *rt, struct update_work *u, struct upda
     u->ref = runtime_place(rt, trial->ref, rows * HEAD_COUNT);
 }
 
-/* Twice: what the policy says becomes the reference of the first; the sums are those of the second, against `ref`. */
+/* Runs twice: the first makes the policy's own output the reference; the sums are those of the second, given `ref`. */
 static void try_look(struct runtime *rt, struct update_work *u, struct update_state *state, struct update_trial *trial)
 {
     const size_t heads = (size_t)u->rows * HEAD_COUNT;
@@ -370,7 +370,7 @@ static void try_derive(struct runtime *rt, struct update_work *u, struct update_
     runtime_copy_from(rt, trial->dvalues, u->dvalues, rows * sizeof(float));
 }
 
-/* The factor follows from a gradient whose norm is 1 and a limit for it. */
+/* The factor follows from a gradient of norm 1 and a limit on that norm. */
 static void try_adam(struct runtime *rt, struct update_work *u, struct update_state *state, struct update_trial *trial)
 {
     const struct norm_piece piece = {0, 0, 0};
@@ -393,7 +393,7 @@ static void try_adam(struct runtime *rt, struct update_work *u, struct update_st
     u->w = runtime_place(rt, trial->w, trial->count);
     u->m = runtime_place(rt, trial->m, trial->count);
     u->v = runtime_place(rt, trial->v, trial->count);
-    runtime_wait(rt); /* what was copied may go */
+    runtime_wait(rt); /* what was copied may be freed */
     runtime_launch(rt, epoch_norm, launch_of(1, NORM_THREADS, NORM_THREADS * sizeof(double)), *u);
     runtime_launch(rt, epoch_adam, launch_of((int)((trial->count / 4 + 255) / 256), 256, 0), *u);
     runtime_copy_from(rt, trial->w, u->w, bytes);

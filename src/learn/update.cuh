@@ -1,6 +1,6 @@
 /*
  * The policy and its learner on the device: policy_net_act and learner_update over the world's device arrays. Every
- * call enqueues on the context's stream and leaves the host alone; what an update has to say comes back in one struct.
+ * call enqueues on the context's stream without involving the host; an update's report comes back in one struct.
  */
 #ifndef LEARN_UPDATE_CUH
 #define LEARN_UPDATE_CUH
@@ -11,8 +11,8 @@ extern "C" {
 #include "learn/report.h"
 }
 
-/* What an update tells, as plain numbers on the device. The records lack what report_finish makes of the tally, the
- * names, the round and the time. */
+/* What an update reports, as plain numbers on the device. The records lack what report_finish derives from the tally,
+ * the names, the round and the time. */
 struct ppo_device_report {
     struct update_report record;
     struct head_report heads[HEAD_COUNT];
@@ -34,8 +34,8 @@ void policy_device_progress(struct policy_device *policy, double progress);
 /* The whole update of learner_update. */
 void policy_device_update(struct policy_device *policy);
 
-/* Enqueue the way back of the last update's report; after a wait, make the records of it (their round and seconds are
- * the caller's). */
+/* Enqueue the copy of the last update's report to the host; after a wait, turn it into records (the caller sets their
+ * round and seconds). */
 void policy_device_fetch(struct policy_device *policy);
 void policy_device_records(const struct policy_device *policy, struct update_report *record,
                            struct head_report heads[HEAD_COUNT]);

@@ -1,4 +1,4 @@
-/* The kernels of an epoch: what the policy says now, whether that is far enough, derivatives, and Adam's step. */
+/* The kernels of an epoch: a look at what the policy does now, the KL test, derivatives, and Adam's step. */
 #ifndef LEARN_UPDATE_EPOCH_CUH
 #define LEARN_UPDATE_EPOCH_CUH
 
@@ -48,7 +48,7 @@ DEVICE void look_row(const struct update_work *u, const struct loss_row *row, co
     field[LOOK_JOINT_CLIPPED] = fabs(joint - 1) > u->state->rules.clip;
 }
 
-/* The block's threads: fields over rows, the moments of values from the threads of head 0. */
+/* Reduces over the block's threads: fields over rows, the moments of values from the threads of head 0. */
 DEVICE void look_reduce(double field[LOOK_FIELDS], struct moments values, struct look_part *part, double *scratch)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = threadIdx.x % HEAD_COUNT;
@@ -80,8 +80,8 @@ DEVICE void look_reduce(double field[LOOK_FIELDS], struct moments values, struct
 }
 static constexpr size_t LOOK_SHARED = LOOK_THREADS / 32 * (LOOK_NUMBERS * sizeof(double) + sizeof(struct moments));
 
-/* What the policy says about the rows now. Eight threads per row. The first epoch's log-probabilities are the reference
- * of all (L-07). */
+/* Evaluates the current policy on the rows. Eight threads per row. The first epoch's log-probabilities are the
+ * reference of all (L-07). */
 KERNEL void __launch_bounds__(LOOK_THREADS) epoch_look(const struct update_work u, int epoch)
 {
     SHARED_BYTES(shared);
@@ -184,11 +184,11 @@ DEVICE void sums_of(const struct update_work *u, const struct look_part *all)
     }
 }
 
-enum { DECIDE_SLICES = 8, DECIDE_COLUMNS = WIDE_THREADS / DECIDE_SLICES }; /* parts are added in so many slices */
+enum { DECIDE_SLICES = 8, DECIDE_COLUMNS = WIDE_THREADS / DECIDE_SLICES }; /* parts are added in this many slices */
 static constexpr size_t DECIDE_SHARED = WIDE_THREADS * sizeof(double) + sizeof(struct look_part) +
                                         (DECIDE_SLICES + 1) * sizeof(struct moments);
 
-/* The parts in order, by slices of neighbours. */
+/* Adds up the parts in order, in slices of neighbours. */
 DEVICE void parts_join(const struct update_work *u, int parts, double *scratch, struct look_part *all)
 {
     const int column = threadIdx.x % DECIDE_COLUMNS, slice = threadIdx.x / DECIDE_COLUMNS;
@@ -253,7 +253,7 @@ KERNEL void __launch_bounds__(WIDE_THREADS) epoch_decide(const struct update_wor
     sums_of(&u, all);
     tally_look(&u, all);
     if (u.ppo.target_kl > 0 && loss_kl(&s->sums) > KL_STOP * u.ppo.target_kl) {
-        u.report->record.early_stop = epoch; /* what the steps before this epoch have done is enough: no more */
+        u.report->record.early_stop = epoch; /* the steps before this epoch have moved the policy far enough */
         s->stop = s->skip = 1;
     }
 }

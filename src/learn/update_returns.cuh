@@ -28,7 +28,7 @@ KERNEL void update_begin(const struct update_work u)
     }
 }
 
-/* A thread per row: what the loss reads, and where the recurrent state starts anew. A row without ROW_VALID may hold
+/* A thread per row: what the loss reads, and where the recurrent state restarts. A row without ROW_VALID may hold
  * anything; its inputs become those of an empty observation. */
 KERNEL void update_rows(const struct update_work u)
 {
@@ -78,7 +78,7 @@ KERNEL void update_counts(const struct update_work u)
         s->stop = s->skip = 1;
 }
 
-/* A block per column of the observations: the statistics of all that was observed and is finite. */
+/* A block per column of the observations: the statistics of everything observed that is finite. */
 KERNEL void update_observations(const struct update_work u)
 {
     SHARED_BYTES(shared);
@@ -119,7 +119,7 @@ KERNEL void update_advantages(const struct update_work u)
     gae_estimate(&rates, &rows, u.steps, u.envs);
 }
 
-/* ---- what the returns tell --------------------------------------------------------------------------------------- */
+/* ---- statistics of the returns ----------------------------------------------------------------------------------- */
 
 /* Numbers of a valid row. */
 struct gains {
@@ -138,7 +138,7 @@ DEVICE bool is_valid(const struct update_work *u, int i)
     return u->rollout.flags[i] & ROW_VALID;
 }
 
-/* Floats in the order of unsigned integers. */
+/* Maps floats to unsigned integers in the same order. */
 DEVICE uint32_t order_key(float x)
 {
     const uint32_t bits = __float_as_uint(x);
@@ -150,7 +150,7 @@ DEVICE float order_value(uint32_t key)
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-/* The rank-th smallest return, from 0: one byte of its key after the other, by counting. */
+/* The rank-th smallest return, from 0: found one byte of its key at a time, by counting. */
 DEVICE double return_of_rank(const struct update_work *u, uint32_t rank, uint32_t *counts /* [258] */)
 {
     uint32_t prefix = 0, mask = 0;
@@ -165,7 +165,7 @@ DEVICE double return_of_rank(const struct update_work *u, uint32_t rank, uint32_
                 atomicAdd(&counts[key >> shift & 255], 1u);
         }
         __syncthreads();
-        if (threadIdx.x < 32) { /* a lane per eight bytes: which of them has the rank? */
+        if (threadIdx.x < 32) { /* a lane per eight byte values: which of them has the rank? */
             const uint32_t *mine = counts + 8 * threadIdx.x;
             uint32_t own = 0, below;
             for (int i = 0; i < 8; i++)
@@ -201,8 +201,8 @@ DEVICE double return_percentile(const struct update_work *u, double share, uint3
     return low + (at - below) * (high - low);
 }
 
-/* New units from the returns, and the critic rewritten to go on saying what it said (PopArt). The first update has
- * nothing to keep. */
+/* New units from the returns, and the critic rewritten so that its predictions are unchanged (PopArt). The first update
+ * has nothing to preserve. */
 DEVICE void units_learn(const struct update_work *u, struct moments returns)
 {
     struct update_state *s = u->state;
@@ -224,8 +224,8 @@ DEVICE void units_learn(const struct update_work *u, struct moments returns)
     }
 }
 
-/* One block: statistics of returns (L-13), then the critic's units; or the end, where there is no target to learn from.
- */
+/* One block: statistics of returns (L-13), then the critic's units; or the end of the update, where there is no target
+ * to learn from. */
 KERNEL void update_returns(const struct update_work u)
 {
     SHARED_BYTES(shared);
@@ -302,7 +302,7 @@ KERNEL void update_returns(const struct update_work u)
         record->advantage_mean = advantage;
         record->advantage_std = sqrt(moments_variance(advantages));
         if (!finite) {
-            record->nonfinite = u.ppo.epochs; /* a reward or value was not */
+            record->nonfinite = u.ppo.epochs; /* a reward or value was not finite */
             s->stop = s->skip = 1;
         }
     }

@@ -1,5 +1,5 @@
 /*
- * The kernels of an update one by one, from the host's memory and back to it: how golden vectors reach them. Rows are
+ * Runs the kernels of an update one by one, from host memory and back: the entry point for golden vectors. Rows are
  * those of a rollout, [step][env].
  */
 #ifndef LEARN_UPDATE_TRIAL_H
@@ -28,8 +28,8 @@ struct update_trial {
     const struct loss_rules *rules;
     const struct loss_row *row;
     const float *logits, *values;
-    const float *ref;        /* [row][head]; NULL, for a look: what the policy says now */
-    float *logp;             /* look: [row][head] what it says now of the choices; 0 in rows that do not count */
+    const float *ref;        /* [row][head]; NULL, for a look: those of the current policy */
+    float *logp;             /* look: [row][head] its log-probabilities; 0 in rows that do not count */
     struct loss_totals sums; /* look */
     const struct loss_counts *counts;
     float *dlogits, *dvalues; /* derive */

@@ -16,7 +16,7 @@ enum {
     LOOK_ROWS = 32, /* of a block, 8 threads each: one per head */
     LOOK_THREADS = LOOK_ROWS * HEAD_COUNT,
     WIDE_THREADS = 1024, /* of kernels of one block */
-    NORM_BLOCK = 4096,   /* numbers of a gradient that a block squares */
+    NORM_BLOCK = 4096,   /* numbers of a gradient that one block squares */
     NORM_THREADS = 256
 };
 
@@ -69,7 +69,7 @@ struct norm_piece {
     uint32_t part; /* enum policy_part */
 };
 
-/* What every kernel gets: device addresses and the configuration. */
+/* The argument of every kernel: device addresses and the configuration. */
 struct update_work {
     int envs, steps, rows, obs, slots, logits_count, hidden;
     double gamma;

@@ -12,7 +12,7 @@ struct learner_work {
     float *logits, *dlogits; /* [step][env][logits] */
     float *value, *dvalue;
     float *ref;                                 /* [step][env][HEAD_COUNT] log-probabilities before the first step */
-    double *advantages, *returns, *values, *td; /* of the valid rows, side by side, for statistics */
+    double *advantages, *returns, *values, *td; /* of the valid rows, contiguous, for statistics */
     double *scratch;                            /* [rows] */
     float *last_layer; /* the last layer of the value head as it was before the update: weights, then the bias */
 };

@@ -134,7 +134,7 @@ static void tile_narrow(int rows, int columns, void (*run)(const struct tile *t)
         memcpy(t->c + i * t->c_stride, spare + i * PANEL, sizeof(real) * (size_t)columns);
 }
 
-/* All rows of one panel over a range of k short enough for the panel to stay in the first-level cache. */
+/* All rows of one panel over a range of k short enough for the panel to stay in the L1 cache. */
 static void panel_run(int rows, int columns, struct tile t)
 {
     for (int row = 0, shape = 0; row < rows;) {

@@ -1,9 +1,9 @@
 /*
- * Attribution: what each seed is worth, from accuracies of the network with some seeds on and the others off.
+ * Attribution: the value of each seed, from the network's accuracy with some seeds on and the others off.
  *
  * A game of n players is a table of 2^n values, bit i of the index = player i takes part. The subset table of a
  * validation (morph/subsets.h) is such a game up to four seeds; beyond that it holds only its edges, and the shares are
- * half sums (exact when no three seeds interact). Sampled Shapley values are for the outcome of an episode alone.
+ * half sums (exact when no three seeds interact). Sampled Shapley values are computed only for an episode's outcome.
  */
 #ifndef REWARD_ATTRIBUTION_H
 #define REWARD_ATTRIBUTION_H
@@ -54,7 +54,7 @@ ESPER_RULE double attribution_banzhaf(const double *value, int players, int play
     return 2.0 * sum / size;
 }
 
-/* What two players bring together beyond what each brings alone. */
+/* What two players add together beyond what each adds alone. */
 ESPER_RULE double attribution_interaction(const double *value, int a, int b)
 {
     return value[1u << a | 1u << b] - value[1u << a] - value[1u << b] + value[0];
@@ -81,7 +81,7 @@ ESPER_RULE bool attribution_game(const struct subsets *subsets, uint32_t images,
     return true;
 }
 
-/* The share of a seed of A in what all of them bring (R-20: exact up to four, half sum beyond). */
+/* A seed's share of what all seeds of A add (R-20: exact up to four, half sum beyond). */
 ESPER_RULE double attribution_share(const struct subsets *subsets, int slot, uint32_t images)
 {
     double value[1 << SUBSETS_EXACT];
@@ -96,7 +96,7 @@ ESPER_RULE double attribution_share(const struct subsets *subsets, int slot, uin
 }
 
 /*
- * The original's K, one number per env: what is lost with all seeds off, else the greatest loss with one off, else
+ * The original's K, one number per env: the accuracy lost with all seeds off, else the greatest loss with one off, else
  * missing. NAN = not measured.
  */
 ESPER_RULE double attribution_total(double accuracy, double all_off, const double *one_off, int slots)
@@ -123,7 +123,7 @@ ESPER_RULE double attribution_total_of(const struct subsets *subsets, uint32_t f
 
 /* ---- sampled Shapley -------------------------------------------------------------------------------------------- */
 
-/* A permutation of up to 16 players lives in one word: nibble k = who comes at place k. */
+/* A permutation of up to 16 players is held in one word: nibble k = the player at place k. */
 ESPER_RULE int shapley_player(uint64_t order, int place)
 {
     return (int)(order >> (4 * place) & 15u);
@@ -135,7 +135,7 @@ ESPER_RULE uint64_t shapley_swap(uint64_t order, int a, int b)
     return order ^ difference << (4 * a) ^ difference << (4 * b);
 }
 
-/* Pair `pair` of an env's step: Fisher-Yates on the 64-bit fraction of its block, one digit of growing base a place. */
+/* Pair `pair` of an env's step: Fisher-Yates on the 64-bit fraction of its block, each digit in a larger base. */
 ESPER_RULE uint64_t shapley_order(struct random_site site, uint32_t pair, int players)
 {
     struct philox_block block = random_block(site, pair);
@@ -186,14 +186,14 @@ ESPER_RULE void shapley_add(struct shapley_sums *sums, uint64_t order, int playe
     }
 }
 
-/* Standard error of a player's mean; unknown, NAN, with one pair. */
+/* Standard error of a player's mean; NAN, unknown, with one pair. */
 ESPER_RULE double shapley_error(const struct shapley_sums *sums, int player)
 {
     int pairs = sums->pairs;
     return pairs < 2 ? (double)NAN : sqrt(sums->m2[player] / (pairs - 1)) / sqrt((double)pairs);
 }
 
-/* What must be evaluated for an estimate: distinct coalitions as masks of slots. The caller fills `correct`. */
+/* The coalitions to evaluate for an estimate, without repetition, as masks of slots. The caller fills `correct`. */
 struct shapley_plan {
     int players, count;
     uint8_t slot[ATTRIBUTION_PLAYERS];
@@ -217,7 +217,7 @@ ESPER_RULE int shapley_find(const struct shapley_plan *plan, uint32_t mask)
     return -1;
 }
 
-/* `all` = the slots that play; `site` = stream 8 at the env's step. */
+/* `all` = the slots that take part; `site` = stream 8 at the env's step. */
 ESPER_RULE void shapley_plan_draw(struct shapley_plan *plan, uint32_t all, struct random_site site)
 {
     plan->players = plan->count = 0;

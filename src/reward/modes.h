@@ -2,7 +2,7 @@
  * The modes: which terms a reward is made of (R-17). reward_mode is pure: it reads configuration and scene
  * and writes components and trace, nothing else.
  *
- * Under the original rules every dense term looks at the target slot alone. R-01: attribution, warnings, synergy,
+ * Under the original rules every dense term considers the target slot alone. R-01: attribution, warnings, synergy,
  * shaping and escrow run over all live slots, one that is not the target being treated as under WAIT.
  */
 #ifndef REWARD_MODES_H
@@ -12,7 +12,7 @@
 
 /* ---- shaping ---------------------------------------------------------------------------------------------------- */
 
-/* The potential of a slot as it stands. R-04: none without a live seed, nor at the end but for fossils. */
+/* The current potential of a slot. R-04: zero without a live seed, and at the end except for fossils. */
 ESPER_RULE double reward_slot_potential(const struct reward_config *config, const struct reward_scene *scene, int slot)
 {
     const struct reward_seed *seed = &scene->seed[slot];
@@ -23,7 +23,7 @@ ESPER_RULE double reward_slot_potential(const struct reward_config *config, cons
                                        : reward_potential(config, seed->stage, seed->epochs);
 }
 
-/* one term per slot, against the potential that was last paid for; it telescopes whatever happens between. */
+/* one term per slot, relative to the potential last paid for; it telescopes whatever happens in between. */
 ESPER_RULE double reward_shaping_all(const struct reward_config *config, double gamma, const struct reward_scene *scene,
                                      struct reward_trace *trace)
 {
@@ -138,7 +138,7 @@ ESPER_RULE double reward_drips(const struct reward_config *config, const struct 
             continue;
         double paid = reward_drip(scene->drip_scale[j], scene->drip_contribution[j], config->max_drip_per_epoch,
                                   config->negative_drip_ratio);
-        if (reward_corrected(config)) { /* it ends when its pool is paid out, in whichever direction */
+        if (reward_corrected(config)) { /* it ends when its pool is paid out, in either direction */
             paid = reward_clip(paid, -scene->drip_left[j], scene->drip_left[j]);
             trace->drip_left[j] = scene->drip_left[j] - fabs(paid);
         }

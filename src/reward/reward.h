@@ -1,9 +1,9 @@
 /*
- * The reward of a step, and what it remembers (R-09).
+ * The reward of a step, and the state it keeps (R-09).
  *
  * Order of a step: reward_measured after the evaluation, reward_step on the state before the action, reward_executed
- * after the action, reward_ticked after the slots have ticked or were taken back by the governor. What an env and a
- * slot keep between steps comes from two lists, so that the world can hold one array per field.
+ * after the action, reward_ticked after the slots have ticked or were rolled back by the governor. The fields that an
+ * env and a slot keep between steps are two lists, so that the world can hold one array per field.
  */
 #ifndef REWARD_REWARD_H
 #define REWARD_REWARD_H
@@ -14,14 +14,14 @@
 
 #define REWARD_SUCCESS_ACCURACY 80.0 /* of an episode */
 
-/* ---- what is kept ----------------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------------------------ */
 
 #define REWARD_STATE_FIELDS(FIELD)                                                                                     \
     FIELD(uint32_t, fossils)      /* successful fossilisations of the episode */                                       \
     FIELD(uint32_t, contributing) /* those that contributed */                                                         \
-    FIELD(double, auto_prune)     /* owed for seeds that the governor took */                                          \
+    FIELD(double, auto_prune)     /* owed for seeds that the governor removed */                                       \
     FIELD(double, hindsight)      /* owed to scaffolds */                                                              \
-    FIELD(double, clawback)       /* escrow of seeds that went without a PRUNE */                                      \
+    FIELD(double, clawback)       /* escrow of seeds removed without a PRUNE */                                        \
     FIELD(double, drip_total)     /* the drip that FOSSILIZE was offered in this step, 0: none */                      \
     FIELD(double, drip_scale)
 
@@ -43,7 +43,7 @@ struct reward_slot {
 };
 #undef REWARD_MEMBER
 
-/* Scaffolds: the largest boost that slot [i] gave slot [j], and the step of it (R-08, both rule sets). */
+/* Scaffolds: the largest boost that slot [i] gave slot [j], and its step (R-08, both rule sets). */
 struct reward_pairs {
     double boost[REWARD_SLOTS][REWARD_SLOTS];
     uint32_t boost_step[REWARD_SLOTS][REWARD_SLOTS];
@@ -73,7 +73,7 @@ ESPER_RULE void reward_pairs_clear(struct reward_pairs *pairs)
             reward_pairs_forget(pairs, i, j);
 }
 
-/* ---- what a reward is computed from ----------------------------------------------------------------------------- */
+/* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
 struct reward_env {
     int slots, step, steps;        /* t, from 1, and T */
@@ -84,7 +84,7 @@ struct reward_env {
     double val_loss, previous_loss;         /* previous: NAN at the first step */
     double val_accuracy, previous_accuracy; /* previous: 0 at the first step */
     double first_accuracy;                  /* val_accuracy of the first step */
-    double stable_accuracy;                 /* least of the last few (escrow_stable_window) */
+    double stable_accuracy;                 /* lowest of the last few (escrow_stable_window) */
     uint32_t host_params;
     struct gate_rules gates;
 };
@@ -109,7 +109,7 @@ ESPER_RULE uint32_t reward_fossil_mask(const struct reward_env *env)
     return mask;
 }
 
-/* One slot: its row, and what the subset table says of it. */
+/* One slot: its row, and what the subset table says about it. */
 ESPER_RULE struct reward_seed reward_seed_of(const struct reward_config *config, const struct reward_env *env, int j,
                                              int op, double total)
 {
@@ -143,7 +143,7 @@ ESPER_RULE struct reward_seed reward_seed_of(const struct reward_config *config,
     return seed;
 }
 
-/* The loss's change, more is worse. R-08: the original had it the other way round, without bound at first. */
+/* The change of the loss, higher is worse. R-08: the original had the opposite sign, and infinity at the first step. */
 ESPER_RULE double reward_loss_delta(const struct reward_config *config, const struct reward_env *env)
 {
     bool first = isnan(env->previous_loss);
@@ -152,7 +152,7 @@ ESPER_RULE double reward_loss_delta(const struct reward_config *config, const st
     return first ? (double)INFINITY : env->previous_loss - env->val_loss;
 }
 
-/* Everything of the scene that does not come from what is kept. */
+/* The parts of the scene that do not depend on the kept state. */
 ESPER_RULE void reward_look(const struct reward_config *config, const struct reward_env *env,
                             struct reward_scene *scene)
 {
@@ -182,7 +182,7 @@ ESPER_RULE void reward_look(const struct reward_config *config, const struct rew
 
 /* ---- the reward ------------------------------------------------------------------------------------------------- */
 
-/* Rent and shock. A seed that has gone pays for its last drop of alpha and no rent after it. */
+/* Rent and shock. A seed that is gone pays for its last drop of alpha and no rent afterwards. */
 ESPER_RULE void reward_weigh(const struct reward_config *config, struct reward_scene *scene, struct reward_slot *slots)
 {
     double host = scene->host_params, floor = fmax(host, config->rent_host_params_floor);
@@ -200,20 +200,20 @@ ESPER_RULE void reward_weigh(const struct reward_config *config, struct reward_s
     }
 }
 
-/* Who occupies a slot. R-08: live seeds; the original also counted the last two stages of a cooldown. */
+/* Whether a seed occupies its slot. R-08: live seeds; the original also counted the last two stages of a cooldown. */
 ESPER_RULE bool reward_occupies(const struct reward_config *config, const struct reward_seed *seed)
 {
     bool counted = reward_corrected(config) ? seed->live : seed->stage != STAGE_DORMANT && seed->stage != STAGE_PRUNED;
     return counted && seed->stage != STAGE_FOSSILIZED;
 }
 
-/* The rest of the scene: counts, and what is kept. */
+/* The rest of the scene: counts, and the kept state. */
 ESPER_RULE void reward_recall(const struct reward_config *config, struct reward_scene *scene,
                               const struct reward_state *state, const struct reward_slot *slots)
 {
     scene->active = 0;
     scene->fossil_params = 0.0;
-    scene->fossils = reward_corrected(config) ? 0 : (int)state->fossils; /* those that are there */
+    scene->fossils = reward_corrected(config) ? 0 : (int)state->fossils; /* those present now */
     scene->contributing = (int)state->contributing;
     for (int j = 0; j < REWARD_SLOTS; j++) {
         struct reward_seed *seed = &scene->seed[j];
@@ -233,7 +233,7 @@ ESPER_RULE void reward_recall(const struct reward_config *config, struct reward_
     }
 }
 
-/* Escrow that is lost at the end: of every seed that is no fossil. R-07: nor becomes one. */
+/* Escrow that is lost at the end: that of every seed that is not a fossil. R-07: and does not become one. */
 ESPER_RULE double reward_forfeit(const struct reward_config *config, const struct reward_scene *scene,
                                  const struct reward_slot *slots)
 {
@@ -278,7 +278,7 @@ ESPER_RULE void reward_add(const struct reward_config *config, double gamma, con
     state->clawback = state->auto_prune = state->hindsight = 0.0;
 }
 
-/* A scene whose seeds are filled in, to its end: costs, mode, additions; what is kept moves on. */
+/* Completes a scene whose seeds are filled in: costs, mode, additions; updates the kept state. */
 ESPER_RULE double reward_settle(const struct reward_config *config, double gamma, struct reward_scene *scene,
                                 struct reward_state *state, struct reward_slot *slots,
                                 double component[REWARD_COMPONENT_COUNT], struct reward_trace *trace)
@@ -297,7 +297,7 @@ ESPER_RULE double reward_settle(const struct reward_config *config, double gamma
     return reward_sum(component);
 }
 
-/* The reward of an env's step; its components add up to it. */
+/* The reward of an env's step; the sum of its components. */
 ESPER_RULE double reward_step(const struct reward_config *config, double gamma, const struct reward_env *env,
                               struct reward_state *state, struct reward_slot *slots,
                               double component[REWARD_COMPONENT_COUNT])
@@ -310,7 +310,7 @@ ESPER_RULE double reward_step(const struct reward_config *config, double gamma, 
 
 /* ---- before and after ------------------------------------------------------------------------------------------- */
 
-/* Scaffold boosts of this step, from two seeds on; beyond exact tables pairs are unmeasured. */
+/* Scaffold boosts of this step, with two seeds or more; beyond exact tables pairs are not measured. */
 ESPER_RULE void reward_measured(int slots, int step, const struct subsets *subsets, uint32_t val_images,
                                 struct reward_pairs *pairs)
 {
@@ -329,7 +329,7 @@ ESPER_RULE void reward_measured(int slots, int step, const struct subsets *subse
         }
 }
 
-/* A seed became a fossil: count it, start its drip, thank those that once boosted it. */
+/* A seed became a fossil: count it, start its drip, credit those that once boosted it. */
 ESPER_RULE void reward_fossilized(const struct reward_config *config, double gamma, const struct reward_env *env,
                                   struct reward_state *state, struct reward_slot *slots, struct reward_pairs *pairs)
 {
@@ -339,7 +339,7 @@ ESPER_RULE void reward_fossilized(const struct reward_config *config, double gam
     if (reward_corrected(config)) /* by what the seed itself contributes, not by the host's drift */
         gain = reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j, env->val_images) : 0.0;
     else
-        slots[j].birth = (double)NAN; /* it stays, the fossil goes on earning */
+        slots[j].birth = (double)NAN; /* R-03 keeps it: the fossil goes on earning */
     state->fossils++;
     state->contributing += gain >= REWARD_MIN_CONTRIBUTION ? 1 : 0;
     slots[j].drip_scale = state->drip_scale;
@@ -367,7 +367,7 @@ ESPER_RULE void reward_executed(const struct reward_config *config, double gamma
     }
 }
 
-/* After the slots have ticked, or were rolled back. What it finds gone is paid for with the next reward. */
+/* After the slots have ticked, or were rolled back. What is gone by then is settled with the next reward. */
 ESPER_RULE void reward_ticked(const struct reward_config *config, double gamma, int slots, struct slot_state *slot,
                               struct reward_state *state, struct reward_slot *reward_slots, struct reward_pairs *pairs)
 {
@@ -378,7 +378,7 @@ ESPER_RULE void reward_ticked(const struct reward_config *config, double gamma, 
         slot_set(&slot[j], SLOT_AUTO_PRUNED, false);
         if (stage_is_live(slot[j].stage))
             continue;
-        if (reward_corrected(config)) /* whoever removed it; after a PRUNE there is none left */
+        if (reward_corrected(config)) /* however it was removed; after a PRUNE no credit is left */
             state->clawback -= reward_slots[j].credit;
         reward_slots[j].credit = 0.0;
         reward_slots[j].birth = (double)NAN;

@@ -1,9 +1,9 @@
 /*
- * The scene of a reward: one env at one step as plain numbers, before the action is executed. Engine and test vectors
- * fill it in their own ways; everything that pays reads it alone.
+ * The scene of a reward: one env at one step as plain numbers, before the action is executed. The engine and the test
+ * vectors each fill it in their own way; the terms of the reward read nothing else.
  *
- * Accuracies and what follows from them are in points (0 to 100). NAN = not known; comparisons are written so that NAN
- * makes them false.
+ * Accuracies and what is derived from them are in points (0 to 100). NAN = not known; comparisons are written so that
+ * NAN makes them false.
  */
 #ifndef REWARD_SCENE_H
 #define REWARD_SCENE_H
@@ -17,7 +17,7 @@
 
 enum { REWARD_SLOTS = 16 };
 
-/* What a reward is the sum of. */
+/* The components that add up to a reward. */
 #define REWARD_COMPONENTS(COMPONENT)                                                                                   \
     COMPONENT(ATTRIBUTION, "attribution")                                                                              \
     COMPONENT(BLENDING_WARNING, "blending_warning")                                                                    \
@@ -55,12 +55,12 @@ static inline const char *reward_component_name(int component)
 /* One slot. Without a live seed only stage, age and contribution can mean anything. */
 struct reward_seed {
     bool live;
-    bool leaving;    /* its prune is ordered */
+    bool leaving;    /* its prune has been ordered */
     bool fossilizes; /* it is the target of a FOSSILIZE that the gate will grant */
     int stage, epochs, previous_stage, previous_epochs, age;
     double alpha, params;
     double contribution; /* c: what the network loses without it; NAN unmeasured */
-    double gain;         /* K: its share (esper), or what all seeds bring (original); NAN unmeasured */
+    double gain;         /* K: its share (esper), or what all seeds add (original); NAN unmeasured */
     double improvement;  /* accuracy gained since the stage began */
     double interaction;  /* with all others */
     double birth;        /* accuracy of the network when it germinated; NAN unknown */
@@ -76,19 +76,19 @@ struct reward_scene {
     double accuracy_delta; /* what basic pays at the end */
     double val_loss, loss_delta;
     double host_params, total_params, fossil_params;
-    double effective_params; /* what pays rent; NAN: all that were added */
-    double shock;            /* weighted squares of alpha's changes */
+    double effective_params; /* those that pay rent; NAN: all that were added */
+    double shock;            /* weighted squares of the changes of alpha */
     int active, fossils, contributing;
     double drip_scale[REWARD_SLOTS], drip_left[REWARD_SLOTS], drip_contribution[REWARD_SLOTS]; /* scale 0: none */
 };
 
 enum reward_alarm { ALARM_ATTRIBUTION_RATIO = 1u << 0, ALARM_RANSOMWARE = 1u << 1 };
 
-/* What a mode function leaves beside the components. */
+/* What a mode function returns besides the components. */
 struct reward_trace {
     double credit[REWARD_SLOTS], potential[REWARD_SLOTS], drip_left[REWARD_SLOTS]; /* to be kept */
     double drip_total, drip_scale; /* the drip that FOSSILIZE offers; NAN: none */
-    /* of the target, for people */
+    /* of the target, for display */
     double progress, discount, ratio_penalty, timing, growth_ratio, credit_target, credit_delta;
     uint32_t alarms;
 };

@@ -2,7 +2,7 @@
  * The terms of a reward, each a pure function of the scene (R-10 to R-19). Where `reward.rules = esper` departs
  * from the original, the comment cites the rule that says why (R-01 to R-08).
  *
- * Numerals stand here where the original has numerals (R-23); everything else is configuration.
+ * Numbers are literals where they are in the original (R-23); everything else is configuration.
  */
 #ifndef REWARD_TERMS_H
 #define REWARD_TERMS_H
@@ -20,7 +20,7 @@
 
 /* ---- potential (R-12) ------------------------------------------------------------------------------------------- */
 
-/* Fossils add the least: what they are worth, attribution and bonus say. */
+/* Fossils add the least: attribution and bonus account for their value. */
 ESPER_RULE double reward_stage_potential(int stage)
 {
     switch (stage) {
@@ -44,7 +44,7 @@ ESPER_RULE double reward_potential(const struct reward_config *config, int stage
     return reward_stage_potential(stage) + fmin(config->epoch_progress_bonus * epochs, config->max_progress_bonus);
 }
 
-/* The original's term, without state: what it pays at a change of stage only the vectors ever see. */
+/* The original's term, without state: only the test vectors ever see what it pays at a change of stage. */
 ESPER_RULE double reward_shaping(const struct reward_config *config, double gamma, const struct reward_seed *seed)
 {
     double now = reward_potential(config, seed->stage, seed->epochs);
@@ -64,7 +64,7 @@ ESPER_RULE double reward_timing(const struct reward_config *config, int birth)
     return floor + (1.0 - floor) * birth / warmup;
 }
 
-/* Progress and contribution joined: both must be there. */
+/* Progress and contribution combined: both must be positive. */
 ESPER_RULE double reward_combine(const struct reward_config *config, double a, double b)
 {
     if (a <= 0 || b <= 0)
@@ -74,7 +74,7 @@ ESPER_RULE double reward_combine(const struct reward_config *config, double a, d
     return 2.0 * a * b / fmax(a + b, 1e-8);
 }
 
-/* Without the seed the network is worse, yet the seeds together bring nothing: others have come to depend on it. */
+/* Without the seed the network is worse, yet the seeds together add nothing: others have come to depend on it. */
 ESPER_RULE double reward_discount(const struct reward_config *config, const struct reward_seed *seed)
 {
     if (isnan(seed->contribution) || !seed->live || !(seed->gain < 0))
@@ -94,7 +94,7 @@ ESPER_RULE double reward_ratio_penalty(const struct reward_config *config, const
     return gain <= safe ? -most * fmin(1.0, c / 10.0) : 0.0;
 }
 
-/* What a seed is credited with, and the numbers it came from. */
+/* What a seed is credited with, and the numbers behind it. */
 struct reward_worth {
     double attribution, progress, discount, ratio_penalty, timing;
     double credit_target, credit_delta; /* escrow */
@@ -108,7 +108,7 @@ ESPER_RULE double reward_bounded(double contribution, double progress, double co
     return progress <= 0 ? 0.0 : contribution >= progress ? combined : contribution;
 }
 
-/* Before anything of the op. */
+/* Before the op is taken into account. */
 ESPER_RULE double reward_earned(const struct reward_config *config, const struct reward_scene *scene,
                                 const struct reward_seed *seed, struct reward_worth *worth)
 {
@@ -141,7 +141,7 @@ ESPER_RULE struct reward_worth reward_worth_shaped(const struct reward_config *c
     double earned = reward_earned(config, scene, seed, &worth);
     if (op == OP_FOSSILIZE && seed->live && seed->gain < 0)
         earned = 0.0;
-    if (op == OP_PRUNE) /* getting rid of harm pays the bonus at most */
+    if (op == OP_PRUNE) /* removing a harmful seed pays at most the bonus */
         earned = corrected ? fmin(-earned, config->prune_hurting_bonus) : -earned;
     if (corrected || !(seed->live && seed->stage == STAGE_FOSSILIZED)) /* after the change of sign: always a penalty */
         earned += worth.ratio_penalty;
@@ -154,12 +154,12 @@ ESPER_RULE struct reward_worth reward_worth_shaped(const struct reward_config *c
 ESPER_RULE double reward_escrow_clip(const struct reward_config *config, double delta)
 {
     double limit = config->escrow_delta_clip > 0 ? config->escrow_delta_clip : (double)INFINITY;
-    if (reward_corrected(config)) /* the clip must act here, or ledger and payments would part */
+    if (reward_corrected(config)) /* the clip must act here, or ledger and payments would diverge */
         limit = fmin(limit, REWARD_MAX_ATTRIBUTION);
     return reward_clip(delta, -limit, limit);
 }
 
-/* Where the credit of a seed that contributes should stand. */
+/* The credit that a contributing seed should have. */
 ESPER_RULE double reward_escrow_target(const struct reward_config *config, const struct reward_seed *seed,
                                        const struct reward_worth *worth)
 {
@@ -203,7 +203,7 @@ ESPER_RULE double reward_blending_warning(const struct reward_seed *seed)
     return -0.1 - fmin(0.05 * seed->epochs, 0.3);
 }
 
-/* A seed that earns in HOLDING should be decided upon. */
+/* A seed that earns in HOLDING calls for a decision. */
 ESPER_RULE double reward_holding_warning(const struct reward_seed *seed, int op, double attribution)
 {
     if (!seed->live || seed->stage != STAGE_HOLDING || op == OP_FOSSILIZE || op == OP_PRUNE || seed->epochs < 2 ||
@@ -251,14 +251,14 @@ ESPER_RULE double reward_occupancy(const struct reward_config *config, const str
     return -config->seed_occupancy_cost * fmax(0.0, scene->active + scene->fossils - config->free_slots);
 }
 
-/* ---- what the op is worth (R-16) -------------------------------------------------------------------------------- */
+/* ---- value of the op (R-16) ------------------------------------------------------------------------------------- */
 
 ESPER_RULE double reward_legitimacy(const struct reward_seed *seed)
 {
     return fmin(1.0, seed->epochs / REWARD_MIN_HOLDING);
 }
 
-/* Whether what rewards a fossil may be paid. R-06: on success only, and the gate says now whether it will be one. */
+/* Whether the rewards of a fossil may be paid. R-06: only on success, and the gate already says whether it succeeds. */
 ESPER_RULE bool reward_fossil_paid(const struct reward_config *config, const struct reward_seed *seed)
 {
     return seed->fossilizes || !reward_corrected(config);
@@ -305,7 +305,7 @@ ESPER_RULE double reward_fossilize_now(const struct reward_config *config, const
     return config->fossilize_terminal_scale * tanh(1.0 / config->fossilize_quality_ceiling) * reward_legitimacy(seed);
 }
 
-/* Paid for GERMINATE into an empty slot. R-04: nothing, the potential of the new seed is paid when it is there. */
+/* Paid for GERMINATE into an empty slot. R-04: nothing, the potential of the new seed is paid once it exists. */
 ESPER_RULE double reward_deposit(const struct reward_config *config, double gamma, const struct reward_scene *scene)
 {
     if (reward_corrected(config) || config->disable_pbrs || scene->step >= scene->steps)
@@ -352,7 +352,7 @@ ESPER_RULE double reward_drip_fraction(const struct reward_config *config)
     return config->mode == REWARD_BASIC_PLUS && config->drip_fraction == 0 ? 0.7 : config->drip_fraction;
 }
 
-/* What a helper is owed when the seed it once boosted becomes a fossil that is worth `gain`. */
+/* What a helper is owed when the seed it once boosted becomes a fossil with a contribution of `gain`. */
 ESPER_RULE double reward_hindsight(double boost, double gain, double gamma, int delay)
 {
     return boost > 0 && gain > 0 ? REWARD_HINDSIGHT_WEIGHT * tanh(0.1 * boost * gain) * pow(gamma, delay) : 0.0;

@@ -45,7 +45,7 @@ struct variant {
     void (*conv_forward)(const struct conv *conv, int images, const real *in, const real *packed, real *out);
     void (*conv_backward_data)(const struct conv *conv, int images, const real *grad, const real *packed, real *out);
     void (*conv_backward_weights)(const struct conv *conv, int images, const real *in, const real *grad, real *sums);
-    double (*roof_multiply_add)(long rounds); /* the arithmetic roof: operations done, the caller takes the time */
+    double (*roof_multiply_add)(long rounds); /* peak arithmetic: operations done; the caller measures time */
 };
 
 /* Every variant in this build that this machine can run, best first; NULL past the end. */
