@@ -172,7 +172,7 @@ static void test_best(void **state)
     assert_int_equal(export_env(world, 0, "run", &model, &error), ESPER_INVALID);
     assert_says(&error, "--env best");
     assert_int_equal(export_best(world, "run", &model, &error), ESPER_OK);
-    assert_true(model->source.best && (int)model->source.env == best && model->source.round == 0);
+    assert_true(model->source.best && (int)model->source.env == best && model->source.round == 1);
 
     struct dataset *data;
     float logits[64 * SHAPE_CLASSES];

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/reward_fields.h"
+#include "base/round.h"
 #include "base/status.h"
 
 enum data_set { DATA_CIFAR10, DATA_SYNTHETIC };
@@ -29,8 +30,6 @@ enum device_wish { WISH_AUTO, WISH_CPU, WISH_CUDA };
 enum precision_wish { PRECISION_AUTO, PRECISION_FP32, PRECISION_BF16 };
 
 enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGIN_FLAG };
-
-#define EVALUATION_ROUND (1u << 23) /* first round number of evaluation episodes */
 
 #define CONFIG_MAX_SLOTS 16
 #define CONFIG_MAX_KEYS  192
@@ -89,7 +88,7 @@ struct config {
     double host_lr, seed_lr, momentum, weight_decay, max_grad_norm;
     bool gates_permissive, auto_g1, auto_g2, auto_g3;
 
-    bool evaluate; /* evaluation episodes: rounds number from EVALUATION_ROUND and nothing learns */
+    bool evaluate; /* evaluation episodes: see round.h; nothing learns */
     double gamma;  /* of PPO and of shaping: they must agree */
     struct policy_config policy;
     struct ppo_config ppo;

@@ -11,6 +11,7 @@
 #include "cli/grid.h"
 #include "telemetry/dump.h"
 #include "telemetry/query.h"
+#include "telemetry/store.h"
 
 struct flags {
     bool csv, json;
@@ -113,9 +114,15 @@ static enum esper_status ask(struct query *query, const char *sql, const struct 
 
 /* ---- what can be asked ------------------------------------------------------------------------------------------- */
 
-/* What the schema says behind "-- " in the line of that column; of the table itself when column is NULL. */
-static void print_comment(const char *schema, const char *column)
+/* What a column means, or where the program does not know it (an added table) what the schema says behind "-- " in its line; of
+ * the table itself when column is NULL. */
+static void print_comment(const char *table, const char *schema, const char *column)
 {
+    const char *help = column ? store_help(table, column) : NULL; /* this version's words for older records too */
+    if (help) {
+        printf("  %s\n", help);
+        return;
+    }
     size_t length = column ? strlen(column) : 0;
     for (const char *line = schema; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         const char *word = line + strspn(line, " "), *end = line + strcspn(line, "\n"), *comment = strstr(line, "-- ");
@@ -137,11 +144,11 @@ static enum esper_status take_column(void *context, const struct query_row *row,
         return ESPER_OK;
     if (strncmp(table, value[0].text, 127) != 0) {
         printf("%s%s", *table ? "\n" : "", value[0].text);
-        print_comment(value[1].text, NULL);
+        print_comment(value[0].text, value[1].text, NULL);
         snprintf(table, 128, "%s", value[0].text);
     }
     printf("    %-20s %-7s", value[2].text, value[3].text);
-    print_comment(value[1].text, value[2].text);
+    print_comment(value[0].text, value[1].text, value[2].text);
     return written(error);
 }
 

@@ -193,7 +193,7 @@ static void emit_subsets(struct engine *engine, const struct step_report *report
 /* Nothing was done in it, and the run is long past the rounds that are kept in full. */
 static bool is_thinned(const struct engine *engine, const struct step_report *report)
 {
-    uint32_t rounds = report->round - (engine->world->config.evaluate ? EVALUATION_ROUND : 0);
+    uint32_t rounds = report->round - round_first(engine->world->config.evaluate);
     bool idle = report->action.op == OP_WAIT && report->result != STEP_ROLLED_BACK;
     return idle && rounds >= FULL_ROUNDS && report->step % KEPT_STEP != 0 && !is_last(engine, report);
 }

@@ -4,7 +4,7 @@
 
 static struct model_source source_of(const struct world *world, const char *run)
 {
-    struct model_source source = {.round = *world->round, .step = *world->step};
+    struct model_source source = {.round = (uint32_t)round_shown(*world->round), .step = *world->step};
     snprintf(source.run, sizeof source.run, "%s", run);
     snprintf(source.task, sizeof source.task, "%s", world->config.task);
     return source;
@@ -41,7 +41,7 @@ enum esper_status export_best(const struct world *world, const char *run, struct
         slots[j] = slot_load(&best->slots, (size_t)j);
     const struct net_params params = {best->host, best->stats, best->seed, best->gate};
     source.best = true;
-    source.round = *best->round;
+    source.round = (uint32_t)round_shown(*best->round);
     source.step = (uint32_t)world->config.steps;
     source.env = *best->env;
     source.val_accuracy = *best->accuracy;

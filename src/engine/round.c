@@ -17,7 +17,7 @@ void engine_begin(struct engine *engine)
     if (world->learns)
         learner_init(&world->learner, world->config.seed);
     engine_write(engine);
-    engine_reset(engine, world->config.evaluate ? EVALUATION_ROUND : 0);
+    engine_reset(engine, round_first(world->config.evaluate));
 }
 
 void engine_restored(struct engine *engine)

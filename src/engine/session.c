@@ -181,9 +181,8 @@ static void take_alerts(struct session *session, struct session_progress *progre
         recorder_flush(session->recorder, FLUSH_SECONDS);
     progress->alerts_standing = recorder_alerts_standing(session->recorder);
     while (progress->alert_count < ROOM &&
-           recorder_alert(session->recorder, &progress->alerts[progress->alert_count])) {
-        progress->alerts[progress->alert_count++].round -= session->first_round;
-    }
+           recorder_alert(session->recorder, &progress->alerts[progress->alert_count]))
+        progress->alert_count++;
 }
 
 enum esper_status session_advance(struct session *session, struct session_progress *progress, struct esper_error *error)

@@ -54,7 +54,7 @@ struct session_progress {
     struct update_report ppo;
     int alerts_standing;            /* raised and not cleared, as far as rounds were judged */
     int alert_count;                /* told in this step */
-    struct alert_record alerts[16]; /* newly raised ones; their rounds counted from the run's first, 0 */
+    struct alert_record alerts[16]; /* newly raised ones */
     bool checkpoint_written;        /* in this step */
     char notice[512];               /* trouble with the run's files, or its end; "": none in this step */
 };

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "engine/session_parts.h"
+#include "telemetry/run_plan.h"
 
 /* ---- what a run may take from another one ------------------------------------------------------------------------ */
 
@@ -109,7 +110,7 @@ static enum esper_status open_engine(struct session *session, struct esper_error
 {
     const struct config *config = &session->config;
     TRY(engine_create(&session->engine, config, error));
-    session->first_round = config->evaluate ? EVALUATION_ROUND : 0;
+    session->first_round = round_first(config->evaluate);
     session->last_round = session->first_round + (uint32_t)config->rounds;
     session->outcomes = memory_alloc((size_t)config->envs, sizeof *session->outcomes, error);
     return session->outcomes ? ESPER_OK : ESPER_FAILED;
@@ -264,23 +265,31 @@ static void runs_of(const struct session *session, char runs[PATH_MAX])
         snprintf(runs, PATH_MAX, ".");
 }
 
-/* Where the run stopped, if it got as far as a checkpoint. A run that was given more rounds keeps them. */
-static enum esper_status find_stop(struct session *session, const struct session_changes *changes, bool *begun,
-                                   struct esper_error *error)
+/* Whether the run got as far as a checkpoint. */
+static enum esper_status has_begun(const struct session *session, bool *begun, struct esper_error *error)
 {
-    struct checkpoint_info *list, newest;
-    struct config saved;
+    struct checkpoint_info *list;
     int count;
     TRY(checkpoint_list(session->folder, &list, &count, error));
     memory_free(list);
     *begun = count > 0;
-    if (!*begun)
-        return ESPER_OK;
-    TRY(checkpoint_newest(session->folder, &newest, session->note, error));
-    TRY(checkpoint_peek(newest.path, &newest, &saved, error));
-    if (changes->rounds == 0 && saved.rounds > session->config.rounds)
-        session->config.rounds = saved.rounds;
     return ESPER_OK;
+}
+
+/* How many rounds the run is to have from here on: what was asked for, if there is still time, or what was planned. */
+static enum esper_status settle_rounds(struct session *session, const struct session_changes *changes,
+                                       struct esper_error *error)
+{
+    const struct world *world = engine_world(session->engine);
+    unsigned done = *world->round - session->first_round, begun = done + (*world->step > 0);
+    if (changes->rounds > 0 && (unsigned)changes->rounds < begun)
+        return error_set(error, ESPER_INVALID,
+                         "--rounds %d: %s has %u rounds done%s; ask for more than %u, or leave --rounds out",
+                         changes->rounds, session->run.path, done, begun > done ? " and another begun" : "", done);
+    if ((unsigned)session->config.rounds < begun) /* given more by a version that kept no plan */
+        session->config.rounds = (int)begun;
+    session->last_round = session->first_round + (uint32_t)session->config.rounds;
+    return run_plan_change(&session->run, done, session->config.rounds, engine_kernels(session->engine), error);
 }
 
 static enum esper_status restore(struct session *session, bool begun, struct checkpoint_info *info,
@@ -306,13 +315,14 @@ static enum esper_status resume_parts(struct session *session, const char *path,
     session->run_open = true;
     session->config = session->run.config;
     TRY(name_folder(session, error));
-    TRY(find_stop(session, changes, &begun, error));
+    TRY(has_begun(session, &begun, error));
     TRY(apply_changes(session, changes, error));
     if (session->config.policy.kind == POLICY_SCRIPT &&
         snprintf(session->config.policy.script, CONFIG_TEXT, "%s/script.json", session->run.path) >= CONFIG_TEXT)
         return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
     TRY(open_engine(session, error));
     TRY(restore(session, begun, &from, error));
+    TRY(settle_rounds(session, changes, error));
     const struct world *world = engine_world(session->engine);
     TRY(open_record(session, changes->spans, begun ? &from : NULL, error));
     start_clock(session);

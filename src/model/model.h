@@ -18,7 +18,7 @@ enum { MODEL_TENSORS = 192, MODEL_NAME = 48, MODEL_TEXT = 512 };
 /* Where a network comes from, for people: it takes no part in what the network computes. */
 struct model_source {
     char run[128], task[64];
-    uint32_t round, step;      /* the round it grew in, and the steps of it that were done */
+    uint32_t round, step;      /* the round it grew in, from 1, and the steps of it that were done */
     uint32_t env;              /* its number in the run */
     bool best;                 /* it was the run's best so far */
     double val_accuracy;       /* percent, as the trainer measured it last */

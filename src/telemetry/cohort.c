@@ -182,9 +182,9 @@ static enum esper_status nothing_shared(const struct cohort *a, const struct coh
         error, ESPER_INVALID,
         "%.100s and %.100s share no episodes: seed %llu, rounds %lld to %lld, and seed %llu, rounds %lld to "
         "%lld; use the same --seed",
-        x->run.path, y->run.path, (unsigned long long)x->run.config.seed, (long long)x->outcomes[0].round,
-        (long long)x->outcomes[x->count - 1].round, (unsigned long long)y->run.config.seed,
-        (long long)y->outcomes[0].round, (long long)y->outcomes[y->count - 1].round);
+        x->run.path, y->run.path, (unsigned long long)x->run.config.seed, (long long)round_shown(x->outcomes[0].round),
+        (long long)round_shown(x->outcomes[x->count - 1].round), (unsigned long long)y->run.config.seed,
+        (long long)round_shown(y->outcomes[0].round), (long long)round_shown(y->outcomes[y->count - 1].round));
 }
 
 enum esper_status cohort_match(const struct cohort *a, const struct cohort *b, struct cohort_pair **out, int *count,

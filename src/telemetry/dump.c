@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/round.h"
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
@@ -192,6 +193,8 @@ struct reader {
     char *table;
     struct query_answer *answer;
     const struct query_row *row;   /* NULL: no more */
+    struct query_row shown;        /* the same, with rounds as people count them */
+    struct query_value *values;    /* its values */
     int round_column, step_column; /* -1: none */
     int64_t round, step;
 };
@@ -200,7 +203,7 @@ struct reader {
 #define QUOTED(name) "'\"' || replace(" name ", '\"', '\"\"') || '\"'"
 #define SELECTS                                                                                                        \
     "SELECT m.name, 'SELECT * FROM ' || " QUOTED("m.name") " || ifnull(' ORDER BY ' || (SELECT group_concat(" QUOTED(  \
-        "name") ") FROM (SELECT name FROM pragma_table_info(m.name) WHERE pk OR name IN ('round', 'step') ORDER BY "   \
+        "name") ") FROM (SELECT name FROM pragma_table_info(m.name, 'main') WHERE pk OR name IN ('round', 'step') ORDER BY "   \
                 "CASE name WHEN 'round' THEN -2 WHEN 'step' THEN -1 ELSE pk END)), '') "                               \
                 "FROM sqlite_master m WHERE substr(m.name, 1, 7) <> 'sqlite_' AND "
 
@@ -210,6 +213,7 @@ static void close_readers(struct reader *reader)
         struct reader *next = reader->next;
         query_end(reader->answer);
         sqlite3_free(reader->table);
+        memory_free(reader->values);
         memory_free(reader);
         reader = next;
     }
@@ -228,12 +232,24 @@ static int64_t time_in(const struct query_row *row, int column, int64_t otherwis
     return column >= 0 && row->values[column].kind == QUERY_INTEGER ? row->values[column].integer : otherwise;
 }
 
+/* A checkpoint's round is a count already: that of the rounds that were done. */
+static void show_round(struct reader *reader)
+{
+    const struct query_row *row = reader->row;
+    memcpy(reader->values, row->values, (size_t)row->count * sizeof *row->values);
+    reader->shown = (struct query_row){row->count, row->names, row->keys, reader->values};
+    if (reader->round != INT64_MIN)
+        reader->values[reader->round_column].integer =
+            strcmp(reader->table, "checkpoint") == 0 ? rounds_before(reader->round) : round_shown(reader->round);
+}
+
 static enum esper_status read_next(struct reader *reader, struct esper_error *error)
 {
     TRY(query_next(reader->answer, &reader->row, error));
     if (reader->row) {
         reader->round = time_in(reader->row, reader->round_column, INT64_MIN);
         reader->step = time_in(reader->row, reader->step_column, INT64_MAX);
+        show_round(reader);
     }
     return ESPER_OK;
 }
@@ -248,8 +264,12 @@ static enum esper_status open_reader(struct query *query, const struct query_row
     if (!reader->table)
         return error_set(error, ESPER_FAILED, "out of memory while reading the tables");
     TRY(query_ask(query, plan->values[1].text, NULL, &reader->answer, error));
-    reader->round_column = find_column(query_columns(reader->answer), "round");
-    reader->step_column = find_column(query_columns(reader->answer), "step");
+    const struct query_row *columns = query_columns(reader->answer);
+    reader->round_column = find_column(columns, "round");
+    reader->step_column = find_column(columns, "step");
+    reader->values = memory_alloc((size_t)columns->count, sizeof *reader->values, error);
+    if (!reader->values)
+        return ESPER_FAILED;
     return read_next(reader, error);
 }
 
@@ -287,7 +307,7 @@ static struct reader *earliest(struct reader *reader)
 static enum esper_status write_lines(struct reader *readers, FILE *file, struct esper_error *error)
 {
     for (struct reader *reader; (reader = earliest(readers)) && !ferror(file);) {
-        dump_json_row(file, reader->row, reader->table);
+        dump_json_row(file, &reader->shown, reader->table);
         putc('\n', file);
         TRY(read_next(reader, error));
     }
@@ -298,7 +318,7 @@ static enum esper_status write_table(struct reader *reader, FILE *file, struct e
 {
     dump_csv_row(file, query_columns(reader->answer));
     while (reader->row && !ferror(file)) {
-        dump_csv_row(file, reader->row);
+        dump_csv_row(file, &reader->shown);
         TRY(read_next(reader, error));
     }
     return dump_finish(file, error);

@@ -1,6 +1,7 @@
 /*
  * The record leaves as text: answers and whole tables as CSV and JSON, for tools that read neither SQL nor our minds.
- * Which tables there are is asked of the record.
+ * Which tables there are is asked of the record. Tables that are exported number rounds as people do, from 1
+ * (base/round.h); answers to SQL keep the record's numbers.
  *
  * CSV is RFC 4180: lines end in CR LF, text is quoted where it must be, missing is an empty field (an empty text is
  * ""). JSON is strict: missing and infinite numbers are null, bytes that are no UTF-8 become U+FFFD. Numbers keep all
@@ -13,7 +14,7 @@
 
 #include "telemetry/query.h"
 
-/* Every row of every table, an object a line: {"table":"round","round":0,...}. Tables without rounds first, then by
+/* Every row of every table, an object a line: {"table":"round","round":1,...}. Tables without rounds first, then by
  * round and step; what belongs to a whole round follows its steps. One moment of a live run. */
 enum esper_status dump_jsonl(const struct run *run, FILE *file, struct esper_error *error);
 

@@ -13,7 +13,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "telemetry/run_json.h"
+#include "telemetry/run_plan.h"
 
 static const char *const state_names[] = {"running", "finished", "interrupted", "failed"};
 
@@ -335,7 +337,13 @@ static enum esper_status open_directory(struct run *run, const char *path, struc
     run->lock = -1;
     if (snprintf(run->path, sizeof run->path, "%s", path) >= (int)sizeof run->path)
         return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", path);
-    return run_json_read(path, run, error);
+    TRY(run_json_read(path, run, error));
+    struct run_stage *stages;
+    int count;
+    TRY(run_plan_read(run, &stages, &count, error));
+    run->config.rounds = stages[count - 1].rounds;
+    memory_free(stages);
+    return ESPER_OK;
 }
 
 enum esper_status run_open_to_train(struct run *run, const char *path, struct esper_error *error)

@@ -2,6 +2,7 @@
  * The run directory (T-01): the only interface between a trainer and those who watch it.
  *
  *     RUNS/<name>/run.json       written once: identity, configuration, versions, command line
+ *                 plan.json      how many rounds it is to have, once that was changed (run_plan.h)
  *                 status.json    pid, boot id, state, round and step; replaced by rename
  *                 telemetry.db   the record
  *                 checkpoints/   r000012-s000.ckpt, best.ckpt
@@ -21,7 +22,7 @@ enum run_state { RUN_RUNNING, RUN_FINISHED, RUN_INTERRUPTED, RUN_FAILED };
 struct run {
     char path[PATH_MAX]; /* RUNS/<name> */
     char name[128];
-    struct config config; /* as run.json has it */
+    struct config config; /* as run.json has it, with the rounds that are planned now */
     char kernels[32];
     char created[32]; /* ISO 8601, UTC */
     char version[32]; /* of the Esper that made it */

@@ -64,6 +64,16 @@ static enum esper_status ask(struct store *store, const char *sql, int64_t *answ
     return status;
 }
 
+/* End the transaction one way or the other; a failure leaves the record as it was before. */
+static enum esper_status finish(struct store *store, enum esper_status status, struct esper_error *error)
+{
+    if (status == ESPER_OK)
+        status = execute(store, "COMMIT", "write", error);
+    if (status != ESPER_OK && !sqlite3_get_autocommit(store->db))
+        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static struct store *store_new(const struct run *run, struct esper_error *error)
@@ -95,9 +105,15 @@ static enum esper_status check_version(struct store *store, struct esper_error *
     TRY(ask(store, "PRAGMA user_version", &version, error));
     if (application != STORE_APPLICATION)
         return error_set(error, ESPER_INVALID, "%s: is a database, but not the record of a run", store->path);
-    if (version != STORE_VERSION)
-        return error_set(error, ESPER_INVALID, "%s: a record of version %lld; this Esper (" ESPER_VERSION ") reads %d",
+    if (version > STORE_VERSION)
+        return error_set(error, ESPER_INVALID,
+                         "%s: a record of version %lld, by a newer Esper; this one (" ESPER_VERSION
+                         ") reads versions up to %d: take the newer",
                          store->path, (long long)version, STORE_VERSION);
+    if (version < STORE_OLDEST)
+        return error_set(error, ESPER_INVALID,
+                         "%s: a record of version %lld; this Esper (" ESPER_VERSION ") reads versions from %d on",
+                         store->path, (long long)version, STORE_OLDEST);
     return ESPER_OK;
 }
 
@@ -138,24 +154,28 @@ static enum esper_status describe_run(struct store *store, const struct run *run
     return status;
 }
 
-/* In one transaction: a record is described completely or not at all. */
 static enum esper_status create_tables(struct store *store, const struct run *run, struct esper_error *error)
 {
     char identity[128];
     snprintf(identity, sizeof identity, "PRAGMA application_id = %d; PRAGMA user_version = %d", STORE_APPLICATION,
              STORE_VERSION);
-    enum esper_status status = execute(store, "BEGIN IMMEDIATE", "create the tables", error);
-    for (int i = 0; status == ESPER_OK && store_schema[i]; i++)
-        status = execute(store, store_schema[i], "create the tables", error);
-    if (status == ESPER_OK)
-        status = execute(store, identity, "create the tables", error);
-    if (status == ESPER_OK)
-        status = describe_run(store, run, error);
-    if (status == ESPER_OK)
-        status = execute(store, "COMMIT", "create the tables", error);
-    if (status != ESPER_OK)
-        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
-    return status;
+    TRY(execute(store, store_run_table, "create the tables", error));
+    for (int kind = 0; kind < RECORD_KIND_COUNT; kind++)
+        TRY(execute(store, store_layouts[kind].create, "create the tables", error));
+    TRY(execute(store, identity, "create the tables", error));
+    return describe_run(store, run, error);
+}
+
+/* A run that goes on may have an earlier version's tables, and another number of rounds than it began with. */
+static enum esper_status renew_tables(struct store *store, const struct run *run, struct esper_error *error)
+{
+    char sql[192];
+    TRY(store_add_missing(store->db, store->path, error));
+    snprintf(sql, sizeof sql,
+             "PRAGMA user_version = %d; UPDATE run SET configuration = json_set(configuration, '$.rounds', %d) "
+             "WHERE json_valid(configuration)",
+             STORE_VERSION, run->config.rounds);
+    return execute(store, sql, "bring the record up to date", error);
 }
 
 /* INSERT OR REPLACE INTO t (a, b) VALUES (?, ?). Two counts of missing rows at the same step are one larger count. */
@@ -192,8 +212,9 @@ static enum esper_status prepare_writer(struct store *store, const struct run *r
                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; "
                 "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
                 "open", error));
-    if (!tables)
-        TRY(create_tables(store, run, error));
+    /* In one transaction: a record is described completely or not at all. */
+    TRY(execute(store, "BEGIN IMMEDIATE", "open", error));
+    TRY(finish(store, tables ? renew_tables(store, run, error) : create_tables(store, run, error), error));
     for (int i = 0; i < RECORD_KIND_COUNT; i++)
         TRY(prepare_insert(store, (enum record_kind)i, error));
     return ESPER_OK;
@@ -237,8 +258,10 @@ static enum esper_status open_reading(struct store *store, const char *options, 
     if (sqlite3_open_v2(uri, &store->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
         return store_fail(store, "open", error);
     sqlite3_busy_timeout(store->db, BUSY_MS);
-    TRY(execute(store, "PRAGMA query_only = 1", "open", error));
-    return check_version(store, error);
+    TRY(check_version(store, error));
+    TRY(execute(store, "PRAGMA temp_store = MEMORY", "open", error));
+    TRY(store_cover_missing(store->db, store->path, error));
+    return execute(store, "PRAGMA query_only = 1", "open", error);
 }
 
 /* A record closed in good order has no log, and reading it takes no more than its one file; but SQLite wants to make a
@@ -391,16 +414,6 @@ static enum esper_status insert_all(struct store *store, const struct record_row
     if (sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved)
         return error_set(error, ESPER_FAILED, "%s: cannot write: the file was moved or removed", store->path);
     return ESPER_OK;
-}
-
-/* End the transaction one way or the other; a failure leaves the record as it was before. */
-static enum esper_status finish(struct store *store, enum esper_status status, struct esper_error *error)
-{
-    if (status == ESPER_OK)
-        status = execute(store, "COMMIT", "write", error);
-    if (status != ESPER_OK && !sqlite3_get_autocommit(store->db))
-        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
-    return status;
 }
 
 enum esper_status store_write(struct store *store, const struct record_row *rows, int count, struct esper_error *error)

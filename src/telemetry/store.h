@@ -1,6 +1,7 @@
 /*
  * The record of a run: SQLite in WAL mode, RUN/telemetry.db, the tables of record.h and `run`, all STRICT, columns
- * documented in the schema, version in user_version. One connection writes: the recorder's.
+ * documented in the schema, version in user_version. One connection writes: the recorder's. A record of an earlier
+ * version is read and gone on with: its new columns are missing (NULL) in the rows it has.
  */
 #ifndef TELEMETRY_STORE_H
 #define TELEMETRY_STORE_H
@@ -31,6 +32,9 @@ bool store_has_checkpoint(struct store *store, const char *file);
 /* Every episode, by round and env. Release with memory_free. */
 enum esper_status store_outcomes(struct store *store, struct outcome_record **out, int *count,
                                  struct esper_error *error);
+
+/* What a column means, in this version's words; NULL: it is none of record.h. */
+const char *store_help(const char *table, const char *column);
 
 struct sqlite3;
 struct sqlite3 *store_sql(struct store *store);

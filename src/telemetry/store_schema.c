@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "telemetry/store.h"
+
 /* ---- the schema: `.schema` in any SQLite shell explains itself --------------------------------------------------- */
 
 #define SQL_INTEGER                  " INTEGER NOT NULL"
@@ -12,9 +14,9 @@
 #define SQL_COLUMN(type, name, help) "    " #name SQL_##type ", -- " help "\n"
 #define SQL_TABLE(NAME, name, lane, level, key, help)                                                                  \
     "CREATE TABLE " #name " ( -- " help "\n" NAME##_FIELDS(SQL_COLUMN) "    PRIMARY KEY (" key                         \
-                                                                       ")\n) STRICT, WITHOUT ROWID;\n",
+                                                                       ")\n) STRICT, WITHOUT ROWID;\n"
 
-const char *const store_schema[] = {
+const char *const store_run_table =
     "CREATE TABLE run ( -- what this is: one row\n"
     "    id INTEGER PRIMARY KEY CHECK (id = 1), -- always 1\n"
     "    name TEXT NOT NULL, -- of the run\n"
@@ -26,13 +28,11 @@ const char *const store_schema[] = {
     "    version TEXT NOT NULL, -- of the Esper that made it\n"
     "    kernels TEXT NOT NULL, -- numeric kernels it was made with\n"
     "    configuration TEXT NOT NULL -- every key and its value, JSON\n"
-    ") STRICT;\n",
-    RECORD_KINDS(SQL_TABLE) NULL,
-};
+    ") STRICT;\n";
 
 /* ---- where the columns are --------------------------------------------------------------------------------------- */
 
-#define COLUMN(type, name, help) {#name, COLUMN_##type},
+#define COLUMN(type, name, help) {#name, COLUMN_##type, help},
 #define COLUMNS(NAME, name, lane, level, key, help)                                                                    \
     static const struct store_column name##_columns[] = {NAME##_FIELDS(COLUMN)};
 RECORD_KINDS(COLUMNS)
@@ -49,7 +49,8 @@ RECORD_KINDS(DENSE)
 _Static_assert(sizeof(int64_t) == sizeof(double) && sizeof(const char *) == sizeof(double), "all but texts are alike");
 
 #define LAYOUT(NAME, name, lane, level, key, help)                                                                     \
-    {#name, name##_columns, (int)(sizeof name##_columns / sizeof name##_columns[0])},
+    {#name, name##_columns, (int)(sizeof name##_columns / sizeof name##_columns[0]),                                    \
+     SQL_TABLE(NAME, name, lane, level, key, help)},
 const struct store_layout store_layouts[RECORD_KIND_COUNT] = {RECORD_KINDS(LAYOUT)};
 
 bool store_has_steps(enum record_kind kind)
@@ -58,4 +59,13 @@ bool store_has_steps(enum record_kind kind)
         if (strcmp(store_layouts[kind].columns[i].name, "step") == 0)
             return true;
     return false;
+}
+
+const char *store_help(const char *table, const char *column)
+{
+    for (int kind = 0; kind < RECORD_KIND_COUNT; kind++)
+        for (int i = 0; strcmp(store_layouts[kind].name, table) == 0 && i < store_layouts[kind].count; i++)
+            if (strcmp(store_layouts[kind].columns[i].name, column) == 0)
+                return store_layouts[kind].columns[i].help;
+    return NULL;
 }

@@ -6,9 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/status.h"
 #include "telemetry/record.h"
 
+/* Whoever changes the lists of record.h raises the version. A new column must be of a kind that can be missing: it is
+ * NULL in the rows of older records, which are read all the same (store_upgrade.c). */
 #define STORE_VERSION     2          /* user_version */
+#define STORE_OLDEST      2          /* the oldest one that can be read */
 #define STORE_APPLICATION 0x45737072 /* application_id, "Espr" */
 
 enum column_type { COLUMN_INTEGER, COLUMN_OPTIONAL, COLUMN_NUMBER, COLUMN_NAME, COLUMN_TEXT };
@@ -16,16 +20,18 @@ enum column_type { COLUMN_INTEGER, COLUMN_OPTIONAL, COLUMN_NUMBER, COLUMN_NAME, 
 struct store_column {
     const char *name;
     enum column_type type;
+    const char *help;
 };
 
 struct store_layout {
     const char *name;
     const struct store_column *columns;
     int count;
+    const char *create; /* its CREATE TABLE */
 };
 
 extern const struct store_layout store_layouts[RECORD_KIND_COUNT];
-extern const char *const store_schema[]; /* a CREATE TABLE each, with what every column means; ends with NULL */
+extern const char *const store_run_table; /* the CREATE TABLE of `run`, which is no list of records */
 
 static inline size_t column_bytes(enum column_type type)
 {
@@ -34,5 +40,11 @@ static inline size_t column_bytes(enum column_type type)
 
 /* Rows of such a table belong to a step, not to a whole round. */
 bool store_has_steps(enum record_kind kind);
+
+struct sqlite3;
+/* What a record of an earlier version lacks. Writers add it; readers get a view over the table, for their connection
+ * alone, in which it is missing. */
+enum esper_status store_add_missing(struct sqlite3 *db, const char *path, struct esper_error *error);
+enum esper_status store_cover_missing(struct sqlite3 *db, const char *path, struct esper_error *error);
 
 #endif

@@ -237,7 +237,7 @@ static enum esper_status write_round(struct export *export, struct esper_error *
     TRY(add_rows(export, &export->heads, round, "head", error));
     if (rounds->seconds >= 0 && number_of(&rounds->row->values[rounds->seconds], &seconds) && isfinite(seconds))
         export->time += seconds;
-    TRY(write_summary(&export->file, export->time, round, &export->summary, error));
+    TRY(write_summary(&export->file, export->time, round_shown(round), &export->summary, error));
     export->count++;
     return query_next(rounds->answer, &rounds->row, error);
 }

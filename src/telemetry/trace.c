@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "telemetry/dump.h"
 
 enum { PROCESS = 1 }; /* a trace wants a number for it */
@@ -39,7 +40,7 @@ static void put_event(FILE *file, const struct trace_event *event)
     fprintf(file, ",\"pid\":%d,\"tid\":%" PRId64 ",\"ts\":%" PRId64 ",\"dur\":%" PRId64 ",\"args\":{", PROCESS,
             event->thread, event->start_us, event->duration_us);
     if (event->round >= 0)
-        fprintf(file, "\"round\":%" PRId64, event->round);
+        fprintf(file, "\"round\":%" PRId64, round_shown(event->round));
     if (event->step >= 0)
         fprintf(file, "%s\"step\":%" PRId64, event->round >= 0 ? "," : "", event->step);
     fputs("}}", file);

@@ -1,6 +1,6 @@
 /*
  * Where the time goes, as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open: an array of Chrome trace
- * events, a complete span ("X") per phase with round and step in its arguments, a track per thread.
+ * events, a complete span ("X") per phase with round and step in its arguments (both from 1), a track per thread.
  */
 #ifndef TELEMETRY_TRACE_H
 #define TELEMETRY_TRACE_H
@@ -13,7 +13,7 @@ struct trace_event {
     const char *name;              /* of the phase */
     int64_t thread;                /* which did it */
     int64_t start_us, duration_us; /* since a moment of the run's, and how long */
-    int64_t round, step;           /* -1: of none */
+    int64_t round, step;           /* as recorded; -1: of none */
 };
 
 enum esper_status trace_write(FILE *file, const struct trace_event *events, size_t count, struct esper_error *error);

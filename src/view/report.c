@@ -57,7 +57,7 @@ void report_close(struct report_run *report)
 
 double shown_round(double round)
 {
-    return (round >= EVALUATION_ROUND ? round - EVALUATION_ROUND : round) + 1;
+    return isfinite(round) ? (double)round_shown((int64_t)round) : round;
 }
 
 struct shown shown_number(double value, int decimals)
@@ -90,6 +90,8 @@ static void table_cell(struct html *html, const struct sheet *sheet, int row, co
         html_raw(html, isnan(number) ? "-" : number != 0 ? "yes" : "no");
     else if (column->decimals == SHOWN_ROUND)
         html_number(html, shown_round(number), 0);
+    else if (column->decimals == SHOWN_ROUNDS_DONE)
+        html_number(html, isfinite(number) ? (double)rounds_before((int64_t)number) : number, 0);
     else
         html_number(html, number, column->decimals);
     html_raw(html, "</td>");

@@ -25,7 +25,7 @@ void report_close(struct report_run *report);
 void report_ask(struct report_run *report, struct sheet *sheet, const char *question,
                 const struct question_values *values);
 
-/* Rounds as people count them: from 1, in evaluations too. */
+/* round_shown for a number that may be missing. */
 double shown_round(double round);
 /* A number in plain text; missing: "-". */
 struct shown {
@@ -37,7 +37,7 @@ double *shown_rounds(const struct sheet *sheet);
 
 /* A table of a sheet's columns. decimals: of a number; or one of these, LONG is a text
  * that may be broken into lines. */
-enum { SHOWN_TEXT = -1, SHOWN_ROUND = -2, SHOWN_YES_NO = -3, SHOWN_LONG = -4 };
+enum { SHOWN_TEXT = -1, SHOWN_ROUND = -2, SHOWN_YES_NO = -3, SHOWN_LONG = -4, SHOWN_ROUNDS_DONE = -5 };
 struct report_column {
     const char *title, *name;
     int decimals;

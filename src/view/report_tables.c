@@ -1,9 +1,11 @@
 /* The report's parts that are lists: trouble, time, configuration, how to do it again. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/config_json.h"
+#include "view/recipe.h"
 #include "view/report_parts.h"
 
 /* ---- trouble ----------------------------------------------------------------------------------------------------- */
@@ -78,7 +80,7 @@ void report_time(struct html *html, struct report_run *report)
         {"threads", "threads", 0},
     };
     const struct report_column checkpoints[] = {
-        {"file", "file", SHOWN_TEXT},           {"kind", "kind", SHOWN_TEXT}, {"rounds done", "round", 0},
+        {"file", "file", SHOWN_TEXT},           {"kind", "kind", SHOWN_TEXT}, {"rounds done", "round", SHOWN_ROUNDS_DONE},
         {"steps of the next", "step", 0},       {"bytes", "bytes", 0},        {"written", "written", SHOWN_TEXT},
         {"training state", "hash", SHOWN_TEXT},
     };
@@ -129,45 +131,51 @@ static void key_table(struct html *html, const struct config *config, const stru
     html_raw(html, "</tbody></table></div>\n");
 }
 
-static void write_command(struct html *html, const struct run *run)
-{
-    char path[PATH_MAX + 16];
-    cJSON *json = NULL;
-    const char *command = NULL;
-    snprintf(path, sizeof path, "%s/run.json", run->path);
-    if (json_read_file(path, &json, NULL) == ESPER_OK && json_get_string(json, "command", &command, NULL) != ESPER_OK)
-        command = NULL;
-    html_raw(html, "<pre>");
-    html_text(html, command);
-    html_raw(html, "</pre>\n");
-    cJSON_Delete(json);
-}
-
-void report_identity(struct html *html, struct report_run *report)
+/* The commands, and what they lead to. */
+static void write_recipe(struct html *html, struct report_run *report)
 {
     struct question_values values = question_all();
-    struct config defaults;
+    struct esper_error error = {0};
     struct sheet checkpoints;
-    config_defaults(&defaults);
-    values.limit = 1;
-    report_ask(report, &checkpoints, "checkpoints", &values);
-    html_raw(html, "<h2 id=\"identity\">Configuration</h2>\n<h3>Keys that differ from the defaults</h3>\n");
-    key_table(html, &report->run.config, &defaults, true);
-    html_raw(html, "<details><summary>All other keys</summary>\n");
-    key_table(html, &report->run.config, &defaults, false);
-    html_raw(html, "</details>\n<h3>How to do it again</h3>\n<p>Esper ");
+    bool machines = false;
+    char *commands = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&commands, &bytes);
+    enum esper_status status = file ? recipe_write(file, &report->run, &machines, &error) : ESPER_FAILED;
+    if (file && fclose(file) != 0)
+        status = ESPER_FAILED;
+    html_raw(html, "<h3>How to do it again</h3>\n<p>Esper ");
     html_text(html, report->run.version);
     html_raw(html, ", kernels ");
     html_text(html, report->run.kernels);
-    html_raw(html,
-             ". The same version and kernels give the same bits, on any number of threads. The command was:</p>\n");
-    write_command(html, &report->run);
+    html_raw(html, machines ? ". Parts of it were played on other kernels or by another version (plan.json has them); "
+                              "the same bits come only of the same, part by part.</p>\n<pre>"
+                            : ". The same version and kernels give the same bits, on any number of threads:</p>\n<pre>");
+    html_text(html, status == ESPER_OK ? commands : error.text);
+    html_raw(html, "</pre>\n");
+    free(commands);
+    values.limit = 1;
+    report_ask(report, &checkpoints, "checkpoints", &values);
     if (checkpoints.rows) {
-        html_raw(html, "<p>The newest checkpoint, ");
-        html_text(html, sheet_text(&checkpoints, 0, "file"));
-        html_raw(html, ", must then hold the training state ");
+        int64_t done = rounds_before((int64_t)sheet_number(&checkpoints, 0, "round"));
+        html_add(html, "<p>After %lld round%s and %.0f steps the training state (<code>esper inspect ", (long long)done,
+                 done == 1 ? "" : "s", sheet_number(&checkpoints, 0, "step"));
+        html_text(html, report->run.name);
+        html_raw(html, " --hash</code>) must then be ");
         html_text(html, sheet_text(&checkpoints, 0, "hash"));
         html_raw(html, ".</p>\n");
     }
     sheet_free(&checkpoints);
+}
+
+void report_identity(struct html *html, struct report_run *report)
+{
+    struct config defaults;
+    config_defaults(&defaults);
+    html_raw(html, "<h2 id=\"identity\">Configuration</h2>\n<h3>Keys that differ from the defaults</h3>\n");
+    key_table(html, &report->run.config, &defaults, true);
+    html_raw(html, "<details><summary>All other keys</summary>\n");
+    key_table(html, &report->run.config, &defaults, false);
+    html_raw(html, "</details>\n");
+    write_recipe(html, report);
 }

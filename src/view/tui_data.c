@@ -380,8 +380,12 @@ void tui_load(struct tui_data *data, struct tui_choice *choice)
     struct esper_error error = {0};
     struct run_status status = data->status;
     bool same;
-    if (look_at_files(data, &same))
+    if (look_at_files(data, &same)) {
+        struct run run; /* it may have been given more rounds, or another one may be in its place */
+        if (run_open(&run, ".", data->run.path, NULL) == ESPER_OK)
+            data->run = run;
         data->changes++;
+    }
     if (!same && data->query)
         forget(data); /* another run took the directory's place */
     if (choice->env >= data->run.config.envs)
@@ -416,6 +420,5 @@ int64_t tui_round_shown(double round)
 {
     if (!isfinite(round) || round < 0)
         return 0;
-    int64_t number = (int64_t)round;
-    return (number >= EVALUATION_ROUND ? number - EVALUATION_ROUND : number) + 1;
+    return round_shown((int64_t)round);
 }

@@ -129,7 +129,7 @@ static void draw_progress(const struct box *box, const struct tui_data *data)
     const struct config *config = &data->run.config;
     char eta[TUI_NUMBER], speed[TUI_NUMBER], done_text[TUI_NUMBER];
     double done = answer_named(summary, 0, "rounds_done"), step = answer_named(summary, 0, "newest_step");
-    double total = fmax(config->rounds, isfinite(done) ? done : 0); /* resumed with more rounds than run.json says */
+    double total = config->rounds;
     if (data->newest_round == data->last_round && data->last_round >= 0 && isfinite(step))
         step = config->steps; /* between two rounds */
     double within = data->newest_round > data->last_round && isfinite(step) ? step / fmax(1, config->steps) : 0;

@@ -149,8 +149,8 @@ static void event_line(const struct tui_data *data, const struct tui_answer *eve
 {
     char step[TUI_NUMBER], env[TUI_NUMBER], slot[TUI_NUMBER];
     int64_t round = tui_round_shown(answer_named(events, i, "round"));
-    if (strcmp(answer_word(events, i, "kind"), "checkpoint") == 0)
-        round--; /* it counts the rounds that were done */
+    if (strcmp(answer_word(events, i, "kind"), "checkpoint") == 0 && answer_named(events, i, "step") == 0)
+        round--; /* it counts the rounds that were done: this one belongs to the last of them */
     snprintf(line, size, "%6lld %4s %4s %-5.5s %-11.11s %.200s", (long long)round,
              tui_real(answer_named(events, i, "step"), 0, step), tui_real(answer_named(events, i, "env"), 0, env),
              tui_slot_name(data, answer_named(events, i, "slot"), slot), answer_word(events, i, "kind"),

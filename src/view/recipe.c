@@ -1,0 +1,127 @@
+#include "view/recipe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config_json.h"
+#include "base/memory.h"
+#include "telemetry/run_plan.h"
+
+/* As a shell reads it back. */
+static void put_word(FILE *file, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+,:=/@%";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, file);
+        return;
+    }
+    putc('\'', file);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", file);
+        else
+            putc(*word, file);
+    putc('\'', file);
+}
+
+/* Files that were named relative to some directory are named from the root; the run keeps its script itself. */
+static void find_file(const struct run *run, const char *key, char value[PATH_MAX])
+{
+    char path[PATH_MAX + 16], found[PATH_MAX];
+    snprintf(path, sizeof path, "%s", value);
+    if (strcmp(key, "policy.script") == 0)
+        snprintf(path, sizeof path, "%s/script.json", run->path);
+    else if (strcmp(key, "policy.from") != 0 && strcmp(key, "data.path") != 0)
+        return;
+    if (realpath(path, found))
+        memcpy(value, found, sizeof found);
+}
+
+/* How the machine does the work and what the task is called change no bit; --rounds is said apart. */
+static bool is_told(const char *key)
+{
+    static const char *const untold[] = {"task", "about", "rounds", "threads"};
+    for (size_t i = 0; i < sizeof untold / sizeof untold[0]; i++)
+        if (strcmp(key, untold[i]) == 0)
+            return false;
+    return true;
+}
+
+static void put_settings(FILE *file, const struct run *run)
+{
+    struct config base;
+    config_defaults(&base);
+    if (config_load_task(&base, run->config.task, NULL) == ESPER_OK) {
+        fputs(" --task ", file);
+        put_word(file, run->config.task);
+    } else { /* it was a file of somebody's: in full, on what `esper train` begins with */
+        config_defaults(&base);
+        config_load_task(&base, "quickstart", NULL);
+    }
+    for (int key = 0; key < config_key_count(); key++) {
+        char value[PATH_MAX], initial[CONFIG_TEXT], word[PATH_MAX + 128];
+        const char *name = config_key_name(key);
+        config_format_exact(&run->config, key, value);
+        config_format_exact(&base, key, initial);
+        if (!is_told(name) || strcmp(value, initial) == 0)
+            continue;
+        find_file(run, name, value);
+        snprintf(word, sizeof word, "%s=%s", name, value);
+        fputs(" --set ", file);
+        put_word(file, word);
+    }
+}
+
+/* An evaluation takes what another run learned: its own words say best from which. */
+static enum esper_status put_evaluation(FILE *file, const struct run *run, struct esper_error *error)
+{
+    char path[PATH_MAX + 16];
+    cJSON *json;
+    const char *command;
+    snprintf(path, sizeof path, "%s/run.json", run->path);
+    TRY(json_read_file(path, &json, error));
+    enum esper_status status = json_get_string(json, "command", &command, error);
+    if (status == ESPER_OK)
+        fputs(command, file);
+    cJSON_Delete(json);
+    return status;
+}
+
+/* The update of a round looks at the number of rounds: any moment within the round is the right one to change it. */
+static void put_stages(FILE *file, const struct run *run, const struct run_stage *stages, int count)
+{
+    for (int i = 1; i <= count; i++) {
+        if (i < count && stages[i].from != (unsigned)stages[i - 1].rounds)
+            fprintf(file, "   # stop it with Ctrl-C while it plays round %u", stages[i].from + 1);
+        putc('\n', file);
+        if (i == count)
+            return;
+        fputs("esper train --resume ", file);
+        put_word(file, run->name);
+        fprintf(file, " --rounds %d", stages[i].rounds);
+    }
+}
+
+enum esper_status recipe_write(FILE *file, const struct run *run, bool *machines, struct esper_error *error)
+{
+    struct run_stage *stages;
+    int count;
+    TRY(run_plan_read(run, &stages, &count, error));
+    enum esper_status status = ESPER_OK;
+    *machines = false;
+    for (int i = 0; i < count; i++)
+        *machines = *machines || strcmp(stages[i].kernels, run->kernels) != 0 ||
+                    strcmp(stages[i].version, run->version) != 0;
+    if (run->config.evaluate) {
+        status = put_evaluation(file, run, error);
+    } else {
+        fputs("esper train", file);
+        put_settings(file, run);
+        fprintf(file, " --rounds %d --name ", stages[0].rounds);
+        put_word(file, run->name);
+    }
+    if (status == ESPER_OK)
+        put_stages(file, run, stages, count);
+    memory_free(stages);
+    return status;
+}
