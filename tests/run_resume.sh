@@ -1,6 +1,7 @@
 #!/bin/sh
 # Equal seeds, equal bits: the same run twice; on one thread and on two; and a run that was stopped in the middle of a
-# round and resumed. Usage: run_resume.sh ESPER (from the project's root).
+# round and resumed. A run knows how many rounds it is to have, counts them from 1 for people, and its report tells how to
+# make it again. Usage: run_resume.sh ESPER (from the project's root).
 . tests/script.inc
 
 # 24 steps let seeds come into blending and be fossilised
@@ -61,5 +62,81 @@ train long --rounds 6 $level
 train short --rounds 4 $level
 "$esper" train --resume "$work/short" --rounds 6 --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
 same 'extended by --rounds' long short
+
+# ---- how many rounds a run is to have --------------------------------------------------------------------------------
+recipe_of() { # recipe_of NAME: the commands in its report
+    "$esper" report "$work/$1" --output "$work/$1.html" >/dev/null
+    sed -n '/<pre>/,/<\/pre>/p' "$work/$1.html" |
+        sed "s/.*<pre>//; s/<\/pre>.*//; s/&#39;/'/g; s/&quot;/\"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g"
+}
+replays() { # replays NAME: they make the same bits in an empty folder
+    recipe_of "$1" >"$work/recipe"
+    rm -rf "$work/fresh"
+    mkdir "$work/fresh"
+    (
+        esper() {
+            command=$1
+            shift
+            "$esper" "$command" "$@" --quiet
+        }
+        cd "$work/fresh" && . "$work/recipe"
+    ) >"$work/out" 2>&1
+    verdict "the recipe of $1" "$([ "$("$esper" inspect "$work/fresh/runs/$1" --hash)" = "$(hash_of "$1")" ] ||
+        cat "$work/recipe" "$work/out")"
+    grep -q "$(hash_of "$1")" "$work/$1.html" || verdict "the hash in the report of $1" 'another one'
+}
+says() { # says WHAT PATTERN FILE
+    verdict "$1" "$(grep -q "$2" "$3" || { echo "it does not say \"$2\""; head -5 "$3"; })"
+}
+
+printf '[{"step": 1, "op": "germinate", "slot": "r0c1", "blueprint": "norm", "style": "linear_add", "tempo": 3}]' >"$work/one.json"
+train scripted --rounds 1 --policy script --script "$work/one.json" --set slots=r0c1,r0c0
+rm "$work/one.json" # the run has its own
+replays scripted
+train grown --rounds 3 --set ppo.lr=0.00061 --seed 9
+replays grown
+"$esper" train --resume "$work/grown" --rounds 5 --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
+says 'a longer run is told' '5 rounds done' "$work/out"
+replays grown
+says 'the report plans them' ' 5 rounds planned' "$work/grown.html"
+train direct --rounds 5 --set ppo.lr=0.00061 --seed 9
+[ "$(hash_of direct)" != "$(hash_of grown)" ] || verdict 'the number of rounds matters' 'the same hash'
+"$esper" inspect "$work/grown" >"$work/out"
+says 'inspect plans them' '  rounds  *5$' "$work/out"
+fails 4 'grown has 5 rounds done; ask for more than 5' train --resume "$work/grown" --rounds 4
+shows 'all of its 5 rounds are done' train --resume "$work/grown"
+shows 'all of its 5 rounds are done' train --resume "$work/grown" --rounds 5
+[ "$("$esper" sql "$work/grown" --csv "select json_extract(configuration, '\$.rounds') from run" | tail -1 | tr -d '\r')" = 5 ] ||
+    verdict 'the record plans them' 'another number'
+"$esper" train --resume "$work/stopped" --rounds 21 --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
+recipe_of stopped >"$work/out"
+says 'the end of the plan needs no word' '^esper train --resume stopped --rounds 21$' "$work/out"
+mv "$work/stopped/plan.json" "$work/plan" # as if it had been stopped in round 8
+sed 's/"from":[[:space:]]*20/"from": 7/' "$work/plan" >"$work/stopped/plan.json"
+recipe_of stopped >"$work/out"
+says 'what came before its end does' ' --rounds 20 --name stopped   # stop it with Ctrl-C while it plays round 8$' "$work/out"
+printf '{"stages": [' >"$work/stopped/plan.json"
+fails 2 'plan.json' inspect "$work/stopped"
+
+# ---- rounds count from 1, SQL's from 0 and 8388608 ---------------------------------------------------------------------
+"$esper" eval "$work/grown" --episodes 6 --quiet --runs "$work" >"$work/out" 2>"$work/err" || cat "$work/err"
+eval=$work/grown-eval-ppo
+[ "$("$esper" sql "$eval" --csv 'select min(round), max(round) from round' | tail -1 | tr -d '\r')" = 8388608,8388609 ] ||
+    verdict 'rounds of an evaluation in SQL' 'other numbers'
+shows 'from 0, in evaluations from 8388608; screens and exports count from 1' sql "$eval"
+for run in "$work/grown" "$eval"; do
+    for table in round outcome life step phase; do
+        "$esper" export "$run" --csv $table | sed -n 2p >"$work/out"
+        says "$run: $table" '^1,' "$work/out"
+    done
+    "$esper" export "$run" --trace - | grep -m 1 '"round":' >"$work/out"
+    says "$run: its trace" '"round":1,' "$work/out"
+done
+"$esper" export "$eval" --jsonl "$work/eval.jsonl" >/dev/null
+"$esper" report "$eval" --output "$work/eval.html" >/dev/null
+for file in eval.jsonl eval.html; do
+    verdict "$file" "$(grep -o '.\{30\}83886[01][0-9].\{10\}' "$work/$file" | head -1)"
+done
+says 'rounds done of a checkpoint' '"table":"checkpoint",.*"round":2,' "$work/eval.jsonl"
 
 conclude

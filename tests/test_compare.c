@@ -369,7 +369,7 @@ static void refusals(void **state)
     refused("name two runs or more", "ppo1");
     refused("do not pair: steps is 150 and 99", "ppo1", "long1");
     refused("do not pair: evaluate is true and false; compare what `esper eval` made", "ppo1", "trained1");
-    refused("share no episodes: seed 1, rounds 8388608 to 8388609, and seed 2", "ppo1", "still2");
+    refused("share no episodes: seed 1, rounds 1 to 2, and seed 2", "ppo1", "still2");
     refused("no run \"ppo\" in", "ppo", "still1");
     refused("both have seed 1", "ppo1,basic1", "still1");
     refused("ppo2 is ppo but", "still1,ppo2", "still1");

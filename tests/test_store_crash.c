@@ -44,9 +44,10 @@ static void foreign_files(void **state)
     make_database(path, "CREATE TABLE x (y)");
     refused(&run, "not the record of a run");
     make_database(path, "PRAGMA application_id = 0x45737072; PRAGMA user_version = 7; CREATE TABLE x (y)");
-    refused(&run, "a record of version 7; this Esper (" ESPER_VERSION ") reads 2");
+    refused(&run, "a record of version 7, by a newer Esper; this one (" ESPER_VERSION
+                  ") reads versions up to 2: take the newer");
     make_database(path, "PRAGMA application_id = 0x45737072; PRAGMA user_version = 1; CREATE TABLE round (round)");
-    refused(&run, "a record of version 1; this Esper (" ESPER_VERSION ") reads 2");
+    refused(&run, "a record of version 1; this Esper (" ESPER_VERSION ") reads versions from 2 on");
     put_file(path, "", 0); /* killed before the first page */
     assert_int_equal(store_open_reader(&store, &run, &error), ESPER_INVALID);
     assert_says(&error, "no record yet");

@@ -1,7 +1,7 @@
 /*
  * Numbers of rounds. The random numbers of a round hang on its number, so training and evaluation must never share one:
- * training rounds number from 0, evaluation episodes from 2^23. The record, SQL and the server's API keep these numbers;
- * whatever is shown to people counts from 1 either way, and passes through here.
+ * training rounds number from 0, evaluation episodes from 2^23. The record, SQL and the server's API keep these
+ * numbers; whatever is shown to people counts from 1 either way, and passes through here.
  */
 #ifndef BASE_ROUND_H
 #define BASE_ROUND_H

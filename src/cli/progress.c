@@ -318,7 +318,8 @@ void progress_plain(const struct progress *progress, const struct session_progre
 void progress_alert(const struct alert_record *alert, char *text, size_t size)
 {
     bool critical = alert->severity && strcmp(alert->severity, "critical") == 0;
-    snprintf(text, size, "! round %lld: %s%s", (long long)round_shown(alert->round), alert->text, critical ? " (critical)" : "");
+    snprintf(text, size, "! round %lld: %s%s", (long long)round_shown(alert->round), alert->text,
+             critical ? " (critical)" : "");
 }
 
 /* ---- showing ----------------------------------------------------------------------------------------------------- */

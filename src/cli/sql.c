@@ -114,8 +114,8 @@ static enum esper_status ask(struct query *query, const char *sql, const struct 
 
 /* ---- what can be asked ------------------------------------------------------------------------------------------- */
 
-/* What a column means, or where the program does not know it (an added table) what the schema says behind "-- " in its line; of
- * the table itself when column is NULL. */
+/* What a column means, or where the program does not know it (an added table) what the schema says behind "-- " in its
+ * line; of the table itself when column is NULL. */
 static void print_comment(const char *table, const char *schema, const char *column)
 {
     const char *help = column ? store_help(table, column) : NULL; /* this version's words for older records too */

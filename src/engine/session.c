@@ -180,8 +180,7 @@ static void take_alerts(struct session *session, struct session_progress *progre
     if (session_done(session))
         recorder_flush(session->recorder, FLUSH_SECONDS);
     progress->alerts_standing = recorder_alerts_standing(session->recorder);
-    while (progress->alert_count < ROOM &&
-           recorder_alert(session->recorder, &progress->alerts[progress->alert_count]))
+    while (progress->alert_count < ROOM && recorder_alert(session->recorder, &progress->alerts[progress->alert_count]))
         progress->alert_count++;
 }
 

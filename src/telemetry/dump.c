@@ -201,10 +201,10 @@ struct reader {
 
 /* The tables in the order of the schema, each with the SELECT that reads it: by time, then by its primary key. */
 #define QUOTED(name) "'\"' || replace(" name ", '\"', '\"\"') || '\"'"
-#define SELECTS                                                                                                        \
-    "SELECT m.name, 'SELECT * FROM ' || " QUOTED("m.name") " || ifnull(' ORDER BY ' || (SELECT group_concat(" QUOTED(  \
-        "name") ") FROM (SELECT name FROM pragma_table_info(m.name, 'main') WHERE pk OR name IN ('round', 'step') ORDER BY "   \
-                "CASE name WHEN 'round' THEN -2 WHEN 'step' THEN -1 ELSE pk END)), '') "                               \
+#define SELECTS                                                                                                              \
+    "SELECT m.name, 'SELECT * FROM ' || " QUOTED("m.name") " || ifnull(' ORDER BY ' || (SELECT group_concat(" QUOTED(        \
+        "name") ") FROM (SELECT name FROM pragma_table_info(m.name, 'main') WHERE pk OR name IN ('round', 'step') ORDER BY " \
+                "CASE name WHEN 'round' THEN -2 WHEN 'step' THEN -1 ELSE pk END)), '') "                                     \
                 "FROM sqlite_master m WHERE substr(m.name, 1, 7) <> 'sqlite_' AND "
 
 static void close_readers(struct reader *reader)

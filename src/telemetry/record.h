@@ -17,8 +17,11 @@
 #define RECORD_NONE INT64_MIN
 enum { RECORD_TEXT = 48 };
 
+/* The record keeps the numbers of base/round.h; whoever shows them to people passes them through round_shown. */
+#define ROUND_NUMBER "number of the round, from 0, in evaluations from 8388608; screens and exports count from 1"
+
 #define ROUND_FIELDS(FIELD)                                                                                            \
-    FIELD(INTEGER, round, "number of the round, from 0; evaluation episodes from 8388608")                             \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, env_steps, "env-steps of the round")                                                                \
     FIELD(INTEGER, train_images, "images trained on in the round, all envs")                                           \
     FIELD(NUMBER, seconds, "wall time of the round, update included, s")                                               \
@@ -43,16 +46,16 @@ enum { RECORD_TEXT = 48 };
 
 /* One PPO update, and one head in it: what the learner reports, and the round. */
 #define PPO_FIELDS(FIELD)                                                                                              \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     UPDATE_FIELDS(FIELD)
 
 #define PPO_HEAD_FIELDS(FIELD)                                                                                         \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     HEAD_FIELDS(FIELD)
 
 /* One env-step. The reward's components are in their own order (reward/scene.h). */
 #define STEP_FIELDS(FIELD)                                                                                             \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
     FIELD(NAME, op, "what was decided: wait, germinate, set_alpha_target, prune, fossilize or advance")                \
@@ -103,7 +106,7 @@ enum { RECORD_TEXT = 48 };
 
 /* One live seed at one step, as the decision found it. */
 #define SEED_FIELDS(FIELD)                                                                                             \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
     FIELD(INTEGER, slot, "slot, from 0")                                                                               \
@@ -131,7 +134,7 @@ enum { RECORD_TEXT = 48 };
 
 /* What happened to a seed. */
 #define LIFE_FIELDS(FIELD)                                                                                             \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
     FIELD(INTEGER, slot, "slot, from 0")                                                                               \
@@ -149,7 +152,7 @@ enum { RECORD_TEXT = 48 };
 
 /* One line of the validation with seeds switched off. */
 #define SUBSET_FIELDS(FIELD)                                                                                           \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
     FIELD(INTEGER, mask, "seeds that were on, bit j = slot j")                                                         \
@@ -158,7 +161,7 @@ enum { RECORD_TEXT = 48 };
 
 /* One episode. */
 #define OUTCOME_FIELDS(FIELD)                                                                                          \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
     FIELD(NUMBER, val_accuracy, "validation accuracy at the last step, percent")                                       \
     FIELD(NUMBER, val_loss, "validation loss at the last step, nats")                                                  \
@@ -175,7 +178,7 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, success, "1 when the validation accuracy reached 80 percent")
 
 #define ROLLBACK_FIELDS(FIELD)                                                                                         \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step at which the governor panicked, from 1")                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
     FIELD(NAME, reason, "governor_nan, governor_lobotomy or governor_divergence")                                      \
@@ -186,7 +189,7 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, seeds_lost, "live seeds removed by it")
 
 #define ALERT_FIELDS(FIELD)                                                                                            \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(NAME, rule, "what was looked at")                                                                            \
     FIELD(NAME, state, "raised or cleared; raised again when it becomes critical")                                     \
     FIELD(NAME, severity, "warn or critical; of a cleared one: what it was")                                           \
@@ -197,14 +200,14 @@ enum { RECORD_TEXT = 48 };
 #define CHECKPOINT_FIELDS(FIELD)                                                                                       \
     FIELD(TEXT, file, "its name")                                                                                      \
     FIELD(NAME, kind, "periodic, stop, final or best")                                                                 \
-    FIELD(INTEGER, round, "rounds done")                                                                               \
+    FIELD(INTEGER, round, "rounds done, in evaluations from 8388608 on")                                               \
     FIELD(INTEGER, step, "steps done of the next round")                                                               \
     FIELD(TEXT, hash, "of the training state, hexadecimal")                                                            \
     FIELD(INTEGER, bytes, "size of the file")                                                                          \
     FIELD(TEXT, written, "ISO 8601, UTC")
 
 #define PHASE_FIELDS(FIELD)                                                                                            \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step of the episode, from 1; the last: also what follows it")                                \
     FIELD(INTEGER, thread, "who did it, 0 is the main one")                                                            \
     FIELD(INTEGER, start_us, "when it began, microseconds since the run was created")                                  \
@@ -213,7 +216,7 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, duration_us, "how long it took, microseconds")
 
 #define DROPS_FIELDS(FIELD)                                                                                            \
-    FIELD(INTEGER, round, "number of the round")                                                                       \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "steps done when it was counted")                                                             \
     FIELD(NAME, name, "the table")                                                                                     \
     FIELD(NAME, reason, "full (the buffer was) or thinned (on purpose)")                                               \

@@ -156,3 +156,17 @@ enum esper_status run_json_read(const char *directory, struct run *run, struct e
     cJSON_Delete(object);
     return status == ESPER_OK ? status : error_where(error, "%s", path);
 }
+
+enum esper_status run_json_command(const struct run *run, char **command, struct esper_error *error)
+{
+    char path[PATH_MAX + 16];
+    const char *text;
+    cJSON *object;
+    snprintf(path, sizeof path, "%s/run.json", run->path);
+    TRY(json_read_file(path, &object, error));
+    enum esper_status status = json_get_string(object, "command", &text, error);
+    if (status == ESPER_OK && !(*command = strdup(text)))
+        status = error_set(error, ESPER_FAILED, "out of memory while reading the command");
+    cJSON_Delete(object);
+    return status == ESPER_OK ? status : error_where(error, "%s", path);
+}

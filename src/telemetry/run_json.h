@@ -12,6 +12,8 @@
 /* Write directory/run.json from the run's name, configuration, kernels, created and version. */
 enum esper_status run_json_write(const char *directory, const struct run *run, const char *command,
                                  struct esper_error *error);
+/* The command line as it was typed. Release with free. */
+enum esper_status run_json_command(const struct run *run, char **command, struct esper_error *error);
 /* Fill all of them from directory/run.json. */
 enum esper_status run_json_read(const char *directory, struct run *run, struct esper_error *error);
 

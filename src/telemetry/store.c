@@ -117,6 +117,19 @@ static enum esper_status check_version(struct store *store, struct esper_error *
     return ESPER_OK;
 }
 
+static enum esper_status complete(struct store *store, bool writes, struct esper_error *error)
+{
+    char lack[STORE_LACK];
+    if (store_complete(store->db, writes, lack) == SQLITE_OK)
+        return ESPER_OK;
+    if (!*lack)
+        return store_fail(store, "read an earlier version's tables", error);
+    return error_set(error, ESPER_INVALID,
+                     "%s: the record lacks the column %s, which is never missing in one that this Esper (" ESPER_VERSION
+                     ") can read",
+                     store->path, lack);
+}
+
 static const char *policy_name(const struct config *config, char text[CONFIG_TEXT])
 {
     for (int key = 0; key < config_key_count(); key++)
@@ -170,7 +183,7 @@ static enum esper_status create_tables(struct store *store, const struct run *ru
 static enum esper_status renew_tables(struct store *store, const struct run *run, struct esper_error *error)
 {
     char sql[192];
-    TRY(store_add_missing(store->db, store->path, error));
+    TRY(complete(store, true, error));
     snprintf(sql, sizeof sql,
              "PRAGMA user_version = %d; UPDATE run SET configuration = json_set(configuration, '$.rounds', %d) "
              "WHERE json_valid(configuration)",
@@ -260,7 +273,7 @@ static enum esper_status open_reading(struct store *store, const char *options, 
     sqlite3_busy_timeout(store->db, BUSY_MS);
     TRY(check_version(store, error));
     TRY(execute(store, "PRAGMA temp_store = MEMORY", "open", error));
-    TRY(store_cover_missing(store->db, store->path, error));
+    TRY(complete(store, false, error));
     return execute(store, "PRAGMA query_only = 1", "open", error);
 }
 

@@ -49,7 +49,7 @@ RECORD_KINDS(DENSE)
 _Static_assert(sizeof(int64_t) == sizeof(double) && sizeof(const char *) == sizeof(double), "all but texts are alike");
 
 #define LAYOUT(NAME, name, lane, level, key, help)                                                                     \
-    {#name, name##_columns, (int)(sizeof name##_columns / sizeof name##_columns[0]),                                    \
+    {#name, name##_columns, (int)(sizeof name##_columns / sizeof name##_columns[0]),                                   \
      SQL_TABLE(NAME, name, lane, level, key, help)},
 const struct store_layout store_layouts[RECORD_KIND_COUNT] = {RECORD_KINDS(LAYOUT)};
 

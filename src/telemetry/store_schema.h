@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/status.h"
 #include "telemetry/record.h"
 
 /* Whoever changes the lists of record.h raises the version. A new column must be of a kind that can be missing: it is
@@ -42,9 +41,9 @@ static inline size_t column_bytes(enum column_type type)
 bool store_has_steps(enum record_kind kind);
 
 struct sqlite3;
-/* What a record of an earlier version lacks. Writers add it; readers get a view over the table, for their connection
- * alone, in which it is missing. */
-enum esper_status store_add_missing(struct sqlite3 *db, const char *path, struct esper_error *error);
-enum esper_status store_cover_missing(struct sqlite3 *db, const char *path, struct esper_error *error);
+/* What a record of an earlier version lacks: writers add it; readers get a view over the table, for their connection
+ * alone, in which it is missing. Returns SQLite's code. What cannot be missing is named in `lack`, else that is "". */
+enum { STORE_LACK = 96 };
+int store_complete(struct sqlite3 *db, bool writes, char lack[STORE_LACK]);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/config_json.h"
 #include "base/memory.h"
+#include "telemetry/run_json.h"
 #include "telemetry/run_plan.h"
 
 /* As a shell reads it back. */
@@ -75,16 +76,11 @@ static void put_settings(FILE *file, const struct run *run)
 /* An evaluation takes what another run learned: its own words say best from which. */
 static enum esper_status put_evaluation(FILE *file, const struct run *run, struct esper_error *error)
 {
-    char path[PATH_MAX + 16];
-    cJSON *json;
-    const char *command;
-    snprintf(path, sizeof path, "%s/run.json", run->path);
-    TRY(json_read_file(path, &json, error));
-    enum esper_status status = json_get_string(json, "command", &command, error);
-    if (status == ESPER_OK)
-        fputs(command, file);
-    cJSON_Delete(json);
-    return status;
+    char *command;
+    TRY(run_json_command(run, &command, error));
+    fputs(command, file);
+    free(command);
+    return ESPER_OK;
 }
 
 /* The update of a round looks at the number of rounds: any moment within the round is the right one to change it. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/config_json.h"
+#include "telemetry/run_json.h"
 #include "view/recipe.h"
 #include "view/report_parts.h"
 
@@ -80,8 +81,12 @@ void report_time(struct html *html, struct report_run *report)
         {"threads", "threads", 0},
     };
     const struct report_column checkpoints[] = {
-        {"file", "file", SHOWN_TEXT},           {"kind", "kind", SHOWN_TEXT}, {"rounds done", "round", SHOWN_ROUNDS_DONE},
-        {"steps of the next", "step", 0},       {"bytes", "bytes", 0},        {"written", "written", SHOWN_TEXT},
+        {"file", "file", SHOWN_TEXT},
+        {"kind", "kind", SHOWN_TEXT},
+        {"rounds done", "round", SHOWN_ROUNDS_DONE},
+        {"steps of the next", "step", 0},
+        {"bytes", "bytes", 0},
+        {"written", "written", SHOWN_TEXT},
         {"training state", "hash", SHOWN_TEXT},
     };
     const struct question_values values = {.round = isnan(report->newest) ? -1 : (int64_t)report->newest};
@@ -144,13 +149,19 @@ static void write_recipe(struct html *html, struct report_run *report)
     enum esper_status status = file ? recipe_write(file, &report->run, &machines, &error) : ESPER_FAILED;
     if (file && fclose(file) != 0)
         status = ESPER_FAILED;
-    html_raw(html, "<h3>How to do it again</h3>\n<p>Esper ");
+    char *typed = NULL;
+    run_json_command(&report->run, &typed, NULL);
+    html_raw(html, "<h3>How to do it again</h3>\n<p>It was begun with <code>");
+    html_text(html, typed);
+    html_raw(html, "</code> on Esper ");
+    free(typed);
     html_text(html, report->run.version);
     html_raw(html, ", kernels ");
     html_text(html, report->run.kernels);
-    html_raw(html, machines ? ". Parts of it were played on other kernels or by another version (plan.json has them); "
-                              "the same bits come only of the same, part by part.</p>\n<pre>"
-                            : ". The same version and kernels give the same bits, on any number of threads:</p>\n<pre>");
+    html_raw(html, machines
+                       ? ". Parts of it were played on other kernels or by another version (plan.json has them); "
+                         "the same bits come only of the same, part by part.</p>\n<pre>"
+                       : ". The same version and kernels give the same bits, on any number of threads:</p>\n<pre>");
     html_text(html, status == ESPER_OK ? commands : error.text);
     html_raw(html, "</pre>\n");
     free(commands);

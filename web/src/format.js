@@ -99,8 +99,11 @@ export const time = (text) => (text ? text.replace("T", " ").replace("Z", " UTC"
 
 // Rounds count from 0 in the record, evaluation rounds from 8388608; people count from 1.
 const EVALUATION = 8388608;
+export function roundsBefore(round) {
+    return known(round) ? (round >= EVALUATION ? round - EVALUATION : round) : null;
+}
 export function shownRound(round) {
-    return known(round) ? (round >= EVALUATION ? round - EVALUATION : round) + 1 : null;
+    return known(round) ? roundsBefore(round) + 1 : null;
 }
 export function storedRound(shown, run) {
     return shown - 1 + (run.evaluate ? EVALUATION : 0);

@@ -1,7 +1,7 @@
 // What happened, newest first, with a filter; rollbacks in full.
 import { useState } from "preact/hooks";
 import { useRows } from "./ask.js";
-import { MISSING, count, figures, known, shownRound, slotName, words } from "./format.js";
+import { MISSING, count, figures, known, roundsBefore, shownRound, slotName, words } from "./format.js";
 import { Lack, Panel, Table } from "./parts.jsx";
 
 const SIGN = {
@@ -17,7 +17,7 @@ const SIGN = {
 };
 
 // A checkpoint says how many rounds were done: with no step of the next one, it belongs to the last of them.
-const roundOf = (round, row) => shownRound(round) - (row.kind === "checkpoint" && row.step === 0 ? 1 : 0);
+const roundOf = (round, row) => (row.kind === "checkpoint" && row.step === 0 ? roundsBefore : shownRound)(round);
 
 export function Events({ run }) {
     const [kind, setKind] = useState("");

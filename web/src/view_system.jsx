@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { useRows } from "./ask.js";
 import { Chart } from "./chart.jsx";
-import { bytes, count, duration, figures, number, shownRound, time } from "./format.js";
+import { bytes, count, duration, figures, number, roundsBefore, shownRound, time } from "./format.js";
 import { Lack, Panel, RoundPicker, Table, useRound } from "./parts.jsx";
 import { useSeries, zoomTo } from "./series.js";
 
@@ -164,7 +164,7 @@ export function System({ run }) {
                             columns={[
                                 { key: "file", text: true },
                                 { key: "kind", text: true },
-                                { key: "round", title: "rounds done" },
+                                { key: "round", title: "rounds done", show: roundsBefore },
                                 { key: "step" },
                                 { key: "bytes", title: "size", show: bytes },
                                 { key: "written", text: true, show: time },
