@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "telemetry/run_json.h"
+#include "telemetry/run_plan.h"
 #include "testing_runs.h"
 
 static struct esper_error error;
@@ -473,6 +474,67 @@ static void damaged_files(void **state)
     assert_says(&error, "status.json");
 }
 
+/* "0:60 60:62": from where on which number of rounds counted; and what who opens the run finds. */
+static void assert_plan(const struct run *run, const char *wanted)
+{
+    struct run_stage *stages;
+    struct run seen;
+    char text[256] = "";
+    int count;
+    assert_int_equal(run_plan_read(run, &stages, &count, &error), ESPER_OK);
+    for (int i = 0; i < count; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%u:%d", i ? " " : "", stages[i].from, stages[i].rounds);
+    }
+    assert_string_equal(text, wanted);
+    assert_int_equal(run_open(&seen, folder, run->name, &error), ESPER_OK);
+    assert_int_equal(seen.config.rounds, stages[count - 1].rounds);
+    assert_int_equal(run->config.rounds, stages[count - 1].rounds);
+    memory_free(stages);
+}
+
+static void plans_change(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned done;
+        int rounds;
+        const char *wanted;
+    } changes[] = {
+        {60, 60, "0:60"},                   /* resumed as it was */
+        {60, 62, "0:60 60:62"},             /* given more */
+        {60, 62, "0:60 60:62"},             /* killed before the 61st round was saved */
+        {61, 62, "0:60 60:62"},             /* stopped on the way */
+        {62, 70, "0:60 60:62 62:70"},       /* and more */
+        {65, 66, "0:60 60:62 62:70 65:66"}, /* or fewer, before it got there */
+        {61, 66, "0:60 60:62 61:66"},       /* newer checkpoints were damaged: those rounds are played again */
+        {59, 66, "0:60 59:66"},
+        {0, 10, "0:10"},
+    };
+    struct config config = sample_config();
+    struct run run;
+    config.rounds = 60;
+    create_run(&run, "planned", &config);
+    assert_plan(&run, "0:60");
+    assert_false(exists(run.path, "plan.json"));
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        assert_int_equal(run_plan_change(&run, changes[i].done, changes[i].rounds, "base", &error), ESPER_OK);
+        assert_plan(&run, changes[i].wanted);
+    }
+    assert_int_equal(run_plan_change(&run, 4, 10, "other", &error), ESPER_OK); /* played elsewhere from here on */
+    assert_plan(&run, "0:10 4:10");
+    static const char *const damaged[] = {"{", "{}", "{\"stages\": []}", "{\"stages\": [7]}",
+                                          "{\"stages\": [{\"from\": 3, \"rounds\": 5, \"kernels\": \"base\", "
+                                          "\"version\": \"1\"}]}"};
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        struct run seen;
+        write_in(run.path, "plan.json", damaged[i]);
+        assert_int_equal(run_open(&seen, folder, "planned", &error), ESPER_INVALID);
+        assert_says(&error, "planned/plan.json");
+    }
+    run_close(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +552,7 @@ int main(void)
         cmocka_unit_test(killed_creation),
         cmocka_unit_test(finding),
         cmocka_unit_test(damaged_files),
+        cmocka_unit_test(plans_change),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
 }

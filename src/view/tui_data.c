@@ -265,16 +265,16 @@ static enum esper_status refresh(struct tui_data *data, const struct tui_choice 
  */
 
 /* Size and time of the files that change when anything does; cheaper than any question. Returns whether they are other
- * than before; `same` tells whether the record is still the same file. */
-static bool look_at_files(struct tui_data *data, bool *same)
+ * than before; `same` tells whether the record is still the same file, `planned` whether the plan is. */
+static bool look_at_files(struct tui_data *data, bool *same, bool *planned)
 {
-    static const char *const names[] = {"telemetry.db", "telemetry.db-wal", "status.json"};
+    static const char *const names[] = {"telemetry.db", "telemetry.db-wal", "status.json", "plan.json"};
     struct timespec now;
-    int64_t seen[4] = {0};
+    int64_t seen[5] = {0};
     double newest = 0;
     clock_gettime(CLOCK_REALTIME, &now);
     data->bytes = (double)NAN;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char path[PATH_MAX + 32];
         struct stat info;
         snprintf(path, sizeof path, "%s/%s", data->run.path, names[i]);
@@ -283,12 +283,13 @@ static bool look_at_files(struct tui_data *data, bool *same)
         seen[i] = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec + (int64_t)info.st_size;
         newest = fmax(newest, (double)info.st_mtim.tv_sec + 1e-9 * (double)info.st_mtim.tv_nsec);
         if (i == 0)
-            seen[3] = (int64_t)info.st_ino;
+            seen[4] = (int64_t)info.st_ino;
         if (i < 2)
             data->bytes = (isnan(data->bytes) ? 0 : data->bytes) + (double)info.st_size;
     }
     data->age = newest > 0 ? fmax(0, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - newest) : (double)NAN;
-    *same = seen[3] == data->seen[3];
+    *same = seen[4] == data->seen[4];
+    *planned = seen[3] == data->seen[3];
     bool changed = memcmp(seen, data->seen, sizeof seen) != 0;
     memcpy(data->seen, seen, sizeof seen);
     return changed;
@@ -379,13 +380,12 @@ void tui_load(struct tui_data *data, struct tui_choice *choice)
 {
     struct esper_error error = {0};
     struct run_status status = data->status;
-    bool same;
-    if (look_at_files(data, &same)) {
-        struct run run; /* it may have been given more rounds, or another one may be in its place */
-        if (run_open(&run, ".", data->run.path, NULL) == ESPER_OK)
-            data->run = run;
+    struct run run;
+    bool same, planned;
+    if (look_at_files(data, &same, &planned))
         data->changes++;
-    }
+    if (!planned && run_open(&run, ".", data->run.path, NULL) == ESPER_OK)
+        data->run = run; /* it was given another number of rounds */
     if (!same && data->query)
         forget(data); /* another run took the directory's place */
     if (choice->env >= data->run.config.envs)

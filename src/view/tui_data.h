@@ -104,7 +104,7 @@ struct tui_data {
     int64_t changes;         /* of the files, counted */
     struct verdict verdict;  /* on a run that has ended */
     int64_t judged;          /* after so many changes; 0: not yet */
-    int64_t seen[4];         /* what the files looked like */
+    int64_t seen[5];         /* what the files looked like */
     double age;              /* seconds since something was written; NAN */
     double bytes;            /* of the record, its log included; NAN */
     double load_ms, draw_ms; /* of the latest frame */
