@@ -76,7 +76,7 @@ refused 'runs/hurt: the run has no record yet' compare one hurt
 refused 'runs/hurt: the run has no record yet' compare one hurt
 rm -f runs/hurt/telemetry.db* && cp runs/two/telemetry.db runs/hurt/
 printf '\000\000\000\011' | dd of=runs/hurt/telemetry.db bs=1 seek=60 conv=notrunc 2>/dev/null
-refused 'a record of version 9; this Esper' compare one hurt
+refused 'a record of version 9, by a newer Esper' compare one hurt
 cp runs/two/telemetry.db runs/hurt/
 printf 'ABCD' | dd of=runs/hurt/telemetry.db bs=1 seek=68 conv=notrunc 2>/dev/null
 refused 'is a database, but not the record of a run' compare one hurt

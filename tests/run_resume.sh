@@ -65,6 +65,7 @@ same 'extended by --rounds' long short
 
 # ---- how many rounds a run is to have --------------------------------------------------------------------------------
 recipe_of() { # recipe_of NAME: the commands in its report
+    rm -f "$work/$1.html"
     "$esper" report "$work/$1" --output "$work/$1.html" >/dev/null
     sed -n '/<pre>/,/<\/pre>/p' "$work/$1.html" |
         sed "s/.*<pre>//; s/<\/pre>.*//; s/&#39;/'/g; s/&quot;/\"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g"

@@ -127,9 +127,10 @@ static bool is_same(const struct run_stage *a, const struct run_stage *b)
 enum esper_status run_plan_change(struct run *run, unsigned done, int rounds, const char *kernels,
                                   struct esper_error *error)
 {
-    struct run_stage *old, next = {.from = done, .rounds = rounds, .version = ESPER_VERSION};
+    struct run_stage *old, next = {.from = done, .rounds = rounds};
     int had, count;
     snprintf(next.kernels, sizeof next.kernels, "%s", kernels);
+    snprintf(next.version, sizeof next.version, "%s", esper_build);
     TRY(run_plan_read(run, &old, &had, error));
     for (count = had; count > 0 && old[count - 1].from >= done;)
         count--;
