@@ -322,6 +322,15 @@ static void watch(struct session *session, int rounds, struct shown *shown)
     }
 }
 
+static void read_update(struct store *store, int round, struct update_report *report)
+{
+    struct ppo_record row;
+    read_back(store, RECORD_PPO, round, &row);
+#define COPY(kind, name, help) report->name = row.name;
+    UPDATE_FIELDS(COPY)
+#undef COPY
+}
+
 /* Lines that progress would print from the record alone are those it printed. */
 static void check_shown(struct store *store, const struct config *config, const struct shown *shown)
 {
@@ -335,7 +344,7 @@ static void check_shown(struct store *store, const struct config *config, const 
         read_back(store, RECORD_ROUND, round, &stored.record);
         stored.has_ppo = number(store, "SELECT count(*) FROM ppo WHERE round = %d", round) > 0;
         if (stored.has_ppo)
-            read_back(store, RECORD_PPO, round, &stored.ppo);
+            read_update(store, round, &stored.ppo);
         stored.alerts_standing = step->alerts_standing; /* as far as the writer was then; the last one is checked */
         progress_plain(&progress, step, live[0], sizeof live[0]);
         progress_plain(&progress, &stored, again[0], sizeof again[0]);
