@@ -19,9 +19,9 @@ extern const char esper_build[];
 /* How a call ended. Library code never exits and never prints; it returns one of these and fills an esper_error. */
 enum esper_status {
     ESPER_OK = 0,
-    ESPER_FAILED,      /* the machine failed us: I/O, memory, threads */
+    ESPER_FAILED,      /* the machine failed: I/O, memory, threads */
     ESPER_INVALID,     /* the caller's input is wrong: option, key, value, file content */
-    ESPER_UNSUPPORTED, /* this build or this machine lacks the part */
+    ESPER_UNSUPPORTED, /* this build or this machine lacks what is needed */
     ESPER_INTERRUPTED, /* stopped on request, everything saved */
     ESPER_DIVERGED,    /* the policy's updates stopped being finite numbers */
 };

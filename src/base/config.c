@@ -64,7 +64,7 @@ static enum esper_status bad_value(const struct config_key *key, const char *tex
     return error_set(error, ESPER_INVALID, "%s = %.80s: it must be %s", key->name, *text ? text : "(nothing)", allowed);
 }
 
-/* The position of `text` in "a|b|c", -1 when it is not there. */
+/* The position of `text` in "a|b|c", -1 when absent. */
 static int find_choice(const char *choices, const char *text)
 {
     size_t length = strlen(text);
@@ -96,7 +96,7 @@ static bool parse_int(const struct config_key *key, const char *text, int *out)
 static bool parse_u64(const char *text, uint64_t *out)
 {
     char *end;
-    if (strspn(text, "0123456789") != strlen(text) || *text == '\0') /* strtoull would take a sign or blanks */
+    if (strspn(text, "0123456789") != strlen(text) || *text == '\0') /* strtoull would accept a sign or spaces */
         return false;
     errno = 0;
     *out = strtoull(text, &end, 10);
@@ -106,7 +106,7 @@ static bool parse_u64(const char *text, uint64_t *out)
 static bool parse_real(const struct config_key *key, const char *text, double *out)
 {
     char *end;
-    if (strspn(text, "+-.0123456789eE") != strlen(text) || *text == '\0') /* no nan, inf, hexadecimal or blanks */
+    if (strspn(text, "+-.0123456789eE") != strlen(text) || *text == '\0') /* no nan, inf, hexadecimal or spaces */
         return false;
     *out = strtod(text, &end);
     return !*end && *out >= key->min && *out <= key->max;
@@ -122,8 +122,8 @@ bool config_parse_slot(const char *id, int *row, int *column)
     return true;
 }
 
-/* "r0c0,r0c1": kept sorted row by row, which is the order the policy counts them in (D-30); for ids of one length
- * that is the order of the text. */
+/* "r0c0,r0c1": kept sorted row by row, the order in which the policy numbers them (D-30); for ids of equal
+ * length that is the order of the text. */
 static bool parse_slots(const char *text, struct config *config)
 {
     int count = 0, row, column;
@@ -151,7 +151,7 @@ static bool parse_slots(const char *text, struct config *config)
     return true;
 }
 
-/* Texts are shown on one line and never talk to the terminal. */
+/* Texts are shown on one line and must not send control characters to the terminal. */
 static bool has_control(const char *text)
 {
     for (; *text; text++)
@@ -160,7 +160,7 @@ static bool has_control(const char *text)
     return false;
 }
 
-/* Write the value if it is good; a bad one changes nothing. */
+/* Write the value if it is valid; an invalid one changes nothing. */
 static bool parse_value(struct config *config, const struct config_key *key, const char *text)
 {
     void *field = (char *)config + key->offset;
@@ -215,7 +215,7 @@ void config_defaults(struct config *config)
 {
     memset(config, 0, sizeof *config);
     for (int i = 0; i < config_key_total; i++)
-        parse_value(config, &config_keys[i], config_keys[i].initial); /* a test sees to it that every default is good */
+        parse_value(config, &config_keys[i], config_keys[i].initial); /* a test ensures that every default is valid */
 }
 
 /* ---- values as JSON ---------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /*
- * Configuration: ONE table of keys (config.c) says name, type, range, default and help of each; everything that reads,
- * checks, prints or documents configuration walks that table.
+ * Configuration: ONE table of keys (config.c) gives the name, type, range, default and help of each; everything that
+ * reads, checks, prints or documents configuration walks that table.
  *
  * In files keys are flat and dotted ("host.base": 8). Later sources win: defaults < task < file < --set < flags; the
  * caller loads them in this order. Unknown keys are errors that name the nearest known one.
@@ -18,10 +18,10 @@
 
 enum data_set { DATA_CIFAR10, DATA_SYNTHETIC };
 
-/* Who decides. */
+/* What decides. */
 enum policy_kind { POLICY_PPO, POLICY_HEURISTIC, POLICY_RANDOM, POLICY_STATIC, POLICY_SCRIPT, POLICY_REPLAY };
 
-/* How much is written down: rounds and episodes; every env-step and seed; every subset too. */
+/* How much is recorded: rounds and episodes; every env-step and seed; every subset as well. */
 enum telemetry_level { TELEMETRY_OFF, TELEMETRY_NORMAL, TELEMETRY_DEBUG };
 
 /* Where networks and policy are computed, and in what: `auto` takes the GPU when there is one, and bf16 where it has
@@ -41,7 +41,7 @@ enum { CONFIG_HEADS = 8 };
 
 struct policy_config {
     enum policy_kind kind;
-    char script[CONFIG_TEXT], from[CONFIG_TEXT]; /* a script's file; the run whose policy or topology is taken */
+    char script[CONFIG_TEXT], from[CONFIG_TEXT]; /* a script's file; the run whose policy or topology is used */
     int feature_dim, hidden;
     bool greedy;                /* the likeliest action instead of a draw */
     double floor[CONFIG_HEADS]; /* least probability of any valid action */
@@ -89,7 +89,7 @@ struct config {
     bool gates_permissive, auto_g1, auto_g2, auto_g3;
 
     bool evaluate; /* evaluation episodes: see round.h; nothing learns */
-    double gamma;  /* of PPO and of shaping: they must agree */
+    double gamma;  /* for PPO and for shaping: they must agree */
     struct policy_config policy;
     struct ppo_config ppo;
     struct governor_config governor;
@@ -111,7 +111,7 @@ enum esper_status config_set(struct config *config, const char *assignment, stru
 enum esper_status config_set_value(struct config *config, const char *key, const char *text, enum config_origin origin,
                                    struct esper_error *error);
 
-/* The rules that join several keys: slots exist on that host, images survive the pooling, the data suffices ... */
+/* The rules that involve several keys: slots exist on that host, images survive the pooling, the data suffices ... */
 enum esper_status config_check(const struct config *config, struct esper_error *error);
 
 /* Row and column of a slot id such as "r0c2"; false for anything else. */

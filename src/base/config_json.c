@@ -64,7 +64,7 @@ cJSON *config_to_json(const struct config *config)
     return object;
 }
 
-/* The text that --set would take, "" for what no key can be. */
+/* The text that --set would take, "" for a type that no key has. */
 static void value_text(const cJSON *value, char *text, size_t size)
 {
     size_t used = 0;

@@ -8,15 +8,15 @@
 #include "base/config.h"
 #include "base/json.h"
 
-/* As config_format, with as many digits as it takes to give the same number back. */
+/* As config_format, with enough digits to read the same number back. */
 void config_format_exact(const struct config *config, int key, char text[CONFIG_TEXT]);
 
 /* One key's value in JSON; NULL: out of memory. */
 cJSON *config_value_json(const struct config *config, int key);
 /* All keys, the task's name only where there is one. NULL: out of memory. */
 cJSON *config_to_json(const struct config *config);
-/* The defaults and then the object's keys, task included: no task file is read. Keys that are not there keep their
- * defaults, unknown ones are errors. */
+/* The defaults and then the object's keys, task included: no task file is read. Missing keys keep their defaults,
+ * unknown ones are errors. */
 enum esper_status config_from_json(struct config *config, const cJSON *object, struct esper_error *error);
 
 #endif

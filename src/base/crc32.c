@@ -3,9 +3,9 @@
 #include <string.h>
 
 /*
- * Eight bytes at a time, each through a table of its own (slicing by 8): slice k holds the CRC of a byte that k zero
- * bytes follow. A CRC is linear, so a slice is spanned by its values at the eight powers of two: these are written down
- * and the compiler fills in the rest. No table is made at run time, so there is nothing to initialise or to share.
+ * Eight bytes at a time, each through its own table (slicing by 8): slice k holds the CRC of a byte that k zero
+ * bytes follow. A CRC is linear, so a slice is spanned by its values at the eight powers of two: these are written out
+ * and the compiler fills in the rest. No table is built at run time, so there is nothing to initialise or to share.
  */
 #define BIT(i, bit, value) (((i) >> (bit)) & 1u ? (value) : 0u)
 #define ENTRY(i, a, b, c, d, e, f, g, h)                                                                               \

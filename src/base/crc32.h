@@ -1,4 +1,4 @@
-/* CRC-32 as zlib, PNG and Ethernet have it (reflected polynomial 0xEDB88320): detects damaged files. */
+/* CRC-32 as used by zlib, PNG and Ethernet (reflected polynomial 0xEDB88320): detects damaged files. */
 #ifndef BASE_CRC32_H
 #define BASE_CRC32_H
 

@@ -157,7 +157,7 @@ enum esper_status file_write(struct file_writer *writer, const void *data, size_
     return ESPER_OK;
 }
 
-/* Make the new name itself durable. Some file systems cannot sync a directory and say EINVAL: nothing more to do. */
+/* Make the new name itself durable. Some file systems cannot sync a directory and return EINVAL: that is fine. */
 static enum esper_status sync_directory(const char *path, struct esper_error *error)
 {
     char directory[PATH_MAX];

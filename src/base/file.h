@@ -1,6 +1,6 @@
 /*
  * Files: whole reads, read-only maps, and atomic writes (temp, fsync, rename, fsync directory). A reader of a path sees
- * the old content or the new one, never a part; after any failure nothing half-written stays behind.
+ * the old content or the new, never part of it; after any failure nothing half-written is left behind.
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -18,7 +18,7 @@ enum esper_status file_read(const char *path, size_t max_bytes, char **data, siz
 enum esper_status file_map(const char *path, const void **data, size_t *size, struct esper_error *error);
 void file_unmap(const void *data, size_t size);
 
-/* What a file is by its first bytes, for error lines: "a PNG picture", "an ONNX model", ...; NULL when nobody knows. */
+/* What a file is by its first bytes, for error lines: "a PNG picture", "an ONNX model", ...; NULL when unknown. */
 const char *file_kind(const void *data, size_t size);
 #define FILE_SAFETENSORS "a safetensors file"
 #define FILE_ONNX        "an ONNX model"
@@ -39,7 +39,7 @@ enum esper_status file_write(struct file_writer *writer, const void *data, size_
 enum esper_status file_commit(struct file_writer *writer, struct esper_error *error);
 void file_abort(struct file_writer *writer);
 
-/* Make a directory and those around it; what is there already is fine. */
+/* Create a directory and its parents; those that exist already are fine. */
 enum esper_status file_make_directories(const char *path, struct esper_error *error);
 
 #endif

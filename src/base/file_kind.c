@@ -3,13 +3,13 @@
 
 #include "base/file.h"
 
-/* A length of eight bytes, little-endian and never so large that it needs them all, and then a JSON object. */
+/* An eight-byte little-endian length, never so large that it needs all eight, and then a JSON object. */
 static bool is_safetensors(const uint8_t *bytes, size_t size)
 {
     return size > 8 && bytes[8] == '{' && !bytes[5] && !bytes[6] && !bytes[7];
 }
 
-/* A message of protocol buffers whose first field is the format's version, a small number, and whose next is a text or
+/* A protocol-buffer message whose first field is the format's version, a small number, and whose second is a string or
  * a message. There is no signature to go by. */
 static bool is_onnx(const uint8_t *bytes, size_t size)
 {

@@ -174,7 +174,7 @@ static enum esper_status scan_member(struct scan *scan)
     return scan_value(scan);
 }
 
-/* What stands between the brackets of an array or the braces of an object. */
+/* What is between the brackets of an array or the braces of an object. */
 static enum esper_status scan_list(struct scan *scan, char close)
 {
     if (++scan->depth > JSON_MAX_DEPTH)
@@ -258,7 +258,7 @@ enum esper_status json_parse(const char *text, size_t length, cJSON **out, struc
         return scan_fail(&scan, "unexpected text after the value");
 
     cJSON *tree = cJSON_ParseWithLength(text, length);
-    if (!tree) /* the grammar is fine, so it was memory */
+    if (!tree) /* the grammar is fine, so memory ran out */
         return error_set(error, ESPER_FAILED, "out of memory while reading %zu bytes of JSON", length);
     enum esper_status status = refuse_duplicates(tree, error);
     if (status != ESPER_OK)
@@ -297,7 +297,7 @@ const cJSON *json_find(const cJSON *object, const char *key)
     return cJSON_IsObject(object) ? cJSON_GetObjectItemCaseSensitive(object, key) : NULL;
 }
 
-/* The member of that key, if it is there and of the type that `is` recognises; else NULL, with the error set. */
+/* The member with that key, if it is present and of the type that `is` recognises; else NULL, with the error set. */
 static const cJSON *get_member(const cJSON *object, const char *key, cJSON_bool (*is)(const cJSON *),
                                const char *wanted, struct esper_error *error)
 {

@@ -1,5 +1,5 @@
 /*
- * Strict JSON through cJSON. cJSON alone lets pass what a person would want to hear about: duplicate keys, text after
+ * Strict JSON through cJSON. cJSON alone accepts what a user would want to know about: duplicate keys, text after
  * the value, leading zeros, control characters, numbers beyond double. Here all of that is refused with line:column.
  */
 #ifndef BASE_JSON_H
@@ -20,7 +20,7 @@ enum esper_status json_parse(const char *text, size_t length, cJSON **out, struc
 /* As json_parse; error lines start with the path. */
 enum esper_status json_read_file(const char *path, cJSON **out, struct esper_error *error);
 
-/* The member of that name, NULL when absent: ask this first for a key that may be left out. */
+/* The member of that name, NULL when absent: use this first for an optional key. */
 const cJSON *json_find(const cJSON *object, const char *key);
 
 /* Required members: a missing key, a wrong type or a value out of range is one line that names the key. */
@@ -34,7 +34,7 @@ enum esper_status json_get_string(const cJSON *object, const char *key, const ch
 enum esper_status json_get_array(const cJSON *object, const char *key, const cJSON **out, struct esper_error *error);
 enum esper_status json_get_object(const cJSON *object, const char *key, const cJSON **out, struct esper_error *error);
 
-/* Refuse members that are not in `keys`, with a hint at what was meant. */
+/* Refuse members that are not in `keys`, with a hint of what was meant. */
 enum esper_status json_check_keys(const cJSON *object, const char *const keys[], int count, struct esper_error *error);
 
 /* What to call a value's type in an error line: "a string", "a number", ... */

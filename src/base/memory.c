@@ -18,7 +18,7 @@ void *memory_alloc(size_t count, size_t size, struct esper_error *error)
     size_t bytes = (count * size + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
     if (bytes == 0)
         bytes = MEMORY_ALIGN;
-    /* Training walks through megabytes batch after batch: large pages spare it most of the address look-ups. */
+    /* Training walks through megabytes batch after batch: huge pages avoid most TLB misses. */
     bool large = bytes >= 2 * LARGE_PAGE;
     if (large)
         bytes = (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
@@ -28,7 +28,7 @@ void *memory_alloc(size_t count, size_t size, struct esper_error *error)
         return NULL;
     }
     if (large)
-        (void)madvise(block, bytes, MADV_HUGEPAGE); /* a wish: without it everything works, slower */
+        (void)madvise(block, bytes, MADV_HUGEPAGE); /* a request: without it everything works, only slower */
     memset(block, 0, bytes);
     return block;
 }

@@ -28,7 +28,7 @@ struct philox_block {
     uint32_t word[4];
 };
 
-/* Where a draw stands; block and word are added by the functions below. */
+/* Where a draw is made; block and word are added by the functions below. */
 struct random_site {
     uint64_t seed;
     uint32_t a, env, stream_round;

@@ -14,7 +14,7 @@ struct pool;
 /* Cores this process may use. */
 int pool_cores(void);
 
-/* `threads` counts the caller, who is thread 0; 0 means all cores. */
+/* `threads` includes the caller, which is thread 0; 0 means all cores. */
 enum esper_status pool_create(int threads, struct pool **out, struct esper_error *error);
 int pool_threads(const struct pool *pool);
 void pool_free(struct pool *pool);

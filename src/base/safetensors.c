@@ -153,7 +153,7 @@ static enum esper_status read_tensors(struct st_file *file, struct esper_error *
     return ESPER_OK;
 }
 
-/* By position; an empty tensor before the one that starts where it stands. */
+/* By position; an empty tensor sorts before the one that starts at the same place. */
 static int compare_places(const void *a, const void *b)
 {
     const struct st_tensor *x = *(const struct st_tensor *const *)a, *y = *(const struct st_tensor *const *)b;
@@ -195,7 +195,7 @@ static enum esper_status read_header(struct st_file *file, struct esper_error *e
     if (file->map_bytes < sizeof length)
         return error_set(error, ESPER_INVALID, "%zu bytes are too few for a safetensors file", file->map_bytes);
     memcpy(&length, file->map, sizeof length);
-    if (length > MAX_HEADER_BYTES) /* what the length says means nothing */
+    if (length > MAX_HEADER_BYTES) /* the length is meaningless */
         return error_set(error, ESPER_INVALID, "not a safetensors file");
     if (length > file->map_bytes - sizeof length)
         return error_set(error, ESPER_INVALID,
@@ -347,7 +347,7 @@ static enum esper_status check_header(const char *text, size_t length, struct es
     return ESPER_OK;
 }
 
-/* Work on copies: shape and type of the caller decide, count and bytes are ours. */
+/* Work on copies: shape and type are the caller's, count and bytes are computed here. */
 static enum esper_status check_tensors(struct st_tensor *tensors, int count, struct esper_error *error)
 {
     size_t total = 0;

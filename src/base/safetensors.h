@@ -1,8 +1,8 @@
 /*
  * safetensors: an 8-byte little-endian header length, a JSON header, raw little-endian data. Vectors, packed data sets,
- * checkpoints and exports are all of this one format.
+ * checkpoints and exports all use this one format.
  *
- * The reader trusts nothing: after st_open every tensor lies inside the file, is as long as its shape says, is aligned
+ * The reader trusts nothing: after st_open every tensor is inside the file, is as long as its shape says, is aligned
  * for its type, and the tensors cover the data without holes or overlaps.
  */
 #ifndef BASE_SAFETENSORS_H
@@ -36,7 +36,7 @@ struct st_tensor {
     enum st_dtype dtype;
     int dims; /* 0: a scalar */
     size_t shape[ST_DIMS];
-    size_t count, bytes; /* of elements; of data. st_write works them out itself */
+    size_t count, bytes; /* of elements; of data. st_write computes them itself */
     const void *data;
 };
 

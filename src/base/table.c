@@ -69,7 +69,7 @@ void table_add(struct table *table, void *slot, const char *name, enum table_typ
         table_register(table, slot, name, type, arena, saved, dims, shape, &table->error);
 }
 
-/* Rows follow each other in order of registration, each on a boundary of MEMORY_ALIGN. */
+/* Rows are stored in order of registration, each aligned to MEMORY_ALIGN. */
 static enum esper_status table_layout(struct table *table, size_t offset[], struct esper_error *error)
 {
     for (int i = 0; i < table->count; i++) {
@@ -125,7 +125,7 @@ size_t table_bytes(const struct table *table, enum table_class arena)
     return table->arena_bytes[arena];
 }
 
-/* FNV-1a over 8-byte words, folded so that high bits reach low ones; the length keeps a zero tail apart. */
+/* FNV-1a over 8-byte words, folded so that high bits reach low ones; the length tells trailing zeros apart. */
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 {
     const unsigned char *at = data;

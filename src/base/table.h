@@ -57,12 +57,12 @@ void table_add(struct table *table, void *slot, const char *name, enum table_typ
 enum esper_status table_allocate(struct table *table, struct esper_error *error);
 void table_free(struct table *table);
 
-/* NULL when there is no such row. A scan: for tools, tests and start-up. */
+/* NULL when there is no such row. A linear scan: for tools, tests and start-up. */
 const struct table_row *table_find(const struct table *table, const char *name);
 
 size_t table_bytes(const struct table *table, enum table_class arena);
 
-/* A 64-bit digest of names and contents of the saved rows: equal for equal worlds, whatever was not saved. */
+/* A 64-bit digest of the names and contents of the saved rows: equal for equal worlds, whatever was not saved. */
 uint64_t table_hash(const struct table *table);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define SUFFIX ".json"
 
-/* "name.json" without its end; false for any other file, hidden ones too. */
+/* "name.json" without its extension; false for any other file, including hidden ones. */
 static bool name_of_file(const char *file, char name[TASK_NAME])
 {
     size_t length = strlen(file), end = strlen(SUFFIX);

@@ -1,5 +1,5 @@
 /*
- * Tasks: the files of tasks/, built into the program, and those that a person puts beside or before them. A name means
+ * Tasks: the files of tasks/, built into the program, and those that a user adds or puts before them. A name means
  * the first of $ESPER_TASKS/NAME.json, tasks/NAME.json in the working directory, tasks/NAME.json in the program's own
  * directory, and the built-in task.
  */

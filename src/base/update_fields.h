@@ -48,7 +48,7 @@
     FIELD(NUMBER, cell_rms, "root mean square of the cell state c after the rollout")                                  \
     FIELD(NUMBER, seconds, "wall time of the update, s")
 
-/* One head in it. */
+/* One head in an update. */
 #define HEAD_FIELDS(FIELD)                                                                                             \
     FIELD(NAME, head, "slot, blueprint, style, tempo, alpha_target, alpha_speed, alpha_curve or op")                   \
     FIELD(NUMBER, learnable, "share of rows where the head mattered and had a choice")                                 \

@@ -30,7 +30,7 @@ static int edit_distance(const char *a, const char *b)
     return rows[last][columns];
 }
 
-/* A hint that is far off misleads: a letter may differ, one more for every four that were typed. */
+/* A hint that is far off misleads: one letter may differ, plus one for every four typed. */
 static bool is_near(const char *word, const char *name, int distance)
 {
     size_t typed = strlen(word), length = strlen(name);

@@ -2,8 +2,8 @@
 #ifndef BASE_WORDS_H
 #define BASE_WORDS_H
 
-/* The name closest to `word` among those near enough to be meant: few letters differ, or one word holds the other. NULL
- * when none is. */
+/* The name closest to `word` among those near enough to be meant: few letters differ, or one word contains the other.
+ * NULL when none is. */
 const char *nearest_word(const char *word, const char *const names[], int count);
 
 /* The end of an error line: `; did you mean "x"?`. Where no name is near it says which command lists them or, when that

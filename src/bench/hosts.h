@@ -17,7 +17,7 @@ struct bench_host {
 const char *host_name(int index); /* 0 .. HOST_COUNT - 1 */
 enum esper_status host_load(struct bench_host *host, const char *name, struct esper_error *error);
 
-/* How a slot is run: asleep, or with conv_light blended half in, which is what a grown network costs. */
+/* How a slot is run: empty, or with conv_light blended half in, which is what a grown network costs. */
 struct slot_exec host_slot_exec(bool grown);
 
 /* Floating-point operations of a training step per image, each multiply-accumulate two. */

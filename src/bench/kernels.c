@@ -6,7 +6,7 @@
 #include "base/philox.h"
 #include "variant/variant.h"
 
-/* Enough pixels to be timed, few enough to lie in the second-level cache as they do within a training step. */
+/* Enough pixels to be timed, few enough to stay in the L2 cache as they do within a training step. */
 enum { CALL_PIXELS = 4096, CALL_IMAGES = 64 };
 
 /* ---- which shapes ------------------------------------------------------------------------------------------------ */

@@ -197,7 +197,7 @@ enum esper_status loops_create(struct loops **out, const struct loops_options *o
     struct config wish = {.device = options->device, .precision = options->precision};
     TRY(check_list("envs", options->envs, error));
     TRY(check_list("batch", options->batch, error));
-    if (options->task) { /* a wrong name is better told once than in every case */
+    if (options->task) { /* a wrong name is better reported once than in every case */
         config_defaults(&wish);
         TRY(config_load_task(&wish, options->task, error));
         wish.device = options->device;
@@ -252,7 +252,7 @@ static enum esper_status make_config(const struct loops *loops, const struct loo
     if (loop->val_images && config->data_set == DATA_CIFAR10)
         config->data_val_images = loop->val_images;
     if (loop->kind != LOOP_WHOLE)
-        config->policy.kind = POLICY_STATIC; /* no network that is made and never asked */
+        config->policy.kind = POLICY_STATIC; /* no network that is created and never used */
     if (config->data_set == DATA_CIFAR10 && loops->images[0]) {
         snprintf(config->data_path, sizeof config->data_path, "%.*s", CONFIG_TEXT - 1, loops->images);
         config->data_test_images = 1000;

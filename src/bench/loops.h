@@ -73,7 +73,7 @@ struct loops {
 enum esper_status loops_create(struct loops **out, const struct loops_options *options, struct esper_error *error);
 void loops_free(struct loops *loops);
 
-/* Measure one. A case that cannot run, for want of memory say, tells so in `failed`; the others go on. */
+/* Measure one. A case that cannot run, for lack of memory say, reports it in `failed`; the others go on. */
 void loop_measure(struct loops *loops, struct loop_case *loop);
 
 const char *loop_kind_name(enum loop_kind kind);

@@ -24,7 +24,7 @@ static bool find_field(const char *text, const char *key, char *value, int size)
     return false;
 }
 
-/* ARM processors tell their maker and a part number only. These are the ones in servers. */
+/* ARM processors report only their maker and a part number. These are the ones in servers. */
 static const char *arm_name(long part)
 {
     switch (part) {

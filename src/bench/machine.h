@@ -9,7 +9,7 @@ struct machine {
 
 void machine_describe(struct machine *machine);
 
-/* The processor's name from the text of /proc/cpuinfo: as it stands there, or by number on ARM; "unknown" otherwise. */
+/* The processor's name from the text of /proc/cpuinfo: as given there, or by number on ARM; "unknown" otherwise. */
 void machine_parse_model(const char *cpuinfo, char *model, int size);
 
 #endif

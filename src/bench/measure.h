@@ -10,7 +10,7 @@
 struct measure {
     double (*work)(void *subject, int item); /* do a little and return how much: images, operations, bytes */
     void *subject;
-    int items;      /* run side by side, each on a thread of its own */
+    int items;      /* run side by side, each on its own thread */
     double seconds; /* length of a repetition; a piece of work that has begun is always finished */
     double best;    /* work per second, all items together, of the best repetition so far */
 };

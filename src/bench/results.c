@@ -204,7 +204,7 @@ static void csv_line(struct csv *csv, const char *format, ...)
         csv->status = file_write(&csv->writer, line, (size_t)length, csv->error);
 }
 
-/* A share of the roof, or an empty field. */
+/* A share of the peak, or an empty field. */
 static const char *csv_share(const struct suite *suite, double gflops, bool all_threads, char text[16])
 {
     text[0] = '\0';

@@ -34,7 +34,7 @@ static double read_part(const struct roof_arrays *arrays, int part, int parts)
         sum[0] += line[i];
         sum[1] += line[i + 1];
     }
-    volatile uint64_t sink = (sum[0] + sum[1])[0]; /* or the loop would be dropped */
+    volatile uint64_t sink = (sum[0] + sum[1])[0]; /* or the loop would be optimised away */
     (void)sink;
     return (double)(lines * sizeof(cache_line));
 }
@@ -74,7 +74,7 @@ enum esper_status roof_init(struct roof *roof, int threads, struct esper_error *
     static double (*const work_all[ROOF_KINDS])(void *, int) = {multiply_add, read_all, copy_all};
     size_t bytes = array_bytes_per_thread * (size_t)threads;
     bytes = bytes > array_bytes_least ? bytes : array_bytes_least;
-    /* The arrays' description lies in front of them. */
+    /* The arrays' description is stored in front of them. */
     struct roof_arrays *arrays = memory_alloc(2 * bytes + MEMORY_ALIGN, 1, error);
     if (!arrays)
         return ESPER_FAILED;

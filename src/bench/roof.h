@@ -1,5 +1,5 @@
 /*
- * The machine's own roofs, against which every other figure is held: multiply-adds from registers, and memory read and
+ * The machine's own peaks, with which every other figure is compared: multiply-adds from registers, and memory read and
  * copied, by one thread and by all of them together.
  */
 #ifndef BENCH_ROOF_H

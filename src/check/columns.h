@@ -17,7 +17,7 @@ struct vectors {
     bool complete;      /* every table asked for so far was there and of the right form */
 };
 
-/* How the report calls a table of the group. */
+/* What the report calls a table of the group. */
 struct vectors_label {
     char text[96];
 };
@@ -29,7 +29,7 @@ const struct st_tensor *vectors_tensor(struct vectors *vectors, const char *name
                                        size_t columns);
 const void *vectors_data(struct vectors *vectors, const char *name, enum st_dtype dtype, size_t rows, size_t columns);
 
-/* The size of the table [rows][columns] by which the others are measured; false, with a failure, when there is none. */
+/* The size of the table [rows][columns] that sets those of the others; false, with a failure, when there is none. */
 bool vectors_size(struct vectors *vectors, const char *name, size_t *rows, size_t *columns);
 
 struct column {

@@ -13,12 +13,12 @@ struct gae_case {
     double mean, std;
 };
 
-/* Envs and steps by the table of that name; false, with a failure, when there is none of a sensible size. */
+/* Envs and steps as given by the table of that name; false, with a failure, when there is none of a sensible size. */
 bool gae_case_size(struct learn_source *source, const char *name, size_t *envs, size_t *steps);
 bool gae_case_make(struct learn_source *source, struct gae_case *it, size_t envs, size_t steps);
 void gae_case_free(struct gae_case *it);
-/* From the file's steps, done and truncated. The original knows truncation at a row's end only and walks over one in
- * mid-row (L-02): there it is not flagged. */
+/* From the file's steps, done and truncated. The original handles truncation only at the end of a row and ignores
+ * one in mid-row (L-02): there it is not flagged. */
 bool gae_case_flags(struct learn_source *source, struct gae_case *it, const char *prefix);
 void gae_case_run(struct learn_source *source, struct gae_case *it, const struct gae_rates *rates, const float *reward,
                   const float *value, const float *bootstrap);

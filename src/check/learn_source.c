@@ -84,7 +84,7 @@ cJSON *learn_meta(struct learn_source *source, const char *key)
     cJSON *json = NULL;
     if (!copy)
         return NULL;
-    /* Margins of what has no kink are written as Infinity, which JSON does not know. Nobody here reads them. */
+    /* Margins of what has no kink are written as Infinity, which JSON does not have. Nothing here reads them. */
     memcpy(copy, text, length + 1);
     for (char *at = copy; (at = strstr(at, "Infinity")); at += 8)
         for (int i = 0; i < 8; i++)

@@ -21,7 +21,7 @@ struct learn_source {
     bool complete;                        /* every tensor asked for so far was there and as long as asked */
 };
 
-/* A name made as by printf; lives as long as the expression it is made in. */
+/* A name formatted as by printf; it lives as long as the expression it is made in. */
 struct learn_name {
     char text[120];
 };
@@ -41,7 +41,7 @@ void learn_compare_floats(const struct learn_source *source, const char *name, c
 /* Structured metadata, to be released with cJSON_Delete; NULL with a failure in the report. */
 cJSON *learn_meta(struct learn_source *source, const char *key);
 
-/* Zeroed, to be given back with memory_free; NULL with a failure in the report. */
+/* Zeroed, to be released with memory_free; NULL with a failure in the report. */
 void *learn_memory(struct learn_source *source, size_t count, size_t size);
 
 void learn_fail(struct learn_source *source, const char *name, const char *why);

@@ -28,7 +28,7 @@ static struct moments column_moments(const float *x, size_t rows, size_t columns
     return moments;
 }
 
-/* One batch: an exponential average in `obs_ema`, a merge of all that was ever seen in `obs_full`. */
+/* One batch: an exponential average in `obs_ema`, a merge of everything seen so far in `obs_full`. */
 static void obs_update(struct obs_state *state, const float *x, size_t rows, size_t columns, bool average)
 {
     for (size_t j = 0; j < columns; j++) {

@@ -13,9 +13,9 @@
 void check_normalizer_vectors(const struct st_file *file, struct check_report *report);
 void check_gae_and_ppo_vectors(const struct st_file *file, struct check_report *report);
 
-/* Who carries an update out: its network and Adam's step, and the other parts of it. */
+/* What executes an update: its network and Adam's step, and the other parts of it. */
 struct update_kernels {
-    const char *name; /* NULL: not worth telling */
+    const char *name; /* NULL: not worth reporting */
     const struct policy_kernels *policy;
     void (*run)(struct update_trial *trial);
 };

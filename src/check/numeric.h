@@ -1,6 +1,6 @@
 /*
- * Checks of the numeric code. They look inside it, so each set of checks is linked with a copy of the kernels that it
- * checks, object for object what training uses, and none of them with the kernels of training.
+ * Checks of the numeric code. They look inside it, so each set of checks is linked with its own copy of the kernels it
+ * checks, object for object what training uses, and never with those of training.
  */
 #ifndef CHECK_NUMERIC_H
 #define CHECK_NUMERIC_H

@@ -1,4 +1,4 @@
-/* What holds of every blueprint the moment it is born: shape kept, identity where promised, never dead. */
+/* What holds for every blueprint at birth: shape kept, identity where promised, never dead. */
 #include <math.h>
 #include <string.h>
 
@@ -90,10 +90,10 @@ static void birth_identity(struct check_report *report, const char *name, int bl
                blueprint_name(blueprint));
 }
 
-/* I-17: with any operator some parameter gets a gradient at once. */
+/* I-17: with any operator some parameter gets a gradient in the first step. */
 static void birth_liveness(struct check_report *report, const char *name, int blueprint, struct newborn *b)
 {
-    static const char *const operators[] = {"ADD", "MULTIPLY"}; /* GATE hands on the gradient of ADD, scaled by q */
+    static const char *const operators[] = {"ADD", "MULTIPLY"}; /* GATE passes on the gradient of ADD, scaled by q */
     real *g = b->dx;
     for (int multiply = 0; multiply < 2; multiply++) {
         double square = 0;

@@ -6,7 +6,7 @@
 #include "check/numeric_rig.h"
 #include "check/numeric_solo.h"
 
-enum { COUNT = 211 }; /* fills no vector */
+enum { COUNT = 211 }; /* not a multiple of any vector's length */
 
 struct blend_values {
     real h[COUNT], s[COUNT], g[COUNT], y[COUNT], dh[COUNT], ds[COUNT];
@@ -19,7 +19,7 @@ static void blend_fill(struct blend_values *v)
     fill_random(v->g, COUNT, 92, 1);
 }
 
-/* tanh by way of the operator that uses it: h = 1, a = 1 gives 1 + tanh(s - 1). */
+/* tanh through the operator that uses it: h = 1, a = 1 gives 1 + tanh(s - 1). */
 void case_tanh(struct check_report *report, const char *name)
 {
     enum { POINTS = 4001 };

@@ -6,7 +6,7 @@
 static const struct {
     const char *name;
     void (*run)(struct check_report *report, const char *name);
-    bool wide_only; /* means something in double alone */
+    bool wide_only; /* meaningful in double only */
 } cases[] = {
     {"conv", case_conv, false},
     {"conv_rows", case_conv_rows, false},

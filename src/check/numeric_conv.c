@@ -1,6 +1,6 @@
 /*
- * Convolutions against plain loops over dense arrays in double. Errors are measured against the sum of the magnitudes
- * that went into an element: whatever the data, rounding is a small multiple of that, and a missing term is not.
+ * Convolutions against plain loops over dense arrays in double. Errors are relative to the sum of the magnitudes that
+ * went into an element: whatever the data, rounding is a small multiple of that, and a missing term is not.
  */
 #include <math.h>
 #include <string.h>

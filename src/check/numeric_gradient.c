@@ -12,7 +12,7 @@
 #define FD_STEP  1e-6
 #define FD_LIMIT 1e-5
 
-enum { FD_SAMPLES = 10 }; /* elements tried of one array */
+enum { FD_SAMPLES = 10 }; /* elements tried per array */
 
 struct probe {
     double (*loss)(void *context);
@@ -202,7 +202,7 @@ struct network {
 
 /*
  * Slots that share gradients with the host in every operator and blueprint, both rows, odd sizes; a frozen seed, which
- * still passes gradients through; sleeping slots full of NAN.
+ * still passes gradients through; empty slots full of NAN.
  */
 static const struct network networks[] = {
     {"mixed",

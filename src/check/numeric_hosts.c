@@ -56,7 +56,7 @@ void host_load_batch(struct rig *rig, const struct host_batch *batch)
         rig->labels[n] = (uint8_t)batch->labels[n];
 }
 
-/* The size of the images in tensor `name`, which decides everything else. */
+/* The size of the images in tensor `name`, which determines everything else. */
 bool host_read_size(const struct source *source, const char *name, struct rig_host *host)
 {
     const struct st_tensor *x = st_find(source->file, name);
@@ -91,7 +91,7 @@ bool host_visit_stats(const struct source *source, const char *prefix, struct ri
     return complete;
 }
 
-/* Logits of the last pass, [images][stride], against a tensor [images][classes]. */
+/* Logits of the last pass, [images][stride], compared with a tensor [images][classes]. */
 void host_compare_logits(const struct source *source, const char *name, int images, int stride, const real *logits,
                          struct tolerance allowed, struct scrap *scrap)
 {
@@ -128,7 +128,7 @@ void host_compare_correct(const struct source *source, const char *name, uint32_
 #define CNN_LOSS_ROUGH   ((struct tolerance){1e-2, 0})
 #define CNN_COSINE_ROUGH 0.98
 
-/* One training step from batch `k` on, everything compared that the file holds of it. */
+/* One training step from batch `k` on; everything that the file holds of it is compared. */
 static bool cnn_step(const struct source *source, const char *host, struct rig *rig, int k, bool last,
                      const struct host_batch *images, const struct net_rates *rates, struct scrap *scrap)
 {
@@ -161,8 +161,7 @@ static bool cnn_step(const struct source *source, const char *host, struct rig *
     return true;
 }
 
-/* Of a step in bf16 what is left of it; gradients and statistics of the first, as later ones start from its rounding.
- */
+/* What bf16 preserves of a step; gradients and statistics of the first only, as later ones start from its rounding. */
 static void cnn_step_rough(const struct source *source, const char *host, struct rig *rig, int k,
                            const struct host_batch *images, const struct net_rates *rates)
 {

@@ -19,7 +19,7 @@ struct host_batch {
 
 /* Geometry as far as the tensors show it: prefix.conv{i}.weight [out][in][k][k]. The pools are the caller's. */
 bool host_read_geometry(const struct source *source, const char *prefix, struct rig_host *host);
-/* The size of the images in tensor `name`, which decides everything else. */
+/* The size of the images in tensor `name`, which determines everything else. */
 bool host_read_size(const struct source *source, const char *name, struct rig_host *host);
 bool host_read_batch(const struct source *source, const char *x_name, const char *y_name, const struct rig_host *host,
                      struct host_batch *batch);
@@ -27,7 +27,7 @@ void host_load_batch(struct rig *rig, const struct host_batch *batch);
 /* prefix.bn{i}.mean and .var: read into the statistics, or compared with them. */
 bool host_visit_stats(const struct source *source, const char *prefix, struct rig *rig, bool load);
 
-/* Logits of the last pass, [images][stride], against a tensor [images][classes]; single numbers against theirs. */
+/* Logits of the last pass, [images][stride], compared with a tensor [images][classes]; single numbers likewise. */
 void host_compare_logits(const struct source *source, const char *name, int images, int stride, const real *logits,
                          struct tolerance allowed, struct scrap *scrap);
 void host_compare_scalar(const struct source *source, const char *name, double got, struct tolerance allowed);

@@ -11,7 +11,7 @@
 
 #define FD_STEP  1e-6
 #define FD_LIMIT 1e-6
-#define KINK     1e-4 /* a ratio this close to a bound of the clip, or a step this far off between two sizes, is one */
+#define KINK     1e-4 /* a ratio this close to a clip bound, or slopes this far apart for two step sizes, mark one */
 
 enum { OBS = 5, SLOTS = 2, FEATURE = 8, HIDDEN = 8, ENVS = 3, STEPS = 4, ROWS = ENVS * STEPS };
 

@@ -16,7 +16,7 @@ struct module_case {
     real *dense;
 };
 
-/* From in, upstream and w to out, d and g; whoever carries it out. false: no memory. */
+/* From in, upstream and w to out, d and g; on the CPU or on a device. false: no memory. */
 bool module_run(struct module_case *c, struct scrap *scrap);
 
 void check_blueprints(const struct source *source);

@@ -1,7 +1,7 @@
 #include "check/numeric_modules.h"
 #include "check/numeric_solo.h"
 
-/* In two ranges of images, so that ranges are seen to add up. */
+/* In two ranges of images, to check that ranges add up. */
 static void run_seed(struct module_case *c, const struct solo *solo)
 {
     struct seed seed = solo_seed(solo, c->blueprint, c->w, c->g);

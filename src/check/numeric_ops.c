@@ -131,7 +131,7 @@ void case_channels(struct check_report *report, const char *name)
 
 /*
  * Values are small multiples of a half, so that all arithmetic is exact and ties abound. The first maximum in row-major
- * order wins. `affine` pools relu(x * scale + shift), keeps the winning x, and its backward is the norm's as well.
+ * order wins. `affine` pools relu(x * scale + shift), keeps the winning x, and its backward pass includes the norm's.
  */
 struct pool_case {
     int images, height, width, c, cp;
@@ -151,7 +151,7 @@ static double pool_value(const struct pool_case *k, size_t at)
     return k->affine ? (double)(k->x[at] * k->coef[0][c] + k->coef[1][c]) : (double)k->x[at];
 }
 
-/* What a pixel gets that no gradient reaches: nothing, or what the norm's statistics send it. */
+/* What a pixel gets when no gradient reaches it: zero, or what the norm's statistics contribute. */
 static double pool_rest(const struct pool_case *k, size_t at)
 {
     size_t c = at % (size_t)k->cp;
@@ -235,7 +235,7 @@ static void pool_check(struct check_report *report, const char *name, const int 
         for (int i = 0; i < 5; i++)
             fill_halves(k.coef[i], (size_t)k.c, 42 + (uint32_t)i, 2);
         for (size_t i = 0; i < framed; i++)
-            grad[i] = 99; /* whatever is there must be overwritten, odd edges too */
+            grad[i] = 99; /* whatever is there must be overwritten, odd edges as well */
         k.out = affine ? placed_framed(out, k.height / 2, k.width / 2, k.cp)
                        : placed_dense(out, k.height / 2, k.width / 2, k.cp);
         k.grad = affine ? placed_framed(grad, k.height, k.width, k.cp) : placed_dense(grad, k.height, k.width, k.cp);
@@ -477,7 +477,7 @@ void case_relu(struct check_report *report, const char *name)
         same &= y[i] == forward[i] && d[i] == backward[i];
     case_flag(report, same, "its derivative at 0 is 0", "%s by hand", name);
 
-    /* A NAN comes through wherever there is a ReLU: divergence must show (D-34). */
+    /* A NAN passes through every ReLU: divergence must show (D-34). */
     const real n = (real)NAN, nans[16] = {n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n}, one[4] = {1, 1, 1, 1};
     real flat[4], affine[16], pooled[4], winners[4];
     relu_forward(4, nans, flat);

@@ -73,7 +73,7 @@ void policy_rig_unroll(struct policy_rig *rig)
 #define FD_STEP  1e-6
 #define FD_LIMIT 1e-6 /* L-19 */
 
-enum { FD_SAMPLES = 16 }; /* elements tried of one tensor */
+enum { FD_SAMPLES = 16 }; /* elements tried per tensor */
 
 static double rig_loss(struct policy_rig *rig)
 {
@@ -97,7 +97,7 @@ static double slope_of(struct policy_rig *rig, real *value, double step)
     return (above - below) / (2 * step);
 }
 
-/* The worst error relative to the tensor's largest gradient. Where two step sizes disagree a kink lies between. */
+/* The worst error relative to the tensor's largest gradient. Where two step sizes disagree there is a kink. */
 static double tensor_error(struct policy_rig *rig, const struct policy_tensor *tensor, uint32_t key, int *kinks)
 {
     size_t count = (size_t)tensor->rows * tensor->columns;

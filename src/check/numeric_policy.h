@@ -1,4 +1,4 @@
-/* A policy network with all it works on, for the checks. Compiled into every variant. */
+/* A policy network with all its arrays, for the checks. Compiled into every variant. */
 #ifndef CHECK_NUMERIC_POLICY_H
 #define CHECK_NUMERIC_POLICY_H
 
@@ -17,14 +17,13 @@ struct policy_rig {
     real *logits, *value, *dlogits, *dvalue;
 };
 
-/* Zeroed arrays; everything but the pool is the scrap's. false, with a failure in the report, when something is short.
- */
+/* Zeroed arrays; all but the pool belong to the scrap. false, with a failure in the report, when memory is short. */
 bool policy_rig_init(struct policy_rig *rig, struct scrap *scrap, const struct policy_shape *shape, int envs, int steps,
                      int threads, struct check_report *report, const char *name);
 void policy_rig_free(struct policy_rig *rig);
 /* Generic weights, inputs and initial state. */
 void policy_rig_randomise(struct policy_rig *rig, uint32_t key);
-/* Take over the weights, unroll. */
+/* Load the weights and unroll. */
 void policy_rig_unroll(struct policy_rig *rig);
 
 void check_policy_net(const struct source *source);

@@ -13,14 +13,14 @@
 #define POLICY_LOSS   ((struct tolerance){0, 1e-4})
 #define POLICY_GRADS  ((struct tolerance){5e-5, 1e-5})
 
-enum { MOST_ROWS = 4096, MOST_WIDTH = 2048 }; /* more than this is no test case but a damaged file */
+enum { MOST_ROWS = 4096, MOST_WIDTH = 2048 }; /* anything larger is a damaged file, not a test case */
 
 struct net_case {
     const struct source *source;
     const char *name;
     struct policy_rig rig;
     struct scrap scrap;
-    real *scratch; /* [rows][whatever is widest] */
+    real *scratch; /* [rows][the largest width] */
     bool complete; /* nothing was missing so far */
 };
 
@@ -63,7 +63,7 @@ static void read_state(struct net_case *c, const char *what, real *out)
         out[i] = (real)((const float *)tensor->data)[i];
 }
 
-/* `got` [row][stride], from `column` on, against [env][step][width]. */
+/* `got` [row][stride], from `column` on, compared with [env][step][width]. */
 static void compare_rows(struct net_case *c, const char *name, int width, const real *got, int stride, int column)
 {
     const struct st_tensor *want = case_tensor(c, name, ST_F32, c->rig.steps, width);
@@ -118,7 +118,7 @@ static float formula_weight(uint64_t base, uint64_t id, uint64_t i, float scale,
     return offset + product;
 }
 
-/* Four elements of a made tensor against row `row` of weight_check, exactly; its sum and sum of squares closely. */
+/* Four elements of a generated tensor must equal row `row` of weight_check; its sum and sum of squares come close. */
 static bool weights_agree(const struct net_case *c, const struct policy_tensor *tensor, const float want[6])
 {
     const real *w = c->rig.w + tensor->offset;
@@ -135,7 +135,7 @@ static bool weights_agree(const struct net_case *c, const struct policy_tensor *
            fabs(square - (double)want[5]) <= 1e-6 * square;
 }
 
-/* Make the tensor that an entry of full_tensors describes; true when it is one of ours and agrees with the table. */
+/* Generate the tensor described by an entry of full_tensors; true when it is one of ours and agrees with the table. */
 static bool make_tensor(struct net_case *c, const cJSON *entry, int64_t base, const float want[6])
 {
     struct esper_error error;
@@ -192,7 +192,7 @@ static uint32_t mask_at(const struct st_tensor *mask, int row, int size)
     return set;
 }
 
-/* Log-probability and entropy of one head without floors, and what they send back to the logits. Returns its share of
+/* Log-probability and entropy of one head without floors, and their gradients in the logits. Returns its share of
  * the loss. */
 static double check_head(struct net_case *c, int head)
 {

@@ -20,7 +20,7 @@ struct rig {
     struct net *net;
     struct net_params params, momentum;
     struct slot_exec exec[SHAPE_SLOTS];
-    struct param_layout seed_layout[SHAPE_SLOTS], gate_layout[SHAPE_SLOTS]; /* of the waking ones */
+    struct param_layout seed_layout[SHAPE_SLOTS], gate_layout[SHAPE_SLOTS]; /* of the occupied ones */
     int images;
     uint8_t *labels;
 };
@@ -28,18 +28,18 @@ struct rig {
 /* Whether such a host exists, and whether it has this slot. */
 bool rig_host_valid(const struct rig_host *host);
 bool rig_slot_valid(const struct rig_host *host, const char *id);
-/* Zeroed arrays; the seeds' pools hold NAN, which no sleeping slot may pass on (I-30). Memory may be short: ask the
+/* Zeroed arrays; the seeds' pools hold NAN, which no empty slot may pass on (I-30). Memory may be short: check the
  * scrap. */
 void rig_init(struct rig *rig, struct scrap *scrap, const struct rig_host *host, const char *const slots[], int count);
 /* Put a seed of this blueprint, all parameters zero, into the slot; with a gate net where the operator has one. */
 void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm, float alpha);
-/* Generic parameters in host and waking seeds, fresh statistics, random images and labels. */
+/* Generic parameters in the host and its seeds, fresh statistics, random images and labels. */
 void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap);
 /* Dense [images][height][width][3], into the net's input. */
 void rig_load(struct rig *rig, int images, const float *pixels);
 
 struct net_batch rig_batch(const struct rig *rig);
-/* Layouts of a waking slot's seed and gate net. */
+/* Layouts of an occupied slot's seed and gate net. */
 const struct param_layout *rig_seed_layout(const struct rig *rig, int slot);
 const struct param_layout *rig_gate_layout(const struct rig *rig, int slot);
 

@@ -47,7 +47,7 @@ static bool scenario_slots(struct scenario *sc, const cJSON *item)
     return true;
 }
 
-/* The file names the task that the host is of; where that is not to be found, every block pools (D-31). */
+/* The file names the host's task; where that cannot be found, every block pools (D-31). */
 static int scenario_pools(const struct scenario *sc, const cJSON *item)
 {
     const cJSON *given = json_find(item, "pools"), *task = json_find(item, "task");
@@ -195,7 +195,7 @@ static void scenario_compare(struct scenario *sc, const struct net_params *grads
 
 /*
  * Whether position `first` in the order of execution gets the gradient of the file. Files isolate blended seeds, which
- * runs never do and bf16 kernels do not know: what lies in front of one gets another.
+ * runs never do and bf16 kernels do not support: what comes before one gets a different gradient.
  */
 static bool gradient_reaches(const struct scenario *sc, int first)
 {
@@ -207,7 +207,7 @@ static bool gradient_reaches(const struct scenario *sc, int first)
     return true;
 }
 
-/* Of gate nets bf16 leaves no direction: their gradients are tiny. */
+/* bf16 does not preserve the direction of gate nets' gradients: they are tiny. */
 static void scenario_compare_rough(struct scenario *sc, const struct net_params *grads, const struct net_result *result)
 {
     const struct source *source = sc->source;
@@ -326,7 +326,7 @@ cleanup:
     scrap_free(&scrap);
 }
 
-/* K configurations in runs of as many as one call takes; row = k * images + b. */
+/* K configurations, as many at a time as one call takes; row = k * images + b. */
 static void fused_run(struct scenario *sc, const struct slot_exec *exec, int configs, const float (*alpha)[SHAPE_SLOTS],
                       real *logits)
 {

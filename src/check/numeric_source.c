@@ -87,7 +87,7 @@ const uint8_t *source_bytes(const struct source *source, const char *name, size_
     return tensor ? tensor->data : NULL;
 }
 
-enum { MAX_IMAGES = 4096, MAX_SIDE = 512 }; /* more than this is no test case but a damaged file */
+enum { MAX_IMAGES = 4096, MAX_SIDE = 512 }; /* anything larger is a damaged file, not a test case */
 
 const struct st_tensor *source_images(const struct source *source, const char *name)
 {

@@ -16,13 +16,13 @@ struct source {
     const struct st_file *file;
     struct check_report *report;
     const char *kind; /* of the file; goes in front of names in the report */
-    /* Products in bf16: values are judged by what that leaves of them, gradients by their direction alone. */
+    /* Products in bf16: values are judged by the precision that this leaves, gradients by their direction alone. */
     bool rough;
     bool (*takes)(const struct net_shape *shape, int images); /* networks to check; NULL: all of them */
-    bool device; /* not the CPU: acting and unrolling run different kernels, and what is no kernel is not checked */
+    bool device; /* not the CPU: acting and unrolling run different kernels, and code outside kernels is not checked */
 };
 
-/* A name made as by printf; lives as long as the expression it is made in. */
+/* A name formatted as by printf; it lives as long as the expression it is made in. */
 struct source_name {
     char text[160];
 };
@@ -48,7 +48,7 @@ bool source_integer(const struct source *source, const cJSON *object, const char
 
 void source_fail(const struct source *source, const char *name, const char *why);
 void source_skip(const struct source *source, const char *name, const char *why);
-/* Whether a network is none of those to check; the report says so. */
+/* Whether a network is not one of those to check; the report says so. */
 bool source_leaves_out(const struct source *source, const char *name, const struct net_shape *shape, int images);
 
 /* What a comparison allows: error <= rtol * max|want| + atol. In double only the file's own rounding is allowed. */

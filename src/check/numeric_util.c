@@ -108,7 +108,7 @@ bool padding_is_zero(size_t pixels, int c, const real *stored)
 void worst_add(struct worst *worst, double got, double want)
 {
     double error = fabs(got - want);
-    if (error > worst->error || error != error) /* nothing is greater than a NAN: it stays */
+    if (error > worst->error || error != error) /* nothing compares greater than a NAN: it stays */
         worst->error = error;
     if (fabs(want) > worst->largest)
         worst->largest = fabs(want);

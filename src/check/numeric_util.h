@@ -12,7 +12,7 @@
 /* The variant computes in double: only there do finite differences mean anything, and errors must be tiny. */
 enum { WIDE = sizeof(real) == 8 };
 
-/* ---- memory: taken piece by piece, given back at once ----------------------------------------------------------- */
+/* ---- memory: taken piece by piece, released together ------------------------------------------------------------ */
 
 struct scrap_block;
 struct scrap {
@@ -20,7 +20,7 @@ struct scrap {
     bool failed;
 };
 
-/* Zeroed; NULL, with `failed` set, when there is no memory. Take all you need, then ask scrap_ready once. */
+/* Zeroed; NULL, with `failed` set, when there is no memory. Take all you need, then call scrap_ready once. */
 void *scrap_take(struct scrap *scrap, size_t count, size_t size);
 real *scrap_reals(struct scrap *scrap, size_t count);
 double *scrap_doubles(struct scrap *scrap, size_t count);
@@ -50,7 +50,7 @@ void worst_add(struct worst *worst, double got, double want);
 struct worst worst_of(const real *got, const double *want, size_t count);
 bool same_bits(const real *a, const real *b, size_t count);
 
-/* report_error and report_flag with a name made as by printf. */
+/* report_error and report_flag with a name formatted as by printf. */
 void case_error(struct check_report *report, double error, double limit, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void case_flag(struct check_report *report, bool passed, const char *note, const char *format, ...)

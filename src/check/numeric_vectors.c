@@ -69,7 +69,7 @@ static bool blend_read(const struct source *source, const char *name, const char
     return complete;
 }
 
-/* The amplitude that mixes in image n's seed (I-21: clamped at every product). */
+/* The amplitude at which image n's seed is mixed in (I-21: clamped at every product). */
 static real blend_amplitude(const struct blend_case *c, size_t n)
 {
     real a = clamp01((real)c->alpha[n]);
@@ -130,7 +130,7 @@ static void blend_check(const struct source *source, const char *name, const cha
     struct scrap scrap = {0};
     if (!blend_read(source, name, op, &c))
         return;
-    if (c.op == OP_STE) { /* no arithmetic at all: h goes on, g goes to both. That networks do so: host_slots */
+    if (c.op == OP_STE) { /* no arithmetic at all: h goes on, g goes to both. host_slots checks that networks do so */
         bool passed = memcmp(c.y->data, c.h->data, c.h->bytes) == 0 && memcmp(c.dh->data, c.g->data, c.g->bytes) == 0 &&
                       memcmp(c.ds->data, c.g->data, c.g->bytes) == 0;
         source_flag(source, name_of("%s.exact", name).text, passed, "straight-through must hand on h and g unchanged");

@@ -48,7 +48,7 @@ static void mask_rows_bind(struct vectors *source, struct mask_rows *in, size_t 
     in->disable_advance = vectors_data(source, "in.disable_advance", ST_U8, rows, 0);
 }
 
-/* Our one stage byte cannot say "occupied, yet DORMANT", and no slot of ours is ever UNKNOWN. */
+/* Our single stage byte cannot say "occupied, yet DORMANT", and no slot of ours is ever UNKNOWN. */
 static bool mask_row_is_ours(const struct mask_rows *in, size_t row, size_t slots)
 {
     for (size_t at = row * slots; at < (row + 1) * slots; at++)
@@ -234,7 +234,7 @@ struct slot_inputs { /* each [row][slot] */
     SLOT_INPUTS(INPUT_MEMBER)
 };
 
-/* The file tells norm and health apart; we take both or neither. One that was not taken reads 0 either way. */
+/* The file treats norm and health separately; we take both or neither. One that was not taken reads 0 either way. */
 static void slot_of(const struct slot_inputs *in, size_t at, struct slot_state *slot, struct slot_memory *memory)
 {
     slot_clear(slot);
@@ -281,7 +281,7 @@ static struct tracker tracker_of(const struct env_inputs *in, size_t row)
     return tracker;
 }
 
-/* Flags, codes and sentinels, the values that are whole, are exact. */
+/* Flags, codes and sentinels, which are whole numbers, are exact. */
 static void observation_compare(struct column *column, size_t at, float got)
 {
     double want = column_want(column, at);

@@ -21,7 +21,7 @@ const cJSON *case_member(struct reward_case *c, const cJSON *object, const char 
     return value;
 }
 
-/* A number; null is NAN, a truth 0 or 1. */
+/* A number; null is NAN, a boolean 0 or 1. */
 double case_value(struct reward_case *c, const cJSON *value, const char *key)
 {
     if (cJSON_IsNumber(value))

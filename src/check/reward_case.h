@@ -22,7 +22,7 @@ struct reward_case {
 void case_configure(struct reward_case *c);
 void case_complain(struct reward_case *c, const char *what, const char *key);
 
-/* Required members. A number may be null, which is NAN, or a truth, which is 0 or 1. */
+/* Required members. A number may be null, which is NAN, or a boolean, which is 0 or 1. */
 const cJSON *case_member(struct reward_case *c, const cJSON *object, const char *key);
 double case_value(struct reward_case *c, const cJSON *value, const char *key);
 double case_number(struct reward_case *c, const cJSON *object, const char *key);
@@ -34,7 +34,7 @@ double case_item(struct reward_case *c, const cJSON *values, int index);
 /* The numbers of a list; the caller frees them. */
 double *case_numbers(struct reward_case *c, const cJSON *object, const char *key, int *count);
 
-/* `object` holds what is wanted under that key. */
+/* `object` holds the expected value under that key. */
 void case_compare(struct reward_case *c, const cJSON *object, const char *key, double got);
 void case_compare_list(struct reward_case *c, const cJSON *object, const char *key, const double *got, int count);
 void case_compare_within(struct reward_case *c, const char *name, double got, double want, double tolerance);

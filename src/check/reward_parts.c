@@ -24,7 +24,7 @@ static double *read_game(struct reward_case *c, const cJSON *in, int *players)
     return NULL;
 }
 
-/* The same game as counts of a validation, in slots 0, 2, 4, ... so that players and slots are told apart. */
+/* The same game as counts of a validation, in slots 0, 2, 4, ... so that players and slots cannot be confused. */
 static bool subsets_of_game(const double *value, int players, uint32_t images, struct subsets *subsets)
 {
     uint32_t all = 0;
@@ -97,7 +97,7 @@ void check_attribution(struct reward_case *c, const cJSON *in)
     free(value);
 }
 
-/* One permutation of the file as a word; false, with a complaint, when it is none. */
+/* One permutation of the file as a word; false, with a complaint, when it is not one. */
 static bool read_order(struct reward_case *c, const cJSON *permutation, int players, uint64_t *order)
 {
     uint32_t seen = 0;
@@ -154,7 +154,7 @@ void check_antithetic(struct reward_case *c, const cJSON *in)
     free(value);
 }
 
-/* What the original evaluated, copies included, and the distinct subsets, which are what we evaluate. */
+/* What the original evaluated, copies included, and the distinct subsets, which are those we evaluate. */
 void check_configurations(struct reward_case *c, const cJSON *in)
 {
     int n = case_integer(c, in, "n_active", 0), growing = case_integer(c, in, "n_nonfossilized", 0);
@@ -272,7 +272,7 @@ void check_normaliser(struct reward_case *c, const cJSON *in)
     free(rewards);
 }
 
-/* The original's fit with a floor of its own; what the learner reports has the floor 1. */
+/* The original's fit with its own floor; what the learner reports has the floor 1. */
 static void compare_fit(struct reward_case *c, const cJSON *want, const char *prefix, double error, double spread,
                         double least)
 {

@@ -9,7 +9,7 @@
 #include "policy/tracker.h"
 #include "reward/reward.h"
 
-#define MODE_COMPONENTS REWARD_ESCROW_FORFEIT /* the first so many come from the mode, the rest from the step */
+#define MODE_COMPONENTS REWARD_ESCROW_FORFEIT /* this many come from the mode, the rest from the step */
 
 /* ---- reward, loss: one call of the mode function ---------------------------------------------------------------- */
 
@@ -121,7 +121,7 @@ struct step_case {
     struct reward_scene scene;
     struct reward_state state;
     struct reward_slot slots[REWARD_SLOTS];
-    struct slot_state rows[REWARD_SLOTS]; /* what tells whether the op is valid */
+    struct slot_state rows[REWARD_SLOTS]; /* which decide whether the op is valid */
 };
 
 static void read_step_slot(struct reward_case *c, const cJSON *in, struct step_case *step, int j)
@@ -157,7 +157,7 @@ static void read_step_slot(struct reward_case *c, const cJSON *in, struct step_c
     slot_set(&step->rows[j], SLOT_AUTO_PRUNED, case_number(c, slot, "auto_pruned") == 1);
 }
 
-/* The op that is credited. Ours has no governor that forbids an op beforehand; a file may say that there was one. */
+/* The op that is credited. Our governor never forbids an op beforehand; a file may say that there was one. */
 static int step_op(struct reward_case *c, const cJSON *in, const struct step_case *step)
 {
     struct reward_env env = {.slots = step->scene.slots, .slot = step->rows};
@@ -224,7 +224,7 @@ static void compare_derived(struct reward_case *c, const struct reward_scene *sc
     case_compare(c, want, "stable_val_acc", c->config.reward.mode == REWARD_ESCROW ? scene->stable_accuracy : NAN);
 }
 
-/* The file's step ends after the tick: what the governor took before is charged for by then. */
+/* The file's step ends after the tick: what the governor removed before has been charged for by then. */
 static void compare_after(struct reward_case *c, struct step_case *step)
 {
     const cJSON *want = case_member(c, c->json, "after");
@@ -296,7 +296,7 @@ static void check_case(struct reward_case *c, const char *kind)
         kinds[k].check(c, in);
 }
 
-/* What a result is called: id, then kind and mode, by which results are summed up, then what is worst of a failure. */
+/* A result's name: id, then kind and mode, by which results are summed up, then the worst part of a failure. */
 static void case_name(const struct reward_case *c, const char *id, const char *kind, char name[200])
 {
     const cJSON *mode = json_find(c->json, "mode");

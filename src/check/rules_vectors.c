@@ -94,7 +94,7 @@ void check_alpha_vectors(const struct st_file *file, struct check_report *report
 
 /* ---- lifecycle ------------------------------------------------------------------------------------------------- */
 
-/* Every output with what it is called here. */
+/* Every output with its name here. */
 #define LIFECYCLE_COLUMNS(COLUMN)                                                                                      \
     COLUMN("out.stage", ST_I32, slot->stage)                                                                           \
     COLUMN("out.prev_stage", ST_I32, slot->prev_stage)                                                                 \
@@ -188,7 +188,7 @@ static void lifecycle_compare(struct column *column, size_t at, const struct slo
     LIFECYCLE_COLUMNS(COLUMN_COMPARE)
 }
 
-/* Whether this epoch of the file went from TRAINING to BLENDING without being told to. From there the original runs one
+/* Whether this epoch of the file went from TRAINING to BLENDING without a command. From there the original runs one
    tick late (D-09), so the rest of that history is left out. */
 static bool lifecycle_auto_blend(const struct lifecycle_inputs *in, const int32_t *stage, const int32_t *success,
                                  size_t at, bool first)
@@ -238,7 +238,7 @@ static void check_histories(struct vectors *source)
 
 /* ---- the tracker, in the same file ------------------------------------------------------------------------------ */
 
-/* The file rounds to f32. It has no infinity: what the first loss gained stands there as 0. */
+/* The file rounds to f32. It has no infinity: the gain of the first loss is stored as 0. */
 static void tracker_compare(struct column columns[7], size_t at, const struct tracker *tracker)
 {
     column_compare(&columns[0], at, tracker->count == 1 ? 0.0 : (double)(float)tracker_loss_delta(tracker));

@@ -18,11 +18,11 @@ struct update_rig {
     float *obs, *logits, *value, *dlogits, *dvalue, *logp, *ref;
     int8_t *bp;
     struct loss_row *row;
-    size_t *at; /* [valid] row of the network that the file's i-th valid row is */
+    size_t *at; /* [valid] the network's row for the file's i-th valid row */
     const float *rewards, *values, *bootstraps;
 };
 
-/* Sizes are set; memory and a network of the source's kernels. Freed whatever becomes of it. */
+/* Given the sizes: memory, and a network of the source's kernels. To be freed even after a failure. */
 bool update_rig_make(struct learn_source *source, struct update_rig *rig);
 void update_rig_free(struct update_rig *rig);
 /* The file's weights, and an optimiser that has made no step. */

@@ -31,7 +31,7 @@ struct update_case {
     double gamma, lambda, lr, epsilon, max_grad_norm, q_coef, weight[HEAD_COUNT];
     struct moments value_before;
     int steps;  /* of the optimiser */
-    bool whole; /* no floors: everything but Q and the predictor is ours too */
+    bool whole; /* no floors: everything but Q and the predictor is also ours */
 };
 
 static double setting(struct learn_source *source, const struct update_case *it, const char *key)
@@ -276,7 +276,7 @@ static void check_tensors(const struct epoch *epoch, const char *stem, const flo
     }
 }
 
-/* One step. The file's norm goes into the clip: it contains Q. Gradients and weights are stored of the last one. */
+/* One step. The file's norm goes into the clip: it contains Q. Gradients and weights are stored for the last one. */
 static void check_step(const struct epoch *epoch, const struct loss_counts *counts, int number)
 {
     struct update_rig *rig = epoch->rig;
@@ -305,7 +305,7 @@ static void check_step(const struct epoch *epoch, const struct loss_counts *coun
         check_tensors(epoch, learn_name("%s.after", it->name).text, rig->w, 0, it->lr <= 3e-4 ? 2e-6 : 2e-5);
 }
 
-/* Where floors shaped the steps only the first epoch is ours too, up to its gradient if it was the only one. */
+/* Where floors shaped the steps only the first epoch is also ours, up to its gradient if it was the only one. */
 static void check_epochs(struct learn_source *source, const struct update_case *it, struct update_rig *rig)
 {
     const struct loss_counts counts = loss_count(rig->row, (int)(rig->envs * rig->steps));
@@ -314,7 +314,7 @@ static void check_epochs(struct learn_source *source, const struct update_case *
         const struct learn_name stem = learn_name("%s.ep%d", it->name, number);
         epoch.stem = stem.text;
         if (number == it->steps && !learn_count(source, learn_name("%s.joint_ratio", stem.text).text))
-            break; /* no further pass was made that saw the divergence and stopped */
+            break; /* there was no further pass that saw the divergence and stopped */
         const struct loss_totals sums = epoch_forward(&epoch, number);
         if (number < it->steps) {
             epoch_compare_rows(&epoch, "v", number ? 1e-3 : 0, 2e-5);
@@ -353,7 +353,7 @@ static void check_update(struct learn_source *source, struct update_rig *rig, co
 
 /* ---- the file --------------------------------------------------------------------------------------------------- */
 
-/* Metadata "net" gives the sizes; false, with a failure, when they are missing or too large to be meant. */
+/* Metadata "net" gives the sizes; false, with a failure, when they are missing or implausibly large. */
 static bool net_size(struct learn_source *source, struct policy_shape *shape)
 {
     static const char *const keys[] = {"slots", "obs_dim", "feature_dim", "hidden"};

@@ -1,6 +1,6 @@
 /*
  * Augmentation: a training image is padded with black, cropped back to its size at a random place, and mirrored half of
- * the time. What is drawn depends on where the image is used and on nothing else (E-08).
+ * the time. What is drawn depends only on where the image is used (E-08).
  */
 #ifndef DATA_AUGMENT_H
 #define DATA_AUGMENT_H
@@ -14,7 +14,7 @@
 enum { CROP_PAD = 4 }; /* pixels of black on each side */
 
 struct crop {
-    int top, left; /* 0 .. 2 * CROP_PAD; CROP_PAD is where the image lies */
+    int top, left; /* 0 .. 2 * CROP_PAD; CROP_PAD leaves the image in place */
     bool flip;
 };
 

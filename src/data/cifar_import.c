@@ -135,7 +135,7 @@ static enum esper_status labels_read(const char *directory, const char *name, si
 }
 
 #ifdef HAVE_PNG
-/* A pixel row of 1024 RGB pixels is one image, row after row: NHWC as it stands. */
+/* A pixel row of 1024 RGB pixels is one image, row after row: NHWC already. */
 static enum esper_status png_read(const char *path, size_t count, uint8_t *images, struct esper_error *error)
 {
     png_image png = {.version = PNG_IMAGE_VERSION};

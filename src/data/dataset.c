@@ -41,8 +41,7 @@ bool dataset_place(int i, struct place *place)
         length = snprintf(place->path, sizeof place->path, "%s", chosen);
     else if (i == PLACE_HERE)
         length = snprintf(place->path, sizeof place->path, "data");
-    else if (i == PLACE_USER && shared &&
-             shared[0] == '/') /* a relative one is to be ignored, says its specification */
+    else if (i == PLACE_USER && shared && shared[0] == '/') /* its specification says to ignore a relative one */
         length = snprintf(place->path, sizeof place->path, "%s/esper", shared);
     else if (i == PLACE_USER && home && home[0] == '/')
         length = snprintf(place->path, sizeof place->path, "%s/.local/share/esper", home);

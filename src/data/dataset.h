@@ -30,7 +30,7 @@ enum {
 #define DATASET_FORMAT  "esper-images" /* metadata of a packed file */
 #define DATASET_VERSION "1"
 
-/* Of the CIFAR-10 training images; the synthetic set is normalised alike (E-11). */
+/* Of the CIFAR-10 training images; the synthetic set is normalised the same way (E-11). */
 extern const double cifar_mean[DATASET_COLOURS], cifar_deviation[DATASET_COLOURS];
 
 struct dataset {
@@ -42,19 +42,18 @@ struct dataset {
     const uint8_t *labels[SPLIT_COUNT]; /* [count], 0 .. classes - 1 */
 
     struct st_file *file; /* what the pointers point into: a packed file */
-    uint8_t *memory;      /* or memory of our own */
+    uint8_t *memory;      /* or memory that it owns */
 };
 
 /* The i-th directory in which data is looked for: $ESPER_DATA, data/ in the working directory, the user's data
- * directory
- * ($XDG_DATA_HOME/esper or ~/.local/share/esper). False past the last one. */
+ * directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). False past the last one. */
 bool dataset_place(int i, struct place *place);
 /* Packed CIFAR-10 in the first place that has it; false when none does. */
 bool dataset_find(char path[CONFIG_PATH]);
-/* The directory where it goes unless someone says otherwise: $ESPER_DATA, data/ if that is there, the user's. */
+/* The directory where it goes by default: $ESPER_DATA, data/ if that exists, the user's. */
 void dataset_home(char path[CONFIG_PATH]);
 
-/* path is for cifar10 alone, NULL and DATASET_CIFAR10_PATH look in all places; cifar10 has size 32, synthetic 16 or 32.
+/* path is for cifar10 only; NULL and DATASET_CIFAR10_PATH look in all places; cifar10 has size 32, synthetic 16 or 32.
  */
 enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
                                struct esper_error *error);

@@ -54,7 +54,7 @@ static int program_spawn(const char *directory, const char *const argv[], pid_t 
     if (code != 0)
         return code;
     if ((code = posix_spawnattr_init(&attributes)) == 0) {
-        /* These only fail for want of memory. */
+        /* These fail only when out of memory. */
         if (posix_spawnattr_setsigdefault(&attributes, &defaults) ||
             posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF) ||
             posix_spawn_file_actions_addchdir_np(&actions, directory) ||
@@ -70,7 +70,7 @@ static int program_spawn(const char *directory, const char *const argv[], pid_t 
     return code;
 }
 
-/* An interrupt from the terminal reaches the program too; we outlive it, as system() does, in order to clean up. */
+/* An interrupt from the terminal also reaches the program; we outlive it, as system() does, in order to clean up. */
 static enum esper_status program_run(const char *directory, const char *const argv[], int *exit_code,
                                      struct esper_error *error)
 {

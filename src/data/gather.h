@@ -2,7 +2,7 @@
  * From bytes to what a network reads: pick images in an env's order, crop, flip, normalise, and lay them out as
  * NHWC floats with four floats per pixel (red, green, blue, 0), so that a pixel is one vector.
  *
- * Values are those of the exact table normalised(u8) = (u8/255 - mean)/std, computed in f64 and rounded once.
+ * The values are those of the exact table normalised(u8) = (u8/255 - mean)/std, computed in f64 and rounded once.
  */
 #ifndef DATA_GATHER_H
 #define DATA_GATHER_H
@@ -36,8 +36,8 @@ float gather_normalise(int channel, uint8_t value);
 
 /*
  * Write one size x size image (size at most DATASET_SIZE_MAX), cropped at top, left of its padded frame (CROP_PAD each
- * leaves it as it is) and perhaps mirrored, to `out`, its first interior pixel; rows are row_stride_floats apart. What
- * lies between the rows, such as a zero halo, is the caller's and not touched.
+ * leaves it as it is) and perhaps mirrored, to `out`, its first interior pixel; rows are row_stride_floats apart. The
+ * space between the rows, such as a zero halo, belongs to the caller and is not touched.
  */
 void gather_image(const struct gather_table *table, const uint8_t *image, int size, int top, int left, bool flip,
                   float *out, size_t row_stride_floats);
@@ -50,7 +50,7 @@ struct gather_target {
     uint8_t *labels;     /* [count] */
 };
 
-/* Which training batch: everything that decides its images, and nothing else. */
+/* Which training batch: everything that determines its images, and nothing else. */
 struct gather_job {
     uint64_t seed;
     uint32_t round, env;

@@ -3,7 +3,7 @@
  *
  * Image n of an env in a round is perm[n / N](n mod N): every pass over the N images is a fresh permutation, given by a
  * keyed bijection instead of a shuffled list. Nothing is stored, sorted or resumed, and any image of any pass can be
- * asked for at once, on the host and on the device (E-09).
+ * computed directly, on the host and on the device (E-09).
  */
 #ifndef DATA_ORDER_H
 #define DATA_ORDER_H

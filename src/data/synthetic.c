@@ -42,7 +42,7 @@ static struct stripes stripes_draw(struct word_source *words, int label, int siz
     int dx = stripe_direction[label % 5][0] + word_uniform(words, -24, 24);
     int dy = stripe_direction[label % 5][1] + word_uniform(words, -24, 24);
     int frequency = (label < 5 ? 18724 : 10922) * 16 / size * (256 + word_uniform(words, -26, 26)) / 256;
-    s.fx = (frequency * dx) >> 8; /* shifts of negative numbers round down, as the definition asks */
+    s.fx = (frequency * dx) >> 8; /* shifts of negative numbers round down, as the definition requires */
     s.fy = (frequency * dy) >> 8;
     s.phase = word_uniform(words, 0, 65535);
     s.amplitude = word_uniform(words, 24, 56);
@@ -60,7 +60,7 @@ static uint8_t byte_clamp(int value)
 
 void synthetic_image(enum split split, uint32_t index, int size, uint8_t *image)
 {
-    /* Key 0 and round 0: the data do not depend on the run's seed. The image number stands in the env word. */
+    /* Key 0 and round 0: the data do not depend on the run's seed. The image number is in the env word. */
     struct word_source words = {.site = random_at(0, STREAM_SYNTHETIC, 0, index, (uint32_t)split)};
     struct stripes s = stripes_draw(&words, synthetic_label(index), size);
     for (int row = 0; row < size; row++) {

@@ -23,7 +23,7 @@ const struct graph_op_info graph_ops[GRAPH_OP_COUNT] = {
     [GRAPH_GEMM] = {"Gemm", 3, 3, GRAPH_TRANS_B},
 };
 
-/* Enough for any host and its seeds many times over; what asks for more is no network of ours. */
+/* Enough for any host and its seeds many times over; anything that needs more is not one of our networks. */
 #define CONSTANT_MAX ((size_t)1 << 28)
 
 struct graph *graph_create(struct esper_error *error)

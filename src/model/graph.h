@@ -52,7 +52,7 @@ enum { GRAPH_NODES = 1024, GRAPH_VALUES = 2048, GRAPH_NAME = 64, GRAPH_DIMS = 4,
 struct graph_value {
     char name[GRAPH_NAME];
     int dims;
-    int64_t shape[GRAPH_DIMS]; /* of constants and of the input, whose first extent is 0: as many images as you like */
+    int64_t shape[GRAPH_DIMS]; /* of constants and of the input, whose first extent is 0: any number of images */
     float *floats;             /* a constant's data, */
     int64_t *integers;         /* or that of a list of extents */
 };
@@ -79,11 +79,11 @@ void graph_free(struct graph *graph);
 
 /*
  * Adding: each returns the value's or node's number, or -1 with graph->error set; given a -1 they do nothing, so that
- * a graph is written down without a test at every line.
+ * code that builds a graph need not check every call.
  */
 int graph_value(struct graph *graph, const char *name);
 int graph_find(const struct graph *graph, const char *name); /* -1 when there is none */
-/* The constant's data, zero, for the caller to fill; NULL when it cannot be had. */
+/* The constant's data, zeroed, for the caller to fill; NULL when memory is short. */
 float *graph_floats(struct graph *graph, int value, int dims, const int64_t *shape);
 int64_t *graph_integers(struct graph *graph, int value, int count);
 struct graph_node *graph_node(struct graph *graph, enum graph_op op, int output);
@@ -94,21 +94,21 @@ enum esper_status graph_from_model(struct graph **out, const struct model *model
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 enum esper_status onnx_write(const struct graph *graph, const char *path, struct esper_error *error);
-/* Trusts nothing; a file that this graph cannot express is refused. What can be run is graph_plan's to say. */
+/* Trusts nothing; a file that this graph cannot express is refused. graph_plan decides what can be run. */
 enum esper_status onnx_read(const char *path, struct graph **out, struct esper_error *error);
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 struct graph_runner;
 
-/* Work out every shape for so many images at a time and find memory for all of it; refuse what does not fit together.
+/* Compute every shape for this many images at a time and allocate memory for all; refuse shapes that do not match.
  * The graph must outlive the runner. */
 enum esper_status graph_runner_create(struct graph_runner **out, const struct graph *graph, int batch,
                                       struct esper_error *error);
 void graph_runner_free(struct graph_runner *runner);
 
 int graph_classes(const struct graph_runner *runner); /* logits per image */
-double graph_work(const struct graph_runner *runner); /* multiply-accumulates of a batch, about */
+double graph_work(const struct graph_runner *runner); /* multiply-accumulates of a batch, roughly */
 /* images [count][height][width][3] bytes, logits [count][classes]. */
 void graph_logits(struct graph_runner *runner, const uint8_t *images, size_t count, float *logits);
 

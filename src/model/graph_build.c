@@ -85,7 +85,7 @@ static int plain(struct builder *b, const char *name)
     return made;
 }
 
-/* A convolution's weight as ONNX has it, [out][in / group][kh][kw]. A linear layer is a 1x1 convolution. */
+/* A convolution's weight as ONNX stores it, [out][in / group][kh][kw]. A linear layer is a 1x1 convolution. */
 static int kernel(struct builder *b, const char *name, int64_t shape[4])
 {
     const struct model_tensor *tensor = tensor_at(b, name);
@@ -129,7 +129,7 @@ static int binary(struct builder *b, enum graph_op op, const char *name, int x, 
     return made;
 }
 
-/* name.weight, and name.bias where there is one; as large as its input. */
+/* name.weight, and name.bias where there is one; the output is as large as the input. */
 static int conv(struct builder *b, const char *name, int x)
 {
     int64_t shape[4];

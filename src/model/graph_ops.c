@@ -18,7 +18,7 @@ static const char *set_shape(struct graph_tensor *out, int dims, const int64_t *
     return NULL;
 }
 
-/* The extent that dimension d has when shapes are aligned at their ends and filled up with ones to four. */
+/* The extent that dimension d has when shapes are aligned at their ends and padded with ones to four. */
 static int64_t extent(const struct graph_tensor *tensor, int d)
 {
     int own = d - (GRAPH_DIMS - tensor->dims);
@@ -38,7 +38,7 @@ static const char *plan_binary(const struct graph_tensor *const *in, struct grap
     return set_shape(out, dims, shape + GRAPH_DIMS - dims);
 }
 
-/* Extents of a window that moves over [H][W]; NULL and the output's extents when all is well. */
+/* Extents of a window that moves over [H][W]; NULL and the output's extents when they are valid. */
 static const char *plan_window(const struct graph_node *node, const int64_t kernel[2], const struct graph_tensor *x,
                                int64_t out[2])
 {
@@ -194,7 +194,7 @@ static float combine(enum graph_op op, float a, float b)
     return op == GRAPH_ADD ? a + b : op == GRAPH_SUB ? a - b : op == GRAPH_MUL ? a * b : a / b;
 }
 
-/* Steps through a tensor while the result's extents are walked: 0 where it is stretched. */
+/* Steps through a tensor while the result's extents are walked: 0 where it is broadcast. */
 static void broadcast_steps(const struct graph_tensor *tensor, int64_t steps[GRAPH_DIMS])
 {
     int64_t step = 1;

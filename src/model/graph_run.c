@@ -15,7 +15,7 @@ struct graph_runner {
     int batch;
     double work;
     float *memory;
-    struct graph_tensor tensors[GRAPH_VALUES]; /* of each value: shape, and where it lies */
+    struct graph_tensor tensors[GRAPH_VALUES]; /* of each value: shape, and where its data is */
 };
 
 static enum esper_status plan_node(struct graph_runner *runner, const struct graph_node *node,
@@ -55,7 +55,7 @@ static enum esper_status plan(struct graph_runner *runner, struct esper_error *e
     return ESPER_OK;
 }
 
-/* Where each value lies that is no constant: first counted, then placed. */
+/* Assigns memory to every value that is not a constant: first counts, then places. */
 static enum esper_status place(struct graph_runner *runner, struct esper_error *error)
 {
     const struct graph *graph = runner->graph;
@@ -133,7 +133,7 @@ static void run_nodes(struct graph_runner *runner)
     }
 }
 
-/* A batch is always whole: the last one is filled up with what the input still holds, and those rows are dropped. */
+/* A batch is always full: the last one is padded with what the input still holds, and those rows are dropped. */
 void graph_logits(struct graph_runner *runner, const uint8_t *images, size_t count, float *logits)
 {
     const struct graph *graph = runner->graph;

@@ -223,7 +223,7 @@ static void add_host(const struct model *model, struct list *list)
     add(list, "host.classifier", "bias", &tensor[shape->fc_bias], model->params.host + tensor[shape->fc_bias].offset);
 }
 
-/* The t-th tensor of a blueprint's layout. In a chain a layer and its norm bear the number of their step. */
+/* The t-th tensor of a blueprint's layout. In a chain a layer and its norm carry the number of their step. */
 static void seed_tensor_name(int index, int t, char name[24])
 {
     static const char *const norm[] = {"norm.gamma", "norm.beta", "norm.sigma"};

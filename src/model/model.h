@@ -1,10 +1,10 @@
 /*
  * A grown network that has left its run: the host, the seeds that are part of its function, and where it came from.
  *
- * Part of the function is a seed that is blended in with alpha > 0. A seed in TRAINING learns beside the host but what
- * the network answers does not depend on it, so it stays behind and the source says so. The model's slots are the
- * occupied ones alone; every parameter keeps the layout in which the trainer stores it, so that the trainer's own
- * kernels run the model and give the trainer's own bits.
+ * A seed is part of the function when it is blended in with alpha > 0. A seed in TRAINING learns beside the host but
+ * the network's output does not depend on it, so it is left out and the source says so. The model has only the occupied
+ * slots; every parameter keeps the layout in which the trainer stores it, so that the trainer's own kernels run the
+ * model and give the trainer's own bits.
  */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
@@ -15,18 +15,18 @@
 
 enum { MODEL_TENSORS = 192, MODEL_NAME = 48, MODEL_TEXT = 512 };
 
-/* Where a network comes from, for people: it takes no part in what the network computes. */
+/* Where a network comes from, for people: it has no effect on what the network computes. */
 struct model_source {
     char run[128], task[64];
-    uint32_t round, step;      /* the round it grew in, from 1, and the steps of it that were done */
+    uint32_t round, step;      /* the round it grew in, from 1, and how many of its steps were done */
     uint32_t env;              /* its number in the run */
     bool best;                 /* it was the run's best so far */
     double val_accuracy;       /* percent, as the trainer measured it last */
-    char left_out[MODEL_TEXT]; /* seeds that stayed behind, "r0c1 norm (training), ..."; "" when there are none */
+    char left_out[MODEL_TEXT]; /* seeds that were left out, "r0c1 norm (training), ..."; "" when there are none */
 };
 
 struct model {
-    struct config config;   /* its host and slots alone; the shape points at the names of its slots */
+    struct config config;   /* its host and slots only; the shape points at the names of its slots */
     struct net_shape shape; /* whose slots are the occupied ones */
     struct slot_exec exec[SHAPE_SLOTS];
     uint8_t stage[SHAPE_SLOTS];
@@ -36,8 +36,8 @@ struct model {
 };
 
 /*
- * Take a network out of a world. `slots` [shape->slots] are the env's rows. Of the source all is copied but left_out,
- * which is written here. Parameters that are not finite numbers are an error: such a network computes nothing.
+ * Take a network out of a world. `slots` [shape->slots] are the env's rows. All of the source is copied except
+ * left_out, which is written here. Parameters that are not finite are an error: such a network computes nothing.
  */
 enum esper_status model_take(struct model **out, const struct net_shape *shape, const struct net_params *params,
                              const struct slot_state *slots, const struct model_source *source,
@@ -65,7 +65,7 @@ struct model_tensor {
     float *data; /* in the model */
 };
 
-/* All tensors in the order of the data's way through the network; returns how many. */
+/* All tensors in the order in which data passes through the network; returns how many. */
 int model_tensors(const struct model *model, struct model_tensor tensors[MODEL_TENSORS]);
 
 /* ---- for the reader -----------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ struct model_seed {
  * order of the actions, row by row. */
 enum esper_status model_make(struct model **out, const struct config *host, const struct model_seed *seeds, int count,
                              struct esper_error *error);
-/* Every parameter a finite number, no variance below zero. */
+/* Check that every parameter is a finite number and no variance is below zero. */
 enum esper_status model_check(const struct model *model, struct esper_error *error);
 
 #endif

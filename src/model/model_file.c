@@ -1,6 +1,6 @@
 /*
  * A model as one safetensors file. Its metadata: "format"; "esper", the version that wrote it; "layout", how weights
- * lie; "network" and "source", JSON objects. docs/export.md describes them for those who write other readers.
+ * are stored; "network" and "source", JSON objects. docs/export.md describes them for authors of other readers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* cJSON's functions answer NULL when memory is short, also when they are given NULL: one test at the end is enough. */
+/* cJSON's functions return NULL when memory is short, and also when given NULL: one test at the end is enough. */
 static bool add_number(cJSON *object, const char *key, double value)
 {
     return cJSON_AddNumberToObject(object, key, value);
@@ -144,7 +144,7 @@ static enum esper_status get_text(const cJSON *object, const char *key, char *ou
     return ESPER_OK;
 }
 
-/* A word of a short list, by its number; `from` is the first that counts. */
+/* The number of a word in a short list; `from` is the first that is accepted. */
 static enum esper_status get_word(const cJSON *object, const char *key, const char *(*name)(int), int from, int end,
                                   uint8_t *out, struct esper_error *error)
 {
@@ -158,7 +158,7 @@ static enum esper_status get_word(const cJSON *object, const char *key, const ch
     return error_set(error, ESPER_INVALID, "\"%s\": unknown value \"%.40s\"", key, text);
 }
 
-/* The constants are those of the program, or the kernels would compute something else. */
+/* The constants must be those of the program, or the kernels would compute something else. */
 static enum esper_status check_colours(const cJSON *image, const char *key, const double *known,
                                        struct esper_error *error)
 {
@@ -254,7 +254,7 @@ static enum esper_status read_source(const char *text, struct model_source *sour
     return status;
 }
 
-/* Each tensor exactly as the network's structure wants it, and nothing beside them. */
+/* Each tensor exactly as the network's structure requires it, and nothing else. */
 static enum esper_status read_tensors(const struct st_file *file, const struct model *model, struct esper_error *error)
 {
     struct model_tensor tensors[MODEL_TENSORS];

@@ -1,7 +1,7 @@
 /*
  * Reads an ONNX file into a graph. Nothing in the file is trusted: lengths, counts, names and references are checked
  * before they are used, and whatever the graph cannot express - another operator, attribute, type or opset - is refused
- * by name, for to pass over it would be to compute something else.
+ * by name, because ignoring it would mean computing something else.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 struct reader {
     struct graph *graph;
     struct esper_error *error;
-    bool broken; /* the bytes are no message */
+    bool broken; /* the bytes are not a message */
 };
 
 static enum esper_status refuse(struct reader *r, const char *what, const char *name)
@@ -41,7 +41,7 @@ static enum esper_status take_text(struct reader *r, const struct pb_field *fiel
     return ESPER_OK;
 }
 
-/* One number, or a packed list of them, to the end of a short list. */
+/* Append one number, or a packed list of them, to a short list. */
 static enum esper_status take_integers(struct reader *r, const struct pb_field *field, int64_t *out, int most,
                                        int *count)
 {
@@ -101,7 +101,7 @@ static enum esper_status read_constant(struct reader *r, struct pb_view view)
             return refuse(r, "a list of extents that is none:", constant.name);
         data = graph_integers(r->graph, value, (int)constant.shape[0]);
     } else if (constant.type == ONNX_FLOAT) {
-        /* The data is there already: what it cannot fill is not allocated. */
+        /* The data has been read already: no more is allocated than it can fill. */
         for (int d = 0; d < constant.dims; d++)
             if (constant.shape[d] < 1 || (uint64_t)constant.shape[d] > bytes)
                 return refuse(r, "shape and data do not agree in constant", constant.name);
@@ -370,7 +370,7 @@ static enum esper_status read_opset(struct reader *r, struct pb_view view)
     return ESPER_OK;
 }
 
-/* Entries of others are passed over; what is kept is only ever shown. */
+/* Entries of other programs are ignored; what is kept is only displayed. */
 static enum esper_status read_meta(struct reader *r, struct pb_view view)
 {
     struct pb_field field;

@@ -83,7 +83,7 @@ static void put_dim(struct pb_buffer *out, int64_t extent)
     pb_end(out, SHAPE_DIM, begin);
 }
 
-/* A float tensor at the graph's border; an extent of 0 is free. */
+/* A float tensor that is the graph's input or output; an extent of 0 may be any size. */
 static void put_border(struct pb_buffer *out, int field, const char *name, int dims, const int64_t *shape)
 {
     size_t value = pb_begin(out);

@@ -12,7 +12,7 @@ void pb_release(struct pb_buffer *buffer)
     *buffer = (struct pb_buffer){0};
 }
 
-/* Room for so many more bytes. */
+/* Make room for this many more bytes. */
 static bool reserve(struct pb_buffer *buffer, size_t more)
 {
     if (buffer->failed || buffer->capacity - buffer->size >= more)
@@ -39,7 +39,7 @@ static void put(struct pb_buffer *buffer, const void *data, size_t size)
     buffer->size += size;
 }
 
-/* Seven bits a byte, the lowest first. */
+/* Seven bits per byte, the lowest first. */
 static size_t encode(uint64_t value, uint8_t bytes[10])
 {
     size_t length = 0;
@@ -90,7 +90,7 @@ size_t pb_begin(struct pb_buffer *buffer)
     return buffer->size;
 }
 
-/* The message is there; tag and length, whose own length was not known before, go in front of it. */
+/* The message has been written; its tag and length, whose size was not known before, go in front of it. */
 void pb_end(struct pb_buffer *buffer, int field, size_t begin)
 {
     uint8_t head[20];
@@ -143,7 +143,7 @@ static bool read_value(struct pb_view *view, struct pb_field *field)
         view->at += field->value;
         return true;
     }
-    return false; /* groups are of another age */
+    return false; /* groups are obsolete */
 }
 
 bool pb_next(struct pb_view *view, struct pb_field *field, bool *broken)

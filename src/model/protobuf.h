@@ -15,7 +15,7 @@ enum pb_kind { PB_VARINT = 0, PB_FIXED64 = 1, PB_BYTES = 2, PB_FIXED32 = 5 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Starts as {0}. When memory runs short it says so in `failed`, and goes on doing nothing. */
+/* Starts as {0}. When memory runs out, `failed` is set and later calls do nothing. */
 struct pb_buffer {
     uint8_t *data;
     size_t size, capacity;
@@ -27,7 +27,7 @@ void pb_integer(struct pb_buffer *buffer, int field, int64_t value);
 void pb_float(struct pb_buffer *buffer, int field, float value);
 void pb_bytes(struct pb_buffer *buffer, int field, const void *data, size_t size);
 void pb_text(struct pb_buffer *buffer, int field, const char *text);
-/* A nested message: what is written between begin and end, which is given what begin returned. */
+/* A nested message: what is written between begin and end; end is given what begin returned. */
 size_t pb_begin(struct pb_buffer *buffer);
 void pb_end(struct pb_buffer *buffer, int field, size_t begin);
 

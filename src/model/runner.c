@@ -11,7 +11,7 @@ struct model_runner {
     int batch;
     void *memory;
     struct net *net;
-    uint8_t *labels; /* [batch] which the kernels count by and nobody asks for */
+    uint8_t *labels; /* [batch] for the kernels' count of correct answers, which is not used */
 };
 
 enum esper_status model_runner_create(struct model_runner **out, const struct model *model, int batch,

@@ -10,7 +10,7 @@
 
 enum { ENVS = 2, STEPS = 6, TRACKED = 5 };
 
-/* How far results that went through a network may be apart. fp32 sums in another order; bf16 keeps eight bits, and a
+/* How much results that went through a network may differ. fp32 sums in another order; bf16 keeps eight bits, and a
  * seed's gradient over the few images of these cases is a sum in which much cancels. */
 struct limits {
     double loss;    /* absolute */
@@ -70,7 +70,7 @@ static void pair_run(struct pair *pair, void (*phase)(struct engine *))
 
 /* ---- what is compared -------------------------------------------------------------------------------------------- */
 
-/* The worst absolute difference, or NAN where a side has one. */
+/* The worst absolute difference, or NAN where either side has one. */
 static double distance(const double *a, const double *b, int count)
 {
     double worst = 0;
@@ -83,7 +83,7 @@ static double distance(const double *a, const double *b, int count)
     return worst;
 }
 
-/* How far apart two arrays ended, against how far the first of them went from where both began. */
+/* How far apart two arrays ended, relative to how far the first of them moved from where both began. */
 static double drift(const float *a, const float *b, const float *from, size_t count)
 {
     double apart = 0, way = 0;
@@ -160,7 +160,7 @@ static void check_run(struct check_report *report, struct pair *pair, const stru
 
 /* ---- every seed -------------------------------------------------------------------------------------------------- */
 
-/* A seed fills the front of its place alone; what the one before left behind it is no part of the comparison. */
+/* A seed fills only the front of its storage; what an earlier seed left after it is not compared. */
 static void forget_seeds(struct engine *engine)
 {
     struct world *world = engine_world(engine);

@@ -1,6 +1,6 @@
 /*
- * `esper selftest --device cuda`: the device against the CPU, through the engine that runs use. The same small world is
- * moved by both; what a rule decides must be equal, what went through a network must be close.
+ * `esper selftest --device cuda`: the device compared with the CPU, through the engine that runs use. Both advance the
+ * same small world; what a rule decides must be equal, what went through a network must be close.
  */
 #ifndef SELFTEST_DEVICE_H
 #define SELFTEST_DEVICE_H

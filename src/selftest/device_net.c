@@ -1,6 +1,6 @@
 /*
- * net.h on the device: what the checks of golden vectors call, carried out by its kernels. Compiled with those checks
- * into an object of its own, as a variant is (see the Makefile).
+ * net.h on the device: what the checks of golden vectors call, executed by its kernels. Compiled with those checks
+ * into a separate object, as a variant is (see the Makefile).
  */
 #include <string.h>
 
@@ -99,7 +99,7 @@ static void copy_params(const struct net_shape *shape, const struct net_params *
     memcpy(to->gate, from->gate, sizeof(real) * shape->gate_storage);
 }
 
-/* The device knows whole steps alone: this one is taken by a copy, of which the statistics are kept. */
+/* The device can only take whole steps: this one is taken on a copy, whose statistics are kept. */
 void net_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,
                    struct net_result *result)
 {
@@ -118,7 +118,7 @@ void net_measure(struct net *net, const struct net_batch *batch, struct net_resu
     memcpy(result->grads, net->result.grads, sizeof result->grads);
 }
 
-/* The same step once more, for good; its statistics have been kept before. */
+/* The same step once more, for real; its statistics have been kept already. */
 void net_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
                 const struct net_batch *batch, const struct net_rates *rates, struct net_result *result)
 {

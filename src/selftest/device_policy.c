@@ -1,4 +1,4 @@
-/* policy/network.h on the device, as device_net.c has net.h. */
+/* policy/network.h on the device, as device_net.c does for net.h. */
 #include <string.h>
 
 #include "check/learn_vectors.h"

@@ -61,7 +61,7 @@ static void fail(struct selftest *test, const char *name, const char *why)
     report_flag(&test->report, name, false, why);
 }
 
-/* The format knows no NAN or infinity: where there is one, the file is damaged. */
+/* The format has no NAN or infinity: where there is one, the file is damaged. */
 static bool values_are_finite(struct selftest *test, const struct st_file *file)
 {
     for (int i = 0; i < st_count(file); i++) {
@@ -83,8 +83,8 @@ static int count_results(const struct selftest *test)
     return test->report.count[CHECK_PASSED] + test->report.count[CHECK_FAILED] + test->report.count[CHECK_SKIPPED];
 }
 
-/* On the device: networks and the policy. What else the files hold is the same source there, or held against the
- * CPU's. */
+/* On the device: networks and the policy. Everything else in the files is the same source there, or is compared
+ * with the CPU's. */
 static void check_on_device(struct selftest *test, const struct st_file *file, const char *kind)
 {
     struct esper_error error = {0};

@@ -14,8 +14,8 @@ struct device_api;
 
 struct selftest {
     struct check_report report;      /* the caller's: filter, show and context; its counts are those of the whole run */
-    const char *file;                /* name of the file in hand; NULL while the case table runs */
-    const char *variant;             /* kernels in hand; NULL for rules, which have none */
+    const char *file;                /* name of the file being checked; NULL while the case table runs */
+    const char *variant;             /* kernels being checked; NULL for rules, which have none */
     const struct device_api *device; /* whose networks the files are to check, instead of the CPU's; NULL: the CPU's */
     bool bf16;                       /* by the device's bf16 kernels */
 };
@@ -24,7 +24,7 @@ void selftest_cases(struct selftest *test);
 
 /*
  * Check a file, or every *.safetensors and *.json of a folder. A damaged file is a failure in the report; a file whose
- * part is not built yet is skipped, and so is, on a device, one that its kernels are not checked by. An error only when
+ * part is not built yet is skipped, and so is, on a device, one that does not check its kernels. An error only when
  * there is nothing to check at that path, or the device fails.
  */
 enum esper_status selftest_vectors(struct selftest *test, const char *path, struct esper_error *error);
