@@ -38,18 +38,18 @@ CPP += $(HAVE)
 # ---- sources -----------------------------------------------------------------------------------------------------
 KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/policy/network*.c))
 NUMERIC_CHECK_SRC := $(sort $(wildcard src/check/numeric_*.c))
-# Checks of golden vectors once more, on networks that the device carries out.
+# Checks of golden vectors once more, on networks that the device executes.
 DEVICE_CHECK_SRC := src/selftest/device_net.c src/selftest/device_policy.c $(foreach f,hosts modules policy policy_net rig slots source util,src/check/numeric_$(f).c)
 PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/variant/table.c $(NUMERIC_CHECK_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 
-# Rules must round alike everywhere, so contraction is off in plain code; kernels live off fused multiply-add.
+# Rules must round identically everywhere, so contraction is off in plain code; kernels depend on fused multiply-add.
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 PLAIN_FLAGS := -std=c11 $(CFLAGS) $(WARN) $(CPP) -ffp-contract=off $(SAN_FLAGS)
-# Vectors are passed between functions of one variant only, so how a machine passes them is of no concern (psabi).
+# Vectors are passed between functions of one variant only, so how a machine passes them does not matter (psabi).
 KERNEL_FLAGS := -std=gnu11 $(CFLAGS) -O3 $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(SAN_FLAGS)
 
-# What src/variant/variant.h lists for this architecture; double precision serves the gradient checks alone.
+# What src/variant/variant.h lists for this architecture; double precision is for the gradient checks only.
 ifeq ($(ARCH),x86_64)
 VARIANTS := avx512 avx2 base
 else ifeq ($(ARCH),aarch64)
@@ -151,8 +151,8 @@ $(BUILD)/%.o: %.c | check-required
 	@echo "  cc    $<"
 	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
 
-# The page is part of the program, as web/dist has it: nobody needs npm to build Esper. So are the tasks: the program
-# alone can train. The folders themselves are prerequisites, so that a file that goes is noticed.
+# The page is part of the program, as it is in web/dist: building Esper does not need npm. So are the tasks: the program
+# alone can train. The folders themselves are prerequisites, so that a removed file is noticed.
 $(BUILD)/page_assets.c: scripts/embed $(wildcard web/dist web/dist/*)
 	@mkdir -p $(@D)
 	@scripts/embed web/dist page > $@.new
@@ -163,7 +163,7 @@ $(BUILD)/task_assets.c: scripts/embed $(wildcard tasks tasks/*)
 	@scripts/embed tasks task > $@.new
 	@mv $@.new $@
 
-# The commit, asked for at every build, in a file that is written only when it changes.
+# The commit, looked up at every build, in a file that is written only when it changes.
 .PHONY: commit
 $(BUILD)/commit.c: commit
 	@mkdir -p $(@D)
@@ -178,7 +178,7 @@ web:
 	@cd web && npm ci --ignore-scripts --no-audit --no-fund --silent && node build.mjs
 
 # A variant is one relocatable object that shows the rest of the program a single symbol, its table of entry points. Its
-# checks, which look inside the kernels, are another such object with a copy of them: training is linked with no check.
+# checks, which look inside the kernels, are another such object with a copy of them: training links none of the checks.
 define alone
 	@$(CC) -r -nostdlib $(2) -o $@.all
 	@$(OBJCOPY) --keep-global-symbol=$(1) $@.all $@
@@ -218,7 +218,7 @@ tsan:
 # ---- the device backend: one library beside the program, which opens it when a run asks for it -------------------
 # Machine code for these architectures (compute capability without the dot), and PTX of the last one for newer cards.
 ESPER_CUDA_ARCHS ?= 80 90
-# Where it goes: beside the program, which looks for it there; elsewhere for a build that nobody should run.
+# Where it goes: beside the program, which looks for it there; elsewhere for a build that should not be run.
 CUDA_BUILD ?= $(BUILD)
 CUDA_SRC := $(sort $(wildcard src/*/*.cu))
 CUDA_TEST_SRC := $(sort $(wildcard tests/cuda_*.cu))
@@ -251,7 +251,7 @@ $(BUILD)/emulated/%.o: %.cu
 	@echo "  c++   $< (emulated)"
 	@$(CXX) $(EMULATED_FLAGS) -x c++ -c $< -o $@
 
-# What the library needs of the program it finds in the program that opens it (-rdynamic).
+# The library finds what it needs of the program in the program that opens it (-rdynamic).
 $(CUDA_BUILD)/libesper_cuda.so: $(CUDA_OBJ)
 	@echo "  link  $@"
 	@$(NVCC) -shared -cudart static $^ -o $@
@@ -271,7 +271,7 @@ $(EMULATED_TESTS): $(BUILD)/tests/emulated_%: $(BUILD)/emulated/tests/cuda_%.o $
 	@$(CXX) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -o $@
 
 # The formatter's and the linter's check, in a minute; `tidy` adds the analyzers, which take many. Bodies of macros (*.inc)
-# are beyond the formatter. Versions of the formatter disagree, so its check is only made by the one that the code follows.
+# are beyond the formatter. Versions of the formatter disagree, so its check only runs with the one the code follows.
 FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 FORMATTER := 14
 TIDY_FLAGS = -std=c11 -Iinclude -Isrc -D_GNU_SOURCE $(HAVE)

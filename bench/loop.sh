@@ -1,5 +1,5 @@
 #!/bin/sh
-# Speed of the whole loop on this machine: two rounds of a fresh policy, update included, on the work of the original's
+# Speed of the whole loop on this machine: two rounds of a fresh policy, update included, on the workload of the original's
 # CPU figures: 4 envs x 150 steps, batch 128, 1 024 training and 250 validation images per env-step, 3 slots, policy 512.
 # The counts at the end of a line are the slots by stage: T training, B blending, H holding, F fossilised.
 # Needs CIFAR-10 (esper data get cifar10).   Usage: bench/loop.sh [ESPER]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What does the record cost? Trains the quick start at every telemetry.level in turn, so that a machine's moods fall on
-# all alike, and compares the time of the rounds.   Usage: bench/telemetry.sh [TURNS [ROUNDS [ESPER]]]
+# What does the record cost? Trains the quick start at every telemetry.level in turn, so that the machine's fluctuations
+# affect all alike, and compares the time of the rounds.   Usage: bench/telemetry.sh [TURNS [ROUNDS [ESPER]]]
 set -eu
 turns=${1:-7}
 rounds=${2:-12}
@@ -15,7 +15,7 @@ for turn in $(seq "$turns"); do
         echo "$turn $level $seconds $bytes"
     done
 done >"$runs/times"
-# Within a turn the levels are compared with off; the median turn speaks.
+# Within a turn the levels are compared with off; the median turn counts.
 awk -v steps="$((rounds * 8 * 40))" '
     { seconds[$1, $2] = $3; bytes[$2] = $4 }
     END {

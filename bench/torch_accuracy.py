@@ -56,7 +56,7 @@ def normalised(images):
 
 
 def augmented(images, generator):
-    """Each image shifted by up to 4 pixels each way, black where nothing is, and flipped half of the time."""
+    """Each image shifted by up to 4 pixels each way, black outside the image, and flipped half of the time."""
     count = len(images)
     padded = F.pad(images, (0, 0, PAD, PAD, PAD, PAD))
     top, left = torch.randint(0, 2 * PAD + 1, (2, count, 1), generator=generator)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""N small hosts trained at once in PyTorch on one GPU, by the ways an expert would try: million images per second.
+"""N small hosts trained at once in PyTorch on one GPU, in the ways an expert would try: million images per second.
 
 Each host is `cifar_baseline` (blocks of 3x3 convolution with 8, 16 and 32 channels, BatchNorm, ReLU, 2x2 max pool; global
-average; linear classifier), with parameters of its own, trained by SGD with momentum and weight decay. The images lie on
+average; linear classifier), with its own parameters, trained by SGD with momentum and weight decay. The images are on
 the GPU as bytes; a step picks a batch for every host, normalises it, and does forward, backward and update. Esper also
 crops, mirrors and clips: --augment and --clip add that here.
 
@@ -10,8 +10,8 @@ crops, mirrors and clips: --augment and --clip add that here.
     bench/torch_many.py --hosts 64 --batches 128 --methods graph,vmap
     bench/torch_many.py --device cpu --small               does it run at all? (no GPU needed)
 
-Every figure comes from a process of its own with a time limit, so that a method that hangs in compilation or runs out of
-memory costs its own cell alone. Compare with `esper bench --device cuda --part train`.
+Every figure comes from a separate process with a time limit, so that a method that hangs in compilation or runs out of
+memory costs only its own cell. Compare with `esper bench --device cuda --part train`.
 """
 
 import argparse
@@ -48,7 +48,7 @@ METHODS = {
 
 
 class Images:
-    """Bytes on the device, and a position in a shuffled order that moves on by itself, also inside a graph."""
+    """Bytes on the device, and a position in a shuffled order that advances by itself, also inside a graph."""
 
     def __init__(self, count, device, augment):
         self.pixels = torch.randint(0, 256, (count, SIZE, SIZE, 3), dtype=torch.uint8, device=device)
@@ -59,7 +59,7 @@ class Images:
         self.augment = augment
 
     def batch(self, start, images):
-        """`images` normalised pictures [images, 3, 32, 32], channels last, and their labels; `start` moves on."""
+        """`images` normalised pictures [images, 3, 32, 32], channels last, and their labels; `start` advances."""
         count = len(self.order)
         place = (start + torch.arange(images, device=start.device)) % count
         start.add_(images)
@@ -68,7 +68,7 @@ class Images:
         return ((picked.float() - self.mean) * self.scale).permute(0, 3, 1, 2), self.labels[index]
 
     def crop(self, index):
-        """A window moved by up to four pixels, black outside, mirrored every other time."""
+        """A window moved by up to four pixels, black outside, mirrored half of the time."""
         n, device = len(index), index.device
         line = torch.arange(SIZE, device=device)
         shift = torch.randint(0, 2 * PAD + 1, (2, n, 1), device=device) - PAD
@@ -112,7 +112,7 @@ def compiled(function):
 
 
 def clip(gradients, hosts):
-    """Scale to the norm 1 where it is larger, host by host where they are stacked, without asking the device."""
+    """Scale to the norm 1 where it is larger, host by host where they are stacked, without a device synchronisation."""
     if hosts == 1:
         norm = torch.stack([g.float().norm() for g in gradients]).norm()
         factor = (MAX_NORM / (norm + 1e-6)).clamp(max=1)
@@ -192,7 +192,7 @@ def make_graph(arguments, hosts, batch, device, images):
             trunk.wait_stream(stream)
 
     trunk.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(trunk):  # momentum and library workspaces come to be before anything is captured
+    with torch.cuda.stream(trunk):  # momentum and library workspaces are created before anything is captured
         for _ in range(3):
             fork_and_join()
     torch.cuda.synchronize()
@@ -341,7 +341,7 @@ def read_arguments():
 
 
 def ask(arguments, method, hosts, batch, limit):
-    """A figure from a process of its own, or why there is none."""
+    """A figure from a separate process, or why there is none."""
     command = [sys.executable, __file__, "--one", method, str(hosts), str(batch), "--device", arguments.device,
                "--precision", arguments.precision]
     command += ["--augment"] * arguments.augment + ["--clip"] * arguments.clip + ["--small"] * arguments.small

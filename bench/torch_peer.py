@@ -172,7 +172,7 @@ class Trainer:
 
 GO, STOP = "go", "stop"
 
-# --- Measuring. Two worker processes live through the whole run; a setting of one process uses only the first.
+# --- Measuring. Two worker processes live for the whole run; a setting with one process uses only the first.
 
 
 def trainers_of(shape, setting):

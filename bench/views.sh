@@ -1,7 +1,7 @@
 #!/bin/sh
 # Do the viewers stay quick when a record is large? Plays one real round of 64 envs x 150 steps, repeats its rows for
 # as many rounds as asked (as a trainer would write them: from the 201st round on idle steps are thinned), then times
-# the report and every answer that the page asks for. Ends with 1 when one is too slow.
+# the report and every query that the page makes. Exits with 1 when one is too slow.
 # Needs the sqlite3 shell and curl.   Usage: bench/views.sh [ROUNDS [ESPER]]
 set -eu
 rounds=${1:-1000}
@@ -25,7 +25,7 @@ columns() { sqlite3 "$db" "select group_concat(name) from pragma_table_info('$1'
             where round = 1 and (i < 200 or step % 10 = 0 or step = 150);
         insert into subset (round, $(columns subset)) select i, $(columns subset) from n, subset where round = 1;
         commit; pragma journal_mode = wal;"
-} >"$runs/copies.sql" # first the questions about columns, then the database for itself
+} >"$runs/copies.sql" # written first: asking for the columns must not meet the insert's lock
 sqlite3 "$db" <"$runs/copies.sql" >/dev/null
 echo "$rounds rounds: $(($(stat -c %s "$db") / 1000000)) MB, $(sqlite3 "$db" 'select count(*) from step') rows of step"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Includes run one way: a room may include those of the same line or of a lower one that its row names. The rows are the
-# picture in docs/architecture.md; whoever draws a new arrow changes both.
+# picture in docs/architecture.md; a new arrow changes both.
 #   sh tests/arrows.sh [SOURCES]
 set -u
 cd "${1:-$(dirname "$0")/../src}" || exit 1

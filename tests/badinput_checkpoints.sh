@@ -4,7 +4,7 @@
 . tests/script.inc
 enter_work
 
-# flip FILE OFFSET: another byte there
+# flip FILE OFFSET: change the byte there
 flip() {
     old=$(dd if="$1" bs=1 skip="$2" count=1 2>/dev/null | od -An -tu1)
     # shellcheck disable=SC2059
@@ -83,7 +83,7 @@ train() { # train NAME ARGUMENTS...: a small run
     echo "FAILED train $name: exit code $got: $(cat stderr.txt); nothing more can be tested"
     exit 1
 }
-resume() { # resume ROUNDS: the run under test goes on to so many rounds
+resume() { # resume ROUNDS: the run under test goes on to this many rounds
     echo "train --runs runs --resume runs/it --rounds $1 --quiet"
 }
 fresh() { # fresh: the run under test, as it was; $newest and $before are its last two checkpoints

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Questions to a record, as a user types them: wrong and hostile ones get one line on stderr and the right exit code,
+# Queries of a record, as a user types them: wrong and hostile ones get one line on stderr and the right exit code,
 # good ones an answer in every form, from a live, a finished and a crashed run. Nothing changes the record.
 # Usage: badinput_sql.sh ESPER (from the project's root).
 . tests/script.inc
@@ -88,7 +88,7 @@ answer "$(printf 'n  text  missing\n1  a           -\n2  b           -')" \
 answer "$(printf 'a,"b,c"\n1.5,"x ""y"""\n,""')" "select column1 a, column2 \"b,c\" from (values (1.5, 'x \"y\"'), (null, ''))" --csv
 answer "$(printf '[\n{"a":0.1,"a_2":null,"b":"\\u000a"}\n]')" "select 0.1 a, 9e999 a, char(10) b" --json
 answer '[]' 'select 1 where 0' --json
-answer "$(printf 'a?[2Jb\n??[2Jb')" "select char(155) || '[2Jb' as \"a$(printf '\033')[2Jb\"" # nothing talks to the terminal
+answer "$(printf 'a?[2Jb\n??[2Jb')" "select char(155) || '[2Jb' as \"a$(printf '\033')[2Jb\"" # no control characters
 answer "$(printf 'round\n    0\nesper: these are the first 1 rows; --rows N shows more')" 'select round from round' --rows 1
 printf 'select 1 as\n  one' >question
 answer "$(printf 'one\n  1')" - <question

@@ -6,7 +6,7 @@
 examples=$PWD/examples
 enter_work
 
-# a run of a moment
+# a very short run
 small="--envs 2 --steps 4 --set data.batches=1 --set data.val_images=20 --set data.test_images=20
     --set policy.feature_dim=16 --set policy.hidden=16"
 
@@ -222,7 +222,7 @@ size=$(wc -c <"$newest")
 printf 'X' | dd of="$newest" bs=1 seek=$((size - 100)) conv=notrunc 2>/dev/null
 goes_on flipped "$(basename "$newest")"
 
-# nothing to fall back to: told in one line, nothing touched
+# nothing to fall back to: reported in one line, nothing touched
 as_new noise
 for file in runs/noise/checkpoints/*; do head -c 4000 /dev/urandom >"$file"; done
 fails 4 'checkpoint' train --resume noise
@@ -311,9 +311,9 @@ else
     skip 'a locked directory: root cannot become another user here'
 fi
 
-# A full disk does not stop a run: one line tells of the first checkpoint that could not be written, one of the record,
-# and the last one that the end could not be saved, with the number of rows that are lost. With room again the run goes on
-# from what was saved, to the same end.
+# A full disk does not stop a run: one line reports the first checkpoint that could not be written, one the record,
+# and the last line that the end could not be saved, with the number of rows that are lost. With room again the run
+# goes on from what was saved, to the same end.
 long="--rounds 12 --set checkpoint.rounds=1"
 "$esper" train $small $long --name undisturbed --quiet >/dev/null
 hash=$("$esper" inspect undisturbed --hash)
@@ -341,7 +341,7 @@ checkpoint=$(wc -c <"$(ls runs/undisturbed/checkpoints/r*.ckpt | tail -1)")
 )
 full limited 'a limit on file sizes'
 
-# in a name space of its own, where a small file system can be mounted; it is copied out before it goes away
+# in a separate namespace, where a small file system can be mounted; it is copied out before it goes away
 if unshare -rm true 2>/dev/null; then
     for kib in 300 $((3 * checkpoint / 1024)) $((6 * checkpoint / 1024)); do
         rm -rf full.txt full.code tiny saved

@@ -38,7 +38,7 @@ typedef std::vector<double> map;
 struct model_block {
     int cin, cout, size;
     std::vector<double> weight, scale, shift, mean, var, rstd, sign;
-    map in, raw, pooled, act, grad; /* NHWC; grad: of what left the block */
+    map in, raw, pooled, act, grad; /* NHWC; grad: of the block's output */
     std::vector<int> winner;
 };
 

@@ -1,4 +1,4 @@
-/* A network to test, through the kernels of variant_best(): shape, arrays, seeds at will, one step, one evaluation. */
+/* A network to test, through the kernels of variant_best(): shape, arrays, any seeds, one step, one evaluation. */
 #ifndef TESTS_NETWORK_RIG_H
 #define TESTS_NETWORK_RIG_H
 
@@ -53,7 +53,7 @@ static inline void rig_load(struct rig *rig, uint32_t key)
     }
 }
 
-/* Parameters as an env starts with them, then shaken so that nothing is special. */
+/* Parameters as an env starts with them, then perturbed so that nothing is special. */
 static inline void shake(float *params, const struct param_layout *layout, uint32_t key)
 {
     struct random_site site = random_at(key, STREAM_SYNTHETIC, 0, 1, 0);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the commands of README.md in their order, with fewer rounds, steps and images, in a directory of runs of their own.
+# Runs the commands of README.md in their order, with fewer rounds, steps and images, in their own directory of runs.
 # Those that need CIFAR-10 run where the file is there.
 . tests/script.inc
 
@@ -9,7 +9,7 @@ commands=$(sed -n 's/^    \(build\/esper .*\)/\1/p' README.md | sed 's/ *#.*//')
 while IFS= read -r command; do
     full=$command
     case $command in
-    *"data get"* | *" tui "* | *" serve"*) command="$command --help" ;; # these have tests of their own
+    *"data get"* | *" tui "* | *" serve"*) command="$command --help" ;; # these have their own tests
     *"data info"* | *cifar_*)
         if ! "$esper" data info >/dev/null 2>&1; then
             skip "$command: no CIFAR-10 here"

@@ -30,7 +30,7 @@ awk 'BEGIN { split("I lifecycle D lifecycle P policy R reward L learning E engin
 
 # ---- what is cited ---------------------------------------------------------------------------------------------------
 
-cites() { # PATTERN: "file:line:match" wherever it stands
+cites() { # PATTERN: "file:line:match" wherever it occurs
     # shellcheck disable=SC2086
     grep -EnIo "$1" $sources
 }

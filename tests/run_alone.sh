@@ -1,5 +1,5 @@
 #!/bin/sh
-# The program alone, in an empty folder: it has its tasks with it, finds the user's own tasks and data, and says where from.
+# The program alone, in an empty folder: it contains its tasks, finds the user's own tasks and data, and says where from.
 # Also the version it was built as. Usage: run_alone.sh ESPER (from the project's root).
 . tests/script.inc
 root=$PWD
@@ -26,7 +26,7 @@ verdict 'built-in tasks need no path' "$(grep ' from ' tasks.txt)"
 shows '^  built in  *[0-9][0-9]* tasks$' doctor
 shows '^  beside esper .*/bin/tasks: not there$' doctor
 
-# A file of that name in a nearer place counts: beside the program, then here, then in $ESPER_TASKS. --task FILE beats all.
+# A file of that name in a nearer place wins: beside the program, then here, then in $ESPER_TASKS. --task FILE beats all.
 steps_are() { # steps_are N ARGUMENTS...
     steps=$1
     shift

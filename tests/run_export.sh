@@ -1,6 +1,6 @@
 #!/bin/sh
 # Networks leave a run: grown by script in real runs, exported in both forms, run again. Their accuracy is the one that
-# the trainer recorded; the logits of both forms agree; PyTorch, onnx and onnxruntime are asked where they are installed.
+# the trainer recorded; the logits of both forms agree; so do PyTorch, onnx and onnxruntime where they are installed.
 # Usage: run_export.sh ESPER (from the project's root).
 set -u
 LC_ALL=C

@@ -1,7 +1,7 @@
 #!/bin/sh
 # kill -9 at random moments: every time the record passes SQLite's integrity check, answers, and holds every step up to
-# the newest checkpoint; `esper train --resume` goes on, and in the end the run and its record are those that nobody
-# disturbed. 10 kills; 200 with ESPER_SOAK set.
+# the newest checkpoint; `esper train --resume` goes on, and in the end the run and its record are those of an
+# undisturbed run. 10 kills; 200 with ESPER_SOAK set.
 # Usage: run_kill.sh ESPER (from the project's root).
 . tests/script.inc
 kills=${ESPER_SOAK:+200}
@@ -70,7 +70,7 @@ while [ $killed -lt $kills ]; do
     background=
     case $code in
     137) killed=$((killed + 1)) ;;
-    0) # it came to its end before the signal
+    0) # it finished before the signal
         same_end $name
         rm -rf "${work:?}/$name"
         number=$((number + 1))
@@ -79,7 +79,7 @@ while [ $killed -lt $kills ]; do
     *) fail "$name cannot go on (exit code $code): $(cat "$work/out")" ;;
     esac
     if "$esper" sql "$work/$name" 'select count(*) from round' >/dev/null 2>"$work/err"; then
-        acknowledged $name # as a reader finds it, before anyone has mended it
+        acknowledged $name # as a reader finds it, before anything has repaired it
         check $name >/dev/null
     elif ls "$work/$name"/checkpoints/r*.ckpt >/dev/null 2>&1; then # else it had no time to make its record
         fail "$name: esper sql: $(cat "$work/err")"

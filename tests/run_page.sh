@@ -1,6 +1,7 @@
 #!/bin/sh
-# The page in a headless Chromium against runs that train, end and are killed (tests/page.mjs), and web/dist against
-# what its sources build. With ESPER_SCREENSHOTS set, pictures of each view go to docs/images. Usage: run_page.sh ESPER
+# The page in a headless Chromium against runs that train, end and are killed (tests/page.mjs), and web/dist compared
+# with what its sources build. With ESPER_SCREENSHOTS set, pictures of each view go to docs/images.
+# Usage: run_page.sh ESPER
 . tests/script.inc
 
 if ! lack=$(scripts/deps-web); then
@@ -9,7 +10,7 @@ if ! lack=$(scripts/deps-web); then
     exit
 fi
 
-# web/dist is committed so that nobody needs npm to build Esper: it must be what the sources and pinned packages make.
+# web/dist is committed so that building Esper does not need npm: it must be what the sources and pinned packages make.
 mkdir "$work/web"
 cp -R web/src web/build.mjs web/package.json web/package-lock.json "$work/web"
 if (cd "$work/web" && npm ci --ignore-scripts --no-audit --no-fund --silent >"$work/npm.txt" 2>&1); then

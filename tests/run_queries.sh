@@ -1,5 +1,5 @@
 #!/bin/sh
-# What docs/telemetry.md says of the record is so: its questions are asked of fresh runs, by esper and by the stock
+# What docs/telemetry.md says of the record is true: its queries are run on fresh runs, by esper and by the stock
 # sqlite3, the tables and columns it names are those of the schema, and `esper inspect` counts what is there in every state
 # of a run. Usage: run_queries.sh ESPER (from the project's root).
 . tests/script.inc
@@ -7,8 +7,8 @@ page=$PWD/docs/telemetry.md
 small="--task quickstart --envs 4 --steps 40 --set data.batches=2 --set data.val_images=40 --set data.test_images=40
     --set policy.feature_dim=32 --set policy.hidden=32 --set checkpoint.rounds=2 --runs $work --quiet"
 
-# Two runs have between them what can happen: a policy under a governor that is easily alarmed, and a script whose seeds
-# are fossilised, pruned and, on half the way, refused.
+# Two runs cover between them what can happen: a policy under a governor that is easily alarmed, and a script whose seeds
+# are fossilised, pruned and, halfway, refused.
 cat >"$work/script.json" <<'JSON'
 [{"step": 1, "op": "germinate", "slot": "r0c0", "blueprint": "conv_light", "tempo": 3},
  {"step": 2, "op": "germinate", "slot": "r0c2", "blueprint": "noop", "tempo": 3, "target": 0.5},
@@ -43,7 +43,7 @@ awk -v folder="$work" '/^```sql$/ { name = sprintf("%s/question%02d.sql", folder
 questions=$(find "$work" -name 'question*.sql' | sort)
 verdict 'ten questions' "$([ "$(echo "$questions" | wc -l)" -ge 10 ] || echo "$questions")"
 
-stock= # set where sqlite3 can be asked too
+stock= # set where sqlite3 can be used as well
 if command -v sqlite3 >/dev/null; then stock=yes; else skip 'sqlite3 is not installed'; fi
 for question in $questions; do
     title=$(basename "$question" .sql)

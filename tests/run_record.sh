@@ -1,6 +1,7 @@
 #!/bin/sh
-# The record of whole runs at the command line: levels and traces change nothing, trouble with the files is told once
-# and stops nothing, the exit code says what is missing in the end. Usage: run_record.sh ESPER (from the project's root).
+# The record of whole runs at the command line: levels and traces change nothing, trouble with the files is reported
+# once and stops nothing, the exit code says what is missing in the end.
+# Usage: run_record.sh ESPER (from the project's root).
 . tests/script.inc
 enter_work
 
@@ -13,7 +14,7 @@ train() { # train NAME OPTIONS...: a run; its stderr in stderr.txt, its exit cod
     "$esper" train $small --name "$name" "$@" >stdout.txt 2>stderr.txt
     got=$?
 }
-good() { # good NAME OPTIONS...: a run that has nothing to tell
+good() { # good NAME OPTIONS...: a run that has nothing to report
     train "$@"
     [ $got -eq 0 ] && [ ! -s stderr.txt ] || verdict "train $*" "exit code $got: $(cat stderr.txt)"
 }
@@ -52,7 +53,7 @@ nests() { # nests FILE: prints the number of spans, or what is wrong
     }
     END { print wrong ? wrong " spans cross others" : count }' "$1"
 }
-is_json() { # is_json FILE: where a reader is at hand
+is_json() { # is_json FILE: where a reader is available
     ! command -v python3 >/dev/null || python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$1"
 }
 verdict 'a trace is JSON' "$(is_json runs/traced/trace.json 2>&1)"
@@ -84,7 +85,7 @@ wait_told() { # wait_told PATTERN: until it says so, twenty seconds at most
         tries=$((tries + 1))
     done
 }
-end() { # end CODE: it is asked to stop, and does with that exit code
+end() { # end CODE: it is asked to stop, and ends with that exit code
     kill -s INT $background
     wait $background
     got=$?

@@ -35,7 +35,7 @@ for policy in random heuristic; do
     same "$policy on one thread and two" $policy-1 $policy-2
 done
 
-# Stop after round 7, in the middle of a round. Where the signal falls is chance: try until it falls there.
+# Stop after round 7, in the middle of a round. Where the signal lands is chance: try until it lands there.
 tries=0
 while [ $tries -lt 10 ]; do
     rm -rf "$work/stopped"
@@ -56,7 +56,7 @@ grep -q 'stopped after [0-9]* rounds and [1-9][0-9]* steps, saved' "$work/out" |
 same 'stopped in a round and resumed' whole stopped
 
 # A run that was extended is the run that was longer from the start only where nothing depends on the number of rounds;
-# the entropy bonus does, so this one keeps it level.
+# the entropy bonus does, so this one keeps it constant.
 level="--set ppo.entropy_coef=0.02 --set ppo.entropy_coef_end=0.02"
 train long --rounds 6 $level
 train short --rounds 4 $level

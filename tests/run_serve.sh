@@ -93,7 +93,7 @@ code=$?
 verdict "Ctrl-C" "$([ $code -eq 0 ] || echo "exit code $code")"
 background=
 
-# beside a training: the address, the run while it trains, and the end of both
+# during training: the address, the run while it trains, and the end of both
 "$esper" train $small --rounds 100000 --runs runs --name second --serve >out 2>address &
 background=$!
 wait_for address

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The terminal viewer, driven under tmux at 80x24, 120x40 and 250x70: what it shows of a live, a finished and a killed run
-# is what `esper sql` says, and the terminal is itself again however the viewer ends.
+# is what `esper sql` says, and the terminal is restored however the viewer ends.
 # Usage: run_tui.sh ESPER (from the project's root).
 . tests/script.inc
 if ! command -v tmux >/dev/null; then
@@ -14,7 +14,7 @@ if "$esper" tui nothing --runs "$work" 2>&1 | grep -q 'ncurses was missing'; the
     exit
 fi
 enter_work
-terminals=0 # each has a server of its own: one that is going down answers nobody
+terminals=0 # each has its own server: one that is shutting down does not answer
 tmux() { command tmux -u -S "$work/tmux$terminals" -f /dev/null "$@"; }
 close_terminal() { [ $terminals -eq 0 ] || tmux kill-server 2>/dev/null; }
 trap 'close_terminal; cleanup' EXIT
@@ -42,7 +42,7 @@ type_line() { tmux send-keys -l "$1" \; send-keys Enter; }
 
 screen() { tmux capture-pane -p; }
 
-sees() { # sees TEXT [TENTHS]: within ten seconds, or so many tenths, the screen holds it; it is left in $work/screen
+sees() { # sees TEXT [TENTHS]: within ten seconds, or this many tenths, the screen shows it; it is left in $work/screen
     tries=0
     while [ $tries -lt "${2:-100}" ]; do
         screen >"$work/screen" || return 1
@@ -53,7 +53,7 @@ sees() { # sees TEXT [TENTHS]: within ten seconds, or so many tenths, the screen
     return 1
 }
 
-look() { # look NAME TEXT: a case of its own
+look() { # look NAME TEXT: a separate case
     if sees "$2"; then verdict "$1" ''; else verdict "$1" "no \"$2\" in: $(cat "$work/screen")"; fi
 }
 
@@ -61,7 +61,7 @@ ask() { "$esper" sql "$run" "$1" --csv --runs "$work" | tail -n +2 | tr -d '\r"'
 
 restored() { # restored NAME: the shell answers, on its own screen, with the settings from before
     problem=
-    for again in 1 2 3 4; do # what is typed too early is the viewer's
+    for again in 1 2 3 4; do # what is typed too early goes to the viewer
         sleep 0.2
         type_line "stty -a | tail -n +2 >$work/after; echo 'the shell' is back"
         sees 'the shell is back' 15 && break

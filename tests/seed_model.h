@@ -1,6 +1,6 @@
 /*
  * Seeds and blends of one image in plain loops and double precision, after blueprint.h; with `rounds` every value that
- * the device keeps as bf16 is rounded as there. What cuda_seed.cu compares with.
+ * the device keeps as bf16 is rounded the same way. cuda_seed.cu compares with this.
  */
 #ifndef SEED_MODEL_H
 #define SEED_MODEL_H

@@ -1,4 +1,4 @@
-/* What the test programs share: cmocka with the headers it wants first, and how an error line is checked. */
+/* What the test programs share: cmocka with the headers it needs first, and how an error line is checked. */
 #ifndef TESTS_TESTING_H
 #define TESTS_TESTING_H
 
@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-/* One line that holds `word`. */
+/* One line that contains `word`. */
 static inline void assert_says(const struct esper_error *error, const char *word)
 {
     assert_null(strchr(error->text, '\n'));

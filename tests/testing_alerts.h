@@ -1,4 +1,4 @@
-/* Rounds for the tests of alerts: fine ones, and the numbers at which each rule is to wake up. */
+/* Rounds for the tests of alerts: good ones, and the numbers at which each rule should fire. */
 #ifndef TESTS_TESTING_ALERTS_H
 #define TESTS_TESTING_ALERTS_H
 
@@ -13,7 +13,7 @@ static const char *const head_names[HEADS] = {"slot",         "blueprint",   "st
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-/* All that rules look at in a round, fine in every respect. */
+/* Everything that the rules look at in a round, good in every respect. */
 struct scene {
     struct round_record round;
     struct ppo_record ppo;
@@ -55,7 +55,7 @@ static inline struct scene a_fine_scene(int64_t number)
     return scene;
 }
 
-/* Whoever takes the rows: alerts themselves, or a recorder. */
+/* What takes the rows: the alerts themselves, or a recorder. */
 typedef void take_row(void *context, enum record_kind kind, const void *record, size_t bytes);
 
 static inline void give_step(const struct scene *scene, int i, take_row *take, void *context)
@@ -81,7 +81,7 @@ static inline void give_rest(const struct scene *scene, take_row *take, void *co
         take(context, RECORD_PPO, &scene->ppo, sizeof scene->ppo);
 }
 
-/* The table of rules, written down a second time (T-04); thresholds lie between the numbers. */
+/* The table of rules, written out a second time (T-04); thresholds are between the numbers. */
 #define PPO(field) offsetof(struct ppo_record, field)
 static const struct {
     const char *rule;

@@ -1,5 +1,5 @@
 /* What the tests of checkpoints share: a small world with an array of every type, checkpoints of it in a folder, and
- * harm done to them. */
+ * damage to them. */
 #ifndef TESTS_TESTING_CHECKPOINT_H
 #define TESTS_TESTING_CHECKPOINT_H
 
@@ -103,7 +103,7 @@ static inline uint64_t digest(const struct rig *rig) /* of all rows, saved or no
     return sum;
 }
 
-/* Refused with one line that says `word`; the table is as before. */
+/* Refused with one line that says `word`; the table is unchanged. */
 static inline void assert_refused(const char *path, const struct rig *rig, const char *word)
 {
     struct esper_error error = {0};

@@ -1,4 +1,4 @@
-/* A folder of the test program's own: made before its tests, gone after them. */
+/* The test program's own folder: created before its tests, removed after them. */
 #ifndef TESTS_TESTING_FOLDER_H
 #define TESTS_TESTING_FOLDER_H
 

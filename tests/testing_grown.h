@@ -1,4 +1,4 @@
-/* For the tests of viewers: a run whose every row follows from its numbers, as large as one likes. */
+/* For the tests of viewers: a run of any size whose every row follows from its numbers. */
 #ifndef TESTS_TESTING_GROWN_H
 #define TESTS_TESTING_GROWN_H
 
@@ -9,9 +9,9 @@
 
 struct grown {
     int rounds, envs, steps;
-    int detailed; /* the last so many rounds have steps, seeds, lives and phases */
+    int detailed; /* this many last rounds have steps, seeds, lives and phases */
     const char *blueprint, *command;
-    bool busy; /* a gate is asked at every step, as while seeds blend */
+    bool busy; /* a gate is checked at every step, as while seeds blend */
 };
 
 enum { GROWN_BATCH = 512 };
@@ -21,7 +21,7 @@ struct grower {
     int count;
 };
 
-/* A row of zeros, without anything that may be missing. */
+/* A row of zeros in which everything optional is missing. */
 static inline union record *grow(struct grower *grower, enum record_kind kind)
 {
     if (grower->count == GROWN_BATCH) {
@@ -42,7 +42,7 @@ static inline union record *grow(struct grower *grower, enum record_kind kind)
     return &row->record;
 }
 
-/* Accuracies rise by round and env, with some disorder; added parameters do not follow them. */
+/* Accuracies rise by round and env, with some noise; added parameters do not follow them. */
 static inline double grown_accuracy(int round, int env)
 {
     return 20 + 60.0 * round / (round + 20) + (env * 7 + round * 3) % 11 * 0.5;

@@ -1,4 +1,4 @@
-/* A client for the tests of the server: plain sockets, so that nothing is made better than it was sent. */
+/* A client for the tests of the server: plain sockets, so that nothing is corrected on the way. */
 #ifndef TESTS_TESTING_HTTP_H
 #define TESTS_TESTING_HTTP_H
 
@@ -49,7 +49,7 @@ static inline int dial(void)
     return fd;
 }
 
-/* The server may have had enough of it before all is sent. */
+/* The server may close the connection before everything is sent. */
 static inline void put(int fd, const char *text, size_t bytes)
 {
     while (bytes) {
@@ -94,7 +94,7 @@ static inline struct answer read_answer(char *text, size_t bytes)
     return answer;
 }
 
-/* What was answered to exactly these bytes. */
+/* The answer to exactly these bytes. */
 static inline struct answer exchange(const char *request, size_t bytes)
 {
     double start = clock_seconds();
@@ -162,7 +162,7 @@ static inline const char *json_string(const cJSON *object, const char *key)
 
 struct listener {
     int fd;
-    char text[1 << 16]; /* what came and was not looked at yet */
+    char text[1 << 16]; /* received and not looked at yet */
     size_t used;
     char event[16];
     cJSON *data;
@@ -182,7 +182,7 @@ static inline void stop_listening(struct listener *listener)
     close(listener->fd);
 }
 
-/* An event is two lines that come in one chunk; what is around it (lengths of chunks, comments) is passed over. */
+/* An event is two lines that come in one chunk; what is around it (lengths of chunks, comments) is skipped. */
 static inline bool find_event(struct listener *listener)
 {
     char *event = strstr(listener->text, "event: "), *data = event ? strstr(event, "\ndata: ") : NULL;

@@ -24,7 +24,7 @@ struct rig {
     int threads;
 };
 
-/* Sizes and a quick learner's settings; change rig->config before rig_start for others. */
+/* Sizes, and settings for fast learning; change rig->config before rig_start for others. */
 static inline void rig_configure(struct rig *rig, int envs, int steps, int width)
 {
     *rig = (struct rig){.threads = 1};
@@ -63,7 +63,7 @@ static inline void rig_stop(struct rig *rig)
     pool_free(rig->pool);
 }
 
-/* A world of `config.envs` envs. Each call concerns one env. */
+/* A world of `config.envs` envs. Each call is for one env. */
 struct world {
     void *state;
     uint64_t seed;
@@ -88,7 +88,7 @@ static inline double world_unit(const struct world *world, int env, int step, ui
     return (double)random_unit(world_word(world, env, step, element));
 }
 
-/* Every choice of every head, the ops given: the slots of each op are all. */
+/* Every choice of every head but op, which has these ops; each of them may name any slot. */
 static inline struct masks masks_with_ops(int slots, unsigned ops)
 {
     struct masks masks = {0, {0}};

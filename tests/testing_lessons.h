@@ -17,8 +17,8 @@ struct toy {
     double (*score)(struct rig *rig, struct world *world);
 };
 
-/* One slot, a network 32 wide and a quick pace, as most lessons have it. What is left to say: updates, entropy, goal
- * and score, and what is not as usual. */
+/* One slot, a network 32 wide and fast learning, as in most lessons. To be added: updates, entropy, goal and
+ * score, and whatever differs. */
 static inline struct toy toy_usual(struct world world, int envs, int steps, int obs)
 {
     return (struct toy){.world = world,

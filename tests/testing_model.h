@@ -1,4 +1,4 @@
-/* Networks for the tests of what leaves a run: any host, any seeds, weights at random. */
+/* Networks for the tests of exports: any host, any seeds, random weights. */
 #ifndef TESTS_TESTING_MODEL_H
 #define TESTS_TESTING_MODEL_H
 
@@ -17,7 +17,7 @@ static inline float random_float(struct random_site at, uint32_t i)
     return (float)random_word(at, i) * 0x1p-31f - 1;
 }
 
-/* Every parameter in use, the statistics too: a fresh norm or a dead ReLU would hide a mistake. */
+/* Every parameter in use, statistics included: a fresh norm or a dead ReLU would hide a mistake. */
 static inline void randomise(struct model *model, uint32_t number)
 {
     struct model_tensor tensors[MODEL_TENSORS];
@@ -66,7 +66,7 @@ static inline struct model *random_model(const struct host_case *host, const str
     return model;
 }
 
-/* [count][size][size][3] bytes: noise about another colour in every image. Release with memory_free. */
+/* [count][size][size][3] bytes: noise around a different colour in every image. Release with memory_free. */
 static inline uint8_t *random_images(int count, int size, uint32_t number)
 {
     size_t bytes = (size_t)size * (size_t)size * 3;
@@ -99,8 +99,7 @@ static inline long fuzz_count(void)
     return text ? atol(text) : 10000;
 }
 
-/* A copy of `original` with up to three wounds in its first `reach` bytes; now and then unharmed. Returns its length.
- */
+/* A copy of `original`, damaged up to three times in its first `reach` bytes or not at all. Returns its length. */
 static inline size_t mutate(const uint8_t *original, size_t length, size_t reach, uint32_t number, uint8_t *bytes)
 {
     struct random_site at = {.seed = 20261, .a = number};

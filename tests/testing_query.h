@@ -1,4 +1,4 @@
-/* For the tests of questions to a record: a run of known content, and answers that are kept. */
+/* For the tests of queries: a run of known content, and answers that are kept. */
 #ifndef TESTS_TESTING_QUERY_H
 #define TESTS_TESTING_QUERY_H
 
@@ -14,7 +14,7 @@ static struct query *query;
 
 enum { ROUNDS = 6, ENVS = 4 };
 
-/* Reward of an episode: 10 round + env. Round 2 took nobody knows how long. */
+/* Reward of an episode: 10 round + env. How long round 2 took is unknown. */
 static inline int write_round(struct store *store, int round)
 {
     struct record_row rows[1 + ENVS] = {{.kind = RECORD_ROUND}};

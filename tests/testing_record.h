@@ -71,8 +71,8 @@ static inline bool is_key(enum record_kind kind, const char *column)
     return strstr(keys[kind], wanted);
 }
 
-/* Fields grow with `base` and with their place, so rows of a table lie in order of their bases. With `missing` all
- * reals are `real` and all else is missing that may be. */
+/* Fields grow with `base` and with their place, so rows of a table are in the order of their bases. With `missing` all
+ * reals are `real` and everything optional is missing. */
 static inline void fill_row(struct record_row *row, enum record_kind kind, int64_t base, bool missing, double real)
 {
     static const char *const names[] = {"ash", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple"};

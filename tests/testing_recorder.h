@@ -1,4 +1,4 @@
-/* Recorders for the tests: one over a run of its own, rows to give it, and someone who holds the database. */
+/* Recorders for the tests: one over its own run, rows to give it, and another program that locks the database. */
 #ifndef TESTS_TESTING_RECORDER_H
 #define TESTS_TESTING_RECORDER_H
 

@@ -1,7 +1,7 @@
 /*
  * For the tests of the rewards: a source of random numbers, configurations, scenes, and an env that lives without a
- * network. Its accuracies come from a made-up game of the seeds; everything else is the program's own: lifecycle,
- * subset table, reward.
+ * network. Its accuracies come from an invented game between the seeds; everything else is the program's own:
+ * lifecycle, subset table, reward.
  */
 #ifndef TESTS_TESTING_REWARD_H
 #define TESTS_TESTING_REWARD_H
@@ -98,7 +98,7 @@ struct rig {
     struct gate_rules gates;
     int slots, step, steps;
     uint32_t random;
-    double effect[RIG_SLOTS]; /* points a seed brings at alpha 1 */
+    double effect[RIG_SLOTS]; /* points a seed adds at alpha 1 */
     double synergy, drift;    /* of each pair; of the host, per step */
     struct slot_state slot[RIG_SLOTS];
     struct reward_state state;

@@ -1,4 +1,4 @@
-/* Runs for the tests: made in a folder of their own, with records of known content. */
+/* Runs for the tests: created in their own folder, with records of known content. */
 #ifndef TESTS_TESTING_RUNS_H
 #define TESTS_TESTING_RUNS_H
 
@@ -52,7 +52,7 @@ static inline void create_run(struct run *run, const char *name, const struct co
 }
 
 /* A child whose work is `work`; its exit code is what that returns. It must assert nothing: a failed assertion would
- * jump into the copy of the test program that the child is. */
+ * jump into the child's copy of the test program. */
 static inline pid_t start_child(int (*work)(const void *context), const void *context)
 {
     pid_t pid = fork();

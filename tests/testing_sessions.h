@@ -1,4 +1,4 @@
-/* Small sessions for the tests, and questions to what they leave: their records and their checkpoints. */
+/* Small sessions for the tests, and queries of what they leave: their records and their checkpoints. */
 #ifndef TESTS_TESTING_SESSIONS_H
 #define TESTS_TESTING_SESSIONS_H
 
@@ -8,7 +8,7 @@
 #include "engine/session.h"
 #include "testing_record.h"
 
-/* The quick start with few images and a small policy: two envs, two rounds of a moment each. */
+/* The quick start with few images and a small policy: two envs, two very short rounds. */
 static inline struct config small_session(enum policy_kind kind)
 {
     struct config config;
@@ -25,7 +25,7 @@ static inline struct config small_session(enum policy_kind kind)
     return config;
 }
 
-/* Restless: whenever the loss rises above its usual, the governor rolls back. */
+/* Restless: whenever the loss rises above its usual level, the governor rolls back. */
 static inline void restless(struct config *config, double rate, double sigmas)
 {
     config->host_lr = rate;
@@ -110,7 +110,7 @@ static inline double real_of(struct store *store, const char *sql)
     return value;
 }
 
-/* How long a slot was in which stage, from what happened to it: at the steps `first` to `last` decisions found it so.
+/* How long a slot was in which stage, from what happened to it: decisions at the steps `first` to `last` found it so.
  * %d is the number of steps of an episode. */
 #define STAYS                                                                                                          \
     "WITH stays AS (SELECT round, env, slot, to_stage AS stage, step + 1 AS first, "                                   \
@@ -130,7 +130,7 @@ __attribute__((format(printf, 2, 3))) static inline double number(struct store *
     return real_of(store, sql);
 }
 
-/* A query that counts what should not be. */
+/* A query that counts what should not exist. */
 #define assert_none(store, ...)                                                                                        \
     do {                                                                                                               \
         double found = number(store, __VA_ARGS__);                                                                     \
