@@ -1,4 +1,4 @@
-/* Actions: what may be asked of a slot and what follows; the rows that slots are kept in. */
+/* Actions: what may be requested of a slot and what follows; the rows that slots are kept in. */
 #include "testing_slots.h"
 
 /* ---- actions --------------------------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ static struct alerts *make_alerts(void)
     return alerts;
 }
 
-/* What the rule has to say of the round: "", "warn", "critical" or "cleared". */
+/* What the rule reports for the round: "", "warn", "critical" or "cleared". */
 static const char *told(struct alerts *alerts, const struct scene *scene, const char *rule)
 {
     struct alert_record rows[ALERTS_MAX];
@@ -94,7 +94,7 @@ static void rules_raise_worsen_and_clear(void **state)
     }
 }
 
-/* One good round between bad ones starts the count anew. */
+/* One good round between bad ones restarts the count. */
 static void streaks_are_of_rounds_in_a_row(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void heads_are_watched_one_by_one(void **state)
         struct alerts *alerts = make_alerts();
         char rule[64];
         snprintf(rule, sizeof rule, "head_entropy_%s", head_names[head]);
-        /* below (b), between it and one and a half (z), above (a), nothing to learn (n): what is said after each */
+        /* below (b), between it and one and a half (z), above (a), nothing to learn (n): what is reported after each */
         const char *const pattern = "bbabznzbbnaaanbb", *const said = "______w_c___x___";
         for (int round = 0; pattern[round]; round++) {
             struct scene scene = a_fine_scene(round);
@@ -345,7 +345,7 @@ static void waiting_counts_where_there_was_a_choice(void **state)
     }
 }
 
-/* Steps of a round count for it alone, whatever rounds there were before or are under way already. */
+/* Steps of a round count only for it, whatever rounds came before or are already in progress. */
 static void steps_count_for_their_round(void **state)
 {
     (void)state;
@@ -355,7 +355,7 @@ static void steps_count_for_their_round(void **state)
         scene.waits = round >= 100 ? 82 : 60;
         next.waits = round + 1 >= 100 ? 82 : 60;
         scene.forced = next.forced = 220;
-        int begun = round % 2 ? 0 : 120; /* steps of the next round that run ahead */
+        int begun = round % 2 ? 0 : 120; /* steps of the next round that come early */
         for (int i = 0; i < begun; i++)
             give_step(&next, i, to_alerts, alerts);
         for (int i = round % 2 ? 120 : 0; i < 320; i++)
@@ -366,7 +366,7 @@ static void steps_count_for_their_round(void **state)
     alerts_free(alerts);
 }
 
-/* Steps that were thinned are all WAITs; the share is that of the steps that are always written down. */
+/* Steps that were thinned are all WAITs; the share is that of the steps that are always recorded. */
 static void thinned_rounds_are_sampled(void **state)
 {
     (void)state;

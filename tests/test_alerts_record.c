@@ -1,4 +1,4 @@
-/* Alerts in a record: written with their round, told once, and the same in a run that goes on. */
+/* Alerts in a record: written with their round, reported once, and the same in a resumed run. */
 #include <inttypes.h>
 
 #include "testing_alerts.h"
@@ -73,7 +73,7 @@ static char *alerts_of(const struct run *run)
     return text;
 }
 
-/* What came after the checkpoint is made again, as a session does. */
+/* What came after the checkpoint is done again, as a session does. */
 static struct recorder *go_on(const struct run *run, uint32_t round, uint32_t step)
 {
     struct recorder *recorder = NULL;
@@ -100,7 +100,7 @@ static void a_resumed_run_raises_the_same(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         struct scene scene = a_bad_scene(round);
         bool middle = round % 9 == 4, again = round % 13 == 6;
-        if (middle || again) /* stopped after the first env's steps, or after all and the round is made twice */
+        if (middle || again) /* stopped after the first env's steps, or after all and the round is played twice */
             emit_scene(recorder, &scene, 0, middle ? 40 : 320);
         if (middle) {
             must_stop(recorder);
@@ -113,7 +113,7 @@ static void a_resumed_run_raises_the_same(void **state)
     }
     must_stop(recorder);
     char *first = alerts_of(&whole), *second = alerts_of(&parts);
-    assert_true(strlen(first) > 5000); /* there was something to tell */
+    assert_true(strlen(first) > 5000); /* there was something to report */
     assert_non_null(strstr(first, "cleared"));
     assert_string_equal(first, second);
     free(first);
@@ -150,7 +150,7 @@ static void an_old_alert_still_stands(void **state)
     run_close(&run);
 }
 
-/* A round whose row has to wait for the next transaction is not written yet, and who flushes waits for it. */
+/* A round whose row has to wait for the next transaction is not written yet, and a flush waits for it. */
 static void a_flush_waits_for_the_round(void **state)
 {
     (void)state;
@@ -169,7 +169,8 @@ static void a_flush_waits_for_the_round(void **state)
     run_close(&run);
 }
 
-/* Steps are more than a transaction holds and come by another lane; yet who sees a round sees them and its alerts. */
+/* There are more steps than a transaction holds, and they come by another lane; yet a reader that sees a round sees
+ * its steps and its alerts. */
 static void a_round_is_seen_with_all_that_belongs_to_it(void **state)
 {
     (void)state;

@@ -22,7 +22,7 @@ static void assert_close(double got, double want, double limit)
         fail_msg("%.9g is not within %g of %.9g", got, limit, want);
 }
 
-/* Ramps from 0 to 1, worked out by hand. */
+/* Ramps from 0 to 1, computed by hand. */
 static void i40_reference_ramps(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 
 static double game[1 << 8];
 
-/* Random values; `order` 1: additive, 2: pairs interact too, 3: anything. */
+/* Random values; `order` 1: additive, 2: pairs interact as well, 3: anything. */
 static void game_fill(uint32_t *random, int players, int order)
 {
     double single[8], pair[8][8];
@@ -56,7 +56,7 @@ static void additive_games_are_read_exactly(void **state)
     }
 }
 
-/* Players 0 and 1 may swap places, player 2 brings nothing. */
+/* Players 0 and 1 may swap places, player 2 contributes nothing. */
 static void equals_get_equal_shares_and_idlers_none(void **state)
 {
     (void)state;

@@ -278,7 +278,7 @@ static void loops_measure_what_they_say(void **state)
     cJSON *json = results_loops_json(loops);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "loops")), 3);
     cJSON_Delete(json);
-    loops->cases[0].batch = 20000; /* more than there are images: told, not fatal */
+    loops->cases[0].batch = 20000; /* more than there are images: reported, not fatal */
     loop_measure(loops, &loops->cases[0]);
     assert_string_not_equal(loops->cases[0].failed, "");
     loops_free(loops);

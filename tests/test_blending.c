@@ -154,7 +154,7 @@ static void i30_sleeping_pools_full_of_nan_change_nothing(void **state)
 
 /* ---- the workspace ---------------------------------------------------------------------------------------------- */
 
-/* A net belongs to a thread and serves many envs: what it did before must not show. */
+/* A net belongs to a thread and serves many envs: what it did before must have no effect. */
 static void a_used_net_computes_what_a_fresh_one_does(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void a_used_net_computes_what_a_fresh_one_does(void **state)
     rig_close(&used);
 }
 
-/* A last batch that is not full is as good as a net made for it. */
+/* A last batch that is not full gives the same as a net made for its size. */
 static void a_small_batch_in_a_large_net_is_the_same(void **state)
 {
     (void)state;

@@ -50,7 +50,7 @@ static void every_type_comes_back_bit_for_bit(void **state)
     assert_int_equal(again.hash, info.hash);
     assert_string_equal(again.path, path);
 
-    /* it is a plain safetensors file: the types are those that the names say */
+    /* it is a plain safetensors file: the types are as named */
     struct st_file *file;
     assert_int_equal(st_open(path, &file, &error), ESPER_OK);
     assert_int_equal(st_count(file), saved.table.count - 1);
@@ -101,7 +101,7 @@ static bool change(struct config *config, int key)
     return false;
 }
 
-/* What is written behind is what stood at the start, whatever became of the world since. */
+/* What is written in the background is the state at the start, whatever has happened to the world since. */
 static void written_behind_is_what_was(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void pruning_keeps_the_newest_and_the_best(void **state)
     assert_true(exists(in_folder("best.ckpt")) && exists(in_folder("notes.txt")));
     assert_true(exists(in_folder("r000070-s000.ckpt.77-0.tmp"))); /* being written */
 
-    /* a damaged one does not count: what reads well is never removed for it */
+    /* a damaged one does not count: a readable one is never removed in favour of it */
     damage(60, 5);
     assert_int_equal(checkpoint_prune(folder, 1, &error), ESPER_OK);
     assert_true(exists(numbered(60, 5)) && exists(numbered(60, 0)) && !exists(numbered(50, 0)));

@@ -1,4 +1,4 @@
-/* Checkpoints that came to harm: every kind of damage, what a folder with damaged ones still gives, and writers that
+/* Damaged checkpoints: every kind of damage, what a folder with damaged ones still gives, and writers that
  * fail or are killed. */
 #include "testing_checkpoint.h"
 
@@ -164,7 +164,7 @@ static void damaged_checkpoints_are_passed_over(void **state)
     assert_says(&error, "r000010-s017.ckpt: tensor ");
     assert_int_equal(digest(&rig), before);
 
-    /* sound, but not ours: an older one would silently lose work */
+    /* intact, but not ours: going back to an older one would silently lose work */
     damage(9, 10);
     put_round(&rig, 11, 0);
     rig.config.ppo.lr = 0.125;
@@ -244,7 +244,7 @@ static void a_killed_writer_leaves_whole_checkpoints(void **state)
         if (child == 0)
             write_for_ever(&rig, pipe_ends[1]);
         close(pipe_ends[1]);
-        assert_int_equal(read(pipe_ends[0], &done, sizeof done), sizeof done); /* the first is there */
+        assert_int_equal(read(pipe_ends[0], &done, sizeof done), sizeof done); /* the first exists */
         usleep(delay);
         kill(child, SIGKILL);
         int status;
@@ -262,7 +262,7 @@ static void a_killed_writer_leaves_whole_checkpoints(void **state)
         assert_true(info.round == done || info.round == done + 1);
         assert_newest(&rig, info.round, 0, NULL);
 
-        /* the next checkpoint clears the remains away */
+        /* the next checkpoint removes what was left behind */
         put_round(&rig, info.round + 1, 0);
         assert_int_equal(checkpoint_prune(folder, 1, &error), ESPER_OK);
         assert_int_equal(entries_in(folder), 1);

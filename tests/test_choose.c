@@ -1,4 +1,4 @@
-/* Which device a configuration means, and the selftest of devices held against the CPU itself. */
+/* Which device a configuration means, and the device selftest with the CPU as the device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static struct config wishing(enum device_wish device, enum precision_wish precis
     return config;
 }
 
-/* A machine without the library: setup sees to that, whatever this one has. */
+/* A machine without the library: setup arranges that, whatever this one has. */
 static int without_library(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* esper compare: quantiles and intervals against known values, and whole comparisons of runs made up for it. */
+/* esper compare: quantiles and intervals against known values, and whole comparisons of synthetic runs. */
 #include <math.h>
 
 #include "base/json.h"
@@ -76,7 +76,7 @@ static void ratios(void **state)
     assert_true(isnan(interval.mean));
 }
 
-/* 95 % intervals hold the truth 95 times in 100: of five normals each, and of ratios. */
+/* 95 % intervals contain the truth 95 times in 100: of five normals each, and of ratios. */
 static void coverage(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void one_seed(void **state)
     assert_json_interval(root, "comparisons.0.differences.test_accuracy.episodes", 8, 4.5, T7 * sqrt(6.0 / 8));
     assert_json_interval(root, "comparisons.0.differences.val_accuracy.episodes", 7, 1, 0); /* one was not measured */
     assert_json_interval(root, "comparisons.0.differences.reward.episodes", 8, 1, 0);
-    /* 0 and 500 in turns: mean 250, variance 8*250^2/7 */
+    /* 0 and 500 alternating: mean 250, variance 8*250^2/7 */
     assert_json_interval(root, "comparisons.0.differences.added_params.episodes", 8, 250, T7 * 250 / sqrt(7));
     assert_json_interval(root, "comparisons.0.differences.fossilized.episodes", 8, 1, 0);
     assert_json_interval(root, "comparisons.0.differences.pruned.episodes", 8, 0, 0);
@@ -276,7 +276,7 @@ static void one_seed(void **state)
     cJSON_Delete(root);
 }
 
-/* Every line fits a terminal of 80 columns, and has no blanks at its end. */
+/* Every line fits a terminal of 80 columns, and has no trailing spaces. */
 static void assert_readable(void)
 {
     for (char *line = output; *line; line += strcspn(line, "\n") + 1) {

@@ -1,4 +1,4 @@
-/* Configuration: the table of keys, precedence, the rules that join keys, the shipped tasks. */
+/* Configuration: the table of keys, precedence, the rules that involve several keys, the shipped tasks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static const char *file_of(const char *name, const char *text)
     return path;
 }
 
-/* The line must hold every word of `words` (separated by '|'). */
+/* The line must contain every word of `words` (separated by '|'). */
 static void assert_says(const struct esper_error *error, const char *words)
 {
     char part[64];
@@ -184,11 +184,11 @@ static void bad_files_get_one_line_that_helps(void **state)
         const char *path = file_of("bad.json", cases[i].text);
         if (config_load_file(&c, path, &error) != ESPER_INVALID)
             fail_msg("accepted: %s", cases[i].text);
-        /* an error about a value that holds a newline shows it as it is; the command line replaces it */
+        /* an error about a value that contains a newline shows it as it is; the command line replaces it */
         if (!strstr(cases[i].text, "\\n"))
             assert_says(&error, cases[i].says);
         if (i > 0 && !strstr(cases[i].text, "envs"))
-            assert_memory_equal(&c, &before, sizeof c); /* a bad value changes nothing */
+            assert_memory_equal(&c, &before, sizeof c); /* an invalid value changes nothing */
     }
 }
 

@@ -40,7 +40,7 @@ static void order_is_a_bijection(void **state)
         }
 }
 
-/* The largest sizes the counter allows work too; a sample shows that no two positions meet. */
+/* The largest sizes the counter allows work as well; a sample shows that no two positions collide. */
 static void order_of_a_large_set(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void order_takes_its_keys_from_stream_3(void **state)
     assert_int_equal(order.half_bits, 5);
 }
 
-/* Every image is equally likely at every place, and neighbours in the order have nothing to do with each other. */
+/* Every image is equally likely at every place, and neighbours in the order are independent. */
 static void order_is_uniform(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void normalisation_does_not_depend_on_fusing(void **state)
         }
 }
 
-/* E-12: every crop and flip against the scalar oracle; what lies around the image is not written. */
+/* E-12: every crop and flip against the scalar oracle; what is around the image is not written. */
 static void gather_crops_and_flips(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* CIFAR-10 from files: both importers, the packed file, and what is wrong with either. Sets of 6 x 20 images. */
+/* CIFAR-10 from files: both importers, the packed file, and errors in either. Sets of 6 x 20 images. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void write_file(const char *path, const void *data, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Two values per colour in equal numbers give CIFAR-10's mean and deviation; where they stand tells all pixels apart.
+/* Two values per colour in equal numbers give CIFAR-10's mean and deviation; their positions tell all pixels apart.
  */
 static uint8_t pixel_of(int image, int pixel, int c)
 {
@@ -114,7 +114,7 @@ static void assert_whole(const struct cifar_set *set)
     }
 }
 
-/* One line, that says `what`. */
+/* One line that says `what`. */
 static void assert_line(const struct fixture *f, const char *what)
 {
     assert_null(strchr(f->error.text, '\n'));
@@ -245,7 +245,7 @@ static void bad_images_are_refused(void **state)
     write_file(path, "", 0);
     assert_read_fails(f, CIFAR_PACKAGE, "data_batch_4.png: ");
 
-    /* Cut or damaged anywhere in its pixels, it is refused: the checksums of the format see to that. */
+    /* Cut or damaged anywhere in its pixels, it is refused: the checksums of the format ensure that. */
     write_png(path, 3, 1024, PART, PNG_FORMAT_RGB);
     static uint8_t whole[1 << 20], damaged[1 << 20];
     FILE *file = fopen(path, "rb");

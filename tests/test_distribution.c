@@ -31,8 +31,7 @@ static struct distribution distribution_of(int size, uint32_t set, double floor,
     return d;
 }
 
-/* A floor of .15 (L-21). The cap 0.5 / v is 0.125 for four choices, so the row's .15 is reached by a cap of its own.
- */
+/* A floor of .15 (L-21). The cap 0.5 / v is 0.125 for four choices, so the row's .15 needs its own cap. */
 static void mixture_floor_gives_the_numbers_worked_out(void **state)
 {
     (void)state;
@@ -158,7 +157,7 @@ static void distribution_gradients_match_differences(void **state)
     }
 }
 
-/* Frequencies follow q (chi-square), masked choices never come, and every draw is reproduced by its uniform number. */
+/* Frequencies follow q (chi-square), masked choices are never drawn, and every draw follows from its uniform number. */
 static void samples_follow_the_distribution(void **state)
 {
     (void)state;
@@ -193,7 +192,7 @@ static void a_decision_samples_the_op_first(void **state)
     float z[HEAD_MAX_LOGITS];
     for (int head = 0; head < HEAD_COUNT; head++)
         masks.base |= mask_all(slots, head);
-    masks.base &= ~mask_place(1, slots, HEAD_BLUEPRINT); /* NOOP is never on offer */
+    masks.base &= ~mask_place(1, slots, HEAD_BLUEPRINT); /* NOOP is never available */
     for (int k = 0; k < logits; k++)
         z[k] = (float)uniform(8, (uint32_t)k, -1, 1);
     int seen[OP_COUNT] = {0};

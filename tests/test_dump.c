@@ -11,7 +11,7 @@
 static struct esper_error error;
 static struct run run;
 
-/* Tables that the store does not know, with everything that text can do wrong. */
+/* Tables that the store does not know, with every text that is hard to write. */
 static const char *const extra =
     "CREATE TABLE walk (round INTEGER NOT NULL, step INTEGER NOT NULL, env INTEGER NOT NULL, note TEXT, x REAL, "
     "PRIMARY KEY (round, step, env)) STRICT, WITHOUT ROWID;"
@@ -96,7 +96,7 @@ static enum esper_status as_trace(const struct run *of, const char *table, FILE 
     return dump_trace(of, file, &error);
 }
 
-/* A field of CSV as RFC 4180 has it, in place; *at moves to the separator, *quoted tells whether it was. */
+/* A CSV field as defined by RFC 4180, in place; *at moves to the separator, *quoted says whether it was. */
 static char *csv_field(char **at, bool *quoted)
 {
     char *start = *at, *out = start;

@@ -26,7 +26,7 @@ static struct action germinate(int slot, int blueprint, int style)
                            .alpha_target = 2};
 }
 
-/* One step in which every env takes the same action, and nobody refuses it. */
+/* One step in which every env takes the same action, and none refuses it. */
 static void step_all(struct engine *engine, struct action action)
 {
     struct world *world = engine_world(engine);
@@ -76,7 +76,7 @@ static void assert_env_equal(const struct world *a, int ea, const struct world *
 
 /* ---- determinism ------------------------------------------------------------------------------------------------- */
 
-/* I-66, E-01: threads and company change nothing; another seed does. */
+/* I-66, E-01: the number of threads and envs changes nothing; another seed does. */
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_same_bits(void **state)
     engine_free(d);
 }
 
-/* A second round starts afresh, and the first round can be had again. */
+/* A second round starts afresh, and the first round can be repeated. */
 static void test_rounds(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void fill_nan(float *values, size_t count)
         values[i] = NAN;
 }
 
-/* I-30: pools of slots that sleep are never read. */
+/* I-30: pools of empty slots are never read. */
 static void test_sleeping_pools(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void test_sleeping_pools(void **state)
     engine_free(poisoned);
 }
 
-/* I-24: hosts with seeds in TRAINING take the very steps of bare hosts; the seed learns meanwhile. */
+/* I-24: hosts with seeds in TRAINING take exactly the steps of bare hosts; the seed learns meanwhile. */
 static void check_isolation(int base)
 {
     struct config config = static_config(2, 2);
@@ -205,7 +205,7 @@ static void test_timing(void **state)
     engine_free(engine);
 }
 
-/* I-26: while alpha falls the seed's weights and momentum stand still; the host goes on learning. */
+/* I-26: while alpha falls the seed's weights and momentum do not change; the host goes on learning. */
 static void test_frozen(void **state)
 {
     (void)state;

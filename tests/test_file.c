@@ -82,7 +82,7 @@ static void file_wrong_paths_are_named(void **state)
     assert_int_equal(file_begin(&writer, "/nowhere/at/all", &error), ESPER_INVALID);
     assert_says(&error, "/nowhere/at/all");
     file_abort(&writer);
-    /* rename would replace the device by a file */
+    /* rename would replace the device with a file */
     assert_int_equal(file_begin(&writer, "/dev/null", &error), ESPER_INVALID);
     assert_says(&error, "not a regular file");
     assert_int_equal(file_begin(&writer, folder, &error), ESPER_INVALID);
@@ -109,8 +109,8 @@ static void in_child(int (*check)(void))
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* Write 1 MB over an old file where it cannot fit: one line, the old content, no remains. Returns 0 when all is well,
- * else the number of the step that was not. */
+/* Write 1 MB over an old file where it cannot fit: one line, the old content, nothing left behind. Returns 0 when all
+ * is well, else the number of the step that failed. */
 static int overflow_in(const char *directory)
 {
     static char block[1 << 16];
@@ -134,7 +134,7 @@ static int overflow_in(const char *directory)
         return 4;
     memory_free(data);
 
-    /* the safetensors writer goes the same way */
+    /* the safetensors writer behaves the same way */
     struct st_tensor tensor = {.name = "t", .dtype = ST_U8, .dims = 1, .shape = {1 << 20}};
     tensor.data = memory_alloc(1 << 20, 1, &error);
     status = st_write(path, &tensor, 1, NULL, 0, &error);

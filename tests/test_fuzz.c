@@ -1,6 +1,6 @@
 /*
  * I-48: a random walk through the state machine with every invariant checked after every action and every tick.
- * ESPER_FUZZ_STEPS sets its length (one million unless told otherwise).
+ * ESPER_FUZZ_STEPS sets its length (one million by default).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static void check_row(const struct slot_state *slot)
     assert_true(slot->acc_best >= slot->acc_current);
     assert_true(slot->epochs_total >= slot->epochs_in_stage);
     assert_int_equal(slot->blueprint == BLUEPRINT_NONE, stage == STAGE_DORMANT);
-    if (slot->prune_reason != PRUNE_NONE) /* ordered, and on its way or done */
+    if (slot->prune_reason != PRUNE_NONE) /* ordered, and in progress or done */
         assert_true(stage >= 8 || (slot->alpha_mode == ALPHA_DOWN && slot->alpha_target == 0));
     if (slot_has(slot, SLOT_AUTO_PRUNED))
         assert_true(stage >= 8 && prune_is_governor(slot->prune_reason));
@@ -88,7 +88,7 @@ static void check_row(const struct slot_state *slot)
     assert_int_equal(exec.train, exec.mode != SLOT_SKIP && !slot_has(slot, SLOT_FROZEN));
 }
 
-/* The log tells a legal chain of stages from `before` to `after`, each change after its verdict. */
+/* The log holds a legal chain of stages from `before` to `after`, each change after its verdict. */
 static void check_log(const struct life_log *log, const struct slot_state *before, const struct slot_state *after)
 {
     int stage = before->stage;
@@ -177,7 +177,7 @@ static void walk_measure(struct walk *walk)
         slot_record_contribution(slot, roll(dice, 200) / 10.0 - 10.0);
 }
 
-/* Any op with any heads, one in each head now and then out of range; FOSSILIZE, the end of all change, more seldom. */
+/* Any op with any heads, one in each head now and then out of range; FOSSILIZE, which ends all change, more rarely. */
 static struct action walk_choose(struct walk *walk)
 {
     struct dice *dice = &walk->dice;

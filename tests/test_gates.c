@@ -23,7 +23,7 @@ static void i42_g0_g1(void **state)
     }
 }
 
-/* A TRAINING row that stands exactly on every threshold of G2. */
+/* A TRAINING row that is exactly on every threshold of G2. */
 static struct slot_state slot_at_g2(void)
 {
     struct slot_state slot = slot_in(STAGE_TRAINING);
@@ -46,7 +46,7 @@ static void i42_g2(void **state)
     assert_int_equal(failures(&slot, STAGE_BLENDING, true), GATE_FAILED_EPOCHS);
     assert_int_equal(failures(&slot, STAGE_BLENDING, false), GATE_FAILED_EPOCHS);
     slot = edge;
-    slot.flags = 0; /* the numbers are good, but nobody measured them */
+    slot.flags = 0; /* the numbers are good, but were not measured */
     assert_int_equal(failures(&slot, STAGE_BLENDING, true), GATE_FAILED_GRAD_UNMEASURED);
     assert_int_equal(failures(&slot, STAGE_BLENDING, false), GATE_FAILED_RATIO_UNMEASURED);
     slot = edge;
@@ -133,7 +133,7 @@ static void gate_scores(void **state)
     assert_true(gate_check(&slot, STAGE_FOSSILIZED, true).score == 0.25);
 }
 
-/* An open gate does not make an illegal way legal. */
+/* An open gate does not make an illegal transition legal. */
 static void advance_checks_the_way(void **state)
 {
     (void)state;

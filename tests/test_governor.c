@@ -12,7 +12,7 @@ static struct governor_config shipped(void)
     return config.governor;
 }
 
-/* A governor that has seen `count` losses, in turn mean - spread and mean + spread. */
+/* A governor that has seen `count` losses, alternately mean - spread and mean + spread. */
 static struct governor seasoned(int count, double mean, double spread)
 {
     struct governor governor;
@@ -72,7 +72,7 @@ static void nothing_but_nan_panics_in_the_warm_up(void **state)
     assert_int_equal(verdict(&governor, log(10.0)), PRUNE_GOVERNOR_LOBOTOMY);
 }
 
-/* |x - G| < 0.065 G, on both sides; the mean of what was before below 0.6 G. */
+/* |x - G| < 0.065 G, on both sides; the mean of the earlier losses is below 0.6 G. */
 static void lobotomy_is_a_return_to_guessing(void **state)
 {
     (void)state;

@@ -92,13 +92,13 @@ static void no_free_slot_or_no_seed_left_is_a_wait(void **state)
     struct tracker tracker = tracker_at(true, 9);
     struct slot_state slot[2] = {slot_in(STAGE_FOSSILIZED), slot_in(STAGE_FOSSILIZED)};
     assert_int_equal(decide(slot, 2).op, OP_WAIT);
-    slot[1] = slot_in(STAGE_EMBARGOED); /* cooling slots are nobody's seed, and block */
+    slot[1] = slot_in(STAGE_EMBARGOED); /* cooling slots hold no seed, and block */
     assert_int_equal(decide(slot, 2).op, OP_WAIT);
     slot[1] = slot_in(STAGE_DORMANT);
     struct heuristic heuristic = fresh();
     struct masks limited = masks_of_slots(slot, 2, 1, true);
     assert_int_equal(heuristic_decide(&heuristic, &tracker, 20, slot, 2, &limited).op, OP_WAIT);
-    assert_int_equal(heuristic.cursor, 0); /* the rotation does not turn for a wish */
+    assert_int_equal(heuristic.cursor, 0); /* a refused request does not advance the rotation */
 }
 
 static void each_stage_has_its_rule(void **state)
@@ -131,7 +131,7 @@ static void each_stage_has_its_rule(void **state)
         {moving, OP_WAIT},
         {failing, OP_PRUNE},
         {failing_in_motion, OP_WAIT},        /* masked while alpha moves */
-        {holding(false, 0.0, 9.0), OP_WAIT}, /* what was gained does not stand in for the contribution */
+        {holding(false, 0.0, 9.0), OP_WAIT}, /* the gain is no substitute for the contribution */
         {holding(true, 0.5, 1.0), OP_PRUNE},
         {holding(true, 0.501, 1.0), OP_FOSSILIZE},
         {holding(true, 0.501, 0.0), OP_FOSSILIZE},
@@ -185,7 +185,7 @@ static void a_prune_embargoes_and_penalises(void **state)
     for (int step_at = 30; step_at <= 35; step_at++) {
         struct action action = heuristic_decide(&heuristic, &tracker, step_at, &empty, 1, &free);
         assert_int_equal(action.op, step_at < 35 ? OP_WAIT : OP_GERMINATE);
-        penalty *= step_at > 30 ? 0.9 : 1.0; /* once per step, however often it is asked */
+        penalty *= step_at > 30 ? 0.9 : 1.0; /* once per step, however often it is called */
         assert_true(heuristic.penalty[BLUEPRINT_NORM] == penalty);
     }
     struct slot_state fossil = slot_in(STAGE_FOSSILIZED);
@@ -226,7 +226,7 @@ static void the_rotation_passes_over_the_penalised(void **state)
         assert_int_equal(heuristic_next_blueprint(&heuristic), passed[i]);
 }
 
-/* All penalised: by penalty, then by name, from where the cursor stands, and round. */
+/* All penalised: by penalty, then by name, from the cursor on, wrapping around. */
 static void when_all_are_penalised_the_least_comes_first(void **state)
 {
     (void)state;

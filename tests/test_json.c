@@ -1,4 +1,4 @@
-/* JSON: the grammar, the whole grammar and nothing else; typed members. */
+/* JSON: the grammar, all of it and nothing else; typed members. */
 #include "testing.h"
 
 #include <string.h>

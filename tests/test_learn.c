@@ -157,7 +157,7 @@ static void advantages_match_a_direct_sum(void **state)
     }
 }
 
-/* L-15: reward 1 for ever, gamma .9: with a bootstrap the fixed point of V is 10; as a terminal it is 1 at the end. */
+/* L-15: reward 1 forever, gamma .9: with a bootstrap the fixed point of V is 10; as a terminal it is 1 at the end. */
 static void truncation_is_not_an_end(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void truncation_is_not_an_end(void **state)
         assert_near((double)rows.value[i], (1 - pow(.9, 5 - i)) / .1, 1e-4);
 }
 
-/* L-02: envs stand side by side in memory and do not touch each other. */
+/* L-02: envs are side by side in memory and do not affect each other. */
 static void envs_are_independent(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void rewards_are_scaled_as_in_the_spec(void **state)
     assert_near(moments.mean, 6.75, 1e-12);
     assert_near(moments.m2, 1340.875, 1e-9);
 
-    /* The same reward for ever has no spread: the clip speaks. Zeros, then a spike: finite. */
+    /* The same reward forever has no spread: the clip decides. Zeros, then a spike: finite. */
     struct moments constant = {0, 0, 0}, spike = {0, 0, 0};
     for (int i = 0; i < 10; i++) {
         moments_add(&constant, -3);
@@ -337,7 +337,7 @@ static void new_units_keep_what_the_critic_says(void **state)
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
-/* The policy loss, worked out by hand (L-21): four rows, three heads, log-ratios given. */
+/* The policy loss, computed by hand (L-21): four rows, three heads, log-ratios given. */
 static void policy_loss_is_that_of_the_spec(void **state)
 {
     (void)state;
@@ -482,7 +482,7 @@ static void value_metrics_are_those_of_the_spec(void **state)
     assert_near(diagnostics_correlation(skewed, skewed, 4), 1, 1e-12);
 }
 
-/* L-10: two steps worked out by hand, then a thousand against a scalar reference in double. */
+/* L-10: two steps computed by hand, then a thousand against a scalar reference in double. */
 static void adam_and_clip_match_a_scalar_reference(void **state)
 {
     (void)state;

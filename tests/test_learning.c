@@ -168,7 +168,7 @@ static void delayed_recall_remembers_the_cue(void **state)
     assert_learns("delayed recall", &toy);
 }
 
-/* With the memory wiped before every step there is nothing to know: what it scores is chance. */
+/* With the memory wiped before every step there is nothing to know: its score is chance. */
 static struct tally long_tally;
 
 static double forgetful_score(struct rig *rig, struct world *world)
@@ -320,7 +320,7 @@ static double pole_act(struct world *world, int env, int step, const uint8_t cho
     *over = fabs(x[0]) > 2.4 || fabs(x[2]) > 12 * 3.14159265358979 / 180;
     pole->length[env] += !pole->fell[env];
     pole->fell[env] = pole->fell[env] || *over;
-    /* a fall hurts: with the same reward for ever the running deviation would be all there is */
+    /* a fall hurts: with a constant reward there would be nothing but the running deviation */
     return *over ? -1 : 0.1;
 }
 

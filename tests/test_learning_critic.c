@@ -25,7 +25,7 @@ static double chain_act(struct world *world, int env, int step, const uint8_t ch
     return place < WALK ? chain_pays[place] : 0;
 }
 
-/* 1 less the worst error of a value, over the spread of the values, when the fit is good too. */
+/* 1 less the worst error of a value, over the spread of the values, when the fit is good as well. */
 static double chain_score(struct rig *rig, struct world *world)
 {
     const struct learner *learner = &rig->learner;
@@ -86,8 +86,8 @@ static double tune_act(struct world *world, int env, int step, const uint8_t cho
     return tune_pays[step];
 }
 
-/* The rewards as they are: scaled, the returns would vary by less than the 1 below which explained variance looks
- * away. */
+/* The rewards as they are: scaled, the returns would vary by less than 1, the floor of
+ * explained variance. */
 static double tune_score(struct rig *rig, struct world *world)
 {
     (void)world;

@@ -67,7 +67,7 @@ static void i43_timing_of_growth(void **state)
         step(&slot, &defaults, &wait);
     }
     const float ramp[] = {1.0f / 3, 2.0f / 3};
-    for (int later = 11; later <= 12; later++) { /* D-09: heard from the first step on */
+    for (int later = 11; later <= 12; later++) { /* D-09: blended in from the first step on */
         assert_int_equal(slot_exec_of(&slot).mode, SLOT_BLEND);
         assert_int_equal(slot.stage, STAGE_BLENDING);
         assert_true(slot_exec_of(&slot).alpha == ramp[later - 11]);
@@ -78,7 +78,7 @@ static void i43_timing_of_growth(void **state)
     assert_int_equal(slot.steps_done, slot.steps_total);
 }
 
-/* D-09: told to or by itself, a seed that enters BLENDING has taken exactly one alpha step when the tick is over. */
+/* D-09: by command or by itself, a seed that enters BLENDING has taken exactly one alpha step when the tick is over. */
 static void d09_first_alpha_step_on_every_path(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void i43_strict_dwell_before_holding(void **state)
     for (int i = 0; i < 40 && slot.stage != STAGE_HOLDING; i++) {
         struct slot_state watched = slot;
         struct life_log log = {0};
-        slot_tick(&watched, &strict, &log); /* before its time a gate is not even asked */
+        slot_tick(&watched, &strict, &log); /* before its time a gate is not even checked */
         assert_true(slot.epochs_in_stage >= 10 || log.count == 0);
         blending += slot.stage == STAGE_BLENDING;
         step(&slot, &strict, &wait);
@@ -267,7 +267,7 @@ static void i45_scheduled_prune(void **state)
     }
 }
 
-/* A seed that is not heard goes at once, whatever speed is asked for. */
+/* A seed that is not blended in is removed at once, whatever speed is requested. */
 static void silent_seeds_go_at_once(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void silent_seeds_go_at_once(void **state)
     }
 }
 
-/* D-07: the governor is charged for the seeds it takes, and only for those. */
+/* D-07: the governor is charged for the seeds it removes, and only for those. */
 static void d07_rollback(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ static void d07_rollback(void **state)
     assert_true(prune_is_governor(PRUNE_GOVERNOR_ROLLBACK));
 }
 
-/* Freezing starts with the way down; when it ends above 0 the seed thaws one step later. */
+/* Freezing starts when alpha starts to fall; when the ramp ends above 0 the seed thaws one step later. */
 static void freeze_follows_the_way_down(void **state)
 {
     (void)state;

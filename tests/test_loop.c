@@ -93,7 +93,7 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Env 0 alone and env 0 among 8 are one up to the first update: weights, observations, actions, raw rewards. */
+/* Env 0 alone and env 0 among 8 are identical up to the first update: weights, observations, actions, raw rewards. */
 static void test_alone_and_among_eight(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void test_normaliser_is_frozen(void **state)
     engine_free(engine);
 }
 
-/* Evaluation learns nothing and numbers its rounds apart. */
+/* Evaluation learns nothing and numbers its rounds separately. */
 static void test_evaluation(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void poison(struct engine *engine, int env)
 }
 
 /* L-14, E-07: the last executed row pays and ends its segment, the panic step leaves no row,
- * the next one starts afresh; the neighbours never notice. */
+ * the next one starts afresh; the other envs are not affected. */
 static void test_rollback(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void test_rollback(void **state)
     engine_free(calm);
 }
 
-/* A panic before any row is counted and blames nobody; one right after a rollback neither. */
+/* A panic before any row is counted and blames no row; nor does one right after a rollback. */
 static void test_unattributed(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void test_reward_modes(void **state)
         }
 }
 
-/* A replayed topology stands from the first step, with weights of its own, and is never touched. */
+/* A replayed topology exists from the first step, with its own weights, and is never changed. */
 static void test_replay(void **state)
 {
     (void)state;

@@ -189,7 +189,7 @@ static void random_states_of_up_to_sixteen_slots_are_masked_as_written(void **un
     }
 }
 
-/* What the mask allows, the executor does; what it forbids on a slot by itself, the executor refuses too. */
+/* What the mask allows, the executor does; what it forbids on a slot by itself, the executor refuses as well. */
 static void masks_and_executor_agree(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* The network leaves: what is exported answers as the trainer does, bit for bit, and no file can hurt its reader. */
+/* Exported models: they answer as the trainer does, bit for bit, and no file can harm its reader. */
 #include "testing_model.h"
 
 #include "base/file.h"
@@ -8,7 +8,7 @@
 #include "engine/export.h"
 #include "variant/variant.h"
 
-enum { IMAGES = 37 }; /* no multiple of a batch */
+enum { IMAGES = 37 }; /* not a multiple of a batch */
 
 /* ---- the trainer's own answer ------------------------------------------------------------------------------------ */
 
@@ -61,7 +61,7 @@ static struct engine *grown(int base, int kernel)
     step(engine, (struct action){.op = OP_FOSSILIZE, .slot = 0});
     step(engine, germinate(3, BLUEPRINT_ATTENTION, STYLE_LINEAR_ADD));
     for (int i = 0; i < 4; i++)
-        step(engine, (struct action){.op = OP_WAIT}); /* the third is on its way to alpha 1 */
+        step(engine, (struct action){.op = OP_WAIT}); /* the third is still moving to alpha 1 */
     const struct world *world = engine_world(engine);
     assert_int_equal(world_slot(world, 0, 0).stage, STAGE_FOSSILIZED);
     assert_int_equal(world_slot(world, 0, 1).stage, STAGE_HOLDING);
@@ -130,7 +130,7 @@ static void check_trainer(int base, int kernel)
     assert_memory_equal(&model->source, &again->source, sizeof model->source);
     assert_string_equal(again->source.left_out, "r1c0 attention (training)");
     assert_int_equal(model_seed_params(again), world_added_params(world, 0) - world_slot(world, 0, 3).seed_params);
-    /* each seed is part of the answer: without one it is another */
+    /* each seed is part of the answer: it differs without one */
     for (int j = 0; j < 3; j++) {
         float alpha = again->exec[j].alpha;
         again->exec[j].alpha = alpha / 2;
@@ -191,7 +191,7 @@ static void test_best(void **state)
     engine_free(engine);
 }
 
-/* A network that has diverged does not leave. */
+/* A network that has diverged is not exported. */
 static void test_diverged(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void test_diverged(void **state)
     world_params(world, 0).seed[world->shape.slot[1].seed] = NAN;
     assert_int_equal(export_env(world, 0, "run", &model, &error), ESPER_INVALID);
     assert_says(&error, "slot.r0c1.conv1.weight");
-    world_params(world, 1).seed[world->shape.slot[3].seed] = NAN; /* in a seed that stays behind it is nobody's harm */
+    world_params(world, 1).seed[world->shape.slot[3].seed] = NAN; /* in a seed that is left out it does no harm */
     assert_int_equal(export_env(world, 1, "run", &model, &error), ESPER_OK);
     model_free(model);
     engine_free(engine);
@@ -292,7 +292,7 @@ static void test_refused(void **state)
     refused_after("slot.r0c1.norm.beta", "slot.r0c1.norm.bexa", "slot.r0c1.norm.beta is missing");
 }
 
-/* What a file says of its source is shown to people: one line that does not talk to the terminal. */
+/* What a file says of its source is shown to people: one line without control characters. */
 static void test_source(void **state)
 {
     (void)state;

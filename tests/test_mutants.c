@@ -61,7 +61,7 @@ static void damage(struct mutant *m, struct random_site at, uint32_t *draw)
 static void mutate(struct mutant *m, const void *original, size_t length, uint32_t stream, uint32_t number)
 {
     struct random_site at = {.seed = 20260, .a = number, .env = stream};
-    uint32_t draw = 0, times = random_word(at, draw++) % 4; /* now and then unharmed */
+    uint32_t draw = 0, times = random_word(at, draw++) % 4; /* now and then undamaged */
     memcpy(m->bytes, original, length);
     m->length = length;
     for (uint32_t i = 0; i < times; i++)
@@ -152,7 +152,7 @@ static void fuzz_config(void **state)
     assert_true(good > fuzz_count() / 10 && good < fuzz_count() * 9 / 10);
 }
 
-/* What is accepted lies inside the file, as long as its shape says: read every byte. */
+/* What is accepted is inside the file and as long as its shape says: read every byte. */
 static void fuzz_safetensors(void **state)
 {
     (void)state;

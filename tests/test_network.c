@@ -55,7 +55,7 @@ static void i02_every_task_gives_finite_logits_and_learns(void **state)
         load_task(tasks[i].name, &config);
         rig_open(&rig, &config, config.data_size, config.data_size, 5);
         double first = rig_step(&rig).loss, last = first;
-        for (int k = 0; k < 5; k++) /* the same batch again and again: its loss must fall */
+        for (int k = 0; k < 5; k++) /* the same batch repeatedly: its loss must fall */
             last = rig_step(&rig).loss;
         assert_true(last < first);
         rig_logits(&rig, logits);
@@ -168,7 +168,7 @@ static void i04_the_action_index_is_the_rank_among_the_slots_in_use(void **state
     }
 }
 
-/* A noop seed cuts the network at its slot and hands on what it got: the parts must make the whole, to the bit. */
+/* A noop seed cuts the network at its slot and passes on what it got: the parts must make the whole, to the bit. */
 static void i05_a_network_is_the_composition_of_its_segments(void **state)
 {
     (void)state;
@@ -333,13 +333,13 @@ static void i60_many_configurations_at_once_are_each_one_by_itself(void **state)
         rig_evaluate(&rig, 1, (const float(*)[SHAPE_SLOTS])(alpha + k), &correct, &main_loss, single);
         assert_memory_equal(single, fused + k * 11 * SHAPE_CLASSES, sizeof(float) * 11 * SHAPE_CLASSES);
         assert_int_equal(correct, counts[k]);
-        if (k == 0) /* I-61: the main configuration does not notice the others */
+        if (k == 0) /* I-61: the main configuration is not affected by the others */
             assert_true(loss == main_loss);
     }
     rig_close(&rig);
 }
 
-/* I-61: a seed in TRAINING takes its normal path, which is no path: the host alone. */
+/* I-61: a seed in TRAINING has no normal path: only the host runs. */
 static void i61_a_seed_in_training_takes_no_part_in_evaluation(void **state)
 {
     (void)state;

@@ -183,7 +183,7 @@ static void contributions_are_points_over_ten(void **state)
     struct scene scene = scene_of(1);
     struct slot_state *slot = &scene.slot[0];
     *slot = slot_in(STAGE_BLENDING);
-    slot->contribution = 7.0; /* not measured: whatever lies there is not shown */
+    slot->contribution = 7.0; /* not measured: whatever is stored there is not shown */
     assert_true(look_at_slot(&scene, 0)[12] == 0.0f);
     slot_record_contribution(slot, 4.0);
     assert_true(look_at_slot(&scene, 0)[12] == 0.4f);
@@ -352,7 +352,7 @@ static void check_slot_row(const float *row, const struct slot_state *slot, int 
         assert_between(row[i], memchr(signs, i, sizeof signs) ? -1.0f : 0.0f, i == 23 ? 2.0f : 1.0f, i);
 }
 
-/* Episodes of random play: in range, whole codes, and masks and features speak of the same state (P-18). */
+/* Episodes of random play: in range, whole codes, and masks and features describe the same state (P-18). */
 static void observations_stay_in_range(void **state)
 {
     (void)state;
@@ -388,7 +388,7 @@ static void observations_stay_in_range(void **state)
     }
 }
 
-/* A slot's features stand where its index says and depend on it alone; those of the env do not depend on the order. */
+/* A slot's features are where its index says and depend on that slot alone; the env's do not depend on the order. */
 static void exchanging_slots_exchanges_their_features(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* ONNX files: the exported graph answers as the kernels do, and no file can hurt its reader. */
+/* ONNX files: the exported graph answers as the kernels do, and no file can harm its reader. */
 #include "testing_model.h"
 
 #include "base/file.h"
@@ -69,7 +69,7 @@ static void test_parity(void **state)
     }
 }
 
-/* All slots of a deep host at once, before and behind the pools. */
+/* All slots of a deep host at once, before and after the pools. */
 static void test_full_host(void **state)
 {
     (void)state;
@@ -108,7 +108,7 @@ static struct graph *image_graph(int height, int width)
     return graph;
 }
 
-/* By hand: stride, unequal pads, groups and bias of a convolution, which the writer never mixes so. */
+/* By hand: stride, unequal pads, groups and bias of a convolution, which the writer never combines. */
 static void test_conv_by_hand(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The policy network: layout and start of its weights, acting against unrolling, independence of rows and threads,
+/* The policy network: layout and initial weights, acting compared with unrolling, independence of rows and threads,
  * episodes inside a rollout, and Adam. Its numbers are checked by `esper selftest`. */
 #include "testing.h"
 
@@ -55,7 +55,7 @@ struct rig {
     uint8_t *reset;
 };
 
-/* Every weight off its special start; the same numbers for an env whatever the number of envs. */
+/* Every weight off its initial value; the same numbers for an env whatever the number of envs. */
 static void rig_fill(struct rig *rig)
 {
     const struct policy_shape *shape = &rig->shape;
@@ -255,7 +255,7 @@ static void test_start(void **state)
 
 /* ---- acting and unrolling --------------------------------------------------------------------------------------- */
 
-/* T single acts are one unroll (P-13). Asked for is 1e-5; the same stages run, so every bit agrees. */
+/* T single acts are one unroll (P-13). Required is 1e-5; the same stages run, so every bit agrees. */
 static void test_acts_are_unroll(void **state)
 {
     (void)state;
@@ -330,7 +330,7 @@ static void test_threads_change_nothing(void **state)
     }
 }
 
-/* A reset inside a sequence makes two sequences of it (P-14), going forward and back. */
+/* A reset inside a sequence makes two sequences of it (P-14), in the forward and the backward pass. */
 static void test_reset_splits(void **state)
 {
     (void)state;

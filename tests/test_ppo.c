@@ -96,7 +96,7 @@ static void threads_do_not_change_a_bit(void **state)
     assert_true(hash[0] == hash[1] && hash[0] == hash[2]);
 }
 
-/* L-03, L-12: the advantages of one row vanish without a NAN; new units leave the critic's opinion alone. */
+/* L-03, L-12: the advantages of one row vanish without a NAN; new units leave the critic's estimates alone. */
 static void one_row_is_enough(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void new_units_do_not_move_the_critic(void **state)
     update(&rig);
     const double shift = *rig.learner.value_shift, scale = *rig.learner.value_scale;
     assert_true(fabs(shift - rig.record.return_mean) < 1e-9); /* the first update takes the returns as they are */
-    assert_true(weights_hash(&rig) == before_first);          /* and rewrites nothing: a fresh critic has no opinion */
+    assert_true(weights_hash(&rig) == before_first);          /* and rewrites nothing in a fresh critic */
     for (int round = 0; round < 4; round++) {
         rig_play(&rig, &world);
         for (int i = 0; i < ENVS * STEPS; i++)

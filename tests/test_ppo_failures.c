@@ -26,7 +26,7 @@ static void fill_row(struct rollout *rollout, int row, float with, int byte)
     rollout->mask[i] = (uint64_t)byte * 0x0101010101010101u;
 }
 
-/* L-14: what stands in the hole does not matter, NAN and nonsense included. After a hole the recurrent state is
+/* L-14: what is in the hole does not matter, NAN and garbage included. After a hole the recurrent state is
  * fresh, flag or no flag. */
 static void dead_rows_are_never_read(void **state)
 {
@@ -56,7 +56,7 @@ static void dead_rows_are_never_read(void **state)
     rig_stop(&rig[1]);
 }
 
-/* L-14: rows after the hole are those of a segment of their own: what came before it does not reach them, in the
+/* L-14: rows after the hole are a separate segment: what came before it does not reach them, in the
  * advantages or through the recurrent state. */
 static void a_rollback_cuts_time_in_two(void **state)
 {
@@ -86,7 +86,7 @@ static void a_rollback_cuts_time_in_two(void **state)
     assert_true(drift[0] > 0 && drift[1] > 0);
 }
 
-/* The same in the unroll alone: with the state wiped at collection too, row 6 and later agree to rounding. */
+/* The same in the unroll alone: with the state also wiped at collection, row 6 and later agree to rounding. */
 static void collection_and_unroll_agree_after_a_reset(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void spoil_value(struct rig *rig)
 }
 static void spoil_mask(struct rig *rig)
 {
-    rig->rollout.mask[7] = 0; /* a bug of the state machine: nothing was legal */
+    rig->rollout.mask[7] = 0; /* a bug in the state machine: nothing was legal */
 }
 static void spoil_gradient(struct rig *rig)
 {

@@ -23,7 +23,7 @@ static void make_hole(struct rig *rig, int row)
     rig->rollout.mask[row] = 0;
 }
 
-/* The same round every time, to be learned from quickly, without a stop. Two rows are holes; some ops could not be
+/* The same round every time, with a high learning rate and no early stop. Two rows are holes; some ops could not be
  * executed, so that their other heads did not matter. */
 static void play(struct rig *rig, int epochs)
 {
@@ -231,7 +231,7 @@ static void what_did_not_happen_is_missing(void **state)
     assert_true(rig.heads[HEAD_OP].kl > 0 && rig.heads[HEAD_OP].grad_norm > 0);
     rig_stop(&rig);
 
-    for (int broken = 0; broken < 2; broken++) { /* no target, or no policy: only the rows speak */
+    for (int broken = 0; broken < 2; broken++) { /* no target, or no policy: only the rows count */
         play(&rig, EPOCHS);
         if (broken == 0)
             rig.rollout.reward[0] = NAN;

@@ -142,7 +142,7 @@ static void plain_lines_say_everything(void **state)
     assert_non_null(strstr(line, "T24 F24"));
 }
 
-/* The table counts what stands, in one column; a line tells what was raised, with the round as the table numbers it. */
+/* The table counts standing alerts in one column; a line says what was raised, with the table's round number. */
 static void alerts_are_counted_and_told(void **state)
 {
     (void)state;

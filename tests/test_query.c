@@ -1,4 +1,4 @@
-/* Questions to a record: right answers, functions that agree with brute force, one moment of a live run. */
+/* Queries of a record: right answers, functions that agree with brute force, one moment of a live run. */
 #include <signal.h>
 
 #include "base/philox.h"
@@ -151,7 +151,7 @@ static double brute_stddev(const double *x, int count)
 
 static double brute_percentile(double *x, int count, double p)
 {
-    for (int i = 0; i < count; i++) /* selection sort: as far from qsort as can be */
+    for (int i = 0; i < count; i++) /* selection sort: as different from qsort as can be */
         for (int j = i + 1; j < count; j++)
             if (x[j] < x[i]) {
                 double kept = x[i];

@@ -1,4 +1,4 @@
-/* Questions that want more than reading, or never end: refused or given up, whatever they look like. */
+/* Queries that do more than read, or never end: refused or abandoned, whatever they look like. */
 #include <pthread.h>
 #include <signal.h>
 

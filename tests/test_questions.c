@@ -301,7 +301,7 @@ static void verdict_follows_the_record(void **state)
     assert_int_equal(verdict.gates[0].state, GATE_PASS);
     assert_int_equal(verdict.gates[2].state, GATE_UNKNOWN); /* 4 updates are too few */
     assert_non_null(strstr(verdict.gates[1].text, "5.0 per 100 episodes"));
-    status.state = RUN_RUNNING; /* and nobody holds the lock */
+    status.state = RUN_RUNNING; /* and no process holds the lock */
     assert_int_equal(verdict_of(query, &status, &verdict, &error), ESPER_OK);
     assert_int_equal(verdict.state, VERDICT_BLOCKED);
     assert_non_null(strstr(verdict.text, "died"));
@@ -383,7 +383,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Many rounds with few envs for the series, few rounds of many envs for the rest: what the questions look at of a run
+/* Many rounds with few envs for the series, few rounds of many envs for the rest: what the questions read from a run
  * of 64 envs x 150 steps x 1000 rounds. The bound leaves room for a busy machine and for sanitizers. */
 static void large_runs_answer_soon(void **state)
 {
@@ -450,7 +450,7 @@ int main(void)
         cmocka_unit_test(events_newest_first),
         cmocka_unit_test(alerts_that_stand),
         cmocka_unit_test(verdict_follows_the_record),
-        /* these open runs of their own */
+        /* these open their own runs */
         cmocka_unit_test(nothing_is_an_answer),
         cmocka_unit_test(answers_say_their_rounds),
         cmocka_unit_test(long_series_are_thinned),

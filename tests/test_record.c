@@ -32,7 +32,7 @@ static void check_rewards(struct store *store, int steps)
     assert_none(store, "SELECT count(*) FROM step WHERE abs(reward - (%s)) > 1e-9", sum);
     assert_none(store, "SELECT count(*) FROM step WHERE (reward IS NULL) <> (result = 'rolled_back')");
     assert_none(store, "SELECT count(*) FROM step WHERE ((%s) IS NULL) <> (reward IS NULL)", sum);
-    /* some of them tell by when they are paid that they stand in their own column */
+    /* when they are paid shows of some that they are in their own column */
     assert_none(store, "SELECT count(*) FROM step WHERE (terminal <> 0 OR terminal_fossil <> 0) AND step <> %d", steps);
     assert_none(store, "SELECT count(*) FROM step WHERE (rent <> 0 OR occupancy_rent <> 0 OR attribution <> 0) AND "
                        "live = 0");
@@ -48,7 +48,7 @@ static void check_rewards(struct store *store, int steps)
                        " <= 1e-9");
     assert_none(store, "SELECT count(*) FROM rollback r JOIN step s ON s.round = r.round AND s.env = r.env AND "
                        "s.step = r.blamed_step WHERE s.reward IS NOT r.replaced");
-    /* the last 20 rewards as they stand in the end */
+    /* the last 20 rewards as they are in the end */
     assert_none(store, "WITH paid AS (SELECT s.round, s.env, s.step, coalesce(r.penalty, s.reward) AS reward, "
                        "row_number() OVER (PARTITION BY s.round, s.env ORDER BY s.step DESC) AS place "
                        "FROM step s LEFT JOIN rollback r ON r.round = s.round AND r.env = s.env AND "
@@ -206,7 +206,7 @@ struct moment {
     int round, step, env;
 };
 
-/* The subsets of a step reproduce its accuracy and what its seeds are said to be worth. */
+/* The subsets of a step reproduce its accuracy and the recorded contributions of its seeds. */
 static int check_moment(struct store *store, struct moment at, bool last)
 {
     double value[MASKS], sum = 0;
@@ -241,7 +241,7 @@ static int check_moment(struct store *store, struct moment at, bool last)
     }
     sqlite3_finalize(rows);
     assert_int_equal(seeds, count);
-    if (count <= 4 || last) /* shares share out what all bring; sampled ones do so in every order */
+    if (count <= 4 || last) /* shares add up to what all contribute; sampled ones do so in every order */
         assert_true(fabs(sum - (value[all] - value[0])) < 1e-9);
     return count;
 }
@@ -258,7 +258,7 @@ static int check_shares(struct store *store, const struct config *config, bool d
                            "SELECT count(*) FROM rollback WHERE round = %d AND step = %d "
                            "AND env = %d",
                            round, step, env) > 0)
-                    continue; /* measured in vain: no seed has rows */
+                    continue; /* measured for nothing: no seed has rows */
                 int seeds = check_moment(store, at, step == config->steps);
                 most = seeds > most ? seeds : most;
             }
@@ -271,7 +271,7 @@ static int check_shares(struct store *store, const struct config *config, bool d
 
 /* ---- what progress showed ---------------------------------------------------------------------------------------- */
 
-/* A row as its struct, as the store got it; names stay away. */
+/* A row as its struct, as the store received it; without names. */
 static void read_back(struct store *store, enum record_kind kind, int round, void *record)
 {
     const struct store_layout *layout = &store_layouts[kind];
@@ -345,7 +345,7 @@ static void check_shown(struct store *store, const struct config *config, const 
         stored.has_ppo = number(store, "SELECT count(*) FROM ppo WHERE round = %d", round) > 0;
         if (stored.has_ppo)
             read_update(store, round, &stored.ppo);
-        stored.alerts_standing = step->alerts_standing; /* as far as the writer was then; the last one is checked */
+        stored.alerts_standing = step->alerts_standing; /* as far as the writer had come; the last one is checked */
         progress_plain(&progress, step, live[0], sizeof live[0]);
         progress_plain(&progress, &stored, again[0], sizeof again[0]);
         progress_row(&progress, columns, step, live[1], sizeof live[1]);
@@ -489,13 +489,13 @@ static void test_many_seeds(void **state)
     store_close(store);
 }
 
-/* Panic after panic: the first of them blames the step before, the others nobody. */
+/* Panic after panic: the first of them blames the step before, the others no step. */
 static void test_hopeless_run(void **state)
 {
     (void)state;
     struct config config = small_session(POLICY_PPO);
     int seeds;
-    config.governor.lobotomy_mean = config.governor.lobotomy_width = 10; /* every loss looks lost */
+    config.governor.lobotomy_mean = config.governor.lobotomy_width = 10; /* every loss looks like a lobotomy */
     config.steps = 24;
     struct store *store = check_run(&config, "hopeless", &seeds);
     assert_happened(store, "rollback WHERE blamed_step IS NOT NULL AND penalty = -10");

@@ -1,4 +1,4 @@
-/* How much is written down changes nothing but the record: levels, spans, thinning. */
+/* How much is recorded changes nothing but the record: levels, spans, thinning. */
 #include "testing_sessions.h"
 
 /* ---- levels ------------------------------------------------------------------------------------------------------ */
@@ -55,7 +55,7 @@ static void test_levels(void **state)
     store_close(store);
 }
 
-/* Every span is there: one of each phase, and with --trace one of each env's part of it, which lies within. */
+/* Every span is there: one of each phase, and with --trace one of each env's part of it, nested within it. */
 static void test_spans(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The record in trouble: killed and taken up again, locked, on a full disk, moved away. Training never notices; the
+/* The record in trouble: killed and resumed, locked, on a full disk, moved away. Training is never affected; the
  * operator is told once, and once more when all is well again. */
 #include <math.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static void assert_same_record(const char *one, const char *other)
         store_close(store[i]);
 }
 
-/* When a victim dies, and how long it lives on without working, so that its record is written. */
+/* When a victim dies, and how long it stays idle before that, so that its record is written. */
 struct death {
     uint32_t round, step;
     long rest_ms;
@@ -84,7 +84,7 @@ static int train_and_die(const void *context)
     return 0; /* _exit: nothing is saved, closed or flushed */
 }
 
-/* A run killed in a round, or right after a checkpoint, and resumed leaves the record of one that never was. */
+/* A run killed in a round, or right after a checkpoint, and resumed leaves the record of one that was not. */
 static void test_killed_and_resumed(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void test_killed_and_resumed(void **state)
 
 /* ---- out of order ------------------------------------------------------------------------------------------------ */
 
-/* A session that is disturbed: what it told the operator, and what became of it. */
+/* A session that is disturbed: what it told the operator, and how it ended. */
 struct patient {
     struct session *session;
     int notices;
@@ -131,7 +131,7 @@ static void work(struct patient *patient)
     }
 }
 
-/* Go on, with pauses, until it has told something, but not to the end. */
+/* Go on, with pauses, until it has reported something, but not to the end. */
 static void work_until_told(struct patient *patient, int notices)
 {
     for (int step = 0; step < 150 && patient->notices < notices; step++) {
@@ -147,7 +147,7 @@ static void work_to_the_end(struct patient *patient)
         work(patient);
 }
 
-/* The run that nobody disturbs, and its hash. */
+/* The undisturbed run, and its hash. */
 static struct config calm_config(void)
 {
     struct config config = trouble_config(16);
@@ -187,7 +187,7 @@ static void assert_recovered(struct patient *patient, const char *name)
     assert_same_record("calm", name);
 }
 
-/* What could not be written is told with its number, and the state is saved all the same. */
+/* The number of rows that could not be written is reported, and the state is saved all the same. */
 static void assert_lost(struct patient *patient)
 {
     struct esper_error error = {0};
@@ -291,7 +291,7 @@ static void test_removed(void **state)
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* A checkpoint that cannot be written is told once, however often it is tried; the last one must be written. */
+/* A checkpoint that cannot be written is reported once, however often it is tried; the last one must be written. */
 static void test_no_room_for_checkpoints(void **state)
 {
     (void)state;

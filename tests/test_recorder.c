@@ -95,7 +95,7 @@ static void a_flush_makes_rows_readable(void **state)
         assert_int_equal(totals.written, 200 * turn);
         assert_int_equal(totals.waiting, 0);
     }
-    emit_step(recorder, 99, 0); /* also without being asked, soon */
+    emit_step(recorder, 99, 0); /* soon, also without a flush */
     double start = clock_seconds();
     while (rows_in(reader, "step") < 2001 && clock_seconds() < start + 10)
         usleep(5000);
@@ -271,7 +271,7 @@ static void losses_are_numbered(void **state)
     run_close(&run);
 }
 
-/* A count for which there is no room is not lost but told later. */
+/* A count for which there is no room is not lost but reported later. */
 static void counts_wait_for_room(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 
 /* ---- allocations ------------------------------------------------------------------------------------------------- */
 
-/* The program's own malloc counts for the calling thread; sanitizers have theirs already. */
+/* The test's own malloc counts for the calling thread; sanitizers have their own already. */
 static _Thread_local int allocations;
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
@@ -46,7 +46,7 @@ void *aligned_alloc(size_t alignment, size_t size)
 enum { COUNTS_ALLOCATIONS = 0 };
 #endif
 
-enum { BURST = 20000 }; /* more than the lanes hold: also what is lost is noted without allocating */
+enum { BURST = 20000 }; /* more than the lanes hold: losses, too, are counted without allocating */
 
 static void emit_burst(struct recorder *recorder)
 {

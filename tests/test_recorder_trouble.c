@@ -67,7 +67,7 @@ static void a_locked_database(void **state)
     sqlite3 *other = hold_database(&run);
     assert_true(emit_some(recorder, 1) < LONG_EMIT);
     double start = clock_seconds();
-    assert_false(recorder_flush(recorder, 0.1)); /* it is not, and nobody waits longer than asked */
+    assert_false(recorder_flush(recorder, 0.1)); /* it is not, and no call waits longer than requested */
     assert_true(clock_seconds() - start < 0.1 + LONG_EMIT);
     assert_true(wait_for_notice(recorder, 10));
     if (!notice_says("telemetry.db: cannot write: another program holds the record") ||
@@ -93,7 +93,7 @@ static void a_locked_database(void **state)
     run_close(&run);
 }
 
-/* A lock for a moment is no news. */
+/* A brief lock is not reported. */
 static void a_short_lock(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static bool limit_files(rlim_t bytes)
            setrlimit(RLIMIT_FSIZE, &(struct rlimit){bytes, limit.rlim_max}) == 0;
 }
 
-/* A limit on the size of files stands for a disk that fills up; files shrink for nobody, so it is lifted later. */
+/* A limit on the size of files stands for a disk that fills up; files do not shrink, so it is lifted later. */
 static int record_until_full(const void *context)
 {
     const struct run *run = context;
@@ -160,7 +160,7 @@ static int record_until_full(const void *context)
         return 13;
     if (recorder_flush(recorder, 10) || recorder_notice(recorder, text))
         return 14; /* told twice */
-    /* nobody asks any more: it finds out by itself that there is room */
+    /* nothing calls it any more: it finds out by itself that there is room */
     if (!limit_files(RLIM_INFINITY) || !wait_for_notice(recorder, 15) || !notice_says("the record is written again") ||
         !recorder_flush(recorder, 10))
         return 15;
@@ -196,7 +196,7 @@ static void a_full_disk(void **state)
 
     create_run(&run, "fuller", &config);
     assert_int_equal(exit_code(start_child(stop_when_full, &run)), 0);
-    store_close(must_open(&run)); /* what there is can be opened again */
+    store_close(must_open(&run)); /* what was written can be opened again */
     run_close(&run);
 }
 

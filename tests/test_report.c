@@ -1,4 +1,4 @@
-/* The report: its numbers against SQL of our own, its form, what hostile records do to it, and runs of every state. */
+/* The report: its numbers compared with separate SQL, its form, hostile records, and runs in every state. */
 #include <time.h>
 
 #include "base/file.h"
@@ -17,7 +17,7 @@ static struct html page;
 static const struct grown usual = {
     .rounds = 25, .envs = 5, .steps = 8, .detailed = 2, .blueprint = "norm", .command = "esper train --name usual"};
 
-/* Texts that end what they stand in, if nobody watches. */
+/* Texts that end the element they are in unless escaped. */
 #define ATTACK "x\"'><script>alert(1)</script><img src=http://e.vil/>&amp;\xff\x01"
 
 static void finish(struct run *made)
@@ -212,7 +212,7 @@ static void tables_are_the_record(void **state)
                "<td class=\"n\">0.0</td><td class=\"n\">-</td>"); /* no fossil: no share, and not 0 */
     assert_row("<tr><td>wait</td><td class=\"n\">%.0f</td>",
                number("SELECT count(*) FROM step WHERE op = 'wait' AND round = 24"));
-    assert_row("<td>governor_nan</td><td class=\"n\">12.500</td><td class=\"n\">-</td>"); /* nobody was blamed */
+    assert_row("<td>governor_nan</td><td class=\"n\">12.500</td><td class=\"n\">-</td>"); /* nothing was blamed */
     assert_row("<td>warn</td><td>cleared</td><td>kl</td>");
     assert_row("<td class=\"long\">a &amp; b &lt; c &gt; &quot;d&quot;</td>");
     assert_row("<tr><td>step</td><td>thinned</td><td class=\"n\">7</td>");
@@ -303,7 +303,7 @@ static void runs_of_every_state(void **state)
     assert_has("collecting");
     assert_has("<b>-</b><span>reward of an episode, newest round</span>");
     assert_has("nothing recorded");
-    run_close(&empty); /* nobody does now */
+    run_close(&empty); /* now no process does */
     make_one("empty");
     assert_has("crashed");
     assert_has("blocked");
@@ -313,7 +313,7 @@ static void runs_of_every_state(void **state)
     make_one("empty");
     assert_sound();
     assert_has("There is no record to tell of");
-    assert_null(strstr(page.text, "every row was kept")); /* which nobody knows */
+    assert_null(strstr(page.text, "every row was kept")); /* which is unknown */
     assert_has("How to do it again");
 }
 
@@ -511,7 +511,7 @@ static void numbers_and_texts(void **state)
     html_free(&page);
     html_text(&page, NULL);
     html_text(&page,
-              "\xC3\xA9\xE2\x80\xAE\xC0\xAF\xED\xA0\x80\xF0\x9F\x8C\xB1\xE2\x82"); /* only two of these are fit */
+              "\xC3\xA9\xE2\x80\xAE\xC0\xAF\xED\xA0\x80\xF0\x9F\x8C\xB1\xE2\x82"); /* only two of these are valid */
     assert_string_equal(page.text, "-\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"
                                    "\xEF\xBF\xBD\xEF\xBF\xBD\xF0\x9F\x8C\xB1\xEF\xBF\xBD\xEF\xBF\xBD");
 }

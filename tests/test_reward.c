@@ -35,7 +35,7 @@ static void all_vectors_pass(void **state)
     cJSON_Delete(json);
 }
 
-/* The first number below `value` that is not there for information only. */
+/* The first number in `value`, at any depth. */
 static cJSON *first_number(cJSON *value)
 {
     if (cJSON_IsNumber(value))
@@ -48,7 +48,7 @@ static cJSON *first_number(cJSON *value)
     return NULL;
 }
 
-/* In every case one number of what is expected is moved, then one input is taken away: every case must fail. */
+/* In every case one expected number is changed, then one input is removed: every case must fail. */
 static void every_case_can_fail(void **state)
 {
     (void)state;
@@ -397,7 +397,7 @@ static void fossilising_pays_for_patience_and_worth(void **state)
     }
 }
 
-/* the bonus asks the gate; costs and penalties do not. */
+/* the bonus depends on the gate; costs and penalties do not. */
 static void a_refused_fossil_earns_no_bonus(void **state)
 {
     (void)state;
@@ -451,7 +451,7 @@ static void escrow_moves_as_it_pays(void **state)
             assert_true(fabs(moved) <= 2 + NEAR && fabs(component[REWARD_ATTRIBUTION] - moved) < NEAR);
             /* towards the target, never beyond it */
             assert_true(fabs(trace.credit[0] - trace.credit_target) <= fabs(seed->credit - trace.credit_target));
-        } else if (config.rules == REWARD_RULES_ESPER) { /* clipped downwards too */
+        } else if (config.rules == REWARD_RULES_ESPER) { /* clipped downwards as well */
             assert_true(moved >= -2 - NEAR);
         }
         scene.op = OP_PRUNE;
@@ -522,7 +522,7 @@ static void rent_and_shock_follow_the_seeds(void **state)
     }
 }
 
-/* who cools down occupies nothing. */
+/* a cooling slot occupies nothing. */
 static void occupancy_counts_seeds(void **state)
 {
     (void)state;

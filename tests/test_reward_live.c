@@ -222,7 +222,7 @@ static void gains_are_per_seed(void **state)
 
 /* ---- escrow (R-14, R-07) ---------------------------------------------------------------------------------------- */
 
-/* Without fossils and harm, everything that was credited is taken back in the end, whoever removed the seed. */
+/* Without fossils and harm, everything that was credited is taken back in the end, whatever removed the seed. */
 static void escrow_sums_to_nothing(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void the_governor_is_charged_once(void **state)
             rig_step(&rig, rig_op(OP_WAIT, 0));
             assert_true(rig.component[REWARD_AUTO_PRUNE] == 0);
         }
-        rig_step(&rig, rig_op(OP_GERMINATE, 0)); /* and a prune of the policy's own never */
+        rig_step(&rig, rig_op(OP_GERMINATE, 0)); /* and a prune by the policy never */
         for (int t = 0; t < 6; t++)
             rig_step(&rig, rig_op(OP_WAIT, 0));
         rig_step(&rig, rig_op(OP_PRUNE, 0));
@@ -303,7 +303,7 @@ static void the_governor_is_charged_once(void **state)
     }
 }
 
-/* Two seeds that help each other: the first to be fossilised thanks the other, once, with the next reward. */
+/* Two seeds that help each other: the first to be fossilised credits the other, once, with the next reward. */
 static void scaffolds_are_thanked(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void a_drip_is_a_pool(void **state)
     }
 }
 
-/* basic pays the episode's gain at the end; the count of contributing fossils reads their own worth. */
+/* basic pays the episode's gain at the end; the count of contributing fossils reads their own contributions. */
 static void the_end_is_read_rightly(void **state)
 {
     (void)state;

@@ -57,7 +57,7 @@ static void every_kind_passes(void **state)
     ring_free(NULL);
 }
 
-/* Every level of filling, wrapped around many times, against two plain counters. */
+/* Every level of filling, wrapped around many times, compared with two plain counters. */
 static void fills_and_empties(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ struct producer {
     pthread_t thread;
 };
 
-/* Eight that look first and push one row each are never more than the cells. */
+/* Eight producers that check first and push one row each never exceed the cells. */
 static void wait_for_room(const struct crowd *crowd)
 {
     while ((int64_t)(ring_pushed(crowd->ring) - ring_popped(crowd->ring)) > crowd->cells - PRODUCERS)

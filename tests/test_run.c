@@ -81,7 +81,7 @@ static void configuration_reads_back_exactly(void **state)
     assert_string_equal(opened.version, esper_build);
     assert_string_equal(opened.created, made.created);
 
-    /* Types are those of task files, for who queries run.json. */
+    /* Types are those of task files, for readers of run.json. */
     cJSON *object;
     char path[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/run.json", opened.path);
@@ -109,7 +109,7 @@ static void bytes_that_are_not_text(void **state)
     int before = entries_in(folder);
     assert_int_equal(run_create(&run, folder, "bytes2", &config, "base", "esper", &error), ESPER_INVALID);
     assert_says(&error, "not UTF-8");
-    assert_int_equal(entries_in(folder), before); /* nothing half-made */
+    assert_int_equal(entries_in(folder), before); /* nothing half-written */
 }
 
 static void made_names(void **state)
@@ -339,7 +339,7 @@ static void crashed_is_told_from_running(void **state)
     }
 }
 
-/* kill -9 while a run is made leaves a run that reads or none. */
+/* kill -9 while a run is created leaves a readable run or none. */
 static int create_many(const void *context)
 {
     const int *first = context;

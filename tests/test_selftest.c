@@ -18,7 +18,7 @@
 
 #define VECTORS "tests/vectors"
 
-static char folder[64]; /* of this run's own files */
+static char folder[64]; /* for this program's own files */
 
 struct outcome {
     struct selftest test;
@@ -239,7 +239,7 @@ static const char *write_attention(const char *name, const struct st_tensor *ten
                       count);
 }
 
-/* Another seed, an odd shape, a case name of its own; the expected numbers are the formula's. */
+/* Another seed, an odd shape, another case name; the expected numbers are the formula's. */
 static void a_file_of_other_seeds_and_shapes_passes(void **state)
 {
     (void)state;

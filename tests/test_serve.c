@@ -1,5 +1,5 @@
-/* The server over real sockets: what it says is what the record says, it says it in time, and it says it only to whom
- * it may. Hostile clients: test_serve_hostile.c. */
+/* The server over real sockets: what it says is what the record says, it says it in time, and only to those who may
+ * see it. Hostile clients: test_serve_hostile.c. */
 #include <math.h>
 #include <signal.h>
 
@@ -62,7 +62,7 @@ static int stop(void **state)
     (void)state;
     double begin = clock_seconds();
     stop_server();
-    return clock_seconds() - begin < 3 ? 0 : -1; /* it stops at once, whatever its clients do */
+    return clock_seconds() - begin < 3 ? 0 : -1; /* it stops promptly, whatever its clients do */
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -77,7 +77,7 @@ static void assert_same(const cJSON *json, const struct query_value *value, cons
         fail_msg("%s: another value than in the record", where);
 }
 
-/* An answer of the server against the same question asked of the record. Returns the number of rows. */
+/* An answer of the server compared with the same question asked of the record. Returns the number of rows. */
 static int assert_same_rows(const cJSON *json, struct query *query, const char *sql, const char *where)
 {
     struct query_answer *answer;
@@ -208,7 +208,7 @@ static void runs_and_one_run(void **state)
     cJSON_Delete(one);
 }
 
-/* A second look at what did not change is another way through the server. */
+/* A second look at what did not change takes another path through the server. */
 static void lists_are_remembered(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void news_arrive_in_time(void **state)
         assert_int_equal(json_number(listener.data, "rounds_done"), i + 1);
         cJSON *series = get_json("/api/run/slow/series?names=round.reward_mean");
         const cJSON *last = json_find(at(json_find(series, "series"), 0), "last");
-        assert_int_equal(cJSON_GetArraySize(last), i + 1); /* what the tick told of is there */
+        assert_int_equal(cJSON_GetArraySize(last), i + 1); /* what the tick announced is there */
         assert_true(at(last, i)->valuedouble == 0.5 * i);
         cJSON_Delete(series);
     }
@@ -317,7 +317,7 @@ static void news_arrive_in_time(void **state)
         assert_string_equal(json_string(json, "state"), "running");
         cJSON_Delete(json);
     }
-    run_close(&run); /* it dies, as far as anybody can tell */
+    run_close(&run); /* it dies, as far as a reader can tell */
     expect_event(&listener, "end", 1);
     assert_string_equal(json_string(listener.data, "state"), "crashed");
     stop_listening(&listener);
@@ -434,7 +434,7 @@ static void watching_changes_nothing(void **state)
 
 /* ---- verdicts ---------------------------------------------------------------------------------------------------- */
 
-/* The state, and the gate that the server tells of. */
+/* The state, and the gate that the server reports. */
 static void assert_verdict(const char *wanted, const char *gate, const char *gate_wanted)
 {
     cJSON *json = get_json("/api/run/judged");

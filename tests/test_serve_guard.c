@@ -1,4 +1,4 @@
-/* What the server checks of a request before it does anything: texts against texts, no socket. */
+/* What the server checks in a request before it does anything: on texts alone, without a socket. */
 #include "testing.h"
 #include "view/serve_guard.h"
 

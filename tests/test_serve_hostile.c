@@ -1,5 +1,5 @@
-/* The server and those it should not trust: wrong names, wrong tokens, ways out of the directory, floods, slow clients
- * and nonsense. 10^4 malformed requests; 10^5 with ESPER_SOAK. */
+/* The server and clients it should not trust: wrong names, wrong tokens, paths out of the directory, floods, slow
+ * clients and nonsense. 10^4 malformed requests; 10^5 with ESPER_SOAK. */
 #include "base/crc32.h"
 #include "testing_http.h"
 #include "view/serve_guard.h"
@@ -10,7 +10,7 @@ static struct run run; /* its lock is ours: it looks alive */
 
 /* ---- a server ---------------------------------------------------------------------------------------------------- */
 
-/* A run of a few rounds that nobody writes to, and beside it what must stay out of reach. */
+/* A run of a few rounds that nothing writes to, and beside it what must stay out of reach. */
 static int set_up(void **state)
 {
     struct config config = sample_config();
@@ -78,7 +78,7 @@ static void nothing_but_runs(void **state)
     } cases[] = {
         {"/api/run/held", 200},
         {"/api/run/latest", 200},
-        {"/api/run/twin", 404}, /* a link is no run, wherever it leads */
+        {"/api/run/twin", 404}, /* a link is not a run, wherever it leads */
         {"/api/run/above", 404},
         {"/api/run/above/secret", 404},
         {"/api/run/.", 404},
@@ -153,7 +153,7 @@ static void hosts_and_methods(void **state)
         if (strcmp(cases[i].method, "HEAD") == 0)
             assert_int_equal(answer.bytes, 0);
     }
-    assert_int_equal(ask_with("GET", "/api/runs", "", "").code, 400); /* no Host at all: the library's own word */
+    assert_int_equal(ask_with("GET", "/api/runs", "", "").code, 400); /* no Host at all: the library's own answer */
 }
 
 static void too_much(void **state)
@@ -168,7 +168,7 @@ static void too_much(void **state)
     memset(text + 20, 'x', 40 << 10);
     strcpy(text + 20 + (40 << 10), "\r\n");
     answer = ask_with("GET", "/api/runs", text, "");
-    assert_true(answer.code == 431 || answer.code == 413 || answer.code == 0); /* the library's own word */
+    assert_true(answer.code == 431 || answer.code == 413 || answer.code == 0); /* the library's own answer */
     answer = get("/api/runs");
     assert_int_equal(answer.code, 200);
 }
@@ -359,7 +359,7 @@ static void streams_are_counted(void **state)
         stop_listening(&listeners[i]);
     for (double end = clock_seconds() + 5; clock_seconds() < end && !strstr(get("/healthz").body, "\"streams\":0");)
         ;
-    assert_non_null(strstr(get("/healthz").body, "\"streams\":0")); /* who leaves is noticed at once */
+    assert_non_null(strstr(get("/healthz").body, "\"streams\":0")); /* a client that leaves is noticed at once */
 }
 
 struct noise {
@@ -374,7 +374,7 @@ static unsigned random_below(struct noise *noise, unsigned limit)
     return (unsigned)((noise->state >> 16) % limit);
 }
 
-/* A request that was right once. */
+/* A request that was valid once. */
 static size_t make_nonsense(struct noise *noise, char *text, size_t room)
 {
     static const char *const targets[] = {"/",
@@ -472,7 +472,7 @@ static void an_endless_question(void)
     assert_true(answer.seconds < 8);
 }
 
-/* Clients that send a byte a second, or take nothing of what they asked for: others are served meanwhile, and after ten
+/* Clients that send a byte a second, or do not read what they asked for: others are served meanwhile, and after ten
  * seconds the slow one is gone. The slow one is begun before the nonsense, which takes its time. */
 static void slow_clients(void **state)
 {
@@ -482,7 +482,7 @@ static void slow_clients(void **state)
     int slow = dial(), deaf = dial();
     double slow_since = clock_seconds();
     put(slow, request, sizeof request - 1);
-    for (int i = 0; i < 200; i++) /* answers that nobody takes */
+    for (int i = 0; i < 200; i++) /* answers that are never read */
         if (send(deaf, "GET /api/run/held/ask/rounds HTTP/1.1\r\nHost: localhost\r\n\r\n", 59,
                  MSG_NOSIGNAL | MSG_DONTWAIT) <= 0)
             break;

@@ -11,7 +11,7 @@ static long resident_pages(void)
     return resident;
 }
 
-/* 20 small rounds, or 1 000 of the quick start as shipped: memory stays flat, and record and checkpoint count alike. */
+/* 20 small rounds, or 1 000 of the quick start as shipped: memory stays flat, record and checkpoint counts match. */
 static void test_long_run(void **state)
 {
     (void)state;
@@ -33,7 +33,7 @@ static void test_long_run(void **state)
     double page = (double)sysconf(_SC_PAGESIZE), growth = (double)(after - before) * page;
     print_message("%d rounds: resident memory %.1f MiB, %+.2f MiB since round %d\n", config.rounds,
                   (double)after * page / 1048576, growth / 1048576, settled);
-#ifndef __SANITIZE_ADDRESS__               /* which keeps freed memory back on purpose */
+#ifndef __SANITIZE_ADDRESS__               /* which holds back freed memory on purpose */
     double cache = soak ? 0 : 3 * 1048576; /* of the record's pages: it is still filling in the short form */
     assert_true(growth < 0.01 * (double)before * page + cache);
 #endif
@@ -96,7 +96,7 @@ static void test_script_and_replay(void **state)
     assert_int_not_equal(access(in_folder("none"), F_OK), 0); /* and leaves no directory */
 }
 
-/* Evaluation episodes with a trained policy: the same twice, other than with a fresh one. */
+/* Evaluation episodes with a trained policy: the same twice, different from a fresh one's. */
 static void test_evaluation_takes_the_policy(void **state)
 {
     (void)state;

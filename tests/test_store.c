@@ -1,4 +1,4 @@
-/* The record: every column of every table comes back, missing is NULL, whole batches or none; who may read it. */
+/* The record: every column of every table comes back, missing is NULL, whole batches or none; access rights. */
 #include <signal.h>
 
 #include "testing_record.h"
@@ -99,7 +99,7 @@ static void every_column_comes_back(void **state)
     run_close(&run);
 }
 
-/* The longest text that fits, and one that fills its field to the brim as far as a string may. */
+/* The longest text that fits, and one that fills its field as far as a string may. */
 static void texts_fit(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static int read_unprivileged(const void *context)
     struct store *store = NULL;
     drop_privileges();
     if (access(reading->path, W_OK) == 0)
-        return 10; /* the test would show nothing */
+        return 10; /* the test would prove nothing */
     if (run_open(&run, ".", reading->path, &error) != ESPER_OK || store_open_reader(&store, &run, &error) != ESPER_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 11;
@@ -345,7 +345,7 @@ static int write_and_wait(const void *context)
     return 0;
 }
 
-/* Someone who may read but not write sees all of a live, a crashed and a finished run. */
+/* A user who may read but not write sees all of a live, a crashed and a finished run. */
 static void readers_without_permission(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The record in trouble: files that are none, a full disk, a locked or moved file, and kill -9 at any instant. */
+/* The record in trouble: files that are not records, a full disk, a locked or moved file, kill -9 at any instant. */
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -135,7 +135,7 @@ static void held_by_another(void **state)
     run_close(&run);
 }
 
-/* Rows written to a file that nobody can find any more would be lost without a word. */
+/* Rows written to a file that can no longer be found would be lost silently. */
 static void moved_away(void **state)
 {
     (void)state;
@@ -162,8 +162,7 @@ static void moved_away(void **state)
 
 /* ---- kill -9 ----------------------------------------------------------------------------------------------------- */
 
-/* What a resumed trainer does: open, forget what comes after its checkpoint, write. Tells the parent what is committed.
- */
+/* What a resumed trainer does: open, forget what comes after its checkpoint, write. Reports commits to its parent. */
 static int train_until_killed(const void *context)
 {
     const int *out = context;
@@ -194,7 +193,7 @@ static void check_after_kill(int committed)
     struct store *store = must_read(&run);
     assert_string_equal(query_text(store, "PRAGMA integrity_check"), "ok");
     int rounds = (int)rows_in(store, "round");
-    assert_true(rounds >= committed + 1); /* what was told is there */
+    assert_true(rounds >= committed + 1); /* what was reported is there */
     assert_int_equal(query_number(store, "SELECT coalesce(max(round), -1) + 1 FROM round"), rounds);
     assert_int_equal(rows_in(store, "ppo"), rounds);
     assert_int_equal(rows_in(store, "outcome"), ROUND_OUTCOMES * rounds);

@@ -196,7 +196,7 @@ static void checksums_are_known_ones(void **state)
     for (int i = 0; i < 32; i++)
         bytes[i] = (unsigned char)i;
     assert_int_equal(tensorboard_crc(bytes, 32), 0x46DD794Eu);
-    assert_int_equal(crc_of(bytes, 32), 0x46DD794Eu); /* the reader knows its trade */
+    assert_int_equal(crc_of(bytes, 32), 0x46DD794Eu); /* the reader itself is right */
     for (int i = 0; i < 32; i++)
         bytes[i] = (unsigned char)(31 - i);
     assert_int_equal(tensorboard_crc(bytes, 32), 0x113FDB5Cu);
@@ -296,7 +296,7 @@ static void values_are_those_of_the_record(void **state)
         assert_non_null(find_value(1, "seeds/blending"));
         for (int event = 1; event <= ROUNDS; event++) {
             assert_int_equal(file.steps[event], event);                     /* as people count, either way */
-            double expected = file.times[0] + 2.5 * (event - (event >= 4)); /* round 3 took nobody knows how long */
+            double expected = file.times[0] + 2.5 * (event - (event >= 4)); /* how long round 3 took is unknown */
             assert_true(file.times[event] == expected);
         }
         assert_true(file.times[0] > 1.5e9);
@@ -336,7 +336,7 @@ static void odd_names_and_many_rows(void **state)
     create_run(&run, "odd", &config);
     write_rounds(&run, 0, 4);
     struct store *store = must_open(&run);
-    const char *const sql = "DELETE FROM round WHERE round = 2;" /* and what was learned in it belongs to none */
+    const char *const sql = "DELETE FROM round WHERE round = 2;" /* and its update belongs to no round */
                             "INSERT INTO ppo_head (round, head, kl) VALUES (0, 'a b\x1b[31m<script>', 0.5);"
                             "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 500)"
                             "INSERT INTO ppo_head (round, head, kl) SELECT 3, printf('%0*d', 50 + n, n), n FROM t";

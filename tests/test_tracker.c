@@ -12,7 +12,7 @@ static struct tracker fresh(void)
     return tracker;
 }
 
-/* Losses in a row, accuracy at rest. */
+/* Losses in a row, constant accuracy. */
 static struct tracker after(const double *losses, int count)
 {
     struct tracker tracker = fresh();
@@ -91,7 +91,7 @@ static void three_stable_losses_in_a_row_latch(void **state)
     assert_false(tracker.stabilised);
 }
 
-/* The thresholds themselves are not stable. Losses of 100 and 64 make the ratios exact enough to stand on them. */
+/* The thresholds themselves are not stable. Losses of 100 and 64 make the ratios exact enough to hit them. */
 static void the_band_of_stability_is_open(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void a_tiny_or_unknown_loss_says_nothing(void **state)
     assert_int_equal(tracker.stable_count, 0);
 }
 
-/* Against all results ever seen, kept by the test. */
+/* Compared with all results so far, kept by the test. */
 static void windows_hold_the_latest_results(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ static struct canvas make_canvas(int rows, int columns, bool unicode)
     return canvas;
 }
 
-/* A row as text, '#' for what is beyond ASCII, without the blanks at its end. */
+/* A row as text, '#' for what is beyond ASCII, without trailing spaces. */
 static const char *row_text(const struct canvas *canvas, int row)
 {
     static char text[CANVAS_COLUMNS + 1];
@@ -51,7 +51,7 @@ static void must_hold(const struct canvas *canvas, const char *words)
     fail_msg("nowhere: \"%s\"", words);
 }
 
-/* Every screen and the help page, at a size; fails when a character could do harm. */
+/* Every screen and the help page, at a size; fails when a character could harm the terminal. */
 static void draw_all(struct tui_data *data, int rows, int columns, bool unicode)
 {
     struct canvas canvas = make_canvas(rows, columns, unicode);
@@ -195,7 +195,7 @@ static void test_every_size_of_an_empty_run(void **state)
     create_run(&run, "empty", &config);
     tui_data_open(&data, &run);
     struct canvas canvas = make_canvas(24, 80, false);
-    draw_screen(&data, SCREEN_OVERVIEW, &canvas); /* no record yet: said, and survived */
+    draw_screen(&data, SCREEN_OVERVIEW, &canvas); /* no record yet: reported, and survived */
     must_hold(&canvas, "x cannot read: ");
     store_close(must_open(&run));
     for (int i = 0; i < 8; i++)
@@ -211,7 +211,7 @@ static void test_every_size_of_an_empty_run(void **state)
     run_close(&run);
 }
 
-/* A record of another's making: every text an escape sequence, every number missing or beside its range. */
+/* A hostile record: every text an escape sequence, every number missing or out of range. */
 static void test_a_hostile_record_does_no_harm(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static void test_missing_is_never_nought(void **state)
     run_close(&run);
 }
 
-/* The same name, another run: what was known of the old one goes. */
+/* The same name, another run: what was known of the old one is dropped. */
 static void test_a_run_that_is_replaced(void **state)
 {
     (void)state;
@@ -317,7 +317,7 @@ static void test_a_run_that_is_replaced(void **state)
 
 enum { ENVS = 64, STEPS = 150 };
 
-/* What stands in a column of the generated rows: by its name where that matters, else by its type. */
+/* What is in a column of the generated rows: by its name where that matters, else by its type. */
 static void add_expression(char *sql, size_t size, const char *column, enum column_type type)
 {
     static const struct {
@@ -419,7 +419,7 @@ static double frame_ms(struct tui_data *data, struct store *store, enum tui_scre
     return worst;
 }
 
-/* The first look at a screen is taken in pieces that are quick, too, and shows the same in the end. */
+/* The first look at a screen is taken in pieces that are also quick, and shows the same in the end. */
 static double first_look_ms(const struct run *run, enum tui_screen screen, struct canvas *canvas, struct canvas *whole)
 {
     struct tui_data data;
@@ -446,7 +446,7 @@ static double first_look_ms(const struct run *run, enum tui_screen screen, struc
         snprintf(text, sizeof text, "%s", row_text(whole, row));
         other += strcmp(text, row_text(canvas, row)) != 0;
     }
-    assert_true(other <= 2); /* rows that tell the time */
+    assert_true(other <= 2); /* rows that show the time */
     return worst;
 }
 

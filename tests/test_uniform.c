@@ -1,4 +1,4 @@
-/* The random policy: never an illegal choice, all legal ones equally likely, draws that depend on their place alone. */
+/* The random policy: never an illegal choice, all legal ones equally likely, draws that depend only on position. */
 #include "policy/uniform.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static void all_legal_choices_are_equally_likely(void **state)
     }
 }
 
-/* Two heads of one decision are independent: of their pairs each comes as often. */
+/* Two heads of one decision are independent: every pair is equally likely. */
 static void heads_are_independent(void **state)
 {
     (void)state;

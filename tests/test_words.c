@@ -1,4 +1,4 @@
-/* What a mistyped word probably meant: near misses alone. */
+/* What a mistyped word probably meant: near misses only. */
 #include "testing.h"
 
 #include <string.h>
