@@ -333,7 +333,7 @@ def report(speeds, finalists, esper):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Training steps of the CNN hosts in PyTorch, Esper against the best.")
+    parser = argparse.ArgumentParser(description="Training steps of the CNN hosts in PyTorch, Esper compared with the best.")
     parser.add_argument("--esper", metavar="PATH", help="the built esper program; adds its figures and the ratio")
     parser.add_argument("--host", action="append", choices=list(HOSTS), help="only this host (may be repeated)")
     parser.add_argument("--quick", action="store_true", help="a rougher answer within a minute instead of four")

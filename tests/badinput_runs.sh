@@ -41,8 +41,8 @@ refused 'cannot name a run' train --name "$(printf 'x%0.0s' $(seq 101))"
 refused '"latest" always means the newest run' train --name latest
 refused 'runs/one: exists already; go on with it with --resume' train --name one
 echo 'not a directory' >plain
-refused 'plain: is no directory, so nothing can go to plain' train --runs plain --name x
-refused 'plain: is no directory, so nothing can go to plain/below' train --runs plain/below --name x
+refused 'plain: is not a directory, so nothing can go to plain' train --runs plain --name x
+refused 'plain: is not a directory, so nothing can go to plain/below' train --runs plain/below --name x
 
 # ---- runs that do not pair -------------------------------------------------------------------------------------------
 train longer --steps 3

@@ -326,7 +326,7 @@ full() { # full DIRECTORY HOW: the result of a run that met a full disk is in fu
     [ "$(grep -c '^esper: .*/telemetry.db: .* training goes on' full.txt)" -eq 1 ] || problem="$problem; $(cat full.txt)"
     tail -1 full.txt | grep -q '^esper: .*r000012-s000.ckpt: .* [0-9]* rows of the record are lost$' ||
         problem="$problem; $(tail -1 full.txt)"
-    verdict "$2: told once each" "$problem"
+    verdict "$2: reported once each" "$problem"
     if [ -e "$1/disk/run.json" ]; then
         "$esper" train --resume "$1/disk" --quiet >/dev/null 2>stderr.txt || verdict "$2: resume" "$(cat stderr.txt)"
         verdict "$2: the same end" "$([ "$("$esper" inspect "$1/disk" --hash)" = "$hash" ] || echo 'another hash')"

@@ -118,7 +118,7 @@ if command -v curl >/dev/null; then
     wait $listener
     verdict "hello" "$(grep -q '^event: hello' events || echo none)"
     verdict "ticks" "$(grep -q '^event: tick' events || echo none)"
-    verdict "its death is told" "$(tail -2 events | grep -q '"state":"crashed"' || echo "no: $(tail -3 events)")"
+    verdict "its death is reported" "$(tail -2 events | grep -q '"state":"crashed"' || echo "no: $(tail -3 events)")"
 fi
 if [ -n "$child" ]; then
     verdict "the server ends with the trainer" "$(gone "$child" 8 || echo "process $child is still there")"

@@ -101,7 +101,7 @@ static void coverage(void **state)
     assert_in_range(ratio_holds, TRIALS * 93.6 / 100, TRIALS * 96.4 / 100);
 }
 
-/* ---- runs that are made up --------------------------------------------------------------------------------------- */
+/* ---- synthetic runs ---------------------------------------------------------------------------------------------- */
 
 /* Two rounds of four envs. Episode i (0 to 7) of `shift` s has test accuracy 30 + i + s*(i + 1). */
 struct plan {

@@ -245,7 +245,7 @@ static void directories_are_made_to_the_last(void **state)
     assert_true(stat(in_folder("a/b"), &info) == 0 && S_ISDIR(info.st_mode));
     put_file(in_folder("a/plain"), "x", 1);
     assert_int_equal(file_make_directories(in_folder("a/plain/c"), &error), ESPER_INVALID);
-    assert_says(&error, "a/plain: is no directory");
+    assert_says(&error, "a/plain: is not a directory");
     assert_int_equal(unlink(in_folder("a/plain")), 0);
     assert_int_equal(rmdir(in_folder("a/b")), 0);
     assert_int_equal(rmdir(in_folder("a")), 0);

@@ -280,7 +280,7 @@ static void test_refused(void **state)
     refused_after("\\\"kernel\\\":1", "\\\"kernel\\\":2", "kernel");
     refused_after("\\\"size\\\":16", "\\\"size\\\":17", "16 or 32");
     refused_after("\\\"pools\\\":3", "\\\"pools\\\":4", "pools");
-    refused_after("0.4914", "0.4915", "normalises otherwise");
+    refused_after("0.4914", "0.4915", "normalises differently");
     refused_after("conv_light", "conv_lighx", "unknown value \"conv_lighx\"");
     refused_after("conv_light", "conv_heavy", "slot.r0c0.conv2.weight is missing");
     refused_after("\\\"alpha\\\":0.5", "\\\"alpha\\\":0.0", "alpha");

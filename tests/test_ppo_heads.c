@@ -42,7 +42,7 @@ static void play(struct rig *rig, int epochs)
     memset(rig->heads, 0x5A, sizeof rig->heads); /* every field has to be written */
 }
 
-/* ---- an own account of the same -------------------------------------------------------------------------------- */
+/* ---- the same, computed separately ----------------------------------------------------------------------------- */
 
 /* What one epoch's policy says about a head on a row. */
 struct said {

@@ -99,7 +99,7 @@ static void parameters_are_told(void **state)
             for (const char *at = questions[i].sql; (at = strstr(at, names[j])); at++)
                 used |= !strchr("abcdefghijklmnopqrstuvwxyz_", at[strlen(names[j])]) || !at[strlen(names[j])];
             if (used != (strstr(told, word) != NULL))
-                fail_msg("%s: %s is %s", questions[i].name, names[j], used ? "used, not told" : "told, not used");
+                fail_msg("%s: %s is %s", questions[i].name, names[j], used ? "used, not listed" : "listed, not used");
         }
         assert_int_equal(question_fill(questions[i].name, &values, sql, sizeof sql, &error), ESPER_OK);
         for (const char *at = sql; (at = strchr(at, ':')); at++) /* ": " in a text is none */

@@ -46,7 +46,7 @@ void *aligned_alloc(size_t alignment, size_t size)
 enum { COUNTS_ALLOCATIONS = 0 };
 #endif
 
-enum { BURST = 20000 }; /* more than the lanes hold: losses, too, are counted without allocating */
+enum { BURST = 20000 }; /* more than the lanes hold: losses are also counted without allocating */
 
 static void emit_burst(struct recorder *recorder)
 {

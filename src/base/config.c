@@ -378,7 +378,7 @@ enum esper_status config_load_file(struct config *config, const char *path, stru
     return status == ESPER_OK ? status : error_where(error, "%s", path);
 }
 
-/* ---- rules that join keys ---------------------------------------------------------------------------------------- */
+/* ---- rules across keys ------------------------------------------------------------------------------------------- */
 
 int config_train_images(enum data_set set)
 {
@@ -401,7 +401,7 @@ static enum esper_status check_host(const struct config *c, struct esper_error *
         return error_set(error, ESPER_INVALID, "host.pools = %d: the host has only %d blocks (host.blocks)",
                          c->host_pools, c->host_blocks);
     if (c->data_size % (1 << c->host_pools) != 0)
-        return error_set(error, ESPER_INVALID, "host.pools = %d: %dx%d images (data.size) cannot be halved so often",
+        return error_set(error, ESPER_INVALID, "host.pools = %d: %dx%d images (data.size) cannot be halved that often",
                          c->host_pools, c->data_size, c->data_size);
     if ((c->host_base << (c->host_blocks - 1)) > 512)
         return error_set(error, ESPER_INVALID,
@@ -419,7 +419,7 @@ static enum esper_status check_slots(const struct config *c, struct esper_error 
         if (row > 1 || column >= c->host_blocks || (row == 1 && column >= c->host_pools))
             return error_set(error, ESPER_INVALID,
                              "slots: %s is not on this host, which has r0c0 to r0c%d%s (%d blocks, %d pools)",
-                             c->slots[i], c->host_blocks - 1, c->host_pools ? " and r1 behind each pool" : "",
+                             c->slots[i], c->host_blocks - 1, c->host_pools ? " and r1 after each pool" : "",
                              c->host_blocks, c->host_pools);
     }
     return ESPER_OK;

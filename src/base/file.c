@@ -220,7 +220,8 @@ enum esper_status file_make_directories(const char *path, struct esper_error *er
             if (!there)
                 return system_error(error, "make this directory", partial);
             if (!S_ISDIR(info.st_mode))
-                return error_set(error, ESPER_INVALID, "%s: is no directory, so nothing can go to %s", partial, path);
+                return error_set(error, ESPER_INVALID, "%s: is not a directory, so nothing can go to %s", partial,
+                                 path);
         }
         *at = kept;
         if (!kept)

@@ -32,18 +32,18 @@ enum attribution_formula { ATTRIBUTION_HARMONIC, ATTRIBUTION_MINIMUM };
     FIELD(germination_warmup_epochs, 0, 1e6, "10", "seeds germinated before this step are paid less")                  \
     FIELD(germination_discount_floor, 0, 1, "0.4", "what the earliest seeds are paid")                                 \
     FIELD(escrow_stable_window, 1, 5, "3", "steps over which accuracy counts as stable")                               \
-    FIELD(escrow_delta_clip, 0, 1000, "2", "most escrow moves in a step; 0 = no limit")                                \
+    FIELD(escrow_delta_clip, 0, 1000, "2", "maximum change of the escrow per step; 0 = no limit")                      \
     FIELD(pbrs_weight, 0, 100, "0.3", "weight of potential-based shaping")                                             \
     FIELD(epoch_progress_bonus, 0, 100, "0.3", "potential gained per step in a stage")                                 \
-    FIELD(max_progress_bonus, 0, 100, "2", "most potential gained in a stage")                                         \
+    FIELD(max_progress_bonus, 0, 100, "2", "maximum potential gained in a stage")                                      \
     FIELD(rent_weight, 0, 100, "0.5", "weight of the rent on added parameters")                                        \
-    FIELD(max_rent, 0, 100, "1.5", "most rent in a step")                                                              \
+    FIELD(max_rent, 0, 100, "1.5", "maximum rent per step")                                                            \
     FIELD(rent_host_params_floor, 1, 1e9, "200", "smaller hosts pay rent as if they had this many parameters")         \
     FIELD(base_slot_rent_ratio, 0, 1, "0.0039", "rent of an occupied slot, as a share of the host's parameters")       \
     FIELD(alpha_shock_coef, 0, 100, "0.1958", "cost of abrupt changes of alpha")                                       \
-    FIELD(alpha_shock_cap, 0, 100, "1", "most of it in a step")                                                        \
+    FIELD(alpha_shock_cap, 0, 100, "1", "maximum of it per step")                                                      \
     FIELD(seed_occupancy_cost, 0, 100, "0.01", "cost per step of a seed beyond the free ones")                         \
-    FIELD(free_slots, 0, 16, "1", "seeds that occupy for free")                                                        \
+    FIELD(free_slots, 0, 16, "1", "seeds without that cost")                                                           \
     FIELD(fossilized_maintenance_cost, 0, 100, "0.002", "cost per step of a fossil")                                   \
     FIELD(germinate_cost, -100, 100, "-0.15", "paid for GERMINATE")                                                    \
     FIELD(fossilize_cost, -100, 100, "-0.01", "paid for FOSSILIZE")                                                    \
@@ -53,7 +53,7 @@ enum attribution_formula { ATTRIBUTION_HARMONIC, ATTRIBUTION_MINIMUM };
     FIELD(prune_fossilized_penalty, -100, 100, "-1", "PRUNE of a fossil")                                              \
     FIELD(germinate_with_seed_penalty, -100, 100, "-0.3", "GERMINATE into an occupied slot")                           \
     FIELD(advance_from_training_penalty, -100, 100, "-0.1", "ADVANCE out of TRAINING")                                 \
-    FIELD(auto_prune_penalty, -100, 100, "-0.2", "a seed that the governor took")                                      \
+    FIELD(auto_prune_penalty, -100, 100, "-0.2", "a seed that the governor removed")                                   \
     FIELD(fossilize_base_bonus, -100, 100, "0.5", "FOSSILIZE of a contributing seed")                                  \
     FIELD(fossilize_contribution_scale, -100, 100, "0.1", "the same, per point of contribution")                       \
     FIELD(fossilize_noncontributing_penalty, -100, 100, "-0.2", "FOSSILIZE of one that does not contribute")           \
@@ -75,16 +75,16 @@ enum attribution_formula { ATTRIBUTION_HARMONIC, ATTRIBUTION_MINIMUM };
     FIELD(param_budget, 1, 1e12, "500000", "parameters that count as the whole budget")                                \
     FIELD(param_penalty_weight, 0, 100, "0.1", "cost of spending the whole budget")                                    \
     FIELD(sparse_reward_scale, 1e-6, 1e6, "1", "sparse, minimal: scale of the terminal reward")                        \
-    FIELD(drip_fraction, 0, 1, "0", "share of a fossil's bonus paid step by step; basic_plus makes 0 into 0.7")        \
-    FIELD(max_drip_per_epoch, 1e-9, 100, "0.1", "most of that in a step")                                              \
-    FIELD(min_drip_epochs, 1, 1e6, "5", "steps over which it is spread at least")                                      \
-    FIELD(negative_drip_ratio, 0, 1, "0.5", "how much of the most a harmful fossil pays back")                         \
+    FIELD(drip_fraction, 0, 1, "0", "share of a fossil's bonus paid step by step; basic_plus turns 0 into 0.7")        \
+    FIELD(max_drip_per_epoch, 1e-9, 100, "0.1", "maximum of that per step")                                            \
+    FIELD(min_drip_epochs, 1, 1e6, "5", "minimum number of steps over which it is spread")                             \
+    FIELD(negative_drip_ratio, 0, 1, "0.5", "share of the maximum that a harmful fossil pays back")                    \
     FIELD(loss_delta_weight, -1000, 1000, "5", "loss: weight of a change of the loss")                                 \
-    FIELD(max_loss_delta, 0, 1000, "5", "loss: largest change that counts, in typical ones")                           \
-    FIELD(regression_penalty_scale, 0, 100, "0.5", "loss: weight of a rise against a fall")                            \
+    FIELD(max_loss_delta, 0, 1000, "5", "loss: largest change that counts, in typical changes")                        \
+    FIELD(regression_penalty_scale, 0, 100, "0.5", "loss: weight of a rise relative to a fall")                        \
     FIELD(typical_loss_delta_std, 1e-9, 1e6, "0.1", "loss: a typical change")                                          \
     FIELD(compute_rent_weight, 0, 100, "0.05", "loss: weight of the rent")                                             \
-    FIELD(max_rent_penalty, 0, 100, "5", "loss: most rent in a step")                                                  \
+    FIELD(max_rent_penalty, 0, 100, "5", "loss: maximum rent per step")                                                \
     FIELD(grace_epochs, 0, 1e6, "3", "loss: steps before a new seed pays rent")                                        \
     FIELD(stage_potential_weight, 0, 100, "0.1", "loss: weight of the stages' potential")                              \
     FIELD(baseline_loss, -1e6, 1e6, "2.3", "loss: the loss of guessing")                                               \

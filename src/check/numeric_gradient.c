@@ -213,7 +213,7 @@ static const struct network networks[] = {
       {"r1c0", SLOT_BLEND, BLUEPRINT_NORM, ALGORITHM_ADD, 0.5f, false, false},
       {"r1c1", SLOT_BLEND, BLUEPRINT_ATTENTION, ALGORITHM_GATE, 0.8f, false, false}},
      5},
-    {"frozen and asleep",
+    {"frozen and empty",
      {.base = 4, .blocks = 3, .kernel = 3, .pools = 3, .height = 8, .width = 8, .images = 3},
      {{"r0c0", SLOT_BLEND, BLUEPRINT_CONV_HEAVY, ALGORITHM_MULTIPLY, 0.9f, false, false},
       {"r0c1", SLOT_BLEND, BLUEPRINT_DEPTHWISE, ALGORITHM_GATE, 0.6f, true, false},

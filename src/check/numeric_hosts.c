@@ -41,7 +41,7 @@ bool host_read_batch(const struct source *source, const char *x_name, const char
     batch->images = (int)images;
     for (size_t n = 0; n < images; n++) {
         if (batch->labels[n] < 0 || batch->labels[n] >= SHAPE_CLASSES) {
-            source_fail(source, y_name, "has a label that is no class");
+            source_fail(source, y_name, "has a label that is not a class");
             return false;
         }
     }
@@ -216,7 +216,7 @@ static bool cnn_settings(const struct source *source, const cJSON *item, struct 
     if ((json_find(item, "eps") && source_number(source, item, name, "eps", &value) && value != NORM_EPS) ||
         (json_find(item, "bn_momentum") && source_number(source, item, name, "bn_momentum", &value) &&
          value != NORM_MOMENTUM)) {
-        source_fail(source, name, "wants another epsilon or momentum in its norms than 1e-5 and 0.1");
+        source_fail(source, name, "needs norms with an epsilon or momentum other than 1e-5 and 0.1");
         return false;
     }
     return true;

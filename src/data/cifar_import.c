@@ -240,7 +240,7 @@ enum esper_status cifar_pack(const struct cifar_set *set, const size_t count[SPL
     for (int split = 0; split < SPLIT_COUNT; split++) {
         const size_t all = cifar_split_count(set, (enum split)split), n = count[split];
         if (n < 1 || n > all)
-            return error_set(error, ESPER_INVALID, "%zu %s images asked for; there are 1 to %zu", n,
+            return error_set(error, ESPER_INVALID, "%zu %s images requested; it must be from 1 to %zu", n,
                              split_name((enum split)split), all);
         snprintf(names[split][0], sizeof names[split][0], "%s.images", split_name((enum split)split));
         snprintf(names[split][1], sizeof names[split][1], "%s.labels", split_name((enum split)split));

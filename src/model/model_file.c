@@ -170,7 +170,7 @@ static enum esper_status check_colours(const cJSON *image, const char *key, cons
         same = cJSON_IsNumber(value) && value->valuedouble == known[i];
     }
     return same ? ESPER_OK
-                : error_set(error, ESPER_INVALID, "\"%s\" differs from this program's: it normalises otherwise", key);
+                : error_set(error, ESPER_INVALID, "\"%s\" differs from this program's: it normalises differently", key);
 }
 
 static enum esper_status read_geometry(const cJSON *network, struct config *config, struct esper_error *error)
@@ -268,7 +268,7 @@ static enum esper_status read_tensors(const struct st_file *file, const struct m
         for (int d = 0; fits && d < wanted->dims; d++)
             fits = stored->shape[d] == (size_t)wanted->shape[d];
         if (!fits)
-            return error_set(error, ESPER_INVALID, "tensor %s has not the type and shape that its network needs",
+            return error_set(error, ESPER_INVALID, "tensor %s does not have the type and shape that its network needs",
                              wanted->name);
         memcpy(wanted->data, stored->data, sizeof(float) * wanted->size);
     }

@@ -35,7 +35,7 @@ static enum esper_status take_text(struct reader *r, const struct pb_field *fiel
         return refuse(r, "a text is missing or too long", "");
     for (size_t i = 0; i < length; i++)
         if (field->bytes.at[i] < 0x20 || field->bytes.at[i] > 0x7E)
-            return refuse(r, "a text holds characters that no name has", "");
+            return refuse(r, "a text holds characters that are not allowed in names", "");
     memcpy(out, field->bytes.at, length);
     out[length] = '\0';
     return ESPER_OK;
@@ -98,7 +98,7 @@ static enum esper_status read_constant(struct reader *r, struct pb_view view)
     if (constant.type == ONNX_INT64) {
         size = sizeof(int64_t);
         if (constant.dims != 1 || constant.shape[0] < 1 || constant.shape[0] > GRAPH_DIMS)
-            return refuse(r, "a list of extents that is none:", constant.name);
+            return refuse(r, "not a list of extents:", constant.name);
         data = graph_integers(r->graph, value, (int)constant.shape[0]);
     } else if (constant.type == ONNX_FLOAT) {
         /* The data has been read already: no more is allocated than it can fill. */
@@ -107,7 +107,7 @@ static enum esper_status read_constant(struct reader *r, struct pb_view view)
                 return refuse(r, "shape and data do not agree in constant", constant.name);
         data = graph_floats(r->graph, value, constant.dims, constant.shape);
     } else {
-        return refuse(r, "neither floats nor whole numbers of 64 bits in constant", constant.name);
+        return refuse(r, "neither floats nor 64-bit integers in constant", constant.name);
     }
     if (!data)
         return error_set(r->error, r->graph->error.status, "%s", r->graph->error.text);
@@ -119,7 +119,7 @@ static enum esper_status read_constant(struct reader *r, struct pb_view view)
     return ESPER_OK;
 }
 
-/* ---- the graph's borders ----------------------------------------------------------------------------------------- */
+/* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
 
 static enum esper_status read_dim(struct reader *r, struct pb_view view, int64_t *extent)
 {

@@ -166,7 +166,7 @@ void net_evaluate(struct net *net, const struct net_params *params, struct net_e
 
 /* ---- a seed by itself -------------------------------------------------------------------------------------------- */
 
-/* In the only slot of a host that has the right form. Never the gate net: it has no kernels of its own. */
+/* In the only slot of a host that has the right form. Never the gate net: it has no separate kernels. */
 bool module_run(struct module_case *c, struct scrap *scrap)
 {
     static const char *const slots[] = {"r0c0"};

@@ -11,7 +11,7 @@ struct device_api;
 struct st_file;
 
 /* false: nothing on the device is checked by this kind of file. The error is set, from empty, when the device
- * fails. bf16: those networks that its kernels know, by what bf16 leaves of the numbers. */
+ * fails. bf16: those networks that its kernels support, to bf16's precision. */
 bool check_device_vectors(const struct device_api *api, bool bf16, const struct st_file *file, const char *kind,
                           struct check_report *report, struct esper_error *error);
 

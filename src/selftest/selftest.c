@@ -90,7 +90,7 @@ static void check_on_device(struct selftest *test, const struct st_file *file, c
     struct esper_error error = {0};
     test->variant = test->bf16 ? "cuda bf16" : "cuda";
     if (!check_device_vectors(test->device, test->bf16, file, kind, &test->report, &error))
-        skip(test, "the same source on the device, or held against the CPU there (selftest --device cuda)");
+        skip(test, "the same source on the device, or compared with the CPU there (selftest --device cuda)");
     if (error.text[0])
         fail(test, test->file, error.text);
     test->variant = NULL;
