@@ -1,6 +1,6 @@
 #!/bin/sh
-# Records are kept for years: one that each version of the record made (tests/records/) is read by everything that reads
-# records, and gone on with. Usage: run_older.sh ESPER (from the project's root).
+# Records are kept for years: one made by each version of the record (tests/records/) is read by everything that reads
+# records, and continued. Usage: run_older.sh ESPER (from the project's root).
 . tests/script.inc
 records=$PWD/tests/records
 enter_work
@@ -25,7 +25,7 @@ for record in "$records"/v*; do
     shows 'validation accuracy at the last step, percent' sql "$name"
     [ "$(of "$name" 'select count(*), min(round), max(round) from round')" = 3,0,2 ] || verdict "$name: sql" 'other rounds'
     [ "$(of "$name" 'select count(*) from step')" -eq 84 ] || verdict "$name: sql" 'other steps'
-    # a column that came or went without a new version would be nobody's to add
+    # a column that came or went without a new version would never be added
     if [ "$(of "$name" 'pragma user_version')" = "$(of today 'pragma user_version')" ]; then
         of "$name" "$columns" >then.txt
         of today "$columns" >now.txt

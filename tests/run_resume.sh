@@ -1,7 +1,7 @@
 #!/bin/sh
 # Equal seeds, equal bits: the same run twice; on one thread and on two; and a run that was stopped in the middle of a
-# round and resumed. A run knows how many rounds it is to have, counts them from 1 for people, and its report tells how to
-# make it again. Usage: run_resume.sh ESPER (from the project's root).
+# round and resumed. A run knows how many rounds it should have, counts them from 1 for people, and its report says how to
+# reproduce it. Usage: run_resume.sh ESPER (from the project's root).
 . tests/script.inc
 
 # 24 steps let seeds come into blending and be fossilised

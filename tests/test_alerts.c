@@ -263,7 +263,7 @@ static void low_entropy_is_read_by_schedule_and_outcome(void **state)
     const struct {
         const char *name, *course;
         int planned, low;
-        int first, last; /* rounds in which entropy is told of; -1: never */
+        int first, last; /* rounds in which entropy is reported; -1: never */
         int standing;    /* critical alerts at the end */
     } courses[] = {
         {"rises, then settles early", "aacfhh", 200, 35, -1, -1, 0},
@@ -395,7 +395,7 @@ static void thinned_rounds_are_sampled(void **state)
     }
 }
 
-/* A control, or a policy that is evaluated, does what it does. */
+/* A control, or a policy that is evaluated, may WAIT as often as it likes. */
 static void who_does_not_learn_may_wait(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@ static struct esper_error error;
 static const struct grown usual = {
     .rounds = 4, .envs = 3, .steps = 8, .detailed = 4, .blueprint = "norm", .command = "esper train"};
 
-/* The record as an Esper would have made it that knew neither the columns that can be missing nor the table `drops`. */
+/* The record of an older Esper that knew neither the columns that can be missing nor the table `drops`. */
 static void make_older(const struct run *run)
 {
     char path[PATH_MAX + 16], sql[160];

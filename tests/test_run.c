@@ -474,7 +474,7 @@ static void damaged_files(void **state)
     assert_says(&error, "status.json");
 }
 
-/* "0:60 60:62": from where on which number of rounds counted; and what who opens the run finds. */
+/* "0:60 60:62": from which round on each number of rounds applied; and what a reader of the run finds. */
 static void assert_plan(const struct run *run, const char *wanted)
 {
     struct run_stage *stages;

@@ -295,7 +295,7 @@ static void values_are_those_of_the_record(void **state)
         assert_null(find_value(3, "round/reward_mean"));
         assert_non_null(find_value(1, "seeds/blending"));
         for (int event = 1; event <= ROUNDS; event++) {
-            assert_int_equal(file.steps[event], event);                     /* as people count, either way */
+            assert_int_equal(file.steps[event], event);                     /* from 1 in either case */
             double expected = file.times[0] + 2.5 * (event - (event >= 4)); /* how long round 3 took is unknown */
             assert_true(file.times[event] == expected);
         }

@@ -23,7 +23,7 @@ static inline int64_t rounds_before(int64_t number)
     return number >= (int64_t)EVALUATION_ROUND ? number - (int64_t)EVALUATION_ROUND : number;
 }
 
-/* The number by which people know it: the first round of any run is round 1. */
+/* The number that people see: the first round of any run is round 1. */
 static inline int64_t round_shown(int64_t number)
 {
     return rounds_before(number) + 1;
