@@ -17,6 +17,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion $(if $(CI),-Werror)
 CPP := -Iinclude -Isrc -D_GNU_SOURCE -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
 comma := ,
+space := $(subst ,, )
 # DT_RPATH, the old kind, also serves the libraries' own libraries: libpng finds zlib beside it.
 LINK := $(if $(DEPS),-L$(DEPS)/lib -Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)$(abspath $(DEPS))/lib)
 
@@ -225,13 +226,15 @@ CUDA_TEST_SRC := $(sort $(wildcard tests/cuda_*.cu))
 CUDA_CODE := $(foreach a,$(ESPER_CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(ESPER_CUDA_ARCHS))$(comma)code=compute_$(lastword $(ESPER_CUDA_ARCHS))
 # Rules must round as they do on the CPU: no contraction; kernels ask for fused operations by name.
 CUDA_OPTIMISE ?= -O3
-CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests -Xcompiler -fPIC,-Wall -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
+# Of device code nvcc knows few warnings: what else is wrong there shows in the emulated build.
+CUDA_WARN := -Xcompiler $(subst $(space),$(comma),$(filter-out -Wpedantic,$(WARN))) $(if $(CI),-Werror all-warnings)
+CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests $(CUDA_WARN) -Xcompiler -fPIC -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(CUDA_BUILD)/cuda/%.o)
 CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(CUDA_BUILD)/tests/%)
 
 # The same sources for the CPU, where tests run them (tests/emulate/cuda.h).
 CXX ?= c++
-EMULATED_FLAGS := -std=c++17 $(CFLAGS) -O1 -DEMULATE -D_GNU_SOURCE -fPIC -ffp-contract=off -Iinclude -Isrc -Itests -MMD -MP -Wall -Wextra -Wno-unknown-pragmas $(SAN_FLAGS) $(if $(CI),-Werror) $(if $(DEPS),-isystem $(DEPS)/include)
+EMULATED_FLAGS := -std=c++17 $(CFLAGS) -O1 -DEMULATE -D_GNU_SOURCE -fPIC -ffp-contract=off -Iinclude -Isrc -Itests -MMD -MP $(filter-out -Wpedantic,$(WARN)) -Wno-unknown-pragmas $(SAN_FLAGS) $(if $(DEPS),-isystem $(DEPS)/include)
 EMULATED_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/emulated/%.o)
 EMULATED_TESTS := $(CUDA_TEST_SRC:tests/cuda_%.cu=$(BUILD)/tests/emulated_%)
 

@@ -425,7 +425,7 @@ static void model_block(const struct rig &rig, int which, int e, int i, bool rou
         model_blend blend0(full, exec0, w0, g0), blend1(half, exec1, w1, g1);
         if (exec0.mode == SLOT_BLEND) {
             y = blend0.forward(h);
-            p = out = pool(y, c, b.height);
+            p = out = pooled_of(y, c, b.height);
         }
         if (exec1.mode == SLOT_BLEND)
             out = blend1.forward(p);
@@ -694,27 +694,27 @@ static void check_update(void)
             std::vector<float> g = rig_grads(&rig, e, j);
             struct param_layout layout;
             double square = 0;
-            std::vector<bool> real(s.seed_storage + s.gate_storage);
+            std::vector<bool> used(s.seed_storage + s.gate_storage);
             blueprint_layout(BLUEPRINT_CONV_LIGHT, s.channels, &layout);
             for (int t = 0; t < layout.count; t++)
                 for (size_t k = 0; k < layout.tensor[t].size; k++)
-                    real[layout.tensor[t].offset + k] = true;
+                    used[layout.tensor[t].offset + k] = true;
             gate_layout(s.channels, &layout);
             for (int t = 0; t < layout.count; t++)
                 for (size_t k = 0; k < layout.tensor[t].size; k++)
-                    real[s.seed_storage + layout.tensor[t].offset + k] = true;
+                    used[s.seed_storage + layout.tensor[t].offset + k] = true;
             for (size_t k = 0; k < g.size(); k++)
-                square += real[k] ? (double)g[k] * (double)g[k] : 0;
+                square += used[k] ? (double)g[k] * (double)g[k] : 0;
             const double norm = std::sqrt(square), factor = std::min(1.0, 1.0 / (norm + 1e-6));
             norm_error = std::max(norm_error, std::fabs(grads[(size_t)(e * shape->slots + j)].norm - norm) / norm);
             for (size_t k = 0; k < s.seed_storage; k++)
                 d.add(got[(size_t)e * shape->seed_storage + s.seed + k] -
                           seed[(size_t)e * shape->seed_storage + s.seed + k],
-                      real[k] ? -0.05 * factor * (double)g[k] : 0);
+                      used[k] ? -0.05 * factor * (double)g[k] : 0);
             for (size_t k = 0; k < s.gate_storage; k++)
                 d.add(got_gate[(size_t)e * shape->gate_storage + s.gate + k] -
                           gate[(size_t)e * shape->gate_storage + s.gate + k],
-                      real[s.seed_storage + k] ? -0.05 * factor * (double)g[s.seed_storage + k] : 0);
+                      used[s.seed_storage + k] ? -0.05 * factor * (double)g[s.seed_storage + k] : 0);
         }
     check(d.ratio() < 1e-3, "a step of clipped descent", d.ratio());
     check(norm_error < 1e-6, "measured norms", norm_error);

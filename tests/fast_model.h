@@ -33,12 +33,12 @@ static double bf16_of(uint32_t bits)
     return (double)f;
 }
 
-typedef std::vector<double> map;
+typedef std::vector<double> values;
 
 struct model_block {
     int cin, cout, size;
     std::vector<double> weight, scale, shift, mean, var, rstd, sign;
-    map in, raw, pooled, act, grad; /* NHWC; grad: of the block's output */
+    values in, raw, pooled, act, grad; /* NHWC; grad: of the block's output */
     std::vector<int> winner;
 };
 
@@ -96,12 +96,13 @@ static void model_forward(struct model_block &b, int images, const float *gamma,
 }
 
 /* From b.grad to the gradients of weight, gamma, beta, and of the input (rounded) where asked for. */
-static void model_backward(struct model_block &b, int images, double *dweight, double *dgamma, double *dbeta, map *dx)
+static void model_backward(struct model_block &b, int images, double *dweight, double *dgamma, double *dbeta,
+                           values *dx)
 {
     const int s = b.size;
     const double count = (double)images * s * s;
     std::vector<double> sum((size_t)b.cout, 0), moment(sum);
-    map dz(b.raw.size(), 0);
+    values dz(b.raw.size(), 0);
     for (size_t i = 0; i < b.grad.size(); i++) {
         const size_t c = i % (size_t)b.cout;
         const double g = b.act[i] > 0 ? b.grad[i] : 0;

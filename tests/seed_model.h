@@ -403,7 +403,7 @@ struct model_blend {
     }
 };
 
-static map_of pool(const map_of &x, int channels, int size)
+static map_of pooled_of(const map_of &x, int channels, int size)
 {
     const int half = size / 2;
     map_of out((size_t)(channels * half * half));

@@ -400,12 +400,12 @@ static void outcomes_are_judged(void **state)
 {
     (void)state;
     const double calm[] = {1, 1, 1}, wild[] = {-5, 5};
-    assert_true(reward_outcome(3, calm, 3, 100, 50, 80).success);
-    assert_false(reward_outcome(3, calm, 3, 100, 50, 79.99).success);
-    assert_true(reward_outcome(3, calm, 3, 100, 50, 80).param_ratio == 1.5);
-    assert_true(reward_outcome(3, calm, 3, 100, 50, 80).stability == 1);
-    assert_true(fabs(reward_outcome(0, wild, 2, 100, 0, 80).stability - 1.0 / 26) < NEAR);
-    assert_true(reward_outcome(0, wild, 1, 0, 0, 80).stability == 1);
+    assert_true(reward_outcome_of(3, calm, 3, 100, 50, 80).success);
+    assert_false(reward_outcome_of(3, calm, 3, 100, 50, 79.99).success);
+    assert_true(reward_outcome_of(3, calm, 3, 100, 50, 80).param_ratio == 1.5);
+    assert_true(reward_outcome_of(3, calm, 3, 100, 50, 80).stability == 1);
+    assert_true(fabs(reward_outcome_of(0, wild, 2, 100, 0, 80).stability - 1.0 / 26) < NEAR);
+    assert_true(reward_outcome_of(0, wild, 1, 0, 0, 80).stability == 1);
 }
 
 int main(void)

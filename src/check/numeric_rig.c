@@ -123,7 +123,7 @@ void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap)
 
 void rig_load(struct rig *rig, int images, const float *pixels)
 {
-    struct net_input input = net_input(rig->net);
+    struct net_input input = net_input_of(rig->net);
     int height = rig->shape.block[0].height, width = rig->shape.block[0].width;
     for (int n = 0; n < images; n++)
         for (int y = 0; y < height; y++)

@@ -242,9 +242,9 @@ void check_outcome(struct reward_case *c, const cJSON *in)
     for (int i = 0; i < count; i++)
         sum += rewards[i];
     int recent = count < 20 ? count : 20;
-    struct reward_outcome outcome = reward_outcome(sum, rewards + count - recent, recent, host,
-                                                   case_number(c, in, "total_params") - host,
-                                                   case_number(c, in, "val_acc"));
+    struct reward_outcome outcome = reward_outcome_of(sum, rewards + count - recent, recent, host,
+                                                      case_number(c, in, "total_params") - host,
+                                                      case_number(c, in, "val_acc"));
     case_compare(c, want, "stability_score", outcome.stability);
     case_compare(c, want, "param_ratio", outcome.param_ratio);
     case_compare(c, want, "episode_reward", outcome.reward);

@@ -32,7 +32,7 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
     int recent = episode.rewards < EPISODE_RECENT ? (int)episode.rewards : EPISODE_RECENT;
     double host = (double)world->shape.host.params, added = world_added_params(world, env);
     struct reward_outcome outcome =
-        reward_outcome(episode.reward_sum, episode.recent, recent, host, added, world->val_accuracy[env]);
+        reward_outcome_of(episode.reward_sum, episode.recent, recent, host, added, world->val_accuracy[env]);
     *out = (struct outcome_record){.round = *world->round,
                                    .env = env,
                                    .val_accuracy = world->val_accuracy[env],

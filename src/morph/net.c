@@ -132,7 +132,7 @@ struct net *net_init(const struct net_shape *shape, int batch, void *memory)
     return net;
 }
 
-struct net_input net_input(struct net *net)
+struct net_input net_input_of(struct net *net)
 {
     const struct net_block *first = &net->block[0];
     size_t pitch = (size_t)(first->conv.width + 2 * (net->shape->kernel / 2)) * first->conv.cin_p;

@@ -23,7 +23,7 @@ struct net_params {
 };
 
 struct net_batch {
-    int images; /* at most the batch the net was made for; pixels are in net_input(), labels here */
+    int images; /* at most the batch the net was made for; pixels are in net_input_of(), labels here */
     const uint8_t *labels;
     const struct slot_exec *exec; /* [slots] */
 };
@@ -57,7 +57,7 @@ struct net_input {
     real *pixels;
     size_t image_stride, row_stride;
 };
-struct net_input net_input(struct net *net);
+struct net_input net_input_of(struct net *net);
 
 /* Forward and backward of one batch in training mode; running statistics advance. Gradients stay in the net. */
 void net_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,

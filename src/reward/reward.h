@@ -397,8 +397,8 @@ struct reward_outcome {
 };
 
 /* `recent` are the last rewards, at most 20, in any order; `reward` is the sum of all. */
-ESPER_RULE struct reward_outcome reward_outcome(double reward, const double *recent, int count, double host_params,
-                                                double added_params, double val_accuracy)
+ESPER_RULE struct reward_outcome reward_outcome_of(double reward, const double *recent, int count, double host_params,
+                                                   double added_params, double val_accuracy)
 {
     struct reward_outcome outcome = {reward, 1.0, (host_params + added_params) / fmax(1.0, host_params),
                                      val_accuracy >= REWARD_SUCCESS_ACCURACY};

@@ -64,7 +64,7 @@ struct net *net_init(const struct net_shape *shape, int batch, void *memory)
     return net;
 }
 
-struct net_input net_input(struct net *net)
+struct net_input net_input_of(struct net *net)
 {
     return (struct net_input){net->pixels, image_reals(net->shape), (size_t)net->shape->block[0].width * 4};
 }
