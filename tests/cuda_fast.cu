@@ -3,7 +3,7 @@
  * rounds where the kernels do, and against the CPU's fp32; several steps of training; and what must hold to the bit.
  *
  *     cuda_fast                 the checks
- *     cuda_fast bench ENVS BATCH [BASE]   million images per second of whole steps, and each kernel alone
+ *     cuda_fast bench ENVS BATCH   million images per second of whole steps, and each kernel alone
  */
 #include <algorithm>
 #include <cmath>
@@ -49,7 +49,6 @@ struct setting {
     bool plain; /* no weight decay, no clipping: momentum after one batch is the gradient */
     int resident;
     int stage[SLOT_ROWS]; /* of the seeds in slots r0 and r1 of every block; 0: none */
-    int base;             /* channels of the first block; 0: 8 */
 };
 
 struct rig {
@@ -57,7 +56,7 @@ struct rig {
     struct world *world;
     struct dataset *data;
     struct context context;
-    struct net_device net;
+    struct bf16_net net;
     char *arena[CLASS_COUNT];
 };
 
@@ -70,7 +69,6 @@ static struct config config_of(const struct setting &s)
         stop(error.text);
     config.envs = s.envs;
     config.threads = 1;
-    config.host_base = s.base ? s.base : 8;
     config.data_set = DATA_SYNTHETIC;
     config.data_batch = s.batch;
     config.data_batches = s.batches;
@@ -194,9 +192,35 @@ static void rig_open(struct rig *rig, const struct setting &s)
     context->grads = runtime_alloc<struct slot_grads>(rt, (size_t)(world->envs * world->shape.slots));
     rig->net.context = context;
     rig->net.resident = s.resident;
-    if (!fast_host_fits(&world->shape, s.batch) || !fast_host_create(&rig->net))
+    if (!net_bf16_fits(&world->shape, s.batch) || !fast_host_create(&rig->net))
         stop("the host does not fit");
     rig_write(rig);
+}
+
+/* One answer for host, seeds and validation: a host that one of them has no kernels for does not fit. */
+static void check_fits(void)
+{
+    const struct {
+        const char *name;
+        int base, blocks, kernel, pools, size, batch;
+        bool fits;
+    } cases[] = {{"base 8", 8, 3, 3, 3, 32, 1, true},         {"base 4", 4, 3, 3, 3, 32, 128, false},
+                 {"base 16", 16, 3, 3, 3, 32, 128, false},    {"two blocks", 8, 2, 3, 2, 32, 128, false},
+                 {"four blocks", 8, 4, 3, 4, 32, 128, false}, {"1 x 1 kernels", 8, 3, 1, 3, 32, 128, false},
+                 {"two pools", 8, 3, 3, 2, 32, 128, false},   {"images of 16", 8, 3, 3, 3, 16, 128, false},
+                 {"no images", 8, 3, 3, 3, 32, 0, false}};
+    for (const auto &c : cases)
+        for (int slots : {0, 1}) {
+            struct config config = config_of({1, 8, 1, false, 0, {}});
+            struct net_shape shape;
+            config.host_base = c.base;
+            config.host_blocks = c.blocks;
+            config.host_kernel = c.kernel;
+            config.host_pools = c.pools;
+            config.slot_count = slots; /* r0c0 */
+            shape_init_sized(&shape, &config, c.size, c.size);
+            check(net_bf16_fits(&shape, c.batch) == c.fits, std::string("fits, ") + c.name, "slots: %g", slots);
+        }
 }
 
 static void rig_close(struct rig *rig)
@@ -274,7 +298,7 @@ KERNEL void identity_backward(const __grid_constant__ struct fast_host host, int
     back[block.cout + channel] = moment;
 }
 
-static void enqueue_identity(struct net_device *net, int i, bool forward)
+static void enqueue_identity(struct bf16_net *net, int i, bool forward)
 {
     if (net->host.block[i].act == NULL)
         return;
@@ -287,7 +311,7 @@ static void enqueue_identity(struct net_device *net, int i, bool forward)
 }
 
 /* A batch as fast_learn runs it, with other seeds. */
-static void enqueue_batch(struct net_device *net, uint32_t batch, bool seeds)
+static void enqueue_batch(struct bf16_net *net, uint32_t batch, bool seeds)
 {
     fast_images(net, batch);
     for (int i = 0; i < net->host.blocks; i++) {
@@ -305,7 +329,7 @@ static void enqueue_batch(struct net_device *net, uint32_t batch, bool seeds)
     fast_update(net);
 }
 
-static void enqueue_step(struct net_device *net, bool seeds = false)
+static void enqueue_step(struct bf16_net *net, bool seeds = false)
 {
     net_plan_train(net->context);
     fast_pack(net);
@@ -378,11 +402,11 @@ template <class A, class B> static double distance(const A *a, const B *b, size_
     return sqrt(difference / (size + 1e-30));
 }
 
-static void check_gradients(int envs, int batch, int base)
+static void check_gradients(int envs, int batch)
 {
     struct rig rig;
-    const std::string name = "base " + std::to_string(base) + ", gradients, batch " + std::to_string(batch);
-    rig_open(&rig, {envs, batch, 1, true, 0, {}, base});
+    const std::string name = "gradients, batch " + std::to_string(batch);
+    rig_open(&rig, {envs, batch, 1, true, 0, {}});
     const struct net_shape *shape = &rig.world->shape;
     const std::vector<float> before(rig.world->host, rig.world->host + (size_t)envs * shape->host.storage);
     enqueue_step(&rig.net);
@@ -424,7 +448,7 @@ static void check_gradients(int envs, int batch, int base)
     }
     /* the fp32 CPU, from the same parameters */
     struct rig cpu;
-    rig_open(&cpu, {envs, batch, 1, true, 0, {}, base});
+    rig_open(&cpu, {envs, batch, 1, true, 0, {}});
     cpu_step(&cpu, cpu.world);
     for (int env = 0; env < envs; env++) {
         const size_t at = (size_t)env * shape->host.storage;
@@ -435,10 +459,10 @@ static void check_gradients(int envs, int batch, int base)
     rig_close(&rig);
 }
 
-static std::vector<float> slot_gradients(int batch, int stage0, int stage1, int base)
+static std::vector<float> slot_gradients(int batch, int stage0, int stage1)
 {
     struct rig rig;
-    rig_open(&rig, {2, batch, 1, true, 0, {stage0, stage1}, base});
+    rig_open(&rig, {2, batch, 1, true, 0, {stage0, stage1}});
     enqueue_step(&rig.net, true);
     std::vector<float> v = fetched(&rig, rig.net.host.grad, 2 * rig.world->shape.host.storage);
     rig_close(&rig);
@@ -446,11 +470,11 @@ static std::vector<float> slot_gradients(int batch, int stage0, int stage1, int 
 }
 
 /* Seeds that only look on change no bit; those that hand on what they get change next to nothing. */
-static void check_slots(int batch, int base)
+static void check_slots(int batch)
 {
-    const std::vector<float> none = slot_gradients(batch, 0, 0, base);
-    const std::string name = "base " + std::to_string(base) + ", slots, batch " + std::to_string(batch);
-    check(same(none, slot_gradients(batch, STAGE_TRAINING, STAGE_TRAINING, base)), name + ", training", "%g", 0);
+    const std::vector<float> none = slot_gradients(batch, 0, 0);
+    const std::string name = "slots, batch " + std::to_string(batch);
+    check(same(none, slot_gradients(batch, STAGE_TRAINING, STAGE_TRAINING)), name + ", training", "%g", 0);
     const struct {
         const char *name;
         int stage[2];
@@ -459,17 +483,17 @@ static void check_slots(int batch, int base)
                  {", blended before the pool", {STAGE_BLENDING, 0}, 0.05},
                  {", blended after, training before", {STAGE_TRAINING, STAGE_FOSSILIZED}, 3e-3}};
     for (const auto &c : cases) {
-        const std::vector<float> v = slot_gradients(batch, c.stage[0], c.stage[1], base);
+        const std::vector<float> v = slot_gradients(batch, c.stage[0], c.stage[1]);
         double d = distance(v.data(), none.data(), none.size());
         check(d < c.bound, name + c.name, "%.2g", d);
     }
 }
 
-static void check_training(int envs, int batch, int batches, int steps, int base)
+static void check_training(int envs, int batch, int batches, int steps)
 {
     struct rig rig, cpu;
-    rig_open(&rig, {envs, batch, batches, false, 0, {}, base});
-    rig_open(&cpu, {envs, batch, batches, false, 0, {}, base});
+    rig_open(&rig, {envs, batch, batches, false, 0, {}});
+    rig_open(&cpu, {envs, batch, batches, false, 0, {}});
     double worst = 0;
     for (int s = 0; s < steps; s++) {
         *rig.world->step = *cpu.world->step = (uint32_t)s;
@@ -509,14 +533,13 @@ static std::vector<float> traces(const struct setting &s, int steps)
     return v;
 }
 
-static void check_bits(int batch, int batches, int steps, int base)
+static void check_bits(int batch, int batches, int steps)
 {
-    const std::vector<float> one = traces({1, batch, batches, false, 0, {}, base}, steps);
-    check(same(one, traces({1, batch, batches, false, 0, {}, base}, steps)), "bits, twice", "%g", (double)one.size());
-    check(same(one, traces({3, batch, batches, false, 0, {}, base}, steps)), "bits, among three", "%g",
-          (double)one.size());
+    const std::vector<float> one = traces({1, batch, batches, false, 0, {}}, steps);
+    check(same(one, traces({1, batch, batches, false, 0, {}}, steps)), "bits, twice", "%g", (double)one.size());
+    check(same(one, traces({3, batch, batches, false, 0, {}}, steps)), "bits, among three", "%g", (double)one.size());
     for (int resident : {1, 5})
-        check(same(one, traces({3, batch, batches, false, resident, {}, base}, steps)),
+        check(same(one, traces({3, batch, batches, false, resident, {}}, steps)),
               "bits, with room for " + std::to_string(resident) + " blocks", "%g", (double)one.size());
 }
 
@@ -554,7 +577,7 @@ template <class F> static double microseconds(struct rig *rig, int repeat, F enq
 }
 
 /* The kernels of a batch, in order, one at a time. */
-static const char *enqueue_kernel(struct net_device *net, int k)
+static const char *enqueue_kernel(struct bf16_net *net, int k)
 {
     static const char *const names[] = {"gather",     "forward 0",  "forward 1",  "forward 2", "head",
                                         "backward 2", "backward 1", "backward 0", "add_parts", "step"};
@@ -600,21 +623,21 @@ static struct prediction predict(const struct fast_host &host, int k)
     return {k == 8 ? parts : 0, 0};
 }
 
-static void bench(int envs, int batch, int base)
+static void bench(int envs, int batch)
 {
     const int batches = 8, again = 10;
     struct rig rig;
-    rig_open(&rig, {envs, batch, batches, false, 0, {}, base});
+    rig_open(&rig, {envs, batch, batches, false, 0, {}});
     rig.world->config.data_set = DATA_CIFAR10; /* for its augmentation alone */
     rig.world->config.data_augment = true;
-    struct net_device *net = &rig.net;
+    struct bf16_net *net = &rig.net;
     const double images = (double)envs * batch;
     for (int i = 0; i < 20; i++)
         enqueue_step(net);
     runtime_wait(rig.context.runtime);
     const double step = microseconds(&rig, 5, [&] { enqueue_step(net); });
-    printf("base %d envs %d batch %d: %.2f million images/s, %.1f us per batch\n", base, envs, batch,
-           images * batches / step, step / batches);
+    printf("envs %d batch %d: %.2f million images/s, %.1f us per batch\n", envs, batch, images * batches / step,
+           step / batches);
     double sum = 0;
     for (int k = 0; k < 10; k++) {
         const char *name = NULL;
@@ -638,27 +661,24 @@ int main(int argc, char **argv)
 {
 #ifndef EMULATE
     if (argc >= 4 && strcmp(argv[1], "bench") == 0) {
-        bench(atoi(argv[2]), atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 8);
+        bench(atoi(argv[2]), atoi(argv[3]));
         return 0;
     }
-    for (int base : {8, 16}) {
-        check_gradients(base == 8 ? 3 : 1, 128, base);
-        check_gradients(1, 100, base);
-        check_slots(128, base);
-        check_training(2, 128, 4, 3, base);
-        check_bits(128, 2, 2, base);
-    }
-    check_gradients(1, 512, 8);
+    check_fits();
+    check_gradients(3, 128);
+    check_gradients(1, 100);
+    check_slots(128);
+    check_training(2, 128, 4, 3);
+    check_bits(128, 2, 2);
+    check_gradients(1, 512);
 #else
     (void)argc;
     (void)argv;
-    check_gradients(2, 12, 8);
-    check_slots(9, 8);
-    check_training(1, 16, 2, 2, 8);
-    check_bits(20, 1, 1, 8);
-    check_gradients(1, 9, 16);
-    check_slots(5, 16);
-    check_bits(17, 1, 1, 16);
+    check_fits();
+    check_gradients(2, 12);
+    check_slots(9);
+    check_training(1, 16, 2, 2);
+    check_bits(20, 1, 1);
 #endif
     printf("%d checks, %d failures\n", checks, failures);
     return failures ? 1 : 0;

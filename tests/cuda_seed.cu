@@ -67,7 +67,7 @@ struct rig {
     struct config config;
     struct world world;
     struct context context;
-    struct net_device net;
+    struct bf16_net net;
     std::vector<struct slot_exec> exec;
     std::vector<float> seed, gate, params;
     struct rig_batch batch[2][SHAPE_BLOCKS];
@@ -267,7 +267,7 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     rig->context.view.seed_momentum = runtime_alloc<float>(rt, rig->seed.size());
     rig->context.view.gate = runtime_alloc<float>(rt, rig->gate.size());
     rig->context.view.gate_momentum = runtime_alloc<float>(rt, rig->gate.size());
-    if (!seed_fits(shape))
+    if (!net_bf16_fits(shape, batch))
         stop("the shape does not fit");
     rig->net.seeds = seed_create(&rig->net);
     if (!rig->net.seeds)
@@ -1043,7 +1043,7 @@ static void check_orders(int envs, int batch)
 /* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 #ifndef EMULATE
-static void time_kernel(struct rig *rig, const char *name, void (*work)(struct net_device *, int), int block)
+static void time_kernel(struct rig *rig, const char *name, void (*work)(struct bf16_net *, int), int block)
 {
     enum { TURNS = 50 };
     struct runtime *rt = rig->context.runtime;
@@ -1091,7 +1091,7 @@ static void bench(int envs, int batch)
             }
         }
         time_kernel(
-            &rig, "update", [](struct net_device *net, int) { seed_update(net, SLOT_STE); }, 0);
+            &rig, "update", [](struct bf16_net *net, int) { seed_update(net, SLOT_STE); }, 0);
         rig_close(&rig);
     }
 }

@@ -1,6 +1,8 @@
 /* Gates, and the measurements that they read: I-42, I-47. */
 #include "testing_slots.h"
 
+#include "morph/gradient.h"
+
 /* ---- gates ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t failures(const struct slot_state *slot, int target, bool permissive)
@@ -214,6 +216,62 @@ static void contribution_velocity(void **state)
     assert_true(fabs(slot.contribution_velocity - 0.21) < 1e-15);
 }
 
+static struct slot_grads report_of(const double *norm, int tensors, double whole)
+{
+    struct gradient_tally tally = {0};
+    for (int t = 0; t < tensors; t++)
+        gradient_count(&tally, norm[t]);
+    return gradient_report(&tally, whole, 100, 2, 400);
+}
+
+/* Thresholds are strict: a tensor of exactly 1e-7 or 10 is well. */
+static void gradient_health(void **state)
+{
+    (void)state;
+    const struct {
+        double norm[4];
+        double health;
+        bool vanishing, exploding, finite;
+    } cases[] = {
+        {{1e-7, 10, 1, 1}, 1, false, false, true},
+        {{0, 1, 1, 1}, 0.875, true, false, true},
+        {{nextafter(1e-7, 0), 0, 1, 1}, 0.75, true, false, true},
+        {{nextafter(10, 11), 1, 1, 1}, 1 - 0.8 / 4, false, true, true},
+        {{1e-9, 20, 1, 1}, 1 - 0.5 / 4 - 0.8 / 4, true, true, true},
+        {{20, 20, 0, 0}, 1 - 0.5 * 2 / 4 - 0.8 * 2 / 4, true, true, true},
+        {{20, 20, 20, 0}, 1 - 0.5 / 4 - 0.8 * 3 / 4, true, true, true},
+        {{INFINITY, 1, 1, 1}, 0, false, true, false},
+        {{1, NAN, 1, 0}, 0, true, true, false},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct slot_grads grads = report_of(cases[k].norm, 4, 3);
+        assert_true(grads.measured && grads.norm == 3);
+        assert_true(grads.health == cases[k].health || fabs(grads.health - cases[k].health) < 1e-15);
+        assert_int_equal(grads.vanishing, cases[k].vanishing);
+        assert_int_equal(grads.exploding, cases[k].exploding);
+        assert_int_equal(grads.finite, cases[k].finite);
+        assert_true(grads.ratio == 3 / 10.0 / (2 / 20.0 + 1e-8)); /* norms per root of the number of parameters */
+    }
+    const double all[4] = {0, 0, 0, 0}, bad[4] = {20, 20, 20, 20};
+    assert_true(report_of(all, 4, 0).health == 0.5);
+    assert_true(fabs(report_of(bad, 4, 40).health - 0.2) < 1e-15);
+    assert_true(report_of(all, 4, nextafter(1e-8, 0)).ratio == 0);
+    assert_true(report_of(all, 4, 1e-8).ratio > 0);
+    struct gradient_tally none = {0}; /* a seed without parameters */
+    assert_true(gradient_report(&none, 0, 0, 0, 400).health == 1 && gradient_report(&none, 0, 0, 0, 400).ratio == 0);
+    assert_true(gradient_none(true).measured && gradient_none(true).health == 1 && gradient_none(true).finite);
+    assert_false(gradient_none(false).measured || gradient_none(false).health > 0 || !gradient_none(false).finite);
+}
+
+static void gradients_are_clipped(void **state)
+{
+    (void)state;
+    assert_true(gradient_clip(0.5, 1) == 1);
+    assert_true(gradient_clip(4, 1) == 1 / (4 + 1e-6));
+    assert_true(gradient_clip(INFINITY, 1) == 0);
+    assert_true(isnan(gradient_clip(NAN, 1)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +283,8 @@ int main(void)
         cmocka_unit_test(advance_checks_the_way),
         cmocka_unit_test(i47_record_accuracy),
         cmocka_unit_test(d18_gradient_record),
+        cmocka_unit_test(gradient_health),
+        cmocka_unit_test(gradients_are_clipped),
         cmocka_unit_test(contribution_velocity),
     };
     return cmocka_run_group_tests_name("gates", tests, NULL, NULL);

@@ -474,19 +474,4 @@ DEVICE void store_shared_float(uint32_t address, float value)
     store_shared_32(address, __float_as_uint(value));
 }
 
-/* A barrier for the blocks of one launch_together: the n-th time, *counter reaches n * gridDim.x. */
-DEVICE void blocks_meet(uint32_t *counter, uint32_t *target)
-{
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        *target += gridDim.x;
-        atomicAdd(counter, 1u);
-        while (load_acquire(counter) < *target)
-            ;
-        __threadfence();
-    }
-    __syncthreads();
-}
-
 #endif

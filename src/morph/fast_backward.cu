@@ -30,7 +30,7 @@ template <int TILES> DEVICE void add_tiles(uint32_t area, const float (*acc)[4],
 
 /* ---- first ------------------------------------------------------------------------------------------------------- */
 
-template <int COUT> struct first_shared {
+template <int COUT> struct first_back_shared {
     enum {
         BACK = 0,
         TILES = 3 * COUT * 4 + (16 - 3 * COUT * 4 % 16) % 16,
@@ -62,7 +62,7 @@ DEVICE void first_gradient(const float (*acc)[4], const uint32_t pooled[2], cons
 
 template <int COUT, bool FULL> DEVICE void first_chunks(const struct fast_host &host, uint32_t base, struct walk walk)
 {
-    typedef struct first_shared<COUT> area;
+    typedef struct first_back_shared<COUT> area;
     enum { AREA = FIRST_SIZE * FIRST_SIZE, GROUPS = COUT / 8 };
     const int env = (int)blockIdx.y, warp = (int)threadIdx.x >> 5, lane = (int)threadIdx.x & 31, g = lane >> 2;
     uint32_t strip = base + area::STRIPS + warp * 2 * FIRST_STRIP, other = strip + FIRST_STRIP;
@@ -163,7 +163,7 @@ template <int COUT>
 KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_first(const __grid_constant__ struct fast_host host)
 {
     SHARED_BYTES(shared);
-    typedef struct first_shared<COUT> area;
+    typedef struct first_back_shared<COUT> area;
     const uint32_t base = smem(shared);
     const int env = (int)blockIdx.y, warp = (int)threadIdx.x >> 5, lane = (int)threadIdx.x & 31;
     const uint32_t strip = base + area::STRIPS + warp * 2 * FIRST_STRIP;
@@ -184,7 +184,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_first(const __grid_const
 
 /* ---- eight: two warps for an image, eight rows each -------------------------------------------------------------- */
 
-template <int COUT> struct eight_shared {
+template <int COUT> struct eight_back_shared {
     enum {
         NORM = 0,                   /* scale, shift of the input */
         BACK = 2 * 8 * 4,           /* gain, slope, offset of the output */
@@ -243,7 +243,7 @@ DEVICE void eight_input(const struct fast_host &host, int index, const struct bl
     const struct fast_block &under = host.block[index - 1];
     const int g = lane >> 2, t = lane & 3, matrix = lane >> 3, n = lane & 7;
     const uint32_t rows = grads + (matrix >> 1) * EIGHT_ROW + (8 * (matrix & 1) + n + 1) * 16 +
-                          (top - 1) * eight_shared<COUT>::GRAD_ROW;
+                          (top - 1) * eight_back_shared<COUT>::GRAD_ROW;
     const uint32_t act = map + (top + 1) * EIGHT_ROW + (g + 1) * 16 + t * 4;
     const uint32_t raw = stage + ((matrix >> 1) * 16 + 8 * (matrix & 1) + n) * 16;
     uint32_t *masked = plane_word(under.grad, 8, 256, image, 0, top * 16 + g),
@@ -262,7 +262,7 @@ DEVICE void eight_input(const struct fast_host &host, int index, const struct bl
 #pragma unroll
             for (int kx = 0; kx < 3; kx++) {
                 uint32_t x[4];
-                load_matrix(x, rows + q * eight_shared<COUT>::GRAD_ROW + (1 - kx) * 16);
+                load_matrix(x, rows + q * eight_back_shared<COUT>::GRAD_ROW + (1 - kx) * 16);
                 if (q >= 2)
                     mma_bf16(e0, x, w[kx][0], w[kx][1]);
                 if (q >= 1 && q <= 8)
@@ -309,7 +309,7 @@ DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t imag
                    thirds = map + top * EIGHT_ROW + eight_third(lane, false),
                    turned_columns = map + top * EIGHT_ROW + eight_columns(lane, true),
                    turned_thirds = map + top * EIGHT_ROW + eight_third(lane, true),
-                   put = grads + top * eight_shared<COUT>::GRAD_ROW + (matrix & 1) * EIGHT_ROW +
+                   put = grads + top * eight_back_shared<COUT>::GRAD_ROW + (matrix & 1) * EIGHT_ROW +
                          (8 * (matrix >> 1) + n + 1) * 16;
     const uint32_t *full = FULL ? plane_word(host.block[index].grad_full, COUT, 256, image, 0, top * 16 + (lane >> 2))
                                 : NULL;
@@ -342,7 +342,7 @@ DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t imag
         }
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            store_matrix_transposed(put + (2 * r + i) * eight_shared<COUT>::GRAD_ROW, q[i][0], q[i][1], q[i][2],
+            store_matrix_transposed(put + (2 * r + i) * eight_back_shared<COUT>::GRAD_ROW, q[i][0], q[i][1], q[i][2],
                                     q[i][3]);
 #pragma unroll
         for (int row = 0; row < 4; row++) { /* of the input: it meets output row i at ky = row - i */
@@ -367,7 +367,7 @@ template <int COUT, bool SEEDED>
 DEVICE void eight_chunks(const struct fast_host &host, int index, uint32_t base, const struct block_use &below,
                          bool full)
 {
-    typedef struct eight_shared<COUT> area;
+    typedef struct eight_back_shared<COUT> area;
     const int env = (int)blockIdx.y, warp = (int)threadIdx.x >> 5, lane = (int)threadIdx.x & 31, g = lane >> 2;
     const int team = warp >> 1, top = 8 * (warp & 1), thread = (int)threadIdx.x & 63;
     const uint32_t map = base + area::TEAMS + team * EIGHT_MAP, grads = base + area::GRADS + team * area::GRAD_MAP;
@@ -442,7 +442,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_eight(const __grid_const
 {
     static_assert(COUT == 16, "one tile of output channels");
     SHARED_BYTES(shared);
-    typedef struct eight_shared<COUT> area;
+    typedef struct eight_back_shared<COUT> area;
     const uint32_t base = smem(shared);
     const int env = (int)blockIdx.y, team = (int)threadIdx.x >> 6, thread = (int)threadIdx.x & 63;
     const uint32_t *fragments = host.fragments + (size_t)env * host.fragment_size;
@@ -461,31 +461,25 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_eight(const __grid_const
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-void fast_backward(struct net_device *net, int block)
+void fast_backward(struct bf16_net *net, int block)
 {
     struct runtime *rt = net->context->runtime;
     struct fast_host &host = net->host;
-    const struct fast_block &b = host.block[block];
     struct launch shape = fast_launch(net, 2);
-    if (block == 0 && b.cout == 8) {
-        shape.shared = first_shared<8>::BYTES;
+    if (block == 0) {
+        shape.shared = first_back_shared<8>::BYTES;
         runtime_launch(rt, backward_first<8>, shape, host);
-    } else if (block == 0) {
-        shape.shared = first_shared<16>::BYTES;
-        runtime_launch(rt, backward_first<16>, shape, host);
-    } else if (b.cin == 8) {
-        shape.shared = eight_shared<16>::BYTES;
+    } else if (block == 1) {
+        shape.shared = eight_back_shared<16>::BYTES;
         runtime_launch(rt, backward_eight<16>, shape, host, block);
-    } else if (b.cin == 16 && b.size == 8)
+    } else {
         fast_wide_backward(net, block);
-    else
-        fast_deep_backward(net, block);
+    }
 }
 
 void fast_backward_prepare(struct runtime *rt)
 {
-    runtime_allow_shared(rt, backward_first<8>, first_shared<8>::BYTES);
-    runtime_allow_shared(rt, backward_first<16>, first_shared<16>::BYTES);
-    runtime_allow_shared(rt, backward_eight<16>, eight_shared<16>::BYTES);
+    runtime_allow_shared(rt, backward_first<8>, first_back_shared<8>::BYTES);
+    runtime_allow_shared(rt, backward_eight<16>, eight_back_shared<16>::BYTES);
     fast_wide_prepare(rt);
 }

@@ -34,14 +34,12 @@ enum { FRAGMENT_A = 128, FRAGMENT_B = 64 }; /* words of a fragment */
 /* The words of a block's fragments: forward, and for the gradient of its input. */
 static inline uint32_t forward_words(int cin, int cout)
 {
-    return (uint32_t)(cin < 8 ? cout / 8 * 3 : cin == 8 ? cout / 16 * 6 : cout / 16 * 9 * (cin / 16)) * FRAGMENT_A;
+    return (uint32_t)(cin < 8 ? cout / 8 * 3 : cin == 8 ? cout / 16 * 6 : cout / 16 * 9) * FRAGMENT_A;
 }
 
 static inline uint32_t back_words(int cin, int cout)
 {
-    return cin < 8    ? 0
-           : cin == 8 ? (uint32_t)(cout / 16 * 9) * FRAGMENT_B
-                      : (uint32_t)(cout / 16 * 9 * (cin / 16)) * FRAGMENT_A;
+    return cin < 8 ? 0 : (uint32_t)(cout / 16 * 9) * (cin == 8 ? FRAGMENT_B : FRAGMENT_A);
 }
 
 /* The floats of a chunk's weight gradient: tiles of 16 x 8, [tile][4][lane]. */
@@ -87,9 +85,9 @@ DEVICE void place_weight(const struct fast_block &block, uint32_t *env_fragments
         }
         back[(co / 16 * 9 + tap) * b + fragment_b(row, ci)] = bits;
     } else {
-        const int deep = block.cin / 16, high = block.cout / 16;
-        forward[((co / 16 * 9 + tap) * deep + ci / 16) * a + fragment_a(co % 16, ci % 16)] = bits;
-        back[(((kx * high + co / 16) * 3 + ky) * deep + ci / 16) * a + fragment_a(ci % 16, co % 16)] = bits;
+        const int high = block.cout / 16;
+        forward[(co / 16 * 9 + tap) * a + fragment_a(co % 16, ci)] = bits;
+        back[((kx * high + co / 16) * 3 + ky) * a + fragment_a(ci, co % 16)] = bits;
     }
 }
 

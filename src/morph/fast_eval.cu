@@ -347,7 +347,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) void eval_grown(const __grid_constant_
 
 /* ---- enqueue ----------------------------------------------------------------------------------------------------- */
 
-struct fast_eval *eval_create(struct net_device *net)
+struct fast_eval *eval_create(struct bf16_net *net)
 {
     struct context *context = net->context;
     struct runtime *rt = context->runtime;
@@ -374,7 +374,7 @@ void eval_free(struct fast_eval *eval)
     delete eval; /* device memory goes with the runtime */
 }
 
-static void eval_enqueue(struct net_device *net, enum split split, int images, uint32_t *correct, size_t stride,
+static void eval_enqueue(struct bf16_net *net, enum split split, int images, uint32_t *correct, size_t stride,
                          float *losses)
 {
     struct runtime *rt = net->context->runtime;
@@ -410,8 +410,9 @@ static void eval_enqueue(struct net_device *net, enum split split, int images, u
     runtime_launch(rt, eval_plain, plain_shape, net->host, job);
 }
 
-void eval_validate(struct net_device *net)
+void eval_validate(struct net_device *device)
 {
+    struct bf16_net *net = bf16_net_of(device);
     struct context *context = net->context;
     net_plan_evaluate(context, net->eval->plans);
     eval_enqueue(net, SPLIT_VAL, context->host->config.data_val_images, context->view.subset_correct, SUBSETS_MAX,
@@ -419,15 +420,17 @@ void eval_validate(struct net_device *net)
     net_plan_measured(context, net->eval->losses);
 }
 
-void eval_measure(struct net_device *net, struct net_sets sets)
+void eval_measure(struct net_device *device, struct net_sets sets)
 {
+    struct bf16_net *net = bf16_net_of(device);
     struct context *context = net->context;
     net_plan_measure(context, net->eval->plans, sets);
     eval_enqueue(net, SPLIT_VAL, context->host->config.data_val_images, sets.correct, sets.stride, nullptr);
 }
 
-void eval_test(struct net_device *net)
+void eval_test(struct net_device *device)
 {
+    struct bf16_net *net = bf16_net_of(device);
     struct context *context = net->context;
     net_plan_test(context, net->eval->plans);
     runtime_fill(context->runtime, net->eval->correct, 0, (size_t)net->host.envs * sizeof(uint32_t));

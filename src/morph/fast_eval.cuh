@@ -7,12 +7,12 @@
 struct fast_eval;
 
 /* After seed_create; NULL after an error. */
-struct fast_eval *eval_create(struct net_device *net);
+struct fast_eval *eval_create(struct bf16_net *net);
 void eval_free(struct fast_eval *eval);
 
 /* net_device.h: evaluate, measure and test. */
-void eval_validate(struct net_device *net);
-void eval_measure(struct net_device *net, struct net_sets sets);
-void eval_test(struct net_device *net);
+void eval_validate(struct net_device *device);
+void eval_measure(struct net_device *device, struct net_sets sets);
+void eval_test(struct net_device *device);
 
 #endif

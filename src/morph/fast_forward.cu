@@ -352,32 +352,26 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) forward_wide(const __grid_constan
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-void fast_forward(struct net_device *net, int block)
+void fast_forward(struct bf16_net *net, int block)
 {
     struct runtime *rt = net->context->runtime;
     struct fast_host &host = net->host;
-    const struct fast_block &b = host.block[block];
     struct launch shape = fast_launch(net, 2);
-    if (block == 0 && b.cout == 8) {
+    if (block == 0) {
         shape.shared = first_shared<8>::BYTES;
         runtime_launch(rt, forward_first<8>, shape, host);
-    } else if (block == 0) {
-        shape.shared = first_shared<16>::BYTES;
-        runtime_launch(rt, forward_first<16>, shape, host);
-    } else if (b.cin == 8) {
+    } else if (block == 1) {
         shape.shared = eight_shared<16>::BYTES;
         runtime_launch(rt, forward_eight<16>, shape, host, block);
-    } else if (b.cin == 16 && b.size == 8) {
+    } else {
         shape.shared = wide_shared<32>::BYTES;
         runtime_launch(rt, forward_wide<32>, shape, host, block);
-    } else
-        fast_deep_forward(net, block);
+    }
 }
 
 void fast_forward_prepare(struct runtime *rt)
 {
     runtime_allow_shared(rt, forward_first<8>, first_shared<8>::BYTES);
-    runtime_allow_shared(rt, forward_first<16>, first_shared<16>::BYTES);
     runtime_allow_shared(rt, forward_eight<16>, eight_shared<16>::BYTES);
     runtime_allow_shared(rt, forward_wide<32>, wide_shared<32>::BYTES);
 }

@@ -105,7 +105,7 @@ DEVICE void head_store(uint32_t pair, const uint32_t *words, uint32_t *masked, u
 }
 
 template <int FEATURES, int PIXELS>
-KERNEL void __launch_bounds__(FAST_THREADS, FEATURES > 32 ? 1 : 2) head(const __grid_constant__ struct fast_host host)
+KERNEL void __launch_bounds__(FAST_THREADS, 2) head(const __grid_constant__ struct fast_host host)
 {
     SHARED_BYTES(shared);
     typedef struct head_shared<FEATURES> area;
@@ -235,21 +235,14 @@ uint32_t fast_head_floats(int features)
     return (uint32_t)(HEAD_CLASSES * features + HEAD_CLASSES + HEAD_EXTRA);
 }
 
-void fast_head(struct net_device *net)
+void fast_head(struct bf16_net *net)
 {
-    if (net->host.features == 32) {
-        struct launch shape = fast_launch(net, 2);
-        shape.shared = head_shared<32>::BYTES;
-        runtime_launch(net->context->runtime, head<32, 16>, shape, net->host);
-    } else {
-        struct launch shape = fast_launch(net, 1);
-        shape.shared = head_shared<64>::BYTES;
-        runtime_launch(net->context->runtime, head<64, 16>, shape, net->host);
-    }
+    struct launch shape = fast_launch(net, 2);
+    shape.shared = head_shared<32>::BYTES;
+    runtime_launch(net->context->runtime, head<32, 16>, shape, net->host);
 }
 
 void fast_head_prepare(struct runtime *rt)
 {
     runtime_allow_shared(rt, head<32, 16>, head_shared<32>::BYTES);
-    runtime_allow_shared(rt, head<64, 16>, head_shared<64>::BYTES);
 }

@@ -34,6 +34,7 @@
 #include "cuda/context.cuh"
 #include "cuda/warp.cuh"
 #include "data/gather.cuh"
+#include "morph/net_device.h"
 
 extern "C" {
 #include "nn/norm.h"
@@ -265,8 +266,7 @@ struct fast_kept {
     float *norm;
 };
 
-struct net_device {
-    struct context *context;
+struct bf16_net : net_device {
     struct fast_host host;
     struct gather_bf16 gathered[2]; /* the images of this batch and of the next */
     struct fast_kept kept[2][SHAPE_BLOCKS];
@@ -276,8 +276,13 @@ struct net_device {
     int resident;             /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
 };
 
+static inline struct bf16_net *bf16_net_of(struct net_device *device)
+{
+    return static_cast<struct bf16_net *>(device);
+}
+
 /* One row of blocks per env. per_processor: how many fit on a processor. */
-static inline struct launch fast_launch(const struct net_device *net, int per_processor)
+static inline struct launch fast_launch(const struct bf16_net *net, int per_processor)
 {
     int resident = net->resident ? net->resident : per_processor * runtime_processors(net->context->runtime);
     struct launch shape = {dim3(fast_blocks_per_env(net->host, resident), (unsigned)net->host.envs), dim3(FAST_THREADS),
@@ -285,38 +290,31 @@ static inline struct launch fast_launch(const struct net_device *net, int per_pr
     return shape;
 }
 
-/* False where net_bf16 has no kernels for the host itself; slots are another matter (seed_fits). */
-bool fast_host_fits(const struct net_shape *shape, int batch);
-/* Buffers and places of net->host; false after an error. */
-bool fast_host_create(struct net_device *net);
+/* Buffers and places of net->host, which net_bf16_fits; false after an error. */
+bool fast_host_create(struct bf16_net *net);
 /* From now on launches read and write the buffers of batches of this parity. */
-void fast_use_buffers(struct net_device *net, int parity);
+void fast_use_buffers(struct bf16_net *net, int parity);
 /* The images of a batch of the step: gathered while the batch before it was learned from. */
-void fast_images(struct net_device *net, uint32_t batch);
+void fast_images(struct bf16_net *net, uint32_t batch);
 /* Such a batch, from its images to the parameters. */
-void fast_learn(struct net_device *net, uint32_t batch);
+void fast_learn(struct bf16_net *net, uint32_t batch);
 
 /* fast_forward.cu, fast_head.cu, fast_backward.cu, fast_update.cu: enqueue */
-void fast_forward(struct net_device *net, int block);
-void fast_head(struct net_device *net);
-void fast_backward(struct net_device *net, int block);
+void fast_forward(struct bf16_net *net, int block);
+void fast_head(struct bf16_net *net);
+void fast_backward(struct bf16_net *net, int block);
 void fast_forward_prepare(struct runtime *rt);
 void fast_backward_prepare(struct runtime *rt);
 /* fast_wide.cu: a part of fast_backward. */
 void fast_wide_prepare(struct runtime *rt);
-void fast_wide_backward(struct net_device *net, int block);
-/* fast_deep.cu: blocks that the others have no kernels for. */
-void fast_deep_prepare(struct runtime *rt);
-bool fast_deep_fits(int cin, int cout, int size);
-void fast_deep_forward(struct net_device *net, int block);
-void fast_deep_backward(struct net_device *net, int block);
+void fast_wide_backward(struct bf16_net *net, int block);
 void fast_head_prepare(struct runtime *rt);
 uint32_t fast_head_floats(int features);
 uint32_t fast_square_parts(uint32_t params_size);
 /* Fragments from the parameters, at the start of a step. */
-void fast_pack(struct net_device *net);
+void fast_pack(struct bf16_net *net);
 /* Gradients from the chunks' parts, with their norm; then, with the seeds' work in between, the step itself. */
-void fast_gradients(struct net_device *net, uint32_t batch);
-void fast_update(struct net_device *net);
+void fast_gradients(struct bf16_net *net, uint32_t batch);
+void fast_update(struct bf16_net *net);
 
 #endif

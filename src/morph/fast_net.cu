@@ -19,17 +19,14 @@ extern "C" {
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
-/* Bases of 8 and 16, three blocks of 3 x 3 kernels that all pool, images of 32 x 32. */
-bool fast_host_fits(const struct net_shape *shape, int batch)
+/* What host, seeds and validation all have kernels for: 8, 16 and 32 channels, images of 32 x 32, blocks that pool. */
+bool net_bf16_fits(const struct net_shape *shape, int batch)
 {
-    const int base = shape->block[0].cout;
-    if (shape->kernel != 3 || shape->blocks != 3 || (base != 8 && base != 16) || batch < 1)
+    if (shape->kernel != 3 || shape->blocks != 3 || batch < 1)
         return false;
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];
-        if (!b->pool || b->height != 32 >> i || b->width != b->height)
-            return false;
-        if (base == 16 && i > 0 && !fast_deep_fits(b->cin, b->cout, b->height))
+        if (!b->pool || b->cout != 8 << i || b->height != 32 >> i || b->width != b->height)
             return false;
     }
     return true;
@@ -45,7 +42,7 @@ static bool has_slots(const struct fast_block &block)
     return block.slot[0] >= 0 || block.slot[1] >= 0;
 }
 
-static void create_block(struct net_device *net, int i, uint32_t *fragments)
+static void create_block(struct bf16_net *net, int i, uint32_t *fragments)
 {
     struct runtime *rt = net->context->runtime;
     struct fast_host *host = &net->host;
@@ -85,7 +82,7 @@ static void create_block(struct net_device *net, int i, uint32_t *fragments)
         block->grad_full = runtime_alloc<uint4>(rt, full);
 }
 
-bool fast_host_create(struct net_device *net)
+bool fast_host_create(struct bf16_net *net)
 {
     struct context *context = net->context;
     struct runtime *rt = context->runtime;
@@ -134,7 +131,6 @@ bool fast_host_create(struct net_device *net)
     host->correct = runtime_alloc<double>(rt, envs);
     fast_forward_prepare(rt);
     fast_backward_prepare(rt);
-    fast_deep_prepare(rt);
     fast_head_prepare(rt);
     return !rt->failed;
 }
@@ -144,12 +140,12 @@ enum { SIDE_IMAGES, SIDE_BLENDS, SIDE_LEAVES };
 static_assert((int)SIDE_LEAVES + 2 * 3 <= (int)RUNTIME_SIDES, "for the leaves of either parity and every block");
 
 /* The side of a block's leaves; those of the first block end with the step of all. */
-static int leaves_side(const struct net_device *net, int parity, int block)
+static int leaves_side(const struct bf16_net *net, int parity, int block)
 {
     return SIDE_LEAVES + parity * net->host.blocks + block;
 }
 
-void fast_use_buffers(struct net_device *net, int parity)
+void fast_use_buffers(struct bf16_net *net, int parity)
 {
     net->parity = parity;
     for (int i = 0; i < net->host.blocks; i++) {
@@ -161,7 +157,7 @@ void fast_use_buffers(struct net_device *net, int parity)
 }
 
 /* Images do not depend on what was learned: those of the next batch are gathered beside this one. */
-void fast_images(struct net_device *net, uint32_t batch)
+void fast_images(struct bf16_net *net, uint32_t batch)
 {
     struct context *context = net->context;
     const struct gather_bf16 now = net->gathered[batch % 2];
@@ -183,7 +179,7 @@ void fast_images(struct net_device *net, uint32_t batch)
  * The leaves of a block, of which the host knows nothing; after those of the first block, which come last, their step.
  * They have time until the batch after the next writes over what they read: until the next one's update.
  */
-static void fast_leaves(struct net_device *net, int i)
+static void fast_leaves(struct bf16_net *net, int i)
 {
     struct runtime *rt = net->context->runtime;
     runtime_part(rt, leaves_side(net, net->parity, i));
@@ -199,14 +195,14 @@ static void fast_leaves(struct net_device *net, int i)
 }
 
 /* The step of the blended seeds, when the last of them, in the first block, has passed its gradient on. */
-static void fast_blends_update(struct net_device *net)
+static void fast_blends_update(struct bf16_net *net)
 {
     runtime_part(net->context->runtime, SIDE_BLENDS);
     seed_update(net, SLOT_BLEND);
     runtime_rejoin(net->context->runtime);
 }
 
-void fast_learn(struct net_device *net, uint32_t batch)
+void fast_learn(struct bf16_net *net, uint32_t batch)
 {
     struct context *context = net->context;
     struct fast_host &host = net->host;
@@ -236,13 +232,9 @@ void fast_learn(struct net_device *net, uint32_t batch)
 
 /* ---- net_device.h ------------------------------------------------------------------------------------------------ */
 
-bool net_bf16_fits(const struct net_shape *shape, int batch)
+static void fast_free(struct net_device *device)
 {
-    return fast_host_fits(shape, batch) && seed_fits(shape) && shape->block[0].cout == 8; /* all that fast_eval knows */
-}
-
-static void fast_free(struct net_device *net)
-{
+    struct bf16_net *net = bf16_net_of(device);
     if (!net)
         return;
     seed_free(net->seeds);
@@ -254,7 +246,7 @@ static struct net_device *fast_create(struct context *context)
 {
     if (!net_bf16_fits(&context->host->shape, context->host->config.data_batch))
         return NULL;
-    struct net_device *net = static_cast<struct net_device *>(calloc(1, sizeof *net));
+    struct bf16_net *net = static_cast<struct bf16_net *>(calloc(1, sizeof *net));
     if (!net)
         return NULL;
     net->context = context;
@@ -265,8 +257,9 @@ static struct net_device *fast_create(struct context *context)
     return net;
 }
 
-static void fast_train(struct net_device *net)
+static void fast_train(struct net_device *device)
 {
+    struct bf16_net *net = bf16_net_of(device);
     struct context *context = net->context;
     net_plan_train(context);
     seed_plan(net);

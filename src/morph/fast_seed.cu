@@ -6,26 +6,6 @@
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
-static bool form_known(int channels, int size, int row)
-{
-#define KNOWN(C, SIZE, ROW) || (channels == C && size == SIZE && row == ROW)
-    return false SEED_FORMS(KNOWN);
-#undef KNOWN
-}
-
-bool seed_fits(const struct net_shape *shape)
-{
-    if (shape->blocks != 3 || shape->block[0].cout != 8 ||
-        shape->block[0].height != 32) /* what fast_eval.cu is made for */
-        return false;
-    for (int j = 0; j < shape->slots; j++) {
-        const struct slot_shape *s = &shape->slot[j];
-        if (!shape->block[s->column].pool || s->height != s->width || !form_known(s->channels, s->height, s->row))
-            return false;
-    }
-    return true;
-}
-
 static struct seed_tensors tensors_of(const struct param_layout *layout)
 {
     struct seed_tensors tensors = {};
@@ -64,7 +44,7 @@ static uint32_t fragment_words(int channels)
     return most;
 }
 
-static struct seed_slot slot_create(struct net_device *net, int j, uint32_t first_block, uint32_t fragments)
+static struct seed_slot slot_create(struct bf16_net *net, int j, uint32_t first_block, uint32_t fragments)
 {
     struct runtime *rt = net->context->runtime;
     const struct slot_shape *s = &net->context->host->shape.slot[j];
@@ -93,7 +73,7 @@ static struct seed_slot slot_create(struct net_device *net, int j, uint32_t firs
     return slot;
 }
 
-static void create_between(struct net_device *net, struct seed_set *set)
+static void create_between(struct bf16_net *net, struct seed_set *set)
 {
     for (int i = 0; i < net->host.blocks; i++) {
         const struct fast_block &block = net->host.block[i];
@@ -108,7 +88,7 @@ static void create_between(struct net_device *net, struct seed_set *set)
     }
 }
 
-struct fast_seeds *seed_create(struct net_device *net)
+struct fast_seeds *seed_create(struct bf16_net *net)
 {
     struct context *context = net->context;
     const struct net_shape *shape = &context->host->shape;
@@ -279,7 +259,7 @@ KERNEL void plan_seeds(const __grid_constant__ struct fast_host host, const __gr
     }
 }
 
-void seed_plan(struct net_device *net)
+void seed_plan(struct bf16_net *net)
 {
     if (net->host.slots == 0)
         return;

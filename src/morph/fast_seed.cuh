@@ -105,24 +105,22 @@ struct fast_seeds {
     struct seed_slot slot[SHAPE_SLOTS];
 };
 
-/* False where a slot has a form that no kernel was made for. */
-bool seed_fits(const struct net_shape *shape);
 /* Allocates what the seeds of net->host need; NULL after an error. The host part must be complete. */
-struct fast_seeds *seed_create(struct net_device *net);
+struct fast_seeds *seed_create(struct bf16_net *net);
 void seed_free(struct fast_seeds *seeds);
 
 /* All of these enqueue. seed_plan: once at the start of a step, after exec is known. */
-void seed_plan(struct net_device *net);
+void seed_plan(struct bf16_net *net);
 /* Fragments from the parameters, which somebody else may have changed; the update keeps them current. */
-void seed_pack(struct net_device *net);
-void seed_blend_forward(struct net_device *net, int block);
+void seed_pack(struct bf16_net *net);
+void seed_blend_forward(struct bf16_net *net, int block);
 /* In this order, when grad_out[block] is complete. */
-void seed_blend_backward(struct net_device *net, int block);
-void seed_leaf(struct net_device *net, int block);
+void seed_blend_backward(struct bf16_net *net, int block);
+void seed_leaf(struct bf16_net *net, int block);
 /* When all of a batch's leaves (SLOT_STE) or blends (SLOT_BLEND) are done: the step of those. */
-void seed_update(struct net_device *net, enum slot_mode mode);
+void seed_update(struct bf16_net *net, enum slot_mode mode);
 /* What the step's last batch left, for the observations; after fast_gradients: its norm is the yardstick. */
-void seed_measure(struct net_device *net);
+void seed_measure(struct bf16_net *net);
 
 /* ---- for the kernels --------------------------------------------------------------------------------------------- */
 
@@ -148,7 +146,7 @@ constexpr int seed_images(int channels, int size)
 }
 
 /* A slot as a kernel of this batch sees it. */
-static inline struct seed_slot seed_slot_of(const struct net_device *net, int block, int row)
+static inline struct seed_slot seed_slot_of(const struct bf16_net *net, int block, int row)
 {
     struct seed_slot slot = net->seeds->slot[net->host.block[block].slot[row]];
     for (struct seed_list *list : {&slot.leaf, &slot.blend, &slot.back})
@@ -160,7 +158,7 @@ static inline struct seed_slot seed_slot_of(const struct net_device *net, int bl
 #define SEED_FORMS(FORM) FORM(8, 32, 0) FORM(16, 16, 0) FORM(32, 8, 0) FORM(8, 16, 1) FORM(16, 8, 1) FORM(32, 4, 1)
 
 /* Blocks of threads for a list of jobs: as many as fit, `each` on a processor, but no more than there can be jobs. */
-static inline unsigned seed_grid(const struct net_device *net, const struct seed_slot &slot, int each)
+static inline unsigned seed_grid(const struct bf16_net *net, const struct seed_slot &slot, int each)
 {
     const unsigned jobs = (unsigned)(net->host.envs * net->host.block[slot.block].jobs);
     const unsigned fit = net->resident ? (unsigned)net->resident

@@ -162,7 +162,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }
 
-template <int C, int SIZE, int ROW> static void backward_enqueue(struct net_device *net, const struct seed_slot &slot)
+template <int C, int SIZE, int ROW> static void backward_enqueue(struct bf16_net *net, const struct seed_slot &slot)
 {
     struct runtime *rt = net->context->runtime;
     using T = backward_tile<C, SIZE>;
@@ -171,7 +171,7 @@ template <int C, int SIZE, int ROW> static void backward_enqueue(struct net_devi
     runtime_launch(rt, blend_backward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
-void seed_blend_backward(struct net_device *net, int block)
+void seed_blend_backward(struct bf16_net *net, int block)
 {
     for (int row = SLOT_ROWS - 1; row >= 0; row--) {
         if (net->host.block[block].slot[row] < 0)

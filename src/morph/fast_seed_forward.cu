@@ -78,7 +78,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
     device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }
 
-template <int C, int SIZE, int ROW> static void forward_enqueue(struct net_device *net, const struct seed_slot &slot)
+template <int C, int SIZE, int ROW> static void forward_enqueue(struct bf16_net *net, const struct seed_slot &slot)
 {
     struct runtime *rt = net->context->runtime;
     using T = forward_tile<C, SIZE>;
@@ -87,7 +87,7 @@ template <int C, int SIZE, int ROW> static void forward_enqueue(struct net_devic
     runtime_launch(rt, blend_forward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
-void seed_blend_forward(struct net_device *net, int block)
+void seed_blend_forward(struct bf16_net *net, int block)
 {
     for (int row = 0; row < SLOT_ROWS; row++) {
         if (net->host.block[block].slot[row] < 0)

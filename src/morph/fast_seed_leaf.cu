@@ -47,7 +47,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     device_wait(); /* also those without a job: whoever comes next waits for them alone */
 }
 
-template <int C, int SIZE, int ROW> static void leaf_enqueue(struct net_device *net, const struct seed_slot &slot)
+template <int C, int SIZE, int ROW> static void leaf_enqueue(struct bf16_net *net, const struct seed_slot &slot)
 {
     struct runtime *rt = net->context->runtime;
     constexpr size_t shared = leaf_tile<C, SIZE>::BYTES;
@@ -57,7 +57,7 @@ template <int C, int SIZE, int ROW> static void leaf_enqueue(struct net_device *
     runtime_launch(rt, leaf_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
-void seed_leaf(struct net_device *net, int block)
+void seed_leaf(struct bf16_net *net, int block)
 {
     for (int row = SLOT_ROWS - 1; row >= 0; row--) {
         if (net->host.block[block].slot[row] < 0)

@@ -7,7 +7,7 @@
 enum { UPDATES_RESIDENT = 8 }; /* blocks of threads on a processor */
 
 /* What a block of threads works on: SEED_BLOCK parameters of a slot's seed or gate net. */
-struct update_part {
+struct update_piece {
     const struct seed_slot *slot;
     struct slot_exec exec;
     bool alive, gate;
@@ -16,10 +16,10 @@ struct update_part {
     const struct seed_tensors *tensors;
 };
 
-DEVICE struct update_part update_part_of(const struct fast_host &host, const struct seed_set &set, int env,
-                                         uint32_t block)
+DEVICE struct update_piece update_piece_of(const struct fast_host &host, const struct seed_set &set, int env,
+                                           uint32_t block)
 {
-    struct update_part part = {};
+    struct update_piece part = {};
     int j = 0;
     while (j + 1 < host.slots && block >= set.slots[j + 1].first_block)
         j++;
@@ -41,7 +41,7 @@ DEVICE struct update_part update_part_of(const struct fast_host &host, const str
 }
 
 /* A parameter into the fragments, if it is the weight of a convolution. */
-DEVICE void pack_weight(const struct seed_set &set, const struct update_part &part, int env, uint32_t at, float value)
+DEVICE void pack_weight(const struct seed_set &set, const struct update_piece &part, int env, uint32_t at, float value)
 {
     const struct seed_tensors &tensors = *part.tensors;
     uint16_t *to = (uint16_t *)(set.fragments + (size_t)env * set.fragment_size + part.slot->fragments);
@@ -62,7 +62,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void pack_weights(const __grid_constant__
 {
     device_wait();
     const int env = (int)blockIdx.y;
-    const struct update_part part = update_part_of(host, set, env, blockIdx.x);
+    const struct update_piece part = update_piece_of(host, set, env, blockIdx.x);
     if (!part.alive || part.gate)
         return;
     const float *w = set.seed + (size_t)env * set.seed_size + part.slot->seed;
@@ -70,14 +70,14 @@ KERNEL __launch_bounds__(TILE_THREADS) void pack_weights(const __grid_constant__
         pack_weight(set, part, env, at, w[at]);
 }
 
-static struct launch update_shape(const struct net_device *net)
+static struct launch update_shape(const struct bf16_net *net)
 {
     const struct seed_slot &end = net->seeds->slot[net->host.slots - 1];
     struct launch shape = {dim3(end.first_block + end.blocks, (unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
     return shape;
 }
 
-void seed_pack(struct net_device *net)
+void seed_pack(struct bf16_net *net)
 {
     if (net->host.slots)
         runtime_launch(net->context->runtime, pack_weights, update_shape(net), net->host, net->seeds->set);
@@ -142,7 +142,7 @@ struct update_items {
             const struct seed_slot &slot = set.slots[j];
             const uint32_t number = item - (j ? end[j - 1] : 0);
             const int env = __ldcg(&list(j).entry[number / slot.blocks].env);
-            const struct update_part part = update_part_of(host, set, env, slot.first_block + number % slot.blocks);
+            const struct update_piece part = update_piece_of(host, set, env, slot.first_block + number % slot.blocks);
             if (part.alive && part.exec.train) {
                 f(part, env);
                 __syncthreads();
@@ -155,7 +155,7 @@ struct update_items {
  * The jobs' gradients added up in order, and the sum of their squares. Four threads, far apart, share the jobs of four
  * parameters.
  */
-DEVICE void sum_part(const struct fast_host &host, const struct update_part &part, int env)
+DEVICE void sum_part(const struct fast_host &host, const struct update_piece &part, int env)
 {
     enum { SHARES = 4, EACH = TILE_THREADS / SHARES };
     static_assert(EACH * 4 == SEED_BLOCK, "a thread has four parameters");
@@ -194,7 +194,7 @@ DEVICE void sum_part(const struct fast_host &host, const struct update_part &par
         slot.squares[(size_t)env * slot.blocks + part.number] = square;
 }
 
-DEVICE void step_part(const struct seed_set &set, const struct update_part &part, int env)
+DEVICE void step_part(const struct seed_set &set, const struct update_piece &part, int env)
 {
     __shared__ double sums[TILE_THREADS / 32];
     const uint32_t at = part.first + threadIdx.x;
@@ -205,8 +205,7 @@ DEVICE void step_part(const struct seed_set &set, const struct update_part &part
     square = block_sum(square, sums);
     if (at >= part.end)
         return;
-    const double norm = sqrt(square), ratio = (double)set.max_norm / (norm + 1e-6);
-    const float factor = (float)(ratio < 1 ? ratio : norm != norm ? norm : 1);
+    const float factor = (float)gradient_clip(sqrt(square), (double)set.max_norm);
     const float g = slot.grad[(size_t)env * slot.record + (part.gate ? slot.seed_storage : 0) + at];
     float *w = (part.gate ? set.gate + (size_t)env * set.gate_size + slot.gate
                           : set.seed + (size_t)env * set.seed_size + slot.seed) +
@@ -226,7 +225,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void sum_gradients(const __grid_constant_
 {
     const struct update_items items(host, set, mode);
     device_wait();
-    items.each([&](const struct update_part &part, int env) INLINED { sum_part(host, part, env); });
+    items.each([&](const struct update_piece &part, int env) INLINED { sum_part(host, part, env); });
 }
 
 KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constant__ struct fast_host host,
@@ -235,18 +234,12 @@ KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constan
 {
     const struct update_items items(host, set, mode);
     device_wait();
-    items.each([&](const struct update_part &part, int env) INLINED { step_part(set, part, env); });
+    items.each([&](const struct update_piece &part, int env) INLINED { step_part(set, part, env); });
 }
 
-/* What is measured of a slot (D-35): net_measure. A block of threads per slot and env. */
-struct measure_counts {
-    double square;
-    int tensors, vanishing, exploding;
-    bool finite;
-};
-
-DEVICE void measure_tensors(struct measure_counts *counts, const struct seed_tensors &tensors, const float *grad,
-                            double *sums)
+/* Adds to the sum of all squares. All threads; sums: one a warp. */
+DEVICE void measure_tensors(const struct seed_tensors &tensors, const float *grad, struct gradient_tally *tally,
+                            double *total, double *sums)
 {
     for (int i = 0; i < tensors.count; i++) {
         double square = 0;
@@ -254,15 +247,12 @@ DEVICE void measure_tensors(struct measure_counts *counts, const struct seed_ten
             square += (double)grad[tensors.offset[i] + k] * (double)grad[tensors.offset[i] + k];
         square = block_sum(square, sums);
         const double norm = sqrt(square);
-        const bool finite = norm - norm == 0;
-        counts->tensors++;
-        counts->vanishing += norm < 1e-7;
-        counts->exploding += !finite || norm > 10.0;
-        counts->finite &= finite;
-        counts->square += norm * norm;
+        gradient_count(tally, norm);
+        *total += norm * norm;
     }
 }
 
+/* What net_measure measures; a block of threads per slot and env. */
 KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_constant__ struct fast_host host,
                                                               const __grid_constant__ struct seed_set set)
 {
@@ -272,39 +262,24 @@ KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_const
     const struct seed_slot &slot = set.slots[j];
     const size_t row = (size_t)env * (size_t)host.slots + (size_t)j;
     const struct slot_exec exec = host.exec[row];
-    struct slot_grads grads = {};
-    grads.finite = true;
-    if (exec.mode != SLOT_SKIP) {
-        grads.measured = true;
-        grads.health = 1;
-    }
+    struct slot_grads grads = gradient_none(exec.mode != SLOT_SKIP);
     if (exec.mode != SLOT_SKIP && exec.train && exec.blueprint < BLUEPRINT_COUNT) {
         const struct seed_tensors *table = set.tensors + (size_t)j * (BLUEPRINT_COUNT + 1);
         const float *grad = slot.grad + (size_t)env * slot.record;
-        struct measure_counts counts = {0, 0, 0, 0, true};
-        double params = table[exec.blueprint].params;
-        measure_tensors(&counts, table[exec.blueprint], grad, sums);
+        struct gradient_tally tally = {};
+        double params = table[exec.blueprint].params, square = 0;
+        measure_tensors(table[exec.blueprint], grad, &tally, &square, sums);
         if (exec.gate) {
             params += table[BLUEPRINT_COUNT].params;
-            measure_tensors(&counts, table[BLUEPRINT_COUNT], grad + slot.seed_storage, sums);
+            measure_tensors(table[BLUEPRINT_COUNT], grad + slot.seed_storage, &tally, &square, sums);
         }
-        const double norm = sqrt(counts.square), whole = host.host_norm[env],
-                     tensors = counts.tensors ? counts.tensors : 1;
-        grads.norm = norm;
-        grads.finite = counts.finite;
-        grads.vanishing = counts.vanishing > 0;
-        grads.exploding = counts.exploding > 0;
-        grads.health = 1 - 0.5 * counts.vanishing / tensors - 0.8 * counts.exploding / tensors;
-        if (!grads.finite || grads.health < 0)
-            grads.health = 0;
-        if (norm >= 1e-8 && whole >= 1e-8)
-            grads.ratio = norm / sqrt(params) / (whole / sqrt((double)set.host_params) + 1e-8);
+        grads = gradient_report(&tally, sqrt(square), params, host.host_norm[env], (double)set.host_params);
     }
     if (threadIdx.x == 0)
         set.grads[row] = grads;
 }
 
-void seed_update(struct net_device *net, enum slot_mode mode)
+void seed_update(struct bf16_net *net, enum slot_mode mode)
 {
     struct runtime *rt = net->context->runtime;
     if (net->host.slots == 0)
@@ -316,7 +291,7 @@ void seed_update(struct net_device *net, enum slot_mode mode)
     runtime_launch(rt, step_parameters, shape, net->host, net->seeds->set, mode);
 }
 
-void seed_measure(struct net_device *net)
+void seed_measure(struct bf16_net *net)
 {
     struct launch shape = {dim3((unsigned)net->host.slots, (unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
     if (net->host.slots)

@@ -20,7 +20,7 @@ static uint32_t rounded(float x)
     return (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
 }
 
-static void place_images(struct net_device *net, const struct net_trial *given)
+static void place_images(struct bf16_net *net, const struct net_trial *given)
 {
     struct runtime *rt = net->context->runtime;
     const struct block_shape *first = &given->shape->block[0];
@@ -35,7 +35,7 @@ static void place_images(struct net_device *net, const struct net_trial *given)
     runtime_wait(rt);
 }
 
-static void take_gradients(struct net_device *net, const struct net_trial *given)
+static void take_gradients(struct bf16_net *net, const struct net_trial *given)
 {
     struct runtime *rt = net->context->runtime;
     const struct net_shape *shape = given->shape;
@@ -51,7 +51,7 @@ static void take_gradients(struct net_device *net, const struct net_trial *given
 void fast_trial(struct context *context, struct net_trial *given)
 {
     struct runtime *rt = context->runtime;
-    struct net_device *net = net_bf16.create(context);
+    struct bf16_net *net = bf16_net_of(net_bf16.create(context));
     double loss = 0, accuracy = 0;
     if (!net)
         return;

@@ -158,13 +158,7 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
         add_loss(host, env, batch, batches);
 }
 
-/* As clip_factor and sgd_step on the CPU. */
-DEVICE float clip_by(double norm, double max_norm)
-{
-    double factor = max_norm / (norm + 1e-6);
-    return (float)(factor < 1 ? factor : norm != norm ? norm : 1);
-}
-
+/* As sgd_step on the CPU. */
 DEVICE float stepped(const struct sgd &sgd, float factor, float g, float w, float *momentum)
 {
     *momentum = sgd.momentum * *momentum + (factor * g + sgd.weight_decay * w);
@@ -192,7 +186,7 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
             square += host.squares[(size_t)env * host.square_parts + i];
         const double norm = sqrt(warp_sum(square));
         if (threadIdx.x == 0) {
-            clip = clip_by(norm, max_norm);
+            clip = (float)gradient_clip(norm, max_norm);
             if (blockIdx.x == 0)
                 host.host_norm[env] = norm;
         }
@@ -228,23 +222,23 @@ uint32_t fast_square_parts(uint32_t params_size)
     return (params_size + UPDATE_THREADS - 1) / UPDATE_THREADS;
 }
 
-static struct launch params_launch(const struct net_device *net)
+static struct launch params_launch(const struct bf16_net *net)
 {
     struct launch shape = {dim3(net->host.square_parts, (unsigned)net->host.envs), dim3(UPDATE_THREADS), 0, true};
     return shape;
 }
 
-void fast_pack(struct net_device *net)
+void fast_pack(struct bf16_net *net)
 {
     runtime_launch(net->context->runtime, pack, params_launch(net), net->host);
 }
 
-void fast_gradients(struct net_device *net, uint32_t batch)
+void fast_gradients(struct bf16_net *net, uint32_t batch)
 {
     runtime_launch(net->context->runtime, add_parts, params_launch(net), net->host, batch, net->context->batches);
 }
 
-void fast_update(struct net_device *net)
+void fast_update(struct bf16_net *net)
 {
     runtime_launch(net->context->runtime, step, params_launch(net), net->host, net->context->rates.host,
                    net->context->rates.max_grad_norm);

@@ -8,7 +8,7 @@
 #include "morph/fast_conv.cuh"
 #include "morph/fast_grad.cuh"
 
-template <int COUT> struct wide_shared {
+template <int COUT> struct wide_back_shared {
     enum {
         NORM = 0,
         BACK = 2 * 16 * 4,
@@ -166,7 +166,7 @@ template <int COUT, bool SEEDED>
 DEVICE void wide_chunks(const struct fast_host &host, int index, uint32_t base, const struct block_use &below,
                         bool full)
 {
-    typedef struct wide_shared<COUT> area;
+    typedef struct wide_back_shared<COUT> area;
     const int env = (int)blockIdx.y, warp = (int)threadIdx.x >> 5, lane = (int)threadIdx.x & 31, g = lane >> 2;
     const int group = warp & 1; /* of 16 output channels, in the raw and the weight gradient */
     const uint32_t map = base + area::MAPS + warp * WIDE_MAP, stage = base + area::STAGES + warp * area::STAGE;
@@ -262,7 +262,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_wide(const __grid_consta
     static_assert(COUT == 32,
                   "two groups of 16 output channels, two planes of input: a quarter of the weights per warp");
     SHARED_BYTES(shared);
-    typedef struct wide_shared<COUT> area;
+    typedef struct wide_back_shared<COUT> area;
     const uint32_t base = smem(shared);
     const int env = (int)blockIdx.y;
     clear_shared(base + area::MAPS, FAST_WARPS * (WIDE_MAP + area::GRAD_MAP), (int)threadIdx.x, FAST_THREADS);
@@ -277,14 +277,14 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) backward_wide(const __grid_consta
         wide_chunks<COUT, false>(host, index, base, below, false);
 }
 
-void fast_wide_backward(struct net_device *net, int block)
+void fast_wide_backward(struct bf16_net *net, int block)
 {
     struct launch shape = fast_launch(net, 2);
-    shape.shared = wide_shared<32>::BYTES;
+    shape.shared = wide_back_shared<32>::BYTES;
     runtime_launch(net->context->runtime, backward_wide<32>, shape, net->host, block);
 }
 
 void fast_wide_prepare(struct runtime *rt)
 {
-    runtime_allow_shared(rt, backward_wide<32>, wide_shared<32>::BYTES);
+    runtime_allow_shared(rt, backward_wide<32>, wide_back_shared<32>::BYTES);
 }

@@ -9,6 +9,7 @@
 #ifndef MORPH_NET_H
 #define MORPH_NET_H
 
+#include "morph/gradient.h"
 #include "morph/shape.h"
 #include "morph/slot.h"
 #include "nn/flat.h"
@@ -26,13 +27,6 @@ struct net_batch {
     int images; /* at most the batch the net was made for; pixels are in net_input_of(), labels here */
     const uint8_t *labels;
     const struct slot_exec *exec; /* [slots] */
-};
-
-/* What is measured on the gradients of a slot in training (D-35). */
-struct slot_grads {
-    bool measured; /* the slot takes part in the pass; which stages count is the caller's rule */
-    double norm, health, ratio;
-    bool vanishing, exploding, finite;
 };
 
 struct net_result {

@@ -15,7 +15,11 @@ extern "C" {
 #include "morph/shape.h"
 
 struct context;
-struct net_device; /* each implementation has its own */
+
+/* What all implementations begin with; each derives its own. */
+struct net_device {
+    struct context *context;
+};
 
 enum { NET_SETS_MAX = 512 };
 

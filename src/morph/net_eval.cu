@@ -72,7 +72,7 @@ DEVICE void walk_image(const struct image &image, const struct gather_view &view
 }
 
 /* What is evaluated, and where the results go. */
-struct eval_job {
+struct eval_pass {
     enum split split;
     int images;
     uint32_t *correct; /* [env][stride]: of each configuration */
@@ -81,7 +81,7 @@ struct eval_job {
 };
 
 /* Blocks take turns at the images of the group's envs; each has a frame of its own. */
-IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, struct eval_job job)
+IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, struct eval_pass job)
 {
     const int images = job.images;
     for (long item = (long)blockIdx.x; item < (long)envs * images; item += (long)gridDim.x) {
@@ -112,7 +112,7 @@ IMAGE_KERNEL look(const struct net_view *net)
     }
 }
 
-void net_fp32_look(struct net_device *device)
+void net_fp32_look(struct fp32_net *device)
 {
     struct runtime *rt = device->context->runtime;
     net_fp32_pack(device, 0, 1);
@@ -120,7 +120,7 @@ void net_fp32_look(struct net_device *device)
     runtime_launch(rt, look, net_blocks((unsigned)device->view.batch, 1, BLOCK_THREADS), device->net);
 }
 
-static void enqueue(struct net_device *device, struct eval_job job)
+static void enqueue(struct fp32_net *device, struct eval_pass job)
 {
     struct context *context = device->context;
     const int all = context->host->envs;
@@ -133,8 +133,9 @@ static void enqueue(struct net_device *device, struct eval_job job)
     }
 }
 
-void net_fp32_evaluate(struct net_device *device)
+void net_fp32_evaluate(struct net_device *given)
 {
+    struct fp32_net *device = fp32_net_of(given);
     struct context *context = device->context;
     net_plan_evaluate(context, device->view.plans);
     enqueue(device, {SPLIT_VAL, context->host->config.data_val_images, context->view.subset_correct, SUBSETS_MAX,
@@ -142,15 +143,17 @@ void net_fp32_evaluate(struct net_device *device)
     net_plan_measured(context, device->view.losses);
 }
 
-void net_fp32_measure(struct net_device *device, struct net_sets sets)
+void net_fp32_measure(struct net_device *given, struct net_sets sets)
 {
+    struct fp32_net *device = fp32_net_of(given);
     struct context *context = device->context;
     net_plan_measure(context, device->view.plans, sets);
     enqueue(device, {SPLIT_VAL, context->host->config.data_val_images, sets.correct, sets.stride, nullptr});
 }
 
-void net_fp32_test(struct net_device *device)
+void net_fp32_test(struct net_device *given)
 {
+    struct fp32_net *device = fp32_net_of(given);
     struct context *context = device->context;
     net_plan_test(context, device->view.plans);
     runtime_fill(context->runtime, device->view.test_right, 0, sizeof(uint32_t) * (size_t)context->host->envs);

@@ -308,7 +308,7 @@ KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int
     }
 }
 
-void net_fp32_pack(struct net_device *device, int first, int envs)
+void net_fp32_pack(struct fp32_net *device, int first, int envs)
 {
     const unsigned floats = (unsigned)device->view.packed_floats;
     struct launch shape = {dim3((floats + PACK_THREADS - 1) / PACK_THREADS, (unsigned)envs), dim3(PACK_THREADS), 0,
@@ -370,7 +370,7 @@ static void view_init(struct net_view *net, const struct context *context)
 
 static struct net_device *net_fp32_create(struct context *context)
 {
-    struct net_device *device = new net_device();
+    struct fp32_net *device = new fp32_net();
     struct net_view *net = &device->view;
     device->context = context;
     view_init(net, context);
@@ -388,9 +388,9 @@ static struct net_device *net_fp32_create(struct context *context)
     return device;
 }
 
-static void net_fp32_free(struct net_device *device)
+static void net_fp32_free(struct net_device *given)
 {
-    delete device; /* device memory goes with the runtime */
+    delete fp32_net_of(given); /* device memory goes with the runtime */
 }
 
 extern const struct net_device_kernels net_fp32 = {net_fp32_create,   net_fp32_free,    net_fp32_train,

@@ -82,9 +82,8 @@ struct weight_work {
 
 /* What an env's gradients, not yet clipped, come to. */
 struct part_norms {
-    double square; /* of host, or of a seed and its gate */
-    int tensors, vanishing, exploding;
-    bool finite;
+    double square;               /* of host, or of a seed and its gate */
+    struct gradient_tally tally; /* of a seed and its gate */
 };
 
 enum { NET_PARTS = 1 + SHAPE_SLOTS }; /* the host and every slot */
@@ -123,13 +122,17 @@ struct net_view {
     const struct weight_work *work;
 };
 
-struct net_device {
-    struct context *context;
+struct fp32_net : net_device {
     struct net_view view; /* on the host */
     struct net_view *net; /* on the device */
     unsigned work;        /* entries of net_view.work */
     unsigned eval_blocks;
 };
+
+static inline struct fp32_net *fp32_net_of(struct net_device *device)
+{
+    return static_cast<struct fp32_net *>(device);
+}
 
 /* ---- an image in the works --------------------------------------------------------------------------------------- */
 
@@ -210,19 +213,20 @@ static inline struct launch net_blocks(unsigned columns, int envs, unsigned thre
 }
 
 /* Pieces of a phase, for the envs first .. first + envs - 1. */
-void net_fp32_pack(struct net_device *device, int first, int envs);   /* packed weights */
-void net_fp32_update(struct net_device *device, int first, int envs); /* after the passes of a batch */
-void net_fp32_end_step(struct net_device *device, int first, int envs);
+void net_fp32_pack(struct fp32_net *device, int first, int envs);   /* packed weights */
+void net_fp32_update(struct fp32_net *device, int first, int envs); /* after the passes of a batch */
+void net_fp32_end_step(struct fp32_net *device, int first, int envs);
 
 /* The batch whose images are in the frames. */
-void net_fp32_learn(struct net_device *device, int first, int envs);
+void net_fp32_learn(struct fp32_net *device, int first, int envs);
 /* The same images of the first env through its network as it is, running statistics and all: their logits and losses.
  */
-void net_fp32_look(struct net_device *device);
+void net_fp32_look(struct fp32_net *device);
 
-void net_fp32_train(struct net_device *device);
-void net_fp32_evaluate(struct net_device *device);
-void net_fp32_measure(struct net_device *device, struct net_sets sets);
-void net_fp32_test(struct net_device *device);
+/* net_device.h */
+void net_fp32_train(struct net_device *given);
+void net_fp32_evaluate(struct net_device *given);
+void net_fp32_measure(struct net_device *given, struct net_sets sets);
+void net_fp32_test(struct net_device *given);
 
 #endif

@@ -476,16 +476,13 @@ void net_gradients(struct net *net, const struct net_params *params, const struc
 
 /* ---- statistics and update --------------------------------------------------------------------------------------- */
 
-static void measure_tensors(const struct param_layout *layout, const real *g, struct slot_grads *grads, double *square,
-                            int counts[3])
+/* Adds to the sum of all squares. */
+static void measure_tensors(const struct param_layout *layout, const real *g, struct gradient_tally *tally,
+                            double *square)
 {
     for (int t = 0; t < layout->count; t++) {
         double norm = sqrt(square_norm(layout->tensor[t].size, g + layout->tensor[t].offset));
-        bool finite = isfinite(norm) != 0;
-        counts[0]++;
-        counts[1] += norm < 1e-7;
-        counts[2] += !finite || norm > 10.0;
-        grads->finite &= finite;
+        gradient_count(tally, norm);
         *square += norm * norm;
     }
 }
@@ -494,46 +491,27 @@ void net_measure(struct net *net, const struct net_batch *batch, struct net_resu
 {
     for (int j = 0; j < net->shape->slots; j++) {
         const struct slot_exec *exec = &batch->exec[j];
-        struct slot_grads *grads = &result->grads[j];
-        *grads = (struct slot_grads){.finite = true};
-        if (exec->mode == SLOT_SKIP)
-            continue;
-        grads->measured = true;
-        grads->health = 1;
-        if (!exec->train) /* frozen: no gradient at all, which is healthy */
+        result->grads[j] = gradient_none(exec->mode != SLOT_SKIP);
+        if (exec->mode == SLOT_SKIP || !exec->train)
             continue;
         const struct param_layout *layout = net->seed[j].layout, *gate = &net->site[j].gate_layout;
         size_t params = layout->params + (exec->gate ? gate->params : 0);
+        struct gradient_tally tally = {0};
         double square = 0;
-        int counts[3] = {0}; /* tensors, vanishing, exploding */
-        measure_tensors(layout, net->grads.seed + net->shape->slot[j].seed, grads, &square, counts);
+        measure_tensors(layout, net->grads.seed + net->shape->slot[j].seed, &tally, &square);
         if (exec->gate)
-            measure_tensors(gate, net->grads.gate + net->shape->slot[j].gate, grads, &square, counts);
-        double norm = sqrt(square), host = result->host_norm;
-        double tensors = counts[0] ? counts[0] : 1;
-        grads->norm = norm;
-        grads->vanishing = counts[1] > 0;
-        grads->exploding = counts[2] > 0;
-        grads->health = 1 - 0.5 * counts[1] / tensors - 0.8 * counts[2] / tensors;
-        if (!grads->finite || grads->health < 0)
-            grads->health = 0;
-        if (norm >= 1e-8 && host >= 1e-8)
-            grads->ratio = norm / sqrt((double)params) / (host / sqrt((double)net->shape->host.params) + 1e-8);
+            measure_tensors(gate, net->grads.gate + net->shape->slot[j].gate, &tally, &square);
+        result->grads[j] =
+            gradient_report(&tally, sqrt(square), (double)params, result->host_norm, (double)net->shape->host.params);
     }
-}
-
-static real clip_factor(double norm, double max_norm)
-{
-    double factor = max_norm / (norm + 1e-6);
-    return (real)(factor < 1 ? factor : norm != norm ? norm : 1); /* a NAN gradient must not pass for a small one */
 }
 
 void net_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
                 const struct net_batch *batch, const struct net_rates *rates, struct net_result *result)
 {
     const struct net_shape *shape = net->shape;
-    sgd_step(&rates->host, shape->host.storage, clip_factor(result->host_norm, rates->max_grad_norm), net->grads.host,
-             params->host, momentum->host);
+    sgd_step(&rates->host, shape->host.storage, (real)gradient_clip(result->host_norm, rates->max_grad_norm),
+             net->grads.host, params->host, momentum->host);
     for (int j = 0; j < shape->slots; j++) {
         if (!batch->exec[j].train)
             continue;
@@ -542,7 +520,7 @@ void net_update(struct net *net, const struct net_params *params, const struct n
                gate_size = batch->exec[j].gate ? shape->slot[j].gate_storage : 0;
         double norm =
             sqrt(square_norm(seed_size, net->grads.seed + seed) + square_norm(gate_size, net->grads.gate + gate));
-        real factor = clip_factor(norm, rates->max_grad_norm);
+        real factor = (real)gradient_clip(norm, rates->max_grad_norm);
         result->slot_norm[j] = norm;
         sgd_step(&rates->seed, seed_size, factor, net->grads.seed + seed, params->seed + seed, momentum->seed + seed);
         sgd_step(&rates->seed, gate_size, factor, net->grads.gate + gate, params->gate + gate, momentum->gate + gate);

@@ -183,7 +183,7 @@ static struct launch batch_blocks(const struct net_view *net, int i, int envs)
     return net_blocks((unsigned)(net->block[i].conv.cout + BATCH_CHANNELS - 1) / BATCH_CHANNELS, envs, BLOCK_THREADS);
 }
 
-void net_fp32_learn(struct net_device *device, int first, int envs)
+void net_fp32_learn(struct fp32_net *device, int first, int envs)
 {
     struct runtime *rt = device->context->runtime;
     const struct net_view *net = device->net;
@@ -202,8 +202,9 @@ void net_fp32_learn(struct net_device *device, int first, int envs)
     net_fp32_update(device, first, envs);
 }
 
-void net_fp32_train(struct net_device *device)
+void net_fp32_train(struct net_device *given)
 {
+    struct fp32_net *device = fp32_net_of(given);
     struct context *context = device->context;
     const int all = context->host->envs;
     const unsigned threads = STEP_THREADS;

@@ -10,7 +10,7 @@
 struct trial {
     struct world world;
     struct context context;
-    struct net_device *net;
+    struct fp32_net *net;
 };
 
 /* An array of the world on the device, filled from the host's. */
@@ -129,7 +129,7 @@ static void take_answers(struct trial *trial, struct net_trial *given)
 
 static void exact_trial(struct trial *trial, struct net_trial *given)
 {
-    trial->net = net_fp32.create(&trial->context);
+    trial->net = fp32_net_of(net_fp32.create(&trial->context));
     if (!trial->net)
         return;
     place_images(trial, given);
@@ -156,7 +156,7 @@ IMAGE_KERNEL seed_alone(const struct net_view *net)
 static void seed_trial(struct trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->context.runtime;
-    trial->net = net_fp32.create(&trial->context);
+    trial->net = fp32_net_of(net_fp32.create(&trial->context));
     if (!trial->net)
         return;
     const struct net_view *net = &trial->net->view;

@@ -274,11 +274,7 @@ DEVICE void measure_tensors(const struct tensor_view *tensor, int count, const f
 {
     for (int t = 0; t < count; t++) {
         const double square = square_norm(g + tensor[t].offset, tensor[t].size), norm = sqrt(square);
-        const bool finite = isfinite(norm);
-        norms->tensors++;
-        norms->vanishing += norm < 1e-7;
-        norms->exploding += !finite || norm > 10.0;
-        norms->finite = norms->finite && finite;
+        gradient_count(&norms->tally, norm);
         norms->square += square;
     }
 }
@@ -288,7 +284,7 @@ IMAGE_KERNEL measure(const struct net_view *net, int first)
 {
     const int place = (int)blockIdx.y, part = (int)blockIdx.x, env = first + place;
     const float *grads = net->grads + (size_t)place * net->grad;
-    struct part_norms norms = {0, 0, 0, 0, true};
+    struct part_norms norms = {};
     if (part == 0) {
         const double *figures = net->figures + (size_t)place * (size_t)net->batch * net->figure;
         double loss = 0, right = 0;
@@ -318,37 +314,20 @@ IMAGE_KERNEL measure(const struct net_view *net, int first)
         net->part[(size_t)place * NET_PARTS + (size_t)part] = norms;
 }
 
-/* What is reported of a slot (D-35). */
 DEVICE struct slot_grads slot_report(const struct net_view *net, const struct part_norms *part, int slot,
                                      const struct slot_exec &exec)
 {
-    struct slot_grads grads = {false, 0, 0, 0, false, false, true};
-    if (exec.mode == SLOT_SKIP)
-        return grads;
-    grads.measured = true;
-    grads.health = 1;
-    if (!exec.train) /* frozen: no gradient at all, which is healthy */
-        return grads;
+    if (exec.mode == SLOT_SKIP || !exec.train)
+        return gradient_none(exec.mode != SLOT_SKIP);
     const struct slot_view &view = net->slot[slot];
     const struct part_norms &own = part[1 + slot];
-    const double norm = sqrt(own.square), host = sqrt(part[0].square), tensors = own.tensors ? own.tensors : 1;
     const double params = (double)view.seed_of[exec.blueprint].params + (exec.gate ? (double)view.gate_params : 0);
-    grads.norm = norm;
-    grads.finite = own.finite;
-    grads.vanishing = own.vanishing > 0;
-    grads.exploding = own.exploding > 0;
-    grads.health = 1 - 0.5 * own.vanishing / tensors - 0.8 * own.exploding / tensors;
-    if (!grads.finite || grads.health < 0)
-        grads.health = 0;
-    if (norm >= 1e-8 && host >= 1e-8)
-        grads.ratio = norm / sqrt(params) / (host / sqrt((double)net->host_params) + 1e-8);
-    return grads;
+    return gradient_report(&own.tally, sqrt(own.square), params, sqrt(part[0].square), (double)net->host_params);
 }
 
 DEVICE float clip_factor(double square, double max_norm)
 {
-    const double norm = sqrt(square), factor = max_norm / (norm + 1e-6);
-    return (float)(factor < 1 ? factor : norm != norm ? norm : 1); /* a NAN gradient must not pass for a small one */
+    return (float)gradient_clip(sqrt(square), max_norm);
 }
 
 DEVICE void sgd_step(const struct sgd &sgd, float factor, float g, float *w, float *m)
@@ -408,7 +387,7 @@ KERNEL void end_step(const struct net_view *net, int first, int envs)
 
 /* ---- enqueued ---------------------------------------------------------------------------------------------------- */
 
-void net_fp32_update(struct net_device *device, int first, int envs)
+void net_fp32_update(struct fp32_net *device, int first, int envs)
 {
     struct runtime *rt = device->context->runtime;
     const struct net_view *net = device->net;
@@ -420,7 +399,7 @@ void net_fp32_update(struct net_device *device, int first, int envs)
     runtime_launch(rt, update, each, net, first);
 }
 
-void net_fp32_end_step(struct net_device *device, int first, int envs)
+void net_fp32_end_step(struct fp32_net *device, int first, int envs)
 {
     const unsigned blocks = ((unsigned)envs + REDUCE_THREADS - 1) / REDUCE_THREADS;
     runtime_launch(device->context->runtime, end_step, net_blocks(blocks, 1, REDUCE_THREADS), device->net, first, envs);
