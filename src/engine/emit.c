@@ -58,39 +58,33 @@ static void fill_action(const struct action *action, struct step_record *row)
         row->alpha_curve = alpha_curve_name(action->alpha_curve);
 }
 
+/* Missing where no network decides. */
 static void fill_decision(const struct engine *engine, const struct step_report *report, struct step_record *row)
 {
     const struct decision *decision = &report->decision;
-    double *p = &row->p_wait;
+    const bool learns = engine->world->learns;
+#define OP_COLUMN(OP, op) row->p_##op = learns ? (double)decision->op_probability[OP_##OP] : (double)NAN;
+    OPS(OP_COLUMN)
+#undef OP_COLUMN
     row->log_probability = row->entropy = row->value = NAN;
-    for (int op = 0; op < OP_COUNT; op++)
-        p[op] = NAN;
-    if (!engine->world->learns)
+    if (!learns)
         return;
     row->log_probability = 0;
-    for (int op = 0; op < OP_COUNT; op++)
-        p[op] = (double)decision->op_probability[op];
     for (int head = 0; head < HEAD_COUNT; head++)
         row->log_probability += (double)decision->logp[head];
     row->entropy = (double)decision->entropy[HEAD_OP];
     row->value = (double)report->value;
 }
-_Static_assert(offsetof(struct step_record, p_advance) - offsetof(struct step_record, p_wait) ==
-                   (OP_COUNT - 1) * sizeof(double),
-               "the ops' columns follow each other");
 
 /* A step that was rolled back had no reward. */
 static void fill_reward(const struct step_report *report, struct step_record *row)
 {
-    bool executed = report->result != STEP_ROLLED_BACK;
-    double *component = &row->attribution;
+    const bool executed = report->result != STEP_ROLLED_BACK;
     row->reward = executed ? report->reward : (double)NAN;
-    for (int i = 0; i < REWARD_COMPONENT_COUNT; i++)
-        component[i] = executed ? report->components[i] : (double)NAN;
+#define COMPONENT_COLUMN(NAME, name) row->name = executed ? report->components[REWARD_##NAME] : (double)NAN;
+    REWARD_COMPONENTS(COMPONENT_COLUMN)
+#undef COMPONENT_COLUMN
 }
-_Static_assert(offsetof(struct step_record, hindsight) - offsetof(struct step_record, attribution) ==
-                   (REWARD_COMPONENT_COUNT - 1) * sizeof(double),
-               "the components' columns follow each other");
 
 static const char *result_name(int result)
 {

@@ -182,12 +182,13 @@ DEVICE void sum_part(const struct fast_host &host, const struct update_piece &pa
             const float4 v = parts[k][rank];
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
         }
-        float *value = &sum.x;
+        float value[4] = {sum.x, sum.y, sum.z, sum.w};
         for (uint32_t k = 0; k < 4; k++) { /* whatever another blueprint left between the tensors must not count */
             value[k] = in_tensor(*part.tensors, at + k) ? value[k] : 0;
             square += (double)value[k] * (double)value[k];
         }
-        *(float4 *)(slot.grad + (size_t)env * slot.record + base + at) = sum;
+        *(float4 *)(slot.grad + (size_t)env * slot.record + base + at) =
+            make_float4(value[0], value[1], value[2], value[3]);
     }
     square = block_sum(square, sums);
     if (threadIdx.x == 0)

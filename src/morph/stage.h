@@ -27,7 +27,17 @@ enum stage {
     STAGE_LIMIT = 11
 };
 
-enum op { OP_WAIT, OP_GERMINATE, OP_SET_ALPHA_TARGET, OP_PRUNE, OP_FOSSILIZE, OP_ADVANCE, OP_COUNT };
+#define OPS(OP)                                                                                                        \
+    OP(WAIT, wait)                                                                                                     \
+    OP(GERMINATE, germinate)                                                                                           \
+    OP(SET_ALPHA_TARGET, set_alpha_target)                                                                             \
+    OP(PRUNE, prune)                                                                                                   \
+    OP(FOSSILIZE, fossilize)                                                                                           \
+    OP(ADVANCE, advance)
+
+#define OP_ENUM(NAME, name) OP_##NAME,
+enum op { OPS(OP_ENUM) OP_COUNT };
+#undef OP_ENUM
 
 enum algorithm { ALGORITHM_NONE, ALGORITHM_ADD, ALGORITHM_MULTIPLY, ALGORITHM_GATE };
 
@@ -208,9 +218,10 @@ static inline const char *stage_name(int stage)
 
 static inline const char *op_name(int op)
 {
-    static const char *const name[OP_COUNT] = {"wait",  "germinate", "set_alpha_target",
-                                               "prune", "fossilize", "advance"};
-    return op >= 0 && op < OP_COUNT ? name[op] : "illegal";
+#define OP_NAME(NAME, name) #name,
+    static const char *const names[OP_COUNT] = {OPS(OP_NAME)};
+#undef OP_NAME
+    return op >= 0 && op < OP_COUNT ? names[op] : "illegal";
 }
 
 static inline const char *blueprint_name(int blueprint)

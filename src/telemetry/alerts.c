@@ -29,17 +29,27 @@ static const char *const head_names[HEADS] = {"slot",         "blueprint",   "st
                                               "alpha_target", "alpha_speed", "alpha_curve", "op"};
 
 /* The numbers of one round that rules watch; NAN: missing. */
+#define FIGURES(FIGURE)                                                                                                \
+    FIGURE(log_prob_min)                                                                                               \
+    FIGURE(gradient_growth) /* norm over its running mean */                                                           \
+    FIGURE(td_error)        /* in units of the targets */                                                              \
+    FIGURE(advantage_std)   /* likewise */                                                                             \
+    FIGURE(skipped)         /* epochs */                                                                               \
+    FIGURE(not_finite)      /* figures of the update */                                                                \
+    FIGURE(wait_share)      /* of choices */                                                                           \
+    FIGURE(refused_share)   /* of actions */                                                                           \
+    FIGURE(rollback_rate)   /* per 100 episodes */                                                                     \
+    FIGURE(accuracy_drop)   /* percent of the rolling mean */                                                          \
+    FIGURE(bulk_lost)       /* rows per 100 env-steps */                                                               \
+    FIGURE(critical_lost)   /* rows, all */
+
+#define FIGURE_MEMBER(name) double name;
 struct figures {
     struct ppo_record ppo;
     double head_entropy[HEADS], head_gradient[HEADS]; /* missing where the head had nothing to learn from */
-    double log_prob_min;
-    double gradient_growth;              /* norm over its running mean */
-    double td_error, advantage_std;      /* in units of the targets */
-    double skipped, not_finite;          /* epochs; figures of the update */
-    double wait_share, refused_share;    /* of choices, of actions */
-    double rollback_rate, accuracy_drop; /* per 100 episodes; percent of the rolling mean */
-    double bulk_lost, critical_lost;     /* rows: per 100 env-steps; all */
+    FIGURES(FIGURE_MEMBER)
 };
+#undef FIGURE_MEMBER
 
 /* ---- the rules --------------------------------------------------------------------------------------------------- */
 
@@ -191,10 +201,15 @@ struct alerts {
 /* All is missing; whole numbers of an update are not looked at before there is one. */
 static void begin_round(struct alerts *alerts)
 {
-    double *numbers = (double *)&alerts->now;
-    _Static_assert(sizeof(struct figures) % sizeof(double) == 0, "numbers and nothing else");
-    for (size_t i = 0; i < sizeof(struct figures) / sizeof(double); i++)
-        numbers[i] = NAN;
+#define MISSING_INTEGER                 RECORD_NONE
+#define MISSING_NUMBER                  (double)NAN
+#define FIELD_MISSING(kind, name, help) .name = MISSING_##kind,
+#define FIGURE_MISSING(name)            .name = NAN,
+    alerts->now = (struct figures){.ppo = {PPO_FIELDS(FIELD_MISSING)}, FIGURES(FIGURE_MISSING)};
+#undef FIGURE_MISSING
+#undef FIELD_MISSING
+    for (int head = 0; head < HEADS; head++)
+        alerts->now.head_entropy[head] = alerts->now.head_gradient[head] = NAN;
     alerts->learned = false;
     alerts->outcomes = alerts->lost_bulk = alerts->lost_critical = 0;
 }
