@@ -154,6 +154,17 @@ static void check_stages(struct store *store, const struct config *config)
                 steps);
 }
 
+/* From TRAINING on a seed trains at every step, fossils too, and what is told of its gradient is of that step. */
+static void check_gradients(struct store *store)
+{
+    assert_none(store, "SELECT count(*) FROM seed WHERE (stage = 'germinated') <> (grad_health IS NULL) OR (vanishing "
+                       "IS NULL) <> (grad_health IS NULL) OR (exploding IS NULL) <> (grad_health IS NULL)");
+    assert_none(store, "SELECT count(*) FROM seed WHERE (stage IN ('training', 'blending')) <> (grad_ratio NOTNULL)");
+    assert_none(store, "SELECT count(*) FROM (SELECT stage, grad_norm, lag(grad_norm) OVER (PARTITION BY round, env, "
+                       "slot, germination ORDER BY step) AS before FROM seed) WHERE stage IN ('holding', 'fossilized') "
+                       "AND grad_norm = before AND grad_norm > 0");
+}
+
 /* A row for every live seed and step that counted, with the stage that its life says, and no other row. */
 static void check_seeds(struct store *store, const struct config *config)
 {
@@ -177,8 +188,13 @@ static void check_seeds(struct store *store, const struct config *config)
                        "s.round AND l.env = s.env AND l.slot = s.slot AND l.step < s.step AND event = 'germinated')");
     assert_none(store, "SELECT count(*) FROM life e WHERE germination <> (SELECT count(*) FROM life l WHERE l.round = "
                        "e.round AND l.env = e.env AND l.slot = e.slot AND l.step <= e.step AND event = 'germinated')");
-    assert_none(store, "SELECT count(*) FROM seed WHERE (grad_norm IS NULL AND vanishing IS NULL) <> (stage = "
-                       "'germinated') AND stage IN ('germinated', 'training', 'blending')");
+    /* where nothing was done and nothing happened at the last step, the outcome counts what that step counted */
+    assert_none(store,
+                "SELECT count(*) FROM outcome o JOIN step t USING (round, env) WHERE t.step = %d AND t.op = 'wait' AND "
+                "NOT EXISTS (SELECT * FROM life l WHERE l.round = t.round AND l.step = t.step AND l.env = t.env) AND "
+                "o.added_params <> t.added_params",
+                steps);
+    check_gradients(store);
     assert_none(store, "SELECT count(*) FROM seed WHERE (contribution IS NULL) <> (stage NOT IN ('blending', 'holding',"
                        " 'fossilized')) OR (contribution IS NULL) <> (share IS NULL) OR (contribution IS NULL) <> "
                        "(interaction IS NULL)");
@@ -442,7 +458,8 @@ static void test_scripted_run(void **state)
     assert_happened(store, "step WHERE result = 'refused'");
     assert_happened(store, "step WHERE result = 'void'");
     assert_happened(store, "rollback WHERE blamed_step IS NOT NULL");
-    assert_happened(store, "seed WHERE stage = 'holding'");
+    assert_happened(store, "seed WHERE stage = 'holding' AND grad_norm > 0");
+    assert_happened(store, "seed WHERE stage = 'fossilized' AND grad_norm > 0");
     assert_happened(store, "step WHERE attribution <> 0");
     assert_happened(store, "step WHERE rent <> 0");
     assert_happened(store, "step WHERE terminal <> 0");

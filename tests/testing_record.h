@@ -72,8 +72,8 @@ static inline bool is_key(enum record_kind kind, const char *column)
 }
 
 /* Fields grow with `base` and with their place, so rows of a table are in the order of their bases. With `missing` all
- * reals are `real` and everything optional is missing. */
-static inline void fill_row(struct record_row *row, enum record_kind kind, int64_t base, bool missing, double real)
+ * numbers are `number` and everything optional is missing. */
+static inline void fill_row(struct record_row *row, enum record_kind kind, int64_t base, bool missing, double number)
 {
     static const char *const names[] = {"ash", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple"};
     const struct store_layout *layout = &store_layouts[kind];
@@ -83,7 +83,7 @@ static inline void fill_row(struct record_row *row, enum record_kind kind, int64
     for (int i = 0; i < layout->count; field += column_bytes(layout->columns[i].type), i++) {
         bool absent = missing && !is_key(kind, layout->columns[i].name);
         int64_t whole = absent && layout->columns[i].type == COLUMN_OPTIONAL ? RECORD_NONE : base + i;
-        double number = missing ? real : (double)base + i + 0.1;
+        double value = missing ? number : (double)base + i + 0.1;
         const char *name = absent ? NULL : names[(base + i) % 8];
         switch (layout->columns[i].type) {
         case COLUMN_INTEGER:
@@ -91,7 +91,7 @@ static inline void fill_row(struct record_row *row, enum record_kind kind, int64
             memcpy(field, &whole, sizeof whole);
             break;
         case COLUMN_NUMBER:
-            memcpy(field, &number, sizeof number);
+            memcpy(field, &value, sizeof value);
             break;
         case COLUMN_NAME:
             memcpy(field, &name, sizeof name);

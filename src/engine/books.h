@@ -20,7 +20,7 @@ struct books {
 ESPER_RULE void books_record_gradient(struct slot_state *slot, const struct slot_grads *grads)
 {
     struct gradient_sample sample;
-    if (!grads->measured || (slot->stage != STAGE_TRAINING && slot->stage != STAGE_BLENDING))
+    if (!grads->measured || !slot_follows_gradient(slot))
         return;
     sample.norm = grads->finite ? grads->norm : (double)NAN;
     sample.health = grads->health;

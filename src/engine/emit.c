@@ -110,7 +110,7 @@ static void emit_decision(struct engine *engine, const struct step_report *repor
     for (int j = 0; j < engine->world->shape.slots; j++)
         if (stage_is_live(report->before[j].stage)) {
             row.live++;
-            row.added_params += report->before[j].seed_params + report->before[j].gate_params;
+            row.added_params += slot_params(&report->before[j]);
         }
     recorder_emit(engine->recorder, RECORD_STEP, &row);
 }
@@ -142,7 +142,7 @@ static void fill_share(const struct engine *engine, const struct step_report *re
 static void emit_seed(struct engine *engine, const struct step_report *report, int j)
 {
     const struct slot_state *slot = &report->before[j];
-    bool measured = slot_has(slot, SLOT_GRAD_MEASURED);
+    const struct slot_grads *grads = &report->grads[j]; /* the slot keeps what was measured up to BLENDING */
     struct seed_record row = {.round = report->round,
                               .step = report->step,
                               .env = report->env,
@@ -151,7 +151,7 @@ static void emit_seed(struct engine *engine, const struct step_report *report, i
                               .stage = stage_name(slot->stage),
                               .blueprint = blueprint_name(slot->blueprint),
                               .algorithm = algorithm_name(slot->algorithm),
-                              .params = slot->seed_params + slot->gate_params,
+                              .params = slot_params(slot),
                               .alpha = (double)slot->alpha,
                               .alpha_target = (double)slot->alpha_target,
                               .age = slot->epochs_total,
@@ -160,13 +160,12 @@ static void emit_seed(struct engine *engine, const struct step_report *report, i
                               .contribution = if_measured(slot, SLOT_CF_MEASURED, slot->contribution),
                               .contribution_velocity = if_measured(slot, SLOT_CF_MEASURED, slot->contribution_velocity),
                               .interaction = if_measured(slot, SLOT_CF_MEASURED, slot->interaction_sum),
-                              .grad_norm = slot_has(slot, SLOT_NONFINITE)
-                                               ? (double)NAN
-                                               : if_measured(slot, SLOT_GRAD_MEASURED, slot->grad_norm),
-                              .grad_health = if_measured(slot, SLOT_GRAD_MEASURED, slot->grad_health),
-                              .grad_ratio = if_measured(slot, SLOT_GRAD_MEASURED, slot->grad_ratio),
-                              .vanishing = measured ? slot_has(slot, SLOT_VANISHING) : RECORD_NONE,
-                              .exploding = measured ? slot_has(slot, SLOT_EXPLODING) : RECORD_NONE};
+                              .grad_norm = grads->measured && grads->finite ? grads->norm : (double)NAN,
+                              .grad_health = grads->measured ? grads->health : (double)NAN,
+                              .grad_ratio = grads->measured && slot_follows_gradient(slot) ? slot->grad_ratio
+                                                                                           : (double)NAN,
+                              .vanishing = grads->measured ? grads->vanishing : RECORD_NONE,
+                              .exploding = grads->measured ? grads->exploding : RECORD_NONE};
     fill_share(engine, report, j, &row);
     recorder_emit(engine->recorder, RECORD_SEED, &row);
 }

@@ -36,6 +36,7 @@ struct step_report {
 
     struct subsets subsets;
     struct shapley_sums shares;            /* sampled at the last step; pairs = 0: not sampled */
+    struct slot_grads grads[SHAPE_SLOTS];  /* of the step's last batch, in every stage that trains */
     struct slot_state before[SHAPE_SLOTS]; /* as the decision found them */
     struct slot_state after[SHAPE_SLOTS];  /* at the end of the step */
     struct life_log log[SHAPE_SLOTS];      /* what happened to the seeds */

@@ -38,6 +38,7 @@ ESPER_RULE void turn_load(struct turn *turn, const struct step *step, int env)
     for (int j = 0; j < turn->slots; j++) {
         report->before[j] = report->after[j] = world_slot(world, env, j);
         report->log[j].count = 0;
+        report->grads[j] = step->grads[world_slot_row(world, env, j)];
         turn->memory[j] = slot_memory_load(&world->slot_memory, world_slot_row(world, env, j));
         turn->reward_slot[j] = reward_slot_load(&world->reward_slot, world_slot_row(world, env, j));
     }

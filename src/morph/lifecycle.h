@@ -152,7 +152,13 @@ struct gradient_sample {
     bool vanishing, exploding;
 };
 
-/* TRAINING and BLENDING slots, on the last batch of a step. The first ratio starts the average (D-18). */
+/* Later stages train, too, but gates and policy go by what was seen up to BLENDING (kasmina 10.2). */
+ESPER_RULE bool slot_follows_gradient(const struct slot_state *slot)
+{
+    return slot->stage == STAGE_TRAINING || slot->stage == STAGE_BLENDING;
+}
+
+/* For slots that follow their gradient, on the last batch of a step. The first ratio starts the average (D-18). */
 ESPER_RULE void slot_record_gradient(struct slot_state *slot, const struct gradient_sample *sample)
 {
     bool finite = isfinite(sample->norm), first = !slot_has(slot, SLOT_GRAD_MEASURED);

@@ -114,7 +114,7 @@ enum { RECORD_TEXT = 48 };
     FIELD(NAME, stage, "stage before the step's decision")                                                             \
     FIELD(NAME, blueprint, "what it is")                                                                               \
     FIELD(NAME, algorithm, "how it joins the host: add, multiply or gate")                                             \
-    FIELD(INTEGER, params, "its parameters, its gate included")                                                        \
+    FIELD(INTEGER, params, "its parameters, with those of its gate net while it has one")                              \
     FIELD(NUMBER, alpha, "how much of it is heard, 0 to 1")                                                            \
     FIELD(NUMBER, alpha_target, "where alpha goes")                                                                    \
     FIELD(INTEGER, age, "steps since germination")                                                                     \
@@ -126,11 +126,11 @@ enum { RECORD_TEXT = 48 };
     FIELD(NUMBER, share,                                                                                               \
           "its Shapley share in what all seeds bring, points: exact to 4 seeds, beyond them half a sum")               \
     FIELD(NUMBER, share_error, "standard error where the share was sampled (last step, beyond 4 seeds), points")       \
-    FIELD(NUMBER, grad_norm, "norm of its gradient in the last batch; missing: not measured")                          \
-    FIELD(NUMBER, grad_health, "health of its gradient, 0 to 1")                                                       \
-    FIELD(NUMBER, grad_ratio, "its gradient against the host's, per parameter, running mean")                          \
-    FIELD(OPTIONAL, vanishing, "1: its gradient vanishes")                                                             \
-    FIELD(OPTIONAL, exploding, "1: its gradient explodes")
+    FIELD(NUMBER, grad_norm, "norm of its gradient in the step's last batch; missing: not measured or not finite")     \
+    FIELD(NUMBER, grad_health, "health of that gradient, 0 to 1; frozen seeds have none, which is healthy")            \
+    FIELD(NUMBER, grad_ratio, "its gradient against the host's, per parameter, running mean; missing after blending")  \
+    FIELD(OPTIONAL, vanishing, "1: that gradient vanishes")                                                            \
+    FIELD(OPTIONAL, exploding, "1: that gradient explodes")
 
 /* What happened to a seed. */
 #define LIFE_FIELDS(FIELD)                                                                                             \
