@@ -53,6 +53,10 @@ train script-cpu --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json
 train script-cuda --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json $cuda
 agree 'seeds of a script' script-cpu script-cuda "select step, env, slot, stage, alpha, round(contribution, 3),
     round(grad_norm, 2), round(grad_health, 3) from seed"
+for run in script-cpu script-cuda; do
+    verdict "gradients of fossils, measured at every step: $run" "$(ask $run "select count(*) >= 20 and count(*) =
+        count(distinct grad_norm || ' ' || env) from seed where stage = 'fossilized' and slot = 0" | tail -1 | grep -vx ' *1')"
+done
 agree 'their lives' script-cpu script-cuda 'select step, env, slot, event, from_stage, to_stage, passed from life'
 
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
@@ -84,6 +88,29 @@ verdict 'golden vectors' "$([ $? -eq 0 ] && grep -q '^host_slots.safetensors, cu
 "$esper" selftest --vectors tests/vectors --device cuda --precision bf16 >"$work/out" 2>"$work/err"
 verdict 'golden vectors in bf16' "$([ $? -eq 0 ] && grep -q '^host_slots.safetensors, cuda bf16' "$work/out" &&
     grep -q '^[0-9]\{2,\} passed, 0 failed, ' "$work/out" || tail -5 "$work/out" "$work/err")"
+
+# What is asked for by name is done or refused; auto says what it took. The bf16 kernels know the hosts of CIFAR-10.
+line='precision = bf16: there are no bf16 kernels for this host ('
+fails 1 "$line" train $small --device cuda --precision bf16 --name none
+fails 1 "$line" train $small --precision bf16 --name none
+fails 1 "$line" eval --task quickstart --policy static --runs "$work" --name none --precision bf16
+fails 1 "$line" train --resume "$work/cuda" --rounds 3 --precision bf16
+fails 1 "$line" bench --task quickstart --device cuda --precision bf16
+verdict 'no run where none began' "$([ ! -e "$work/none" ] || ls "$work/none")"
+first_line() { # first_line WHAT TEXT OPTIONS...
+    what=$1
+    text=$2
+    shift 2
+    "$esper" train $small --envs 1 --rounds 1 --name "$what" "$@" >"$work/out" 2>"$work/err"
+    verdict "$what" "$(head -1 "$work/err" | grep -qF "$text" || head -2 "$work/err")"
+}
+first_line auto-fp32 ', cuda fp32, tf32 policy (no bf16 kernels for this host)' --device cuda --steps 1
+first_line named-fp32 ', cuda fp32' --device cuda --precision fp32 --steps 1
+bf16='--set host.base=8 --set host.kernel=3 --set data.size=32 --set data.batch=4 --set data.val_images=4
+    --set data.test_images=4 --policy script --script examples/two_seeds.json --steps 21'
+first_line bf16 ', cuda bf16' --device cuda --precision bf16 $bf16
+verdict 'gradients of a fossil in bf16' "$(ask bf16 "select count(*), count(distinct grad_norm), min(grad_health) >= 0
+    from seed where stage in ('holding', 'fossilized') and slot = 0" | tail -1 | grep -vx ' *\([0-9]*\) *\1 *1')"
 
 # Stopped in the middle of a round, at a step of its own choice, and resumed: the run that was never stopped.
 train whole --envs 2 --rounds 4 $cuda

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "cli/progress.h"
-#include "engine/device.h"
+#include "engine/choose.h"
 #include "telemetry/run.h"
 #include "telemetry/store.h"
 
@@ -35,11 +35,12 @@ void drive_catch_signals(void)
 /* The device, its kernels and what they compute in. The kernels of the CPU know fp32 alone. */
 static void describe_machine(const struct session *session, char *text, size_t size)
 {
+    const struct device_use *use = session_device(session);
     const char *kernels = session_kernels(session);
-    struct device_info info;
     int threads = session_threads(session);
-    if (strncmp(kernels, "cuda", 4) == 0 && device_find(&info))
-        snprintf(text, size, "%s, %s", info.name, kernels);
+    if (use->cuda)
+        snprintf(text, size, "%s, %s%s", use->info.name, kernels,
+                 use->tf32 && !use->bf16 ? " (no bf16 kernels for this host)" : "");
     else
         snprintf(text, size, "cpu, %d thread%s, %s fp32", threads, threads == 1 ? "" : "s", kernels);
 }

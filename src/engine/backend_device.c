@@ -41,7 +41,7 @@ static void read_rows(struct engine *engine, bool (*wanted)(const struct table_r
     const struct table *table = &engine->world->table;
     for (int i = 0; i < table->count; i++)
         if (table->rows[i].saved && !is_hosts(&table->rows[i]) && (!wanted || wanted(&table->rows[i])))
-            engine->device_api->read(engine->device, &table->rows[i], 1);
+            engine->use.cuda->read(engine->device, &table->rows[i], 1);
 }
 
 /* ---- following the device ---------------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static void follow(struct engine *engine, uint32_t left)
 {
     static const char *const phase[DEVICE_PHASES] = {"train", "evaluate", "decide", "apply"};
     struct device_step step;
-    while (engine->steps_ahead > left && engine->device_api->take(engine->device, &step)) {
+    while (engine->steps_ahead > left && engine->use.cuda->take(engine->device, &step)) {
         for (int env = 0; env < engine->world->envs; env++) {
             mirror_report(engine->world, &step.reports[env]);
             emit_report(engine, &step.reports[env]);
@@ -80,28 +80,28 @@ static void reset_device(struct engine *engine)
 {
     double start = clock_seconds();
     follow(engine, 0);
-    engine->device_api->reset(engine->device);
+    engine->use.cuda->reset(engine->device);
     engine_span(engine, "reset", start);
 }
 
 static void train_device(struct engine *engine)
 {
-    engine->device_api->train(engine->device);
+    engine->use.cuda->train(engine->device);
 }
 
 static void evaluate_device(struct engine *engine)
 {
-    engine->device_api->evaluate(engine->device, engine_wants_shares(engine));
+    engine->use.cuda->evaluate(engine->device, engine_wants_shares(engine));
 }
 
 static void decide_device(struct engine *engine)
 {
-    engine->device_api->decide(engine->device);
+    engine->use.cuda->decide(engine->device);
 }
 
 static void apply_device(struct engine *engine)
 {
-    engine->device_api->apply(engine->device);
+    engine->use.cuda->apply(engine->device);
     step_count(engine->world);
     engine->steps_ahead++;
     follow(engine, 1);
@@ -111,7 +111,7 @@ static void test_device(struct engine *engine)
 {
     double start = clock_seconds();
     follow(engine, 0);
-    engine->device_api->test(engine->device, engine->test_accuracy);
+    engine->use.cuda->test(engine->device, engine->test_accuracy);
     read_rows(engine, is_outcome);
     engine_span(engine, "test", start);
 }
@@ -120,7 +120,7 @@ static void update_device(struct engine *engine, double progress, struct update_
                           struct head_report heads[HEAD_COUNT])
 {
     double start = clock_seconds();
-    engine->device_api->update(engine->device, progress, record, heads);
+    engine->use.cuda->update(engine->device, progress, record, heads);
     record->seconds = clock_seconds() - start;
     read_rows(engine, is_outcome);
 }
@@ -129,7 +129,7 @@ static void fetch_env_device(struct engine *engine, int env)
 {
     const struct world *world = engine->world;
     struct net_params params = world_params(world, env);
-    const struct device_api *api = engine->device_api;
+    const struct device_api *api = engine->use.cuda;
     api->read_part(engine->device, params.host, sizeof(float) * world->shape.host.storage);
     api->read_part(engine->device, params.stats, sizeof(float) * world->shape.stats);
     api->read_part(engine->device, params.seed, sizeof(float) * world->shape.seed_storage);
@@ -140,7 +140,7 @@ static void write_device(struct engine *engine)
 {
     const struct table *table = &engine->world->table;
     follow(engine, 0);
-    engine->device_api->write(engine->device, table->rows, table->count);
+    engine->use.cuda->write(engine->device, table->rows, table->count);
 }
 
 static void read_device(struct engine *engine)
@@ -152,7 +152,7 @@ static void read_device(struct engine *engine)
 static void wait_device(struct engine *engine)
 {
     follow(engine, 0);
-    engine->device_api->wait(engine->device);
+    engine->use.cuda->wait(engine->device);
 }
 
 const struct backend backend_device = {.reset = reset_device,

@@ -2,29 +2,38 @@
 
 #include <string.h>
 
+#include "morph/shape.h"
+
 static enum esper_status choose_precision(const struct config *config, struct device_use *use,
                                           struct esper_error *error)
 {
-    if (config->precision != PRECISION_BF16) {
-        use->bf16 = use->cuda && use->info.bf16 && config->precision == PRECISION_AUTO;
+    if (config->precision == PRECISION_FP32 || (config->precision == PRECISION_AUTO && !use->cuda))
         return ESPER_OK;
-    }
     if (!use->cuda)
         return error_set(error, ESPER_UNSUPPORTED,
                          "precision = bf16: the CPU computes in fp32, and there is no GPU: %s", use->info.why);
+    struct net_shape shape;
+    shape_init(&shape, config);
+    use->tf32 = use->info.bf16;
+    use->bf16 = use->info.bf16 && use->cuda->bf16_fits(&shape, config->data_batch);
+    if (config->precision == PRECISION_AUTO || use->bf16)
+        return ESPER_OK;
     if (!use->info.bf16)
         return error_set(error, ESPER_UNSUPPORTED,
                          "precision = bf16: %s (sm_%d%d) has no tensor cores for it; use precision=fp32",
                          use->info.name, use->info.major, use->info.minor);
-    use->bf16 = true;
-    return ESPER_OK;
+    return error_set(error, ESPER_UNSUPPORTED,
+                     "precision = bf16: there are no bf16 kernels for this host (%d blocks from %d channels, %dx%d "
+                     "kernels, %dx%d images); use precision=auto or fp32",
+                     shape.blocks, shape.block[0].cout, shape.kernel, shape.kernel, shape.block[0].height,
+                     shape.block[0].width);
 }
 
 enum esper_status device_choose(const struct config *config, struct device_use *use, struct esper_error *error)
 {
     memset(use, 0, sizeof *use);
     if (config->device != WISH_CPU)
-        use->cuda = device_find(&use->info);
+        use->cuda = device_open(&use->info);
     if (config->device == WISH_CUDA && !use->cuda)
         return error_set(error, ESPER_UNSUPPORTED, "device = cuda: %s", use->info.why);
     return choose_precision(config, use, error);

@@ -164,8 +164,7 @@ static void create_parts(struct device *device, const struct device_setup *setup
     create_ring(device);
     if (rt->failed)
         return;
-    device->kernels = setup->bf16 && net_bf16_fits(&device->host->shape, device->host->config.data_batch) ? &net_bf16
-                                                                                                          : &net_fp32;
+    device->kernels = setup->bf16 ? &net_bf16 : &net_fp32;
     device->net = device->kernels->create(context);
     device->step = step_device_create(context, device->logits, device->values);
     if (device->host->learns)
@@ -189,7 +188,7 @@ static struct device *device_create(const struct device_setup *setup, struct esp
     context->rates = *setup->rates;
     context->gates = *setup->gates;
     context->script = setup->script;
-    context->exact = !setup->bf16;
+    context->exact = !setup->tf32;
     create_parts(device, setup);
     if (context->runtime->failed) {
         *error = context->runtime->error;
@@ -420,7 +419,7 @@ extern "C" const struct device_api *esper_device_api(void)
         DEVICE_API_VERSION, sizeof(struct world), device_look,     device_create, device_free,      device_kernels,
         device_reset,       device_train,         device_evaluate, device_decide, device_apply,     device_test,
         device_update,      device_take,          device_write,    device_read,   device_read_part, device_wait_idle,
-        device_check,       device_counters_of,   net_trial_run,   net_bf16_fits, policy_trial_run, update_trial_run,
+        device_check,       device_counters_of,   net_bf16_fits,   net_trial_run, policy_trial_run, update_trial_run,
     };
     return &api;
 }

@@ -50,7 +50,8 @@ struct device_setup {
     const struct net_rates *rates;
     const struct gate_rules *gates;
     uint32_t batches;
-    bool bf16; /* the networks' products, if the host is one that the bf16 kernels know */
+    bool bf16; /* the networks' products; the host must be one that `bf16_fits` */
+    bool tf32; /* the policy's products */
 };
 
 struct device;
@@ -97,14 +98,15 @@ struct device_api {
     enum esper_status (*check)(struct device *device, struct esper_error *error);
     void (*counters)(const struct device *device, struct device_counters *out);
 
-    /* For golden vectors: a network by itself, whether the bf16 kernels know such a one, a policy, and its update. */
+    bool (*bf16_fits)(const struct net_shape *shape, int batch); /* do the bf16 kernels know such a host? */
+
+    /* For golden vectors: a network by itself, a policy, and its update. */
     enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
-    bool (*bf16_fits)(const struct net_shape *shape, int batch);
     enum esper_status (*try_policy)(struct policy_trial *trial, struct esper_error *error);
     enum esper_status (*try_update)(struct update_trial *trial, struct esper_error *error);
 };
 
-enum { DEVICE_API_VERSION = 3 };
+enum { DEVICE_API_VERSION = 4 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "engine/choose.h"
 #include "engine/emit.h"
 #include "telemetry/recorder.h"
 
@@ -102,28 +101,26 @@ static enum esper_status create_cpu(struct engine *engine, struct esper_error *e
     return ESPER_OK;
 }
 
-static enum esper_status create_device(struct engine *engine, bool bf16, struct esper_error *error)
+static enum esper_status create_device(struct engine *engine, struct esper_error *error)
 {
-    struct device_info info;
     const struct device_setup setup = {.world = engine->world,
                                        .data = engine->data,
                                        .script = engine->script_actions,
                                        .rates = &engine->rates,
                                        .gates = &engine->step.gates,
                                        .batches = engine->batches,
-                                       .bf16 = bf16};
+                                       .bf16 = engine->use.bf16,
+                                       .tf32 = engine->use.tf32};
     engine->backend = &backend_device;
     engine->world->learner.pool = engine->pool; /* for the weights a policy starts with */
-    engine->device_api = device_open(&info);
-    if (!engine->device_api)
-        return error_set(error, ESPER_UNSUPPORTED, "%s", info.why);
-    engine->device = engine->device_api->create(&setup, error);
+    engine->device = engine->use.cuda->create(&setup, error);
     engine->device_zero = clock_seconds();
     return engine->device ? ESPER_OK : ESPER_FAILED;
 }
 
 static enum esper_status create_parts(struct engine *engine, const struct config *config, struct esper_error *error)
 {
+    TRY(device_choose(config, &engine->use, error));
     TRY(world_create(&engine->world, config, error));
     TRY(dataset_open(config->data_set == DATA_CIFAR10 ? config->data_path : NULL, config->data_set, config->data_size,
                      &engine->data, error));
@@ -134,9 +131,7 @@ static enum esper_status create_parts(struct engine *engine, const struct config
     TRY(create_buffers(engine, error));
     if (config->policy.kind == POLICY_SCRIPT)
         TRY(load_script(engine, error));
-    struct device_use use;
-    TRY(device_choose(config, &use, error));
-    return use.cuda ? create_device(engine, use.bf16, error) : create_cpu(engine, error);
+    return engine->use.cuda ? create_device(engine, error) : create_cpu(engine, error);
 }
 
 enum esper_status engine_create(struct engine **out, const struct config *config, struct esper_error *error)
@@ -184,7 +179,7 @@ void engine_free(struct engine *engine)
     memory_free(engine->test_accuracy);
     script_free(&engine->script);
     if (engine->device)
-        engine->device_api->free(engine->device);
+        engine->use.cuda->free(engine->device);
     if (engine->world && engine->world->learns)
         learner_stop(&engine->world->learner);
     if (engine->pool)
@@ -200,9 +195,14 @@ struct world *engine_world(struct engine *engine)
     return engine->world;
 }
 
+const struct device_use *engine_device(const struct engine *engine)
+{
+    return &engine->use;
+}
+
 const char *engine_kernels(const struct engine *engine)
 {
-    return engine->device ? engine->device_api->kernels(engine->device) : engine->kernels->name;
+    return engine->device ? engine->use.cuda->kernels(engine->device) : engine->kernels->name;
 }
 
 int engine_threads(const struct engine *engine)
@@ -217,13 +217,13 @@ uint32_t engine_batches(const struct engine *engine)
 
 enum esper_status engine_check(struct engine *engine, struct esper_error *error)
 {
-    return engine->device ? engine->device_api->check(engine->device, error) : ESPER_OK;
+    return engine->device ? engine->use.cuda->check(engine->device, error) : ESPER_OK;
 }
 
 bool engine_counters(const struct engine *engine, struct device_counters *out)
 {
     if (engine->device)
-        engine->device_api->counters(engine->device, out);
+        engine->use.cuda->counters(engine->device, out);
     return engine->device != NULL;
 }
 

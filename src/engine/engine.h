@@ -35,7 +35,9 @@ void engine_record(struct engine *engine, struct recorder *recorder, double zero
 void engine_span(struct engine *engine, const char *name, double start);
 
 struct world *engine_world(struct engine *engine);
-const char *engine_kernels(const struct engine *engine); /* name of the variant in use */
+struct device_use;
+const struct device_use *engine_device(const struct engine *engine); /* where it computes (engine/choose.h) */
+const char *engine_kernels(const struct engine *engine);             /* name of the variant in use */
 int engine_threads(const struct engine *engine);
 uint32_t engine_batches(const struct engine *engine); /* training batches of a step */
 

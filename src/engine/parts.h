@@ -4,7 +4,7 @@
 
 #include "base/pool.h"
 #include "data/gather.h"
-#include "engine/device.h"
+#include "engine/choose.h"
 #include "engine/engine.h"
 #include "engine/step.h"
 #include "policy/script.h"
@@ -49,11 +49,10 @@ struct engine {
     struct action *script_actions; /* [step][env] what it says */
     uint32_t batches;
 
-    /* the device, where there is one */
-    const struct device_api *device_api;
-    struct device *device;
-    double device_zero;   /* clock_seconds when it was created */
-    uint32_t steps_ahead; /* steps enqueued whose reports were not taken yet */
+    struct device_use use; /* where it computes, and in what */
+    struct device *device; /* where that is one */
+    double device_zero;    /* clock_seconds when it was created */
+    uint32_t steps_ahead;  /* steps enqueued whose reports were not taken yet */
 
     /* the record */
     struct recorder *recorder; /* NULL: none is kept */

@@ -271,6 +271,11 @@ const struct config *session_config(const struct session *session)
     return &session->config;
 }
 
+const struct device_use *session_device(const struct session *session)
+{
+    return engine_device(session->engine);
+}
+
 const char *session_kernels(const struct session *session)
 {
     return engine_kernels(session->engine);

@@ -40,6 +40,8 @@ enum esper_status session_resume(struct session **out, const char *path, const s
 const char *session_note(const struct session *session);
 const char *session_path(const struct session *session); /* of the run directory */
 const struct config *session_config(const struct session *session);
+struct device_use;
+const struct device_use *session_device(const struct session *session); /* where it computes (engine/choose.h) */
 const char *session_kernels(const struct session *session);
 int session_threads(const struct session *session);
 

@@ -276,10 +276,13 @@ enum esper_status selftest_device(struct selftest *test, enum device_wish device
 enum esper_status selftest_device_vectors(struct selftest *test, enum precision_wish precision, const char *path,
                                           struct esper_error *error)
 {
-    struct device_info info;
-    test->device = device_open(&info);
-    if (!test->device)
-        return error_set(error, ESPER_FAILED, "device = cuda: %s", info.why);
+    struct config config;
+    struct device_use use;
+    TRY(small_config(&config, error));
+    config.device = WISH_CUDA;
+    config.precision = precision;
+    TRY(device_choose(&config, &use, error));
+    test->device = use.cuda;
     test->bf16 = precision == PRECISION_BF16;
     return selftest_vectors(test, path, error);
 }
