@@ -152,7 +152,7 @@ struct gradient_sample {
     bool vanishing, exploding;
 };
 
-/* Later stages train, too, but gates and policy go by what was seen up to BLENDING (kasmina 10.2). */
+/* Later stages train, too, but gates and policy go by what was seen up to BLENDING. */
 ESPER_RULE bool slot_follows_gradient(const struct slot_state *slot)
 {
     return slot->stage == STAGE_TRAINING || slot->stage == STAGE_BLENDING;
