@@ -98,7 +98,7 @@ fails 1 "$line" train $small --device cuda --precision bf16 --name none
 fails 1 "$line" train $small --precision bf16 --name none
 fails 1 "$line" eval --task quickstart --policy static --runs "$work" --name none --precision bf16
 fails 1 "$line" train --resume "$work/cuda" --rounds 3 --precision bf16
-fails 1 "$line" bench --task quickstart --device cuda --precision bf16
+fails 1 "$line" bench --task quickstart --envs 1 --part train --device cuda --precision bf16
 verdict 'no run where none began' "$([ ! -e "$work/none" ] || ls "$work/none")"
 first_line() { # first_line WHAT TEXT OPTIONS...
     what=$1
