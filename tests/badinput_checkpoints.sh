@@ -122,7 +122,7 @@ fallback() { # fallback NAME TEXT: $newest has been damaged and is refused with 
     "$esper" inspect runs/it --hash >run.txt 2>stderr.txt
     problem=
     cmp -s run.txt older.txt || problem="not the hash of the checkpoint before"
-    grep -q 'r000004-s000.ckpt cannot be used .*; going on from r000003-s000.ckpt' stderr.txt ||
+    grep -q 'r000004-s000.ckpt cannot be used .*; resuming from r000003-s000.ckpt' stderr.txt ||
         problem="$problem; note: $(cat stderr.txt)"
     verdict "hash of a run with $1" "$problem"
     # shellcheck disable=SC2046
@@ -130,7 +130,7 @@ fallback() { # fallback NAME TEXT: $newest has been damaged and is refused with 
     got=$?
     problem=
     [ $got -eq 0 ] || problem="exit code $got"
-    grep -q 'r000004-s000.ckpt cannot be used .*; going on from r000003-s000.ckpt' stderr.txt ||
+    grep -q 'r000004-s000.ckpt cannot be used .*; resuming from r000003-s000.ckpt' stderr.txt ||
         problem="$problem; note: $(cat stderr.txt)"
     "$esper" inspect runs/it --hash >run.txt 2>stderr.txt
     cmp -s run.txt whole.txt || problem="$problem; not the state of an unharmed run"
@@ -164,14 +164,14 @@ fresh
 for file in runs/it/checkpoints/*.ckpt; do flip "$file" $(($(size "$file") - 1)); done
 sum=$(cat runs/it/checkpoints/*.ckpt | cksum)
 # shellcheck disable=SC2046
-fails 4 'checkpoints reads well; the newest: ' $(resume 5)
-fails 2 'checkpoints reads well; the newest: ' inspect runs/it --hash
+fails 4 'checkpoints is intact; the newest: ' $(resume 5)
+fails 2 'checkpoints is intact; the newest: ' inspect runs/it --hash
 problem=
 [ "$(cat runs/it/checkpoints/*.ckpt | cksum)" = "$sum" ] || problem='something was written or removed'
 verdict 'damaged checkpoints stay as they are' "$problem"
 fresh
 rm runs/it/checkpoints/*
-fails 2 'holds no checkpoint to go on from' inspect runs/it --hash
+fails 2 'holds no checkpoint to resume from' inspect runs/it --hash
 fresh
 cp runs/other/checkpoints/r000004-s000.ckpt "$newest"
 # shellcheck disable=SC2046

@@ -80,7 +80,7 @@ complains 2 'no/such/directory' export one --onnx no/such/directory/x
 complains 2 'no/such/directory' export one --safetensors no/such/directory/x
 cp -r runs/one runs/hurt
 for checkpoint in runs/hurt/checkpoints/r*.ckpt; do head -c 1000 "$checkpoint" >cut && mv cut "$checkpoint"; done
-refused 'reads well' export hurt --onnx x
+refused 'is intact' export hurt --onnx x
 rm -f runs/hurt/checkpoints/*
 refused 'holds no checkpoint' export hurt --onnx x
 refused 'no/such/directory' export one --jsonl no/such/directory/x

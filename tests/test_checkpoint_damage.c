@@ -135,7 +135,7 @@ static void damaged_checkpoints_are_passed_over(void **state)
     char note[512];
     rig_make(&rig, 3, 1);
     assert_int_equal(checkpoint_read_newest(folder, &rig.table, &rig.config, &info, note, &error), ESPER_INVALID);
-    assert_says(&error, "holds no checkpoint to go on from; start a new run");
+    assert_says(&error, "holds no checkpoint to resume from; start a new run");
     assert_int_equal(checkpoint_read_newest(in_folder("none"), &rig.table, &rig.config, &info, note, &error),
                      ESPER_INVALID);
     assert_says(&error, "cannot list the checkpoints");
@@ -154,13 +154,13 @@ static void damaged_checkpoints_are_passed_over(void **state)
 
     damage(10, 17);
     assert_newest(&rig, 10, 0, "checkpoint r000010-s017.ckpt cannot be used (tensor ");
-    assert_newest(&rig, 10, 0, "does not match its checksum); going on from r000010-s000.ckpt");
+    assert_newest(&rig, 10, 0, "does not match its checksum); resuming from r000010-s000.ckpt");
     put_file(numbered(10, 0), "", 0);
     assert_newest(&rig, 9, 10, "checkpoint r000010-s017.ckpt and the 1 before it cannot be used (");
     damage(9, 10);
     uint64_t before = digest(&rig);
     assert_int_equal(checkpoint_read_newest(folder, &rig.table, &rig.config, &info, note, &error), ESPER_INVALID);
-    assert_says(&error, "none of the 3 checkpoints reads well; the newest: ");
+    assert_says(&error, "none of the 3 checkpoints is intact; the newest: ");
     assert_says(&error, "r000010-s017.ckpt: tensor ");
     assert_int_equal(digest(&rig), before);
 

@@ -12,7 +12,7 @@ static void env_execs(const struct world *world, int env, struct slot_exec exec[
     }
 }
 
-/* Images `first` .. `first + count - 1` of a batch go to the net's input. */
+/* Copies images `first` .. `first + count - 1` of a batch to the net's input. */
 static struct gather_target worker_target(const struct engine *engine, struct worker *worker)
 {
     struct net_input input = engine->kernels->net_input(worker->net);
@@ -60,7 +60,8 @@ static void train_cpu(struct engine *engine)
     engine_run(engine, "train", train_env);
 }
 
-/* Run `count` images of a split through the net under the subsets' alphas; counts and the whole set's loss add up. */
+/* Runs `count` images of a split through the net under the subsets' alphas; adds to the counts and to the loss of the
+ * whole set. */
 static double evaluate_split(struct engine *engine, int env, int thread, enum split split, int count,
                              struct subsets *subsets)
 {

@@ -1,8 +1,8 @@
 /*
- * The phases on a device: enqueued, and followed one step behind. The device owns the world's arrays while a round is
- * played; the host's copies are stale but for what its readers need: progress is kept from the reports, outcomes are
- * read at the end of a round, everything is read for a checkpoint. What the device never changes (the best network, the
- * totals, the clock) is the host's.
+ * The phases on a device: enqueued, and followed one step behind. The device owns the world's arrays during a round;
+ * the host's copies are stale except for what their readers need: progress is kept from the reports, outcomes are read
+ * at the end of a round, everything is read for a checkpoint. What the device never changes (the best network, the
+ * totals, the clock) belongs to the host.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ static bool is_hosts(const struct table_row *row)
            strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0;
 }
 
-/* What outcomes, reports and progress are made from: little, and wanted at the end of every round. */
+/* The source of outcomes, reports and progress: small, and needed at the end of every round. */
 static bool is_outcome(const struct table_row *row)
 {
     static const char *const prefixes[] = {"episode.",          "slot.",           "val.", "train.", "subset.",
@@ -57,7 +57,7 @@ static void mirror_report(struct world *world, const struct step_report *report)
         world_set_slot(world, env, j, &report->after[j]);
 }
 
-/* Take over the steps that are done, all but the newest `left`. */
+/* Take the reports of the finished steps, all but the newest `left`. */
 static void follow(struct engine *engine, uint32_t left)
 {
     static const char *const phase[DEVICE_PHASES] = {"train", "evaluate", "decide", "apply"};

@@ -85,7 +85,7 @@ void behind_start(struct behind *behind, const char *path, const struct table *t
     atomic_store(&behind->done, false);
     behind->threaded = pthread_create(&behind->thread, NULL, write_copy, behind) == 0;
     if (!behind->threaded)
-        write_copy(behind); /* no thread to be had: then it takes its time */
+        write_copy(behind); /* no thread available: write it here and now */
 }
 
 bool behind_collect(struct behind *behind, bool wait, enum esper_status *status, struct checkpoint_info *info,

@@ -1,6 +1,6 @@
 /*
- * A checkpoint written while training goes on: its rows are copied, and a thread of its own does the rest. At the speed
- * of a GPU a round is shorter than ten such writes.
+ * Writes a checkpoint while training goes on: the rows are copied, and a separate thread does the rest. On a GPU, one
+ * such write takes more than a tenth of a round.
  */
 #ifndef ENGINE_BEHIND_H
 #define ENGINE_BEHIND_H
@@ -9,16 +9,16 @@
 
 struct behind;
 
-/* Room for a copy of the table's saved rows. */
+/* Allocates memory for a copy of the table's saved rows. */
 enum esper_status behind_create(struct behind **out, const struct table *table, struct esper_error *error);
-/* Waits for what is being written. NULL is fine. */
+/* Waits for the write in progress. NULL is fine. */
 void behind_free(struct behind *behind);
 
-/* Copy the rows and begin to write them, as checkpoint_write would. The one before must have been collected; `config`
- * must stay as it is until this one is. */
+/* Copy the rows and begin to write them, as checkpoint_write would. The previous write must have been collected;
+ * `config` must not change until this one is. */
 void behind_start(struct behind *behind, const char *path, const struct table *table, const struct config *config,
                   uint32_t round, uint32_t step);
-/* True once for each start, when it is done (`wait`: that is waited for): how it ended. */
+/* True once for each start, when the write is done; `wait`: waits until it is. Returns how it ended. */
 bool behind_collect(struct behind *behind, bool wait, enum esper_status *status, struct checkpoint_info *info,
                     struct esper_error *error);
 

@@ -7,7 +7,7 @@
 
 enum { BOOKS_CLASSES = 10 };
 
-/* What the rules have in hand of an env while they keep its books. */
+/* An env's state while the rules do its bookkeeping. */
 struct books {
     struct slot_state slot[SHAPE_SLOTS];
     struct slot_memory memory[SHAPE_SLOTS];
@@ -57,7 +57,7 @@ ESPER_RULE void books_remember_boosts(const struct world *world, int env, struct
     world_set_pairs(world, env, &books->pairs);
 }
 
-/* A network the governor throws away leaves no trace in the env's memory. */
+/* A network that the governor discards leaves no trace in the env's memory. */
 ESPER_RULE void books_keep(const struct step *step, int env, struct books *books)
 {
     const struct world *world = step->world;
@@ -83,7 +83,7 @@ ESPER_RULE void books_keep(const struct step *step, int env, struct books *books
         orders_snapshot(world, env, &step->orders[env]);
 }
 
-/* As the policy sees it, by the frozen statistics. */
+/* The observation as the policy sees it, normalised with the frozen statistics. */
 ESPER_RULE void books_normalise(const struct learner *learner, const float *raw, float *state)
 {
     for (int i = 0; i < learner->shape.obs; i++)
@@ -91,7 +91,7 @@ ESPER_RULE void books_normalise(const struct learner *learner, const float *raw,
                                          : raw[i];
 }
 
-/* The whole of it; `books` is room to work in. */
+/* All of the above; `books` is working memory. */
 ESPER_RULE void step_observe_env(const struct step *step, int env, struct books *books)
 {
     const struct world *world = step->world;

@@ -14,8 +14,8 @@
 enum { META_FORMAT, META_ESPER, META_ROUND, META_STEP, META_HASH, META_CONFIG, META_CRC, META_SEAL, META_COUNT };
 static const char *const meta_names[META_COUNT] = {"format", "esper", "round", "step", "hash", "config", "crc", "seal"};
 
-/* Keys that do not describe the world, budgets and places: they may differ between a checkpoint and those who go on
- * from it. */
+/* Keys that do not describe the world, such as budgets and paths: a run that continues from a checkpoint may change
+ * them. */
 static const char *const free_keys[] = {"about",
                                         "rounds",
                                         "threads",
@@ -58,7 +58,7 @@ static void make_seal(const char *const meta[META_COUNT], char seal[16])
 
 static enum esper_status no_memory(struct esper_error *error)
 {
-    return error_set(error, ESPER_FAILED, "out of memory while a checkpoint's header was made");
+    return error_set(error, ESPER_FAILED, "out of memory while making a checkpoint's header");
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ struct opened {
     struct config config;
 };
 
-/* Say what to do about a file that was a checkpoint once. */
+/* Adds advice to the error about a file that used to be a checkpoint. */
 static enum esper_status damaged(struct esper_error *error)
 {
     if (!error)
@@ -254,7 +254,7 @@ static enum esper_status open_metadata(const char *path, struct opened *opened, 
 
 /* ---- opening: the tensors ---------------------------------------------------------------------------------------- */
 
-/* One tensor against its CRC, as a row of the table that it was. */
+/* Checks one tensor against its CRC, as the table row that it was. */
 static enum esper_status check_tensor(const struct st_file *file, const cJSON *crc, struct table_row *row,
                                       struct esper_error *error)
 {
@@ -331,7 +331,7 @@ static enum esper_status check_config(const struct config *theirs, const struct 
         config_format_exact(ours, key, here);
         if (strcmp(there, here) != 0 && !is_free(config_key_name(key)))
             return error_set(error, ESPER_INVALID,
-                             "a checkpoint of another world: %s is \"%.60s\" there and \"%.60s\" here; go on with the "
+                             "a checkpoint of another world: %s is \"%.60s\" there and \"%.60s\" here; resume with the "
                              "same value, or start a new run",
                              config_key_name(key), there, here);
     }
@@ -352,8 +352,8 @@ static enum esper_status check_row(const struct st_file *file, const struct tabl
     const struct st_tensor *tensor = st_find(file, row->name);
     if (!tensor)
         return error_set(error, ESPER_INVALID,
-                         "has no array %s, so it is of another kind of run or another version of esper; take one that "
-                         "has",
+                         "has no array %s, so it is from another kind of run or another version of esper; take one "
+                         "that has",
                          row->name);
     describe(tensor->dtype, tensor->dims, tensor->shape, there);
     describe(dtypes[row->type], row->dims, row->shape, here);
@@ -377,7 +377,7 @@ static enum esper_status check_rows(const struct st_file *file, const struct tab
         const struct table_row *row = table_find(table, st_at(file, i)->name);
         if (!row || !row->saved)
             return error_set(error, ESPER_INVALID,
-                             "has an array %.100s that this world does not know, so it is of another kind of run or "
+                             "has an array %.100s that this world does not know, so it is from another kind of run or "
                              "another version of esper",
                              st_at(file, i)->name);
     }

@@ -4,7 +4,7 @@
  *
  * The metadata: "format"; "esper", the version that wrote it; "round", "step"; "hash"; "config", a JSON object of all
  * keys; "crc", a JSON object of each tensor's CRC in the table's order; "seal", the CRC of all the other entries, since
- * a flipped digit in a round number is damage, too.
+ * a flipped digit in a round number is also damage.
  */
 #ifndef ENGINE_CHECKPOINT_H
 #define ENGINE_CHECKPOINT_H
@@ -33,26 +33,27 @@ enum esper_status checkpoint_write(const char *path, const struct table *table, 
  * the same world), then and only then fill the rows. */
 enum esper_status checkpoint_read(const char *path, const struct table *table, const struct config *config,
                                   struct checkpoint_info *info, struct esper_error *error);
-/* Read only what the metadata says; config may be NULL. */
+/* Read the metadata only; config may be NULL. */
 enum esper_status checkpoint_peek(const char *path, struct checkpoint_info *info, struct config *config,
                                   struct esper_error *error);
-/* The same, and check every tensor's CRC and the hash: all that can be known without a world. */
+/* The same, and check every tensor's CRC and the hash: all that can be checked without a world. */
 enum esper_status checkpoint_verify(const char *path, struct checkpoint_info *info, struct config *config,
                                     struct esper_error *error);
 
 /* The numbered checkpoints of a folder, newest first, by their names alone (hash 0). Release with memory_free. */
 enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **list, int *count,
                                   struct esper_error *error);
-/* The newest checkpoint of a folder that reads well. A damaged newer one is named in `note` (one line, "" when all is
- * well), and the search goes on with the one before; one of a newer format ends the search, for going on from an older
- * one would lose work. */
+/* The newest intact checkpoint of a folder. A damaged newer one is named in `note` (one line, "" if there was none),
+ * and the search continues with the one before; a checkpoint of a newer format ends the search, because resuming from
+ * an older one would lose work. */
 enum esper_status checkpoint_newest(const char *folder, struct checkpoint_info *info, char note[512],
                                     struct esper_error *error);
-/* The same, read into the table. If it is of another world that is an error: again no older one is taken instead. */
+/* The same, read into the table. A checkpoint of another world is an error: here as well, no older one is used
+ * instead. */
 enum esper_status checkpoint_read_newest(const char *folder, const struct table *table, const struct config *config,
                                          struct checkpoint_info *info, char note[512], struct esper_error *error);
-/* Remove all but the newest `keep` numbered checkpoints of a folder; damaged ones do not count, so that the last one
- * that reads well always stays. Remains of interrupted writes go too. best.ckpt is never touched. */
+/* Remove all but the newest `keep` numbered checkpoints of a folder; damaged ones do not count, so that the last intact
+ * one always stays. Remains of interrupted writes are removed as well. best.ckpt is never touched. */
 enum esper_status checkpoint_prune(const char *folder, int keep, struct esper_error *error);
 
 /* Copy single rows by name from a checkpoint, for a policy or a topology taken from another run: each must exist with

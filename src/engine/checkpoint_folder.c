@@ -1,4 +1,4 @@
-/* A run's folder of checkpoints: which is the newest that reads well, and which may go. */
+/* A run's checkpoint folder: which checkpoint is the newest intact one, and which may be removed. */
 #include "engine/checkpoint.h"
 
 #include <dirent.h>
@@ -70,7 +70,7 @@ enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **l
     return ESPER_OK;
 }
 
-/* What went wrong, without the path before it and the advice behind it. */
+/* The reason, without the path before it and the advice after it. */
 static void format_reason(const struct esper_error *error, const char *path, char text[300])
 {
     size_t length = strlen(path);
@@ -90,7 +90,7 @@ static void format_note(const struct checkpoint_info *list, int passed, const st
     format_reason(problem, list[0].path, reason);
     if (passed > 1)
         snprintf(more, sizeof more, " and the %d before it", passed - 1);
-    snprintf(note, 512, "checkpoint %s%s cannot be used (%s); going on from %s", newest, more, reason, used);
+    snprintf(note, 512, "checkpoint %s%s cannot be used (%s); resuming from %s", newest, more, reason, used);
 }
 
 enum esper_status checkpoint_newest(const char *folder, struct checkpoint_info *info, char note[512],
@@ -110,9 +110,9 @@ enum esper_status checkpoint_newest(const char *folder, struct checkpoint_info *
             problem = here;
     }
     if (count == 0)
-        error_set(error, status, "%s: holds no checkpoint to go on from; start a new run", folder);
+        error_set(error, status, "%s: holds no checkpoint to resume from; start a new run", folder);
     else if (at == count)
-        error_set(error, status, "none of the %d checkpoints reads well; the newest: %.440s", count, problem.text);
+        error_set(error, status, "none of the %d checkpoints is intact; the newest: %.440s", count, problem.text);
     else if (status != ESPER_OK)
         error_set(error, status, "%s", here.text);
     else if (at > 0)
@@ -126,7 +126,7 @@ enum esper_status checkpoint_read_newest(const char *folder, const struct table 
 {
     TRY(checkpoint_newest(folder, info, note, error));
     char path[PATH_MAX];
-    memcpy(path, info->path, sizeof path); /* info is written anew */
+    memcpy(path, info->path, sizeof path); /* info is overwritten */
     return checkpoint_read(path, table, config, info, error);
 }
 
@@ -139,7 +139,7 @@ static enum esper_status remove_file(const char *path, struct esper_error *error
     return ESPER_OK;
 }
 
-/* What file_begin calls the file of a write that is not committed. */
+/* The name that file_begin gives to a file that is not committed yet. */
 static bool is_remains(const char *name)
 {
     size_t length = strlen(name);
@@ -151,8 +151,8 @@ static bool older(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* A write in progress is younger than the newest checkpoint; what is not was interrupted and will never end. Of two
- * files of one tick of the clock neither is younger. */
+/* A write in progress is younger than the newest checkpoint; any other was interrupted and will never finish. Of two
+ * files written within one clock tick, neither is younger. */
 static enum esper_status remove_remains(const char *folder, const char *newest, struct esper_error *error)
 {
     struct stat youngest, info;

@@ -1,6 +1,6 @@
 /*
  * Which device and which precision a configuration means on this machine: the keys `device` and `precision` say what is
- * wished for, this says what a run gets, or in one line why it cannot.
+ * requested; this says what a run gets or, in one line, why it cannot.
  */
 #ifndef ENGINE_CHOOSE_H
 #define ENGINE_CHOOSE_H
@@ -10,9 +10,9 @@
 
 struct device_use {
     const struct device_api *cuda; /* NULL: the CPU, in fp32 */
-    bool bf16;                     /* the networks' products; master weights and statistics are fp32 in any case */
-    bool tf32;                     /* the policy's products; without bf16: the host has no kernels for it */
-    struct device_info info;       /* what was found, or why nothing was, unless the CPU was asked for */
+    bool bf16;                     /* for the networks' products; master weights and statistics are always fp32 */
+    bool tf32;                     /* for the policy's products; set without bf16 where the host has no bf16 kernels */
+    struct device_info info;       /* the device found, or why there is none; unused if the CPU was requested */
 };
 
 /* `auto` never fails. A GPU or a precision that was asked for by name and is not there, or has no kernels for the host

@@ -1,4 +1,4 @@
-/* decide: keep the books, observe and mask; ask the policy; write its choice down. */
+/* decide: do the bookkeeping, observe and mask; query the policy; record its choice. */
 #include "base/clock.h"
 #include "engine/books.h"
 #include "engine/parts.h"

@@ -11,7 +11,7 @@
 
 static const char library_name[] = "libesper_cuda.so";
 
-/* Beside the program first: a build needs no installation. */
+/* Next to the program first: a build needs no installation. */
 static void *library_open(struct device_info *info)
 {
     const char *chosen = getenv("ESPER_CUDA_LIBRARY");

@@ -1,8 +1,8 @@
 /*
  * The device backend: the world's arenas mirrored in device memory, and every phase one captured graph over all envs.
  *
- * The host never looks at the device's state inside a step: it enqueues the phases and, one step behind, takes the
- * reports of what happened, which a stream of their own brings through a ring of pinned memory.
+ * The host never looks at the device's state within a step: it enqueues the phases and, one step behind, takes the
+ * reports of what happened, which a separate stream copies to a ring of pinned memory.
  */
 #include <cstdio>
 #include <cstring>
@@ -26,7 +26,7 @@ struct device {
     const struct net_device_kernels *kernels;
     struct net_device *net;
     struct step_device *step;
-    struct policy_device *policy; /* NULL where the policy is no network */
+    struct policy_device *policy; /* NULL where the policy is not a network */
     char *arena[CLASS_COUNT];     /* device copies of the table's arenas */
     float *logits, *values;
     struct graph reset, train, evaluate, shares, decide, apply, test, update;
@@ -41,7 +41,7 @@ struct device {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Where an array of the host's table lies on the device. */
+/* The device address of an array of the host's table. */
 static char *device_place(const struct device *device, const void *host)
 {
     const struct table *table = &device->host->table;
@@ -53,7 +53,7 @@ static char *device_place(const struct device *device, const void *host)
     return nullptr;
 }
 
-/* A copy of the world whose pointers are the device's: every registered pointer lies inside the struct. */
+/* A copy of the world with device pointers: every registered pointer is inside the struct. */
 static void mirror_world(struct device *device)
 {
     struct runtime *rt = device->context.runtime;
@@ -209,7 +209,7 @@ static void device_reset(struct device *device)
 {
     struct runtime *rt = device->context.runtime;
     const struct world *host = device->host, *view = &device->context.view;
-    runtime_wait(rt); /* the clock's memory is free again */
+    runtime_wait(rt); /* until the clock's memory is free again */
     device->clock[0] = *host->round;
     device->clock[1] = *host->step;
     runtime_copy_to(rt, view->round, &device->clock[0], sizeof *device->clock);
@@ -219,7 +219,7 @@ static void device_reset(struct device *device)
     graph_run(rt, &device->reset);
 }
 
-/* Phase `k` of the step begins, or, past the last, the step ends. */
+/* Marks the beginning of phase `k` of the step or, past the last, the end of the step. */
 static void mark_phase(struct device *device, int k)
 {
     struct runtime *rt = device->context.runtime;
@@ -262,7 +262,7 @@ static void device_decide(struct device *device)
     graph_run(device->context.runtime, &device->decide);
 }
 
-/* The reports of the last step must have left before this one writes its own. */
+/* The reports of the last step must have been copied before this one writes its own. */
 static void device_apply(struct device *device)
 {
     struct runtime *rt = device->context.runtime;
@@ -380,7 +380,7 @@ static void device_look(struct device_info *info)
     cudaError_t code = cudaGetDeviceCount(&count);
     cudaDriverGetVersion(&driver);
     if (driver == 0) {
-        snprintf(info->why, sizeof info->why, "no NVIDIA driver answers; install it, or use --device cpu");
+        snprintf(info->why, sizeof info->why, "no NVIDIA driver found; install one, or use --device cpu");
         return;
     }
     if (code != cudaSuccess || count == 0) {
@@ -390,7 +390,7 @@ static void device_look(struct device_info *info)
     }
     code = cudaGetDeviceProperties(&properties, 0);
     if (code != cudaSuccess) {
-        snprintf(info->why, sizeof info->why, "the CUDA device does not answer: %s", cudaGetErrorString(code));
+        snprintf(info->why, sizeof info->why, "the CUDA device does not respond: %s", cudaGetErrorString(code));
         return;
     }
     snprintf(info->name, sizeof info->name, "%.100s", properties.name);

@@ -1,5 +1,5 @@
 /*
- * The device backend as the rest of the program sees it: libesper_cuda.so, opened when a run asks for it, so that one
+ * The device backend as the rest of the program sees it: libesper_cuda.so, opened when a run needs it, so that one
  * `esper` runs on machines with and without a GPU. Plain C; no CUDA types.
  */
 #ifndef ENGINE_DEVICE_H
@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "cuda/counters.h"
 
-/* What a usable device is, or why there is none. */
+/* A usable device, or why there is none. */
 struct device_info {
     bool found;
     char name[128];
@@ -23,7 +23,7 @@ struct device_info {
     bool bf16; /* tensor cores that the bf16 kernels can use */
 };
 
-/* Open the library (ESPER_CUDA_LIBRARY, beside the program, or where the loader looks) and ask it for a device. */
+/* Open the library (ESPER_CUDA_LIBRARY, next to the program, or where the loader looks) and query it for a device. */
 bool device_find(struct device_info *info);
 
 /* ---- between the program and the library ------------------------------------------------------------------------- */
@@ -44,9 +44,9 @@ struct update_trial;
 
 /* What a device works on. All of it must outlive the device. */
 struct device_setup {
-    struct world *world; /* its arrays mirror the device's when they are read */
+    struct world *world; /* its arrays receive the device's when they are read */
     const struct dataset *data;
-    const struct action *script; /* [step][env]; NULL where the policy is no script */
+    const struct action *script; /* [step][env]; NULL where the policy is not a script */
     const struct net_rates *rates;
     const struct gate_rules *gates;
     uint32_t batches;
@@ -59,39 +59,39 @@ struct device;
 /* A step that the device has finished. */
 enum { DEVICE_PHASES = 4 }; /* train, evaluate, decide, apply */
 struct device_step {
-    const struct step_report *reports; /* [env]; stays until the step after the next is taken */
+    const struct step_report *reports; /* [env]; valid until the step after the next is taken */
     double time[DEVICE_PHASES + 1]; /* when each phase began and the last one ended, s since the device was created */
 };
 
 /*
- * The phases, each enqueued and left to the device. The first error sticks: from then on nothing is done, and `check`
+ * The phases, each enqueued without waiting. The first error sticks: from then on nothing is executed, and `check`
  * returns it.
  */
 struct device_api {
     uint32_t version;
-    size_t world_bytes; /* sizeof(struct world) where the library was compiled: must be the program's */
+    size_t world_bytes; /* sizeof(struct world) where the library was compiled: must equal the program's */
 
     void (*find)(struct device_info *info);
     struct device *(*create)(const struct device_setup *setup, struct esper_error *error); /* NULL: see the error */
     void (*free)(struct device *device);
     const char *(*kernels)(const struct device *device); /* "cuda bf16", "cuda fp32" */
 
-    void (*reset)(struct device *device); /* the round and step that the host's world names */
+    void (*reset)(struct device *device); /* the round and step are those of the host's world */
     void (*train)(struct device *device);
-    void (*evaluate)(struct device *device, bool shares); /* shares: of the seeds in the outcome, too */
+    void (*evaluate)(struct device *device, bool shares); /* shares: also estimate the seeds' shares in the outcome */
     void (*decide)(struct device *device);
     void (*apply)(struct device *device);
     void (*test)(struct device *device, double *accuracy); /* [env]; waits */
     void (*update)(struct device *device, double progress, struct update_report *record,
                    struct head_report *heads); /* waits */
 
-    /* The oldest step that has not been taken: waits for that one alone. false: none is left. */
+    /* The oldest step that has not been taken: waits for that step only. false: none is left. */
     bool (*take)(struct device *device, struct device_step *step);
 
-    /* Rows of the table to and from the device; both wait. */
+    /* Copies rows of the table to and from the device; both wait. */
     void (*write)(struct device *device, const struct table_row *rows, int count);
     void (*read)(struct device *device, const struct table_row *rows, int count);
-    /* `bytes` at a place inside an array of the table. */
+    /* `bytes` at an address inside an array of the table. */
     void (*read_part)(struct device *device, void *place, size_t bytes);
 
     void (*wait)(struct device *device);
@@ -110,7 +110,7 @@ enum { DEVICE_API_VERSION = 4 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 
-/* NULL and the reason when the library cannot be used. It stays open for as long as the program runs. */
+/* NULL and the reason if the library cannot be used. It stays open for the life of the program. */
 const struct device_api *device_open(struct device_info *info);
 
 #endif

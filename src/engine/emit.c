@@ -8,7 +8,8 @@
 #include "reward/attribution.h"
 #include "telemetry/recorder.h"
 
-/* Rounds that are written down in full, and which steps of the later ones are if nothing was done in them. */
+/* The number of rounds recorded in full, and the interval of the recorded steps in later rounds where nothing was
+ * done. */
 enum { FULL_ROUNDS = 200, KEPT_STEP = 10 };
 
 static bool is_last(const struct engine *engine, const struct step_report *report)
@@ -35,7 +36,7 @@ static void emit_rollback(struct engine *engine, const struct step_report *repor
 
 /* ---- step -------------------------------------------------------------------------------------------------------- */
 
-/* The heads that the op does not use say nothing. */
+/* Heads that the op does not use are left empty. */
 static void fill_action(const struct action *action, struct step_record *row)
 {
     uint8_t relevant = head_relevance(action->op);
@@ -122,7 +123,7 @@ static double if_measured(const struct slot_state *slot, uint32_t flag, double v
     return slot_has(slot, flag) ? value : (double)NAN;
 }
 
-/* A sampled share comes with its error; the others follow from the subsets. */
+/* A sampled share has a standard error; the others follow from the subsets. */
 static void fill_share(const struct engine *engine, const struct step_report *report, int j, struct seed_record *row)
 {
     const struct shapley_sums *sums = &report->shares;
@@ -183,7 +184,7 @@ static void emit_subsets(struct engine *engine, const struct step_report *report
     }
 }
 
-/* Nothing was done in it, and the run is long past the rounds that are kept in full. */
+/* Nothing was done in the step, and the run is past the rounds that are recorded in full. */
 static bool is_thinned(const struct engine *engine, const struct step_report *report)
 {
     uint32_t rounds = report->round - round_first(engine->world->config.evaluate);
@@ -207,7 +208,7 @@ static void emit_step(struct engine *engine, const struct step_report *report)
         return;
     }
     emit_decision(engine, report);
-    if (report->result != STEP_ROLLED_BACK) /* what the governor throws away was not measured */
+    if (report->result != STEP_ROLLED_BACK) /* a network that the governor discards was not measured */
         for (int j = 0; j < slots; j++)
             if (stage_is_live(report->before[j].stage))
                 emit_seed(engine, report, j);
@@ -227,7 +228,7 @@ static void fill_verdict(const struct gate_verdict *verdict, struct life_record 
 {
     static const char *const gates[] = {"G0", "G1", "G2", "G3", "G4", "G5"};
     size_t used = 0;
-    row->gate = verdict->gate <= GATE_G5 ? gates[verdict->gate] : NULL; /* an ADVANCE may lead nowhere */
+    row->gate = verdict->gate <= GATE_G5 ? gates[verdict->gate] : NULL; /* an ADVANCE may have no target */
     row->passed = verdict->pass;
     row->score = verdict->score;
     for (uint32_t bit = 0; bit < GATE_FAILURES && used < sizeof row->failed; bit++)
@@ -277,7 +278,7 @@ void emit_report(struct engine *engine, const struct step_report *report)
 
 static void emit_times(struct engine *engine, struct phase_record *row, double start, double end)
 {
-    /* both ends are rounded alike, so that spans that lie within others still do */
+    /* both ends are rounded alike, so that nested spans stay nested */
     row->start_us = (int64_t)(1e6 * (start - engine->zero));
     row->duration_us = (int64_t)(1e6 * (end - engine->zero)) - row->start_us;
     recorder_emit(engine->recorder, RECORD_PHASE, row);
@@ -299,7 +300,7 @@ void emit_phase(struct engine *engine, const char *name, int thread, int env, do
 
 void emit_device_phase(struct engine *engine, const char *name, uint32_t round, uint32_t step, double start, double end)
 {
-    enum { DEVICE_THREAD = 1000 }; /* a row of its own in a trace, after the threads */
+    enum { DEVICE_THREAD = 1000 }; /* a separate row in a trace, after the threads */
     if (!recorder_wants(engine->recorder, RECORD_PHASE))
         return;
     struct phase_record row = {.round = round, .step = step, .thread = DEVICE_THREAD, .name = name, .env = -1};

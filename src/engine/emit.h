@@ -1,6 +1,6 @@
 /*
- * What a step leaves in the record: rows made from the envs' reports. Nothing here reads or changes the world or draws
- * a random number, so a run is the same at every level, and reports may come late. Any thread may emit.
+ * A step's rows in the record, made from the envs' reports. Nothing here reads or changes the world or draws a random
+ * number, so a run is the same at every level, and reports may come late. Any thread may emit.
  */
 #ifndef ENGINE_EMIT_H
 #define ENGINE_EMIT_H
@@ -12,7 +12,7 @@ void emit_report(struct engine *engine, const struct step_report *report);
 
 /* A span of work that began at `start` (clock_seconds) and ends now; env -1: for all of them. */
 void emit_phase(struct engine *engine, const char *name, int thread, int env, double start);
-/* What the device did for all envs between two times (clock_seconds). */
+/* A phase that the device executed for all envs between two times (clock_seconds). */
 void emit_device_phase(struct engine *engine, const char *name, uint32_t round, uint32_t step, double start,
                        double end);
 

@@ -1,4 +1,4 @@
-/* The engine's life, and its phases as the program calls them: the backend does them. */
+/* The engine's lifetime, and its phases as the program calls them: the backend executes them. */
 #include "engine/parts.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ static enum esper_status create_buffers(struct engine *engine, struct esper_erro
     return all ? ESPER_OK : ESPER_FAILED;
 }
 
-/* The script as the rules read it, an action for every step and env. */
+/* The script as the rules read it: one action for every step and env. */
 static enum esper_status load_script(struct engine *engine, struct esper_error *error)
 {
     const struct config *config = &engine->world->config;
@@ -112,7 +112,7 @@ static enum esper_status create_device(struct engine *engine, struct esper_error
                                        .bf16 = engine->use.bf16,
                                        .tf32 = engine->use.tf32};
     engine->backend = &backend_device;
-    engine->world->learner.pool = engine->pool; /* for the weights a policy starts with */
+    engine->world->learner.pool = engine->pool; /* for the initial weights of a policy */
     engine->device = engine->use.cuda->create(&setup, error);
     engine->device_zero = clock_seconds();
     return engine->device ? ESPER_OK : ESPER_FAILED;

@@ -1,13 +1,13 @@
 /*
- * The engine: a world, its data and the phases that move it, each a function over all envs.
+ * The engine: a world, its data and the phases that advance it, each a function over all envs.
  *
  *     engine_reset(engine, round);
  *     for each step: engine_train, engine_evaluate, engine_decide, engine_apply;
  *     engine_finish; engine_update;
  *
- * On the CPU a phase runs whole envs on the pool's threads: no barrier inside, and an env's numbers do not depend on
- * which thread or how many. On a GPU (engine/choose.h) a phase is enqueued and the host goes on. Nothing is allocated
- * after engine_create.
+ * On the CPU a phase runs whole envs on the pool's threads: there is no barrier inside, and an env's numbers do not
+ * depend on which thread runs it or on how many there are. On a GPU (engine/choose.h) a phase is enqueued and the host
+ * goes on. Nothing is allocated after engine_create.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -24,11 +24,11 @@ void engine_free(struct engine *engine);
 
 /* A fresh run: a new policy, no best network, and the first round. */
 void engine_begin(struct engine *engine);
-/* The table's rows came from a file: take them over. */
+/* The table's rows were read from a file: adopt them. */
 void engine_restored(struct engine *engine);
 
-/* From here on rows go to the recorder; NULL: none are kept. `zero` is clock_seconds when the run was created; `spans`
- * keeps the time of every env's part of a phase. What is recorded changes nothing in the world. */
+/* From here on rows go to the recorder; NULL: none are recorded. `zero` is clock_seconds when the run was created;
+ * `spans` records the time of every env's part of a phase. Recording changes nothing in the world. */
 struct recorder;
 void engine_record(struct engine *engine, struct recorder *recorder, double zero, bool spans);
 /* A span of work on the caller's thread that began at `start` and ends now. */
@@ -41,7 +41,7 @@ const char *engine_kernels(const struct engine *engine);             /* name of 
 int engine_threads(const struct engine *engine);
 uint32_t engine_batches(const struct engine *engine); /* training batches of a step */
 
-/* Start a round: every env a fresh episode, an empty rollout. */
+/* Start a round: a fresh episode for every env, an empty rollout. */
 void engine_reset(struct engine *engine, uint32_t round);
 /* One step of training for all envs: the step's batches, gradient statistics on the last one. */
 void engine_train(struct engine *engine);
@@ -51,27 +51,28 @@ void engine_evaluate(struct engine *engine);
 void engine_decide(struct engine *engine);
 /* Replace a decided action, for tests on the CPU. It is executed if it is allowed. */
 void engine_override(struct engine *engine, int env, const struct action *action);
-/* Reward, execution and tick, or rollback; the rollout's row. Ends the step. */
+/* Reward, execution and tick, or rollback; then the rollout's row. Ends the step. */
 void engine_apply(struct engine *engine);
 
-/* After the last step: test every network, fill outcomes [env], keep the best network, count. */
+/* After the last step: test every network, fill outcomes [env], keep the best network, update the totals. */
 void engine_finish(struct engine *engine, struct outcome_record *outcomes);
-/* One PPO update from the round's rollout; false where nothing learns. `progress` is the share of the run done. */
+/* One PPO update from the round's rollout; false if the policy does not learn. `progress` is the share of the run
+ * done. */
 bool engine_update(struct engine *engine, double progress, struct update_report *record,
                    struct head_report heads[HEAD_COUNT]);
 
-/* Accuracy in percent on the test images as the networks stand, [env]. */
+/* Current accuracy of the networks on the test images in percent, [env]. */
 void engine_test(struct engine *engine, double *accuracy);
 
 /*
- * Where the phases run on a device, its copy of the world is the one that counts. engine_read brings the saved rows to
- * the host's (before a checkpoint, say), engine_write takes the host's over; engine_wait returns when nothing is under
- * way. On the CPU there is one world and nothing to wait for.
+ * Where the phases run on a device, its copy of the world is the valid one. engine_read copies the saved rows to the
+ * host's world (before a checkpoint, for example), engine_write copies the host's to the device; engine_wait returns
+ * when nothing is in progress. On the CPU there is one world and nothing to wait for.
  */
 void engine_read(struct engine *engine);
 void engine_write(struct engine *engine);
 void engine_wait(struct engine *engine);
-/* The first error of the device, after which it does nothing more. Ask once a step. */
+/* The first error of the device, after which it executes nothing more. Check once per step. */
 enum esper_status engine_check(struct engine *engine, struct esper_error *error);
 struct device_counters;
 bool engine_counters(const struct engine *engine, struct device_counters *out); /* false: there is no device */

@@ -1,4 +1,4 @@
-/* What an env keeps about the episode in progress, for its outcome and for the round's record. */
+/* An env's record of the episode in progress, for its outcome and for the round's record. */
 #ifndef ENGINE_EPISODE_H
 #define ENGINE_EPISODE_H
 
@@ -11,12 +11,12 @@
 enum { EPISODE_RECENT = 20 };
 
 #define EPISODE_FIELDS(FIELD, ARRAY)                                                                                   \
-    FIELD(uint8_t, panicked)   /* the governor's verdict of the step: a prune reason, 0 when all is well */            \
+    FIELD(uint8_t, panicked)   /* the governor's verdict on the step: a prune reason, 0 for none */                    \
     FIELD(uint8_t, reset_next) /* the next executed row starts a segment with zero recurrent state */                  \
-    FIELD(uint32_t, last_row)  /* step of the last executed row, EPISODE_NO_ROW: none in this segment's episode */     \
+    FIELD(uint32_t, last_row)  /* step of the last executed row; EPISODE_NO_ROW: none since the segment began */       \
     FIELD(uint32_t, rewards)   /* executed rows so far */                                                              \
     FIELD(double, reward_sum)  /* of raw rewards */                                                                    \
-    FIELD(double, last_reward) /* the last raw one: a rollback takes it back */                                        \
+    FIELD(double, last_reward) /* the last raw one: a rollback replaces it */                                          \
     ARRAY(double, recent, EPISODE_RECENT) /* ring of raw rewards, for the stability */                                 \
     FIELD(uint32_t, germinated)                                                                                        \
     FIELD(uint32_t, fossilized)                                                                                        \

@@ -19,7 +19,7 @@ enum esper_status export_env(const struct world *world, int env, const char *run
         return error_set(error, ESPER_INVALID, "env %d: the run has envs 0 to %d", env, world->envs - 1);
     if (*world->step == 0)
         return error_set(error, ESPER_INVALID,
-                         "env %d: the newest checkpoint lies between two rounds, where every host is new; take the "
+                         "env %d: the newest checkpoint is between two rounds, where every host is new; take the "
                          "best network (--env best)",
                          env);
     world_slots(world, env, slots);
@@ -36,7 +36,7 @@ enum esper_status export_best(const struct world *world, const char *run, struct
     struct model_source source = source_of(world, run);
     if (*best->accuracy < 0)
         return error_set(error, ESPER_INVALID,
-                         "no episode has ended, so there is no best network yet; take an env's as it stands (--env N)");
+                         "no episode has ended, so there is no best network yet; take the network of an env (--env N)");
     for (int j = 0; j < world->shape.slots; j++)
         slots[j] = slot_load(&best->slots, (size_t)j);
     const struct net_params params = {best->host, best->stats, best->seed, best->gate};

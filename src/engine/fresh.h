@@ -1,4 +1,4 @@
-/* reset: a fresh episode - new host, empty slots, nothing remembered, a snapshot of that. */
+/* reset: a fresh episode - a new host, empty slots, no memory, and a snapshot of that. */
 #ifndef ENGINE_FRESH_H
 #define ENGINE_FRESH_H
 
@@ -47,7 +47,7 @@ ESPER_RULE void fresh_slots(const struct world *world, int env, struct reward_pa
     world_set_pairs(world, env, pairs);
 }
 
-/* The replayed topology: fossils with fresh weights, there from the first step. */
+/* The replayed topology: fossils with fresh weights, present from the first step. */
 ESPER_RULE void fresh_replay(const struct world *world, int env, struct env_orders *orders)
 {
     for (int j = 0; j < world->shape.slots; j++) {
@@ -72,7 +72,7 @@ ESPER_RULE void fresh_replay(const struct world *world, int env, struct env_orde
     }
 }
 
-/* `pairs` is room to work in. What it orders is not yet done. */
+/* `pairs` is working memory. The orders are given here and executed later. */
 ESPER_RULE void step_reset_env(const struct step *step, int env, struct reward_pairs *pairs)
 {
     const struct world *world = step->world;

@@ -1,10 +1,10 @@
 /*
- * Orders: what the rules ask for the parameters of an env. Rules change rows only - slots, counters, memories - and
+ * Orders: what the rules request for the parameters of an env. Rules change only rows - slots, counters, memories - and
  * they do so at once; initialising, zeroing and copying parameters is left to the end of the phase, where one function
- * carries all of it out, on the device with many threads per env.
+ * executes all of it, on the device with many threads per env.
  *
- * The delay changes nothing. A snapshot copies host and fossils, which nothing initialises: a seed is born in an empty
- * slot, its gate net before it can become a fossil. And a step that rolls back takes no snapshot.
+ * The delay changes nothing. A snapshot copies the host and the fossils, which no order initialises: a seed is born in
+ * an empty slot, its gate net before it can become a fossil. And a step that rolls back takes no snapshot.
  */
 #ifndef ENGINE_ORDERS_H
 #define ENGINE_ORDERS_H
@@ -13,8 +13,8 @@
 
 struct env_orders {
     uint8_t begin;              /* a new host, no momentum anywhere */
-    uint8_t restore;            /* host and fossils as the snapshot has them, no momentum anywhere */
-    uint8_t snapshot;           /* remember host and fossils */
+    uint8_t restore;            /* host and fossils as in the snapshot, no momentum anywhere */
+    uint8_t snapshot;           /* save host and fossils */
     uint32_t slot[SHAPE_SLOTS]; /* bits of enum effect */
 };
 
@@ -28,7 +28,7 @@ ESPER_RULE void orders_clear(struct env_orders *orders)
 /* ---- giving them --------------------------------------------------------------------------------------------------
  */
 
-/* Remember host and fossils as they stand. */
+/* Save host and fossils in their current state. */
 ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_orders *orders)
 {
     for (int j = 0; j < world->shape.slots; j++) {
@@ -38,7 +38,7 @@ ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_o
     orders->snapshot = 1;
 }
 
-/* What a rule asked for a slot, whose row is in the world already. */
+/* What a rule requested for a slot; the slot's row in the world is already changed. */
 ESPER_RULE void orders_effects(const struct world *world, int env, int slot, uint32_t effects,
                                struct env_orders *orders)
 {
@@ -47,14 +47,14 @@ ESPER_RULE void orders_effects(const struct world *world, int env, int slot, uin
         orders_snapshot(world, env, orders);
 }
 
-/* Bring host and fossils back, prune every other live seed and forget all momentum (E-07). `logs` holds one log
- * per slot. */
+/* Restore host and fossils, prune every other live seed and clear all momentum (E-07). `logs` holds one log per
+ * slot. */
 ESPER_RULE void orders_rollback(const struct world *world, int env, int reason, struct life_log *logs,
                                 struct env_orders *orders)
 {
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state slot = slot_load(&world->saved_slots, world_slot_row(world, env, j));
-        if (slot.stage != STAGE_FOSSILIZED) { /* fossils are snapshot as they are made: none can be missing (D-06) */
+        if (slot.stage != STAGE_FOSSILIZED) { /* a snapshot follows every fossilisation: none can be missing (D-06) */
             slot = world_slot(world, env, j);
             slot_rollback(&slot, reason, &logs[j]);
         }
@@ -86,7 +86,7 @@ ESPER_RULE void orders_zero(size_t count, uint32_t thread, uint32_t threads, flo
         to[i] = 0;
 }
 
-/* Host, statistics and fossils; which slots hold fossils the snapshot's rows say. */
+/* Host, statistics and fossils; the snapshot's rows say which slots hold fossils. */
 ESPER_RULE void orders_copy_env(const struct world *world, int env, struct net_params from, struct net_params to,
                                 uint32_t thread, uint32_t threads)
 {
@@ -141,7 +141,7 @@ ESPER_RULE void orders_do_host(const struct world *world, int env, const struct 
 /* Tensors of the gate net draw after the seed's own: blueprints have fewer than this many. */
 enum { GATE_TENSOR = 16 };
 
-/* Then: seeds and gate nets that were born, momentum that ended. */
+/* Then: newborn seeds and gate nets, and momentum to clear. */
 ESPER_RULE void orders_do_slot(const struct world *world, int env, int slot, uint32_t effects, uint32_t thread,
                                uint32_t threads)
 {

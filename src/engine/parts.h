@@ -10,7 +10,7 @@
 #include "policy/script.h"
 #include "variant/variant.h"
 
-/* What a thread works with while it has an env in hand. */
+/* A thread's workspace for the env that it processes. */
 struct worker {
     struct net *net;
     void *memory;
@@ -26,13 +26,13 @@ struct backend {
     void (*evaluate)(struct engine *engine);
     void (*decide)(struct engine *engine);
     void (*apply)(struct engine *engine);
-    void (*test)(struct engine *engine); /* fills test_accuracy and brings what outcomes are made from to the host */
+    void (*test)(struct engine *engine); /* fills test_accuracy and copies to the host what outcomes are made from */
     void (*update)(struct engine *engine, double progress, struct update_report *record,
                    struct head_report heads[HEAD_COUNT]);
     void (*fetch_env)(struct engine *engine, int env); /* an env's parameters to the host */
-    void (*write)(struct engine *engine);              /* the host's world is the one that counts */
-    void (*read)(struct engine *engine);               /* bring the world's saved rows to the host */
-    void (*wait)(struct engine *engine);               /* until nothing is under way */
+    void (*write)(struct engine *engine);              /* the host's world is now the valid one */
+    void (*read)(struct engine *engine);               /* copy the world's saved rows to the host */
+    void (*wait)(struct engine *engine);               /* until nothing is in progress */
 };
 extern const struct backend backend_cpu, backend_device;
 
@@ -46,20 +46,20 @@ struct engine {
     struct worker *workers; /* [threads] */
     struct net_rates rates;
     struct script script;          /* policy.kind = script */
-    struct action *script_actions; /* [step][env] what it says */
+    struct action *script_actions; /* [step][env] its actions */
     uint32_t batches;
 
     struct device_use use; /* where it computes, and in what */
-    struct device *device; /* where that is one */
+    struct device *device; /* NULL on the CPU */
     double device_zero;    /* clock_seconds when it was created */
-    uint32_t steps_ahead;  /* steps enqueued whose reports were not taken yet */
+    uint32_t steps_ahead;  /* steps enqueued whose reports have not been taken yet */
 
     /* the record */
     struct recorder *recorder; /* NULL: none is kept */
-    bool spans;                /* every env's part of a phase is a span of its own */
+    bool spans;                /* every env's part of a phase is a separate span */
     double zero;               /* clock_seconds when the run was created */
 
-    /* what one phase of a step leaves for the next; nothing of it outlives the step */
+    /* passed from one phase of a step to the next; none of it outlives the step */
     struct step step;
     struct slot_grads *grads;    /* [env][slot] of the step's last batch */
     struct shapley_sums *shares; /* [env] sampled at the last step; pairs = 0: not sampled */
@@ -67,13 +67,13 @@ struct engine {
     double *test_accuracy;       /* [env] */
 };
 
-/* Run whole envs on the pool's threads; a phase of that name. */
+/* Run whole envs on the pool's threads, as a phase with this name. */
 void engine_run(struct engine *engine, const char *name, void (*work)(void *engine, int env, int thread));
 
-/* Is the step's evaluation to be followed by shares of the seeds, for the record of a finished episode? */
+/* Must the step's evaluation also yield the seeds' shares, for the record of a finished episode? */
 bool engine_wants_shares(const struct engine *engine);
 
-/* The CPU's phases that have files of their own. */
+/* The CPU's phases that have their own files. */
 void decide_cpu(struct engine *engine);
 void apply_cpu(struct engine *engine);
 

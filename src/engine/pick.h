@@ -1,4 +1,4 @@
-/* decide, second part: every policy's choice of an action, and the rollout's row of it. */
+/* decide, second part: every policy's choice of an action, and its row of the rollout. */
 #ifndef ENGINE_PICK_H
 #define ENGINE_PICK_H
 
@@ -18,7 +18,7 @@ ESPER_RULE struct action pick_network(const struct step *step, int env)
     return action_of_heads(decision->choice);
 }
 
-/* `slot` is room for the slots. */
+/* `slot` is working memory for the slots. */
 ESPER_RULE struct action pick_heuristic(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
 {
     const struct world *world = step->world;
@@ -53,7 +53,7 @@ ESPER_RULE struct action pick_action(const struct step *step, int env, struct sl
     return wait;
 }
 
-/* This is what the env does. */
+/* Sets the action that the env takes. */
 ESPER_RULE void step_set_action(const struct step *step, int env, const struct action *action)
 {
     const struct world *world = step->world;

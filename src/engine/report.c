@@ -41,7 +41,7 @@ void report_round(struct engine *engine, const struct outcome_record *outcomes, 
     }
 }
 
-/* What the learner reports and what the record keeps have their fields from one list. */
+/* The learner's report and the record take their fields from one list. */
 #define COPY(kind, name, help) row.name = report->name;
 
 static void emit_update(int64_t round, const struct update_report *report, struct recorder *recorder)
@@ -69,5 +69,5 @@ void report_emit(const struct round_report *report, int envs, struct recorder *r
             emit_head(report->round.round, &report->heads[head], recorder);
         emit_update(report->round.round, &report->ppo, recorder);
     }
-    recorder_emit(recorder, RECORD_ROUND, &report->round); /* last: who sees the round sees the rest */
+    recorder_emit(recorder, RECORD_ROUND, &report->round); /* last: a reader that sees the round sees the rest */
 }

@@ -1,4 +1,4 @@
-/* What a finished round has to report, gathered from the world and the episodes' outcomes. */
+/* The report of a finished round, gathered from the world and the episodes' outcomes. */
 #ifndef ENGINE_REPORT_H
 #define ENGINE_REPORT_H
 
@@ -9,15 +9,15 @@ struct round_report {
     struct round_record round;
     struct update_report ppo;
     struct head_report heads[HEAD_COUNT];
-    bool has_ppo;                    /* else nothing was learned */
+    bool has_ppo;                    /* false: nothing was learned */
     struct outcome_record *outcomes; /* [env], the caller's memory */
 };
 
 /* Slots by stage, all envs. */
 void report_stages(const struct world *world, int stages[STAGE_LIMIT]);
-/* All but the times, which only the caller knows, from the outcomes. */
+/* Everything from the outcomes except the times, which only the caller knows. */
 void report_round(struct engine *engine, const struct outcome_record *outcomes, struct round_record *out);
-/* Write it down. */
+/* Record it. */
 void report_emit(const struct round_report *report, int envs, struct recorder *recorder);
 
 #endif

@@ -1,4 +1,4 @@
-/* A round from reset to update: fresh episodes, their outcomes, what the policy learns from them. */
+/* A round from reset to update: fresh episodes, their outcomes, and what the policy learns from them. */
 #include "base/clock.h"
 #include "engine/parts.h"
 

@@ -15,7 +15,7 @@ enum { FAILURE_LIMIT = 3 }; /* rounds in a row without a finite update that end 
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* The record never lags behind a checkpoint: whoever resumes from it finds every row of the steps before. */
+/* The record never lags behind a checkpoint: a run resumed from it finds every row of the steps before. */
 static enum esper_status prepare(struct session *session, const char *name, char path[PATH_MAX],
                                  struct esper_error *error)
 {
@@ -64,7 +64,7 @@ static bool save_is_due(const struct session *session)
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-/* Speed is that of the steps this process made: a resumed round counts its own part only. */
+/* The speed counts the steps of this process only: of a resumed round, the resumed part. */
 static void fill_speed(const struct session *session, struct round_record *record)
 {
     const struct config *config = &session->config;
@@ -74,7 +74,8 @@ static void fill_speed(const struct session *session, struct round_record *recor
     record->images_per_s = record->env_steps_per_s * config->data_batch * engine_batches(session->engine);
 }
 
-/* A disk that is full or gone does not stop training: the operator is told once, and the next one is tried again. */
+/* A disk that is full or gone does not stop training: it is reported to the operator once, and the next checkpoint is
+ * tried again. */
 static void tell_checkpoint(struct session *session, enum esper_status status, const struct esper_error *error,
                             struct session_progress *progress)
 {
@@ -85,7 +86,7 @@ static void tell_checkpoint(struct session *session, enum esper_status status, c
     session->unsaved = status != ESPER_OK;
 }
 
-/* The best round's checkpoint is written behind: if it is done (or to be waited for), tell how it went. */
+/* The best round's checkpoint is written in the background: if it is done (or to be waited for), report the result. */
 static enum esper_status collect_best(struct session *session, bool wait, struct session_progress *progress,
                                       struct esper_error *error)
 {
@@ -173,7 +174,7 @@ static void fill_progress(const struct session *session, struct session_progress
     progress->env_steps_per_s = (*world->step - session->round_start_step) * (double)world->envs / seconds;
 }
 
-/* The recorder finds them after the round, while training goes on; there is no later for those of the last one. */
+/* The recorder finds them after the round, while training goes on; those of the last round must be waited for. */
 static void take_alerts(struct session *session, struct session_progress *progress)
 {
     enum { ROOM = sizeof progress->alerts / sizeof progress->alerts[0] };
@@ -198,14 +199,14 @@ enum esper_status session_advance(struct session *session, struct session_progre
         progress->round = *world->round - session->first_round;
         progress->step = 0;
         run_set_status(&session->run, RUN_RUNNING, progress->round, 0,
-                       NULL); /* a line for viewers; the last one counts */
+                       NULL); /* one line for viewers; the last one counts */
     }
     bool due = save_is_due(session);
     struct esper_error trouble;
     collect_best(session, due, progress, &trouble); /* its row must not lag behind either */
     if (due) {
         enum esper_status status = save(session, "periodic", &trouble);
-        session->saved_at = clock_seconds(); /* or tried to: every step would be too often */
+        session->saved_at = clock_seconds(); /* or attempted: retrying at every step would be too often */
         tell_checkpoint(session, status, &trouble, progress);
         progress->checkpoint_written = status == ESPER_OK;
     }
@@ -228,7 +229,7 @@ static enum esper_status join_trouble(enum esper_status status, struct esper_err
     return status;
 }
 
-/* All that can still be written is, whatever fails. */
+/* Writes all that can still be written, whatever fails. */
 enum esper_status session_close(struct session *session, struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
@@ -243,7 +244,7 @@ enum esper_status session_close(struct session *session, struct esper_error *err
     status = join_trouble(status, error, part, &trouble);
     part = run_set_status(&session->run, done ? RUN_FINISHED : RUN_INTERRUPTED, *world->round - session->first_round,
                           *world->step, &trouble);
-    if (status == ESPER_OK) /* else the reason is known */
+    if (status == ESPER_OK) /* otherwise the reason is known */
         status = join_trouble(status, error, part, &trouble);
     session_release(session);
     return status;

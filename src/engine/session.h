@@ -1,6 +1,6 @@
 /*
  * A session: a run from its first step to its last. It joins an engine with a run directory, a record and checkpoints,
- * and moves them one step at a time, so that its caller can show progress and stop at any step without losing one.
+ * and advances them one step at a time, so that its caller can show progress and stop at any step without losing one.
  *
  *     session_create(...) or session_resume(...);
  *     while (!session_done(session)) session_advance(session, &progress, &error);
@@ -16,18 +16,18 @@
 struct session;
 
 struct session_options {
-    const char *runs;    /* the directory of runs */
+    const char *runs;    /* the directory that contains the runs */
     const char *name;    /* NULL: made from time, task and seed */
     const char *command; /* the command line, for run.json */
-    bool spans;          /* keep the time of every env's part of a phase */
+    bool spans;          /* record the time of every env's part of a phase */
 };
 
 /* A new run. The configuration must have passed config_check. */
 enum esper_status session_create(struct session **out, const struct config *config,
                                  const struct session_options *options, struct esper_error *error);
 
-/* Go on with a run, from its newest checkpoint that reads well. Only these may differ from the run's configuration; 0
- * (threads: -1, texts: NULL) keeps the run's own. */
+/* Continue a run from its newest intact checkpoint. Only these may differ from the run's configuration; 0 (threads: -1,
+ * texts: NULL) keeps the run's own value. */
 struct session_changes {
     int rounds, threads;
     const char *device, *precision;
@@ -36,7 +36,7 @@ struct session_changes {
 enum esper_status session_resume(struct session **out, const char *path, const struct session_changes *changes,
                                  struct esper_error *error);
 
-/* One line worth telling the user (a damaged checkpoint that was passed over), or "". */
+/* One line for the user (a damaged checkpoint that was skipped), or "". */
 const char *session_note(const struct session *session);
 const char *session_path(const struct session *session); /* of the run directory */
 const struct config *session_config(const struct session *session);
@@ -54,11 +54,11 @@ struct session_progress {
     bool has_ppo;
     struct round_record record;
     struct update_report ppo;
-    int alerts_standing;            /* raised and not cleared, as far as rounds were judged */
-    int alert_count;                /* told in this step */
+    int alerts_standing;            /* raised and not cleared, in the rounds judged so far */
+    int alert_count;                /* reported in this step */
     struct alert_record alerts[16]; /* newly raised ones */
     bool checkpoint_written;        /* in this step */
-    char notice[512];               /* trouble with the run's files, or its end; "": none in this step */
+    char notice[512];               /* trouble with the run's files, or the reason for its end; "": none in this step */
 };
 
 bool session_done(const struct session *session);
@@ -70,7 +70,7 @@ enum esper_status session_close(struct session *session, struct esper_error *err
 /* Release without saving: after a failure. */
 void session_abandon(struct session *session);
 
-/* Hash of the training state as it stands: equal hashes, equal runs. */
+/* Hash of the current training state: equal hashes, equal runs. */
 uint64_t session_hash(const struct session *session);
 
 #endif

@@ -1,4 +1,5 @@
-/* How a session begins: a new run, perhaps with what another one learned, or one that goes on from its checkpoint. */
+/* How a session begins: a new run, perhaps with a policy that another run learned, or one resumed from its
+ * checkpoint. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +13,7 @@
 
 /* ---- what a run may take from another one ------------------------------------------------------------------------ */
 
-/* The newest good checkpoint of the run that policy.from names. */
+/* The newest intact checkpoint of the run that policy.from names. */
 static enum esper_status find_source(const struct session *session, const char *runs, char path[PATH_MAX],
                                      struct esper_error *error)
 {
@@ -40,7 +41,7 @@ static enum esper_status take_policy(struct session *session, const char *path, 
         "learner.value_scale",
         "learner.value_updates"}; /* all but Adam's moments, which belong to the other run's path */
     struct world *world = engine_world(session->engine);
-    engine_read(session->engine); /* the rest of the world stays as it is, wherever that is */
+    engine_read(session->engine); /* keeps the rest of the world, even if it is on a device */
     TRY(checkpoint_read_rows(path, &world->table, names, sizeof names / sizeof names[0], error));
     engine_restored(session->engine);
     return ESPER_OK;
@@ -133,7 +134,7 @@ static enum esper_status name_folder(struct session *session, struct esper_error
     return ESPER_OK;
 }
 
-/* A script may change or go away; the run keeps its own copy. */
+/* A script may change or disappear; the run keeps its own copy. */
 static enum esper_status keep_script(const struct session *session, struct esper_error *error)
 {
     char path[PATH_MAX], *text;
@@ -153,8 +154,8 @@ static enum esper_status keep_script(const struct session *session, struct esper
     return status;
 }
 
-/* clock_seconds at the moment the run was created, to the second; every process that trains the run finds the same one,
- * so that their spans never overlap. */
+/* clock_seconds at the moment the run was created, to the second; every process that trains the run computes the same
+ * value, so that their spans never overlap. */
 static double moment_of_creation(const struct run *run)
 {
     struct tm parts = {0};
@@ -181,8 +182,8 @@ void session_record_checkpoint(struct session *session, const char *file, const 
     recorder_emit(session->recorder, RECORD_CHECKPOINT, &row);
 }
 
-/* What the store holds of steps that are to be made again goes first; the row of the checkpoint that the run goes on
- * `from` comes back, if the process was killed before it could write that. NULL: it begins. */
+/* First removes the stored rows of steps that will be repeated; restores the row of the checkpoint that the run resumes
+ * `from`, if the process was killed before it could write that row. NULL: the run begins. */
 static enum esper_status open_record(struct session *session, bool spans, const struct checkpoint_info *from,
                                      struct esper_error *error)
 {
@@ -276,7 +277,8 @@ static enum esper_status has_begun(const struct session *session, bool *begun, s
     return ESPER_OK;
 }
 
-/* How many rounds the run is to have from here on: what was asked for, if there is still time, or what was planned. */
+/* How many rounds the run will have from here on: the number requested, if the run has not passed it, or the number
+ * planned. */
 static enum esper_status settle_rounds(struct session *session, const struct session_changes *changes,
                                        struct esper_error *error)
 {
@@ -286,7 +288,7 @@ static enum esper_status settle_rounds(struct session *session, const struct ses
         return error_set(error, ESPER_INVALID,
                          "--rounds %d: %s has %u rounds done%s; ask for more than %u, or leave --rounds out",
                          changes->rounds, session->run.path, done, begun > done ? " and another begun" : "", done);
-    if ((unsigned)session->config.rounds < begun) /* given more by a version that kept no plan */
+    if ((unsigned)session->config.rounds < begun) /* extended by a version that kept no plan */
         session->config.rounds = (int)begun;
     session->last_round = session->first_round + (uint32_t)session->config.rounds;
     return run_plan_change(&session->run, done, session->config.rounds, engine_kernels(session->engine), error);
@@ -302,7 +304,7 @@ static enum esper_status restore(struct session *session, bool begun, struct che
         engine_restored(session->engine);
         return ESPER_OK;
     }
-    runs_of(session, runs); /* it ended before its first checkpoint: the same beginning again */
+    runs_of(session, runs); /* it ended before its first checkpoint: begin in the same way again */
     return begin(session, runs, error);
 }
 

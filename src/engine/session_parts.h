@@ -20,14 +20,14 @@ struct session {
     char note[512];
     uint32_t first_round, last_round; /* numbers of the run's first round and of the one after its last */
     double round_start, saved_at;     /* clock */
-    uint32_t round_start_step;        /* steps of the round that were done when this process took it up */
-    uint32_t saved_round, saved_step; /* state of the newest checkpoint */
-    bool unsaved;                     /* the last checkpoint could not be written, and the operator knows */
-    struct behind *behind;            /* writes best.ckpt; made when there is a first one */
+    uint32_t round_start_step;        /* steps of the round that were done when this process resumed it */
+    uint32_t saved_round, saved_step; /* the position of the newest checkpoint */
+    bool unsaved;                     /* the last checkpoint could not be written, and this was reported */
+    struct behind *behind;            /* writes best.ckpt; created when first needed */
     struct outcome_record *outcomes;  /* [env] */
 };
 
-/* Everything a session holds, the session itself too; what was not written is lost. */
+/* Releases everything a session holds and the session itself; what was not written is lost. */
 void session_release(struct session *session);
 /* The checkpoint's row in the record. */
 void session_record_checkpoint(struct session *session, const char *file, const char *kind,

@@ -1,7 +1,7 @@
 /*
  * From a rule's struct to the world's arrays. A rule keeps its state in a small struct whose members come from a list
  * (TRACKER_FIELDS, GOVERNOR_FIELDS, ...); the world keeps one array per member, so that the table knows each by name,
- * type and shape. These macros make the struct of arrays, and load and store one row of it.
+ * type and shape. These macros define the struct of arrays, and load and store one row of it.
  *
  * A list takes FIELD(type, name), or FIELD and ARRAY(type, name, count).
  */

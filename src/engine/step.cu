@@ -10,11 +10,11 @@ extern "C" {
 #include "engine/turn.h"
 }
 
-/* Few envs per block, one if there are processors enough: the rules are scalar code whose envs go their own ways, so
- * that warps gain nothing and spreading them over the processors does. */
+/* Few envs per block, one if there are enough SMs: the rules are scalar code whose envs diverge, so that sharing a warp
+ * gains nothing and spreading them over the SMs does. */
 enum { ENVS_PER_BLOCK_MAX = 8, COPY_THREADS = 256, SCALE_THREADS = 256, COPY_BLOCKS_MAX = 16 };
 
-/* Room for an env's rules to work in: too much for thousands of stacks. */
+/* Working memory for an env's rules: too much for thousands of stacks. */
 union env_room {
     struct books books;
     struct turn turn;
@@ -24,7 +24,7 @@ union env_room {
 
 struct step_device {
     struct context *context;
-    struct step step; /* its arrays are the device's */
+    struct step step; /* its arrays are in device memory */
     union env_room *room;
     struct shapley_plan *coalitions; /* [env]; NULL where there are too few slots to sample */
     struct shapley_sums *shares;
@@ -81,7 +81,7 @@ KERNEL void apply_envs(const __grid_constant__ struct step step, union env_room 
         step_apply_env(&step, env, &room[env].turn);
 }
 
-/* Orders, a row of blocks per env. What is restored and what is born never meet; both come before the snapshot. */
+/* Executes the orders, a row of blocks per env. Nothing is both restored and born; both come before the snapshot. */
 KERNEL void orders_make(const __grid_constant__ struct step step)
 {
     const int env = (int)blockIdx.y;
@@ -97,7 +97,7 @@ KERNEL void orders_keep(const __grid_constant__ struct step step)
     orders_do_snapshot(step.world, env, &step.orders[env], thread, threads);
 }
 
-/* The moments of the step's rewards, added in the order of the envs by one thread; the others fetch for it. */
+/* The moments of the step's rewards, added in env order by one thread; the others load for it. */
 DEVICE struct moments step_moments(const struct step *step)
 {
     __shared__ double raw[SCALE_THREADS];
@@ -213,7 +213,7 @@ static void carry_out_orders(struct step_device *device)
     runtime_launch(device->context->runtime, orders_keep, device->copies, device->step);
 }
 
-/* What rollout_clear does. */
+/* The same as rollout_clear. */
 static void clear_rollout(struct step_device *device)
 {
     struct runtime *rt = device->context->runtime;

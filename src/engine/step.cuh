@@ -1,6 +1,6 @@
 /*
- * The rules of a step on the device: a thread per env runs the functions that the CPU runs (books.h, pick.h, turn.h,
- * fresh.h), then many threads carry out what they ordered (orders.h). Every function enqueues and returns.
+ * The rules of a step on the device: one thread per env runs the functions that the CPU runs (books.h, pick.h, turn.h,
+ * fresh.h), then many threads execute their orders (orders.h). Every function enqueues and returns.
  */
 #ifndef ENGINE_STEP_CUH
 #define ENGINE_STEP_CUH
@@ -20,20 +20,20 @@ void step_device_free(struct step_device *device);
 
 /* Fresh episodes of the round and an empty rollout. */
 void step_reset(struct step_device *device);
-/* The governor, the books, the observations and masks of the step: what the policy's network reads. */
+/* The governor, the bookkeeping, the observations and masks of the step: the input of the policy's network. */
 void step_observe(struct step_device *device);
-/* After an evaluation, where more than SUBSETS_EXACT seeds can be: coalitions to be measured ... */
+/* After an evaluation, where more than SUBSETS_EXACT seeds are possible: the coalitions to measure ... */
 struct net_sets step_plan_shares(struct step_device *device);
 /* ... and the shares that follow from them, for the step's reports. */
 void step_estimate_shares(struct step_device *device);
-/* Every env's action, from logits and values or as another policy decides. */
+/* Every env's action, from logits and values or as another kind of policy decides. */
 void step_choose(struct step_device *device);
-/* Turns, orders, scaled rewards, reports; the step ends. */
+/* Turns, orders, scaled rewards, reports; ends the step. */
 void step_apply(struct step_device *device);
 
-/* Device memory, [env]: what the last step_apply had to tell. */
+/* Device memory, [env]: the reports of the last step_apply. */
 const struct step_report *step_reports(const struct step_device *device);
-/* The step's arrays, device memory, for who fills some of them and for tests. */
+/* The step's arrays in device memory, for the phases that fill some of them and for tests. */
 const struct step *step_arrays(const struct step_device *device);
 
 #endif

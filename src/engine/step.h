@@ -1,6 +1,6 @@
 /*
- * A step as its phases see it: what one leaves for the next, and what is told about it afterwards. All of it is plain
- * arrays over envs, on the CPU or on the device; nothing outlives the step.
+ * A step as its phases see it: the data passed from one to the next, and the report about it afterwards. All of it is
+ * plain arrays over envs, on the CPU or on the device; nothing outlives the step.
  */
 #ifndef ENGINE_STEP_H
 #define ENGINE_STEP_H
@@ -12,11 +12,11 @@
 
 enum step_result { STEP_DONE, STEP_REFUSED, STEP_VOID, STEP_ROLLED_BACK };
 
-#define STEP_NOBODY 0u /* of a rollback: there was no step to blame */
+#define STEP_NOBODY 0u /* of a rollback: no step is to blame */
 
 /*
- * All that the record wants to know about an env's step, as numbers. Rows are made from this alone, so that they are
- * the same when it comes from the device, a step later.
+ * All that is recorded about an env's step, as numbers. Rows are made from this alone, so that they are the same when
+ * it comes from the device, a step later.
  */
 struct step_report {
     uint32_t env, round, step; /* step from 1 */
@@ -62,7 +62,7 @@ struct step {
     struct step_report *reports; /* [env] */
 };
 
-/* The gates as a configuration wants them. */
+/* The gates as configured. */
 ESPER_RULE struct gate_rules step_gates(const struct config *config)
 {
     struct gate_rules gates;
@@ -74,8 +74,8 @@ ESPER_RULE struct gate_rules step_gates(const struct config *config)
 }
 
 /*
- * The coalitions whose accuracies give an env's seeds their shares in the outcome (R-21): none up to
- * four seeds, whose subsets are a whole table.
+ * The coalitions whose accuracies yield the seeds' shares in an env's outcome (R-21). There are none for up to four
+ * seeds: all their subsets are measured.
  */
 ESPER_RULE void step_draw_coalitions(const struct world *world, int env, struct shapley_plan *plan)
 {

@@ -1,12 +1,13 @@
-/* apply: reward from the state before the action, execution and tick - or the governor's rollback; the rollout's row.
- */
+/* apply: reward from the state before the action, execution and tick - or the governor's rollback; then the rollout's
+ * row. */
 #ifndef ENGINE_TURN_H
 #define ENGINE_TURN_H
 
 #include "engine/step.h"
 #include "learn/normalise.h"
 
-/* All that the rules keep about one env while its action is carried out. The slots are those of its report. */
+/* A turn: one env's action within a step. This is all that the rules keep about the env meanwhile; its slots are in the
+ * report. */
 struct turn {
     const struct step *step;
     const struct world *world;
@@ -65,7 +66,7 @@ ESPER_RULE void turn_store(const struct turn *turn)
     episode_store(&world->episode, row, &turn->episode);
 }
 
-/* What the report says of the step before anything is done. */
+/* Fills the report with the step's state before anything is done. */
 ESPER_RULE void turn_describe(struct turn *turn)
 {
     const struct step *step = turn->step;
@@ -102,7 +103,7 @@ ESPER_RULE void turn_blame_last_row(struct turn *turn)
     const struct world *world = turn->world;
     struct episode *episode = &turn->episode;
     const double penalty = -fmin(world->config.governor.penalty, NORMALISE_CLIP);
-    if (episode->last_row == EPISODE_NO_ROW) { /* nothing was done yet: nobody to blame */
+    if (episode->last_row == EPISODE_NO_ROW) { /* nothing was done yet: no step to blame */
         episode->unattributed++;
         return;
     }
@@ -130,7 +131,7 @@ ESPER_RULE void turn_roll_back(struct turn *turn)
                   turn->reward_slot, &turn->pairs);
     world_forget_recurrent(world, turn->env);
     observe_rolled_back(&turn->env_memory);
-    turn->episode.last_row = EPISODE_NO_ROW; /* the segment is closed: a second panic in a row has no row of its own */
+    turn->episode.last_row = EPISODE_NO_ROW; /* the segment is closed: a second panic has no row to blame */
     turn->episode.reset_next = 1;
     turn->episode.rollbacks++;
     turn->episode.pruned += report->seeds_lost;
@@ -177,7 +178,7 @@ ESPER_RULE void turn_reward(struct turn *turn, const struct reward_env *in)
     turn->episode.reward_sum += reward;
 }
 
-/* The rows change at once; what an effect asks of the parameters becomes an order. */
+/* The rows change at once; what an effect requests for the parameters becomes an order. */
 ESPER_RULE void turn_set_slot(struct turn *turn, int slot, uint32_t effects)
 {
     world_set_slot(turn->world, turn->env, slot, &turn->report->after[slot]);
@@ -229,7 +230,7 @@ ESPER_RULE void turn_write_row(struct turn *turn, int effective_op)
     turn->episode.last_row = *world->step;
 }
 
-/* The sampled op is what the row tells; whether it was done is another column. */
+/* The row holds the sampled op; another column says whether it was executed. */
 ESPER_RULE void turn_take(struct turn *turn)
 {
     const struct config *config = &turn->world->config;
@@ -252,7 +253,7 @@ ESPER_RULE void turn_take(struct turn *turn)
     report->result = (uint8_t)(!possible || !result.allowed ? STEP_VOID : result.success ? STEP_DONE : STEP_REFUSED);
 }
 
-/* The whole of it; `turn` is room to work in. What it orders is not yet done. */
+/* The whole turn; `turn` is working memory. Its orders are executed later. */
 ESPER_RULE void step_apply_env(const struct step *step, int env, struct turn *turn)
 {
     turn_load(turn, step, env);
@@ -267,7 +268,7 @@ ESPER_RULE void step_apply_env(const struct step *step, int env, struct turn *tu
 
 /* ---- all envs ---------------------------------------------------------------------------------------------------- */
 
-/* Where a network learns, the step's rewards are scaled by statistics that contain them. */
+/* Where a network learns, the step's rewards are scaled with statistics that include them. */
 ESPER_RULE bool step_scales(const struct world *world)
 {
     return world->learns && !world->config.evaluate;

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 
-/* The slot rows have accessors of their own (slot_load, slot_store) that the device shares. */
+/* The slot rows have their own accessors (slot_load, slot_store), shared with the device. */
 static void add_slots(struct table *table, struct slot_arrays *arrays, const char *prefix, int dims, size_t *shape)
 {
     char label[TABLE_NAME];
@@ -71,7 +71,7 @@ static void register_measurements(struct world *w)
     TABLE_ADD(t, &w->subset_correct, "subset.correct", TYPE_U32, CLASS_STATE, true, envs, SUBSETS_MAX);
 }
 
-/* The policy's part. A run whose policy is no network carries no weights. */
+/* The policy's part. A run whose policy is not a network has no weights. */
 static void register_policy(struct world *w)
 {
     int slots = w->shape.slots, obs = observe_size(slots);
@@ -102,7 +102,7 @@ static void register_run(struct world *w)
     TABLE_ADD(t, &w->replay.algorithm, "replay.algorithm", TYPE_U8, CLASS_STATE, true, slots);
 }
 
-/* What is known of seeds before they are born. */
+/* What is known about seeds before they are born. */
 static void list_births(struct world *world)
 {
     struct param_layout layout;

@@ -28,11 +28,11 @@ STATE_OF_FIELDS(slot_memory, SLOT_MEMORY_FIELDS)
 STATE_OF_FIELDS(reward_state, REWARD_STATE_FIELDS)
 STATE_OF_FIELDS(reward_slot, REWARD_SLOT_FIELDS)
 
-/* Counts over the whole run; what the record must agree with. */
+/* Totals over the whole run, which the record must agree with. */
 #define TOTAL_FIELDS(FIELD)                                                                                            \
     FIELD(episodes) FIELD(env_steps) FIELD(germinations) FIELD(fossilizations) FIELD(prunes) FIELD(rollbacks)
 
-/* The best network so far: the env with the highest final validation accuracy, as it stood then. */
+/* The best network so far: the env with the highest final validation accuracy, in its state at that time. */
 struct world_best {
     double *accuracy; /* [1]; below 0 while there is none */
     uint32_t *round, *env;
@@ -55,7 +55,7 @@ struct world {
 
     uint32_t *round, *step; /* [1] the round in progress; steps of it that are done */
 
-    /* parameters [env][layout], momentum alike */
+    /* parameters [env][layout]; momentum likewise */
     float *host, *host_momentum;
     float *stats; /* running means and variances */
     float *seed, *seed_momentum;
@@ -63,7 +63,7 @@ struct world {
 
     struct slot_arrays slots; /* [env][slot] */
 
-    /* what the rules remember, [env] or [env][slot] */
+    /* the rules' memory, [env] or [env][slot] */
     struct tracker_arrays tracker;
     struct governor_arrays governor;
     struct heuristic_arrays heuristic;
@@ -102,7 +102,7 @@ struct world {
 enum esper_status world_create(struct world **out, const struct config *config, struct esper_error *error);
 void world_free(struct world *world);
 
-/* What a run starts with beside its weights: no best network, no totals. */
+/* The initial state of a run besides its weights: no best network, no totals. */
 void world_begin(struct world *world);
 /* Keep the env's network as the best so far. */
 void world_keep_best(struct world *world, int env);
@@ -110,13 +110,13 @@ void world_keep_best(struct world *world, int env);
 /* ---- the pieces of one env; rules, so that the device has the same --------------------------------------------------
  */
 
-/* Place of (env, slot) in the arrays [env][slot]. */
+/* Index of (env, slot) in the arrays [env][slot]. */
 ESPER_RULE size_t world_slot_row(const struct world *world, int env, int slot)
 {
     return (size_t)env * (size_t)world->shape.slots + (size_t)slot;
 }
 
-/* Place of (step in progress, env) in the rollout. */
+/* Index of (step in progress, env) in the rollout. */
 ESPER_RULE size_t world_rollout_row(const struct world *world, int env)
 {
     return (size_t)*world->step * (size_t)world->envs + (size_t)env;
@@ -167,7 +167,7 @@ ESPER_RULE void world_set_slot(const struct world *world, int env, int slot, con
     slot_store(&world->slots, world_slot_row(world, env, slot), state);
 }
 
-/* All slots of an env in one go. */
+/* All slots of an env at once. */
 ESPER_RULE void world_slots(const struct world *world, int env, struct slot_state slot[SHAPE_SLOTS])
 {
     for (int j = 0; j < world->shape.slots; j++)
@@ -201,7 +201,7 @@ ESPER_RULE void world_set_subsets(const struct world *world, int env, const stru
     }
 }
 
-/* Boosts between slots that are there; the rest stays as it is, zero. */
+/* Boosts between existing slots; the rest stays zero. */
 ESPER_RULE void world_pairs(const struct world *world, int env, struct reward_pairs *pairs)
 {
     for (int i = 0; i < world->shape.slots; i++)
@@ -233,7 +233,7 @@ ESPER_RULE uint32_t world_added_params(const struct world *world, int env)
     return params;
 }
 
-/* Parameters that a seed of this blueprint would bring to a slot; nothing for an unknown one. */
+/* Parameters that a seed of this blueprint would add to a slot; none for an unknown blueprint. */
 ESPER_RULE struct seed_size world_seed_size(const struct world *world, int slot, int blueprint)
 {
     struct seed_size size = {0, 0};
@@ -244,7 +244,7 @@ ESPER_RULE struct seed_size world_seed_size(const struct world *world, int slot,
     return size;
 }
 
-/* The recurrent state starts anew. */
+/* Resets the recurrent state. */
 ESPER_RULE void world_forget_recurrent(const struct world *world, int env)
 {
     const size_t hidden = (size_t)world->config.policy.hidden, at = (size_t)env * hidden;
