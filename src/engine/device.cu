@@ -111,7 +111,7 @@ static void create_ring(struct device *device)
     }
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
 static void event_free(cudaEvent_t event)
 {
@@ -371,7 +371,7 @@ static void device_counters_of(const struct device *device, struct device_counte
     *out = device->context.runtime->counters;
 }
 
-/* ---- what the program finds -------------------------------------------------------------------------------------- */
+/* ---- finding a device -------------------------------------------------------------------------------------------- */
 
 static void device_look(struct device_info *info)
 {

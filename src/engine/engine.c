@@ -8,8 +8,7 @@
 #include "engine/emit.h"
 #include "telemetry/recorder.h"
 
-/* ---- life ---------------------------------------------------------------------------------------------------------
- */
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
 static enum esper_status create_workers(struct engine *engine, struct esper_error *error)
 {

@@ -25,8 +25,7 @@ ESPER_RULE void orders_clear(struct env_orders *orders)
         orders->slot[j] = 0;
 }
 
-/* ---- giving them --------------------------------------------------------------------------------------------------
- */
+/* ---- giving orders ----------------------------------------------------------------------------------------------- */
 
 /* Save host and fossils in their current state. */
 ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_orders *orders)
@@ -63,8 +62,7 @@ ESPER_RULE void orders_rollback(const struct world *world, int env, int reason, 
     orders->restore = 1;
 }
 
-/* ---- carrying them out: thread `thread` of `threads`, in three parts that all threads finish one by one ------------
- */
+/* ---- executing orders: thread `thread` of `threads`, in three parts that all threads finish one by one ----------- */
 
 ESPER_RULE void orders_copy(const float *from, size_t count, uint32_t thread, uint32_t threads, float *to)
 {

@@ -11,7 +11,7 @@
 #include "engine/session_parts.h"
 #include "telemetry/run_plan.h"
 
-/* ---- what a run may take from another one ------------------------------------------------------------------------ */
+/* ---- what a run may take from another ---------------------------------------------------------------------------- */
 
 /* The newest intact checkpoint of the run that policy.from names. */
 static enum esper_status find_source(const struct session *session, const char *runs, char path[PATH_MAX],
@@ -93,7 +93,7 @@ static enum esper_status begin(struct session *session, const char *runs, struct
     return ESPER_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
 void session_release(struct session *session)
 {

@@ -145,7 +145,7 @@ KERNEL void end_step(const __grid_constant__ struct step step)
         step_count(world);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
 static const struct action *upload_script(struct context *context)
 {

@@ -107,8 +107,7 @@ void world_begin(struct world *world);
 /* Keep the env's network as the best so far. */
 void world_keep_best(struct world *world, int env);
 
-/* ---- the pieces of one env; rules, so that the device has the same --------------------------------------------------
- */
+/* ---- the parts of one env; rules, so that the device shares them ------------------------------------------------- */
 
 /* Index of (env, slot) in the arrays [env][slot]. */
 ESPER_RULE size_t world_slot_row(const struct world *world, int env, int slot)

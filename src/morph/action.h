@@ -8,23 +8,23 @@
 
 #define PRUNE_MIN_AGE 5u /* epochs a seed is given before it may be pruned */
 
-/* Head indices, in the order of the policy's heads but for the op, which comes first. */
+/* Head indices, in the order of the policy's heads except for the op, which comes first. */
 struct action {
     uint8_t op, slot, blueprint, style, tempo, alpha_target, alpha_speed, alpha_curve;
 };
 
-/* Parameter counts the engine knows of the seed to be born. */
+/* Parameter counts of the seed to be born, supplied by the engine. */
 struct seed_size {
     uint32_t seed_params, gate_params;
 };
 
 struct action_result {
     bool allowed;     /* the precondition held */
-    bool success;     /* and it was done; a gate may refuse */
+    bool success;     /* and the action was executed; a gate may refuse it */
     uint32_t effects; /* bits of enum effect */
 };
 
-/* The precondition of an action on its slot, the range of the heads it uses included. */
+/* The precondition of an action on its slot, including the range of the heads it uses. */
 ESPER_RULE bool action_allowed(const struct slot_state *slot, const struct action *action)
 {
     bool resting = slot->alpha_mode == ALPHA_HOLD;
@@ -75,7 +75,7 @@ ESPER_RULE void action_ramp(struct slot_state *slot, const struct action *action
     slot_set(slot, SLOT_FROZEN, slot->alpha_mode == ALPHA_DOWN);
 }
 
-/* Only the operator of the style is used; the curve has a head of its own. */
+/* Only the operator of the style is used; the curve has its own head. */
 ESPER_RULE uint32_t action_set_alpha_target(struct slot_state *slot, const struct action *action, struct life_log *log)
 {
     float target = alpha_target_value(action->alpha_target);
@@ -87,7 +87,7 @@ ESPER_RULE uint32_t action_set_alpha_target(struct slot_state *slot, const struc
     return slot_has_gate(slot) && !had_gate ? EFFECT_INIT_GATE : 0;
 }
 
-/* A seed that is heard fades out first; the tick that reaches 0 removes it (I-45). */
+/* A seed that is mixed in fades out first; the tick that reaches 0 removes it (I-45). */
 ESPER_RULE uint32_t action_prune(struct slot_state *slot, const struct action *action, struct life_log *log)
 {
     uint32_t effects = 0;

@@ -1,8 +1,8 @@
 /*
- * The alpha controller: moves a slot's alpha from where it is to a target in a given number of steps.
+ * The alpha controller: moves a slot's alpha from its current value to a target in a given number of steps.
  *
- * A ramp is monotone, never overshoots and ends exactly on its target (I-40). There is one alpha (D-19): a command
- * that takes no steps changes it at once.
+ * A ramp is monotone, never overshoots and ends exactly on its target (I-40). There is one alpha (D-19): a command that
+ * takes no steps changes it at once.
  */
 #ifndef MORPH_ALPHA_H
 #define MORPH_ALPHA_H
@@ -22,7 +22,7 @@ ESPER_RULE double alpha_logistic(double x)
     return e / (1.0 + e);
 }
 
-/* How far along its ramp alpha is at time t, both in [0, 1]. */
+/* Progress along the ramp at time t, both in [0, 1]. */
 ESPER_RULE double alpha_ease(int curve, double steepness, double t)
 {
     const double pi = 3.14159265358979323846;
@@ -41,7 +41,7 @@ ESPER_RULE float alpha_clamp(float value, float low, float high)
     return fminf(fmaxf(value, low), high);
 }
 
-/* Start a ramp. Refused while another one runs. Without steps alpha is there at once. */
+/* Start a ramp. Refused while another one runs. With no steps, alpha reaches its target at once. */
 ESPER_RULE bool alpha_retarget(struct slot_state *slot, float target, int steps, int curve, float steepness)
 {
     if (slot->alpha_mode != ALPHA_HOLD)
@@ -79,7 +79,7 @@ ESPER_RULE bool alpha_step(struct slot_state *slot)
     return false;
 }
 
-/* No ramp runs and alpha stands on its target. */
+/* No ramp runs and alpha is at its target. */
 ESPER_RULE bool alpha_rests(const struct slot_state *slot)
 {
     return slot->alpha_mode == ALPHA_HOLD && fabsf(slot->alpha - slot->alpha_target) <= ALPHA_EPSILON;

@@ -1,6 +1,6 @@
 /*
- * How parameters are born: uniform in +-1/sqrt(fan_in) or a constant, tensor after tensor, each number a function of
- * its place alone. So any thread can make any part of a tensor, and the gaps between tensors are zero.
+ * How parameters are initialised: uniform in +-1/sqrt(fan_in) or a constant, tensor by tensor, each number a function
+ * of its position alone. So any thread can fill any part of a tensor, and the gaps between tensors are zero.
  */
 #ifndef MORPH_BIRTH_H
 #define MORPH_BIRTH_H
@@ -38,7 +38,7 @@ ESPER_RULE struct birth birth_of(const struct param_layout *layout)
     return birth;
 }
 
-/* Fill a tensor and the gap behind it; this is thread `thread` of `threads`, which take blocks of four in turn. */
+/* Fill a tensor and the gap after it; this is thread `thread` of `threads`, which take blocks of four round-robin. */
 ESPER_RULE void tensor_fill(const struct tensor_birth *tensor, struct random_site site, uint32_t thread,
                             uint32_t threads, float *params)
 {
@@ -56,7 +56,7 @@ ESPER_RULE void tensor_fill(const struct tensor_birth *tensor, struct random_sit
     }
 }
 
-/* All tensors; tensor t draws from `site` moved on by t. */
+/* All tensors; tensor t draws from `site` advanced by t. */
 ESPER_RULE void birth_fill(const struct birth *birth, struct random_site site, uint32_t thread, uint32_t threads,
                            float *params)
 {

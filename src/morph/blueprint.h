@@ -1,7 +1,7 @@
 /*
  * Blueprints: the kinds of seed that a slot can grow. This is the one table they all come from: parameters, their
- * initial values and the chain of operations. Most seeds are residual chains of convolutions, and a new one of that
- * kind is a new row of the table; its kernels are already there.
+ * initial values and the chain of operations. Most seeds are residual chains of convolutions; a new one of that kind is
+ * a new row of the table, and its kernels already exist.
  */
 #ifndef MORPH_BLUEPRINT_H
 #define MORPH_BLUEPRINT_H
@@ -14,7 +14,7 @@
 
 enum { LAYOUT_TENSORS = 8, LAYOUT_ALIGN = 16, CHAIN_STEPS = 3 };
 
-/* How a tensor starts: uniform in +-1/sqrt(fan_in), or a constant. */
+/* How a tensor is initialised: uniform in +-1/sqrt(fan_in), or a constant. */
 struct tensor_layout {
     const char *name;
     int dims, shape[4]; /* conv [cout][kh][kw][cin], depthwise [kh][kw][c], linear [out][in], vectors [c] */
@@ -23,11 +23,11 @@ struct tensor_layout {
     float value;
 };
 
-/* The tensors of a seed, a gate net or a host in the order of their random streams, each starting on 16 floats. */
+/* The tensors of a seed, a gate net or a host in the order of their random streams, each aligned to 16 floats. */
 struct param_layout {
     int count;
     size_t params;  /* real parameters */
-    size_t storage; /* with the gaps between tensors, which stay zero */
+    size_t storage; /* including the gaps between tensors, which stay zero */
     struct tensor_layout tensor[40];
 };
 
@@ -51,9 +51,9 @@ struct seed_blueprint {
     struct chain_step step[CHAIN_STEPS]; /* s = x + chain(x) */
 };
 
-/* NULL for an index that no CNN blueprint has. */
+/* NULL for an index without a CNN blueprint. */
 const struct seed_blueprint *blueprint_at(int index);
-/* -1 when there is no blueprint of that name. */
+/* -1 if there is no blueprint with that name. */
 int blueprint_find(const char *name);
 
 int blueprint_neck(int channels);    /* max(8, C / 4): bottleneck width and gate hidden size */
@@ -66,7 +66,7 @@ void gate_layout(int channels, struct param_layout *layout);
 
 /* Append a tensor; dims beyond the given ones are 1. */
 void layout_add(struct param_layout *layout, const char *name, int fan_in, float value, int dims, const int shape[]);
-/* -1 when there is no such tensor. */
+/* -1 if there is no such tensor. */
 int layout_find(const struct param_layout *layout, const char *name);
 
 /* Initial values: tensor t draws from `stream` at a = a0 + t. */

@@ -1,6 +1,6 @@
 /*
- * The backward pass of a block for all envs: the convolution is done again, its output's gradient follows from the
- * gradient after the pool (or, behind a blended seed, before it) and BatchNorm's sums, and goes at once into the weight
+ * The backward pass of a block for all envs: the convolution is repeated; the gradient of its output follows from the
+ * gradient after the pool (or, with a blended seed, before it) and BatchNorm's sums, and goes straight into the weight
  * gradient and the gradient of the block's input. Nothing of full size is ever stored.
  */
 #include "cuda/runtime.cuh"
@@ -87,7 +87,7 @@ template <int COUT, bool FULL> DEVICE void first_chunks(const struct fast_host &
                                               half * AREA / 8 + paired_pixel(g)),
                            *full = FULL ? plane_word(host.block[0].grad_full, COUT, AREA, image, 0, half * AREA / 2 + g)
                                         : NULL;
-            uint32_t ahead[GROUPS][2]; /* gradients of the next two rows, on their way */
+            uint32_t ahead[GROUPS][2]; /* gradients of the next two rows, being loaded */
 #pragma unroll
             for (int m = 0; m < GROUPS; m++)
 #pragma unroll
@@ -124,7 +124,7 @@ template <int COUT, bool FULL> DEVICE void first_chunks(const struct fast_host &
 #pragma unroll
                         for (int q = 0; q < 2; q++) {
                             pooled[q] = FULL ? 0 : transpose_matrix(ahead[m][q]);
-                            /* the last time what was read before is read again */
+                            /* the last iteration reads the previous ones again */
                             ahead[m][q] = FULL ? 0
                                                : __ldcg(grad + (m * AREA / 4 + (1 - u) * FIRST_SIZE / 2 + 8 * q) * 4);
                         }
@@ -193,23 +193,23 @@ template <int COUT> struct eight_back_shared {
         FORWARD = SUMS + 2 * ONE, /* fragments of the weights */
         WEIGHTS = FORWARD + COUT / 16 * 6 * FRAGMENT_A * 4,
         TEAMS = WEIGHTS + COUT / 16 * 9 * FRAGMENT_B * 4,
-        GRAD_ROW = COUT / 8 * EIGHT_ROW, /* the raw gradient: rows of planes, borders at the sides alone */
+        GRAD_ROW = COUT / 8 * EIGHT_ROW, /* the raw gradient: rows of planes, with borders at the sides only */
         GRAD_MAP = 16 * GRAD_ROW,
-        GRADS = TEAMS + FAST_WARPS / 2 * EIGHT_MAP, /* all teams' side by side: they also serve add_tiles */
+        GRADS = TEAMS + FAST_WARPS / 2 * EIGHT_MAP, /* those of all teams side by side: they also serve add_tiles */
         STAGE = 8 * 16 * 16,                        /* half an image of the input, twice per warp */
         STAGES = GRADS + FAST_WARPS / 2 * GRAD_MAP,
         BYTES = STAGES + FAST_WARPS * 2 * STAGE
     };
 };
 
-/* Zeros left and right of the team's raw gradient. */
+/* Zeros to the left and right of the team's raw gradient. */
 template <int COUT> DEVICE void eight_borders(uint32_t grads, int thread)
 {
     for (int i = thread; i < 16 * COUT / 8 * 2; i += 64)
         store_shared_128(grads + (i >> 1) * EIGHT_ROW + (i & 1) * 17 * 16, 0, 0, 0, 0);
 }
 
-/* Two rows of the raw gradient as an operand of couts x pixels: q[row][2 * half + plane]. */
+/* Two rows of the raw gradient as a couts x pixels operand: q[row][2 * half + plane]. */
 template <bool FULL>
 DEVICE void eight_gradient(const float (*acc)[2][4], const uint32_t pooled[2], const uint32_t *full,
                            const struct slopes *s, uint32_t (*q)[4])
@@ -234,7 +234,7 @@ DEVICE void eight_gradient(const float (*acc)[2][4], const uint32_t pooled[2], c
 
 /*
  * The gradient of eight rows of the input: products of pixels x couts by couts x cins, over three rows of the raw
- * gradient at a time. Masked by the ReLU below it goes to grad with its sums in d, as it is to grad_out.
+ * gradient at a time. Masked by the ReLU below, it goes to grad with its sums in d; unmasked, to grad_out.
  */
 template <int COUT, bool SEEDED>
 DEVICE void eight_input(const struct fast_host &host, int index, const struct block_use &below, size_t image, int top,
@@ -252,7 +252,7 @@ DEVICE void eight_input(const struct fast_host &host, int index, const struct bl
 #pragma unroll
     for (int k = 0; k < 9; k++)
         load_shared_64(w[k], weights + (k * 32 + lane) * 8);
-    float e0[4], e1[4], e2[4]; /* rows that lack no, one, two rows of the kernel */
+    float e0[4], e1[4], e2[4]; /* rows that lack zero, one, two rows of the kernel */
     clear4(e0);
     clear4(e1);
 #pragma unroll
@@ -332,7 +332,7 @@ DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t imag
             load_matrix(x[1 - u][i], columns + (2 * r + 2 + i) * EIGHT_ROW);
         load_matrix(third[1 - u], thirds + (2 * r + 2) * EIGHT_ROW);
         {
-            uint32_t a[6][4]; /* read again every time: registers are dearer */
+            uint32_t a[6][4]; /* reloaded every time: registers are more expensive */
             float acc[2][2][4];
 #pragma unroll
             for (int k = 0; k < 6; k++)
@@ -345,7 +345,7 @@ DEVICE void eight_rows_back(const struct fast_host &host, int index, size_t imag
             store_matrix_transposed(put + (2 * r + i) * eight_back_shared<COUT>::GRAD_ROW, q[i][0], q[i][1], q[i][2],
                                     q[i][3]);
 #pragma unroll
-        for (int row = 0; row < 4; row++) { /* of the input: it meets output row i at ky = row - i */
+        for (int row = 0; row < 4; row++) { /* of the input: it contributes to output row i at ky = row - i */
             uint32_t b[4], c[4];
             load_matrix_transposed(b, turned_columns + (2 * r + row) * EIGHT_ROW);
             if ((row & 1) == 0)

@@ -1,15 +1,16 @@
 /*
- * 3 x 3 convolutions on tensor cores, a warp at a time, and how their operands lie in memory.
+ * 3 x 3 convolutions on tensor cores, a warp at a time, and the memory layout of their operands.
  *
  * In shared memory an image is planes with a border of zeros, 16 bytes per pixel: a tap of the kernel is a shift by 16
- * bytes, and eight pixels of a row are the rows of an 8 x 8 matrix, so that ldmatrix gathers the operands by itself and
+ * bytes, and eight pixels of a row are the rows of an 8 x 8 matrix, so that a plain ldmatrix gathers the operands
  * without bank conflicts. Output channels are the rows of the product and pixels its columns: a lane (4 g + t) holds
  * pixels 2t and 2t + 1 of channel g, which with the same pixels of the next row are one pool window.
  *
  * Three kinds of convolution, by input channels:
- *   first  3 (as 4): a pixel's 16 bytes are two rows, four channels each; the product's 16 rows are eight output
- *          channels in two rows of the map, so that K = 4 rows x 3 columns x 4 channels = 48 has no waste but the
- * border eight  8: K = 16 takes two taps at a time wide   16: K = 16 is one tap
+ *   first   3 (as 4): a pixel's 16 bytes are two rows, four channels each; the product's 16 rows are eight output
+ *           channels in two rows of the map, so that K = 4 rows x 3 columns x 4 channels = 48 wastes only the border
+ *   eight   8: K = 16 takes two taps at a time
+ *   wide    16: K = 16 is one tap
  */
 #ifndef MORPH_FAST_CONV_CUH
 #define MORPH_FAST_CONV_CUH
@@ -18,7 +19,8 @@
 
 /* ---- operands of weights ----------------------------------------------------------------------------------------- */
 
-/* Where element (row, k) of A (m16n8k16) lies in a fragment [lane][8], and (k, column) of B in [lane][4]; in halves. */
+/* Position of element (row, k) of A (m16n8k16) in a fragment [lane][8], and of (k, column) of B in [lane][4]; in
+ * halves. */
 DEVICE int fragment_a(int row, int k)
 {
     return ((row & 7) * 4 + ((k & 7) >> 1)) * 8 + ((k >> 3) * 2 + (row >> 3)) * 2 + (k & 1);
@@ -48,7 +50,7 @@ static inline uint32_t part_floats(int cin, int cout)
     return (uint32_t)(cin < 8 ? cout / 8 * 6 : cout / 16 * 9 * (cin / 8)) * 128;
 }
 
-/* The first convolution's operand and place of K for input row `row` (0 to 3 around two output rows) and column kx. */
+/* The first convolution's operand and index in K for input row `row` (0 to 3 around two output rows) and column kx. */
 DEVICE int first_operand(int row, int kx)
 {
     return kx < 2 ? row >> 1 : 2;
@@ -59,7 +61,7 @@ DEVICE int first_k(int row, int kx, int ci)
     return kx < 2 ? kx * 8 + (row & 1) * 4 + ci : row * 4 + ci;
 }
 
-/* Put weight (co, ky, kx, ci), as bf16 bits, wherever the kernels look for it. */
+/* Store weight (co, ky, kx, ci), as bf16 bits, everywhere the kernels read it. */
 DEVICE void place_weight(const struct fast_block &block, uint32_t *env_fragments, int co, int ky, int kx, int ci,
                          uint16_t bits)
 {
@@ -75,7 +77,7 @@ DEVICE void place_weight(const struct fast_block &block, uint32_t *env_fragments
         const int row = co % 16;
         if (kx < 2)
             forward[ky * a + fragment_a(row, kx * 8 + ci)] = bits;
-        else { /* the third column by twos of rows, once for each output row of a pair; what is left over has K = 8 */
+        else { /* the third column in pairs of rows, once for each output row of a pair; the remainder has K = 8 */
             if (ky < 2)
                 forward[3 * a + fragment_a(row, ky * 8 + ci)] = bits;
             if (ky > 0)
@@ -91,15 +93,15 @@ DEVICE void place_weight(const struct fast_block &block, uint32_t *env_fragments
     }
 }
 
-/* Where weight (co, ky, kx, ci)'s gradient lies in a chunk's part of the first convolution, which knows it twice: for
- * even rows of the map and for odd ones. */
+/* Position of the gradient of weight (co, ky, kx, ci) in a chunk's part of the first convolution, which holds it twice:
+ * for even rows of the map and for odd ones. */
 DEVICE int first_part_place(int co, int ky, int kx, int ci, int odd)
 {
     const int k = first_k(ky + odd, kx, ci), tile = (co / 8 * 2 + odd) * 3 + first_operand(ky + odd, kx);
     return (tile * 4 + (k >> 3) * 2 + (co & 1)) * 32 + (k & 7) * 4 + (co % 8 >> 1);
 }
 
-/* The weight whose gradient lies at `place` in a chunk's part of another convolution: its number in the tensor. */
+/* The weight whose gradient is at `place` in a chunk's part of another convolution: its index in the tensor. */
 DEVICE int part_weight(const struct fast_block &block, int place)
 {
     const int lane = place & 31, e = place >> 5 & 3, tap = (place >> 7) % 9, group = (place >> 7) / 9;
@@ -132,7 +134,7 @@ DEVICE void clear4(float d[4])
     d[0] = d[1] = d[2] = d[3] = 0;
 }
 
-/* Bytes that a warp sets to zero; a multiple of 16. */
+/* Clears `bytes` of shared memory; a multiple of 16. */
 DEVICE void clear_shared(uint32_t at, int bytes, int thread, int threads)
 {
     for (int i = thread * 16; i < bytes; i += threads * 16)
@@ -182,7 +184,7 @@ DEVICE void activate(uint32_t v[4], const struct affine8 &affine)
             fmaf(bf16_hi(v[i]), __uint_as_float(affine.scale[2 * i + 1]), __uint_as_float(affine.shift[2 * i + 1])));
 }
 
-/* Each lane fetches what it will itself read back: no barrier. */
+/* Each lane fetches only what it will read back itself: no barrier is needed. */
 template <int COUNT> DEVICE void fetch(uint32_t stage, const uint4 *from, int lane)
 {
 #pragma unroll
@@ -191,7 +193,7 @@ template <int COUNT> DEVICE void fetch(uint32_t stage, const uint4 *from, int la
     copy_commit();
 }
 
-/* The lanes of a quad together. */
+/* Sum over the lanes of a quad. */
 DEVICE float quad_sum(float v)
 {
     v += exchange(v, 1);
@@ -200,9 +202,9 @@ DEVICE float quad_sum(float v)
 
 /* ---- tasks of a warp --------------------------------------------------------------------------------------------- */
 
-/* The chunks of this block of threads, and a warp's tasks in them: `per_chunk` tasks in each, `total` in the batch. */
+/* The chunks of this thread block, and a warp's tasks in them: `per_chunk` tasks in each, `total` in the batch. */
 struct walk {
-    int chunk, end; /* in hand, and beyond the last */
+    int chunk, end; /* the current one, and the end */
     int per_chunk, total, step, first;
 };
 
@@ -224,13 +226,13 @@ DEVICE int walk_limit(const struct walk &walk)
     return min((walk.chunk + 1) * walk.per_chunk, walk.total);
 }
 
-/* First task of the chunk in hand; at or beyond walk_limit if it has none. */
+/* First task of the current chunk; at or beyond walk_limit if it has none. */
 DEVICE int walk_first(const struct walk &walk)
 {
     return walk.chunk * walk.per_chunk + walk.first;
 }
 
-/* The task after `task`, also in the next chunk; -1 if there is none. */
+/* The task after `task`, which may be in the next chunk; -1 if there is none. */
 DEVICE int walk_ahead(const struct walk &walk, int task)
 {
     int next = task + walk.step;
@@ -245,8 +247,8 @@ DEVICE int walk_ahead(const struct walk &walk, int task)
 /* ---- BatchNorm's coefficients in shared memory ------------------------------------------------------------------- */
 
 /*
- * scale[channel], shift[channel] of block i at `at`, by the first `cout` threads; where `running`, the running
- * statistics advance and both are kept for the leaves. The caller synchronises.
+ * Writes scale[channel], shift[channel] of block i to `at`, by the first `cout` threads; where `running`, the running
+ * statistics advance and both are kept for the leaf jobs. The caller synchronises.
  */
 DEVICE void share_norm(const struct fast_host &host, int i, int env, uint32_t at, bool running)
 {
@@ -264,7 +266,7 @@ DEVICE void share_norm(const struct fast_host &host, int i, int env, uint32_t at
     }
 }
 
-/* gain, slope, offset [3][channel] of block i at `at`, by threads from `thread0` on. */
+/* Writes gain, slope, offset [3][channel] of block i to `at`, by threads from `thread0` on. */
 DEVICE void share_back(const struct fast_host &host, int i, int env, uint32_t at, int thread0)
 {
     const int channel = (int)threadIdx.x - thread0, channels = host.block[i].cout;
@@ -279,7 +281,7 @@ DEVICE void share_back(const struct fast_host &host, int i, int env, uint32_t at
 
 /*
  * Sums of a chunk: VALUES floats of every warp at `at` [warp][VALUES] go to `out`, warps in order. `at` alternates
- * between two places from chunk to chunk, so one barrier is enough.
+ * between two addresses from chunk to chunk, so one barrier is enough.
  */
 template <int VALUES> DEVICE void add_warps(uint32_t at, float *out)
 {
@@ -294,7 +296,7 @@ template <int VALUES> DEVICE void add_warps(uint32_t at, float *out)
     }
 }
 
-/* Four raw values of a channel: two rows of two pixels. Into the sums; the largest comes back. */
+/* Four raw values of a channel: two rows of two pixels. Adds them to the sums and returns the largest. */
 DEVICE float window(float z0, float z1, float z2, float z3, float &sum, float &square)
 {
     sum += (z0 + z1) + (z2 + z3);
@@ -340,7 +342,7 @@ enum {
     FIRST_STRIP = 9 * FIRST_PAIR        /* 18 input rows around 16 rows of the map: half an image, a warp's task */
 };
 
-/* The strip's rows, two by two; rows outside the image are left as they are: zero. */
+/* The strip's rows, in pairs; rows outside the image are not touched: they stay zero. */
 DEVICE void first_fetch(uint32_t strip, const uint2 *image, int half, int lane)
 {
     const uint2 *from = image + (16 * half - 1) * FIRST_SIZE + lane;
@@ -368,7 +370,7 @@ DEVICE uint32_t first_third(int lane)
     return (matrix & 1) * FIRST_PAIR + (8 * (matrix >> 1) + n + 2) * 16;
 }
 
-/* Two output rows of 32 pixels: acc[tile] = (row 0, row 1) x two pixels of channel g. x: input rows by pairs. */
+/* Two output rows of 32 pixels: acc[tile] = (row 0, row 1) x two pixels of channel g. x: input rows in pairs. */
 DEVICE void first_rows(float (*acc)[4], const uint32_t (*a)[4], const uint32_t (*x0)[4], const uint32_t (*x1)[4],
                        const uint32_t (*third)[4])
 {
@@ -389,7 +391,7 @@ DEVICE void first_rows(float (*acc)[4], const uint32_t (*a)[4], const uint32_t (
 
 enum { EIGHT_ROW = 18 * 16, EIGHT_MAP = 18 * EIGHT_ROW };
 
-/* Lane addresses in the map, for operands of pixels x channels (`turned`: channels x pixels): columns 0 and 1 of both
+/* Lane addresses in the map, for pixels x channels operands (`turned`: channels x pixels): columns 0 and 1 of both
  * halves of a row; column 2 of a row and the next. */
 DEVICE uint32_t eight_columns(int lane, bool turned)
 {
@@ -468,7 +470,7 @@ DEVICE void wide_load(uint32_t (*x)[3][2], uint32_t columns, uint32_t third)
     x[1][2][1] = r[3];
 }
 
-/* From 2 KB of planes as fetched by this warp to the map: activated, or as they are where they already are. */
+/* From 2 KB of planes fetched by this warp to the map: activated, or unchanged if they already are. */
 DEVICE void wide_activate(uint32_t map, uint32_t stage, uint32_t norm, bool ready, int lane)
 {
 #pragma unroll

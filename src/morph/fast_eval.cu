@@ -1,10 +1,10 @@
 /*
- * Images are independent here, so a block of threads takes a network from its pixels to its logits without leaving the
- * processor. Two kernels share the envs: those without a blended seed, with pools fused into the convolutions; and the
- * grown ones, walking the configurations in the order of net_plan.cuh: what leaves a block is kept, and a configuration
- * starts at the first block in which it parts from the one before.
+ * Images are independent here, so a thread block takes a network from its pixels to its logits without leaving the SM.
+ * Two kernels share the envs: one for those without a blended seed, with pools fused into the convolutions; the other
+ * for the grown ones, walking the configurations in the order of net_plan.cuh: the output of each block is kept, and a
+ * configuration starts at the first block in which it differs from the one before.
  *
- * Rounded to bf16 are pixels, weights, what leaves a ReLU and what leaves a blend; seeds as in fast_seed_kinds.cuh.
+ * Pixels, weights, and the outputs of ReLUs and blends are rounded to bf16; seeds as in fast_seed_kinds.cuh.
  */
 #include "cuda/runtime.cuh"
 
@@ -31,7 +31,8 @@ template <class IN, class OUT> DEVICE void eval_conv(uint32_t in, uint32_t weigh
     });
 }
 
-/* conv -> norm -> ReLU -> pool, for 8 input channels: two rows are at hand, the neighbouring column is a lane away. */
+/* conv -> norm -> ReLU -> pool, for 8 input channels: a lane holds two rows, and the neighbouring column is a lane
+ * away. */
 template <class IN, class OUT, class POOLED>
 DEVICE void eval_conv_pool(uint32_t in, uint32_t weights, const float *scale, uint32_t out)
 {
@@ -95,7 +96,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
     SHARED_BYTES(shared);
     struct eval_host net(shared + M::HOST_AT);
     const uint32_t in = smem(shared), a0 = in + M::A0_AT, a1 = in + M::A1_AT, a2 = in + M::A2_AT;
-    const uint32_t h2 = in; /* a frame is not needed there, but `in` needs its own: the next images clear it */
+    const uint32_t h2 = in; /* it needs no frame there, but `in` needs its own: the next images clear it */
     float *features = (float *)(shared + M::FEATURES_AT);
     int loaded = -1;
     tile_clear(in, M::HOST_AT);
@@ -128,7 +129,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 3) void eval_plain(const __grid_constant_
                 eval_classify(net, job, features + warp * EVAL_FEATURES, env, image + warp, job.plans[env].config[0]);
         }
     }
-    device_wait(); /* for the grown envs: whoever comes next waits for this kernel alone */
+    device_wait(); /* for the grown envs: the next kernel waits for this one only */
 }
 
 /* ---- grown envs -------------------------------------------------------------------------------------------------- */
@@ -137,8 +138,8 @@ enum { GROWN_IMAGES = 2 };
 
 /*
  * Two images at a time, in registers (nn/patch.cuh) from a block's convolution to its pool: block 0 one after the
- * other, the others together. Seeds behind the last pool have maps so small that eight images fill the warps; the
- * others stay empty.
+ * other, the others together. Seeds after the last pool have maps so small that it takes eight images to fill the
+ * warps; the unused images stay empty.
  */
 template <int I> using grown_full = full_map<I, (I == 0 ? 1 : GROWN_IMAGES)>;
 template <int I> using grown_half = half_map<I, GROWN_IMAGES>;
@@ -150,7 +151,7 @@ using grown_tile = seed_tile<(8 << I), (32 >> I >> ROW),
                              1, WAY_FORWARD>;
 
 struct eval_grown_memory {
-    /* Of all forms of seeds: two maps, fragments, small arrays. */
+    /* For all forms of seeds: two maps, fragments, small arrays. */
     template <int I, int ROW> static constexpr int MAPS = 2 * grown_tile<I, ROW>::MAP::BYTES;
     template <int I, int ROW> static constexpr int FLOATS = 4 * grown_tile<I, ROW>::FLOATS;
     static constexpr int WORK =
@@ -165,7 +166,7 @@ struct eval_grown_memory {
     static_assert(BYTES <= 113 * 1024, "two blocks of threads on a processor");
 };
 
-/* A grown env at work on two images. */
+/* A grown env, processing two images. */
 struct eval_grown_env {
     using M = eval_grown_memory;
     const struct fast_host &host;
@@ -173,7 +174,7 @@ struct eval_grown_env {
     const struct eval_job &job;
     unsigned char *shared;
     struct eval_host net;
-    int env, held; /* held: the slot whose parameters lie in memory, or -1 */
+    int env, held; /* held: the slot whose parameters are in shared memory, or -1 */
 
     DEVICE_MEMBER eval_grown_env(const struct fast_host &host_, const struct seed_set &set_,
                                  const struct eval_job &job_, unsigned char *shared_)
@@ -216,7 +217,7 @@ struct eval_grown_env {
         });
         held = j;
     }
-    /* norm -> ReLU of what a convolution leaves. */
+    /* norm -> ReLU of a convolution's output. */
     template <int I> DEVICE_MEMBER patch<grown_full<I>> convolve(const patch_place<grown_full<I>> &at) const
     {
         using OUT = grown_full<I>;
@@ -238,7 +239,7 @@ struct eval_grown_env {
         }
         return h;
     }
-    /* The largest of each window to the map behind the pool. */
+    /* The largest value of each window, to the map after the pool. */
     template <int I> DEVICE_MEMBER void pool(const patch<grown_full<I>> &y, int first) const
     {
         using AT = patch_place<grown_full<I>>;
@@ -256,7 +257,7 @@ struct eval_grown_env {
                     store_shared_32(to + (uint32_t)(n * OUT::PLANE_BYTES + (row * OUT::PITCH + column) * 16), most);
             }
     }
-    /* Slot r1, on the map behind the pool. */
+    /* Slot r1, on the map after the pool. */
     template <int I> DEVICE_MEMBER void behind()
     {
         using T = grown_tile<I, 1>;
@@ -282,7 +283,7 @@ struct eval_grown_env {
 #pragma unroll 1
         for (int first = 0; first < GROWN_IMAGES; first += MAP::IMAGES) {
             patch_place<MAP> at;
-            if constexpr (I == 0) { /* the pixels lie where seeds work */
+            if constexpr (I == 0) { /* the pixels are where seeds work */
                 __syncthreads();
                 tile_clear_frame<MAP>(map(0));
                 eval_load<MAP>(map(0), job, image + (uint32_t)first);
@@ -328,7 +329,8 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) void eval_grown(const __grid_constant_
         for (uint32_t image = first; image < end; image += GROWN_IMAGES)
 #pragma unroll 1
             for (uint32_t k = 0; k < plan->count; k++) {
-                /* What a configuration shares with the one before is there already, up to the block where they part. */
+                /* Whatever a configuration shares with the one before is already there, up to the block where they
+                 * diverge. */
                 const uint32_t mask = plan->mask[k];
                 const int start =
                     k > 0 ? shape->slot[shape->exec_order[eval_parting(shape, plan->mask[k - 1], mask)]].column : 0;
@@ -371,7 +373,7 @@ struct fast_eval *eval_create(struct bf16_net *net)
 
 void eval_free(struct fast_eval *eval)
 {
-    delete eval; /* device memory goes with the runtime */
+    delete eval; /* device memory is released with the runtime */
 }
 
 static void eval_enqueue(struct bf16_net *net, enum split split, int images, uint32_t *correct, size_t stride,
@@ -392,7 +394,7 @@ static void eval_enqueue(struct bf16_net *net, enum split split, int images, uin
         job.gate[j] = net->seeds->slot[j].gate;
         job.fragments[j] = net->seeds->slot[j].fragments;
     }
-    /* Jobs small enough to keep every processor busy to the end, large enough to be worth an env's weights. */
+    /* Jobs small enough to keep every SM busy to the end, large enough to amortise loading an env's weights. */
     const uint32_t processors = (uint32_t)runtime_processors(rt), all = job.images * (uint32_t)net->host.envs;
     job.group = all / (processors * 12) / 2 * 2;
     job.group = job.group < 4 ? 4 : job.group > 32 ? 32 : job.group;
@@ -403,10 +405,10 @@ static void eval_enqueue(struct bf16_net *net, enum split split, int images, uin
     struct launch grown_shape = {dim3(jobs < grown ? jobs : grown), dim3(TILE_THREADS), eval_grown_memory::BYTES, true};
     net_plan_order(net->context, job.plans, job.order);
     if (net->host.slots) {
-        seed_pack(net); /* exec is another than in training, and a test may come after a rollback */
+        seed_pack(net); /* exec differs from training's, and a test may follow a rollback */
         runtime_launch(rt, eval_grown, grown_shape, net->host, net->seeds->set, job);
     }
-    plain_shape.overlap = net->host.slots > 0; /* it begins where the grown ones leave room */
+    plain_shape.overlap = net->host.slots > 0; /* it begins where the grown ones leave SMs free */
     runtime_launch(rt, eval_plain, plain_shape, net->host, job);
 }
 

@@ -1,4 +1,4 @@
-/* What the two kernels of an evaluation share: their jobs, the host's weights, pixels in and logits out. */
+/* The parts common to the two kernels of an evaluation: their jobs, the host's weights, pixels in and logits out. */
 #ifndef MORPH_FAST_EVAL_PARTS_CUH
 #define MORPH_FAST_EVAL_PARTS_CUH
 
@@ -14,7 +14,7 @@ enum { EVAL_FEATURES = 32 };
 struct eval_job {
     struct gather_source source;
     enum split split;
-    uint32_t images, group; /* in all; of a job */
+    uint32_t images, group; /* in total; per job */
     const struct eval_plan *plans;
     struct eval_order order;
     uint32_t *correct; /* [env][stride]: of each configuration */
@@ -25,10 +25,10 @@ struct eval_job {
 
 enum { EVAL_GROWN, EVAL_PLAIN };
 
-/* The jobs of a block of threads, of the envs of a kind. */
+/* The jobs of a thread block, for envs of one kind. */
 struct eval_claims {
     const struct eval_order &order;
-    const uint32_t kind, groups, jobs; /* groups: jobs of an env */
+    const uint32_t kind, groups, jobs; /* groups: jobs per env */
     uint32_t number;
 
     DEVICE_MEMBER eval_claims(const struct eval_job &job, uint32_t kind_)
@@ -65,7 +65,8 @@ template <int I, int IMAGES> using half_map = tile_map<(8 << I), (16 >> I), IMAG
 
 /* ---- the host's part --------------------------------------------------------------------------------------------- */
 
-/* Weights of all convolutions, BatchNorm's coefficients and the classifier: what an env needs for all its images. */
+/* Weights of all convolutions, BatchNorm's coefficients and the classifier: the parameters an env needs for all its
+ * images. */
 struct eval_host {
     static constexpr int WEIGHTS = tile_weight_bytes<9, 8, 8>() + tile_weight_bytes<9, 8, 16>() +
                                    tile_weight_bytes<9, 16, 32>();
@@ -87,7 +88,7 @@ struct eval_host {
         return norm + 2 * 8 * ((1 << block) - 1);
     }
 
-    /* Barriers around it are the caller's. */
+    /* The caller provides the barriers around it. */
     DEVICE_MEMBER void load(const struct fast_host &host, int env)
     {
         const float *params = host.params + (size_t)env * host.params_size,

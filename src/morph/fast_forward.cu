@@ -1,7 +1,7 @@
 /*
  * The forward pass of a block for all envs: convolution, BatchNorm's sums and max pooling of the raw output, in one
- * pass over the images. A warp takes an image (half of one in the first block) at a time; the next one is on its way
- * meanwhile.
+ * pass over the images. A warp processes an image (half of one in the first block) at a time while the next one is
+ * being loaded.
  */
 #include "cuda/runtime.cuh"
 
@@ -18,7 +18,7 @@ template <int COUT> struct first_shared {
     enum { SUMS = FAST_WARPS * 2 * COUT * 4, STRIPS = 2 * SUMS, BYTES = STRIPS + FAST_WARPS * 2 * FIRST_STRIP };
 };
 
-/* Two output rows of eight channels: sums, pooled pixels and, where seeds want them, the raw pixels. */
+/* Two output rows of eight channels: sums, pooled pixels and, where seeds need them, the raw pixels. */
 template <bool SEEDED>
 DEVICE void first_store(const float (*acc)[4], uint32_t *pooled, uint32_t *raw, float &sum, float &square)
 {

@@ -1,4 +1,4 @@
-/* What the backward kernels share: from the gradient after a pool to that of the raw output, and where results go. */
+/* Shared by the backward kernels: from the gradient after a pool to that of the raw output, and where results go. */
 #ifndef MORPH_FAST_GRAD_CUH
 #define MORPH_FAST_GRAD_CUH
 
@@ -48,7 +48,7 @@ DEVICE uint32_t load_pixels(const uint32_t *at)
 
 /*
  * Sums of g and g * raw of eight channels, by the tensor cores: rows 0 to 7 of the product are raw, rows 8 to 15 ones,
- * columns are g. Wanted are the diagonal and any of the lower rows.
+ * columns are g. Only the diagonal and any one of the lower rows are needed.
  */
 DEVICE void share_back_sums(uint32_t at, int channels, int first, const float d[4], int lane)
 {

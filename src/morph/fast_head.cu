@@ -1,13 +1,13 @@
 /*
- * Average pooling, classifier and loss, forward and backward, for all envs: a warp takes an image at a time. Lane
- * 16 half + p reads channels 2p and 2p + 1 of every second pixel and answers for channel 2p + half, of each 32.
- * Everything here is fp32, from the rounded pooled output on to the gradient of it, which is rounded.
+ * Average pooling, classifier and loss, forward and backward, for all envs: a warp processes an image at a time. Lane
+ * 16 half + p reads channels 2p and 2p + 1 of every second pixel and is responsible for channel 2p + half, of each 32.
+ * Everything here is fp32, from the rounded pooled output to its gradient, which is rounded.
  */
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_conv.cuh"
 
-enum { HEAD_CLASSES = SHAPE_CLASSES, HEAD_EXTRA = 2 }; /* behind weights and biases: loss, correct */
+enum { HEAD_CLASSES = SHAPE_CLASSES, HEAD_EXTRA = 2 }; /* after weights and biases: loss, correct */
 
 template <int FEATURES> struct head_shared {
     enum {
@@ -21,7 +21,7 @@ template <int FEATURES> struct head_shared {
 
 /* A lane's share of an image's channels: its own channel of each 32, with the sums that the gradient needs. */
 struct head_channel {
-    float mean, passed, raw; /* of activations; number of pixels that the ReLU lets pass, sum of their raw values */
+    float mean, passed, raw; /* of activations; number of pixels that pass the ReLU, sum of their raw values */
 };
 
 DEVICE float both_halves(float v)
@@ -29,7 +29,7 @@ DEVICE float both_halves(float v)
     return v + exchange(v, 16);
 }
 
-/* words: the lane's pixels of two channels, kept for the way back. */
+/* words: the lane's pixels of two channels, kept for the backward pass. */
 template <int PIXELS>
 DEVICE struct head_channel head_average(const uint32_t *at, bool ready, float scale_lo, float shift_lo, float scale_hi,
                                         float shift_hi, uint32_t *words, int half)
@@ -44,7 +44,7 @@ DEVICE struct head_channel head_average(const uint32_t *at, bool ready, float sc
         const float y[2] = {fmaf(z[0], scale_lo, shift_lo), fmaf(z[1], scale_hi, shift_hi)};
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            const bool stopped = !ready && y[e] <= 0; /* NAN comes through */
+            const bool stopped = !ready && y[e] <= 0; /* NAN propagates */
             sum[e] += stopped ? 0.0f : ready ? z[e] : y[e];
             passed[e] += stopped ? 0.0f : 1.0f;
             raw[e] += stopped ? 0.0f : z[e];
@@ -86,7 +86,7 @@ DEVICE void head_loss(float *logit, int label, float images, float &loss, float 
         logit[k] = logit[k] * weight - (k == label ? 1.0f / images : 0.0f);
 }
 
-/* The gradient of what left the last block: the same for all pixels of a channel. */
+/* The gradient of the last block's output: the same for all pixels of a channel. */
 template <int PIXELS>
 DEVICE void head_store(uint32_t pair, const uint32_t *words, uint32_t *masked, uint32_t *whole,
                        const struct block_use &use, float scale_lo, float shift_lo, float scale_hi, float shift_hi,

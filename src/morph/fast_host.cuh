@@ -1,28 +1,28 @@
 /*
- * What the kernels of net_bf16 share: the buffers of a training step and how to read them.
+ * Shared by the kernels of net_bf16: the buffers of a training step and how to read them.
  *
- * Numbers. Activations and gradients between kernels are bf16, sums and products fp32, statistics of a whole batch are
- * added up in double. This is where values are rounded to bf16, in forward order:
+ * Numbers. Activations and gradients between kernels are bf16, sums and products fp32; statistics of a whole batch are
+ * added up in double. These values are rounded to bf16, in forward order:
  *   the pixels; the weights (with the sign of gamma, below); the pooled raw output of a convolution; the activation
- *   relu(scale * pooled + shift) that enters the next one; the gradient of what leaves a block; the gradient of the raw
+ *   relu(scale * pooled + shift) that enters the next one; the gradient of a block's output; the gradient of the raw
  *   output of a convolution. BatchNorm's sums are those of the unrounded output. Whether a ReLU passes is decided by
  *   the rounded pooled output, in both directions.
  *
- * Sign. Weights are multiplied by sign(gamma) of their output channel (-1 where gamma < 0), so "raw" means
- * sign(gamma) * convolution, a channel's scale is |gamma| * rstd >= 0, and the largest raw value of a window is what
- * max pooling takes after the norm: pooling comes first and everything after it has a quarter of the size.
+ * Sign. Weights are multiplied by sign(gamma) of their output channel (-1 where gamma < 0), so "raw" means sign(gamma)
+ * * convolution, a channel's scale is |gamma| * rstd >= 0, and the largest raw value of a window is what max pooling
+ * takes after the norm: pooling comes first and everything after it has a quarter of the size.
  *
  * Planes. Maps are bf16 [env][image][channel / 8][pixel][8]: 16 bytes, a uint4, are eight channels of a pixel.
  *
- * Chunks. A batch is cut into at most 16 chunks of images, by the batch size alone; each leaves its own partial sums
- * and whoever needs a total adds them in a fixed order. How many blocks of threads share the chunks changes no bit.
+ * Chunks. A batch is cut into at most 16 chunks of images, by the batch size alone; each leaves its own partial sums,
+ * and the kernel that needs a total adds them in a fixed order. How many thread blocks share the chunks changes no bit.
  *
- * A block i of the host, for one env, where h is what leaves the ReLU:
+ * A block i of the host, for one env, where h is the output of the ReLU:
  *   forward(i)        raw -> sums[i], pooled[i]; raw[i] where slot r0 is live
- *   seed_blend_forward(i)   where r0 or r1 is blended: act[i], what leaves the block
+ *   seed_blend_forward(i)   where r0 or r1 is blended: act[i], the block's output
  *   forward(i + 1), head    read act[i] there, else relu(scale * pooled[i] + shift)
- *   head, backward(i + 1)   write the gradient of what left block i:
- *       nothing blended: grad[i] where the ReLU passes, else 0, and back[i]; any slot live: grad_out[i], as it is
+ *   head, backward(i + 1)   write the gradient of the output of block i:
+ *       nothing blended: grad[i] where the ReLU passes, else 0, and back[i]; any slot live: grad_out[i], unmasked
  *   seed_blend_backward(i)  from grad_out[i]:
  *       r0 blended: grad_full[i], the gradient before the ReLU (0 where it does not pass) at full size, and back[i]
  *       r1 alone blended: grad[i] and back[i], as backward(i + 1) would have done
@@ -56,7 +56,7 @@ struct fast_block {
     uint32_t mean, var;                    /* offsets in an env's running statistics */
     uint32_t forward_frag, back_frag;      /* offsets in an env's fragments: weights as mma operands */
     uint32_t part_size;                    /* floats of a chunk's weight gradient */
-    double share;                          /* of a value in a channel's mean: 1 / (batch * size^2) */
+    double share;                          /* weight of a value in a channel's mean: 1 / (batch * size^2) */
     uint4 *pooled, *act, *grad, *grad_out; /* planes of (size / 2)^2 pixels */
     uint4 *raw, *grad_full;                /* planes of size^2 pixels */
     float *norm;                           /* [env][2][cout]: BatchNorm's scale and shift in this batch */
@@ -66,8 +66,8 @@ struct fast_block {
 };
 
 /*
- * Seeds take smaller pieces of a batch than chunks: a few of them must keep many processors busy. Smaller where maps
- * are large and so take long, and where a job leaves few gradients.
+ * Seeds take smaller pieces of a batch than chunks: a few of them must keep many SMs busy. The pieces are smaller where
+ * maps are large and therefore slow, and where a job leaves few gradients.
  */
 static inline void block_jobs(struct fast_block *block, int batch)
 {
@@ -76,8 +76,8 @@ static inline void block_jobs(struct fast_block *block, int batch)
 }
 
 /*
- * The next of `jobs` jobs, for a block of threads that has the time; the first one it has by its number. From `jobs` on
- * there are none, and when all blocks have heard so the count is back at zero. The first thread alone gets an answer.
+ * The next of `jobs` jobs, for a thread block that is free; its first job is given by its index. From `jobs` on there
+ * are none, and when all blocks have learned so, the count is back at zero. Only the first thread gets the result.
  */
 DEVICE uint32_t job_take(uint32_t *taken, uint32_t jobs)
 {
@@ -130,9 +130,9 @@ DEVICE int fast_mode(const struct fast_host &host, int env, int slot)
 }
 
 struct block_use {
-    bool keep_raw;  /* r0 is live: somebody reads raw */
-    bool keep_grad; /* r0 or r1 is live: somebody reads grad_out */
-    bool blended;   /* what leaves the block is in act */
+    bool keep_raw;  /* r0 is live: raw is read later */
+    bool keep_grad; /* r0 or r1 is live: grad_out is read later */
+    bool blended;   /* the block's output is in act */
     bool full;      /* the gradient is in grad_full */
 };
 
@@ -154,7 +154,7 @@ struct channel_sums {
     double first, second;
 };
 
-/* Additions one after the other would take their time. */
+/* Sequential additions would take too long. */
 template <int COUNT> DEVICE double tree_sum(const double *v)
 {
     if constexpr (COUNT == 1)
@@ -213,7 +213,7 @@ DEVICE struct channel_norm block_norm(const struct fast_host &host, int i, int e
     return norm;
 }
 
-/* The gradient of raw: gain * g + slope * raw + offset, and what gamma and beta get. */
+/* The gradient of raw: gain * g + slope * raw + offset, and the gradients of gamma and beta. */
 struct channel_back {
     float gain, slope, offset, dgamma, dbeta;
 };
@@ -251,7 +251,7 @@ DEVICE void block_running(const struct fast_host &host, int i, int env, int chan
 
 /* ---- the network on the host's side ------------------------------------------------------------------------------ */
 
-/* How often a kernel's blocks divide the chunks of an env: `resident` blocks fit on the device at once. */
+/* Thread blocks that share the chunks of an env: `resident` blocks fit on the device at once. */
 static inline unsigned fast_blocks_per_env(const struct fast_host &host, int resident)
 {
     int each = 1; /* chunks of a block */
@@ -260,7 +260,7 @@ static inline unsigned fast_blocks_per_env(const struct fast_host &host, int res
     return (unsigned)((host.chunks + each - 1) / each);
 }
 
-/* What leaves read, which may still be at work when the next batch has begun: one for even batches, one for odd. */
+/* Read by leaf jobs, which may still be running when the next batch has begun: one for even batches, one for odd. */
 struct fast_kept {
     uint4 *raw, *pooled, *grad_out;
     float *norm;
@@ -270,10 +270,10 @@ struct bf16_net : net_device {
     struct fast_host host;
     struct gather_bf16 gathered[2]; /* the images of this batch and of the next */
     struct fast_kept kept[2][SHAPE_BLOCKS];
-    int parity;               /* of the batch at work: whose buffers are in `host` */
+    int parity;               /* of the current batch, whose buffers are in `host` */
     struct fast_seeds *seeds; /* fast_seed.cuh */
     struct fast_eval *eval;   /* fast_eval.cuh */
-    int resident;             /* tests: blocks of threads that are taken to fit on the device; 0 for what it has */
+    int resident;             /* tests: thread blocks assumed to fit on the device; 0: its actual number */
 };
 
 static inline struct bf16_net *bf16_net_of(struct net_device *device)

@@ -1,7 +1,7 @@
 /*
- * net_bf16: hosts and seeds of all envs on the tensor cores. This is its life and the order of a training step; the
- * kernels are in fast_forward, fast_head, fast_backward and fast_update, those of the seeds in fast_seed*, validation
- * in fast_eval.
+ * net_bf16: hosts and seeds of all envs on the tensor cores. This file has its setup and the order of a training step;
+ * the kernels are in fast_forward, fast_head, fast_backward and fast_update, those of the seeds in fast_seed*,
+ * validation in fast_eval.
  */
 #include "cuda/runtime.cuh"
 
@@ -135,7 +135,7 @@ bool fast_host_create(struct bf16_net *net)
     return !rt->failed;
 }
 
-/* Who works beside the main line. */
+/* Side streams, beside the main one. */
 enum { SIDE_IMAGES, SIDE_BLENDS, SIDE_LEAVES };
 static_assert((int)SIDE_LEAVES + 2 * 3 <= (int)RUNTIME_SIDES, "for the leaves of either parity and every block");
 
@@ -176,8 +176,8 @@ void fast_images(struct bf16_net *net, uint32_t batch)
 }
 
 /*
- * The leaves of a block, of which the host knows nothing; after those of the first block, which come last, their step.
- * They have time until the batch after the next writes over what they read: until the next one's update.
+ * The leaf jobs of a block, on which the host does not depend; after those of the first block, which come last, their
+ * update. They have until the batch after the next overwrites what they read: until the next one's update.
  */
 static void fast_leaves(struct bf16_net *net, int i)
 {

@@ -144,7 +144,7 @@ void seed_free(struct fast_seeds *seeds)
     delete seeds; /* device memory goes with the runtime */
 }
 
-/* ---- the lists of the living ------------------------------------------------------------------------------------- */
+/* ---- lists of live seeds ----------------------------------------------------------------------------------------- */
 
 /* What enters the slot: from raw (r0), or from the pooled output (r1), or what the blend before left. */
 DEVICE struct seed_input input_of(const struct fast_host &host, const struct seed_set &set,

@@ -220,7 +220,7 @@ static void lay_out(struct net_view *net, const struct net_shape *shape)
     net->grad = shape->host.storage + shape->seed_storage + shape->gate_storage;
 }
 
-/* ---- weights' gradients: who sums what --------------------------------------------------------------------------- */
+/* ---- gradients of weights: division of the work ------------------------------------------------------------------ */
 
 /* Entries for every chunk and every BLOCK_THREADS tiles of a layer. Counts where `work` is NULL. */
 static unsigned add_work(struct weight_work *work, unsigned count, int block, int slot, int step, int chunks, int tiles)
@@ -316,7 +316,7 @@ void net_fp32_pack(struct fp32_net *device, int first, int envs)
     runtime_launch(device->context->runtime, pack, shape, device->net, first);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
 static void allocate(struct net_view *net, struct context *context, unsigned *count)
 {
