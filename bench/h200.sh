@@ -1,8 +1,8 @@
 #!/bin/sh
-# Everything that must be right and fast on a GPU, in one command: builds, checks, measures, and prints Markdown tables.
+# Everything that must be correct and fast on a GPU, in one command: builds, checks, measures, prints Markdown tables.
 #
 #   bench/h200.sh                        all parts, in this order
-#   bench/h200.sh parity equal           these parts; `build` first, unless BUILD holds a program already
+#   bench/h200.sh parity equal           these parts; `build` first, unless BUILD already holds a program
 #   DEPS=PREFIX bench/h200.sh            on a machine without packages (scripts/deps-bundle makes PREFIX elsewhere)
 #
 #   build        make all cuda
@@ -11,16 +11,16 @@
 #   same         the same seed twice; env 0 among 1, 16 and 256; on cifar_baseline and cifar_multichannel
 #   equal        the work of the original's reference run: 16 envs, 5 rounds of a fresh policy, record and update included
 #   loops        the whole loop with 1 to 1 024 envs, grown, and on cifar_impaired and cifar_scale; counters per step
-#   hosts        training alone, envs x batch
-#   blueprints   training with every blueprint in every slot, training and blending; validation of all subsets
+#   hosts        training only, envs x batch
+#   blueprints   training with every blueprint in every slot, in TRAINING and BLENDING; validation of all subsets
 #   busy         64 envs: where the time of a step goes, and how busy the GPU is
-#   kernels      time, bytes/s and share of the roof by kernel (Nsight Compute, where it may count)
+#   kernels      time, bytes/s and share of the peak by kernel (Nsight Compute, where counters are permitted)
 #   torch        the same hosts in PyTorch, side by side (bench/torch_many.py)
 #
-# BUILD (build/gpu) is where it builds, OUT (bench/results) where CSV files go, NAME (h200) how they begin, ARCHS the
-# architectures to compile for (that of the card alone compiles faster). CIFAR-10 is used where
-# `esper doctor` finds it; else images are made up, and the tables say so. Every part has a time limit and fails alone: the last table
-# says which did.
+# BUILD (build/gpu) is the build directory, OUT (bench/results) the directory of the CSV files, NAME (h200) their
+# prefix, ARCHS the architectures to compile for (compiling for the card's own only is faster). CIFAR-10 is used if
+# `esper doctor` finds it; otherwise images are synthetic, and the tables say so. Every part has a time limit and fails
+# alone: the last table says which did.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build/gpu}
@@ -43,9 +43,9 @@ limit_of() { # seconds that a part may take
 
 note() { echo "h200: $*" >&2; }
 
-# ---- what the parts share ---------------------------------------------------------------------------------------------
+# ---- shared by the parts ----------------------------------------------------------------------------------------------
 
-# Options that fit the images that are there: real ones, as many as the file holds, or made-up ones.
+# Options that fit the available images: real ones, as many as the file holds, or synthetic ones.
 images() {
     line=$("$esper" doctor | sed -n 's/^  cifar10 .*(\([0-9]*\) training, \([0-9]*\) validation, \([0-9]*\) test.*/\1 \2 \3/p')
     if [ -z "$line" ]; then
@@ -61,7 +61,7 @@ images_are() { "$esper" data info >/dev/null 2>&1 && echo 'CIFAR-10' || echo 'sy
 # Seeds before and after the pools of cifar_multichannel; in two blocks one trains while the other is blended.
 both_rows='--script bench/both_rows.json --set max_seeds=4'
 
-# a run of a moment, with a seed of every kind in reach
+# a very short run in which every kind of seed can occur
 short_run() { # short_run NAME TASK OPTIONS...
     run=$1
     task=$2
@@ -108,7 +108,7 @@ part_parity() {
         grep '^FAILED' "$runs/selftest.log" | head -5 >&2
         echo "| esper selftest --device $device $options | $(tail -1 "$runs/selftest.log") |"
     done
-    # Shares of more seeds than a table of subsets takes: sampled at the last step, the same coalitions everywhere.
+    # Shares of more seeds than a table of subsets holds: sampled at the last step, the same coalitions everywhere.
     for where in cpu "$device"; do
         "$esper" train --task quickstart --runs "$runs" --name "shares-$where" --quiet --device "$where" --precision fp32 \
             --script examples/six_seeds.json --set slots=r0c0,r0c1,r0c2,r1c0,r1c1,r1c2 --envs 2 --steps 24 --rounds 1 \
@@ -127,7 +127,7 @@ sanitized() { # sanitized TOOL TASK OPTIONS...: a line of the table
     shift 2
     count=$((count + 1))
     log=$runs/sanitize-$count.log
-    # the program itself, so that nothing of a shell is looked at
+    # the program itself, so that no shell is checked
     # shellcheck disable=SC2046
     timeout 100 compute-sanitizer --tool "$tool" --error-exitcode 9 "$esper" train --task "$task" --runs "$runs" \
         --name "sanitize-$count" --quiet --device "$device" $(images | sed 's/test_images=[0-9]*/test_images=32/') --set data.batch=32 --set data.batches=1 \
@@ -156,8 +156,8 @@ part_sanitize() {
     return $bad
 }
 
-# Four batches and more: what batches use in turn is used again.
-same_on() { # same_on TASK ENVS OPTIONS...: with so many envs at the most
+# Four batches and more: buffers that batches use alternately are reused.
+same_on() { # same_on TASK ENVS OPTIONS...: with at most this many envs
     task=$1
     most=$2
     shift 2
@@ -224,7 +224,7 @@ part_blueprints() {
     "$esper" bench --device "$device" --part seeds --part evaluate --envs 64 --batch 128 --csv "$out/$name-blueprints.csv"
 }
 
-# The recorder's spans are those of the host; how busy the device is, nvidia-smi says beside it.
+# The recorder's spans are those of the host; nvidia-smi reports how busy the device is meanwhile.
 part_busy() {
     if command -v nvidia-smi >/dev/null; then
         nvidia-smi --query-gpu=utilization.gpu,power.draw --format=csv,noheader,nounits -lms 100 >"$runs/busy.csv" 2>/dev/null &
@@ -249,7 +249,7 @@ part_busy() {
                             (SELECT 1e6 * sum(seconds) FROM round))
               FROM phase WHERE name IN ('train', 'evaluate', 'decide', 'apply', 'test', 'update') AND coalesce(env, -1) < 0" |
         sed 's/^/\n/; s/"//g'
-    # the middle of the run: start and end are those of the program, not of training
+    # the middle of the run: its start and end belong to the program, not to training
     [ ! -s "$runs/busy.csv" ] || awk -F', *' '{ busy[NR] = $1; watt[NR] = $2 }
         END { for (i = int(NR / 3); i <= int(NR * 4 / 5); i++) { b += busy[i]; w += watt[i]; n++ }
               if (n) printf "\nGPU busy %.0f %% of the time, %.0f W (nvidia-smi, middle of the run)\n", b / n, w / n }' "$runs/busy.csv"
@@ -302,7 +302,7 @@ part_torch() {
 
 # ---- one part, or all of them -----------------------------------------------------------------------------------------
 
-if [ "${1:-}" = --inside ]; then # under a time limit of its own: timeout runs programs, not functions
+if [ "${1:-}" = --inside ]; then # under its own time limit: timeout runs programs, not functions
     runs=$3
     "part_$2"
     exit

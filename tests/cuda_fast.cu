@@ -1,6 +1,6 @@
 /*
- * The bf16 training step of the hosts (net_bf16 without seeds): gradients against a plain double-precision model that
- * rounds where the kernels do, and against the CPU's fp32; several steps of training; and what must hold to the bit.
+ * The bf16 training step of the hosts (net_bf16 without seeds): gradients compared with a plain double-precision model
+ * that rounds where the kernels do, and with the CPU's fp32; several steps of training; and what must be bit-identical.
  *
  *     cuda_fast                 the checks
  *     cuda_fast bench ENVS BATCH   million images per second of whole steps, and each kernel alone
@@ -92,7 +92,7 @@ static struct config config_of(const struct setting &s)
     return config;
 }
 
-/* Parameters that put every part to use: gammas of both signs, betas, no two envs alike. */
+/* Parameters that exercise every part: gammas of both signs, betas, no two envs alike. */
 static void stir(struct world *world, const int *stage)
 {
     const struct net_shape *shape = &world->shape;
@@ -231,8 +231,8 @@ static void rig_close(struct rig *rig)
 }
 
 /*
- * Blended seeds that change nothing, a thread per (env, job, channel): what enters comes out, as the contract of
- * fast_host.cuh has it. Winners of a window are found among rounded values here, among exact ones in the kernels.
+ * Blended seeds that change nothing, a thread per (env, job, channel): the output is the input, as fast_host.cuh
+ * requires. Winners of a window are found among rounded values here, among exact ones in the kernels.
  */
 KERNEL void identity_forward(const __grid_constant__ struct fast_host host, int i)
 {
@@ -453,7 +453,7 @@ static void check_gradients(int envs, int batch)
     for (int env = 0; env < envs; env++) {
         const size_t at = (size_t)env * shape->host.storage;
         double d = distance(grads.data() + at, cpu.world->host_momentum + at, shape->host.storage);
-        check(d < (batch < 64 ? 0.08 : 0.04), name + ", against fp32", "%.3g", d);
+        check(d < (batch < 64 ? 0.08 : 0.04), name + ", compared with fp32", "%.3g", d);
     }
     rig_close(&cpu);
     rig_close(&rig);
@@ -504,16 +504,16 @@ static void check_training(int envs, int batch, int batches, int steps)
         for (int env = 0; env < envs; env++)
             worst = std::max(worst, fabs(rig.world->train_loss[env] / cpu.world->train_loss[env] - 1));
     }
-    check(worst < 0.02, "training, loss of " + std::to_string(steps) + " steps against fp32", "%.3g", worst);
+    check(worst < 0.02, "training, loss of " + std::to_string(steps) + " steps compared with fp32", "%.3g", worst);
     double params = distance(rig.world->host, cpu.world->host, (size_t)envs * rig.world->shape.host.storage);
-    check(params < 0.05, "training, parameters against fp32", "%.3g", params);
+    check(params < 0.05, "training, parameters compared with fp32", "%.3g", params);
     double stats = distance(rig.world->stats, cpu.world->stats, (size_t)envs * rig.world->shape.stats);
-    check(stats < 0.02, "training, running statistics against fp32", "%.3g", stats);
+    check(stats < 0.02, "training, running statistics compared with fp32", "%.3g", stats);
     rig_close(&cpu);
     rig_close(&rig);
 }
 
-/* What a step leaves of env 0. */
+/* The results of a step for env 0. */
 static std::vector<float> traces(const struct setting &s, int steps)
 {
     struct rig rig;
@@ -618,7 +618,7 @@ static struct prediction predict(const struct fast_host &host, int k)
         return {in[k - 1] + out[k - 1], kmacs[k - 1]};
     if (k == 4)
         return {2 * out[2], 0};
-    if (k < 8) /* the convolution again, the weights, and the input but for the first block */
+    if (k < 8) /* the convolution again, the weights, and the input except in the first block */
         return {in[7 - k] * (k < 7 ? 2 : 1) + out[7 - k] + part[7 - k], kmacs[7 - k] * (k < 7 ? 3 : 2)};
     return {k == 8 ? parts : 0, 0};
 }

@@ -1,9 +1,9 @@
 /*
- * The fp32 networks on the device against the CPU's: a step of training, a validation of all subsets and a test, for
- * hosts of many shapes whose slots hold every blueprint in every way. Then what must hold to the bit: repetition, other
- * envs, slots asleep and seeds in TRAINING.
+ * The fp32 networks on the device compared with the CPU's: a step of training, a validation of all subsets and a test,
+ * for hosts of many shapes whose slots hold every blueprint in every way. Then what must be bit-identical: repetition,
+ * other envs, empty slots and seeds in TRAINING.
  *
- *     cuda_net [name]    runs the hosts whose names begin so
+ *     cuda_net [name]    runs the hosts whose names begin with it
  */
 #include <algorithm>
 #include <cmath>
@@ -83,7 +83,7 @@ static struct engine *engine_of(const struct config &config)
     return engine;
 }
 
-/* All arrays of a world, as they are now. */
+/* All arrays of a world in their current state. */
 struct snapshot {
     std::vector<std::vector<char>> arena;
 };
@@ -204,7 +204,7 @@ static const struct way ways[] = {
 };
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
-static bool planted[BLUEPRINT_COUNT][WAYS]; /* against the CPU */
+static bool planted[BLUEPRINT_COUNT][WAYS]; /* compared with the CPU */
 
 static float noise(uint32_t *state)
 {
@@ -212,7 +212,7 @@ static float noise(uint32_t *state)
     return (float)(*state >> 8) * 0x1p-24f - 0.5f;
 }
 
-/* Parameters as at birth, and no zeros among them. */
+/* Parameters as at birth, without the zeros. */
 static void fill(const struct param_layout &layout, float *params, uint32_t *random)
 {
     for (int t = 0; t < layout.count; t++) {
@@ -249,7 +249,7 @@ static void plant(struct world *world, int env, int slot, int blueprint, const s
     fill(layout, params.gate + shape->gate, &random);
 }
 
-/* Blueprints and ways are dealt out from `start` on; all pairs have had their turn after 64 slots. */
+/* Blueprints and ways are assigned cyclically from `start` on; after 64 slots all pairs have occurred. */
 static void plant_all(struct world *world, int env, int start)
 {
     for (int j = 0; j < world->shape.slots; j++) {
@@ -260,7 +260,7 @@ static void plant_all(struct world *world, int env, int start)
     }
 }
 
-/* Hosts differ from their birth: running statistics and norms that are not 0 and 1. */
+/* Hosts unlike newborn ones: running statistics and norms that are not 0 and 1. */
 static void unsettle(struct world *world, int env)
 {
     struct net_params params = world_params(world, env);
@@ -312,7 +312,7 @@ struct worst {
 static void compare_layout(struct worst &worst, const struct param_layout &layout, const float *a, const float *b,
                            const std::string &what)
 {
-    /* Some gradients cancel, like that of a scale before a norm: what is left is rounding of the others. */
+    /* Some gradients cancel, like that of a scale before a norm: the remainder is rounding error of the others. */
     const double least = std::max(1e-7, 0.01 * largest(b, layout.storage));
     for (int t = 0; t < layout.count; t++)
         worst.see(difference(a + layout.tensor[t].offset, b + layout.tensor[t].offset, layout.tensor[t].size, least),
@@ -328,7 +328,7 @@ static std::string slot_text(const struct world *world, int env, int slot)
     return text;
 }
 
-/* Parameters, momentum and running statistics of `a`, the device's, against b. */
+/* Parameters, momentum and running statistics of `a`, the device's, compared with b. */
 static struct worst compare_networks(const struct world *world, const struct snapshot &device,
                                      const struct snapshot &cpu, struct world *scratch_world)
 {
@@ -402,7 +402,7 @@ static void report(const char *host, const char *what, const struct worst &worst
     check(worst.off <= limit, std::string(host) + ": " + what, text);
 }
 
-/* ---- against the CPU --------------------------------------------------------------------------------------------- */
+/* ---- comparison with the CPU ------------------------------------------------------------------------------------- */
 
 static void check_train(const struct host_case &c, struct engine *engine, struct rig *rig)
 {
@@ -419,7 +419,7 @@ static void check_train(const struct host_case &c, struct engine *engine, struct
     runtime_copy_from(rig->context.runtime, grads.data(), rig->context.grads, sizeof(struct slot_grads) * rows);
     runtime_wait(rig->context.runtime);
 
-    rig_write(rig); /* the device's world again, so that evaluation starts from what the CPU has */
+    rig_write(rig); /* the device's world again, so that evaluation starts from the CPU's state */
     snapshot_restore(world, before);
     engine_train(engine);
     struct snapshot cpu = snapshot_of(world);
@@ -501,7 +501,7 @@ static void check_host(const struct host_case &c)
     engine_free(engine);
 }
 
-/* ---- to the bit -------------------------------------------------------------------------------------------------- */
+/* ---- bit-identical ----------------------------------------------------------------------------------------------- */
 
 struct host_bits {
     std::vector<float> host, momentum, stats, seed;
@@ -571,12 +571,12 @@ static void check_bits(void)
     slotless.slots = {"r0c0"};
     struct host_bits one = step_bits(c, 1, prepare_grown), three = step_bits(c, 3, prepare_grown);
     check(same_host(one, three) && one.seed == three.seed, "env 0 among 1 and among 3", "bit for bit");
-    net_fp32_budget = 1; /* every env in a group of its own */
+    net_fp32_budget = 1; /* every env in its own group */
     struct host_bits apart = step_bits(c, 3, prepare_grown);
     net_fp32_budget = 0;
     check(same_host(one, apart) && one.seed == apart.seed, "envs in groups", "bit for bit");
     struct host_bits bare = step_bits(c, 1, prepare_bare), without = step_bits(slotless, 1, prepare_bare);
-    check(same_host(bare, without), "T10: slots asleep and a host without them", "bit for bit");
+    check(same_host(bare, without), "T10: empty slots and a host without slots", "bit for bit");
     struct host_bits training = step_bits(c, 1, prepare_training);
     check(same_host(bare, training) && training.seed != bare.seed, "T11: seeds in TRAINING leave the host alone",
           "bit for bit");
@@ -594,7 +594,7 @@ static void check_gather(void)
     struct rig rig;
     engine_reset(engine, 2);
     *engine->world->step = 18;
-    engine->world->config.data_set = DATA_CIFAR10; /* these are augmented; the images stay what they are */
+    engine->world->config.data_set = DATA_CIFAR10; /* these are augmented; the images stay the same */
     engine->world->config.data_augment = true;
     rig_open(&rig, engine);
     rig_write(&rig);

@@ -1,6 +1,6 @@
 /*
- * The policy and its learner on the device against the CPU's: act, unroll, gradients, whole updates. Compiled by nvcc
- * for a real device and, with EMULATE, for the CPU. `cuda_policy time` measures instead.
+ * The policy and its learner on the device compared with the CPU's: act, unroll, gradients, whole updates. Compiled by
+ * nvcc for a real device and, with EMULATE, for the CPU. `cuda_policy time` measures instead.
  */
 #include "cuda/context.cuh"
 #include "learn/update.cuh"
@@ -111,7 +111,7 @@ static void upload(struct rig *rig)
     runtime_wait(rig->rt);
 }
 
-/* The device's arrays into those of the host's world. */
+/* Copies the device's arrays to those of the host's world. */
 static void download(struct rig *rig)
 {
     const struct table *table = &rig->world->table;
@@ -122,7 +122,7 @@ static void download(struct rig *rig)
     require(!rig->rt->failed, "device", rig->rt->error.text);
 }
 
-/* All arrays of a world, to go back to. */
+/* All arrays of a world, to restore them later. */
 static std::vector<char> world_keep(const struct rig *rig)
 {
     const struct table *table = &rig->world->table;
@@ -153,7 +153,7 @@ static float unit(uint32_t stream, int env, int step, uint32_t element)
     return 2 * random_unit(word(stream, env, step, element)) - 1;
 }
 
-/* A policy with opinions: nothing near zero. */
+/* A policy with strong preferences: nothing near zero. */
 static void shake(struct rig *rig)
 {
     struct learner *learner = &rig->world->learner;
@@ -166,7 +166,7 @@ static void shake(struct rig *rig)
     learner_load(learner);
 }
 
-/* What goes wrong in a rollout. */
+/* Defects of a rollout. */
 enum trouble { NO_TROUBLE = 0, HOLES = 1, NAN_REWARD = 2, NAN_STATE = 4, ALL_HOLES = 8 };
 
 /* A round as the engine would leave it: the CPU's network acts on noise. */
@@ -208,7 +208,7 @@ static void play(struct rig *rig, unsigned trouble)
                     r->reward[row - envs] = -10;
                 }
                 for (int k = 0; k < r->obs; k++)
-                    r->state[row * r->obs + k] = NAN; /* nobody may read it */
+                    r->state[row * r->obs + k] = NAN; /* must never be read */
                 if (step + 1 < r->steps)
                     r->flags[row + envs] |= ROW_RESET;
                 memset(world->hidden + (size_t)env * hidden, 0, sizeof(float) * hidden);
@@ -286,7 +286,7 @@ static void set_step(struct rig *rig, int step)
     runtime_wait(rig->rt);
 }
 
-/* Every step of a played round, the device's logits of each. */
+/* Acts at every step of a played round; the device's logits of each. */
 static std::vector<float> act_all(struct rig *rig, std::vector<float> *values)
 {
     const size_t envs = (size_t)rig->world->envs, count = envs * rig->world->learner.shape.logits;
@@ -342,7 +342,7 @@ static void test_act(int envs, int steps, int feature, int hidden, bool exact)
     rig_free(&rig);
 }
 
-/* Env 0 and 1 alone, and among many: the noise of an env does not depend on how many there are. */
+/* Envs 0 and 1 alone, and among many: the noise of an env does not depend on how many there are. */
 static void test_rows_apart(int hidden, bool exact)
 {
     std::vector<float> logits[2], values[2];
@@ -379,8 +379,8 @@ static float *device_copy(struct rig *rig, const std::vector<float> &from)
     return to;
 }
 
-/* How far off some numbers may be: what the CPU's are off when its weights alone are rounded as the tensor cores round
- * all operands. Small networks turn relus on and off by it. */
+/* Tolerances: the error of the CPU's numbers when only its weights are rounded as the tensor cores round all operands.
+ * In small networks this switches ReLUs on and off. */
 struct slack {
     double logits, values, all, worst;
 };
@@ -489,7 +489,7 @@ static void test_gradients(int envs, int steps, int feature, int hidden, bool ex
     runtime_wait(rig.rt);
     require(!rig.rt->failed, name, rig.rt->error.text);
 
-    /* Among thousands of rows some rectifier lies within rounding of its kink and opens on one side only. */
+    /* Among thousands of rows some rectifier is within rounding error of its kink and opens on one side only. */
     const bool kinks = (size_t)rows * (size_t)hidden > 500000;
     struct slack slack = {1e-5, 2e-5, kinks ? 3e-3 : 1e-5, kinks ? 1e-2 : 1e-4};
     if (!exact)
@@ -503,7 +503,7 @@ static void test_gradients(int envs, int steps, int feature, int hidden, bool ex
     snprintf(what, sizeof what, "gradient, worst tensor %s", where);
     check(named(name, what, exact), worst, slack.worst);
 
-    uint32_t one[2] = {1, 1}; /* switched off, nothing is touched */
+    uint32_t one[2] = {1, 1}; /* when switched off, nothing is touched */
     runtime_copy_to(rig.rt, flags, one, sizeof one);
     runtime_fill(rig.rt, places.logits, 0, logit_count * sizeof(float));
     runtime_fill(rig.rt, places.grad, 0, grad.size() * sizeof(float));
@@ -576,7 +576,7 @@ static double records_off(struct records *got, const struct records *want, bool 
     return worst;
 }
 
-/* What an update leaves in the learner, and says. */
+/* What an update leaves in the learner, and reports. */
 struct result {
     std::vector<float> w, m, v;
     struct records records;
@@ -610,7 +610,7 @@ struct update_case {
     const char *name;
     unsigned trouble;
     double target_kl, lr;
-    int epochs;        /* that the CPU must make */
+    int epochs;        /* that the CPU must run */
     double value_coef; /* 0: the default */
 };
 
@@ -630,7 +630,7 @@ static struct distance update_slack(struct rig *rig, const std::vector<char> &be
     return {fmax(0.15, 3 * off.w), fmax(0.1, 3 * off.m), fmax(0.1, 3 * off.v), fmax(0.3, 3 * off.records), ""};
 }
 
-/* Everything but the floats of the network: the same on both, but for the last bits of sums. */
+/* Everything except the floats of the network: the same on both, up to the last bits of sums. */
 struct counters {
     uint64_t count[5];
     std::vector<double> number;
@@ -703,7 +703,7 @@ static void test_update(const struct update_case *test, int envs, int steps, int
     rig.world->config.ppo.lr = test->lr;
     if (test->value_coef > 0)
         rig.world->config.ppo.value_coef = test->value_coef;
-    policy_device_free(rig.policy); /* the settings are taken at the creation */
+    policy_device_free(rig.policy); /* the settings are read at creation */
     rig.policy = policy_device_create(&rig.context, rig.logits, rig.values);
     require(rig.policy, "policy_device_create", rig.rt->error.text);
     for (int round = 0; round < 2; round++) {
@@ -781,7 +781,7 @@ static void measure(int envs, int steps, int hidden, bool exact)
 
 int main(int argc, char **argv)
 {
-    /* A small rate: with a large one the epochs of tf32 soon see other policies than those of fp32. */
+    /* A small rate: with a large one the epochs of tf32 soon see different policies from those of fp32. */
     static const struct update_case cases[] = {
         {"plain", NO_TROUBLE, 0, 1e-5, 4, 0},         {"holes", HOLES, 0, 1e-5, 4, 0},
         {"divergence stop", HOLES, 1e-6, 3e-3, 1, 0}, {"reward not finite", NAN_REWARD, 0, 1e-5, 0, 0},

@@ -1,11 +1,11 @@
 /*
  * Seeds of net_bf16 and their evaluation. Training seeds and blended seeds of every blueprint, form and operator, on
- * random activations: gradients and outputs against a plain model in double precision that rounds where the kernels do,
- * and against the same without any rounding; then what must hold to the bit.
+ * random activations: gradients and outputs compared with a plain model in double precision that rounds where the
+ * kernels do, and with the same model without any rounding; then what must be bit-identical.
  *
  *     cuda_seed                 the checks
- *     cuda_seed bench ENVS BATCH   million images per second of steps and of each kernel, every slot of every env alive
- *     cuda_seed bench ENVS BATCH whole   of steps alone
+ *     cuda_seed bench ENVS BATCH   million images per second of steps and of each kernel, every slot of every env in
+ * use cuda_seed bench ENVS BATCH whole   of steps only
  */
 #include <algorithm>
 #include <cmath>
@@ -41,7 +41,7 @@ static void check(bool good, const std::string &name, double figure)
 }
 
 static uint32_t noise_state = 1;
-static float noise(void) /* about normal */
+static float noise(void) /* roughly normal */
 {
     float sum = 0;
     for (int i = 0; i < 4; i++) {
@@ -53,10 +53,11 @@ static float noise(void) /* about normal */
 
 /* ---- the device's side ------------------------------------------------------------------------------------------- */
 
-/* Whose results are looked at. As in a step leaves lag: those of batch 0 run when the blends of batch 1 have. */
+/* The batches whose results are checked. As in a step, leaf jobs lag: those of batch 0 run after the blends of batch
+ * 1. */
 enum { LEAVES_BATCH, BLENDS_BATCH };
 
-/* Random activations of a batch: what the host's kernels would have left of a block. */
+/* Random activations of a batch: what the host's kernels would have written for a block. */
 struct rig_batch {
     std::vector<float> raw, pooled, grad; /* planes as floats */
     std::vector<float> scale, shift;      /* [env][channel] */
@@ -127,7 +128,7 @@ static map_of image_of(const std::vector<float> &planes, size_t n, int channels,
     return m;
 }
 
-/* What a batch leaves of a block: other noise in every batch. */
+/* What a batch writes for a block: different noise in every batch. */
 static void rig_fill(struct rig *rig, int which, int i)
 {
     struct runtime *rt = rig->context.runtime;
@@ -144,7 +145,7 @@ static void rig_fill(struct rig *rig, int which, int i)
     std::vector<float> sums((size_t)(envs * host->chunks * 2 * b.cout));
     for (size_t n = 0; n < images; n++) {
         noise_state = (uint32_t)(n % (size_t)batch + n / (size_t)batch * 512) * 7919u +
-                      (uint32_t)(which * 104729 + i); /* whatever the number of envs */
+                      (uint32_t)(which * 104729 + i); /* independent of the number of envs */
         float *raw = &own->raw[n * (size_t)(b.cout * area)], *grad = &own->grad[n * (size_t)(b.cout * area / 4)];
         for (int k = 0; k < b.cout * area; k++) { /* smooth in x, so that windows differ in kind */
             raw[k] = rounded(noise() + 0.2f);
@@ -182,7 +183,7 @@ static void rig_fill(struct rig *rig, int which, int i)
                                upload_planes(rt, own->grad), upload(rt, norm)};
 }
 
-/* Launches read and write the buffers of this batch from now on. */
+/* From now on launches read and write the buffers of this batch. */
 static void rig_use(struct rig *rig, int which)
 {
     fast_use_buffers(&rig->net, which);
@@ -302,7 +303,7 @@ static void rig_set(struct rig *rig, int row, int mode, int blueprint, int algor
             blueprint_layout(blueprint, shape->slot[j].channels, &layout);
             layout_init(&layout, 7, STREAM_SEED_INIT, 0, (uint32_t)e, (uint32_t)(j * 256), w);
             noise_state = (uint32_t)(e * 100 + j + 1) * 40503u;
-            for (int t = 0; t < layout.count; t++) /* constants and zeros do not show mistakes */
+            for (int t = 0; t < layout.count; t++) /* constants and zeros would hide mistakes */
                 for (size_t k = 0; k < layout.tensor[t].size; k++)
                     w[layout.tensor[t].offset + k] += (layout.tensor[t].fan_in ? 0.02f : 0.3f) * noise();
             gate_layout(shape->slot[j].channels, &layout);
@@ -323,7 +324,7 @@ static void rig_run(struct rig *rig)
     for (const struct slot_exec &exec : rig->exec)
         leaves = leaves || exec.mode == SLOT_STE;
     for (int which : {LEAVES_BATCH, BLENDS_BATCH}) {
-        if (which == LEAVES_BATCH && !leaves) /* nobody looks at what it leaves */
+        if (which == LEAVES_BATCH && !leaves) /* its results are not checked */
             continue;
         rig_use(rig, which);
         for (int i = 0; i < rig->net.host.blocks; i++)
@@ -345,7 +346,7 @@ static void rig_update(struct rig *rig)
     seed_update(&rig->net, SLOT_BLEND);
 }
 
-/* The chunks' gradients of a slot, added up: seed, then gate. */
+/* The chunks' gradients of a slot, summed: seed, then gate. */
 static std::vector<float> rig_grads(struct rig *rig, int env, int slot)
 {
     const struct seed_slot &s = rig->net.seeds->slot[slot];
@@ -381,7 +382,7 @@ struct difference {
 
 struct expected {
     std::vector<double> seed_grad, gate_grad;
-    std::vector<map_of> out, grad; /* per image: what leaves the block, the gradient at the block's ReLU */
+    std::vector<map_of> out, grad; /* per image: the block's output, the gradient at the block's ReLU */
     std::vector<double> back;      /* [2][channels] */
 };
 
@@ -465,8 +466,8 @@ static void model_block(const struct rig &rig, int which, int e, int i, bool rou
 }
 
 /*
- * Everything that the kernels wrote for env e, against the model. The worst difference of any tensor; without rounding,
- * where small tensors of cancelling sums say little, the worst of a kind taken over all slots.
+ * Everything that the kernels wrote for env e, compared with the model. The worst difference of any tensor; without
+ * rounding, where small tensors of cancelling sums say little, the worst of a kind taken over all slots.
  */
 static double compare(struct rig *rig, int e, bool rounds, std::string *where)
 {
@@ -621,7 +622,7 @@ static void check_all(int envs, int batch)
     rig_close(&rig);
 }
 
-/* ---- to the bit -------------------------------------------------------------------------------------------------- */
+/* ---- bit-identical ----------------------------------------------------------------------------------------------- */
 
 static std::vector<float> bits_of(int envs, int resident, int runs)
 {
@@ -630,7 +631,7 @@ static std::vector<float> bits_of(int envs, int resident, int runs)
     rig_open(&rig, envs, 9, false);
     rig.net.resident = resident;
     rig_set(&rig, 0, SLOT_STE, BLUEPRINT_CONV_LIGHT, ALGORITHM_NONE, 0);
-    for (int e = 0; e < envs; e++) { /* block 2 blends in every env, block 1 in the first alone */
+    for (int e = 0; e < envs; e++) { /* block 2 blends in every env, block 1 in the first only */
         rig.exec[(size_t)(e * 3 + 2)].mode = SLOT_BLEND;
         rig.exec[(size_t)(e * 3 + 2)].algorithm = ALGORITHM_ADD;
         rig.exec[(size_t)(e * 3 + 2)].alpha = 0.4f;
@@ -723,7 +724,7 @@ static void check_update(void)
     rig_close(&rig);
 }
 
-/* ---- whole networks against the CPU's fp32 ----------------------------------------------------------------------- */
+/* ---- whole networks compared with the CPU's fp32 ----------------------------------------------------------------- */
 
 struct grown {
     struct engine *engine;
@@ -824,7 +825,7 @@ static void grown_read(struct grown *grown)
         stop(grown->context.runtime->error.text);
 }
 
-/* A live seed with parameters in which nothing is zero. */
+/* A live seed without zero parameters. */
 static void plant(struct world *world, int env, int slot, int stage, int blueprint, int algorithm, float alpha)
 {
     struct slot_state state;
@@ -874,7 +875,8 @@ static double step_difference(size_t count, const float *before, const float *go
     return d.size > 0 ? d.ratio() : d.error > 0 ? INFINITY : 0;
 }
 
-/* Every set of an env's slots that are on, measured at once: those of the evaluation before count the same. */
+/* Every set of an env's slots that are on, measured at once: those of the preceding evaluation yield the same
+ * counts. */
 static void check_sets(struct grown *grown, const std::vector<uint32_t> &correct)
 {
     struct sets {
@@ -974,8 +976,8 @@ static void check_networks(int images)
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* In two blocks a seed trains, a batch behind the host, beside a blended one: one reads what r0 left, one what r1 did.
- */
+/* In two blocks a seed trains, a batch behind the host, beside a blended one: one reads the output of r0, one that of
+ * r1. */
 static void plant_rows(struct world *world)
 {
     noise_state = 815;
@@ -987,7 +989,7 @@ static void plant_rows(struct world *world)
     }
 }
 
-/* Everything in the world after a captured step from the state that is given. */
+/* Everything in the world after a captured step from the given state. */
 typedef std::vector<std::vector<char>> arenas;
 static arenas step_from(struct grown *grown, struct graph *graph, const arenas &state)
 {
@@ -1005,8 +1007,8 @@ static arenas step_from(struct grown *grown, struct graph *graph, const arenas &
     return after;
 }
 
-/* Bits do not depend on the order in which streams do what events let them: emulated, in the extreme ones; on a device
- * in those that come. Enough batches for buffers to be used again. */
+/* Bits do not depend on the order in which streams execute what events permit: in the emulator the extreme orders, on a
+ * device those that occur. There are enough batches for buffers to be reused. */
 static void check_orders(int envs, int batch)
 {
     struct grown grown;
@@ -1120,7 +1122,7 @@ static double time_phase(struct grown *grown, void (*phase)(struct net_device *)
     return 1e3 * ms / TURNS;
 }
 
-/* In the first rounds of a fresh policy: in a hundred slots so many seeds train, and so many are blended. */
+/* The first rounds of a fresh policy: of a hundred slots, the number with seeds in training and with blended seeds. */
 struct bench_mix {
     const char *name;
     unsigned training, blended;

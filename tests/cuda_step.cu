@@ -1,7 +1,7 @@
 /*
- * The rules of a step on the device against the same functions on the CPU: random (state, action) pairs one by one, and
- * whole episodes whose measurements are made up. Integers and parameters must be equal bit for bit, f32 to one unit in
- * the last place, f64 to 1e-12. Every step starts from the CPU's state, so that differences do not add up.
+ * The rules of a step on the device compared with the same functions on the CPU: random (state, action) pairs one by
+ * one, and whole episodes with synthetic measurements. Integers and parameters must be equal bit for bit, f32 to one
+ * unit in the last place, f64 to 1e-12. Every step starts from the CPU's state, so that differences do not accumulate.
  *
  *     cuda_step [pairs] [envs]
  */
@@ -35,7 +35,7 @@ struct pair_result {
     struct life_log log;
 };
 
-/* Numbers that come one after the other from a pair's own stream. */
+/* Successive numbers from a pair's own stream. */
 struct dice {
     struct random_site site;
     uint32_t used;
@@ -60,7 +60,7 @@ ESPER_RULE double roll_points(struct dice *dice)
     return kind == 0 ? 0.0 : 60 * unit - 10;
 }
 
-/* Any slot that could be, and some that could not: the rules must agree on those as well. */
+/* Any possible slot, and some impossible ones: the rules must agree on those as well. */
 ESPER_RULE void roll_slot(struct dice *dice, struct slot_state *slot)
 {
     const uint8_t stage[] = {STAGE_DORMANT,    STAGE_GERMINATED, STAGE_TRAINING,  STAGE_BLENDING, STAGE_HOLDING,
@@ -200,7 +200,7 @@ struct rig {
     std::vector<uint8_t> executed;
     std::vector<struct step_report> reports;
     struct script lines;
-    uint64_t state; /* of the made-up measurements */
+    uint64_t state; /* of the synthetic measurements */
 };
 
 static double chance(struct rig &rig)
@@ -228,7 +228,7 @@ static void upload_world(const struct rig &rig)
             runtime_copy_to(rig.context->runtime, rig.arena[c], table->arena[c], table->arena_bytes[c]);
 }
 
-/* As the device backend does it: a copy of the struct whose registered pointers are the device's. */
+/* As in the device backend: a copy of the struct with device pointers. */
 static void mirror(struct rig &rig)
 {
     struct runtime *rt = rig.context->runtime;
@@ -283,7 +283,7 @@ static void make_arrays(struct rig &rig)
     rig.step.reports = rig.reports.data();
 }
 
-/* Something to be found in all that a step reads and the rules do not write. */
+/* Nonzero data in everything that a step reads and the rules do not write. */
 static void fill_world(struct rig &rig)
 {
     struct world *world = rig.world;
@@ -366,7 +366,7 @@ static void same_step(struct tally &tally, const struct rig &rig)
 
 /* ---- episodes ---------------------------------------------------------------------------------------------------- */
 
-/* What train and evaluate would have left: accuracies that rise, gradients, now and then a network that is lost. */
+/* What train and evaluate would have left: rising accuracies, gradients, now and then a lost network. */
 static void measure_env(struct rig &rig, int env)
 {
     struct world *world = rig.world;
@@ -470,7 +470,7 @@ static void step_both(struct rig &rig)
     step_apply(rig.device);
 }
 
-/* What must have happened at least once for the comparison to mean something. */
+/* What must have happened at least once for the comparison to be meaningful. */
 struct history {
     int germinated, fossilized, pruned, rolled_back, snapshots;
 };

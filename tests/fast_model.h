@@ -1,6 +1,6 @@
 /*
  * A training step of a host in plain loops and double precision, rounded to bf16 where the kernels of net_bf16 round
- * (src/morph/fast_host.cuh): what their gradients are checked against.
+ * (src/morph/fast_host.cuh): the reference for their gradients.
  */
 #ifndef TESTS_FAST_MODEL_H
 #define TESTS_FAST_MODEL_H

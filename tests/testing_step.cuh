@@ -1,4 +1,4 @@
-/* Comparing what the device's rules leave with what the CPU's do, number by number. */
+/* Compares the results of the device's rules with the CPU's, number by number. */
 #ifndef TESTS_TESTING_STEP_CUH
 #define TESTS_TESTING_STEP_CUH
 
@@ -21,7 +21,7 @@ static void check(bool good, const char *name, const char *figure)
     fflush(stdout);
 }
 
-/* What differed, and how much floats did at most. */
+/* What differed, and the largest difference of floats. */
 struct tally {
     uint64_t compared = 0, wrong = 0;
     double worst_ulp = 0, worst_real = 0;
@@ -125,7 +125,7 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Parameters and whatever is copied of them are products of exact operations. */
+/* Parameters and copies of them result from exact operations. */
 static bool is_exact(const struct table_row *row)
 {
     return row->arena == CLASS_PARAM || row->arena == CLASS_OPT || starts_with(row->name, "snapshot.host") ||

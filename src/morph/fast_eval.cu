@@ -163,7 +163,7 @@ struct eval_grown_memory {
     static constexpr int HOST_AT = FLOATS_AT + SMALL, FEATURES_AT = HOST_AT + eval_host::BYTES;
     static constexpr int BYTES = FEATURES_AT + GROWN_IMAGES * EVAL_FEATURES * 4;
     template <int I> static constexpr int A = I == 0 ? A0 : I == 1 ? A1 : A2;
-    static_assert(BYTES <= 113 * 1024, "two blocks of threads on a processor");
+    static_assert(BYTES <= 113 * 1024, "two thread blocks per SM");
 };
 
 /* A grown env, processing two images. */

@@ -1,4 +1,5 @@
-/* What the seeds of net_bf16 need beside their kernels: memory, and the lists of the living. */
+/* The setup of net_bf16's seeds: memory, and the lists of live seeds. Their kernels are in the other fast_seed
+ * files. */
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed.cuh"
@@ -16,7 +17,8 @@ static struct seed_tensors tensors_of(const struct param_layout *layout)
         tensors.offset[i] = (uint32_t)layout->tensor[i].offset;
         tensors.size[i] = (uint32_t)layout->tensor[i].size;
     }
-    /* Fragments lie in the order of the tensors: all those of the way forward, then all those of the way back. */
+    /* Fragments are stored in the order of the tensors: all those of the forward pass, then all those of the backward
+     * pass. */
     for (int back = 0; back < 2; back++)
         for (int i = 0; i < tensors.count; i++) {
             const struct tensor_layout &t = layout->tensor[i];
@@ -141,12 +143,12 @@ struct fast_seeds *seed_create(struct bf16_net *net)
 
 void seed_free(struct fast_seeds *seeds)
 {
-    delete seeds; /* device memory goes with the runtime */
+    delete seeds; /* device memory is released with the runtime */
 }
 
 /* ---- lists of live seeds ----------------------------------------------------------------------------------------- */
 
-/* What enters the slot: from raw (r0), or from the pooled output (r1), or what the blend before left. */
+/* The slot's input: from raw (r0), from the pooled output (r1), or the output of the blend before it. */
 DEVICE struct seed_input input_of(const struct fast_host &host, const struct seed_set &set,
                                   const struct seed_slot &slot, int env, int parity)
 {
@@ -159,7 +161,7 @@ DEVICE struct seed_input input_of(const struct fast_host &host, const struct see
     return input;
 }
 
-/* Where r0 leaves its output, or its gradient comes from, depends on what r1 does, and the other way round. */
+/* Where r0 writes its output, or reads its gradient, depends on the mode of r1, and vice versa. */
 DEVICE void entry_ways(struct seed_entry *entry, const struct fast_host &host, const struct seed_set &set,
                        const struct seed_slot &slot, int parity)
 {
@@ -185,7 +187,7 @@ DEVICE struct seed_entry entry_of(const struct fast_host &host, const struct see
     struct seed_entry entry = {};
     entry.env = env;
     entry.blend = blend_of(exec);
-    if (exec.mode == SLOT_STE) /* of which nothing is in the output */
+    if (exec.mode == SLOT_STE) /* whose output is not mixed in */
         entry.blend.blueprint = exec.blueprint;
     entry_ways(&entry, host, set, slot, parity);
     entry.record = slot.part + (size_t)env * (size_t)host.block[slot.block].jobs * slot.record;
@@ -195,7 +197,7 @@ DEVICE struct seed_entry entry_of(const struct fast_host &host, const struct see
     return entry;
 }
 
-/* The entries of lanes that have one, in order, behind those that are there. The warp. */
+/* Appends the entries of lanes that have one, in order. Called by the whole warp. */
 DEVICE void list_append(const struct seed_list &list, uint32_t *filled, bool mine, const struct seed_entry &entry)
 {
     const unsigned all = __ballot_sync(~0u, mine), below = (1u << threadIdx.x % 32) - 1u;
@@ -204,7 +206,7 @@ DEVICE void list_append(const struct seed_list &list, uint32_t *filled, bool min
     *filled += (uint32_t)__popc(all);
 }
 
-/* Which blueprint takes the k-th longest. */
+/* The blueprint that takes the k-th longest. */
 DEVICE int longest_first(int k)
 {
     switch (k) {
@@ -227,7 +229,8 @@ DEVICE int longest_first(int k)
     }
 }
 
-/* A warp per slot. What takes long comes first, so that no processor is left alone with it; then envs in order. */
+/* A warp per slot. The slowest blueprints come first, so that no SM finishes late because of them; then envs in
+ * order. */
 KERNEL void plan_seeds(const __grid_constant__ struct fast_host host, const __grid_constant__ struct seed_set set,
                        int parity)
 {

@@ -1,13 +1,14 @@
 /*
- * The seeds of net_bf16: training seeds as leaves beside the host's backward pass, blended seeds on it, their update.
- * Buffers of the host, and where values are rounded, are described in fast_host.cuh and fast_seed_kinds.cuh.
+ * The seeds of net_bf16: seeds in TRAINING as leaf jobs beside the host's backward pass, blended seeds as part of it,
+ * and their update. Buffers of the host, and where values are rounded, are described in fast_host.cuh and
+ * fast_seed_kinds.cuh.
  *
- * Who is alive is known at the start of a step: seed_plan lists, for each slot, the envs whose seed is a leaf and those
- * whose seed is blended. A kernel's blocks take (env, a few images) from such a list in turn, so dead slots cost
- * nothing and a job's bits do not depend on the block that does it. Lists and parameters are read before the kernel in
- * front has ended (device_wait): they must be older than that one.
+ * Which seeds are live is known at the start of a step: seed_plan lists, for each slot, the envs whose seed is a leaf
+ * and those whose seed is blended. A kernel's blocks take jobs (an env, a few images) from such a list as they become
+ * free, so empty slots cost nothing and a job's bits do not depend on the block that executes it. Lists and parameters
+ * are read before the preceding kernel has ended (device_wait): they must be older than that kernel.
  *
- * Where both slots of a block are in use, r1 comes after r0: `between` is what leaves r0's blend (after the pool) and
+ * Where both slots of a block are in use, r1 comes after r0: `between` is the output of r0's blend (after the pool) and
  * `between_grad` its gradient, unmasked.
  */
 #ifndef MORPH_FAST_SEED_CUH
@@ -15,11 +16,11 @@
 
 #include "morph/fast_host.cuh"
 
-enum { SEED_TENSORS = 6, SEED_BLOCK = 256 }; /* tensors of any blueprint; parameters that a block of threads updates */
+enum { SEED_TENSORS = 6, SEED_BLOCK = 256 }; /* tensors of any blueprint; parameters that a thread block updates */
 
-/* A convolution's weight [out][tap][in], and where its fragments begin (in half words) in a slot's. */
+/* A convolution's weight [out][tap][in], and the start of its fragments (in half words) among the slot's. */
 struct seed_weight {
-    int taps, in, out; /* 0 taps: another tensor */
+    int taps, in, out; /* 0 taps: not a convolution */
     uint32_t forward, back;
 };
 
@@ -32,7 +33,7 @@ struct seed_tensors {
 
 /* How a slot's seed is mixed in. */
 struct blend {
-    int blueprint; /* BLUEPRINT_NOOP where nothing of the seed is in the output */
+    int blueprint; /* BLUEPRINT_NOOP where nothing of the seed is mixed in */
     bool multiply, gate, train;
     float alpha;
 };
@@ -48,20 +49,20 @@ DEVICE struct blend blend_of(const struct slot_exec &exec)
     return blend;
 }
 
-/* Planes that enter a slot. */
+/* Input planes of a slot. */
 struct seed_input {
     const uint4 *from;
     bool affine; /* BatchNorm and ReLU are still to come */
 };
 
-/* A seed at work, all that does not depend on the batch. */
+/* A live seed: all that does not depend on the batch. */
 struct seed_entry {
     int env;
     struct blend blend;
     struct seed_input input;
-    const uint4 *grad;        /* of what leaves the slot */
-    uint4 *out, *also;        /* forward: where what leaves it goes; NULL: not there */
-    uint32_t *masked, *plain; /* backward: where gradients go, before the input's ReLU and after it; NULL likewise */
+    const uint4 *grad;        /* of the slot's output */
+    uint4 *out, *also;        /* forward: where the output goes; NULL: not there */
+    uint32_t *masked, *plain; /* backward: where gradients go, before the input's ReLU and after it; NULL: not there */
     float *record;            /* [job][record]: gradients */
     const float *w, *gate;
     const uint32_t *packed; /* fragments */
@@ -69,7 +70,7 @@ struct seed_entry {
 static_assert(sizeof(struct seed_entry) <= 128 && sizeof(struct seed_entry) % 4 == 0, "a warp loads it at once");
 
 struct seed_list {
-    uint32_t *head;           /* how many entries; how many jobs of them were taken */
+    uint32_t *head;           /* number of entries; number of their jobs taken so far */
     struct seed_entry *entry; /* [parity][env] (fast_kept), or those of one parity */
 };
 
@@ -78,7 +79,7 @@ struct seed_slot {
     uint32_t seed, seed_storage, gate, gate_storage; /* offsets and sizes in an env's pools */
     uint32_t record;                                 /* floats of a job's gradients: seed, then gate */
     uint32_t fragments;                              /* offset in an env's fragments, in words */
-    uint32_t first_block, seed_blocks, blocks;       /* of threads that update it, among those of all slots */
+    uint32_t first_block, seed_blocks, blocks;       /* thread blocks that update it, among those of all slots */
     float *part;                                     /* [env][job][record] */
     float *grad;                                     /* [env][record] of the batch, before clipping */
     double *squares;                                 /* [env][blocks] */
@@ -124,7 +125,7 @@ void seed_measure(struct bf16_net *net);
 
 /* ---- for the kernels --------------------------------------------------------------------------------------------- */
 
-/* Images of a leaf's job. Nobody waits for leaves: jobs may be larger than those of blends where maps are large. */
+/* Images of a leaf job. Nothing waits for leaf jobs: they may be larger than those of blends where maps are large. */
 enum { LEAF_IMAGES = 8 };
 
 /* Jobs of a batch that leave gradients of a seed. */
@@ -133,7 +134,7 @@ DEVICE int seed_jobs(const struct fast_host &host, const struct seed_slot &slot,
     return mode == SLOT_STE ? (host.batch + LEAF_IMAGES - 1) / LEAF_IMAGES : host.block[slot.block].jobs;
 }
 
-/* How many images a block of threads takes at a time, for slots of this form; 0 where there is no kernel. */
+/* How many images a thread block processes at a time, for slots of this form; 0 where there is no kernel. */
 constexpr int seed_images(int channels, int size)
 {
     return channels == 8 && size == 32    ? 1
@@ -154,7 +155,7 @@ static inline struct seed_slot seed_slot_of(const struct bf16_net *net, int bloc
     return slot;
 }
 
-/* Channels, size and row of the slots there are kernels for: those of a host of base 8. */
+/* Channels, size and row of the slots with kernels: those of a host of base 8. */
 #define SEED_FORMS(FORM) FORM(8, 32, 0) FORM(16, 16, 0) FORM(32, 8, 0) FORM(8, 16, 1) FORM(16, 8, 1) FORM(32, 4, 1)
 
 /* Blocks of threads for a list of jobs: as many as fit, `each` on a processor, but no more than there can be jobs. */
@@ -167,8 +168,8 @@ static inline unsigned seed_grid(const struct bf16_net *net, const struct seed_s
 }
 
 /*
- * The job that a block of threads begins with, of which `each` share a processor: neighbours in the list, mostly of one
- * blueprint, so that they share its code in the cache, too. Blocks are dealt out to the processors in turn.
+ * The first job of a thread block, where `each` share an SM: neighbours in the list, mostly of one blueprint, so that
+ * they also share its code in the cache. Blocks are distributed to the SMs round-robin.
  */
 DEVICE uint32_t seed_first(int each)
 {

@@ -1,11 +1,11 @@
-/* Blended seeds, backward: gradients go on through them. The way forward is repeated first. */
+/* Blended seeds, backward: gradients pass through them. The forward pass is repeated first. */
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed_load.cuh"
 
 template <int C, int SIZE> using backward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), (C < 32 ? 4 : 2), WAY_INPUT>;
 
-/* The sums that BatchNorm needs of the gradients that reach it: of g, and of g raw. */
+/* The sums that BatchNorm needs of the gradients that reach it: of g, and of g * raw. */
 template <class T> struct blend_sums {
     patch_channels<typename T::MAP> plain, moment;
 
@@ -26,7 +26,7 @@ template <class T> struct blend_sums {
     }
 };
 
-/* From the gradient behind the slot to what reaches its input through the seed, u, and directly. */
+/* From the gradient after the slot to the gradients that reach its input through the seed, u, and directly. */
 template <class T, int ROW, class SEED>
 DEVICE void blend_gradients(T &tile, SEED &seed, seed_gate<T> &gate, const struct blend &blend,
                             const typename T::PATCH &x, const seed_gradient<T, ROW> &boundary, seed_kept<T, 0> &direct,
@@ -34,7 +34,7 @@ DEVICE void blend_gradients(T &tile, SEED &seed, seed_gate<T> &gate, const struc
 {
     using MAP = typename T::MAP;
     typename T::PATCH g;
-    /* What is needed again is asked for again: registers are scarce. */
+    /* Values needed again are loaded again: registers are scarce. */
     const float amplitude = blend_amplitude(tile, gate, blend);
     if (ROW == 0)
         blend_mix<MAP>(g, seed.input(x), seed.output(x), amplitude, blend.multiply);
@@ -51,7 +51,7 @@ DEVICE void blend_gradients(T &tile, SEED &seed, seed_gate<T> &gate, const struc
     seed.backward(x, u, amplitude, blend.train);
 }
 
-/* Both together to where gradients go. x: the input once more. */
+/* Writes the sum of both to where gradients go. x: the input once more. */
 template <class T>
 DEVICE void blend_leave(const T &tile, const seed_gate<T> &gate, bool gated, const typename T::PATCH &x,
                         const typename T::PATCH &g, typename T::PATCH &u, const seed_images_at<T> &at,
@@ -77,7 +77,7 @@ DEVICE void blend_leave(const T &tile, const seed_gate<T> &gate, bool gated, con
     if (!work.masked)
         return;
     typename T::PATCH raw;
-    const uint32_t *from = (const uint32_t *)work.input.from + at.word_base; /* what the ReLU was applied to */
+    const uint32_t *from = (const uint32_t *)work.input.from + at.word_base; /* the input of the ReLU */
     patch_each<MAP>([&](int m, int n, int h) INLINED { raw.pair[m][n][h] = __ldcg(from + at.word(m, n, h)); });
     patch_each<MAP>([&](int m, int n, int h) INLINED { u.pair[m][n][h] &= positive_mask(x.pair[m][n][h]); });
     if (at.there) {
@@ -107,7 +107,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
     const struct seed_cut cut = seed_cut_of(slot.back, host.batch, host.block[slot.block].job_images);
-    if (cut.total == 0) { /* at once: what follows fetches much code */
+    if (cut.total == 0) { /* return at once: the code below is large and slow to fetch */
         device_wait();
         return;
     }
@@ -115,7 +115,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     uint32_t job = seed_first(T::PER_PROCESSOR);
     while (seed_work_load(work, host, slot, slot.back, cut, job)) {
         const struct blend &blend = work.blend;
-        if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* nothing goes to the seed */
+        if (blend.blueprint == BLUEPRINT_NOOP && blend.train) /* no gradient reaches the seed */
             for (uint32_t k = threadIdx.x; k < slot.record; k += TILE_THREADS)
                 work.record[k] = 0;
         seed_begin(tile, work);
@@ -144,7 +144,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
                 blend_leave(tile, gate, blend.gate, seed.input(x), direct.get(tile), u,
                             seed_images_at<T>(tile, host, work, image), work, sums);
             }
-            job = job_take(slot.back.head + 1, cut.total); /* the answer takes its time */
+            job = job_take(slot.back.head + 1, cut.total); /* early: the result takes a while */
             __syncthreads();
             if (blend.train)
                 seed.leave();
@@ -159,7 +159,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
         if (work.masked)
             blend_sums<T>::gather(tile, back_row(host, slot.block, work.env, work.piece));
     }
-    device_wait(); /* also those without a job: whoever comes next waits for them alone */
+    device_wait(); /* also without a job: the next kernel waits for these blocks only */
 }
 
 template <int C, int SIZE, int ROW> static void backward_enqueue(struct bf16_net *net, const struct seed_slot &slot)

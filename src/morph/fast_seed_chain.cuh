@@ -1,12 +1,13 @@
-/* Chains, d = act(norm(... x)), on a tile: the device's seed_chain.c. Members as fast_seed_kinds.cuh says. */
+/* Chains, d = act(norm(... x)), on a tile: the device's counterpart of seed_chain.c. Members as in
+ * fast_seed_kinds.cuh. */
 #ifndef MORPH_FAST_SEED_CHAIN_CUH
 #define MORPH_FAST_SEED_CHAIN_CUH
 
 #include "morph/fast_seed_tile.cuh"
 
 /*
- * What all chains end with: a linear step's result z, its norm and, if RELU, the ReLU. GAMMA: the number of its gamma
- * among the tile's vectors; beta follows.
+ * The common end of all chains: a linear step's result z, its norm and, if RELU, the ReLU. GAMMA: the index of its
+ * gamma among the tile's vectors; beta follows.
  */
 template <class T, int GAMMA, bool RELU> struct chain_end {
     using MAP = typename T::MAP;
@@ -20,7 +21,7 @@ template <class T, int GAMMA, bool RELU> struct chain_end {
         dgamma.clear();
         dbeta.clear();
     }
-    /* each(done): does the linear step, calling done for its tiles. */
+    /* each(done): runs the linear step, calling done for its tiles. */
     template <class F> DEVICE_MEMBER void forward(T &t, F each)
     {
         patch_moments<MAP> moments;
@@ -163,7 +164,7 @@ template <class T> struct seed_small {
     DEVICE_MEMBER void forward(const PATCH &x)
     {
         if constexpr (T::RETURNS)
-            patch_store<MAP>(t.x, t.at, x); /* for the thread itself: registers are scarce */
+            patch_store<MAP>(t.x, t.at, x); /* read back by the same thread: registers are scarce */
         end.forward(t, [&](auto done) INLINED { patch_point<MAP, MAP>(x, t.weights, done); });
     }
     DEVICE_MEMBER PATCH output(const PATCH &) const
@@ -241,7 +242,7 @@ template <class T> struct seed_heavy {
     {
         return end.output(t);
     }
-    /* The second convolution's input is in y, and its gradient takes the place of x until it has been used. */
+    /* The second convolution's input is in y, and its gradient replaces x until it has been used. */
     DEVICE_MEMBER void backward(const PATCH &, PATCH &u, float factor, bool train)
     {
         seed_kept<T, 1> x;
@@ -293,7 +294,7 @@ template <class T> struct seed_depthwise {
     using PATCH = typename T::PATCH;
     using DIAGONAL = tile_diagonal<C>;
     using GROUP = tile_map<DIAGONAL::GROUP, MAP::SIZE, MAP::IMAGES>;
-    /* fragments: of the depthwise step on the way back, of the other in both directions */
+    /* fragments: of the depthwise step for the backward pass, of the other in both directions */
     static constexpr int BACK = DIAGONAL::BYTES, POINT_BYTES = tile_weight_bytes<1, C, C>(),
                          POINT = T::DEPTHWISE_BYTES - 2 * POINT_BYTES;
     T &t;
@@ -321,7 +322,7 @@ template <class T> struct seed_depthwise {
     }
     DEVICE_MEMBER void forward(const PATCH &x)
     {
-        PATCH v; /* what leaves the depthwise step: y keeps it for the way back */
+        PATCH v; /* output of the depthwise step: y keeps it for the backward pass */
         __syncthreads();
         patch_store<MAP>(t.x, t.at, x);
         t.team.meet();
@@ -375,7 +376,7 @@ template <class T> struct seed_bottleneck {
     using NECK = typename T::NECK_MAP;
     using PATCH = typename T::PATCH;
     T &t;
-    seed_kept<T, 1> entered; /* its input, which no map has room for */
+    seed_kept<T, 1> entered; /* its input, for which no map has room */
     chain_end<T, 0, false> end;
     patch_grad<MAP, NECK> down;
     tile_grad<K> middle;
@@ -412,7 +413,7 @@ template <class T> struct seed_bottleneck {
     }
     DEVICE_MEMBER void forward(const PATCH &x)
     {
-        patch<NECK> narrow, wide; /* before and after the 3x3 step: x and y keep them for the way back */
+        patch<NECK> narrow, wide; /* before and after the 3x3 step: x and y keep them for the backward pass */
         patch_point<MAP, NECK>(x, down_weights(false), [&](int m, int n, const float *d) INLINED {
             narrow.pair[m][n][0] = pack_bf16_relu(d[0], d[1]);
             narrow.pair[m][n][1] = pack_bf16_relu(d[2], d[3]);

@@ -1,17 +1,17 @@
-/* Blended seeds, forward: they lie on the host's path. Nothing but the output is kept. */
+/* Blended seeds, forward: they are on the host's path. Only the output is kept. */
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed_load.cuh"
 
 template <int C, int SIZE> using forward_tile = seed_tile<C, SIZE, seed_images(C, SIZE), 2, WAY_FORWARD>;
 
-/* y, pooled for r0, to where the slot's output goes. */
+/* Writes y, pooled for r0, to where the slot's output goes. */
 template <class T, int ROW>
 DEVICE void blend_write(const typename T::PATCH &y, const T &tile, const seed_images_at<T> &at, uint4 *planes)
 {
     uint32_t *to = (uint32_t *)planes + (ROW == 0 ? at.pooled_base : at.word_base);
     if constexpr (ROW == 0) {
-        const bool odd = tile.at.g & 1; /* of two lanes with the same windows each writes one */
+        const bool odd = tile.at.g & 1; /* of two lanes with the same windows, each writes one */
         to += odd ? 16 : 0;             /* the next window is four pixels on, in every form */
 #pragma unroll
         for (int n = 0; n < T::PATCH::N; n++)
@@ -37,12 +37,12 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
     using PATCH = typename T::PATCH;
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
-    /* Nothing is added up over a job, so that its size may depend on how many there are. */
+    /* Nothing is summed over a job, so its size may depend on how many there are. */
     constexpr int FEW = T::IMAGES > 4 ? T::IMAGES : 4;
     struct seed_cut cut = seed_cut_of(slot.blend, host.batch, FEW);
     if (cut.total > 2 * gridDim.x)
         cut = seed_cut_of(slot.blend, host.batch, 8);
-    if (cut.total == 0) { /* at once: what follows fetches much code */
+    if (cut.total == 0) { /* return at once: the code below is large and slow to fetch */
         device_wait();
         return;
     }
@@ -75,7 +75,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
         });
         job = job_take(slot.blend.head + 1, cut.total);
     }
-    device_wait(); /* also those without a job: whoever comes next waits for them alone */
+    device_wait(); /* also without a job: the next kernel waits for these blocks only */
 }
 
 template <int C, int SIZE, int ROW> static void forward_enqueue(struct bf16_net *net, const struct seed_slot &slot)

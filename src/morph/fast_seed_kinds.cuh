@@ -1,22 +1,22 @@
 /*
- * A seed at work on a tile of images, which its threads hold in registers (nn/patch.cuh): one struct per form of
+ * A seed working on a tile of images, which its threads hold in registers (nn/patch.cuh): one struct per form of
  * blueprint, all with the same members:
  *
  *   prepare()    parameters and weight fragments of a job into shared memory, of which some arrive later (copy_wait)
  *   clear()      gradients to zero
  *   forward(x)   from the input to what the output needs
- *   output(x)    d, what the seed adds to its input: s = x + d
+ *   output(x)    d, which the seed adds to its input: s = x + d
  *   backward(x, u, factor, train)   from factor u, the gradient of d: parameter gradients (train) into registers; u
  *                becomes (DEEPER) the gradient that reaches the input through d
  *   input(x)     x once more, at the end: those that have it in shared memory need no registers for it until then
  *   leave(), gather(out)   the job's parameter gradients, in the layout of the parameters; the caller has barriers
  *                before either of them
  *
- * Values are rounded to bf16 where they are packed into pairs: input, output of every linear step, d, what enters the
- * next step, gradients in front of and behind every linear step. A norm's statistics are those of unrounded values.
+ * Values are rounded to bf16 where they are packed into pairs: input, output of every linear step, d, input of the next
+ * step, gradients before and after every linear step. A norm's statistics are those of unrounded values.
  *
- * Who reads and writes the maps x and y: forward begins with a barrier of all threads where it writes x, since the
- * weight gradients of the images before were read from both maps by everybody.
+ * Access to the maps x and y: forward begins with a barrier of all threads where it writes x, since all threads read
+ * both maps for the weight gradients of the previous images.
  */
 #ifndef MORPH_FAST_SEED_KINDS_CUH
 #define MORPH_FAST_SEED_KINDS_CUH
@@ -24,7 +24,7 @@
 #include "morph/fast_seed_chain.cuh"
 #include "morph/fast_seed_scale.cuh"
 
-/* Do f with the seed of this blueprint. */
+/* Calls f with the seed of this blueprint. */
 template <class T, class F> DEVICE void seed_of(T &tile, int blueprint, F f)
 {
     switch (blueprint) {

@@ -1,4 +1,4 @@
-/* Seeds in TRAINING: forward and backward on the gradient at their boundary; the host does not notice (I-24). */
+/* Seeds in TRAINING: forward and backward on the gradient at their boundary; the host is not affected (I-24). */
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed_load.cuh"
@@ -13,7 +13,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     __shared__ struct seed_work work;
     SHARED_BYTES(shared);
     const struct seed_cut cut = seed_cut_of(slot.leaf, host.batch, LEAF_IMAGES);
-    if (cut.total == 0) { /* at once: what follows fetches much code */
+    if (cut.total == 0) { /* return at once: the code below is large and slow to fetch */
         device_wait();
         return;
     }
@@ -37,14 +37,14 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
                 boundary.spread(tile, u, seed.input(x));
                 seed.backward(x, u, 1.0f, true);
             }
-            job = job_take(slot.leaf.head + 1, cut.total); /* the answer takes its time */
+            job = job_take(slot.leaf.head + 1, cut.total); /* early: the result takes a while */
             __syncthreads();
             seed.leave();
             __syncthreads();
             seed.gather(work.record);
         });
     }
-    device_wait(); /* also those without a job: whoever comes next waits for them alone */
+    device_wait(); /* also without a job: the next kernel waits for these blocks only */
 }
 
 template <int C, int SIZE, int ROW> static void leaf_enqueue(struct bf16_net *net, const struct seed_slot &slot)

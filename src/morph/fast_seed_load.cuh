@@ -5,8 +5,8 @@
 #include "morph/fast_seed.cuh"
 #include "morph/fast_seed_mix.cuh"
 
-/* BatchNorm's coefficients of the block into the tile, by threads that have no vectors to fetch. A leaf's come as they
- * were: what they follow from may be the next batch's by now. */
+/* BatchNorm's coefficients of the block into the tile, by threads that have no vectors to fetch. Leaf jobs use stored
+ * ones: what they are computed from may already be the next batch's. */
 template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &host, int block, int env)
 {
     const int channel = (int)threadIdx.x - T::VECTOR_THREADS;
@@ -23,7 +23,7 @@ template <class T> DEVICE void seed_batch_norm(T &tile, const struct fast_host &
     }
 }
 
-/* All that a job needs to know. It lies in shared memory: threads have no registers to spare for it. */
+/* A job's description. It is in shared memory: threads have no registers to spare for it. */
 struct seed_work : seed_entry {
     int piece, first, end; /* images of the batch */
     bool more;
@@ -44,8 +44,8 @@ DEVICE struct seed_cut seed_cut_of(const struct seed_list &list, int batch, int 
 }
 
 /*
- * Job `mine` of a list, as the first thread knows its number; false where there is none of that number. Between
- * barriers of its own.
+ * Loads job `mine` of a list, whose index the first thread knows; false where there is no such job. Has its own
+ * barriers before and after.
  */
 DEVICE bool seed_work_load(struct seed_work &work, const struct fast_host &host, const struct seed_slot &slot,
                            const struct seed_list &list, const struct seed_cut &cut, uint32_t mine)
@@ -70,10 +70,11 @@ DEVICE bool seed_work_load(struct seed_work &work, const struct fast_host &host,
     return work.more;
 }
 
-/* The images first.. of a job, as the threads of a tile share them: where the thread's pairs lie in planes of words. */
+/* The images first.. of a job, as the threads of a tile share them: positions of the thread's pairs in planes of
+ * words. */
 template <class T> struct seed_images_at {
     using MAP = typename T::MAP;
-    bool there; /* the thread's own image; else another one's place */
+    bool there; /* the thread has an image; otherwise the addresses are those of another */
     size_t word_base, pooled_base;
 
     DEVICE_MEMBER seed_images_at(const T &tile, const struct fast_host &host, const struct seed_work &work, int first)
@@ -93,7 +94,7 @@ template <class T> struct seed_images_at {
     }
 };
 
-/* Start fetching the input of images first..: every warp for itself. */
+/* Start fetching the input of images first..: every warp on its own. */
 template <class T>
 DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_work &work, int first)
 {
@@ -115,8 +116,8 @@ DEVICE void seed_fetch(T &tile, const struct fast_host &host, const struct seed_
 }
 
 /*
- * A job begins, in three steps. What depends on neither the blueprint nor what other kernels of this batch leave; then
- * seed.prepare(); then, when they have left it, the rest, which ends with a barrier.
+ * A job begins in three steps: first what depends on neither the blueprint nor the output of other kernels of this
+ * batch; then seed.prepare(); then, when that output is complete, the rest, which ends with a barrier.
  */
 template <class T> DEVICE void seed_begin(T &tile, const struct seed_work &work)
 {
@@ -164,15 +165,15 @@ template <class T> DEVICE void seed_load(typename T::PATCH &x, T &tile, const st
 }
 
 /*
- * The gradient after a slot: pooled behind r0, of the same size behind r1. It lies where later the tile keeps its first
- * patch, or in registers.
+ * The gradient after a slot: pooled after r0, of the same size after r1. It is stored where the tile later keeps its
+ * first patch, or in registers.
  */
 template <class T, int ROW> struct seed_gradient {
     using KEPT = seed_kept<T, 0>;
     uint32_t word[T::PATCH::M][T::PATCH::N][ROW == 0 ? 1 : 2];
     bool there;
 
-    /* Begin to; complete with the input that is fetched next. */
+    /* Starts loading; complete once the input fetched next is. */
     DEVICE_MEMBER void load(const T &tile, const struct fast_host &host, const struct seed_work &work, int first)
     {
         const seed_images_at<T> at(tile, host, work, first);
@@ -197,7 +198,8 @@ template <class T, int ROW> struct seed_gradient {
             v = word[m][n][h];
         return there ? v : 0;
     }
-    /* Spread over the pixels: behind r0 each window's goes to the first largest of `by`, which `to` may be. */
+    /* Spread over the pixels: after r0, each window's gradient goes to the first largest value of `by`, which may be
+     * `to`. */
     DEVICE_MEMBER void spread(const T &tile, typename T::PATCH &to, const typename T::PATCH &by) const
     {
         if constexpr (KEPT::IN_MEMORY)

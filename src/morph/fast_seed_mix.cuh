@@ -14,7 +14,7 @@ DEVICE float blend_tanh(float x)
 #ifdef EMULATE
     return tanhf(x);
 #else
-    float y; /* good to 2^-11, an eighth of what bf16 shows */
+    float y; /* accurate to 2^-11, an eighth of bf16's precision */
     asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 #endif
@@ -26,7 +26,7 @@ template <class T> DEVICE float blend_amplitude(const T &tile, const seed_gate<T
     return blend.gate ? fminf(fmaxf(blend.alpha * gate.q()[tile.at.image], 0.0f), 1.0f) : blend.alpha;
 }
 
-/* y of x and d; may be either of them. The operators branch outside their loops: registers are scarce. */
+/* y from x and d; y may be x or d. The operators branch outside their loops: registers are scarce. */
 template <class MAP>
 DEVICE void blend_mix(patch<MAP> &y, const patch<MAP> &x, const patch<MAP> &d, float amplitude, bool multiply)
 {
@@ -44,8 +44,8 @@ DEVICE void blend_mix(patch<MAP> &y, const patch<MAP> &x, const patch<MAP> &d, f
 }
 
 /*
- * Back through a product: g, the gradient of y, becomes what reaches x directly; that of d is the amplitude times u.
- * Of a sum both are g, as it is.
+ * Backward through a product: g, the gradient of y, becomes the part that reaches x directly; that of d is the
+ * amplitude times u. For a sum both are g, unchanged.
  */
 template <class MAP>
 DEVICE void blend_unmix(patch<MAP> &g, patch<MAP> &u, const patch<MAP> &x, const patch<MAP> &d, float amplitude)

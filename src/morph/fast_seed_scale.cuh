@@ -1,4 +1,4 @@
-/* Seeds that rescale what they see, and the gate net, on a tile: the device's seed_scale.c. */
+/* Seeds that rescale their input, and the gate net, on a tile: the device's counterpart of seed_scale.c. */
 #ifndef MORPH_FAST_SEED_SCALE_CUH
 #define MORPH_FAST_SEED_SCALE_CUH
 
@@ -164,8 +164,8 @@ template <class T> struct seed_attention {
     DEVICE_MEMBER seed_attention(T &tile) : t(tile)
     {
     }
-    /* [image][...]: mean of the input, hidden layer, gradients at the output and at the hidden layer, sigmoid, and what
-     * every pixel of the input gets */
+    /* [image][...]: mean of the input, hidden layer, gradients at the output and at the hidden layer, sigmoid, and the
+     * gradient of every input pixel */
     DEVICE_MEMBER float *array(int number) const
     {
         return t.small + number * IMAGES * C;
@@ -346,13 +346,13 @@ template <class T> struct seed_gate {
     {
         return q() + IMAGES;
     }
-    DEVICE_MEMBER float *input() const /* what every pixel of the input gets */
+    DEVICE_MEMBER float *input() const /* the gradient of every input pixel */
     {
         return t.gate + 4 * IMAGES * C;
     }
     /*
-     * The job's gradients of W1, b1, w2, b2, each added to by one thread. Not in registers: every job would go without
-     * them, and few have a gate net.
+     * The job's gradients of W1, b1, w2, b2, each summed by one thread. Not in registers: they would be lost to every
+     * job, and few have a gate net.
      */
     DEVICE_MEMBER float *sums() const
     {
@@ -383,7 +383,7 @@ template <class T> struct seed_gate {
         }
         __syncthreads();
     }
-    /* From the gradient of q, of the thread's image, to the parameters and input(). */
+    /* From the gradient of q, for the thread's image, to the parameters and input(). */
     DEVICE_MEMBER void backward(float dq)
     {
         const int k = (int)threadIdx.x;
@@ -417,7 +417,7 @@ template <class T> struct seed_gate {
         }
         __syncthreads();
     }
-    /* Each by the thread that added it up. */
+    /* Each by the thread that summed it. */
     DEVICE_MEMBER void gather(float *out) const
     {
         const int k = (int)threadIdx.x;

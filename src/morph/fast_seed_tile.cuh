@@ -1,4 +1,4 @@
-/* The shared memory in which a seed works on a few images (fast_seed_kinds.cuh), and where its parameters lie. */
+/* The shared memory in which a seed works on a few images (fast_seed_kinds.cuh), and the offsets of its parameters. */
 #ifndef MORPH_FAST_SEED_TILE_CUH
 #define MORPH_FAST_SEED_TILE_CUH
 
@@ -32,12 +32,12 @@ template <int C> struct seed_offsets {
     static constexpr int GATE_B2 = GATE_W2 + layout_aligned(NECK);
 };
 
-/* How far seeds go: to their output, back to their parameters, back to their input. */
+/* How far a pass goes: to the seeds' output, back to their parameters, back to their input. */
 enum seed_way { WAY_FORWARD, WAY_PARAMETERS, WAY_INPUT };
 
 /*
- * The shared memory of a block of threads at work: two maps, room for the fragments of CONVS 3x3 convolutions, small
- * arrays, and the next input.
+ * The shared memory of a thread block: two maps, room for the fragments of CONVS 3x3 convolutions, small arrays, and
+ * the next input.
  */
 template <int CHANNELS, int SIDE, int COUNT, int CONVS_, seed_way WAY> struct seed_tile {
     using MAP = tile_map<CHANNELS, SIDE, COUNT>;
@@ -58,30 +58,30 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, seed_way WAY> struct se
     static constexpr int FLOATS = patch_team<MAP>::FLOATS + TILE_WARPS * C + 6 * C + SMALL + GATE;
     static constexpr int STAGE = MAP::PIXELS * C * 2;
     static constexpr int NEEDED_BYTES = 2 * MAP::BYTES + WEIGHT_BYTES + FLOATS * 4 + STAGE, HALF = 112 * 1024;
-    /* Patches that may be kept in memory where registers are scarcest, and two blocks of threads fit with them, too. */
+    /* Patches that may be kept in shared memory where registers are scarcest and two thread blocks still fit. */
     static constexpr int PATCH_BYTES = sizeof(PATCH) * TILE_THREADS,
                          SPARES = DEEPER && NEEDED_BYTES + 2 * PATCH_BYTES <= HALF ? 2 : 0;
     static constexpr int BYTES = NEEDED_BYTES + SPARES * PATCH_BYTES;
     static constexpr int CHANNELS_SCRATCH = 4 * patch_channels<MAP>::SCRATCH; /* sums per channel: of the seed's norm,
                                                                                   of BatchNorm */
-    static constexpr int SCRATCH = 2 * MAP::BYTES + WEIGHT_BYTES - CHANNELS_SCRATCH; /* what is left for the others */
+    static constexpr int SCRATCH = 2 * MAP::BYTES + WEIGHT_BYTES - CHANNELS_SCRATCH; /* the space left for the others */
     static constexpr int PER_PROCESSOR = BYTES <= HALF ? 2 : 1;
 
     PLACE at;
     patch_team<MAP> team;
     uint32_t x, y;    /* maps */
     uint32_t weights; /* fragments */
-    uint32_t stage;   /* the warp's part of the images to come */
+    uint32_t stage;   /* the warp's part of the next images */
     uint32_t spare;   /* patches */
-    float *rows;      /* [warp][C], to add up in */
+    float *rows;      /* [warp][C], scratch for sums */
     float *vectors;   /* gamma, beta of both norms; then BatchNorm's scale and shift */
     float *bn_scale, *bn_shift;
     float *small, *gate;    /* arrays of the squeeze-and-excite net, of the gate net */
-    float *scratch;         /* where gradients are added up when a job ends: in the maps and fragments */
+    float *scratch;         /* where gradients are summed at the end of a job: in the maps and fragments */
     const float *w;         /* the seed's parameters */
     const uint32_t *packed; /* fragments of its weights */
 
-    /* Everything in a row. */
+    /* All of it contiguous. */
     DEVICE_MEMBER seed_tile(unsigned char *shared)
         : seed_tile(shared, shared + 2 * MAP::BYTES, shared + 2 * MAP::BYTES + WEIGHT_BYTES)
     {
@@ -124,7 +124,7 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, seed_way WAY> struct se
         return norm.affine(vectors + gamma * C, vectors + (gamma + 1) * C);
     }
 
-    /* Begin to fetch fragments from `first` (bytes among those of the slot), each thread a part. */
+    /* Start fetching fragments from `first` (bytes among those of the slot), each thread a part. */
     DEVICE_MEMBER void copy(uint32_t to, int first, int bytes) const
     {
         const uint4 *from = (const uint4 *)(packed + first / 4);
@@ -133,8 +133,8 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, seed_way WAY> struct se
         copy_commit();
     }
     /*
-     * Fragments of a seed with NEEDED 3x3 convolutions, of which number `place` lies at `place` in memory, too: all
-     * loaded once a job where there is room, else each where it is used.
+     * Fragments of a seed with NEEDED 3x3 convolutions, in shared memory in the same order: all loaded once per job
+     * where there is room, otherwise each where it is used.
      */
     template <int NEEDED> DEVICE_MEMBER void load() const
     {
@@ -193,7 +193,8 @@ template <int CHANNELS, int SIDE, int COUNT, int CONVS_, seed_way WAY> struct se
     }
 };
 
-/* A patch put aside for its thread: in memory where a tile has room for more than NUMBER of them, else in registers. */
+/* A patch set aside by its thread: in shared memory where a tile has room for more than NUMBER of them, else in
+ * registers. */
 template <class T, int NUMBER> struct seed_kept {
     using PATCH = typename T::PATCH;
     static constexpr bool IN_MEMORY = NUMBER < T::SPARES;

@@ -1,10 +1,11 @@
-/* The seeds' step: gradients of the jobs added up, clipped and applied, weights as fragments; what is measured. */
+/* The seeds' update: the jobs' gradients are summed, clipped and applied, and weights packed into fragments; also the
+ * measurements. */
 #include "cuda/runtime.cuh"
 
 #include "morph/fast_seed.cuh"
 #include "nn/tile_conv.cuh"
 
-enum { UPDATES_RESIDENT = 8 }; /* blocks of threads on a processor */
+enum { UPDATES_RESIDENT = 8 }; /* thread blocks per SM */
 
 /* What a block of threads works on: SEED_BLOCK parameters of a slot's seed or gate net. */
 struct update_piece {
@@ -91,7 +92,7 @@ DEVICE bool in_tensor(const struct seed_tensors &tensors, uint32_t at)
     return in;
 }
 
-/* Sum over the block's threads of a value of each, in a fixed order. All threads; sums: one a warp. */
+/* Sum over the block's threads of a value of each, in a fixed order. All threads; sums: one per warp. */
 DEVICE double block_sum(double value, double *sums)
 {
     for (int mask = 16; mask > 0; mask /= 2)
@@ -106,7 +107,7 @@ DEVICE double block_sum(double value, double *sums)
     return value;
 }
 
-/* The pieces of all that learn in a mode, one after the other; dead slots have none. */
+/* The pieces of all seeds that learn in a mode, one after the other; empty slots have none. */
 struct update_items {
     const struct fast_host &host;
     const struct seed_set &set;
@@ -132,7 +133,7 @@ struct update_items {
     {
         return leaf ? set.slots[j].leaf : set.slots[j].back;
     }
-    /* f(part, env) for the pieces of this block of threads, with a barrier behind each. */
+    /* f(part, env) for the pieces of this thread block, with a barrier after each. */
     template <class Function> DEVICE_MEMBER void each(Function f) const
     {
         for (uint32_t item = blockIdx.x; item < end[host.slots - 1]; item += gridDim.x) {
@@ -152,7 +153,7 @@ struct update_items {
 };
 
 /*
- * The jobs' gradients added up in order, and the sum of their squares. Four threads, far apart, share the jobs of four
+ * The jobs' gradients summed in order, and the sum of their squares. Four threads, far apart, share the jobs of four
  * parameters.
  */
 DEVICE void sum_part(const struct fast_host &host, const struct update_piece &part, int env)
@@ -183,7 +184,7 @@ DEVICE void sum_part(const struct fast_host &host, const struct update_piece &pa
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
         }
         float value[4] = {sum.x, sum.y, sum.z, sum.w};
-        for (uint32_t k = 0; k < 4; k++) { /* whatever another blueprint left between the tensors must not count */
+        for (uint32_t k = 0; k < 4; k++) { /* what another blueprint left between the tensors must not count */
             value[k] = in_tensor(*part.tensors, at + k) ? value[k] : 0;
             square += (double)value[k] * (double)value[k];
         }

@@ -12,7 +12,7 @@ extern "C" {
 #include "morph/net_trial.h"
 }
 
-/* To the nearest, ties to even; no NANs. */
+/* Rounds to nearest, ties to even; does not handle NAN. */
 static uint32_t rounded(float x)
 {
     uint32_t u;

@@ -1,7 +1,7 @@
 /*
  * From the chunks' parts to the next batch's weights, in two kernels, because clipping needs the norm of the whole
  * gradient first: `add_parts` leaves the gradient in the parameters' order with the square of its norm in pieces;
- * `step` clips, moves the parameters and puts the weights where the next batch's kernels look for them. A thread per
+ * `step` clips, updates the parameters and stores the weights where the next batch's kernels read them. A thread per
  * parameter; gaps between tensors have gradient 0.
  */
 #include "cuda/runtime.cuh"
@@ -10,16 +10,16 @@
 
 enum { UPDATE_THREADS = 256 };
 
-/* What a parameter is. */
+/* The kind of a parameter. */
 enum param_kind { PARAM_GAP, PARAM_WEIGHT, PARAM_GAMMA, PARAM_BETA, PARAM_HEAD };
 struct param_place {
     enum param_kind kind;
-    int block, channel; /* the block it belongs to and its output channel; PARAM_HEAD: place in the head's part */
+    int block, channel; /* its block and output channel; PARAM_HEAD: index in the head's part */
     int ky, kx, ci;     /* PARAM_WEIGHT */
     int number;         /* among the env's parameters */
 };
 
-/* Parameter p; or, as_parts, the p-th in the order in which the chunks' parts hold them: neighbours lie together. */
+/* Parameter p; or, as_parts, the p-th in the order of the chunks' parts, in which neighbours are adjacent. */
 DEVICE struct param_place param_place_of(const struct fast_host &host, int p, bool as_parts)
 {
     struct param_place place = {PARAM_GAP, 0, 0, 0, 0, 0, p};
@@ -108,7 +108,7 @@ DEVICE double warp_sum(double v)
     return v;
 }
 
-/* The batch's loss and hits join the step's; after the last batch they are the world's. By a whole warp. */
+/* The batch's loss and hits are added to the step's; after the last batch they go to the world. By a whole warp. */
 DEVICE void add_loss(const struct fast_host &host, int env, uint32_t batch, uint32_t batches)
 {
     const int lane = (int)threadIdx.x & 31;
@@ -200,7 +200,7 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
     host.params[place] = value;
     if (at.kind != PARAM_WEIGHT)
         return;
-    /* the sign of the channel's gamma as it is after this step */
+    /* the sign of the channel's gamma after this step */
     const uint32_t gamma = host.block[at.block].gamma + (uint32_t)at.channel;
     const float *kept = host.gamma_before + 2 * row + gamma;
     float momentum = kept[host.params_size];

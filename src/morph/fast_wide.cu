@@ -1,7 +1,8 @@
 /*
  * The backward pass of a block of 16 to 32 channels on maps of 8 x 8: eight images at a time, one per warp, in phases
- * between which the block of threads meets: activations; raw gradient (a warp takes 16 output channels of two images);
- * input gradient (a warp its own image); weight gradient (a warp a quarter of the weights for every second image).
+ * separated by barriers of the thread block: activations; raw gradient (a warp takes 16 output channels of two images);
+ * input gradient (a warp takes its own image); weight gradient (a warp takes a quarter of the weights for every second
+ * image).
  */
 #include "cuda/runtime.cuh"
 
@@ -37,7 +38,7 @@ DEVICE void wide_gradient(const struct fast_host &host, int index, const uint32_
                          (n + 1) * 16;
     const uint32_t *grad = plane_word(block.grad, COUT, 16, image, 2 * group, paired_pixel(g)),
                    *full = FULL ? plane_word(block.grad_full, COUT, 64, image, 2 * group, g) : NULL;
-    uint32_t pooled[2][2], x[4][3][2]; /* [two pooled rows][plane]; input rows in turn */
+    uint32_t pooled[2][2], x[4][3][2]; /* [two pooled rows][plane]; input rows, cyclic */
 #pragma unroll
     for (int i = 0; i < 4; i++)
         pooled[i >> 1][i & 1] = FULL ? 0 : load_pixels(grad + ((i & 1) * 16 + (i >> 1) * 8) * 4);
@@ -138,8 +139,8 @@ DEVICE void wide_input(const struct fast_host &host, int index, const struct blo
     }
 }
 
-/* An image's share of the weight gradient of 16 output and 8 input channels. An operand is two registers side by side,
- * so the rows of the middle of the kernel are read once more: in pairs of their own. */
+/* An image's share of the weight gradient of 16 output and 8 input channels. An operand is two adjacent registers, so
+ * the rows of the middle of the kernel are read once more, in separate pairs. */
 DEVICE void wide_weights(uint32_t grads, uint32_t map, float (*dw)[4], int lane)
 {
     const int matrix = lane >> 3, n = lane & 7;
@@ -237,7 +238,7 @@ DEVICE void wide_chunks(const struct fast_host &host, int index, uint32_t base, 
             share_back_sums(at + warp * 32 * 4, 16, 8, d[1], lane);
             add_warps<32>(at, back_row(host, index - 1, env, walk.chunk));
         }
-        /* Two warps share a quarter of the weights: those that took the odd images hand theirs over. */
+        /* Two warps share a quarter of the weights: those that took the odd images pass their sums on. */
         const uint32_t tiles = base + area::GRADS + (warp & 3) * 9 * 128 * 4 + lane * 4;
         if (warp >= 4)
 #pragma unroll

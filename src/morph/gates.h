@@ -1,8 +1,8 @@
 /*
  * The quality gates: what a seed must show before it may enter a stage.
  *
- * A gate is a pure function of the row, so the reward may ask it before the action is executed. "Measured" is a flag of
- * its own: a statistic nobody has taken fails its gate, whatever number lies in the field (I-42).
+ * A gate is a pure function of the row, so the reward may evaluate it before the action is executed. "Measured" is a
+ * separate flag: a statistic that was never taken fails its gate, whatever number is in the field (I-42).
  */
 #ifndef MORPH_GATES_H
 #define MORPH_GATES_H
@@ -12,7 +12,7 @@
 #define GATE_DWELL        10u  /* epochs in stage */
 #define GATE_HEALTH       0.7  /* of the gradient */
 #define GATE_IMPROVEMENT  0.5  /* points since the stage began */
-#define GATE_RATIO        0.10 /* seed gradient against host gradient */
+#define GATE_RATIO        0.10 /* seed gradient relative to host gradient */
 #define GATE_CONTRIBUTION 1.0  /* points lost without the seed */
 
 /* The gate of a stage. G4 does not exist. */
@@ -42,7 +42,7 @@ enum gate_failure {
 
 enum { GATE_FAILURES = 12 };
 
-/* For people: the name of a bit. */
+/* The name of a bit, for people. */
 static inline const char *gate_failure_name(int bit)
 {
     static const char *const name[GATE_FAILURES] = {"epochs",        "grad_unmeasured",  "exploding", "health_low",
@@ -52,8 +52,8 @@ static inline const char *gate_failure_name(int bit)
 }
 
 struct gate_rules {
-    bool permissive;                /* else strict */
-    bool auto_g1, auto_g2, auto_g3; /* the tick advances by itself when the gate lets it */
+    bool permissive;                /* otherwise strict */
+    bool auto_g1, auto_g2, auto_g3; /* the tick advances by itself when the gate passes */
 };
 
 struct gate_verdict {
@@ -63,7 +63,7 @@ struct gate_verdict {
     double score;    /* in [0, 1] */
 };
 
-/* What the shipped tasks use. */
+/* The rules of the shipped tasks. */
 ESPER_RULE struct gate_rules gate_rules_default(void)
 {
     struct gate_rules rules = {true, true, true, true};
@@ -78,7 +78,7 @@ ESPER_RULE double gate_score(double value, double full)
 /* Comparisons are written so that a NaN fails. */
 ESPER_RULE uint32_t gate_blend_failures(const struct slot_state *slot, bool permissive)
 {
-    bool measured = slot_has(slot, SLOT_GRAD_MEASURED); /* health and ratio are taken together */
+    bool measured = slot_has(slot, SLOT_GRAD_MEASURED); /* health and ratio are measured together */
     uint32_t failed = slot->epochs_in_stage >= GATE_DWELL ? 0 : GATE_FAILED_EPOCHS;
     if (permissive) {
         if (!measured)
@@ -93,7 +93,7 @@ ESPER_RULE uint32_t gate_blend_failures(const struct slot_state *slot, bool perm
     return failed | (slot->grad_ratio >= GATE_RATIO ? 0 : GATE_FAILED_RATIO_LOW);
 }
 
-/* A partial target never passes: such a seed must be sent to 1 first. */
+/* A partial target never passes: such a seed must first be ramped to 1. */
 ESPER_RULE uint32_t gate_hold_failures(const struct slot_state *slot, bool permissive)
 {
     uint32_t failed = slot->alpha_target >= ALPHA_FULL ? 0 : GATE_FAILED_TARGET_NOT_FULL;
@@ -109,7 +109,7 @@ ESPER_RULE uint32_t gate_fossilize_failures(const struct slot_state *slot, bool 
     return permissive || slot->contribution >= GATE_CONTRIBUTION ? 0 : GATE_FAILED_CF_LOW;
 }
 
-/* May the seed enter `target`? Whether the present stage leads there is checked by slot_advance. */
+/* May the seed enter `target`? slot_advance checks whether the current stage leads there. */
 ESPER_RULE struct gate_verdict gate_check(const struct slot_state *slot, int target, bool permissive)
 {
     struct gate_verdict verdict = {GATE_NONE, false, 0, 0.0};

@@ -1,6 +1,6 @@
 /*
- * The governor watches the validation loss of an env and says when its host is lost: the caller then takes the env back
- * to its snapshot (E-05 to E-07). One per env, cleared with the episode, not by a rollback.
+ * The governor watches the validation loss of an env and says when its host is lost: the caller then restores the env's
+ * snapshot (E-05 to E-07). There is one per env, cleared with the episode, not by a rollback.
  */
 #ifndef MORPH_GOVERNOR_H
 #define MORPH_GOVERNOR_H
@@ -11,12 +11,12 @@
 #include "morph/stage.h"
 
 #define GOVERNOR_WINDOW  20u /* healthy losses kept */
-#define GOVERNOR_SAMPLES 10u /* of them needed before their mean says anything */
+#define GOVERNOR_SAMPLES 10u /* of them needed before their mean is meaningful */
 
 #define GOVERNOR_FIELDS(FIELD, ARRAY)                                                                                  \
     ARRAY(double, history, GOVERNOR_WINDOW) /* ring: healthy loss n (from 0) at n mod the window */                    \
     FIELD(uint32_t, count)                  /* of healthy losses so far */                                             \
-    FIELD(uint32_t, streak)                 /* diverging losses in a row */
+    FIELD(uint32_t, streak)                 /* consecutive diverging losses */
 
 #define GOVERNOR_MEMBER(type, name)        type name;
 #define GOVERNOR_ARRAY(type, name, length) type name[length];
@@ -59,7 +59,7 @@ ESPER_RULE struct governor_moments governor_moments_of(const struct governor *go
     return moments;
 }
 
-/* A network that had learned and now guesses: its loss is back at ln(classes). */
+/* A network that had learned and is now guessing: its loss is back at ln(classes). */
 ESPER_RULE bool governor_is_lobotomy(const struct governor_moments *moments, const struct governor_config *config,
                                      int classes, double loss)
 {
@@ -98,7 +98,7 @@ ESPER_RULE int governor_verdict(struct governor *governor, const struct governor
     return verdict;
 }
 
-/* No snapshot may be taken of a network that may be diverging (E-06). */
+/* A network that may be diverging must not be saved (E-06). */
 ESPER_RULE bool governor_may_snapshot(const struct governor *governor)
 {
     return governor->streak == 0;

@@ -1,8 +1,8 @@
 /*
  * The life of a seed: transitions, what entering a stage does, the measurements of a step, and the tick that ends it.
  *
- * The rules change the row only. What they ask of the engine (initialise, zero momentum, snapshot) they return as
- * effects; what they did they write into a log, when given one. The log never decides anything.
+ * The rules change the row only. What they request from the engine (initialise, zero momentum, snapshot) they return as
+ * effects; what they did they write to a log, if given one. The log never decides anything.
  */
 #ifndef MORPH_LIFECYCLE_H
 #define MORPH_LIFECYCLE_H
@@ -26,8 +26,8 @@ enum effect {
 enum life_type { LIFE_GERMINATED, LIFE_GATE_EVALUATED, LIFE_STAGE_CHANGED, LIFE_FOSSILIZED, LIFE_PRUNED };
 
 struct life_event {
-    uint8_t type, from, to;      /* GATE_EVALUATED: `to` is the stage asked for */
-    uint8_t reason;              /* PRUNED: prune_reason, which also says who ordered it */
+    uint8_t type, from, to;      /* GATE_EVALUATED: `to` is the requested stage */
+    uint8_t reason;              /* PRUNED: prune_reason, which also says what ordered it */
     struct gate_verdict verdict; /* GATE_EVALUATED */
 };
 
@@ -81,7 +81,7 @@ ESPER_RULE void slot_start_holding(struct slot_state *slot)
     slot->steps_done = slot->steps_total;
 }
 
-/* Ask the gate of `target` and, if it opens, go there. A seed of HOLDING becomes a fossil this way. */
+/* Evaluate the gate of `target` and, if it passes, go there. This is how a seed in HOLDING becomes a fossil. */
 ESPER_RULE bool slot_advance(struct slot_state *slot, int target, const struct gate_rules *rules, struct life_log *log,
                              uint32_t *effects)
 {
@@ -108,8 +108,8 @@ ESPER_RULE bool slot_advance(struct slot_state *slot, int target, const struct g
     return true;
 }
 
-/* Remove the seed now. Empty and cooling slots and fossils are refused before anything is touched (D-07).
-   Metrics and identity stay readable until the slot is free (I-44). */
+/* Remove the seed now. Refused, before anything is touched, for empty and cooling slots and for fossils (D-07). Metrics
+ * and identity stay readable until the slot is free (I-44). */
 ESPER_RULE bool slot_prune(struct slot_state *slot, int reason, struct life_log *log, uint32_t *effects)
 {
     int from = slot->stage;
@@ -126,7 +126,7 @@ ESPER_RULE bool slot_prune(struct slot_state *slot, int reason, struct life_log 
     return true;
 }
 
-/* The governor takes the env back to its snapshot: fossils are restored from it, every other live seed goes. */
+/* The governor restores the env's snapshot: fossils are restored from it, every other live seed is removed. */
 ESPER_RULE uint32_t slot_rollback(struct slot_state *slot, int reason, struct life_log *log)
 {
     uint32_t effects = 0;
@@ -204,7 +204,7 @@ ESPER_RULE bool slot_tick_cooldown(struct slot_state *slot, uint32_t epochs)
     return slot->epochs_in_stage >= epochs;
 }
 
-/* RESETTING -> DORMANT: nothing of the old seed stays, but the next one must draw other numbers. */
+/* RESETTING -> DORMANT: nothing of the old seed remains, but the next one must draw different numbers. */
 ESPER_RULE void slot_free(struct slot_state *slot, struct life_log *log)
 {
     uint32_t germinations = slot->germinations;
@@ -213,8 +213,8 @@ ESPER_RULE void slot_free(struct slot_state *slot, struct life_log *log)
     slot->germinations = germinations;
 }
 
-/* Once per step for every slot, after the action. HOLDING and FOSSILIZED never leave by themselves (I-43).
-   Freezing follows the mode at the start of the tick, so a seed whose way down ends above 0 thaws one step later. */
+/* Once per step for every slot, after the action. HOLDING and FOSSILIZED never leave by themselves (I-43). Freezing
+ * follows the mode at the start of the tick, so a seed whose ramp down ends above 0 thaws one step later. */
 ESPER_RULE uint32_t slot_tick(struct slot_state *slot, const struct gate_rules *rules, struct life_log *log)
 {
     uint32_t effects = 0;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Images that fill the kernels at this many pixels each. */
+/* The number of images that fills the kernels, at this many pixels each. */
 static int group_of(int pixels)
 {
     return pixels >= CONV_BLOCK ? 1 : CONV_BLOCK / pixels;
@@ -57,8 +57,8 @@ static void maps_init(struct net_maps *maps, size_t map, int grads, struct bump 
 }
 
 /*
- * The most reals that a group of images can need in one map: at the host's width, in a seed's neck, or framed. A
- * block's tail is run in the groups of whatever follows it.
+ * The largest map, in reals, of a group of images: at the host's width, in a seed's neck, or framed. A block's tail is
+ * run in the groups of the layer that follows it.
  */
 static size_t largest_map(const struct net_shape *shape)
 {
@@ -74,7 +74,7 @@ static size_t largest_map(const struct net_shape *shape)
     return largest;
 }
 
-/* Everything below is laid out twice: once to count (bump->base NULL, nothing is written), once for good. */
+/* Everything below is laid out twice: first to count (bump->base NULL, nothing is written), then in memory. */
 static void net_lay_out(struct net *net, const struct net_shape *shape, int batch, struct bump *bump)
 {
     struct net made = {.shape = shape, .batch = batch};
@@ -185,7 +185,7 @@ void net_begin_seeds(struct net *net, const struct net_params *params, const str
                               .g = net->grads.seed + net->shape->slot[j].seed,
                               .train = exec[j].train && !evaluating,
                               .backward = !evaluating};
-        /* Blueprints overlay one pool: whatever the last one left between the tensors must not count. */
+        /* Blueprints overlay one pool: what the last one left between the tensors must not count. */
         memset(seed->g, 0, sizeof(real) * seed->layout->storage);
         seed_begin(seed);
         if (exec[j].gate)

@@ -3,8 +3,8 @@
  * under many settings of alpha. Compiled once per variant; the rest of the program reaches it through struct variant.
  *
  * A `struct net` is a workspace: geometry, packed weights, activations and gradients for one batch, all laid out in one
- * piece of memory. It belongs to a thread, not to an env; parameters and statistics are the env's and come with each
- * job.
+ * piece of memory. It belongs to a thread, not to an env; parameters and statistics belong to the env and come with
+ * each job.
  */
 #ifndef MORPH_NET_H
 #define MORPH_NET_H
@@ -17,10 +17,10 @@
 
 struct net;
 
-/* The arrays of one env that a network consists of. Layouts are the shape's. */
+/* The arrays of one env that make up a network. Layouts are the shape's. */
 struct net_params {
     real *host, *stats; /* parameters, running statistics */
-    real *seed, *gate;  /* slot pools; asleep slots are never read (I-30) */
+    real *seed, *gate;  /* slot pools; empty slots are never read (I-30) */
 };
 
 struct net_batch {
@@ -42,11 +42,11 @@ struct net_rates {
     double max_grad_norm;
 };
 
-/* Memory for a net of this shape and batch, and the net in it. The memory must be zeroed and on 64 bytes. */
+/* Memory for a net of this shape and batch, and the net in it. The memory must be zeroed and aligned to 64 bytes. */
 size_t net_bytes(const struct net_shape *shape, int batch);
 struct net *net_init(const struct net_shape *shape, int batch, void *memory);
 
-/* Where images go: first interior pixel, four reals per pixel. */
+/* Where images are written: first interior pixel, four reals per pixel. */
 struct net_input {
     real *pixels;
     size_t image_stride, row_stride;
@@ -58,7 +58,7 @@ void net_gradients(struct net *net, const struct net_params *params, const struc
                    struct net_result *result);
 /* Gradient statistics of the batch just run (D-35), before clipping. */
 void net_measure(struct net *net, const struct net_batch *batch, struct net_result *result);
-/* Clip host and slots, each on its own, and step. Momentum has the layout of the parameters. */
+/* Clip host and slots separately, and step. Momentum has the layout of the parameters. */
 void net_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
                 const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
 
@@ -68,8 +68,8 @@ const real *net_logits(const struct net *net, int *stride);
 
 /*
  * Evaluation with running statistics. Configuration k sets slot j to alpha[k][j]; slots must be given their own alpha
- * where they are not overridden, 0 for one that is not blended. Work shared by configurations is done once: they part
- * at the first slot where their alphas differ. Counts accumulate; the loss is configuration 0's.
+ * where they are not overridden, 0 for one that is not blended. Work shared by configurations is done once: they
+ * diverge at the first slot where their alphas differ. Counts accumulate; the loss is that of configuration 0.
  */
 struct net_eval {
     int images;

@@ -1,6 +1,6 @@
 /*
- * The networks of all envs on the device: one interface, two implementations. net_fp32 takes every host and is what the
- * others are measured against; net_bf16 takes the hosts that its tensor-core kernels fit.
+ * The networks of all envs on the device: one interface, two implementations. net_fp32 takes every host and is the
+ * reference for the other; net_bf16 takes the hosts that its tensor-core kernels fit.
  *
  * train, evaluate and test only enqueue work on the context's stream, the same kernels with the same shapes every time,
  * so a phase can be captured once and replayed. What they do depends on device memory alone.
@@ -23,8 +23,8 @@ struct net_device {
 
 enum { NET_SETS_MAX = 512 };
 
-/* Sets of blended slots that an env's network is to be measured with; device memory of env 0, the other envs' lies
- * `stride` words apart each. No set comes twice; a count of 0 leaves the env out. */
+/* Sets of blended slots for which an env's network is measured; device memory of env 0, those of successive envs are
+ * `stride` words apart. No set occurs twice; a count of 0 leaves the env out. */
 struct net_sets {
     const int *count;
     const uint32_t *mask;

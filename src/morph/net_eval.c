@@ -1,7 +1,7 @@
 /*
  * Evaluation of many alpha configurations. Running statistics leave images independent, so the configurations share
- * their work as far as they agree: the network is walked depth first, and at every blended slot the configurations at
- * hand part into one branch per distinct alpha. Integer counts at the leaves.
+ * their work as far as they agree: the network is walked depth first, and at every blended slot the current
+ * configurations split into one branch per distinct alpha. At the leaves of this tree there are integer counts.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ static void walk_leaf(const struct walk *walk, const real *out, const struct bra
     }
 }
 
-/* A block from its input on. */
+/* A block, from its input. */
 static void walk_block(const struct walk *walk, int i, const real *in, const struct branch *branch)
 {
     struct net *net = walk->net;
@@ -63,7 +63,7 @@ static void walk_block(const struct walk *walk, int i, const real *in, const str
     }
 }
 
-/* What comes after slot r{row}c{i}. */
+/* Continues after slot r{row}c{i}. */
 static void walk_on(const struct walk *walk, int i, int row, const real *h, const struct branch *branch)
 {
     struct net *net = walk->net;

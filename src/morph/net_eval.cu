@@ -22,7 +22,7 @@ IMAGE_KERNEL norm_evaluate(const struct net_view *net, int first)
     }
 }
 
-/* From slot r{row}c{i} on, whose input is in the frame, to the features. */
+/* From slot r{row}c{i}, whose input is in the frame, to the features. */
 DEVICE void walk_from_slot(const struct image &image, int i, int row, uint32_t on)
 {
     const struct net_view &net = *image.net;
@@ -40,7 +40,7 @@ DEVICE void walk_from_block(const struct image &image, int i, uint32_t on)
     }
 }
 
-/* All configurations of one image. `right` [config] counts, `loss` is configuration 0's. */
+/* All configurations of one image. `right` [config] counts, `loss` is that of configuration 0. */
 DEVICE void walk_image(const struct image &image, const struct gather_view &view, uint32_t *right, float *loss)
 {
     __shared__ float logits[SHAPE_CLASSES];

@@ -1,4 +1,4 @@
-/* The fp32 networks' life: where everything lies, and the packed weights. */
+/* Setup and release of the fp32 networks: the memory layout, and the packed weights. */
 #include "cuda/runtime.cuh"
 
 #include <cstdlib>
@@ -10,7 +10,7 @@ enum { PACK_THREADS = 256, CHUNKS = 32, CHUNK_PIXELS = 1024 };
 
 size_t net_fp32_budget = 0;
 
-/* Half of what is free, and no more than serves any purpose. */
+/* Half of the free memory, and no more than is useful. */
 static size_t frame_budget()
 {
     const size_t most = (size_t)40 << 30;
@@ -27,7 +27,7 @@ static size_t frame_budget()
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
 
-/* Places are dealt out from the front; maps start on 16 bytes. */
+/* Offsets are allocated from the front; maps are aligned to 16 bytes. */
 static uint32_t take(size_t *used, size_t count)
 {
     size_t at = (*used + 3) / 4 * 4;
@@ -35,7 +35,8 @@ static uint32_t take(size_t *used, size_t count)
     return (uint32_t)at;
 }
 
-/* Chunks of a batch by its size and the maps' alone: enough for the device, but none too small to be worth its sums. */
+/* Images per chunk, from the sizes of batch and maps alone: enough chunks for the device, but none too small to be
+ * worth its sums. */
 static int chunk_images(int batch, int pixels)
 {
     int images = batch / CHUNKS;
@@ -263,7 +264,7 @@ static unsigned list_work(const struct net_view *net, struct weight_work *work)
 
 /* ---- packed weights ---------------------------------------------------------------------------------------------- */
 
-/* Where [cout][tap][cin] goes in [tap][cin][cout]; true if `at` lies in that tensor. */
+/* Maps [cout][tap][cin] to [tap][cin][cout]; true if `at` is in that tensor. */
 DEVICE bool packed_place(uint32_t at, uint32_t weight, uint32_t taps, uint32_t cin, uint32_t cout, uint32_t *to)
 {
     if (at < weight || at >= weight + cout * taps * cin)

@@ -1,10 +1,10 @@
 /*
- * The fp32 networks on the device: what is where.
+ * The fp32 networks on the device: the memory layout.
  *
- * Every image of a batch has a *frame*, all of its maps at fixed places, and *figures*, its sums in double. One thread
+ * Every image of a batch has a *frame*, all of its maps at fixed offsets, and *figures*, its sums in double. One thread
  * block works on one image; what couples the images of a batch (BatchNorm's statistics, gradients of weights) is summed
- * over the figures, or over chunks of frames, in kernels of their own. Frames are many megabytes per env, so envs are
- * run in groups of as many as fit a fixed budget: an env's numbers do not depend on its group.
+ * over the figures, or over chunks of frames, in separate kernels. Frames are many megabytes per env, so envs are run
+ * in groups of as many as fit a fixed budget: an env's numbers do not depend on its group.
  */
 #ifndef MORPH_NET_FP32_CUH
 #define MORPH_NET_FP32_CUH
@@ -38,7 +38,7 @@ struct block_view {
 struct step_view {
     enum step_kind kind;
     int kernel, cin, cout, groups;
-    int norm;                     /* number among the chain's norms, -1: none */
+    int norm;                     /* index among the chain's norms, -1: none */
     bool relu;                    /* at the end of the step */
     uint32_t weight, gamma, beta; /* in the seed's parameters */
     uint32_t pre, act, grad;      /* maps: before the act, after it, and the gradient of pre */
@@ -61,26 +61,26 @@ enum { GATE_W1, GATE_B1, GATE_W2, GATE_B2, GATE_TENSORS };
 struct slot_view {
     int channels, height, width, pixels, groups, neck, squeeze;
     int chunk, chunks;
-    uint32_t seed, seed_storage, gate, gate_storage, gate_params; /* places in the pools */
+    uint32_t seed, seed_storage, gate, gate_storage, gate_params; /* offsets in the pools */
     struct tensor_view gate_tensor[GATE_TENSORS];
     uint32_t x, s, y;                          /* maps: the seed's input, its output, the blend (before a pool) */
     uint32_t norms;                            /* [2][NORM_ARRAYS][channels] of a frame */
     uint32_t gate_mean, gate_hidden, gate_out; /* of a frame */
-    uint32_t sums;                             /* figures [4][channels]: dgamma, dbeta of either norm */
+    uint32_t sums;                             /* figures [4][channels]: dgamma, dbeta of each norm */
     uint32_t sigma;                            /* figure: gradient of the norm seed's sigma */
     uint32_t gate_sums;                        /* figures: gradient of the gate's output [1] and hidden layer [neck] */
     size_t partial;                            /* [chunk][seed_storage] */
     struct seed_view seed_of[BLUEPRINT_COUNT];
 };
 
-/* A block's share of the weights' gradients. */
+/* A thread block's share of the weights' gradients. */
 struct weight_work {
     int16_t block, slot, step; /* a host block, or a slot's step; the other is -1 */
     int16_t chunk;
     int32_t part;
 };
 
-/* What an env's gradients, not yet clipped, come to. */
+/* Norms of an env's gradients before clipping. */
 struct part_norms {
     double square;               /* of host, or of a seed and its gate */
     struct gradient_tally tally; /* of a seed and its gate */
@@ -104,7 +104,7 @@ struct net_view {
     size_t frame, figure;                    /* floats and doubles of an image */
     uint32_t input, gpool, u, dx, chain;     /* maps: the image; gradients after the pool, of s, of x, in a chain */
     uint32_t feature, logit, dlogit;         /* vectors of a frame */
-    uint32_t block_sums, label, loss, right; /* figures: [2][channels]; the loss; 1 where it was right */
+    uint32_t block_sums, label, loss, right; /* figures: [2][channels]; the loss; 1 if the answer was right */
 
     /* per env of the group */
     float *norms, *packed, *grads, *partials;
@@ -138,7 +138,7 @@ static inline struct fp32_net *fp32_net_of(struct net_device *device)
 
 struct image {
     const struct net_view *net;
-    int env, place; /* of all; in the group */
+    int env, place; /* among all; in the group */
     float *frame;
     double *figures;
     float *norms;
@@ -171,7 +171,7 @@ DEVICE struct norm block_norm(const struct image &image, const struct block_view
     return norm_at(image.norms + block.norm, block.conv.cout);
 }
 
-/* How much of the seed is in the output, gate aside. */
+/* How much of the seed is mixed in, gate aside. */
 DEVICE float slot_amplitude(const struct slot_exec &exec)
 {
     return exec.alpha < 0 ? 0 : exec.alpha > 1 ? 1 : exec.alpha;
@@ -182,20 +182,19 @@ DEVICE enum slot_mode slot_mode_at(const struct image &image, int slot)
     return slot < 0 ? SLOT_SKIP : (enum slot_mode)image.exec[slot].mode;
 }
 
-/* The seed changes what passes the slot. */
+/* The seed changes the slot's output. */
 DEVICE bool slot_mixes(const struct image &image, int slot)
 {
     return slot_mode_at(image, slot) == SLOT_BLEND && slot_amplitude(image.exec[slot]) > 0;
 }
 
-/* Gradients of the seed's parameters are made in this batch. */
+/* Gradients of the seed's parameters are computed in this batch. */
 DEVICE bool slot_learns(const struct slot_exec &exec)
 {
     return exec.train && (exec.mode == SLOT_STE || slot_amplitude(exec) > 0);
 }
 
-/* What the seed of a slot reads: kept by the slot, or, where a seed in TRAINING looks on behind a pool, the block's
- * output itself. */
+/* The input of a slot's seed: kept by the slot or, for a seed in TRAINING after a pool, the block's output itself. */
 DEVICE const float *slot_input(const struct image &image, int block, int row)
 {
     const struct block_view &b = image.net->block[block];
@@ -203,7 +202,7 @@ DEVICE const float *slot_input(const struct image &image, int block, int row)
     return image.frame + (onlooker ? b.out : image.net->slot[b.slot[row]].x);
 }
 
-/* Bytes of device memory that a group's frames may take; 0: by what the device has free. Tests set it. */
+/* Bytes of device memory that a group's frames may take; 0: depends on the free device memory. Tests set it. */
 extern size_t net_fp32_budget;
 
 static inline struct launch net_blocks(unsigned columns, int envs, unsigned threads)

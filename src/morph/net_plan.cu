@@ -37,7 +37,7 @@ DEVICE bool visited_before(const struct net_shape *shape, uint32_t a, uint32_t b
     return at < shape->slots && ((a >> shape->exec_order[at]) & 1u);
 }
 
-/* All threads of a block: a mask's place is the number of those that come before it. */
+/* All threads of a block: a mask's position is the number of those that come before it. */
 DEVICE void plan_visits(const struct net_shape *shape, struct eval_plan *plan, const uint32_t *mask, int count)
 {
     if (threadIdx.x == 0)
@@ -87,7 +87,7 @@ KERNEL void plan_test(const struct world *world, struct eval_plan *plans)
     plans[env].config[0] = 0;
 }
 
-/* One block. An env's place is the number of those that come before it. */
+/* One block. An env's position is the number of those that come before it. */
 KERNEL void plan_order(const struct eval_plan *plans, int envs, struct eval_order order)
 {
     __shared__ uint32_t grown, plain;
@@ -106,7 +106,7 @@ KERNEL void plan_order(const struct eval_plan *plans, int envs, struct eval_orde
     for (int e = (int)threadIdx.x; e < envs; e += ORDER_THREADS) {
         const uint32_t weight = order.weight[e];
         uint32_t place = 0;
-        for (int i = 0; i < envs; i++) { /* those with nothing to do wrap round to the end */
+        for (int i = 0; i < envs; i++) { /* those with nothing to do wrap around to the end */
             const uint32_t other = order.weight[i];
             place += other + 1 > weight + 1 || (other == weight && i < e);
         }

@@ -1,6 +1,6 @@
 /*
- * What a phase does with each env's slots, worked out on the device from the slots' states. Shared by all
- * implementations of net_device.h.
+ * How a phase treats each env's slots, computed on the device from the slots' states. Shared by all implementations of
+ * net_device.h.
  */
 #ifndef MORPH_NET_PLAN_CUH
 #define MORPH_NET_PLAN_CUH
@@ -10,20 +10,21 @@
 
 /*
  * The configurations of an evaluation: masks of slots that are on, at their own alpha. They are visited in an order in
- * which neighbours share as long a start as possible: sorted by the bits of the slots as the data meets them
- * (shape.exec_order), "on" first. Every shared start is then computed once, as in a walk of the tree of decisions.
+ * which neighbours share as long a prefix as possible: sorted by the bits of the slots in the order of the data flow
+ * (shape.exec_order), "on" first. Every shared prefix is then computed once, as in a walk of the decision tree.
  */
 struct eval_plan {
     uint32_t count;
     uint32_t mask[NET_SETS_MAX];   /* in visiting order */
-    uint16_t config[NET_SETS_MAX]; /* number of each where it was asked for */
+    uint16_t config[NET_SETS_MAX]; /* index of each in the order requested */
 };
 
-/* The envs of an evaluation, those with the most to do first: kernels that deal them out end all at once. */
+/* The envs of an evaluation, those with the most work first, so that all blocks of a kernel finish at about the same
+ * time. */
 struct eval_order {
-    uint32_t *count; /* [2] grown: with a blended seed in their first configuration; plain: without, they come after */
-    uint32_t *taken; /* [2] jobs of either that were taken (job_take) */
-    uint32_t *env, *weight; /* [env]; weight: configurations of a grown one, 0 of a plain one */
+    uint32_t *count; /* [2] grown: with a blended seed in their first configuration; plain: without one, after them */
+    uint32_t *taken; /* [2] jobs of each kind that were taken (job_take) */
+    uint32_t *env, *weight; /* [env]; weight: number of configurations of a grown env, 0 for a plain one */
 };
 
 /* exec of all slots, for a step of training. */
@@ -38,10 +39,10 @@ void net_plan_test(struct context *context, struct eval_plan *plans);
 /* The plans' envs in order. */
 void net_plan_order(struct context *context, const struct eval_plan *plans, struct eval_order order);
 
-/* After an evaluation has counted in subset_correct: val_accuracy, and val_loss from losses [env][image] of
- * configuration 0, summed in a fixed order. */
+/* After an evaluation has filled subset_correct: val_accuracy, and val_loss from losses [env][image] of configuration
+ * 0, summed in a fixed order. */
 void net_plan_measured(struct context *context, const float *losses);
-/* After a test has counted in correct [env]. */
+/* After a test has filled correct [env]. */
 void net_plan_tested(struct context *context, const uint32_t *correct);
 
 /* Position in exec order of the first slot at which two masks differ; `slots` where they do not. */

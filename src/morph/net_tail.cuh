@@ -1,6 +1,6 @@
 /*
- * A block's way on one image: convolution, and its tail, norm -> ReLU -> slot r0 -> pool -> slot r1, forward and
- * backward. Training and evaluation share it.
+ * The path of one image through a block: convolution, and its tail, norm -> ReLU -> slot r0 -> pool -> slot r1, forward
+ * and backward. Training and evaluation share it.
  */
 #ifndef MORPH_NET_TAIL_CUH
 #define MORPH_NET_TAIL_CUH
@@ -22,7 +22,7 @@ DEVICE struct source block_source(const struct image &image, const struct block_
     return source_normed(image.frame + block.raw, block_norm(image, block));
 }
 
-/* Slot r1 on, from the slot's input: mixed or as it is. */
+/* From slot r1's input on: mixed or unchanged. */
 DEVICE_CALL void tail_from_second_slot(const struct image &image, const struct block_view &block, bool on)
 {
     const struct slot_view &slot = image.net->slot[block.slot[1]];
@@ -47,7 +47,7 @@ DEVICE_CALL void tail_from_pool(const struct image &image, const struct block_vi
         tail_from_second_slot(image, block, on >> block.slot[1] & 1u);
 }
 
-/* Slot r0 on, from the slot's input. */
+/* From slot r0's input on. */
 DEVICE void tail_from_first_slot(const struct image &image, const struct block_view &block, uint32_t on)
 {
     const struct slot_view &slot = image.net->slot[block.slot[0]];
@@ -57,7 +57,7 @@ DEVICE void tail_from_first_slot(const struct image &image, const struct block_v
     tail_from_pool(image, block, source_plain(image.frame + (mixed ? slot.y : slot.x)), on);
 }
 
-/* From a block's raw output to what leaves it. `on` has the bits of the slots that mix. */
+/* From a block's raw output to its output. `on` has the bits of the slots that mix. */
 DEVICE void tail_forward(const struct image &image, const struct block_view &block, uint32_t on)
 {
     const struct source host = block_source(image, block);
@@ -69,13 +69,13 @@ DEVICE void tail_forward(const struct image &image, const struct block_view &blo
     }
 }
 
-/* Where the gradient of what leaves the block is put: tail_backward starts from there. */
+/* Where the gradient of the block's output is stored: tail_backward starts from there. */
 DEVICE float *tail_gradient(const struct image &image, const struct block_view &block)
 {
     return image.frame + (block.pool ? image.net->gpool : block.grad);
 }
 
-/* From the gradient of what left the block to the one after its ReLU, and the image's share of BatchNorm's sums. */
+/* From the gradient of the block's output to the one after its ReLU, and the image's share of BatchNorm's sums. */
 DEVICE void tail_backward(const struct image &image, int i)
 {
     const struct net_view &net = *image.net;
@@ -142,7 +142,7 @@ DEVICE struct verdict image_judge(const float *logits, int label)
     return verdict;
 }
 
-/* Write the image that the view shows. */
+/* Write the image that the view selects. */
 DEVICE void image_write(const struct image &image, const struct gather_view &view)
 {
     const struct gather_source &source = image.net->source;

@@ -1,20 +1,20 @@
 /*
- * One training batch. BatchNorm couples the images of a batch, everything else is done image by image, so the batch
+ * One training batch. BatchNorm couples the images of a batch; everything else is done image by image, so the batch
  * passes each block twice in either direction with the statistics in between:
  *
  *   forward   for each block: [tail of the block below -> conv], then the block's mean and variance
  *   backward  for each block: BatchNorm's sums are known; [input gradient of norm -> conv -> tail of the block below]
  *
  * where a block's tail is norm -> ReLU -> slot r0 -> pool -> slot r1. Brackets are run for a small group of images at a
- * time, which stay in the cache. Seeds in TRAINING are leaves: their forward and backward both happen in the tail's
- * backward, where the gradient at their boundary is at hand.
+ * time, which stay in the cache. Seeds in TRAINING are leaves: their forward and backward passes both happen in the
+ * tail's backward pass, where the gradient at their boundary is available.
  */
 #include <math.h>
 #include <string.h>
 
 #include "morph/net_work.h"
 
-/* A batch in the works. */
+/* A batch being processed. */
 struct pass {
     struct net *net;
     const struct net_params *params;
@@ -29,7 +29,7 @@ static enum slot_mode slot_mode_of(const struct pass *pass, int slot)
 
 /*
  * Nothing is blended between ReLU and pool: the two are one pass, forward and backward. A seed in TRAINING there only
- * looks on, and the host must go the very way it goes without it (I-24).
+ * observes, and the host must compute exactly what it computes without it (I-24).
  */
 static bool pools_straight(const struct pass *pass, const struct net_block *block)
 {
@@ -66,7 +66,7 @@ static void slot_forward(struct pass *pass, int slot, int first, int images, con
     net_slot_forward(pass->net, pass->params, exec, slot, exec->alpha, first, images, h, y);
 }
 
-/* The inside of a block's inputs, from image `first` on: where the block below puts its output. */
+/* The interior of a block's inputs, from image `first` on: where the block below writes its output. */
 static struct placing block_input(struct net_block *block, int first)
 {
     const struct conv *conv = &block->conv;
@@ -75,7 +75,7 @@ static struct placing block_input(struct net_block *block, int first)
                              : placed_dense(in, conv->height, conv->width, conv->cin_p);
 }
 
-/* Norm, ReLU and pool in one pass; what won each window is kept for the way back. */
+/* Norm, ReLU and pool in one pass; the winner of each window is kept for the backward pass. */
 static void pool_straight(const struct pass *pass, struct net_block *block, int first, int images, struct placing out)
 {
     const struct conv *conv = &block->conv;
@@ -91,7 +91,7 @@ static void pool_straight(const struct pass *pass, struct net_block *block, int 
                    winners + n * winners_size(pass, block), out);
 }
 
-/* From a block's raw output, dense, to what leaves it: the general way, with every stage in `maps`. */
+/* From a block's raw output, dense, to the block's output: the general case, with every stage in `maps`. */
 static const real *tail_stages(struct pass *pass, int i, int first, int images)
 {
     struct net *net = pass->net;
@@ -195,7 +195,7 @@ static void blend_backward(struct pass *pass, int slot, int first, int images, c
     real *ds = net->maps.grad[2], *dx = net->maps.grad[3], *dq = net->gate_grad, a = clamp01((real)exec->alpha);
     size_t count = (size_t)images * site->map;
 
-    if (a == 0) { /* nothing of the seed is in the output, so nothing goes back to it, whatever it holds */
+    if (a == 0) { /* nothing of the seed is mixed in, so no gradient reaches it, whatever it holds */
         memcpy(dh, g, sizeof(real) * count);
         return;
     }
@@ -248,7 +248,7 @@ static const real *slot_backward(struct pass *pass, int slot, int first, int ima
     return g;
 }
 
-/* A seed in TRAINING before a straight pool: its features and its gradient are made for it alone. */
+/* A seed in TRAINING before a straight pool: its features and its gradient are computed for it alone. */
 static void leaf_before_pool(struct pass *pass, struct net_block *block, int first, int images, const real *g)
 {
     struct net_maps *maps = &pass->net->maps;
@@ -264,7 +264,7 @@ static void leaf_before_pool(struct pass *pass, struct net_block *block, int fir
     leaf_backward(pass, block->slot[0], first, images, maps->host, maps->grad[0]);
 }
 
-/* Where nothing is blended before the pool, the gradient is kept as it is after the pool, a quarter of the size. */
+/* Where nothing is blended before the pool, the gradient is stored at its size after the pool, a quarter. */
 static void tail_backward_straight(struct pass *pass, int i, int first, int images, const real *g, real *grad_map)
 {
     struct net *net = pass->net;
@@ -290,7 +290,7 @@ static void tail_backward_straight(struct pass *pass, int i, int first, int imag
 }
 
 /*
- * The tail of block i backward, for a group of images: from the gradient of what left the block to the gradient after
+ * The tail of block i backward, for a group of images: from the gradient of the block's output to the gradient after
  * its ReLU, which goes to grad_map, and into BatchNorm's sums. Stages of the forward pass are recomputed from the raw
  * output; the seeds' parts are in their sites.
  */
@@ -309,7 +309,7 @@ static void tail_backward(struct pass *pass, int i, int first, int images, const
     const real *before_pool = maps->host;
     channel_affine(pixels, conv->cout_p, raw, scale, shift, true, NULL, maps->host);
     if (slot_mode_of(pass, block->slot[0]) == SLOT_BLEND && block->pool) {
-        /* s is still in the site: only the blend is repeated, for the pool to see */
+        /* s is still in the site: only the blend is repeated, for the pool */
         const struct slot_exec *exec = &pass->batch->exec[block->slot[0]];
         net_blend(&net->site[block->slot[0]], exec, (real)exec->alpha, first, images, maps->host, maps->blended);
         before_pool = maps->blended;
@@ -327,14 +327,14 @@ static void tail_backward(struct pass *pass, int i, int first, int images, const
     channel_grad_sums(pixels, conv->cout_p, raw, g, scale, shift, true, block->norm.centre, pass->sum, pass->moment);
 }
 
-/* Where to put the gradient of what leaves block i: where tail_backward would keep it, or a scratch map. */
+/* Where to store the gradient of block i's output: where tail_backward would keep it, or a scratch map. */
 static real *tail_gradient(const struct pass *pass, int i, int first, real *grad_map)
 {
     const struct net_block *block = &pass->net->block[i];
     return pools_straight(pass, block) ? grad_map + (size_t)first * block->out_map : pass->net->maps.out;
 }
 
-/* The gradient of a block's raw output for a group of images, placed as the convolution wants it. */
+/* The gradient of a block's raw output for a group of images, laid out as the convolution expects it. */
 static void norm_backward(struct pass *pass, struct net_block *block, int first, int images, const real *grad_map)
 {
     const struct conv *conv = &block->conv;

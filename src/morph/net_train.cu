@@ -3,7 +3,7 @@
  *
  *   images    into the frames
  *   forward   for each block: [tail of the block below -> conv], then the block's mean and variance
- *   head      tail of the last block, classifier, loss, and back to before that tail
+ *   head      tail of the last block, classifier, loss, and back through that tail
  *   backward  for each block: BatchNorm's sums are known; [norm -> conv -> tail of the block below]
  *   update    net_update.cu
  *
@@ -57,7 +57,7 @@ IMAGE_KERNEL block_forward(const struct net_view *net, int first, int i)
     double *sums = image.figures + net->block_sums;
     channel_sums<2, float>(
         block.pixels, block.conv.cout,
-        [&](int p, int c, float *v) { /* about the running mean: nearby, so nothing cancels */
+        [&](int p, int c, float *v) { /* relative to the running mean, which is close: no cancellation */
                                       v[0] = raw[p * block.conv.cout + c] - mean[c];
                                       v[1] = v[0] * v[0];
         },

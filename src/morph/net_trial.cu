@@ -6,7 +6,7 @@
 #include "morph/net_trial.h"
 #include "morph/seed.cuh"
 
-/* What the network needs of a world: one env, and none of the rest. */
+/* The parts of a world that the network needs, for a single env. */
 struct trial {
     struct world world;
     struct context context;
@@ -66,7 +66,7 @@ static void place_images(struct trial *trial, const struct net_trial *given)
     runtime_wait(rt);
 }
 
-/* What a step leaves in the world, whoever took it. */
+/* Fetches what a step leaves in the world, in either implementation. */
 static void take_world(struct trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->context.runtime;
@@ -108,7 +108,7 @@ static void take_gradients(struct trial *trial, struct net_trial *given)
         given->result.slot_norm[j] = given->exec[j].train ? std::sqrt(part[1 + j].square) : 0;
 }
 
-/* Logits of every image, and what they come to. */
+/* Logits of every image, and the resulting loss and count. */
 static void take_answers(struct trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->context.runtime;
@@ -144,7 +144,7 @@ static void exact_trial(struct trial *trial, struct net_trial *given)
     net_fp32.free(trial->net);
 }
 
-/* A seed that is all of the slot's output: what exec says. */
+/* A seed that makes up all of the slot's output: what exec says. */
 IMAGE_KERNEL seed_alone(const struct net_view *net)
 {
     const struct image image = image_of(net, 0, 0, blockIdx.x);

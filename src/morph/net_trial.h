@@ -1,6 +1,6 @@
 /*
- * One network and one batch of given images on the device, from the host's memory and back to it: how golden vectors,
- * whose images are no bytes of a data set, reach the kernels.
+ * Runs one network on one batch of given images on the device, from host memory and back: the entry point for golden
+ * vectors, whose images are not bytes of a data set.
  */
 #ifndef MORPH_NET_TRIAL_H
 #define MORPH_NET_TRIAL_H
@@ -18,16 +18,16 @@ struct net_trial {
     const float *pixels; /* [image][y][x][4]: red, green, blue, 0 */
     const uint8_t *labels;
     const struct slot_exec *exec; /* [slot] */
-    bool learn;                   /* a step of training; else the images are looked at with running statistics */
-    bool bf16;                    /* by net_bf16, which must fit: it learns, and leaves no logits */
+    bool learn;                   /* a step of training; otherwise an evaluation with running statistics */
+    bool bf16;                    /* by net_bf16, which must fit: it learns, and returns no logits */
     struct net_rates rates;
 
-    struct net_params params, momentum; /* as they are; after a step as they have become */
-    struct net_params grads;            /* of the step, before clipping; has no stats */
+    struct net_params params, momentum; /* before the step; updated by it */
+    struct net_params grads;            /* of the step, before clipping; without stats */
     float *logits;                      /* [image][class] */
     struct net_result result;
 
-    /* Instead, if x is given, the seed of slot 0 alone, in the place of its host's output: maps
+    /* If x is given, runs the seed of slot 0 alone instead, in place of its host's output: maps
      * [image][pixel][channel]. From its input and the gradient of its output to the output, the gradient of the input,
      * and grads. */
     const float *x, *dy;

@@ -1,6 +1,6 @@
 /*
- * The end of a training batch: gradients of all weights, of host and seeds, over chunks of images; the chunks added up;
- * norms and statistics; clipping and SGD.
+ * The end of a training batch: gradients of all weights, of host and seeds, over chunks of images; the sums over
+ * chunks; norms and statistics; clipping and SGD.
  */
 #include "cuda/runtime.cuh"
 
@@ -10,7 +10,7 @@ enum { REDUCE_THREADS = 256 };
 
 /* ---- gradients of weights ---------------------------------------------------------------------------------------- */
 
-/* Block of the host that a slot belongs to, and its row. */
+/* The host block that a slot belongs to, and its row. */
 DEVICE int slot_block(const struct net_view *net, int slot, int *row)
 {
     for (int i = 0;; i++)
@@ -115,7 +115,7 @@ DEVICE float host_gradient(const struct net_view *net, const struct batch_view &
         if (at >= block.weight && at < block.weight + size)
             return chunk_total(partials + block.partial + (at - block.weight), size, block.conv.chunks);
         if (at >= block.gamma && at < block.beta + (uint32_t)block.conv.cout)
-            return now[at]; /* norm_backward has written it; the gap between the two stays zero */
+            return now[at]; /* written by norm_backward; the gap between the two stays zero */
     }
     const uint32_t features = (uint32_t)net->features, k = (at - net->fc_weight) / features,
                    c = (at - net->fc_weight) % features;
@@ -187,7 +187,7 @@ DEVICE float gate_gradient(const struct slot_view &slot, const struct batch_view
     }
 }
 
-/* Number of the tensor that holds place `at`, which becomes the place within it; -1 in the gaps between tensors. */
+/* Index of the tensor that contains `at`, which becomes the offset within it; -1 in the gaps between tensors. */
 DEVICE int tensor_of(const struct tensor_view *tensor, int count, uint32_t *at)
 {
     for (int t = 0; t < count; t++)
@@ -210,7 +210,7 @@ DEVICE float seed_gradient(const struct slot_view &slot, const struct seed_view 
                                   : attention_gradient(slot, batch, tensor, at);
 }
 
-/* One thread per parameter: add up what chunks and images hold. */
+/* One thread per parameter: sums what chunks and images hold. */
 KERNEL void __launch_bounds__(REDUCE_THREADS) reduce(const struct net_view *net, int first)
 {
     const int place = (int)blockIdx.y;
@@ -279,7 +279,7 @@ DEVICE void measure_tensors(const struct tensor_view *tensor, int count, const f
     }
 }
 
-/* A block per env and part: the host, and each slot that is trained. The host's also adds up the batch's losses. */
+/* A block per env and part: the host, and each slot being trained. The host's block also sums the batch's losses. */
 IMAGE_KERNEL measure(const struct net_view *net, int first)
 {
     const int place = (int)blockIdx.y, part = (int)blockIdx.x, env = first + place;
@@ -369,7 +369,7 @@ KERNEL void __launch_bounds__(REDUCE_THREADS) update(const struct net_view *net,
              gates ? &world->gate_momentum[i] : &world->seed_momentum[i]);
 }
 
-/* After the last batch: what the step measured. One thread per env of the group. */
+/* After the last batch: the step's measurements. One thread per env of the group. */
 KERNEL void end_step(const struct net_view *net, int first, int envs)
 {
     const int place = (int)(blockIdx.x * REDUCE_THREADS + threadIdx.x), env = first + place;

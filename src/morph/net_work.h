@@ -18,16 +18,16 @@ struct net_block {
     bool pool;
     bool plane;          /* this block may be run by plane.h */
     int group;           /* images taken through the convolution at a time: enough pixels to fill the kernels */
-    size_t map, out_map; /* reals per image of the raw output, and of what leaves the block */
+    size_t map, out_map; /* reals per image of the raw output, and of the block's output */
     struct norm norm;
     real *in;      /* [batch] inputs, framed for 3x3 kernels */
     real *raw;     /* [batch][map] the convolution's output */
-    real *winners; /* [batch][out_map] what each pool window took from it, where the pool follows at once */
-    real *grad;    /* [group] gradient of raw, framed for 3x3 kernels: the frames are zero for good */
+    real *winners; /* [batch][out_map] the value each pool window took from it, where the pool follows at once */
+    real *grad;    /* [group] gradient of raw, framed for 3x3 kernels: the frames stay zero */
     real *packed[2], *sums;
 };
 
-/* Maps of one group of images on their way through a block. */
+/* Maps of one group of images while it passes through a block. */
 struct net_maps {
     real *host, *blended, *pooled, *out; /* forward: after ReLU, slot r0, pool, slot r1 */
     real *grad[4];
@@ -36,10 +36,10 @@ struct net_maps {
 
 struct net {
     const struct net_shape *shape;
-    int batch, group; /* group: the most images any block takes at a time */
+    int batch, group; /* group: the largest number of images any block processes at a time */
     struct net_block block[SHAPE_BLOCKS];
     struct seed_site site[SHAPE_SLOTS];
-    struct seed seed[SHAPE_SLOTS]; /* of the batch in hand; blueprint NULL where the slot is asleep */
+    struct seed seed[SHAPE_SLOTS]; /* of the current batch; blueprint NULL where the slot is empty */
     struct seed_scratch scratch;
     struct net_maps maps;
     struct net_maps level[SHAPE_SLOTS + 1]; /* evaluation: one set per branching depth */
@@ -68,7 +68,7 @@ static inline real clamp01(real a)
     return a < 0 ? 0 : a > 1 ? 1 : a;
 }
 
-/* What mixes in an image's seed: alpha, through the gate where there is one. */
+/* The weight of an image's seed: alpha, scaled by the gate where there is one. */
 static inline real net_amplitude(const struct seed_site *site, const struct slot_exec *exec, real a, int image)
 {
     return exec->gate ? clamp01(a * *gate_value(site, image)) : a;
@@ -80,7 +80,7 @@ void net_blend(const struct seed_site *site, const struct slot_exec *exec, real 
 /* The slot's output for a group of images; s is left in the site. alpha > 0. */
 void net_slot_forward(struct net *net, const struct net_params *params, const struct slot_exec *exec, int slot,
                       real alpha, int first, int images, const real *h, real *y);
-/* Wake the seeds that `exec` says are in use. */
+/* Set up the seeds that `exec` says are in use. */
 void net_begin_seeds(struct net *net, const struct net_params *params, const struct slot_exec *exec, bool evaluating);
 
 /* The classifier on `images` rows of features. */

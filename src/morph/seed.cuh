@@ -1,20 +1,20 @@
 /*
- * Seeds and slots on one image, by one thread block: forward, backward, blending. The device's side of morph/seed.h and
- * of the slots' part of net.c; see there for the meaning. What backward needs of forward is in the image's frame, what
- * gradients of vectors are summed from is in its figures.
+ * Seeds and slots on one image, by one thread block: forward, backward, blending. The device's counterpart of
+ * morph/seed.h and of the slots' part of net.c; see there for the meaning. The backward pass reads what the forward
+ * pass left in the image's frame; the terms of vectors' gradients are in its figures.
  */
 #ifndef MORPH_SEED_CUH
 #define MORPH_SEED_CUH
 
 #include "morph/net_fp32.cuh"
 
-/* One seed at work on one image. */
+/* One seed working on one image. */
 struct seed_job {
     const struct slot_view *slot;
     const struct seed_view *seed;
     float *frame;
     double *figures;
-    const float *w, *packed; /* of the slot's block in the pool */
+    const float *w, *packed; /* of the slot's part of the pool */
 };
 
 DEVICE struct seed_job seed_job_of(const struct image &image, int slot)
@@ -266,7 +266,7 @@ DEVICE void seed_forward(const struct seed_job &job, const float *x, float *s)
     }
 }
 
-/* u = dL/ds; dx, if wanted, receives dL/dx. `between` is a map for the chain's own gradients. */
+/* u = dL/ds; dx, if given, receives dL/dx. `between` is a map for the chain's own gradients. */
 DEVICE void seed_backward(const struct seed_job &job, const float *x, const float *u, float *between, float *dx)
 {
     switch (job.seed->kind) {
@@ -323,7 +323,7 @@ DEVICE void gate_backward(const struct image &image, const struct slot_view &slo
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
 
-/* What mixes in the image's seed: alpha, through the gate where there is one. */
+/* The weight of the image's seed: alpha, scaled by the gate where there is one. */
 DEVICE float image_amplitude(const struct image &image, int slot)
 {
     const struct slot_exec &exec = image.exec[slot];
@@ -384,7 +384,7 @@ DEVICE_CALL void slot_backward(const struct image &image, int slot, const float 
             view.pixels, view.channels, [&](int i, int) { return make_float2(mixed * g[i], (1 - mixed) * g[i]); },
             part);
     }
-    const double gate_grad = exec.gate ? *dq : 0; /* read by all before the scratch is used again */
+    const double gate_grad = exec.gate ? *dq : 0; /* read by all threads before the scratch is reused */
     __syncthreads();
     if (exec.train || !exec.isolate)
         seed_backward(seed_job_of(image, slot), x, u, between, exec.isolate ? nullptr : dx);

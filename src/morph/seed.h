@@ -1,9 +1,9 @@
 /*
  * Forward and backward of the seeds, over a range of the images of a batch. Compiled once per variant.
  *
- * A seed works image by image (GroupNorm, no running statistics), so any range of images can be run alone; what
- * backward needs of forward is kept per image in the site's `saved` arrays. Parameter gradients accumulate over ranges
- * between seed_begin and seed_end.
+ * A seed works image by image (GroupNorm, no running statistics), so any range of images can be run alone; what the
+ * backward pass needs of the forward pass is kept per image in the site's `saved` arrays. Parameter gradients
+ * accumulate over ranges between seed_begin and seed_end.
  */
 #ifndef MORPH_SEED_H
 #define MORPH_SEED_H
@@ -27,10 +27,10 @@ struct seed_scratch {
     real *act, *grad_a, *grad_b;
 };
 
-/* One slot's static part: geometry and memory, good for any blueprint. */
+/* One slot's static part: geometry and memory, suitable for any blueprint. */
 struct seed_site {
     int channels, cp, neck, neck_p, height, width, pixels, batch;
-    struct conv slot3, slot1, down, neck3, up; /* what chains are made of */
+    struct conv slot3, slot1, down, neck3, up; /* building blocks of chains */
     struct param_layout layout[BLUEPRINT_COUNT], gate_layout;
     size_t map;              /* reals of a dense image */
     size_t wide_map;         /* the same at the larger of slot and neck width */
@@ -46,24 +46,24 @@ struct seed_site {
 void seed_site_init(struct seed_site *site, int channels, int height, int width, int batch,
                     struct seed_scratch *scratch, struct bump *bump);
 
-/* A living seed during one batch. */
+/* A live seed during one batch. */
 struct seed {
     const struct seed_site *site;
     const struct seed_blueprint *blueprint;
     const struct param_layout *layout;
     const real *w;
     real *g;
-    bool train;    /* gradients are wanted */
-    bool backward; /* this pass goes back at all; an evaluation does not */
+    bool train;    /* gradients are computed */
+    bool backward; /* the pass includes a backward pass; an evaluation does not */
 };
 
 /* Pack the weights and clear the gradient sums; finish the gradients. g has the layout of w. */
 void seed_begin(const struct seed *seed);
 void seed_end(const struct seed *seed);
 
-/* Images first .. first + images - 1 of the batch; x and the result are dense blocks of just those images. */
+/* Images first .. first + images - 1 of the batch; x and the result are dense blocks of only those images. */
 void seed_forward(const struct seed *seed, int first, int images, const real *x, real *s);
-/* u = dL/ds. dx, if wanted, receives dL/dx. Gradients are summed only where seed->train. */
+/* u = dL/ds. dx, if given, receives dL/dx. Gradients are summed only where seed->train. */
 void seed_backward(const struct seed *seed, int first, int images, const real *x, const real *u, real *dx);
 
 /* The gate net: one q per image, left in the site. Backward: dx += its input gradient where dx is given. */

@@ -10,8 +10,8 @@ struct step {
     const struct chain_step *what;
     const struct conv *conv; /* NULL for depthwise */
     int weight, gamma, beta; /* tensors of the layout; gamma and beta -1 where there is no norm */
-    int norm;                /* number of the norm among the chain's, -1 if none */
-    int out, out_p;          /* channels that come out */
+    int norm;                /* index among the chain's norms, -1 if none */
+    int out, out_p;          /* output channels */
     size_t in_map, out_map;
     real *packed[2], *sums;
     size_t packed_size;
@@ -191,8 +191,8 @@ static void step_act_backward(const struct seed *seed, const struct step *step, 
     }
 }
 
-/* Weight gradient from the step's input, and the input gradient where `dx` is wanted. g is the gradient before the act.
- */
+/* Weight gradient from the step's input, and the input gradient where `dx` is given. g is the gradient before the
+ * act. */
 static void step_linear_backward(const struct seed *seed, const struct step *step, int images, const real *in,
                                  const real *g, real *dx)
 {

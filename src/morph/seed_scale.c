@@ -1,6 +1,6 @@
 /*
- * Seeds that rescale what they see: `norm`, s = x + tanh(sigma) * (GN(x) - x), and `attention` (squeeze and excite),
- * s = x * sigmoid(W2 relu(W1 mean(x)) + b2). And the gate net, which has the same form as the latter.
+ * Seeds that rescale their input: `norm`, s = x + tanh(sigma) * (GN(x) - x), and `attention` (squeeze and excite),
+ * s = x * sigmoid(W2 relu(W1 mean(x)) + b2). Also the gate net, which has the same form as the latter.
  */
 #include <math.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static void dense_forward(int outputs, int inputs, const real *w, const real *bi
     }
 }
 
-/* dw += dout in^T, dbias += dout, din = w^T dout; each only where wanted. */
+/* dw += dout in^T, dbias += dout, din = w^T dout; each only where given. */
 static void dense_backward(int outputs, int inputs, const real *w, const real *in, const double *dout, real *dw,
                            real *dbias, double *din)
 {

@@ -43,7 +43,8 @@ static void add_blocks(struct net_shape *shape, const struct config *config, int
     shape->fc_bias = add_tensor(&shape->host, "fc.bias", cin, 0, 1, (const int[]){SHAPE_CLASSES});
 }
 
-/* The largest block a seed of any blueprint needs at this width: blueprints overlay one another (D-36). */
+/* The most parameter storage that a seed of any blueprint needs at this width: blueprints overlay one another
+ * (D-36). */
 static size_t largest_seed(int channels)
 {
     size_t largest = 0;

@@ -24,7 +24,7 @@ struct block_shape {
 struct slot_shape {
     const char *id;
     int row, column, channels, height, width;
-    size_t seed, seed_storage; /* the slot's block in an env's seed pool: room for its largest blueprint */
+    size_t seed, seed_storage; /* the slot's part of an env's seed pool: room for its largest blueprint */
     size_t gate, gate_storage; /* likewise for the gate net */
 };
 
@@ -33,7 +33,7 @@ struct net_shape {
     int features; /* channels that enter the classifier */
     struct block_shape block[SHAPE_BLOCKS];
     struct slot_shape slot[SHAPE_SLOTS]; /* in action order: row by row */
-    int exec_order[SHAPE_SLOTS];         /* slots as the data meets them: r0c0, r1c0, r0c1, ... (I-28) */
+    int exec_order[SHAPE_SLOTS];         /* slots in the order of the data flow: r0c0, r1c0, r0c1, ... (I-28) */
     struct param_layout host;
     int fc_weight, fc_bias;            /* tensors of the host's layout */
     size_t stats;                      /* running means and variances, floats */

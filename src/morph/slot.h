@@ -2,7 +2,7 @@
  * A slot: everything the rules know about one place where a seed can grow.
  *
  * The rules work on one row, `struct slot_state`; the world keeps one array per field, [env][slot]. Both come from the
- * list below, so a field is added in one place. What follows from other fields is not stored but asked for: live and
+ * list below, so a field is added in one place. What follows from other fields is not stored but computed: live and
  * isolated follow from the stage, the gate net's existence from stage and operator, an ordered prune from the target.
  */
 #ifndef MORPH_SLOT_H
@@ -12,7 +12,7 @@
 
 #include "morph/stage.h"
 
-/* A DORMANT row is all zero but for stage, blueprint and the count of germinations. */
+/* A DORMANT row is all zero except for stage, blueprint and the count of germinations. */
 #define SLOT_FIELDS(FIELD)                                                                                             \
     /* machine */                                                                                                      \
     FIELD(uint8_t, stage)                                                                                              \
@@ -58,14 +58,14 @@
     FIELD(uint8_t, prune_reason) /* set when a prune is ordered, kept until the slot is free */
 
 enum slot_flag {
-    SLOT_FROZEN = 1u << 0, /* parameters get no gradient, step or momentum: alpha is on its way down */
+    SLOT_FROZEN = 1u << 0, /* parameters get no gradient, step or momentum: alpha is ramping down */
     SLOT_BLENDING_STARTED = 1u << 1,
     SLOT_GRAD_MEASURED = 1u << 2,
     SLOT_VANISHING = 1u << 3,
     SLOT_EXPLODING = 1u << 4,
     SLOT_NONFINITE = 1u << 5,
     SLOT_CF_MEASURED = 1u << 6,
-    SLOT_AUTO_PRUNED = 1u << 7 /* the governor took a live seed; whoever charges for it clears the bit */
+    SLOT_AUTO_PRUNED = 1u << 7 /* the governor removed a live seed; the rule that charges for it clears the bit */
 };
 
 #define SLOT_MEMBER(type, name) type name;
@@ -129,13 +129,13 @@ ESPER_RULE bool slot_has_gate(const struct slot_state *slot)
     return slot->algorithm == ALGORITHM_GATE && stage_is_blended(slot->stage);
 }
 
-/* A prune is ordered and alpha is on its way to 0. No other command has the target 0. */
+/* A prune is ordered and alpha is ramping to 0. No other command has the target 0. */
 ESPER_RULE bool slot_prune_pending(const struct slot_state *slot)
 {
     return slot->stage == STAGE_BLENDING && slot->prune_reason != PRUNE_NONE;
 }
 
-/* Parameters of the live seed and its gate net; frozen ones count too (D-11). */
+/* Parameters of the live seed and its gate net; frozen ones count as well (D-11). */
 ESPER_RULE uint32_t slot_params(const struct slot_state *slot)
 {
     return stage_is_live(slot->stage) ? slot->seed_params + (slot_has_gate(slot) ? slot->gate_params : 0) : 0;

@@ -1,7 +1,7 @@
 /*
  * The vocabulary of growth: stages, operations and the choices an action can make.
  *
- * Every value here is a wire value: it stands in checkpoints, telemetry and trained policies, so none may be
+ * Every value here is a wire value: it is stored in checkpoints, telemetry and trained policies, so none may be
  * renumbered.
  */
 #ifndef MORPH_STAGE_H
@@ -57,7 +57,7 @@ enum blueprint {
     BLUEPRINT_CONV_SMALL,
     BLUEPRINT_CONV_HEAVY,
     BLUEPRINT_COUNT,
-    BLUEPRINT_HEAD_SIZE = 13, /* the policy's head keeps places for blueprints of other hosts */
+    BLUEPRINT_HEAD_SIZE = 13, /* the policy's head reserves indices for blueprints of other hosts */
     BLUEPRINT_NONE = 255
 };
 
@@ -176,7 +176,7 @@ ESPER_RULE uint8_t style_curve(int style)
     return style == STYLE_SIGMOID_ADD ? CURVE_SIGMOID : CURVE_LINEAR;
 }
 
-/* The tables of the small heads. action_allowed refuses an index out of range before it comes here. */
+/* The tables of the small heads. action_allowed refuses an index out of range before it gets here. */
 ESPER_RULE uint8_t tempo_steps(int head)
 {
     return head == 0 ? 3 : head == 1 ? 5 : 8;

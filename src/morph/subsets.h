@@ -2,8 +2,8 @@
  * Which sets of seeds a validation measures, and what follows from the counts. A = the live seeds with alpha > 0,
  * fossils included; a configuration is the bit mask of the slots that are on, at their current alpha.
  *
- * Up to four seeds all 2^n subsets are measured; beyond that: all, each off, each alone, none, and fossils only. The
- * whole set comes first, so configuration 0 is the network as it stands.
+ * For up to four seeds all 2^n subsets are measured; beyond that: all, each off, each alone, none, and fossils only.
+ * The whole set comes first, so configuration 0 is the current network.
  */
 #ifndef MORPH_SUBSETS_H
 #define MORPH_SUBSETS_H

@@ -3,13 +3,13 @@
  * per thread, blocks one after the other. Barriers, shuffles and the tensor-core instructions of src/cuda/warp.cuh
  * behave as on the device; memory is ordinary memory, so that the sanitizers see every access.
  *
- * Slow, and no proof of anything about a GPU: races between warps and what a compiler makes of the code show on a real
- * one only. It is here so that the device's logic is tested on machines without one.
+ * It is slow and proves nothing about a GPU: races between warps and the effects of nvcc show only on a real one. It is
+ * here so that the device's logic is tested on machines without one.
  */
 #ifndef EMULATE_CUDA_H
 #define EMULATE_CUDA_H
 
-/* All headers before the macros, whose names the library uses, too. */
+/* All headers before the macros, whose names the library also uses. */
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -68,7 +68,7 @@ static inline float4 make_float4(float x, float y, float z, float w)
 
 /* ---- fibres ------------------------------------------------------------------------------------------------------ */
 
-/* Leave one stack for another; what a call must preserve is kept on the stack that is left. */
+/* Switch from one stack to another; registers that a call must preserve are saved on the stack that is left. */
 extern "C" void emulate_switch(void **leave, void *enter);
 #if defined __aarch64__
 asm(".text\n.weak emulate_switch\n.type emulate_switch, %function\nemulate_switch:\n"
@@ -96,7 +96,7 @@ namespace emulate
 {
 enum { WARP = 32, WORDS = 12, STACK = 256 * 1024 };
 
-/* Threads that meet: a generation ends when all that are alive have come. */
+/* A barrier: a generation ends when all live threads have arrived. */
 struct meeting {
     int waiting = 0, live = 0;
     uint64_t generation = 0;
@@ -105,7 +105,7 @@ struct meeting {
 struct warp {
     meeting meet;
     uint32_t alive = 0;            /* lanes that have not ended */
-    uint32_t word[2][WARP][WORDS]; /* what lanes show each other, one set while the other is still read */
+    uint32_t word[2][WARP][WORDS]; /* words that lanes exchange, one set while the other is still being read */
     uint32_t shown[2];             /* by whom */
 };
 
@@ -134,7 +134,7 @@ struct block {
 inline fibre *current;
 inline void *scheduler_stack;
 inline const std::function<void()> *body;
-inline uint64_t progress; /* grows whenever something happens: a pass without any is a deadlock */
+inline uint64_t progress; /* grows whenever something happens: a pass without progress is a deadlock */
 inline std::vector<char *> stacks;
 
 [[noreturn]] inline void die(const char *what)
@@ -205,7 +205,7 @@ inline void block_start(struct block &b, dim3 index, dim3 size, dim3 grid, size_
     b.index = index;
     b.size = size;
     b.grid = grid;
-    b.shared.assign(shared + 128, 0xff); /* not zero: what was never written must show */
+    b.shared.assign(shared + 128, 0xff); /* not zero: reads of memory that was never written must show */
     b.shared_base = b.shared.data() + (128 - (uintptr_t)b.shared.data() % 128) % 128;
     b.warps.resize((threads + WARP - 1) / WARP);
     b.fibres.resize(threads);
@@ -261,7 +261,7 @@ inline void launch(dim3 grid, dim3 size, size_t shared, const std::function<void
     }
 }
 
-/* Every lane shows `count` words and sees everybody's: word of lane l at [l * WORDS + i]. */
+/* Every lane publishes `count` words and sees those of all: word of lane l at [l * WORDS + i]. */
 inline const uint32_t *show(const uint32_t *words, int count)
 {
     struct warp *w = current->warp;

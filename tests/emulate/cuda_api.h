@@ -138,7 +138,7 @@ static inline cudaError_t cudaDeviceSynchronize()
 
 /* ---- capture ----------------------------------------------------------------------------------------------------- */
 
-/* From now on the stream's tasks go to a queue of its own in the graph. */
+/* From now on the stream's tasks go to its own queue in the graph. */
 static inline void emulate_capture(cudaStream_t stream, const std::shared_ptr<emulate::queues> &graph)
 {
     stream->capture = graph;

@@ -1,15 +1,15 @@
 /*
- * Streams and events of the emulated device. A stream is a queue of tasks, an event a place in one, and a wait is a
- * task that lets its queue go on once that place is reached: all that is known about who comes before whom, as on a
- * device. ESPER_EMULATE_ORDER says which of the orders that this leaves open is taken:
+ * Streams and events of the emulated device. A stream is a queue of tasks, an event a position in one, and a wait is a
+ * task that lets its queue continue once that position is reached: this is all that determines the order, as on a
+ * device. ESPER_EMULATE_ORDER selects one of the orders that remain possible:
  *
  *     capture   tasks in the order in which they were enqueued; the default
- *     late      a task is done when something that is due waits for it: in a captured graph the streams beside the
- *               first one stand still until it waits for them, and outside of one nothing is done before the host waits
- *     early     in a captured graph the streams beside the first one do all they can before it takes its next task, and
- *               outside of one all is done at once
+ *     late      a task is executed when something that is due waits for it: in a captured graph the streams beside the
+ *               first one stand still until it waits for them, and outside of one nothing is executed before the host
+ * waits early     in a captured graph the streams beside the first one do all they can before it takes its next task,
+ * and outside of one everything is executed at once
  *
- * Work that lacks a wait reads too early in one of them, or what was written over in another: results then differ.
+ * Work that lacks a wait reads too early in one of them, or reads overwritten data in another: the results then differ.
  */
 #ifndef EMULATE_STREAMS_H
 #define EMULATE_STREAMS_H
@@ -35,7 +35,7 @@ inline order order_asked()
 inline order order_taken = order_asked();
 
 struct task {
-    uint64_t number;            /* in the order of all queues */
+    uint64_t number;            /* in the order over all queues */
     std::function<void()> work; /* or, where there is none, a wait: */
     size_t queue, place;        /* until so many tasks of that queue are done */
 };
@@ -52,7 +52,7 @@ struct queue {
 /* Queues that wait for each other: those of all streams, or of a captured graph, the stream it began with first. */
 struct queues {
     std::vector<queue> all;
-    std::vector<emulate_stream *> streams; /* while they are captured: whose they are */
+    std::vector<emulate_stream *> streams; /* while they are captured: the streams they belong to */
     uint64_t numbers = 0;
 
     void add(size_t to, std::function<void()> work)
@@ -77,7 +77,7 @@ struct queues {
         all[q].done++;
     }
 
-    /* A queue up to a place, and of the others only what that takes. */
+    /* Runs a queue up to a position, and of the others only what that requires. */
     void run_late(size_t q, size_t place)
     {
         while (all[q].done < place) {
@@ -128,7 +128,7 @@ struct queues {
                 count += t.work != nullptr;
         return count;
     }
-    /* Whether the first queue waits for all that the others do. */
+    /* Whether the first queue waits for all work of the others. */
     bool joined() const
     {
         queues dry = *this;
@@ -141,7 +141,7 @@ struct queues {
     }
 };
 
-inline queues live; /* of all streams, what is not captured */
+inline queues live; /* of all streams, tasks that are not captured */
 
 inline void live_run(size_t q, size_t place)
 {
