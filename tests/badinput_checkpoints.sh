@@ -159,7 +159,7 @@ fresh
 cp noise.ckpt "$newest"
 fallback 'noise' 'it is damaged or cut short'
 
-# Nothing to go on from, or nothing that may be used: refused, and every file stays.
+# Nothing to resume from, or nothing that may be used: refused, and every file stays.
 fresh
 for file in runs/it/checkpoints/*.ckpt; do flip "$file" $(($(size "$file") - 1)); done
 sum=$(cat runs/it/checkpoints/*.ckpt | cksum)
