@@ -3,7 +3,7 @@
  * that rounds where the kernels do, and with the CPU's fp32; several steps of training; and what must be bit-identical.
  *
  *     cuda_fast                 the checks
- *     cuda_fast bench ENVS BATCH   million images per second of whole steps, and each kernel alone
+ *     cuda_fast bench ENVS BATCH   million images per second of whole steps, and of each kernel alone
  */
 #include <algorithm>
 #include <cmath>
@@ -197,7 +197,7 @@ static void rig_open(struct rig *rig, const struct setting &s)
     rig_write(rig);
 }
 
-/* One answer for host, seeds and validation: a host that one of them has no kernels for does not fit. */
+/* One answer for host, seeds and validation: a host that one of them does not support does not fit. */
 static void check_fits(void)
 {
     const struct {
@@ -310,7 +310,7 @@ static void enqueue_identity(struct bf16_net *net, int i, bool forward)
         runtime_launch(net->context->runtime, identity_backward, shape, net->host, i);
 }
 
-/* A batch as fast_learn runs it, with other seeds. */
+/* A batch as fast_learn runs it, with different seeds. */
 static void enqueue_batch(struct bf16_net *net, uint32_t batch, bool seeds)
 {
     fast_images(net, batch);
@@ -469,7 +469,7 @@ static std::vector<float> slot_gradients(int batch, int stage0, int stage1)
     return v;
 }
 
-/* Seeds that only look on change no bit; those that hand on what they get change next to nothing. */
+/* Seeds that only observe change no bit; those that pass on their input change next to nothing. */
 static void check_slots(int batch)
 {
     const std::vector<float> none = slot_gradients(batch, 0, 0);
@@ -628,7 +628,7 @@ static void bench(int envs, int batch)
     const int batches = 8, again = 10;
     struct rig rig;
     rig_open(&rig, {envs, batch, batches, false, 0, {}});
-    rig.world->config.data_set = DATA_CIFAR10; /* for its augmentation alone */
+    rig.world->config.data_set = DATA_CIFAR10; /* for its augmentation only */
     rig.world->config.data_augment = true;
     struct bf16_net *net = &rig.net;
     const double images = (double)envs * batch;

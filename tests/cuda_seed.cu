@@ -4,8 +4,8 @@
  * kernels do, and with the same model without any rounding; then what must be bit-identical.
  *
  *     cuda_seed                 the checks
- *     cuda_seed bench ENVS BATCH   million images per second of steps and of each kernel, every slot of every env in
- * use cuda_seed bench ENVS BATCH whole   of steps only
+ *     cuda_seed bench ENVS BATCH   million images per second of steps and of each kernel, all slots of all envs in use
+ *     cuda_seed bench ENVS BATCH whole   of steps only
  */
 #include <algorithm>
 #include <cmath>

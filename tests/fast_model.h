@@ -95,7 +95,7 @@ static void model_forward(struct model_block &b, int images, const float *gamma,
                 }
 }
 
-/* From b.grad to the gradients of weight, gamma, beta, and of the input (rounded) where asked for. */
+/* From b.grad to the gradients of weight, gamma, beta, and of the input (rounded) where requested. */
 static void model_backward(struct model_block &b, int images, double *dweight, double *dgamma, double *dbeta,
                            values *dx)
 {

@@ -281,7 +281,7 @@ static inline struct bf16_net *bf16_net_of(struct net_device *device)
     return static_cast<struct bf16_net *>(device);
 }
 
-/* One row of blocks per env. per_processor: how many fit on a processor. */
+/* One row of blocks per env. per_processor: how many fit on an SM. */
 static inline struct launch fast_launch(const struct bf16_net *net, int per_processor)
 {
     int resident = net->resident ? net->resident : per_processor * runtime_processors(net->context->runtime);
@@ -290,13 +290,13 @@ static inline struct launch fast_launch(const struct bf16_net *net, int per_proc
     return shape;
 }
 
-/* Buffers and places of net->host, which net_bf16_fits; false after an error. */
+/* Buffers and offsets of net->host, which net_bf16_fits; false after an error. */
 bool fast_host_create(struct bf16_net *net);
 /* From now on launches read and write the buffers of batches of this parity. */
 void fast_use_buffers(struct bf16_net *net, int parity);
-/* The images of a batch of the step: gathered while the batch before it was learned from. */
+/* The images of a batch of the step: gathered while the batch before it was being trained. */
 void fast_images(struct bf16_net *net, uint32_t batch);
-/* Such a batch, from its images to the parameters. */
+/* Trains such a batch, from its images to the parameters. */
 void fast_learn(struct bf16_net *net, uint32_t batch);
 
 /* fast_forward.cu, fast_head.cu, fast_backward.cu, fast_update.cu: enqueue */
@@ -313,7 +313,7 @@ uint32_t fast_head_floats(int features);
 uint32_t fast_square_parts(uint32_t params_size);
 /* Fragments from the parameters, at the start of a step. */
 void fast_pack(struct bf16_net *net);
-/* Gradients from the chunks' parts, with their norm; then, with the seeds' work in between, the step itself. */
+/* Gradients from the chunks' parts, with their norm; then, after the seeds' work in between, the step itself. */
 void fast_gradients(struct bf16_net *net, uint32_t batch);
 void fast_update(struct bf16_net *net);
 

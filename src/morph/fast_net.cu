@@ -19,7 +19,7 @@ extern "C" {
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
-/* What host, seeds and validation all have kernels for: 8, 16 and 32 channels, images of 32 x 32, blocks that pool. */
+/* What host, seeds and validation all support: 8, 16 and 32 channels, images of 32 x 32, blocks that pool. */
 bool net_bf16_fits(const struct net_shape *shape, int batch)
 {
     if (shape->kernel != 3 || shape->blocks != 3 || batch < 1)
@@ -139,7 +139,7 @@ bool fast_host_create(struct bf16_net *net)
 enum { SIDE_IMAGES, SIDE_BLENDS, SIDE_LEAVES };
 static_assert((int)SIDE_LEAVES + 2 * 3 <= (int)RUNTIME_SIDES, "for the leaves of either parity and every block");
 
-/* The side of a block's leaves; those of the first block end with the step of all. */
+/* The side stream of a block's leaf jobs; that of the first block ends with the update of all of them. */
 static int leaves_side(const struct bf16_net *net, int parity, int block)
 {
     return SIDE_LEAVES + parity * net->host.blocks + block;
@@ -156,7 +156,7 @@ void fast_use_buffers(struct bf16_net *net, int parity)
     }
 }
 
-/* Images do not depend on what was learned: those of the next batch are gathered beside this one. */
+/* Images do not depend on what was learned: those of the next batch are gathered while this one is processed. */
 void fast_images(struct bf16_net *net, uint32_t batch)
 {
     struct context *context = net->context;
@@ -194,7 +194,7 @@ static void fast_leaves(struct bf16_net *net, int i)
     runtime_rejoin(rt);
 }
 
-/* The step of the blended seeds, when the last of them, in the first block, has passed its gradient on. */
+/* The update of the blended seeds, once the last of them, in the first block, has passed its gradient on. */
 static void fast_blends_update(struct bf16_net *net)
 {
     runtime_part(net->context->runtime, SIDE_BLENDS);

@@ -112,15 +112,15 @@ void seed_free(struct fast_seeds *seeds);
 
 /* All of these enqueue. seed_plan: once at the start of a step, after exec is known. */
 void seed_plan(struct bf16_net *net);
-/* Fragments from the parameters, which somebody else may have changed; the update keeps them current. */
+/* Fragments from the parameters, which may have been changed elsewhere; the update keeps them current. */
 void seed_pack(struct bf16_net *net);
 void seed_blend_forward(struct bf16_net *net, int block);
 /* In this order, when grad_out[block] is complete. */
 void seed_blend_backward(struct bf16_net *net, int block);
 void seed_leaf(struct bf16_net *net, int block);
-/* When all of a batch's leaves (SLOT_STE) or blends (SLOT_BLEND) are done: the step of those. */
+/* When all of a batch's leaf jobs (SLOT_STE) or blends (SLOT_BLEND) are done: their update. */
 void seed_update(struct bf16_net *net, enum slot_mode mode);
-/* What the step's last batch left, for the observations; after fast_gradients: its norm is the yardstick. */
+/* Measurements of the step's last batch, for the observations; after fast_gradients, whose norm is the reference. */
 void seed_measure(struct bf16_net *net);
 
 /* ---- for the kernels --------------------------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static inline struct seed_slot seed_slot_of(const struct bf16_net *net, int bloc
 /* Channels, size and row of the slots with kernels: those of a host of base 8. */
 #define SEED_FORMS(FORM) FORM(8, 32, 0) FORM(16, 16, 0) FORM(32, 8, 0) FORM(8, 16, 1) FORM(16, 8, 1) FORM(32, 4, 1)
 
-/* Blocks of threads for a list of jobs: as many as fit, `each` on a processor, but no more than there can be jobs. */
+/* Thread blocks for a list of jobs: as many as fit, `each` per SM, but no more than there can be jobs. */
 static inline unsigned seed_grid(const struct bf16_net *net, const struct seed_slot &slot, int each)
 {
     const unsigned jobs = (unsigned)(net->host.envs * net->host.block[slot.block].jobs);

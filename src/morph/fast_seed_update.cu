@@ -7,7 +7,7 @@
 
 enum { UPDATES_RESIDENT = 8 }; /* thread blocks per SM */
 
-/* What a block of threads works on: SEED_BLOCK parameters of a slot's seed or gate net. */
+/* The work of a thread block: SEED_BLOCK parameters of a slot's seed or gate net. */
 struct update_piece {
     const struct seed_slot *slot;
     struct slot_exec exec;
@@ -41,7 +41,7 @@ DEVICE struct update_piece update_piece_of(const struct fast_host &host, const s
     return part;
 }
 
-/* A parameter into the fragments, if it is the weight of a convolution. */
+/* Stores a parameter in the fragments, if it is the weight of a convolution. */
 DEVICE void pack_weight(const struct seed_set &set, const struct update_piece &part, int env, uint32_t at, float value)
 {
     const struct seed_tensors &tensors = *part.tensors;
@@ -239,7 +239,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void step_parameters(const __grid_constan
     items.each([&](const struct update_piece &part, int env) INLINED { step_part(set, part, env); });
 }
 
-/* Adds to the sum of all squares. All threads; sums: one a warp. */
+/* Adds to the sum of all squares. All threads; sums: one per warp. */
 DEVICE void measure_tensors(const struct seed_tensors &tensors, const float *grad, struct gradient_tally *tally,
                             double *total, double *sums)
 {
@@ -254,7 +254,7 @@ DEVICE void measure_tensors(const struct seed_tensors &tensors, const float *gra
     }
 }
 
-/* What net_measure measures; a block of threads per slot and env. */
+/* The measurements of net_measure; a thread block per slot and env. */
 KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_constant__ struct fast_host host,
                                                               const __grid_constant__ struct seed_set set)
 {

@@ -158,7 +158,7 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
         add_loss(host, env, batch, batches);
 }
 
-/* As sgd_step on the CPU. */
+/* The same as sgd_step on the CPU. */
 DEVICE float stepped(const struct sgd &sgd, float factor, float g, float w, float *momentum)
 {
     *momentum = sgd.momentum * *momentum + (factor * g + sgd.weight_decay * w);

@@ -1,6 +1,6 @@
 /*
- * What the gradients of a slot, before clipping, say about its health (D-35), and how far they are clipped.
- * Whoever has the gradients adds up the squares, in an order of its own; what the sums mean is decided here.
+ * What the gradients of a slot, before clipping, say about its health (D-35), and how far they are clipped. The caller
+ * sums the squares, in its own order; this decides what the sums mean.
  */
 #ifndef MORPH_GRADIENT_H
 #define MORPH_GRADIENT_H
@@ -10,23 +10,23 @@
 
 #include "base/rule.h"
 
-#define GRADIENT_VANISHED 1e-7 /* norms of a tensor: below the one, above the other */
+#define GRADIENT_VANISHED 1e-7 /* bounds of a tensor's norm: vanished below, exploded above */
 #define GRADIENT_EXPLODED 10.0
-#define GRADIENT_NOTHING  1e-8 /* no ratio is taken of norms below it */
+#define GRADIENT_NOTHING  1e-8 /* no ratio of norms below this */
 
-/* What is measured on the gradients of a slot in training. */
+/* Measurements of the gradients of a slot in training. */
 struct slot_grads {
-    bool measured; /* the slot takes part in the pass; which stages count is the caller's rule */
+    bool measured; /* the slot takes part in the pass; the caller decides which stages count */
     double norm, health, ratio;
     bool vanishing, exploding, finite;
 };
 
-/* How many of a slot's tensors, those of its seed and its gate, are in what state. Starts at zero. */
+/* How many of a slot's tensors, those of its seed and its gate, are in which state. Starts at zero. */
 struct gradient_tally {
     int tensors, vanishing, exploding, infinite;
 };
 
-/* A tensor whose gradient has this L2 norm. */
+/* Counts a tensor whose gradient has this L2 norm. */
 ESPER_RULE void gradient_count(struct gradient_tally *tally, double norm)
 {
     bool finite = isfinite(norm);
@@ -36,14 +36,14 @@ ESPER_RULE void gradient_count(struct gradient_tally *tally, double norm)
     tally->infinite += !finite;
 }
 
-/* Of a slot without gradients. Where it takes part, its seed is frozen, which is healthy. */
+/* The report of a slot without gradients. If it takes part, its seed is frozen, which is healthy. */
 ESPER_RULE struct slot_grads gradient_none(bool takes_part)
 {
     struct slot_grads grads = {takes_part, 0, takes_part ? 1.0 : 0.0, 0, false, false, true};
     return grads;
 }
 
-/* Of a slot that learns: norm over all of its `params` parameters, beside the host's norm over `host_params`. */
+/* The report of a slot that learns: the norm over all of its `params` parameters, and the host's over `host_params`. */
 ESPER_RULE struct slot_grads gradient_report(const struct gradient_tally *tally, double norm, double params,
                                              double host_norm, double host_params)
 {
@@ -61,7 +61,7 @@ ESPER_RULE struct slot_grads gradient_report(const struct gradient_tally *tally,
     return grads;
 }
 
-/* What a gradient of this norm is multiplied by. A NAN must not pass for a small one. */
+/* The factor for a gradient of this norm. A NAN must not be taken for a small one. */
 ESPER_RULE double gradient_clip(double norm, double max_norm)
 {
     double factor = max_norm / (norm + 1e-6);

@@ -16,7 +16,7 @@ extern "C" {
 
 struct context;
 
-/* What all implementations begin with; each derives its own. */
+/* The common base of all implementations; each derives its own. */
 struct net_device {
     struct context *context;
 };

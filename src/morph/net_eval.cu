@@ -80,7 +80,7 @@ struct eval_pass {
     float *losses; /* [env][images] of configuration 0, or NULL */
 };
 
-/* Blocks take turns at the images of the group's envs; each has a frame of its own. */
+/* The images of the group's envs are distributed to the blocks round-robin; each block has its own frame. */
 IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, struct eval_pass job)
 {
     const int images = job.images;

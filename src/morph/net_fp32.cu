@@ -391,7 +391,7 @@ static struct net_device *net_fp32_create(struct context *context)
 
 static void net_fp32_free(struct net_device *given)
 {
-    delete fp32_net_of(given); /* device memory goes with the runtime */
+    delete fp32_net_of(given); /* device memory is released with the runtime */
 }
 
 extern const struct net_device_kernels net_fp32 = {net_fp32_create,   net_fp32_free,    net_fp32_train,

@@ -211,15 +211,15 @@ static inline struct launch net_blocks(unsigned columns, int envs, unsigned thre
     return shape;
 }
 
-/* Pieces of a phase, for the envs first .. first + envs - 1. */
+/* Parts of a phase, for the envs first .. first + envs - 1. */
 void net_fp32_pack(struct fp32_net *device, int first, int envs);   /* packed weights */
 void net_fp32_update(struct fp32_net *device, int first, int envs); /* after the passes of a batch */
 void net_fp32_end_step(struct fp32_net *device, int first, int envs);
 
 /* The batch whose images are in the frames. */
 void net_fp32_learn(struct fp32_net *device, int first, int envs);
-/* The same images of the first env through its network as it is, running statistics and all: their logits and losses.
- */
+/* The same images through the first env's network without training, with running statistics: their logits and
+ * losses. */
 void net_fp32_look(struct fp32_net *device);
 
 /* net_device.h */

@@ -5,9 +5,9 @@
  *
  *     capture   tasks in the order in which they were enqueued; the default
  *     late      a task is executed when something that is due waits for it: in a captured graph the streams beside the
- *               first one stand still until it waits for them, and outside of one nothing is executed before the host
- * waits early     in a captured graph the streams beside the first one do all they can before it takes its next task,
- * and outside of one everything is executed at once
+ *               first one stand still until it waits for them, and outside of one nothing runs before the host waits
+ *     early     in a captured graph the streams beside the first one do all they can before it takes its next task, and
+ *               outside of one everything is executed at once
  *
  * Work that lacks a wait reads too early in one of them, or reads overwritten data in another: the results then differ.
  */
