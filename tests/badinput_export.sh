@@ -68,7 +68,7 @@ verdict 'inspect noise counts no bytes of a header' "$(grep header stderr.txt)"
 
 # ---- export ----------------------------------------------------------------------------------------------------------
 refused 'give a run' export
-refused 'say what to write' export one
+refused 'choose what to write' export one
 refused '--onnx needs a value' export one --onnx
 refused 'did you mean --onnx' export one --onx x
 refused 'nowhere' export nowhere --onnx x
@@ -97,10 +97,10 @@ verdict 'the record as JSON' "$(grep -q '\"table\":\"outcome\"' all.jsonl || cat
 refused 'give a model and a data set' infer good
 refused 'nowhere' infer nowhere synthetic
 refused 'test or val' infer good synthetic --split train
-refused 'the test split holds 2000' infer good synthetic --images 2001
+refused 'the test split has 2000' infer good synthetic --images 2001
 refused 'from 1 to' infer good synthetic --images 0
-refused 'the network reads 16x16' infer good cifar10
-refused 'the network reads 16x16' infer good.onnx some/file
+refused 'the network takes 16x16' infer good cifar10
+refused 'the network takes 16x16' infer good.onnx some/file
 complains 2 'no/such/directory' infer good synthetic --images 10 --output no/such/directory/x
 refused 'not a model' infer "$(ls runs/one/checkpoints/r*.ckpt | head -1)" synthetic
 : >empty

@@ -32,14 +32,14 @@ refused 'unknown option --metrik; did you mean --metric?' compare --metrik rewar
 refused '--metric rewards is unknown; did you mean "reward"?' compare --metric rewards one two
 refused 'runs/one/run.json: is part of a run; give the run' compare runs/one/run.json two
 refused 'runs/one/checkpoints: is part of a run' compare two runs/one/checkpoints
-refused 'runs: is a directory but no run' compare runs two
+refused 'runs: is a directory but not a run' compare runs two
 refused './stdout.txt: is a file; a run is a directory' compare ./stdout.txt two
 refused './nowhere: cannot open' compare ./nowhere two
 refused 'cannot name a run' train --name a/b
 refused 'cannot name a run' train --name .hidden
 refused 'cannot name a run' train --name "$(printf 'x%0.0s' $(seq 101))"
 refused '"latest" always means the newest run' train --name latest
-refused 'runs/one: exists already; go on with it with --resume' train --name one
+refused 'runs/one: already exists; continue it with --resume' train --name one
 echo 'not a directory' >plain
 refused 'plain: is not a directory, so nothing can go to plain' train --runs plain --name x
 refused 'plain: is not a directory, so nothing can go to plain/below' train --runs plain/below --name x
@@ -69,7 +69,7 @@ damaged status.json '{"state": "running"}' '"round" is missing'
 damaged telemetry.db 'not a database, just a text that is longer than the header of one: %0200d' 'is not a record of a run'
 rm -rf runs/hurt && cp -r runs/two runs/hurt && sed 's/"configuration":.*{/&\n"warp": 9,/; s/"version":.*,/"version": "9.9.9",/' \
     runs/two/run.json >runs/hurt/run.json
-refused 'the key "warp" is unknown here: Esper 9.9.9 made this run' compare one hurt
+refused 'the key "warp" is unknown here: Esper 9.9.9 created this run' compare one hurt
 rm -f runs/hurt/telemetry.db* && cp runs/two/run.json runs/hurt/run.json
 refused 'runs/hurt: the run has no record yet' compare one hurt
 : >runs/hurt/telemetry.db
@@ -94,7 +94,7 @@ while [ $tries -lt 100 ] && ! ls runs/busy/checkpoints/*.ckpt >/dev/null 2>&1; d
     sleep 0.1
 done
 fails 1 "runs/busy: process $background is training this run" train --resume busy --quiet
-refused 'runs/busy: exists already' train --name busy
+refused 'runs/busy: already exists' train --name busy
 kill -s KILL "$background"
 wait "$background" 2>/dev/null
 background=

@@ -38,7 +38,7 @@ refused 'no such function: medain; did you mean "median"?' 'select medain(reward
 refused 'more than one statement' 'select 1; select 2'
 printf 'select 1\000 + 1' >question
 "$esper" sql one - <question >stdout.txt 2>stderr.txt
-verdict 'a NUL byte on stdin' "$([ $? -eq 2 ] && grep -q 'holds a NUL byte' stderr.txt || cat stderr.txt)"
+verdict 'a NUL byte on stdin' "$([ $? -eq 2 ] && grep -q 'contains a NUL byte' stderr.txt || cat stderr.txt)"
 head -c 70000 /dev/zero | tr '\000' ' ' | "$esper" sql one - >stdout.txt 2>stderr.txt
 verdict 'a question that is too long' "$([ $? -eq 2 ] && grep -q 'too long' stderr.txt || cat stderr.txt)"
 
@@ -54,8 +54,8 @@ refused 'no such function: writefile' "select writefile('x', 'y')"
 refused 'refused: a transaction' 'begin immediate'
 refused 'too long' 'select zeroblob(1000000000)'
 endless='with recursive t(x) as (select 1 union all select x + 1 from t)'
-fails 1 'given up after 1 s' sql one "$endless select max(x) from t" --timeout 1
-fails 1 'given up after 1 s' sql one "$endless select x from t where x < 0" --timeout 1 --json
+fails 1 'abandoned after 1 s' sql one "$endless select max(x) from t" --timeout 1
+fails 1 'abandoned after 1 s' sql one "$endless select x from t where x < 0" --timeout 1 --json
 "$esper" sql one "$endless select x from t" --csv 2>stderr.txt | head -3 >stdout.txt
 verdict 'endless rows into head' "$([ "$(tr -d '\r' <stdout.txt)" = "$(printf 'x\n1\n2')" ] || cat stdout.txt stderr.txt)"
 "$esper" sql one "$endless select max(x) from t" --timeout 60 >stdout.txt 2>stderr.txt &

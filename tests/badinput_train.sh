@@ -161,7 +161,7 @@ small 'data.batch=41: the data set holds 40 training images' 20 30 41
 
 # ---- evaluation ------------------------------------------------------------------------------------------------------
 fails 2 'eval needs a run, or --policy' eval
-fails 2 '--policy ppo: whose?' eval --policy ppo
+fails 2 '--policy ppo: name the run' eval --policy ppo
 fails 2 'no run "nothing"' eval nothing
 fails 2 'unexpected argument b' eval a b
 fails 2 '--episodes 0: it must be a whole number' eval --policy static --episodes 0
@@ -179,7 +179,7 @@ as_new() { # as_new NAME: a copy of the good run, to be spoilt
     oldest=$(ls runs/"$1"/checkpoints/r*.ckpt | head -1)
 }
 
-refused 'exists already' $small --name good
+refused 'already exists' $small --name good
 refused 'latest' $small --name latest
 refused 'no run "god" in runs; did you mean "good"' --resume god
 refused 'cannot open' --resume ./nowhere
@@ -191,8 +191,8 @@ refused '--rounds: rounds = many' --resume good --rounds many
 refused '--threads: threads = -1' --resume good --threads -1
 refused '--device: device = gpu' --resume good --device gpu
 refused 'precision = bf16: the CPU computes in fp32' --resume good --device cpu --precision bf16
-fails 2 'brings its own task' eval good --task quickstart
-fails 2 'brings its own task' eval good --config x.json
+fails 2 'has its own task' eval good --task quickstart
+fails 2 'has its own task' eval good --config x.json
 
 # a finished run says so
 "$esper" train --resume good >stdout.txt 2>stderr.txt
@@ -253,7 +253,7 @@ background=$!
 wait_for runs/busy/telemetry.db
 sleep 0.5
 fails 1 "process $background is training this run" train --resume busy
-fails 2 'exists already' train $small --name busy
+fails 2 'already exists' train $small --name busy
 kill -s INT "$background"
 wait "$background"
 got=$?

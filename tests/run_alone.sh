@@ -24,7 +24,7 @@ done
 "$esper" tasks >tasks.txt
 verdict 'built-in tasks need no path' "$(grep ' from ' tasks.txt)"
 shows '^  built in  *[0-9][0-9]* tasks$' doctor
-shows '^  beside esper .*/bin/tasks: not there$' doctor
+shows '^  beside esper .*/bin/tasks: not found$' doctor
 
 # A file of that name in a nearer place wins: beside the program, then here, then in $ESPER_TASKS. --task FILE beats all.
 steps_are() { # steps_are N ARGUMENTS...

@@ -51,7 +51,7 @@ for name in one two three four; do
     model=$work/$name.safetensors onnx=$work/$name.onnx
     "$esper" export $name --runs "$work" --safetensors "$model" --onnx "$onnx" >"$work/export" 2>&1 ||
         problem="$problem$(cat "$work/export")"
-    grep -q '^not part of its function, left out: r1c0 conv_light (training)$' "$work/export" ||
+    grep -q '^left out, not part of its function: r1c0 conv_light (training)$' "$work/export" ||
         problem="$problem; $(cat "$work/export")"
     verdict "$name: export" "$problem"
 

@@ -106,7 +106,7 @@ inspected victim ': running, ' 'is training it now'
 kill -s KILL $background
 wait $background 2>/dev/null
 background=
-inspected victim ': crashed, ' 'this goes on from r' "esper train --resume $work/victim"
+inspected victim ': crashed, ' 'this continues from r' "esper train --resume $work/victim"
 counts victim
 verdict 'the rows before the crash' "$([ "$(number victim 'select count(*) from step')" -ge 320 ] || cat "$work/out")"
 
@@ -116,7 +116,7 @@ while kill -0 $background 2>/dev/null && ! grep -q '^round' "$work/victim.txt"; 
 kill -s INT $background
 wait $background
 background=
-inspected victim ': interrupted, ' 'this goes on from r' "esper train --resume $work/victim"
+inspected victim ': interrupted, ' 'this continues from r' "esper train --resume $work/victim"
 counts victim
 
 # what is missing is shown beside what is there; a record that cannot be read keeps nothing else from being shown

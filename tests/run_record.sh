@@ -34,7 +34,7 @@ verdict 'off keeps rounds' "$([ "$kept" = '3 6 0 0' ] || echo "$kept")"
 verdict 'debug keeps every subset' "$([ "$(rows debug '(select distinct round, step, env from subset)')" -eq 96 ] ||
     echo 'some are missing')"
 fails 2 'telemetry.level = loud: it must be one of' train $small --set telemetry.level=loud
-fails 2 '--trace: telemetry.level=off keeps no times' train $small --trace --set telemetry.level=off
+fails 2 '--trace: telemetry.level=off records no times' train $small --trace --set telemetry.level=off
 
 # ---- traces ----------------------------------------------------------------------------------------------------------
 # Spans of a thread nest: sorted by their beginning, none ends after one that began before it and is not over.
@@ -112,9 +112,9 @@ mv runs/moved runs/away
 wait_told 'moved or removed'
 sleep 1
 mv runs/away runs/moved
-wait_told 'is written again'
+wait_told 'is being written again'
 end 130
-once 'moved or removed; training goes on, the record' 'the record is written again; [0-9]* rows were lost'
+once 'moved or removed; training goes on, and writing the record' 'the record is being written again; [0-9]* rows were lost'
 accounted moved
 verdict 'a run that is moved away and back' "$problem"
 
@@ -122,7 +122,7 @@ begin removed
 until rm -rf runs/removed 2>/dev/null; do :; done # it may just have written a file there
 wait_told 'moved or removed'
 end 3
-once 'telemetry.db: .*training goes on, the record' '; [0-9]* rows of the record are lost'
+once 'telemetry.db: .*training goes on, and writing the record' '; [0-9]* rows of the record are lost'
 verdict 'a run that is removed' "$problem"
 
 chmod 755 .

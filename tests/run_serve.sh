@@ -57,7 +57,7 @@ gone() { # gone PID SECONDS
 fails 2 'cannot open' serve nowhere
 fails 2 'is a file' serve /proc/self/status
 mkdir runs
-fails 2 'expected an address in digits' serve runs --bind nowhere
+fails 2 'expected a numeric address' serve runs --bind nowhere
 fails 2 'needs --token-file' serve runs --bind 0.0.0.0
 fails 2 'needs --token-file' serve runs --bind ::
 echo short >token

@@ -113,7 +113,7 @@ for size in '80 24' '120 40' '250 70'; do
     tmux send-keys 6
     look "$size: events" 'checkpoint  final r000005-s000.ckpt'
     tmux send-keys / best Enter
-    look "$size: filter" "hold \"best\""
+    look "$size: filter" "contain \"best\""
     tmux send-keys '?'
     look "$size: help" 'missing: it was not measured'
     tmux send-keys q
@@ -154,7 +154,7 @@ done
 type_line "TERM=dumb $esper tui done --runs $work"
 look 'a terminal that cannot be drawn on' 'esper: tui: TERM=dumb'
 restored 'TERM=dumb'
-fails 2 'this is no terminal' tui done --runs "$work"
+fails 2 'this is not a terminal' tui done --runs "$work"
 fails 2 'no run "gone"' tui gone --runs "$work"
 
 # ---- a live run, then a killed one -----------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ restored 'train --tui'
 type_line "$esper train $(echo $small) --rounds 10000 --name stopped --tui; echo code=\$?"
 look 'train --tui: live' ' live  written'
 tmux send-keys C-c
-look 'train --tui: Ctrl-C saves' 'saved; go on with'
+look 'train --tui: Ctrl-C saves' 'saved; continue with'
 look 'train --tui: interrupted' 'code=130'
 restored 'train --tui, Ctrl-C'
 type_line "$esper train $(echo $small) --rounds 10000 --name left --tui; echo code=\$?"
@@ -212,7 +212,7 @@ verdict 'train --tui, left: the table goes on' "$([ $? -eq 0 ] || echo "no round
 [ "$(tmux display-message -p '#{alternate_on} #{cursor_flag}')" = '0 1' ]
 verdict 'train --tui, left: on the own screen' "$([ $? -eq 0 ] || screen)"
 tmux send-keys C-c
-look 'train --tui, left: Ctrl-C saves' 'saved; go on with'
+look 'train --tui, left: Ctrl-C saves' 'saved; continue with'
 look 'train --tui, left: interrupted' 'code=130'
 restored 'train --tui, left'
 type_line "clear; $esper train --task nothing --tui --runs $work; echo code=\$?"

@@ -376,7 +376,7 @@ static void refusals(void **state)
     refused("name of a run is empty", "ppo1,,ppo2", "still1");
     refused("name of a run is empty", "ppo1,", "still1");
     refused("--metric accuracy is unknown; did you mean \"val_accuracy\"?", "--metric", "accuracy", "ppo1", "still1");
-    refused("name one too", "--metric", "gain_per_1000_added", "ppo1", "random1");
+    refused("name such a run as well", "--metric", "gain_per_1000_added", "ppo1", "random1");
     refused("unknown option --jsn", "--jsn", "ppo1", "still1");
 
     char path[PATH_MAX];

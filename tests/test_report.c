@@ -173,8 +173,8 @@ static void tiles_are_the_record(void **state)
     assert_tile("rounds finished", "SELECT count(*) FROM round", 0, "");
     assert_tile("episodes", "SELECT count(*) FROM outcome", 0, "");
     assert_tile("validation accuracy, newest round", "SELECT val_accuracy_mean FROM round WHERE round = 24", 1, " %");
-    assert_tile("best round's mean", "SELECT max(val_accuracy_mean) FROM round", 1, " %");
-    assert_tile("best env's", "SELECT max(val_accuracy_best) FROM round", 1, " %");
+    assert_tile("best mean of a round", "SELECT max(val_accuracy_mean) FROM round", 1, " %");
+    assert_tile("best env", "SELECT max(val_accuracy_best) FROM round", 1, " %");
     assert_tile("test accuracy, newest round", "SELECT test_accuracy_mean FROM round WHERE round = 24", 1, " %");
     assert_tile("seeds germinated", "SELECT sum(germinations) FROM round", 0, "");
     assert_tile("rollbacks", "SELECT count(*) FROM rollback", 0, "");
@@ -282,7 +282,7 @@ static void frontier_is_drawn(void **state)
 {
     (void)state;
     make_one("usual");
-    const char *plot = figure("Test accuracy, percent, against"), *end = strstr(plot, "</svg>");
+    const char *plot = figure("Test accuracy, percent, by"), *end = strstr(plot, "</svg>");
     double beaten_by_none =
         number("SELECT count(*) FROM outcome a WHERE test_accuracy IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outcome b "
                "WHERE b.test_accuracy >= a.test_accuracy AND b.added_params <= a.added_params "
@@ -314,7 +314,7 @@ static void runs_of_every_state(void **state)
     assert_sound();
     assert_has("There is no record to tell of");
     assert_null(strstr(page.text, "every row was kept")); /* which is unknown */
-    assert_has("How to do it again");
+    assert_has("How to reproduce this run");
 }
 
 static void hostile_texts_stay_texts(void **state)
@@ -374,7 +374,7 @@ static void cohorts_are_compared(void **state)
     assert_has(wanted.text);
     html_free(&wanted);
     assert_has("60 episodes that both played");
-    assert_has("65 played by one alone");
+    assert_has("65 played by only one");
     memory_free(pairs);
     cohort_free(&a);
     cohort_free(&b);

@@ -174,7 +174,7 @@ static void names_are_never_reused(void **state)
     static const char *const taken[] = {"once", "empty", "file"};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(run_create(&again, folder, taken[i], &config, "base", "", &error), ESPER_INVALID);
-        assert_says(&error, "exists already");
+        assert_says(&error, "already exists");
         assert_says(&error, "--resume");
         assert_int_equal(again.lock, -1);
     }

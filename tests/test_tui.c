@@ -202,7 +202,7 @@ static void test_every_size_of_an_empty_run(void **state)
         draw_all(&data, sizes[i][0], sizes[i][1], i % 2);
     draw_screen(&data, SCREEN_OVERVIEW, &canvas);
     assert_false(holds(&canvas, "cannot read"));
-    must_hold(&canvas, "no round is finished yet");
+    must_hold(&canvas, "no round has finished yet");
     must_hold(&canvas, "accuracy - %, best env - %, test - %");
     must_hold(&canvas, "round ........ 0/");
     must_hold(&canvas, "ETA -  - env-steps/s");

@@ -1,5 +1,5 @@
-/* esper bench: the speed of the kernels and of whole training steps, beside what the machine can do; and of the engine,
- * on the CPU or on the GPU. */
+/* esper bench: the speed of the kernels and of whole training steps, beside the machine's peak; and of the engine, on
+ * the CPU or the GPU. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,15 +21,15 @@ static void print_machine(const struct suite *suite)
 
 static void print_roof(const struct suite *suite)
 {
-    printf("\nroofs of the machine              1 thread  %2d thread%s\n", suite->options.threads,
+    printf("\npeaks of the machine              1 thread  %2d thread%s\n", suite->options.threads,
            suite->options.threads == 1 ? "" : "s");
     for (int kind = 0; kind < ROOF_KINDS; kind++)
         printf("  %-14s %-8s %16.1f %11.1f\n", roof_name((enum roof_kind)kind), roof_unit((enum roof_kind)kind),
                1e-9 * suite->roof.one[kind].best, 1e-9 * suite->roof.all[kind].best);
-    printf("  (memory: arrays far larger than the caches; a copied byte is counted read and written)\n");
+    printf("  (memory: arrays far larger than the caches; a copied byte counts as one read and one written)\n");
 }
 
-/* A speed and, where the roof is known, its share of it; 17 columns. */
+/* A speed and, where the peak is known, its share of it; 17 columns. */
 static void print_speed(const struct suite *suite, double gflops, bool all_threads)
 {
     if (suite->options.roof)
@@ -41,12 +41,12 @@ static void print_speed(const struct suite *suite, double gflops, bool all_threa
 static void print_kernels(const struct suite *suite)
 {
     printf("\nconvolutions of the hosts and of conv_light seeds, 1 thread, GFLOP/s%s\n",
-           suite->options.roof ? " and share of the multiply-add roof" : "");
+           suite->options.roof ? " and share of the multiply-add peak" : "");
     printf("  %-6s %9s %7s%17s%17s%17s %10s\n", "kernel", "channels", "maps", "forward", "backward-data",
            "backward-weights", "images/s");
     for (int i = 0; i < suite->kernels.count; i++) {
         const struct kernel_case *kernel = &suite->kernels.cases[i];
-        double seconds = 0; /* of all directions, per image */
+        double seconds = 0; /* over all directions, per image */
         printf("  %dx%d    %4d>%-4d %3dx%-3d", kernel->kernel, kernel->kernel, kernel->cin, kernel->cout, kernel->size,
                kernel->size);
         for (int d = 0; d < KERNEL_DIRECTIONS; d++) {
@@ -67,7 +67,7 @@ static void print_steps(const struct suite *suite)
     printf("\ntraining steps, %d network%s on as many threads; grown: conv_light blending in every slot\n",
            suite->options.threads, suite->options.threads == 1 ? "" : "s");
     printf("  %-16s %-6s %5s %10s %12s %9s%17s\n", "host", "", "batch", "images/s", "with gather", "ms/step",
-           suite->options.roof ? "GFLOP/s, of roof" : "GFLOP/s");
+           suite->options.roof ? "GFLOP/s, of peak" : "GFLOP/s");
     for (int i = 0; i < suite->steps.cases; i++) {
         const struct step_case *step = &suite->steps.step[i];
         printf("  %-16s %-6s %5d %10.0f %12.0f %9.3f", step->host->host.config.task, step->grown ? "grown" : "alone",
@@ -77,7 +77,7 @@ static void print_steps(const struct suite *suite)
     }
     printf(
         "  (forward, backward, clip and update of one batch per network, images in memory; with gather: image order,\n"
-        "   augmentation and normalisation too; ms and GFLOP/s are those of images in memory)\n");
+        "   augmentation and normalisation as well; ms and GFLOP/s are for images in memory)\n");
 }
 
 static void print_evaluations(const struct suite *suite)
@@ -115,7 +115,7 @@ static enum esper_status print_json(cJSON *json, struct esper_error *error)
     return ESPER_OK;
 }
 
-/* ---- the engine: tables that are Markdown too -------------------------------------------------------------------- */
+/* ---- the engine: tables that are also Markdown ------------------------------------------------------------------- */
 
 static void print_failures(const struct loops *loops)
 {
@@ -125,7 +125,7 @@ static void print_failures(const struct loops *loops)
                    loops->cases[i].task, loops->cases[i].envs, loops->cases[i].batch, loops->cases[i].failed);
 }
 
-/* The next case that was measured and is of this kind, from `at` on; NULL after the last. */
+/* The next measured case of this kind, from `at` on; NULL after the last. */
 static const struct loop_case *next_case(const struct loops *loops, enum loop_kind kind, int *at)
 {
     while (*at < loops->count) {
@@ -174,7 +174,7 @@ static void print_evaluated(const struct loops *loops)
                loop->ms);
 }
 
-/* Kernels in every row: a host that the fast ones do not fit has others. */
+/* Every row names its kernels: a host that the fast ones do not fit uses others. */
 static void print_whole(const struct loops *loops)
 {
     const struct loop_case *loop;
@@ -223,7 +223,7 @@ static void print_loops(const struct loops *loops)
     for (int i = 0; i < loops->count && !*kernels; i++)
         kernels = loops->cases[i].kernels;
     if (loops->use.cuda)
-        printf("%s (sm_%d%d, %d processors)", info->name, info->major, info->minor, info->processors);
+        printf("%s (sm_%d%d, %d SMs)", info->name, info->major, info->minor, info->processors);
     else
         printf("cpu");
     printf(", %s; images: %s\n", *kernels ? kernels : "nothing measured", loops->images[0] ? "random" : "CIFAR-10");
@@ -242,7 +242,7 @@ static void show_progress(void *context, int done, int total)
     cli_progress(context, done, total, NULL);
 }
 
-/* A path that cannot be written is better known now than after a minute. */
+/* Report an unwritable path now, not after a minute. */
 static enum esper_status check_csv(const char *csv, struct esper_error *error)
 {
     struct file_writer probe;
@@ -327,7 +327,7 @@ static enum esper_status choose_parts(const struct cli_list *parts, struct loops
     return ESPER_OK;
 }
 
-/* The engine's tables are asked for by any flag of theirs; the kernels of the CPU are measured otherwise. */
+/* Any flag of the engine selects its tables; otherwise the kernels of the CPU are measured. */
 static enum esper_status start(const struct bench_flags *flags, struct esper_error *error)
 {
     struct config wish;
@@ -339,15 +339,14 @@ static enum esper_status start(const struct bench_flags *flags, struct esper_err
     config_defaults(&wish);
     TRY(cli_config_override(&device, &wish, error));
     TRY(choose_parts(&flags->parts, &loops, error));
-    loops.device = flags->world.device || flags->world.precision ? wish.device
-                                                                 : WISH_CPU; /* the GPU when it is named */
+    loops.device = flags->world.device || flags->world.precision ? wish.device : WISH_CPU; /* the GPU only on request */
     loops.precision = wish.precision;
     bool engine = loops.device != WISH_CPU || flags->parts.count || loops.task || loops.envs || loops.batch;
     if (!engine)
         return run(&flags->suite, flags->json, flags->csv, error);
     if (flags->suite.roof || flags->suite.kernels || flags->suite.peer)
         return error_set(error, ESPER_INVALID,
-                         "--roof, --kernels and --peer are of the CPU's kernels alone; "
+                         "--roof, --kernels and --peer apply to the CPU kernels only; "
                          "leave out --device, --part, --task, --envs and --batch");
     loops.threads = flags->suite.threads;
     return run_loops(&loops, flags->json, flags->csv, error);
@@ -359,17 +358,18 @@ int command_bench(int argc, char **argv)
     const struct cli_option options[] = {
         {"json", CLI_FLAG, NULL, &flags.json, "print one JSON object instead of tables", 0, 0},
         {"csv", CLI_TEXT, "FILE", &flags.csv, "also write the results to FILE", 0, 0},
-        {"threads", CLI_INT, "N", &flags.suite.threads, "threads of the CPU, and networks trained side by side (2)", 1,
+        {"threads", CLI_INT, "N", &flags.suite.threads, "CPU threads, and networks trained side by side (2)", 1,
          POOL_MAX_THREADS},
-        {"roof", CLI_FLAG, NULL, &flags.suite.roof, "also measure the machine's roofs and show every speed as a share",
+        {"roof", CLI_FLAG, NULL, &flags.suite.roof, "also measure the machine's peaks and show every speed as a share",
          0, 0},
         {"kernels", CLI_FLAG, NULL, &flags.suite.kernels, "only the convolution kernels", 0, 0},
-        {"peer", CLI_FLAG, NULL, &flags.suite.peer, "only the steps that bench/torch_peer.py compares; seconds", 0, 0},
+        {"peer", CLI_FLAG, NULL, &flags.suite.peer, "only the steps that bench/torch_peer.py compares; takes seconds",
+         0, 0},
         CLI_DEVICE_OPTIONS(flags.world),
         {"part", CLI_LIST, "PART", &flags.parts, "of the engine: train, seeds, evaluate, loop; may be repeated", 0, 0},
         {"task", CLI_TEXT, "NAME", &flags.world.task, "the engine on this task (cifar_baseline)", 0, 0},
-        {"envs", CLI_TEXT, "N,N", &flags.world.envs, "the engine with so many envs", 0, 0},
-        {"batch", CLI_TEXT, "N,N", &flags.batch, "the engine with batches of so many images", 0, 0},
+        {"envs", CLI_TEXT, "N,N", &flags.world.envs, "the engine with this many envs", 0, 0},
+        {"batch", CLI_TEXT, "N,N", &flags.batch, "the engine with this batch size", 0, 0},
         {"milliseconds", CLI_INT, "N", &flags.milliseconds, "of the engine: how long each case is measured (500)", 1,
          60000},
     };
@@ -377,7 +377,7 @@ int command_bench(int argc, char **argv)
         .usage = "bench [--device cuda] [--part PART] [options]",
         .about =
             "Measures the convolution kernels of the CPU, whole training steps (each host alone, and grown:\n"
-            "conv_light blending in every slot) and evaluation. Takes half a minute; leave the machine alone\n"
+            "conv_light blending in every slot) and evaluation. Takes half a minute; keep the machine idle\n"
             "meanwhile. With --device cuda, or with --part, --task, --envs or --batch on the CPU, it measures the\n"
             "engine: training alone, with every blueprint in every slot, validation, and the whole loop.",
         .example = "esper bench --device cuda --part train --envs 8,64 --batch 128,512",

@@ -167,8 +167,8 @@ static enum esper_status apply_flag(struct config *config, const char *flag, con
     return ESPER_OK;
 }
 
-/* A flag that the chosen policy would not read is a mistake to tell, not to pass over. --script alone is clear enough
- * to choose the policy itself. */
+/* A flag that the chosen policy does not read is an error, not something to ignore. --script alone implies its policy.
+ */
 static enum esper_status apply_policy(struct config *config, const struct cli_config_flags *flags,
                                       struct esper_error *error)
 {
@@ -249,7 +249,7 @@ void cli_progress(struct cli_progress *progress, long long done, long long total
         progress->start = progress->shown = now;
         progress->last_tenth = 0;
     }
-    /* A terminal is redrawn ten times a second; a log gets a line per tenth of the work, but no flood of them. */
+    /* A terminal is redrawn ten times a second; a log gets a line per tenth of the work, but not a flood of them. */
     int tenth = total > 0 ? (int)(10 * done / total) : 10;
     bool due = progress->live ? now - progress->shown >= 0.1
                               : tenth > progress->last_tenth && now - progress->shown >= 1;

@@ -12,15 +12,15 @@
 /* Exit codes (E-13). */
 enum cli_exit {
     CLI_OK = 0,
-    CLI_FAILED = 1,       /* the machine failed, or lacks a part */
+    CLI_FAILED = 1,       /* the machine failed, or a component is missing */
     CLI_WRONG = 2,        /* wrong input */
-    CLI_UNSAVED = 3,      /* a run could not be written; what was saved before stands */
-    CLI_MISFIT = 4,       /* no checkpoint that fits and reads well */
-    CLI_DIVERGED = 5,     /* learning stopped being finite numbers */
+    CLI_UNSAVED = 3,      /* a run could not be written; what was saved before is intact */
+    CLI_MISFIT = 4,       /* no checkpoint that fits and is sound */
+    CLI_DIVERGED = 5,     /* learning produced numbers that are not finite */
     CLI_INTERRUPTED = 130 /* stopped by a signal, everything saved */
 };
 
-/* Print "esper: <line>" on stderr and return the exit code that belongs to the error's status. */
+/* Prints "esper: <line>" on stderr and returns the exit code for the error's status. */
 int cli_fail(const struct esper_error *error);
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
@@ -61,9 +61,9 @@ struct cli_page {
 #define CLI_CONTINUE (-1)
 
 /*
- * Parse argv[1 .. argc-1] (argv[0] is the command's name). Returns CLI_CONTINUE when the command should go on, or the
- * exit code to leave with: 0 after --help, 2 after an error, which has been printed. `words` may be NULL when the page
- * allows none.
+ * Parses argv[1 .. argc-1] (argv[0] is the command's name). Returns CLI_CONTINUE when the command should continue, or
+ * the exit code: 0 after --help, 2 after an error, which has been printed. `words` may be NULL when the page allows
+ * none.
  */
 int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_list *words);
 
@@ -71,8 +71,8 @@ int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_lis
 
 /*
  * The flags of every command that takes a configuration; put CLI_CONFIG_OPTIONS(flags) into its option table. A command
- * whose number of rounds follows from something else takes CLI_WORLD_OPTIONS, one that runs a policy CLI_POLICY_OPTIONS
- * too.
+ * whose number of rounds follows from something else takes CLI_WORLD_OPTIONS; one that runs a policy also takes
+ * CLI_POLICY_OPTIONS.
  */
 struct cli_config_flags {
     const char *task, *file, *envs, *steps, *rounds, *seed, *threads, *device, *precision;
@@ -81,9 +81,10 @@ struct cli_config_flags {
 };
 
 #define CLI_DEVICE_OPTIONS(f)                                                                                          \
-    {"device", CLI_TEXT, "DEVICE", &(f).device, "auto, cpu or cuda; auto takes the GPU when there is one", 0, 0},      \
+    {"device", CLI_TEXT, "DEVICE", &(f).device, "auto, cpu or cuda; auto uses the GPU when there is one", 0, 0},       \
     {                                                                                                                  \
-        "precision", CLI_TEXT, "TYPE", &(f).precision, "auto, fp32 or bf16; auto is bf16 on a GPU that can", 0, 0      \
+        "precision", CLI_TEXT, "TYPE", &(f).precision, "auto, fp32 or bf16; auto is bf16 where the GPU supports it",   \
+            0, 0                                                                                                       \
     }
 
 #define CLI_WORLD_OPTIONS(f)                                                                                           \
@@ -93,7 +94,7 @@ struct cli_config_flags {
         {"envs", CLI_TEXT, "N", &(f).envs, "hosts that learn side by side", 0, 0},                                     \
         {"steps", CLI_TEXT, "N", &(f).steps, "steps of a round", 0, 0},                                                \
         {"seed", CLI_TEXT, "N", &(f).seed, "seed of every random number", 0, 0},                                       \
-        {"threads", CLI_TEXT, "N", &(f).threads, "threads; 0 takes all cores", 0, 0}, CLI_DEVICE_OPTIONS(f)
+        {"threads", CLI_TEXT, "N", &(f).threads, "threads; 0 uses all cores", 0, 0}, CLI_DEVICE_OPTIONS(f)
 
 #define CLI_CONFIG_OPTIONS(f)                                                                                          \
     CLI_WORLD_OPTIONS(f),                                                                                              \
@@ -111,7 +112,7 @@ struct cli_config_flags {
 /* defaults < task < file < --set < flags, then config_check. `fallback` is the task when none is named; NULL: none. */
 enum esper_status cli_config(const struct cli_config_flags *flags, const char *fallback, struct config *config,
                              struct esper_error *error);
-/* The last part of it: --set and the dedicated flags over a configuration that is there already, then config_check. */
+/* The last part of it: --set and the dedicated flags over an existing configuration, then config_check. */
 enum esper_status cli_config_override(const struct cli_config_flags *flags, struct config *config,
                                       struct esper_error *error);
 
@@ -119,34 +120,34 @@ enum esper_status cli_config_override(const struct cli_config_flags *flags, stru
 struct cli_run_flags {
     const char *runs, *name;
     bool plain, quiet;
-    bool (*hidden)(void); /* asked at every step: show nothing for now; NULL: never */
+    bool (*hidden)(void); /* called at every step: true hides the progress; NULL: never */
 };
 
 #define CLI_RUNS "runs" /* where runs are, unless --runs says otherwise */
 
 #define CLI_RUN_OPTIONS(f)                                                                                             \
     {"runs", CLI_TEXT, "DIR", &(f).runs, "the directory of runs (" CLI_RUNS ")", 0, 0},                                \
-        {"name", CLI_TEXT, "NAME", &(f).name, "name of the run; else made from time, task and seed", 0, 0},            \
+        {"name", CLI_TEXT, "NAME", &(f).name, "name of the run (default: from time, task and seed)", 0, 0},            \
         {"plain", CLI_FLAG, NULL, &(f).plain, "plain lines, one per round, also on a terminal", 0, 0},                 \
     {                                                                                                                  \
-        "quiet", CLI_FLAG, NULL, &(f).quiet, "errors and the last line only", 0, 0                                     \
+        "quiet", CLI_FLAG, NULL, &(f).quiet, "only errors and the last line", 0, 0                                     \
     }
 
-/* Who watches steps back for who trains: this process asks for less of the processor. */
+/* A viewer gives way to the trainer: lowers the priority of this process. */
 void cli_step_back(void);
 
-/* Serve the directory of runs from a child process until this one ends, however it does, and print the address. Before
- * anything starts threads or takes a run's lock. */
+/* Serves the directory of runs from a child process until this one ends, in whatever way, and prints the address. Call
+ * it before anything starts threads or takes a run's lock. */
 enum esper_status cli_serve_beside(const char *runs, struct esper_error *error);
 
 /* ---- progress --------------------------------------------------------------------------------------------------- */
 
-/* Columns of the terminal that shows stderr; 80 where nobody knows. */
+/* Columns of the terminal that shows stderr; 80 if unknown. */
 int cli_columns(void);
 /* "1h02m", "3m20s", "8s". */
 void cli_format_time(double seconds, char *text, size_t size);
 
-/* Start from {.what = "training"}; the rest is its own. */
+/* Start from {.what = "training"}; the rest is private. */
 struct cli_progress {
     const char *what;
     double start, shown; /* times of the first call and of the last line */
@@ -155,11 +156,11 @@ struct cli_progress {
 };
 
 /*
- * Call as often as you like with done <= total: on a terminal it keeps one line up to date, with the time left;
+ * Call it as often as you like, with done <= total: on a terminal it keeps one line up to date, with the time left;
  * elsewhere it prints a line now and then. `note` (may be NULL) goes to the end of the line. done == total ends it.
  */
 void cli_progress(struct cli_progress *progress, long long done, long long total, const char *note);
-/* Leave the live line as it is, so that what follows starts on a line of its own. For early ends; harmless otherwise.
+/* Ends the live line as it is, so that further output starts on a new line. For early exits; harmless otherwise.
  */
 void cli_progress_end(struct cli_progress *progress);
 

@@ -1,4 +1,4 @@
-/* esper compare: what cohorts of runs reached, and how the first differs from each other one, episode by episode. */
+/* esper compare: the results of cohorts of runs, and how the first differs from every other, episode by episode. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@ enum { COHORTS_MAX = 26 }; /* they are called A to Z */
 
 #define GAIN_NAME "gain_per_1000_added"
 
-/* The first cohort against another. */
+/* The first cohort compared with another. */
 struct contrast {
     struct cohort_pair *pairs;
     int count, seeds;
-    const char *reward_key; /* what makes rewards incomparable, NULL: nothing does */
+    const char *reward_key; /* the key that makes rewards incomparable, NULL: none */
     struct difference differences[METRIC_COUNT];
 };
 
@@ -97,12 +97,12 @@ static enum esper_status compare(struct comparison *c, const char *runs, const s
             c->control = c->count;
     }
     if (metric && c->gain_shown && c->control < 0)
-        return error_set(error, ESPER_INVALID, "--metric %s is the gain over a run of the static policy: name one too",
-                         GAIN_NAME);
+        return error_set(error, ESPER_INVALID,
+                         "--metric %s is the gain over a run of the static policy: name such a run as well", GAIN_NAME);
     for (int i = 0; i < c->count; i++)
         for (int j = 0; j < METRIC_COUNT; j++)
             TRY(cohort_mean(&c->cohorts[i], (enum metric)j, &c->means[i][j], error));
-    const char *inner = NULL; /* a cohort of several runs must be of one task, too */
+    const char *inner = NULL; /* the runs of a cohort must also be of one task */
     TRY(cohort_check(&c->cohorts[0], &c->cohorts[0], &inner, error));
     for (int i = 1; i < c->count; i++) {
         c->contrasts[i].reward_key = inner;
@@ -122,7 +122,7 @@ static void comparison_free(struct comparison *c)
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
-/* What tells runs apart is mostly at the end: long paths keep that. */
+/* Runs mostly differ at the end of their paths: long ones keep that part. */
 static void print_path(const struct run *run)
 {
     size_t length = strlen(run->path);
@@ -172,7 +172,7 @@ static void print_means(const struct comparison *c)
     }
 }
 
-/* A column that another follows is padded. */
+/* Padded if another column follows. */
 static void print_interval(const struct interval *interval, int decimals, bool last)
 {
     char text[64] = "n/a";
@@ -232,7 +232,7 @@ static void print_tables(const struct comparison *c)
 
 /* ---- for machines ------------------------------------------------------------------------------------------------ */
 
-/* cJSON writes NAN as null: missing is not 0. */
+/* cJSON writes NAN as null: a missing value is not 0. */
 static cJSON *interval_json(const struct interval *interval)
 {
     cJSON *object = cJSON_CreateObject();
@@ -315,16 +315,16 @@ int command_compare(int argc, char **argv)
     struct cli_list words = {0};
     const struct cli_option options[] = {
         {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
-        {"metric", CLI_TEXT, "NAME", &metric, "show this one alone, for example test_accuracy or " GAIN_NAME, 0, 0},
+        {"metric", CLI_TEXT, "NAME", &metric, "show only this metric, for example test_accuracy or " GAIN_NAME, 0, 0},
         {"json", CLI_FLAG, NULL, &json, "print the result as JSON, with every digit", 0, 0},
     };
     const struct cli_page page = {
         .usage = "compare RUN RUN... [options]",
         .about =
-            "What each run reached, and how the first differs from every other: mean difference and 95 % confidence\n"
-            "interval (paired t) over the episodes that both played, paired by seed, round and env. Runs must be of one\n"
+            "The results of each run, and how the first differs from every other: mean difference and 95 % confidence\n"
+            "interval (paired t) over the episodes that both played, paired by seed, round and env. Runs must share a\n"
             "task; policies may differ. Commas join runs of one policy with different seeds: A1,A2,A3 B1,B2,B3. Their\n"
-            "interval over seeds is the one that speaks about training again. With a run of the static policy, also\n"
+            "interval over seeds is the one that predicts another training. With a run of the static policy, also\n"
             "the test accuracy gained over it per 1000 parameters added.",
         .example = "esper compare quick-ppo quick-static quick-random",
         .options = options,

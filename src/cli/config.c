@@ -42,7 +42,7 @@ static enum esper_status check_word(const struct choice *choice, struct esper_er
                      word_hint(choice->word, names, count, "esper config").text);
 }
 
-/* A single key: its value first, then all there is to say about it. */
+/* A single key: its value first, then everything about it. */
 static void print_key(const struct choice *choice, const struct config *config, int key)
 {
     char value[CONFIG_TEXT], initial[CONFIG_TEXT], range[CONFIG_TEXT];
@@ -62,7 +62,7 @@ static void print_table(const struct choice *choice, const struct config *config
             continue;
         config_format_exact(config, key, value);
         int name = (int)strlen(config_key_name(key)), text = (int)strlen(value);
-        width = name > width && name <= 34 ? name : width; /* a few long ones do not push the others away */
+        width = name > width && name <= 34 ? name : width; /* a few long ones do not widen the column */
         widest = text > widest && text <= 32 ? text : widest;
     }
     for (int key = 0; key < config_key_count(); key++) {
@@ -78,7 +78,7 @@ static void print_table(const struct choice *choice, const struct config *config
         printf("nothing differs from the defaults\n");
 }
 
-/* A flat object that --config takes. `task` is what the user called it: a path stays a path. */
+/* A flat object that --config takes. `task` is as the user gave it: a path stays a path. */
 static enum esper_status print_json(const struct choice *choice, const struct config *config, const char *task,
                                     struct esper_error *error)
 {
@@ -123,15 +123,15 @@ int command_config(int argc, char **argv)
     const struct cli_option options[] = {
         CLI_CONFIG_OPTIONS(flags),
         CLI_POLICY_OPTIONS(flags),
-        {"changed", CLI_FLAG, NULL, &choice.changed, "only what differs from the built-in defaults", 0, 0},
+        {"changed", CLI_FLAG, NULL, &choice.changed, "only keys that differ from the built-in defaults", 0, 0},
         {"json", CLI_FLAG, NULL, &json, "a JSON object that --config takes", 0, 0},
     };
     const struct cli_page page = {
         .usage = "config [KEY|SECTION] [options]",
         .about =
             "Every key of the configuration that `esper train` would use with the same options, its value and\n"
-            "where that came from. Later sources win: default, task, file (--config), --set, flag. With KEY, that\n"
-            "one alone; with a section such as ppo, its keys.",
+            "where that came from. Later sources win: default, task, file (--config), --set, flag. With KEY, only\n"
+            "that one; with a section such as ppo, its keys.",
         .example = "esper config ppo --task cifar_baseline --set ppo.lr=1e-4",
         .options = options,
         .option_count = sizeof options / sizeof options[0],

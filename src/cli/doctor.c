@@ -1,4 +1,4 @@
-/* esper doctor: what this build and this machine can do, and for each part that is missing the one line that adds it.
+/* esper doctor: what this build and this machine can do, and for each missing part the line that adds it.
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ static void show_machine(void)
     snprintf(text, sizeof text, "%s (%s)", machine.model, machine.architecture);
     line("processor", text);
     show_kernels();
-    snprintf(text, sizeof text, "%d (--threads 0 takes all)", pool_cores());
+    snprintf(text, sizeof text, "%d (--threads 0 uses all)", pool_cores());
     line("cores", text);
     if (pages > 0 && page > 0) {
         snprintf(text, sizeof text, "%.1f GiB", (double)pages * (double)page / 0x1p30);
@@ -94,7 +94,7 @@ static void show_machine(void)
     }
 }
 
-/* Whether a program of that name can be found by the shell. */
+/* Whether the shell can find a program of that name. */
 static bool in_path(const char *program, char *found, size_t size)
 {
     const char *at = getenv("PATH");
@@ -108,8 +108,8 @@ static bool in_path(const char *program, char *found, size_t size)
     return false;
 }
 
-/* The GPU comes in three parts: a compiler for the library, the library, and a device with its driver. Each missing one
- * has a remedy of its own. */
+/* The GPU comes in three parts: a compiler for the library, the library, and a device with its driver. Each has its own
+ * remedy if missing. */
 static void show_cuda(void)
 {
     char found[CONFIG_PATH] = "/usr/local/cuda/bin/nvcc"; /* where NVIDIA's installer puts it, often not in PATH */
@@ -120,7 +120,7 @@ static void show_cuda(void)
     if (access(found, X_OK) == 0 || in_path("nvcc", found, sizeof found))
         line("compiler", found);
     else
-        missing("compiler", "`make cuda` compiles nothing",
+        missing("compiler", "`make cuda` cannot compile",
                 "the CUDA toolkit (apt-get install nvidia-cuda-toolkit), then make cuda");
     line("driver", access("/proc/driver/nvidia/version", R_OK) == 0 ? "found" : "none: no NVIDIA device here");
     if (!usable) {
@@ -129,12 +129,12 @@ static void show_cuda(void)
         return;
     }
     line("library", info.library);
-    snprintf(text, sizeof text, "%s (sm_%d%d, %d processors, %.0f GiB, %s)", info.name, info.major, info.minor,
+    snprintf(text, sizeof text, "%s (sm_%d%d, %d SMs, %.0f GiB, %s)", info.name, info.major, info.minor,
              info.processors, info.memory_gib, info.bf16 ? "bf16 and fp32" : "fp32 only");
     line("device", text);
 }
 
-/* Where one looked, and what was there. */
+/* A place that was searched, and what was found there. */
 static void show_place(const struct place *place, const char *found)
 {
     char text[CONFIG_PATH + 128];
@@ -142,7 +142,7 @@ static void show_place(const struct place *place, const char *found)
     if (!place->path[0])
         snprintf(text, sizeof text, "not set");
     else
-        snprintf(text, sizeof text, "%s: %s", full ? full : place->path, full ? found : "not there");
+        snprintf(text, sizeof text, "%s: %s", full ? full : place->path, full ? found : "not found");
     line(place->label, text);
     free(full);
 }
@@ -162,7 +162,7 @@ static void show_tasks(void)
     line("built in", text);
 }
 
-/* Returns whether the data is good or simply not there; a damaged file is worth an exit code. */
+/* Returns whether the data is good or simply absent; a damaged file deserves an exit code. */
 static bool show_data(void)
 {
     char text[CONFIG_PATH], path[CONFIG_PATH + 32];
@@ -198,8 +198,8 @@ int command_doctor(int argc, char **argv)
     const struct cli_page page = {
         .usage = "doctor",
         .about =
-            "Shows what this build and this machine can do, and where tasks and data are looked for and found. For\n"
-            "each part that is missing: the line that adds it.",
+            "Shows what this build and this machine can do, where tasks and data are searched and found, and, for\n"
+            "each missing part, the line that adds it.",
         .example = "esper doctor",
     };
     int code = cli_parse(argc, argv, &page, NULL);

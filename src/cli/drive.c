@@ -19,7 +19,7 @@ static void on_signal(int number)
 {
     (void)number;
     if (stopping)
-        _exit(CLI_INTERRUPTED); /* whoever asks twice wants no more saving; the last checkpoint stands */
+        _exit(CLI_INTERRUPTED); /* asking twice means no more saving; the last checkpoint is intact */
     stopping = 1;
 }
 
@@ -28,11 +28,11 @@ void drive_catch_signals(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    /* A limit on file sizes is one more full disk: an error with a line of its own, not a death. */
+    /* A file size limit is like a full disk: an error with its own message, not a crash. */
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* The device, its kernels and what they compute in. The kernels of the CPU know fp32 alone. */
+/* The device, its kernels and their precision. The CPU kernels support fp32 only. */
 static void describe_machine(const struct session *session, char *text, size_t size)
 {
     const struct device_use *use = session_device(session);
@@ -45,7 +45,7 @@ static void describe_machine(const struct session *session, char *text, size_t s
         snprintf(text, size, "cpu, %d thread%s, %s fp32", threads, threads == 1 ? "" : "s", kernels);
 }
 
-/* One line at once, so that nobody waits in the dark for the first step. */
+/* One line at once, so that the user is not left waiting for the first step. */
 static void announce(const char *what, const struct drive_end *end)
 {
     const struct config *config = &end->config;
@@ -73,7 +73,7 @@ static enum esper_status advance_all(struct session *session, struct progress *p
         end->round = step.round;
         end->step = step.step;
         end->env_steps += end->config.envs;
-        progress->style = style_of(flags); /* a viewer may have been left */
+        progress->style = style_of(flags); /* the user may have left a viewer */
         progress_step(progress, &step);
     }
     end->interrupted = !session_done(session);
@@ -101,16 +101,16 @@ int drive(struct session *session, const char *what, const struct cli_run_flags 
         session_abandon(session);
     else
         status = session_close(session, &error);
-    if (status != ESPER_OK) /* memory was taken at the start: what can fail from there on is writing */
+    if (status != ESPER_OK) /* memory was allocated at the start: only writing can fail from here on */
         return cli_fail(&error) == CLI_DIVERGED ? CLI_DIVERGED : CLI_UNSAVED;
     if (!end->interrupted)
         return CLI_OK;
-    printf("%s: stopped after %u rounds and %u steps, saved; go on with: %s train --resume %s\n", end->path, end->round,
-           end->step, program_invocation_name, end->path);
+    printf("%s: stopped after %u rounds and %u steps, saved; continue with: %s train --resume %s\n", end->path,
+           end->round, end->step, program_invocation_name, end->path);
     return CLI_INTERRUPTED;
 }
 
-/* ---- small things the commands share ------------------------------------------------------------------------------
+/* ---- helpers that the commands share ------------------------------------------------------------------------------
  */
 
 enum esper_status drive_find_from(const char *runs, struct config *config, struct esper_error *error)

@@ -10,10 +10,10 @@
 #include "cli/cli.h"
 #include "engine/session.h"
 
-/* What became of the session, which is gone by then. */
+/* How the session ended; the session itself is gone by then. */
 struct drive_end {
     bool interrupted;     /* stopped by a signal, everything saved */
-    uint32_t round, step; /* rounds done, steps done of the next */
+    uint32_t round, step; /* rounds done, steps done in the next */
     long long env_steps;  /* of this process */
     double seconds;       /* of this process, start-up excluded */
     struct config config; /* the run's */
@@ -21,23 +21,23 @@ struct drive_end {
     char machine[192];    /* "cpu, 2 threads, neon fp32", "NVIDIA H200, cuda bf16" */
 };
 
-/* Call it before a session is created: from here on the first signal stops at the next step, the second at once. */
+/* Call it before a session is created: from then on the first signal stops at the next step, the second at once. */
 void drive_catch_signals(void);
 
-/* `what` opens the first line: "training", "evaluating". Returns CLI_OK with `end` filled; CLI_INTERRUPTED after having
- * said how to go on; or another exit code after having printed the error. The session is released in any case. */
+/* `what` opens the first line: "training", "evaluating". Returns CLI_OK with `end` filled; CLI_INTERRUPTED after
+ * printing how to continue; or another exit code after printing the error. The session is released in any case. */
 int drive(struct session *session, const char *what, const struct cli_run_flags *flags, struct drive_end *end);
 
-/* policy.from names a run, by its name or its path: make it the path. */
+/* policy.from names a run by its name or path: turns it into the path. */
 enum esper_status drive_find_from(const char *runs, struct config *config, struct esper_error *error);
 
-/* "ppo", "static" ...: who decides. `text` is CONFIG_TEXT long. */
+/* "ppo", "static" ...: the policy that decides. `text` is CONFIG_TEXT long. */
 const char *drive_policy(const struct config *config, char *text);
 
 /* The command line as one text, for run.json. Release with free. */
 char *drive_command(int argc, char **argv);
 
-/* " --runs DIR" where a command to try needs it, else "". `text` is `size` long. */
+/* " --runs DIR" where a suggested command needs it, otherwise "". `text` is `size` long. */
 const char *drive_runs_flag(const char *runs, char *text, size_t size);
 
 /* The store of a run that is not training, for reading. */

@@ -1,4 +1,4 @@
-/* esper eval: evaluation episodes of a trained policy or of a control, as a run of their own. */
+/* esper eval: evaluation episodes of a trained policy or of a control, as a separate run. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static enum esper_status config_of_run(const struct run *run, const struct cli_c
                                        struct config *config, struct esper_error *error)
 {
     if (flags->task || flags->file)
-        return error_set(error, ESPER_INVALID, "--%s: a run brings its own task; leave out either of the two",
+        return error_set(error, ESPER_INVALID, "--%s: a run has its own task; leave out one of the two",
                          flags->task ? "task" : "config");
     *config = run->config;
     /* An evaluation's policy and a replay's topology are those of the run they were taken from. */
@@ -27,7 +27,7 @@ static enum esper_status config_of_run(const struct run *run, const struct cli_c
         TRY(config_set_value(config, "policy.from", run->path, ORIGIN_FLAG, error));
     TRY(cli_config_override(flags, config, error));
     if (config->policy.kind != POLICY_PPO && config->policy.kind != POLICY_REPLAY)
-        config->policy.from[0] = '\0'; /* nobody reads it */
+        config->policy.from[0] = '\0'; /* nothing reads it */
     return ESPER_OK;
 }
 
@@ -39,7 +39,8 @@ static enum esper_status config_of_task(const struct cli_config_flags *flags, st
                          "eval needs a run, or --policy with a task: esper eval RUN, esper eval --policy heuristic");
     TRY(cli_config(flags, "quickstart", config, error));
     if (config->policy.kind == POLICY_PPO && !config->policy.from[0])
-        return error_set(error, ESPER_INVALID, "--policy ppo: whose? name the run: esper eval RUN, or --from RUN");
+        return error_set(error, ESPER_INVALID,
+                         "--policy ppo: name the run that trained it: esper eval RUN, or --from RUN");
     return ESPER_OK;
 }
 
@@ -47,7 +48,7 @@ static enum esper_status set_episodes(struct config *config, int episodes, bool 
 {
     char rounds[16];
     if (greedy && config->policy.kind != POLICY_PPO)
-        return error_set(error, ESPER_INVALID, "--greedy: only --policy ppo has a likeliest action");
+        return error_set(error, ESPER_INVALID, "--greedy: only --policy ppo has a most likely action");
     snprintf(rounds, sizeof rounds, "%d", (episodes + config->envs - 1) / config->envs);
     TRY(config_set_value(config, "rounds", rounds, ORIGIN_FLAG, error));
     TRY(config_set_value(config, "evaluate", "true", ORIGIN_FLAG, error));
@@ -69,7 +70,7 @@ static void make_name(const char *runs, const struct run *run, const struct conf
     }
 }
 
-/* ---- what came of it --------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 /* Read back from the record, as `esper compare` will. */
 static enum esper_status print_outcomes(const struct drive_end *end, struct esper_error *error)
@@ -94,7 +95,7 @@ static enum esper_status print_outcomes(const struct drive_end *end, struct espe
     return status;
 }
 
-/* A mean alone says little: the next thing to do is to play the same episodes otherwise, static against the rest. */
+/* A mean alone says little: suggest playing the same episodes with another policy, static compared with the rest. */
 static void print_next(const struct drive_end *end, const char *origin, const char *runs)
 {
     char flag[PATH_MAX];
@@ -135,7 +136,7 @@ static void print_end(const struct drive_end *end, const char *origin, const str
 struct evaluation {
     struct cli_config_flags flags;
     struct cli_run_flags run;
-    const char *word; /* the run that is evaluated; NULL: a task's */
+    const char *word; /* the run that is evaluated; NULL: a task is */
     int episodes;
     bool greedy;
     char origin[PATH_MAX]; /* directory of that run */
@@ -175,15 +176,15 @@ int command_eval(int argc, char **argv)
     const struct cli_option options[] = {
         {"episodes", CLI_INT, "N", &evaluation.episodes, "episodes to play, rounded up to whole rounds (32)", 1,
          1000000},
-        {"greedy", CLI_FLAG, NULL, &evaluation.greedy, "take the likeliest action instead of drawing one", 0, 0},
+        {"greedy", CLI_FLAG, NULL, &evaluation.greedy, "take the most likely action instead of sampling one", 0, 0},
         CLI_WORLD_OPTIONS(evaluation.flags),
         CLI_POLICY_OPTIONS(evaluation.flags),
         CLI_RUN_OPTIONS(evaluation.run),
     };
     const struct cli_page page = {
         .usage = "eval (RUN | --task NAME --policy KIND) [--episodes N] [--greedy] [options]",
-        .about = "Plays evaluation episodes: nothing learns, and the episodes are others than those of training.\n"
-                 "RUN brings its task, seed and policy; --policy plays another policy on the same episodes, so that\n"
+        .about = "Plays evaluation episodes: nothing is learned, and the episodes differ from those of training.\n"
+                 "RUN supplies task, seed and policy; --policy plays another policy on the same episodes, so that\n"
                  "`esper compare` can pair them. The result is a run like any other, <RUN>-eval-<policy> unless named.",
         .example = "esper eval first --episodes 64",
         .options = options,

@@ -1,4 +1,4 @@
-/* esper export: what a run holds, as files that other programs open. */
+/* esper export: the contents of a run, as files that other programs open. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct export_options {
 
 /* ---- the network ------------------------------------------------------------------------------------------------- */
 
-/* "best", or the number of an env: -1 and up. */
+/* "best" (-1), or the number of an env. */
 static enum esper_status parse_env(const char *text, int *env, struct esper_error *error)
 {
     char *end;
@@ -69,7 +69,7 @@ static void print_model(const struct model *model)
     }
     printf("; %zu parameters grown\n", model_seed_params(model));
     if (model->source.left_out[0])
-        printf("not part of its function, left out: %s\n", model->source.left_out);
+        printf("left out, not part of its function: %s\n", model->source.left_out);
 }
 
 static enum esper_status write_onnx(const struct model *model, const char *path, struct esper_error *error)
@@ -118,7 +118,7 @@ static enum esper_status phases(const struct run *run, const char *table, FILE *
     return dump_trace(run, file, error);
 }
 
-/* To a file that appears when it is complete, or to stdout ("-"). */
+/* To a file that appears once complete, or to stdout ("-"). */
 static enum esper_status export_record(const struct run *run, dump *write, const char *table, const char *path,
                                        struct esper_error *error)
 {
@@ -157,9 +157,10 @@ static enum esper_status export_run(const char *text, const struct export_option
     struct run run;
     bool network = options->safetensors || options->onnx;
     if (!network && !options->jsonl && !options->csv && !options->trace && !options->tensorboard)
-        return error_set(error, ESPER_INVALID,
-                         "export: say what to write: --safetensors, --onnx, --jsonl, --csv, --trace or --tensorboard; "
-                         "see --help");
+        return error_set(
+            error, ESPER_INVALID,
+            "export: choose what to write: --safetensors, --onnx, --jsonl, --csv, --trace or --tensorboard; "
+            "see --help");
     if (options->csv_output && !options->csv)
         return error_set(error, ESPER_INVALID, "export: --output says where --csv TABLE goes; the others name a file");
     TRY(run_open(&run, options->runs, text, error));
@@ -184,8 +185,8 @@ int command_export(int argc, char **argv)
         {"safetensors", CLI_TEXT, "FILE", &export.safetensors,
          "write the network with its seeds, structure in the metadata", 0, 0},
         {"onnx", CLI_TEXT, "FILE", &export.onnx, "write the network as an ONNX model (opset 17)", 0, 0},
-        {"env", CLI_TEXT, "best|N", &export.env, "the best network of the run (default), or env N as it stands", 0, 0},
-        {"jsonl", CLI_TEXT, "FILE", &export.jsonl, "write the whole record, an object a line; - is stdout", 0, 0},
+        {"env", CLI_TEXT, "best|N", &export.env, "the best network of the run (default), or env N as it is now", 0, 0},
+        {"jsonl", CLI_TEXT, "FILE", &export.jsonl, "write the whole record, one object per line; - is stdout", 0, 0},
         {"csv", CLI_TEXT, "TABLE", &export.csv, "write a table of the record to stdout, or to --output", 0, 0},
         {"output", CLI_TEXT, "FILE", &export.csv_output, "where --csv goes", 0, 0},
         {"trace", CLI_TEXT, "FILE", &export.trace, "write where the time went, for Perfetto; - is stdout", 0, 0},

@@ -9,13 +9,13 @@
 #include "telemetry/dump.h"
 
 enum {
-    NARROWEST = 8,      /* no column is made narrower than that to fit the terminal */
-    WIDEST_BLANKS = 80, /* no column is made wider than that where nothing is cut */
+    NARROWEST = 8,      /* no column is made narrower than this to fit the terminal */
+    WIDEST_BLANKS = 80, /* no column is made wider than this where nothing is cut */
 };
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-/* One line, and nothing that talks to the terminal: control characters and broken ones become "?". */
+/* One line without terminal control: control characters and malformed ones become "?". */
 static void clean_text(const struct query_value *value, char *text)
 {
     for (size_t at = 0; at < value->bytes;) {
@@ -38,7 +38,7 @@ static void blob_text(const struct query_value *value, char *text)
     sprintf(text, "'");
 }
 
-/* A value as a person reads it, in memory of its own. */
+/* A value formatted for people, in its own allocation. */
 static char *cell_text(const struct query_value *value, struct esper_error *error)
 {
     char *text = memory_alloc(1, 40 + 2 * value->bytes, error);
@@ -79,7 +79,7 @@ static int text_width(const char *text)
     return width;
 }
 
-/* In so many characters, the last of them "…" when there are more. */
+/* In this many characters, the last of them "…" when there are more. */
 static void print_cut(FILE *file, const char *text, int width)
 {
     bool cut = text_width(text) > width;
@@ -123,7 +123,7 @@ static enum esper_status print_line(const struct grid *grid, char *const cells[]
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* Take from the widest until all fit, or until none is wide any more. */
+/* Shrinks the widest columns until all fit, or until none is wide any more. */
 static void fit_columns(struct grid *grid)
 {
     int total = 2 * (grid->columns - 1);
@@ -177,7 +177,7 @@ static enum esper_status take_names(struct grid *grid, const struct query_row *r
     return ESPER_OK;
 }
 
-/* Later rows take the place of the last one kept, which has been printed. */
+/* Later rows reuse the place of the last one kept, which has been printed. */
 static void forget_row(struct grid *grid)
 {
     for (int i = 0; i < grid->columns; i++)

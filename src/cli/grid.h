@@ -1,7 +1,7 @@
 /*
- * The answer to a question as a table for people: names on top, numbers to the right, missing is "-", six digits. On a
- * terminal long texts are cut with "…" until a line fits; elsewhere nothing is. Rows are kept until it is known how
- * wide the columns are, at most GRID_ROWS of them.
+ * The answer to a question as a table for people: names on top, numbers right-aligned with six digits, missing values
+ * as "-". On a terminal long texts are cut with "…" until a line fits; elsewhere nothing is cut. Rows (at most
+ * GRID_ROWS) are kept until the column widths are known.
  */
 #ifndef CLI_GRID_H
 #define CLI_GRID_H
@@ -10,7 +10,7 @@
 
 #define GRID_ROWS 1000
 
-/* Start from {.width = ...}; the rest is its own. */
+/* Start from {.width = ...}; the rest is private. */
 struct grid {
     int width;          /* of the terminal, in characters; 0: there is none */
     int columns, count; /* cells kept */
@@ -22,7 +22,7 @@ struct grid {
 
 /* The columns alone first, then every row: as query_run hands them over. Prints to stdout. */
 enum esper_status grid_take(struct grid *grid, const struct query_row *row, struct esper_error *error);
-/* Print what is kept. */
+/* Prints the rows kept. */
 enum esper_status grid_show(struct grid *grid, struct esper_error *error);
 void grid_free(struct grid *grid);
 

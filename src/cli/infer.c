@@ -46,7 +46,7 @@ static enum esper_status open_graph(struct network *network, const char *path, s
     memcpy(network->source, network->graph->source, sizeof network->source);
     network->size = (int)input->shape[2];
     if (input->shape[2] != input->shape[3] || (network->size != 16 && network->size != 32))
-        return error_set(error, ESPER_INVALID, "%s: reads images of %lldx%lld; the data sets have 16x16 or 32x32", path,
+        return error_set(error, ESPER_INVALID, "%s: takes images of %lldx%lld; the data sets have 16x16 or 32x32", path,
                          (long long)input->shape[2], (long long)input->shape[3]);
     if (graph_runner_create(&network->graph_runner, network->graph, GRAPH_BATCH, error) != ESPER_OK)
         return error_where(error, "%s", path);
@@ -75,7 +75,7 @@ static enum esper_status open_data(const char *text, int size, struct dataset **
     if (strcmp(text, "synthetic") == 0)
         return dataset_open(NULL, DATA_SYNTHETIC, size, data, error);
     if (size != DATASET_SIZE_MAX)
-        return error_set(error, ESPER_INVALID, "%s: its images are %dx%d, the network reads %dx%d; try synthetic", text,
+        return error_set(error, ESPER_INVALID, "%s: its images are %dx%d, the network takes %dx%d; try synthetic", text,
                          DATASET_SIZE_MAX, DATASET_SIZE_MAX, size, size);
     return dataset_open(strcmp(text, "cifar10") == 0 ? NULL : text, DATA_CIFAR10, size, data, error);
 }
@@ -93,7 +93,7 @@ static size_t count_correct(const float *logits, const uint8_t *labels, size_t c
     return correct;
 }
 
-/* Images, labels and logits, for those who compare another runtime with this one. */
+/* Images, labels and logits, for comparing another runtime with this one. */
 static enum esper_status write_output(const char *path, const struct dataset *data, enum split split, size_t count,
                                       const float *logits, struct esper_error *error)
 {
@@ -121,7 +121,7 @@ static enum esper_status infer_data(struct network *network, const struct datase
     enum split split = strcmp(options->split, "val") == 0 ? SPLIT_VAL : SPLIT_TEST;
     size_t count = options->images ? (size_t)options->images : data->count[split];
     if (count > data->count[split])
-        return error_set(error, ESPER_INVALID, "--images %zu: the %s split holds %zu", count, split_name(split),
+        return error_set(error, ESPER_INVALID, "--images %zu: the %s split has %zu", count, split_name(split),
                          data->count[split]);
     float *logits = memory_alloc(count * DATASET_CLASSES, sizeof *logits, error);
     if (!logits)
@@ -171,7 +171,7 @@ int command_infer(int argc, char **argv)
     struct infer_options infer_options = {.split = "test"};
     struct cli_list words = {0};
     const struct cli_option options[] = {
-        {"images", CLI_INT, "N", &infer_options.images, "take the first N images; else all", 1, 1000000},
+        {"images", CLI_INT, "N", &infer_options.images, "use only the first N images", 1, 1000000},
         {"split", CLI_TEXT, "SPLIT", &infer_options.split, "test (default) or val", 0, 0},
         {"output", CLI_TEXT, "FILE", &infer_options.output, "also write images, labels and logits as safetensors", 0,
          0},

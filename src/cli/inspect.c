@@ -1,4 +1,4 @@
-/* esper inspect: what a run, a checkpoint or any other safetensors file holds, and whether it is sound. */
+/* esper inspect: what a run, a checkpoint or any other safetensors file contains, and whether it is sound. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "telemetry/record.h"
 #include "telemetry/run.h"
 
-/* Text out of a file: it is shown on one line and never talks to the terminal. */
+/* Text from a file: shown on one line, without terminal control characters. */
 static void clean(const char *text, char shown[128])
 {
     snprintf(shown, 128, "%.127s", text);
@@ -126,7 +126,7 @@ static void print_extents(const struct graph_value *value)
         if (value->shape[i])
             printf("%s%lld", i ? "x" : "", (long long)value->shape[i]);
         else
-            printf("%sN", i ? "x" : ""); /* as many images as you like */
+            printf("%sN", i ? "x" : ""); /* any number of images */
 }
 
 static void print_graph(const struct graph *graph)
@@ -274,7 +274,7 @@ static enum esper_status print_checkpoints(const char *folder, int *count, struc
     return ESPER_OK;
 }
 
-/* Rows: table, its rows, how many more were thinned out, how many were lost; of the last two NULL is none. */
+/* Rows: table, number of rows, how many more were thinned out, how many were lost; in the last two NULL means none. */
 static enum esper_status take_count(void *context, const struct query_row *row, struct esper_error *error)
 {
     (void)context, (void)error;
@@ -314,7 +314,7 @@ static long long file_bytes(const struct run *run, const char *name)
     return fits && stat(path, &info) == 0 ? (long long)info.st_size : 0;
 }
 
-/* A record that cannot be read keeps nobody from seeing the rest. */
+/* A record that cannot be read does not hide the rest. */
 static void print_record(const struct run *run)
 {
     struct esper_error error;
@@ -335,18 +335,18 @@ static void print_outlook(const struct run *run, const struct run_status *status
     else if (status->state == RUN_FINISHED && run->config.evaluate)
         printf("\nnothing to resume: the evaluation is finished\n");
     else if (status->state == RUN_FINISHED)
-        printf("\nnothing to resume: the run is finished; more rounds:\n  esper train --resume %s --rounds %u\n",
+        printf("\nnothing to resume: the run is finished; to add rounds:\n  esper train --resume %s --rounds %u\n",
                run->path, 2 * status->round);
     else if (checkpoints == 0)
         printf("\nno checkpoint yet; this starts the run again from its beginning:\n  esper train --resume %s\n",
                run->path);
     else if (checkpoint_newest(folder, &info, note, &error) == ESPER_OK)
-        printf("\nthis goes on from %s:\n  esper train --resume %s\n", strrchr(info.path, '/') + 1, run->path);
+        printf("\nthis continues from %s:\n  esper train --resume %s\n", strrchr(info.path, '/') + 1, run->path);
     else
-        printf("\n`esper train --resume` cannot go on: %s\n", error.text);
+        printf("\n`esper train --resume` cannot continue: %s\n", error.text);
 }
 
-/* One line, and a note on stderr where the newest checkpoint is not the one that counts. */
+/* One line, and a note on stderr where the newest checkpoint is not the one used. */
 static enum esper_status print_run_hash(const char *folder, struct esper_error *error)
 {
     struct checkpoint_info info;
@@ -386,7 +386,7 @@ static enum esper_status inspect_run(const char *runs, const char *text, bool ha
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* A file that is there, or a name that only a file would have. Everything else is a run. */
+/* A file that exists, or a name that only a file would have. Everything else is a run. */
 static bool is_file(const char *text)
 {
     struct stat info;
@@ -410,7 +410,7 @@ int command_inspect(int argc, char **argv)
         .about =
             "A run: its state, its checkpoints and whether each is sound, the rows of its record and those that\n"
             "are missing, and what can be resumed and how. A checkpoint: what it belongs to and every array of the\n"
-            "state, after all checksums were verified. An exported network: what it is made of. Any other\n"
+            "state, after verifying all checksums. An exported network: its structure. Any other\n"
             "safetensors file (data, vectors): every tensor.\n"
             "Runs with equal hashes are equal bit for bit.",
         .example = "esper inspect latest --hash",

@@ -1,4 +1,4 @@
-/* esper <command> [options]: find the command in the table and hand over. */
+/* esper <command> [options]: finds the command in the table and calls it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,19 +14,19 @@ static const struct command {
 } commands[] = {
     {"train", "train hosts that grow, and the policy that grows them", command_train},
     {"eval", "play evaluation episodes with a trained policy or a control", command_eval},
-    {"compare", "pair the episodes of runs and tell their differences", command_compare},
-    {"report", "tell a run, or several and their comparison, as one HTML page", command_report},
+    {"compare", "pair the episodes of runs and show their differences", command_compare},
+    {"report", "describe a run, or compare several, as one HTML page", command_report},
     {"inspect", "look into a run, a checkpoint or another file", command_inspect},
-    {"export", "write a run's grown network as files other programs open", command_export},
+    {"export", "write a run's grown network or record as files for other programs", command_export},
     {"infer", "run an exported network on a data set", command_infer},
     {"sql", "ask the record of a run anything, in SQL", command_sql},
     {"tui", "watch a run in the terminal, live or later", command_tui},
     {"serve", "show the runs as a web page", command_serve},
-    {"config", "show every key, its value and where that came from", command_config},
+    {"config", "show every key, its value and its origin", command_config},
     {"tasks", "list the tasks", command_tasks},
     {"data", "fetch, import and look at data sets", command_data},
     {"selftest", "check the numeric code, or files of golden vectors", command_selftest},
-    {"bench", "measure kernels and training steps against the machine", command_bench},
+    {"bench", "measure kernels and training steps on this machine", command_bench},
     {"doctor", "show what this build and this machine can do", command_doctor},
     {"help", "show this, or the options of a command", command_help},
     {"version", "show version and commit", command_version},
@@ -39,7 +39,7 @@ static void print_overview(FILE *out)
     fprintf(out, "esper %s: networks that grow\n\nusage: esper <command> [options]\n\ncommands:\n", esper_build);
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\n`esper help <command>` shows its options, with an example. To begin with:\n"
+    fprintf(out, "\n`esper help <command>` shows its options, with an example. To start:\n"
                  "  esper train --task quickstart --name first\n"
                  "  esper report first\n");
 }
@@ -85,7 +85,7 @@ static int command_version(int argc, char **argv)
 {
     const struct cli_page page = {
         .usage = "version",
-        .about = "Shows the version and the commit it was built from; -dirty where the tree had changes of its own.",
+        .about = "Shows the version and the commit it was built from; -dirty if the tree had uncommitted changes.",
         .example = "esper version",
     };
     int code = cli_parse(argc, argv, &page, NULL);
@@ -98,7 +98,7 @@ static int command_version(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static char help[] = "help", version[] = "version";
-    if (argc < 2) { /* nothing was done, which a script should notice */
+    if (argc < 2) { /* nothing was done: a script should notice */
         print_overview(stderr);
         return CLI_WRONG;
     }

@@ -13,7 +13,7 @@ enum { HEADER_EVERY = 20, LINE = 512 };
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-/* "93.1", "412", "25.1k": four digits at most, for figures without a natural size. */
+/* "93.1", "412", "25.1k": at most four digits, for numbers of any magnitude. */
 static void format_count(double value, char *text, size_t size)
 {
     if (!isfinite(value))
@@ -44,7 +44,7 @@ static void format_left(const struct progress *progress, char *text, size_t size
         cli_format_time(progress->left, text, size);
 }
 
-/* Images of a step follow from env-steps: the same number for each. */
+/* The images of a step follow from the env-steps: the same number for each. */
 static double images_per_env_step(const struct config *config)
 {
     int batches = config->data_batches;
@@ -82,7 +82,8 @@ enum column {
     COLUMN_COUNT
 };
 
-/* `rank` says who may come when there is little room, 0 first. Titles are the units of the plain lines, in short. */
+/* `rank` says which columns are shown when there is little room, 0 first. Titles abbreviate the units of the plain
+ * lines. */
 static const struct {
     const char *title;
     int width, rank;
@@ -126,7 +127,7 @@ unsigned progress_columns(const struct progress *progress, int width)
                 continue;
             int needed = 1 + column_width(progress, i);
             if (used + needed > width)
-                return chosen; /* what ranks lower must not slip in because it is short */
+                return chosen; /* a lower-ranked column must not slip in because it is narrow */
             used += needed;
             chosen |= 1u << i;
         }
@@ -191,14 +192,14 @@ static void format_cell(const struct progress *progress, int column, const struc
         format_real(ppo->clip_fraction, 2, cell, size);
         break;
     case COLUMN_EV:
-        format_real(fmax(ppo->explained_variance, -9.99), 2, cell, size); /* a bad critic has no bound */
+        format_real(fmax(ppo->explained_variance, -9.99), 2, cell, size); /* unbounded below for a bad critic */
         break;
     case COLUMN_SEEDS:
         snprintf(cell, size, "%lld/%lld/%lld/%lld", (long long)round->germinated + round->training,
                  (long long)round->blending, (long long)round->holding, (long long)round->fossilized);
         break;
     case COLUMN_ALERTS:
-        snprintf(cell, size, "%.0d", step->alerts_standing); /* nothing for none */
+        snprintf(cell, size, "%.0d", step->alerts_standing); /* empty for none */
         if (step->alerts_standing > 9)
             snprintf(cell, size, "+");
         break;
@@ -239,7 +240,7 @@ void progress_row(const struct progress *progress, unsigned columns, const struc
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-/* Append if the line stays within `width`: a line is cut between its parts. */
+/* Appends if the line stays within `width`: a line is cut between its parts. */
 __attribute__((format(printf, 4, 5))) static void add_part(char *text, size_t size, int width, const char *format, ...)
 {
     char part[128];
@@ -252,7 +253,7 @@ __attribute__((format(printf, 4, 5))) static void add_part(char *text, size_t si
         snprintf(text + used, size - used, "%s%s", used ? "  " : "", part);
 }
 
-/* "T3 B2 H1 F12": seeds by stage, those that are there. */
+/* "T3 B2 H1 F12": seeds by stage, leaving out empty stages. */
 static void format_seeds(int training, int blending, int holding, int fossilized, char *text, size_t size)
 {
     const int counts[] = {training, blending, holding, fossilized};
@@ -330,7 +331,7 @@ void progress_begin(struct progress *progress, const struct config *config, enum
     progress->start = progress->shown = clock_seconds();
 }
 
-/* Rounds grow heavier as seeds are born, so the time left is an estimate; it is what this process has taught us. */
+/* Rounds get heavier as seeds germinate, so the time left is an estimate, from the pace of this process. */
 static void update_pace(struct progress *progress, const struct session_progress *step)
 {
     const struct config *config = progress->config;
@@ -380,7 +381,7 @@ void progress_step(struct progress *progress, const struct session_progress *ste
 {
     char text[LINE];
     update_pace(progress, step);
-    if (step->notice[0]) { /* trouble is told even to who asked for quiet */
+    if (step->notice[0]) { /* trouble is reported even with --quiet */
         clear_live(progress);
         fprintf(stderr, "esper: %s\n", step->notice);
     }
@@ -388,7 +389,7 @@ void progress_step(struct progress *progress, const struct session_progress *ste
         return;
     double now = clock_seconds();
     bool live = progress->style == PROGRESS_LIVE;
-    show_alerts(progress, step); /* of rounds before, as a rule */
+    show_alerts(progress, step); /* of earlier rounds, as a rule */
     if (step->round_done) {
         if (live)
             show_row(progress, step);

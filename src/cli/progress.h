@@ -1,7 +1,7 @@
 /*
- * What a person sees of a run while it goes: on a terminal one live line that follows the steps and a table with a row
- * per round, elsewhere plain lines. It fits the terminal: columns that matter less go first when it is narrow, more of
- * them come when it is wide. Everything goes to stderr.
+ * What the user sees of a run in progress: on a terminal one live line that follows the steps and a table with a row
+ * per round, elsewhere plain lines. It fits the terminal: less important columns are dropped when it is narrow and
+ * shown when it is wide. Everything goes to stderr.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -18,21 +18,21 @@ struct progress {
     enum progress_style style;
     const struct config *config;
     double start, shown; /* times of the first call and of the last line */
-    long long first;     /* steps that were done before this process began, -1: not known yet */
-    double left;         /* seconds to the end, at the pace of this process; -1 until there is one */
+    long long first;     /* steps done before this process started, -1: not known yet */
+    double left;         /* seconds to the end, at the pace of this process; -1: not known yet */
     unsigned columns;    /* the columns of the header that was printed last, one bit each */
     int rows;            /* rows below it */
-    bool open;           /* a live line stands on the terminal */
+    bool open;           /* a live line is on the terminal */
 };
 
 /* The configuration must outlive the progress. */
 void progress_begin(struct progress *progress, const struct config *config, enum progress_style style);
 /* After every step of the session. */
 void progress_step(struct progress *progress, const struct session_progress *step);
-/* Take the live line away, so that what follows starts on a line of its own. */
+/* Removes the live line, so that further output starts on its own line. */
 void progress_end(struct progress *progress);
 
-/* The parts, each one line without its end and, as every character is one column, at most `width` long. */
+/* The parts, each one line without its end, at most `width` characters (of one column each). */
 unsigned progress_columns(const struct progress *progress, int width);
 void progress_header(const struct progress *progress, unsigned columns, char *text, size_t size);
 void progress_row(const struct progress *progress, unsigned columns, const struct session_progress *step, char *text,

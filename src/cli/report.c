@@ -1,4 +1,4 @@
-/* esper report: a run, or several and how they compare, as one page that opens from disk. */
+/* esper report: a run, or several and their comparison, as one page that opens from disk. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "view/report.h"
 
-/* Every tool that writes a file takes -o; the parser knows long names. */
+/* Tools that write a file usually take -o; the parser only knows long names. */
 static void expand_output(int argc, char **argv)
 {
     static char name[] = "--output";
@@ -20,14 +20,16 @@ int command_report(int argc, char **argv)
     const char *runs = CLI_RUNS, *output = NULL;
     struct cli_list words = {0};
     const struct cli_option options[] = {
-        {"output", CLI_TEXT, "FILE", &output, "where the page goes (report.html in the first run's directory)", 0, 0},
+        {"output", CLI_TEXT, "FILE", &output, "where to write the page (report.html in the first run's directory)", 0,
+         0},
         {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
     };
     const struct cli_page page = {
         .usage = "report RUN... [-o FILE] [options]",
-        .about = "One HTML page without scripts that tells the first run in full: verdict, plots, seeds, outcomes,\n"
-                 "trouble, configuration. With more runs also how they compare, as `esper compare` does; commas join\n"
-                 "runs of one policy. Works while a run trains, and on what a crashed one left.",
+        .about =
+            "One HTML page without scripts that describes the first run in full: verdict, plots, seeds, outcomes,\n"
+            "trouble, configuration. With more runs also how they compare, as `esper compare` does; commas join\n"
+            "runs of one policy. Works on live, finished and crashed runs.",
         .example = "esper report quick quick-ppo quick-static -o quick.html",
         .options = options,
         .option_count = sizeof options / sizeof options[0],

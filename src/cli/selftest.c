@@ -1,4 +1,4 @@
-/* esper selftest: run the checks, and say what was compared and how close it came. */
+/* esper selftest: runs the checks, and says what was compared and how close it was. */
 #include "selftest/selftest.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ enum { VIEW_ROWS = 96 };
 struct view_row {
     char group[40], worst[120];
     int count;
-    double share, error, limit; /* of the worst result: error / limit is its share */
+    double share, error, limit; /* of the worst result: share is error / limit */
 };
 
 struct view {
@@ -25,7 +25,7 @@ struct view {
     char file[128], variant[32]; /* of the table being gathered; empty where there is none */
     struct view_row rows[VIEW_ROWS];
     int count;
-    cJSON *results; /* gathered here instead when JSON is wanted */
+    cJSON *results; /* gathered here instead for JSON */
     bool full;      /* memory ran out for them */
 };
 
@@ -43,7 +43,7 @@ static void view_flush(struct view *view)
     view->count = 0;
 }
 
-/* Start a new table when the results come from another file or variant than the last. */
+/* Starts a new table when the results come from another file or variant than the last. */
 static void view_turn(struct view *view)
 {
     const char *file = view->test.file ? view->test.file : "", *variant = view->test.variant ? view->test.variant : "";
@@ -54,7 +54,7 @@ static void view_turn(struct view *view)
     snprintf(view->variant, sizeof view->variant, "%s", variant);
 }
 
-/* What a result counts under: the case's name, or what kind of tensor it is, whatever host, step or seed it is of. */
+/* The row that a result counts under: the case's name, or the kind of tensor, whatever its host, step or seed. */
 static void view_group(const struct view *view, const char *name, char group[40])
 {
     static const char *const kinds[] = {
@@ -186,7 +186,7 @@ static int json_print(struct view *view)
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
-/* Which checks: golden vectors, the case table of the CPU's kernels, or a device against the CPU. */
+/* Which checks to run: golden vectors, the case table of the CPU kernels, or a device compared with the CPU. */
 struct choice {
     const char *vectors;
     bool device;
@@ -228,7 +228,7 @@ static int run(const struct choice *choice, const char *filter, bool json)
     return count[CHECK_FAILED] ? CLI_FAILED : CLI_OK;
 }
 
-/* The CPU's kernels unless the device is named: they are what every machine has. */
+/* The CPU kernels unless a device is named: every machine has them. */
 static enum esper_status choose(const struct cli_config_flags *flags, struct choice *choice, struct esper_error *error)
 {
     struct config wish;
@@ -255,10 +255,11 @@ int command_selftest(int argc, char **argv)
     };
     const struct cli_page page = {
         .usage = "selftest [--vectors PATH] [--device cuda] [--case NAME] [--json]",
-        .about = "Checks the numeric code of every kernel set that this machine can run: each operation against\n"
-                 "plain loops, each gradient against finite differences. With --vectors: against golden numbers.\n"
-                 "With --device cuda: the GPU against the CPU, a run and every seed, and against itself, bit by bit;\n"
-                 "with --vectors, too: its networks and policy against golden numbers, in fp32 or --precision bf16.",
+        .about =
+            "Checks the numeric code of every kernel set that this machine can run: each operation against\n"
+            "plain loops, each gradient against finite differences. With --vectors: against golden numbers.\n"
+            "With --device cuda: the GPU compared with the CPU, on a run and every seed, and with itself, bit by bit;\n"
+            "with --vectors also its networks and policy against golden numbers, in fp32 or --precision bf16.",
         .example = "esper selftest --vectors tests/vectors",
         .options = options,
         .option_count = sizeof options / sizeof options[0],

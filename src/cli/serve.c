@@ -1,4 +1,4 @@
-/* esper serve: the runs as a web page; and the same beside a training (`esper train --serve`). */
+/* esper serve: the runs as a web page; also alongside training (`esper train --serve`). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,30 +13,30 @@
 
 enum { BESIDE_TRIES = 20, BESIDE_GRACE = 2 };
 
-/* Clients that vanish are no reason to die. */
+/* A client that disconnects must not kill the server. */
 static void become_modest(void)
 {
     cli_step_back();
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* ---- beside a training ------------------------------------------------------------------------------------------- */
+/* ---- alongside training ------------------------------------------------------------------------------------------ */
 
-/* The child's life: serve until the trainer's end of `trainer` closes, however it ended, and a little longer, so that
- * open pages hear of it. What became of the start goes to `report`, a letter and a text. */
+/* The child process: serves until the trainer's end of `trainer` closes, however that happens, and a little longer, so
+ * that open pages learn of it. Whether it started goes to `report`, as a letter and a text. */
 static void serve_until_gone(const char *runs, int trainer, int report)
 {
     const struct serve_options options = {.runs = runs, .port = SERVE_PORT, .tries = BESIDE_TRIES};
     struct server *server = NULL;
     struct esper_error error = {0};
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the trainer: it saves first, and pages see it do so */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the trainer: it saves first, and the pages can show that */
     become_modest();
     bool started = serve_start(&server, &options, &error) == ESPER_OK;
     dprintf(report, "%c%s", started ? '+' : '-', started ? serve_url(server) : error.text);
     close(report);
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < 3 && nowhere >= 0; fd++)
-        dup2(nowhere, fd); /* who waits for the trainer's output must not wait for us */
+        dup2(nowhere, fd); /* readers of the trainer's output must not wait for us */
     struct pollfd alive = {.fd = trainer};
     while (started && poll(&alive, 1, -1) < 0 && errno == EINTR)
         ;
@@ -52,7 +52,7 @@ enum esper_status cli_serve_beside(const char *runs, struct esper_error *error)
     char text[512];
     size_t used = 0;
     if (pipe2(trainer, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0)
-        return error_set(error, ESPER_FAILED, "--serve: cannot make a pipe: %s", strerror(errno));
+        return error_set(error, ESPER_FAILED, "--serve: cannot create a pipe: %s", strerror(errno));
     fflush(NULL);
     pid_t child = fork();
     if (child < 0)
@@ -87,14 +87,14 @@ static int serve(const struct serve_options *options)
     sigset_t signals;
     int which;
     if (stat(options->runs, &info) != 0) {
-        error_set(&error, ESPER_INVALID, "serve: %s: cannot open: %s; `esper train` makes runs", options->runs,
+        error_set(&error, ESPER_INVALID, "serve: %s: cannot open: %s; `esper train` creates runs", options->runs,
                   strerror(errno));
         return cli_fail(&error);
     }
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads: all have it blocked */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads, so that all of them block it */
     become_modest();
     if (serve_start(&server, options, &error) != ESPER_OK) {
         error_where(&error, "serve");
@@ -113,19 +113,19 @@ int command_serve(int argc, char **argv)
     struct serve_options serve_options = {.port = SERVE_PORT};
     struct cli_list words = {0}, hosts = {0};
     const struct cli_option options[] = {
-        {"bind", CLI_TEXT, "ADDRESS", &serve_options.bind, "where to listen (127.0.0.1: this machine alone)", 0, 0},
-        {"port", CLI_INT, "N", &serve_options.port, "the port (8377); 0 takes any that is free", 0, 65535},
+        {"bind", CLI_TEXT, "ADDRESS", &serve_options.bind, "where to listen (127.0.0.1: this machine only)", 0, 0},
+        {"port", CLI_INT, "N", &serve_options.port, "the port (8377); 0: any free one", 0, 65535},
         {"token-file", CLI_TEXT, "FILE", &serve_options.token_file,
-         "a file of mode 0600 with the token that clients must know", 0, 0},
+         "a file of mode 0600 with the token that clients must send", 0, 0},
         {"host", CLI_LIST, "NAME", &hosts, "a name under which others reach this machine; may be repeated", 0, 0},
-        {"sql", CLI_FLAG, NULL, &serve_options.sql, "let the page ask any question in SQL that only reads", 0, 0},
+        {"sql", CLI_FLAG, NULL, &serve_options.sql, "allow read-only SQL from the page", 0, 0},
     };
     const struct cli_page page = {
         .usage = "serve [RUNS] [options]",
         .about = "Shows the runs in RUNS (" CLI_RUNS
                  ") as a web page: live, finished and crashed ones. It only reads.\n"
-                 "It listens on this machine alone; from elsewhere use a tunnel (ssh -L 8377:localhost:8377 HOST), or\n"
-                 "--bind with --token-file, behind a proxy that speaks TLS.",
+                 "It listens on this machine only; from elsewhere use a tunnel (ssh -L 8377:localhost:8377 HOST), or\n"
+                 "--bind with --token-file, behind a TLS proxy.",
         .example = "esper serve " CLI_RUNS " --port 8377",
         .options = options,
         .option_count = sizeof options / sizeof options[0],

@@ -15,7 +15,7 @@
 
 struct flags {
     bool csv, json;
-    int timeout, rows; /* rows 0: as is usual */
+    int timeout, rows; /* rows 0: the default */
     const char *runs;
 };
 
@@ -27,7 +27,7 @@ static void on_signal(int number)
 {
     (void)number;
     if (stopping)
-        _exit(CLI_INTERRUPTED); /* the output does not take what we write */
+        _exit(CLI_INTERRUPTED); /* the output is not being read */
     stopping = 1;
 }
 
@@ -71,7 +71,7 @@ static enum esper_status take_table(void *context, const struct query_row *row, 
     return written(error);
 }
 
-/* Of the terminal that shows the answer; 0: it goes elsewhere. */
+/* Width of the terminal that shows the answer; 0: the output is not a terminal. */
 static int shown_columns(void)
 {
     struct winsize size;
@@ -112,13 +112,13 @@ static enum esper_status ask(struct query *query, const char *sql, const struct 
     return ESPER_OK;
 }
 
-/* ---- what can be asked ------------------------------------------------------------------------------------------- */
+/* ---- the schema -------------------------------------------------------------------------------------------------- */
 
-/* What a column means, or where the program does not know it (an added table) what the schema says behind "-- " in its
- * line; of the table itself when column is NULL. */
+/* What a column means, or, where the program does not know it (an added table), the comment after "-- " in the schema's
+ * line; that of the table itself when column is NULL. */
 static void print_comment(const char *table, const char *schema, const char *column)
 {
-    const char *help = column ? store_help(table, column) : NULL; /* this version's words for older records too */
+    const char *help = column ? store_help(table, column) : NULL; /* this version's words, for older records as well */
     if (help) {
         printf("  %s\n", help);
         return;
@@ -176,8 +176,8 @@ static enum esper_status read_question(char sql[QUERY_SQL + 2], struct esper_err
     if (ferror(stdin))
         return error_set(error, ESPER_FAILED, "cannot read the question from stdin: %s", strerror(errno));
     if (strlen(sql) != length)
-        return error_set(error, ESPER_INVALID, "the question on stdin is not text: it holds a NUL byte");
-    return ESPER_OK; /* one that is too long is refused as any other */
+        return error_set(error, ESPER_INVALID, "the question on stdin is not text: it contains a NUL byte");
+    return ESPER_OK; /* one that is too long is refused like any other */
 }
 
 static enum esper_status answer(const struct flags *flags, const struct cli_list *words, struct esper_error *error)
@@ -212,17 +212,17 @@ int command_sql(int argc, char **argv)
     const struct cli_option options[] = {
         {"csv", CLI_FLAG, NULL, &flags.csv, "comma-separated values (RFC 4180), all digits", 0, 0},
         {"json", CLI_FLAG, NULL, &flags.json, "an array of objects, all digits", 0, 0},
-        {"rows", CLI_INT, "N", &flags.rows, "at most N rows; else all, of a table on a terminal 1000", 1, INT_MAX},
+        {"rows", CLI_INT, "N", &flags.rows, "at most N rows (default: all; 1000 as a table on a terminal)", 1, INT_MAX},
         {"timeout", CLI_INT, "S", &flags.timeout, "give up after S seconds (10)", 1, 1000000},
         {"runs", CLI_TEXT, "DIR", &flags.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
     };
     const struct cli_page page = {
         .usage = "sql RUN ['SELECT ...' | -] [--csv | --json] [options]",
         .about =
-            "Asks the record of a run, live, finished or crashed. The question may only read; it comes from stdin\n"
-            "with -. Without a question: the tables, what every column means and in which unit, and examples.\n"
+            "Queries the record of a run, live, finished or crashed. The question may only read; it comes from stdin\n"
+            "with -. Without a question: the tables, the meaning and unit of every column, and examples.\n"
             "Besides SQLite's own functions there are stddev(x), median(x), percentile(x, p) with p from 0 to 100\n"
-            "and corr(x, y), also over windows; they leave NULLs out.",
+            "and corr(x, y), also as window functions; they ignore NULLs.",
         .example = "esper sql latest 'select round, val_accuracy_mean from round order by round desc limit 5'",
         .options = options,
         .option_count = sizeof options / sizeof options[0],

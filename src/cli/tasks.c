@@ -1,4 +1,4 @@
-/* esper tasks: every task, in two lines each, and where it is from if it is not built in. */
+/* esper tasks: every task, in two lines each, and its origin if it is not built in. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -23,7 +23,7 @@ static void print_task(const struct config *config, const char *path)
         printf("%-24s from %s\n", "", path);
 }
 
-/* A broken task does not hide the others: it is reported, and the exit code tells. */
+/* A broken task does not hide the others: it is reported, and sets the exit code. */
 static int list_tasks(void)
 {
     struct esper_error error = {0};
@@ -51,12 +51,11 @@ int command_tasks(int argc, char **argv)
 {
     const struct cli_page page = {
         .usage = "tasks",
-        .about =
-            "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
-            "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
-            "`esper config --task NAME` shows every key of one of them. Tasks are built in; a file NAME.json in\n"
-            "$ESPER_TASKS, in tasks/ here or in tasks/ beside the program adds one or takes its place, and the list\n"
-            "says so.",
+        .about = "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
+                 "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
+                 "`esper config --task NAME` shows every key of one of them. Tasks are built in; a file NAME.json in\n"
+                 "$ESPER_TASKS, in tasks/ here or in tasks/ beside the program adds one or replaces one, and the list\n"
+                 "says so.",
         .example = "esper tasks",
     };
     int code = cli_parse(argc, argv, &page, NULL);

@@ -1,4 +1,4 @@
-/* esper train: a run from its first step to its last, or on from where it stopped. */
+/* esper train: a run from its first step to its last, or resumed from where it stopped. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const struct {
     {"seeds fossilised", "avg(fossilizations) / ?2", 2},     {"seeds pruned", "avg(prunes) / ?2", 2},
 };
 
-/* Means of the first (ASC) or last (DESC) `rounds` rounds of the record; false when it cannot tell. */
+/* Means of the first (ASC) or last (DESC) `rounds` rounds of the record; false when it cannot be read. */
 static bool read_means(struct sqlite3 *sql, const char *order, int rounds, int envs, double means[MEASURES])
 {
     char text[512] = "SELECT ";
@@ -47,7 +47,7 @@ static bool read_means(struct sqlite3 *sql, const char *order, int rounds, int e
     return found;
 }
 
-/* First rounds against last rounds where a policy learned; all rounds alike where none did. */
+/* First rounds compared with last rounds where a policy learned; otherwise the mean of all rounds. */
 static void print_learned(const struct drive_end *end)
 {
     struct store *store;
@@ -99,7 +99,7 @@ static void print_end(const struct drive_end *end, const struct cli_run_flags *f
 
 /* ---- resuming ---------------------------------------------------------------------------------------------------- */
 
-/* A run goes on as it was begun: whatever else is asked for would silently make it another experiment. */
+/* A run is resumed as it was started: any other change would silently make it another experiment. */
 static enum esper_status refuse_changes(const struct cli_config_flags *flags, const struct cli_run_flags *run,
                                         struct esper_error *error)
 {
@@ -113,23 +113,23 @@ static enum esper_status refuse_changes(const struct cli_config_flags *flags, co
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         if (fixed[i].given)
             return error_set(error, ESPER_INVALID,
-                             "--%s %.200s: a run is resumed as it was begun; only --rounds, --threads, --device, "
-                             "--precision and what is shown may change",
+                             "--%s %.200s: a run is resumed as it was started; only --rounds, --threads, --device, "
+                             "--precision and display options may change",
                              fixed[i].flag, fixed[i].given);
     if (flags->sets.count)
         return error_set(error, ESPER_INVALID,
-                         "--set %.*s: a run is resumed as it was begun; only --rounds, --threads, --device, "
-                         "--precision and what is shown may change",
+                         "--set %.*s: a run is resumed as it was started; only --rounds, --threads, --device, "
+                         "--precision and display options may change",
                          (int)strcspn(flags->sets.items[0], "="), flags->sets.items[0]);
     return ESPER_OK;
 }
 
-/* CLI_CONTINUE, or the exit code after the error was printed. */
+/* CLI_CONTINUE, or the exit code after printing the error. */
 static int resume(struct session **session, const char *text, const struct cli_config_flags *flags,
                   const struct cli_run_flags *run, bool trace, struct esper_error *error)
 {
     char path[PATH_MAX];
-    struct config scratch; /* reads and checks what may change */
+    struct config scratch; /* parses and checks what may change */
     const struct cli_config_flags free = {
         .rounds = flags->rounds, .threads = flags->threads, .device = flags->device, .precision = flags->precision};
     config_defaults(&scratch);
@@ -149,7 +149,7 @@ static int resume(struct session **session, const char *text, const struct cli_c
 
 /* ---- the trace --------------------------------------------------------------------------------------------------- */
 
-/* The spans of the whole record, of earlier processes too. */
+/* The spans of the whole record, including earlier processes. */
 static int write_trace(const struct drive_end *end)
 {
     struct esper_error error = {0};
@@ -161,11 +161,11 @@ static int write_trace(const struct drive_end *end)
         return cli_fail(&error);
     FILE *file = fopen(path, "w");
     if (!file)
-        status = error_set(&error, ESPER_FAILED, "%s: cannot be written: %s", path, strerror(errno));
+        status = error_set(&error, ESPER_FAILED, "%s: cannot write: %s", path, strerror(errno));
     else
         status = dump_trace(&run, file, &error);
     if (file && fclose(file) != 0 && status == ESPER_OK)
-        status = error_set(&error, ESPER_FAILED, "%s: cannot be written: %s", path, strerror(errno));
+        status = error_set(&error, ESPER_FAILED, "%s: cannot write: %s", path, strerror(errno));
     run_close(&run);
     if (status != ESPER_OK)
         return cli_fail(&error);
@@ -178,7 +178,7 @@ static int write_trace(const struct drive_end *end)
 static enum esper_status check_trace(const struct config *config, bool trace, struct esper_error *error)
 {
     if (trace && config->telemetry == TELEMETRY_OFF)
-        return error_set(error, ESPER_INVALID, "--trace: telemetry.level=off keeps no times; use normal or debug");
+        return error_set(error, ESPER_INVALID, "--trace: telemetry.level=off records no times; use normal or debug");
     return ESPER_OK;
 }
 
@@ -205,19 +205,20 @@ int command_train(int argc, char **argv)
         CLI_CONFIG_OPTIONS(flags),
         CLI_POLICY_OPTIONS(flags),
         CLI_RUN_OPTIONS(run),
-        {"resume", CLI_TEXT, "RUN", &resumed, "go on with a run, by name or by path", 0, 0},
-        {"trace", CLI_FLAG, NULL, &trace, "time every thread's work; the end writes RUN/trace.json for Perfetto", 0, 0},
+        {"resume", CLI_TEXT, "RUN", &resumed, "resume a run, by name or by path", 0, 0},
+        {"trace", CLI_FLAG, NULL, &trace, "time every thread's work; writes RUN/trace.json for Perfetto at the end", 0,
+         0},
         {"tui", CLI_FLAG, NULL, &tui, "watch it in the terminal while it trains, as `esper tui` does", 0, 0},
         {"serve", CLI_FLAG, NULL, &serve, "show the runs as a web page while this one trains", 0, 0},
     };
     const struct cli_page page = {
         .usage = "train [--task NAME] [--policy KIND] [options]",
         .about = "Trains hosts side by side, round after round, while a policy germinates, blends, fossilises and\n"
-                 "prunes seeds in them and learns from what came of it. Without --task it trains quickstart.\n"
-                 "Ctrl-C stops at the next step and saves; --resume goes on from there, bit for bit.\n"
+                 "prunes seeds in them and learns from the results. Without --task it trains quickstart.\n"
+                 "Ctrl-C stops at the next step and saves; --resume continues from there, bit for bit.\n"
                  "The table shows, per round: validation accuracy (mean and best env, %), reward of an episode,\n"
                  "entropy of the op head, KL divergence and explained variance of the update, and the seeds in\n"
-                 "training, blending, holding and fossilized; ! counts the alerts that stand.",
+                 "training, blending, holding and fossilized; ! counts the active alerts.",
         .example = "esper train --task quickstart --rounds 60 --name first",
         .options = options,
         .option_count = (int)(sizeof options / sizeof options[0]),
@@ -241,7 +242,7 @@ int command_train(int argc, char **argv)
     if (code != CLI_CONTINUE)
         return code;
     if (resumed && session_done(session)) {
-        printf("%s: finished, all of its %d rounds are done; --rounds N with a larger N goes on\n",
+        printf("%s: finished, all of its %d rounds are done; continue with a larger --rounds N\n",
                session_path(session), session_config(session)->rounds);
         return session_close(session, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
     }

@@ -1,4 +1,4 @@
-/* esper tui: a run in the terminal, as it goes or as it went; and the viewer's side of esper train --tui. */
+/* esper tui: a run in the terminal, live or finished; and the viewer's side of esper train --tui. */
 #include "cli/tui.h"
 
 #include <errno.h>
@@ -20,9 +20,9 @@
 /* What a handler may touch. */
 static volatile sig_atomic_t leaving; /* leave the viewer now */
 static volatile sig_atomic_t asked;   /* the training was asked to stop */
-static volatile pid_t trainer;        /* the process that trains, 0: none of ours */
+static volatile pid_t trainer;        /* the process that trains, 0: not ours */
 
-/* The trainer is in a group of its own: what the terminal sends, it gets from here, once. */
+/* The trainer has its own process group: signals from the terminal are passed on from here, once. */
 static void on_signal(int number)
 {
     if (trainer > 0) {
@@ -35,7 +35,7 @@ static void on_signal(int number)
 
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: waiting for a key ends */
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: interrupts waiting for a key */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
@@ -68,7 +68,7 @@ int command_tui(int argc, char **argv)
         .usage = "tui [RUN] [--runs DIR]",
         .about =
             "Shows a run in the terminal, live, finished or crashed; without RUN the latest one. It only reads: the\n"
-            "run does not know that it is watched. ? explains the keys, q leaves. Colours follow TERM and NO_COLOR,\n"
+            "run is not affected. ? explains the keys, q leaves. Colours follow TERM and NO_COLOR,\n"
             "line and block characters the locale; 80 x 24 is enough.",
         .example = "esper tui latest",
         .options = options,
@@ -89,11 +89,11 @@ int command_tui(int argc, char **argv)
  */
 
 struct training {
-    int told;            /* where it says which run it is */
-    FILE *said[2];       /* what it wrote to stdout and stderr while the viewer had the terminal */
-    off_t repeated[2];   /* so much of it was passed on */
+    int told;            /* pipe on which it names its run */
+    FILE *said[2];       /* its stdout and stderr while the viewer had the terminal */
+    off_t repeated[2];   /* how much of it was passed on */
     bool over;           /* it has ended */
-    int end;             /* how, as waitpid tells */
+    int end;             /* how, as waitpid reports */
     char path[PATH_MAX]; /* of its run; "": it has none */
 };
 
@@ -108,7 +108,7 @@ static bool has_ended(struct training *training, int how)
     return training->over;
 }
 
-/* Once Ctrl-C has stopped the training there is nothing left to watch; one that came to its end may be looked at. */
+/* Once Ctrl-C has stopped the training there is nothing left to watch; a finished one can still be viewed. */
 static bool stay(void *context)
 {
     return !(has_ended(context, WNOHANG) && asked);
@@ -130,7 +130,7 @@ static void hear_path(struct training *training)
     close(training->told);
 }
 
-/* Pass on what it has said since the last time. It may be writing: where it is in its files is its own business. */
+/* Passes on its output since the last time. It may be writing: do not move its file offsets. */
 static void repeat(struct training *training)
 {
     FILE *const to[2] = {stdout, stderr};
@@ -145,7 +145,7 @@ static void repeat(struct training *training)
     }
 }
 
-/* The viewer was left and the training goes on: from here on it has the terminal. */
+/* The user left the viewer and training continues: from here on it has the terminal. */
 static void hand_over(struct training *training)
 {
     repeat(training);
@@ -182,7 +182,7 @@ static int follow_training(struct training *training)
     if (WIFEXITED(training->end))
         return WEXITSTATUS(training->end);
     struct esper_error error;
-    error_set(&error, ESPER_FAILED, "the training was ended by signal %d (%s); go on with: esper train --resume %s",
+    error_set(&error, ESPER_FAILED, "the training was ended by signal %d (%s); continue with: esper train --resume %s",
               WTERMSIG(training->end), strsignal(WTERMSIG(training->end)), training->path);
     return cli_fail(&error);
 }
@@ -208,7 +208,7 @@ bool tui_has_terminal(void)
     return has_viewer;
 }
 
-/* The child's side: out of the way of the terminal, and not without its parent. */
+/* The child's side: detached from the terminal, and ended with its parent. */
 static void become_trainer(struct tui_split *split, const struct training *training, pid_t parent, int tell)
 {
     setpgid(0, 0);
@@ -232,12 +232,13 @@ static enum esper_status prepare(struct training *training, int *tell, struct es
     int ends[2];
     TRY(tui_available(error));
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return error_set(error, ESPER_INVALID, "--tui: this is no terminal; leave it out, or watch with `esper tui`");
+        return error_set(error, ESPER_INVALID,
+                         "--tui: this is not a terminal; leave it out, or watch with `esper tui`");
     for (int i = 0; i < 2; i++)
         if (!(training->said[i] = tmpfile()))
-            return error_set(error, ESPER_FAILED, "--tui: cannot make a temporary file: %s", strerror(errno));
+            return error_set(error, ESPER_FAILED, "--tui: cannot create a temporary file: %s", strerror(errno));
     if (pipe(ends) != 0)
-        return error_set(error, ESPER_FAILED, "--tui: cannot make a pipe: %s", strerror(errno));
+        return error_set(error, ESPER_FAILED, "--tui: cannot create a pipe: %s", strerror(errno));
     training->told = ends[0];
     *tell = ends[1];
     return ESPER_OK;
@@ -273,7 +274,7 @@ void tui_split_tell(struct tui_split *split, const char *path)
     for (size_t done = 0, length = strlen(path) + 1; done < length;) {
         ssize_t wrote = write(split->tell, path + done, length - done);
         if (wrote < 0 && errno != EINTR)
-            break; /* nobody listens: the viewer is gone, and a signal is on its way */
+            break; /* no reader: the viewer is gone, and a signal is on its way */
         done += wrote > 0 ? (size_t)wrote : 0;
     }
     close(split->tell);

@@ -1,8 +1,8 @@
 /*
- * `esper train --tui`: one process trains, another shows. The process splits before it has any threads; the child
- * trains exactly as it would alone, its output kept back, and the parent has the terminal. Ctrl-C stops the training at
- * its next step, saved; when it is over by itself the viewer stays until it is left; `q` before that leaves the viewer
- * only, and the training shows its progress as it would alone.
+ * `esper train --tui`: one process trains, another shows it. The process forks before it has any threads; the child
+ * trains exactly as it would alone, its output held back, and the parent has the terminal. Ctrl-C stops the training at
+ * its next step and saves it; when training finishes the viewer stays until the user leaves it; `q` before that leaves
+ * only the viewer, and the training shows its progress as usual.
  */
 #ifndef CLI_TUI_H
 #define CLI_TUI_H
@@ -10,14 +10,14 @@
 #include <stdbool.h>
 
 struct tui_split {
-    int tell; /* where the child says which run it is; -1: nowhere */
+    int tell; /* where the child names its run; -1: nowhere */
 };
 
-/* CLI_CONTINUE in the process that trains. In the other one: the exit code, when all is over. */
+/* CLI_CONTINUE in the process that trains. In the other one: the exit code, once both have ended. */
 int tui_split(struct tui_split *split);
 /* In the process that trains: whether a viewer has the terminal. */
 bool tui_has_terminal(void);
-/* Once the run's directory is there. */
+/* Call it once the run's directory exists. */
 void tui_split_tell(struct tui_split *split, const char *path);
 
 #endif

@@ -8,30 +8,30 @@
 
 enum {
     HEADS = 8,
-    WINDOW = 20,    /* rounds that a rolling number looks back on */
-    SPAN = 10,      /* rounds before something is compared with its past, and of which the objective is a mean */
+    WINDOW = 20,    /* rounds that a rolling number looks back over */
+    SPAN = 10,      /* rounds before a number is compared with its past; the objective is a mean over this many */
     FEW = 20,       /* choices below which a share says nothing */
-    KEPT_STEP = 10, /* every such step is written down, whatever is thinned */
-    AHEAD = 64      /* rounds that may be in the lanes together */
+    KEPT_STEP = 10, /* every step that is a multiple of this is recorded, whatever is thinned */
+    AHEAD = 64      /* rounds that may be in the lanes at once */
 };
 
-#define LEARNABLE  0.02 /* share of rows with a choice from which on a head is judged */
+#define LEARNABLE  0.02 /* a head is judged from this share of rows with a choice */
 #define EMA_WEIGHT 0.01
 
-/* The objective has risen or fallen when it differs by so many standard errors. What it fell from is the best of many
- * spans, which chance alone lifts above the others; and a part of what was gained comes and goes in a healthy run. */
+/* The objective has risen or fallen when it differs by this many standard errors. It falls from the best of many spans,
+ * which is the best partly by chance; and part of the gain comes and goes in a healthy run. */
 #define RISEN  2.0
 #define FALLEN 3.0
-#define LOST   0.33 /* of what was gained over the first rounds */
+#define LOST   0.33 /* of the gain over the first rounds */
 #define EARLY  0.5  /* of the planned rounds: until then a policy that has learned nothing should explore */
 
 static const char *const head_names[HEADS] = {"slot",         "blueprint",   "style",       "tempo",
                                               "alpha_target", "alpha_speed", "alpha_curve", "op"};
 
-/* The numbers of one round that rules watch; NAN: missing. */
+/* The numbers of one round that the rules watch; NAN: missing. */
 #define FIGURES(FIGURE)                                                                                                \
     FIGURE(log_prob_min)                                                                                               \
-    FIGURE(gradient_growth) /* norm over its running mean */                                                           \
+    FIGURE(gradient_growth) /* norm divided by its running mean */                                                     \
     FIGURE(td_error)        /* in units of the targets */                                                              \
     FIGURE(advantage_std)   /* likewise */                                                                             \
     FIGURE(skipped)         /* epochs */                                                                               \
@@ -60,16 +60,16 @@ struct figures {
 #define SETTLES   true
 #define ALWAYS    false
 /*
- * Thresholds are the usual ones, except where these would stand in every healthy run (T-04):
+ * Thresholds are the usual ones, except where those would raise alerts in every healthy run (T-04):
  *   td_error, advantage_std   have no natural size, the rewards' own grows as the policy does: in units of the targets.
- *                             A good critic leaves little advantage, so that only next to none is bad
+ *                             A good critic leaves little advantage, so that only almost none is bad
  *   advantage_positive        one large reward at the end makes most advantages negative: the outer bounds, warm-up
- *   explained_variance        what is paid at the end takes a critic some 25 rounds to see: warm-up
+ *   explained_variance        a critic takes some 25 rounds to learn what is paid at the end: warm-up
  *   ratio_max, ratio_min      one row of an update may be far off, and is clipped: three rounds in a row
- *   cell                      it may add 1 a step, and 6 is usual: 10 and 30. h lies within 1 and cannot be too large
- *   gradient_growth           the drift upwards only: gradients that shrink are what training is for
+ *   cell                      it may add 1 per step, and 6 is usual: 10 and 30. h is within 1 and cannot be too large
+ *   gradient_growth           only the upward drift: training is meant to shrink gradients
  *   wait                      of the choices a policy had, not of all steps, and where it learns
- *   refusals                  ours: half of what a policy does comes to nothing
+ *   refusals                  our own rule: half of what a policy does comes to nothing
  *   performance               one round of a few episodes may be that much worse by chance: two in a row
  *   entropy, wait             a policy that knows what pays explores less and waits more: fine once it has settled. The
  *                             warm-up is that of the objective; 50 rounds are most of a short run
@@ -87,7 +87,7 @@ struct figures {
 #define HEAD(i, name, collapse) HEAD_ENTROPY(i, name, collapse), DEAD_HEAD(i, name)
 
 const struct alert_rule alert_rules[] = {
-    /* what is broken */
+    /* breakage */
     {"update_skipped", "%.0f epochs of the update not finite", RISE, NONE, 1, 1, 1, 0, AT(skipped), ALWAYS},
     {"not_finite", "%.0f figures of the update not finite", RISE, NONE, 1, 1, 1, 0, AT(not_finite), ALWAYS},
     {"rollbacks", "%.1f rollbacks per 100 episodes", RISE, 1, 10, 1, 1, 0, AT(rollback_rate), ALWAYS},
@@ -112,7 +112,7 @@ const struct alert_rule alert_rules[] = {
     {"hidden_low", "recurrent state h of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.hidden_rms), ALWAYS},
     {"cell_high", "cell state c of RMS %.1f", RISE, 10, 30, 1, 1, 0, AT(ppo.cell_rms), ALWAYS},
     {"cell_low", "cell state c of RMS %.1e", FALL, 1e-4, 1e-6, 1, 1, 0, AT(ppo.cell_rms), ALWAYS},
-    /* the critic and what it leaves to learn */
+    /* the critic and the advantages */
     {"explained_variance", "explained variance %.2f", FALL, 0.3, 0, 3, 5, 30, AT(ppo.explained_variance), ALWAYS},
     {"value_nrmse", "value error %.2f of the returns' spread", RISE, 1, 2, 2, 2, 0, AT(ppo.value_nrmse), ALWAYS},
     {"value_loss", "value loss %.1f", RISE, 3, 5, 2, 2, 0, AT(ppo.value_loss), ALWAYS},
@@ -123,7 +123,7 @@ const struct alert_rule alert_rules[] = {
      AT(ppo.advantage_positive), ALWAYS},
     {"advantage_positive_low", "%.2f of the advantages positive", FALL, 0.2, 0.05, 2, 2, 30, AT(ppo.advantage_positive),
      ALWAYS},
-    /* what it does */
+    /* behaviour */
     {"wait", "WAIT is %.2f of the choices", RISE, 0.8, 0.95, 3, 3, 0, AT(wait_share), SETTLES},
     {"refusals", "%.2f of the actions refused", RISE, 0.5, 0.8, 3, 3, 0, AT(refused_share), ALWAYS},
     {"performance", "accuracy %.0f %% below its rolling mean", RISE, 10, 25, 2, 2, 0, AT(accuracy_drop), ALWAYS},
@@ -153,7 +153,7 @@ static const char *const severity_names[] = {"", "warn", "critical"};
 /* A rule in the course of a run. */
 struct watch {
     enum severity standing;
-    int bad[CRITICAL + 1]; /* rounds that were at least so bad since the last good one */
+    int bad[CRITICAL + 1]; /* rounds at least this bad since the last good one */
     int good;              /* good rounds in a row */
 };
 
@@ -162,25 +162,25 @@ struct choices {
     int64_t all, waits;
 };
 
-/* Steps of a round. They come by the bulk lane, and may run ahead of the rest of the round before. */
+/* Steps of a round. They arrive on the bulk lane, and may run ahead of the rest of the previous round. */
 struct tally {
     int64_t round;
     struct choices choices, sample; /* in all rows; in those that are never thinned */
     int64_t steps, actions, refused;
 };
 
-/* What the policy is paid, over SPAN rounds. */
+/* The reward of the policy over SPAN rounds. */
 struct span {
-    double mean, variance; /* the latter of the mean: the square of its standard error */
+    double mean, variance; /* the variance is that of the mean: the square of its standard error */
 };
 
-/* How low entropy is to be read. */
+/* What low entropy means. */
 enum course { EXPLORES, FALLS, SETTLED };
 
 struct alerts {
     struct watch watch[RULES];
     int64_t planned; /* rounds of the run */
-    int64_t rounds;  /* judged since it began */
+    int64_t rounds;  /* judged since the run began */
     /* the objective */
     double rewards[SPAN];
     int64_t rewarded; /* rounds that had one */
@@ -195,10 +195,10 @@ struct alerts {
     struct figures now;
     bool learned;
     int64_t outcomes, lost_bulk, lost_critical;
-    struct tally tallies[AHEAD]; /* by round; one that gives way to a later one is a number that is missing */
+    struct tally tallies[AHEAD]; /* by round; one that a later round displaces leaves its numbers missing */
 };
 
-/* All is missing; whole numbers of an update are not looked at before there is one. */
+/* Everything is missing; the integers of an update are not read before there is one. */
 static void begin_round(struct alerts *alerts)
 {
 #define MISSING_INTEGER                 RECORD_NONE
@@ -261,7 +261,7 @@ void alerts_recall(struct alerts *alerts, const struct alert_record *row)
 
 static void look_at_head(struct alerts *alerts, const struct ppo_head_record *row)
 {
-    if (isfinite(row->log_prob_min)) /* fmin would take the number of the two */
+    if (isfinite(row->log_prob_min)) /* fmin takes the number when the other is missing */
         alerts->now.log_prob_min = fmin(alerts->now.log_prob_min, row->log_prob_min);
     for (int head = 0; head < HEADS; head++)
         if (is(row->head, head_names[head]) && row->learnable >= LEARNABLE) {
@@ -330,9 +330,9 @@ void alerts_look(struct alerts *alerts, const struct record_row *row)
     }
 }
 
-/* ---- numbers that are made of them ------------------------------------------------------------------------------- */
+/* ---- numbers derived from them ----------------------------------------------------------------------------------- */
 
-/* An update that made a step has all of these; one that made none has none, and `skipped` tells. */
+/* An update that took a step has all of these; one that took none has none, and `skipped` says so. */
 static double count_not_finite(const struct ppo_record *ppo)
 {
     const double figures[] = {ppo->policy_loss, ppo->value_loss, ppo->entropy,   ppo->kl,         ppo->ratio_mean,
@@ -343,7 +343,8 @@ static double count_not_finite(const struct ppo_record *ppo)
     return ppo->epochs > 0 ? count : (double)NAN;
 }
 
-/* Against the mean before this round. It weighs all rounds alike first, so that the very first does not rule. */
+/* Relative to the mean before this round. That mean starts as a plain average, so that the very first round does not
+ * dominate. */
 static void follow_gradient(struct alerts *alerts)
 {
     double norm = alerts->now.ppo.grad_norm;
@@ -355,7 +356,7 @@ static void follow_gradient(struct alerts *alerts)
     alerts->gradient_mean += (norm - alerts->gradient_mean) * fmax(1.0 / (double)alerts->gradients, EMA_WEIGHT);
 }
 
-/* Rows that are missing are WAITs where rows are thinned: then only those steps count that never are. */
+/* Where rows are thinned the missing ones are WAITs: then only steps that are never thinned count. */
 static void measure_choices(struct alerts *alerts, const struct round_record *round)
 {
     const struct tally *tally = tally_of(alerts, round->round);
@@ -386,7 +387,7 @@ static void measure_past(struct alerts *alerts, const struct round_record *round
         episodes += alerts->episodes[i];
         rollbacks += alerts->rollbacks[i];
     }
-    if (alerts->outcomes) /* as if there had been a hundred: one rollback is no rate yet */
+    if (alerts->outcomes) /* as if there had been a hundred: one rollback is not a rate yet */
         alerts->now.rollback_rate = 100 * (double)rollbacks / fmax(100, (double)episodes);
 }
 
@@ -452,7 +453,7 @@ static enum severity severity_of(const struct alert_rule *rule, double number)
     return (rule->below ? number <= rule->warn : number >= rule->warn) ? WARN : FINE;
 }
 
-/* Count the round; what the alert should be now. */
+/* Counts the round; returns what the alert should be now. */
 static enum severity follow(struct watch *watch, const struct alert_rule *rule, enum severity severity)
 {
     if (severity == FINE) {

@@ -1,4 +1,4 @@
-/* Alerts of a run that goes on: what its record holds passes before them again, round by round. */
+/* Alerts of a resumed run: its record is replayed to them, round by round. */
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -7,10 +7,10 @@
 #include "telemetry/alerts.h"
 #include "telemetry/store_schema.h"
 
-/* Rounds whose steps are read again. They are the bulk of a record, and the rules on them remember three rounds. */
+/* Rounds whose steps are read again. Steps are the bulk of a record, and the rules on them look back three rounds. */
 enum { STEP_ROUNDS = 20 };
 
-/* What rules ask for, besides the round itself. */
+/* Tables that the rules use, besides `round` itself. */
 static const enum record_kind looked_at[] = {RECORD_PPO_HEAD, RECORD_PPO, RECORD_STEP, RECORD_OUTCOME, RECORD_DROPS};
 enum { LOOKED_AT = sizeof looked_at / sizeof looked_at[0] };
 
@@ -39,7 +39,7 @@ static enum esper_status prepare(struct reading *reading, enum record_kind kind,
     return sqlite3_prepare_v2(reading->db, sql, -1, out, NULL) == SQLITE_OK ? ESPER_OK : reading_fail(reading, error);
 }
 
-/* Names live until the statement moves on, which is as long as anybody looks. */
+/* Names are valid until the statement moves on, which is long enough. */
 static void fill_field(sqlite3_stmt *statement, int at, enum column_type type, char *field)
 {
     bool missing = sqlite3_column_type(statement, at) == SQLITE_NULL;
@@ -98,7 +98,7 @@ static enum esper_status look_at(struct reading *reading, int64_t first, int64_t
     return ESPER_OK;
 }
 
-/* Every round again, then what there is of the one that was under way. */
+/* Every round again, then the rows of the one that was under way. */
 static enum esper_status repeat(struct reading *reading, struct esper_error *error)
 {
     struct alert_record ignored[ALERTS_MAX];
@@ -120,7 +120,7 @@ static enum esper_status repeat(struct reading *reading, struct esper_error *err
     return look_at(reading, done + 1, INT64_MAX, true, error);
 }
 
-/* What stands is what the operator was told. */
+/* Active alerts are those that the operator was shown. */
 static enum esper_status recall(struct reading *reading, struct esper_error *error)
 {
     struct record_row row;

@@ -44,12 +44,12 @@ static enum esper_status check_members(const struct cohort *cohort, struct esper
         char policy[32] = "";
         policy_name(&run->config, policy);
         if (strcmp(policy, cohort->policy) != 0)
-            return error_set(error, ESPER_INVALID, "%s is %s but %s is %s; commas join runs of one policy", run->path,
-                             policy, first->path, cohort->policy);
+            return error_set(error, ESPER_INVALID, "%s is %s but %s is %s; commas join runs of the same policy",
+                             run->path, policy, first->path, cohort->policy);
         for (int j = 0; j < i; j++)
             if (cohort->runs[j].run.config.seed == run->config.seed)
                 return error_set(error, ESPER_INVALID,
-                                 "%s and %s both have seed %llu; commas join runs that differ in it",
+                                 "%s and %s both have seed %llu; commas join runs with different seeds",
                                  cohort->runs[j].run.path, run->path, (unsigned long long)run->config.seed);
     }
     return ESPER_OK;
@@ -104,8 +104,8 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Keys that do not change what an episode is: who decides and how it learned, how many episodes there are and which,
- * names, and how the machine did the work. */
+/* Keys that do not change an episode: the policy and how it learned, which episodes there are, names, and how the
+ * machine did the work. */
 static bool may_differ(const char *key)
 {
     static const char *const names[] = {"task",    "about",  "seed",      "envs",     "rounds",
@@ -138,7 +138,7 @@ static enum esper_status check_runs(const struct run *a, const struct run *b, co
         if (!is_reward(name))
             return error_set(error, ESPER_INVALID, "%.100s and %.100s do not pair: %s is %.60s and %.60s%s", a->path,
                              b->path, name, mine, theirs,
-                             strcmp(name, "evaluate") == 0 ? "; compare what `esper eval` made of each" : "");
+                             strcmp(name, "evaluate") == 0 ? "; compare the `esper eval` runs of each" : "");
         if (!*reward_key)
             *reward_key = name;
     }
@@ -206,7 +206,7 @@ enum esper_status cohort_match(const struct cohort *a, const struct cohort *b, s
     return ESPER_OK;
 }
 
-/* ---- what is compared -------------------------------------------------------------------------------------------- */
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
 const struct metric_info metrics[METRIC_COUNT] = {
     [METRIC_TEST_ACCURACY] = {"test_accuracy", "test accuracy, %", "test %", 2},

@@ -1,7 +1,7 @@
 /*
- * Cohorts: runs of one policy, one per seed, and how the episodes of two cohorts pair (E-14). An episode
- * is known by seed, round and env; in runs of the same task both see the same images in the same order from the same
- * start, so that their difference is the policy's.
+ * Cohorts: runs of one policy, one per seed, and how the episodes of two cohorts pair (E-14). An episode is identified
+ * by seed, round and env; in runs of the same task both episodes of a pair see the same images in the same order from
+ * the same start, so that any difference is due to the policy.
  */
 #ifndef TELEMETRY_COHORT_H
 #define TELEMETRY_COHORT_H
@@ -20,8 +20,8 @@ struct cohort_run {
 struct cohort {
     const char *text; /* as the user wrote it */
     struct cohort_run *runs;
-    int run_count, episodes; /* of all runs together */
-    char policy[32];         /* who decided */
+    int run_count, episodes; /* over all runs */
+    char policy[32];         /* the policy that decided */
 };
 
 /* `text` is one run or several, "A1,A2,A3", each as run_find takes it. Refuses two runs of one seed, runs of different
@@ -29,20 +29,21 @@ struct cohort {
 enum esper_status cohort_load(struct cohort *cohort, const char *runs, const char *text, struct esper_error *error);
 void cohort_free(struct cohort *cohort);
 
-/* Whether all runs of both are of the same task: every key must be equal that makes an episode what it is. What is paid
- * may differ, and is then named in *reward_key (else left alone): rewards cannot be compared. */
+/* Whether all runs of both are of the same task: every key that shapes an episode must be equal. Reward keys may
+ * differ; then rewards cannot be compared, and *reward_key names the key (otherwise it is left alone). */
 enum esper_status cohort_check(const struct cohort *a, const struct cohort *b, const char **reward_key,
                                struct esper_error *error);
 
 struct cohort_pair {
-    uint64_t seed; /* pairs of one seed stand together */
+    uint64_t seed; /* pairs of one seed are adjacent */
     const struct outcome_record *a, *b;
 };
-/* Every episode that both have. None at all is an error that says what they have instead. Release with memory_free. */
+/* Every episode that both have. Having none is an error that says which episodes there are. Release with memory_free.
+ */
 enum esper_status cohort_match(const struct cohort *a, const struct cohort *b, struct cohort_pair **out, int *count,
                                struct esper_error *error);
 
-/* What is compared. */
+/* The quantities compared. */
 enum metric {
     METRIC_TEST_ACCURACY,
     METRIC_VAL_ACCURACY,

@@ -20,7 +20,7 @@ void dump_real(double value, char text[32])
             break;
     }
     if (!strpbrk(text, ".einf"))
-        strcat(text, ".0"); /* a real stays one for who reads it */
+        strcat(text, ".0"); /* so that it reads back as a real */
 }
 
 static void put_hex(FILE *file, const struct query_value *value)
@@ -187,12 +187,12 @@ enum esper_status dump_finish(FILE *file, struct esper_error *error)
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* One table being read, and where its next row belongs in time. */
+/* One table being read, and the time of its next row. */
 struct reader {
     struct reader *next;
     char *table;
     struct query_answer *answer;
-    const struct query_row *row;   /* NULL: no more */
+    const struct query_row *row;   /* NULL: no more rows */
     struct query_row shown;        /* the same, with rounds as people count them */
     struct query_value *values;    /* its values */
     int round_column, step_column; /* -1: none */
@@ -232,7 +232,7 @@ static int64_t time_in(const struct query_row *row, int column, int64_t otherwis
     return column >= 0 && row->values[column].kind == QUERY_INTEGER ? row->values[column].integer : otherwise;
 }
 
-/* A checkpoint's round is a count already: that of the rounds that were done. */
+/* A checkpoint's round is already a count: the number of finished rounds. */
 static void show_round(struct reader *reader)
 {
     const struct query_row *row = reader->row;
@@ -273,7 +273,7 @@ static enum esper_status open_reader(struct query *query, const struct query_row
     return read_next(reader, error);
 }
 
-/* Readers of all tables that `sql`, a SELECTS, gives. */
+/* Readers of all tables that `sql`, one of SELECTS, yields. */
 static enum esper_status open_readers(struct query *query, const char *sql, struct reader **first,
                                       struct esper_error *error)
 {
@@ -293,7 +293,7 @@ static enum esper_status open_readers(struct query *query, const char *sql, stru
     return status;
 }
 
-/* The reader whose row comes first; of equals the one of the earlier table. NULL: all are through. */
+/* The reader whose row comes first; on a tie, that of the earlier table. NULL: all are at their end. */
 static struct reader *earliest(struct reader *reader)
 {
     struct reader *best = NULL;

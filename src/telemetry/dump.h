@@ -1,11 +1,11 @@
 /*
- * The record leaves as text: answers and whole tables as CSV and JSON, for tools that read neither SQL nor our minds.
- * Which tables there are is asked of the record. Tables that are exported number rounds as people do, from 1
- * (base/round.h); answers to SQL keep the record's numbers.
+ * Exports the record as text: answers and whole tables as CSV and JSON, for tools that do not speak SQL. The list of
+ * tables comes from the record itself. Exported tables number rounds as people do, from 1 (base/round.h); answers to
+ * SQL keep the record's numbers.
  *
- * CSV is RFC 4180: lines end in CR LF, text is quoted where it must be, missing is an empty field (an empty text is
- * ""). JSON is strict: missing and infinite numbers are null, bytes that are no UTF-8 become U+FFFD. Numbers keep all
- * their digits in both; blobs are hexadecimal.
+ * CSV is RFC 4180: lines end in CR LF, text is quoted where it must be, a missing value is an empty field (an empty
+ * text is ""). JSON is strict: missing and infinite numbers are null, bytes that are not UTF-8 become U+FFFD. Numbers
+ * keep all their digits in both; blobs are hexadecimal.
  */
 #ifndef TELEMETRY_DUMP_H
 #define TELEMETRY_DUMP_H
@@ -14,26 +14,25 @@
 
 #include "telemetry/query.h"
 
-/* Every row of every table, an object a line: {"table":"round","round":1,...}. Tables without rounds first, then by
- * round and step; what belongs to a whole round follows its steps. One moment of a live run. */
+/* Every row of every table, one object per line: {"table":"round","round":1,...}. Tables without rounds come first,
+ * then rows by round and step; rows of a whole round follow those of its steps. Of a live run, a snapshot. */
 enum esper_status dump_jsonl(const struct run *run, FILE *file, struct esper_error *error);
 
-/* A table or view, its columns in the first line, in the same order. An unknown one is an error that names the nearest.
- */
+/* A table or view in the same order, with a header line. An unknown name is an error that suggests another. */
 enum esper_status dump_csv(const struct run *run, const char *table, FILE *file, struct esper_error *error);
 
-/* One row as a line; the columns' names when there are no values. */
+/* One row as a line; the column names when there are no values. */
 void dump_csv_row(FILE *file, const struct query_row *row);
-/* One row as an object, without the line's end. table may be NULL: no member "table". */
+/* One row as an object, without the line end. table may be NULL: no member "table". */
 void dump_json_row(FILE *file, const struct query_row *row, const char *table);
-/* A text as JSON has it, quotes included. */
+/* A text as a JSON string, quotes included. */
 void dump_json_text(FILE *file, const char *text, size_t bytes);
-/* Length of the well-formed UTF-8 character that a text of some bytes (not 0) starts with; 0 when it does not. */
+/* Length of the well-formed UTF-8 character at the start of a non-empty text; 0 when there is none. */
 size_t dump_character(const char *text, size_t bytes);
-/* The fewest digits, from 15 on, that read back as the same number; always with a point, an exponent or "inf". */
+/* The fewest digits (at least 15) that read back as the same number; always with a point, an exponent or "inf". */
 void dump_real(double value, char text[32]);
 
-/* Flush, and tell what kept the file from taking everything. */
+/* Flushes, and reports why the file could not take everything. */
 enum esper_status dump_finish(FILE *file, struct esper_error *error);
 
 #endif

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * All four keep the values they were given and compute at the end, in two passes: exact where running sums cancel, and
- * a window that moves on only has to drop its oldest value. The memory is SQLite's, so its limits hold.
+ * All four keep their values and compute at the end, in two passes: exact where running sums would cancel, and a moving
+ * window only has to drop its oldest value. The memory is SQLite's, so its limits apply.
  */
 struct samples {
     double *x, *y; /* y: of corr only */
@@ -114,7 +114,8 @@ static bool is_number(sqlite3_value *value)
     return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
 }
 
-/* Whether the row counts. What is neither a number nor NULL is a mistake to tell: avg would take it as 0. */
+/* Whether the row counts. A value that is neither a number nor NULL is a mistake worth reporting: avg would take it as
+ * 0. */
 static bool counts(sqlite3_context *context, sqlite3_value **values)
 {
     const struct function *function = function_of(context);
@@ -143,7 +144,7 @@ static bool take_p(sqlite3_context *context, struct samples *samples, sqlite3_va
     return false;
 }
 
-/* Room for one more: the values that a window dropped go first. */
+/* Makes room for one more, first by removing the values that a window has dropped. */
 static bool make_room(struct samples *samples, bool pairs)
 {
     if (samples->first + samples->count < samples->capacity)
@@ -189,7 +190,7 @@ static void step(sqlite3_context *context, int count, sqlite3_value **values)
         samples->y[at] = sqlite3_value_double(values[1]);
 }
 
-/* A window moves on: its oldest row leaves. */
+/* A window moves on and drops its oldest row. */
 static void drop(sqlite3_context *context, int count, sqlite3_value **values)
 {
     (void)count;

@@ -1,9 +1,9 @@
 /*
- * Aggregates that SQLite lacks, also as window functions. NULLs do not count; what is not a number is an error.
+ * Aggregates that SQLite lacks, also as window functions. NULLs do not count; values that are not numbers are an error.
  *
  *     stddev(x)         sample standard deviation; NULL for fewer than two values
- *     median(x)         NULL for none
- *     percentile(x, p)  p from 0 to 100, one for all rows; between two values linearly interpolated; NULL for none
+ *     median(x)         NULL without values
+ *     percentile(x, p)  p from 0 to 100, the same for all rows; linearly interpolated; NULL without values
  *     corr(x, y)        Pearson's correlation of the rows that have both; NULL for fewer than two or without spread
  */
 #ifndef TELEMETRY_FUNCTIONS_H

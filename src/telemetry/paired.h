@@ -2,7 +2,8 @@
 #ifndef TELEMETRY_PAIRED_H
 #define TELEMETRY_PAIRED_H
 
-/* low and high are NAN when fewer than two values leave nothing to estimate a spread from; mean too without any. */
+/* low and high are NAN when fewer than two values leave nothing to estimate a spread from; the mean is also NAN without
+ * any. */
 struct interval {
     int count; /* values used; NANs are left out */
     double mean, low, high;
@@ -12,7 +13,7 @@ struct interval {
 double student_quantile(double level, double degrees);
 
 struct interval interval_of_mean(const double *values, int count);
-/* sum(y) / sum(x), for ratios of which single terms may divide by 0; the interval by linearisation. All NAN when
+/* sum(y) / sum(x), for ratios whose single terms may divide by 0; the interval by linearisation. All NAN when
  * sum(x) is 0. */
 struct interval interval_of_ratio(const double *y, const double *x, int count);
 

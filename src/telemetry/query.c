@@ -33,8 +33,8 @@ struct query_answer {
 
 /* ---- what is allowed --------------------------------------------------------------------------------------------- */
 
-/* Functions of their arguments (or of the clock, or of chance) alone, in any SQLite up to today's. A list of what is
- * good: what nobody thought of is refused. */
+/* Functions of their arguments (or the clock, or chance) alone, in any SQLite version so far. An allow list: functions
+ * that are not in it are refused. */
 // clang-format off
 static const char *const allowed_functions[] = {
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "avg", "ceil", "ceiling", "char", "coalesce",
@@ -52,7 +52,7 @@ static const char *const allowed_functions[] = {
 };
 // clang-format on
 
-/* Those that describe tables; user_version only to be read. */
+/* Those that describe tables; user_version may only be read. */
 static const char *const allowed_pragmas[] = {"table_info", "table_xinfo", "table_list", "user_version"};
 
 #define LENGTH(array) (int)(sizeof(array) / sizeof(array)[0])
@@ -101,7 +101,7 @@ static int authorise(void *context, int action, const char *first, const char *s
         return refuse(query, "a transaction", NULL);
     case SQLITE_UPDATE:
         if (first && sqlite3_stricmp(first, "sqlite_master") == 0)
-            return refuse(query, "a change to the schema, or a table that SQLite would make for this", NULL);
+            return refuse(query, "a change to the schema, or a table that SQLite would create for it", NULL);
         return refuse(query, "a change to the record", NULL);
     default:
         return refuse(query, "a change to the record", NULL);
@@ -119,7 +119,7 @@ static int on_progress(void *context)
     return is_stopped(query) || (query->deadline > 0 && clock_seconds() > query->deadline);
 }
 
-/* For questions of our own. */
+/* For our own questions. */
 static void forget_options(struct query *query)
 {
     query->options = (struct query_options){0};
@@ -129,8 +129,8 @@ static void forget_options(struct query *query)
 
 static int restrict_connection(struct query *query)
 {
-    /* One call of a function is out of the progress handler's reach. The lengths keep the worst of them short: instr
-     * below a second, trim below ten. */
+    /* The progress handler cannot interrupt a single function call. The length limits keep the worst of them short:
+     * instr below a second, trim below ten. */
     static const struct {
         int which, most;
     } limits[] = {
@@ -147,8 +147,8 @@ static int restrict_connection(struct query *query)
         {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},  {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
         {SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0},
     };
-    const char *modules[] = {"json_each", "json_tree", NULL}; /* all others, full text and R-trees among them, go */
-    /* Tables that SQLite makes up on first use look like a change to the schema then: the good ones are made now. */
+    const char *modules[] = {"json_each", "json_tree", NULL}; /* all others (full text, R-trees) go */
+    /* Tables that SQLite creates on first use would look like a schema change: create the allowed ones now. */
     const char *first_use = "PRAGMA temp_store = MEMORY; SELECT 1 FROM pragma_table_info(''), pragma_table_xinfo(''), "
                             "pragma_table_list, json_each('[]'), json_tree('[]')";
     int code = sqlite3_drop_modules(query->db, modules);
@@ -168,7 +168,7 @@ static int restrict_connection(struct query *query)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
-/* Of all names that an SQL of our own gives, the one nearest to `word`; "" when none is near. */
+/* Of all names that our own SQL yields, the one nearest to `word`; "" when none is near. */
 static void find_nearest(struct query *query, const char *sql, const char *word, char nearest[64])
 {
     sqlite3_stmt *names = NULL;
@@ -213,7 +213,7 @@ static void add_suggestion(struct query *query, char *text, size_t size)
     }
 }
 
-/* Names come from the question and may hold anything; a line is a line. */
+/* Names come from the question and may contain anything; keep it on one line. */
 static void keep_on_one_line(char *text)
 {
     for (; *text; text++)
@@ -225,7 +225,7 @@ static enum esper_status gave_up(const struct query *query, struct esper_error *
 {
     if (is_stopped(query))
         return error_set(error, ESPER_INTERRUPTED, "the question was interrupted");
-    return error_set(error, ESPER_FAILED, "the question was given up after %g s; give it longer with --timeout S",
+    return error_set(error, ESPER_FAILED, "the question was abandoned after %g s; allow more time with --timeout S",
                      query->options.timeout);
 }
 
@@ -323,7 +323,7 @@ static enum esper_status prepare(struct query *query, const char *sql, sqlite3_s
     return ESPER_OK;
 }
 
-/* The columns' names, and names that all differ: what stood before gets _2, _3 behind it. */
+/* The column names, and names that all differ: repeated ones get _2, _3 appended. */
 static enum esper_status name_columns(struct query_answer *answer, struct esper_error *error)
 {
     int count = sqlite3_column_count(answer->statement);
@@ -381,7 +381,7 @@ const struct query_row *query_columns(const struct query_answer *answer)
     return &answer->columns;
 }
 
-/* Whether the value could be read: SQLite may run out of memory while it converts one. */
+/* Whether the value could be read: SQLite may run out of memory while converting one. */
 static bool read_value(sqlite3_stmt *statement, int column, struct query_value *value)
 {
     static const enum query_kind kinds[] = {[SQLITE_INTEGER] = QUERY_INTEGER,
@@ -436,7 +436,7 @@ void query_end(struct query_answer *answer)
     memory_free(answer);
 }
 
-/* Hand a row over; the time that takes (a pager, a pipe) is not the question's. */
+/* Hands a row over; the time that takes (a pager, a pipe) does not count towards the limit. */
 static enum esper_status hand_over(struct query *query, const struct query_row *next, query_take row, void *context,
                                    struct esper_error *error)
 {
@@ -447,7 +447,7 @@ static enum esper_status hand_over(struct query *query, const struct query_row *
     return ESPER_OK;
 }
 
-/* The first row is found before the columns are handed out: who fails until then is not heard of. */
+/* The first row is found before the columns are handed out: a failure until then produces no output. */
 static enum esper_status take_rows(struct query *query, struct query_answer *answer, query_take row, void *context,
                                    struct esper_error *error)
 {
@@ -487,7 +487,7 @@ enum esper_status query_find_table(struct query *query, const char *table, struc
     forget_options(query);
     snprintf(word, sizeof word, "%s", table);
     for (char *at = word; *at; at++)
-        *at = (char)(*at >= 'A' && *at <= 'Z' ? *at + 'a' - 'A' : *at); /* as our tables are written */
+        *at = (char)(*at >= 'A' && *at <= 'Z' ? *at + 'a' - 'A' : *at); /* our tables are in lower case */
     find_nearest(query, TABLE_NAMES, word, nearest);
     if (*table && strcmp(nearest, table) == 0)
         return ESPER_OK;

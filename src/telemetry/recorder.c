@@ -19,15 +19,15 @@ enum {
     CRITICAL_CELLS = 4096,
     BULK_CELLS = 8192,
     BATCH = 512,                     /* rows of a transaction */
-    BATCH_ROOM = BATCH + ALERTS_MAX, /* and the alerts of a round that ends */
-    TOLD = 32                        /* alerts that wait for the operator */
+    BATCH_ROOM = BATCH + ALERTS_MAX, /* plus the alerts of a round that ends */
+    TOLD = 32                        /* alerts waiting for the operator */
 };
 
 #define POLL_SECONDS  0.05 /* how long a row may wait before it is written */
-#define FIRST_RETRY   1.0  /* after a failure, doubled with each one */
-#define LONGEST_RETRY 10.0 /* the lanes hold a few seconds: no use in waiting much longer than that */
+#define FIRST_RETRY   1.0  /* after a failure; doubled with each further one */
+#define LONGEST_RETRY 10.0 /* the lanes hold a few seconds of rows: waiting much longer is no use */
 
-/* Which lane a table's rows take, and from which level on they are kept. */
+/* The lane of a table's rows, and the lowest level that keeps them. */
 static const struct {
     const char *name;
     enum lane lane;
@@ -38,12 +38,12 @@ static const struct {
 #undef RECORDER_KIND
 };
 
-/* Rows that are missing from one table. Between `begun` and `total` a loss is being noted. */
+/* Rows missing from one table. While `begun` exceeds `total`, a loss is being noted. */
 struct losses {
-    atomic_uint_fast64_t begun, total; /* that found no room, since the start */
+    atomic_uint_fast64_t begun, total; /* rows that found no room, since the start */
     atomic_uint_fast64_t first, last;  /* sequence numbers; first since the last count, UINT64_MAX: none */
     atomic_uint_fast64_t thinned;      /* left out on purpose, since the last count */
-    uint64_t counted;                  /* of total; recorder_count's own */
+    uint64_t counted;                  /* how much of total was counted; for recorder_count only */
 };
 
 struct recorder {
@@ -54,9 +54,9 @@ struct recorder {
     struct losses losses[RECORD_KIND_COUNT];
     uint32_t round, step; /* of the last count */
 
-    /* the writer's own */
+    /* for the writer only */
     struct store *store;
-    struct record_row *batch; /* [BATCH_ROOM] rows on their way; kept when they could not be written */
+    struct record_row *batch; /* [BATCH_ROOM] rows being written; kept when they could not be */
     int batched;
     struct alerts *alerts;    /* NULL: the level keeps none */
     struct record_row ending; /* a round whose rows are not all in the batch yet */
@@ -65,14 +65,14 @@ struct recorder {
     double retry;       /* pause before the next attempt, 0: all is well */
     pthread_t thread;
 
-    /* between the writer and who waits for it */
+    /* between the writer and the threads that wait for it */
     pthread_mutex_t mutex;
     pthread_cond_t wake, progress;
     bool hurry, stopping;         /* orders to the writer */
     uint64_t settled[LANE_COUNT]; /* places whose rows are in the store */
     uint64_t written;
-    uint64_t attempts;          /* to write, or to find something to write */
-    bool failing, told_failing; /* the operator's knowledge of the store's trouble */
+    uint64_t attempts;          /* attempts to write, or to find something to write */
+    bool failing, told_failing; /* the store is in trouble; the operator knows */
     struct esper_error trouble;
     struct alert_record raised[TOLD]; /* not taken yet */
     int raised_count, standing;
@@ -128,7 +128,7 @@ void recorder_thin(struct recorder *recorder, enum record_kind kind, int count)
         atomic_fetch_add_explicit(&recorder->losses[kind].thinned, (uint64_t)count, memory_order_relaxed);
 }
 
-/* A count that finds no room either is not lost: it stays with the next one. */
+/* A count that finds no room itself is not lost: it is added to the next one. */
 static bool emit_drops(struct recorder *recorder, const struct drops_record *row)
 {
     atomic_fetch_add_explicit(&recorder->emitted[RECORD_DROPS], 1, memory_order_relaxed);
@@ -142,13 +142,13 @@ static void count_thinned(struct recorder *recorder, struct losses *losses, stru
 {
     row->reason = "thinned";
     row->count = (int64_t)atomic_exchange(&losses->thinned, 0);
-    row->first_sequence = row->last_sequence = RECORD_NONE; /* they were never offered */
+    row->first_sequence = row->last_sequence = RECORD_NONE; /* these rows were never offered */
     if (row->count && !emit_drops(recorder, row))
         atomic_fetch_add(&losses->thinned, (uint64_t)row->count);
 }
 
-/* `first` is taken after `total`, so it is not above the least number counted; a loss that is just being noted may have
- * lowered it already, and then the next count, which it belongs to, must see it too. */
+/* `first` is taken after `total`, so it is not above the lowest number counted; a loss that is just being noted may
+ * have lowered it already, and then the next count, to which it belongs, must see it as well. */
 static void count_full(struct recorder *recorder, struct losses *losses, struct drops_record *row)
 {
     uint64_t total = atomic_load(&losses->total);
@@ -181,7 +181,7 @@ void recorder_count(struct recorder *recorder, uint32_t round, uint32_t step)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* For the operator; who never asks hears of the first ones. */
+/* For the operator; one who does not ask in time is shown the first ones. */
 static void tell_alerts(struct recorder *recorder, const struct alert_record *alerts, int count)
 {
     pthread_mutex_lock(&recorder->mutex);
@@ -192,7 +192,8 @@ static void tell_alerts(struct recorder *recorder, const struct alert_record *al
     pthread_mutex_unlock(&recorder->mutex);
 }
 
-/* The round follows its rows, and its alerts follow it, in one transaction: who sees a round sees all of it. */
+/* The round follows its rows, and its alerts follow it, in one transaction: a reader that sees a round sees all of it.
+ */
 static void end_round(struct recorder *recorder)
 {
     struct alert_record alerts[ALERTS_MAX];
@@ -212,7 +213,7 @@ static bool has_ended(const struct recorder *recorder)
     return recorder->is_ending && ring_popped(recorder->lane[LANE_BULK]) >= recorder->last_bulk;
 }
 
-/* Room in the batch, and a row to put there? While a round is ending the critical lane waits for what the bulk lane
+/* Is there room in the batch, and a row for it? While a round is ending, the critical lane waits for what the bulk lane
  * held when the round's own row was taken: all of the round, and maybe the beginning of the next ones. */
 static bool take_row(struct recorder *recorder, enum lane lane)
 {
@@ -255,7 +256,7 @@ static struct timespec deadline_after(double seconds)
     return until;
 }
 
-/* The writer waits outside of emit's way: for its next look, for the next attempt, or until somebody is in a hurry. */
+/* The writer waits without hindering emit: for its next look, for the next attempt, or until a caller is in a hurry. */
 static void pause_writer(struct recorder *recorder)
 {
     struct timespec until = deadline_after(recorder->retry > 0 ? recorder->retry : POLL_SECONDS);
@@ -265,7 +266,7 @@ static void pause_writer(struct recorder *recorder)
     recorder->hurry = false;
 }
 
-/* What became of the batch, for those who wait and for the operator. */
+/* Reports what became of the batch, to waiting threads and the operator. */
 static void settle(struct recorder *recorder, enum esper_status status, const struct esper_error *error)
 {
     if (status != ESPER_OK) {
@@ -285,15 +286,15 @@ static void settle(struct recorder *recorder, enum esper_status status, const st
     pthread_cond_broadcast(&recorder->progress);
 }
 
-/* The batch is filled and written outside the mutex, so that nobody waits for the disk who does not want to. */
+/* The batch is filled and written outside the mutex, so that no thread waits for the disk unless it asked to. */
 static void *write_rows(void *context)
 {
     struct recorder *recorder = context;
     pthread_mutex_lock(&recorder->mutex);
     for (;;) {
-        bool last = recorder->stopping; /* read first: what was emitted before the order is in the rings */
+        bool last = recorder->stopping; /* read first: rows emitted before the order are in the rings */
         if (last && recorder->failing)
-            break; /* who stops has waited for one more attempt already */
+            break; /* recorder_stop has already waited for one more attempt */
         pthread_mutex_unlock(&recorder->mutex);
         struct esper_error error = {0};
         enum esper_status status = ESPER_OK;
@@ -322,7 +323,7 @@ static bool is_settled(const struct recorder *recorder, const uint64_t target[LA
     return true;
 }
 
-/* A store in trouble is given one attempt, not the whole time: the caller has better things to do. */
+/* A store in trouble gets one attempt, not the whole time: the caller has other work. */
 static bool wait_for(struct recorder *recorder, double seconds)
 {
     struct timespec until = deadline_after(seconds);
@@ -387,9 +388,10 @@ bool recorder_notice(struct recorder *recorder, char text[RECORDER_NOTICE])
     pthread_mutex_lock(&recorder->mutex);
     bool news = recorder->failing != recorder->told_failing;
     if (news && recorder->failing)
-        snprintf(text, RECORDER_NOTICE, "%.400s; training goes on, the record is tried again", recorder->trouble.text);
+        snprintf(text, RECORDER_NOTICE, "%.400s; training goes on, and writing the record will be retried",
+                 recorder->trouble.text);
     else if (news)
-        snprintf(text, RECORDER_NOTICE, "the record is written again; %llu rows were lost",
+        snprintf(text, RECORDER_NOTICE, "the record is being written again; %llu rows were lost",
                  (unsigned long long)rows_lost(recorder));
     recorder->told_failing = recorder->failing;
     pthread_mutex_unlock(&recorder->mutex);
@@ -428,7 +430,7 @@ static void release(struct recorder *recorder)
     memory_free(recorder);
 }
 
-/* As they were when the record ended. */
+/* As they were at the end of the record. */
 static enum esper_status start_alerts(struct recorder *recorder, int64_t rounds, struct esper_error *error)
 {
     if (!recorder_wants(recorder, RECORD_ALERT))
@@ -494,7 +496,7 @@ enum esper_status recorder_stop(struct recorder *recorder, double seconds, struc
         return status;
     pthread_mutex_lock(&recorder->mutex);
     wait_for(recorder, seconds);
-    recorder_count(recorder, recorder->round, recorder->step); /* there is room now, if there ever will be */
+    recorder_count(recorder, recorder->round, recorder->step); /* there is room now, if ever */
     recorder->stopping = true;
     pthread_cond_signal(&recorder->wake);
     pthread_mutex_unlock(&recorder->mutex);

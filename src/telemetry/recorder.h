@@ -1,13 +1,13 @@
 /*
- * The recorder stands between training and the store: whoever knows a number emits it as a row, and one thread of its
- * own writes the rows. Emitting takes no lock, allocates nothing and never waits, whatever has become of the disk: what
- * finds no room is counted. Two lanes keep a flood of rows per env-step from crowding out what must not be lost.
+ * The recorder stands between training and the store: any module emits its numbers as rows, and a dedicated thread
+ * writes them. Emitting takes no lock, allocates nothing and never waits, whatever the state of the disk: rows that
+ * find no room are counted. Two lanes keep a flood of rows per env-step from crowding out rows that must not be lost.
  *
- * It writes a round's row last, after all that belongs to the round, and with it the alerts that the round raises or
- * clears (alerts.h).
+ * It writes a round's row last, after all rows that belong to the round, and with it the alerts that the round raises
+ * or clears (alerts.h).
  *
- * A store that cannot be written (full disk, locked file) is tried again until it can; training neither stops nor
- * changes, and the operator is told once.
+ * A store that cannot be written (full disk, locked file) is retried until it can; training neither stops nor changes,
+ * and the operator is notified once.
  */
 #ifndef TELEMETRY_RECORDER_H
 #define TELEMETRY_RECORDER_H
@@ -17,41 +17,41 @@
 
 struct recorder;
 
-/* The store belongs to the recorder from here on, also when this fails. `rounds` is what the run is planned to have. */
+/* Takes ownership of the store, even when this fails. `rounds` is the planned number of rounds. */
 enum esper_status recorder_start(struct recorder **out, struct store *store, enum telemetry_level level, int64_t rounds,
                                  struct esper_error *error);
 
-/* Does the level keep such rows? NULL, here and below, is a recorder that keeps nothing. */
+/* Does the level keep such rows? NULL, here and below, means a recorder that keeps nothing. */
 bool recorder_wants(const struct recorder *recorder, enum record_kind kind);
 bool recorder_is_debug(const struct recorder *recorder);
-/* A row of the kind's struct; it is copied. Any thread. */
+/* Emits a row, of the kind's struct; it is copied. From any thread. */
 void recorder_emit(struct recorder *recorder, enum record_kind kind, const void *record);
-/* Count rows that were left out on purpose. */
+/* Counts rows that were left out on purpose. */
 void recorder_thin(struct recorder *recorder, enum record_kind kind, int count);
 
-/* One thread, between steps: what was left out or lost since the last call becomes rows of `drops`. What is lost after
- * the last of all is added to it by recorder_stop. */
+/* From one thread, between steps: turns the counts of rows left out or lost since the last call into rows of `drops`.
+ * Losses after the last call are added to its rows by recorder_stop. */
 void recorder_count(struct recorder *recorder, uint32_t round, uint32_t step);
-/* Wait until all that was emitted is in the store, at most so long. false: it is not. */
+/* Waits until everything emitted so far is in the store, up to a time limit. false: it is not. */
 bool recorder_flush(struct recorder *recorder, double seconds);
 
 enum { RECORDER_NOTICE = 512 };
-/* Something happened that the operator should know, told once: true and a line. */
+/* Whether something happened that the operator should know: true and one line, once per event. */
 bool recorder_notice(struct recorder *recorder, char text[RECORDER_NOTICE]);
 
-/* The next alert that was raised, if there is one; and how many stand. An alert comes a moment after its round. */
+/* The next alert that was raised, if there is one; and how many are active. An alert comes a moment after its round. */
 bool recorder_alert(struct recorder *recorder, struct alert_record *alert);
 int recorder_alerts_standing(struct recorder *recorder);
 
 struct recorder_totals {
-    uint64_t emitted[RECORD_KIND_COUNT]; /* rows offered and kept by the level, its own alerts too */
-    uint64_t lost[RECORD_KIND_COUNT];    /* of them found no room */
+    uint64_t emitted[RECORD_KIND_COUNT]; /* rows offered that the level keeps, including its own alerts */
+    uint64_t lost[RECORD_KIND_COUNT];    /* of those, rows that found no room */
     uint64_t written;                    /* rows in the store */
-    uint64_t waiting;                    /* rows that are not */
+    uint64_t waiting;                    /* rows that are not yet */
 };
 void recorder_totals(struct recorder *recorder, struct recorder_totals *totals);
 
-/* Write what is left, for at most so long, and close the store. Rows emitted later are not kept. The error tells what
+/* Writes what is left, up to a time limit, and closes the store. Rows emitted later are not kept. The error says what
  * could not be written; everything is released in any case. */
 enum esper_status recorder_stop(struct recorder *recorder, double seconds, struct esper_error *error);
 

@@ -8,7 +8,7 @@
 enum { LINE = 64 };
 
 /* turn = place: free for the producer of that place. turn = place + 1: filled, for the consumer. The consumer sets it
- * to place + cells: free for the next time round. */
+ * to place + cells: free for the next lap. */
 struct cell {
     atomic_uint_fast64_t turn;
     struct record_row row;
@@ -18,7 +18,7 @@ struct ring {
     uint64_t mask;
     struct cell *cells;
     _Alignas(LINE) atomic_uint_fast64_t head; /* next place for producers */
-    _Alignas(LINE) atomic_uint_fast64_t tail; /* next place for the consumer, who alone changes it */
+    _Alignas(LINE) atomic_uint_fast64_t tail; /* next place for the consumer, which alone changes it */
 };
 
 static const size_t record_bytes[RECORD_KIND_COUNT] = {
@@ -53,8 +53,8 @@ void ring_free(struct ring *ring)
     memory_free(ring);
 }
 
-/* Whoever has to look again does so because another producer took the place: somebody always gets on, and a row is
- * refused for one reason only. */
+/* A producer retries only because another one took the place: some producer always makes progress, and a row is refused
+ * only when the ring is full. */
 bool ring_push(struct ring *ring, enum record_kind kind, const void *record)
 {
     uint64_t place = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -62,7 +62,7 @@ bool ring_push(struct ring *ring, enum record_kind kind, const void *record)
         struct cell *cell = &ring->cells[place & ring->mask];
         uint64_t turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
         if ((int64_t)(turn - place) < 0)
-            return false; /* still holds what was pushed a round ago */
+            return false; /* still holds what was pushed a lap ago */
         if (turn != place) {
             place = atomic_load_explicit(&ring->head, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak_explicit(&ring->head, &place, place + 1, memory_order_relaxed,

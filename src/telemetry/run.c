@@ -21,7 +21,7 @@ static const char *const state_names[] = {"running", "finished", "interrupted", 
 
 enum { NAME_MAX_BYTES = 100 };
 
-/* Errors of directories and locks: who may fix it is told by the system's own words. */
+/* Errors of directories and locks: the system's message says what to fix. */
 static enum esper_status system_error(struct esper_error *error, const char *path, const char *action)
 {
     int code = errno;
@@ -52,7 +52,7 @@ static void boot_id(char text[64])
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t got = fd >= 0 ? read(fd, text, 63) : 0;
     text[got > 0 ? got : 0] = '\0';
-    text[strspn(text, "0123456789abcdef-")] = '\0'; /* less the line's end; empty where there is no such file */
+    text[strspn(text, "0123456789abcdef-")] = '\0'; /* without the line end; empty where there is no such file */
     if (fd >= 0)
         close(fd);
 }
@@ -80,7 +80,7 @@ enum esper_status run_set_status(const struct run *run, enum run_state state, un
     return write_status(run->path, state, round, step, error);
 }
 
-/* Asking takes the lock for a moment, shared, which is why take_lock tries again. */
+/* Asking takes the lock for a moment, shared, which is why take_lock retries. */
 bool run_is_alive(const char *directory)
 {
     char path[PATH_MAX];
@@ -140,7 +140,7 @@ const char *run_state_name(const struct run_status *status)
 
 /* ---- the lock ---------------------------------------------------------------------------------------------------- */
 
-/* The lock's file holds the pid of the last process that took it, for the line a second one gets. */
+/* The lock file holds the pid of the last process that took it, for the error that a second one gets. */
 static enum esper_status lock_refused(int fd, const char *directory, struct esper_error *error)
 {
     char pid[24] = {0};
@@ -158,7 +158,7 @@ static enum esper_status take_lock(const char *directory, int *lock, struct espe
     if (fd < 0)
         return system_error(error, path, "open the lock");
     for (int attempt = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; attempt++) {
-        if (errno == EWOULDBLOCK && attempt < 50) { /* a viewer may just be asking */
+        if (errno == EWOULDBLOCK && attempt < 50) { /* a viewer may be asking just now */
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
             continue;
         }
@@ -194,7 +194,7 @@ enum esper_status run_check_name(const char *name, struct esper_error *error)
     if (*name && *name != '.' && *name != '-' && strlen(name) <= NAME_MAX_BYTES && !name[strspn(name, allowed)])
         return ESPER_OK;
     return error_set(error, ESPER_INVALID,
-                     "\"%.60s\" cannot name a run: take up to %d letters, digits, '.', '_' or '-', no '.' or '-' first",
+                     "\"%.60s\" cannot name a run: use up to %d letters, digits, '.', '_' or '-', no '.' or '-' first",
                      name, NAME_MAX_BYTES);
 }
 
@@ -208,7 +208,7 @@ static void make_name(char name[128], const struct config *config)
     for (char *at = task; *at; at++)
         if (run_check_name((char[]){'x', *at, '\0'}, NULL) != ESPER_OK)
             *at = '_';
-    if (getrandom(&noise, sizeof noise, 0) != sizeof noise) /* only to tell runs of one second apart */
+    if (getrandom(&noise, sizeof noise, 0) != sizeof noise) /* only to distinguish runs of the same second */
         noise = (unsigned short)getpid();
     snprintf(name, 128, "%s-%s-%llu-%04x", when, task, (unsigned long long)config->seed, noise);
 }
@@ -230,13 +230,13 @@ static enum esper_status fill(const char *directory, struct run *run, const char
     char path[PATH_MAX];
     TRY(join(path, directory, "checkpoints", error));
     if (mkdir(path, 0777) != 0)
-        return system_error(error, path, "make the directory");
+        return system_error(error, path, "create the directory");
     TRY(run_json_write(directory, run, command, error));
     TRY(write_status(directory, RUN_RUNNING, 0, 0, error));
     return take_lock(directory, &run->lock, error);
 }
 
-/* Give the finished directory its name unless something has it already. Returns 0 or an errno. */
+/* Gives the finished directory its name unless that is taken. Returns 0 or an errno. */
 static int claim_name(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
@@ -259,7 +259,7 @@ static void sync_directory(const char *path)
     }
 }
 
-/* RUNS/latest -> name. A convenience: a file system without links, or a file of that name, keeps nobody from training.
+/* RUNS/latest -> name. A convenience: a file system without links, or a file of that name, does not prevent training.
  */
 static void point_latest(const char *runs, const char *name)
 {
@@ -286,8 +286,8 @@ static enum esper_status publish(struct run *run, const char *runs, const char *
         return ESPER_OK;
     }
     if (code == EEXIST || code == ENOTEMPTY || code == ENOTDIR)
-        return error_set(error, ESPER_INVALID, "%s: exists already; %s", run->path,
-                         named ? "go on with it with --resume, or choose another --name" : "try again");
+        return error_set(error, ESPER_INVALID, "%s: already exists; %s", run->path,
+                         named ? "continue it with --resume, or choose another --name" : "try again");
     errno = code;
     return system_error(error, run->path, "create the run");
 }
@@ -348,7 +348,7 @@ static enum esper_status open_directory(struct run *run, const char *path, struc
 
 enum esper_status run_open_to_train(struct run *run, const char *path, struct esper_error *error)
 {
-    TRY(open_directory(run, path, error)); /* first: what is not a run gets no lock file */
+    TRY(open_directory(run, path, error)); /* first: a directory that is not a run gets no lock file */
     return take_lock(path, &run->lock, error);
 }
 

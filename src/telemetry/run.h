@@ -1,8 +1,8 @@
 /*
- * The run directory (T-01): the only interface between a trainer and those who watch it.
+ * The run directory (T-01): the only interface between a trainer and its viewers.
  *
  *     RUNS/<name>/run.json       written once: identity, configuration, versions, command line
- *                 plan.json      how many rounds it is to have, once that was changed (run_plan.h)
+ *                 plan.json      the planned number of rounds, once it was changed (run_plan.h)
  *                 status.json    pid, boot id, state, round and step; replaced by rename
  *                 telemetry.db   the record
  *                 checkpoints/   r000012-s000.ckpt, best.ckpt
@@ -22,34 +22,34 @@ enum run_state { RUN_RUNNING, RUN_FINISHED, RUN_INTERRUPTED, RUN_FAILED };
 struct run {
     char path[PATH_MAX]; /* RUNS/<name> */
     char name[128];
-    struct config config; /* as run.json has it, with the rounds that are planned now */
+    struct config config; /* as in run.json, with the number of rounds planned now */
     char kernels[32];
     char created[32]; /* ISO 8601, UTC */
-    char version[32]; /* of the Esper that made it */
+    char version[32]; /* of the Esper that created it */
     int lock;         /* descriptor of the held lock, -1 */
 };
 
 struct run_status {
-    enum run_state state; /* RUN_RUNNING of a dead process means it crashed: see `alive` */
+    enum run_state state; /* RUN_RUNNING with a dead process means that it crashed: see `alive` */
     long pid;
     bool alive; /* some process holds the lock */
     unsigned round, step;
     char updated[32]; /* ISO 8601, UTC */
 };
 
-/* Make RUNS/<name>, complete or not at all, lock it, and point RUNS/latest at it. name NULL: time-task-seed-hex. An
- * existing name is an error that offers --resume. `command` is the command line, for people. */
+/* Creates RUNS/<name>, complete or not at all, locks it, and points RUNS/latest at it. name NULL: time-task-seed-hex.
+ * An existing name is an error that suggests --resume. `command` is the command line, for people. */
 enum esper_status run_create(struct run *run, const char *runs, const char *name, const struct config *config,
                              const char *kernels, const char *command, struct esper_error *error);
 /* Letters, digits, '.', '_' and '-', no leading dot, at most 100 bytes; "latest" is taken. */
 enum esper_status run_check_name(const char *name, struct esper_error *error);
-/* Open for training: takes the lock; a second process gets one clear line with the holder's pid. */
+/* Opens for training and takes the lock; a second process gets an error with the holder's pid. */
 enum esper_status run_open_to_train(struct run *run, const char *path, struct esper_error *error);
-/* Open for reading: no lock. `path` is a run's directory, or a name under `runs` ("latest" too). */
+/* Opens for reading, without the lock. `path` is a run's directory, or a name under `runs` ("latest" as well). */
 enum esper_status run_open(struct run *run, const char *runs, const char *path, struct esper_error *error);
-void run_close(struct run *run); /* gives the lock back */
+void run_close(struct run *run); /* releases the lock */
 
-/* Resolve what a user typed, a directory or a name under `runs`, to a run's directory. */
+/* Resolves what a user typed, a directory or a name under `runs`, to a run's directory. */
 enum esper_status run_find(const char *runs, const char *text, char path[PATH_MAX], struct esper_error *error);
 
 enum esper_status run_set_status(const struct run *run, enum run_state state, unsigned round, unsigned step,

@@ -1,4 +1,4 @@
-/* From what a user typed to a run's directory. */
+/* Finds a run's directory from what a user typed. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static enum esper_status not_a_run(const char *path, struct esper_error *error)
         return error_set(error, ESPER_INVALID, "%s: is a file; a run is a directory", path);
     if (access(path, X_OK) != 0)
         return error_set(error, ESPER_FAILED, "%s: cannot open: %s", path, strerror(errno));
-    return error_set(error, ESPER_INVALID, "%s: is a directory but no run (it has no run.json)", path);
+    return error_set(error, ESPER_INVALID, "%s: is a directory but not a run (it has no run.json)", path);
 }
 
 static enum esper_status no_such_name(const char *runs, const char *name, struct esper_error *error)
@@ -63,7 +63,7 @@ static enum esper_status no_such_name(const char *runs, const char *name, struct
         error_set(error, ESPER_INVALID, "no run \"%.100s\" in %s%s", name, runs,
                   word_hint(name, offered, names, NULL).text);
     else
-        error_set(error, ESPER_INVALID, "no run \"%.100s\": there are no runs in %s; `esper train` makes one", name,
+        error_set(error, ESPER_INVALID, "no run \"%.100s\": there are no runs in %s; `esper train` creates one", name,
                   runs);
     free(offered);
     for (int i = 0; i < count; i++)
@@ -73,7 +73,7 @@ static enum esper_status no_such_name(const char *runs, const char *name, struct
     return ESPER_INVALID;
 }
 
-/* RUNS/latest -> RUNS/<name>, so that what is shown and written carries the run's own name. */
+/* RUNS/latest -> RUNS/<name>, so that output and files carry the run's own name. */
 static enum esper_status follow_latest(const char *runs, char path[PATH_MAX], struct esper_error *error)
 {
     char target[256], link[PATH_MAX];

@@ -37,7 +37,8 @@ static char *run_text(const struct run *run, const char *command)
     return text;
 }
 
-/* What is written must read: a command line or a path may hold bytes that are not UTF-8, which no JSON can carry. */
+/* What is written must read back: a command line or a path may contain bytes that are not UTF-8, which JSON cannot
+ * carry. */
 static enum esper_status readable_text(const struct run *run, const char *command, char **text,
                                        struct esper_error *error)
 {
@@ -57,7 +58,7 @@ static enum esper_status readable_text(const struct run *run, const char *comman
             if ((unsigned char)*at >= 0x80)
                 *at = '?';
     }
-    return error_set(error, ESPER_INVALID, "a text of the configuration is not UTF-8 (a path?); rename the file");
+    return error_set(error, ESPER_INVALID, "a text in the configuration is not UTF-8 (a path?); rename the file");
 }
 
 enum esper_status run_json_write(const char *directory, const struct run *run, const char *command,
@@ -81,7 +82,7 @@ enum esper_status run_json_write(const char *directory, const struct run *run, c
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* A key that is unknown here was made up by a later Esper: nearest names would only mislead. */
+/* A key that is unknown here comes from a later Esper: suggesting similar names would mislead. */
 static enum esper_status check_keys(const cJSON *values, const char *version, struct esper_error *error)
 {
     for (const cJSON *member = values->child; member; member = member->next) {
@@ -90,13 +91,13 @@ static enum esper_status check_keys(const cJSON *values, const char *version, st
             key++;
         if (key == config_key_count())
             return error_set(error, ESPER_INVALID,
-                             "the key \"%.60s\" is unknown here: Esper %.31s made this run, this is " ESPER_VERSION,
+                             "the key \"%.60s\" is unknown here: Esper %.31s created this run, this is " ESPER_VERSION,
                              member->string, version);
     }
     return ESPER_OK;
 }
 
-/* A key without an origin did not exist when the run was made: it has its default. */
+/* A key without an origin did not exist when the run was created: it has its default. */
 static enum esper_status read_origins(struct config *config, const cJSON *origins, struct esper_error *error)
 {
     for (int key = 0; key < config_key_count(); key++) {

@@ -1,6 +1,6 @@
 /*
- * run.json: what a run is, written once. The configuration has the form of files, so that anyone can query it, and
- * reads back exactly; a second object says where each value came from.
+ * run.json: what a run is, written once. The configuration has the form of a task file, so that any tool can query it,
+ * and reads back exactly; a second object says where each value came from.
  */
 #ifndef TELEMETRY_RUN_JSON_H
 #define TELEMETRY_RUN_JSON_H
@@ -9,12 +9,12 @@
 
 #define RUN_FORMAT 1
 
-/* Write directory/run.json from the run's name, configuration, kernels, created and version. */
+/* Writes directory/run.json from the run's name, configuration, kernels, created and version. */
 enum esper_status run_json_write(const char *directory, const struct run *run, const char *command,
                                  struct esper_error *error);
-/* The command line as it was typed. Release with free. */
+/* The command line as typed. Release with free. */
 enum esper_status run_json_command(const struct run *run, char **command, struct esper_error *error);
-/* Fill all of them from directory/run.json. */
+/* Fills all of them from directory/run.json. */
 enum esper_status run_json_read(const char *directory, struct run *run, struct esper_error *error);
 
 #endif

@@ -41,14 +41,14 @@ static enum esper_status read_stages(const cJSON *list, struct run_stage *stages
             return error_set(error, ESPER_INVALID, "a stage must be an object");
         TRY(read_stage(item, stages, error));
         if (item == list->child ? stages->from != 0 : stages->from < least)
-            return error_set(error, ESPER_INVALID, "stages begin at 0 and follow each other; one is from %u",
+            return error_set(error, ESPER_INVALID, "stages must start at 0 and be in order; one starts at %u",
                              stages->from);
         least = stages->from + 1;
     }
     return ESPER_OK;
 }
 
-/* The run as it began, where nothing was changed. */
+/* The run as it started, if nothing was changed. */
 static enum esper_status first_stage(const struct run *run, struct run_stage **stages, int *count,
                                      struct esper_error *error)
 {
@@ -134,7 +134,7 @@ enum esper_status run_plan_change(struct run *run, unsigned done, int rounds, co
     TRY(run_plan_read(run, &old, &had, error));
     for (count = had; count > 0 && old[count - 1].from >= done;)
         count--;
-    /* What was forgotten may be what comes now, or go on with what stands: then nothing changed. */
+    /* A dropped stage may equal the new one, or the new one may equal the stage before: then nothing changed. */
     bool known = count > 0 && is_same(&old[count - 1], &next);
     bool again = !known && count + 1 == had && old[count].from == done && is_same(&old[count], &next);
     enum esper_status status = ESPER_OK;

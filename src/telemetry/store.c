@@ -19,8 +19,8 @@ struct store {
     char path[PATH_MAX]; /* telemetry.db */
 };
 
-/* Someone's shell may hold the file for a moment. Whoever writes rows tries again by itself, and must not keep a
- * trainer that wants to end from ending. */
+/* Someone's shell may hold the file for a moment. The writer of rows retries by itself, and must not keep a trainer
+ * from ending. */
 enum { BUSY_MS = 5000, WRITE_BUSY_MS = 1000 };
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -51,7 +51,7 @@ static enum esper_status execute(struct store *store, const char *sql, const cha
     return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK ? ESPER_OK : store_fail(store, action, error);
 }
 
-/* The one number that a query gives. */
+/* The single number that a query returns. */
 static enum esper_status ask(struct store *store, const char *sql, int64_t *answer, struct esper_error *error)
 {
     sqlite3_stmt *query = NULL;
@@ -64,7 +64,7 @@ static enum esper_status ask(struct store *store, const char *sql, int64_t *answ
     return status;
 }
 
-/* End the transaction one way or the other; a failure leaves the record as it was before. */
+/* Commits or rolls back; a failure leaves the record as it was before. */
 static enum esper_status finish(struct store *store, enum esper_status status, struct esper_error *error)
 {
     if (status == ESPER_OK)
@@ -94,7 +94,7 @@ void store_close(struct store *store)
         return;
     for (int i = 0; i < RECORD_KIND_COUNT; i++)
         sqlite3_finalize(store->insert[i]);
-    sqlite3_close(store->db); /* the last to leave folds the log into the database */
+    sqlite3_close(store->db); /* the last connection to close folds the log into the database */
     memory_free(store);
 }
 
@@ -108,7 +108,7 @@ static enum esper_status check_version(struct store *store, struct esper_error *
     if (version > STORE_VERSION)
         return error_set(error, ESPER_INVALID,
                          "%s: a record of version %lld, by a newer Esper; this one (" ESPER_VERSION
-                         ") reads versions up to %d: take the newer",
+                         ") reads versions up to %d: use the newer one",
                          store->path, (long long)version, STORE_VERSION);
     if (version < STORE_OLDEST)
         return error_set(error, ESPER_INVALID,
@@ -179,7 +179,7 @@ static enum esper_status create_tables(struct store *store, const struct run *ru
     return describe_run(store, run, error);
 }
 
-/* A run that goes on may have an earlier version's tables, and another number of rounds than it began with. */
+/* A resumed run may have an earlier version's tables, and another number of rounds than it started with. */
 static enum esper_status renew_tables(struct store *store, const struct run *run, struct esper_error *error)
 {
     char sql[192];
@@ -191,7 +191,7 @@ static enum esper_status renew_tables(struct store *store, const struct run *run
     return execute(store, sql, "bring the record up to date", error);
 }
 
-/* INSERT OR REPLACE INTO t (a, b) VALUES (?, ?). Two counts of missing rows at the same step are one larger count. */
+/* INSERT OR REPLACE INTO t (a, b) VALUES (?, ?). Two counts of missing rows at the same step add up to one. */
 static enum esper_status prepare_insert(struct store *store, enum record_kind kind, struct esper_error *error)
 {
     static const char *const add_up = " ON CONFLICT DO UPDATE SET count = count + excluded.count, first_sequence = "
@@ -225,7 +225,7 @@ static enum esper_status prepare_writer(struct store *store, const struct run *r
                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; "
                 "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
                 "open", error));
-    /* In one transaction: a record is described completely or not at all. */
+    /* In one transaction: a record is created completely or not at all. */
     TRY(execute(store, "BEGIN IMMEDIATE", "open", error));
     TRY(finish(store, tables ? renew_tables(store, run, error) : create_tables(store, run, error), error));
     for (int i = 0; i < RECORD_KIND_COUNT; i++)
@@ -252,7 +252,7 @@ enum esper_status store_open(struct store **out, const struct run *run, struct e
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
-/* file:PATH?options, with the characters that mean something in such an address written as %XX. */
+/* file:PATH?options, with the characters that are special in a URI written as %XX. */
 static void make_uri(const char *path, const char *options, char *uri, size_t size)
 {
     size_t used = (size_t)snprintf(uri, size, "file:");
@@ -277,9 +277,9 @@ static enum esper_status open_reading(struct store *store, const char *options, 
     return execute(store, "PRAGMA query_only = 1", "open", error);
 }
 
-/* A record closed in good order has no log, and reading it takes no more than its one file; but SQLite wants to make a
- * log even for that, which it cannot where the reader may not write. Nothing can be missed then: a live or crashed run
- * has its log, and with one `immutable` is never right (T-02). */
+/* A record that was closed properly has no log, and its one file is enough for reading; but SQLite creates a log even
+ * then, which fails where the reader may not write. With `immutable` nothing can be missed: a live or crashed run has a
+ * log, and then `immutable` is never used (T-02). */
 static bool at_rest(const struct store *store, const struct run *run)
 {
     char log[PATH_MAX + 8];
@@ -300,11 +300,11 @@ enum esper_status store_open_reader(struct store **out, const struct run *run, s
     enum esper_status status = ESPER_OK;
     if (stat(store->path, &info) != 0 && errno == ENOENT)
         status = error_set(error, ESPER_INVALID, "%s: the run has no record yet (no telemetry.db)", run->path);
-    if (status == ESPER_OK && info.st_size == 0) /* killed while it made its first page */
+    if (status == ESPER_OK && info.st_size == 0) /* killed while creating its first page */
         status = error_set(error, ESPER_INVALID, "%s: the run has no record yet (telemetry.db is empty)", run->path);
     if (status == ESPER_OK)
         status = open_reading(store, "mode=ro", error);
-    int code = sqlite3_errcode(store->db); /* which one depends on what exactly is forbidden */
+    int code = sqlite3_errcode(store->db); /* which code it is depends on what exactly is forbidden */
     if (status == ESPER_FAILED && (code == SQLITE_CANTOPEN || code == SQLITE_READONLY) && at_rest(store, run))
         status = open_reading(store, "mode=ro&immutable=1", error);
     if (status == ESPER_OK)
@@ -329,7 +329,7 @@ bool store_has_checkpoint(struct store *store, const char *file)
     return found;
 }
 
-/* Whole numbers and reals only: what outcomes are made of. */
+/* Integers and reals only: outcomes have no other fields. */
 static void read_row(sqlite3_stmt *query, const struct store_layout *layout, void *record)
 {
     char *field = record;
@@ -360,7 +360,7 @@ enum esper_status store_outcomes(struct store *store, struct outcome_record **ou
     sqlite3_stmt *query = NULL;
     int filled = 0, code = sqlite3_prepare_v2(store->db, sql, -1, &query, NULL);
     if (code == SQLITE_OK)
-        code = sqlite3_bind_int64(query, 1, rows); /* the run may have gone on since they were counted */
+        code = sqlite3_bind_int64(query, 1, rows); /* the run may have continued since they were counted */
     if (code == SQLITE_OK)
         while ((code = sqlite3_step(query)) == SQLITE_ROW)
             read_row(query, layout, &list[filled++]);
@@ -377,7 +377,7 @@ enum esper_status store_outcomes(struct store *store, struct outcome_record **ou
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Missing is NULL, and so is what is not finite; texts live as long as the row does. */
+/* Missing values are NULL, and so are those that are not finite; texts live as long as the row does. */
 static int bind(sqlite3_stmt *statement, int at, enum column_type type, const char *field)
 {
     int64_t whole;
@@ -423,7 +423,7 @@ static enum esper_status insert_all(struct store *store, const struct record_row
     int moved = 0;
     for (int i = 0; i < count; i++)
         TRY(insert(store, &rows[i], error));
-    /* SQLite would go on writing to a file without a name, and nobody would ever read it */
+    /* SQLite would go on writing to an unlinked file that can never be read */
     if (sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved)
         return error_set(error, ESPER_FAILED, "%s: cannot write: the file was moved or removed", store->path);
     return ESPER_OK;

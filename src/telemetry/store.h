@@ -1,7 +1,7 @@
 /*
  * The record of a run: SQLite in WAL mode, RUN/telemetry.db, the tables of record.h and `run`, all STRICT, columns
- * documented in the schema, version in user_version. One connection writes: the recorder's. A record of an earlier
- * version is read and gone on with: its new columns are missing (NULL) in the rows it has.
+ * documented in the schema, version in user_version. Only the recorder's connection writes. A record of an earlier
+ * version can be read and continued: columns added since are missing (NULL) in its existing rows.
  */
 #ifndef TELEMETRY_STORE_H
 #define TELEMETRY_STORE_H
@@ -13,27 +13,27 @@
 
 struct store;
 
-/* Open for the trainer; creates and describes the run in the table `run` the first time. */
+/* Opens for the trainer; the first time it creates the tables and describes the run in the table `run`. */
 enum esper_status store_open(struct store **out, const struct run *run, struct esper_error *error);
-/* Open read-only, live, finished or crashed; the caller may use store_sql for its queries. */
+/* Opens read-only, live, finished or crashed; the caller may use store_sql for its queries. */
 enum esper_status store_open_reader(struct store **out, const struct run *run, struct esper_error *error);
 void store_close(struct store *store);
 
-/* Forget what came after `step` steps of round `round` (the number as the table `round` has it): a resumed run writes
- * it again, bit for bit. */
+/* Deletes everything after `step` steps of round `round` (the number as in the table `round`): a resumed run writes it
+ * again, bit for bit. */
 enum esper_status store_forget(struct store *store, uint32_t round, uint32_t step, struct esper_error *error);
 
-/* Rows of any tables, in one transaction: all or none. A row with the key of an older one takes its place;
- * counts in `drops` add up. */
+/* Writes rows of any tables in one transaction: all or none. A row replaces an older one with the same key; counts in
+ * `drops` add up. */
 enum esper_status store_write(struct store *store, const struct record_row *rows, int count, struct esper_error *error);
 
-/* Does the record know the checkpoint of that name? */
+/* Does the record list the checkpoint of that name? */
 bool store_has_checkpoint(struct store *store, const char *file);
 /* Every episode, by round and env. Release with memory_free. */
 enum esper_status store_outcomes(struct store *store, struct outcome_record **out, int *count,
                                  struct esper_error *error);
 
-/* What a column means, in this version's words; NULL: it is none of record.h. */
+/* What a column means, in this version's words; NULL: it is not in record.h. */
 const char *store_help(const char *table, const char *column);
 
 struct sqlite3;

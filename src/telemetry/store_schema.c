@@ -17,16 +17,16 @@
                                                                        ")\n) STRICT, WITHOUT ROWID;\n"
 
 const char *const store_run_table =
-    "CREATE TABLE run ( -- what this is: one row\n"
+    "CREATE TABLE run ( -- the run itself, one row\n"
     "    id INTEGER PRIMARY KEY CHECK (id = 1), -- always 1\n"
-    "    name TEXT NOT NULL, -- of the run\n"
+    "    name TEXT NOT NULL, -- name of the run\n"
     "    task TEXT NOT NULL, -- its task\n"
-    "    policy TEXT NOT NULL, -- who decides\n"
+    "    policy TEXT NOT NULL, -- the policy that decides\n"
     "    seed TEXT NOT NULL, -- seed of every random number, 64 bits unsigned, in decimal\n"
     "    evaluate INTEGER NOT NULL, -- 1: evaluation episodes, nothing learned\n"
-    "    created TEXT NOT NULL, -- ISO 8601, UTC\n"
-    "    version TEXT NOT NULL, -- of the Esper that made it\n"
-    "    kernels TEXT NOT NULL, -- numeric kernels it was made with\n"
+    "    created TEXT NOT NULL, -- when it was created, ISO 8601, UTC\n"
+    "    version TEXT NOT NULL, -- version of the Esper that created it\n"
+    "    kernels TEXT NOT NULL, -- numeric kernels that it uses\n"
     "    configuration TEXT NOT NULL -- every key and its value, JSON\n"
     ") STRICT;\n";
 

@@ -1,5 +1,5 @@
-/* The tables of the record, made from the lists of record.h: the schema's text, and how a row lies in its struct: one
- * field after the other, each as long as its type says. For the store only. */
+/* The tables of the record, generated from the lists of record.h: the schema's text, and the layout of a row in its
+ * struct: one field after the other, each as long as its type. For the store only. */
 #ifndef TELEMETRY_STORE_SCHEMA_H
 #define TELEMETRY_STORE_SCHEMA_H
 
@@ -8,8 +8,8 @@
 
 #include "telemetry/record.h"
 
-/* Whoever changes the lists of record.h raises the version. A new column must be of a kind that can be missing: it is
- * NULL in the rows of older records, which are read all the same (store_upgrade.c). */
+/* Changing the lists of record.h requires raising the version. A new column must be of a kind that can be missing: it
+ * is NULL in the rows of older records, which are read all the same (store_upgrade.c). */
 #define STORE_VERSION     2          /* user_version */
 #define STORE_OLDEST      2          /* the oldest one that can be read */
 #define STORE_APPLICATION 0x45737072 /* application_id, "Espr" */
@@ -30,19 +30,20 @@ struct store_layout {
 };
 
 extern const struct store_layout store_layouts[RECORD_KIND_COUNT];
-extern const char *const store_run_table; /* the CREATE TABLE of `run`, which is no list of records */
+extern const char *const store_run_table; /* the CREATE TABLE of `run`, which is not in the lists */
 
 static inline size_t column_bytes(enum column_type type)
 {
     return type == COLUMN_TEXT ? (size_t)RECORD_TEXT : sizeof(double);
 }
 
-/* Rows of such a table belong to a step, not to a whole round. */
+/* Whether rows of the table belong to a step, not to a whole round. */
 bool store_has_steps(enum record_kind kind);
 
 struct sqlite3;
-/* What a record of an earlier version lacks: writers add it; readers get a view over the table, for their connection
- * alone, in which it is missing. Returns SQLite's code. What cannot be missing is named in `lack`, else that is "". */
+/* Adds what a record of an earlier version lacks: writers alter the tables; readers get views, for their connection
+ * only, in which it is missing. Returns SQLite's code. `lack` names a column that cannot be missing, otherwise it is
+ * "". */
 enum { STORE_LACK = 96 };
 int store_complete(struct sqlite3 *db, bool writes, char lack[STORE_LACK]);
 

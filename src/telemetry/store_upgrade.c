@@ -1,4 +1,4 @@
-/* Records of earlier versions: the columns and tables that came since. */
+/* Records of earlier versions: the columns and tables added since. */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int find_columns(sqlite3 *db, const struct store_layout *layout, bool fou
     return count;
 }
 
-/* Missing is NULL, which a column that is never missing cannot be: "table.column" then, else "". */
+/* A column that is never missing cannot be NULL: "table.column" then, otherwise "". */
 static bool is_lacking(const struct store_layout *layout, const bool found[COLUMNS_MAX], char lack[STORE_LACK])
 {
     for (int i = 0; i < layout->count; i++)

@@ -12,10 +12,10 @@
 #include "telemetry/query.h"
 
 enum {
-    TAGS = 200, /* of an event at most */
-    TAG = 100,  /* bytes of one: the length of a value is a single byte */
+    TAGS = 200, /* in an event at most */
+    TAG = 100,  /* longest tag, bytes: the length of a value is a single byte */
     VALUE = 2 + 2 + TAG + 5,
-    HEAD = 64 /* what comes before the values of an event */
+    HEAD = 64 /* bytes before the values of an event */
 };
 
 /* ---- records: length, its checksum, an Event message, its checksum ---------------------------------------------- */
@@ -32,14 +32,14 @@ uint32_t tensorboard_crc(const void *data, size_t bytes)
     return ~crc;
 }
 
-/* A checksum of data that hold checksums is of little use; so they are stored turned and shifted. */
+/* Checksums of data that contain checksums are weak, so they are stored rotated and offset. */
 static uint32_t masked_crc(const void *data, size_t bytes)
 {
     uint32_t crc = tensorboard_crc(data, bytes);
     return (crc >> 15 | crc << 17) + 0xA282EAD8u;
 }
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers lie in the file as in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers in the file are as in memory");
 
 static enum esper_status write_record(struct file_writer *file, const void *event, uint64_t bytes,
                                       struct esper_error *error)
@@ -53,7 +53,7 @@ static enum esper_status write_record(struct file_writer *file, const void *even
 
 /* ---- messages, in the wire format of protocol buffers ----------------------------------------------------------- */
 
-/* field << 3 | kind of Event, of its Summary and of that one's Value */
+/* field << 3 | wire type, for Event, its Summary and the Summary's Value */
 enum {
     WALL_TIME = 0x09,
     STEP = 0x10,
@@ -79,7 +79,7 @@ static size_t put_varint(uint8_t *at, uint64_t value)
     return length;
 }
 
-/* The record may come from anywhere: its names are tags only as far as TensorBoard knows such letters. */
+/* The record may come from anywhere: characters that TensorBoard does not allow in tags are replaced. */
 static size_t clean(char *text)
 {
     for (char *at = text; *at; at++)
@@ -118,7 +118,7 @@ static size_t put_time(uint8_t *at, double seconds)
 
 static enum esper_status write_version(struct file_writer *file, double time, struct esper_error *error)
 {
-    static const char version[] = "brain.Event:2"; /* the first record says so */
+    static const char version[] = "brain.Event:2"; /* the first record of a file */
     uint8_t event[HEAD];
     size_t used = put_time(event, time);
     event[used++] = FILE_VERSION;
@@ -145,7 +145,7 @@ static enum esper_status write_summary(struct file_writer *file, double time, in
 /* A table read by round. */
 struct table {
     struct query_answer *answer;
-    const struct query_row *row; /* NULL: no more */
+    const struct query_row *row; /* NULL: no more rows */
     int round, name, seconds;    /* columns; -1: none */
 };
 
@@ -189,7 +189,7 @@ static int64_t round_of(const struct table *table)
     return table->row->values[table->round].integer;
 }
 
-/* Seeds by stage, and what became of them. */
+/* Columns that count seeds by stage, or their fates. */
 static bool is_of_seeds(const char *column)
 {
     static const char *const names[] = {"germinated", "training",     "blending",       "holding", "fossilized",
@@ -209,7 +209,7 @@ static void add_row(struct export *export, const struct table *table, const char
             add_value(&export->summary, seeds && is_of_seeds(row->names[i]) ? "seeds" : group, row->names[i], number);
 }
 
-/* What the table says of the round; rows of rounds that never ended are passed over. */
+/* Adds the table's rows of the round; rows of rounds that never ended are skipped. */
 static enum esper_status add_rows(struct export *export, struct table *table, int64_t round, const char *group,
                                   struct esper_error *error)
 {
@@ -247,8 +247,8 @@ static enum esper_status write_round(struct export *export, struct esper_error *
 static enum esper_status make_folder(const char *path, struct esper_error *error)
 {
     if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return ESPER_OK; /* a file of that name is found out soon enough */
-    return error_set(error, ESPER_FAILED, "%s: the folder cannot be made: %s", path, strerror(errno));
+        return ESPER_OK; /* a file of that name fails soon enough */
+    return error_set(error, ESPER_FAILED, "%s: cannot create the folder: %s", path, strerror(errno));
 }
 
 static time_t creation_of(const struct run *run)
@@ -257,7 +257,7 @@ static time_t creation_of(const struct run *run)
     return strptime(run->created, "%Y-%m-%dT%H:%M:%S", &parts) ? timegm(&parts) : 0;
 }
 
-/* The same name every time, so that a second export does not stand beside the first. */
+/* The same name every time, so that a second export replaces the first. */
 static enum esper_status make_path(const struct run *run, const char *folder, char path[PATH_MAX],
                                    struct esper_error *error)
 {

@@ -6,11 +6,11 @@
 #include "base/round.h"
 #include "telemetry/dump.h"
 
-enum { PROCESS = 1 }; /* a trace wants a number for it */
+enum { PROCESS = 1 }; /* a trace needs a process number */
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-/* The name of a process or of a thread, before what it did. */
+/* The name of a process or thread, before its spans. */
 static void put_name(FILE *file, const char *kind, int64_t thread, const char *name)
 {
     fprintf(file, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%" PRId64 ",\"args\":{\"name\":", kind, PROCESS,
@@ -110,7 +110,7 @@ static enum esper_status take_event(void *context, const struct query_row *row, 
     return ferror(file) ? dump_finish(file, error) : ESPER_OK;
 }
 
-/* Spans that start together are written longest first: the others lie within. */
+/* Spans that start together are written longest first: the others are nested in it. */
 static enum esper_status write_phases(struct query *query, FILE *file, struct esper_error *error)
 {
     put_process(file);

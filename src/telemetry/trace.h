@@ -11,15 +11,15 @@
 
 struct trace_event {
     const char *name;              /* of the phase */
-    int64_t thread;                /* which did it */
-    int64_t start_us, duration_us; /* since a moment of the run's, and how long */
-    int64_t round, step;           /* as recorded; -1: of none */
+    int64_t thread;                /* that did it */
+    int64_t start_us, duration_us; /* since a fixed moment of the run, and the duration */
+    int64_t round, step;           /* as recorded; -1: none */
 };
 
 enum esper_status trace_write(FILE *file, const struct trace_event *events, size_t count, struct esper_error *error);
 
-/* The trace of the table `phase` (round, step, name, thread, start_us, duration_us). A run without it, or without a row
- * in it, is an error that says so. */
+/* The trace of the table `phase` (round, step, name, thread, start_us, duration_us). A run without the table, or
+ * without rows in it, is an error that says so. */
 enum esper_status dump_trace(const struct run *run, FILE *file, struct esper_error *error);
 
 #endif

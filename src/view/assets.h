@@ -1,5 +1,5 @@
-/* The page's files, web/dist, as the build put them into the program (scripts/embed): what the server gives out is this
- * table and no file system. */
+/* The page's files, web/dist, as the build embedded them in the program (scripts/embed): the server serves this table
+ * and never touches the file system for them. */
 #ifndef VIEW_ASSETS_H
 #define VIEW_ASSETS_H
 

@@ -43,7 +43,7 @@ void html_add(struct html *html, const char *format, ...)
     int length = vsnprintf(text, sizeof text, format, values);
     va_end(values);
     if (length < 0 || length >= (int)sizeof text)
-        html->failed = true; /* a format that long is a mistake of ours */
+        html->failed = true; /* a format that long is our mistake */
     else
         append(html, text, (size_t)length);
 }
@@ -59,13 +59,14 @@ static size_t character_at(const unsigned char *text)
         return 0;
     code &= 0xFFu >> (length + 1);
     for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80) /* a NUL ends it too */
+        if ((text[i] & 0xC0) != 0x80) /* a NUL ends it as well */
             return 0;
         code = code << 6 | (text[i] & 0x3Fu);
     }
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     bool allowed = code >= least[length] && code <= 0x10FFFF && !(code >= 0xD800 && code <= 0xDFFF) &&
-                   !(code >= 0x80 && code < 0xA0) && !(code >= 0x202A && code <= 0x202E) && /* nor turns of direction */
+                   !(code >= 0x80 && code < 0xA0) &&
+                   !(code >= 0x202A && code <= 0x202E) && /* nor direction overrides */
                    !(code >= 0x2066 && code <= 0x2069) && (code & 0xFFFE) != 0xFFFE;
     return allowed ? length : 0;
 }
@@ -103,7 +104,7 @@ void html_number(struct html *html, double value, int decimals)
     }
     int length = snprintf(text, sizeof text, "%.*f", decimals, value);
     int whole = (int)strcspn(text, "."), first = text[0] == '-';
-    if (first && strspn(text + 1, "0.") == (size_t)length - 1) { /* nobody wants to read -0.0 */
+    if (first && strspn(text + 1, "0.") == (size_t)length - 1) { /* never show -0.0 */
         memmove(text, text + 1, (size_t)length);
         whole--, first = 0;
     }

@@ -1,6 +1,6 @@
 /*
- * A page being written: text that grows, and the one place where what comes from a file becomes HTML. Trouble is
- * remembered and told by html_write, so that writing code stays a plain list.
+ * A page being written: text that grows, and the one place where text from a file becomes HTML. Errors are remembered
+ * and reported by html_write, so that the code that writes stays a plain list.
  */
 #ifndef VIEW_HTML_H
 #define VIEW_HTML_H
@@ -13,7 +13,7 @@
 struct html {
     char *text;
     size_t used, room;
-    bool failed; /* out of memory: nothing is added any more */
+    bool failed; /* out of memory: nothing more is added */
 };
 
 void html_raw(struct html *html, const char *text);
@@ -21,10 +21,10 @@ void html_raw(struct html *html, const char *text);
 void html_add(struct html *html, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Any bytes: markup is escaped; bytes that are not UTF-8 and characters that XML forbids become U+FFFD. NULL: "-". */
 void html_text(struct html *html, const char *text);
-/* A number for people, with that many decimals; not finite: "-". Thousands are set apart by a narrow space. */
+/* A number for people, with that many decimals; not finite: "-". Thousands are separated by a narrow space. */
 void html_number(struct html *html, double value, int decimals);
 
-/* Put the page into a file: all of it or nothing. */
+/* Writes the page to a file: all of it or nothing. */
 enum esper_status html_write(const struct html *html, const char *path, struct esper_error *error);
 void html_free(struct html *html);
 

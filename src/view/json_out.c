@@ -46,7 +46,7 @@ void json_integer(struct json_out *out, const char *key, int64_t value)
     fprintf(out->file, "%" PRId64, value);
 }
 
-/* The same number when it is read back. Pages ask for tens of thousands of them: 16 digits are not tried. */
+/* Reads back as the same number. Pages ask for tens of thousands of them, so 16 digits are not tried. */
 static void put_real(FILE *file, double value)
 {
     char text[32] = "null";

@@ -1,6 +1,6 @@
 /*
- * Strict JSON written piece by piece, commas where they belong: what the server says and what others may read. Missing
- * and infinite numbers are null, never 0; texts are made of well-formed UTF-8 whatever they were.
+ * Strict JSON written piece by piece, with the commas where they belong. Missing and infinite numbers are null, never
+ * 0; texts become well-formed UTF-8 whatever they were.
  */
 #ifndef VIEW_JSON_OUT_H
 #define VIEW_JSON_OUT_H
@@ -14,10 +14,10 @@
 /* Start from {.file = f}. */
 struct json_out {
     FILE *file;
-    bool more; /* something stands before what comes next: a comma is due */
+    bool more; /* something precedes the next item: a comma is due */
 };
 
-/* key NULL: an element of an array, or the whole text. */
+/* key NULL: an element of an array, or the whole document. */
 void json_open(struct json_out *out, const char *key, char bracket);     /* '{' or '[' */
 void json_close(struct json_out *out, char bracket);                     /* '}' or ']' */
 void json_text(struct json_out *out, const char *key, const char *text); /* NULL: null */

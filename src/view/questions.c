@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- words that questions share ---------------------------------------------------------------------------------- */
+/* ---- SQL that questions share ------------------------------------------------------------------------------------ */
 
 /* A long series is thinned to about 2000 rounds, evenly, and ends with the newest. */
 #define SERIES(table)                                                                                                  \
@@ -12,23 +12,23 @@
     " WHERE round <= :to) - (SELECT min(round) FROM " table " WHERE round >= :from)) / 2000) = 0"                      \
     " OR round = (SELECT max(round) FROM " table " WHERE round <= :to)) "
 
-/* The steps of the episode, one look-up each: far quicker than all envs of the round. */
+/* The steps of the episode, one look-up each: far quicker than reading all envs of the round. */
 #define STEPS_OF(table)                                                                                                \
     "WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number"                                         \
     " WHERE n < (SELECT max(step) FROM " table " WHERE round = :round)) "
 
-/* Only so many rounds before :to, whatever :from says; `table` tells which rounds there are. */
+/* Only this many rounds before :to, whatever :from says; `table` determines which rounds there are. */
 #define RECENT(table, rounds)                                                                                          \
     " BETWEEN max(:from, coalesce((SELECT max(round) FROM " table " WHERE round <= :to), 0) - " #rounds " + 1)"        \
     " AND :to "
 
-/* Which of those rounds there are rows of: what a label over the answer may say. */
+/* Which of those rounds have rows, for a label over the answer. */
 #define ROUNDS_OF(table, rounds)                                                                                       \
     " (SELECT min(round) FROM " table " WHERE round" RECENT(table, rounds) ") AS first_round,"                         \
                                                                            " (SELECT max(round) FROM " table           \
                                                                            " WHERE round <= :to) AS last_round "
 
-/* As many rows as are wanted, but no more than so many; a negative limit would be none to SQLite. */
+/* As many rows as requested, up to a maximum; to SQLite a negative limit would mean no limit. */
 #define LIMITED(rows) " LIMIT min(max(:limit, 0), " #rows ")"
 
 /* The frontier: no episode has fewer or as many added parameters and a higher test accuracy, and of those with the same
@@ -56,7 +56,7 @@
 
 // clang-format off
 const struct question questions[] = {
-    {"summary", "the run and how far it is: one row; newest_step is the newest step written down of newest_round", "",
+    {"summary", "the run and its progress: one row; newest_step is the newest recorded step of newest_round", "",
      "SELECT run.name, task, policy, seed, evaluate, created, version, kernels,"
      " (SELECT count(*) FROM round) AS rounds_done,"
      " (SELECT min(round) FROM round) AS first_round,"
@@ -84,10 +84,10 @@ const struct question questions[] = {
     {"rounds", "accuracy, reward, seeds by stage, events and speed of each round; thinned to 2000 rounds", ":from :to",
      "SELECT * FROM round" SERIES("round") "ORDER BY round LIMIT 2002"},
 
-    {"ppo", "every number of the updates; thinned to 2000 rounds", ":from :to",
+    {"ppo", "all numbers of the updates; thinned to 2000 rounds", ":from :to",
      "SELECT * FROM ppo" SERIES("ppo") "ORDER BY round LIMIT 2002"},
 
-    {"heads", "every number of each head; thinned to 2000 rounds", ":from :to",
+    {"heads", "all numbers of each head; thinned to 2000 rounds", ":from :to",
      "SELECT * FROM ppo_head" SERIES("ppo_head") "ORDER BY round, head LIMIT 16016"},
 
     {"ops",
@@ -127,13 +127,13 @@ const struct question questions[] = {
      " FROM number CROSS JOIN life ON round = :round AND step = n AND env = :env"
      " ORDER BY step, slot, ordinal LIMIT 10000"},
 
-    {"gates", "gates and their verdicts, newest first, of the last 10 rounds to :to", ":from :to :limit",
+    {"gates", "gates and their verdicts, newest first, over the last 10 rounds to :to", ":from :to :limit",
      "SELECT round, step, env, slot, blueprint, gate, from_stage, to_stage, passed, failed, score FROM life"
      " WHERE round" RECENT("life", 10) "AND event = 'gate'"
      " ORDER BY round DESC, step DESC, env DESC, slot DESC, ordinal DESC" LIMITED(10000)},
 
     {"gate_checks",
-     "how often each gate was asked, opened, and which checks kept it shut, of the last 5 rounds to :to", ":from :to",
+     "how often each gate was asked and opened, and which checks kept it shut, over the last 5 rounds to :to", ":from :to",
      "SELECT gate, to_stage, passed, failed, count(*) AS count, avg(score) AS score," ROUNDS_OF("life", 5) "FROM life"
      " WHERE round" RECENT("life", 5) "AND event = 'gate'"
      " GROUP BY gate, to_stage, passed, failed ORDER BY gate, to_stage, count DESC, failed LIMIT 200"},
@@ -173,7 +173,7 @@ const struct question questions[] = {
      "SELECT * FROM outcome WHERE round BETWEEN :from AND :to AND test_accuracy IS NOT NULL"
      " ORDER BY test_accuracy DESC, added_params, round, env" LIMITED(1000)},
 
-    {"pareto", "episodes, test accuracy against added parameters: the frontier first (frontier = 1), then the newest",
+    {"pareto", "episodes, test accuracy versus added parameters: the frontier first (frontier = 1), then the newest",
      ":from :to :limit",
      FRONTIER
      "SELECT * FROM (SELECT * FROM (SELECT " PARETO ", 1 AS frontier FROM outcome WHERE round BETWEEN :from AND :to"
@@ -189,7 +189,7 @@ const struct question questions[] = {
      " AND step = (SELECT max(step) FROM subset WHERE round = :round) ORDER BY mask LIMIT 4096"},
 
     {"shares",
-     "what each live seed brings at the last step of the episode that is known: share and interaction, points",
+     "what each live seed adds at the last recorded step of the episode: share and interaction, points",
      ":round :env",
      "SELECT step, slot, germination, stage, blueprint, params, alpha, contribution, interaction, share, share_error"
      " FROM seed WHERE round = :round AND env = :env"
@@ -199,10 +199,10 @@ const struct question questions[] = {
      "SELECT * FROM rollback WHERE round BETWEEN :from AND :to"
      " ORDER BY round DESC, step DESC, env DESC" LIMITED(10000)},
 
-    {"alerts", "alarms, newest first", ":from :to :limit",
+    {"alerts", "alerts, newest first", ":from :to :limit",
      "SELECT * FROM alert WHERE round BETWEEN :from AND :to ORDER BY round DESC, rule" LIMITED(10000)},
 
-    {"standing", "alerts that stand, raised and not cleared: critical ones first, then the newest", "",
+    {"standing", "active alerts, raised and not cleared: critical ones first, then the newest", "",
      "SELECT round, rule, severity, value, threshold, text FROM (SELECT *, max(round) FROM alert GROUP BY rule)"
      " WHERE state = 'raised' ORDER BY severity, round DESC, rule LIMIT 64"},
 
@@ -212,14 +212,14 @@ const struct question questions[] = {
      " 100.0 * sum(duration_us) / 1e6 / (SELECT seconds FROM round WHERE round = :round) AS percent"
      " FROM phase WHERE round = :round GROUP BY name ORDER BY seconds DESC, name LIMIT 64"},
 
-    {"drops", "rows that are missing, by table and reason: lost because a buffer was full, or thinned on purpose", "",
+    {"drops", "missing rows by table and reason: lost because a buffer was full, or thinned on purpose", "",
      "SELECT name, reason, sum(count) AS count, min(round) AS first_round, max(round) AS last_round FROM drops"
      " GROUP BY name, reason ORDER BY reason, name LIMIT 64"},
 
-    {"checkpoints", "files written to checkpoints/, newest first, removed ones too", ":limit",
+    {"checkpoints", "files written to checkpoints/, newest first, including those removed since", ":limit",
      "SELECT * FROM checkpoint ORDER BY round DESC, step DESC, written DESC, file" LIMITED(10000)},
 
-    {"events", "what happened, newest first: lives of seeds, rollbacks, alarms, checkpoints, lost rows",
+    {"events", "what happened, newest first: lives of seeds, rollbacks, alerts, checkpoints, lost rows",
      ":from :to :limit",
      "SELECT * FROM (SELECT * FROM (SELECT round, step, env, slot, event AS kind,"
      "  trim(coalesce(blueprint, '') || ' ' || CASE WHEN event = 'gate' THEN coalesce(gate, 'gate')"
@@ -245,14 +245,14 @@ const struct question questions[] = {
      "SELECT * FROM outcome WHERE round BETWEEN :from AND :to AND test_accuracy IS NOT NULL"
      " ORDER BY test_accuracy, added_params DESC, round DESC, env" LIMITED(1000)},
 
-    {"stages", "the stages that an env's slots went through in a round: from from_step on until to_step, or to the end",
+    {"stages", "the stages that an env's slots went through in a round: from from_step to to_step, or to the end",
      ":round :env",
      STEPS_OF("life") "SELECT slot, germination, blueprint, to_stage AS stage, step AS from_step,"
      " lead(step) OVER (PARTITION BY slot ORDER BY step, ordinal) AS to_step"
      " FROM number CROSS JOIN life ON round = :round AND step = n AND env = :env"
      " WHERE event = 'stage' ORDER BY slot, step, ordinal LIMIT 10000"},
 
-    {"health", "what the verdict is made of: one row; `recent` is the last 10 rounds, `first` the first 10", "",
+    {"health", "the figures behind the verdict: one row; `recent` is the last 10 rounds, `first` the first 10", "",
      "SELECT (SELECT count(*) FROM outcome) AS episodes,"
      " (SELECT count(*) FROM round) AS rounds_done,"
      " (SELECT sum(count) FROM drops WHERE reason = 'full' AND name IN ('step', 'seed', 'subset', 'phase'))"
@@ -304,7 +304,7 @@ const struct question *question_find(const char *name)
     return NULL;
 }
 
-/* The value of the parameter that `text` begins with, and how long its name is; NULL: it begins with none. */
+/* The value of the parameter that `text` begins with, and the length of its name; NULL: there is none. */
 static const int64_t *parameter_at(const char *text, const struct question_values *values, size_t *length)
 {
     const struct {

@@ -8,7 +8,7 @@
 #include "telemetry/run_json.h"
 #include "telemetry/run_plan.h"
 
-/* As a shell reads it back. */
+/* Quoted so that a shell reads it back. */
 static void put_word(FILE *file, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+,:=/@%";
@@ -25,7 +25,7 @@ static void put_word(FILE *file, const char *word)
     putc('\'', file);
 }
 
-/* Files that were named relative to some directory are named from the root; the run keeps its script itself. */
+/* Files named relative to some directory become absolute; the run keeps a copy of its script. */
 static void find_file(const struct run *run, const char *key, char value[PATH_MAX])
 {
     char path[PATH_MAX + 16], found[PATH_MAX];
@@ -38,7 +38,7 @@ static void find_file(const struct run *run, const char *key, char value[PATH_MA
         memcpy(value, found, sizeof found);
 }
 
-/* How the machine does the work and what the task is called change no bit; --rounds is said apart. */
+/* How the machine does the work and the task's name do not change the bits; --rounds is written separately. */
 static bool is_told(const char *key)
 {
     static const char *const untold[] = {"task", "about", "rounds", "threads"};
@@ -55,7 +55,7 @@ static void put_settings(FILE *file, const struct run *run)
     if (config_load_task(&base, run->config.task, NULL) == ESPER_OK) {
         fputs(" --task ", file);
         put_word(file, run->config.task);
-    } else { /* it was a file of somebody's: in full, on what `esper train` begins with */
+    } else { /* a user's own task file: all keys, relative to the defaults of `esper train` */
         config_defaults(&base);
         config_load_task(&base, "quickstart", NULL);
     }
@@ -73,7 +73,7 @@ static void put_settings(FILE *file, const struct run *run)
     }
 }
 
-/* An evaluation takes what another run learned: its own words say best from which. */
+/* An evaluation uses what another run learned: its own command line says best which. */
 static enum esper_status put_evaluation(FILE *file, const struct run *run, struct esper_error *error)
 {
     char *command;
@@ -83,7 +83,7 @@ static enum esper_status put_evaluation(FILE *file, const struct run *run, struc
     return ESPER_OK;
 }
 
-/* The update of a round looks at the number of rounds: any moment within the round is the right one to change it. */
+/* The update of a round reads the number of rounds: it may be changed at any moment within the round. */
 static void put_stages(FILE *file, const struct run *run, const struct run_stage *stages, int count)
 {
     for (int i = 1; i <= count; i++) {

@@ -1,6 +1,6 @@
 /*
- * The commands that make a run again, bit for bit: its first one with every key that is not the task's, then one for
- * each time it was given another number of rounds. A test replays what is printed here.
+ * The commands that reproduce a run, bit for bit: the first with every key that differs from the task's, then one for
+ * each change of the number of rounds. A test replays these commands.
  */
 #ifndef VIEW_RECIPE_H
 #define VIEW_RECIPE_H
@@ -9,8 +9,8 @@
 
 #include "telemetry/run.h"
 
-/* A line each, ended. `machines` tells that parts of the run were played on other kernels or by other versions, so that
- * no one machine can make the same bits. */
+/* One line each. `machines` says that parts of the run used different kernels or versions, so that no single machine
+ * can reproduce the bits. */
 enum esper_status recipe_write(FILE *file, const struct run *run, bool *machines, struct esper_error *error);
 
 #endif

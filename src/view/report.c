@@ -33,7 +33,7 @@ enum esper_status report_open(struct report_run *report, const char *runs, const
     TRY(run_open(&report->run, runs, word, error));
     if (run_get_status(&report->run, &report->status, &problem) != ESPER_OK)
         note(report, problem.text);
-    /* One state of the record for the whole page, whatever a trainer adds meanwhile. */
+    /* One snapshot of the record for the whole page, whatever a trainer adds meanwhile. */
     if (query_open(&report->query, &report->run, &problem) != ESPER_OK ||
         query_hold(report->query, &problem) != ESPER_OK ||
         verdict_of(report->query, &report->status, &report->verdict, &problem) != ESPER_OK) {
@@ -179,17 +179,17 @@ static void write_tiles(struct html *html, struct report_run *report)
     tile(html, "rounds finished", sheet_number(summary, 0, "rounds_done"), 0, "");
     tile(html, "episodes", episodes_of(report), 0, "");
     tile(html, "validation accuracy, newest round", sheet_number(summary, 0, "val_accuracy_mean_last"), 1, " %");
-    tile(html, "best round's mean", sheet_number(summary, 0, "val_accuracy_mean_best"), 1, " %");
-    tile(html, "best env's", sheet_number(summary, 0, "val_accuracy_best"), 1, " %");
+    tile(html, "best mean of a round", sheet_number(summary, 0, "val_accuracy_mean_best"), 1, " %");
+    tile(html, "best env", sheet_number(summary, 0, "val_accuracy_best"), 1, " %");
     tile(html, "test accuracy, newest round", sheet_number(summary, 0, "test_accuracy_mean_last"), 1, " %");
     tile(html, "reward of an episode, newest round", sheet_number(summary, 0, "reward_mean_last"), 1, "");
     tile(html, "seeds germinated", sheet_number(summary, 0, "germinations"), 0, "");
     tile(html, "seeds fossilised", sheet_number(summary, 0, "fossilizations"), 0, "");
     tile(html, "rollbacks", sheet_number(summary, 0, "rollbacks"), 0, "");
     tile(html, "alerts raised", sheet_number(summary, 0, "alerts"), 0, "");
-    tile(html, "rows of the record lost", summary->rows && isnan(lost) ? 0 : lost, 0, "");
+    tile(html, "record rows lost", summary->rows && isnan(lost) ? 0 : lost, 0, "");
     tile(html, "env-steps", sheet_number(summary, 0, "env_steps"), 0, "");
-    tile(html, "time of all rounds", sheet_number(summary, 0, "seconds") / 60, 1, " min");
+    tile(html, "total time of the rounds", sheet_number(summary, 0, "seconds") / 60, 1, " min");
     html_raw(html, "</div>\n");
 }
 
@@ -240,11 +240,11 @@ static void write_title(struct html *html, const struct report_run *report)
     html_raw(html, ", policy ");
     html_text(html, policy);
     html_add(html, ", seed %llu, %s; %s", (unsigned long long)config->seed,
-             config->evaluate ? "evaluation, nothing is learned" : "training", run_state_name(&report->status));
-    html_add(html, ", %d envs \xC3\x97 %d steps, %d rounds planned; begun ", config->envs, config->steps,
+             config->evaluate ? "evaluation, no learning" : "training", run_state_name(&report->status));
+    html_add(html, ", %d envs \xC3\x97 %d steps, %d rounds planned; started ", config->envs, config->steps,
              config->rounds);
     html_text(html, report->run.created);
-    html_raw(html, ", last sign of life ");
+    html_raw(html, ", last update ");
     html_text(html, report->status.updated[0] ? report->status.updated : NULL);
     html_raw(html, "</p>\n");
 }
@@ -281,7 +281,7 @@ static void write_trouble(struct html *html, const struct report_run *report)
     if (!report->trouble[0])
         return;
     html_add(html, "<p class=\"fail\">\xE2\x9C\x97 %s: ",
-             report->query ? "Not all of the record could be read" : "There is no record to tell of");
+             report->query ? "Not all of the record could be read" : "There is no record to show");
     html_text(html, report->trouble);
     html_raw(html, "</p>\n");
 }
@@ -297,7 +297,7 @@ static bool next_run(const char **word, char name[PATH_MAX])
     return true;
 }
 
-/* A name that is no run is a mistake to tell before anything is written. */
+/* A name that is not a run is an error before anything is written. */
 static enum esper_status check_words(const char *runs, const char *const *words, int count, struct esper_error *error)
 {
     char name[PATH_MAX], path[PATH_MAX];

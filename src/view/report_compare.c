@@ -12,7 +12,7 @@
 /* The words of one kind: training runs, or evaluations. They cannot be paired with each other. */
 struct group {
     struct cohort cohorts[REPORT_WORDS];
-    char letters[REPORT_WORDS]; /* A is the first word */
+    char letters[REPORT_WORDS]; /* A for the first word */
     int count;
 };
 
@@ -40,7 +40,7 @@ static void interval_cells(struct html *html, const struct interval *interval, i
     html_raw(html, "</td>");
 }
 
-/* ---- what each reached ------------------------------------------------------------------------------------------- */
+/* ---- means ------------------------------------------------------------------------------------------------------- */
 
 static void list_cohorts(struct html *html, const struct group *group)
 {
@@ -130,8 +130,8 @@ static void contrast(struct html *html, const struct group *group, int other)
         problem_line(html, error.text);
     } else {
         html_add(html,
-                 "<p class=\"soft\">%d episodes that both played, paired by seed, round and env; %d played by one "
-                 "alone.</p>\n",
+                 "<p class=\"soft\">%d episodes that both played, paired by seed, round and env; %d played by only "
+                 "one.</p>\n",
                  count, a->episodes + b->episodes - 2 * count);
         list_differences(html, pairs, count, reward_key);
     }
@@ -139,7 +139,7 @@ static void contrast(struct html *html, const struct group *group, int other)
     memory_free(pairs);
 }
 
-/* Gains over the first cohort that left its hosts alone. */
+/* Gains over the first cohort that did not grow its hosts. */
 static void list_gains(struct html *html, const struct group *group)
 {
     int control = -1;
@@ -220,8 +220,8 @@ static void compare_group(struct html *html, const char *runs, const struct grou
 void report_compare(struct html *html, const char *runs, const char *const *words, int count)
 {
     struct group *groups = memory_alloc(2, sizeof *groups, NULL); /* training, evaluation */
-    html_raw(html, "<h2 id=\"compare\">Comparison</h2>\n<p class=\"soft\">The first of a kind against each other one, "
-                   "episode by episode (paired t). The run told in full below is the first.</p>\n");
+    html_raw(html, "<h2 id=\"compare\">Comparison</h2>\n<p class=\"soft\">The first of each kind and every other, "
+                   "compared episode by episode (paired t). The first run is described in full below.</p>\n");
     for (int i = 0; groups && i < count && i < REPORT_WORDS; i++) {
         struct esper_error error = {0};
         struct cohort cohort = {0};

@@ -1,4 +1,4 @@
-/* The report's parts about seeds and what they brought: lives, blueprints, gates, rewards, outcomes. */
+/* The report's parts about seeds and what they achieved: lives, blueprints, gates, rewards, outcomes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static void draw_episodes(struct html *html, struct report_run *report)
             worst = i;
     }
     if (best < 0) {
-        html_raw(html, "<p class=\"soft\">No episode is finished.</p>\n");
+        html_raw(html, "<p class=\"soft\">No episode has finished.</p>\n");
     } else {
         html_raw(html,
                  "<p class=\"soft\">What happened in each slot. Letters: Germinated, Training, Blending, Holding, "
@@ -88,7 +88,7 @@ static void draw_episodes(struct html *html, struct report_run *report)
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* A box over an answer that says itself which rounds it is of. */
+/* The heading of an answer, which states its rounds. */
 static void write_heading(struct html *html, const char *title, const struct sheet *sheet)
 {
     html_raw(html, "<div><h3>");
@@ -116,8 +116,8 @@ static void list_blueprints(struct html *html, struct report_run *report)
     write_heading(html, "Blueprints", &sheet);
     REPORT_TABLE(html, &sheet, columns, "No seed germinated.");
     if (sheet.rows)
-        html_raw(html, "<p class=\"soft\">Rate: fossilised of those germinated. Share: what a fossil adds to the "
-                       "validation accuracy at the last step, mean. Parameters: mean of those alive then.</p>\n");
+        html_raw(html, "<p class=\"soft\">Rate: fossilised per germinated seed. Share: what a fossil adds to the "
+                       "validation accuracy at the last step, mean. Parameters: mean over seeds alive then.</p>\n");
     html_raw(html, "</div>\n");
     sheet_free(&sheet);
 }
@@ -148,7 +148,7 @@ static void list_ops(struct html *html, struct report_run *report)
     values.from = values.to = isnan(report->newest) ? -1 : (int64_t)report->newest;
     report_ask(report, &sheet, "ops", &values);
     html_raw(html, "<div><h3>Decisions in the newest round</h3>\n");
-    REPORT_TABLE(html, &sheet, columns, "No decision was written down.");
+    REPORT_TABLE(html, &sheet, columns, "No decision was recorded.");
     html_raw(html, "</div>\n");
     sheet_free(&sheet);
 }
@@ -181,15 +181,15 @@ static void draw_reward(struct html *html, struct report_run *report)
     snprintf(title, sizeof title, "Components of an episode's reward, mean of the envs, round %.0f",
              shown_round(report->newest));
     if (sheet.rows == 0)
-        html_raw(html, "<p class=\"soft\">No step was written down.</p>\n");
+        html_raw(html, "<p class=\"soft\">No step was recorded.</p>\n");
     else
         svg_waterfall(html, title, bars, count);
     double whole = (double)report->run.config.envs * report->run.config.steps;
     double kept = sheet_number(&sheet, 0, "kept");
     if (kept < whole)
         html_add(html,
-                 "<p class=\"soft\">Over the %.0f of %.0f env-steps that were written down: idle steps are kept 1 "
-                 "in 10 from round 201 on.</p>\n",
+                 "<p class=\"soft\">Over the %.0f of %.0f env-steps that were recorded: one idle step "
+                 "in 10 is kept from round 201 on.</p>\n",
                  kept, whole);
     sheet_free(&sheet);
 }
@@ -222,7 +222,7 @@ static void draw_pareto(struct html *html, struct report_run *report)
                  shown_round(sheet_number(&sheet, i, "round")), sheet_number(&sheet, i, "env"));
         points[i] = (struct svg_point){x, y, sheet_number(&sheet, i, "frontier") == 1, names[i]};
     }
-    struct svg_scatter scatter = {.title = "Test accuracy, percent, against parameters added",
+    struct svg_scatter scatter = {.title = "Test accuracy, percent, by parameters added",
                                   .x_name = "parameters added",
                                   .points = points,
                                   .count = points && names ? sheet.rows : 0};
@@ -258,6 +258,6 @@ void report_outcomes(struct html *html, struct report_run *report)
     draw_reward(html, report);
     html_raw(html, "</div></div>\n<h3>Best episodes</h3>\n");
     report_ask(report, &sheet, "top", &values);
-    REPORT_TABLE(html, &sheet, columns, "No episode is finished.");
+    REPORT_TABLE(html, &sheet, columns, "No episode has finished.");
     sheet_free(&sheet);
 }

@@ -17,11 +17,11 @@ struct report_run {
     char trouble[512]; /* the first thing that could not be read, "" */
 };
 
-/* Opens for reading; only a word that names no run is an error. */
+/* Opens for reading; only a word that does not name a run is an error. */
 enum esper_status report_open(struct report_run *report, const char *runs, const char *word, struct esper_error *error);
 void report_close(struct report_run *report);
 
-/* Ask; what cannot be answered is noted as trouble and gives an empty sheet. */
+/* Asks; a failure is noted as trouble and gives an empty sheet. */
 void report_ask(struct report_run *report, struct sheet *sheet, const char *question,
                 const struct question_values *values);
 
@@ -32,11 +32,10 @@ struct shown {
     char text[32];
 };
 struct shown shown_number(double value, int decimals);
-/* The column `round` of a sheet in these numbers; release with memory_free. NULL: no rows. */
+/* The column `round` of a sheet, numbered that way; release with memory_free. NULL: no rows. */
 double *shown_rounds(const struct sheet *sheet);
 
-/* A table of a sheet's columns. decimals: of a number; or one of these, LONG is a text
- * that may be broken into lines. */
+/* A table of a sheet's columns. decimals: of a number, or one of these; LONG is a text that may wrap. */
 enum { SHOWN_TEXT = -1, SHOWN_ROUND = -2, SHOWN_YES_NO = -3, SHOWN_LONG = -4, SHOWN_ROUNDS_DONE = -5 };
 struct report_column {
     const char *title, *name;
@@ -55,7 +54,7 @@ void report_outcomes(struct html *html, struct report_run *report); /* report_gr
 void report_trouble(struct html *html, struct report_run *report);  /* report_tables.c */
 void report_time(struct html *html, struct report_run *report);     /* report_tables.c */
 void report_identity(struct html *html, struct report_run *report); /* report_tables.c */
-/* Every word as a cohort; accuracies of all their runs in one plot. */
+/* Every word as a cohort; the accuracies of all their runs in one plot. */
 void report_compare(struct html *html, const char *runs, const char *const *words, int count); /* report_compare.c */
 
 #endif

@@ -6,7 +6,7 @@
 #include "view/report_parts.h"
 #include "view/svg.h"
 
-/* What the plots of one part have in common. */
+/* What the plots of one section share. */
 struct canvas {
     struct html *html;
     const struct sheet *sheet;
@@ -74,8 +74,8 @@ static void draw_updates(const struct canvas *canvas)
     const struct drawn losses[] = {{"policy", "policy_loss", NULL, NULL}, {"value", "value_loss", NULL, NULL}};
     const struct drawn gradient[] = {{NULL, "grad_norm", NULL, NULL}};
     const struct drawn returns[] = {{"median, band from p10 to p90", "return_p50", "return_p10", "return_p90"}};
-    draw(canvas, "Entropy of the op head, 0 (decided) to 1 (even)", 0, 1, entropy, 1);
-    draw(canvas, "Divergence (KL) per head decision, nats", 0, NAN, divergence, 1);
+    draw(canvas, "Entropy of the op head, 0 (decided) to 1 (uniform)", 0, 1, entropy, 1);
+    draw(canvas, "KL divergence per head decision, nats", 0, NAN, divergence, 1);
     draw(canvas, "Share of rows whose ratio was clipped, 0 to 1", 0, NAN, clipped, 1);
     draw(canvas, "Variance of the returns explained by the critic (1: all)", 0, 1, variance, 1);
     draw(canvas, "Losses", NAN, NAN, losses, 2);
@@ -85,10 +85,10 @@ static void draw_updates(const struct canvas *canvas)
 
 /* ---- heads ------------------------------------------------------------------------------------------------------- */
 
-/* At most so many columns: neighbouring rounds share one, with their mean. */
+/* At most this many columns: neighbouring rounds share one, which shows their mean. */
 enum { HEAT_COLUMNS = 160, HEADS_MAX = 16 };
 
-/* Rows of the sheet come by round, then head: which row of cells is a head's, -1: no room. */
+/* The sheet is ordered by round, then head. Returns the row of cells for a head, -1: no room. */
 static int head_row(const char *names[HEADS_MAX], int *count, const char *name)
 {
     for (int i = 0; i < *count; i++)
@@ -170,7 +170,7 @@ void report_learning(struct html *html, struct report_run *report)
     }
     html_raw(html, "</div>\n");
     if (ppo.rows == 0)
-        html_raw(html, "<p class=\"soft\">No policy was updated in this run.</p>\n");
+        html_raw(html, "<p class=\"soft\">The policy was not updated in this run.</p>\n");
     memory_free(canvas.marks);
     sheet_free(&ppo);
     sheet_free(&alerts);

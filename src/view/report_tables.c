@@ -1,4 +1,4 @@
-/* The report's parts that are lists: trouble, time, configuration, how to do it again. */
+/* The report's parts that are lists: trouble, time, configuration, how to reproduce the run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,11 +63,11 @@ void report_trouble(struct html *html, struct report_run *report)
         {"last round", "last_round", SHOWN_ROUND},
     };
     html_raw(html, "<h2 id=\"trouble\">Trouble</h2>\n");
-    const char *standing = run_has_ended(&report->status) ? "Alerts that stood at the end" : "Alerts that stand";
+    const char *standing = run_has_ended(&report->status) ? "Alerts active at the end" : "Active alerts";
     LIST(html, report, standing, "standing", 200, open, "None.");
     LIST(html, report, "Alerts raised and cleared, newest first", "alerts", 40, alerts, "None.");
     LIST(html, report, "Rollbacks by the governor, newest first", "rollbacks", 40, rollbacks, "None.");
-    LIST(html, report, "Rows missing in the record", "drops", 200, drops, "None: every row was kept.");
+    LIST(html, report, "Rows missing from the record", "drops", 200, drops, "None: all rows were kept.");
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ void report_time(struct html *html, struct report_run *report)
     struct sheet sheet;
     html_raw(html, "<h2 id=\"time\">Time and checkpoints</h2>\n<h3>Where the newest round's time went</h3>\n");
     report_ask(report, &sheet, "phases", &values);
-    REPORT_TABLE(html, &sheet, phases, "No phase was written down.");
+    REPORT_TABLE(html, &sheet, phases, "No phase was recorded.");
     sheet_free(&sheet);
     LIST(html, report, "Checkpoints, newest first", "checkpoints", 8, checkpoints, "None.");
 }
@@ -151,7 +151,7 @@ static void write_recipe(struct html *html, struct report_run *report)
         status = ESPER_FAILED;
     char *typed = NULL;
     run_json_command(&report->run, &typed, NULL);
-    html_raw(html, "<h3>How to do it again</h3>\n<p>It was begun with <code>");
+    html_raw(html, "<h3>How to reproduce this run</h3>\n<p>It was begun with <code>");
     html_text(html, typed);
     html_raw(html, "</code> on Esper ");
     free(typed);

@@ -6,7 +6,7 @@
 
 #include "telemetry/run.h"
 
-#define SETTLED_SECONDS 0.05 /* file times are coarse: a file that changed so lately may change unseen */
+#define SETTLED_SECONDS 0.05 /* file times are coarse: a file that changed this recently may change again unseen */
 
 bool run_mark_take(const char *runs, const char *name, struct run_mark *mark)
 {

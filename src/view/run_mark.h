@@ -1,4 +1,4 @@
-/* What changes whenever a run does: by it answers can be kept, and streams know when to read. */
+/* A mark that changes whenever a run does: it tells caches whether an answer still holds, and streams when to read. */
 #ifndef VIEW_RUN_MARK_H
 #define VIEW_RUN_MARK_H
 
@@ -15,7 +15,7 @@ struct run_mark {
     bool alive; /* a death leaves no trace in files */
 };
 
-/* False: the run is changing this moment, so that the mark may stay as it is while the run does not. */
+/* False: the run is changing right now, so that it may change again without changing the mark. */
 bool run_mark_take(const char *runs, const char *name, struct run_mark *mark);
 bool run_mark_equal(const struct run_mark *a, const struct run_mark *b);
 

@@ -24,7 +24,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         struct client *client = info ? calloc(1, sizeof *client) : NULL;
-        *socket_context = client; /* without one its requests are refused */
+        *socket_context = client; /* without a client its requests are refused */
         if (!client)
             return;
         client->fd = info->connect_fd;
@@ -33,7 +33,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         client->next = server->clients;
         server->clients = client;
         pthread_mutex_unlock(&server->mutex);
-    } else if (*socket_context) { /* before the socket is closed: its number is nobody else's yet */
+    } else if (*socket_context) { /* before the socket is closed, so that its number cannot be reused yet */
         pthread_mutex_lock(&server->mutex);
         struct client **link = &server->clients;
         while (*link != *socket_context)
@@ -50,7 +50,7 @@ static double patience(enum client_phase phase)
     return phase == CLIENT_NEW || phase == CLIENT_READING ? SERVE_HEADER_SECONDS : SERVE_IDLE_SECONDS;
 }
 
-/* The library ends connections on which nothing happens; who sends a byte now and then is ended here. */
+/* The library ends idle connections; clients that send a byte now and then are ended here. */
 static void *keep_watch(void *context)
 {
     struct server *server = context;
@@ -77,20 +77,20 @@ static enum esper_status check_options(struct server *server, struct esper_error
     struct stat info;
     char path[PATH_MAX];
     unsigned char address[16];
-    if (stat(options->runs, &info) == 0 && !S_ISDIR(info.st_mode)) /* what is not there yet may come */
+    if (stat(options->runs, &info) == 0 && !S_ISDIR(info.st_mode)) /* a directory that does not exist yet may appear */
         return error_set(error, ESPER_INVALID, "%s: is a file; give a directory of runs", options->runs);
     if (snprintf(path, sizeof path, "%s/run.json", options->runs) < (int)sizeof path && stat(path, &info) == 0)
         return error_set(error, ESPER_INVALID, "%s: is a run; give the directory of runs, the one above it",
                          options->runs);
     if (inet_pton(AF_INET, options->bind, address) != 1 && inet_pton(AF_INET6, options->bind, address) != 1)
         return error_set(error, ESPER_INVALID,
-                         "--bind %.60s: expected an address in digits, like 127.0.0.1 or ::", options->bind);
+                         "--bind %.60s: expected a numeric address, like 127.0.0.1 or ::", options->bind);
     server->beyond = !guard_is_loopback(options->bind);
     if (options->token_file)
         return guard_read_token(options->token_file, server->token, error);
     if (server->beyond)
         return error_set(error, ESPER_INVALID,
-                         "--bind %.60s lets other machines in and needs --token-file FILE; make one with: "
+                         "--bind %.60s lets other machines in and needs --token-file FILE; create one with: "
                          "(umask 077; head -c 24 /dev/urandom | base64 > FILE)",
                          options->bind);
     return ESPER_OK;
@@ -244,7 +244,7 @@ void serve_stop(struct server *server)
         return;
     tell_to_stop(server);
     if (server->daemon)
-        MHD_stop_daemon(server->daemon); /* closes the socket it listened on */
+        MHD_stop_daemon(server->daemon); /* also closes the listening socket */
     pthread_join(server->watchman, NULL);
     release(server);
 }

@@ -38,7 +38,7 @@ int api_check_arguments(const struct api_arguments *arguments, const char *const
         for (int j = 0; j < count; j++)
             known = known || strcmp(item->key, keys[j]) == 0;
         if (!known)
-            error_set(error, ESPER_INVALID, "\"%.40s\" is no argument here%s", item->key,
+            error_set(error, ESPER_INVALID, "\"%.40s\" is not an argument here%s", item->key,
                       word_hint(item->key, keys, count, NULL).text);
         else if (api_argument(arguments, item->key) != item->value)
             error_set(error, ESPER_INVALID, "\"%.40s\" is given twice", item->key);
@@ -74,7 +74,7 @@ bool api_is_run(const char *runs, const char *name, struct stat *info)
     char path[PATH_MAX];
     return *name != '.' && run_check_name(name, NULL) == ESPER_OK &&
            snprintf(path, sizeof path, "%s/%s", runs, name) < (int)sizeof path && lstat(path, info) == 0 &&
-           S_ISDIR(info->st_mode) /* no link leads out of the directory */ &&
+           S_ISDIR(info->st_mode) /* no link may lead out of the directory */ &&
            snprintf(path, sizeof path, "%s/%s/run.json", runs, name) < (int)sizeof path && lstat(path, info) == 0 &&
            S_ISREG(info->st_mode);
 }
@@ -141,13 +141,13 @@ enum esper_status api_write_members(struct json_out *out, struct query *query, c
     enum esper_status status = query_next(answer, &row, error);
     const struct query_row *columns = query_columns(answer);
     for (int i = 0; status == ESPER_OK && i < columns->count; i++)
-        if (strcmp(columns->names[i], "configuration") != 0) /* stands elsewhere, as JSON */
+        if (strcmp(columns->names[i], "configuration") != 0) /* given elsewhere, as JSON */
             json_value(out, columns->keys[i], row ? &row->values[i] : &nothing);
     query_end(answer);
     return status;
 }
 
-/* What run.json says beyond struct run: who started it how, and every key with where its value came from. */
+/* What run.json has beyond struct run: how it was started, and every key with the origin of its value. */
 static enum esper_status write_description(const struct run *run, struct json_out *out, struct esper_error *error)
 {
     static const char *const texts[] = {"command", "architecture"}, *const objects[] = {"configuration", "origins"};
@@ -283,7 +283,7 @@ enum esper_status api_write_rows(const struct api *api, struct query *query, con
     return status;
 }
 
-/* Without a round the newest is meant, without a step the newest of it. */
+/* The round defaults to the newest, the step to the newest of that round. */
 static enum esper_status newest_round(const struct api *api, struct query *query, int64_t *round,
                                       struct esper_error *error)
 {

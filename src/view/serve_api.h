@@ -1,6 +1,6 @@
 /*
- * What the server says, without HTTP: every answer is read from the run's directory when it is asked for, written as
- * JSON, and bounded. Nothing here changes a run. docs/serve.md describes the answers.
+ * The server's answers, without HTTP: each is read from the run's directory on request, written as JSON, and bounded.
+ * Nothing here changes a run. docs/serve.md describes the answers.
  */
 #ifndef VIEW_SERVE_API_H
 #define VIEW_SERVE_API_H
@@ -21,9 +21,9 @@ enum {
     API_COHORTS = 8,      /* cohorts compared at once */
     API_ARGUMENTS = 16    /* arguments of a request */
 };
-#define API_SECONDS 5.0 /* a question is given up after that */
+#define API_SECONDS 5.0 /* a question is abandoned after that */
 
-struct api_memory; /* what the list said of runs that have not changed since */
+struct api_memory; /* what the list said about runs that have not changed since */
 
 struct api {
     const char *runs;                  /* the directory of runs */
@@ -42,8 +42,8 @@ struct api_arguments {
     } items[API_ARGUMENTS];
 };
 
-/* Each writes a whole JSON text and returns 200; or sets the error and returns the HTTP status that tells it: 400 the
- * request is wrong, 404 there is no such thing, 503 it cannot be read now. What was written is then to be thrown away.
+/* Each writes a whole JSON text and returns 200; or sets the error and returns its HTTP status: 400 the request is
+ * wrong, 404 there is no such thing, 503 it cannot be read now. The output is then to be discarded.
  */
 int api_runs(const struct api *api, FILE *file, struct esper_error *error);
 int api_run(const struct api *api, const char *name, FILE *file, struct esper_error *error);
@@ -57,25 +57,26 @@ int api_compare(const struct api *api, const struct api_arguments *arguments, FI
 
 /* ---- what these share -------------------------------------------------------------------------------------------- */
 
-/* The run of that name in the directory, "latest" too, or 404: names are looked up and never become paths otherwise. */
+/* The run of that name in the directory ("latest" as well), or 404: names are looked up and never become paths
+ * directly. */
 int api_find_run(const struct api *api, const char *name, struct run *run, struct esper_error *error);
 int api_count_runs(const struct api *api);
 struct stat;
 bool api_is_run(const char *runs, const char *name, struct stat *info); /* info: of its run.json */
 
-/* 400 for wrong input, 503 for what the machine or the moment is to blame for. */
+/* 400 for wrong input, 503 for failures of the machine or the moment. */
 int api_code(enum esper_status status);
 /* Refuses arguments that are not among `keys`, and those that come twice. */
 int api_check_arguments(const struct api_arguments *arguments, const char *const keys[], int count,
                         struct esper_error *error);
 const char *api_argument(const struct api_arguments *arguments, const char *key); /* NULL: absent */
-/* The integer of that name; *value stays as it is when it is absent. */
+/* The integer argument of that name; *value is unchanged when it is absent. */
 int api_integer(const struct api_arguments *arguments, const char *key, int64_t min, int64_t max, int64_t *value,
                 struct esper_error *error);
-/* Members of an object: what changes without a trace in the record, what never changes. */
+/* Members of an object: the status, which changes without a trace in the record; and what never changes. */
 void api_write_status(struct json_out *out, const struct run_status *status);
 void api_write_identity(struct json_out *out, const struct run *run);
-/* The only row of an answer, member by member; without one every member is null. */
+/* The only row of an answer, member by member; without a row every member is null. */
 enum esper_status api_write_members(struct json_out *out, struct query *query, const char *sql,
                                     const struct query_options *options, struct esper_error *error);
 /* {"columns":[...],"rows":[[...]],"truncated":false} */

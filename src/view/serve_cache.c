@@ -1,7 +1,7 @@
 /*
- * Twenty pages that watch one run ask the same at the same moment: the answer is made once. A kept answer is as good as
- * a new one when the run's files have not changed since; and while a trainer changes them all the time, when it was
- * made after what the streams told last: no page knows of anything newer.
+ * Twenty pages that watch one run ask the same question at the same moment: the answer is computed once. A cached
+ * answer is valid when the run's files have not changed since; and, while a trainer changes them all the time, when it
+ * is newer than the streams' last report: no page knows of anything newer.
  */
 #ifdef HAVE_HTTP
 #include <stdlib.h>
@@ -44,7 +44,7 @@ char *cache_find(struct server *server, const struct cache_key *key, size_t *byt
     return copy;
 }
 
-/* In place of what was kept for the same request, else of what nobody asked for longest. */
+/* Replaces the cached answer to the same request, otherwise the least recently used one. */
 static struct cached *choose(struct server *server, const char *target)
 {
     struct cached *oldest = &server->cache[0];
@@ -96,5 +96,5 @@ void cache_clear(struct server *server)
         forget(&server->cache[i]);
 }
 #else
-typedef int serve_cache_is_empty; /* a file of nothing is no C */
+typedef int serve_cache_is_empty; /* ISO C forbids an empty file */
 #endif

@@ -1,4 +1,4 @@
-/* Cohorts against the first of them: the numbers of `esper compare`, for the page. */
+/* Cohorts compared with the first of them: the numbers of `esper compare`, for the page. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -76,7 +76,7 @@ static enum esper_status write_differences(struct json_out *out, const struct co
     return ESPER_OK;
 }
 
-/* Cohorts that do not pair say why; their means are there all the same. */
+/* Cohorts that do not pair say why; their means are given all the same. */
 static enum esper_status write_contrast(struct json_out *out, const struct cohort *first, const struct cohort *other,
                                         int index, struct esper_error *error)
 {
@@ -157,7 +157,7 @@ static int resolve(const struct api *api, struct work *work, const char *names, 
             return code;
         int more = snprintf(text + used, sizeof work->texts[0] - used, "%s%s", used ? "," : "", work->run.path);
         if (strchr(work->run.path, ',') || more >= (int)(sizeof work->texts[0] - used)) {
-            error_set(error, ESPER_INVALID, "runs: too many or too long names in one cohort");
+            error_set(error, ESPER_INVALID, "runs: too many names in one cohort, or too long ones");
             return 400;
         }
         used += (size_t)more;
@@ -184,7 +184,7 @@ static int load(const struct api *api, struct work *work, const char *text, stru
     }
     if (work->count >= 2)
         return 200;
-    error_set(error, ESPER_INVALID, "runs=A,B: name two runs or more; ':' joins runs that differ in the seed");
+    error_set(error, ESPER_INVALID, "runs=A,B: name two runs or more; ':' joins runs with different seeds");
     return 400;
 }
 

@@ -19,7 +19,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* The byte that "%41" stands for; -1 when it is none, or one that has no business in a name. */
+/* The byte that "%41" encodes; -1 when it is malformed, or must not be in a name. */
 static int decode(const char *at)
 {
     int high = hex_digit(at[1]), low = high < 0 ? -1 : hex_digit(at[2]);
@@ -125,7 +125,7 @@ static enum esper_status check_token_file(int fd, const char *path, struct esper
 {
     struct stat info;
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return error_set(error, ESPER_INVALID, "%s: is no file; a token is one line of text", path);
+        return error_set(error, ESPER_INVALID, "%s: is not a file; a token is one line of text", path);
     if (info.st_mode & 077)
         return error_set(error, ESPER_INVALID, "%s: others may read it (mode %03o); run: chmod 600 %s", path,
                          (unsigned)info.st_mode & 0777, path);
@@ -134,7 +134,7 @@ static enum esper_status check_token_file(int fd, const char *path, struct esper
 
 enum esper_status guard_read_token(const char *path, char token[GUARD_TOKEN], struct esper_error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe of that name must not hold us up */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe of that name must not block */
     if (fd < 0)
         return error_set(error, errno == ENOENT ? ESPER_INVALID : ESPER_FAILED, "%s: cannot open the token: %s", path,
                          strerror(errno));
@@ -148,16 +148,17 @@ enum esper_status guard_read_token(const char *path, char token[GUARD_TOKEN], st
     size_t length = strlen(token);
     for (size_t i = 0; i < length; i++)
         if (!isgraph((unsigned char)token[i]))
-            return error_set(error, ESPER_INVALID, "%s: a token is letters, digits and signs, without spaces", path);
+            return error_set(error, ESPER_INVALID, "%s: a token is letters, digits and punctuation, without spaces",
+                             path);
     if (length < GUARD_TOKEN_MIN || length == GUARD_TOKEN - 1)
-        return error_set(error, ESPER_INVALID, "%s: the token has %zu characters; take %d to %d, at random", path,
+        return error_set(error, ESPER_INVALID, "%s: the token has %zu characters; use %d to %d random ones", path,
                          length, GUARD_TOKEN_MIN, GUARD_TOKEN - 2);
     return ESPER_OK;
 }
 
 /* ---- small texts ------------------------------------------------------------------------------------------------- */
 
-/* name=value, parted by one of `between`. */
+/* name=value, separated by one of `between`. */
 static bool find_pair(const char *text, const char *name, char between, const char **value, size_t *length)
 {
     size_t named = strlen(name);

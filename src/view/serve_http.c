@@ -1,4 +1,4 @@
-/* One request: who asks, what for, and the response that it gets. */
+/* One request: who asks, for what, and the response. */
 #ifdef HAVE_HTTP
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, int code, const
         MHD_add_response_header(response, "Allow", "GET, HEAD");
     if (response && (code == 503 || code == 429))
         MHD_add_response_header(response, "Retry-After", "2");
-    if (response && code != 404) /* what else it sends is of no interest */
+    if (response && code != 404) /* ignore whatever else it sends */
         MHD_add_response_header(response, "Connection", "close");
     return send_reply(connection, code, response);
 }
@@ -109,7 +109,7 @@ void client_enter(struct server *server, struct client *client, enum client_phas
     pthread_mutex_unlock(&server->mutex);
 }
 
-/* Called with the request line: what it asks for is judged before anything is made of it. */
+/* Called with the request line: the target is checked before anything is done with it. */
 void *serve_begin_request(void *context, const char *target, struct MHD_Connection *connection)
 {
     struct request *request = calloc(1, sizeof *request);
@@ -141,7 +141,7 @@ void serve_end_request(void *context, struct MHD_Connection *connection, void **
 
 /* ---- the token --------------------------------------------------------------------------------------------------- */
 
-/* Twenty wrong tokens a minute, then nobody gets another guess. */
+/* Twenty wrong tokens a minute, then no client gets another guess. */
 static bool too_many_failures(struct server *server)
 {
     pthread_mutex_lock(&server->mutex);
@@ -320,7 +320,7 @@ static int write_answer(struct server *server, const struct route *route, const 
     return 404;
 }
 
-/* Few answers are made at once; who waits too long is told to come again. */
+/* Only a few answers are computed at once; a client that waits too long is asked to retry. */
 static bool begin_asking(struct server *server)
 {
     struct timespec limit;
@@ -344,7 +344,7 @@ static void end_asking(struct server *server)
     pthread_mutex_unlock(&server->mutex);
 }
 
-/* The answer's text, from the cache where that is as good. */
+/* The answer's text, from the cache where that is still valid. */
 static int make_answer(struct server *server, const struct request *request, const struct route *route,
                        struct MHD_Connection *connection, char **text, size_t *bytes, struct esper_error *error)
 {
@@ -411,7 +411,7 @@ static enum MHD_Result count_host(void *context, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
-/* 0, or the status that refuses it; `why` says it. */
+/* 0, or the status that refuses it; `why` gives the reason. */
 static int check_request(struct server *server, struct MHD_Connection *connection, const struct request *request,
                          const char **why)
 {
@@ -424,10 +424,10 @@ static int check_request(struct server *server, struct MHD_Connection *connectio
         return request->refused;
     if (hosts != 1)
         return 400;
-    *why = "this name of the server is unknown; start it with --host NAME";
+    *why = "the server is not known by this name; start it with --host NAME";
     if (!guard_host(host, server->beyond, server->options.hosts, server->options.host_count))
         return 403;
-    *why = "other pages may not ask";
+    *why = "requests from other sites are refused";
     if (origin && !guard_origin(origin, host))
         return 403;
     *why = "the body is too large";
@@ -451,12 +451,12 @@ static enum MHD_Result dispatch(struct server *server, struct MHD_Connection *co
     if (strcmp(path, "/login") == 0)
         return post              ? log_in(server, connection, request)
                : !*server->token ? redirect(connection, "/", NULL)
-                                 : show_login(connection, 200, "This server asks for its token.");
+                                 : show_login(connection, 200, "This server requires its token.");
     if (allowed == 401 && strcmp(path, "/") == 0)
         return redirect(connection, "/login", NULL);
     if (allowed != 200)
         return refuse(connection, allowed,
-                      allowed == 401 ? "a token is needed" : "too many wrong tokens; wait a minute");
+                      allowed == 401 ? "a token is required" : "too many wrong tokens; wait a minute");
     if (strcmp(path, "/") == 0 && page_asset_count == 0)
         return refuse(connection, 503, "this build has no page (web/dist was empty); /api/runs answers");
     if (strcmp(path, "/") == 0)
@@ -474,7 +474,7 @@ static enum MHD_Result dispatch(struct server *server, struct MHD_Connection *co
     return send_answer(server, connection, request, &route);
 }
 
-/* A POST's body, kept up to its limit. */
+/* The body of a POST, kept up to the limit. */
 static void take_body(struct request *request, const char *data, size_t bytes)
 {
     if (request->too_large || request->bytes + bytes > SERVE_BODY) {
@@ -500,7 +500,7 @@ enum MHD_Result serve_answer(void *context, struct MHD_Connection *connection, c
     bool post = strcmp(method, "POST") == 0;
     (void)version;
     if (!request || !request->client || (!request->refused && !request->target))
-        return MHD_NO; /* no memory when it began */
+        return MHD_NO; /* out of memory when it began */
     if (!request->begun) {
         const char *why;
         int code = check_request(server, connection, request, &why);

@@ -1,5 +1,5 @@
-/* The list of runs: opening each record for it takes a millisecond or two, so what was read of a run is remembered
- * until the run changes. */
+/* The list of runs: opening each record for it takes a millisecond or two, so what was read is remembered until the run
+ * changes. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { PLACES = 2 * API_RUNS, PROBES = 16 };
 
-/* Each run has its place by its name, or one of the next; where all are taken, one is forgotten. */
+/* A run's place follows from its name, or is one of the next; where all are taken, one is evicted. */
 struct api_memory {
     pthread_mutex_t mutex;
     struct remembered {
@@ -91,7 +91,7 @@ static int newest_first(const void *a, const void *b)
     const struct entry *x = a, *y = b;
     if (x->made != y->made)
         return x->made > y->made ? -1 : 1;
-    return strcmp(y->name, x->name); /* names start with the time unless somebody chose them */
+    return strcmp(y->name, x->name); /* names start with the time unless the user chose one */
 }
 
 /* All runs; *entries may be NULL: only count them. Release with free. */
@@ -130,7 +130,7 @@ int api_count_runs(const struct api *api)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-/* Who it is and what its newest round brought: ,"created":...,"reward":... */
+/* Its identity and the results of its newest round: ,"created":...,"reward":... */
 static enum esper_status describe(const struct api *api, const struct run *run, FILE *file, struct esper_error *error)
 {
     const char *sql = "SELECT count(*) AS rounds_done, l.val_accuracy_mean AS val_accuracy,"
@@ -146,7 +146,7 @@ static enum esper_status describe(const struct api *api, const struct run *run, 
     return status;
 }
 
-/* The same, by memory where that is as good. */
+/* The same, from memory where that is still valid. */
 static enum esper_status write_description(const struct api *api, const char *name, FILE *file,
                                            struct esper_error *error)
 {
@@ -164,7 +164,7 @@ static enum esper_status write_description(const struct api *api, const char *na
     if (part && fclose(part) != 0)
         status = ESPER_FAILED;
     if (text)
-        fputs(text, file); /* of a run whose record cannot be read: who it is */
+        fputs(text, file); /* if the record cannot be read, at least its identity */
     if (status == ESPER_OK && settled)
         remember(api->memory, name, &mark, text);
     else

@@ -1,4 +1,4 @@
-/* Numbers over rounds, thinned so that no peak is lost: of each span the last value, the smallest and the largest. */
+/* Numbers over rounds, thinned so that no peak is lost: the last, smallest and largest value of each span. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static int find_head(const char *text)
     return -1;
 }
 
-/* "ppo.kl", "ppo_head.entropy.op": only names of the record's own lists ever reach the SQL. */
+/* "ppo.kl", "ppo_head.entropy.op": only names from the record's own lists ever reach the SQL. */
 static bool parse_series(struct series *series, char *name)
 {
     char *column = strchr(name, '.');
@@ -84,7 +84,7 @@ static int parse_names(struct plot *plot, const char *names, struct esper_error 
         }
         if (length >= sizeof name || !parse_series(&plot->series[plot->count], name)) {
             error_set(error, ESPER_INVALID,
-                      "names: \"%.*s\" is no series; it is round.COLUMN, ppo.COLUMN or ppo_head.COLUMN.HEAD",
+                      "names: \"%.*s\" is not a series; give round.COLUMN, ppo.COLUMN or ppo_head.COLUMN.HEAD",
                       length < 60 ? (int)length : 60, at);
             return 400;
         }
@@ -143,7 +143,7 @@ static void take_value(struct series *series, int64_t point, const struct query_
 {
     double number = value->kind == QUERY_INTEGER ? (double)value->integer : value->real;
     if (value->kind != QUERY_INTEGER && value->kind != QUERY_REAL)
-        return; /* missing: the one before in the span stands */
+        return; /* missing: the span keeps its previous value */
     series->last[point] = number;
     series->min[point] = fmin(series->min[point], number);
     series->max[point] = fmax(series->max[point], number);

@@ -1,7 +1,7 @@
 /*
- * Server-sent events: what is new in a run, as it happens. Each stream has the thread of its connection; one of those
- * that watch the same run looks for all of them, and reads only when a file of the run has changed. Between looks
- * nobody holds a transaction: a trainer's log can be folded away.
+ * Server-sent events: what is new in a run, as it happens. Each stream has the thread of its connection; of the streams
+ * that watch one run, one looks for all of them, and reads only when a file of the run has changed. Between looks no
+ * transaction is open, so that the trainer's log can be checkpointed.
  */
 #ifdef HAVE_HTTP
 #include <inttypes.h>
@@ -26,7 +26,7 @@ struct stream {
     struct sight seen;
     bool greeted, ended;
     double looked, spoke;
-    char *text; /* on its way to the client */
+    char *text; /* being sent to the client */
     size_t bytes, sent;
 };
 
@@ -61,7 +61,7 @@ static bool open_record(struct stream *stream)
 
 static const struct sight nothing_seen = {"running", RECORD_NONE, RECORD_NONE, RECORD_NONE, RECORD_NONE, RECORD_NONE};
 
-/* The run's place, or that of the run which nobody looked at for longest. */
+/* The run's place, or that of the run looked at least recently. */
 static struct sighting *sighting_of(struct server *server, const char *run)
 {
     struct sighting *oldest = &server->sightings[0];
@@ -77,7 +77,7 @@ static struct sighting *sighting_of(struct server *server, const char *run)
     return oldest;
 }
 
-/* What cannot be read now is looked at again later. */
+/* What cannot be read now is retried later. */
 static void refresh(struct stream *stream, struct sighting *sighting)
 {
     struct run_status status;
@@ -124,7 +124,7 @@ static bool differs(const struct sight *a, const struct sight *b)
            a->newest_step != b->newest_step || a->alert_round != b->alert_round || a->alert_count != b->alert_count;
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------- */
+/* ---- reporting --------------------------------------------------------------------------------------------------- */
 
 static void json_optional(struct json_out *out, const char *key, int64_t value)
 {
@@ -142,7 +142,7 @@ static void write_sight(struct json_out *out, const struct sight *sight)
     json_optional(out, "newest_step", sight->newest_step);
 }
 
-/* Alerts written since the last event. Those of a round that was told of in part come again: rule and round know them.
+/* Alerts written since the last event. Those of a partly reported round come again: rule and round identify them.
  */
 static void write_alerts(struct stream *stream, struct json_out *out, const struct sight *sight)
 {
@@ -203,7 +203,7 @@ static bool beat(struct stream *stream)
     return stream->text != NULL;
 }
 
-/* Until it is time to look again; false: the client is gone or the server stops. */
+/* Waits until it is time to look again; false: the client is gone or the server is stopping. */
 static bool wait_for_next_look(const struct stream *stream)
 {
     struct pollfd fds[] = {{.fd = stream->client->fd, .events = POLLRDHUP}, {stream->server->stop_event, POLLIN, 0}};

@@ -6,14 +6,14 @@
 
 #include "base/memory.h"
 
-/* Texts lie one after the other in pages that never move. */
+/* Texts are stored one after the other in pages that never move. */
 struct page {
     struct page *next;
     size_t used, room;
     char text[];
 };
 
-/* While rows come: row by row. */
+/* While the rows arrive: in row order. */
 struct growing {
     struct sheet *sheet;
     double *numbers;
@@ -23,7 +23,7 @@ struct growing {
 
 static const char *keep_text(struct sheet *sheet, const char *text, struct esper_error *error)
 {
-    size_t bytes = strlen(text) + 1; /* what follows a NUL is nothing that people read */
+    size_t bytes = strlen(text) + 1; /* text after a NUL is not shown */
     struct page *page = sheet->pages;
     if (!page || page->room - page->used < bytes) {
         size_t room = bytes > 16384 ? bytes : 16384;
@@ -88,7 +88,7 @@ static enum esper_status take_row(void *context, const struct query_row *row, st
     return ESPER_OK;
 }
 
-/* Rows come one by one, plots want columns. */
+/* Rows arrive one by one; plots need columns. */
 static enum esper_status turn(struct growing *growing, struct esper_error *error)
 {
     struct sheet *sheet = growing->sheet;

@@ -1,4 +1,4 @@
-/* The answer to a question, whole, in memory: columns by name, numbers as arrays for plots. */
+/* The complete answer to a question, in memory: columns by name, numbers as arrays for plots. */
 #ifndef VIEW_SHEET_H
 #define VIEW_SHEET_H
 
@@ -14,12 +14,12 @@ struct sheet {
     void *pages;        /* where the texts are */
 };
 
-/* Ask one of view/questions.h. Whatever is in *sheet is lost: free it first. After a failure it is empty. */
+/* Asks one of view/questions.h. The old contents of *sheet are lost: free it first. After a failure it is empty. */
 enum esper_status sheet_ask(struct sheet *sheet, struct query *query, const char *name,
                             const struct question_values *values, struct esper_error *error);
 void sheet_free(struct sheet *sheet); /* also of {0} */
 
-/* A column's numbers, one per row. A column that is not there, or any of a sheet without rows: NULL. */
+/* A column's numbers, one per row. NULL: no such column, or no rows. */
 const double *sheet_series(const struct sheet *sheet, const char *column);
 double sheet_number(const struct sheet *sheet, int row, const char *column);    /* NAN: missing */
 const char *sheet_text(const struct sheet *sheet, int row, const char *column); /* NULL: missing */

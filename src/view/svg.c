@@ -34,10 +34,10 @@ const char svg_style[] =
 
 enum { WIDTH = 560, LEFT = 54, RIGHT = 14 };
 
-/* From values to places. */
+/* Maps values to positions. */
 struct scale {
     double low, high;   /* values at the ends */
-    double first, last; /* places of the ends */
+    double first, last; /* positions of the ends */
 };
 
 static double place(const struct scale *scale, double value)
@@ -71,7 +71,7 @@ static void nothing(struct html *html, int height)
     words(html, WIDTH / 2.0, height / 2.0, "ink", "middle", "nothing recorded");
 }
 
-/* 1, 2 or 5 times a power of ten, so that about `count` of them fill the range. */
+/* 1, 2 or 5 times a power of ten, so that about `count` steps fill the range. */
 static double tick_step(double range, int count)
 {
     double raw = range / count, power = pow(10, floor(log10(raw)));
@@ -105,7 +105,7 @@ static void tick_text(double value, double step, char text[32])
         snprintf(text, 32, "%.*f", decimals, value);
 }
 
-/* Ends on ticks; a range without extent gets one. */
+/* Rounds the ends to ticks; an empty range is widened. */
 static void widen(struct scale *scale, int ticks)
 {
     if (scale->high - scale->low < 1e-9 * fmax(1e-3, fabs(scale->high))) {
@@ -134,7 +134,7 @@ static void x_axis(struct html *html, const struct scale *x, double bottom, cons
 {
     double step = tick_step(fmax(x->high - x->low, 1e-9), 8), end = 0;
     if (step < 1 && x->high - x->low >= 1)
-        step = 1; /* rounds, steps and parameters are whole */
+        step = 1; /* rounds, steps and parameters are integers */
     html_add(html, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>", x->first, bottom, x->last);
     for (int i = 0; i < tick_count(x, step); i++) {
         double value = tick_at(x, step, i);
@@ -142,7 +142,7 @@ static void x_axis(struct html *html, const struct scale *x, double bottom, cons
         tick_text(value, step, text);
         end = place(x, value);
         html_add(html, "<path class=\"axis\" d=\"M%.1f %.1fv4\"/>", end, bottom);
-        if (end < x->last - 30 - 6.0 * (double)strlen(name)) /* the axis' name stands there */
+        if (end < x->last - 30 - 6.0 * (double)strlen(name)) /* the name of the axis is there */
             words(html, end, bottom + 16, "", "middle", text);
     }
     words(html, x->last, bottom + 16, "", "end", name);
@@ -204,7 +204,7 @@ static bool in_band(const struct svg_series *series, int i, int count)
     return i < count && isfinite(series->low[i]) && isfinite(series->high[i]);
 }
 
-/* One shape per stretch without gaps: there along the top, back along the bottom. */
+/* One shape per stretch without gaps: forwards along the top, back along the bottom. */
 static void draw_band(struct html *html, const struct svg_plot *plot, int s, const struct scale *x,
                       const struct scale *y)
 {
@@ -325,7 +325,7 @@ void svg_scatter(struct html *html, const struct svg_scatter *scatter)
         html_raw(html, "\"/>");
         draw_frontier(html, scatter, &x, &y);
         x_axis(html, &x, BOTTOM, scatter->x_name);
-        words(html, LEFT, 13, "ink", "start", "\xE2\x97\x86 frontier: nothing better for as few parameters");
+        words(html, LEFT, 13, "ink", "start", "\xE2\x97\x86 frontier: nothing better with as few parameters");
         words(html, WIDTH - RIGHT, 13, "ink", "end", "\xE2\x97\x8F episode");
     }
     close_figure(html);

@@ -1,6 +1,7 @@
 /*
- * Plots, drawn as inline SVG. Colours are classes of the style sheet (svg_style), which knows light, dark and paper;
- * every colour is doubled by a word, a letter or a shape. Values that are not finite leave gaps.
+ * Plots, drawn as inline SVG. Colours are classes of the style sheet (svg_style), which has light, dark and print
+ * variants; no meaning depends on colour alone: a word, a letter or a shape repeats it. Values that are not finite
+ * leave gaps.
  */
 #ifndef VIEW_SVG_H
 #define VIEW_SVG_H
@@ -16,19 +17,19 @@ struct svg_series {
     const char *name;
     const double *y;
     const double *low, *high; /* a band around it; both may be NULL */
-    const double *x;          /* its own places, as many as `count` says; NULL: those of the plot */
+    const double *x;          /* its own x values, `count` of them; NULL: those of the plot */
     int count;
 };
 
 struct svg_plot {
     const char *title;    /* what is shown, with its unit */
     const char *x_name;   /* "round" */
-    double y_low, y_high; /* always shown, even without data; NAN: as the data want */
+    double y_low, y_high; /* always shown, even without data; NAN: follow the data */
     const double *x;
     int count;
     struct svg_series series[SVG_SERIES_MAX];
     int series_count;
-    const double *marks; /* upright lines: where something was noticed */
+    const double *marks; /* vertical lines: where alerts were raised */
     int mark_count;
 };
 void svg_lines(struct html *html, const struct svg_plot *plot);
@@ -44,7 +45,7 @@ struct svg_heat {
 };
 void svg_heat(struct html *html, const struct svg_heat *heat);
 
-/* Spans of time in lanes, coloured by stage; class is one of the stages' names, else it stays grey. */
+/* Spans of time in lanes, coloured by stage; class is the name of a stage, otherwise the span is grey. */
 struct svg_span {
     int lane;
     double from, to;
@@ -60,7 +61,7 @@ struct svg_lanes {
 };
 void svg_lanes(struct html *html, const struct svg_lanes *lanes);
 
-/* Bars that continue each other, and their sum. */
+/* A waterfall: bars that each start where the last one ended, and their sum. */
 struct svg_bar {
     const char *name;
     double value;

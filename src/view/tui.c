@@ -39,7 +39,7 @@ static void type_filter(struct tui_choice *choice, int key)
     choice->scroll = 0;
 }
 
-/* Events scroll; everywhere else j and k choose an env. */
+/* Events scroll; on the other screens j and k choose an env. */
 static void move(struct tui_choice *choice, int by)
 {
     int *what = choice->screen == SCREEN_EVENTS ? &choice->scroll : &choice->env;
@@ -58,7 +58,7 @@ static void go_round(struct tui_choice *choice, int by)
     choice->back = choice->back + by < 0 ? 0 : choice->back + by;
 }
 
-/* Returns whether to go on. */
+/* Returns whether to continue. */
 static bool take_key(struct tui_choice *choice, int key)
 {
     if (choice->typing) {

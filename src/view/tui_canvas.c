@@ -103,7 +103,7 @@ void box_ink(const struct box *box, int row, int column, int columns, enum ink i
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* One code point, whole and in its shortest form, or '?' for the byte that is in the way. */
+/* One code point, whole and in its shortest form, or '?' for a byte that is not part of one. */
 static const char *next_glyph(const char *text, uint32_t *glyph)
 {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
@@ -146,7 +146,7 @@ int box_print(const struct box *box, int row, int column, enum ink ink, const ch
     return box_text(box, row, column, box->columns, ink, text);
 }
 
-/* Columns that box_text takes for it. */
+/* The columns that box_text uses for it. */
 static int text_columns(const char *text)
 {
     int columns = 0;
@@ -195,10 +195,10 @@ static uint32_t level_glyph(const struct canvas *canvas, int eighths)
 void box_bar(const struct box *box, int row, int column, int columns, double share, enum ink ink)
 {
     bool unicode = box->canvas->unicode;
-    share = share > 0 ? fmin(share, 1) : 0; /* NAN too */
+    share = share > 0 ? fmin(share, 1) : 0; /* also when NAN */
     int eighths = (int)(share * 8 * columns + 0.5);
     if (share > 0 && eighths == 0)
-        eighths = 1; /* something is not nothing */
+        eighths = 1; /* a small share must not look empty */
     for (int i = 0; i < columns; i++) {
         int filled = clamp(eighths - 8 * i, 0, 8);
         if (filled)
@@ -208,7 +208,7 @@ void box_bar(const struct box *box, int row, int column, int columns, double sha
     }
 }
 
-/* The mean of the values that fall into a column, those that are there. */
+/* The mean of the values that fall into a column, ignoring missing ones. */
 static double column_value(const double *values, int count, int column, int columns)
 {
     if (count <= columns)
@@ -224,7 +224,7 @@ static double column_value(const double *values, int count, int column, int colu
     return found ? sum / found : (double)NAN;
 }
 
-/* One value's place of the curve. */
+/* Draws one value of the curve. */
 static void draw_level(const struct box *box, int row, int column, int rows, int level, enum ink ink)
 {
     for (int r = 0; r < rows; r++) {

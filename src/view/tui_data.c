@@ -52,7 +52,7 @@ void answer_free(struct tui_answer *answer)
     *answer = (struct tui_answer){0};
 }
 
-/* A block that holds `wanted` items at least, with what the old one held. */
+/* A block for at least `wanted` items, with the contents of the old one. */
 static void *grow(void *old, int used, int *room, int wanted, size_t size, struct esper_error *error)
 {
     if (wanted <= *room)
@@ -81,7 +81,7 @@ static enum esper_status name_columns(struct tui_answer *answer, const struct qu
 static enum esper_status keep_text(struct tui_answer *answer, const struct query_value *from, struct tui_value *to,
                                    struct esper_error *error)
 {
-    enum { MOST = 256 }; /* no line is longer, whatever a record holds */
+    enum { MOST = 256 }; /* no line is longer, whatever a record contains */
     int length = (int)(from->bytes < MOST ? from->bytes : MOST);
     char *texts = grow(answer->texts, answer->text_used, &answer->text_room, answer->text_used + length + 1, 1, error);
     if (!texts)
@@ -125,10 +125,10 @@ static enum esper_status take_row(void *context, const struct query_row *row, st
 
 #define ON(screen)  (1u << (screen))
 #define EVERYWHERE  (~0u)
-#define ROUNDS_KEPT 4000 /* of a series, before it is read anew and thinned */
+#define ROUNDS_KEPT 4000 /* of a series, before it is read again and thinned */
 
-/* CHANGE: ask again when the files changed. ROUND: when a round was finished. SERIES: as CHANGE, but only what is new:
- * finished rounds never change, not even when a killed run is resumed. */
+/* CHANGE: ask again when the files changed. ROUND: when a round has finished. SERIES: like CHANGE, but only what is
+ * new: finished rounds never change, not even when a killed run is resumed. */
 enum pace { CHANGE, ROUND, SERIES };
 
 static const struct {
@@ -159,7 +159,8 @@ static const struct {
     [ASK_EVENTS] = {"events", ON(SCREEN_EVENTS), CHANGE},
 };
 
-/* Rounds that make at most about so many rows of one per env and round (times `each`): a frame stays quick. */
+/* The number of rounds that gives at most about this many rows, one per env and round (times `each`), so that a frame
+ * stays quick. */
 static int64_t rounds_of(const struct tui_data *data, int64_t rows, int64_t each)
 {
     int64_t envs = data->run.config.envs > 0 ? data->run.config.envs : 1, rounds = rows / (envs * each);
@@ -227,7 +228,7 @@ static int64_t stamp_of(const struct tui_data *data, enum tui_question question)
     return plan[question].pace == ROUND ? data->last_round : data->changes;
 }
 
-/* It was asked before, about the same. */
+/* Whether the same was asked before. */
 static bool is_known(const struct tui_data *data, const struct tui_choice *choice, enum tui_question question)
 {
     const struct question_values values = values_for(data, choice, question);
@@ -235,7 +236,7 @@ static bool is_known(const struct tui_data *data, const struct tui_choice *choic
     return answer->known && memcmp(&answer->asked, &values, sizeof values) == 0;
 }
 
-/* Ask, unless the answer that is there still holds. */
+/* Asks, unless the existing answer is still valid. */
 static enum esper_status refresh(struct tui_data *data, const struct tui_choice *choice, enum tui_question question,
                                  struct esper_error *error)
 {
@@ -250,7 +251,7 @@ static enum esper_status refresh(struct tui_data *data, const struct tui_choice 
         narrowed.from = (int64_t)answer_named(answer, answer->rows - 1, "round") + 1;
         more = true;
     }
-    answer->known = false; /* half an answer is asked for again */
+    answer->known = false; /* a partial answer is asked for again */
     double start = clock_seconds();
     TRY(ask(data, question, &narrowed, more, error));
     answer->when = clock_seconds();
@@ -309,10 +310,10 @@ static int64_t whole(double number)
     return isfinite(number) ? (int64_t)number : -1;
 }
 
-#define PATIENCE 4e-3 /* seconds of a call after which what is known already waits for the next one */
-#define RARITY   20   /* and every question that many times as long as its answer took */
+#define PATIENCE 4e-3 /* seconds of a call after which answers that exist already wait for the next call */
+#define RARITY   20   /* a question waits this many times as long as its answer took */
 
-/* Only the time has gone on since it was asked, and not long enough. */
+/* Whether only time has passed since it was asked, and not long enough. */
 static bool can_wait(const struct tui_data *data, const struct tui_choice *choice, enum tui_question question,
                      double start)
 {
@@ -321,7 +322,7 @@ static bool can_wait(const struct tui_data *data, const struct tui_choice *choic
     return is_known(data, choice, question) && (now - start > PATIENCE || now - answer->when < RARITY * answer->cost);
 }
 
-/* A screen that was never looked at reads its past, which may take longer than a frame should. */
+/* A screen shown for the first time reads its past, which may take longer than a frame should. */
 static bool must_wait(const struct tui_data *data, const struct tui_choice *choice, enum tui_question question,
                       double start)
 {
@@ -364,7 +365,7 @@ static enum esper_status load(struct tui_data *data, struct tui_choice *choice, 
     return ask_in_turns(data, choice, error);
 }
 
-/* A run that has ended is judged once, and again should somebody change it. */
+/* A run that has ended is judged once, and again if it changes. */
 static enum esper_status judge(struct tui_data *data, struct esper_error *error)
 {
     if (!run_has_ended(&data->status))
@@ -387,7 +388,7 @@ void tui_load(struct tui_data *data, struct tui_choice *choice)
     if (!planned && run_open(&run, ".", data->run.path, NULL) == ESPER_OK)
         data->run = run; /* it was given another number of rounds */
     if (!same && data->query)
-        forget(data); /* another run took the directory's place */
+        forget(data); /* the directory now holds another run */
     if (choice->env >= data->run.config.envs)
         choice->env = data->run.config.envs - 1;
     if (choice->env < 0)
@@ -400,7 +401,7 @@ void tui_load(struct tui_data *data, struct tui_choice *choice)
         snprintf(data->trouble, sizeof data->trouble, "%s", error.text);
     if (load(data, choice, &error) != ESPER_OK || judge(data, &error) != ESPER_OK) {
         snprintf(data->trouble, sizeof data->trouble, "%s", error.text);
-        data->unfinished = false; /* it is shown as it is */
+        data->unfinished = false; /* show what there is */
     }
 }
 

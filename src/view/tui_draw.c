@@ -91,7 +91,7 @@ static double round_seconds(const struct tui_data *data)
     return count ? sum / count : (double)NAN;
 }
 
-/* Older than three steps take, and than a person would wonder about. */
+/* Older than three steps take, and old enough to make a person wonder. */
 static bool is_stale(const struct tui_data *data)
 {
     double step = round_seconds(data) / fmax(1, data->run.config.steps);
@@ -166,7 +166,7 @@ static void draw_verdict(const struct box *box, const struct verdict *verdict)
     box_print(box, 2, 1 + used, INK_FAINT, "%s", verdict->text);
 }
 
-/* While it runs the alerts that stand, the worst first, as many as fit; then the verdict. */
+/* While it runs, the active alerts, the worst first, as many as fit; afterwards the verdict. */
 static void draw_strip(const struct box *box, const struct tui_data *data)
 {
     const struct tui_answer *alerts = &data->answers[ASK_ALERTS];
@@ -182,7 +182,7 @@ static void draw_strip(const struct box *box, const struct tui_data *data)
     }
     if (standing == 0) {
         int used = box_print(box, 2, 1, INK_GOOD, "%s", box->canvas->unicode ? "\u2713 " : "+ ");
-        box_print(box, 2, 1 + used, INK_FAINT, data->last_round < 0 ? "no round is finished yet" : "no alerts");
+        box_print(box, 2, 1 + used, INK_FAINT, data->last_round < 0 ? "no round has finished yet" : "no alerts");
         return;
     }
     enum ink worst = tui_alert_ink(data, 0, &sign);
@@ -200,7 +200,7 @@ static void draw_keys(const struct box *box, const struct tui_choice *choice)
     static const char *const names[] = {"overview", "policy", "seeds", "rewards", "system", "events"};
     int column = 1;
     if (choice->typing) {
-        column += box_print(box, 0, column, INK_TITLE, "show events with: %s", choice->filter);
+        column += box_print(box, 0, column, INK_TITLE, "show events containing: %s", choice->filter);
         box_glyph(box, 0, column, INK_SELECTED, ' ');
         box_print_right(box, 0, box->columns - 1, INK_FAINT, "Enter: done  Esc: all");
         return;
@@ -221,19 +221,19 @@ void tui_draw_help(struct box box)
         {"1 .. 6, Tab", "screens: overview, policy, seeds, rewards, system, events"},
         {"j k, arrows", "next and previous env; in events one line down and up"},
         {"g G, PgUp PgDn", "first, last; ten at a time"},
-        {"[ ]", "seeds, rewards: one round back, one round on"},
+        {"[ ]", "seeds, rewards: one round back, one round forward"},
         {"v", "overview: envs as a grid or as a list"},
-        {"/", "events: show those that hold a text; Esc shows all"},
-        {"?  Esc  q", "this page; back; leave: the run goes on untouched"},
+        {"/", "events: show those that contain a text; Esc shows all"},
+        {"?  Esc  q", "this page; back; leave (the run is not affected)"},
         {"", ""},
         {"G T B H F x .", "germinated training blending holding fossilized cooling empty"},
         {"* + = x", "live, finished, interrupted, crashed or failed; ! is an alert"},
         {"-", "missing: it was not measured, or there is none"},
         {"accuracy", "validation accuracy at the last step, mean of the envs, percent"},
         {"reward", "sum of an episode's raw rewards, mean of the envs"},
-        {"entropy", "of the op head, 0 (always the same) to 1 (even)"},
-        {"KL, EV", "policy's change in an update; variance the critic explains"},
-        {"share", "Shapley share of a seed in what all bring, points of accuracy"},
+        {"entropy", "of the op head, 0 (always the same) to 1 (uniform)"},
+        {"KL, EV", "policy change per update; variance explained by the critic"},
+        {"share", "a seed's Shapley share of what all add, points of accuracy"},
     };
     box_title(&box, "help");
     for (int i = 0; i < (int)(sizeof lines / sizeof lines[0]); i++) {

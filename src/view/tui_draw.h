@@ -1,5 +1,5 @@
-/* The pictures of the terminal viewer: what is known (tui_data.h), drawn on a sheet (tui_canvas.h). Pure: no terminal,
- * no clock, no files. */
+/* The screens of the terminal viewer: the data (tui_data.h), drawn on a sheet (tui_canvas.h). Pure: no terminal, no
+ * clock, no files. */
 #ifndef VIEW_TUI_DRAW_H
 #define VIEW_TUI_DRAW_H
 
@@ -21,7 +21,7 @@ void tui_draw_help(struct box box);
 /* ---- what they share -----------------------------------------------------------------------------------------------
  */
 
-/* G T B H F, x while it cools down, '.' empty or unknown. */
+/* G T B H F, x while the slot cools down, '.' empty or unknown. */
 char tui_stage_letter(const char *stage);
 enum ink tui_stage_ink(char letter);
 /* "r0c1", or its number where the run has no such slot. */
@@ -31,9 +31,9 @@ const char *tui_slot_name(const struct tui_data *data, double slot, char text[TU
 int tui_series(const struct tui_answer *answer, const char *name, double *values, int most);
 enum { TUI_SERIES = 4096 };
 
-/* Alerts that stand, the worst first. On a run that has ended none does: the verdict tells what came of them. */
+/* Active alerts, the worst first. A run that has ended has none: the verdict says what came of them. */
 int tui_alerts(const struct tui_data *data);
-/* How one of them is shown: its ink, and one or two exclamation marks before its words. */
+/* How one of them is shown: its ink, and one or two exclamation marks before its text. */
 enum ink tui_alert_ink(const struct tui_data *data, int alert, const char **sign);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* ---- now --------------------------------------------------------------------------------------------------------- */
 
-/* How much the mean of the last ten rounds is above the ten before, points; NAN: too few. */
+/* Gain of the mean of the last ten rounds over the ten before, points; NAN: too few rounds. */
 static double gained(const struct tui_answer *rounds, int *span)
 {
     double values[20], sums[2] = {0};
@@ -84,7 +84,7 @@ static void draw_curves(struct box box, const struct tui_data *data, int height)
 
 static const char *const stages[] = {"germinated", "training", "blending", "holding", "fossilized", "cooling"};
 
-/* Of the newest step while a round goes on; else as the last round ended. */
+/* Of the newest step while a round is in progress; otherwise at the end of the last round. */
 static void count_stages(const struct tui_data *data, double counts[6])
 {
     const struct tui_answer *rounds = &data->answers[ASK_ROUNDS], *seeds = &data->answers[ASK_ENV_SEEDS];
@@ -112,9 +112,9 @@ static void draw_stages(struct box box, const struct tui_data *data)
 
 /* ---- envs -------------------------------------------------------------------------------------------------------- */
 
-enum { SLOT_WIDE = 18 }; /* columns of a slot where its seed is spelled out */
+enum { SLOT_WIDE = 18 }; /* columns of a slot when its seed is spelled out */
 
-/* A letter for every slot; `wide` also what grows there, and its alpha. */
+/* A letter for every slot; with `wide` also its blueprint and alpha. */
 static void draw_slots(const struct box *box, int row, int column, const struct tui_data *data, double env, bool wide)
 {
     const struct tui_answer *seeds = &data->answers[ASK_ENV_SEEDS];
@@ -155,7 +155,7 @@ static void draw_grid(const struct box *box, const struct tui_data *data, const 
     }
 }
 
-/* What was decided last, and a sign where it did not work out. */
+/* The last decision, marked if it was not executed. */
 static void draw_decision(const struct box *box, int row, int column, const struct tui_answer *envs, int i)
 {
     const char *op = answer_word(envs, i, "op"), *result = answer_word(envs, i, "result");
@@ -169,7 +169,7 @@ static void draw_decision(const struct box *box, int row, int column, const stru
         box_print(box, row, column + used, INK_FAINT, " %.14s", answer_word(envs, i, "blueprint"));
 }
 
-/* The first of `rows` lines, so that the chosen one is among them. */
+/* The first of `rows` lines such that the chosen one is visible. */
 static int first_shown(int chosen, int count, int rows)
 {
     int first = chosen - rows / 2;
@@ -211,7 +211,7 @@ static void draw_envs(struct box box, const struct tui_data *data, const struct 
         step = fmax(step, answer_named(envs, i, "step"));
     if (envs->rows == 0) {
         box_title(&box, "envs");
-        box_print(&box, 0, 1, INK_FAINT, "-  (no step is recorded%s)",
+        box_print(&box, 0, 1, INK_FAINT, "-  (no step recorded%s)",
                   data->run.config.telemetry == TELEMETRY_OFF ? ": telemetry.level=off" : " yet");
         return;
     }

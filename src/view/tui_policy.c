@@ -1,4 +1,4 @@
-/* Screen 2: what the update did to the policy, and to each of its heads. */
+/* Screen 2: what the update did to the policy and to each of its heads. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static void draw_number(const struct box *box, int row, int column, int rows, in
     int count = tui_series(&data->answers[ASK_PPO], numbers[i].name, values, TUI_SERIES);
     double last = count ? values[count - 1] * numbers[i].scale : (double)NAN;
     if (strcmp(numbers[i].name, "early_stop") == 0 && last < 0)
-        last = (double)NAN; /* no epoch did */
+        last = (double)NAN; /* it was not stopped */
     bool counted = strcmp(numbers[i].name, "epochs") == 0 || strcmp(numbers[i].name, "nonfinite") == 0 ||
                    strcmp(numbers[i].name, "rows") == 0 || strcmp(numbers[i].name, "early_stop") == 0;
     box_print(box, row, column, INK_FAINT, "%s", numbers[i].label);

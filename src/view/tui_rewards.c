@@ -1,4 +1,4 @@
-/* Screen 4: what an episode was paid for, and which episodes were worth it. */
+/* Screen 4: what an episode was rewarded for, and the best and worst episodes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static int first_component(const struct tui_answer *reward)
     return total < 0 ? reward->columns : total + 1;
 }
 
-/* From the running total before to the one after, on a scale that holds all of them. */
+/* A bar from the running total before to the one after, on a common scale. */
 static void draw_fall(const struct box *box, int row, int column, int columns, const double scale[2], double before,
                       double after)
 {
@@ -78,7 +78,7 @@ static void draw_episodes(struct box box, const struct tui_answer *rows, const c
     }
 }
 
-/* ---- accuracy against size --------------------------------------------------------------------------------------- */
+/* ---- accuracy by size -------------------------------------------------------------------------------------------- */
 
 struct range {
     double low, high;
@@ -94,7 +94,7 @@ static struct range range_of(const struct tui_answer *rows, int column)
     return range;
 }
 
-/* Square roots of sizes: a fossil of a few hundred parameters and one of a hundred thousand both have their place. */
+/* Square roots of sizes: both a few hundred and a hundred thousand parameters stay legible. */
 static int place(double value, struct range range, int places, bool roots)
 {
     if (roots) {

@@ -15,8 +15,8 @@ struct lane {
     bool alive;                   /* at the newest step */
 };
 
-/* The events of a life are all kept: a stage holds from the step after its event. The rows of seeds, which long runs
- * thin out, have the last word where they are. */
+/* The events of a life are all kept: a stage holds from the step after its event. Where rows of `seed` exist (long runs
+ * thin them out) they take precedence. */
 static void fill_lane(const struct tui_data *data, double slot, int steps, struct lane *lane)
 {
     const struct tui_answer *rows = &data->answers[ASK_SWIMLANE], *lives = &data->answers[ASK_LIVES];
@@ -61,7 +61,7 @@ static void draw_lane(const struct box *box, int row, int columns, const struct 
                     lane->alive ? tui_real(answer_named(rows, lane->last, "alpha"), 2, alpha) : "gone");
 }
 
-/* The newest step that the round has, of any of the env's tables. */
+/* The newest step of the round in any of the env's tables. */
 static int newest_step(const struct tui_data *data)
 {
     const struct tui_answer *lives = &data->answers[ASK_LIVES], *rows = &data->answers[ASK_SWIMLANE];
@@ -102,7 +102,7 @@ static void draw_lanes(struct box box, const struct tui_data *data, const struct
 
 enum { LINES_MOST = 512 };
 
-/* One line: an event, or a gate that refused the same again and again. */
+/* One line: an event, or a gate that kept refusing for the same reason. */
 struct life_line {
     int first, last; /* rows */
     int count;
@@ -121,7 +121,7 @@ static bool is_same_refusal(const struct tui_answer *lives, int a, int b)
            strcmp(answer_word(lives, a, "failed"), answer_word(lives, b, "failed")) == 0;
 }
 
-/* A stage that has an event of its own beside it. */
+/* A change of stage that has its own event as well. */
 static bool is_said_twice(const struct tui_answer *lives, int row)
 {
     const char *to = answer_word(lives, row, "to_stage");
@@ -129,7 +129,7 @@ static bool is_said_twice(const struct tui_answer *lives, int row)
            (strcmp(to, "germinated") == 0 || strcmp(to, "fossilized") == 0 || strcmp(to, "pruned") == 0);
 }
 
-/* The newest lines, at most `most`, oldest first. A refusal joins the line of its slot that came before. */
+/* The newest lines, at most `most`, oldest first. A refusal is merged into the previous line of its slot. */
 static int fold_lives(const struct tui_answer *lives, struct life_line *lines, int most)
 {
     int count = 0;
@@ -194,7 +194,7 @@ static void draw_lives(struct box box, const struct tui_data *data)
 
 /* ---- gates and blueprints ---------------------------------------------------------------------------------------- */
 
-/* The answer says itself which rounds it is of. */
+/* The answer states which rounds it covers. */
 static void title_of_rounds(struct box *box, const char *what, const struct tui_answer *answer)
 {
     if (answer->rows)

@@ -1,4 +1,4 @@
-/* Screens 5 and 6: where the time goes and what is kept; everything that happened. */
+/* Screens 5 and 6: where the time goes and what is recorded; all events. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static void draw_record(struct box box, const struct tui_data *data)
     box_print(&box, 4, 1, INK_FAINT, "this view");
     box_print(&box, 4, 12, INK_PLAIN, "%s ms read, %s ms drawn", tui_real(data->load_ms, 1, a),
               tui_real(data->draw_ms, 1, b));
-    box_print(&box, 5, 1, INK_FAINT, "begun");
+    box_print(&box, 5, 1, INK_FAINT, "started");
     box_print(&box, 5, 12, INK_PLAIN, "%.24s", data->run.created);
     box_print(&box, 6, 1, INK_FAINT, "where");
     box_print(&box, 6, 12, INK_PLAIN, "%s", data->run.path);
@@ -83,7 +83,7 @@ static void draw_record(struct box box, const struct tui_data *data)
 static void draw_drops(struct box box, const struct tui_data *data)
 {
     const struct tui_answer *drops = &data->answers[ASK_DROPS];
-    box_title(&box, "rows that are missing");
+    box_title(&box, "missing rows");
     if (drops->rows == 0)
         box_print(&box, 0, 1, INK_FAINT, "none");
     for (int i = 0; i < drops->rows && i < box.rows; i++) {
@@ -144,13 +144,13 @@ static enum ink event_ink(const char *kind, const char *text, char *sign)
     return refused ? INK_WARN : INK_PLAIN;
 }
 
-/* The event as one line, which is also what a filter looks into. */
+/* The event as one line; filters search this line. */
 static void event_line(const struct tui_data *data, const struct tui_answer *events, int i, char *line, size_t size)
 {
     char step[TUI_NUMBER], env[TUI_NUMBER], slot[TUI_NUMBER];
     int64_t round = tui_round_shown(answer_named(events, i, "round"));
     if (strcmp(answer_word(events, i, "kind"), "checkpoint") == 0 && answer_named(events, i, "step") == 0)
-        round--; /* it counts the rounds that were done: this one belongs to the last of them */
+        round--; /* it counts finished rounds: this one belongs to the last of them */
     snprintf(line, size, "%6lld %4s %4s %-5.5s %-11.11s %.200s", (long long)round,
              tui_real(answer_named(events, i, "step"), 0, step), tui_real(answer_named(events, i, "env"), 0, env),
              tui_slot_name(data, answer_named(events, i, "slot"), slot), answer_word(events, i, "kind"),
@@ -174,7 +174,7 @@ void tui_draw_events(struct box box, const struct tui_data *data, const struct t
         row++;
     }
     if (choice->filter[0])
-        box_title(&top, "%d of the newest %d events hold \"%s\"", found, events->rows, choice->filter);
+        box_title(&top, "%d of the newest %d events contain \"%s\"", found, events->rows, choice->filter);
     else
         box_title(&top, "the newest %d events, newest first   / filter  j/k scroll", events->rows);
     box_print(&top, 0, 0, INK_FAINT, "  round step  env slot  event       what");

@@ -12,7 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* The one terminal of the process: signal handlers need it, and curses has no other. */
+/* The one terminal of the process: signal handlers need it, and curses supports no other. */
 static struct {
     SCREEN *screen;
     struct termios before;
@@ -21,7 +21,7 @@ static struct {
     size_t restore_length;
 } terminal;
 
-/* ---- whatever happens -------------------------------------------------------------------------------------------- */
+/* ---- when the process dies --------------------------------------------------------------------------------------- */
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
 enum { DEADLY = sizeof deadly / sizeof deadly[0] };
@@ -41,7 +41,7 @@ static void on_deadly(int number)
     raise(number);
 }
 
-/* Less the padding that old terminals want: "$<5>". */
+/* Without the padding that old terminals need: "$<5>". */
 static void add_restore(const char *capability)
 {
     char name[16];
@@ -108,7 +108,7 @@ static enum esper_status unknown_terminal(struct esper_error *error)
 {
     const char *type = getenv("TERM");
     return error_set(error, ESPER_INVALID,
-                     "TERM=%.40s: no terminal that can be drawn on is known by that name; try TERM=xterm or TERM=vt100",
+                     "TERM=%.40s: not a terminal that can be drawn on; try TERM=xterm or TERM=vt100",
                      type && *type ? type : "(empty)");
 }
 
@@ -117,7 +117,7 @@ enum esper_status terminal_open(bool *unicode, struct esper_error *error)
     static const char *const leaving[] = {"sgr0", "cnorm", "rmkx", "rmcup"};
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &terminal.before) != 0)
         return error_set(error, ESPER_INVALID,
-                         "this is no terminal; `esper inspect RUN` and `esper sql RUN` write plain text");
+                         "this is not a terminal; `esper inspect RUN` and `esper sql RUN` write plain text");
     terminal.screen = newterm(NULL, stdout, stdin);
     if (!terminal.screen)
         return unknown_terminal(error);
@@ -163,7 +163,7 @@ static attr_t attribute_of(int ink)
 {
     if (!terminal.coloured)
         return looks[ink].with;
-    /* where a colour of its own says it, bold would only be loud */
+    /* where an ink has its own colour, bold is not needed */
     return (attr_t)COLOR_PAIR(ink + 1) | (COLORS >= 256 && looks[ink].many >= 0 ? A_NORMAL : looks[ink].with);
 }
 
@@ -220,7 +220,7 @@ int terminal_read_key(int milliseconds)
             return TERMINAL_GONE;
         if (ready > 0 && input.revents & (POLLHUP | POLLERR | POLLNVAL))
             return TERMINAL_GONE;
-        key = getch(); /* also after EINTR: a new size comes as a key */
+        key = getch(); /* also after EINTR: a resize arrives as a key */
     }
     return key == ERR ? TERMINAL_NONE : translate(key);
 }

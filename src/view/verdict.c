@@ -29,14 +29,14 @@ static double asked(const struct sheet *health, const char *column)
     return sheet_number(health, 0, column);
 }
 
-/* Sums over no rows are missing in SQL. */
+/* In SQL a sum over no rows is missing. */
 static double counted(const struct sheet *health, const char *column)
 {
     double value = asked(health, column);
     return isnan(value) ? 0 : value;
 }
 
-/* The thresholds are those of the alerts; what is missing is not bad. */
+/* The thresholds are those of the alerts; missing numbers are not bad. */
 static enum gate_state judged(const struct alert_rule *rule, double value)
 {
     if (rule->below)
@@ -57,7 +57,8 @@ static void judge_data(struct verdict_gate *gate, const struct sheet *health, co
     if (critical > 0)
         snprintf(gate->text, VERDICT_TEXT, "%.0f rows of rounds, episodes or events were lost", critical);
     else if (crashed || failed)
-        snprintf(gate->text, VERDICT_TEXT, "the trainer %s: what it had written stands", crashed ? "died" : "failed");
+        snprintf(gate->text, VERDICT_TEXT, "the trainer %s; its record up to then is valid",
+                 crashed ? "died" : "failed");
     else if (bulk > 0)
         snprintf(gate->text, VERDICT_TEXT, "%.0f rows of steps, seeds or phases were lost to a full buffer", bulk);
     else
@@ -78,7 +79,7 @@ static void judge_numerics(struct verdict_gate *gate, const struct sheet *health
                  rollbacks == 1 ? "" : "s", rate);
 }
 
-/* How bad the recorder finds it: it knows the course of the whole run. */
+/* How severe the recorder rated it: it knows the course of the whole run. */
 static enum gate_state standing(const struct sheet *alerts, const char *rule)
 {
     for (int i = 0; i < alerts->rows; i++) {
@@ -89,7 +90,7 @@ static enum gate_state standing(const struct sheet *alerts, const char *rule)
     return GATE_PASS;
 }
 
-/* Little entropy that no alert stands for is that of a policy which has settled (alerts.h). */
+/* Low entropy without an alert means a policy that has settled (alerts.h). */
 static void judge_policy(struct verdict_gate *gate, const struct sheet *health, const struct sheet *alerts)
 {
     double updates = counted(health, "updates"), kl = asked(health, "kl_recent");
@@ -128,7 +129,7 @@ static void judge_lifecycle(struct verdict_gate *gate, const struct sheet *healt
 {
     double born = counted(health, "germinations_recent"), kept = counted(health, "fossilizations_recent");
     if (counted(health, "rounds_done") == 0) {
-        snprintf(gate->text, VERDICT_TEXT, "no round is finished");
+        snprintf(gate->text, VERDICT_TEXT, "no round has finished");
         return;
     }
     gate->state = born > 0 && kept == 0 ? GATE_WATCH : born > 0 ? GATE_PASS : GATE_UNKNOWN;
@@ -142,7 +143,7 @@ static void tell_trend(struct verdict *verdict, const struct sheet *health)
 {
     double first = asked(health, "val_accuracy_first"), recent = asked(health, "val_accuracy_recent");
     if (counted(health, "rounds_done") < 20 || isnan(first) || isnan(recent))
-        snprintf(verdict->trend, VERDICT_TEXT, "too few rounds to tell a trend; it takes 20");
+        snprintf(verdict->trend, VERDICT_TEXT, "too few rounds for a trend; it takes 20");
     else
         snprintf(verdict->trend, VERDICT_TEXT,
                  "validation accuracy %+.1f points: %.1f %% in the first 10 rounds, %.1f %% in the last 10; "
@@ -150,8 +151,8 @@ static void tell_trend(struct verdict *verdict, const struct sheet *health)
                  recent - first, first, recent, asked(health, "reward_recent") - asked(health, "reward_first"));
 }
 
-/* The first gate that fails speaks, then an alert that is critical and was not cleared, then the first gate to watch,
- * then an alert that warns, which changes nothing. */
+/* The text comes from the first gate that fails, then from a critical alert that was not cleared, then from the first
+ * gate to watch, then from a warning, which changes nothing. */
 static void conclude(struct verdict *verdict, const struct sheet *health, const struct sheet *alerts, bool ended)
 {
     const struct verdict_gate *worst = &verdict->gates[DATA];
@@ -174,7 +175,7 @@ static void conclude(struct verdict *verdict, const struct sheet *health, const 
         snprintf(verdict->text, VERDICT_TEXT, "%.0f episodes so far; judged from %d on", episodes, EPISODES_TO_JUDGE);
     else if (alerts->rows)
         snprintf(verdict->text, VERDICT_TEXT, "data complete, numbers finite; %s: %.100s",
-                 ended ? "a warning at the end" : "a warning stands", alert ? alert : "-");
+                 ended ? "a warning at the end" : "a warning is active", alert ? alert : "-");
     else
         snprintf(verdict->text, VERDICT_TEXT, "data complete, numbers finite, nothing to watch in the last 10 rounds");
 }
@@ -188,7 +189,7 @@ enum esper_status verdict_of(struct query *query, const struct run_status *statu
         .gates = {{.name = "data", .title = "Is the record complete?", .state = GATE_UNKNOWN},
                   {.name = "numerics", .title = "Are the numbers sound?", .state = GATE_UNKNOWN},
                   {.name = "policy", .title = "Does the policy explore, or has it settled?", .state = GATE_UNKNOWN},
-                  {.name = "critic", .title = "Does the critic know what is coming?", .state = GATE_UNKNOWN},
+                  {.name = "critic", .title = "Does the critic predict the returns?", .state = GATE_UNKNOWN},
                   {.name = "lifecycle", .title = "Do seeds grow up?", .state = GATE_UNKNOWN}}};
     TRY(sheet_ask(&health, query, "health", &all, error));
     enum esper_status asked_alerts = sheet_ask(&alerts, query, "standing", &all, error);

@@ -1,8 +1,8 @@
 /*
- * Is this run healthy, and may one draw conclusions from it? Computed once, here, for page, report and terminal
- * (T-07). Five gates look at the record's last ten rounds; the state follows from them:
+ * Is this run healthy, and can conclusions be drawn from it? Computed here once for page, report and terminal (T-07).
+ * Five gates look at the record's last ten rounds; the state follows from them:
  *   blocked        something broke: critical rows lost, numbers not finite, or the trainer died
- *   watch          a gate asks for a look
+ *   watch          a gate needs a look
  *   collecting     fewer than 10 episodes
  *   interpretable  none of these
  */
@@ -25,7 +25,7 @@ struct verdict_gate {
 struct verdict {
     enum verdict_state state;
     char text[VERDICT_TEXT];  /* why, one line */
-    char trend[VERDICT_TEXT]; /* whether it learns: first rounds against last ones, one line */
+    char trend[VERDICT_TEXT]; /* whether it learns: first rounds compared with last ones, one line */
     struct verdict_gate gates[VERDICT_GATES];
 };
 

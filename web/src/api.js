@@ -1,8 +1,8 @@
-// How the server is asked. Answers are JSON; a wrong one carries {"error": "one line for people"}.
+// Requests to the server. Answers are JSON; a failed one carries {"error": "one line for people"}.
 
 export async function read(path) {
     const response = await fetch(path, { headers: { accept: "application/json" } }).catch(() => {
-        throw new Error("the server does not answer; trying again");
+        throw new Error("the server does not answer; retrying");
     });
     if (response.status === 401) location.href = "/login";
     const answer = await response.json().catch(() => null);

@@ -6,7 +6,7 @@ import { version } from "./live.js";
 const RETRY = 2000; // ms
 const NOTHING = { path: null, data: null, error: null, missing: false };
 
-// One question at a time per asker: what changes while an answer is under way is asked for after it.
+// One question at a time per asker: changes during a request lead to another one after it.
 async function keepAsking(asker, setState) {
     asker.busy = true;
     do {
@@ -17,7 +17,7 @@ async function keepAsking(asker, setState) {
             news = { path, data: await read(path), error: null, missing: false };
         } catch (problem) {
             news = { path, error: problem.message, missing: problem.status === 404 };
-            // A wrong question stays wrong; a server that is away or busy is asked again, also about a run that is over.
+            // A wrong question stays wrong; an absent or busy server is asked again, even about a run that has ended.
             if (!(problem.status < 500)) asker.timer = setTimeout(() => asker.ask(), RETRY);
         }
         if (asker.path === path) setState((old) => ({ ...(old.path === path ? old : NOTHING), ...news }));
@@ -26,9 +26,9 @@ async function keepAsking(asker, setState) {
 }
 
 /*
- * What `path` answers, read again whenever `changes` does (live.js counts the changes of the run) and only while
- * something that shows it is mounted. The old answer stays until the new one is there; an error does not wipe it.
- * Null as path: nothing to ask yet.
+ * The answer at `path`, read again whenever `changes` changes (live.js counts the changes of the run) and only while a
+ * component that shows it is mounted. The old answer stays until the new one arrives; an error does not clear it. A
+ * null path: nothing to ask yet.
  */
 export function useAnswer(path, changes = version.value) {
     const [state, setState] = useState(NOTHING);

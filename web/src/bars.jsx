@@ -1,7 +1,7 @@
 // Drawings in SVG: waterfall, stack over steps, scatter, intervals.
 import { figures, known, signed, ticks, words } from "./format.js";
 
-// Parts that continue each other and their sum. Signs double the colours.
+// A waterfall: bars that each start where the last one ended, and their sum. Signs repeat what colours say.
 export function Waterfall({ parts, total, unit = "", name }) {
     let at = 0;
     const bars = parts.map((part) => ({ ...part, from: at, to: (at += part.value) }));
@@ -42,7 +42,7 @@ export function Waterfall({ parts, total, unit = "", name }) {
 
 const REST = "all others";
 
-// The parts that pay or cost most, and the rest in one: no more colours than eyes can tell apart.
+// The parts that pay or cost most, and the rest as one: no more colours than people can tell apart.
 function largest(rows, names, most) {
     const size = (n) => rows.reduce((sum, row) => sum + Math.abs(row[n] ?? 0), 0);
     const sorted = [...names].sort((a, b) => size(b) - size(a));
@@ -70,7 +70,7 @@ export function Stack({ steps, ...all }) {
                 class="drawing"
                 viewBox="0 0 700 196"
                 role="img"
-                aria-label="parts of the reward by step; the table below has the sums"
+                aria-label="parts of the reward by step; the table below gives the sums"
             >
                 {[high, 0, low].map((v) => (
                     <g key={v}>
@@ -144,7 +144,7 @@ export function Scatter({ points, xName, yName }) {
             class="drawing"
             viewBox="0 0 700 330"
             role="img"
-            aria-label={`${yName} against ${xName}; the table beside has the frontier`}
+            aria-label={`${yName} by ${xName}; the table next to it lists the frontier`}
         >
             {ticks(low, high).map((v) => (
                 <g key={v}>

@@ -4,14 +4,14 @@ import { useEffect, useRef } from "preact/hooks";
 import { figures, known } from "./format.js";
 import { colour, theme } from "./theme.js";
 
-// A dash for each colour, so that no line is told by its colour alone.
+// A dash pattern for each colour, so that no line is identified by colour alone.
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [12, 4], [4, 4], [2, 6], [14, 3, 2, 3, 2, 3]];
 
 const NOTCH = 7; // px
 const BORDERS = ["solid", "dashed", "dotted", "double"]; // the nearest thing in the legend
 const WHOLE = [1, 2, 5].flatMap((n) => [1, 10, 100, 1e3, 1e4, 1e5].map((ten) => n * ten)).sort((a, b) => a - b); // there is no round 1.5
 
-// Notches at the top where something was noticed, level lines for limits: drawn behind the lines.
+// Notches at the top where an alert was raised, horizontal lines for limits: drawn behind the lines.
 function drawMarks(u, props) {
     const { ctx, bbox } = u;
     ctx.save();
@@ -45,10 +45,10 @@ function axis(size) {
     };
 }
 
-// As wide as the longest number beside the ticks.
+// Wide enough for the longest number beside the ticks.
 const room = (u, texts) => Math.max(44, 24 + 6.5 * Math.max(0, ...(texts ?? []).map((text) => text.length)));
 
-// Without a cursor the newest point is read out, missing values included.
+// Without a cursor the legend shows the newest point, missing values included.
 const show = (u, value, i, at) => figures(known(at) ? value : u.data[i].at(-1));
 
 // Bands are two more series without a line or a row in the legend.
@@ -77,7 +77,7 @@ function seriesOf(lines, xName) {
     return { series, bands };
 }
 
-// What an area stands for: as it is drawn, from the axis up, less the one below it, which is drawn over it.
+// The value of an area: its height from the axis, less that of the area below, which is drawn over it.
 function thickness(u, i, at) {
     const top = u.data[i][at];
     return known(top) ? top - (u.data[i + 1]?.[at] ?? 0) : null;
@@ -91,12 +91,12 @@ function areasOf(areas, xName) {
         border: "solid",
         width: 1,
         value: (u, value, i, at) => figures(thickness(u, i, at ?? u.data[0].length - 1)),
-        points: { show: (u) => u.data[0].length === 1 }, // one round has no area
+        points: { show: (u) => u.data[0].length === 1 }, // a single round has no area
     }));
     return { series: [{ label: xName, value: show }, ...series], bands: [] };
 }
 
-// How high each area reaches: the first lies on top of all others.
+// The top of each area: the first is stacked on top of all others.
 function heights(areas) {
     let below = [];
     return areas
@@ -106,7 +106,7 @@ function heights(areas) {
         .reverse();
 }
 
-// Each area's letter where it is thickest, so that none is told by its colour alone.
+// Each area's letter where it is thickest, so that none is identified by colour alone.
 function drawLetters(u, areas) {
     const { ctx, bbox } = u;
     const size = 11 * devicePixelRatio;
@@ -193,7 +193,7 @@ function press(event, u, props) {
     const to = { ArrowLeft: at - by, ArrowRight: at + by, Home: 0, End: last }[event.key];
     if (to !== undefined) {
         const x = u.data[0][Math.min(Math.max(to, 0), last)];
-        u.setCursor({ left: u.valToPos(x, "x"), top: 10 }, true, true); // and in the other charts
+        u.setCursor({ left: u.valToPos(x, "x"), top: 10 }, true, true); // also in the other charts
     } else if (event.key === "+" && props.onZoom) {
         const x = u.data[0][at];
         const half = (u.scales.x.max - u.scales.x.min) / 4;

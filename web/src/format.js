@@ -1,9 +1,9 @@
-// Numbers and names as people read them. Missing is "–" and never 0; the unit stands with the number.
+// Numbers and names for people. A missing value is "–" and never 0; the unit goes with the number.
 
 export const MISSING = "–";
 export const HEADS = ["op", "slot", "blueprint", "style", "tempo", "alpha_target", "alpha_speed", "alpha_curve"];
 
-// Letters double the colours (.stage-X in style.css); the same letters as in the terminal viewer.
+// Letters repeat what the colours say (.stage-X in style.css); the terminal viewer uses the same letters.
 export const STAGES = [
     ["germinated", "G"],
     ["training", "T"],
@@ -55,7 +55,7 @@ export function number(x, digits = 2, unit = "") {
     return sign + text + (unit && "\u00a0" + unit);
 }
 
-// Three figures, whatever the size: for losses, gradients and the like.
+// Three significant figures, whatever the magnitude: for losses, gradients and similar numbers.
 export function figures(x, unit = "") {
     if (!known(x)) return MISSING;
     const size = Math.abs(x);
@@ -94,7 +94,7 @@ export function ticks(low, high, wanted = 5) {
     return all;
 }
 
-// ISO 8601 UTC as the server says it, shorter.
+// ISO 8601 UTC as the server sends it, shortened.
 export const time = (text) => (text ? text.replace("T", " ").replace("Z", " UTC") : MISSING);
 
 // Rounds count from 0 in the record, evaluation rounds from 8388608; people count from 1.
@@ -112,7 +112,7 @@ export function storedRound(shown, run) {
 export const slotName = (run, slot) => (known(slot) ? (run.slots[slot] ?? String(slot)) : MISSING);
 export const words = (name) => name.replaceAll("_", " ");
 
-// Run states and gates: a sign for each, so that colour is never alone.
+// Run states and gates: a sign for each, so that nothing depends on colour alone.
 export const SIGNS = {
     running: "▶",
     finished: "✓",

@@ -1,5 +1,5 @@
 // Rows of cells over rounds: colour says how much, the newest value of each row is written beside it, and the cell under
-// pointer or cursor keys is read out in words.
+// pointer or cursor keys is described in words.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { MISSING, figures, known } from "./format.js";
 import { colour, ramp, theme } from "./theme.js";
@@ -39,7 +39,8 @@ function scaleOf({ rows, low, high, log }) {
     return { from, to, scale: (v) => (log && v <= 0 ? 0 : (of(v) - of(from)) / span) };
 }
 
-/* rows: [{name, values}], one value per x; low, high: ends of the colours, else those of the data; log: by magnitude */
+/* rows: [{name, values}], one value per x; low, high: ends of the colour scale, by default those of the data; log:
+ * logarithmic */
 export function Heat(props) {
     const { title, unit, x, rows, log } = props;
     const canvas = useRef();
@@ -47,7 +48,7 @@ export function Heat(props) {
     const { from, to, scale } = scaleOf(props);
     useEffect(() => {
         const sheet = canvas.current;
-        const observer = new ResizeObserver(() => paint(sheet, { x, rows, scale })); // at once, too
+        const observer = new ResizeObserver(() => paint(sheet, { x, rows, scale })); // also called at once
         observer.observe(sheet);
         return () => observer.disconnect();
     }, [x, rows, theme.value]);

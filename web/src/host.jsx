@@ -1,4 +1,4 @@
-// One host as it stands: its blocks as the data meets them, its slots, and the seeds that grow in them.
+// One host as it is now: its blocks in the order of the data, its slots, and the seeds that grow in them.
 import { count, figures, number, signed, stageLetter, stageName } from "./format.js";
 
 const GAP = 26;
@@ -69,7 +69,7 @@ function Seed({ part }) {
                 {count(seed.params)} parameters
             </text>
             <text x={x + 8} y="100">
-                brings {signed(seed.contribution, 1, "points")}
+                adds {signed(seed.contribution, 1, "points")}
             </text>
             <text class="tick" x={x + width / 2} y={TRUNK + 18} text-anchor="middle">
                 {part.name}

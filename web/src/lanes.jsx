@@ -1,5 +1,5 @@
 // The swimlane: a lane for each slot of each env, time in steps, spans coloured and lettered by stage. What the pointer,
-// a finger or the arrow keys are at is told in a box beside it.
+// a finger or the arrow keys point at is described in a box beside it.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { stageLetter, stageName, ticks } from "./format.js";
 
@@ -24,16 +24,16 @@ function Span({ span, lane, from, width }) {
 }
 
 /*
- * lanes: [{name, first, spans: [{from, to, stage, label}]}]; steps: the last one; onPoint(lane index, step) when pointer
- * or keys go somewhere, onPoint() when they leave. `children` is what the box beside that place says.
+ * lanes: [{name, first, spans: [{from, to, stage, label}]}]; steps: the last one; onPoint(lane index, step) when
+ * pointer or keys move, onPoint() when they leave. `children` is the content of the box beside that place.
  */
 export function Lanes({ lanes, steps, onPoint, title, children }) {
     const frame = useRef();
     const [width, setWidth] = useState(0);
     const [at, setAt] = useState(null);
-    const place = useRef(null); // keys may come faster than drawings
+    const place = useRef(null); // keys may arrive faster than frames
     useEffect(() => {
-        const observer = new ResizeObserver(([{ contentRect }]) => setWidth(contentRect.width)); // at once, too
+        const observer = new ResizeObserver(([{ contentRect }]) => setWidth(contentRect.width)); // also called at once
         observer.observe(frame.current);
         return () => observer.disconnect();
     }, []);
@@ -44,7 +44,7 @@ export function Lanes({ lanes, steps, onPoint, title, children }) {
         const to = { lane: Math.min(Math.max(lane, 0), lanes.length - 1), step: Math.min(Math.max(step, 1), steps) };
         if (place.current?.lane === to.lane && place.current.step === to.step) return;
         const { top } = frame.current.getBoundingClientRect();
-        to.above = top + (to.lane + 0.5) * LANE > innerHeight / 2; // the box goes where there is more room
+        to.above = top + (to.lane + 0.5) * LANE > innerHeight / 2; // put the box where there is more room
         place.current = to;
         setAt(to);
         onPoint(to.lane, to.step);
@@ -77,7 +77,7 @@ export function Lanes({ lanes, steps, onPoint, title, children }) {
                 aria-label={`${title}: arrow keys move through lanes and steps`}
                 onPointerMove={point}
                 onPointerDown={point}
-                onPointerLeave={(event) => event.pointerType === "mouse" && leave()} // a lifted finger leaves the box
+                onPointerLeave={(event) => event.pointerType === "mouse" && leave()} // lifting a finger keeps the box
                 onBlur={leave}
                 onKeyDown={press}
             >

@@ -1,9 +1,9 @@
 /*
- * The stream of one run: what it is doing now, and a number that grows when what is shown should be read again.
+ * The stream of one run: what it is doing now, and a number that grows when the views should read again.
  *
- * A finished round is read at once; steps at most once a second, so that watching stays cheap. A page that nobody sees
- * has no stream: browsers allow six connections to a server. The stream ends with the run; from time to time we look
- * again, because a run can be resumed.
+ * A finished round is read at once; steps at most once a second, so that watching stays cheap. A hidden page has no
+ * stream: browsers allow six connections per server. The stream ends with the run; it is reopened from time to time,
+ * because a run can be resumed.
  */
 import { signal } from "@preact/signals";
 import { address } from "./api.js";
@@ -12,15 +12,15 @@ export const version = signal(0);
 export const now = signal(null); // {state, round, step, rounds_done} of the watched run
 export const connection = signal("off"); // off, connecting, live, lost, ended
 
-const GAP = 1000; // ms between readings because of steps
-const AGAIN = 10000; // ms until we look whether an ended run goes on
+const GAP = 1000; // ms between reads triggered by steps
+const AGAIN = 10000; // ms until we check whether an ended run was resumed
 const RETRY = 1000; // ms after the server refused the stream
 
 let watched = null;
 let source = null;
-let waiting = 0; // a reading that waits for its time
+let waiting = 0; // timer of a delayed read
 let reopening = 0;
-let last = -GAP; // when something was read
+let last = -GAP; // time of the last read
 
 function change(soon) {
     const wait = soon ? 0 : last + GAP - performance.now();
@@ -46,7 +46,7 @@ function take(event, all) {
 function open() {
     source = new EventSource(address("run", watched, "stream"));
     source.addEventListener("hello", (event) => {
-        const back = connection.value === "lost"; // the server may be another one: read all
+        const back = connection.value === "lost"; // it may be another server: read everything
         take(event, back);
         connection.value = now.value.state === "running" ? "live" : "ended";
     });
@@ -59,7 +59,7 @@ function open() {
     });
     source.onerror = () => {
         connection.value = "lost";
-        // The browser comes back by itself unless the server answered with an error.
+        // The browser reconnects by itself unless the server answered with an error.
         if (source.readyState === EventSource.CLOSED) reopening = setTimeout(open, RETRY);
     };
 }

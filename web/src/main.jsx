@@ -1,4 +1,4 @@
-// The page: where we are decides what is shown.
+// The page: the address decides what is shown.
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import "./style.css";
@@ -39,7 +39,7 @@ const CONNECTIONS = {
     off: "○ not connected",
     connecting: "… connecting",
     live: "● live",
-    lost: "✗ connection lost, trying again",
+    lost: "✗ connection lost, retrying",
     ended: "■ not running",
 };
 
@@ -66,7 +66,7 @@ function Progress({ run }) {
     );
 }
 
-// What is wrong right now, on every view. A run that has ended has its verdict.
+// What is wrong right now, on every view. A run that has ended has a verdict instead.
 function AlertStrip({ run }) {
     const { rows } = useRows(run, "standing");
     if (!rows.length) return null;
@@ -98,7 +98,7 @@ function NoRun({ name }) {
             <Panel title="No such run" data-name="norun">
                 <p>
                     There is no run “{name}” here. It may have been renamed or removed, or the server shows another
-                    directory. <a href="#/">All runs that are here</a>
+                    directory. <a href="#/">All runs here</a>
                 </p>
             </Panel>
         </main>
@@ -109,7 +109,7 @@ function RunPage({ name, view }) {
     const answer = useAnswer(address("run", name));
     const run = answer.data?.name ? answer.data : null;
     const there = !!run && !answer.missing;
-    useEffect(() => (there ? watch(name) : undefined), [name, there]); // what is not there has no stream
+    useEffect(() => (there ? watch(name) : undefined), [name, there]); // a missing run has no stream
     const [, , View, zooms] = VIEWS.find(([key]) => key === view) ?? VIEWS[0];
     const state = now.value?.state ?? run?.state;
     useEffect(() => void (document.title = `${name} · Esper`), [name]);
@@ -152,7 +152,7 @@ function RunPage({ name, view }) {
             )}
             {state === "crashed" && (
                 <p class="problem" role="alert">
-                    The trainer is gone without a word: the run says running, its process is not there. Last sign{" "}
+                    The trainer died: the run is marked as running, but its process is gone. Last update{" "}
                     {time(run?.updated)}, round {shownRound(run?.round) ?? "–"}. Continue with: esper train --resume{" "}
                     {name}
                 </p>
@@ -160,8 +160,8 @@ function RunPage({ name, view }) {
             {run && state === "running" && <AlertStrip run={run} />}
             {run?.configuration["telemetry.level"] === "off" && (
                 <p class="strip">
-                    telemetry.level is off: only rounds, episodes, rollbacks and checkpoints are on record, nothing of
-                    steps, seeds and updates.
+                    telemetry.level is off: only rounds, episodes, rollbacks and checkpoints are recorded, not steps,
+                    seeds and updates.
                 </p>
             )}
             {zooms && <ZoomBadge />}

@@ -1,4 +1,4 @@
-// The small pieces that every view is made of.
+// The small components that all views use.
 import { MISSING, SIGNS, STAGES, shownRound, stageLetter, stageName, storedRound, words } from "./format.js";
 import { chosen, turn } from "./route.js";
 
@@ -31,7 +31,7 @@ export function Badge({ state, text }) {
     );
 }
 
-// A line that says what is wrong, or that there is nothing yet: an empty box would leave people guessing.
+// A line that says what is wrong, or that there is nothing yet, instead of an empty box.
 export function Lack({ answer, none }) {
     if (answer.error)
         return (
@@ -43,8 +43,9 @@ export function Lack({ answer, none }) {
 }
 
 /*
- * columns: [{key, title, show(value, row), text}]. Numbers stand right, `text` columns left. `onPick` makes rows buttons
- * by their first cell. `cards`: where there is little room each row is a card, its cells under their titles.
+ * columns: [{key, title, show(value, row), text}]. Numbers are right-aligned, `text` columns left-aligned. `onPick`
+ * makes the first cell of each row a button. `cards`: on narrow screens each row is a card, its cells under their
+ * titles.
  */
 export function Table({ columns, rows, caption, onPick, picked, name, cards }) {
     return (
@@ -111,7 +112,7 @@ export function StageLegend() {
     );
 }
 
-// The round that a view is about: the newest, or the one in the address.
+// The round that a view shows: the newest, or the one in the address.
 export function useRound(run, newest) {
     const shown = chosen("round");
     return shown === null ? newest : storedRound(shown, run);
@@ -134,7 +135,7 @@ export function RoundPicker({ run, newest }) {
                     onChange={(e) => to(Number(e.target.value) || null)}
                 />
             </label>
-            <button onClick={() => to(shown - 1)} disabled={shown <= 1} aria-label="round before">
+            <button onClick={() => to(shown - 1)} disabled={shown <= 1} aria-label="previous round">
                 ‹
             </button>
             <button onClick={() => to(shown + 1)} disabled={shown >= last} aria-label="next round">
@@ -161,7 +162,7 @@ export function EnvPicker({ run }) {
                     ))}
                 </select>
             </label>
-            <button onClick={() => turn({ env: env - 1 })} disabled={env <= 0} aria-label="env before">
+            <button onClick={() => turn({ env: env - 1 })} disabled={env <= 0} aria-label="previous env">
                 ‹
             </button>
             <button onClick={() => turn({ env: env + 1 })} disabled={env >= run.envs - 1} aria-label="next env">

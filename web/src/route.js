@@ -1,4 +1,4 @@
-// Where we are: "#/run/NAME/seeds?round=3&env=1". The server knows only "/", so that links are good for ever.
+// Where we are: "#/run/NAME/seeds?round=3&env=1". The server only sees "/", so that links stay valid.
 import { signal } from "@preact/signals";
 
 function parse() {
@@ -20,13 +20,13 @@ export function link(parts, values = {}) {
 
 const elsewhere = (values) => link(route.value.parts, { ...route.value.values, ...values });
 
-// Other values at the same place; null removes one. No entry in the history: this is turning a knob.
+// Other values at the same place; null removes one. No history entry: this is like turning a knob.
 export function turn(values) {
     history.replaceState(null, "", elsewhere(values));
     route.value = parse();
 }
 
-// The same with an entry in the history: the browser's "back" undoes it.
+// The same with a history entry: the browser's "back" undoes it.
 export function step(values) {
     if (elsewhere(values) === location.hash) return;
     history.pushState(null, "", elsewhere(values));

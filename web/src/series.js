@@ -6,7 +6,7 @@ import { useAnswer, useRows } from "./ask.js";
 import { shownRound, storedRound } from "./format.js";
 import { route, step } from "./route.js";
 
-// [from, to] as shown, or null: all rounds. It lies in the address as "rounds=3-12", so that a link shows the same.
+// [from, to] as shown, or null: all rounds. It is in the address as "rounds=3-12", so that a link shows the same.
 export const zoom = computed(() => {
     const [, from, to] = (route.value.values.rounds ?? "").match(/^(\d{1,9})-(\d{1,9})$/)?.map(Number) ?? [];
     return from >= 1 && from < to ? [from, to] : null;
@@ -16,7 +16,7 @@ export function zoomTo(ends) {
     step({ rounds: ends && `${Math.max(Math.floor(ends[0]), 1)}-${Math.max(Math.ceil(ends[1]), 2)}` });
 }
 
-/* {x, line(name, title)}: x in rounds as shown; a line has a band where a point stands for more than one round. */
+/* {x, line(name, title)}: x in rounds as shown; a line has a band where a point represents more than one round. */
 export function useSeries(run, names) {
     const values = { names: names.join(), points: 400 };
     if (zoom.value) [values.from, values.to] = zoom.value.map((shown) => storedRound(shown, run));

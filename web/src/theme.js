@@ -1,4 +1,4 @@
-// Dark or light: as the system has it, until somebody chooses. Canvases cannot use CSS variables, so they ask here.
+// Dark or light: follows the system until the user chooses. Canvases cannot use CSS variables, so they ask here.
 import { computed, effect, signal } from "@preact/signals";
 
 const system = matchMedia("(prefers-color-scheme: light)");
@@ -36,7 +36,7 @@ export function colour(name) {
     return colours.get(name);
 }
 
-// Dark blue to yellow in even steps of brightness (after "cividis"): reads the same to all eyes, and in grey.
+// Dark blue to yellow in even steps of brightness (after "cividis"): reads the same with any colour vision, and in grey.
 const RAMP = [
     [0, 32, 81],
     [60, 77, 110],

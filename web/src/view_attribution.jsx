@@ -1,4 +1,4 @@
-// What each seed brings: validation with seeds switched off, shares, and what they bring together.
+// What each seed adds: validation with seeds switched off, shares, and interactions.
 import { useRows } from "./ask.js";
 import { Intervals } from "./bars.jsx";
 import { MISSING, count, known, number, percent, shownRound, signed, slotName, stageLetter } from "./format.js";
@@ -12,7 +12,7 @@ function Subsets({ run, answer }) {
     return (
         <Panel
             title="Seeds switched off"
-            note={rows.length ? `step ${rows[0].step}; validation accuracy with only these seeds heard` : ""}
+            note={rows.length ? `step ${rows[0].step}; validation accuracy with only these seeds on` : ""}
         >
             {rows.length ? (
                 <Table
@@ -25,7 +25,7 @@ function Subsets({ run, answer }) {
                         { key: "accuracy", show: percent },
                         {
                             key: "gain",
-                            title: "over none, points",
+                            title: "gain over none, points",
                             show: (_, row) => signed(known(none) ? row.accuracy - none : null, 2),
                         },
                     ]}
@@ -33,14 +33,14 @@ function Subsets({ run, answer }) {
             ) : (
                 <Lack
                     answer={answer}
-                    none="No subset is on record: no seed was live at the end, or the round is not over."
+                    none="No subset was recorded: no seed was live at the end, or the round is still in progress."
                 />
             )}
         </Panel>
     );
 }
 
-// v(ij) - v(i) - v(j) + v(none): what two seeds bring beyond each alone, the others switched off.
+// v(ij) - v(i) - v(j) + v(none): what two seeds add together beyond each alone, the others switched off.
 function Pairs({ run, rows, seeds }) {
     const value = new Map(rows.map((row) => [row.mask, row.accuracy]));
     const pair = (i, j) => {
@@ -93,14 +93,14 @@ export function Attribution({ run }) {
                     title="Shapley shares"
                     note={
                         seeds.length
-                            ? `round ${shownRound(round)}, step ${seeds[0].step}; parts of what all seeds bring; whiskers 95 % where sampled`
+                            ? `round ${shownRound(round)}, step ${seeds[0].step}; each seed's part of what all seeds add; whiskers: 95 % where sampled`
                             : ""
                     }
                 >
                     {seeds.length ? (
                         <Intervals lines={lines} zero />
                     ) : (
-                        <Lack answer={shares} none="No live seed at the last step on record." />
+                        <Lack answer={shares} none="No live seed at the last recorded step." />
                     )}
                     {seeds.length > 0 && (
                         <Table
@@ -123,7 +123,7 @@ export function Attribution({ run }) {
                 <Subsets run={run} answer={subsets} />
                 <Panel
                     title="Interactions of pairs"
-                    note="beyond what each brings alone, others off; above 0: they help each other"
+                    note="beyond what each adds alone, others off; above 0: they help each other"
                 >
                     <Pairs run={run} rows={subsets.rows} seeds={seeds} />
                 </Panel>

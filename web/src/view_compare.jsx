@@ -1,4 +1,4 @@
-// Runs against each other: means and differences with 95 % intervals, and their learning on one axis.
+// Runs compared: means and differences with 95 % intervals, and their learning curves on one axis.
 import uPlot from "uplot";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { address, query, read } from "./api.js";
@@ -15,7 +15,7 @@ const LETTERS = "ABCDEFGH";
 // "a1:a2,b" in the address: cohorts by comma, runs of one policy with different seeds joined by colon.
 const cohortsOf = (text) => (text ? text.split(",").map((names) => names.split(":")) : []);
 
-// Put a run into cohort `letter`, or into none; empty cohorts close up.
+// Puts a run into cohort `letter`, or into none; empty cohorts are removed.
 function assign(cohorts, name, letter) {
     const next = Array.from({ length: LETTERS.length }, (_, i) => (cohorts[i] ?? []).filter((n) => n !== name));
     if (letter) next[LETTERS.indexOf(letter)].push(name);
@@ -35,7 +35,7 @@ function Chooser({ cohorts }) {
     return (
         <Panel
             title="Choose"
-            note="a letter for each run; runs of one policy with different seeds may share one. Differences are the first letter minus each other"
+            note="a letter for each run; runs of one policy with different seeds may share one. Differences are the first letter minus each of the others"
             wide
         >
             {runs.length ? (
@@ -134,12 +134,12 @@ function Result({ answer }) {
                                     { key: "title", title: "of", text: true },
                                     {
                                         key: "episodes",
-                                        title: "difference by episodes",
+                                        title: "difference over episodes",
                                         show: (_, m) => interval(c.differences[m.name].episodes, m.decimals, true),
                                     },
                                     {
                                         key: "seeds",
-                                        title: "difference by seeds",
+                                        title: "difference over seeds",
                                         show: (_, m) => interval(c.differences[m.name].seeds, m.decimals, true),
                                     },
                                 ]}
@@ -196,7 +196,7 @@ export function Compare() {
     return (
         <>
             {cohorts.length < 2 ? (
-                <p class="none">Choose two runs or more.</p>
+                <p class="none">Choose two or more runs.</p>
             ) : answer.data && !answer.error ? (
                 <Result answer={answer} />
             ) : (

@@ -21,7 +21,7 @@ import { EnvPicker, Lack, Panel, RoundPicker, StageLegend, Table, useEnv, useRou
 import { turn } from "./route.js";
 import { ramp } from "./theme.js";
 
-// A cell: colour and number say how accurate, letters how its slots stand.
+// A cell: colour and number show the accuracy, letters the stages of its slots.
 function Cell({ run, env, seeds, low, high, picked }) {
     const share = known(env.val_accuracy) ? (env.val_accuracy - low) / (high - low || 1) : null;
     const { back, ink } = share === null ? {} : ramp(share);
@@ -79,13 +79,13 @@ function Grid({ run, round, env }) {
                     ))}
                 </div>
             ) : (
-                <Lack answer={envs} none="No steps of this round are on record." />
+                <Lack answer={envs} none="No steps of this round were recorded." />
             )}
             <StageLegend />
             {envs.rows.length > 0 && (
                 <Panel
-                    title={`Host of env ${env}, as it stands`}
-                    note="line width of a seed's branch: alpha; brings: validation accuracy lost without it"
+                    title={`Host of env ${env} now`}
+                    note="line width of a seed's branch: alpha; adds: validation accuracy lost without it"
                 >
                     <Host run={run} seeds={seeds.rows.filter((seed) => seed.env === env)} />
                 </Panel>
@@ -154,12 +154,12 @@ function Detail({ run, round, env }) {
     if (!steps.length)
         return (
             <Panel title={`Env ${env}`}>
-                <Lack answer={episode} none="No steps of this env are on record in this round." />
+                <Lack answer={episode} none="No steps of this env were recorded in this round." />
             </Panel>
         );
     const onRecord =
         steps.length < steps[steps.length - 1].step
-            ? `${steps.length} of ${steps[steps.length - 1].step} steps are on record`
+            ? `${steps.length} of ${steps[steps.length - 1].step} steps were recorded`
             : `${steps.length} steps`;
     return (
         <>
@@ -186,7 +186,7 @@ function Detail({ run, round, env }) {
                     {sums.length ? (
                         <Stack rows={steps} names={sums.map((s) => s.name)} steps={run.steps} />
                     ) : (
-                        <p class="none">No part has paid yet.</p>
+                        <p class="none">No part has been paid yet.</p>
                     )}
                 </Panel>
                 <Panel title="The episode's reward" note={onRecord}>
@@ -207,7 +207,7 @@ export function Envs({ run }) {
     if (!known(round))
         return (
             <Panel title="Environments">
-                <p class="none">No steps are on record.</p>
+                <p class="none">No steps were recorded.</p>
             </Panel>
         );
     return (

@@ -16,7 +16,7 @@ const SIGN = {
     drops: "?",
 };
 
-// A checkpoint says how many rounds were done: with no step of the next one, it belongs to the last of them.
+// A checkpoint says how many rounds were done: without a step of the next one, it belongs to the last of them.
 const roundOf = (round, row) => (row.kind === "checkpoint" && row.step === 0 ? roundsBefore : shownRound)(round);
 
 export function Events({ run }) {
@@ -86,8 +86,8 @@ export function Events({ run }) {
                             { key: "reason", text: true, show: (x) => (x ? words(x) : MISSING) },
                             { key: "val_loss", title: "validation loss, nats", show: (x) => figures(x) },
                             { key: "blamed_step", show: (x) => (known(x) ? x : MISSING) },
-                            { key: "penalty", title: "reward it has now", show: (x) => figures(x) },
-                            { key: "replaced", title: "reward it had", show: (x) => figures(x) },
+                            { key: "penalty", title: "reward now", show: (x) => figures(x) },
+                            { key: "replaced", title: "reward before", show: (x) => figures(x) },
                             { key: "seeds_lost" },
                         ]}
                     />

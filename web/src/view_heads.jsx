@@ -25,7 +25,7 @@ const COLUMNS = [
 ];
 const NAMES = MAPS.flatMap(([column]) => HEADS.map((head) => `ppo_head.${column}.${head}`));
 
-// What a head is doing, in a word: the sign doubles it.
+// What a head is doing, in a few words, with a sign.
 function condition(row) {
     if (!known(row.learnable) || row.learnable < 0.02) return "○ had no choice";
     if (known(row.grad_norm) && row.grad_norm < 1e-6) return "✗ gets no gradient";
@@ -52,7 +52,7 @@ export function Heads({ run }) {
             <Panel title="Heads">
                 <Lack
                     answer={series}
-                    none="No update is on record: this policy does not learn, or the first round is not over."
+                    none="No update was recorded: this policy does not learn, or the first round is still in progress."
                 />
             </Panel>
         );
@@ -68,7 +68,7 @@ export function Heads({ run }) {
                 title="The newest update"
                 note={
                     rows.length
-                        ? `round ${shownRound(rows[0].round)}; log-probabilities in nats, the rest without unit`
+                        ? `round ${shownRound(rows[0].round)}; log-probabilities in nats, the rest dimensionless`
                         : ""
                 }
                 wide

@@ -1,4 +1,4 @@
-// Was it worth it: accuracy against size, best and worst episodes, and what the reward was made of.
+// Was it worth it: accuracy by size, best and worst episodes, and the parts of the reward.
 import { useRows } from "./ask.js";
 import { Scatter, Waterfall } from "./bars.jsx";
 import { REWARD_PARTS, count, figures, known, number, percent, shownRound } from "./format.js";
@@ -46,20 +46,20 @@ export function Outcomes({ run }) {
     return (
         <div class="grid2">
             <Panel
-                title="Accuracy against size"
-                note="an episode each, the newest 1 500 and the frontier ◆: nothing smaller is better"
+                title="Accuracy by size"
+                note="one point per episode, the newest 1 500 and the frontier ◆: nothing smaller is better"
             >
                 {points.length ? (
                     <Scatter points={points} xName="added parameters" yName="test accuracy, percent" />
                 ) : (
-                    <Lack answer={pareto} none="No episode is over yet." />
+                    <Lack answer={pareto} none="No episode has finished yet." />
                 )}
             </Panel>
             <Panel
-                title="What the reward was made of"
+                title="Parts of the reward"
                 note={
                     reward
-                        ? `round ${shownRound(round)}: sums per episode, mean of ${reward.envs} envs, ${count(reward.kept)} steps on record`
+                        ? `round ${shownRound(round)}: sums per episode, mean of ${reward.envs} envs, ${count(reward.kept)} recorded steps`
                         : ""
                 }
             >
@@ -69,7 +69,7 @@ export function Outcomes({ run }) {
                 {used.length ? (
                     <Waterfall name="reward" parts={used} total={reward.reward} />
                 ) : (
-                    <Lack answer={parts} none="No steps of this round are on record." />
+                    <Lack answer={parts} none="No steps of this round were recorded." />
                 )}
             </Panel>
             <Panel
@@ -79,21 +79,21 @@ export function Outcomes({ run }) {
                 {frontier.length ? (
                     <Table name="frontier" caption="frontier" rows={frontier} columns={columns(run)} />
                 ) : (
-                    <Lack answer={pareto} none="No episode is over yet." />
+                    <Lack answer={pareto} none="No episode has finished yet." />
                 )}
             </Panel>
             <Panel title="Best episodes" note="by test accuracy">
                 {top.rows.length ? (
                     <Table name="top" caption="best episodes" rows={top.rows} columns={columns(run)} />
                 ) : (
-                    <Lack answer={top} none="No episode is over yet." />
+                    <Lack answer={top} none="No episode has finished yet." />
                 )}
             </Panel>
             <Panel title="Worst episodes" note="by test accuracy">
                 {bottom.rows.length ? (
                     <Table name="bottom" caption="worst episodes" rows={bottom.rows} columns={columns(run)} />
                 ) : (
-                    <Lack answer={bottom} none="No episode is over yet." />
+                    <Lack answer={bottom} none="No episode has finished yet." />
                 )}
             </Panel>
         </div>

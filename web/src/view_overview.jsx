@@ -48,7 +48,7 @@ function Tiles({ run }) {
                 name="val_accuracy_best"
                 title="best validation accuracy"
                 value={percent(s.val_accuracy_best)}
-                note="best env of all rounds"
+                note="best env over all rounds"
             />
             <Tile
                 name="test_accuracy"
@@ -86,7 +86,7 @@ function SeedsNow({ run }) {
             data-name="stages"
         >
             {!known(run.summary.newest_step) ? (
-                <p class="none">No steps are on record.</p>
+                <p class="none">No steps were recorded.</p>
             ) : answer.data ? (
                 <div
                     class="stagebar"
@@ -122,10 +122,10 @@ function OpMix({ run }) {
     const kept = rows.reduce((sum, row) => sum + row.attempted, 0); // idle steps of late rounds are thinned
     return (
         <Panel
-            title="What was decided"
+            title="Decisions"
             note={
                 rows.length
-                    ? `round ${shownRound(newest)}: ${count(kept)} of ${count(run.envs * run.steps)} env-steps are on record`
+                    ? `round ${shownRound(newest)}: ${count(kept)} of ${count(run.envs * run.steps)} env-steps were recorded`
                     : ""
             }
         >
@@ -142,7 +142,7 @@ function OpMix({ run }) {
                     ]}
                 />
             ) : (
-                <Lack answer={answer} none="No steps are on record." />
+                <Lack answer={answer} none="No steps were recorded." />
             )}
         </Panel>
     );
@@ -159,7 +159,7 @@ function Alerts({ run }) {
         },
         { key: "rule", text: true, show: words },
         { key: "value", show: (x) => figures(x) },
-        { key: "threshold", title: "bad from", show: (x) => figures(x) },
+        { key: "threshold", title: "limit", show: (x) => figures(x) },
         { key: "text", title: "in words", text: true },
     ];
     return (

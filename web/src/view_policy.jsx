@@ -1,14 +1,14 @@
-// Does the policy learn, and may one trust the critic? Every number of the updates, on one cursor.
+// Does the policy learn, and can the critic be trusted? All numbers of the updates, with a common cursor.
 import { useMemo } from "preact/hooks";
 import { Chart } from "./chart.jsx";
 import { HEADS, shownRound, words } from "./format.js";
 import { Lack, Panel } from "./parts.jsx";
 import { useAlertMarks, useSeries, zoom, zoomTo } from "./series.js";
 
-// [name, title, unit, lines of table ppo, what else]
+// [name, title, unit, columns of table ppo, options]
 const CHARTS = [
     ["loss", "Losses", "mean of the epochs", ["policy_loss", "value_loss"]],
-    ["kl", "Divergence", "approximate KL per head decision", ["kl"], { limit: "ppo.target_kl" }],
+    ["kl", "KL divergence", "approximate, per head decision", ["kl"], { limit: "ppo.target_kl" }],
     ["clip", "Clipped", "share of rows, 0 to 1", ["clip_fraction"]],
     ["entropy", "Entropy of the op head", "0 to 1", ["op_entropy"], { range: [0, 1] }],
     ["ratio", "Joint ratio", "new to old probability", ["ratio_max", "ratio_mean", "ratio_min"]],
@@ -16,10 +16,10 @@ const CHARTS = [
     [
         "explained",
         "Explained variance and correlation",
-        "of the returns, by the critic",
+        "of the critic's values, for the returns",
         ["explained_variance", "value_correlation"],
     ],
-    ["nrmse", "Error of the critic", "over the spread of the returns", ["value_nrmse"]],
+    ["nrmse", "Error of the critic", "relative to the spread of the returns", ["value_nrmse"]],
     ["returns", "Returns", "of scaled rewards", ["return_p90", "return_p50", "return_p10", "return_mean"]],
     ["td", "Temporal-difference error", "of scaled rewards", ["td_error_mean", "td_error_std", "bellman_error"]],
     [
@@ -36,7 +36,7 @@ const CHARTS = [
     ["epochs", "Epochs of the update", "epochs; early stop −1: none", ["epochs", "early_stop", "nonfinite"]],
     ["rows", "Rows of the rollout", "rows", ["rows"]],
     ["forced", "Rows without a choice", "share, 0 to 1", ["forced_ratio"]],
-    ["drift", "Anchor drift", "nats, collection against unroll", ["anchor_drift"]],
+    ["drift", "Anchor drift", "nats, between collection and unroll", ["anchor_drift"]],
     ["seconds", "Time of the update", "s", ["seconds"]],
 ];
 const NAMES = [
@@ -72,7 +72,7 @@ export function Policy({ run }) {
             <Panel title="Policy and critic">
                 <Lack
                     answer={series}
-                    none="No update is on record: this policy does not learn, or the first round is not over."
+                    none="No update was recorded: this policy does not learn, or the first round is still in progress."
                 />
             </Panel>
         );

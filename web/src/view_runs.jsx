@@ -6,7 +6,7 @@ import { count, figures, percent, time } from "./format.js";
 import { Badge, Lack, Panel, Table } from "./parts.jsx";
 import { link } from "./route.js";
 
-// There is no stream of the whole directory: it is read again every two seconds while it is looked at.
+// There is no stream for the whole directory: it is read again every two seconds while the page is visible.
 const beat = signal(0);
 export function useRuns() {
     useEffect(() => {

@@ -1,4 +1,4 @@
-// What grew where and when: the swimlane of a round, what is known of each seed, and what became of the blueprints.
+// What grew where and when: the swimlane of a round, details of each seed, and the fate of each blueprint.
 import { useMemo, useState } from "preact/hooks";
 import { useRows } from "./ask.js";
 import { MISSING, count, figures, known, number, percent, shownRound, signed, slotName } from "./format.js";
@@ -6,7 +6,7 @@ import { Lanes } from "./lanes.jsx";
 import { Badge, Lack, Panel, RoundPicker, Stage, StageLegend, Table, useRound } from "./parts.jsx";
 import { chosen, turn } from "./route.js";
 
-const ENVS = 8; // of a page of lanes
+const ENVS = 8; // per page of lanes
 const EMPTY = ["dormant", "unknown"];
 
 function lanesOf(run, rows, first, last) {
@@ -24,12 +24,12 @@ function lanesOf(run, rows, first, last) {
     return lanes;
 }
 
-// What is known of the seed at `at`: a line for each fact.
+// The details of the seed at `at`: a line for each fact.
 function Readout({ run, round, at }) {
     const seeds = useRows(at && run, "swimlane", { round, env: at?.env });
     const lives = useRows(at && run, "lives", { round, env: at?.env });
     if (!at) return null;
-    // A row says how the decision of its step found the seed; from step 200 rounds on idle steps are thinned.
+    // A row shows the seed before the decision of its step; from round 201 on idle steps are thinned.
     const seed = [...seeds.rows].reverse().find((row) => row.slot === at.slot && row.step <= at.step);
     const here = lives.rows.filter((row) => row.slot === at.slot);
     const gates = here.filter(
@@ -53,7 +53,7 @@ function Readout({ run, round, at }) {
                         {number(seed.grad_health, 2)} (0 to 1)
                     </div>
                     <div>
-                        brings <b>{signed(seed.contribution, 2, "points")}</b>, share{" "}
+                        adds <b>{signed(seed.contribution, 2, "points")}</b>, share{" "}
                         <b>{signed(seed.share, 2, "points")}</b> · {count(seed.params)} parameters
                     </div>
                     {seed.step !== at.step && <div class="muted">as of step {seed.step}</div>}
@@ -100,7 +100,7 @@ function Swimlane({ run, round }) {
     return (
         <Panel
             title="Lives of the seeds"
-            note={`round ${shownRound(round)}; a lane for each slot, time in steps; point, tap or use the arrow keys to ask for more`}
+            note={`round ${shownRound(round)}; a lane for each slot, time in steps; point, tap or use the arrow keys for details`}
             wide
             data-name="swimlane"
         >
@@ -131,7 +131,7 @@ function Swimlane({ run, round }) {
     );
 }
 
-// Which rounds the rows are of, as they say themselves, and what else is to be said.
+// The rounds that the rows cover, as the answer states them, and a note.
 const among = ([row], rest) =>
     row ? `rounds ${shownRound(row.first_round)} to ${shownRound(row.last_round)}; ${rest}` : "";
 
@@ -147,7 +147,7 @@ export function Seeds({ run }) {
             </p>
             {known(round) && <Swimlane run={run} round={round} />}
             <div class="grid2">
-                <Panel title="Blueprints" note={among(blueprints.rows, "share: of fossils at the last step")}>
+                <Panel title="Blueprints" note={among(blueprints.rows, "share: mean of the fossils at the last step")}>
                     {blueprints.rows.length ? (
                         <Table
                             name="blueprints"
@@ -158,7 +158,7 @@ export function Seeds({ run }) {
                                 { key: "germinated", show: (x) => count(x) },
                                 { key: "fossilized", show: (x) => count(x) },
                                 { key: "pruned", show: (x) => count(x) },
-                                { key: "rate_percent", title: "fossilised of germinated", show: percent },
+                                { key: "rate_percent", title: "fossilised per germinated", show: percent },
                                 { key: "share", title: "share, points", show: (x) => signed(x, 2) },
                                 { key: "params", title: "parameters, mean", show: (x) => count(x) },
                             ]}
@@ -188,7 +188,7 @@ export function Seeds({ run }) {
                             ]}
                         />
                     ) : (
-                        <Lack answer={gates} none="No gate was asked." />
+                        <Lack answer={gates} none="No gate was asked yet." />
                     )}
                 </Panel>
             </div>

@@ -1,4 +1,4 @@
-// Where the time goes, what is missing from the record, and exactly what this run is.
+// Where the time goes, what is missing from the record, and the exact identity of this run.
 import { useMemo } from "preact/hooks";
 import { useRows } from "./ask.js";
 import { Chart } from "./chart.jsx";
@@ -22,7 +22,7 @@ function Identity({ run }) {
         ["version", run.version],
         ["kernels", `${run.kernels}, ${run.architecture}`],
         ["created", time(run.created)],
-        ["last sign", time(run.updated)],
+        ["last update", time(run.updated)],
         ["size", `${count(run.envs)} envs × ${count(run.steps)} steps × ${count(run.rounds)} rounds`],
         ["time in rounds", duration(run.summary.seconds)],
         ["record", `schema ${run.schema}`],
@@ -74,7 +74,7 @@ export function System({ run }) {
                 "time",
                 "Time of a round",
                 "s",
-                [series.line(NAMES[2], "round"), series.line(NAMES[3], "of it the update")],
+                [series.line(NAMES[2], "round"), series.line(NAMES[3], "update")],
             ],
             [
                 "trouble",
@@ -83,7 +83,7 @@ export function System({ run }) {
                 [
                     series.line(NAMES[4], "refused by a gate"),
                     series.line(NAMES[5], "rollbacks"),
-                    series.line(NAMES[6], "rollbacks with nothing to blame"),
+                    series.line(NAMES[6], "rollbacks without a step to blame"),
                 ],
             ],
         ],
@@ -134,10 +134,10 @@ export function System({ run }) {
                             ]}
                         />
                     ) : (
-                        <Lack answer={phases} none="No spans of this round are on record." />
+                        <Lack answer={phases} none="No spans of this round were recorded." />
                     )}
                 </Panel>
-                <Panel title="Rows missing from the record" note="full: lost because a buffer was; thinned: on purpose">
+                <Panel title="Rows missing from the record" note="full: lost because a buffer was full; thinned: left out on purpose">
                     {drops.rows.length ? (
                         <Table
                             name="drops"
@@ -155,7 +155,7 @@ export function System({ run }) {
                         <Lack answer={drops} none="None: the record is complete." />
                     )}
                 </Panel>
-                <Panel title="Checkpoints" note="newest first, removed ones too">
+                <Panel title="Checkpoints" note="newest first, including those removed since">
                     {checkpoints.rows.length ? (
                         <Table
                             name="checkpoints"
@@ -172,7 +172,7 @@ export function System({ run }) {
                             ]}
                         />
                     ) : (
-                        <Lack answer={checkpoints} none="None was written yet." />
+                        <Lack answer={checkpoints} none="None has been written yet." />
                     )}
                 </Panel>
             </div>
