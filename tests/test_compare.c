@@ -368,7 +368,7 @@ static void refusals(void **state)
     (void)state;
     refused("name two runs or more", "ppo1");
     refused("do not pair: steps is 150 and 99", "ppo1", "long1");
-    refused("do not pair: evaluate is true and false; compare what `esper eval` made", "ppo1", "trained1");
+    refused("do not pair: evaluate is true and false; compare the `esper eval` runs", "ppo1", "trained1");
     refused("share no episodes: seed 1, rounds 1 to 2, and seed 2", "ppo1", "still2");
     refused("no run \"ppo\" in", "ppo", "still1");
     refused("both have seed 1", "ppo1,basic1", "still1");

@@ -161,8 +161,8 @@ static int record_until_full(const void *context)
     if (recorder_flush(recorder, 10) || recorder_notice(recorder, text))
         return 14; /* told twice */
     /* nothing calls it any more: it finds out by itself that there is room */
-    if (!limit_files(RLIM_INFINITY) || !wait_for_notice(recorder, 15) || !notice_says("the record is written again") ||
-        !recorder_flush(recorder, 10))
+    if (!limit_files(RLIM_INFINITY) || !wait_for_notice(recorder, 15) ||
+        !notice_says("the record is being written again") || !recorder_flush(recorder, 10))
         return 15;
     emit_some(recorder, 3);
     recorder_count(recorder, 0, 0);

@@ -312,8 +312,8 @@ static void runs_of_every_state(void **state)
     remove(in_folder("empty/telemetry.db-shm"));
     make_one("empty");
     assert_sound();
-    assert_has("There is no record to tell of");
-    assert_null(strstr(page.text, "every row was kept")); /* which is unknown */
+    assert_has("There is no record to show");
+    assert_null(strstr(page.text, "all rows were kept")); /* which is unknown */
     assert_has("How to reproduce this run");
 }
 
