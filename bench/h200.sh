@@ -246,7 +246,7 @@ part_busy() {
               FROM phase WHERE env IS NULL OR env < 0 GROUP BY name ORDER BY sum(duration_us) DESC" |
         sed 's/,/ | /g; s/^/| /; s/$/ |/'
     ask busy "SELECT printf('the device works in its phases %.1f %% of the time', 100.0 * sum(duration_us) /
-                            (SELECT 1e6 * sum(seconds) FROM round))
+                            (SELECT 1e6 * sum(seconds) FROM round)) AS line
               FROM phase WHERE name IN ('train', 'evaluate', 'decide', 'apply', 'test', 'update') AND coalesce(env, -1) < 0" |
         sed 's/^/\n/; s/"//g'
     # the middle of the run: its start and end belong to the program, not to training
@@ -262,9 +262,9 @@ part_kernels() {
         options="--part train --envs 64 --batch 512"
         [ $what = train ] || options="--part loop --envs 16 --batch 512"
         # shellcheck disable=SC2086
-        timeout 80 ncu --clock-control none --graph-profiling node --launch-count 400 --csv --metrics $metrics \
+        timeout 80 ncu --clock-control none --graph-profiling node --launch-count 400 --kill yes --csv --metrics $metrics \
             "$esper" bench --device "$device" $options --milliseconds 1 >"$runs/kernels.csv" 2>"$runs/kernels.log" ||
-            note "ncu ended early: $(grep -m1 ERR "$runs/kernels.csv" "$runs/kernels.log")"
+            grep -q '"ID"' "$runs/kernels.csv" || { note "ncu: $(grep -hm1 ERR "$runs/kernels.csv" "$runs/kernels.log")"; return 1; }
         echo "$options"
         echo
         awk -F'","' ' # every field is quoted, and kernels have commas in their names
@@ -279,7 +279,7 @@ part_kernels() {
                   scale = unit ~ /^G/ ? 1e9 : unit ~ /^M/ ? 1e6 : unit ~ /^K/ ? 1e3 : 1; bytes[kernel] += value * scale }
               else if (metric ~ /dram__throughput/) memory[kernel] += value
               else if (metric ~ /sm__throughput/) compute[kernel] += value }
-            END { print "| kernel | calls | share of the time | us each | GB/s | of memory roof | of SM roof |"
+            END { print "| kernel | calls | share of the time | us each | GB/s | of memory peak | of SM peak |"
                   print "|---|---|---|---|---|---|---|"
                   for (k in time) if (time[k] > 0.05 * all)
                       printf "| %s | %d | %.1f %% | %.1f | %.0f | %.0f %% | %.0f %% |\n", k, calls[k], 100 * time[k] / all,

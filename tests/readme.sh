@@ -19,6 +19,7 @@ while IFS= read -r command; do
     esac
     # The last of two equal flags counts; a script's actions need the full round.
     case $command in
+    *" help "*) ;;
     *" train "*--resume*) command="$command --rounds 3" ;;
     *" train "*--script*) command="$command --rounds 1 --envs 2" ;;
     *" train"*) command="$command $small --rounds 2" ;;
@@ -26,6 +27,7 @@ while IFS= read -r command; do
     *" bench"*) command="$command --kernels" ;;
     esac
     case $command in
+    *" help "*) ;;
     *" train"* | *" eval "* | *" compare "* | *" inspect "* | *" sql "* | *" export "* | *" report "*) command="$command --runs $work" ;;
     esac
     problem=
