@@ -48,7 +48,7 @@ TEST_SRC := $(sort $(wildcard tests/test_*.c))
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 PLAIN_FLAGS := -std=c11 $(CFLAGS) $(WARN) $(CPP) -ffp-contract=off $(SAN_FLAGS)
 # Vectors are passed between functions of one variant only, so how a machine passes them does not matter (psabi).
-KERNEL_FLAGS := -std=gnu11 $(CFLAGS) -O3 $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(SAN_FLAGS)
+KERNEL_FLAGS := -std=gnu11 $(CFLAGS) $(if $(SAN),,-O3) $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(SAN_FLAGS)
 
 # What src/variant/variant.h lists for this architecture; double precision is for the gradient checks only.
 ifeq ($(ARCH),x86_64)
@@ -98,21 +98,18 @@ deps:
 test-deps:
 	@$(if $(DEPS),:,scripts/deps tests)
 
-# run and test install packages first and start again, so that the probes above see what was installed.
+# These install packages first and start again, so that the probes above see what was installed.
 run: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc)) all
 	@scripts/quickstart $(BUILD)/esper
 
 test: test-deps
-	@$(MAKE) --no-print-directory all
 	@scripts/test short
 
 check: deps
-	@$(MAKE) --no-print-directory all
 	@scripts/test quick
 
 soak: test-deps
-	@$(MAKE) --no-print-directory all
 	@scripts/test long
 
 bench: all
