@@ -262,7 +262,7 @@ part_kernels() {
         options="--part train --envs 64 --batch 512"
         [ $what = train ] || options="--part loop --envs 16 --batch 512"
         # shellcheck disable=SC2086
-        timeout 80 ncu --clock-control none --graph-profiling node --launch-count 400 --kill yes --csv --metrics $metrics \
+        timeout 80 ncu --clock-control none --graph-profiling node --launch-count 120 --kill yes --csv --metrics $metrics \
             "$esper" bench --device "$device" $options --milliseconds 1 >"$runs/kernels.csv" 2>"$runs/kernels.log" ||
             grep -q '"ID"' "$runs/kernels.csv" || { note "ncu: $(grep -hm1 ERR "$runs/kernels.csv" "$runs/kernels.log")"; return 1; }
         echo "$options"
