@@ -467,7 +467,7 @@ static void test_a_frame_of_a_large_record_is_quick(void **state)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     const double most = 200;
 #else
-    const double most = 40; /* about 20 on a slow core; reading every round there takes 100 */
+    const double most = 40; /* about 20 on a slow core; a screen reads four rounds of the 20 at most */
 #endif
     for (int screen = SCREEN_OVERVIEW; screen <= SCREEN_LAST; screen++) {
         double ms = frame_ms(&data, store, (enum tui_screen)screen, &canvas);

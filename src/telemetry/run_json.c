@@ -61,6 +61,15 @@ static enum esper_status readable_text(const struct run *run, const char *comman
     return error_set(error, ESPER_INVALID, "a text in the configuration is not UTF-8 (a path?); rename the file");
 }
 
+enum esper_status run_json_replace(const char *path, const char *text, struct esper_error *error)
+{
+    struct file_writer writer;
+    TRY(file_begin(&writer, path, error));
+    TRY(file_write(&writer, text, strlen(text), error));
+    TRY(file_write(&writer, "\n", 1, error));
+    return file_commit(&writer, error);
+}
+
 enum esper_status run_json_write(const char *directory, const struct run *run, const char *command,
                                  struct esper_error *error)
 {
@@ -68,14 +77,7 @@ enum esper_status run_json_write(const char *directory, const struct run *run, c
     if (snprintf(path, sizeof path, "%s/run.json", directory) >= (int)sizeof path)
         return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", directory);
     TRY(readable_text(run, command ? command : "", &text, error));
-    struct file_writer writer;
-    enum esper_status status = file_begin(&writer, path, error);
-    if (status == ESPER_OK)
-        status = file_write(&writer, text, strlen(text), error);
-    if (status == ESPER_OK)
-        status = file_write(&writer, "\n", 1, error);
-    if (status == ESPER_OK)
-        status = file_commit(&writer, error);
+    enum esper_status status = run_json_replace(path, text, error);
     cJSON_free(text);
     return status;
 }

@@ -17,4 +17,7 @@ enum esper_status run_json_command(const struct run *run, char **command, struct
 /* Fills all of them from directory/run.json. */
 enum esper_status run_json_read(const char *directory, struct run *run, struct esper_error *error);
 
+/* Replaces a file of the run by this text, all of it or nothing. */
+enum esper_status run_json_replace(const char *path, const char *text, struct esper_error *error);
+
 #endif

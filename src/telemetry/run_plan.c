@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "telemetry/run_json.h"
 
 static enum esper_status name_file(const struct run *run, char path[PATH_MAX], struct esper_error *error)
 {
@@ -93,7 +94,6 @@ static enum esper_status write_stages(const struct run *run, const struct run_st
                                       struct esper_error *error)
 {
     char path[PATH_MAX];
-    struct file_writer writer;
     TRY(name_file(run, path, error));
     cJSON *object = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(object, "stages");
     for (int i = 0; i < count; i++) {
@@ -108,13 +108,7 @@ static enum esper_status write_stages(const struct run *run, const struct run_st
     cJSON_Delete(object);
     if (!text)
         return error_set(error, ESPER_FAILED, "out of memory while describing the run");
-    enum esper_status status = file_begin(&writer, path, error);
-    if (status == ESPER_OK)
-        status = file_write(&writer, text, strlen(text), error);
-    if (status == ESPER_OK)
-        status = file_write(&writer, "\n", 1, error);
-    if (status == ESPER_OK)
-        status = file_commit(&writer, error);
+    enum esper_status status = run_json_replace(path, text, error);
     cJSON_free(text);
     return status;
 }
