@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "telemetry/run_json.h"
