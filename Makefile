@@ -45,20 +45,20 @@ PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/variant/table.c $(NUMERIC_CHE
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 
 # Rules must round identically everywhere, so contraction is off in plain code; kernels depend on fused multiply-add.
-SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -DFEW_VARIANTS)
 PLAIN_FLAGS := -std=c11 $(CFLAGS) $(WARN) $(CPP) -ffp-contract=off $(SAN_FLAGS)
 # Vectors are passed between functions of one variant only, so how a machine passes them does not matter (psabi).
 KERNEL_FLAGS := -std=gnu11 $(CFLAGS) -O3 $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(SAN_FLAGS)
 
-# What src/variant/variant.h lists for this architecture; double precision is for the gradient checks only.
+# What src/variant/variant.h and src/check/sets.c list for this architecture.
 ifeq ($(ARCH),x86_64)
-VARIANTS := avx512 avx2 base
+VARIANTS := avx512 $(if $(SAN),,avx2) base
 else ifeq ($(ARCH),aarch64)
 VARIANTS := neon
 else
 VARIANTS := base
 endif
-CHECKED := $(VARIANTS) double
+CHECKED := $(VARIANTS) $(if $(SAN),,double)
 FLAGS_double := -DREAL=double -DVECTOR=4
 FLAGS_neon := -DREAL=float -DVECTOR=4
 FLAGS_base := -DREAL=float -DVECTOR=4

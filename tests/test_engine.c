@@ -1,12 +1,8 @@
-/* The engine: determinism, isolation of envs, growth, snapshot and rollback; and the scripted runs of the quick start.
- */
+/* The engine: determinism, isolation of envs, growth, snapshot and rollback. */
 #include "testing_engine.h"
 
 #include <malloc.h>
-#include <math.h>
 #include <stdlib.h>
-
-#include "engine/orders.h"
 
 /* ---- rigging ----------------------------------------------------------------------------------------------------- */
 
@@ -15,35 +11,6 @@ static struct config static_config(int envs, int threads)
     struct config config = small_config(envs, threads, 2);
     config.policy.kind = POLICY_STATIC;
     return config;
-}
-
-static struct action germinate(int slot, int blueprint, int style)
-{
-    return (struct action){.op = OP_GERMINATE,
-                           .slot = (uint8_t)slot,
-                           .blueprint = (uint8_t)blueprint,
-                           .style = (uint8_t)style,
-                           .alpha_target = 2};
-}
-
-/* One step in which every env takes the same action, and none refuses it. */
-static void step_all(struct engine *engine, struct action action)
-{
-    struct world *world = engine_world(engine);
-    engine_train(engine);
-    engine_evaluate(engine);
-    engine_decide(engine);
-    for (int env = 0; env < world->envs; env++)
-        engine_override(engine, env, &action);
-    engine_apply(engine);
-    for (int env = 0; env < world->envs; env++)
-        assert_true(world->env_memory.last_success[env] || world->episode.panicked[env]);
-}
-
-static void wait_steps(struct engine *engine, int steps)
-{
-    for (int i = 0; i < steps; i++)
-        step_all(engine, (struct action){.op = OP_WAIT});
 }
 
 /* A life with every operator: three seeds, one after the other. */
@@ -395,36 +362,6 @@ static void test_subsets(void **state)
     assert_true(subset_interaction(&s, 0, 100) == 30 && subset_interaction(&s, 1, 100) == 30);
 }
 
-/* ---- the quick start as a whole ---------------------------------------------------------------------------------- */
-
-/* Mean test accuracy of 16 hosts after a quick-start round with conv_light germinated in `slot` at step 1, or bare. */
-static double quickstart_accuracy(int slot)
-{
-    struct config config = quickstart_config(16);
-    double accuracy[16], mean = 0;
-    config.policy.kind = POLICY_STATIC;
-    struct engine *engine = start(&config);
-    step_all(engine,
-             slot < 0 ? (struct action){.op = OP_WAIT} : germinate(slot, BLUEPRINT_CONV_LIGHT, STYLE_LINEAR_ADD));
-    wait_steps(engine, config.steps - 1);
-    engine_test(engine, accuracy);
-    for (int env = 0; env < 16; env++)
-        mean += accuracy[env] / 16;
-    engine_free(engine);
-    return mean;
-}
-
-/* Growth pays, and the slot matters. */
-static void test_quickstart(void **state)
-{
-    (void)state;
-    double bare = quickstart_accuracy(-1), early = quickstart_accuracy(0), late = quickstart_accuracy(2);
-    print_message("quick start, means of 16: bare %.1f %%, r0c0 %.1f %%, r0c2 %.1f %%\n", bare, early, late);
-    assert_true(bare >= 25 && bare <= 36);
-    assert_true(early >= 55);
-    assert_true(fabs(late - bare) <= 4);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,7 +371,6 @@ int main(void)
         cmocka_unit_test(test_gate_learns),    cmocka_unit_test(test_evaluation_changes_nothing),
         cmocka_unit_test(test_no_allocation),  cmocka_unit_test(test_nan_shows),
         cmocka_unit_test(test_rollback),       cmocka_unit_test(test_subsets),
-        cmocka_unit_test(test_quickstart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

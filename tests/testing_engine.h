@@ -1,8 +1,9 @@
-/* Small engines for the tests: the quick start with few images. */
+/* Small engines for the tests: the quick start with few images, and steps in which all envs do the same. */
 #ifndef TESTS_TESTING_ENGINE_H
 #define TESTS_TESTING_ENGINE_H
 
 #include "engine/engine.h"
+#include "engine/orders.h"
 #include "testing.h"
 
 static inline struct config quickstart_config(int envs)
@@ -38,6 +39,35 @@ static inline struct engine *start(const struct config *config)
 static inline uint64_t hash_of(struct engine *engine)
 {
     return table_hash(&engine_world(engine)->table);
+}
+
+static inline struct action germinate(int slot, int blueprint, int style)
+{
+    return (struct action){.op = OP_GERMINATE,
+                           .slot = (uint8_t)slot,
+                           .blueprint = (uint8_t)blueprint,
+                           .style = (uint8_t)style,
+                           .alpha_target = 2};
+}
+
+/* One step in which every env takes the same action, and none refuses it. */
+static inline void step_all(struct engine *engine, struct action action)
+{
+    struct world *world = engine_world(engine);
+    engine_train(engine);
+    engine_evaluate(engine);
+    engine_decide(engine);
+    for (int env = 0; env < world->envs; env++)
+        engine_override(engine, env, &action);
+    engine_apply(engine);
+    for (int env = 0; env < world->envs; env++)
+        assert_true(world->env_memory.last_success[env] || world->episode.panicked[env]);
+}
+
+static inline void wait_steps(struct engine *engine, int steps)
+{
+    for (int i = 0; i < steps; i++)
+        step_all(engine, (struct action){.op = OP_WAIT});
 }
 
 #endif

@@ -8,13 +8,20 @@
 #include "nn/conv.h"
 #include "policy/network.h"
 
-/* SET(name, whether this machine runs it): the sets that the Makefile builds for this architecture, best first. */
+/*
+ * SET(name, whether this machine runs it): the sets that the Makefile builds for this architecture, best first. With a
+ * sanitizer (FEW_VARIANTS) the widest and the narrowest must do: kernels take it minutes to compile.
+ */
 #if defined(__x86_64__)
-#define VARIANTS(SET)                                                                                                  \
+#define VARIANT_AVX512(SET)                                                                                            \
     SET(avx512, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&                             \
-                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))                          \
-    SET(avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))                                         \
-    SET(base, true)
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+#ifdef FEW_VARIANTS
+#define VARIANTS(SET) VARIANT_AVX512(SET) SET(base, true)
+#else
+#define VARIANTS(SET)                                                                                                  \
+    VARIANT_AVX512(SET) SET(avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) SET(base, true)
+#endif
 #elif defined(__aarch64__)
 #define VARIANTS(SET) SET(neon, true)
 #else
