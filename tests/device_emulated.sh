@@ -62,6 +62,17 @@ fresh_gradients script-cpu 40
 fresh_gradients script-cuda 40
 agree 'their lives' script-cpu script-cuda 'select step, env, slot, event, from_stage, to_stage, passed from life'
 
+# The objective: rewards of an episode sum to J on both backends, whose twins are the same hosts.
+for device in cpu cuda; do
+    train gain-$device --envs 2 --rounds 2 --steps 40 --script examples/two_seeds.json --device $device --precision fp32 \
+        --set reward.mode=gain --set reward.price=2 --set reward.flop_price=0.5
+    verdict "rewards sum to J: $device" "$(ask gain-$device 'select round, env, gain, sum(s.reward) from outcome o
+        join step s using (round, env) group by round, env having fossilized <> 2 or abs(gain - sum(s.reward)) > 1e-9 or
+        abs(gain - (o.val_accuracy - twin_accuracy - 2 * o.added_params / 1000.0 - 0.5 * (train_work - 1))) > 1e-9' |
+        sed 1d)"
+done
+agree 'twins' gain-cpu gain-cuda 'select env, twin_accuracy from outcome where round = 0'
+
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
 for device in cpu cuda; do
     train six-$device --envs 2 --rounds 2 --steps 24 --script examples/six_seeds.json --device $device --precision fp32 \

@@ -91,8 +91,8 @@ static void the_start_of_an_episode(void **state)
     for (int i = 18; i < observe_size(2); i++)
         assert_true(obs[i] == 0.0f);
     assert_int_equal(scene.bp[0], -1);
-    assert_int_equal(observe_size(1), 54);
-    assert_int_equal(observe_size(3), 116);
+    assert_int_equal(observe_size(1), 60);
+    assert_int_equal(observe_size(3), 122);
 }
 
 static void histories_run_from_old_to_new(void **state)
@@ -186,16 +186,16 @@ static void contributions_are_points_over_ten(void **state)
     slot->contribution = 7.0; /* not measured: whatever is stored there is not shown */
     assert_true(look_at_slot(&scene, 0)[12] == 0.0f);
     slot_record_contribution(slot, 4.0);
-    assert_true(look_at_slot(&scene, 0)[12] == 0.4f);
+    assert_true(look_at_slot(&scene, 0)[12] == (float)asinh(0.4));
     assert_true(look_at_slot(&scene, 0)[13] == 0.0f);
     slot_record_contribution(slot, -6.0); /* velocity 0.3 times the change (D-13) */
-    assert_true(look_at_slot(&scene, 0)[12] == -0.6f);
-    assert_near((double)look_at_slot(&scene, 0)[13], -0.3, 1e-7);
+    assert_true(look_at_slot(&scene, 0)[12] == (float)asinh(-0.6));
+    assert_near((double)look_at_slot(&scene, 0)[13], asinh(-0.3), 1e-7);
     slot_record_contribution(slot, 80.0);
     slot->interaction_sum = -33.0;
-    assert_true(look_at_slot(&scene, 0)[12] == 1.0f);
-    assert_true(look_at_slot(&scene, 0)[13] == 1.0f);
-    assert_true(look_at_slot(&scene, 0)[22] == -1.0f);
+    assert_true(look_at_slot(&scene, 0)[12] == (float)asinh(8)); /* eighty points are more than ten */
+    assert_true(look_at_slot(&scene, 0)[13] > 1.0f);
+    assert_true(look_at_slot(&scene, 0)[22] == (float)asinh(-3.3));
 }
 
 static void the_ramp_is_shown_while_it_runs(void **state)
@@ -337,6 +337,7 @@ static void assert_between(float value, float low, float high, int column)
 static void check_slot_row(const float *row, const struct slot_state *slot, int bp)
 {
     static const uint8_t signs[] = {12, 13, 20, 22, 27, 29}; /* may be negative */
+    static const uint8_t wide[] = {12, 13, 22, 23};          /* may be beyond 1: asinh(10) = 3 */
     float code = 0.0f;
     if (slot->stage == STAGE_DORMANT) {
         for (int i = 0; i < OBSERVE_SLOT; i++)
@@ -349,7 +350,8 @@ static void check_slot_row(const float *row, const struct slot_state *slot, int 
         code += row[i];
     assert_true(row[0] == 1.0f && code == 1.0f && row[1 + observe_stage(slot->stage)] == 1.0f);
     for (int i = 0; i < OBSERVE_SLOT; i++)
-        assert_between(row[i], memchr(signs, i, sizeof signs) ? -1.0f : 0.0f, i == 23 ? 2.0f : 1.0f, i);
+        assert_between(row[i], memchr(signs, i, sizeof signs) ? -3.0f : 0.0f,
+                       memchr(wide, i, sizeof wide) ? 3.0f : 1.0f, i);
 }
 
 /* Episodes of random play: in range, whole codes, and masks and features describe the same state (P-18). */
@@ -415,9 +417,9 @@ static void exchanging_slots_exchanges_their_features(void **state)
 static void only_unbounded_columns_are_normalised(void **state)
 {
     (void)state;
-    static const int base[] = {1, 3, 4, 5, 6, 7}, slot[] = {12, 13, 22, 23};
+    static const int base[] = {1, 3, 4, 5, 6, 7, 23}, slot[] = {12, 13, 22, 23};
     bool want[OBSERVE_BASE + 3 * OBSERVE_SLOT] = {false};
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         want[base[i]] = true;
     for (int s = 0; s < 3; s++)
         for (int i = 0; i < 4; i++)

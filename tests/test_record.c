@@ -79,7 +79,7 @@ static void check_rounds(struct store *store, const struct config *config)
                        "OR prunes <> pruned OR r.rollbacks <> o.rollbacks OR r.fossilized <> o.fossilized");
     assert_none(store,
                 "SELECT count(*) FROM outcome o JOIN step s USING (round, env) WHERE s.step = %d AND "
-                "(o.val_accuracy <> s.val_accuracy OR o.val_loss IS NOT s.val_loss OR "
+                "((o.live = o.fossilized AND o.val_accuracy <> s.val_accuracy) OR o.val_loss IS NOT s.val_loss OR "
                 "o.success <> (o.val_accuracy >= 80))",
                 config->steps);
 }
@@ -192,7 +192,7 @@ static void check_seeds(struct store *store, const struct config *config)
     assert_none(store,
                 "SELECT count(*) FROM outcome o JOIN step t USING (round, env) WHERE t.step = %d AND t.op = 'wait' AND "
                 "NOT EXISTS (SELECT * FROM life l WHERE l.round = t.round AND l.step = t.step AND l.env = t.env) AND "
-                "o.added_params <> t.added_params",
+                "o.live = o.fossilized AND o.added_params <> t.added_params",
                 steps);
     check_gradients(store);
     assert_none(store, "SELECT count(*) FROM seed WHERE (contribution IS NULL) <> (stage NOT IN ('blending', 'holding',"

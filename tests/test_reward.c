@@ -321,7 +321,12 @@ static void attribution_is_clipped_by_slot(void **state)
     scene.seed[0].birth = 0;
     scene.seed[1] = scene.seed[2] = scene.seed[0];
     scene.seed[2].contribution = -70;
-    assert_true(fabs(paid(&config, &scene, REWARD_ATTRIBUTION) - 10) < NEAR); /* 10 + 10 - 10 */
+    double sane = paid(&config, &scene, REWARD_ATTRIBUTION);
+    scene.seed[0].contribution = scene.seed[0].gain = 60;
+    assert_true(paid(&config, &scene, REWARD_ATTRIBUTION) < sane); /* the clip is beyond what a seed can bring */
+    config.contribution_weight = 10;
+    scene.seed[0] = scene.seed[1];
+    assert_true(fabs(paid(&config, &scene, REWARD_ATTRIBUTION) - 100) < NEAR); /* 100 + 100 - 100 */
 }
 
 static void early_seeds_are_paid_less(void **state)
@@ -560,18 +565,18 @@ static void sparse_pays_at_the_end_alone(void **state)
     scene.step = scene.steps;
     for (int acc = 0; acc <= 100; acc += 10) {
         scene.committed_accuracy = acc;
-        scene.fossil_params = 1e5;
+        scene.committed_params = 1e5;
         double now = pay(&config, &scene, component);
         assert_true(now > last && fabs(now) <= 1);
         last = now;
-        scene.fossil_params = 2e5;
+        scene.committed_params = 2e5;
         assert_true(pay(&config, &scene, component) < now);
     }
     scene.committed_accuracy = 80;
-    scene.fossil_params = 5e5;
+    scene.committed_params = 5e5;
     double large = pay(&config, &scene, component);
     scene.committed_accuracy = 70;
-    scene.fossil_params = 1e5;
+    scene.committed_params = 1e5;
     assert_true(large > pay(&config, &scene, component));
 }
 

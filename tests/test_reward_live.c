@@ -63,38 +63,32 @@ static void every_step_is_finite_and_adds_up(void **state)
 
 /* ---- shaping (R-04) --------------------------------------------------------------------------------------------- */
 
-/* whatever happens, the discounted sum is the potential of what is left: fossils alone. */
+/* whatever happens, nothing of the potential is left at the end, not even of fossils. */
 static void shaping_telescopes(void **state)
 {
     (void)state;
     static const enum reward_mode shaped[] = {REWARD_SHAPED, REWARD_ESCROW, REWARD_BASIC, REWARD_SIMPLIFIED,
                                               REWARD_LOSS};
-    int kept = 0;
+    int fossils = 0;
+    double most = 0;
     for (int k = 0; k < episodes(200); k++) {
         struct reward_config config = rewards(shaped[k % 5], REWARD_RULES_ESPER);
         double weight = config.mode == REWARD_LOSS ? config.stage_potential_weight : config.pbrs_weight;
-        double sum = 0, factor = 1, left = 0;
+        double sum = 0, factor = 1;
         struct rig rig;
         rig_begin_random(&rig, config, (uint32_t)k + 1000);
         while (rig.step < rig.steps) {
-            bool last = rig.step + 1 == rig.steps;
-            struct slot_state before[RIG_SLOTS];
             rig_measure(&rig);
-            memcpy(before, rig.slot, sizeof before);
             rig_act(&rig, rig_random(&rig));
             sum += factor * rig.component[REWARD_PBRS];
             factor *= GAMMA;
-            for (int j = 0; last && j < rig.slots; j++)
-                if (rig.slot[j].stage == STAGE_FOSSILIZED) /* those of this very step count as what they were */
-                    left += config.mode == REWARD_LOSS
-                                ? reward_stage_potential(before[j].stage)
-                                : reward_potential(&config, before[j].stage, (int)before[j].epochs_in_stage);
+            most = fmax(most, fabs(sum) / weight);
         }
-        kept += left > 0;
-        assert_true(fabs(sum - weight * factor * left) < NEAR);
-        assert_true(fabs(sum) <= weight * 8 * rig.slots);
+        for (int j = 0; j < rig.slots; j++)
+            fossils += rig.slot[j].stage == STAGE_FOSSILIZED;
+        assert_true(fabs(sum) < NEAR);
     }
-    assert_true(kept > 5);
+    assert_true(fossils > 5 && most > 1); /* there was something to lose */
 }
 
 /* a seed that is germinated, kept for k steps and pruned earns nothing by shaping, whatever stages it saw. */

@@ -105,7 +105,7 @@ const struct config_key config_keys[] = {
     {"checkpoint.keep", INT(checkpoint.keep, 1, 1000), "3", "checkpoints kept besides the best"},
     {"telemetry.level", CHOICE(telemetry, "off|normal|debug"), "normal",
      "the record: rounds and episodes only; also every env-step and seed; also every subset and thread"},
-    {"reward.mode", CHOICE(reward.mode, "shaped|simplified|sparse|minimal|basic|basic_plus|escrow|loss"), "shaped",
+    {"reward.mode", CHOICE(reward.mode, "shaped|simplified|sparse|minimal|basic|basic_plus|escrow|loss|gain"), "shaped",
      "what is rewarded"},
     {"reward.rules", CHOICE(reward.rules, "esper|original"), "esper", "the corrected rules, or the original's own"},
     {"reward.attribution_formula", CHOICE(reward.attribution_formula, "harmonic|minimum"), "harmonic",

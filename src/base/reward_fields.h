@@ -15,7 +15,8 @@ enum reward_mode {
     REWARD_BASIC,
     REWARD_BASIC_PLUS,
     REWARD_ESCROW,
-    REWARD_LOSS
+    REWARD_LOSS,
+    REWARD_GAIN
 };
 
 enum reward_rules { REWARD_RULES_ESPER, REWARD_RULES_ORIGINAL };
@@ -24,6 +25,9 @@ enum attribution_formula { ATTRIBUTION_HARMONIC, ATTRIBUTION_MINIMUM };
 
 /* FIELD(name, min, max, default, help) */
 #define REWARD_REALS(FIELD)                                                                                            \
+    FIELD(price, 0, 1000, "0", "gain: points per 1000 parameters that the committed network adds")                     \
+    FIELD(flop_price, 0, 1000, "0", "gain: points per multiple of the bare host's training FLOPs spent on seeds")      \
+    FIELD(potential, 0, 1, "1", "gain: share of the lead over the twin that is advanced step by step")                 \
     FIELD(contribution_weight, 0, 100, "1", "weight of a seed's attribution")                                          \
     FIELD(proxy_confidence_factor, 0, 1, "0.3", "share of it paid on progress while the contribution is unmeasured")   \
     FIELD(improvement_safe_threshold, 0, 100, "0.1", "counterfactual gain below which a contribution is suspect")      \

@@ -184,7 +184,10 @@ void check_mask_vectors(const struct st_file *file, struct check_report *report)
 
 #define OBSERVE_TOLERANCE 1e-6
 
-enum { OBSERVE_VELOCITY = 13, OBSERVE_TIME_TO_TARGET = 19 }; /* of a slot's columns */
+enum { OBSERVE_CONTRIBUTION = 12, OBSERVE_VELOCITY = 13, OBSERVE_TIME_TO_TARGET = 19, OBSERVE_INTERACTION = 22 };
+
+/* Of the env's columns the original has the first ones. */
+enum { ORIGINAL_BASE = 23 };
 
 #define ENV_INPUTS(INPUT)                                                                                              \
     INPUT(int32_t, ST_I32, epoch, 0)                                                                                   \
@@ -296,7 +299,7 @@ static bool has_velocity(const struct column *obs, size_t rows, size_t slots, si
 {
     for (size_t row = 0; row < rows; row++)
         for (size_t s = 0; s < slots; s++)
-            if (column_want(obs, row * width + OBSERVE_BASE + OBSERVE_SLOT * s + OBSERVE_VELOCITY) != 0.0)
+            if (column_want(obs, row * width + ORIGINAL_BASE + OBSERVE_SLOT * s + OBSERVE_VELOCITY) != 0.0)
                 return true;
     return false;
 }
@@ -329,17 +332,27 @@ static void observation_row(const struct env_inputs *envs, const struct slot_inp
     observe(&env, got->slot, got->memory, form.slots, got->obs, got->bp);
 }
 
+static int original_size(int slots)
+{
+    return ORIGINAL_BASE + OBSERVE_SLOT * slots;
+}
+
 static void observation_row_compare(const struct observed *got, size_t row, struct episode_form form,
                                     struct column *obs, struct column *bp)
 {
-    int size = observe_size(form.slots);
+    const size_t first = row * (size_t)original_size(form.slots);
     for (int s = 0; s < form.slots; s++)
         column_compare(bp, row * (size_t)form.slots + (size_t)s, got->bp[s]);
-    for (int i = 0; i < size; i++) {
-        int s = (i - OBSERVE_BASE) / OBSERVE_SLOT, place = (i - OBSERVE_BASE) % OBSERVE_SLOT;
+    for (int i = 0; i < ORIGINAL_BASE; i++)
+        observation_compare(obs, first + (size_t)i, got->obs[i]);
+    for (int i = 0; i < OBSERVE_SLOT * form.slots; i++) {
+        int s = i / OBSERVE_SLOT, place = i % OBSERVE_SLOT;
         bool resting = place == OBSERVE_TIME_TO_TARGET && got->slot[s].alpha_mode == ALPHA_HOLD; /* D-14 */
+        float value = got->obs[OBSERVE_BASE + i];
+        if (place == OBSERVE_CONTRIBUTION || place == OBSERVE_VELOCITY || place == OBSERVE_INTERACTION)
+            value = observe_clamp(sinh((double)value)); /* the original clips points, ours do not (P-05) */
         if (!resting && (form.velocity || place != OBSERVE_VELOCITY))
-            observation_compare(obs, row * (size_t)size + (size_t)i, got->obs[i]);
+            observation_compare(obs, first + (size_t)(ORIGINAL_BASE + i), value);
     }
 }
 
@@ -368,7 +381,7 @@ static void check_observation_group(struct vectors *source, int steps)
     struct slot_inputs in;
     if (!vectors_size(source, "slot.stage", &rows, &slots) || !slots_fit(source, slots))
         return;
-    width = (size_t)observe_size((int)slots);
+    width = (size_t)original_size((int)slots);
 #define ENV_BIND(type, dtype, field, columns) envs.field = vectors_data(source, "env." #field, dtype, rows, columns);
     ENV_INPUTS(ENV_BIND)
 #define SLOT_BIND(type, dtype, field, columns) in.field = vectors_data(source, "slot." #field, dtype, rows, columns);

@@ -72,7 +72,7 @@ static enum esper_status advance_all(struct session *session, struct progress *p
         TRY(session_advance(session, &step, error));
         end->round = step.round;
         end->step = step.step;
-        end->env_steps += end->config.envs;
+        end->env_steps += step.twin_step ? 0 : end->config.envs;
         progress->style = style_of(flags); /* the user may have left a viewer */
         progress_step(progress, &step);
     }

@@ -282,8 +282,11 @@ void progress_live(const struct progress *progress, const struct session_progres
     format_count(step->env_steps_per_s * images_per_env_step(config), images, sizeof images);
     format_stages(step, seeds, sizeof seeds);
     text[0] = '\0';
-    add_part(text, size, width, "round %u/%d step %u/%d", round, config->rounds,
-             step->round_done ? (unsigned)config->steps : step->step, config->steps);
+    if (step->twin_step)
+        add_part(text, size, width, "round %u/%d twins %u/%d", round, config->rounds, step->twin_step, config->steps);
+    else
+        add_part(text, size, width, "round %u/%d step %u/%d", round, config->rounds,
+                 step->round_done ? (unsigned)config->steps : step->step, config->steps);
     add_part(text, size, width, "%s left", left);
     add_part(text, size, width, "acc %.1f/%.1f", step->val_accuracy_mean, step->val_accuracy_best);
     add_part(text, size, width, "%s", seeds);

@@ -133,18 +133,20 @@ static void evaluate_cpu(struct engine *engine)
     engine_run(engine, "evaluate", evaluate_env);
 }
 
+static void twin_cpu(struct engine *engine)
+{
+    for (int env = 0; env < engine->world->envs; env++)
+        step_keep_twin(engine->world, env);
+    ++*engine->world->step;
+}
+
 static void test_env(void *context, int env, int thread)
 {
     struct engine *engine = context;
     const struct world *world = engine->world;
-    struct subsets whole = {.count = 1};
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
-        if (stage_is_blended(slot.stage))
-            whole.mask[0] |= 1u << j;
-    }
-    evaluate_split(engine, env, thread, SPLIT_TEST, world->config.data_test_images, &whole);
-    engine->test_accuracy[env] = 100.0 * whole.correct[0] / world->config.data_test_images;
+    struct subsets committed = {.count = 1, .mask = {world_committed(world, env)}};
+    evaluate_split(engine, env, thread, SPLIT_TEST, world->config.data_test_images, &committed);
+    engine->test_accuracy[env] = 100.0 * committed.correct[0] / world->config.data_test_images;
 }
 
 static void test_cpu(struct engine *engine)
@@ -197,6 +199,7 @@ static void nothing_of_env(struct engine *engine, int env)
 const struct backend backend_cpu = {.reset = reset_cpu,
                                     .train = train_cpu,
                                     .evaluate = evaluate_cpu,
+                                    .twin = twin_cpu,
                                     .decide = decide_cpu,
                                     .apply = apply_cpu,
                                     .test = test_cpu,

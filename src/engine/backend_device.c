@@ -22,14 +22,14 @@ static bool begins(const char *name, const char *prefix)
 static bool is_hosts(const struct table_row *row)
 {
     return begins(row->name, "best.") || begins(row->name, "total.") || begins(row->name, "replay.") ||
-           strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0;
+           strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0 || strcmp(row->name, "twin.known") == 0;
 }
 
 /* The source of outcomes, reports and progress: small, and needed at the end of every round. */
 static bool is_outcome(const struct table_row *row)
 {
-    static const char *const prefixes[] = {"episode.",          "slot.",           "val.", "train.", "subset.",
-                                           "reward.components", "learner.failures"};
+    static const char *const prefixes[] = {"episode.", "slot.",         "val.",    "train.",
+                                           "subset.",  "twin.accuracy", "reward.", "learner.failures"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (begins(row->name, prefixes[i]))
             return true;
@@ -92,6 +92,12 @@ static void train_device(struct engine *engine)
 static void evaluate_device(struct engine *engine)
 {
     engine->use.cuda->evaluate(engine->device, engine_wants_shares(engine));
+}
+
+static void twin_device(struct engine *engine)
+{
+    engine->use.cuda->twin(engine->device);
+    ++*engine->world->step;
 }
 
 static void decide_device(struct engine *engine)
@@ -158,6 +164,7 @@ static void wait_device(struct engine *engine)
 const struct backend backend_device = {.reset = reset_device,
                                        .train = train_device,
                                        .evaluate = evaluate_device,
+                                       .twin = twin_device,
                                        .decide = decide_device,
                                        .apply = apply_device,
                                        .test = test_device,

@@ -64,6 +64,8 @@ ESPER_RULE void books_keep(const struct step *step, int env, struct books *books
     const size_t row = (size_t)env;
     books->governor = governor_load(&world->governor, row);
     int verdict = governor_verdict(&books->governor, &world->config.governor, BOOKS_CLASSES, world->val_loss[env]);
+    if (world_last_step(world)) /* what was validated counts, however bad it is (E-19) */
+        verdict = PRUNE_NONE;
     world->episode.panicked[env] = (uint8_t)verdict;
     governor_store(&world->governor, row, &books->governor);
     if (verdict != PRUNE_NONE)
@@ -91,6 +93,22 @@ ESPER_RULE void books_normalise(const struct learner *learner, const float *raw,
                                          : raw[i];
 }
 
+/* What may be done; at the last step, what leads to a network that was validated. */
+ESPER_RULE struct masks books_masks(const struct world *world, const struct books *books)
+{
+    const struct config *config = &world->config;
+    const int slots = world->shape.slots;
+    const bool automatic = config->auto_g1 && config->auto_g2 && config->auto_g3;
+    struct masks masks = masks_of_slots(books->slot, slots, config->max_seeds, automatic);
+    if (world_last_step(world)) {
+        uint32_t fossils = slots_committed(books->slot, slots), measured = 0;
+        for (int j = 0; j < slots; j++)
+            measured |= subset_find(&books->subsets, fossils | 1u << j) >= 0 ? 1u << j : 0u;
+        masks_commit_only(&masks, slots, measured);
+    }
+    return masks;
+}
+
 /* All of the above; `books` is working memory. */
 ESPER_RULE void step_observe_env(const struct step *step, int env, struct books *books)
 {
@@ -110,6 +128,12 @@ ESPER_RULE void step_observe_env(const struct step *step, int env, struct books 
     struct observe_env seen;
     seen.step = (int)*world->step + 1;
     seen.steps = config->steps;
+    seen.train_loss = world->train_loss[env];
+    seen.train_accuracy = world->train_accuracy[env];
+    seen.lead = world->twin_accuracy ? world->val_accuracy[env] - world_twin_accuracy(world, env) : 0.0;
+    seen.price = config->reward.price;
+    seen.flop_price = config->reward.flop_price;
+    seen.work = world->reward_state.work[env];
     seen.val_loss = world->val_loss[env];
     seen.val_accuracy = world->val_accuracy[env];
     seen.tracker = &books->tracker;
@@ -117,8 +141,7 @@ ESPER_RULE void step_observe_env(const struct step *step, int env, struct books 
     observe(&seen, books->slot, books->memory, slots, raw, world->rollout.bp + row * (size_t)slots);
     if (world->learns)
         books_normalise(&world->learner, raw, world->rollout.state + row * (size_t)world->rollout.obs);
-    bool automatic = config->auto_g1 && config->auto_g2 && config->auto_g3;
-    step->masks[env] = masks_of_slots(books->slot, slots, config->max_seeds, automatic);
+    step->masks[env] = books_masks(world, books);
 }
 
 #endif

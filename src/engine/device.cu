@@ -29,7 +29,7 @@ struct device {
     struct policy_device *policy; /* NULL where the policy is not a network */
     char *arena[CLASS_COUNT];     /* device copies of the table's arenas */
     float *logits, *values;
-    struct graph reset, train, evaluate, shares, decide, apply, test, update;
+    struct graph reset, train, evaluate, shares, twin, decide, apply, test, update;
     uint32_t *clock; /* pinned: round and step for the device's world */
     double *accuracy;
 
@@ -126,7 +126,7 @@ static void device_free(struct device *device)
     struct runtime *rt = device->context.runtime;
     if (!rt->failed)
         cudaDeviceSynchronize();
-    struct graph *graphs[] = {&device->reset,  &device->train, &device->evaluate, &device->shares,
+    struct graph *graphs[] = {&device->reset,  &device->train, &device->evaluate, &device->shares, &device->twin,
                               &device->decide, &device->apply, &device->test,     &device->update};
     for (struct graph *graph : graphs)
         graph_free(graph);
@@ -159,7 +159,7 @@ static void create_parts(struct device *device, const struct device_setup *setup
     context->test_accuracy = runtime_alloc<double>(rt, envs);
     device->logits = runtime_alloc<float>(rt, envs * HEAD_MAX_LOGITS);
     device->values = runtime_alloc<float>(rt, envs);
-    device->clock = runtime_pin<uint32_t>(rt, 2);
+    device->clock = runtime_pin<uint32_t>(rt, 3);
     device->accuracy = runtime_pin<double>(rt, envs);
     create_ring(device);
     if (rt->failed)
@@ -214,6 +214,10 @@ static void device_reset(struct device *device)
     device->clock[1] = *host->step;
     runtime_copy_to(rt, view->round, &device->clock[0], sizeof *device->clock);
     runtime_copy_to(rt, view->step, &device->clock[1], sizeof *device->clock);
+    if (host->twin_known) {
+        device->clock[2] = *host->twin_known;
+        runtime_copy_to(rt, view->twin_known, &device->clock[2], sizeof *device->clock);
+    }
     if (graph_begin(rt, &device->reset))
         step_reset(device->step);
     graph_run(rt, &device->reset);
@@ -248,6 +252,13 @@ static void device_evaluate(struct device *device, bool shares)
         step_estimate_shares(device->step);
     }
     graph_run(device->context.runtime, &device->shares);
+}
+
+static void device_twin(struct device *device)
+{
+    if (graph_begin(device->context.runtime, &device->twin))
+        step_twin(device->step);
+    graph_run(device->context.runtime, &device->twin);
 }
 
 static void device_decide(struct device *device)
@@ -416,10 +427,11 @@ static void device_look(struct device_info *info)
 extern "C" const struct device_api *esper_device_api(void)
 {
     static const struct device_api api = {
-        DEVICE_API_VERSION, sizeof(struct world), device_look,     device_create, device_free,      device_kernels,
-        device_reset,       device_train,         device_evaluate, device_decide, device_apply,     device_test,
-        device_update,      device_take,          device_write,    device_read,   device_read_part, device_wait_idle,
-        device_check,       device_counters_of,   net_bf16_fits,   net_trial_run, policy_trial_run, update_trial_run,
+        DEVICE_API_VERSION, sizeof(struct world), device_look,      device_create,    device_free,
+        device_kernels,     device_reset,         device_train,     device_evaluate,  device_twin,
+        device_decide,      device_apply,         device_test,      device_update,    device_take,
+        device_write,       device_read,          device_read_part, device_wait_idle, device_check,
+        device_counters_of, net_bf16_fits,        net_trial_run,    policy_trial_run, update_trial_run,
     };
     return &api;
 }

@@ -79,6 +79,7 @@ struct device_api {
     void (*reset)(struct device *device); /* the round and step are those of the host's world */
     void (*train)(struct device *device);
     void (*evaluate)(struct device *device, bool shares); /* shares: also estimate the seeds' shares in the outcome */
+    void (*twin)(struct device *device);                  /* instead of decide and apply where the twins are played */
     void (*decide)(struct device *device);
     void (*apply)(struct device *device);
     void (*test)(struct device *device, double *accuracy); /* [env]; waits */
@@ -106,7 +107,7 @@ struct device_api {
     enum esper_status (*try_update)(struct update_trial *trial, struct esper_error *error);
 };
 
-enum { DEVICE_API_VERSION = 4 };
+enum { DEVICE_API_VERSION = 5 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 

@@ -230,6 +230,8 @@ bool engine_counters(const struct engine *engine, struct device_counters *out)
 
 void engine_train(struct engine *engine)
 {
+    while (engine_plays_twins(engine))
+        engine_twin_step(engine);
     engine->backend->train(engine);
 }
 
@@ -282,7 +284,7 @@ void engine_record(struct engine *engine, struct recorder *recorder, double zero
 bool engine_wants_shares(const struct engine *engine)
 {
     const struct world *world = engine->world;
-    return world_last_step(world) && world->shape.slots > SUBSETS_EXACT &&
+    return world_last_step(world) && !world_plays_twins(world) && world->shape.slots > SUBSETS_EXACT &&
            recorder_wants(engine->recorder, RECORD_SEED);
 }
 

@@ -43,6 +43,12 @@ uint32_t engine_batches(const struct engine *engine); /* training batches of a s
 
 /* Start a round: a fresh episode for every env, an empty rollout. */
 void engine_reset(struct engine *engine, uint32_t round);
+/*
+ * Where rewards are relative to a twin (reward.mode = gain), a round begins with its twins: the same hosts on the same
+ * images, bare (E-20). Whether they are still being played, and one step of them all; engine_train plays what is left.
+ */
+bool engine_plays_twins(const struct engine *engine);
+void engine_twin_step(struct engine *engine);
 /* One step of training for all envs: the step's batches, gradient statistics on the last one. */
 void engine_train(struct engine *engine);
 /* Validate every subset of the blended seeds. */

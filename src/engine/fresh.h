@@ -85,7 +85,8 @@ ESPER_RULE void step_reset_env(const struct step *step, int env, struct reward_p
     world->train_loss[env] = world->train_accuracy[env] = world->val_loss[env] = world->val_accuracy[env] = 0;
     fresh_memories(world, env);
     fresh_slots(world, env, pairs);
-    fresh_replay(world, env, orders);
+    if (!world_plays_twins(world)) /* which never grow */
+        fresh_replay(world, env, orders);
     orders_snapshot(world, env, orders);
 }
 

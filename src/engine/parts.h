@@ -24,6 +24,7 @@ struct backend {
     void (*reset)(struct engine *engine); /* fresh episodes of *world->round, an empty rollout */
     void (*train)(struct engine *engine);
     void (*evaluate)(struct engine *engine);
+    void (*twin)(struct engine *engine); /* keep what the bare step measured, and go on to the next one */
     void (*decide)(struct engine *engine);
     void (*apply)(struct engine *engine);
     void (*test)(struct engine *engine); /* fills test_accuracy and copies to the host what outcomes are made from */

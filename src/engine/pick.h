@@ -5,13 +5,16 @@
 #include "engine/step.h"
 #include "policy/uniform.h"
 
-/* The network's choice from its logits. */
+/* The network's choice from its logits. Floors are there to explore: an evaluation plays what was learned. */
 ESPER_RULE struct action pick_network(const struct step *step, int env)
 {
     const struct world *world = step->world;
     const struct policy_config *policy = &world->config.policy;
     struct decision *decision = &step->decisions[env];
-    policy_sample(&step->masks[env], world->shape.slots, policy->floor,
+    double floor[HEAD_COUNT];
+    for (int head = 0; head < HEAD_COUNT; head++)
+        floor[head] = world->config.evaluate ? 0.0 : policy->floor[head];
+    policy_sample(&step->masks[env], world->shape.slots, floor,
                   step->logits + (size_t)env * (size_t)world->learner.shape.logits,
                   random_at(world->config.seed, STREAM_ACTION, *world->round, (uint32_t)env, *world->step + 1),
                   policy->greedy, decision);

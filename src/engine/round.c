@@ -1,4 +1,6 @@
 /* A round from reset to update: fresh episodes, their outcomes, and what the policy learns from them. */
+#include <math.h>
+
 #include "base/clock.h"
 #include "engine/parts.h"
 
@@ -7,6 +9,26 @@ void engine_reset(struct engine *engine, uint32_t round)
     struct world *world = engine->world;
     *world->round = round;
     *world->step = 0;
+    if (world->twin_known)
+        *world->twin_known = 0;
+    engine->backend->reset(engine);
+}
+
+bool engine_plays_twins(const struct engine *engine)
+{
+    return world_plays_twins(engine->world);
+}
+
+void engine_twin_step(struct engine *engine)
+{
+    struct world *world = engine->world;
+    engine->backend->train(engine);
+    engine->backend->evaluate(engine);
+    engine->backend->twin(engine);
+    if (*world->step < (uint32_t)world->config.steps)
+        return;
+    *world->step = 0;
+    *world->twin_known = 1;
     engine->backend->reset(engine);
 }
 
@@ -31,11 +53,13 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
     struct episode episode = episode_load(&world->episode, (size_t)env);
     int recent = episode.rewards < EPISODE_RECENT ? (int)episode.rewards : EPISODE_RECENT;
     double host = (double)world->shape.host.params, added = world_added_params(world, env);
+    double committed = world_committed_accuracy(world, env);
+    struct reward_state reward_state = reward_state_load(&world->reward_state, (size_t)env);
     struct reward_outcome outcome =
-        reward_outcome_of(episode.reward_sum, episode.recent, recent, host, added, world->val_accuracy[env]);
+        reward_outcome_of(episode.reward_sum, episode.recent, recent, host, added, committed);
     *out = (struct outcome_record){.round = *world->round,
                                    .env = env,
-                                   .val_accuracy = world->val_accuracy[env],
+                                   .val_accuracy = committed,
                                    .val_loss = world->val_loss[env],
                                    .test_accuracy = engine->test_accuracy[env],
                                    .reward = episode.reward_sum,
@@ -45,7 +69,16 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
                                    .germinated = episode.germinated,
                                    .pruned = episode.pruned,
                                    .rollbacks = episode.rollbacks,
-                                   .success = outcome.success};
+                                   .success = outcome.success,
+                                   .twin_accuracy = (double)NAN,
+                                   .gain = (double)NAN,
+                                   .forward_macs = world_committed_macs(world, env),
+                                   .train_work = 1 + reward_state.work};
+    if (world->twin_accuracy) {
+        out->twin_accuracy =
+            world->twin_accuracy[(size_t)(world->config.steps - 1) * (size_t)world->envs + (size_t)env];
+        out->gain = episode.reward_sum;
+    }
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state slot = world_slot(world, env, j);
         out->fossilized += slot.stage == STAGE_FOSSILIZED;
@@ -60,8 +93,7 @@ void engine_finish(struct engine *engine, struct outcome_record *outcomes)
     for (int env = 0; env < world->envs; env++) {
         struct episode episode = episode_load(&world->episode, (size_t)env);
         fill_outcome(engine, env, &outcomes[env]);
-        /* A network that was just rolled back is not the one that was measured. */
-        if (episode.panicked == PRUNE_NONE && world->val_accuracy[env] > *world->best.accuracy) {
+        if (isfinite(world->val_loss[env]) && outcomes[env].val_accuracy > *world->best.accuracy) {
             engine->backend->fetch_env(engine, env);
             world_keep_best(world, env);
         }

@@ -21,6 +21,8 @@ static enum esper_status prepare(struct session *session, const char *name, char
 {
     const struct world *world = engine_world(session->engine);
     snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX - 32, session->folder, name);
+    if (engine_plays_twins(session->engine)) /* they begin anew: a round has no other state before its first step */
+        engine_reset(session->engine, *world->round);
     recorder_count(session->recorder, *world->round, *world->step);
     recorder_flush(session->recorder, FLUSH_SECONDS);
     engine_read(session->engine);
@@ -185,9 +187,23 @@ static void take_alerts(struct session *session, struct session_progress *progre
         progress->alert_count++;
 }
 
+static enum esper_status advance_twins(struct session *session, struct session_progress *progress,
+                                       struct esper_error *error)
+{
+    const struct world *world = engine_world(session->engine);
+    uint32_t step = *world->step + 1;
+    engine_twin_step(session->engine);
+    fill_progress(session, progress);
+    progress->step = 0;
+    progress->twin_step = step;
+    return engine_check(session->engine, error);
+}
+
 enum esper_status session_advance(struct session *session, struct session_progress *progress, struct esper_error *error)
 {
     struct world *world = engine_world(session->engine);
+    if (engine_plays_twins(session->engine))
+        return advance_twins(session, progress, error);
     engine_train(session->engine);
     engine_evaluate(session->engine);
     engine_decide(session->engine);

@@ -47,6 +47,7 @@ int session_threads(const struct session *session);
 
 struct session_progress {
     uint32_t round, step; /* rounds done; steps done of the one in progress (0 after a round's last) */
+    uint32_t twin_step;   /* steps done of its twins, which are played first; 0: they are not being played */
     double val_accuracy_mean, val_accuracy_best; /* of the step, percent */
     int stages[11];                              /* slots by stage, all envs */
     double env_steps_per_s;                      /* of the round so far */

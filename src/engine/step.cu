@@ -67,6 +67,16 @@ KERNEL void estimate_shares(const __grid_constant__ struct step step, const stru
         shapley_estimate(&plans[env], (uint32_t)step.world->config.data_val_images, &shares[env]);
 }
 
+/* One block. */
+KERNEL void keep_twins(const __grid_constant__ struct step step)
+{
+    for (int env = (int)threadIdx.x; env < step.world->envs; env += (int)blockDim.x)
+        step_keep_twin(step.world, env);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        ++*step.world->step;
+}
+
 KERNEL void choose_envs(const __grid_constant__ struct step step, union env_room *room)
 {
     int env = own_env();
@@ -244,6 +254,12 @@ void step_reset(struct step_device *device)
 void step_observe(struct step_device *device)
 {
     runtime_launch(device->context->runtime, observe_envs, device->envs, device->step, device->room);
+}
+
+void step_twin(struct step_device *device)
+{
+    struct launch once = {dim3(1), dim3(SCALE_THREADS), 0, false};
+    runtime_launch(device->context->runtime, keep_twins, once, device->step);
 }
 
 struct net_sets step_plan_shares(struct step_device *device)

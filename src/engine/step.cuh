@@ -26,6 +26,8 @@ void step_observe(struct step_device *device);
 struct net_sets step_plan_shares(struct step_device *device);
 /* ... and the shares that follow from them, for the step's reports. */
 void step_estimate_shares(struct step_device *device);
+/* Instead of a decision, where the twins are played: keep what the step measured, and go on to the next. */
+void step_twin(struct step_device *device);
 /* Every env's action, from logits and values or as another kind of policy decides. */
 void step_choose(struct step_device *device);
 /* Turns, orders, scaled rewards, reports; ends the step. */

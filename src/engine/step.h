@@ -73,6 +73,12 @@ ESPER_RULE struct gate_rules step_gates(const struct config *config)
     return gates;
 }
 
+/* A step of the twin: all that is kept of it. */
+ESPER_RULE void step_keep_twin(const struct world *world, int env)
+{
+    world->twin_accuracy[world_rollout_row(world, env)] = world->val_accuracy[env];
+}
+
 /*
  * The coalitions whose accuracies yield the seeds' shares in an env's outcome (R-21). There are none for up to four
  * seeds: all their subsets are measured.

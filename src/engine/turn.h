@@ -113,6 +113,8 @@ ESPER_RULE void turn_blame_last_row(struct turn *turn)
     turn->report->replaced = episode->last_reward;
     world->rollout.reward[row] = (float)penalty;
     world->rollout.flags[row] |= ROW_DONE;
+    if (world->config.reward.mode == REWARD_GAIN) /* the sum of an episode is J; the learner alone sees this */
+        return;
     episode->reward_sum += penalty - episode->last_reward;
     episode->recent[(episode->rewards - 1) % EPISODE_RECENT] = penalty;
     episode->last_reward = penalty;
@@ -148,6 +150,8 @@ ESPER_RULE struct reward_env turn_reward_inputs(const struct turn *turn)
     in.step = (int)*world->step + 1;
     in.steps = config->steps;
     in.action = turn->report->action;
+    if (world_last_step(world) && in.action.op != OP_FOSSILIZE) /* a script's: masks forbid it (E-19) */
+        in.action.op = OP_WAIT;
     in.slot = turn->report->before;
     in.subsets = &turn->report->subsets;
     in.val_images = (uint32_t)config->data_val_images;
@@ -157,6 +161,8 @@ ESPER_RULE struct reward_env turn_reward_inputs(const struct turn *turn)
     in.previous_accuracy = tracker_previous_accuracy(&turn->tracker);
     in.first_accuracy = turn->tracker.first_accuracy;
     in.stable_accuracy = tracker_stable_accuracy(&turn->tracker, (uint32_t)config->reward.escrow_stable_window);
+    in.twin_accuracy = world_twin_accuracy(world, turn->env);
+    in.step_work = world_step_work(world, turn->report->before);
     in.host_params = (uint32_t)world->shape.host.params;
     in.gates = turn->step->gates;
     return in;
@@ -207,7 +213,7 @@ ESPER_RULE void turn_tick(struct turn *turn)
 {
     const struct world *world = turn->world;
     struct step_report *report = turn->report;
-    for (int j = 0; j < turn->slots; j++) {
+    for (int j = 0; j < turn->slots && !world_last_step(world); j++) { /* after the last validation nothing moves */
         uint32_t effects = slot_tick(&report->after[j], &turn->step->gates, &report->log[j]);
         turn_set_slot(turn, j, effects);
     }

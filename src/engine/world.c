@@ -65,6 +65,11 @@ static void register_measurements(struct world *w)
     TABLE_ADD(t, &w->train_accuracy, "train.accuracy", TYPE_F64, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->val_loss, "val.loss", TYPE_F64, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->val_accuracy, "val.accuracy", TYPE_F64, CLASS_STATE, true, envs);
+    if (w->config.reward.mode == REWARD_GAIN) {
+        size_t steps = (size_t)w->config.steps;
+        TABLE_ADD(t, &w->twin_accuracy, "twin.accuracy", TYPE_F64, CLASS_STATE, true, steps, envs);
+        TABLE_ADD(t, &w->twin_known, "twin.known", TYPE_U32, CLASS_STATE, true, 1);
+    }
     TABLE_ADD(t, &w->subset_count, "subset.count", TYPE_U32, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->subset_all, "subset.all", TYPE_U32, CLASS_STATE, true, envs);
     TABLE_ADD(t, &w->subset_mask, "subset.mask", TYPE_U32, CLASS_STATE, true, envs, SUBSETS_MAX);
@@ -102,14 +107,18 @@ static void register_run(struct world *w)
     TABLE_ADD(t, &w->replay.algorithm, "replay.algorithm", TYPE_U8, CLASS_STATE, true, slots);
 }
 
-/* What is known about seeds before they are born. */
+/* What is known about hosts and seeds before they are born. */
 static void list_births(struct world *world)
 {
     struct param_layout layout;
+    world->host_macs = (double)shape_forward_macs(&world->shape);
+    world->host_train_macs = (double)shape_train_macs(&world->shape);
     for (int j = 0; j < world->shape.slots; j++) {
         for (int b = 0; b < BLUEPRINT_COUNT; b++) {
             blueprint_layout(b, world->shape.slot[j].channels, &layout);
             world->births[j][b] = birth_of(&layout);
+            world->seed_macs[j][b] = (double)blueprint_macs(b, world->shape.slot[j].channels,
+                                                            world->shape.slot[j].height * world->shape.slot[j].width);
         }
         gate_layout(world->shape.slot[j].channels, &layout);
         world->gate_births[j] = birth_of(&layout);
@@ -164,7 +173,7 @@ void world_begin(struct world *world)
 void world_keep_best(struct world *world, int env)
 {
     struct net_params params = world_params(world, env);
-    *world->best.accuracy = world->val_accuracy[env];
+    *world->best.accuracy = world_committed_accuracy(world, env);
     *world->best.round = *world->round;
     *world->best.env = (uint32_t)env;
     memcpy(world->best.host, params.host, sizeof(float) * world->shape.host.storage);
@@ -173,6 +182,8 @@ void world_keep_best(struct world *world, int env)
     memcpy(world->best.gate, params.gate, sizeof(float) * world->shape.gate_storage);
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state slot = world_slot(world, env, j);
+        if (slot.stage != STAGE_FOSSILIZED) /* the committed network */
+            slot_clear(&slot);
         slot_store(&world->best.slots, (size_t)j, &slot);
     }
 }

@@ -51,6 +51,8 @@ struct world {
     struct config config;
     struct net_shape shape;
     struct birth births[SHAPE_SLOTS][BLUEPRINT_COUNT], gate_births[SHAPE_SLOTS]; /* how seeds and gate nets start */
+    double seed_macs[SHAPE_SLOTS][BLUEPRINT_COUNT]; /* multiply-accumulates of a forward pass per image */
+    double host_macs, host_train_macs;              /* the host's, of a forward pass and of a training step */
     struct table table;
 
     uint32_t *round, *step; /* [1] the round in progress; steps of it that are done */
@@ -83,6 +85,8 @@ struct world {
 
     /* what a step measured, [env] */
     double *train_loss, *train_accuracy, *val_loss, *val_accuracy;
+    double *twin_accuracy; /* [step][env] validation accuracy of the env's host without growth; NULL: nobody asks */
+    uint32_t *twin_known;  /* [1] whether this round's are there */
     uint32_t *subset_count, *subset_all;    /* [env] */
     uint32_t *subset_mask, *subset_correct; /* [env][SUBSETS_MAX] */
 
@@ -221,15 +225,67 @@ ESPER_RULE void world_set_pairs(const struct world *world, int env, const struct
         }
 }
 
-/* Parameters of the env's live seeds. */
+/* The env's fossils, as a mask of slots. */
+ESPER_RULE uint32_t world_committed(const struct world *world, int env)
+{
+    struct slot_state slot[SHAPE_SLOTS];
+    world_slots(world, env, slot);
+    return slots_committed(slot, world->shape.slots);
+}
+
+/* Parameters that the committed network has beyond the host's. */
 ESPER_RULE uint32_t world_added_params(const struct world *world, int env)
 {
     uint32_t params = 0;
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state slot = world_slot(world, env, j);
-        params += slot_params(&slot);
+        params += slot.stage == STAGE_FOSSILIZED ? slot_params(&slot) : 0;
     }
     return params;
+}
+
+/* Validation accuracy of the committed network, after the last step. */
+ESPER_RULE double world_committed_accuracy(const struct world *world, int env)
+{
+    struct subsets subsets = world_subsets(world, env);
+    return subset_accuracy(&subsets, world_committed(world, env), (uint32_t)world->config.data_val_images);
+}
+
+/* Multiply-accumulates of a forward pass of the committed network, per image. */
+ESPER_RULE double world_committed_macs(const struct world *world, int env)
+{
+    double macs = world->host_macs;
+    for (int j = 0; j < world->shape.slots; j++) {
+        const size_t row = world_slot_row(world, env, j);
+        if (world->slots.stage[row] == STAGE_FOSSILIZED)
+            macs += world->seed_macs[j][world->slots.blueprint[row]];
+    }
+    return macs;
+}
+
+/*
+ * What the step's seeds cost in training, in episodes of the bare host: forward pass and two gradients of each seed
+ * that trained, wherever it is in its life.
+ */
+ESPER_RULE double world_step_work(const struct world *world, const struct slot_state *slot)
+{
+    double macs = 0;
+    for (int j = 0; j < world->shape.slots; j++)
+        if (slot_exec_of(&slot[j]).mode != SLOT_SKIP)
+            macs += 3 * world->seed_macs[j][slot[j].blueprint];
+    return macs / (world->host_train_macs * world->config.steps);
+}
+
+/* Whether the round's twins are still being played: the same hosts on the same images, before the round itself. */
+ESPER_RULE bool world_plays_twins(const struct world *world)
+{
+    return world->twin_accuracy && !*world->twin_known;
+}
+
+/* The twin's validation accuracy at the step in progress; 0 where there is none. */
+ESPER_RULE double world_twin_accuracy(const struct world *world, int env)
+{
+    return world->twin_accuracy ? world->twin_accuracy[world_rollout_row(world, env)] : 0.0;
 }
 
 /* Parameters that a seed of this blueprint would add to a slot; none for an unknown blueprint. */

@@ -141,6 +141,15 @@ ESPER_RULE uint32_t slot_params(const struct slot_state *slot)
     return stage_is_live(slot->stage) ? slot->seed_params + (slot_has_gate(slot) ? slot->gate_params : 0) : 0;
 }
 
+/* The committed network is the host with its fossils: what is tested, saved and exported at an episode's end (E-19). */
+ESPER_RULE uint32_t slots_committed(const struct slot_state *slot, int slots)
+{
+    uint32_t mask = 0;
+    for (int j = 0; j < slots; j++)
+        mask |= (slot[j].stage == STAGE_FOSSILIZED ? 1u : 0u) << j;
+    return mask;
+}
+
 /* Accuracy gained since the stage began, in points. */
 ESPER_RULE double slot_improvement(const struct slot_state *slot)
 {

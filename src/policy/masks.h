@@ -2,7 +2,8 @@
  * Which choices are legal, from the state before the action (P-02). One 64-bit word holds every head, bit = logit
  * column; the legal slots depend on the op, so each op has its own set.
  *
- * A mask depends on no clock and no statistic: it says what can be done, not what is wise. A gate may still refuse.
+ * A mask says what can be done, not what is wise: it depends on no statistic, and on the clock at the last step alone.
+ * A gate may still refuse.
  */
 #ifndef POLICY_MASKS_H
 #define POLICY_MASKS_H
@@ -133,6 +134,23 @@ ESPER_RULE struct masks masks_of_slots(const struct slot_state *slot, int slots,
         slots, (1u << slots) - 1u, MASK_BLUEPRINTS_CNN, live, (uint32_t)max_seeds, false, advance_disabled, stage, mode,
         age};
     return masks_of(&input);
+}
+
+/*
+ * The last step commits or waits: whatever else is done there would change the network after the validation that counts
+ * (E-19). `measured` are the slots whose fossilisation leads to a network that was validated.
+ */
+ESPER_RULE void masks_commit_only(struct masks *masks, int slots, uint32_t measured)
+{
+    for (int op = 0; op < OP_COUNT; op++)
+        if (op != OP_WAIT)
+            masks->slots[op] = (uint16_t)(op == OP_FOSSILIZE ? masks->slots[op] & measured : 0u);
+    if (masks->base == 0) /* the input was invalid */
+        return;
+    uint32_t ops = 1u << OP_WAIT | (masks->slots[OP_FOSSILIZE] ? 1u << OP_FOSSILIZE : 0u);
+    masks->base &= ~(mask_all(slots, HEAD_STYLE) | mask_all(slots, HEAD_ALPHA_TARGET) | mask_all(slots, HEAD_OP));
+    masks->base |= mask_canonical(slots, HEAD_STYLE) | mask_canonical(slots, HEAD_ALPHA_TARGET) |
+                   mask_place(ops, slots, HEAD_OP);
 }
 
 /* All heads with the slots of this op: what the rollout stores (P-03). */

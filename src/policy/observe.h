@@ -1,5 +1,5 @@
 /*
- * What the policy sees of an env: 23 numbers for the env and 31 for each slot (P-05), and the state kept from step to
+ * What the policy sees of an env: 29 numbers for the env and 31 for each slot (P-05), and the state kept from step to
  * step to compute them. Logarithms are taken in f64 and every number is rounded once.
  */
 #ifndef POLICY_OBSERVE_H
@@ -8,7 +8,7 @@
 #include "morph/alpha.h"
 #include "policy/tracker.h"
 
-enum { OBSERVE_BASE = 23, OBSERVE_SLOT = 31 };
+enum { OBSERVE_BASE = 29, OBSERVE_SLOT = 31 };
 
 #define OBSERVE_UNKNOWN   (-1.0f) /* a history, health or age that does not exist yet; never a measured value */
 #define OBSERVE_LOG_SCALE 7.0
@@ -99,7 +99,10 @@ ESPER_RULE void observe_rolled_back(struct env_memory *env)
 
 struct observe_env {
     int step, steps; /* from 1; of an episode */
-    double val_loss, val_accuracy;
+    double train_loss, train_accuracy, val_loss, val_accuracy;
+    double lead;                   /* over the twin, points; 0 where there is none */
+    double price, flop_price;      /* of the objective */
+    double work;                   /* training work spent on seeds before this step */
     const struct tracker *tracker; /* already updated by this step */
     const struct env_memory *memory;
 };
@@ -117,6 +120,12 @@ ESPER_RULE float observe_loss(double loss)
 ESPER_RULE float observe_clamp(double value)
 {
     return (float)fmin(fmax(value, -1.0), 1.0);
+}
+
+/* Percentage points, however many: a seed that brings thirty must not look like one that brings ten. */
+ESPER_RULE float observe_points(double points)
+{
+    return (float)asinh(points / OBSERVE_POINTS);
 }
 
 /* A number of steps as a fraction of the episode. */
@@ -154,6 +163,12 @@ ESPER_RULE void observe_base(const struct observe_env *env, const struct slot_st
     obs[16] = env->memory->last_success ? 1.0f : 0.0f;
     for (int op = 0; op < OP_COUNT; op++)
         obs[17 + op] = op == env->memory->last_op ? 1.0f : 0.0f;
+    obs[23] = observe_loss(env->train_loss);
+    obs[24] = (float)(env->train_accuracy / 100.0);
+    obs[25] = observe_points(env->lead);
+    obs[26] = observe_points(OBSERVE_POINTS * env->price); /* a point per 1000 parameters is much */
+    obs[27] = observe_points(env->flop_price);
+    obs[28] = observe_points(env->work);
 }
 
 /* The alpha controller. A ramp that is over has no time left (D-14). */
@@ -179,12 +194,12 @@ ESPER_RULE void observe_slot(const struct slot_state *slot, const struct slot_me
     obs[1 + observe_stage(slot->stage)] = 1.0f;
     obs[11] = slot->alpha;
     if (slot_has(slot, SLOT_CF_MEASURED))
-        obs[12] = observe_clamp(slot->contribution / OBSERVE_POINTS);
-    obs[13] = observe_clamp(slot->contribution_velocity / OBSERVE_POINTS); /* 0 before the second measurement (D-13) */
+        obs[12] = observe_points(slot->contribution);
+    obs[13] = observe_points(slot->contribution_velocity); /* 0 before the second measurement (D-13) */
     obs[14] = (float)(slot->tempo / OBSERVE_TEMPO);
     observe_ramp(slot, steps, obs + 15);
     obs[21] = (float)(slot->algorithm - ALGORITHM_ADD) / 2.0f;
-    obs[22] = observe_clamp(slot->interaction_sum / OBSERVE_POINTS);
+    obs[22] = observe_points(slot->interaction_sum);
     if (slot_has(slot, SLOT_GRAD_MEASURED)) {
         obs[23] = observe_symlog(slot->grad_norm); /* kept at 0 when it was not finite */
         obs[24] = observe_clamp(slot->grad_health);
@@ -212,7 +227,7 @@ ESPER_RULE void observe(const struct observe_env *env, const struct slot_state *
 ESPER_RULE bool observe_normalised(int column)
 {
     if (column < OBSERVE_BASE)
-        return column == 1 || (column >= 3 && column <= 7);
+        return column == 1 || (column >= 3 && column <= 7) || column == 23;
     int place = (column - OBSERVE_BASE) % OBSERVE_SLOT;
     return place == 12 || place == 13 || place == 22 || place == 23;
 }

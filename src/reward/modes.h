@@ -12,12 +12,11 @@
 
 /* ---- shaping ---------------------------------------------------------------------------------------------------- */
 
-/* The current potential of a slot. R-04: zero without a live seed, and at the end except for fossils. */
+/* The current potential of a slot. R-04: zero without a live seed, and at the end. */
 ESPER_RULE double reward_slot_potential(const struct reward_config *config, const struct reward_scene *scene, int slot)
 {
     const struct reward_seed *seed = &scene->seed[slot];
-    bool kept = seed->stage == STAGE_FOSSILIZED || seed->fossilizes;
-    if (!seed->live || (reward_terminal(scene) && !kept))
+    if (!seed->live || reward_terminal(scene))
         return 0.0;
     return config->mode == REWARD_LOSS ? reward_stage_potential(seed->stage) /* likewise by state */
                                        : reward_potential(config, seed->stage, seed->epochs);
@@ -177,7 +176,8 @@ ESPER_RULE void reward_mode_simplified(const struct reward_config *config, doubl
 ESPER_RULE void reward_mode_sparse(const struct reward_config *config, const struct reward_scene *scene,
                                    double *component)
 {
-    double spent = config->param_penalty_weight * scene->fossil_params / config->param_budget;
+    double params = reward_corrected(config) ? scene->committed_params : scene->fossil_params; /* */
+    double spent = config->param_penalty_weight * params / config->param_budget;
     if (reward_terminal(scene))
         component[REWARD_TERMINAL] = config->sparse_reward_scale *
                                      reward_clip(scene->committed_accuracy / 100.0 - spent, -1.0, 1.0);
@@ -220,6 +220,24 @@ ESPER_RULE void reward_mode_loss(const struct reward_config *config, double gamm
     }
 }
 
+/* ---- gain ------------------------------------------------------------------------------------------------------- */
+
+/*
+ * J = committed score - the twin's - price (R-29), paid at the end. Before it the lead over the twin is advanced as it
+ * changes, so that an action is paid soon; nothing of it is left at the end, so an episode's rewards sum to J.
+ */
+ESPER_RULE void reward_mode_gain(const struct reward_config *config, const struct reward_scene *scene,
+                                 double *component, struct reward_trace *trace)
+{
+    bool last = reward_terminal(scene);
+    trace->lead = last ? 0.0 : config->potential * (scene->val_accuracy - scene->twin_accuracy);
+    component[REWARD_PBRS] = trace->lead - scene->lead;
+    if (!last)
+        return;
+    component[REWARD_TERMINAL] = scene->committed_accuracy - scene->twin_accuracy;
+    component[REWARD_RENT] = -config->price * scene->committed_params / 1000.0 - config->flop_price * scene->work;
+}
+
 /* ---- any -------------------------------------------------------------------------------------------------------- */
 
 ESPER_RULE void reward_trace_begin(const struct reward_config *config, const struct reward_scene *scene,
@@ -232,6 +250,7 @@ ESPER_RULE void reward_trace_begin(const struct reward_config *config, const str
         trace->drip_left[j] = scene->drip_left[j];
     }
     trace->drip_total = trace->drip_scale = (double)NAN;
+    trace->lead = scene->lead;
     trace->progress = (double)NAN;
     trace->discount = trace->timing = 1.0;
     trace->ratio_penalty = trace->credit_target = trace->credit_delta = 0.0;
@@ -274,6 +293,9 @@ ESPER_RULE double reward_mode(const struct reward_config *config, double gamma, 
         break;
     case REWARD_LOSS:
         reward_mode_loss(config, gamma, scene, component, trace);
+        break;
+    case REWARD_GAIN:
+        reward_mode_gain(config, scene, component, trace);
         break;
     }
     return reward_sum(component);

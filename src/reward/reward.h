@@ -22,6 +22,8 @@
     FIELD(double, auto_prune)     /* owed for seeds that the governor removed */                                       \
     FIELD(double, hindsight)      /* owed to scaffolds */                                                              \
     FIELD(double, clawback)       /* escrow of seeds removed without a PRUNE */                                        \
+    FIELD(double, lead)           /* gain: the lead over the twin that was advanced */                                 \
+    FIELD(double, work)           /* training work spent on seeds, in episodes of the bare host */                     \
     FIELD(double, drip_total)     /* the drip that FOSSILIZE was offered in this step, 0: none */                      \
     FIELD(double, drip_scale)
 
@@ -85,6 +87,8 @@ struct reward_env {
     double val_accuracy, previous_accuracy; /* previous: 0 at the first step */
     double first_accuracy;                  /* val_accuracy of the first step */
     double stable_accuracy;                 /* lowest of the last few (escrow_stable_window) */
+    double twin_accuracy;                   /* of the twin at this step; 0 where there is none */
+    double step_work;                       /* training work of this step's seeds, in episodes of the bare host */
     uint32_t host_params;
     struct gate_rules gates;
 };
@@ -99,14 +103,6 @@ ESPER_RULE int reward_effective_op(const struct reward_env *env)
 ESPER_RULE bool reward_measures(const struct subsets *subsets, int slot)
 {
     return (subsets->all >> slot & 1u) != 0;
-}
-
-ESPER_RULE uint32_t reward_fossil_mask(const struct reward_env *env)
-{
-    uint32_t mask = 0;
-    for (int j = 0; j < env->slots; j++)
-        mask |= (env->slot[j].stage == STAGE_FOSSILIZED ? 1u : 0u) << j;
-    return mask;
 }
 
 /* One slot: its row, and what the subset table says about it. */
@@ -152,11 +148,24 @@ ESPER_RULE double reward_loss_delta(const struct reward_config *config, const st
     return first ? (double)INFINITY : env->previous_loss - env->val_loss;
 }
 
+/* The committed network: a FOSSILIZE that succeeds at the last step belongs to it (E-19). */
+ESPER_RULE void reward_look_committed(const struct reward_env *env, uint32_t fossils, struct reward_scene *scene)
+{
+    scene->committed_params = 0.0;
+    for (int j = 0; j < env->slots; j++) {
+        bool late = env->step == env->steps && scene->seed[j].fossilizes;
+        fossils |= late && subset_find(env->subsets, fossils | 1u << j) >= 0 ? 1u << j : 0u;
+        if (fossils >> j & 1u)
+            scene->committed_params += scene->seed[j].params;
+    }
+    scene->committed_accuracy = subset_accuracy(env->subsets, fossils & env->subsets->all, env->val_images);
+}
+
 /* The parts of the scene that do not depend on the kept state. */
 ESPER_RULE void reward_look(const struct reward_config *config, const struct reward_env *env,
                             struct reward_scene *scene)
 {
-    uint32_t fossils = reward_fossil_mask(env);
+    uint32_t fossils = slots_committed(env->slot, env->slots);
     double total = attribution_total_of(env->subsets, fossils, env->val_images);
     scene->slots = env->slots;
     scene->op = reward_effective_op(env);
@@ -172,7 +181,9 @@ ESPER_RULE void reward_look(const struct reward_config *config, const struct rew
     }
     scene->val_accuracy = env->val_accuracy;
     scene->stable_accuracy = env->stable_accuracy;
-    scene->committed_accuracy = subset_accuracy(env->subsets, fossils & env->subsets->all, env->val_images);
+    reward_look_committed(env, fossils, scene);
+    scene->twin_accuracy = env->twin_accuracy;
+    scene->work = env->step_work; /* the rest is kept */
     /* what basic pays at the end is the episode's gain, not the last step's */
     scene->accuracy_delta = env->val_accuracy -
                             (reward_corrected(config) ? env->first_accuracy : env->previous_accuracy);
@@ -215,6 +226,8 @@ ESPER_RULE void reward_recall(const struct reward_config *config, struct reward_
     scene->fossil_params = 0.0;
     scene->fossils = reward_corrected(config) ? 0 : (int)state->fossils; /* those present now */
     scene->contributing = (int)state->contributing;
+    scene->lead = state->lead;
+    scene->work += state->work;
     for (int j = 0; j < REWARD_SLOTS; j++) {
         struct reward_seed *seed = &scene->seed[j];
         scene->drip_scale[j] = scene->drip_left[j] = 0.0;
@@ -263,18 +276,27 @@ ESPER_RULE double reward_germination_clawback(const struct reward_config *config
     return sum;
 }
 
+/* modes that pay the end alone pay nothing else. */
+ESPER_RULE bool reward_pays_hindsight(const struct reward_config *config)
+{
+    bool sparse = config->mode == REWARD_SPARSE || config->mode == REWARD_MINIMAL;
+    return config->mode != REWARD_GAIN && !(sparse && reward_corrected(config));
+}
+
 /* What is added to the mode's reward, in this order. */
 ESPER_RULE void reward_add(const struct reward_config *config, double gamma, const struct reward_scene *scene,
                            struct reward_state *state, const struct reward_slot *slots, double *component)
 {
     bool escrow = config->mode == REWARD_ESCROW;
-    component[REWARD_ESCROW_FORFEIT] = state->clawback;
+    component[REWARD_ESCROW_FORFEIT] = state->clawback; /* 0 where there is no escrow */
     if (reward_terminal(scene) && escrow)
         component[REWARD_ESCROW_FORFEIT] += reward_forfeit(config, scene, slots);
     if (reward_terminal(scene) && (escrow || config->mode == REWARD_SHAPED))
         component[REWARD_GERMINATION_CLAWBACK] = reward_germination_clawback(config, gamma, scene);
-    component[REWARD_AUTO_PRUNE] = state->auto_prune;
-    component[REWARD_HINDSIGHT] = fmax(state->hindsight, 0.0);
+    if (config->mode != REWARD_GAIN) /* nothing but J */
+        component[REWARD_AUTO_PRUNE] = state->auto_prune;
+    if (reward_pays_hindsight(config))
+        component[REWARD_HINDSIGHT] = fmax(state->hindsight, 0.0);
     state->clawback = state->auto_prune = state->hindsight = 0.0;
 }
 
@@ -291,6 +313,8 @@ ESPER_RULE double reward_settle(const struct reward_config *config, double gamma
         slots[j].potential = trace->potential[j];
         slots[j].drip_left = trace->drip_left[j];
     }
+    state->lead = trace->lead;
+    state->work = scene->work;
     state->drip_total = isnan(trace->drip_total) ? 0.0 : trace->drip_total;
     state->drip_scale = isnan(trace->drip_scale) ? 0.0 : trace->drip_scale;
     reward_add(config, gamma, scene, state, slots, component);

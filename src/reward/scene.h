@@ -72,8 +72,12 @@ struct reward_scene {
     int slots, target, op; /* op: the one that is credited */
     int step, steps;
     struct reward_seed seed[REWARD_SLOTS];
-    double val_accuracy, stable_accuracy, committed_accuracy;
-    double accuracy_delta; /* what basic pays at the end */
+    double val_accuracy, stable_accuracy;
+    double committed_accuracy; /* with the fossils alone; at the last step also with the one that this action makes */
+    double committed_params;   /* their parameters */
+    double twin_accuracy;      /* gain: of the same host, never grown */
+    double lead, work;         /* gain: the lead that was advanced so far; training work spent on seeds */
+    double accuracy_delta;     /* what basic pays at the end */
     double val_loss, loss_delta;
     double host_params, total_params, fossil_params;
     double effective_params; /* those that pay rent; NAN: all that were added */
@@ -88,6 +92,7 @@ enum reward_alarm { ALARM_ATTRIBUTION_RATIO = 1u << 0, ALARM_RANSOMWARE = 1u << 
 struct reward_trace {
     double credit[REWARD_SLOTS], potential[REWARD_SLOTS], drip_left[REWARD_SLOTS]; /* to be kept */
     double drip_total, drip_scale; /* the drip that FOSSILIZE offers; NAN: none */
+    double lead;                   /* gain: to be kept */
     /* of the target, for display */
     double progress, discount, ratio_penalty, timing, growth_ratio, credit_target, credit_delta;
     uint32_t alarms;

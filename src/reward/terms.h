@@ -10,9 +10,9 @@
 #include "morph/action.h"
 #include "reward/scene.h"
 
-#define REWARD_MIN_CONTRIBUTION  1.0 /* points: a fossil that contributes */
-#define REWARD_MIN_HOLDING       5.0 /* epochs of HOLDING until FOSSILIZE is paid in full */
-#define REWARD_MAX_ATTRIBUTION   10.0
+#define REWARD_MIN_CONTRIBUTION  1.0   /* points: a fossil that contributes */
+#define REWARD_MIN_HOLDING       5.0   /* epochs of HOLDING until FOSSILIZE is paid in full */
+#define REWARD_MAX_ATTRIBUTION   100.0 /* points: more than any seed can bring */
 #define REWARD_HINDSIGHT_WEIGHT  0.1
 #define REWARD_HINDSIGHT_CAP     0.2
 #define REWARD_SIGNIFICANT_SHARE 0.1  /* a contribution above this with a gain ... */

@@ -165,13 +165,18 @@ enum { RECORD_TEXT = 48 };
 #define OUTCOME_FIELDS(FIELD)                                                                                          \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
-    FIELD(NUMBER, val_accuracy, "validation accuracy at the last step, percent")                                       \
-    FIELD(NUMBER, val_loss, "validation loss at the last step, nats")                                                  \
-    FIELD(NUMBER, test_accuracy, "test accuracy at the last step, percent")                                            \
+    FIELD(NUMBER, val_accuracy, "validation accuracy at the end of the committed network: host and fossils, percent")  \
+    FIELD(NUMBER, val_loss, "validation loss at the last step, all blended seeds included, nats")                      \
+    FIELD(NUMBER, test_accuracy, "test accuracy of the committed network, percent")                                    \
+    FIELD(NUMBER, twin_accuracy,                                                                                       \
+          "validation accuracy of the twin, the same host never grown; missing without, percent")                      \
+    FIELD(NUMBER, gain, "the objective: val_accuracy - twin_accuracy - price; missing without a twin, points")         \
     FIELD(NUMBER, reward, "sum of the episode's raw rewards")                                                          \
     FIELD(NUMBER, stability, "1 / (1 + variance of the last 20 raw rewards)")                                          \
     FIELD(INTEGER, host_params, "parameters of the host")                                                              \
-    FIELD(INTEGER, added_params, "parameters of the live seeds at the end")                                            \
+    FIELD(INTEGER, added_params, "parameters of the fossils at the end")                                               \
+    FIELD(NUMBER, forward_macs, "multiply-accumulates per image of the committed network")                             \
+    FIELD(NUMBER, train_work, "training FLOPs of the episode, in those of the bare host")                              \
     FIELD(INTEGER, germinated, "seeds germinated in the episode")                                                      \
     FIELD(INTEGER, fossilized, "fossils at the end")                                                                   \
     FIELD(INTEGER, pruned, "seeds pruned in the episode")                                                              \

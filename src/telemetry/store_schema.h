@@ -10,7 +10,7 @@
 
 /* Changing the lists of record.h requires raising the version. A new column must be of a kind that can be missing: it
  * is NULL in the rows of older records, which are read all the same (store_upgrade.c). */
-#define STORE_VERSION     2          /* user_version */
+#define STORE_VERSION     3          /* user_version */
 #define STORE_OLDEST      2          /* the oldest one that can be read */
 #define STORE_APPLICATION 0x45737072 /* application_id, "Espr" */
 
