@@ -280,6 +280,36 @@ static void test_everybody_panics(void **state)
     engine_free(engine);
 }
 
+/* E-21, L-22: a group shares births and images, not seeds; its episodes are paid relative to one another. */
+static void test_groups(void **state)
+{
+    (void)state;
+    struct config config = loop_config(5, 1);
+    config.group = 2;
+    config.reward.mode = REWARD_GAIN;
+    config.reward.flop_price = 1;
+    struct engine *engine = start(&config);
+    struct world *world = engine_world(engine);
+    for (int env = 0; env < 4; env += 2) {
+        assert_memory_equal(world_params(world, env).host, world_params(world, env + 1).host,
+                            sizeof(float) * world->shape.host.storage);
+        assert_true(world_params(world, 4).host[0] != world_params(world, env).host[0]);
+    }
+    steps(engine, config.steps);
+    for (int t = 0; t < config.steps; t++)
+        assert_true(world->twin_accuracy[t * 5] == world->twin_accuracy[t * 5 + 1]);
+    const double *sum = world->episode.reward_sum;
+    const float *paid = world->rollout.reward + (size_t)(config.steps - 1) * 5;
+    struct moments moments = {*world->learner.reward_count, *world->learner.reward_mean, *world->learner.reward_m2};
+    double scale = reward_scale(moments);
+    assert_true(sum[0] != 0 && sum[0] != sum[1]);
+    for (int env = 0; env < 5; env++) {
+        double own = world->episode.last_reward[env], other = env == 4 ? 0 : sum[env ^ 1];
+        assert_true(fabs((double)paid[env] - (own - other) / scale) < 1e-4 * (1 + fabs(other / scale)));
+    }
+    engine_free(engine);
+}
+
 /* ---- restarts ---------------------------------------------------------------------------------------------------- */
 
 /* Saving in the middle of a round and going on in a new process equals never having stopped (E-02). */
@@ -392,7 +422,7 @@ int main(void)
         cmocka_unit_test(test_evaluation),   cmocka_unit_test(test_rollback),
         cmocka_unit_test(test_unattributed), cmocka_unit_test(test_everybody_panics),
         cmocka_unit_test(test_restart),      cmocka_unit_test(test_reward_modes),
-        cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_replay),       cmocka_unit_test(test_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

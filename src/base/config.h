@@ -69,6 +69,7 @@ struct checkpoint_config {
 struct config {
     char task[64], about[CONFIG_TEXT];
     int envs, steps, rounds;
+    int group; /* envs that share births and images in training */
     uint64_t seed;
     int threads; /* 0 = all cores */
     enum device_wish device;

@@ -17,6 +17,8 @@ const struct config_key config_keys[] = {
     {"task", TEXT(task), "", "the task this configuration builds on"},
     {"about", TEXT(about), "", "one line about the task"},
     {"envs", INT(envs, 1, 4096), "16", "hosts that learn side by side"},
+    {"group", INT(group, 1, 4096), "1",
+     "envs that share a birth in training, the same host on the same images; each is compared with the others"},
     {"steps", INT(steps, 1, 65535), "150", "steps of a round"},
     {"rounds", INT(rounds, 1, 8388607), "200", "rounds of the run"},
     {"seed", U64(seed), "42", "seed of every random number"},

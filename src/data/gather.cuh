@@ -17,6 +17,7 @@ struct gather_source {
     struct device_data data;
     struct gather_table normalise;
     uint32_t batches, batch; /* per step; images each */
+    uint32_t group;          /* envs that share them */
     uint64_t seed;
     bool augment;
 };
@@ -30,6 +31,7 @@ static inline struct gather_source gather_source_of(const struct context *contex
     source.normalise = context->normalise;
     source.batches = context->batches;
     source.batch = (uint32_t)config->data_batch;
+    source.group = config->evaluate ? 1 : (uint32_t)config->group;
     source.seed = config->seed;
     source.augment = config->data_augment && config->data_set == DATA_CIFAR10;
     return source;
@@ -46,14 +48,15 @@ struct gather_view {
 DEVICE struct gather_view gather_train_view(const struct gather_source &source, uint32_t env, uint32_t index,
                                             uint32_t sample)
 {
+    const uint32_t birth = env - env % source.group;
     const uint32_t round = *source.world->round, step = *source.world->step + 1, count = source.data.count[SPLIT_TRAIN];
     const uint64_t at = ((uint64_t)(step - 1) * source.batches + index) * source.batch + sample;
-    struct order order = order_of_pass(source.seed, round, env, (uint32_t)(at / count), count);
+    struct order order = order_of_pass(source.seed, round, birth, (uint32_t)(at / count), count);
     const uint32_t image = order_at(&order, (uint32_t)(at % count));
     struct gather_view view;
     view.image = source.data.images[SPLIT_TRAIN] +
                  (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
-    view.crop = source.augment ? crop_draw(source.seed, round, env, step, index, sample) : crop_none();
+    view.crop = source.augment ? crop_draw(source.seed, round, birth, step, index, sample) : crop_none();
     view.label = source.data.labels[SPLIT_TRAIN][image];
     return view;
 }

@@ -22,7 +22,7 @@ void apply_cpu(struct engine *engine)
         learner_scale_rewards(&world->learner, world->envs, step->executed, step->rewards, step->scaled);
         for (int env = 0; env < world->envs; env++)
             if (step->executed[env])
-                world->rollout.reward[first + (size_t)env] = step->scaled[env];
+                world->rollout.reward[first + (size_t)env] = step_learned_reward(world, env, step->scaled[env]);
     }
     step_count(world);
 }

@@ -31,7 +31,7 @@ static void train_env(void *context, int env, int thread)
     struct gather_target target = worker_target(engine, worker);
     struct gather_job job = {.seed = config->seed,
                              .round = *world->round,
-                             .env = (uint32_t)env,
+                             .env = world_birth(world, env),
                              .step = *world->step + 1,
                              .batches = engine->batches,
                              .batch = (uint32_t)config->data_batch,

@@ -126,8 +126,8 @@ ESPER_RULE void orders_do_host(const struct world *world, int env, const struct 
     struct net_params params = world_params(world, env);
     if (orders->begin) {
         layout_fill(&world->shape.host,
-                    random_at(world->config.seed, STREAM_HOST_INIT, *world->round, (uint32_t)env, 0), thread, threads,
-                    params.host);
+                    random_at(world->config.seed, STREAM_HOST_INIT, *world->round, world_birth(world, env), 0), thread,
+                    threads, params.host);
         orders_fill_stats(&world->shape, thread, threads, params.stats);
     }
     if (orders->restore)

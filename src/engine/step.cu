@@ -147,7 +147,8 @@ KERNEL void end_step(const __grid_constant__ struct step step)
         for (int env = (int)threadIdx.x; env < world->envs; env += (int)blockDim.x) {
             step.scaled[env] = rewards_scaled(all, step.executed[env], step.rewards[env]);
             if (step.executed[env])
-                world->rollout.reward[world_rollout_row(world, env)] = step.scaled[env];
+                world->rollout.reward[world_rollout_row(world, env)] =
+                    step_learned_reward(world, env, step.scaled[env]);
         }
         __syncthreads();
     }

@@ -280,6 +280,25 @@ ESPER_RULE bool step_scales(const struct world *world)
     return world->learns && !world->config.evaluate;
 }
 
+/*
+ * What the learner is paid: at the end of an episode relative to what the others of the group earned (L-22). Their
+ * births are the env's own and their actions are not, so this takes the luck of birth out of the gradient and nothing
+ * else.
+ */
+ESPER_RULE float step_learned_reward(const struct world *world, int env, float scaled)
+{
+    const struct learner *learner = &world->learner;
+    const int group = world->config.group, first = env - env % group;
+    const int last = first + group < world->envs ? first + group : world->envs; /* the last group may be smaller */
+    struct moments moments = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
+    double others = 0;
+    if (last - first < 2 || !world_last_step(world))
+        return scaled;
+    for (int i = first; i < last; i++)
+        others += i == env ? 0.0 : world->episode.reward_sum[i] / (last - first - 1);
+    return (float)((double)scaled - others / reward_scale(moments));
+}
+
 /* The end of a step; one thread, after all envs. */
 ESPER_RULE void step_count(const struct world *world)
 {
