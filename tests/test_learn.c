@@ -261,6 +261,34 @@ static void rewards_are_scaled_as_in_the_spec(void **state)
     assert_true(isfinite(reward_normalise(spike, 1e6)) && reward_normalise(spike, 1e6) <= NORMALISE_CLIP);
 }
 
+/* L-11: an episode that is paid at its end alone keeps what it is worth, however long it was. */
+static void rewards_at_the_end_keep_their_differences(void **state)
+{
+    (void)state;
+    const int lengths[] = {30, 150, 65535};
+    for (int k = 0; k < 3; k++) {
+        struct moments all = {0, 0, 0};
+        double low = 0, high = 0;
+        for (int step = 1; step <= lengths[k]; step++) {
+            const double last = step == lengths[k];
+            struct moments now = {0, 0, 0};
+            rewards_add(&now, true, 0.5 * last);
+            rewards_add(&now, true, 0.7 * last);
+            all = moments_merge(all, now);
+            low = (double)rewards_scaled(all, true, 0.5 * last);
+            high = (double)rewards_scaled(all, true, 0.7 * last);
+        }
+        assert_true(low > 1);
+        assert_near(high / low, 1.4, 1e-6);
+    }
+    struct moments all = {0, 0, 0}; /* whatever comes: n rewards are within sqrt(n) of those that are always the same */
+    for (uint32_t i = 0; i < 2000; i++) {
+        const double kind = uniform(1, i, 0, 1), raw = kind < 0.9 ? 1 : uniform(2, i, -1, 1) * pow(10, 6 * kind);
+        moments_add(&all, raw);
+        assert_true(fabs(reward_normalise(all, raw)) <= REWARD_LEVEL + sqrt(all.count));
+    }
+}
+
 static void averages_are_those_of_the_spec(void **state)
 {
     (void)state;
@@ -534,6 +562,7 @@ int main(void)
         cmocka_unit_test(envs_are_independent),
         cmocka_unit_test(moments_do_not_depend_on_partition_or_order),
         cmocka_unit_test(rewards_are_scaled_as_in_the_spec),
+        cmocka_unit_test(rewards_at_the_end_keep_their_differences),
         cmocka_unit_test(averages_are_those_of_the_spec),
         cmocka_unit_test(new_units_keep_what_the_critic_says),
         cmocka_unit_test(policy_loss_is_that_of_the_spec),

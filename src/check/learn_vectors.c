@@ -99,6 +99,12 @@ static void check_observations(struct learn_source *source, const char *sequence
 
 /* ---- rewards ---------------------------------------------------------------------------------------------------- */
 
+/* The original clips rewards as it does observations; ours are not. */
+static double original_reward(struct moments moments, double raw)
+{
+    return normalise_clip(raw / reward_deviation(moments));
+}
+
 /* One reward at a time: a step of one env. Training merges the rewards of a step first; the formula is the same. */
 static void check_rewards(struct learn_source *source, int sequence)
 {
@@ -116,12 +122,12 @@ static void check_rewards(struct learn_source *source, int sequence)
         for (size_t i = 0; i < count; i++) {
             const struct moments one = {1, (double)in[i], 0};
             moments = moments_merge(moments, one);
-            got[i] = reward_normalise(moments, (double)in[i]);
+            got[i] = original_reward(moments, (double)in[i]);
             got_state[2 * i] = moments.mean;
             got_state[2 * i + 1] = moments.m2;
         }
         for (size_t i = 0; i < probes; i++)
-            got_eval[i] = reward_normalise(moments, (double)in[i]);
+            got_eval[i] = original_reward(moments, (double)in[i]);
         learn_compare(source, norm.text, got, want, count, RTOL, ATOL);
         learn_compare(source, state.text, got_state, want_state, 2 * count, 1e-6, 0);
         learn_compare(source, eval.text, got_eval, want_eval, probes, RTOL, ATOL);

@@ -261,7 +261,7 @@ void check_normaliser(struct reward_case *c, const cJSON *in)
     struct moments moments = {0, 0, 0};
     for (int i = 0; i < count; i++) {
         moments_add(&moments, rewards[i]);
-        rewards[i] = reward_normalise(moments, rewards[i]);
+        rewards[i] = normalise_clip(rewards[i] / reward_deviation(moments)); /* the original's clip */
     }
     if (case_number(c, in, "clip") != NORMALISE_CLIP || case_number(c, in, "epsilon") != 1e-8)
         case_complain(c, "only a clip of 10 and an epsilon of 1e-8 can be checked", "clip");

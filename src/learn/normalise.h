@@ -15,10 +15,11 @@
 
 #include "base/rule.h"
 
-#define NORMALISE_CLIP        10.0
+#define NORMALISE_CLIP        10.0 /* of observations */
 #define NORMALISE_EPSILON     1e-4 /* added to variances before the root */
 #define NORMALISE_OBS_LEAST   0.01 /* least weight of a round in the observation statistics */
 #define NORMALISE_VALUE_LEAST 0.05
+#define REWARD_LEVEL          10.0 /* what a reward that is always the same is scaled to */
 
 /* ---- moments ---------------------------------------------------------------------------------------------------- */
 
@@ -83,15 +84,22 @@ ESPER_RULE float normalise_observation(float raw, double mean, double variance)
 
 /* ---- rewards ---------------------------------------------------------------------------------------------------- */
 
-/* The divisor of a reward, given statistics that include it; the mean is never subtracted. */
-ESPER_RULE double reward_scale(struct moments moments)
+ESPER_RULE double reward_deviation(struct moments moments)
 {
     return moments.count < 2 ? 1.0 : fmax(1e-8, sqrt(moments_sample_variance(moments)));
 }
 
+/* The divisor of a reward, given statistics that include it; the mean is never subtracted. Rewards that hardly differ
+ * are divided by a share of their mean instead, so that n rewards stay within REWARD_LEVEL + sqrt(n): that bounds them
+ * without a clip, which a reward at the end of a long episode would reach, whatever it is worth. */
+ESPER_RULE double reward_scale(struct moments moments)
+{
+    return fmax(reward_deviation(moments), fabs(moments.mean) / REWARD_LEVEL);
+}
+
 ESPER_RULE double reward_normalise(struct moments moments, double raw)
 {
-    return normalise_clip(raw / reward_scale(moments));
+    return raw / reward_scale(moments);
 }
 
 /* Adds a reward of the step to its moments, unless there was none. */
