@@ -48,6 +48,8 @@ refused 'slots: r0c3 is not on this host' --set slots=r0c3
 refused 'data.val_images = 2001: synthetic has 2000' --set data.val_images=2001
 refused 'data.size = 16: cifar10 images are 32x32' --set data.set=cifar10
 refused 'policy.hidden = 20: it must be a multiple of 8' --set policy.hidden=20
+refused 'ppo.minibatches = 3: 2 envs cannot be dealt out in as many equal parts' --set ppo.minibatches=3 --envs 2
+refused 'policy.prior.prune = -30: it must be a number from -20 to 20' --set policy.prior.prune=-30
 refused '--envs: envs = 0' --envs 0
 refused '--steps: steps = 1e3' --steps 1e3
 refused '--rounds: rounds = 0' --rounds 0

@@ -610,8 +610,9 @@ struct update_case {
     const char *name;
     unsigned trouble;
     double target_kl, lr;
-    int epochs;        /* that the CPU must run */
+    int steps;         /* that the CPU must make */
     double value_coef; /* 0: the default */
+    int minibatches;   /* 0: the default */
 };
 
 /* Bounds of an update in tf32: the first gradients are off a little, each step moves every weight by its sign, and what
@@ -672,7 +673,7 @@ static void update_round(struct rig *rig, const char *name, const struct update_
     want.records = records;
     const struct counters want_counters = counters_of(learner);
     const std::vector<char> reference = world_keep(rig);
-    check(named(name, "epochs of the CPU", exact), fabs((double)records.record.epochs - test->epochs), 0);
+    check(named(name, "steps of the CPU", exact), fabs((double)records.record.epochs - test->steps), 0);
     check(named(name, "counters", exact), memcmp(counters.count, want_counters.count, sizeof counters.count) != 0, 0);
     double off = 0;
     for (size_t i = 0; i < counters.number.size(); i++)
@@ -703,6 +704,15 @@ static void test_update(const struct update_case *test, int envs, int steps, int
     rig.world->config.ppo.lr = test->lr;
     if (test->value_coef > 0)
         rig.world->config.ppo.value_coef = test->value_coef;
+    rig.world->config.ppo.lr_end_share = 0.4;
+    if (test->minibatches > 0) {
+        struct esper_error error = {};
+        rig.world->config.ppo.minibatches = test->minibatches;
+        learner_stop(&rig.world->learner);
+        require(learner_start(&rig.world->learner, &variant_best()->policy, rig.pool, &error) == ESPER_OK, "learner",
+                error.text);
+        learner_load(&rig.world->learner);
+    }
     policy_device_free(rig.policy); /* the settings are read at creation */
     rig.policy = policy_device_create(&rig.context, rig.logits, rig.values);
     require(rig.policy, "policy_device_create", rig.rt->error.text);
@@ -733,12 +743,13 @@ static double seconds()
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-static void measure(int envs, int steps, int hidden, bool exact)
+static void measure(int envs, int steps, int hidden, bool exact, int minibatches)
 {
     struct rig rig;
     struct records records;
     rig_create(&rig, envs, steps, hidden, hidden, exact);
     rig.world->config.ppo.target_kl = 0; /* all epochs */
+    rig.world->config.ppo.minibatches = minibatches;
     policy_device_free(rig.policy);
     rig.policy = policy_device_create(&rig.context, rig.logits, rig.values);
     require(rig.policy, "policy_device_create", rig.rt->error.text);
@@ -759,8 +770,8 @@ static void measure(int envs, int steps, int hidden, bool exact)
     }
     runtime_wait(rig.rt);
     graph_free(&update);
-    printf("time update %d x %d, width %d, %s: %.2f ms\n", envs, steps, hidden, exact ? "fp32" : "tf32",
-           1e3 * (seconds() - start) / updates);
+    printf("time update %d x %d, width %d, %s, %d mini-batches: %.2f ms\n", envs, steps, hidden,
+           exact ? "fp32" : "tf32", minibatches, 1e3 * (seconds() - start) / updates);
     struct graph graph = {};
     for (int i = 0; i < acts + 1; i++) {
         if (i == 1) {
@@ -783,15 +794,20 @@ int main(int argc, char **argv)
 {
     /* A small rate: with a large one the epochs of tf32 soon see different policies from those of fp32. */
     static const struct update_case cases[] = {
-        {"plain", NO_TROUBLE, 0, 1e-5, 4, 0},         {"holes", HOLES, 0, 1e-5, 4, 0},
-        {"divergence stop", HOLES, 1e-6, 3e-3, 1, 0}, {"reward not finite", NAN_REWARD, 0, 1e-5, 0, 0},
-        {"row not finite", NAN_STATE, 0, 1e-5, 0, 0}, {"gradient not finite", NO_TROUBLE, 0, 1e-5, 0, 1e300},
-        {"no rows", ALL_HOLES, 0, 1e-5, 0, 0}};
+        {"plain", NO_TROUBLE, 0, 1e-5, 4, 0, 0},         {"holes", HOLES, 0, 1e-5, 4, 0, 0},
+        {"divergence stop", HOLES, 1e-6, 3e-3, 1, 0, 0}, {"reward not finite", NAN_REWARD, 0, 1e-5, 0, 0, 0},
+        {"row not finite", NAN_STATE, 0, 1e-5, 0, 0, 0}, {"gradient not finite", NO_TROUBLE, 0, 1e-5, 0, 1e300, 0},
+        {"no rows", ALL_HOLES, 0, 1e-5, 0, 0, 0}};
+    static const struct update_case parts[] = {{"2 mini-batches", HOLES, 0, 1e-5, 8, 0, 2},
+                                               {"4 mini-batches, one not finite", NAN_STATE, 0, 1e-5, 12, 0, 4},
+                                               {"4 mini-batches, divergence stop", HOLES, 1e-6, 3e-3, 1, 0, 4},
+                                               {"2 mini-batches, no rows", ALL_HOLES, 0, 1e-5, 0, 0, 2}};
     if (argc > 1 && strcmp(argv[1], "time") == 0) {
         for (int exact = 0; exact < 2; exact++)
             for (int envs : {16, 64})
-                measure(envs, 150, 512, exact);
-        measure(16, 150, 128, false);
+                for (int minibatches : {1, 4})
+                    measure(envs, 150, 512, exact, minibatches);
+        measure(16, 150, 128, false, 1);
         return 0;
     }
     test_too_wide();
@@ -805,12 +821,17 @@ int main(int argc, char **argv)
         for (const struct update_case &test : cases)
             test_update(&test, 3, 7, 32, 32, exact);
         test_update(&cases[0], 1, 1, 32, 32, exact);
+        for (const struct update_case &test : parts) /* their products are those of the whole */
+            if (exact)
+                test_update(&test, 4, 7, 32, 32, exact);
 #ifndef EMULATE
         test_act(16, 20, 512, 512, exact);
         test_gradients(16, 150, 512, 512, exact);
         test_gradients(70, 20, 512, 512, exact);
         test_gradients(100, 20, 256, 128, exact);
         for (const struct update_case &test : cases)
+            test_update(&test, 16, 50, 512, 512, exact);
+        for (const struct update_case &test : parts)
             test_update(&test, 16, 50, 512, 512, exact);
 #endif
     }

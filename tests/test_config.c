@@ -293,6 +293,11 @@ static void keys_that_contradict_each_other_are_refused(void **state)
         {{"slots=r1c0", "host.pools=0"}, "r1c0|0 pools"},
         {{"slots=r1c2", "host.pools=2"}, "r1c2|2 pools"},
         {{"slots=r1c1", "host.pools=2"}, NULL},
+        {{"ppo.minibatches=3"}, "ppo.minibatches = 3|16 envs"},
+        {{"ppo.minibatches=32"}, "ppo.minibatches = 32|16 envs"},
+        {{"ppo.minibatches=16"}, NULL},
+        {{"ppo.minibatches=3", "evaluate=true"}, NULL}, /* nothing learns */
+        {{"ppo.minibatches=3", "policy.kind=static"}, NULL},
         {{"data.size=16"}, "data.size = 16|cifar10"},
         {{"data.set=synthetic", "data.test_images=2001"}, "data.test_images = 2001|2000"},
         {{"data.set=synthetic", "data.test_images=2000", "data.val_images=2001"}, "data.val_images = 2001"},

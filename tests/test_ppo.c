@@ -1,6 +1,9 @@
 /* The update as a whole: what it learns from, what it reports, and the normalisers around it. */
 #include "testing_noise.h"
 
+#include "learn/deal.h"
+#include "learn/work.h"
+
 static void the_rollout_is_saved_and_cleared(void **state)
 {
     (void)state;
@@ -79,12 +82,13 @@ static void the_first_epoch_is_its_own_reference(void **state)
 static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
-    uint64_t hash[3];
-    for (int k = 0; k < 3; k++) {
+    uint64_t hash[6];
+    for (int k = 0; k < 6; k++) {
         struct rig rig;
         struct world world = noise(5);
         rig_configure(&rig, ENVS, STEPS * 4, WIDTH);
-        rig.threads = k + 1;
+        rig.threads = k % 3 + 1;
+        rig.config.ppo.minibatches = k < 3 ? 1 : ENVS;
         rig_start(&rig, OBS, SLOTS, 1);
         for (int round = 0; round < 3; round++) {
             rig_play(&rig, &world);
@@ -93,7 +97,8 @@ static void threads_do_not_change_a_bit(void **state)
         hash[k] = state_hash(&rig);
         rig_stop(&rig);
     }
-    assert_true(hash[0] == hash[1] && hash[0] == hash[2]);
+    assert_true(hash[0] == hash[1] && hash[0] == hash[2] && hash[0] != hash[3]);
+    assert_true(hash[3] == hash[4] && hash[3] == hash[5]);
 }
 
 /* L-03, L-12: the advantages of one row vanish without a NAN; new units leave the critic's estimates alone. */
@@ -191,6 +196,31 @@ static void the_gradient_is_clipped(void **state)
     }
 }
 
+/* L-03: a row without a choice may bring anything; advantages are normalised over those that had one. */
+static void advantages_are_those_of_choices(void **state)
+{
+    (void)state;
+    struct rig rig;
+    play_one_round(&rig);
+    rig.config.gamma = 0.01; /* what a forced row brings stays its own */
+    rig.config.ppo.lambda = 0;
+    for (int i = 0; i < ENVS * STEPS; i++)
+        rig.rollout.reward[i] += rig.rollout.flags[i] & ROW_FORCED ? 50 : 0;
+    update(&rig);
+    double sum = 0, square = 0, count = 0;
+    for (int i = 0; i < ENVS * STEPS; i++) {
+        const double advantage = (double)rig.learner.work->all.row[i].advantage;
+        const bool forced = rig.rollout.flags[i] & ROW_FORCED;
+        assert_true(!forced || advantage == 0);
+        sum += advantage;
+        square += advantage * advantage;
+        count += !forced;
+    }
+    assert_true(count > 0 && count < ENVS * STEPS && fabs(sum) < 1e-4 && fabs(square / count - 1) < 1e-4);
+    assert_true(fabs(rig.record.forced_ratio - (1 - count / (ENVS * STEPS))) < 1e-12);
+    rig_stop(&rig);
+}
+
 /* Credit goes by what was executed: where everything was refused, only the op head learns. */
 static void credit_follows_the_executed_op(void **state)
 {
@@ -216,6 +246,138 @@ static void schedules_hold_at_their_boundaries(void **state)
         learner_update(&rig.learner, NULL, &rig.rollout, progress[k], &rig.record, rig.heads);
         assert_true(fabs(rig.record.entropy_coef - want[k]) < 1e-12);
     }
+    rig_stop(&rig);
+
+    uint64_t hash[3]; /* the learning rate: half of it at the end is half of it from the start */
+    for (int k = 0; k < 3; k++) {
+        play_one_round(&rig);
+        rig.config.ppo.lr_end_share = k == 1 ? 0.5 : 1;
+        rig.config.ppo.lr *= k == 2 ? 0.5 : 1;
+        rig.config.ppo.entropy_coef = rig.config.ppo.entropy_coef_end;
+        learner_update(&rig.learner, NULL, &rig.rollout, 1, &rig.record, rig.heads);
+        hash[k] = weights_hash(&rig);
+        rig_stop(&rig);
+    }
+    assert_true(hash[1] == hash[2] && hash[0] != hash[1]);
+}
+
+/* ---- mini-batches ------------------------------------------------------------------------------------------------ */
+
+enum { DEALT = 6, PARTS = 3 };
+
+static void start_parts(struct rig *rig, int parts)
+{
+    struct world world = noise(9);
+    rig_configure(rig, DEALT, STEPS, WIDTH);
+    rig->config.ppo.minibatches = parts;
+    rig->config.ppo.target_kl = 0;
+    rig_start(rig, OBS, SLOTS, 42);
+    rig_play(rig, &world);
+}
+
+/* The steps that an update should make, from passes over the whole rollout in which the other envs' rows count for
+ * nothing. */
+static void steps_apart(struct rig *rig, const struct learner_batch *rows, uint32_t updates)
+{
+    struct learner *learner = &rig->learner;
+    const struct ppo_config *ppo = &rig->config.ppo;
+    const struct learner_batch *all = &learner->work->all;
+    const size_t logits = (size_t)learner->shape.logits;
+    struct loss_rules rules = {.slots = SLOTS, .clip = ppo->clip, .value_coef = ppo->value_coef};
+    for (int head = 0; head < HEAD_COUNT; head++) {
+        rules.entropy_coef[head] = ppo->entropy_coef * ppo->entropy_weight[head];
+        rules.floor[head] = rig->config.policy.floor[head];
+    }
+    const struct policy_sequence sequence = {STEPS, DEALT, rows->state, rows->bp, rows->reset, NULL, NULL};
+    for (int number = 0; number < ppo->epochs * PARTS; number++) {
+        int32_t order[DEALT];
+        struct loss_row own[DEALT * STEPS];
+        memcpy(own, rows->row, sizeof own);
+        deal_envs(rig->config.seed, updates, number / PARTS, DEALT, order);
+        for (int place = 0; place < DEALT; place++)
+            for (int step = 0; step < STEPS && place / (DEALT / PARTS) != number % PARTS; step++)
+                own[step * DEALT + order[place]].valid = false;
+        const struct loss_counts counts = loss_count(own, DEALT * STEPS);
+        learner->kernels->unroll(learner->net, &sequence, all->logits, all->value);
+        for (size_t i = 0; i < DEALT * STEPS; i++)
+            loss_backward(&rules, &counts, &own[i], all->logits + i * logits, all->value[i], rows->ref + i * HEAD_COUNT,
+                          all->dlogits + i * logits, &all->dvalue[i]);
+        learner->kernels->backward(learner->net, &sequence, all->dlogits, all->dvalue, learner->grad);
+        const double norm = norm_of(rig, learner->grad, -1);
+        const struct adam adam = {ppo->lr, ppo->beta1, ppo->beta2, ppo->epsilon, (uint64_t)number + 1};
+        learner->kernels->adam_step(&adam, learner->shape.storage, (float)fmin(1, ppo->max_grad_norm / (norm + 1e-6)),
+                                    learner->grad, learner->w, learner->m, learner->v);
+        learner->kernels->pack(learner->net, learner->w);
+    }
+}
+
+/* L-22: the steps of a mini-batch are those of its own rows, and the reference is the policy that acted. */
+static void a_minibatch_is_its_own_rows(void **state)
+{
+    (void)state;
+    struct rig rig, apart;
+    start_parts(&rig, PARTS);
+    start_parts(&apart, PARTS);
+    const size_t storage = rig.learner.shape.storage;
+    float *before = memory_alloc(storage, sizeof *before, NULL);
+    memcpy(before, rig.learner.w, storage * sizeof *before);
+    update(&rig);
+    steps_apart(&apart, &rig.learner.work->all, 0);
+    double off = 0, size = 0;
+    for (size_t i = 0; i < storage; i++) {
+        off += pow((double)rig.learner.w[i] - (double)apart.learner.w[i], 2);
+        size += pow((double)rig.learner.w[i] - (double)before[i], 2);
+    }
+    assert_true(size > 0 && sqrt(off / size) < 1e-3);
+    assert_int_equal(rig.record.epochs, 4 * PARTS);
+    assert_int_equal(*rig.learner.adam_steps, 4 * PARTS);
+    assert_true(rig.record.anchor_drift <= 1e-5 && rig.record.kl > 0 && rig.record.ratio_max > 1);
+    memory_free(before);
+    rig_stop(&rig);
+    rig_stop(&apart);
+}
+
+/* A mini-batch without a row makes no step and is no failure; the others go on. */
+static void a_minibatch_may_be_empty(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start_parts(&rig, DEALT);
+    for (int step = 0; step < STEPS; step++)
+        rig.rollout.flags[step * DEALT + 2] = 0;
+    update(&rig);
+    assert_int_equal(rig.record.epochs, 4 * (DEALT - 1));
+    assert_true(rig.record.nonfinite == 0 && rig.record.rows == STEPS * (DEALT - 1) && isfinite(rig.record.kl));
+    rig_stop(&rig);
+
+    start_parts(&rig, DEALT); /* one whose numbers are not finite is skipped alone */
+    rig.rollout.state[2 * OBS] = INFINITY;
+    update(&rig);
+    assert_int_equal(rig.record.epochs, 4 * (DEALT - 1));
+    assert_int_equal(rig.record.nonfinite, 4);
+    rig_stop(&rig);
+}
+
+/* ---- a fresh policy ---------------------------------------------------------------------------------------------- */
+
+/* P-19: the prior of an op is its logit, nearly, and nothing else differs. */
+static void a_prior_is_where_an_op_starts(void **state)
+{
+    (void)state;
+    struct rig plain, rig;
+    start(&plain);
+    rig_configure(&rig, ENVS, STEPS, WIDTH);
+    rig.config.policy.prior[OP_PRUNE] = -3;
+    rig.config.policy.prior[OP_WAIT] = 0.5;
+    rig_start(&rig, OBS, SLOTS, 42);
+    const size_t bias = rig.learner.shape.tensor[policy_shape_find(&rig.learner.shape, "head.op.l2.bias")].offset;
+    for (int op = 0; op < OP_COUNT; op++) {
+        assert_true(plain.learner.w[bias + (size_t)op] == 0);
+        assert_true(rig.learner.w[bias + (size_t)op] == (op == OP_PRUNE ? -3 : op == OP_WAIT ? 0.5f : 0));
+        rig.learner.w[bias + (size_t)op] = 0;
+    }
+    assert_true(weights_hash(&rig) == weights_hash(&plain));
+    rig_stop(&plain);
     rig_stop(&rig);
 }
 
@@ -284,8 +446,12 @@ int main(void)
         cmocka_unit_test(new_units_do_not_move_the_critic),
         cmocka_unit_test(targets_are_in_the_new_units),
         cmocka_unit_test(the_gradient_is_clipped),
+        cmocka_unit_test(advantages_are_those_of_choices),
         cmocka_unit_test(credit_follows_the_executed_op),
         cmocka_unit_test(schedules_hold_at_their_boundaries),
+        cmocka_unit_test(a_minibatch_is_its_own_rows),
+        cmocka_unit_test(a_minibatch_may_be_empty),
+        cmocka_unit_test(a_prior_is_where_an_op_starts),
         cmocka_unit_test(observations_are_frozen_during_a_round),
         cmocka_unit_test(rewards_of_a_step_are_scaled_together),
     };

@@ -451,6 +451,10 @@ static enum esper_status check_policy(const struct config *c, struct esper_error
 {
     if (c->policy.hidden % 8 != 0)
         return error_set(error, ESPER_INVALID, "policy.hidden = %d: it must be a multiple of 8", c->policy.hidden);
+    if (c->policy.kind == POLICY_PPO && !c->evaluate && c->envs % c->ppo.minibatches != 0)
+        return error_set(error, ESPER_INVALID,
+                         "ppo.minibatches = %d: %d envs cannot be dealt out in as many equal parts", c->ppo.minibatches,
+                         c->envs);
     if (c->policy.kind == POLICY_SCRIPT && !c->policy.script[0])
         return error_set(error, ESPER_INVALID, "policy.kind = script needs policy.script, the file of actions");
     if (c->policy.kind == POLICY_REPLAY && !c->policy.from[0])

@@ -38,6 +38,8 @@ enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGI
 
 /* Arrays by head are in the heads' order: slot, blueprint, style, tempo, alpha_target, alpha_speed, alpha_curve, op. */
 enum { CONFIG_HEADS = 8 };
+/* Those by op: wait, germinate, set_alpha_target, prune, fossilize, advance. */
+enum { CONFIG_OPS = 6 };
 
 struct policy_config {
     enum policy_kind kind;
@@ -45,12 +47,13 @@ struct policy_config {
     int feature_dim, hidden;
     bool greedy;                /* the likeliest action instead of a draw */
     double floor[CONFIG_HEADS]; /* least probability of any valid action */
+    double prior[CONFIG_OPS];   /* logits that a fresh policy starts with */
 };
 
 struct ppo_config {
-    double lr, lambda, clip, target_kl, beta1, beta2, epsilon, max_grad_norm;
+    double lr, lr_end_share, lambda, clip, target_kl, beta1, beta2, epsilon, max_grad_norm;
     double value_coef, entropy_coef, entropy_coef_end;
-    int epochs;
+    int epochs, minibatches;
     double entropy_weight[CONFIG_HEADS];
 };
 

@@ -21,7 +21,8 @@ enum random_stream {
     STREAM_ACTION = 7,      /* a = step, block = head / 4 */
     STREAM_SHAPLEY = 8,     /* a = step, block = pair */
     STREAM_SYNTHETIC = 9,   /* a = split, env word = image, round 0, block = draw / 4 */
-    STREAM_RANDOM_POLICY = 10
+    STREAM_RANDOM_POLICY = 10,
+    STREAM_MINIBATCH = 11 /* round = update, a = epoch, element = place in the deal */
 };
 
 struct philox_block {

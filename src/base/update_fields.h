@@ -9,12 +9,12 @@
     FIELD(INTEGER, rows, "rows of the rollout that were used")                                                         \
     FIELD(INTEGER, epochs, "optimiser steps taken; 0: the update was skipped")                                         \
     FIELD(INTEGER, early_stop, "epoch at which the KL divergence stopped the update, -1: it did not")                  \
-    FIELD(INTEGER, nonfinite, "epochs skipped because a number was not finite")                                        \
+    FIELD(INTEGER, nonfinite, "steps skipped because a number was not finite")                                         \
     FIELD(NUMBER, policy_loss, "policy loss, mean of the epochs")                                                      \
     FIELD(NUMBER, value_loss, "value loss, mean of the epochs")                                                        \
     FIELD(NUMBER, entropy, "weighted sum of the heads' entropies of q, mean of the epochs")                            \
     FIELD(NUMBER, entropy_coef, "entropy coefficient used")                                                            \
-    FIELD(NUMBER, kl, "approximate KL divergence per head decision, mean of the epochs")                               \
+    FIELD(NUMBER, kl, "approximate KL divergence of an action that was a choice, nats, mean of the epochs")            \
     FIELD(NUMBER, clip_fraction, "share of rows whose joint ratio left the clip interval")                             \
     FIELD(NUMBER, ratio_mean, "joint ratio, mean")                                                                     \
     FIELD(NUMBER, ratio_max, "joint ratio, largest")                                                                   \
@@ -34,9 +34,9 @@
     FIELD(NUMBER, return_p50, "return, median")                                                                        \
     FIELD(NUMBER, return_p90, "return, 90th percentile")                                                               \
     FIELD(NUMBER, return_skewness, "return, skewness")                                                                 \
-    FIELD(NUMBER, advantage_mean, "advantage before normalisation, mean")                                              \
-    FIELD(NUMBER, advantage_std, "advantage before normalisation, standard deviation")                                 \
-    FIELD(NUMBER, advantage_positive, "share of positive advantages after normalisation")                              \
+    FIELD(NUMBER, advantage_mean, "advantage before normalisation, mean over rows with a choice")                      \
+    FIELD(NUMBER, advantage_std, "advantage before normalisation, standard deviation over these rows")                 \
+    FIELD(NUMBER, advantage_positive, "share of them whose advantage is positive after normalisation")                 \
     FIELD(NUMBER, forced_ratio, "share of rows without a choice")                                                      \
     FIELD(NUMBER, value_mean, "value in units of the targets, mean")                                                   \
     FIELD(NUMBER, value_std, "value in units of the targets, standard deviation")                                      \
@@ -54,7 +54,7 @@
     FIELD(NUMBER, learnable, "share of rows where the head mattered and had a choice")                                 \
     FIELD(NUMBER, entropy, "normalised entropy of p over those rows, for the policy that acted, 0 to 1")               \
     FIELD(NUMBER, entropy_all, "the same over all rows; 0 where there was no choice")                                  \
-    FIELD(NUMBER, kl, "approximate KL divergence over rows where the head mattered, mean of the epochs")               \
+    FIELD(NUMBER, kl, "approximate KL divergence over rows where the head counts, nats, mean of the epochs")           \
     FIELD(NUMBER, clip_fraction, "share of those rows whose ratio left the clip interval, mean of the epochs")         \
     FIELD(NUMBER, ratio_max, "its largest ratio")                                                                      \
     FIELD(NUMBER, ratio_min, "its smallest ratio")                                                                     \

@@ -296,7 +296,7 @@ void check_value_metrics(struct reward_case *c, const cJSON *in)
     if (count < 2 || values_count != count || td_count != count || !scratch) {
         case_complain(c, "not three lists of one length, two or more", "returns");
     } else {
-        diagnostics_returns(&record, returns, values, td, returns, count, scratch);
+        diagnostics_returns(&record, returns, values, td, count, scratch);
         gains = diagnostics_moments(returns, count);
         for (int i = 0; i < count; i++)
             moments_add(&residual, returns[i] - values[i]);

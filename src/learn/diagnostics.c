@@ -94,7 +94,7 @@ struct critic_fit diagnostics_critic(const double *returns, const double *values
 }
 
 void diagnostics_returns(struct update_report *record, const double *returns, const double *values, const double *td,
-                         const double *advantages, int count, double *scratch)
+                         int count, double *scratch)
 {
     struct critic_fit fit = diagnostics_critic(returns, values, count);
     record->explained_variance = fit.explained_variance;
@@ -118,8 +118,4 @@ void diagnostics_returns(struct update_report *record, const double *returns, co
     record->return_p10 = diagnostics_percentile(scratch, count, 0.1);
     record->return_p50 = diagnostics_percentile(scratch, count, 0.5);
     record->return_p90 = diagnostics_percentile(scratch, count, 0.9);
-
-    struct moments gain = diagnostics_moments(advantages, count);
-    record->advantage_mean = gain.mean;
-    record->advantage_std = sqrt(moments_variance(gain));
 }

@@ -56,8 +56,8 @@ ESPER_RULE struct critic_fit diagnostics_fit(struct moments returns, struct mome
 /* The fit of the values to the returns, in the same units. */
 struct critic_fit diagnostics_critic(const double *returns, const double *values, int count);
 
-/* Returns, values (raw units), td errors and advantages of `count` rows into the record; scratch [count]. */
+/* Returns, values (raw units) and td errors of `count` rows into the record; scratch [count]. */
 void diagnostics_returns(struct update_report *record, const double *returns, const double *values, const double *td,
-                         const double *advantages, int count, double *scratch);
+                         int count, double *scratch);
 
 #endif

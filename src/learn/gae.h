@@ -60,7 +60,7 @@ ESPER_RULE void gae_estimate(const struct gae_rates *rates, const struct gae_row
     }
 }
 
-/* By mean and population deviation of all advantages of the update (L-03). */
+/* By mean and population deviation over the rows of the update that had a choice (L-03). */
 ESPER_RULE double advantage_normalise(double advantage, double mean, double deviation)
 {
     return (advantage - mean) / (fmax(deviation, ADVANTAGE_LEAST_SPREAD) + 1e-8);

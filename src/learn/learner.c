@@ -40,24 +40,44 @@ static enum esper_status work_create(struct learner_work *work, const struct lea
 {
     const size_t rows = (size_t)learner->envs * (size_t)learner->steps;
     const size_t logits = rows * (size_t)learner->shape.logits;
+    const int parts = learner_parts(learner->config);
 #define WORK_ALLOC(name, count)                                                                                        \
     if (!(work->name = memory_alloc(count, sizeof *work->name, error)))                                                \
         return ESPER_FAILED;
-    WORK_ALLOC(row, rows)
-    WORK_ALLOC(view, rows)
-    WORK_ALLOC(reset, rows)
-    WORK_ALLOC(logits, logits)
-    WORK_ALLOC(dlogits, logits)
-    WORK_ALLOC(value, rows)
-    WORK_ALLOC(dvalue, rows)
-    WORK_ALLOC(ref, rows * HEAD_COUNT)
+    WORK_ALLOC(all.reset, rows)
+    WORK_ALLOC(all.row, rows)
+    WORK_ALLOC(all.ref, rows * HEAD_COUNT)
+    WORK_ALLOC(all.view, rows)
+    WORK_ALLOC(all.logits, logits)
+    WORK_ALLOC(all.dlogits, logits)
+    WORK_ALLOC(all.value, rows)
+    WORK_ALLOC(all.dvalue, rows)
     WORK_ALLOC(advantages, rows)
     WORK_ALLOC(returns, rows)
     WORK_ALLOC(values, rows)
     WORK_ALLOC(td, rows)
     WORK_ALLOC(scratch, rows)
     WORK_ALLOC(last_layer, (size_t)learner->shape.hidden + 1)
+    work->all.envs = learner->envs;
+    work->all.rows = (int)rows;
+    if (parts == 1)
+        return ESPER_OK;
+    struct learner_batch *part = &work->part;
+    part->envs = learner->envs / parts;
+    part->rows = part->envs * learner->steps;
+    const size_t share = (size_t)part->rows;
+    WORK_ALLOC(order, (size_t)learner->envs)
+    WORK_ALLOC(part.state, share * (size_t)learner->shape.obs)
+    WORK_ALLOC(part.bp, share * (size_t)learner->shape.slots)
+    WORK_ALLOC(part.reset, share)
+    WORK_ALLOC(part.row, share)
+    WORK_ALLOC(part.ref, share * HEAD_COUNT)
 #undef WORK_ALLOC
+    part->view = work->all.view;
+    part->logits = work->all.logits;
+    part->dlogits = work->all.dlogits;
+    part->value = work->all.value;
+    part->dvalue = work->all.dvalue;
     return ESPER_OK;
 }
 
@@ -80,9 +100,11 @@ void learner_stop(struct learner *learner)
 {
     struct learner_work *work = learner->work;
     if (work) {
-        void *const all[] = {work->row,    work->view,   work->reset,   work->logits,     work->dlogits,
-                             work->value,  work->dvalue, work->ref,     work->advantages, work->returns,
-                             work->values, work->td,     work->scratch, work->last_layer};
+        const struct learner_batch *whole = &work->all, *part = &work->part;
+        void *const all[] = {whole->reset, whole->row,     whole->ref,    whole->view,   whole->logits,
+                             whole->value, whole->dlogits, whole->dvalue, part->state,   part->bp,
+                             part->reset,  part->row,      part->ref,     work->order,   work->advantages,
+                             work->values, work->td,       work->returns, work->scratch, work->last_layer};
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             memory_free(all[i]);
     }
@@ -100,6 +122,7 @@ void learner_init(struct learner *learner, uint64_t seed)
     memset(learner->m, 0, bytes);
     memset(learner->v, 0, bytes);
     policy_init_weights(&learner->shape, seed, learner->pool, learner->w);
+    policy_add_prior(&learner->shape, learner->config->policy.prior, learner->w);
     *learner->adam_steps = 0;
     *learner->updates = *learner->failures = *learner->obs_updates = *learner->value_updates = 0;
     *learner->reward_count = *learner->reward_mean = *learner->reward_m2 = 0;

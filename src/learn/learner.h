@@ -38,6 +38,12 @@ struct learner {
 /* Which columns of an observation are normalised: the unbounded ones (P-07); the rest pass through. NULL: all. */
 typedef bool (*learner_column)(int column);
 
+/* Mini-batches of an epoch. Where nothing learns there may be any number of envs, and none is dealt out. */
+static inline int learner_parts(const struct config *config)
+{
+    return config->evaluate ? 1 : config->ppo.minibatches;
+}
+
 /* Before table_allocate: registers "policy.w" and so on. `obs` is the length of an observation. */
 void learner_register(struct learner *learner, struct table *table, const struct config *config, int envs, int steps,
                       int obs, int slots);
@@ -52,13 +58,13 @@ void learner_load(struct learner *learner);
 
 /* One observation as the policy sees it, normalised with the frozen statistics. */
 void learner_normalise(const struct learner *learner, learner_column column, const float *raw, float *state);
-/* All rewards of a step at once: merge them into the statistics (env order), then divide and clip. executed[env] 0: no
- * reward there. */
+/* All rewards of a step at once: merge them into the statistics (env order), then divide. executed[env] 0: no reward
+ * there. */
 void learner_scale_rewards(struct learner *learner, int envs, const uint8_t *executed, const double *raw, float *out);
 
 /*
  * One update from a rollout: observation statistics, advantages, value scale, K epochs with KL stop. `progress` in
- * [0, 1] is the share of the run that is done, for the entropy schedule. Fills the report of the update and of every
+ * [0, 1] is the share of the run that is done, for the schedules. Fills the report of the update and of every
  * head; report->epochs 0 means that nothing was learned (no rows, or nothing finite: then *failures was incremented).
  */
 void learner_update(struct learner *learner, learner_column column, struct rollout *rollout, double progress,

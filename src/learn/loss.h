@@ -67,7 +67,7 @@ ESPER_RULE struct loss_row loss_row_of(uint8_t flags, uint64_t mask, const uint8
 }
 
 /* Linear over the run (L-17). */
-ESPER_RULE double loss_entropy_coef(double first, double last, double progress)
+ESPER_RULE double loss_schedule(double first, double last, double progress)
 {
     double share = fmin(fmax(progress, 0.0), 1.0);
     return first + share * (last - first);
@@ -75,9 +75,14 @@ ESPER_RULE double loss_entropy_coef(double first, double last, double progress)
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
 
+ESPER_RULE bool loss_had_choice(const struct loss_row *row)
+{
+    return row->valid && !row->forced;
+}
+
 ESPER_RULE bool loss_counts_head(const struct loss_row *row, int head)
 {
-    return row->valid && !row->forced && (row->relevant >> head & 1);
+    return loss_had_choice(row) && (row->relevant >> head & 1);
 }
 
 /* It counts in the loss and more than one choice was legal: only then is there anything to learn (L-06). */
@@ -178,20 +183,17 @@ ESPER_RULE double loss_surrogate_slope(real logp, real ref, double advantage, do
 
 struct loss_totals {
     double surrogate[HEAD_COUNT], entropy[HEAD_COUNT], value;
-    double divergence, decisions; /* over every head that mattered, forced rows included */
+    double divergence, choices; /* of whole actions; rows that had a choice */
 };
 
 /* One head of a valid row. */
 ESPER_RULE void loss_add_head(struct loss_totals *sums, const struct loss_rules *rules, const struct loss_row *row,
                               int head, const struct loss_view *view, const real ref[HEAD_COUNT])
 {
-    if (!(row->relevant >> head & 1))
+    if (!loss_counts_head(row, head))
         return;
     double log_ratio = loss_log_ratio(view->logp[head], ref[head]);
     sums->divergence += loss_divergence(log_ratio);
-    sums->decisions += 1;
-    if (row->forced)
-        return;
     sums->surrogate[head] += loss_surrogate(exp(log_ratio), (double)row->advantage, rules->clip);
     sums->entropy[head] += (double)view->entropy[head];
 }
@@ -209,13 +211,15 @@ ESPER_RULE void loss_add(struct loss_totals *sums, const struct loss_rules *rule
     if (!row->valid)
         return;
     sums->value += loss_value_term(row, value);
+    sums->choices += row->forced ? 0 : 1;
     for (int head = 0; head < HEAD_COUNT; head++)
         loss_add_head(sums, rules, row, head, view, ref);
 }
 
+/* Per action: the sum over the heads that mattered to it, mean of the rows that had a choice (L-05). */
 ESPER_RULE double loss_kl(const struct loss_totals *sums)
 {
-    return sums->divergence / fmax(1.0, sums->decisions);
+    return sums->divergence / fmax(1.0, sums->choices);
 }
 
 ESPER_RULE double loss_policy(const struct loss_totals *sums, const struct loss_counts *counts)

@@ -4,11 +4,6 @@
 
 #include "learn/diagnostics.h"
 
-static bool mattered(const struct loss_row *row, int head)
-{
-    return row->valid && (row->relevant >> head & 1);
-}
-
 /* ---- before the epochs ------------------------------------------------------------------------------------------ */
 
 void report_tally_clear(struct report_tally *tally)
@@ -20,94 +15,91 @@ void report_tally_clear(struct report_tally *tally)
 }
 
 void report_start(struct report *report, struct update_report *record, struct head_report heads[HEAD_COUNT],
-                  const struct learner_work *work, const struct loss_rules *rules, int rows, int valid)
+                  const struct learner_batch *all, const struct loss_rules *rules)
 {
-    *report =
-        (struct report){.record = record, .heads = heads, .work = work, .rules = *rules, .rows = rows, .valid = valid};
+    *report = (struct report){.record = record, .heads = heads, .rules = *rules};
     report_tally_clear(&report->tally);
     update_report_clear(record);
     for (int head = 0; head < HEAD_COUNT; head++) {
         head_report_clear(&heads[head], head_name(head));
         double choices = 0;
-        for (int i = 0; i < rows; i++) {
-            report->tally.mattered[head] += mattered(&work->row[i], head);
-            choices += loss_learns_head(&work->row[i], rules->slots, head);
-        }
-        if (valid > 0)
-            heads[head].learnable = choices / valid;
+        for (int i = 0; i < all->rows; i++)
+            choices += loss_learns_head(&all->row[i], rules->slots, head);
+        if (all->valid > 0)
+            heads[head].learnable = choices / all->valid;
     }
-    record->rows = valid;
+    record->rows = all->valid;
 }
 
-void report_policy(struct report *report)
+void report_policy(struct report *report, const struct learner_batch *all)
 {
-    const struct learner_work *work = report->work;
     for (int head = 0; head < HEAD_COUNT; head++) {
-        double sum = 0, count = 0, all = 0;
-        for (int i = 0; i < report->rows; i++) {
-            if (!work->row[i].valid)
+        double sum = 0, count = 0, shown_all = 0;
+        for (int i = 0; i < all->rows; i++) {
+            if (!all->row[i].valid)
                 continue;
-            const double shown = (double)work->view[i].shown[head];
-            all += shown;
-            if (!loss_learns_head(&work->row[i], report->rules.slots, head))
+            const double shown = (double)all->view[i].shown[head];
+            shown_all += shown;
+            if (!loss_learns_head(&all->row[i], report->rules.slots, head))
                 continue;
             sum += shown;
             count += 1;
         }
         report->heads[head].entropy = count > 0 ? sum / count : (double)NAN;
-        report->heads[head].entropy_all = all / report->valid;
+        report->heads[head].entropy_all = shown_all / all->valid;
     }
     report->record->op_entropy = report->heads[HEAD_OP].entropy;
 }
 
-/* ---- an epoch --------------------------------------------------------------------------------------------------- */
+/* ---- a pass ----------------------------------------------------------------------------------------------------- */
 
-/* Ratios, divergence and log-probabilities of one head over the rows where it mattered. */
-static void head_look(struct report *report, int head)
+/* Ratios, divergence and log-probabilities of one head over the rows where it counts. */
+static void head_look(struct report *report, const struct learner_batch *batch, int head)
 {
-    const struct learner_work *work = report->work;
     struct report_head *tally = &report->tally.head[head];
-    double divergence = 0, clipped = 0;
-    for (int i = 0; i < report->rows; i++) {
-        if (!mattered(&work->row[i], head))
+    double divergence = 0, clipped = 0, count = 0;
+    for (int i = 0; i < batch->rows; i++) {
+        if (!loss_counts_head(&batch->row[i], head))
             continue;
-        const real logp = work->view[i].logp[head];
-        const double log_ratio = loss_log_ratio(logp, work->ref[(size_t)i * HEAD_COUNT + (size_t)head]);
+        const real logp = batch->view[i].logp[head];
+        const double log_ratio = loss_log_ratio(logp, batch->ref[(size_t)i * HEAD_COUNT + (size_t)head]);
+        count += 1;
         divergence += loss_divergence(log_ratio);
         clipped += fabs(exp(log_ratio) - 1) > report->rules.clip;
         tally->log_ratio_max = fmax(tally->log_ratio_max, log_ratio);
         tally->log_ratio_min = fmin(tally->log_ratio_min, log_ratio);
         tally->log_prob_min = fmin(tally->log_prob_min, (double)logp);
     }
-    const double count = fmax(1.0, report->tally.mattered[head]);
+    if (count == 0)
+        return;
+    tally->looks++;
     tally->kl += divergence / count;
     tally->clipped += clipped / count;
 }
 
-void report_look(struct report *report, const struct loss_totals *sums)
+void report_look(struct report *report, const struct learner_batch *batch, const struct loss_totals *sums)
 {
-    const struct learner_work *work = report->work;
     struct report_tally *tally = &report->tally;
     struct moments ratios = {0, 0, 0}, values = {0, 0, 0};
     double clipped = 0;
-    for (int i = 0; i < report->rows; i++) {
-        if (!work->row[i].valid)
+    for (int i = 0; i < batch->rows; i++) {
+        if (!batch->row[i].valid)
             continue;
-        const double joint = loss_joint_ratio(work->view[i].logp, work->ref + (size_t)i * HEAD_COUNT);
+        const double joint = loss_joint_ratio(batch->view[i].logp, batch->ref + (size_t)i * HEAD_COUNT);
         moments_add(&ratios, joint);
-        moments_add(&values, (double)work->value[i]);
+        moments_add(&values, (double)batch->value[i]);
         clipped += fabs(joint - 1) > report->rules.clip;
         tally->ratio_max = fmax(tally->ratio_max, joint);
         tally->ratio_min = fmin(tally->ratio_min, joint);
     }
     tally->looks++;
     tally->kl += loss_kl(sums);
-    tally->clipped += clipped / report->valid;
+    tally->clipped += clipped / batch->valid;
     tally->ratio += ratios.mean;
     tally->value_mean += values.mean;
     tally->value_std += sqrt(moments_sample_variance(values));
     for (int head = 0; head < HEAD_COUNT; head++)
-        head_look(report, head);
+        head_look(report, batch, head);
 }
 
 void report_step(struct report *report, const struct learner *learner, const struct loss_totals *sums,
@@ -137,9 +129,9 @@ void report_step(struct report *report, const struct learner *learner, const str
 static void head_finish(const struct report_tally *tally, int head, struct head_report *record)
 {
     const struct report_head *of = &tally->head[head];
-    if (tally->looks && tally->mattered[head] > 0) {
-        record->kl = of->kl / tally->looks;
-        record->clip_fraction = of->clipped / tally->looks;
+    if (of->looks) {
+        record->kl = of->kl / of->looks;
+        record->clip_fraction = of->clipped / of->looks;
         record->ratio_max = exp(of->log_ratio_max);
         record->ratio_min = exp(of->log_ratio_min);
         record->log_prob_min = of->log_prob_min;

@@ -9,40 +9,38 @@
 #include "learn/work.h"
 
 struct report_head {
-    double kl, clipped; /* sums over the epochs of means over rows */
+    int looks;          /* passes in which the head counted on some row */
+    double kl, clipped; /* sums over these of means over rows */
     double log_ratio_max, log_ratio_min, log_prob_min;
     double square_norm; /* the largest, of the gradient of the head's layers */
 };
 
-/* Sums over the epochs. Plain numbers: the device gathers the same. */
+/* Sums over the passes: the epochs, or the mini-batches of each. Plain numbers: the device gathers the same. */
 struct report_tally {
-    double mattered[HEAD_COUNT]; /* rows where the head mattered to the credited op */
     struct report_head head[HEAD_COUNT];
-    int looks; /* epochs that passed the finiteness gate */
+    int looks; /* passes with finite outputs */
     double kl, clipped, ratio, ratio_max, ratio_min, value_mean, value_std;
-    int losses; /* epochs that came to a loss */
+    int losses; /* passes that came to a loss */
     double policy, value, entropy, grad_norm;
 };
 
 struct report {
     struct update_report *record;
     struct head_report *heads; /* [HEAD_COUNT] */
-    const struct learner_work *work;
     struct loss_rules rules;
-    int rows, valid;
     struct report_tally tally;
 };
 
 /* Nothing gathered yet. */
 void report_tally_clear(struct report_tally *tally);
-/* Clears both records and gathers what depends on the rows alone; work->row is filled, `valid` of `rows` are valid. */
+/* Clears both records and gathers what depends on the rows of the rollout alone. */
 void report_start(struct report *report, struct update_report *record, struct head_report heads[HEAD_COUNT],
-                  const struct learner_work *work, const struct loss_rules *rules, int rows, int valid);
-/* The policy that acted, from the first epoch's forward pass: the entropies of its heads. */
-void report_policy(struct report *report);
-/* An epoch's forward pass, all of it finite, and the sums of its losses. */
-void report_look(struct report *report, const struct loss_totals *sums);
-/* An epoch that made a step: its losses, and the norm of its gradient, which is in the learner, before clipping. */
+                  const struct learner_batch *all, const struct loss_rules *rules);
+/* The policy that acted, from the first forward pass over the rollout: the entropies of its heads. */
+void report_policy(struct report *report, const struct learner_batch *all);
+/* A forward pass, all of it finite, and the sums of its losses. */
+void report_look(struct report *report, const struct learner_batch *batch, const struct loss_totals *sums);
+/* A pass that made a step: its losses, and the norm of its gradient, which is in the learner, before clipping. */
 void report_step(struct report *report, const struct learner *learner, const struct loss_totals *sums,
                  const struct loss_counts *counts, double grad_norm);
 /* Writes what was gathered. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "learn/deal.h"
 #include "learn/diagnostics.h"
 #include "learn/gae.h"
 #include "learn/report.h"
@@ -17,10 +18,8 @@ struct update {
     struct rollout *rollout;
     struct update_report *record;
     struct report report;
-    int rows, valid;
     struct loss_rules rules;
-    struct loss_counts counts;
-    struct policy_sequence sequence;
+    double lr;
     struct value_units before; /* the critic's units when the rollout was collected */
 };
 
@@ -38,26 +37,33 @@ static struct loss_rules update_rules(const struct learner *learner, double coef
     return rules;
 }
 
+static void batch_count(struct learner_batch *batch)
+{
+    batch->valid = 0;
+    for (int i = 0; i < batch->rows; i++)
+        batch->valid += batch->row[i].valid;
+    batch->counts = loss_count(batch->row, batch->rows);
+}
+
 /* The rows as the loss reads them. Nothing is read from a row without ROW_VALID: it may hold anything, and in a matrix
  * product 0 * NAN would spread, so its inputs become those of an empty observation. */
-static void rows_take(struct update *update)
+static void rows_take(struct learner_batch *all, struct rollout *rollout)
 {
-    struct rollout *rollout = update->rollout;
-    struct learner_work *work = update->work;
     const size_t obs = (size_t)rollout->obs, slots = (size_t)rollout->slots;
-    for (int i = 0; i < update->rows; i++) {
+    all->state = rollout->state;
+    all->bp = rollout->bp;
+    for (int i = 0; i < all->rows; i++) {
         const uint8_t flags = rollout->flags[i];
         const bool after_hole = i >= rollout->envs && !(rollout->flags[i - rollout->envs] & ROW_VALID);
-        work->row[i] = loss_row_of(flags, rollout->mask[i], rollout->choice + (size_t)i * HEAD_COUNT,
-                                   rollout->effective_op[i], rollout->slots);
-        work->reset[i] = (flags & ROW_RESET) || after_hole;
+        all->row[i] = loss_row_of(flags, rollout->mask[i], rollout->choice + (size_t)i * HEAD_COUNT,
+                                  rollout->effective_op[i], rollout->slots);
+        all->reset[i] = (flags & ROW_RESET) || after_hole;
         if (!(flags & ROW_VALID)) {
             memset(rollout->state + (size_t)i * obs, 0, obs * sizeof *rollout->state);
             memset(rollout->bp + (size_t)i * slots, -1, slots);
         }
-        update->valid += work->row[i].valid;
     }
-    update->counts = loss_count(work->row, update->rows);
+    batch_count(all);
 }
 
 /* The statistics of all observations, rolled-back steps included, in the columns that are normalised. Numbers that are
@@ -91,10 +97,9 @@ static void advantages_estimate(struct update *update)
                                       rollout->td_error + env};
         gae_estimate(&rates, &rows, rollout->steps, rollout->envs);
     }
-    for (int i = 0, at = 0; i < update->rows; i++) {
-        if (!work->row[i].valid)
+    for (int i = 0, at = 0; i < work->all.rows; i++) {
+        if (!work->all.row[i].valid)
             continue;
-        work->advantages[at] = (double)rollout->advantage[i];
         work->returns[at] = (double)rollout->returns[i];
         work->td[at] = (double)rollout->td_error[i];
         work->values[at] = (double)rollout->value[i] * rates.scale + rates.shift;
@@ -102,21 +107,29 @@ static void advantages_estimate(struct update *update)
     }
 }
 
+/* Over the rows that had a choice (L-03): no other advantage enters the loss. */
 static void advantages_normalise(struct update *update)
 {
-    const struct update_report *record = update->record;
-    int positive = 0, forced = 0;
-    for (int i = 0; i < update->rows; i++) {
-        struct loss_row *row = &update->work->row[i];
-        if (!row->valid)
+    struct learner_batch *all = &update->work->all;
+    struct update_report *record = update->record;
+    int choices = 0, positive = 0;
+    for (int i = 0; i < all->rows; i++)
+        if (loss_had_choice(&all->row[i]))
+            update->work->advantages[choices++] = (double)update->rollout->advantage[i];
+    record->forced_ratio = (double)(all->valid - choices) / all->valid;
+    if (choices == 0)
+        return;
+    const struct moments gain = diagnostics_moments(update->work->advantages, choices);
+    record->advantage_mean = gain.mean;
+    record->advantage_std = sqrt(moments_variance(gain));
+    for (int i = 0; i < all->rows; i++) {
+        if (!loss_had_choice(&all->row[i]))
             continue;
-        row->advantage = (float)advantage_normalise((double)update->rollout->advantage[i], record->advantage_mean,
-                                                    record->advantage_std);
-        positive += row->advantage > 0;
-        forced += row->forced;
+        all->row[i].advantage =
+            (float)advantage_normalise((double)update->rollout->advantage[i], gain.mean, record->advantage_std);
+        positive += all->row[i].advantage > 0;
     }
-    update->record->advantage_positive = (double)positive / update->valid;
-    update->record->forced_ratio = (double)forced / update->valid;
+    record->advantage_positive = (double)positive / choices;
 }
 
 /* ---- the critic's units ----------------------------------------------------------------------------------------- */
@@ -145,7 +158,8 @@ static void units_learn(struct update *update)
     memcpy(saved, layer.weight, (size_t)layer.inputs * sizeof *saved);
     saved[layer.inputs] = *layer.bias;
 
-    const struct moments returns = diagnostics_moments(update->work->returns, update->valid);
+    const struct learner_batch *all = &update->work->all;
+    const struct moments returns = diagnostics_moments(update->work->returns, all->valid);
     const struct value_units before = update->before;
     const struct value_units after = value_units_update(before, ++*learner->value_updates, returns);
     if (*learner->value_updates > 1) {
@@ -155,9 +169,9 @@ static void units_learn(struct update *update)
     }
     *learner->value_shift = after.shift;
     *learner->value_scale = after.scale;
-    for (int i = 0; i < update->rows; i++)
-        if (update->work->row[i].valid)
-            update->work->row[i].target = (float)(((double)update->rollout->returns[i] - after.shift) / after.scale);
+    for (int i = 0; i < all->rows; i++)
+        if (all->row[i].valid)
+            all->row[i].target = (float)(((double)update->rollout->returns[i] - after.shift) / after.scale);
     learner->kernels->pack(learner->net, learner->w);
 }
 
@@ -175,66 +189,142 @@ static void units_restore(struct update *update)
     learner->kernels->pack(learner->net, learner->w);
 }
 
-/* ---- an epoch --------------------------------------------------------------------------------------------------- */
+/* ---- a pass over a batch ----------------------------------------------------------------------------------------- */
+
+struct pass {
+    const struct update *update;
+    const struct learner_batch *batch;
+};
 
 static void look_chunk(void *context, int item, int thread)
 {
-    struct update *update = context;
-    struct learner_work *work = update->work;
-    const size_t logits = (size_t)update->learner->shape.logits;
+    const struct pass *pass = context;
+    const struct learner_batch *batch = pass->batch;
+    const size_t logits = (size_t)pass->update->learner->shape.logits;
     (void)thread;
-    for (int i = item * CHUNK; i < update->rows && i < (item + 1) * CHUNK; i++)
-        if (work->row[i].valid)
-            loss_look(&update->rules, &work->row[i], work->logits + (size_t)i * logits, &work->view[i]);
+    for (int i = item * CHUNK; i < batch->rows && i < (item + 1) * CHUNK; i++)
+        if (batch->row[i].valid)
+            loss_look(&pass->update->rules, &batch->row[i], batch->logits + (size_t)i * logits, &batch->view[i]);
 }
 
 static void backward_chunk(void *context, int item, int thread)
 {
-    struct update *update = context;
-    struct learner_work *work = update->work;
-    const size_t logits = (size_t)update->learner->shape.logits;
+    const struct pass *pass = context;
+    const struct learner_batch *batch = pass->batch;
+    const size_t logits = (size_t)pass->update->learner->shape.logits;
     (void)thread;
-    for (int i = item * CHUNK; i < update->rows && i < (item + 1) * CHUNK; i++)
-        loss_backward(&update->rules, &update->counts, &work->row[i], work->logits + (size_t)i * logits, work->value[i],
-                      work->ref + (size_t)i * HEAD_COUNT, work->dlogits + (size_t)i * logits, &work->dvalue[i]);
+    for (int i = item * CHUNK; i < batch->rows && i < (item + 1) * CHUNK; i++)
+        loss_backward(&pass->update->rules, &batch->counts, &batch->row[i], batch->logits + (size_t)i * logits,
+                      batch->value[i], batch->ref + (size_t)i * HEAD_COUNT, batch->dlogits + (size_t)i * logits,
+                      &batch->dvalue[i]);
 }
 
-static void run_chunks(struct update *update, void (*chunk)(void *, int, int))
+static void run_chunks(const struct update *update, const struct learner_batch *batch, void (*chunk)(void *, int, int))
 {
-    pool_run(update->learner->pool, chunk, update, (update->rows + CHUNK - 1) / CHUNK);
+    struct pass pass = {update, batch};
+    pool_run(update->learner->pool, chunk, &pass, (batch->rows + CHUNK - 1) / CHUNK);
 }
+
+static struct policy_sequence batch_sequence(const struct update *update, const struct learner_batch *batch)
+{
+    return (struct policy_sequence){.steps = update->rollout->steps,
+                                    .envs = batch->envs,
+                                    .obs = batch->state,
+                                    .bp = batch->bp,
+                                    .reset = batch->reset};
+}
+
+/* What the policy does now. */
+static void batch_look(const struct update *update, const struct learner_batch *batch)
+{
+    const struct learner *learner = update->learner;
+    const struct policy_sequence sequence = batch_sequence(update, batch);
+    learner->kernels->unroll(learner->net, &sequence, batch->logits, batch->value);
+    run_chunks(update, batch, look_chunk);
+}
+
+static bool outputs_are_finite(const struct learner_batch *batch)
+{
+    for (int i = 0; i < batch->rows; i++) {
+        if (!batch->row[i].valid)
+            continue;
+        bool finite = isfinite(batch->value[i]);
+        for (int head = 0; head < HEAD_COUNT; head++)
+            finite = finite && isfinite(batch->view[i].logp[head]);
+        if (!finite)
+            return false;
+    }
+    return true;
+}
+
+static struct loss_totals batch_sums(const struct update *update, const struct learner_batch *batch)
+{
+    struct loss_totals sums = {0};
+    for (int i = 0; i < batch->rows; i++)
+        loss_add(&sums, &update->rules, &batch->row[i], &batch->view[i], batch->ref + (size_t)i * HEAD_COUNT,
+                 batch->value[i]);
+    return sums;
+}
+
+/* Backward pass, clip, Adam. false: the gradient was not finite, and nothing was changed (L-08). */
+static bool batch_step(struct update *update, const struct learner_batch *batch, const struct loss_totals *sums)
+{
+    struct learner *learner = update->learner;
+    const struct ppo_config *ppo = &learner->config->ppo;
+    const struct policy_sequence sequence = batch_sequence(update, batch);
+    run_chunks(update, batch, backward_chunk);
+    learner->kernels->backward(learner->net, &sequence, batch->dlogits, batch->dvalue, learner->grad);
+    const double square = learner->kernels->square_norm(learner->shape.storage, learner->grad);
+    if (!isfinite(square))
+        return false;
+    const double norm = sqrt(square), factor = fmin(1.0, ppo->max_grad_norm / (norm + 1e-6));
+    report_step(&update->report, learner, sums, &batch->counts, norm);
+
+    const struct adam adam = {update->lr, ppo->beta1, ppo->beta2, ppo->epsilon, ++*learner->adam_steps};
+    learner->kernels->adam_step(&adam, learner->shape.storage, (float)factor, learner->grad, learner->w, learner->m,
+                                learner->v);
+    learner->kernels->pack(learner->net, learner->w);
+    return true;
+}
+
+/* The batch was looked at: make its step. false: the steps so far have moved the policy far enough (L-09). */
+static bool batch_learn(struct update *update, const struct learner_batch *batch)
+{
+    const double target_kl = update->learner->config->ppo.target_kl;
+    if (!outputs_are_finite(batch)) {
+        update->record->nonfinite++;
+        return true;
+    }
+    const struct loss_totals sums = batch_sums(update, batch);
+    report_look(&update->report, batch, &sums);
+    if (target_kl > 0 && loss_kl(&sums) > KL_STOP * target_kl)
+        return false;
+    if (batch_step(update, batch, &sums))
+        update->record->epochs++;
+    else
+        update->record->nonfinite++;
+    return true;
+}
+
+/* ---- the epochs -------------------------------------------------------------------------------------------------- */
 
 /* The log-probabilities of the first forward pass are the reference of all epochs (L-07). */
 static void reference_take(struct update *update)
 {
-    const struct learner_work *work = update->work;
+    const struct learner_batch *all = &update->work->all;
     double drift = 0;
-    for (int i = 0; i < update->rows; i++) {
-        float *ref = work->ref + (size_t)i * HEAD_COUNT;
+    for (int i = 0; i < all->rows; i++) {
+        float *ref = all->ref + (size_t)i * HEAD_COUNT;
         memset(ref, 0, HEAD_COUNT * sizeof *ref);
-        if (!work->row[i].valid)
+        if (!all->row[i].valid)
             continue;
-        memcpy(ref, work->view[i].logp, HEAD_COUNT * sizeof *ref);
+        memcpy(ref, all->view[i].logp, HEAD_COUNT * sizeof *ref);
         for (int head = 0; head < HEAD_COUNT; head++) {
             double off = fabs((double)update->rollout->logp[(size_t)i * HEAD_COUNT + (size_t)head] - (double)ref[head]);
             drift = off > drift || isnan(off) ? off : drift; /* NAN, once seen, stays */
         }
     }
     update->record->anchor_drift = drift;
-}
-
-static bool outputs_are_finite(const struct update *update)
-{
-    for (int i = 0; i < update->rows; i++) {
-        if (!update->work->row[i].valid)
-            continue;
-        bool finite = isfinite(update->work->value[i]);
-        for (int head = 0; head < HEAD_COUNT; head++)
-            finite = finite && isfinite(update->work->view[i].logp[head]);
-        if (!finite)
-            return false;
-    }
-    return true;
 }
 
 static double root_mean_square(const float *x, size_t count)
@@ -245,7 +335,7 @@ static double root_mean_square(const float *x, size_t count)
     return sqrt(sum / (double)count);
 }
 
-/* Describes the policy that acted, from the first epoch's forward pass. */
+/* Describes the policy that acted, from the first forward pass. */
 static void policy_describe(struct update *update)
 {
     const struct learner *learner = update->learner;
@@ -254,66 +344,60 @@ static void policy_describe(struct update *update)
     learner->kernels->state(learner->net, &h, &c);
     update->record->hidden_rms = root_mean_square(h, count);
     update->record->cell_rms = root_mean_square(c, count);
-    report_policy(&update->report);
+    report_policy(&update->report, &update->work->all);
 }
 
-static struct loss_totals epoch_sums(const struct update *update)
+/* The `number`-th mini-batch of the epoch's deal. */
+static const struct learner_batch *part_take(const struct update *update, int number)
 {
-    const struct learner_work *work = update->work;
-    struct loss_totals sums = {0};
-    for (int i = 0; i < update->rows; i++)
-        loss_add(&sums, &update->rules, &work->row[i], &work->view[i], work->ref + (size_t)i * HEAD_COUNT,
-                 work->value[i]);
-    return sums;
+    const struct learner_batch *all = &update->work->all;
+    struct learner_batch *part = &update->work->part;
+    const size_t obs = (size_t)update->rollout->obs, slots = (size_t)update->rollout->slots;
+    for (int i = 0; i < part->rows; i++) {
+        const int env = update->work->order[number * part->envs + i % part->envs];
+        const size_t to = (size_t)i, from = (size_t)(i / part->envs * all->envs + env);
+        memcpy(part->state + to * obs, all->state + from * obs, obs * sizeof *part->state);
+        memcpy(part->bp + to * slots, all->bp + from * slots, slots);
+        memcpy(part->ref + to * HEAD_COUNT, all->ref + from * HEAD_COUNT, HEAD_COUNT * sizeof *part->ref);
+        part->reset[to] = all->reset[from];
+        part->row[to] = all->row[from];
+    }
+    batch_count(part);
+    return part;
 }
 
-/* Backward pass, clip, Adam. false: the gradient was not finite, and nothing was changed (L-08). */
-static bool epoch_step(struct update *update, const struct loss_totals *sums)
+/* One pass over the rollout, a step from each mini-batch; false ends the update. */
+static bool epoch_run(struct update *update, int epoch)
 {
-    struct learner *learner = update->learner;
-    const struct ppo_config *ppo = &learner->config->ppo;
-    run_chunks(update, backward_chunk);
-    learner->kernels->backward(learner->net, &update->sequence, update->work->dlogits, update->work->dvalue,
-                               learner->grad);
-    const double square = learner->kernels->square_norm(learner->shape.storage, learner->grad);
-    if (!isfinite(square))
-        return false;
-    const double norm = sqrt(square), factor = fmin(1.0, ppo->max_grad_norm / (norm + 1e-6));
-    report_step(&update->report, learner, sums, &update->counts, norm);
-
-    const struct adam adam = {ppo->lr, ppo->beta1, ppo->beta2, ppo->epsilon, ++*learner->adam_steps};
-    learner->kernels->adam_step(&adam, learner->shape.storage, (float)factor, learner->grad, learner->w, learner->m,
-                                learner->v);
-    learner->kernels->pack(learner->net, learner->w);
+    const struct learner *learner = update->learner;
+    const int parts = learner_parts(learner->config);
+    if (parts == 1) {
+        if (epoch > 0) /* the first look was the reference's */
+            batch_look(update, &update->work->all);
+        return batch_learn(update, &update->work->all);
+    }
+    deal_envs(learner->config->seed, *learner->updates, epoch, learner->envs, update->work->order);
+    for (int number = 0; number < parts; number++) {
+        const struct learner_batch *part = part_take(update, number);
+        if (part->valid == 0)
+            continue;
+        batch_look(update, part);
+        if (!batch_learn(update, part))
+            return false;
+    }
     return true;
 }
 
 static void epochs_run(struct update *update)
 {
-    struct learner *learner = update->learner;
-    const struct ppo_config *ppo = &learner->config->ppo;
-    struct update_report *record = update->record;
-    for (int epoch = 0; epoch < ppo->epochs; epoch++) {
-        learner->kernels->unroll(learner->net, &update->sequence, update->work->logits, update->work->value);
-        run_chunks(update, look_chunk);
-        if (epoch == 0) {
-            reference_take(update);
-            policy_describe(update);
-        }
-        if (!outputs_are_finite(update)) {
-            record->nonfinite++;
+    batch_look(update, &update->work->all);
+    reference_take(update);
+    policy_describe(update);
+    for (int epoch = 0; epoch < update->learner->config->ppo.epochs; epoch++) {
+        if (epoch_run(update, epoch))
             continue;
-        }
-        const struct loss_totals sums = epoch_sums(update);
-        report_look(&update->report, &sums);
-        if (ppo->target_kl > 0 && loss_kl(&sums) > KL_STOP * ppo->target_kl) {
-            record->early_stop = epoch; /* the steps before this epoch have moved the policy far enough */
-            break;
-        }
-        if (epoch_step(update, &sums))
-            record->epochs++;
-        else
-            record->nonfinite++;
+        update->record->early_stop = epoch;
+        break;
     }
     report_finish(&update->report.tally, update->report.record, update->report.heads);
 }
@@ -326,10 +410,10 @@ static void update_learn(struct update *update)
     struct update_report *record = update->record;
     const struct learner_work *work = update->work;
     advantages_estimate(update);
-    diagnostics_returns(record, work->returns, work->values, work->td, work->advantages, update->valid, work->scratch);
+    diagnostics_returns(record, work->returns, work->values, work->td, work->all.valid, work->scratch);
     advantages_normalise(update);
-    if (!isfinite(record->return_mean) || !isfinite(record->advantage_mean)) {
-        record->nonfinite = learner->config->ppo.epochs; /* a reward or value was not finite: nothing to learn from */
+    if (!isfinite(record->return_mean)) { /* a reward or value was not: there is nothing to learn from */
+        record->nonfinite = learner->config->ppo.epochs * learner_parts(learner->config);
     } else {
         units_learn(update);
         epochs_run(update);
@@ -347,30 +431,26 @@ static void update_learn(struct update *update)
 void learner_update(struct learner *learner, learner_column column, struct rollout *rollout, double progress,
                     struct update_report *record, struct head_report heads[HEAD_COUNT])
 {
+    const struct ppo_config *ppo = &learner->config->ppo;
     const double start = clock_seconds(),
-                 entropy_coef = loss_entropy_coef(learner->config->ppo.entropy_coef,
-                                                  learner->config->ppo.entropy_coef_end, progress);
+                 entropy_coef = loss_schedule(ppo->entropy_coef, ppo->entropy_coef_end, progress);
     struct update update = {.learner = learner,
                             .work = learner->work,
                             .rollout = rollout,
                             .record = record,
-                            .rows = rollout->steps * rollout->envs,
                             .rules = update_rules(learner, entropy_coef),
-                            .sequence = {.steps = rollout->steps,
-                                         .envs = rollout->envs,
-                                         .obs = rollout->state,
-                                         .bp = rollout->bp,
-                                         .reset = learner->work->reset},
+                            .lr = loss_schedule(ppo->lr, ppo->lr * ppo->lr_end_share, progress),
                             .before = {*learner->value_shift, *learner->value_scale}};
-    rows_take(&update);
-    report_start(&update.report, record, heads, update.work, &update.rules, update.rows, update.valid);
+    struct learner_batch *all = &learner->work->all;
+    rows_take(all, rollout);
+    report_start(&update.report, record, heads, all, &update.rules);
     record->entropy_coef = entropy_coef;
-    if (update.valid > 0) {
+    if (all->valid > 0) {
         observations_learn(learner, column, rollout);
         update_learn(&update);
     }
-    struct moments rewards = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
-    record->reward_scale = sqrt(moments_sample_variance(rewards));
+    const struct moments rewards = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
+    record->reward_scale = rewards.count < 2 ? (double)NAN : reward_scale(rewards);
     record->value_shift = *learner->value_shift;
     record->value_scale = *learner->value_scale;
     record->seconds = clock_seconds() - start;

@@ -1,19 +1,18 @@
 /*
  * learner_update on the device, which must agree with learn/update.c. Sums over rows run in fixed trees over chunks
- * that depend on the number of rows alone. Whether an epoch still happens is decided on the device: `stop` ends the
- * update (divergence, nothing to learn from), `skip` skips the rest of one epoch; kernels then return at once.
+ * that depend on the number of rows alone. Whether a pass still happens is decided on the device: `stop` ends the
+ * update (divergence, nothing to learn from), `skip` skips the rest of one pass; kernels then return at once.
  */
 #include "learn/update.cuh"
 
 #include "learn/update_epoch.cuh"
-#include "learn/update_returns.cuh"
 #include "learn/update_trial.h"
 #include "policy/network.cuh"
 
 struct policy_device {
     struct runtime *rt;
-    struct update_work work;
-    struct network_device *network;
+    struct update_work work, part; /* of the rollout, and of a mini-batch: the same where there is only one */
+    struct network_device *network, *part_network;
     std::vector<struct norm_piece> pieces;
     double *progress_host;
     struct ppo_device_report *report_host;
@@ -37,14 +36,15 @@ KERNEL void update_end(const struct update_work u)
         *u.value_scale = s->before.scale;
         --*u.value_updates;
     }
-    if (s->valid > 0) {
-        record->advantage_positive = (double)s->positive / (double)s->valid;
-        record->forced_ratio = (double)s->forced / (double)s->valid;
+    if (u.count->valid > 0) {
+        const double valid = (double)u.count->valid, forced = (double)u.count->forced;
+        record->advantage_positive = (double)s->positive / (valid - forced); /* NAN where none had a choice */
+        record->forced_ratio = forced / valid;
         *u.updates += record->epochs > 0;
         *u.failures = record->epochs > 0 ? 0 : *u.failures + 1;
     }
     const struct moments rewards = {*u.reward_count, *u.reward_mean, *u.reward_m2};
-    record->reward_scale = sqrt(moments_sample_variance(rewards));
+    record->reward_scale = rewards.count < 2 ? (double)NAN : reward_scale(rewards);
     record->value_shift = *u.value_shift;
     record->value_scale = *u.value_scale;
 }
@@ -81,6 +81,7 @@ static void work_allocate(struct policy_device *policy)
     struct update_work *u = &policy->work;
     const size_t rows = (size_t)u->rows, logits = rows * u->logits_count;
     u->state = runtime_alloc<struct update_state>(rt, 1);
+    u->count = &u->state->all;
     u->report = runtime_alloc<struct ppo_device_report>(rt, 1);
     u->row = runtime_alloc<struct loss_row>(rt, rows);
     u->reset = runtime_alloc<uint8_t>(rt, rows);
@@ -105,6 +106,27 @@ static void work_allocate(struct policy_device *policy)
     u->blank = blank;
 }
 
+/* What a mini-batch has of its own; the rest it shares with the rollout. */
+static void part_allocate(struct policy_device *policy)
+{
+    struct runtime *rt = policy->rt;
+    struct update_work *u = &policy->work, *part = &policy->part;
+    if (u->ppo.minibatches > 1)
+        u->order = runtime_alloc<int32_t>(rt, (size_t)u->envs);
+    *part = *u;
+    if (u->ppo.minibatches == 1)
+        return;
+    part->envs = u->envs / u->ppo.minibatches;
+    part->rows = part->envs * u->steps;
+    const size_t rows = (size_t)part->rows;
+    part->count = &u->state->part;
+    part->row = runtime_alloc<struct loss_row>(rt, rows);
+    part->reset = runtime_alloc<uint8_t>(rt, rows);
+    part->ref = runtime_alloc<float>(rt, rows * HEAD_COUNT);
+    part->rollout.state = runtime_alloc<float>(rt, rows * (size_t)u->obs);
+    part->rollout.bp = runtime_alloc<int8_t>(rt, rows * (size_t)u->slots);
+}
+
 static void work_fill(struct update_work *u, const struct context *context)
 {
     const struct config *config = &context->host->config;
@@ -118,8 +140,10 @@ static void work_fill(struct update_work *u, const struct context *context)
     u->slots = shape->slots;
     u->logits_count = shape->logits;
     u->hidden = shape->hidden;
+    u->seed = config->seed;
     u->gamma = config->gamma;
     u->ppo = config->ppo;
+    u->ppo.minibatches = learner_parts(config);
     for (int head = 0; head < HEAD_COUNT; head++)
         u->floor[head] = config->policy.floor[head];
     u->rollout = context->view.rollout;
@@ -158,16 +182,9 @@ static bool policy_fits(struct context *context)
     return false;
 }
 
-struct policy_device *policy_device_create(struct context *context, float *logits, float *values)
+static struct network_device *network_create(struct context *context, const struct update_work *u, float *logits,
+                                             float *values)
 {
-    if (!policy_fits(context))
-        return nullptr;
-    struct policy_device *policy = new policy_device();
-    struct update_work *u = &policy->work;
-    policy->rt = context->runtime;
-    work_fill(u, context);
-    work_allocate(policy);
-    pieces_create(policy, &context->host->learner.shape);
     struct network_places places = {};
     places.shape = &context->host->learner.shape;
     places.envs = u->envs;
@@ -189,10 +206,25 @@ struct policy_device *policy_device_create(struct context *context, float *logit
     places.dvalues = u->dvalues;
     places.stop = &u->state->stop;
     places.skip = &u->state->skip;
-    if (!policy->rt->failed)
-        policy->network = network_device_create(policy->rt, &places);
+    return context->runtime->failed ? nullptr : network_device_create(context->runtime, &places);
+}
+
+struct policy_device *policy_device_create(struct context *context, float *logits, float *values)
+{
+    if (!policy_fits(context))
+        return nullptr;
+    struct policy_device *policy = new policy_device();
+    struct update_work *u = &policy->work;
+    policy->rt = context->runtime;
+    work_fill(u, context);
+    work_allocate(policy);
+    pieces_create(policy, &context->host->learner.shape);
+    part_allocate(policy);
+    policy->network = network_create(context, u, logits, values);
+    policy->part_network = u->ppo.minibatches > 1 ? network_create(context, &policy->part, logits, values)
+                                                  : policy->network;
     runtime_wait(policy->rt); /* what was copied may be freed */
-    if (!policy->network) {
+    if (!policy->network || !policy->part_network) {
         policy_device_free(policy);
         return nullptr;
     }
@@ -206,6 +238,8 @@ void policy_device_free(struct policy_device *policy)
 {
     if (!policy)
         return;
+    if (policy->part_network && policy->part_network != policy->network)
+        network_device_free(policy->part_network);
     if (policy->network)
         network_device_free(policy->network);
     delete policy;
@@ -236,21 +270,55 @@ static struct launch launch_of(int blocks, int threads, size_t shared)
     return launch;
 }
 
-static void epoch_run(struct policy_device *policy, int epoch)
+static void look_run(struct policy_device *policy, const struct update_work *u, bool first)
+{
+    network_device_unroll(u->count == policy->work.count ? policy->network : policy->part_network);
+    runtime_launch(policy->rt, epoch_look, launch_of(look_blocks(u), LOOK_THREADS, LOOK_SHARED), *u, first);
+}
+
+/* The first look at the whole rollout. */
+static void reference_run(struct policy_device *policy)
+{
+    const struct update_work *u = &policy->work;
+    look_run(policy, u, true);
+    runtime_launch(policy->rt, policy_describe, launch_of(1, WIDE_THREADS, DECIDE_SHARED), *u, look_blocks(u));
+}
+
+/* What was looked at makes its step. */
+static void step_run(struct policy_device *policy, int epoch)
 {
     struct runtime *rt = policy->rt;
-    const struct update_work u = policy->work;
-    const struct launch looks = launch_of(look_blocks(&u), LOOK_THREADS, LOOK_SHARED);
+    const struct update_work u = policy->part;
     const struct launch derive = launch_of(look_blocks(&u), LOOK_THREADS, 0);
     const size_t doubles = NORM_THREADS * sizeof(double);
-    network_device_unroll(policy->network);
-    runtime_launch(rt, epoch_look, looks, u, epoch);
     runtime_launch(rt, epoch_decide, launch_of(1, WIDE_THREADS, DECIDE_SHARED), u, epoch, look_blocks(&u));
     runtime_launch(rt, epoch_derive, derive, u);
-    network_device_backward(policy->network);
+    network_device_backward(policy->part_network);
     runtime_launch(rt, epoch_squares, launch_of(u.piece_count, NORM_THREADS, doubles), u);
     runtime_launch(rt, epoch_norm, launch_of(1, NORM_THREADS, doubles), u);
     runtime_launch(rt, epoch_adam, launch_of((int)((u.storage / 4 + 255) / 256), 256, 0), u);
+}
+
+static void epoch_run(struct policy_device *policy, int epoch)
+{
+    struct runtime *rt = policy->rt;
+    const struct update_work u = policy->work, part = policy->part;
+    const struct launch one = launch_of(1, 1, 0);
+    const struct launch rows = launch_of((part.rows + ROW_THREADS - 1) / ROW_THREADS, ROW_THREADS, 0);
+    if (u.ppo.minibatches == 1) {
+        if (epoch > 0) /* the first look was the reference's */
+            look_run(policy, &u, false);
+        step_run(policy, epoch);
+        return;
+    }
+    runtime_launch(rt, epoch_deal, one, u, epoch);
+    for (int number = 0; number < u.ppo.minibatches; number++) {
+        runtime_launch(rt, part_begin, one, part);
+        runtime_launch(rt, part_take, rows, u, part, number);
+        runtime_launch(rt, part_count, one, part);
+        look_run(policy, &part, false);
+        step_run(policy, epoch);
+    }
 }
 
 static void update_run(struct policy_device *policy)
@@ -268,6 +336,7 @@ static void update_run(struct policy_device *policy)
     runtime_launch(rt, update_advantages, launch_of((u.envs + 31) / 32, 32, 0), u);
     runtime_launch(rt, update_returns, launch_of(1, WIDE_THREADS, WIDE_THREADS * sizeof(double)), u);
     runtime_launch(rt, update_targets, rows, u);
+    reference_run(policy);
     for (int epoch = 0; epoch < u.ppo.epochs; epoch++)
         epoch_run(policy, epoch);
     runtime_launch(rt, update_end, launch_of(1, 256, 0), u);
@@ -325,15 +394,17 @@ static void place_outputs(struct runtime *rt, struct update_work *u, struct upda
     const size_t rows = (size_t)u->rows;
     state->rules = *trial->rules;
     for (size_t i = 0; i < rows; i++) {
-        state->valid += trial->row[i].valid;
+        state->all.valid += trial->row[i].valid;
+        state->all.forced += trial->row[i].valid && trial->row[i].forced;
         for (int head = 0; head < HEAD_COUNT; head++)
-            state->mattered[head] += trial->row[i].valid && (trial->row[i].relevant >> head & 1);
+            state->all.decisions[head] += loss_counts_head(&trial->row[i], head);
     }
     if (trial->counts)
-        state->counts = *trial->counts;
+        state->all.counts = *trial->counts;
     u->slots = trial->rules->slots;
     u->logits_count = head_offset(u->slots, HEAD_COUNT);
     u->state = runtime_place(rt, state, 1);
+    u->count = &u->state->all;
     u->row = runtime_place(rt, trial->row, rows);
     u->logits = runtime_place(rt, trial->logits, rows * (size_t)u->logits_count);
     u->values = runtime_place(rt, trial->values, rows);
@@ -348,11 +419,11 @@ static void try_look(struct runtime *rt, struct update_work *u, struct update_st
     u->rollout.logp = runtime_place<float>(rt, nullptr, heads);
     u->parts = runtime_place<struct look_part>(rt, nullptr, (size_t)look_blocks(u));
     u->report = runtime_place<struct ppo_device_report>(rt, nullptr, 1);
-    runtime_launch(rt, epoch_look, launch_of(look_blocks(u), LOOK_THREADS, LOOK_SHARED), *u, 0);
+    runtime_launch(rt, epoch_look, launch_of(look_blocks(u), LOOK_THREADS, LOOK_SHARED), *u, true);
     runtime_copy_from(rt, trial->logp, u->ref, heads * sizeof(float));
     if (trial->ref)
         runtime_copy_to(rt, u->ref, trial->ref, heads * sizeof(float));
-    runtime_launch(rt, epoch_look, launch_of(look_blocks(u), LOOK_THREADS, LOOK_SHARED), *u, 1);
+    runtime_launch(rt, epoch_look, launch_of(look_blocks(u), LOOK_THREADS, LOOK_SHARED), *u, false);
     runtime_launch(rt, epoch_decide, launch_of(1, WIDE_THREADS, DECIDE_SHARED), *u, 1, look_blocks(u));
     runtime_copy_from(rt, &trial->sums, &u->state->sums, sizeof trial->sums);
 }
@@ -377,7 +448,7 @@ static void try_adam(struct runtime *rt, struct update_work *u, struct update_st
     const double square = 1;
     const uint64_t steps = trial->adam.step - 1;
     const size_t bytes = trial->count * sizeof(float);
-    u->ppo.lr = trial->adam.lr;
+    state->lr = trial->adam.lr;
     u->ppo.beta1 = trial->adam.beta1;
     u->ppo.beta2 = trial->adam.beta2;
     u->ppo.epsilon = trial->adam.epsilon;
@@ -387,6 +458,7 @@ static void try_adam(struct runtime *rt, struct update_work *u, struct update_st
     u->squares = runtime_place(rt, &square, 1);
     u->adam_steps = runtime_place(rt, &steps, 1);
     u->state = runtime_place(rt, state, 1);
+    u->count = &u->state->all;
     u->report = runtime_place<struct ppo_device_report>(rt, nullptr, 1);
     u->storage = trial->count;
     u->grad = runtime_place(rt, trial->g, trial->count);

@@ -1,10 +1,53 @@
-/* The kernels of an epoch: a look at what the policy does now, the KL test, derivatives, and Adam's step. */
+/* The kernels of the epochs: dealing out mini-batches, a look at what the policy does now, the KL test, derivatives,
+ * and Adam's step. */
 #ifndef LEARN_UPDATE_EPOCH_CUH
 #define LEARN_UPDATE_EPOCH_CUH
 
-#include "learn/update_work.cuh"
+#include "learn/update_returns.cuh"
 
 #define KL_STOP 1.5 /* times the target */
+
+/* ---- mini-batches ------------------------------------------------------------------------------------------------ */
+
+KERNEL void epoch_deal(const struct update_work u, int epoch)
+{
+    device_wait();
+    deal_envs(u.seed, *u.updates, epoch, u.envs, u.order);
+}
+
+KERNEL void part_begin(const struct update_work part)
+{
+    device_wait();
+    part.state->broken = 0;
+    count_nothing(part.count);
+}
+
+/* A thread per row of the mini-batch, which is the `number`-th of the deal. */
+KERNEL void part_take(const struct update_work u, const struct update_work part, int number)
+{
+    device_wait();
+    const int i = blockIdx.x * ROW_THREADS + threadIdx.x;
+    struct loss_row row = no_row();
+    if (i < part.rows) {
+        const int env = u.order[number * part.envs + i % part.envs];
+        const size_t to = (size_t)i, from = (size_t)(i / part.envs * u.envs + env);
+        row = part.row[to] = u.row[from];
+        part.reset[to] = u.reset[from];
+        for (int k = 0; k < HEAD_COUNT; k++)
+            part.ref[to * HEAD_COUNT + k] = u.ref[from * HEAD_COUNT + k];
+        for (int k = 0; k < u.obs; k++)
+            part.rollout.state[to * u.obs + k] = u.rollout.state[from * u.obs + k];
+        for (int k = 0; k < u.slots; k++)
+            part.rollout.bp[to * u.slots + k] = u.rollout.bp[from * u.slots + k];
+    }
+    count_row(&row, u.slots, part.count);
+}
+
+KERNEL void part_count(const struct update_work part)
+{
+    device_wait();
+    count_losses(part.count);
+}
 
 /* ---- the look ---------------------------------------------------------------------------------------------------- */
 
@@ -25,15 +68,13 @@ DEVICE void look_head(const struct update_work *u, const struct loss_row *row, i
     const struct loss_rules *rules = &u->state->rules;
     field[LOOK_SHOWN] = (double)view->shown[head];
     field[LOOK_SHOWN_LEARNABLE] = loss_learns_head(row, u->slots, head) ? (double)view->shown[head] : 0;
-    if (!(row->relevant >> head & 1))
+    if (!loss_counts_head(row, head))
         return;
     const double log_ratio = loss_log_ratio(view->logp[head], ref[head]);
     field[LOOK_DIVERGENCE] = loss_divergence(log_ratio);
     field[LOOK_CLIPPED] = fabs(exp(log_ratio) - 1) > rules->clip;
     field[LOOK_LOG_RATIO_MAX] = field[LOOK_LOG_RATIO_MIN] = log_ratio;
     field[LOOK_LOG_PROB_MIN] = (double)view->logp[head];
-    if (row->forced)
-        return;
     field[LOOK_SURROGATE] = loss_surrogate(exp(log_ratio), (double)row->advantage, rules->clip);
     field[LOOK_ENTROPY] = (double)view->entropy[head];
 }
@@ -80,9 +121,9 @@ DEVICE void look_reduce(double field[LOOK_FIELDS], struct moments values, struct
 }
 static constexpr size_t LOOK_SHARED = LOOK_THREADS / 32 * (LOOK_NUMBERS * sizeof(double) + sizeof(struct moments));
 
-/* Evaluates the current policy on the rows. Eight threads per row. The first epoch's log-probabilities are the
+/* Evaluates the current policy on the rows. Eight threads per row. The log-probabilities of the first look are the
  * reference of all (L-07). */
-KERNEL void __launch_bounds__(LOOK_THREADS) epoch_look(const struct update_work u, int epoch)
+KERNEL void __launch_bounds__(LOOK_THREADS) epoch_look(const struct update_work u, bool first)
 {
     SHARED_BYTES(shared);
     device_wait();
@@ -101,21 +142,23 @@ KERNEL void __launch_bounds__(LOOK_THREADS) epoch_look(const struct update_work 
         loss_look_head(&s->rules, &u.row[i], head, u.logits + (size_t)i * u.logits_count, &view);
         logp = view.logp[head];
     }
-    if (i < u.rows && epoch == 0)
+    if (i < u.rows && first)
         u.ref[(size_t)i * HEAD_COUNT + head] = logp;
     if (valid)
-        reference = epoch == 0 ? logp : u.ref[(size_t)i * HEAD_COUNT + head];
+        reference = first ? logp : u.ref[(size_t)i * HEAD_COUNT + head];
     for (int h = 0; h < HEAD_COUNT; h++) {
         all[h] = __shfl_sync(~0u, logp, h, HEAD_COUNT);
         refs[h] = __shfl_sync(~0u, reference, h, HEAD_COUNT);
     }
     if (valid) {
         const float value = u.values[i];
-        const double drift = fabs((double)u.rollout.logp[(size_t)i * HEAD_COUNT + head] - (double)logp);
         look_head(&u, &u.row[i], head, &view, refs, field);
-        field[LOOK_DRIFT] = drift;
-        if (epoch == 0 && drift != drift)
-            atomicAdd(&s->drift_broken, 1u);
+        if (first) {
+            const double drift = fabs((double)u.rollout.logp[(size_t)i * HEAD_COUNT + head] - (double)logp);
+            field[LOOK_DRIFT] = drift;
+            if (drift != drift)
+                atomicAdd(&s->drift_broken, 1u);
+        }
         if (head == 0) {
             look_row(&u, &u.row[i], all, refs, value, field);
             values.count = 1;
@@ -127,7 +170,6 @@ KERNEL void __launch_bounds__(LOOK_THREADS) epoch_look(const struct update_work 
     look_reduce(field, values, &u.parts[blockIdx.x], (double *)shared);
 }
 
-/* The policy that acted, from the first epoch's forward pass. */
 DEVICE void describe_policy(const struct update_work *u, const struct look_part *all, double h2, double c2)
 {
     const struct update_state *s = u->state;
@@ -137,9 +179,10 @@ DEVICE void describe_policy(const struct update_work *u, const struct look_part 
     for (int head = 0; head < HEAD_COUNT; head++) {
         struct head_report *of = &u->report->heads[head];
         drift = fmax(drift, all->field[head][LOOK_DRIFT]);
-        of->entropy = s->learnable[head] ? all->field[head][LOOK_SHOWN_LEARNABLE] / (double)s->learnable[head]
-                                         : (double)NAN;
-        of->entropy_all = all->field[head][LOOK_SHOWN] / (double)s->valid;
+        of->entropy = u->count->learnable[head]
+                          ? all->field[head][LOOK_SHOWN_LEARNABLE] / (double)u->count->learnable[head]
+                          : (double)NAN;
+        of->entropy_all = all->field[head][LOOK_SHOWN] / (double)u->count->valid;
     }
     record->anchor_drift = s->drift_broken ? (double)NAN : drift;
     record->op_entropy = u->report->heads[HEAD_OP].entropy;
@@ -151,7 +194,7 @@ DEVICE void tally_look(const struct update_work *u, const struct look_part *all)
 {
     const struct update_state *s = u->state;
     struct report_tally *tally = &u->report->tally;
-    const double valid = (double)s->valid, *row = all->field[0];
+    const double valid = (double)u->count->valid, *row = all->field[0];
     tally->looks++;
     tally->kl += loss_kl(&s->sums);
     tally->clipped += row[LOOK_JOINT_CLIPPED] / valid;
@@ -162,7 +205,10 @@ DEVICE void tally_look(const struct update_work *u, const struct look_part *all)
     tally->value_std += sqrt(moments_sample_variance(all->values));
     for (int head = 0; head < HEAD_COUNT; head++) {
         struct report_head *of = &tally->head[head];
-        const double count = fmax(1.0, tally->mattered[head]), *field = all->field[head];
+        const double count = (double)u->count->decisions[head], *field = all->field[head];
+        if (count == 0)
+            continue;
+        of->looks++;
         of->kl += field[LOOK_DIVERGENCE] / count;
         of->clipped += field[LOOK_CLIPPED] / count;
         of->log_ratio_max = fmax(of->log_ratio_max, field[LOOK_LOG_RATIO_MAX]);
@@ -175,12 +221,12 @@ DEVICE void sums_of(const struct update_work *u, const struct look_part *all)
 {
     struct update_state *s = u->state;
     s->sums.value = all->field[0][LOOK_VALUE];
-    s->sums.divergence = s->sums.decisions = 0;
+    s->sums.choices = (double)(u->count->valid - u->count->forced);
+    s->sums.divergence = 0;
     for (int head = 0; head < HEAD_COUNT; head++) {
         s->sums.surrogate[head] = all->field[head][LOOK_SURROGATE];
         s->sums.entropy[head] = all->field[head][LOOK_ENTROPY];
         s->sums.divergence += all->field[head][LOOK_DIVERGENCE];
-        s->sums.decisions += (double)s->mattered[head];
     }
 }
 
@@ -220,7 +266,28 @@ DEVICE void parts_join(const struct update_work *u, int parts, double *scratch, 
     __syncthreads();
 }
 
-/* One block: is everything finite, has the policy moved far enough, or does this epoch make a step? */
+/* One block, after the first look: the policy that acted. */
+KERNEL void __launch_bounds__(WIDE_THREADS) policy_describe(const struct update_work u, int parts)
+{
+    SHARED_BYTES(shared);
+    double *scratch = (double *)shared;
+    struct look_part *all = (struct look_part *)(scratch + WIDE_THREADS);
+    device_wait();
+    if (u.state->stop)
+        return;
+    parts_join(&u, parts, scratch, all);
+    double h2 = 0, c2 = 0;
+    for (int i = threadIdx.x; i < u.envs * u.hidden; i += WIDE_THREADS) {
+        h2 += (double)u.last_h[i] * (double)u.last_h[i];
+        c2 += (double)u.last_c[i] * (double)u.last_c[i];
+    }
+    h2 = block_sum(h2, scratch);
+    c2 = block_sum(c2, scratch);
+    if (threadIdx.x == 0)
+        describe_policy(&u, all, h2, c2);
+}
+
+/* One block: is everything finite, has the policy moved far enough, or does this pass make a step? */
 KERNEL void __launch_bounds__(WIDE_THREADS) epoch_decide(const struct update_work u, int epoch, int parts)
 {
     SHARED_BYTES(shared);
@@ -231,29 +298,18 @@ KERNEL void __launch_bounds__(WIDE_THREADS) epoch_decide(const struct update_wor
     if (s->stop)
         return;
     parts_join(&u, parts, scratch, all);
-    double h2 = 0, c2 = 0;
-    if (epoch == 0) {
-        for (int i = threadIdx.x; i < u.envs * u.hidden; i += WIDE_THREADS) {
-            h2 += (double)u.last_h[i] * (double)u.last_h[i];
-            c2 += (double)u.last_c[i] * (double)u.last_c[i];
-        }
-        h2 = block_sum(h2, scratch);
-        c2 = block_sum(c2, scratch);
-    }
     if (threadIdx.x > 0)
         return;
-    if (epoch == 0)
-        describe_policy(&u, all, h2, c2);
-    s->skip = s->broken != 0;
-    s->broken = 0;
+    s->skip = s->broken != 0 || u.count->valid == 0;
     if (s->skip) {
-        u.report->record.nonfinite++;
+        u.report->record.nonfinite += s->broken != 0;
+        s->broken = 0;
         return;
     }
     sums_of(&u, all);
     tally_look(&u, all);
     if (u.ppo.target_kl > 0 && loss_kl(&s->sums) > KL_STOP * u.ppo.target_kl) {
-        u.report->record.early_stop = epoch; /* the steps before this epoch have moved the policy far enough */
+        u.report->record.early_stop = epoch; /* the steps so far have moved the policy far enough */
         s->stop = s->skip = 1;
     }
 }
@@ -267,10 +323,10 @@ KERNEL void epoch_derive(const struct update_work u)
     if (s->skip || i >= u.rows)
         return;
     const size_t at = (size_t)i * u.logits_count;
-    loss_backward_head(&s->rules, &s->counts, &u.row[i], head, u.logits + at, u.ref + (size_t)i * HEAD_COUNT,
+    loss_backward_head(&s->rules, &u.count->counts, &u.row[i], head, u.logits + at, u.ref + (size_t)i * HEAD_COUNT,
                        u.dlogits + at);
     if (head == 0)
-        u.dvalues[i] = loss_backward_value(&s->rules, &s->counts, &u.row[i], u.values[i]);
+        u.dvalues[i] = loss_backward_value(&s->rules, &u.count->counts, &u.row[i], u.values[i]);
 }
 
 /* A block per piece of the gradient. */
@@ -318,7 +374,7 @@ KERNEL void epoch_norm(const struct update_work u)
     }
     const double norm = sqrt(square), step = (double)++*u.adam_steps;
     s->factor = (float)fmin(1.0, u.ppo.max_grad_norm / (norm + 1e-6));
-    s->rate = (float)(u.ppo.lr / (1 - pow(u.ppo.beta1, step)));
+    s->rate = (float)(s->lr / (1 - pow(u.ppo.beta1, step)));
     s->root_scale = (float)(1 / sqrt(1 - pow(u.ppo.beta2, step)));
     for (int head = 0; head < HEAD_COUNT; head++)
         tally->head[head].square_norm = fmax(tally->head[head].square_norm, part[head]);
@@ -326,9 +382,9 @@ KERNEL void epoch_norm(const struct update_work u)
     record->epochs++;
     tally->grad_norm = fmax(tally->grad_norm, norm);
     tally->losses++;
-    tally->policy += loss_policy(&s->sums, &s->counts);
-    tally->value += loss_value(&s->sums, &s->counts);
-    tally->entropy += loss_entropy(&s->sums, &s->counts, u.ppo.entropy_weight);
+    tally->policy += loss_policy(&s->sums, &u.count->counts);
+    tally->value += loss_value(&s->sums, &u.count->counts);
+    tally->entropy += loss_entropy(&s->sums, &u.count->counts, u.ppo.entropy_weight);
 }
 
 /* nn/adam.c, a thread per four numbers. */

@@ -6,15 +6,50 @@
 
 /* ---- rows ------------------------------------------------------------------------------------------- */
 
+DEVICE void count_nothing(struct row_counts *count)
+{
+    count->valid = count->forced = 0;
+    for (int head = 0; head < HEAD_COUNT; head++)
+        count->decisions[head] = count->learnable[head] = 0;
+}
+
+/* Called by whole warps; a row that is not valid counts nothing. */
+DEVICE void count_row(const struct loss_row *row, int slots, struct row_counts *count)
+{
+    count_lanes(row->valid, &count->valid);
+    count_lanes(row->valid && row->forced, &count->forced);
+    for (int head = 0; head < HEAD_COUNT; head++) {
+        count_lanes(loss_counts_head(row, head), &count->decisions[head]);
+        count_lanes(loss_learns_head(row, slots, head), &count->learnable[head]);
+    }
+}
+
+/* What the losses are divided by. */
+DEVICE void count_losses(struct row_counts *count)
+{
+    count->counts.values =
+        fmax(1.0, (double)(count->valid - count->forced) + LOSS_FORCED_VALUE * (double)count->forced);
+    for (int head = 0; head < HEAD_COUNT; head++)
+        count->counts.decisions[head] = fmax(1.0, (double)count->decisions[head]);
+}
+
+DEVICE struct loss_row no_row()
+{
+    struct loss_row row = {};
+    return row;
+}
+
 KERNEL void update_begin(const struct update_work u)
 {
     device_wait();
     struct update_state *s = u.state;
-    const double coef = loss_entropy_coef(u.ppo.entropy_coef, u.ppo.entropy_coef_end, *u.progress);
+    const double coef = loss_schedule(u.ppo.entropy_coef, u.ppo.entropy_coef_end, *u.progress);
     *u.report = *u.blank;
     u.report->record.entropy_coef = coef;
     s->stop = s->skip = s->broken = s->drift_broken = 0;
-    s->valid = s->forced = s->positive = s->units_moved = 0;
+    s->positive = s->units_moved = 0;
+    s->lr = loss_schedule(u.ppo.lr, u.ppo.lr * u.ppo.lr_end_share, *u.progress);
+    count_nothing(u.count);
     s->before.shift = *u.value_shift;
     s->before.scale = *u.value_scale;
     s->after = s->before;
@@ -22,7 +57,6 @@ KERNEL void update_begin(const struct update_work u)
     s->rules.clip = u.ppo.clip;
     s->rules.value_coef = u.ppo.value_coef;
     for (int head = 0; head < HEAD_COUNT; head++) {
-        s->decisions[head] = s->mattered[head] = s->learnable[head] = 0;
         s->rules.entropy_coef[head] = coef * u.ppo.entropy_weight[head];
         s->rules.floor[head] = u.floor[head];
     }
@@ -34,11 +68,7 @@ KERNEL void update_rows(const struct update_work u)
 {
     device_wait();
     const int i = blockIdx.x * ROW_THREADS + threadIdx.x;
-    struct update_state *s = u.state;
-    struct loss_row row;
-    row.valid = row.forced = false;
-    row.relevant = 0;
-    row.mask = 0;
+    struct loss_row row = no_row();
     if (i < u.rows) {
         const uint8_t flags = u.rollout.flags[i];
         const bool after_hole = i >= u.envs && !(u.rollout.flags[i - u.envs] & ROW_VALID);
@@ -51,28 +81,19 @@ KERNEL void update_rows(const struct update_work u)
         for (int k = 0; !row.valid && k < u.slots; k++)
             u.rollout.bp[(size_t)i * u.slots + k] = -1;
     }
-    count_lanes(row.valid, &s->valid);
-    count_lanes(row.valid && row.forced, &s->forced);
-    for (int head = 0; head < HEAD_COUNT; head++) {
-        count_lanes(row.valid && (row.relevant >> head & 1), &s->mattered[head]);
-        count_lanes(loss_counts_head(&row, head), &s->decisions[head]);
-        count_lanes(loss_learns_head(&row, u.slots, head), &s->learnable[head]);
-    }
+    count_row(&row, u.slots, u.count);
 }
 
 KERNEL void update_counts(const struct update_work u)
 {
     device_wait();
     struct update_state *s = u.state;
-    s->counts.values = fmax(1.0, (double)(s->valid - s->forced) + LOSS_FORCED_VALUE * (double)s->forced);
-    for (int head = 0; head < HEAD_COUNT; head++) {
-        s->counts.decisions[head] = fmax(1.0, (double)s->decisions[head]);
-        u.report->tally.mattered[head] = (double)s->mattered[head];
-        if (s->valid > 0)
-            u.report->heads[head].learnable = (double)s->learnable[head] / (double)s->valid;
-    }
-    u.report->record.rows = (int64_t)s->valid;
-    if (s->valid > 0)
+    const double valid = (double)u.count->valid;
+    count_losses(u.count);
+    for (int head = 0; valid > 0 && head < HEAD_COUNT; head++)
+        u.report->heads[head].learnable = (double)u.count->learnable[head] / valid;
+    u.report->record.rows = (int64_t)u.count->valid;
+    if (valid > 0)
         ++*u.obs_updates;
     else
         s->stop = s->skip = 1;
@@ -194,7 +215,7 @@ DEVICE double return_of_rank(const struct update_work *u, uint32_t rank, uint32_
 
 DEVICE double return_percentile(const struct update_work *u, double share, uint32_t *counts)
 {
-    const int count = (int)u->state->valid;
+    const int count = (int)u->count->valid;
     const double at = share * (count - 1);
     const int below = (int)at, above = below + 1 < count ? below + 1 : below;
     const double low = return_of_rank(u, (uint32_t)below, counts), high = return_of_rank(u, (uint32_t)above, counts);
@@ -234,7 +255,7 @@ KERNEL void update_returns(const struct update_work u)
     struct update_state *s = u.state;
     if (s->stop)
         return;
-    const double count = (double)s->valid;
+    const double count = (double)u.count->valid, choices = count - (double)u.count->forced;
     double gain = 0, value = 0, td = 0, magnitude = 0, advantage = 0;
     for (int i = threadIdx.x; i < u.rows; i += blockDim.x) {
         if (!is_valid(&u, i))
@@ -244,13 +265,13 @@ KERNEL void update_returns(const struct update_work u)
         value += g.value;
         td += g.td;
         magnitude += fabs(g.td);
-        advantage += g.advantage;
+        advantage += loss_had_choice(&u.row[i]) ? g.advantage : 0;
     }
     gain = block_sum(gain, scratch) / count;
     value = block_sum(value, scratch) / count;
     td = block_sum(td, scratch) / count;
     magnitude = block_sum(magnitude, scratch) / count;
-    advantage = block_sum(advantage, scratch) / count;
+    advantage = block_sum(advantage, scratch) / choices; /* NAN without any */
 
     double gain2 = 0, value2 = 0, td2 = 0, advantage2 = 0, both = 0, residual2 = 0;
     for (int i = threadIdx.x; i < u.rows; i += blockDim.x) {
@@ -261,14 +282,14 @@ KERNEL void update_returns(const struct update_work u)
         gain2 += (g.gain - gain) * (g.gain - gain);
         value2 += (g.value - value) * (g.value - value);
         td2 += (g.td - td) * (g.td - td);
-        advantage2 += (g.advantage - advantage) * (g.advantage - advantage);
+        advantage2 += loss_had_choice(&u.row[i]) ? (g.advantage - advantage) * (g.advantage - advantage) : 0;
         both += (g.gain - gain) * (g.value - value);
         residual2 += off * off;
     }
     const struct moments returns = {count, gain, block_sum(gain2, scratch)};
     const struct moments values = {count, value, block_sum(value2, scratch)};
     const struct moments errors = {count, td, block_sum(td2, scratch)};
-    const struct moments advantages = {count, advantage, block_sum(advantage2, scratch)};
+    const struct moments advantages = {choices, advantage, block_sum(advantage2, scratch)};
     both = block_sum(both, scratch);
     const struct moments residual = {count, gain - value, block_sum(residual2, scratch)};
 
@@ -282,7 +303,7 @@ KERNEL void update_returns(const struct update_work u)
     const double p50 = return_percentile(&u, 0.5, (uint32_t *)scratch);
     const double p90 = return_percentile(&u, 0.9, (uint32_t *)scratch);
 
-    const bool finite = is_finite(gain) && is_finite(advantage);
+    const bool finite = is_finite(gain);
     if (threadIdx.x == 0) {
         struct update_report *record = &u.report->record;
         const struct critic_fit fit = diagnostics_fit(returns, residual);
@@ -300,9 +321,9 @@ KERNEL void update_returns(const struct update_work u)
         record->return_p50 = p50;
         record->return_p90 = p90;
         record->advantage_mean = advantage;
-        record->advantage_std = sqrt(moments_variance(advantages));
-        if (!finite) {
-            record->nonfinite = u.ppo.epochs; /* a reward or value was not finite */
+        record->advantage_std = choices > 0 ? sqrt(moments_variance(advantages)) : (double)NAN;
+        if (!finite) { /* a reward or value was not */
+            record->nonfinite = u.ppo.epochs * u.ppo.minibatches;
             s->stop = s->skip = 1;
         }
     }
@@ -316,11 +337,12 @@ KERNEL void update_targets(const struct update_work u)
     device_wait();
     const int i = blockIdx.x * ROW_THREADS + threadIdx.x;
     bool positive = false;
-    if (u.state->valid > 0 && i < u.rows && u.row[i].valid) {
+    if (u.count->valid > 0 && i < u.rows && u.row[i].valid) {
         const struct update_report *record = &u.report->record;
         const struct value_units *units = &u.state->after;
-        u.row[i].advantage =
-            (float)advantage_normalise((double)u.rollout.advantage[i], record->advantage_mean, record->advantage_std);
+        if (loss_had_choice(&u.row[i]))
+            u.row[i].advantage = (float)advantage_normalise((double)u.rollout.advantage[i], record->advantage_mean,
+                                                            record->advantage_std);
         u.row[i].target = (float)(((double)u.rollout.returns[i] - units->shift) / units->scale);
         positive = u.row[i].advantage > 0;
     }

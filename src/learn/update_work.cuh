@@ -6,6 +6,7 @@
 #include "learn/update.cuh"
 
 extern "C" {
+#include "learn/deal.h"
 #include "learn/diagnostics.h"
 #include "learn/gae.h"
 #include "policy/observe.h"
@@ -48,18 +49,24 @@ struct look_part {
     struct moments values;
 };
 
+/* What the rows of a batch are. */
+struct row_counts {
+    uint32_t valid, forced;
+    uint32_t decisions[HEAD_COUNT], learnable[HEAD_COUNT];
+    struct loss_counts counts;
+};
+
 /* The update in progress. */
 struct update_state {
     uint32_t stop, skip;
-    uint32_t broken,
-        drift_broken; /* rows of the epoch with outputs that are not finite; drifts that are not a number */
-    uint32_t valid, forced, positive;
-    uint32_t decisions[HEAD_COUNT], mattered[HEAD_COUNT], learnable[HEAD_COUNT];
+    uint32_t broken, drift_broken; /* rows of the pass with outputs that are not finite; drifts that are not a number */
+    uint32_t positive;
+    struct row_counts all, part; /* of the rollout, and of the mini-batch */
     uint32_t units_moved;
     struct value_units before, after;
     struct loss_rules rules;
-    struct loss_counts counts;
-    struct loss_totals sums;        /* of the epoch */
+    double lr;
+    struct loss_totals sums;        /* of the pass */
     float factor, rate, root_scale; /* of its step */
 };
 
@@ -69,9 +76,11 @@ struct norm_piece {
     uint32_t part; /* enum policy_part */
 };
 
-/* The argument of every kernel: device addresses and the configuration. */
+/* The argument of every kernel: device addresses and the configuration. The kernels of a pass read a mini-batch as they
+ * read the rollout: its work differs in `envs`, `rows` and the arrays that it has been dealt. */
 struct update_work {
     int envs, steps, rows, obs, slots, logits_count, hidden;
+    uint64_t seed;
     double gamma;
     struct ppo_config ppo;
     double floor[HEAD_COUNT];
@@ -81,6 +90,8 @@ struct update_work {
     struct ppo_device_report *report;
     const struct ppo_device_report *blank;
     const double *progress;
+    struct row_counts *count; /* the state's */
+    int32_t *order;           /* [env] how the epoch deals them out; with one mini-batch not used */
     struct loss_row *row;
     uint8_t *reset;
     float *logits, *dlogits, *values, *dvalues, *ref;

@@ -40,6 +40,8 @@ void policy_shape_init(struct policy_shape *shape, int obs, int slots, int featu
 int policy_shape_find(const struct policy_shape *shape, const char *name); /* index of a tensor, -1 when absent */
 /* Orthogonal initialisation (P-10) from stream 1 (a = tensor). Uses the pool: well under a second for width 512. */
 void policy_init_weights(const struct policy_shape *shape, uint64_t seed, struct pool *pool, float *w);
+/* Adds to the biases of the op head, whose logits these then are, nearly (P-19). */
+void policy_add_prior(const struct policy_shape *shape, const double prior[OP_COUNT], float *w);
 
 /* ---- one per variant -------------------------------------------------------------------------------------------- */
 

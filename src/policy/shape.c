@@ -330,3 +330,10 @@ void policy_init_weights(const struct policy_shape *shape, uint64_t seed, struct
     memset(w, 0, sizeof(float) * shape->storage);
     pool_run(pool, init_tensor, &work, shape->count);
 }
+
+void policy_add_prior(const struct policy_shape *shape, const double prior[OP_COUNT], float *w)
+{
+    float *bias = w + shape->tensor[policy_shape_find(shape, "head.op.l2.bias")].offset;
+    for (int op = 0; op < OP_COUNT; op++)
+        bias[op] += (float)prior[op];
+}

@@ -75,7 +75,7 @@ static void draw_updates(const struct canvas *canvas)
     const struct drawn gradient[] = {{NULL, "grad_norm", NULL, NULL}};
     const struct drawn returns[] = {{"median, band from p10 to p90", "return_p50", "return_p10", "return_p90"}};
     draw(canvas, "Entropy of the op head, 0 (decided) to 1 (uniform)", 0, 1, entropy, 1);
-    draw(canvas, "KL divergence per head decision, nats", 0, NAN, divergence, 1);
+    draw(canvas, "KL divergence of an action, nats", 0, NAN, divergence, 1);
     draw(canvas, "Share of rows whose ratio was clipped, 0 to 1", 0, NAN, clipped, 1);
     draw(canvas, "Variance of the returns explained by the critic (1: all)", 0, 1, variance, 1);
     draw(canvas, "Losses", NAN, NAN, losses, 2);
