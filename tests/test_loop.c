@@ -280,7 +280,7 @@ static void test_everybody_panics(void **state)
     engine_free(engine);
 }
 
-/* E-21, L-22: a group shares births and images, not seeds; its episodes are paid relative to one another. */
+/* E-21, L-23: a group shares births and images, not seeds; its episodes are paid relative to one another. */
 static void test_groups(void **state)
 {
     (void)state;

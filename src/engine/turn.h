@@ -281,7 +281,7 @@ ESPER_RULE bool step_scales(const struct world *world)
 }
 
 /*
- * What the learner is paid: at the end of an episode relative to what the others of the group earned (L-22). Their
+ * What the learner is paid: at the end of an episode relative to what the others of the group earned (L-23). Their
  * births are the env's own and their actions are not, so this takes the luck of birth out of the gradient and nothing
  * else.
  */
