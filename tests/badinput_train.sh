@@ -57,8 +57,11 @@ refused '--seed: seed = -1' --seed -1
 refused '--threads: threads = 1025' --threads 1025
 refused '--policy: policy.kind = pop' --policy pop
 refused 'needs policy.script' --policy script
+refused 'needs policy.schedule' --policy schedule
 refused 'needs policy.from' --policy replay
 refused 'only --policy script reads it' --policy ppo --script x.json
+refused 'only --policy schedule reads it' --policy static --schedule norm@1
+refused 'only --policy script reads it' --script x.json --schedule norm@1
 refused 'only --policy ppo and --policy replay read it' --policy static --from x
 refused '--from: ' --policy replay --from nothing
 refused '--device: device = gpu: it must be one of auto|cpu|cuda' --device gpu
@@ -92,6 +95,28 @@ script 'is a number; a script is a list' '7'
 script 'action 1: is a string' '["germinate"]'
 head -c 3000 /dev/urandom >noise.json
 refused 'noise.json: ' --policy script --script noise.json
+
+# ---- schedules (tests/test_schedule.c has all lines for one) -----------------------------------------------------------
+refused 'policy.schedule: entry 2, "conv_hevy@1": blueprint "conv_hevy" is unknown' --schedule norm@1,conv_hevy@1
+refused 'step "61" must be a whole number from 1 to 60' --schedule norm@61 --steps 60
+refused 'slot "r1c0" is none of the task' --schedule r1c0=norm@1
+refused 'blueprint "noop" has nothing to train' --schedule noop@1
+refused 'the schedule is empty' --schedule ' '
+refused '--schedule: policy.schedule = norm@1,norm@1,' --schedule "$(yes norm@1, | head -90 | tr -d '\n')"
+refused 'missing.txt: cannot open' --schedule @missing.txt
+refused '.: is a directory' --schedule @.
+refused 'cannot open' --schedule @
+: >lines.txt
+refused 'lines.txt: is empty; it needs a schedule per line' --schedule @lines.txt
+printf 'norm@1\n\nnorm@2\n' >lines.txt
+refused 'lines.txt: line 2: the schedule is empty' --schedule @lines.txt
+printf 'norm@1\nnorm@2\nconv_light/fast@3' >lines.txt
+refused 'lines.txt: line 3: entry 1, "conv_light/fast@3": style "fast" is unknown' --schedule @lines.txt
+refused 'lines.txt: 3 lines, but only 2 envs to play them' --schedule @lines.txt --envs 2
+printf 'norm@1\000\n' >lines.txt
+refused 'lines.txt: is not a text file' --schedule @lines.txt
+fails 2 'only --policy schedule reads it' eval --policy static --schedule norm@1
+verdict 'no run where a schedule was refused' "$([ ! -e runs ] || ls runs)"
 
 # ---- its actions -----------------------------------------------------------------------------------------------------
 action '"step" is missing' '"op": "wait"'

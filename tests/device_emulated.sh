@@ -73,6 +73,15 @@ for device in cpu cuda; do
 done
 agree 'twins' gain-cpu gain-cuda 'select env, twin_accuracy from outcome where round = 0'
 
+# Schedules, one per env: the rule, its masks and where it reads its lines are the same.
+printf 'conv_light/3@1,conv_heavy/3@2\nr0c2=norm/3@4,r0c0=attention/gated_gate/3@1\nnone\n' >"$work/lines"
+for device in cpu cuda; do
+    train schedule-$device --envs 4 --rounds 1 --steps 32 --schedule "@$work/lines" --device $device --precision fp32
+done
+agree 'schedules' schedule-cpu schedule-cuda 'select step, env, op, slot, blueprint, style, tempo, result from step'
+verdict 'they differ from env to env' "$(ask schedule-cuda "select env, count(*) from step where op in ('germinate', 'fossilize')
+    group by env" | tail -n +2 | tr -s ' ' | tr '\n' ';' | grep -v '^ 0 4; 1 4; 3 4;$')"
+
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
 for device in cpu cuda; do
     train six-$device --envs 2 --rounds 2 --steps 24 --script examples/six_seeds.json --device $device --precision fp32 \

@@ -189,6 +189,7 @@ static void another_configuration_is_refused_by_key(void **state)
                                        "precision",
                                        "data.path",
                                        "policy.script",
+                                       "policy.schedule",
                                        "checkpoint.rounds",
                                        "checkpoint.minutes",
                                        "checkpoint.keep",

@@ -457,6 +457,9 @@ static enum esper_status check_policy(const struct config *c, struct esper_error
                          c->envs);
     if (c->policy.kind == POLICY_SCRIPT && !c->policy.script[0])
         return error_set(error, ESPER_INVALID, "policy.kind = script needs policy.script, the file of actions");
+    if (c->policy.kind == POLICY_SCHEDULE && !c->policy.schedule[0])
+        return error_set(error, ESPER_INVALID,
+                         "policy.kind = schedule needs policy.schedule, such as conv_heavy@1,conv_light@12");
     if (c->policy.kind == POLICY_REPLAY && !c->policy.from[0])
         return error_set(error, ESPER_INVALID, "policy.kind = replay needs policy.from, the run to replay");
     return ESPER_OK;

@@ -19,7 +19,15 @@
 enum data_set { DATA_CIFAR10, DATA_SYNTHETIC };
 
 /* What decides. */
-enum policy_kind { POLICY_PPO, POLICY_HEURISTIC, POLICY_RANDOM, POLICY_STATIC, POLICY_SCRIPT, POLICY_REPLAY };
+enum policy_kind {
+    POLICY_PPO,
+    POLICY_HEURISTIC,
+    POLICY_RANDOM,
+    POLICY_STATIC,
+    POLICY_SCRIPT,
+    POLICY_REPLAY,
+    POLICY_SCHEDULE
+};
 
 /* How much is recorded: rounds and episodes; every env-step and seed; every subset as well. */
 enum telemetry_level { TELEMETRY_OFF, TELEMETRY_NORMAL, TELEMETRY_DEBUG };
@@ -33,7 +41,7 @@ enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGI
 
 #define CONFIG_MAX_SLOTS 16
 #define CONFIG_MAX_KEYS  192
-#define CONFIG_TEXT      256  /* longest formatted value, NUL included */
+#define CONFIG_TEXT      512  /* longest formatted value, NUL included: a schedule with every slot of any host */
 #define CONFIG_PATH      1024 /* longest path of a file that is looked up */
 
 /* Arrays by head are in the heads' order: slot, blueprint, style, tempo, alpha_target, alpha_speed, alpha_curve, op. */
@@ -43,7 +51,9 @@ enum { CONFIG_OPS = 6 };
 
 struct policy_config {
     enum policy_kind kind;
-    char script[CONFIG_TEXT], from[CONFIG_TEXT]; /* a script's file; the run whose policy or topology is used */
+    char script[CONFIG_TEXT];   /* a script's file */
+    char schedule[CONFIG_TEXT]; /* a schedule, or @ and a file of them */
+    char from[CONFIG_TEXT];     /* the run whose policy or topology is used */
     int feature_dim, hidden;
     bool greedy;                /* the likeliest action instead of a draw */
     double floor[CONFIG_HEADS]; /* least probability of any valid action */

@@ -167,17 +167,21 @@ static enum esper_status apply_flag(struct config *config, const char *flag, con
     return ESPER_OK;
 }
 
-/* A flag that the chosen policy does not read is an error, not something to ignore. --script alone implies its policy.
- */
+/* A flag that the chosen policy does not read is an error, not something to ignore. --script and --schedule alone imply
+ * their policy. */
 static enum esper_status apply_policy(struct config *config, const struct cli_config_flags *flags,
                                       struct esper_error *error)
 {
-    const char *kind = flags->policy ? flags->policy : flags->script ? "script" : NULL;
-    TRY(apply_flag(config, flags->policy ? "policy" : "script", "policy.kind", kind, error));
+    const char *implied = flags->schedule ? "schedule" : flags->script ? "script" : NULL;
+    TRY(apply_flag(config, flags->policy ? "policy" : implied, "policy.kind", flags->policy ? flags->policy : implied,
+                   error));
     TRY(apply_flag(config, "script", "policy.script", flags->script, error));
+    TRY(apply_flag(config, "schedule", "policy.schedule", flags->schedule, error));
     TRY(apply_flag(config, "from", "policy.from", flags->from, error));
     if (flags->script && config->policy.kind != POLICY_SCRIPT)
         return error_set(error, ESPER_INVALID, "--script %.200s: only --policy script reads it", flags->script);
+    if (flags->schedule && config->policy.kind != POLICY_SCHEDULE)
+        return error_set(error, ESPER_INVALID, "--schedule %.200s: only --policy schedule reads it", flags->schedule);
     if (flags->from && config->policy.kind != POLICY_PPO && config->policy.kind != POLICY_REPLAY)
         return error_set(error, ESPER_INVALID, "--from %.200s: only --policy ppo and --policy replay read it",
                          flags->from);

@@ -76,7 +76,7 @@ int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_lis
  */
 struct cli_config_flags {
     const char *task, *file, *envs, *steps, *rounds, *seed, *threads, *device, *precision;
-    const char *policy, *script, *from;
+    const char *policy, *script, *schedule, *from;
     struct cli_list sets;
 };
 
@@ -103,8 +103,9 @@ struct cli_config_flags {
     }
 
 #define CLI_POLICY_OPTIONS(f)                                                                                          \
-    {"policy", CLI_TEXT, "KIND", &(f).policy, "ppo, heuristic, random, static, script or replay", 0, 0},               \
-        {"script", CLI_TEXT, "FILE", &(f).script, "script: a JSON list of timed actions", 0, 0},                       \
+    {"policy", CLI_TEXT, "KIND", &(f).policy, "ppo, heuristic, random, static, schedule, script or replay", 0, 0},     \
+        {"schedule", CLI_TEXT, "TEXT", &(f).schedule, "plantings: conv_heavy@1,norm@12; @FILE: a line per env", 0, 0}, \
+        {"script", CLI_TEXT, "FILE", &(f).script, "JSON actions; may germinate where the policy may not", 0, 0},       \
     {                                                                                                                  \
         "from", CLI_TEXT, "RUN", &(f).from, "ppo: start from that run's policy; replay: its best topology", 0, 0       \
     }

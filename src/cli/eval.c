@@ -34,7 +34,7 @@ static enum esper_status config_of_run(const struct run *run, const struct cli_c
 static enum esper_status config_of_task(const struct cli_config_flags *flags, struct config *config,
                                         struct esper_error *error)
 {
-    if (!flags->policy && !flags->script)
+    if (!flags->policy && !flags->script && !flags->schedule)
         return error_set(error, ESPER_INVALID,
                          "eval needs a run, or --policy with a task: esper eval RUN, esper eval --policy heuristic");
     TRY(cli_config(flags, "quickstart", config, error));

@@ -106,9 +106,9 @@ static enum esper_status refuse_changes(const struct cli_config_flags *flags, co
     const struct {
         const char *flag, *given;
     } fixed[] = {
-        {"task", flags->task},     {"config", flags->file}, {"envs", flags->envs},
-        {"steps", flags->steps},   {"seed", flags->seed},   {"policy", flags->policy},
-        {"script", flags->script}, {"from", flags->from},   {"name", run->name},
+        {"task", flags->task},         {"config", flags->file},   {"envs", flags->envs},     {"steps", flags->steps},
+        {"seed", flags->seed},         {"policy", flags->policy}, {"script", flags->script}, {"from", flags->from},
+        {"schedule", flags->schedule}, {"name", run->name},
     };
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         if (fixed[i].given)

@@ -26,8 +26,10 @@ struct context {
     uint32_t batches; /* of a step */
     struct net_rates rates;
     struct gate_rules gates;
-    const struct action *script; /* the host's, [step][env]; NULL where the policy is not a script */
-    bool exact;                  /* fp32 everywhere */
+    const struct action *script;      /* the host's, [step][env]; NULL where the policy is not a script */
+    const struct schedule *schedules; /* the host's, [schedule_count]; NULL where the policy is not a schedule */
+    int schedule_count;
+    bool exact; /* fp32 everywhere */
 
     /* device memory; what one phase leaves for the next */
     struct slot_grads *grads; /* [env][slot] of the step's last batch */

@@ -188,6 +188,8 @@ static struct device *device_create(const struct device_setup *setup, struct esp
     context->rates = *setup->rates;
     context->gates = *setup->gates;
     context->script = setup->script;
+    context->schedules = setup->schedules;
+    context->schedule_count = setup->schedule_count;
     context->exact = !setup->tf32;
     create_parts(device, setup);
     if (context->runtime->failed) {

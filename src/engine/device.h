@@ -33,6 +33,7 @@ struct dataset;
 struct action;
 struct table_row;
 struct step_report;
+struct schedule;
 struct update_report;
 struct head_report;
 struct gate_rules;
@@ -46,7 +47,9 @@ struct update_trial;
 struct device_setup {
     struct world *world; /* its arrays receive the device's when they are read */
     const struct dataset *data;
-    const struct action *script; /* [step][env]; NULL where the policy is not a script */
+    const struct action *script;      /* [step][env]; NULL where the policy is not a script */
+    const struct schedule *schedules; /* [schedule_count]; NULL where the policy is not a schedule */
+    int schedule_count;
     const struct net_rates *rates;
     const struct gate_rules *gates;
     uint32_t batches;

@@ -74,6 +74,14 @@ static enum esper_status load_script(struct engine *engine, struct esper_error *
     return ESPER_OK;
 }
 
+static enum esper_status load_schedules(struct engine *engine, struct esper_error *error)
+{
+    TRY(schedule_load(&engine->schedules, &engine->schedule_count, &engine->world->config, error));
+    engine->step.schedules = engine->schedules;
+    engine->step.schedule_count = engine->schedule_count;
+    return ESPER_OK;
+}
+
 static enum esper_status check_data(const struct engine *engine, struct esper_error *error)
 {
     const struct config *config = &engine->world->config;
@@ -105,6 +113,8 @@ static enum esper_status create_device(struct engine *engine, struct esper_error
     const struct device_setup setup = {.world = engine->world,
                                        .data = engine->data,
                                        .script = engine->script_actions,
+                                       .schedules = engine->schedules,
+                                       .schedule_count = engine->schedule_count,
                                        .rates = &engine->rates,
                                        .gates = &engine->step.gates,
                                        .batches = engine->batches,
@@ -130,6 +140,8 @@ static enum esper_status create_parts(struct engine *engine, const struct config
     TRY(create_buffers(engine, error));
     if (config->policy.kind == POLICY_SCRIPT)
         TRY(load_script(engine, error));
+    if (config->policy.kind == POLICY_SCHEDULE)
+        TRY(load_schedules(engine, error));
     return engine->use.cuda ? create_device(engine, error) : create_cpu(engine, error);
 }
 
@@ -175,6 +187,7 @@ void engine_free(struct engine *engine)
     memory_free(engine->step.orders);
     memory_free(engine->step.reports);
     memory_free(engine->script_actions);
+    memory_free(engine->schedules);
     memory_free(engine->test_accuracy);
     script_free(&engine->script);
     if (engine->device)

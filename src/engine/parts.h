@@ -48,6 +48,8 @@ struct engine {
     struct net_rates rates;
     struct script script;          /* policy.kind = script */
     struct action *script_actions; /* [step][env] its actions */
+    struct schedule *schedules;    /* policy.kind = schedule */
+    int schedule_count;
     uint32_t batches;
 
     struct device_use use; /* where it computes, and in what */

@@ -34,6 +34,15 @@ ESPER_RULE struct action pick_heuristic(const struct step *step, int env, struct
     return action;
 }
 
+/* Envs take turns at the schedules. `slot` is working memory for the slots. */
+ESPER_RULE struct action pick_schedule(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
+{
+    const struct world *world = step->world;
+    world_slots(world, env, slot);
+    return schedule_decide(&step->schedules[env % step->schedule_count], (int)*world->step + 1, slot,
+                           world->shape.slots, &step->masks[env]);
+}
+
 ESPER_RULE struct action pick_action(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
 {
     const struct world *world = step->world;
@@ -49,6 +58,8 @@ ESPER_RULE struct action pick_action(const struct step *step, int env, struct sl
             random_at(world->config.seed, STREAM_RANDOM_POLICY, *world->round, (uint32_t)env, *world->step + 1));
     case POLICY_SCRIPT:
         return step->script[world_rollout_row(world, env)];
+    case POLICY_SCHEDULE:
+        return pick_schedule(step, env, slot);
     case POLICY_STATIC:
     case POLICY_REPLAY:
         break;

@@ -134,24 +134,56 @@ static enum esper_status name_folder(struct session *session, struct esper_error
     return ESPER_OK;
 }
 
-/* A script may change or disappear; the run keeps its own copy. */
-static enum esper_status keep_script(const struct session *session, struct esper_error *error)
+/* The file that the policy plays from, as the configuration names it, and the run's own copy of it: a file of the
+ * user's may change or disappear. `copy` is empty where there is none. */
+struct played_file {
+    const char *path;
+    char copy[PATH_MAX];
+};
+
+static enum esper_status find_played(const struct session *session, struct played_file *file, struct esper_error *error)
 {
-    char path[PATH_MAX], *text;
+    const struct policy_config *policy = &session->config.policy;
+    const char *name = policy->kind == POLICY_SCRIPT                                   ? "script.json"
+                       : policy->kind == POLICY_SCHEDULE && policy->schedule[0] == '@' ? "schedules.txt"
+                                                                                       : NULL;
+    file->path = policy->kind == POLICY_SCRIPT ? policy->script : policy->schedule + 1;
+    file->copy[0] = '\0';
+    if (name && snprintf(file->copy, sizeof file->copy, "%s/%s", session->run.path, name) >= (int)sizeof file->copy)
+        return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
+    return ESPER_OK;
+}
+
+static enum esper_status keep_played(const struct session *session, struct esper_error *error)
+{
+    struct played_file file;
+    char *text;
     size_t size;
     struct file_writer writer;
-    if (session->config.policy.kind != POLICY_SCRIPT)
+    TRY(find_played(session, &file, error));
+    if (!*file.copy)
         return ESPER_OK;
-    if (snprintf(path, sizeof path, "%s/script.json", session->run.path) >= (int)sizeof path)
-        return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
-    TRY(file_read(session->config.policy.script, (size_t)1 << 26, &text, &size, error));
-    enum esper_status status = file_begin(&writer, path, error);
+    TRY(file_read(file.path, (size_t)1 << 26, &text, &size, error));
+    enum esper_status status = file_begin(&writer, file.copy, error);
     if (status == ESPER_OK)
         status = file_write(&writer, text, size, error);
     if (status == ESPER_OK)
         status = file_commit(&writer, error);
     memory_free(text);
     return status;
+}
+
+/* A run that goes on plays from its copy. */
+static enum esper_status take_played(struct session *session, struct esper_error *error)
+{
+    struct played_file file;
+    struct policy_config *policy = &session->config.policy;
+    bool script = policy->kind == POLICY_SCRIPT;
+    TRY(find_played(session, &file, error));
+    if (*file.copy && snprintf(script ? policy->script : policy->schedule, CONFIG_TEXT, "%s%s", script ? "" : "@",
+                               file.copy) >= CONFIG_TEXT)
+        return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
+    return ESPER_OK;
 }
 
 /* clock_seconds at the moment the run was created, to the second; every process that trains the run computes the same
@@ -214,7 +246,7 @@ static enum esper_status create_parts(struct session *session, const struct sess
                    options->command, error));
     session->run_open = true;
     TRY(name_folder(session, error));
-    TRY(keep_script(session, error));
+    TRY(keep_played(session, error));
     TRY(open_record(session, options->spans, NULL, error));
     start_clock(session);
     return run_set_status(&session->run, RUN_RUNNING, 0, 0, error);
@@ -319,9 +351,7 @@ static enum esper_status resume_parts(struct session *session, const char *path,
     TRY(name_folder(session, error));
     TRY(has_begun(session, &begun, error));
     TRY(apply_changes(session, changes, error));
-    if (session->config.policy.kind == POLICY_SCRIPT &&
-        snprintf(session->config.policy.script, CONFIG_TEXT, "%s/script.json", session->run.path) >= CONFIG_TEXT)
-        return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);
+    TRY(take_played(session, error));
     TRY(open_engine(session, error));
     TRY(restore(session, begun, &from, error));
     TRY(settle_rounds(session, changes, error));

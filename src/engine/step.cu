@@ -158,13 +158,13 @@ KERNEL void end_step(const __grid_constant__ struct step step)
 
 /* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
-static const struct action *upload_script(struct context *context)
+/* What a policy without a network plays, in device memory; NULL where there is none. */
+template <typename T> static const T *upload(struct runtime *rt, const T *rows, size_t count)
 {
-    const size_t rows = (size_t)context->host->config.steps * (size_t)context->host->envs;
-    struct action *script = runtime_alloc<struct action>(context->runtime, rows);
-    if (script)
-        runtime_copy_to(context->runtime, script, context->script, rows * sizeof *script);
-    return script;
+    T *copy = rows ? runtime_alloc<T>(rt, count) : nullptr;
+    if (copy)
+        runtime_copy_to(rt, copy, rows, count * sizeof *copy);
+    return copy;
 }
 
 static void plan_launches(struct step_device *device)
@@ -194,7 +194,9 @@ struct step_device *step_device_create(struct context *context, const float *log
     step->shares = device->shares;
     step->logits = logits;
     step->values = values;
-    step->script = context->script ? upload_script(context) : nullptr;
+    step->script = upload(rt, context->script, (size_t)context->host->config.steps * envs);
+    step->schedules = upload(rt, context->schedules, (size_t)context->schedule_count);
+    step->schedule_count = context->schedule_count;
     step->masks = runtime_alloc<struct masks>(rt, envs);
     step->actions = runtime_alloc<struct action>(rt, envs);
     step->decisions = runtime_alloc<struct decision>(rt, envs);

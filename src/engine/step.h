@@ -8,6 +8,7 @@
 #include "engine/orders.h"
 #include "policy/distribution.h"
 #include "policy/masks.h"
+#include "policy/schedule.h"
 #include "reward/attribution.h"
 
 enum step_result { STEP_DONE, STEP_REFUSED, STEP_VOID, STEP_ROLLED_BACK };
@@ -51,6 +52,8 @@ struct step {
     const struct shapley_sums *shares; /* [env] */
     const float *logits, *values;      /* [env][logits], [env] */
     const struct action *script;       /* [step][env]; policy.kind = script */
+    const struct schedule *schedules;  /* [schedule_count]; policy.kind = schedule */
+    int schedule_count;
 
     struct masks *masks;         /* [env] */
     struct action *actions;      /* [env] */

@@ -25,17 +25,21 @@ static void put_word(FILE *file, const char *word)
     putc('\'', file);
 }
 
-/* Files named relative to some directory become absolute; the run keeps a copy of its script. */
+/* Files named relative to some directory become absolute; the run keeps a copy of its script or
+ * schedules. */
 static void find_file(const struct run *run, const char *key, char value[PATH_MAX])
 {
     char path[PATH_MAX + 16], found[PATH_MAX];
+    const bool schedules = strcmp(key, "policy.schedule") == 0 && *value == '@';
     snprintf(path, sizeof path, "%s", value);
     if (strcmp(key, "policy.script") == 0)
         snprintf(path, sizeof path, "%s/script.json", run->path);
+    else if (schedules)
+        snprintf(path, sizeof path, "%s/schedules.txt", run->path);
     else if (strcmp(key, "policy.from") != 0 && strcmp(key, "data.path") != 0)
         return;
     if (realpath(path, found))
-        memcpy(value, found, sizeof found);
+        snprintf(value, PATH_MAX, "%s%.*s", schedules ? "@" : "", PATH_MAX - 2, found);
 }
 
 /* How the machine does the work and the task's name do not change the bits; --rounds is written separately. */
