@@ -24,11 +24,12 @@ while IFS= read -r command; do
     *" train "*--script*) command="$command --rounds 1 --envs 2" ;;
     *" train"*) command="$command $small --rounds 2" ;;
     *" eval "*) command="$command --episodes 2" ;;
+    *" search "*) command="$command $small --budget 64 --episodes 2" ;;
     *" bench"*) command="$command --kernels" ;;
     esac
     case $command in
     *" help "*) ;;
-    *" train"* | *" eval "* | *" compare "* | *" inspect "* | *" sql "* | *" export "* | *" report "*) command="$command --runs $work" ;;
+    *" train"* | *" eval "* | *" search "* | *" compare "* | *" inspect "* | *" sql "* | *" export "* | *" report "*) command="$command --runs $work" ;;
     esac
     problem=
     sh -c "$(echo "$command" | sed "s|^build/esper|$esper|")" >"$work/out" 2>&1 ||

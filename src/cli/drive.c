@@ -63,8 +63,7 @@ static enum progress_style style_of(const struct cli_run_flags *flags)
     return flags->plain || !isatty(STDERR_FILENO) ? PROGRESS_PLAIN : PROGRESS_LIVE;
 }
 
-static enum esper_status advance_all(struct session *session, struct progress *progress,
-                                     const struct cli_run_flags *flags, struct drive_end *end,
+static enum esper_status advance_all(struct session *session, drive_show *show, void *context, struct drive_end *end,
                                      struct esper_error *error)
 {
     struct session_progress step = {0};
@@ -73,29 +72,27 @@ static enum esper_status advance_all(struct session *session, struct progress *p
         end->round = step.round;
         end->step = step.step;
         end->env_steps += step.twin_step ? 0 : end->config.envs;
-        progress->style = style_of(flags); /* the user may have left a viewer */
-        progress_step(progress, &step);
+        show(context, &step);
     }
     end->interrupted = !session_done(session);
     return ESPER_OK;
 }
 
-int drive(struct session *session, const char *what, const struct cli_run_flags *flags, struct drive_end *end)
+void drive_begin(const struct session *session, struct drive_end *end)
 {
-    struct progress progress;
-    struct esper_error error = {0};
     *end = (struct drive_end){.config = *session_config(session)};
     snprintf(end->path, sizeof end->path, "%s", session_path(session));
     describe_machine(session, end->machine, sizeof end->machine);
     if (*session_note(session))
         fprintf(stderr, "esper: %s\n", session_note(session));
-    if (style_of(flags) != PROGRESS_QUIET)
-        announce(what, end);
+}
 
+int drive_session(struct session *session, drive_show *show, void *context, struct drive_end *end)
+{
+    struct esper_error error = {0};
     double start = clock_seconds();
-    progress_begin(&progress, &end->config, style_of(flags));
-    enum esper_status status = advance_all(session, &progress, flags, end, &error);
-    progress_end(&progress);
+    enum esper_status status = advance_all(session, show, context, end, &error);
+    show(context, NULL);
     end->seconds = clock_seconds() - start;
     if (status != ESPER_OK)
         session_abandon(session);
@@ -103,11 +100,37 @@ int drive(struct session *session, const char *what, const struct cli_run_flags 
         status = session_close(session, &error);
     if (status != ESPER_OK) /* memory was allocated at the start: only writing can fail from here on */
         return cli_fail(&error) == CLI_DIVERGED ? CLI_DIVERGED : CLI_UNSAVED;
-    if (!end->interrupted)
-        return CLI_OK;
-    printf("%s: stopped after %u rounds and %u steps, saved; continue with: %s train --resume %s\n", end->path,
-           end->round, end->step, program_invocation_name, end->path);
-    return CLI_INTERRUPTED;
+    return end->interrupted ? CLI_INTERRUPTED : CLI_OK;
+}
+
+/* A run's progress, in the style that its flags ask for. */
+struct shown {
+    struct progress progress;
+    const struct cli_run_flags *flags;
+};
+
+static void show_step(void *context, const struct session_progress *step)
+{
+    struct shown *shown = context;
+    shown->progress.style = style_of(shown->flags); /* the user may have left a viewer */
+    if (step)
+        progress_step(&shown->progress, step);
+    else
+        progress_end(&shown->progress);
+}
+
+int drive(struct session *session, const char *what, const struct cli_run_flags *flags, struct drive_end *end)
+{
+    struct shown shown = {.flags = flags};
+    drive_begin(session, end);
+    if (style_of(flags) != PROGRESS_QUIET)
+        announce(what, end);
+    progress_begin(&shown.progress, &end->config, style_of(flags));
+    int code = drive_session(session, show_step, &shown, end);
+    if (code == CLI_INTERRUPTED)
+        printf("%s: stopped after %u rounds and %u steps, saved; continue with: %s train --resume %s\n", end->path,
+               end->round, end->step, program_invocation_name, end->path);
+    return code;
 }
 
 /* ---- helpers that the commands share ------------------------------------------------------------------------------

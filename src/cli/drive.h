@@ -1,6 +1,6 @@
 /*
- * Drives a session from where it is to its end, or to the first SIGINT or SIGTERM, and closes it: what `esper train`
- * and `esper eval` share. Also what they read back from a run afterwards.
+ * Drives a session from where it is to its end, or to the first SIGINT or SIGTERM, and closes it: what `esper train`,
+ * `esper eval` and `esper search` share. Also what they read back from a run afterwards.
  */
 #ifndef CLI_DRIVE_H
 #define CLI_DRIVE_H
@@ -27,6 +27,12 @@ void drive_catch_signals(void);
 /* `what` opens the first line: "training", "evaluating". Returns CLI_OK with `end` filled; CLI_INTERRUPTED after
  * printing how to continue; or another exit code after printing the error. The session is released in any case. */
 int drive(struct session *session, const char *what, const struct cli_run_flags *flags, struct drive_end *end);
+/* The same in two parts, for a command that shows progress in its own way: what is known before the first step, then
+ * the session to its end, which prints nothing but errors. `show` is called after every step, and once with NULL before
+ * anything else may be printed. */
+typedef void drive_show(void *context, const struct session_progress *step);
+void drive_begin(const struct session *session, struct drive_end *end);
+int drive_session(struct session *session, drive_show *show, void *context, struct drive_end *end);
 
 /* policy.from names a run by its name or path: turns it into the path. */
 enum esper_status drive_find_from(const char *runs, struct config *config, struct esper_error *error);
@@ -39,6 +45,9 @@ char *drive_command(int argc, char **argv);
 
 /* " --runs DIR" where a suggested command needs it, otherwise "". `text` is `size` long. */
 const char *drive_runs_flag(const char *runs, char *text, size_t size);
+
+/* What the episodes of a finished evaluation came to, read back from its record (eval.c). */
+enum esper_status drive_print_outcomes(const char *path, const struct config *config, struct esper_error *error);
 
 /* The store of a run that is not training, for reading. */
 struct store;

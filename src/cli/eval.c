@@ -73,13 +73,13 @@ static void make_name(const char *runs, const struct run *run, const struct conf
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
 /* Read back from the record, as `esper compare` will. */
-static enum esper_status print_outcomes(const struct drive_end *end, struct esper_error *error)
+enum esper_status drive_print_outcomes(const char *path, const struct config *config, struct esper_error *error)
 {
     struct cohort cohort;
     enum esper_status status = ESPER_OK;
-    TRY(cohort_load(&cohort, ".", end->path, error));
-    printf("\n%s, policy %s%s: mean of %d episodes and its 95 %% interval\n", end->config.task, cohort.policy,
-           end->config.policy.greedy ? " (greedy)" : "", cohort.episodes);
+    TRY(cohort_load(&cohort, ".", path, error));
+    printf("\n%s, policy %s%s: mean of %d episodes and its 95 %% interval\n", config->task, cohort.policy,
+           config->policy.greedy ? " (greedy)" : "", cohort.episodes);
     for (int i = 0; i < METRIC_COUNT && status == ESPER_OK; i++) {
         struct interval mean;
         int decimals = metrics[i].decimals;
@@ -126,7 +126,7 @@ static void print_end(const struct drive_end *end, const char *origin, const str
            end->seconds > 0 ? (double)end->env_steps / end->seconds : 0, end->machine);
     if (flags->quiet)
         return;
-    if (print_outcomes(end, &error) != ESPER_OK)
+    if (drive_print_outcomes(end->path, &end->config, &error) != ESPER_OK)
         cli_fail(&error);
     print_next(end, origin, flags->runs);
 }

@@ -14,6 +14,7 @@ static const struct command {
 } commands[] = {
     {"train", "train hosts that grow, and the policy that grows them", command_train},
     {"eval", "play evaluation episodes with a trained policy or a control", command_eval},
+    {"search", "look for the best constant schedule, a control for trained policies", command_search},
     {"compare", "pair the episodes of runs and show their differences", command_compare},
     {"report", "describe a run, or compare several, as one HTML page", command_report},
     {"inspect", "look into a run, a checkpoint or another file", command_inspect},

@@ -51,11 +51,12 @@ int command_tasks(int argc, char **argv)
 {
     const struct cli_page page = {
         .usage = "tasks",
-        .about = "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
-                 "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
-                 "`esper config --task NAME` shows every key of one of them. Tasks are built in; a file NAME.json in\n"
-                 "$ESPER_TASKS, in tasks/ here or in tasks/ beside the program adds one or replaces one, and the list\n"
-                 "says so.",
+        .about =
+            "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
+            "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
+            "`esper config --task NAME` shows every key of one of them, `esper search NAME --list` its schedules.\n"
+            "Tasks are built in; a file NAME.json in $ESPER_TASKS, in tasks/ here or in tasks/ beside the program\n"
+            "adds one or replaces one, and the list says so.",
         .example = "esper tasks",
     };
     int code = cli_parse(argc, argv, &page, NULL);

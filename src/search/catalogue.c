@@ -1,0 +1,104 @@
+#include "search/catalogue.h"
+
+#include "morph/shape.h"
+
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+
+bool schedule_equal(const struct schedule *a, const struct schedule *b)
+{
+    bool equal = a->count == b->count;
+    for (int i = 0; equal && i < a->count; i++) {
+        const struct planting *x = &a->planting[i], *y = &b->planting[i];
+        equal = x->step == y->step && x->slot == y->slot && x->blueprint == y->blueprint && x->style == y->style &&
+                x->tempo == y->tempo;
+    }
+    return equal;
+}
+
+static long long seed_params(const struct net_shape *shape, int slot, int blueprint)
+{
+    struct param_layout layout;
+    blueprint_layout(blueprint, shape->slot[slot].channels, &layout);
+    return (long long)layout.params;
+}
+
+static long long gate_params(const struct net_shape *shape, int slot)
+{
+    struct param_layout layout;
+    gate_layout(shape->slot[slot].channels, &layout);
+    return (long long)layout.params;
+}
+
+long long schedule_params(const struct schedule *schedule, const struct config *config)
+{
+    struct net_shape shape;
+    long long params = 0;
+    shape_init(&shape, config);
+    for (int i = 0; i < schedule->count; i++) {
+        const struct planting *planting = &schedule->planting[i];
+        if (planting->birth > 1) /* in place of a seed that was lost */
+            continue;
+        params += seed_params(&shape, planting->slot, planting->blueprint);
+        params += planting->style == STYLE_GATED_GATE ? gate_params(&shape, planting->slot) : 0;
+    }
+    return params;
+}
+
+/* ---- the catalogue ----------------------------------------------------------------------------------------------- */
+
+static void put(struct catalogue *catalogue, const struct schedule *schedule)
+{
+    for (int i = 0; i < catalogue->count; i++)
+        if (schedule_equal(&catalogue->schedule[i], schedule))
+            return;
+    catalogue->schedule[catalogue->count++] = *schedule;
+}
+
+/* `blueprint` in all slots from `step` on, except that slot `other` gets another one; -1: none does. */
+static void put_all(struct catalogue *catalogue, const struct config *config, int blueprint, int step, int other,
+                    int other_blueprint)
+{
+    struct schedule schedule = {0};
+    for (int j = 0; j < config->slot_count; j++)
+        schedule_add(&schedule, j, j == other ? other_blueprint : blueprint, step);
+    put(catalogue, &schedule);
+}
+
+/* The blueprint that adds most parameters when it is in all slots. */
+static int largest_blueprint(const struct config *config)
+{
+    struct net_shape shape;
+    int largest = 1;
+    long long most = -1;
+    shape_init(&shape, config);
+    for (int b = 1; b < BLUEPRINT_COUNT; b++) {
+        long long params = 0;
+        for (int j = 0; j < shape.slots; j++)
+            params += seed_params(&shape, j, b);
+        largest = params > most ? b : largest;
+        most = params > most ? params : most;
+    }
+    return largest;
+}
+
+void catalogue_make(struct catalogue *catalogue, const struct config *config)
+{
+    const struct schedule none = {0};
+    const int heavy = largest_blueprint(config), last = config->slot_count - 1;
+    catalogue->count = 0;
+    put(catalogue, &none);
+    for (int b = 1; b < BLUEPRINT_COUNT; b++)
+        put_all(catalogue, config, b, 1, -1, 0);
+    for (int b = 1; b < BLUEPRINT_COUNT; b++) {
+        put_all(catalogue, config, b, 1, last, heavy);
+        put_all(catalogue, config, b, 1, 0, heavy);
+    }
+    for (int part = 4; part >= 2; part -= 2)
+        put_all(catalogue, config, heavy, 1 + config->steps / part, -1, 0);
+    for (int b = 1; b < BLUEPRINT_COUNT; b++)
+        for (int j = 0; j < config->slot_count; j++) {
+            struct schedule alone = {0};
+            schedule_add(&alone, j, b, 1);
+            put(catalogue, &alone);
+        }
+}
