@@ -1,6 +1,7 @@
 /* The catalogue of every task, and the plan, the draws and the ranking of a search. */
 #include "search/search.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -170,6 +171,8 @@ static void the_better_half_goes_on(void **state)
     for (int i = 0; i < 4; i++)
         schedule[i] = search->contenders[i].schedule;
     struct outcome_record first[8] = {{0}}, second[4] = {{0}};
+    for (int i = 0; i < 8; i++)
+        first[i].gain = second[i % 4].gain = (double)NAN;
     static const double scores[8] = {50, 60, 40, 60, 52, 60, 44, 60}; /* envs 0 to 3, then 0 to 3 in another round */
     for (int i = 0; i < 8; i++) {
         first[i].env = i % 4;
@@ -202,6 +205,21 @@ static void the_better_half_goes_on(void **state)
     search_free(search);
 }
 
+/* The objective of gain, or the same without the twin. */
+static void prices_count(void **state)
+{
+    (void)state;
+    struct config config = task_config("quickstart");
+    struct outcome_record outcome = {
+        .val_accuracy = 80, .added_params = 2000, .train_work = 1.5, .twin_accuracy = (double)NAN, .gain = (double)NAN};
+    assert_true(search_score(&config, &outcome) == 80);
+    config.reward.price = 3;
+    config.reward.flop_price = 4;
+    assert_true(search_score(&config, &outcome) == 80 - 6 - 2);
+    outcome.gain = 12;
+    assert_true(search_score(&config, &outcome) == 12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +230,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(random_schedules_follow_from_the_seed),
         cmocka_unit_test(the_better_half_goes_on),
+        cmocka_unit_test(prices_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

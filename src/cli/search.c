@@ -71,6 +71,8 @@ static void show_step(void *context, const struct session_progress *step)
         return;
     if (*step->notice)
         fprintf(stderr, "esper: %s\n", step->notice);
+    if (step->twin_step) /* of the round that is to be played */
+        return;
     const long long at = env_steps_before(quest, quest->stage) +
                          (long long)config.envs * ((long long)step->round * config.steps + step->step);
     quest->complete = at == env_steps_before(quest, quest->stage + 1);
@@ -203,7 +205,8 @@ static int play_part(struct quest *quest, const struct part *part)
 static void print_best(const struct quest *quest)
 {
     const struct search *search = quest->search;
-    printf("%s: the best of %d schedules; score: %s\n\n", quest->folder, search->schedules, search_score_title);
+    printf("%s: the best of %d schedules; score: %s\n\n", quest->folder, search->schedules,
+           search_score_title(&search->config));
     printf("%4s  %7s  %8s  %8s  %9s  %s\n", "rank", "score", "95 % +-", "episodes", "added", "schedule");
     for (int i = 0; i < BEST && i < search->schedules; i++) {
         const struct contender *contender = &search->contenders[i];

@@ -191,13 +191,19 @@ enum esper_status search_lines(const struct search *search, int stage, char **li
 
 /* ---- what came of it --------------------------------------------------------------------------------------------- */
 
-const char search_score_title[] = "validation accuracy at the end, %";
+const char *search_score_title(const struct config *config)
+{
+    return config->reward.mode == REWARD_GAIN ? "validation accuracy - the twin's - price, points"
+                                              : "validation accuracy - price, points";
+}
 
+/* The objective where it is recorded; without twins, what a schedule has influence on. */
 double search_score(const struct config *config, const struct outcome_record *outcome)
 {
-    const double price = 0; /* points per 1 000 parameters */
-    (void)config;
-    return outcome->val_accuracy - price * (double)outcome->added_params / 1000;
+    if (isfinite(outcome->gain))
+        return outcome->gain;
+    return outcome->val_accuracy - config->reward.price * (double)outcome->added_params / 1000 -
+           config->reward.flop_price * (outcome->train_work - 1);
 }
 
 double contender_mean(const struct contender *contender)

@@ -45,8 +45,8 @@ enum esper_status search_lines(const struct search *search, int stage, char **li
 void search_judge(struct search *search, int stage, const struct outcome_record *outcomes, int count);
 
 /* What an episode is worth: the one place that says so, and in words. */
-extern const char search_score_title[];
 double search_score(const struct config *config, const struct outcome_record *outcome);
+const char *search_score_title(const struct config *config);
 /* A contender's mean score, and half of the width of its 95 % interval (NAN for a single episode). */
 double contender_mean(const struct contender *contender);
 double contender_margin(const struct contender *contender);
