@@ -1,4 +1,4 @@
-/* Schedules: their text, the rule (P-19) case by case, and whole episodes in which every action obeys the masks. */
+/* Schedules: their text, the rule (P-20) case by case, and whole episodes in which every action obeys the masks. */
 #include "policy/schedule.h"
 
 #include <stdio.h>
