@@ -96,6 +96,26 @@ static void test_script_and_replay(void **state)
     assert_int_not_equal(access(in_folder("none"), F_OK), 0); /* and leaves no directory */
 }
 
+/* A file of schedules is kept with the run, which goes on without the user's. */
+static void test_schedules_are_kept(void **state)
+{
+    (void)state;
+    static const char lines[] = "none\nconv_light/3@1\n";
+    struct config config = small_session(POLICY_SCHEDULE);
+    struct session_progress progress;
+    const char *file = in_folder("lines.txt");
+    put_file(file, lines, sizeof lines - 1);
+    snprintf(config.policy.schedule, sizeof config.policy.schedule, "@%s", file);
+    struct session *session = create(&config, "scheduled");
+    run_rounds(session, 1, &progress);
+    finish(session);
+    unlink(config.policy.schedule + 1);
+    session = resume("scheduled", &(struct session_changes){.threads = -1});
+    run_rounds(session, 1, &progress);
+    finish(session);
+    assert_true(ask("scheduled", "SELECT count(*) FROM outcome WHERE fossilized = env AND germinated = env") == 4);
+}
+
 /* Evaluation episodes with a trained policy: the same twice, different from a fresh one's. */
 static void test_evaluation_takes_the_policy(void **state)
 {
@@ -148,8 +168,11 @@ static void test_added_rounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_run),          cmocka_unit_test(test_progress_is_the_record),
-        cmocka_unit_test(test_script_and_replay), cmocka_unit_test(test_evaluation_takes_the_policy),
+        cmocka_unit_test(test_long_run),
+        cmocka_unit_test(test_progress_is_the_record),
+        cmocka_unit_test(test_script_and_replay),
+        cmocka_unit_test(test_schedules_are_kept),
+        cmocka_unit_test(test_evaluation_takes_the_policy),
         cmocka_unit_test(test_added_rounds),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
