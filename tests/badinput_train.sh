@@ -178,6 +178,8 @@ header=$(
     printf '}'
 )
 { printf '\000\004\000\000\000\000\000\000%-1024s' "$header" && head -c 276570 /dev/zero; } >subset
+refused 'subset: holds CIFAR-10, not Fashion-MNIST' --task fashion_baseline --set data.path=subset
+refused 'no mnist.safetensors in data, ' --task mnist_baseline
 small() { # small TEXT VAL TEST BATCH: the subset is refused
     refused "$1" --task cifar_minimal --envs 1 --set data.path=subset --set data.val_images="$2" \
         --set data.test_images="$3" --set data.batch="$4"
@@ -393,6 +395,19 @@ fi
     --set data.path=subset --set data.val_images=20 --set data.test_images=30 --set data.batch=40 --quiet \
     >stdout.txt 2>stderr.txt
 verdict 'a subset that suffices' "$([ $? -eq 0 ] || cat stderr.txt)"
+
+# a set of another name, found where data is kept: it trains, its network normalises as its set does
+mkdir data
+sed 's/"name":"cifar10"/"name":"fashion"/' subset >data/fashion.safetensors
+"$esper" train --task fashion_baseline --policy static --rounds 1 --envs 1 --steps 1 --set data.batches=1 \
+    --set data.val_images=20 --set data.test_images=30 --set data.batch=40 --name clothes --quiet >stdout.txt 2>stderr.txt
+verdict 'another set' "$([ $? -eq 0 ] || cat stderr.txt)"
+"$esper" export clothes --safetensors clothes.safetensors >stdout.txt 2>stderr.txt
+verdict 'its network' "$(grep -q '"mean":\[0.219,0.219,0.219\]' clothes.safetensors || cat stderr.txt)"
+for data in fashion data/fashion.safetensors; do
+    shows 'test images of fashion' infer clothes.safetensors $data
+done
+fails 2 'no cifar10.safetensors in data' infer clothes.safetensors cifar10
 
 printf '[{"step": 1, "op": "prune", "slot": "r0c1"}, {"step": 2, "op": "fossilize", "slot": "r0c0"}]' >early.json
 "$esper" train $small --policy script --script early.json --rounds 1 --name early --plain >stdout.txt 2>stderr.txt

@@ -183,7 +183,7 @@ static void rig_open(struct rig *rig, const struct setting &s)
     context->data.images[SPLIT_TRAIN] =
         upload(rt, data->images[SPLIT_TRAIN], data->count[SPLIT_TRAIN] * (size_t)(data->size * data->size * 3));
     context->data.labels[SPLIT_TRAIN] = upload(rt, data->labels[SPLIT_TRAIN], data->count[SPLIT_TRAIN]);
-    context->normalise = gather_table_make();
+    context->normalise = gather_table_make(image_set_of(DATA_SYNTHETIC));
     context->batches = (uint32_t)s.batches;
     context->rates.host = {(float)rig->config.host_lr, (float)rig->config.momentum, (float)rig->config.weight_decay};
     context->rates.seed = {(float)rig->config.seed_lr, (float)rig->config.momentum, 0};
@@ -350,7 +350,7 @@ template <class T> static std::vector<T> fetched(struct rig *rig, const T *from,
 static void cpu_step(struct rig *rig, struct world *world)
 {
     const struct variant *kernels = variant_best();
-    const struct gather_table table = gather_table_make();
+    const struct gather_table table = gather_table_make(image_set_of(DATA_SYNTHETIC));
     const struct config *config = &rig->config;
     size_t bytes = kernels->net_bytes(&world->shape, config->data_batch);
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);

@@ -586,7 +586,7 @@ static void check_bits(void)
 
 /* ---- gather ------------------------------------------------------------------------------------------------------ */
 
-static void check_gather(void)
+static void check_gather(enum data_set set, enum augment augment)
 {
     enum { BATCH = 11, INDEX = 2 };
     struct host_case c = {"gather", 4, 2, 1, 2, 32, {"r0c0"}, BATCH, 3, 2};
@@ -594,7 +594,8 @@ static void check_gather(void)
     struct rig rig;
     engine_reset(engine, 2);
     *engine->world->step = 18;
-    engine->world->config.data_set = DATA_CIFAR10; /* these are augmented; the images stay the same */
+    engine->world->config.data_set = set; /* for its augmentation and normalisation; the images stay the same */
+    engine->normalise = gather_table_make(image_set_of(set));
     engine->world->config.data_augment = true;
     rig_open(&rig, engine);
     rig_write(&rig);
@@ -615,7 +616,7 @@ static void check_gather(void)
     };
     size_t wrong = 0;
     for (uint32_t env = 0; env < (uint32_t)c.envs; env++) {
-        struct gather_job job = {engine->world->config.seed, 2, env, 19, INDEX, 3, BATCH, true};
+        struct gather_job job = {engine->world->config.seed, 2, env, 19, INDEX, 3, BATCH, augment};
         struct gather_target to = {expected.data(), area * GATHER_CHANNELS, 32 * GATHER_CHANNELS,
                                    expected_labels.data()};
         gather_batch(&engine->normalise, engine->data, &job, &to);
@@ -628,7 +629,7 @@ static void check_gather(void)
     }
     char text[64];
     snprintf(text, sizeof text, "%zu of %zu pixels differ", wrong, pixels.size());
-    check(wrong == 0, "gather: augmented batches in bf16", text);
+    check(wrong == 0, std::string("gather: augmented batches of ") + image_set_of(set)->name + " in bf16", text);
     rig_close(&rig);
     engine_free(engine);
 }
@@ -661,7 +662,9 @@ int main(int argc, char **argv)
     if (strncmp("bits", only, strlen(only)) == 0)
         check_bits();
     if (strncmp("gather", only, strlen(only)) == 0)
-        check_gather();
+        check_gather(DATA_CIFAR10, AUGMENT_CROP_FLIP);
+    check_gather(DATA_MNIST, AUGMENT_CROP);
+    check_gather(DATA_SYNTHETIC, AUGMENT_NONE);
     printf("%d checks, %d failed\n", checks, failures);
     return failures ? 1 : 0;
 }

@@ -51,14 +51,14 @@ shows ' from .*/more/other.json$' tasks
 shows '^cifar_scale ' tasks
 shows '^  \$ESPER_TASKS .*/more: 2 tasks$' doctor
 fails 2 'unknown task "othre"; did you mean "other"' config --task othre
-fails 2 'unknown task "mnist"; `esper tasks` lists them' config --task mnist
+fails 2 'unknown task "words"; `esper tasks` lists them' config --task words
 unset ESPER_TASKS
 rm -r tasks "$work/bin/tasks"
 
 # ---- data ------------------------------------------------------------------------------------------------------------
 fails 2 "no cifar10.safetensors in data, $HOME/.local/share/esper; run .esper data get cifar10." data info
 fails 2 'run .esper data get cifar10.' train --task cifar_pointwise $tiny
-shows '^  cifar10  *missing' doctor
+for set in cifar10 fashion mnist; do shows "^  $set  *missing" doctor; done
 
 # Images of two values per colour that have CIFAR-10's mean and deviation, in the form of its binary files.
 plane() { # plane OCTAL: 1024 bytes of that value

@@ -72,7 +72,7 @@ static void defaults_are_those_of_the_decisions(void **state)
     assert_int_equal(c.threads, 0);
     assert_int_equal(c.device, WISH_AUTO);
     assert_int_equal(c.precision, PRECISION_AUTO);
-    assert_string_equal(c.data_path, "data/cifar10.safetensors");
+    assert_string_equal(c.data_path, "");
 }
 
 static void the_cpu_has_one_precision(void **state)
@@ -158,7 +158,7 @@ static void bad_files_get_one_line_that_helps(void **state)
         {"{\"host.lr\": NaN}", "bad.json: 1:13"},
         {"{\"host.lr\": 1e999}", "bad.json: 1:|too large"},
         {"{\"host.lr\": null}", "host.lr|null"},
-        {"{\"data.set\": \"cifar100\"}", "data.set = cifar100|cifar10|synthetic"},
+        {"{\"data.set\": \"cifar100\"}", "data.set = cifar100|cifar10|synthetic|fashion|mnist"},
         {"{\"data.augment\": 1}", "data.augment|true|false|a number"},
         {"{\"seed\": -1}", "seed = -1|18446744073709551615"},
         {"{\"seed\": 9007199254740994}", "seed|as text"},
@@ -299,6 +299,9 @@ static void keys_that_contradict_each_other_are_refused(void **state)
         {{"ppo.minibatches=3", "evaluate=true"}, NULL}, /* nothing learns */
         {{"ppo.minibatches=3", "policy.kind=static"}, NULL},
         {{"data.size=16"}, "data.size = 16|cifar10"},
+        {{"data.size=16", "data.set=mnist"}, "data.size = 16|mnist images are 32x32"},
+        {{"data.set=fashion", "data.batches=0", "steps=39046"}, "at most 2147483647"},
+        {{"data.set=fashion", "data.batches=0", "steps=39045"}, NULL},
         {{"data.set=synthetic", "data.test_images=2001"}, "data.test_images = 2001|2000"},
         {{"data.set=synthetic", "data.test_images=2000", "data.val_images=2001"}, "data.val_images = 2001"},
         {{"data.set=synthetic", "data.test_images=2000", "data.val_images=2000"}, NULL},
@@ -353,6 +356,8 @@ static void shipped_tasks_are_those_of_the_table(void **state)
         {"cifar_minimal", 164, 0, 3, 0, 0, 8, 150, 200, 128, 8, 500, 10000},
         {"cifar_deep_impaired", 1140, 5, 5, 5, 6, 8, 150, 200, 128, 8, 500, 10000},
         {"cifar_pointwise", 398, 3, 3, 0, 0, 8, 150, 200, 128, 8, 500, 10000},
+        {"fashion_baseline", 6418, 3, 3, 0, 0, 16, 150, 200, 128, 24, 1000, 10000},
+        {"mnist_baseline", 6418, 3, 3, 0, 0, 16, 150, 200, 128, 24, 1000, 10000},
     };
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
         struct config c;
@@ -377,7 +382,10 @@ static void shipped_tasks_are_those_of_the_table(void **state)
         assert_int_equal(c.data_batches, tasks[i].batches);
         assert_int_equal(c.data_val_images, tasks[i].val);
         assert_int_equal(c.data_test_images, tasks[i].test);
-        assert_int_equal(c.data_set, i == 0 ? DATA_SYNTHETIC : DATA_CIFAR10);
+        assert_int_equal(c.data_set, strncmp(c.task, "quick", 5) == 0     ? DATA_SYNTHETIC
+                                     : strncmp(c.task, "fashion", 7) == 0 ? DATA_FASHION
+                                     : strncmp(c.task, "mnist", 5) == 0   ? DATA_MNIST
+                                                                          : DATA_CIFAR10);
         assert_int_equal(c.data_size, i == 0 ? 16 : 32);
     }
 }

@@ -95,22 +95,22 @@ static void write_binary(const struct fixture *f)
     }
 }
 
-static enum esper_status read_all(struct fixture *f, enum cifar_form form, struct cifar_set *set)
+static enum esper_status read_all(struct fixture *f, enum cifar_form form, struct pack *set)
 {
-    assert_int_equal(cifar_alloc(set, PART, &f->error), ESPER_OK);
+    assert_int_equal(pack_alloc(set, DATA_CIFAR10, 5 * PART, PART, &f->error), ESPER_OK);
     enum esper_status status = ESPER_OK;
     for (int part = 0; part < CIFAR_PARTS && status == ESPER_OK; part++)
         status = cifar_read_part(set, form, f->directory, part, &f->error);
     return status;
 }
 
-static void assert_whole(const struct cifar_set *set)
+static void assert_whole(const struct pack *set)
 {
     for (int i = 0; i < CIFAR_PARTS * PART; i++) {
         assert_int_equal(set->labels[i], label_of(i));
         for (int p = 0; p < 1024; p++)
             for (int c = 0; c < 3; c++)
-                assert_int_equal(set->images[i * CIFAR_IMAGE_BYTES + p * 3 + c], pixel_of(i, p, c));
+                assert_int_equal(set->images[i * PACK_IMAGE_BYTES + p * 3 + c], pixel_of(i, p, c));
     }
 }
 
@@ -124,10 +124,10 @@ static void assert_line(const struct fixture *f, const char *what)
 
 static void assert_read_fails(struct fixture *f, enum cifar_form form, const char *what)
 {
-    struct cifar_set set;
+    struct pack set;
     assert_int_equal(read_all(f, form, &set), ESPER_INVALID);
     assert_line(f, what);
-    cifar_free(&set);
+    pack_free(&set);
 }
 
 /* ---- binary files ------------------------------------------------------------------------------------------------ */
@@ -135,7 +135,7 @@ static void assert_read_fails(struct fixture *f, enum cifar_form form, const cha
 static void binary_files_are_read(void **state)
 {
     struct fixture *f = *state;
-    struct cifar_set set;
+    struct pack set;
     enum cifar_form form;
     write_binary(f);
     assert_int_equal(cifar_detect(f->directory, &form, &f->error), ESPER_OK);
@@ -143,7 +143,7 @@ static void binary_files_are_read(void **state)
     assert_int_equal(read_all(f, form, &set), ESPER_OK);
     assert_whole(&set);
     assert_int_equal(cifar_verify(&set, &f->error), ESPER_OK);
-    cifar_free(&set);
+    pack_free(&set);
 }
 
 static void bad_binary_files_are_refused(void **state)
@@ -213,7 +213,7 @@ static void write_package(const struct fixture *f)
 static void package_is_read(void **state)
 {
     struct fixture *f = *state;
-    struct cifar_set set;
+    struct pack set;
     enum cifar_form form;
     write_package(f);
     assert_int_equal(cifar_detect(f->directory, &form, &f->error), ESPER_OK);
@@ -222,7 +222,7 @@ static void package_is_read(void **state)
     assert_int_equal(read_all(f, form, &set), ESPER_OK);
     assert_whole(&set);
     assert_int_equal(cifar_verify(&set, &f->error), ESPER_OK);
-    cifar_free(&set);
+    pack_free(&set);
 }
 
 static void bad_images_are_refused(void **state)
@@ -303,21 +303,21 @@ static void package_needs_libpng(void **state)
 
 /* ---- verification ------------------------------------------------------------------------------------------------ */
 
-static void make_set(struct fixture *f, struct cifar_set *set)
+static void make_set(struct fixture *f, struct pack *set)
 {
-    assert_int_equal(cifar_alloc(set, PART, &f->error), ESPER_OK);
+    assert_int_equal(pack_alloc(set, DATA_CIFAR10, 5 * PART, PART, &f->error), ESPER_OK);
     for (int i = 0; i < CIFAR_PARTS * PART; i++) {
         set->labels[i] = (uint8_t)label_of(i);
         for (int p = 0; p < 1024; p++)
             for (int c = 0; c < 3; c++)
-                set->images[i * CIFAR_IMAGE_BYTES + p * 3 + c] = pixel_of(i, p, c);
+                set->images[i * PACK_IMAGE_BYTES + p * 3 + c] = pixel_of(i, p, c);
     }
 }
 
 static void what_is_not_cifar_is_refused(void **state)
 {
     struct fixture *f = *state;
-    struct cifar_set set;
+    struct pack set;
     make_set(f, &set);
     assert_int_equal(cifar_verify(&set, &f->error), ESPER_OK);
 
@@ -330,14 +330,14 @@ static void what_is_not_cifar_is_refused(void **state)
     assert_line(f, "test images of class");
     set.labels[5 * PART]--;
 
-    for (size_t i = 0; i < CIFAR_PARTS * PART * CIFAR_IMAGE_BYTES; i += 3) { /* red and green swapped */
+    for (size_t i = 0; i < CIFAR_PARTS * PART * PACK_IMAGE_BYTES; i += 3) { /* red and green swapped */
         uint8_t red = set.images[i];
         set.images[i] = set.images[i + 1];
         set.images[i + 1] = red;
     }
     assert_int_equal(cifar_verify(&set, &f->error), ESPER_INVALID);
     assert_line(f, "colour 0 has mean");
-    cifar_free(&set);
+    pack_free(&set);
 }
 
 /* ---- the packed file --------------------------------------------------------------------------------------------- */
@@ -345,24 +345,24 @@ static void what_is_not_cifar_is_refused(void **state)
 static void packed_file_gives_back_what_went_in(void **state)
 {
     struct fixture *f = *state;
-    struct cifar_set set;
+    struct pack set;
     make_set(f, &set);
     static const size_t all[SPLIT_COUNT] = {90, 10, 20}, some[SPLIT_COUNT] = {13, 4, 5};
     static const int first[SPLIT_COUNT] = {0, 90, 100};
     for (int split = 0; split < SPLIT_COUNT; split++)
-        assert_int_equal(cifar_split_count(&set, (enum split)split), all[split]);
+        assert_int_equal(pack_count(&set, (enum split)split), all[split]);
     for (int k = 0; k < 2; k++) {
         const size_t *count = k ? some : all;
         struct dataset *dataset;
-        assert_int_equal(cifar_pack(&set, count, "a test", path_of(f, "packed"), &f->error), ESPER_OK);
+        assert_int_equal(pack_write(&set, count, "a test", path_of(f, "packed"), &f->error), ESPER_OK);
         assert_int_equal(dataset_open(path_of(f, "packed"), DATA_CIFAR10, 32, &dataset, &f->error), ESPER_OK);
-        assert_string_equal(dataset->name, "cifar10");
+        assert_int_equal(dataset->set, DATA_CIFAR10);
         assert_int_equal(dataset->size, 32);
         assert_int_equal(dataset->classes, 10);
         for (int split = 0; split < SPLIT_COUNT; split++) {
             assert_int_equal(dataset->count[split], count[split]);
-            assert_memory_equal(dataset->images[split], set.images + first[split] * CIFAR_IMAGE_BYTES,
-                                count[split] * CIFAR_IMAGE_BYTES);
+            assert_memory_equal(dataset->images[split], set.images + first[split] * PACK_IMAGE_BYTES,
+                                count[split] * PACK_IMAGE_BYTES);
             assert_memory_equal(dataset->labels[split], set.labels + first[split], count[split]);
         }
         dataset_close(dataset);
@@ -370,13 +370,13 @@ static void packed_file_gives_back_what_went_in(void **state)
     for (int split = 0; split < SPLIT_COUNT; split++) {
         size_t wrong[SPLIT_COUNT] = {1, 1, 1};
         wrong[split] = all[split] + 1;
-        assert_int_equal(cifar_pack(&set, wrong, "a test", path_of(f, "other"), &f->error), ESPER_INVALID);
+        assert_int_equal(pack_write(&set, wrong, "a test", path_of(f, "other"), &f->error), ESPER_INVALID);
         assert_line(f, split_name((enum split)split));
         wrong[split] = 0;
-        assert_int_equal(cifar_pack(&set, wrong, "a test", path_of(f, "other"), &f->error), ESPER_INVALID);
+        assert_int_equal(pack_write(&set, wrong, "a test", path_of(f, "other"), &f->error), ESPER_INVALID);
         assert_int_not_equal(access(path_of(f, "other"), F_OK), 0);
     }
-    cifar_free(&set);
+    pack_free(&set);
 }
 
 /* A packed file of one image per split, with one thing wrong at a time. */
@@ -388,7 +388,7 @@ struct packed {
 
 static struct packed packed_make(void)
 {
-    static const uint8_t image[CIFAR_IMAGE_BYTES * 2], label[2] = {9, 0};
+    static const uint8_t image[PACK_IMAGE_BYTES * 2], label[2] = {9, 0};
     static const char *const names[] = {"train.images", "val.images", "test.images",
                                         "train.labels", "val.labels", "test.labels"};
     struct packed packed = {.tensors = 6,
@@ -434,8 +434,10 @@ static void damaged_packed_files_are_refused(void **state)
     static const uint8_t wrong_label = 10;
     struct packed good = packed_make();
     assert_int_equal(packed_try(f, &good), ESPER_OK);
-    ASSERT_PACKED_FAILS("not a packed CIFAR-10", p.meta[0][1] = "something");
-    ASSERT_PACKED_FAILS("not a packed CIFAR-10", p.meta[2][1] = "cifar100");
+    ASSERT_PACKED_FAILS("not a packed data set", p.meta[0][1] = "something");
+    ASSERT_PACKED_FAILS("not a packed data set", p.meta[2][1] = "cifar100");
+    ASSERT_PACKED_FAILS("not a packed data set", p.meta[2][1] = "synthetic");
+    ASSERT_PACKED_FAILS("holds MNIST, not CIFAR-10", p.meta[2][1] = "mnist");
     ASSERT_PACKED_FAILS("version 2", p.meta[1][1] = "2");
     ASSERT_PACKED_FAILS("metadata says 2", p.meta[3][1] = "2");
     ASSERT_PACKED_FAILS("metadata says nothing", p.meta[4][0] = "else");

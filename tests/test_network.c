@@ -18,7 +18,8 @@ static const struct {
     {"cifar_scale", 99922, 1402112, 24.5},      {"cifar_deep_multichannel", 99922, 1402112, 24.5},
     {"cifar_postpool", 24346, 2802304, 48.9},   {"cifar_highres", 24346, 2802304, 48.9},
     {"cifar_impaired", 77, 4136, 0.019},        {"cifar_minimal", 164, 47184, 0.28},
-    {"cifar_deep_impaired", 1140, 14656, 0.08},
+    {"cifar_deep_impaired", 1140, 14656, 0.08}, {"fashion_baseline", 6418, 811328, 13.6},
+    {"mnist_baseline", 6418, 811328, 13.6},
 };
 enum { TASKS = sizeof tasks / sizeof tasks[0] };
 

@@ -56,6 +56,7 @@ static inline struct model *random_model(const struct host_case *host, const str
                                   .host_blocks = host->blocks,
                                   .host_kernel = host->kernel,
                                   .host_pools = host->pools,
+                                  .data_set = DATA_SYNTHETIC,
                                   .data_size = host->size};
     struct model *model;
     struct esper_error error = {0};

@@ -380,21 +380,6 @@ enum esper_status config_load_file(struct config *config, const char *path, stru
 
 /* ---- rules across keys ------------------------------------------------------------------------------------------- */
 
-int config_train_images(enum data_set set)
-{
-    return set == DATA_CIFAR10 ? 45000 : 10000;
-}
-
-int config_val_images(enum data_set set)
-{
-    return set == DATA_CIFAR10 ? 5000 : 2000;
-}
-
-int config_test_images(enum data_set set)
-{
-    return set == DATA_CIFAR10 ? 10000 : 2000;
-}
-
 static enum esper_status check_host(const struct config *c, struct esper_error *error)
 {
     if (c->host_pools > c->host_blocks)
@@ -427,19 +412,18 @@ static enum esper_status check_slots(const struct config *c, struct esper_error 
 
 static enum esper_status check_data(const struct config *c, struct esper_error *error)
 {
-    int train = config_train_images(c->data_set);
-    const char *set = c->data_set == DATA_CIFAR10 ? "cifar10" : "synthetic";
-    if (c->data_set == DATA_CIFAR10 && c->data_size != 32)
-        return error_set(error, ESPER_INVALID, "data.size = %d: cifar10 images are 32x32; use data.set=synthetic",
-                         c->data_size);
-    if (c->data_val_images > config_val_images(c->data_set))
-        return error_set(error, ESPER_INVALID, "data.val_images = %d: %s has %d", c->data_val_images, set,
-                         config_val_images(c->data_set));
-    if (c->data_test_images > config_test_images(c->data_set))
-        return error_set(error, ESPER_INVALID, "data.test_images = %d: %s has %d", c->data_test_images, set,
-                         config_test_images(c->data_set));
+    const struct image_set *set = image_set_of(c->data_set);
+    if (set->packed && c->data_size != 32)
+        return error_set(error, ESPER_INVALID, "data.size = %d: %s images are 32x32; use data.set=synthetic",
+                         c->data_size, set->name);
+    if (c->data_val_images > set->val)
+        return error_set(error, ESPER_INVALID, "data.val_images = %d: %s has %d", c->data_val_images, set->name,
+                         set->val);
+    if (c->data_test_images > set->test)
+        return error_set(error, ESPER_INVALID, "data.test_images = %d: %s has %d", c->data_test_images, set->name,
+                         set->test);
     /* Positions in a round's stream of images are 32-bit. */
-    double step = c->data_batches ? (double)c->data_batch * c->data_batches : train;
+    double step = c->data_batches ? (double)c->data_batch * c->data_batches : set->train;
     if (step * c->steps > 0x7FFFFFFF)
         return error_set(error, ESPER_INVALID,
                          "data.batch x data.batches x steps = %.0f images in a round; at most %d are allowed",

@@ -12,11 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/image_set.h"
 #include "base/reward_fields.h"
 #include "base/round.h"
 #include "base/status.h"
-
-enum data_set { DATA_CIFAR10, DATA_SYNTHETIC };
 
 /* What decides. */
 enum policy_kind {
@@ -94,10 +93,10 @@ struct config {
     int max_seeds;                   /* 0 = as many as slots */
 
     enum data_set data_set;
-    char data_path[CONFIG_TEXT];
+    char data_path[CONFIG_TEXT];             /* empty: the set's own file, where data is kept */
     int data_size, data_batch, data_batches; /* batches per step; 0 = one pass over the training split */
     int data_val_images, data_test_images;
-    bool data_augment; /* synthetic data is never augmented, whatever this says */
+    bool data_augment; /* as far as the set allows */
 
     double host_lr, seed_lr, momentum, weight_decay, max_grad_norm;
     bool gates_permissive, auto_g1, auto_g2, auto_g3;
@@ -139,10 +138,5 @@ void config_key_range(int key, char text[CONFIG_TEXT]); /* what it allows, in wo
 const char *config_origin_name(enum config_origin origin);
 enum config_origin config_origin_of(const struct config *config, const char *key);
 void config_format(const struct config *config, int key, char text[CONFIG_TEXT]);
-
-/* Images of each split of a data set (E-11). */
-int config_train_images(enum data_set set);
-int config_val_images(enum data_set set);
-int config_test_images(enum data_set set);
 
 #endif

@@ -211,7 +211,7 @@ enum esper_status loops_create(struct loops **out, const struct loops_options *o
     if (status == ESPER_OK)
         choose_cases(loops);
     char found[CONFIG_PATH];
-    if (status == ESPER_OK && !dataset_find(found))
+    if (status == ESPER_OK && !dataset_find(DATA_CIFAR10, found))
         status = make_images(loops, error);
     if (status != ESPER_OK) {
         loops_free(loops);
@@ -249,11 +249,14 @@ static enum esper_status make_config(const struct loops *loops, const struct loo
     config->precision = loops->options.precision;
     config->data_batch = loop->batch;
     config->data_batches = loop->batches;
-    if (loop->val_images && config->data_set == DATA_CIFAR10)
+    const bool packed = image_set_of(config->data_set)->packed;
+    if (packed)
+        config->data_set = DATA_CIFAR10; /* only the time matters: its images, or random ones, stand for all others */
+    if (loop->val_images && packed)
         config->data_val_images = loop->val_images;
     if (loop->kind != LOOP_WHOLE)
         config->policy.kind = POLICY_STATIC; /* no network that is created and never used */
-    if (config->data_set == DATA_CIFAR10 && loops->images[0]) {
+    if (packed && loops->images[0]) {
         snprintf(config->data_path, sizeof config->data_path, "%.*s", CONFIG_TEXT - 1, loops->images);
         config->data_test_images = 1000;
     }

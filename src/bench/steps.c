@@ -31,7 +31,7 @@ static enum esper_status make_images(struct steps *steps, struct esper_error *er
 static struct dataset view_images(const struct steps *steps, int size)
 {
     size_t pixels = (size_t)DATA_IMAGES * DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS;
-    struct dataset dataset = {.size = size, .classes = DATASET_CLASSES, .name = "random"};
+    struct dataset dataset = {.size = size, .classes = DATASET_CLASSES};
     dataset.count[SPLIT_TRAIN] = DATA_IMAGES;
     dataset.images[SPLIT_TRAIN] = steps->images;
     dataset.labels[SPLIT_TRAIN] = steps->images + pixels;
@@ -92,7 +92,7 @@ static void gather(const struct step_case *step, int index)
                              .step = ++net->steps,
                              .batches = 1,
                              .batch = (uint32_t)config->data_batch,
-                             .augment = config->data_augment && config->data_set == DATA_CIFAR10};
+                             .augment = augment_of(config)};
     gather_batch(&step->normalise, &step->host->dataset, &job, &target);
 }
 
@@ -158,7 +158,7 @@ static void add_step(struct steps *steps, struct step_host *host, bool grown, do
         .rates = {.host = {(float)config->host_lr, momentum, (float)config->weight_decay},
                   .seed = {(float)config->seed_lr, momentum, 0},
                   .max_grad_norm = config->max_grad_norm},
-        .normalise = gather_table_make(),
+        .normalise = gather_table_make(image_set_of(config->data_set)),
         .in_place = {.work = train_in_place, .subject = step, .items = host->nets, .seconds = seconds},
         .gathered = {.work = train_gathered, .subject = step, .items = host->nets, .seconds = seconds},
     };

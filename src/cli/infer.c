@@ -72,12 +72,10 @@ static enum esper_status network_open(struct network *network, const char *path,
 
 static enum esper_status open_data(const char *text, int size, struct dataset **data, struct esper_error *error)
 {
-    if (strcmp(text, "synthetic") == 0)
-        return dataset_open(NULL, DATA_SYNTHETIC, size, data, error);
-    if (size != DATASET_SIZE_MAX)
+    if (image_set_named(text) != DATA_SYNTHETIC && size != DATASET_SIZE_MAX)
         return error_set(error, ESPER_INVALID, "%s: its images are %dx%d, the network takes %dx%d; try synthetic", text,
                          DATASET_SIZE_MAX, DATASET_SIZE_MAX, size, size);
-    return dataset_open(strcmp(text, "cifar10") == 0 ? NULL : text, DATA_CIFAR10, size, data, error);
+    return dataset_open_named(text, size, data, error);
 }
 
 static size_t count_correct(const float *logits, const uint8_t *labels, size_t count)
@@ -140,8 +138,8 @@ static enum esper_status infer_data(struct network *network, const struct datase
         if (network->source[0])
             printf("%s\n", network->source);
         printf("accuracy %.2f %% (%zu of %zu %s images of %s), %.0f images/s\n",
-               100.0 * (double)correct / (double)count, correct, count, split_name(split), data->name,
-               (double)count / (seconds > 0 ? seconds : 1e-9));
+               100.0 * (double)correct / (double)count, correct, count, split_name(split),
+               image_set_of(data->set)->name, (double)count / (seconds > 0 ? seconds : 1e-9));
     }
     memory_free(logits);
     return status;
@@ -178,9 +176,10 @@ int command_infer(int argc, char **argv)
     };
     const struct cli_page page = {
         .usage = "infer MODEL DATA [--images N] [--split test|val] [--output FILE]",
-        .about = "Runs a network that `esper export` wrote, in either form, and prints its accuracy. DATA is cifar10,\n"
-                 "synthetic, or a packed file. A safetensors model is run by the trainer's own kernels, an ONNX file\n"
-                 "by plain loops that share nothing with them.",
+        .about =
+            "Runs a network that `esper export` wrote, in either form, and prints its accuracy. DATA is cifar10,\n"
+            "fashion, mnist, synthetic, or a packed file. A safetensors model is run by the trainer's own kernels,\n"
+            "an ONNX file by plain loops that share nothing with them.",
         .example = "esper infer grown.safetensors synthetic",
         .options = options,
         .option_count = sizeof options / sizeof options[0],

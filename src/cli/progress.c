@@ -48,7 +48,7 @@ static void format_left(const struct progress *progress, char *text, size_t size
 static double images_per_env_step(const struct config *config)
 {
     int batches = config->data_batches;
-    return batches ? (double)batches * config->data_batch : config_train_images(config->data_set);
+    return batches ? (double)batches * config->data_batch : image_set_of(config->data_set)->train;
 }
 
 static bool learns(const struct config *config)

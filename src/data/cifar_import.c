@@ -13,10 +13,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/safetensors.h"
 
-enum { PLANE = 32 * 32, RECORD = 1 + CIFAR_IMAGE_BYTES };
+enum { PLANE = 32 * 32, RECORD = 1 + PACK_IMAGE_BYTES };
 
 static void part_path(char path[PATH_MAX], const char *directory, int part, const char *extension)
 {
@@ -42,24 +40,6 @@ enum esper_status cifar_detect(const char *directory, enum cifar_form *form, str
                          "%s: no data_batch_1.bin or data_batch_1.png here; name the directory that holds the files",
                          directory);
     return ESPER_OK;
-}
-
-enum esper_status cifar_alloc(struct cifar_set *set, size_t part_images, struct esper_error *error)
-{
-    *set = (struct cifar_set){.part_images = part_images};
-    set->images = memory_alloc(CIFAR_PARTS * part_images, CIFAR_IMAGE_BYTES, error);
-    set->labels = set->images ? memory_alloc(CIFAR_PARTS * part_images, 1, error) : NULL;
-    if (set->labels)
-        return ESPER_OK;
-    cifar_free(set);
-    return ESPER_FAILED;
-}
-
-void cifar_free(struct cifar_set *set)
-{
-    memory_free(set->images);
-    memory_free(set->labels);
-    *set = (struct cifar_set){0};
 }
 
 /* ---- binary ----------------------------------------------------------------------------------------------------- */
@@ -145,7 +125,7 @@ static enum esper_status png_read(const char *path, size_t count, uint8_t *image
         status = error_set(error, ESPER_INVALID,
                            "%s: not an 8-bit RGB image of %d x %zu pixels; fetch the package again", path, PLANE,
                            count);
-    else if (!opened || !png_image_finish_read(&png, NULL, images, CIFAR_IMAGE_BYTES, NULL))
+    else if (!opened || !png_image_finish_read(&png, NULL, images, PACK_IMAGE_BYTES, NULL))
         status = error_set(error, ESPER_INVALID, "%s: %s; fetch the package again", path, png.message);
     png_image_free(&png);
     return status;
@@ -179,11 +159,11 @@ static enum esper_status png_read(const char *path, size_t count, uint8_t *image
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
-enum esper_status cifar_read_part(struct cifar_set *set, enum cifar_form form, const char *directory, int part,
+enum esper_status cifar_read_part(struct pack *pack, enum cifar_form form, const char *directory, int part,
                                   struct esper_error *error)
 {
-    const size_t count = set->part_images, first = (size_t)part * count;
-    uint8_t *images = set->images + first * CIFAR_IMAGE_BYTES, *labels = set->labels + first;
+    const size_t count = pack->test, first = (size_t)part * count;
+    uint8_t *images = pack->images + first * PACK_IMAGE_BYTES, *labels = pack->labels + first;
     char path[PATH_MAX];
     part_path(path, directory, part, form == CIFAR_BINARY ? "bin" : "png");
     if (form == CIFAR_BINARY)
@@ -205,63 +185,23 @@ static enum esper_status histogram_check(const char *what, const struct split_su
     return ESPER_OK;
 }
 
-enum esper_status cifar_verify(const struct cifar_set *set, struct esper_error *error)
+enum esper_status cifar_verify(const struct pack *pack, struct esper_error *error)
 {
+    const struct image_set *known = image_set_of(DATA_CIFAR10);
     /* A fifth of the distance between the red and the green mean: no mix-up of colours or byte order passes. */
     const double tolerance = 0.002;
-    const size_t test = set->part_images, train = (CIFAR_PARTS - 1) * test;
-    struct split_summary of_train = split_summarise(set->images, set->labels, train, DATASET_SIZE_MAX);
+    const size_t test = pack->test, train = pack->train;
+    struct split_summary of_train = split_summarise(pack->images, pack->labels, train, DATASET_SIZE_MAX);
     struct split_summary of_test =
-        split_summarise(set->images + train * CIFAR_IMAGE_BYTES, set->labels + train, test, DATASET_SIZE_MAX);
+        split_summarise(pack->images + train * PACK_IMAGE_BYTES, pack->labels + train, test, DATASET_SIZE_MAX);
     TRY(histogram_check("training", &of_train, train / DATASET_CLASSES, error));
     TRY(histogram_check("test", &of_test, test / DATASET_CLASSES, error));
     for (int c = 0; c < DATASET_COLOURS; c++)
-        if (fabs(of_train.mean[c] - cifar_mean[c]) > tolerance ||
-            fabs(of_train.deviation[c] - cifar_deviation[c]) > tolerance)
+        if (fabs(of_train.mean[c] - known->mean[c]) > tolerance ||
+            fabs(of_train.deviation[c] - known->deviation[c]) > tolerance)
             return error_set(
                 error, ESPER_INVALID,
                 "not CIFAR-10: colour %d has mean %.4f and deviation %.4f, not %.4f and %.4f; fetch it again", c,
-                of_train.mean[c], of_train.deviation[c], cifar_mean[c], cifar_deviation[c]);
+                of_train.mean[c], of_train.deviation[c], known->mean[c], known->deviation[c]);
     return ESPER_OK;
-}
-
-size_t cifar_split_count(const struct cifar_set *set, enum split split)
-{
-    const size_t train = (CIFAR_PARTS - 1) * set->part_images;
-    return split == SPLIT_TRAIN ? train - train / 10 : split == SPLIT_VAL ? train / 10 : set->part_images;
-}
-
-enum esper_status cifar_pack(const struct cifar_set *set, const size_t count[SPLIT_COUNT], const char *source,
-                             const char *path, struct esper_error *error)
-{
-    char names[SPLIT_COUNT][2][16], counts[SPLIT_COUNT][24];
-    struct st_tensor tensors[2 * SPLIT_COUNT];
-    size_t first = 0;
-    for (int split = 0; split < SPLIT_COUNT; split++) {
-        const size_t all = cifar_split_count(set, (enum split)split), n = count[split];
-        if (n < 1 || n > all)
-            return error_set(error, ESPER_INVALID, "%zu %s images requested; it must be from 1 to %zu", n,
-                             split_name((enum split)split), all);
-        snprintf(names[split][0], sizeof names[split][0], "%s.images", split_name((enum split)split));
-        snprintf(names[split][1], sizeof names[split][1], "%s.labels", split_name((enum split)split));
-        snprintf(counts[split], sizeof counts[split], "%zu", n);
-        tensors[2 * split] = (struct st_tensor){.name = names[split][0],
-                                                .dtype = ST_U8,
-                                                .dims = 4,
-                                                .shape = {n, 32, 32, DATASET_COLOURS},
-                                                .data = set->images + first * CIFAR_IMAGE_BYTES};
-        tensors[2 * split + 1] = (struct st_tensor){
-            .name = names[split][1], .dtype = ST_U8, .dims = 1, .shape = {n}, .data = set->labels + first};
-        first += all;
-    }
-    const char *const meta[][2] = {
-        {"format", DATASET_FORMAT},
-        {"version", DATASET_VERSION},
-        {"name", "cifar10"},
-        {"source", source},
-        {split_name(SPLIT_TRAIN), counts[SPLIT_TRAIN]},
-        {split_name(SPLIT_VAL), counts[SPLIT_VAL]},
-        {split_name(SPLIT_TEST), counts[SPLIT_TEST]},
-    };
-    return st_write(path, tensors, 2 * SPLIT_COUNT, meta, sizeof meta / sizeof meta[0], error);
 }

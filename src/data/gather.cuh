@@ -19,7 +19,7 @@ struct gather_source {
     uint32_t batches, batch; /* per step; images each */
     uint32_t group;          /* envs that share them */
     uint64_t seed;
-    bool augment;
+    enum augment augment;
 };
 
 static inline struct gather_source gather_source_of(const struct context *context)
@@ -33,7 +33,7 @@ static inline struct gather_source gather_source_of(const struct context *contex
     source.batch = (uint32_t)config->data_batch;
     source.group = config->evaluate ? 1 : (uint32_t)config->group;
     source.seed = config->seed;
-    source.augment = config->data_augment && config->data_set == DATA_CIFAR10;
+    source.augment = augment_of(config);
     return source;
 }
 
@@ -56,7 +56,7 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
     struct gather_view view;
     view.image = source.data.images[SPLIT_TRAIN] +
                  (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
-    view.crop = source.augment ? crop_draw(source.seed, round, birth, step, index, sample) : crop_none();
+    view.crop = crop_draw(source.augment, source.seed, round, birth, step, index, sample);
     view.label = source.data.labels[SPLIT_TRAIN][image];
     return view;
 }

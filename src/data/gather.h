@@ -29,10 +29,11 @@ struct gather_table {
     float slope_rest[GATHER_CHANNELS], offset[GATHER_CHANNELS];
 };
 
-struct gather_table gather_table_make(void);
+/* For the mean and deviation of a data set. */
+struct gather_table gather_table_make(const struct image_set *set);
 
 /* The definition: what the vector form must equal, bit for bit. */
-float gather_normalise(int channel, uint8_t value);
+float gather_normalise(const struct image_set *set, int channel, uint8_t value);
 
 /*
  * Write one size x size image (size at most DATASET_SIZE_MAX), cropped at top, left of its padded frame (CROP_PAD each
@@ -58,7 +59,7 @@ struct gather_job {
     uint32_t index;   /* of the batch within the step, from 0 */
     uint32_t batches; /* per step */
     uint32_t batch;   /* images per batch */
-    bool augment;     /* crop and flip */
+    enum augment augment;
 };
 
 /* Batch `job` of the training split, in the env's own order. */

@@ -35,7 +35,7 @@ static void train_env(void *context, int env, int thread)
                              .step = *world->step + 1,
                              .batches = engine->batches,
                              .batch = (uint32_t)config->data_batch,
-                             .augment = config->data_augment && config->data_set == DATA_CIFAR10};
+                             .augment = augment_of(config)};
     struct net_result result;
     double loss = 0, correct = 0;
     env_execs(world, env, exec);

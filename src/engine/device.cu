@@ -183,7 +183,7 @@ static struct device *device_create(const struct device_setup *setup, struct esp
         return nullptr;
     }
     context->host = setup->world;
-    context->normalise = gather_table_make();
+    context->normalise = gather_table_make(image_set_of(setup->world->config.data_set));
     context->batches = setup->batches;
     context->rates = *setup->rates;
     context->gates = *setup->gates;

@@ -131,8 +131,7 @@ static enum esper_status create_parts(struct engine *engine, const struct config
 {
     TRY(device_choose(config, &engine->use, error));
     TRY(world_create(&engine->world, config, error));
-    TRY(dataset_open(config->data_set == DATA_CIFAR10 ? config->data_path : NULL, config->data_set, config->data_size,
-                     &engine->data, error));
+    TRY(dataset_open(config->data_path, config->data_set, config->data_size, &engine->data, error));
     TRY(check_data(engine, error));
     engine->batches = config->data_batches ? (uint32_t)config->data_batches
                                            : (uint32_t)(engine->data->count[SPLIT_TRAIN] / (size_t)config->data_batch);
@@ -151,7 +150,7 @@ enum esper_status engine_create(struct engine **out, const struct config *config
     if (!engine)
         return ESPER_FAILED;
     engine->kernels = variant_best();
-    engine->normalise = gather_table_make();
+    engine->normalise = gather_table_make(image_set_of(config->data_set));
     float momentum = (float)config->momentum;
     engine->rates = (struct net_rates){.host = {(float)config->host_lr, momentum, (float)config->weight_decay},
                                        .seed = {(float)config->seed_lr, momentum, 0},

@@ -26,7 +26,7 @@ enum esper_status export_env(const struct world *world, int env, const char *run
     struct net_params params = world_params(world, env);
     source.env = (uint32_t)env;
     source.val_accuracy = world->val_accuracy[env];
-    return model_take(out, &world->shape, &params, slots, &source, error);
+    return model_take(out, &world->config, &world->shape, &params, slots, &source, error);
 }
 
 enum esper_status export_best(const struct world *world, const char *run, struct model **out, struct esper_error *error)
@@ -45,5 +45,5 @@ enum esper_status export_best(const struct world *world, const char *run, struct
     source.step = (uint32_t)world->config.steps;
     source.env = *best->env;
     source.val_accuracy = *best->accuracy;
-    return model_take(out, &world->shape, &params, slots, &source, error);
+    return model_take(out, &world->config, &world->shape, &params, slots, &source, error);
 }

@@ -41,7 +41,7 @@ static enum esper_status set_geometry(struct config *config, const struct config
     config->host_blocks = host->host_blocks;
     config->host_kernel = host->host_kernel;
     config->host_pools = host->host_pools;
-    config->data_set = DATA_SYNTHETIC; /* any size of image */
+    config->data_set = host->data_set;
     config->data_size = host->data_size;
     config->data_val_images = config->data_test_images = 1;
     config->slot_count = count;
@@ -146,18 +146,12 @@ static void copy_params(struct model *model, const struct net_shape *shape, cons
     }
 }
 
-enum esper_status model_take(struct model **out, const struct net_shape *shape, const struct net_params *params,
-                             const struct slot_state *slots, const struct model_source *source,
-                             struct esper_error *error)
+enum esper_status model_take(struct model **out, const struct config *host, const struct net_shape *shape,
+                             const struct net_params *params, const struct slot_state *slots,
+                             const struct model_source *source, struct esper_error *error)
 {
-    struct config host = {.host_base = shape->block[0].cout,
-                          .host_blocks = shape->blocks,
-                          .host_kernel = shape->kernel,
-                          .data_size = shape->block[0].height};
     struct model_seed seeds[SHAPE_SLOTS] = {{{0}, 0, 0, 0, 0}};
     int count = 0;
-    for (int i = 0; i < shape->blocks; i++)
-        host.host_pools += shape->block[i].pool;
     for (int j = 0; j < shape->slots; j++)
         if (takes_part(&slots[j])) {
             struct model_seed *seed = &seeds[count++];
@@ -167,7 +161,7 @@ enum esper_status model_take(struct model **out, const struct net_shape *shape, 
             snprintf(seed->slot, sizeof seed->slot, "%s", shape->slot[j].id);
         }
     struct model *model;
-    TRY(model_make(&model, &host, seeds, count, error));
+    TRY(model_make(&model, host, seeds, count, error));
     copy_params(model, shape, params);
     model->source = *source;
     name_left_out(shape, slots, model->source.left_out);

@@ -36,12 +36,13 @@ struct model {
 };
 
 /*
- * Take a network out of a world. `slots` [shape->slots] are the env's rows. All of the source is copied except
- * left_out, which is written here. Parameters that are not finite are an error: such a network computes nothing.
+ * Take a network out of a world; `host` is its configuration, `slots` [shape->slots] the env's rows. All of the source
+ * is copied except left_out, which is written here. Parameters that are not finite are an error: such a network
+ * computes nothing.
  */
-enum esper_status model_take(struct model **out, const struct net_shape *shape, const struct net_params *params,
-                             const struct slot_state *slots, const struct model_source *source,
-                             struct esper_error *error);
+enum esper_status model_take(struct model **out, const struct config *host, const struct net_shape *shape,
+                             const struct net_params *params, const struct slot_state *slots,
+                             const struct model_source *source, struct esper_error *error);
 void model_free(struct model *model);
 
 /* One safetensors file. The reader trusts nothing: what it returns can be run. */
@@ -77,8 +78,8 @@ struct model_seed {
     float alpha;
 };
 
-/* An empty model: geometry from host.* and data.size of the configuration, all parameters zero. Seeds must be in the
- * order of the actions, row by row. */
+/* An empty model: geometry and normalisation from host.*, data.size and data.set, all parameters zero. Seeds must be in
+ * the order of the actions, row by row. */
 enum esper_status model_make(struct model **out, const struct config *host, const struct model_seed *seeds, int count,
                              struct esper_error *error);
 /* Check that every parameter is a finite number and no variance is below zero. */

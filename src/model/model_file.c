@@ -34,8 +34,9 @@ static bool add_host(cJSON *network, const struct model *model)
 static bool add_image(cJSON *network, const struct model *model)
 {
     cJSON *image = cJSON_AddObjectToObject(network, "image");
-    cJSON *mean = cJSON_CreateDoubleArray(cifar_mean, DATASET_COLOURS);
-    cJSON *deviation = cJSON_CreateDoubleArray(cifar_deviation, DATASET_COLOURS);
+    const struct image_set *set = image_set_of(model->config.data_set);
+    cJSON *mean = cJSON_CreateDoubleArray(set->mean, DATASET_COLOURS);
+    cJSON *deviation = cJSON_CreateDoubleArray(set->deviation, DATASET_COLOURS);
     return add_number(image, "size", model->config.data_size) && cJSON_AddItemToObject(image, "mean", mean) &&
            cJSON_AddItemToObject(image, "deviation", deviation);
 }
@@ -158,19 +159,32 @@ static enum esper_status get_word(const cJSON *object, const char *key, const ch
     return error_set(error, ESPER_INVALID, "\"%s\": unknown value \"%.40s\"", key, text);
 }
 
-/* The constants must be those of the program, or the kernels would compute something else. */
-static enum esper_status check_colours(const cJSON *image, const char *key, const double *known,
-                                       struct esper_error *error)
+static bool same_colours(const cJSON *list, const double *known)
 {
-    const cJSON *list;
-    TRY(json_get_array(image, key, &list, error));
     bool same = cJSON_GetArraySize(list) == DATASET_COLOURS;
     for (int i = 0; same && i < DATASET_COLOURS; i++) {
         const cJSON *value = cJSON_GetArrayItem(list, i);
         same = cJSON_IsNumber(value) && value->valuedouble == known[i];
     }
-    return same ? ESPER_OK
-                : error_set(error, ESPER_INVALID, "\"%s\" differs from this program's: it normalises differently", key);
+    return same;
+}
+
+/* The first data set that is normalised this way and has images of this size. The constants must be those of one, or
+ * the kernels would compute something else. */
+static enum esper_status read_colours(const cJSON *image, struct config *config, struct esper_error *error)
+{
+    const cJSON *mean, *deviation;
+    TRY(json_get_array(image, "mean", &mean, error));
+    TRY(json_get_array(image, "deviation", &deviation, error));
+    for (int i = 0; i < DATA_SETS; i++) {
+        const struct image_set *set = image_set_of((enum data_set)i);
+        config->data_set = (enum data_set)i;
+        if (same_colours(mean, set->mean) && same_colours(deviation, set->deviation) &&
+            (!set->packed || config->data_size == DATASET_SIZE_MAX))
+            return ESPER_OK;
+    }
+    return error_set(error, ESPER_INVALID,
+                     "\"mean\" and \"deviation\" are those of no data set of this program: it normalises differently");
 }
 
 static enum esper_status read_geometry(const cJSON *network, struct config *config, struct esper_error *error)
@@ -191,8 +205,7 @@ static enum esper_status read_geometry(const cJSON *network, struct config *conf
     TRY(get_int(image, "size", 16, DATASET_SIZE_MAX, &config->data_size, error));
     if (config->data_size != 16 && config->data_size != 32)
         return error_set(error, ESPER_INVALID, "\"size\" must be 16 or 32");
-    TRY(check_colours(image, "mean", cifar_mean, error));
-    return check_colours(image, "deviation", cifar_deviation, error);
+    return read_colours(image, config, error);
 }
 
 static enum esper_status read_seed(const cJSON *entry, struct model_seed *seed, struct esper_error *error)

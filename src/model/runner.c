@@ -22,7 +22,7 @@ enum esper_status model_runner_create(struct model_runner **out, const struct mo
         return ESPER_FAILED;
     runner->model = model;
     runner->kernels = variant_best();
-    runner->normalise = gather_table_make();
+    runner->normalise = gather_table_make(image_set_of(model->config.data_set));
     runner->batch = batch;
     runner->memory = memory_alloc(runner->kernels->net_bytes(&model->shape, batch), 1, error);
     runner->labels = memory_alloc((size_t)batch, 1, error);
