@@ -180,6 +180,8 @@ header=$(
 { printf '\000\004\000\000\000\000\000\000%-1024s' "$header" && head -c 276570 /dev/zero; } >subset
 refused 'subset: holds CIFAR-10, not Fashion-MNIST' --task fashion_baseline --set data.path=subset
 refused 'no mnist.safetensors in data, ' --task mnist_baseline
+refused 'mixed.images_least=0.0001: an episode may have as few as 1 images, and data.batch=32' --task quick_mixed \
+    --set mixed.images_least=0.0001
 small() { # small TEXT VAL TEST BATCH: the subset is refused
     refused "$1" --task cifar_minimal --envs 1 --set data.path=subset --set data.val_images="$2" \
         --set data.test_images="$3" --set data.batch="$4"

@@ -93,10 +93,13 @@ static struct config config_of(const struct setting &s)
 }
 
 /* Parameters that exercise every part: gammas of both signs, betas, no two envs alike. */
-static void stir(struct world *world, const int *stage)
+static void stir(struct world *world, uint32_t images, const int *stage)
 {
     const struct net_shape *shape = &world->shape;
     for (int env = 0; env < world->envs; env++) {
+        const struct conditions conditions = {images / (uint32_t)(1 + env), 0.1f * (float)env,
+                                              1.0f + 0.5f * (float)env};
+        conditions_store(&world->conditions, (size_t)env, &conditions);
         float *params = world->host + (size_t)env * shape->host.storage,
               *stats = world->stats + (size_t)env * shape->stats;
         layout_init(&shape->host, 1, STREAM_HOST_INIT, 0, (uint32_t)env, 0, params);
@@ -165,7 +168,7 @@ static void rig_open(struct rig *rig, const struct setting &s)
     if (!rt)
         stop(error.text);
     struct world *world = rig->world;
-    stir(world, s.stage);
+    stir(world, (uint32_t)rig->data->count[SPLIT_TRAIN], s.stage);
     context->host = world;
     context->view = *world;
     for (int c = 0; c < CLASS_COUNT; c++)
@@ -369,13 +372,15 @@ static void cpu_step(struct rig *rig, struct world *world)
         job.step = *world->step + 1;
         job.batches = rig->context.batches;
         job.batch = (uint32_t)config->data_batch;
+        job.conditions = conditions_load(&world->conditions, (size_t)env);
+        const struct net_rates rates = net_rates_times(rig->context.rates, job.conditions.lr_factor);
         struct net_batch batch = {config->data_batch, labels.data(), exec};
         double loss = 0, correct = 0;
         for (job.index = 0; job.index < job.batches; job.index++) {
             struct net_result result = {};
             gather_batch(&table, rig->data, &job, &target);
             kernels->net_gradients(net, &params, &batch, &result);
-            kernels->net_update(net, &params, &momentum, &batch, &rig->context.rates, &result);
+            kernels->net_update(net, &params, &momentum, &batch, &rates, &result);
             loss += result.loss;
             correct += result.correct;
         }

@@ -57,6 +57,7 @@ static struct config config_of(const struct host_case &c, int envs)
     for (size_t j = 0; j < c.slots.size(); j++)
         snprintf(config.slots[j], sizeof config.slots[j], "%s", c.slots[j]);
     config.max_seeds = 0;
+    config.mixed = {0.02, 0.3, 3}; /* every env has its own images, labels and learning rate */
     config.data_set = DATA_SYNTHETIC;
     config.data_size = c.size;
     config.data_batch = c.batch;
@@ -616,7 +617,15 @@ static void check_gather(enum data_set set, enum augment augment)
     };
     size_t wrong = 0;
     for (uint32_t env = 0; env < (uint32_t)c.envs; env++) {
-        struct gather_job job = {engine->world->config.seed, 2, env, 19, INDEX, 3, BATCH, augment};
+        struct gather_job job = {engine->world->config.seed,
+                                 2,
+                                 env,
+                                 19,
+                                 INDEX,
+                                 3,
+                                 BATCH,
+                                 augment,
+                                 conditions_load(&engine->world->conditions, env)};
         struct gather_target to = {expected.data(), area * GATHER_CHANNELS, 32 * GATHER_CHANNELS,
                                    expected_labels.data()};
         gather_batch(&engine->normalise, engine->data, &job, &to);

@@ -268,6 +268,7 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     rig->context.view.seed_momentum = runtime_alloc<float>(rt, rig->seed.size());
     rig->context.view.gate = runtime_alloc<float>(rt, rig->gate.size());
     rig->context.view.gate_momentum = runtime_alloc<float>(rt, rig->gate.size());
+    rig->context.view.conditions.lr_factor = upload(rt, std::vector<float>((size_t)envs, 1.0f));
     if (!net_bf16_fits(shape, batch))
         stop("the shape does not fit");
     rig->net.seeds = seed_create(&rig->net);
@@ -746,6 +747,7 @@ static struct config grown_config(int envs, int batch, int batches, int images, 
     for (int j = 0; j < slots; j++)
         snprintf(config.slots[j], sizeof config.slots[j], "%s", names[j]);
     config.max_seeds = 0;
+    config.mixed = {0.02, 0.3, 3}; /* every env has its own images, labels and learning rate */
     config.data_set = DATA_SYNTHETIC;
     config.data_size = 32;
     config.data_batch = batch;

@@ -49,6 +49,10 @@ for policy in random heuristic static; do
     train $policy-cuda --envs 2 --rounds 1 --policy $policy $cuda
     agree "$policy" $policy-cpu $policy-cuda "$steps"
 done
+train mixed-cpu --task quick_mixed --envs 3 --rounds 2 --policy random --device cpu
+train mixed-cuda --task quick_mixed --envs 3 --rounds 2 --policy random $cuda
+agree 'conditions of episodes' mixed-cpu mixed-cuda 'select round, env, images, label_noise, lr_factor from outcome'
+agree 'episodes of different conditions' mixed-cpu mixed-cuda "$steps"
 train script-cpu --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json --device cpu
 train script-cuda --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json $cuda
 agree 'seeds of a script' script-cpu script-cuda "select step, env, slot, stage, alpha, round(contribution, 3),

@@ -159,6 +159,9 @@ static void bad_files_get_one_line_that_helps(void **state)
         {"{\"host.lr\": 1e999}", "bad.json: 1:|too large"},
         {"{\"host.lr\": null}", "host.lr|null"},
         {"{\"data.set\": \"cifar100\"}", "data.set = cifar100|cifar10|synthetic|fashion|mnist"},
+        {"{\"mixed.images_least\": 0}", "mixed.images_least = 0|1e-06 to 1"},
+        {"{\"mixed.label_noise\": 1.5}", "mixed.label_noise = 1.5|0 to 1"},
+        {"{\"mixed.lr_factor\": 0.5}", "mixed.lr_factor = 0.5|1 to 1000"},
         {"{\"data.augment\": 1}", "data.augment|true|false|a number"},
         {"{\"seed\": -1}", "seed = -1|18446744073709551615"},
         {"{\"seed\": 9007199254740994}", "seed|as text"},
@@ -346,6 +349,8 @@ static void shipped_tasks_are_those_of_the_table(void **state)
         int pools, row0, row1, max_seeds, envs, steps, rounds, batch, batches, val, test;
     } tasks[] = {
         {"quickstart", 398, 3, 3, 0, 0, 8, 40, 60, 32, 8, 256, 1000},
+        {"quick_mixed", 398, 3, 3, 0, 0, 8, 40, 60, 32, 8, 256, 1000},
+        {"cifar_mixed", 6418, 3, 3, 0, 0, 16, 150, 200, 128, 24, 1000, 10000},
         {"cifar_baseline", 6418, 3, 3, 0, 0, 16, 150, 200, 128, 24, 1000, 10000},
         {"cifar_multichannel", 6418, 3, 3, 3, 3, 16, 150, 200, 128, 24, 1000, 10000},
         {"cifar_scale", 99922, 5, 5, 0, 3, 16, 150, 200, 128, 24, 1000, 10000},
@@ -386,7 +391,10 @@ static void shipped_tasks_are_those_of_the_table(void **state)
                                      : strncmp(c.task, "fashion", 7) == 0 ? DATA_FASHION
                                      : strncmp(c.task, "mnist", 5) == 0   ? DATA_MNIST
                                                                           : DATA_CIFAR10);
-        assert_int_equal(c.data_size, i == 0 ? 16 : 32);
+        const bool mixed = strstr(c.task, "mixed");
+        assert_true((c.mixed.images_least < 1) == mixed && (c.mixed.label_noise > 0) == mixed);
+        assert_true((c.mixed.lr_factor > 1) == mixed);
+        assert_int_equal(c.data_size, c.data_set == DATA_SYNTHETIC ? 16 : 32);
     }
 }
 

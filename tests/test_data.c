@@ -268,8 +268,12 @@ static struct dataset *tiny_dataset(void)
 
 enum { SPACE = TINY_SIZE * TINY_SIZE * 4 };
 
-static void batch_run(const struct gather_job *job, float *images, uint8_t *labels)
+/* The conditions are plain where a job has none. */
+static void batch_run(const struct gather_job *wish, float *images, uint8_t *labels)
 {
+    struct gather_job made = *wish, *job = &made;
+    if (job->conditions.images == 0)
+        job->conditions = conditions_plain(TINY);
     struct gather_table table = table_of(DATA_SYNTHETIC);
     struct gather_target target = {images, SPACE, TINY_SIZE * 4, labels};
     gather_batch(&table, tiny_dataset(), job, &target);
@@ -336,6 +340,63 @@ static void every_image_once_per_pass(void **state)
             for (int i = 0; i < TINY; i++)
                 assert_int_equal(seen[pass][i], 1);
     }
+}
+
+/* E-22: an env that has fewer images walks those, each once per pass, and other envs have others. */
+static void few_images_are_the_envs_own(void **state)
+{
+    (void)state;
+    enum { FEW = 12, ENVS = 40 };
+    static float images[FEW * SPACE];
+    uint8_t labels[FEW];
+    int shown[TINY] = {0};
+    for (uint32_t env = 0; env < ENVS; env++) {
+        bool own[TINY] = {false};
+        for (uint32_t pass = 0; pass < 3; pass++) {
+            struct gather_job job = {.seed = 9,
+                                     .round = 3,
+                                     .env = env,
+                                     .step = 1 + pass,
+                                     .batches = 1,
+                                     .batch = FEW,
+                                     .conditions = {FEW, 0, 1}};
+            int seen[TINY] = {0};
+            batch_run(&job, images, labels);
+            for (uint32_t j = 0; j < FEW; j++) {
+                assert_int_equal(++seen[labels[j]], 1);
+                assert_true(pass == 0 || own[labels[j]]);
+                own[labels[j]] = true;
+            }
+        }
+        for (int i = 0; i < TINY; i++)
+            shown[i] += own[i];
+    }
+    for (int i = 0; i < TINY; i++) /* 9.6 are expected of each; 0 or 24 have a probability of 1e-5 */
+        assert_true(shown[i] > 0 && shown[i] < 24);
+}
+
+/* E-22: a wrong label stays wrong in every pass, and so do the right ones. */
+static void labels_stay_as_they_are(void **state)
+{
+    (void)state;
+    static float images[TINY * SPACE];
+    uint8_t labels[TINY];
+    struct gather_job job = {
+        .seed = 9, .round = 3, .env = 1, .batches = 1, .batch = TINY, .conditions = {TINY, 0.5f, 1}};
+    int first[TINY], wrong = 0;
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        job.step = 1 + pass;
+        batch_run(&job, images, labels);
+        struct order order = order_of_pass(9, 3, 1, pass, TINY);
+        for (uint32_t j = 0; j < TINY; j++) {
+            const uint32_t image = order_at(&order, j);
+            assert_int_equal(labels[j], conditions_label(&job.conditions, 9, 3, 1, image, (uint8_t)image, 10));
+            assert_true(pass == 0 || labels[j] == first[image]);
+            first[image] = labels[j];
+            wrong += pass == 0 && labels[j] != image;
+        }
+    }
+    assert_true(wrong > 5);
 }
 
 /* The order is the env's, not the batch's: cutting it differently shows the same images in the same order. */
@@ -531,6 +592,8 @@ int main(void)
         cmocka_unit_test(gather_crops_and_flips),
         cmocka_unit_test(batch_equals_its_definition),
         cmocka_unit_test(every_image_once_per_pass),
+        cmocka_unit_test(few_images_are_the_envs_own),
+        cmocka_unit_test(labels_stay_as_they_are),
         cmocka_unit_test(order_does_not_depend_on_the_batch_size),
         cmocka_unit_test(batches_differ_where_they_should),
         cmocka_unit_test(crops_are_uniform),

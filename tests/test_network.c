@@ -14,6 +14,7 @@ static const struct {
     double gflop; /* host alone, training, per env-step (E-17) */
 } tasks[] = {
     {"quickstart", 398, 7328, 0.010},           {"cifar_pointwise", 398, 28832, 0.15},
+    {"quick_mixed", 398, 7328, 0.010},          {"cifar_mixed", 6418, 811328, 13.6},
     {"cifar_baseline", 6418, 811328, 13.6},     {"cifar_multichannel", 6418, 811328, 13.6},
     {"cifar_scale", 99922, 1402112, 24.5},      {"cifar_deep_multichannel", 99922, 1402112, 24.5},
     {"cifar_postpool", 24346, 2802304, 48.9},   {"cifar_highres", 24346, 2802304, 48.9},

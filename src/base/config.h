@@ -74,6 +74,13 @@ struct governor_config {
     int snapshot_steps;
 };
 
+/* What every episode draws anew (data/conditions.h); 1, 0 and 1 draw nothing. */
+struct mixed_config {
+    double images_least; /* training images: from this share of them to all, log-uniform */
+    double label_noise;  /* share of wrong labels: from 0 to this, uniform */
+    double lr_factor;    /* learning rates: from 1 / this to this many times the task's, log-uniform */
+};
+
 struct checkpoint_config {
     int rounds, minutes, keep;
 };
@@ -98,6 +105,7 @@ struct config {
     int data_val_images, data_test_images;
     bool data_augment; /* as far as the set allows */
 
+    struct mixed_config mixed;
     double host_lr, seed_lr, momentum, weight_decay, max_grad_norm;
     bool gates_permissive, auto_g1, auto_g2, auto_g3;
 

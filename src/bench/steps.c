@@ -92,7 +92,8 @@ static void gather(const struct step_case *step, int index)
                              .step = ++net->steps,
                              .batches = 1,
                              .batch = (uint32_t)config->data_batch,
-                             .augment = augment_of(config)};
+                             .augment = augment_of(config),
+                             .conditions = conditions_plain((uint32_t)step->host->dataset.count[SPLIT_TRAIN])};
     gather_batch(&step->normalise, &step->host->dataset, &job, &target);
 }
 

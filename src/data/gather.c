@@ -110,8 +110,9 @@ void gather_image(const struct gather_table *table, const uint8_t *image, int si
 /* An env's walk through the training images, pass after pass. */
 struct walk {
     const struct gather_job *job;
-    struct order order;
+    struct order order, own; /* of the pass; of the images that the env has, if not all */
     uint32_t count, pass, place;
+    bool all;
 };
 
 static uint32_t walk_next(struct walk *walk)
@@ -120,18 +121,23 @@ static uint32_t walk_next(struct walk *walk)
         walk->place = 0;
         walk->order = order_of_pass(walk->job->seed, walk->job->round, walk->job->env, ++walk->pass, walk->count);
     }
-    return order_at(&walk->order, walk->place++);
+    const uint32_t image = order_at(&walk->order, walk->place++);
+    return walk->all ? image : order_at(&walk->own, image);
 }
 
 void gather_batch(const struct gather_table *table, const struct dataset *dataset, const struct gather_job *job,
                   const struct gather_target *target)
 {
     const size_t bytes = (size_t)dataset->size * (size_t)dataset->size * DATASET_COLOURS;
-    const uint32_t count = (uint32_t)dataset->count[SPLIT_TRAIN];
+    const uint32_t whole = (uint32_t)dataset->count[SPLIT_TRAIN], count = job->conditions.images;
     const uint64_t first = ((uint64_t)(job->step - 1) * job->batches + job->index) * job->batch;
-    struct walk walk = {
-        .job = job, .count = count, .pass = (uint32_t)(first / count), .place = (uint32_t)(first % count)};
+    struct walk walk = {.job = job,
+                        .count = count,
+                        .pass = (uint32_t)(first / count),
+                        .place = (uint32_t)(first % count),
+                        .all = count == whole};
     walk.order = order_of_pass(job->seed, job->round, job->env, walk.pass, count);
+    walk.own = order_of_pass(job->seed, job->round, job->env, ORDER_OWN, whole);
     uint32_t image = walk_next(&walk);
     for (uint32_t sample = 0; sample < job->batch; sample++) {
         /* Images are scattered over memory: prefetch the next one while this one is processed. */
@@ -142,7 +148,8 @@ void gather_batch(const struct gather_table *table, const struct dataset *datase
             crop_draw(job->augment, job->seed, job->round, job->env, job->step, job->index, sample);
         gather_image(table, dataset->images[SPLIT_TRAIN] + image * bytes, dataset->size, crop.top, crop.left, crop.flip,
                      target->images + sample * target->image_stride, target->row_stride);
-        target->labels[sample] = dataset->labels[SPLIT_TRAIN][image];
+        target->labels[sample] = conditions_label(&job->conditions, job->seed, job->round, job->env, image,
+                                                  dataset->labels[SPLIT_TRAIN][image], (uint32_t)dataset->classes);
         image = next;
     }
 }

@@ -49,15 +49,22 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
                                             uint32_t sample)
 {
     const uint32_t birth = env - env % source.group;
-    const uint32_t round = *source.world->round, step = *source.world->step + 1, count = source.data.count[SPLIT_TRAIN];
+    const uint32_t round = *source.world->round, step = *source.world->step + 1, whole = source.data.count[SPLIT_TRAIN];
     const uint64_t at = ((uint64_t)(step - 1) * source.batches + index) * source.batch + sample;
+    const struct conditions conditions = conditions_load(&source.world->conditions, env);
+    const uint32_t count = conditions.images;
     struct order order = order_of_pass(source.seed, round, birth, (uint32_t)(at / count), count);
-    const uint32_t image = order_at(&order, (uint32_t)(at % count));
+    uint32_t image = order_at(&order, (uint32_t)(at % count));
+    if (count < whole) {
+        order = order_of_pass(source.seed, round, birth, ORDER_OWN, whole);
+        image = order_at(&order, image);
+    }
     struct gather_view view;
     view.image = source.data.images[SPLIT_TRAIN] +
                  (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
     view.crop = crop_draw(source.augment, source.seed, round, birth, step, index, sample);
-    view.label = source.data.labels[SPLIT_TRAIN][image];
+    view.label = conditions_label(&conditions, source.seed, round, birth, image, source.data.labels[SPLIT_TRAIN][image],
+                                  DATASET_CLASSES);
     return view;
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "data/augment.h"
+#include "data/conditions.h"
 #include "data/dataset.h"
 
 enum {
@@ -60,6 +61,7 @@ struct gather_job {
     uint32_t batches; /* per step */
     uint32_t batch;   /* images per batch */
     enum augment augment;
+    struct conditions conditions; /* of the env in this round */
 };
 
 /* Batch `job` of the training split, in the env's own order. */

@@ -15,6 +15,9 @@
 
 enum { ORDER_ROUNDS = 8 };
 
+/* Not a pass: the permutation of the whole split whose first images are those that an env has, where it has fewer. */
+#define ORDER_OWN UINT32_MAX
+
 /* One permutation of 0 .. count - 1. */
 struct order {
     uint32_t key[ORDER_ROUNDS];

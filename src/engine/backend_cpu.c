@@ -35,7 +35,9 @@ static void train_env(void *context, int env, int thread)
                              .step = *world->step + 1,
                              .batches = engine->batches,
                              .batch = (uint32_t)config->data_batch,
-                             .augment = augment_of(config)};
+                             .augment = augment_of(config),
+                             .conditions = conditions_load(&world->conditions, (size_t)env)};
+    const struct net_rates rates = net_rates_times(engine->rates, job.conditions.lr_factor);
     struct net_result result;
     double loss = 0, correct = 0;
     env_execs(world, env, exec);
@@ -44,7 +46,7 @@ static void train_env(void *context, int env, int thread)
         engine->kernels->net_gradients(worker->net, &params, &batch, &result);
         if (job.index + 1 == engine->batches)
             engine->kernels->net_measure(worker->net, &batch, &result);
-        engine->kernels->net_update(worker->net, &params, &momentum, &batch, &engine->rates, &result);
+        engine->kernels->net_update(worker->net, &params, &momentum, &batch, &rates, &result);
         loss += result.loss;
         correct += result.correct;
     }

@@ -22,7 +22,8 @@ static bool begins(const char *name, const char *prefix)
 static bool is_hosts(const struct table_row *row)
 {
     return begins(row->name, "best.") || begins(row->name, "total.") || begins(row->name, "replay.") ||
-           strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0 || strcmp(row->name, "twin.known") == 0;
+           begins(row->name, "conditions.") || strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0 ||
+           strcmp(row->name, "twin.known") == 0;
 }
 
 /* The source of outcomes, reports and progress: small, and needed at the end of every round. */
@@ -79,7 +80,11 @@ static void follow(struct engine *engine, uint32_t left)
 static void reset_device(struct engine *engine)
 {
     double start = clock_seconds();
+    const struct table *table = &engine->world->table;
     follow(engine, 0);
+    for (int i = 0; i < table->count; i++)
+        if (begins(table->rows[i].name, "conditions."))
+            engine->use.cuda->write(engine->device, &table->rows[i], 1);
     engine->use.cuda->reset(engine->device);
     engine_span(engine, "reset", start);
 }

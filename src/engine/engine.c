@@ -96,6 +96,12 @@ static enum esper_status check_data(const struct engine *engine, struct esper_er
         return error_set(error, ESPER_INVALID,
                          "data.batch=%d: the data set holds %zu training images; use a smaller batch",
                          config->data_batch, data->count[SPLIT_TRAIN]);
+    const double least = config->mixed.images_least * (double)data->count[SPLIT_TRAIN];
+    if (config->mixed.images_least < 1 && least < config->data_batch)
+        return error_set(
+            error, ESPER_INVALID,
+            "mixed.images_least=%g: an episode may have as few as %.0f images, and data.batch=%d; use more",
+            config->mixed.images_least, least, config->data_batch);
     return ESPER_OK;
 }
 

@@ -4,11 +4,24 @@
 #include "base/clock.h"
 #include "engine/parts.h"
 
+/* The episodes' own, which twins and envs of the same birth share. */
+static void draw_conditions(const struct engine *engine)
+{
+    const struct world *world = engine->world;
+    const uint32_t images = (uint32_t)engine->data->count[SPLIT_TRAIN];
+    for (int env = 0; env < world->envs; env++) {
+        const struct conditions conditions =
+            conditions_draw(&world->config, *world->round, world_birth(world, env), images);
+        conditions_store(&world->conditions, (size_t)env, &conditions);
+    }
+}
+
 void engine_reset(struct engine *engine, uint32_t round)
 {
     struct world *world = engine->world;
     *world->round = round;
     *world->step = 0;
+    draw_conditions(engine);
     if (world->twin_known)
         *world->twin_known = 0;
     engine->backend->reset(engine);
@@ -51,6 +64,7 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
 {
     const struct world *world = engine->world;
     struct episode episode = episode_load(&world->episode, (size_t)env);
+    struct conditions conditions = conditions_load(&world->conditions, (size_t)env);
     int recent = episode.rewards < EPISODE_RECENT ? (int)episode.rewards : EPISODE_RECENT;
     double host = (double)world->shape.host.params, added = world_added_params(world, env);
     double committed = world_committed_accuracy(world, env);
@@ -73,7 +87,10 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
                                    .twin_accuracy = (double)NAN,
                                    .gain = (double)NAN,
                                    .forward_macs = world_committed_macs(world, env),
-                                   .train_work = 1 + reward_state.work};
+                                   .train_work = 1 + reward_state.work,
+                                   .images = conditions.images,
+                                   .label_noise = (double)conditions.label_noise,
+                                   .lr_factor = (double)conditions.lr_factor};
     if (world->twin_accuracy) {
         out->twin_accuracy =
             world->twin_accuracy[(size_t)(world->config.steps - 1) * (size_t)world->envs + (size_t)env];

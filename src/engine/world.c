@@ -45,6 +45,7 @@ static void register_rules(struct world *w)
     governor_add(&w->governor, t, "governor", 1, env);
     heuristic_add(&w->heuristic, t, "heuristic", 1, env);
     episode_add(&w->episode, t, "episode", 1, env);
+    conditions_add(&w->conditions, t, "conditions", 1, env);
     env_memory_add(&w->env_memory, t, "memory", 1, env);
     slot_memory_add(&w->slot_memory, t, "slot_memory", 2, slot);
     reward_state_add(&w->reward_state, t, "reward", 1, env);

@@ -5,6 +5,7 @@
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
 
+#include "data/conditions.h"
 #include "engine/episode.h"
 #include "engine/state.h"
 #include "learn/learner.h"
@@ -23,6 +24,7 @@ STATE_OF_FIELDS_AND_ARRAYS(tracker, TRACKER_FIELDS)
 STATE_OF_FIELDS_AND_ARRAYS(governor, GOVERNOR_FIELDS)
 STATE_OF_FIELDS_AND_ARRAYS(heuristic, HEURISTIC_FIELDS)
 STATE_OF_FIELDS_AND_ARRAYS(episode, EPISODE_FIELDS)
+STATE_OF_FIELDS(conditions, CONDITIONS_FIELDS)
 STATE_OF_FIELDS(env_memory, ENV_MEMORY_FIELDS)
 STATE_OF_FIELDS(slot_memory, SLOT_MEMORY_FIELDS)
 STATE_OF_FIELDS(reward_state, REWARD_STATE_FIELDS)
@@ -55,7 +57,8 @@ struct world {
     double host_macs, host_train_macs;              /* the host's, of a forward pass and of a training step */
     struct table table;
 
-    uint32_t *round, *step; /* [1] the round in progress; steps of it that are done */
+    uint32_t *round, *step;              /* [1] the round in progress; steps of it that are done */
+    struct conditions_arrays conditions; /* [env] of its episodes; the host's, like round and step */
 
     /* parameters [env][layout]; momentum likewise */
     float *host, *host_momentum;

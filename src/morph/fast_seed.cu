@@ -103,6 +103,7 @@ struct fast_seeds *seed_create(struct bf16_net *net)
     set->seed_size = (uint32_t)shape->seed_storage;
     set->gate_size = (uint32_t)shape->gate_storage;
     set->rates = context->rates.seed;
+    set->lr_factor = context->view.conditions.lr_factor;
     set->max_norm = (float)context->rates.max_grad_norm;
     set->grads = context->grads;
     set->host_params = (uint32_t)shape->host.params;

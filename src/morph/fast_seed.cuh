@@ -96,6 +96,7 @@ struct seed_set {
     const struct seed_tensors *tensors; /* [slot][BLUEPRINT_COUNT + 1], the gate net last */
     const struct seed_slot *slots;      /* [slot] */
     struct sgd rates;
+    const float *lr_factor; /* [env] */
     float max_norm;
     struct slot_grads *grads; /* [env][slot] */
     uint32_t host_params;

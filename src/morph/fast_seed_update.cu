@@ -216,7 +216,7 @@ DEVICE void step_part(const struct seed_set &set, const struct update_piece &par
                           : set.seed_momentum + (size_t)env * set.seed_size + slot.seed) +
                at;
     *m = set.rates.momentum * *m + (factor * g + set.rates.weight_decay * *w);
-    *w -= set.rates.lr * *m;
+    *w -= set.rates.lr * set.lr_factor[env] * *m;
     if (!part.gate)
         pack_weight(set, part, env, at, *w);
 }

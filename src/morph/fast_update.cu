@@ -173,7 +173,7 @@ DEVICE void place_param(const struct fast_host &host, int env, const struct para
 }
 
 KERNEL void __launch_bounds__(UPDATE_THREADS)
-    step(const __grid_constant__ struct fast_host host, struct sgd sgd, double max_norm)
+    step(const __grid_constant__ struct fast_host host, struct sgd sgd, const float *lr_factor, double max_norm)
 {
     __shared__ float clip;
     const int env = (int)blockIdx.y, p = (int)(blockIdx.x * UPDATE_THREADS + threadIdx.x);
@@ -194,6 +194,7 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
     __syncthreads();
     if (at.kind == PARAM_GAP)
         return;
+    sgd.lr *= lr_factor[env];
     const size_t row = (size_t)env * host.params_size, place = row + (size_t)p;
     const float factor = clip,
                 value = stepped(sgd, factor, host.grad[place], host.params[place], &host.momentum[place]);
@@ -241,5 +242,5 @@ void fast_gradients(struct bf16_net *net, uint32_t batch)
 void fast_update(struct bf16_net *net)
 {
     runtime_launch(net->context->runtime, step, params_launch(net), net->host, net->context->rates.host,
-                   net->context->rates.max_grad_norm);
+                   (const float *)net->context->view.conditions.lr_factor, net->context->rates.max_grad_norm);
 }

@@ -42,6 +42,14 @@ struct net_rates {
     double max_grad_norm;
 };
 
+/* The rates of an env whose conditions multiply the learning rates. */
+static inline struct net_rates net_rates_times(struct net_rates rates, float factor)
+{
+    rates.host.lr *= factor;
+    rates.seed.lr *= factor;
+    return rates;
+}
+
 /* Memory for a net of this shape and batch, and the net in it. The memory must be zeroed and aligned to 64 bytes. */
 size_t net_bytes(const struct net_shape *shape, int batch);
 struct net *net_init(const struct net_shape *shape, int batch, void *memory);

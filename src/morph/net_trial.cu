@@ -39,6 +39,8 @@ static void place_world(struct trial *trial, const struct net_trial *given)
     view->host_momentum = place_array(rt, given->momentum.host, shape->host.storage);
     view->seed_momentum = place_array(rt, given->momentum.seed, shape->seed_storage);
     view->gate_momentum = place_array(rt, given->momentum.gate, shape->gate_storage);
+    const float plain = 1.0f;
+    view->conditions.lr_factor = place_array(rt, &plain, 1);
     view->train_loss = runtime_alloc<double>(rt, 1);
     view->train_accuracy = runtime_alloc<double>(rt, 1);
     context->host = &trial->world;

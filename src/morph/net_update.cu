@@ -330,10 +330,10 @@ DEVICE float clip_factor(double square, double max_norm)
     return (float)gradient_clip(sqrt(square), max_norm);
 }
 
-DEVICE void sgd_step(const struct sgd &sgd, float factor, float g, float *w, float *m)
+DEVICE void sgd_step(const struct sgd &sgd, float lr_factor, float factor, float g, float *w, float *m)
 {
     *m = fmaf(sgd.momentum, *m, fmaf(factor, g, sgd.weight_decay * *w));
-    *w = fmaf(-sgd.lr, *m, *w);
+    *w = fmaf(-(sgd.lr * lr_factor), *m, *w);
 }
 
 /* One thread per parameter. */
@@ -347,10 +347,10 @@ KERNEL void __launch_bounds__(REDUCE_THREADS) update(const struct net_view *net,
         return;
     const struct slot_exec *exec = net->exec + env * (size_t)net->slots;
     const struct part_norms *part = net->part + (size_t)place * NET_PARTS;
-    const float g = net->grads[(size_t)place * net->grad + at];
+    const float g = net->grads[(size_t)place * net->grad + at], lr_factor = world->conditions.lr_factor[env];
     if (at < net->host_storage) {
         const size_t i = env * net->host_storage + at;
-        sgd_step(net->rates.host, clip_factor(part[0].square, net->rates.max_grad_norm), g, &world->host[i],
+        sgd_step(net->rates.host, lr_factor, clip_factor(part[0].square, net->rates.max_grad_norm), g, &world->host[i],
                  &world->host_momentum[i]);
         return;
     }
@@ -365,7 +365,7 @@ KERNEL void __launch_bounds__(REDUCE_THREADS) update(const struct net_view *net,
         return;
     const float factor = clip_factor(part[1 + j].square, net->rates.max_grad_norm);
     const size_t i = env * (gates ? net->gate_storage : net->seed_storage) + at;
-    sgd_step(net->rates.seed, factor, g, gates ? &world->gate[i] : &world->seed[i],
+    sgd_step(net->rates.seed, lr_factor, factor, g, gates ? &world->gate[i] : &world->seed[i],
              gates ? &world->gate_momentum[i] : &world->seed_momentum[i]);
 }
 

@@ -182,7 +182,10 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, pruned, "seeds pruned in the episode")                                                              \
     FIELD(INTEGER, live, "live seeds at the end, fossils included")                                                    \
     FIELD(INTEGER, rollbacks, "rollbacks by the governor in the episode")                                              \
-    FIELD(INTEGER, success, "1 when the validation accuracy reached 80 percent")
+    FIELD(INTEGER, success, "1 when the validation accuracy reached 80 percent")                                       \
+    FIELD(OPTIONAL, images, "training images that the env had")                                                        \
+    FIELD(NUMBER, label_noise, "share of them with a wrong label")                                                     \
+    FIELD(NUMBER, lr_factor, "factor of its learning rates")
 
 #define ROLLBACK_FIELDS(FIELD)                                                                                         \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \

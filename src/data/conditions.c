@@ -1,0 +1,20 @@
+#include "data/conditions.h"
+
+#include <math.h>
+
+struct conditions conditions_draw(const struct config *config, uint32_t round, uint32_t env, uint32_t images)
+{
+    const struct mixed_config *mixed = &config->mixed;
+    const struct philox_block words = random_block(random_at(config->seed, STREAM_CONDITIONS, round, env, 0), 0);
+    const double few = (double)random_unit(words.word[0]), noise = (double)random_unit(words.word[1]),
+                 fast = (double)random_unit(words.word[2]);
+    /* Exactly the plain conditions where nothing is mixed: pow(1, x) is 1. */
+    struct conditions conditions = {
+        .images = (uint32_t)nearbyint(images * pow(mixed->images_least, few)),
+        .label_noise = (float)(mixed->label_noise * noise),
+        .lr_factor = (float)pow(mixed->lr_factor, 2 * fast - 1),
+    };
+    if (conditions.images < 1)
+        conditions.images = 1;
+    return conditions;
+}
