@@ -22,7 +22,7 @@ for record in "$records"/v*; do
 
     shows 'finished, 3 rounds and 0 steps done' inspect "$name"
     grep -q UNUSABLE "$work/stdout.txt" && verdict "$name: inspect" "$(grep UNUSABLE "$work/stdout.txt")"
-    shows 'validation accuracy at the last step, percent' sql "$name"
+    shows 'validation accuracy at the end of the committed network' sql "$name"
     [ "$(of "$name" 'select count(*), min(round), max(round) from round')" = 3,0,2 ] || verdict "$name: sql" 'other rounds'
     [ "$(of "$name" 'select count(*) from step')" -eq 84 ] || verdict "$name: sql" 'other steps'
     # a column that came or went without a new version would never be added
@@ -42,6 +42,7 @@ for record in "$records"/v*; do
     shows '3 rounds' export "$name" --tensorboard board
 
     if command -v curl >/dev/null && ! "$esper" serve . --bind nowhere 2>&1 | grep -q libmicrohttpd; then
+        rm -f served.txt # of the record before
         "$esper" serve runs --port 0 >served.txt 2>&1 &
         background=$!
         wait_for served.txt
