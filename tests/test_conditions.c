@@ -103,13 +103,14 @@ static void wrong_labels_have_their_share_and_are_wrong(void **state)
 
 /* ---- in an engine ------------------------------------------------------------------------------------------------ */
 
-static struct engine *engine_of(struct mixed_config mixed, double lr)
+static struct engine *engine_in_groups(struct mixed_config mixed, double lr, int group)
 {
     struct config config;
     struct engine *engine;
     struct esper_error error = {0};
     config_defaults(&config);
     config.mixed = mixed;
+    config.group = group;
     config.envs = 3;
     config.steps = 2;
     config.threads = 1;
@@ -127,6 +128,11 @@ static struct engine *engine_of(struct mixed_config mixed, double lr)
         fail_msg("%s", error.text);
     engine_begin(engine);
     return engine;
+}
+
+static struct engine *engine_of(struct mixed_config mixed, double lr)
+{
+    return engine_in_groups(mixed, lr, 1);
 }
 
 static void step(struct engine *engine)
@@ -180,6 +186,21 @@ static void outcomes_name_the_conditions(void **state)
     engine_free(engine);
 }
 
+/* Envs of one birth differ in what they grow, and in nothing else (E-21). */
+static void a_group_shares_its_conditions(void **state)
+{
+    (void)state;
+    struct engine *engine = engine_in_groups((struct mixed_config){0.01, 0.5, 3}, 0.01, 3);
+    const struct world *world = engine_world(engine);
+    step(engine);
+    for (int env = 1; env < 3; env++) {
+        assert_int_equal(world->conditions.images[env], world->conditions.images[0]);
+        assert_true(world->conditions.lr_factor[env] == world->conditions.lr_factor[0]);
+        assert_true(world->train_loss[env] == world->train_loss[0] && world->val_loss[env] == world->val_loss[0]);
+    }
+    engine_free(engine);
+}
+
 /* Wrong labels and few images change what is learned from, never what is judged by. */
 static void validation_is_always_right(void **state)
 {
@@ -207,6 +228,7 @@ int main(void)
         cmocka_unit_test(wrong_labels_have_their_share_and_are_wrong),
         cmocka_unit_test(each_env_learns_at_its_own_rate),
         cmocka_unit_test(outcomes_name_the_conditions),
+        cmocka_unit_test(a_group_shares_its_conditions),
         cmocka_unit_test(validation_is_always_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
