@@ -83,7 +83,7 @@ help:
 	@echo 'make run      install what is missing, build, and watch the quick start grow'
 	@echo 'make test     everything CI runs'
 	@echo 'make check    its quick part: unit tests, selftest, a short run'
-	@echo 'make soak     the long forms of the tests; run before a release'
+	@echo 'make soak     the long forms of the tests; run before a release (PART=units: a part of them)'
 	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed, and the machine's peak'
 	@echo 'make cuda     build the device library     make asan|ubsan|tsan   sanitizer runs'
 	@echo 'make emulated build it for the CPU, where the tests run its kernels'
@@ -104,13 +104,13 @@ run: deps
 	@scripts/quickstart $(BUILD)/esper
 
 test: test-deps
-	@scripts/test short
+	@scripts/test short $(PART)
 
 check: deps
 	@scripts/test quick
 
 soak: test-deps
-	@scripts/test long
+	@scripts/test long $(PART)
 
 bench: all
 	@$(BUILD)/esper bench --roof
@@ -206,12 +206,12 @@ $(BUILD)/device_checks.o: $(DEVICE_CHECK_SRC:%.c=$(BUILD)/device/%.o)
 	$(call alone,check_device_vectors,$^)
 
 asan:
-	@scripts/test asan
+	@scripts/test short asan
 
 ubsan: asan
 
 tsan:
-	@scripts/test tsan
+	@scripts/test short tsan
 
 # ---- the device backend: one library beside the program, which opens it when a run asks for it -------------------
 # Machine code for these architectures (compute capability without the dot), and PTX of the last one for newer cards.

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Mean test accuracy of 16 hosts after a quick-start round with conv_light germinated in `slot` at step 1, or bare. */
+/* Mean test accuracy of 16 hosts after a quick-start round with conv_light in `slot` from step 1 on, or bare. */
 static double quickstart_accuracy(int slot)
 {
     struct config config = quickstart_config(16);
@@ -12,7 +12,9 @@ static double quickstart_accuracy(int slot)
     struct engine *engine = start(&config);
     step_all(engine,
              slot < 0 ? (struct action){.op = OP_WAIT} : germinate(slot, BLUEPRINT_CONV_LIGHT, STYLE_LINEAR_ADD));
-    wait_steps(engine, config.steps - 1);
+    wait_steps(engine, config.steps - 2);
+    step_all(engine,
+             slot < 0 ? (struct action){.op = OP_WAIT} : (struct action){.op = OP_FOSSILIZE, .slot = (uint8_t)slot});
     engine_test(engine, accuracy);
     for (int env = 0; env < 16; env++)
         mean += accuracy[env] / 16;

@@ -19,7 +19,7 @@ enum esper_status pack_alloc(struct pack *pack, enum data_set set, size_t train,
 enum esper_status pack_whole(struct pack *pack, enum data_set set, struct esper_error *error)
 {
     const struct image_set *known = image_set_of(set);
-    return pack_alloc(pack, set, (size_t)(known->train + known->val), (size_t)known->test, error);
+    return pack_alloc(pack, set, (size_t)known->train + (size_t)known->val, (size_t)known->test, error);
 }
 
 void pack_free(struct pack *pack)

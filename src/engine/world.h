@@ -237,9 +237,10 @@ ESPER_RULE void world_set_pairs(const struct world *world, int env, const struct
 /* The env's fossils, as a mask of slots. */
 ESPER_RULE uint32_t world_committed(const struct world *world, int env)
 {
-    struct slot_state slot[SHAPE_SLOTS];
-    world_slots(world, env, slot);
-    return slots_committed(slot, world->shape.slots);
+    uint32_t mask = 0;
+    for (int j = 0; j < world->shape.slots; j++)
+        mask |= (world->slots.stage[world_slot_row(world, env, j)] == STAGE_FOSSILIZED ? 1u : 0u) << j;
+    return mask;
 }
 
 /* Parameters that the committed network has beyond the host's. */

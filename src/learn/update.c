@@ -355,7 +355,7 @@ static const struct learner_batch *part_take(const struct update *update, int nu
     const size_t obs = (size_t)update->rollout->obs, slots = (size_t)update->rollout->slots;
     for (int i = 0; i < part->rows; i++) {
         const int env = update->work->order[number * part->envs + i % part->envs];
-        const size_t to = (size_t)i, from = (size_t)(i / part->envs * all->envs + env);
+        const size_t to = (size_t)i, from = (size_t)(i / part->envs) * (size_t)all->envs + (size_t)env;
         memcpy(part->state + to * obs, all->state + from * obs, obs * sizeof *part->state);
         memcpy(part->bp + to * slots, all->bp + from * slots, slots);
         memcpy(part->ref + to * HEAD_COUNT, all->ref + from * HEAD_COUNT, HEAD_COUNT * sizeof *part->ref);

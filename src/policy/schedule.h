@@ -1,9 +1,9 @@
 /*
  * Schedules: plantings written in advance that keep to the policy's masks (P-20), the controls that a policy has to
- * beat. A schedule is one line, `conv_heavy@1,conv_light/sigmoid_add/8@12` or `r0c2=norm@5`: entries
- * [SLOT=]BLUEPRINT[/STYLE]
- * [/TEMPO]@STEP. Without SLOT the i-th entry goes to the task's i-th slot; style and tempo are linear_add and 5 unless
- * an entry says otherwise. The word `none` is the schedule that plants nothing.
+ * beat. A schedule is one line of entries [SLOT=]BLUEPRINT[/STYLE][/TEMPO]@STEP, such as
+ * `conv_heavy@1,conv_light/sigmoid_add/8@12` or `r0c2=norm@5`. Without SLOT the i-th entry goes to the task's i-th
+ * slot; style and tempo are linear_add and 5 unless an entry says otherwise. The word `none` is the schedule that
+ * plants nothing.
  */
 #ifndef POLICY_SCHEDULE_H
 #define POLICY_SCHEDULE_H
