@@ -29,8 +29,9 @@ static bool is_hosts(const struct table_row *row)
 /* The source of outcomes, reports and progress: small, and needed at the end of every round. */
 static bool is_outcome(const struct table_row *row)
 {
-    static const char *const prefixes[] = {"episode.", "slot.",         "val.",    "train.",
-                                           "subset.",  "twin.accuracy", "reward.", "learner.failures"};
+    static const char *const prefixes[] = {"episode.",        "slot.",         "val.",        "train.",
+                                           "subset.",         "twin.accuracy", "reward.work", "reward.components",
+                                           "learner.failures"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (begins(row->name, prefixes[i]))
             return true;

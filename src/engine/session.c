@@ -21,7 +21,8 @@ static enum esper_status prepare(struct session *session, const char *name, char
 {
     const struct world *world = engine_world(session->engine);
     snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX - 32, session->folder, name);
-    if (engine_plays_twins(session->engine)) /* they begin anew: a round has no other state before its first step */
+    /* Twins begin anew: a round has no other state before its first step. */
+    if (engine_plays_twins(session->engine) && *world->step > 0)
         engine_reset(session->engine, *world->round);
     recorder_count(session->recorder, *world->round, *world->step);
     recorder_flush(session->recorder, FLUSH_SECONDS);
