@@ -21,9 +21,6 @@ static enum esper_status prepare(struct session *session, const char *name, char
 {
     const struct world *world = engine_world(session->engine);
     snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX - 32, session->folder, name);
-    /* Twins begin anew: a round has no other state before its first step. */
-    if (engine_plays_twins(session->engine) && *world->step > 0)
-        engine_reset(session->engine, *world->round);
     recorder_count(session->recorder, *world->round, *world->step);
     recorder_flush(session->recorder, FLUSH_SECONDS);
     engine_read(session->engine);
@@ -33,6 +30,9 @@ static enum esper_status prepare(struct session *session, const char *name, char
 static enum esper_status save(struct session *session, const char *kind, struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
+    /* Twins begin anew: a round has no other state before its first step. */
+    if (engine_plays_twins(session->engine) && *world->step > 0)
+        engine_reset(session->engine, *world->round);
     uint32_t round = *world->round - session->first_round, step = *world->step;
     double start = clock_seconds();
     char name[32], path[PATH_MAX];
