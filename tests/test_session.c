@@ -165,6 +165,32 @@ static void test_added_rounds(void **state)
     assert_true(ask("added", "SELECT count(*) FROM round") == 4);
 }
 
+/* E-20: a run that is stopped while twins play saves the round's start, under that name, and goes on to the same bits.
+ */
+static void test_stopped_among_twins(void **state)
+{
+    (void)state;
+    struct config config = small_session(POLICY_RANDOM);
+    struct session_changes none = {.rounds = 0, .threads = -1};
+    struct session_progress progress = {0};
+    config.steps = 8;
+    config.reward.mode = REWARD_GAIN;
+    uint64_t whole = run_whole(&config, "twins_whole");
+    struct session *session = create(&config, "twins");
+    run_rounds(session, 1, &progress);
+    for (int step = 1; step <= 5; step++) {
+        advance(session, &progress);
+        assert_int_equal(progress.twin_step, step);
+    }
+    finish(session);
+    assert_true(ask("twins", "SELECT count(*) FROM checkpoint WHERE file = 'r000001-s000.ckpt'") == 1);
+    assert_true(ask("twins", "SELECT count(*) FROM checkpoint WHERE file LIKE '%-s005%'") == 0);
+    session = resume("twins", &none);
+    run_rounds(session, 1, &progress);
+    assert_true(session_done(session) && session_hash(session) == whole);
+    finish(session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +200,7 @@ int main(void)
         cmocka_unit_test(test_schedules_are_kept),
         cmocka_unit_test(test_evaluation_takes_the_policy),
         cmocka_unit_test(test_added_rounds),
+        cmocka_unit_test(test_stopped_among_twins),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
 }
