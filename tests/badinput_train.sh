@@ -50,6 +50,7 @@ refused 'data.size = 16: cifar10 images are 32x32' --set data.set=cifar10
 refused 'policy.hidden = 20: it must be a multiple of 8' --set policy.hidden=20
 refused 'ppo.minibatches = 3: 2 envs cannot be dealt out in as many equal parts' --set ppo.minibatches=3 --envs 2
 refused 'policy.prior.prune = -30: it must be a number from -20 to 20' --set policy.prior.prune=-30
+refused 'policy.rate.prune = -1: it must be a number from 0 to 1000' --set policy.rate.prune=-1
 refused '--envs: envs = 0' --envs 0
 refused '--steps: steps = 1e3' --steps 1e3
 refused '--rounds: rounds = 0' --rounds 0

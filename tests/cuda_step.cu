@@ -126,7 +126,10 @@ ESPER_RULE void pair_run(uint32_t pair, struct pair_result *out)
     for (int i = 0; i < 4; i++)
         out->word[i] = random_word(dice.site, dice.used + (uint32_t)i);
     out->masks = masks_of_slots(slot, PAIR_SLOTS, (int)roll(&dice, 4), gates.auto_g1 && gates.auto_g2);
-    out->drawn = uniform_decide(&out->masks, PAIR_SLOTS, dice.site);
+    double rate[OP_COUNT];
+    for (int op = 0; op < OP_COUNT; op++)
+        rate[op] = (double)roll_unit(&dice);
+    out->drawn = uniform_decide(&out->masks, PAIR_SLOTS, rate, dice.site);
     out->log.count = 0;
     out->result = action_apply(&slot[action.slot], &action, &gates, size, &out->log);
     out->effects = slot_tick(&slot[action.slot], &gates, &out->log);

@@ -382,7 +382,8 @@ static void observations_stay_in_range(void **state)
             for (int s = 0; s < scene.slots; s++)
                 assert_int_equal(masks.slots[OP_FOSSILIZE] >> s & 1,
                                  obs[OBSERVE_BASE + OBSERVE_SLOT * s + 1 + 5] == 1.0f);
-            struct action action = uniform_decide(&masks, scene.slots, site);
+            static const double rate[OP_COUNT] = {1, 1, 1, 1, 1, 1};
+            struct action action = uniform_decide(&masks, scene.slots, rate, site);
             observe_executed(&scene.env, scene.memory, scene.slot, scene.slots, action.op, true);
             for (int s = 0; s < scene.slots; s++)
                 step(&scene.slot[s], &defaults, s == action.slot ? &action : &wait);

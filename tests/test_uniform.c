@@ -1,9 +1,12 @@
-/* The random policy: never an illegal choice, all legal ones equally likely, draws that depend only on position. */
+/* The random policy (P-21): never an illegal choice, ops as often as their rates say, all else equally likely, draws
+ * that depend only on position. */
 #include "policy/uniform.h"
 
 #include <stdlib.h>
 
 #include "testing_slots.h"
+
+static const double equal[OP_COUNT] = {1, 1, 1, 1, 1, 1};
 
 static struct random_site site_of(uint32_t draw)
 {
@@ -58,7 +61,7 @@ static void all_legal_choices_are_equally_likely(void **state)
     struct masks masks = rich_masks();
     assert_int_equal(head_bits(masks.base, 3, HEAD_OP), 0x1F);
     for (int i = 0; i < draws; i++) {
-        struct action action = uniform_decide(&masks, 3, site_of((uint32_t)i));
+        struct action action = uniform_decide(&masks, 3, equal, site_of((uint32_t)i));
         uint8_t choice[HEAD_COUNT];
         heads_of_action(&action, choice);
         ops[action.op]++;
@@ -81,7 +84,7 @@ static void heads_are_independent(void **state)
     int pair[32] = {0}, total = 0;
     struct masks masks = rich_masks();
     for (uint32_t i = 0; i < 200000; i++) {
-        struct action action = uniform_decide(&masks, 3, site_of(i));
+        struct action action = uniform_decide(&masks, 3, equal, site_of(i));
         if (action.op == OP_SET_ALPHA_TARGET) {
             pair[action.alpha_curve * 4 + action.alpha_speed]++;
             total++;
@@ -89,6 +92,41 @@ static void heads_are_independent(void **state)
     }
     assert_true(total > 30000);
     assert_uniform(pair, (1u << 20) - 1u, total, "curve and speed");
+}
+
+/* Equal rates, whatever they are, draw what uniform_choice draws. */
+static void equal_rates_change_nothing(void **state)
+{
+    (void)state;
+    static const double rates[] = {1, 0.37, 1000, 1.0 / 65536};
+    for (uint32_t i = 0; i < 100000; i++) {
+        uint32_t bits = 1 + i % 63, word = random_word(site_of(i), 0);
+        double rate[OP_COUNT];
+        for (int op = 0; op < OP_COUNT; op++)
+            rate[op] = rates[i / 63 % 4];
+        word = i % 7 ? word : i % 2 ? 0 : UINT32_MAX;
+        assert_int_equal(uniform_rated(bits, rate, OP_WAIT, word), uniform_choice(bits, word));
+    }
+}
+
+/* Among those allowed an op is drawn as often as its rate says, never at rate 0; when all are 0, WAIT is. */
+static void rates_say_how_often(void **state)
+{
+    (void)state;
+    static const double rate[OP_COUNT] = {6, 3, 0.5, 0, 0.5, 90}, none[OP_COUNT] = {0};
+    int count[OP_COUNT] = {0}, draws = 200000;
+    struct masks masks = rich_masks(); /* all but ADVANCE */
+    for (int i = 0; i < draws; i++) {
+        struct action action = uniform_decide(&masks, 3, rate, site_of((uint32_t)i));
+        count[action.op]++;
+        assert_int_equal(uniform_decide(&masks, 3, none, site_of((uint32_t)i)).op, OP_WAIT);
+    }
+    for (int op = 0; op < OP_COUNT; op++) {
+        double expected = op == OP_ADVANCE ? 0 : draws * rate[op] / 10;
+        assert_true(fabs(count[op] - expected) <= 5 * sqrt(expected));
+    }
+    assert_int_equal(uniform_rated(0x1E, none, OP_WAIT, 0), 1); /* WAIT is not allowed: any */
+    assert_int_equal(uniform_rated(0x1E, none, OP_WAIT, UINT32_MAX), 4);
 }
 
 /* Whole episodes: what it decides, the executor does. */
@@ -105,7 +143,7 @@ static void it_never_does_what_is_illegal(void **state)
         for (uint32_t t = 1; t <= 150; t++) {
             struct masks masks = masks_of_slots(slot, slots, episode % 4, episode % 2);
             struct action action =
-                uniform_decide(&masks, slots, random_at(7, STREAM_RANDOM_POLICY, (uint32_t)episode, 0, t));
+                uniform_decide(&masks, slots, equal, random_at(7, STREAM_RANDOM_POLICY, (uint32_t)episode, 0, t));
             assert_in_range(action.slot, 0, slots - 1);
             assert_true(masks.slots[action.op] >> action.slot & 1u);
             assert_true(action_allowed(&slot[action.slot], &action));
@@ -127,13 +165,14 @@ static void draws_depend_on_their_place_alone(void **state)
     struct masks masks = rich_masks();
     int moved = 0;
     for (uint32_t i = 0; i < 200; i++) {
-        struct action action = uniform_decide(&masks, 3, site_of(i)), again = uniform_decide(&masks, 3, site_of(i));
+        struct action action = uniform_decide(&masks, 3, equal, site_of(i)),
+                      again = uniform_decide(&masks, 3, equal, site_of(i));
         assert_memory_equal(&action, &again, sizeof action);
         struct philox_block low = philox(42, 0, i, 1, 10u << 24), high = philox(42, 1, i, 1, 10u << 24);
         assert_int_equal(action.op, (uint64_t)high.word[3] * 5 >> 32);
         if (action.op == OP_GERMINATE)
             assert_int_equal(action.blueprint, 1 + ((uint64_t)low.word[1] * 7 >> 32));
-        struct action other = uniform_decide(&masks, 3, random_at(42, STREAM_RANDOM_POLICY, 0, 2, i));
+        struct action other = uniform_decide(&masks, 3, equal, random_at(42, STREAM_RANDOM_POLICY, 0, 2, i));
         moved += memcmp(&action, &other, sizeof action) != 0;
     }
     assert_true(moved > 100);
@@ -145,6 +184,8 @@ int main(void)
         cmocka_unit_test(a_choice_is_the_nth_set_bit),
         cmocka_unit_test(all_legal_choices_are_equally_likely),
         cmocka_unit_test(heads_are_independent),
+        cmocka_unit_test(equal_rates_change_nothing),
+        cmocka_unit_test(rates_say_how_often),
         cmocka_unit_test(it_never_does_what_is_illegal),
         cmocka_unit_test(draws_depend_on_their_place_alone),
     };

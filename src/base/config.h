@@ -57,6 +57,7 @@ struct policy_config {
     bool greedy;                /* the likeliest action instead of a draw */
     double floor[CONFIG_HEADS]; /* least probability of any valid action */
     double prior[CONFIG_OPS];   /* logits that a fresh policy starts with */
+    double rate[CONFIG_OPS];    /* how often the random policy draws an op */
 };
 
 struct ppo_config {

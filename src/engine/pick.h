@@ -54,7 +54,7 @@ ESPER_RULE struct action pick_action(const struct step *step, int env, struct sl
         return world->episode.panicked[env] ? wait : pick_heuristic(step, env, slot);
     case POLICY_RANDOM:
         return uniform_decide(
-            &step->masks[env], world->shape.slots,
+            &step->masks[env], world->shape.slots, world->config.policy.rate,
             random_at(world->config.seed, STREAM_RANDOM_POLICY, *world->round, (uint32_t)env, *world->step + 1));
     case POLICY_SCRIPT:
         return step->script[world_rollout_row(world, env)];
