@@ -173,6 +173,14 @@ struct config search_stage(const struct search *search, int stage, int episodes)
     return config;
 }
 
+long long search_env_steps(const struct search *search)
+{
+    long long sum = 0;
+    for (int i = 0; i < search->stages; i++)
+        sum += (long long)search->schedules * search->rounds[i] * search->config.steps;
+    return sum;
+}
+
 enum esper_status search_lines(const struct search *search, int stage, char **lines, struct esper_error *error)
 {
     const int count = search_remaining(search, stage);

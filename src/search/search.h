@@ -39,6 +39,8 @@ int search_remaining(const struct search *search, int stage);
 /* The configuration of a stage's run, without its schedules; of the stage after the last: `episodes` of the winner, on
  * the episodes of the task's own seed, which no stage has seen. */
 struct config search_stage(const struct search *search, int stage, int episodes);
+/* Of all stages, without the winner's. */
+long long search_env_steps(const struct search *search);
 /* The stage's schedules, one per line, as `--schedule @FILE` reads them. Release with memory_free. */
 enum esper_status search_lines(const struct search *search, int stage, char **lines, struct esper_error *error);
 /* Add a stage's outcomes, and put the contenders in order. */
