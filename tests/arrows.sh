@@ -20,10 +20,11 @@ model:      base data nn morph variant
 check:      base nn morph policy reward learn variant
 engine:     base cuda data morph policy reward learn telemetry variant model
 search:     base morph policy telemetry
+exam:       base morph policy telemetry search
 selftest:   base morph policy engine check
 bench:      base data nn morph variant engine
-view:       base telemetry
-cli:        base data morph telemetry variant model engine view search selftest bench
+view:       base telemetry exam
+cli:        base data morph telemetry variant model engine view search exam selftest bench
 '
 # Not yet as it should be: device code reaches the world through its context.
 known='cuda/context.cuh engine

@@ -170,6 +170,7 @@ void cli_progress_end(struct cli_progress *progress);
 int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_search(int argc, char **argv);
+int command_exam(int argc, char **argv);
 int command_compare(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_inspect(int argc, char **argv);

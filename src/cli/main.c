@@ -15,6 +15,7 @@ static const struct command {
     {"train", "train hosts that grow, and the policy that grows them", command_train},
     {"eval", "play evaluation episodes with a trained policy or a control", command_eval},
     {"search", "look for the best constant schedule, a control for trained policies", command_search},
+    {"exam", "examine whether growth and learning pay: every control, verdicts, a page", command_exam},
     {"compare", "pair the episodes of runs and show their differences", command_compare},
     {"report", "describe a run, or compare several, as one HTML page", command_report},
     {"inspect", "look into a run, a checkpoint or another file", command_inspect},

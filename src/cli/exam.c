@@ -1,0 +1,267 @@
+/* esper exam: PPO at several seeds and prices, every control, and verdicts with a page. Every part is a run. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "cli/drive.h"
+#include "cli/exam_print.h"
+#include "cli/series.h"
+#include "exam/record.h"
+#include "exam/score.h"
+#include "telemetry/cohort.h"
+#include "view/report_exam.h"
+
+struct sitting {
+    struct cli_config_flags flags;
+    const char *runs, *name, *prices;
+    int seeds, episodes, catalogue_episodes;
+    bool list, json;
+    struct series series;
+    struct exam *exam;
+};
+
+/* ---- the parts --------------------------------------------------------------------------------------------------- */
+
+static enum esper_status lines_of(const struct exam *exam, const struct schedule *schedules, int count, char **lines,
+                                  struct esper_error *error)
+{
+    const size_t room = (size_t)count * (SCHEDULE_TEXT + 1) + 1;
+    size_t used = 0;
+    *lines = memory_alloc(room, 1, error);
+    if (!*lines)
+        return ESPER_FAILED;
+    for (int i = 0; i < count; i++) {
+        schedule_format(&schedules[i], &exam->setup.config, *lines + used, room - used);
+        used += strlen(*lines + used);
+        (*lines)[used++] = '\n';
+    }
+    return ESPER_OK;
+}
+
+static enum esper_status path_of(const struct sitting *sitting, const struct exam_part *part, char *text, size_t size,
+                                 struct esper_error *error)
+{
+    if (snprintf(text, size, "%s/%s", sitting->series.folder, part->name) >= (int)size)
+        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", sitting->series.folder);
+    return ESPER_OK;
+}
+
+/* What follows from the runs before it. `lines`: its schedules, NULL unless it plays some. */
+static enum esper_status complete(const struct sitting *sitting, struct exam_part *part, char **lines,
+                                  struct esper_error *error)
+{
+    const struct exam *exam = sitting->exam;
+    char path[PATH_MAX];
+    switch (part->kind) {
+    case EXAM_CATALOGUE:
+        return lines_of(exam, exam->catalogue.schedule, exam->catalogue.count, lines, error);
+    case EXAM_SCHEDULE:
+    case EXAM_SEARCHED:
+        return lines_of(exam, &part->schedule, 1, lines, error);
+    case EXAM_PPO:
+    case EXAM_GREEDY:
+        return path_of(sitting, exam_find(exam, EXAM_TRAINING, part->price, part->training, -1),
+                       part->config.policy.from, CONFIG_TEXT, error);
+    case EXAM_RATED:
+        TRY(path_of(sitting, exam_find(exam, EXAM_PPO, part->price, 0, -1), path, sizeof path, error));
+        return exam_ask_rates(path, part->config.policy.rate, error);
+    case EXAM_WIDE_PARAMS:
+    case EXAM_WIDE_WORK:
+        exam_widen_host(exam, part);
+        return ESPER_OK;
+    case EXAM_REPLAY:
+        exam_replay_training(exam, part);
+        return part->config.policy.kind != POLICY_REPLAY
+                   ? ESPER_OK
+                   : path_of(sitting, exam_find(exam, EXAM_TRAINING, part->price, part->training, -1),
+                             part->config.policy.from, CONFIG_TEXT, error);
+    default:
+        return ESPER_OK;
+    }
+}
+
+static int play_run(struct sitting *sitting, struct exam_part *part)
+{
+    struct esper_error error = {0};
+    struct series_run run;
+    struct cohort cohort;
+    char *lines = NULL;
+    double seconds = 0;
+    snprintf(sitting->series.note, sizeof sitting->series.note, "%s", part->name);
+    if (complete(sitting, part, &lines, &error) != ESPER_OK ||
+        series_describe(&sitting->series, &run, "", part->name, &part->config, lines, &error) != ESPER_OK) {
+        memory_free(lines);
+        return cli_fail(&error);
+    }
+    int code = series_play(&sitting->series, &run, &cohort);
+    if (code != CLI_CONTINUE)
+        return code;
+    enum esper_status status = exam_ask_seconds(run.path, &seconds, &error);
+    if (status == ESPER_OK)
+        status = exam_take(part, cohort.runs[0].outcomes, cohort.runs[0].count, seconds, &error);
+    cohort_free(&cohort);
+    return status == ESPER_OK ? CLI_CONTINUE : cli_fail(&error);
+}
+
+static int play_search(struct sitting *sitting, struct exam_part *part)
+{
+    struct search *search = sitting->exam->search[part->price];
+    struct esper_error error = {0};
+    int code = series_search(&sitting->series, search, part->name);
+    for (int stage = 1; stage <= search->stages && code == CLI_CONTINUE; stage++) {
+        char path[PATH_MAX];
+        double seconds = 0;
+        snprintf(path, sizeof path, "%s/%s/stage%d", sitting->series.folder, part->name, stage);
+        if (exam_ask_seconds(path, &seconds, &error) != ESPER_OK)
+            code = cli_fail(&error);
+        part->seconds += seconds;
+    }
+    return code;
+}
+
+static int play_part(struct sitting *sitting, struct exam_part *part)
+{
+    int code = part->kind == EXAM_SEARCH ? play_search(sitting, part) : play_run(sitting, part);
+    if (code == CLI_CONTINUE && part->kind == EXAM_CATALOGUE)
+        exam_choose_schedules(sitting->exam);
+    if (code == CLI_CONTINUE && part->kind == EXAM_SEARCH)
+        exam_take_winner(sitting->exam, part->price);
+    sitting->series.total = exam_env_steps(sitting->exam); /* fewer schedules than there are places */
+    return code;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+static enum esper_status write_pages(const struct sitting *sitting, const struct exam_result *result, char *path,
+                                     size_t size, struct esper_error *error)
+{
+    struct html html = {0}, plot = {0};
+    char front[PATH_MAX];
+    snprintf(path, size, "%s/report.html", sitting->series.folder);
+    snprintf(front, sizeof front, "%s/front.svg", sitting->series.folder);
+    report_exam(&html, result, sitting->series.folder, sitting->series.command);
+    report_exam_front(&plot, result);
+    enum esper_status status = html_write(&html, path, error);
+    if (status == ESPER_OK)
+        status = html_write(&plot, front, error);
+    html_free(&html);
+    html_free(&plot);
+    return status;
+}
+
+static int conclude(const struct sitting *sitting)
+{
+    struct esper_error error = {0};
+    struct exam_result *result;
+    char path[PATH_MAX];
+    if (exam_judge(sitting->exam, &result, &error) != ESPER_OK)
+        return cli_fail(&error);
+    enum esper_status status = write_pages(sitting, result, path, sizeof path, &error);
+    if (status == ESPER_OK && sitting->json)
+        status = exam_print_json(result, path, &error);
+    else if (status == ESPER_OK)
+        exam_print(result, sitting->series.folder, path);
+    exam_result_free(result);
+    return status == ESPER_OK ? CLI_OK : cli_fail(&error);
+}
+
+static int sit(struct sitting *sitting)
+{
+    struct exam *exam = sitting->exam;
+    int code = CLI_CONTINUE;
+    sitting->series.total = exam_env_steps(exam);
+    for (int i = 0; i < exam->count && code == CLI_CONTINUE; i++)
+        if (!exam->parts[i].left_out)
+            code = play_part(sitting, &exam->parts[i]);
+    return code == CLI_CONTINUE ? conclude(sitting) : code;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+/* "0,0.2,1": each once, from 0 on. */
+static enum esper_status read_prices(const char *text, struct exam_setup *setup, struct esper_error *error)
+{
+    const char *at = text;
+    for (;; at++) {
+        char *end;
+        errno = 0;
+        const double price = strtod(at, &end);
+        bool good = end != at && !errno && price >= 0 && price <= 1000 && (*end == ',' || !*end) && *at != ' ';
+        for (int i = 0; i < setup->prices; i++)
+            good = good && setup->price[i] != price;
+        if (!good || setup->prices == EXAM_PRICES)
+            return error_set(
+                error, ESPER_INVALID,
+                "--prices %.60s: up to %d different numbers from 0 to 1000, points per 1000 parameters, such "
+                "as 0,0.2,1",
+                *text ? text : "(nothing)", EXAM_PRICES);
+        setup->price[setup->prices++] = price;
+        at = end;
+        if (!*at)
+            return ESPER_OK;
+    }
+}
+
+static enum esper_status prepare(struct sitting *sitting, const struct cli_list *words, struct esper_error *error)
+{
+    struct exam_setup setup = {
+        .seeds = sitting->seeds, .episodes = sitting->episodes, .catalogue_episodes = sitting->catalogue_episodes};
+    TRY(series_task(&sitting->flags, words, &setup.config, error));
+    TRY(read_prices(sitting->prices, &setup, error));
+    TRY(series_begin(&sitting->series, "exam", sitting->runs, sitting->name, &setup.config, error));
+    return exam_create(&sitting->exam, &setup, error);
+}
+
+int command_exam(int argc, char **argv)
+{
+    struct sitting sitting = {.runs = CLI_RUNS, .prices = "0", .seeds = 5, .episodes = 64, .catalogue_episodes = 8};
+    struct cli_list words = {0};
+    const struct cli_option options[] = {
+        {"seeds", CLI_INT, "K", &sitting.seeds, "trainings at each price, each with its own seed (5)", 1, EXAM_SEEDS},
+        {"prices", CLI_TEXT, "LIST", &sitting.prices, "points per 1000 parameters, such as 0,0.2,1 (0)", 0, 0},
+        {"episodes", CLI_INT, "N", &sitting.episodes, "episodes that each policy is judged by (64)", 1, 100000},
+        {"catalogue-episodes", CLI_INT, "N", &sitting.catalogue_episodes,
+         "other episodes by which schedules are selected, each (8)", 1, 100000},
+        {"list", CLI_FLAG, NULL, &sitting.list, "print what would be played, and its share of the work", 0, 0},
+        {"json", CLI_FLAG, NULL, &sitting.json, "print the result as JSON, with every digit", 0, 0},
+        CLI_CONFIG_OPTIONS(sitting.flags),
+        {"runs", CLI_TEXT, "DIR", &sitting.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
+        {"name", CLI_TEXT, "NAME", &sitting.name, "folder of the exam in it (exam-TASK-SEED)", 0, 0},
+        {"quiet", CLI_FLAG, NULL, &sitting.series.quiet, "no progress, only errors and the result", 0, 0},
+    };
+    const struct cli_page page = {
+        .usage = "exam [TASK] [--seeds K] [--prices LIST] [options]",
+        .about =
+            "Examines whether growth and learning pay on a task: trains PPO at several seeds and prices and plays\n"
+            "the same episodes with it and with every control: the bare host, the heuristic, random play, the best\n"
+            "schedules, a searched one, wider hosts, and its own last topology from scratch. It ends with a verdict\n"
+            "per claim (earns its rent, does not, undecided) and a page. Ctrl-C stops and saves; the same command\n"
+            "goes on.",
+        .example = "esper exam quickstart --seeds 5 --prices 0,0.5",
+        .options = options,
+        .option_count = (int)(sizeof options / sizeof options[0]),
+        .max_words = 1,
+    };
+    int code = cli_parse(argc, argv, &page, &words);
+    if (code != CLI_CONTINUE)
+        return code;
+
+    struct esper_error error = {0};
+    char *command = drive_command(argc, argv);
+    sitting.series.command = command;
+    sitting.series.threads = sitting.flags.threads != NULL;
+    drive_catch_signals();
+    if (prepare(&sitting, &words, &error) != ESPER_OK)
+        code = cli_fail(&error);
+    else if (sitting.list)
+        code = exam_print_plan(sitting.exam);
+    else
+        code = sit(&sitting);
+    exam_free(sitting.exam);
+    free(command);
+    return code;
+}

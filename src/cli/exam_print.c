@@ -1,0 +1,196 @@
+#include "cli/exam_print.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
+
+int exam_print_plan(const struct exam *exam)
+{
+    const long long total = exam_env_steps(exam);
+    printf("%10s  %5s  %-20s  %s\n", "env-steps", "share", "run", "what");
+    for (int i = 0; i < exam->count; i++) {
+        const struct exam_part *part = &exam->parts[i];
+        printf("%10lld  %4.1f%%  %-20s  %s\n", part->env_steps, 100.0 * (double)part->env_steps / (double)total,
+               part->name, exam_kind_title(part->kind));
+    }
+    printf("%10lld         %s", total, "in all");
+    printf(exam->catalogue.count > EXAM_SCHEDULES ? "; fewer if the front has less than %d schedules\n" : "\n",
+           EXAM_SCHEDULES);
+    return CLI_OK;
+}
+
+/* ---- for people -------------------------------------------------------------------------------------------------- */
+
+static void print_entry(const struct exam_entry *entry)
+{
+    char interval[32] = "-", gain[16] = "-", time[32] = "-";
+    if (isfinite(entry->test.low))
+        snprintf(interval, sizeof interval, "[%.2f, %.2f]", entry->test.low, entry->test.high);
+    if (isfinite(entry->gain))
+        snprintf(gain, sizeof gain, "%+.2f", entry->gain);
+    if (isfinite(entry->seconds))
+        cli_format_time(entry->seconds, time, sizeof time);
+    printf("%-36.36s %7.2f %7.2f  %-16s %7s %9.0f %9.0f %6.2f  %s\n", entry->name, entry->test.mean, entry->iqm,
+           interval, gain, entry->added, entry->macs, entry->work, time);
+}
+
+static void print_entries(const struct exam_result *result)
+{
+    printf("%-36s %7s %7s  %-16s %7s %9s %9s %6s  %s\n", "", "test %", "IQM", "95 %", "J", "added", "MACs", "work",
+           "found in");
+    for (int i = 0; i < result->entries; i++)
+        print_entry(&result->entry[i]);
+}
+
+static void print_ppo(const struct exam_result *result, int p)
+{
+    const struct exam_setup *setup = &result->exam->setup;
+    const struct exam_ppo *ppo = &result->ppo[p];
+    printf("\nprice %g: net score of PPO %.2f", setup->price[p], ppo->net.mean);
+    if (isfinite(ppo->net.low))
+        printf(" [%.2f, %.2f]", ppo->net.low, ppo->net.high);
+    printf(", best known %.2f (%s), regret %.2f\n", ppo->best->net[p], ppo->best->name, ppo->regret);
+    printf("  test score of each training:");
+    for (int k = 0; k < setup->seeds; k++)
+        printf(" %.2f", ppo->of_seed[k]);
+    printf("; %.1f %% of the episodes near the bare host\n", 100 * ppo->near_bare);
+}
+
+static void print_verdict(const struct exam_verdict *verdict)
+{
+    printf("  %-14s  %-50s %+7.2f", exam_finding_title(verdict->finding), exam_claim_title(verdict->claim),
+           verdict->difference.mean);
+    if (isfinite(verdict->difference.low))
+        printf("  [%+.2f, %+.2f]", verdict->difference.low, verdict->difference.high);
+    printf("\n");
+}
+
+static void print_notes(const struct exam_result *result)
+{
+    const struct exam *exam = result->exam;
+    printf("\nrank correlation of J and test score over the catalogue's %d schedules: %.3f\n", exam->catalogue.count,
+           result->rank_correlation);
+    for (int i = 0; i < exam->count; i++)
+        if (exam->parts[i].widest)
+            printf("%s: the widest host that the engine takes (host.base = %d) falls short of it\n",
+                   exam_kind_title(exam->parts[i].kind), exam->parts[i].config.host_base);
+    if (exam->setup.seeds < 2)
+        printf("one training says nothing about the next: verdicts need --seeds 2 or more\n");
+    if (exam->other_mode)
+        printf("the task's own reward.mode is another; the exam is about `gain`\n");
+}
+
+void exam_print(const struct exam_result *result, const char *folder, const char *page)
+{
+    const struct exam_setup *setup = &result->exam->setup;
+    printf("%s: %d training%s at %d price%s, %d episodes each\n\n", folder, setup->seeds, setup->seeds == 1 ? "" : "s",
+           setup->prices, setup->prices == 1 ? "" : "s", setup->episodes);
+    print_entries(result);
+    for (int p = 0; p < setup->prices; p++) {
+        print_ppo(result, p);
+        for (int i = 0; i < result->verdicts; i++)
+            if (result->verdict[i].price == p)
+                print_verdict(&result->verdict[i]);
+    }
+    print_notes(result);
+    printf("\nthe page\n  %s\n", page);
+}
+
+/* ---- for machines ------------------------------------------------------------------------------------------------ */
+
+/* cJSON writes NAN as null: a missing value is not 0. */
+static void add_interval(cJSON *object, const char *name, const struct interval *interval)
+{
+    cJSON *inner = cJSON_AddObjectToObject(object, name);
+    cJSON_AddNumberToObject(inner, "mean", interval->mean);
+    cJSON_AddNumberToObject(inner, "low", interval->low);
+    cJSON_AddNumberToObject(inner, "high", interval->high);
+}
+
+static void add_price(cJSON *object, const struct exam_result *result, int price)
+{
+    if (price >= 0)
+        cJSON_AddNumberToObject(object, "price", result->exam->setup.price[price]);
+}
+
+static cJSON *entry_json(const struct exam_result *result, const struct exam_entry *entry)
+{
+    const struct exam_setup *setup = &result->exam->setup;
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "kind", exam_kind_name(entry->kind));
+    cJSON_AddStringToObject(object, "name", entry->name);
+    add_price(object, result, entry->price);
+    cJSON *runs = cJSON_AddArrayToObject(object, "runs");
+    for (int k = 0; k < entry->runs; k++)
+        cJSON_AddItemToArray(runs, cJSON_CreateString(entry->part[k]->name));
+    cJSON_AddNumberToObject(object, "episodes", entry->runs * setup->episodes);
+    add_interval(object, "test_accuracy", &entry->test);
+    cJSON_AddNumberToObject(object, "test_accuracy_iqm", entry->iqm);
+    cJSON_AddNumberToObject(object, "gain", entry->gain);
+    cJSON_AddNumberToObject(object, "params", entry->params);
+    cJSON_AddNumberToObject(object, "added_params", entry->added);
+    cJSON_AddNumberToObject(object, "forward_macs", entry->macs);
+    cJSON_AddNumberToObject(object, "train_work", entry->work);
+    cJSON_AddNumberToObject(object, "seconds_to_find", entry->seconds);
+    cJSON *net = cJSON_AddArrayToObject(object, "net_score");
+    for (int p = 0; p < setup->prices; p++)
+        cJSON_AddItemToArray(net, cJSON_CreateNumber(entry->net[p]));
+    return object;
+}
+
+static cJSON *verdict_json(const struct exam_result *result, const struct exam_verdict *verdict)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "claim", exam_claim_name(verdict->claim));
+    cJSON_AddStringToObject(object, "text", exam_claim_title(verdict->claim));
+    add_price(object, result, verdict->price);
+    cJSON_AddStringToObject(object, "verdict", exam_finding_title(verdict->finding));
+    cJSON_AddStringToObject(object, "against", verdict->against->name);
+    cJSON_AddBoolToObject(object, "paired", verdict->paired);
+    add_interval(object, "difference", &verdict->difference);
+    return object;
+}
+
+static cJSON *ppo_json(const struct exam_result *result, int p)
+{
+    const struct exam_ppo *ppo = &result->ppo[p];
+    cJSON *object = cJSON_CreateObject();
+    add_price(object, result, p);
+    add_interval(object, "net_score", &ppo->net);
+    cJSON *seeds = cJSON_AddArrayToObject(object, "test_accuracy_of_trainings");
+    for (int k = 0; k < result->exam->setup.seeds; k++)
+        cJSON_AddItemToArray(seeds, cJSON_CreateNumber(ppo->of_seed[k]));
+    cJSON_AddNumberToObject(object, "share_near_bare_host", ppo->near_bare);
+    cJSON_AddStringToObject(object, "best_known", ppo->best->name);
+    cJSON_AddNumberToObject(object, "regret", ppo->regret);
+    return object;
+}
+
+enum esper_status exam_print_json(const struct exam_result *result, const char *page, struct esper_error *error)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "task", result->exam->setup.config.task);
+    cJSON *verdicts = cJSON_AddArrayToObject(root, "verdicts");
+    for (int i = 0; i < result->verdicts; i++)
+        cJSON_AddItemToArray(verdicts, verdict_json(result, &result->verdict[i]));
+    cJSON *ppo = cJSON_AddArrayToObject(root, "ppo");
+    for (int p = 0; p < result->exam->setup.prices; p++)
+        cJSON_AddItemToArray(ppo, ppo_json(result, p));
+    cJSON *entries = cJSON_AddArrayToObject(root, "contestants");
+    for (int i = 0; i < result->entries; i++)
+        cJSON_AddItemToArray(entries, entry_json(result, &result->entry[i]));
+    cJSON_AddNumberToObject(root, "rank_correlation", result->rank_correlation);
+    cJSON_AddNumberToObject(root, "seconds", result->seconds);
+    cJSON_AddStringToObject(root, "page", page);
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    if (!text)
+        return error_set(error, ESPER_FAILED, "out of memory while printing the result; run without --json");
+    puts(text);
+    cJSON_free(text);
+    return ESPER_OK;
+}
