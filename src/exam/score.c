@@ -176,6 +176,18 @@ static enum esper_status check_part(const struct exam *exam, const struct exam_p
     return ESPER_OK;
 }
 
+/* Best first; equal ones keep the order of the plan. */
+static void sort_entries(struct exam_entry *entries, int count)
+{
+    for (int i = 1; i < count; i++) {
+        const struct exam_entry moved = entries[i];
+        int at = i;
+        for (; at > 0 && entries[at - 1].test.mean < moved.test.mean; at--)
+            entries[at] = entries[at - 1];
+        entries[at] = moved;
+    }
+}
+
 static enum esper_status make_entries(struct exam_result *result, double *values, struct esper_error *error)
 {
     const struct exam *exam = result->exam;
@@ -191,6 +203,7 @@ static enum esper_status make_entries(struct exam_result *result, double *values
         name_entry(exam, &result->entry[i]);
         TRY(measure(exam, &result->entry[i], (uint32_t)i, values, error));
     }
+    sort_entries(result->entry, result->entries);
     return ESPER_OK;
 }
 

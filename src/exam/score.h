@@ -76,7 +76,7 @@ struct exam_ppo {
 struct exam_result {
     const struct exam *exam;
     int entries, verdicts;
-    struct exam_entry *entry;
+    struct exam_entry *entry;     /* best test score first */
     struct exam_verdict *verdict; /* by price, then by claim */
     struct exam_ppo ppo[EXAM_PRICES];
     struct exam_point point[CATALOGUE_MAX]; /* [catalogue.count] */

@@ -152,7 +152,7 @@ static const char page_style[] =
     ".wide{overflow:visible}table{font-size:10px}"
     "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}\n";
 
-static void tile(struct html *html, const char *name, double value, int decimals, const char *unit)
+void report_tile(struct html *html, const char *name, double value, int decimals, const char *unit)
 {
     html_raw(html, "<div class=\"tile\"><b>");
     html_number(html, value, decimals);
@@ -176,20 +176,20 @@ static void write_tiles(struct html *html, struct report_run *report)
     const struct sheet *summary = &report->summary;
     double lost = sheet_number(summary, 0, "rows_lost");
     html_raw(html, "<div class=\"tiles\">\n");
-    tile(html, "rounds finished", sheet_number(summary, 0, "rounds_done"), 0, "");
-    tile(html, "episodes", episodes_of(report), 0, "");
-    tile(html, "validation accuracy, newest round", sheet_number(summary, 0, "val_accuracy_mean_last"), 1, " %");
-    tile(html, "best mean of a round", sheet_number(summary, 0, "val_accuracy_mean_best"), 1, " %");
-    tile(html, "best env", sheet_number(summary, 0, "val_accuracy_best"), 1, " %");
-    tile(html, "test accuracy, newest round", sheet_number(summary, 0, "test_accuracy_mean_last"), 1, " %");
-    tile(html, "reward of an episode, newest round", sheet_number(summary, 0, "reward_mean_last"), 1, "");
-    tile(html, "seeds germinated", sheet_number(summary, 0, "germinations"), 0, "");
-    tile(html, "seeds fossilised", sheet_number(summary, 0, "fossilizations"), 0, "");
-    tile(html, "rollbacks", sheet_number(summary, 0, "rollbacks"), 0, "");
-    tile(html, "alerts raised", sheet_number(summary, 0, "alerts"), 0, "");
-    tile(html, "record rows lost", summary->rows && isnan(lost) ? 0 : lost, 0, "");
-    tile(html, "env-steps", sheet_number(summary, 0, "env_steps"), 0, "");
-    tile(html, "total time of the rounds", sheet_number(summary, 0, "seconds") / 60, 1, " min");
+    report_tile(html, "rounds finished", sheet_number(summary, 0, "rounds_done"), 0, "");
+    report_tile(html, "episodes", episodes_of(report), 0, "");
+    report_tile(html, "validation accuracy, newest round", sheet_number(summary, 0, "val_accuracy_mean_last"), 1, " %");
+    report_tile(html, "best mean of a round", sheet_number(summary, 0, "val_accuracy_mean_best"), 1, " %");
+    report_tile(html, "best env", sheet_number(summary, 0, "val_accuracy_best"), 1, " %");
+    report_tile(html, "test accuracy, newest round", sheet_number(summary, 0, "test_accuracy_mean_last"), 1, " %");
+    report_tile(html, "reward of an episode, newest round", sheet_number(summary, 0, "reward_mean_last"), 1, "");
+    report_tile(html, "seeds germinated", sheet_number(summary, 0, "germinations"), 0, "");
+    report_tile(html, "seeds fossilised", sheet_number(summary, 0, "fossilizations"), 0, "");
+    report_tile(html, "rollbacks", sheet_number(summary, 0, "rollbacks"), 0, "");
+    report_tile(html, "alerts raised", sheet_number(summary, 0, "alerts"), 0, "");
+    report_tile(html, "record rows lost", summary->rows && isnan(lost) ? 0 : lost, 0, "");
+    report_tile(html, "env-steps", sheet_number(summary, 0, "env_steps"), 0, "");
+    report_tile(html, "total time of the rounds", sheet_number(summary, 0, "seconds") / 60, 1, " min");
     html_raw(html, "</div>\n");
 }
 
@@ -214,7 +214,7 @@ static void write_verdict(struct html *html, const struct report_run *report)
     html_raw(html, "</table></div>\n");
 }
 
-static void write_head(struct html *html, const char *title)
+void report_head(struct html *html, const char *title)
 {
     html_raw(html, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
                    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>"
@@ -327,7 +327,7 @@ enum esper_status report_make(struct html *html, const char *runs, const char *c
         status = open_first(report, runs, words[0], error);
     if (status == ESPER_OK) {
         snprintf(path, path_size, "%s/report.html", report->run.path);
-        write_head(html, report->run.name);
+        report_head(html, report->run.name);
         write_title(html, report);
         if (report->query)
             write_record(html, report, several);

@@ -21,6 +21,10 @@ struct report_run {
 enum esper_status report_open(struct report_run *report, const char *runs, const char *word, struct esper_error *error);
 void report_close(struct report_run *report);
 
+/* The page up to the beginning of <main>; a number in a box, for <div class="tiles">. */
+void report_head(struct html *html, const char *title);
+void report_tile(struct html *html, const char *name, double value, int decimals, const char *unit);
+
 /* Asks; a failure is noted as trouble and gives an empty sheet. */
 void report_ask(struct report_run *report, struct sheet *sheet, const char *question,
                 const struct question_values *values);

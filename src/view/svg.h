@@ -81,4 +81,40 @@ struct svg_scatter {
 };
 void svg_scatter(struct html *html, const struct svg_scatter *scatter);
 
+/* What a score costs: named marks, each kind with its own shape, over small dots, on a logarithmic x axis. Marks with
+ * `step` set are joined by the steps of their front. A key below the plot names the kinds that occur. */
+enum svg_shape {
+    SVG_DISC,
+    SVG_RING,
+    SVG_DIAMOND,
+    SVG_DIAMOND_OPEN,
+    SVG_SQUARE,
+    SVG_SQUARE_OPEN,
+    SVG_SQUARE_HALF,
+    SVG_UP,
+    SVG_DOWN,
+    SVG_CROSS,
+    SVG_PLUS,
+    SVG_SHAPES
+};
+struct svg_mark {
+    double x, y, low, high; /* an interval of y; NAN: none */
+    enum svg_shape shape;
+    bool step;
+    const char *name;  /* of the mark */
+    const char *label; /* short, beside it; NULL: none */
+};
+struct svg_front {
+    const char *title, *x_name;
+    const struct svg_mark *marks;
+    int count;
+    const double *x, *y; /* dots */
+    int dots;
+    const char *dot_name;                /* in the key */
+    const char *shape_names[SVG_SHAPES]; /* likewise */
+};
+void svg_front(struct html *html, const struct svg_front *front);
+/* The same as a file of its own, readable on light and on dark pages. */
+void svg_front_file(struct html *html, const struct svg_front *front);
+
 #endif
