@@ -264,16 +264,23 @@ enum esper_status exam_take(struct exam_part *part, const struct outcome_record 
 void exam_catalogue_points(const struct exam *exam, struct exam_point *points)
 {
     const struct exam_part *part = exam_find(exam, EXAM_CATALOGUE, -1, -1, -1);
-    const double share = 1.0 / exam->setup.catalogue_episodes;
+    const double episodes = exam->setup.catalogue_episodes;
     memset(points, 0, (size_t)exam->catalogue.count * sizeof *points);
     for (int i = 0; i < part->count; i++) {
         const struct outcome_record *outcome = &part->outcomes[i];
         struct exam_point *point = &points[outcome->env % exam->catalogue.count];
-        point->test += share * outcome->test_accuracy;
-        point->gain += share * exam_objective(&exam->setup.config.reward, 0, outcome);
-        point->params += share * (double)(outcome->host_params + outcome->added_params);
-        point->macs += share * outcome->forward_macs;
-        point->work += share * outcome->train_work;
+        point->test += outcome->test_accuracy;
+        point->gain += exam_objective(&exam->setup.config.reward, 0, outcome);
+        point->params += (double)(outcome->host_params + outcome->added_params);
+        point->macs += outcome->forward_macs;
+        point->work += outcome->train_work;
+    }
+    for (int i = 0; i < exam->catalogue.count; i++) {
+        points[i].test /= episodes;
+        points[i].gain /= episodes;
+        points[i].params /= episodes;
+        points[i].macs /= episodes;
+        points[i].work /= episodes;
     }
 }
 

@@ -133,15 +133,19 @@ static double seconds_of(const struct exam *exam, const struct exam_entry *entry
 static void measure_means(const struct exam *exam, struct exam_entry *entry)
 {
     const double price = entry->price < 0 ? 0 : exam->setup.price[entry->price], factor = host_work(exam, entry);
-    const double share = 1.0 / ((double)entry->runs * exam->setup.episodes);
+    const double count = (double)entry->runs * exam->setup.episodes;
     for (int k = 0; k < entry->runs; k++)
         for (int i = 0; i < entry->part[k]->count; i++) {
             const struct outcome_record *outcome = &entry->part[k]->outcomes[i];
-            entry->gain += share * exam_objective(&exam->setup.config.reward, price, outcome);
-            entry->params += share * (double)(outcome->host_params + outcome->added_params);
-            entry->macs += share * outcome->forward_macs;
-            entry->work += share * factor * outcome->train_work;
+            entry->gain += exam_objective(&exam->setup.config.reward, price, outcome);
+            entry->params += (double)(outcome->host_params + outcome->added_params);
+            entry->macs += outcome->forward_macs;
+            entry->work += factor * outcome->train_work;
         }
+    entry->gain /= count;
+    entry->params /= count;
+    entry->macs /= count;
+    entry->work /= count;
     entry->added = entry->params - (double)exam_host_params(&exam->setup.config);
     entry->gain = is_wider(entry->kind) ? NAN : entry->gain;
     entry->seconds = seconds_of(exam, entry);
