@@ -140,7 +140,7 @@ static const char page_style[] =
     ".verdict{border-left:6px solid var(--soft);background:var(--panel);padding:10px 16px;margin:16px 0;"
     "border-radius:0 8px 8px 0}.verdict b{font-size:17px}.verdict.interpretable{border-color:var(--good)}"
     ".verdict.watch{border-color:var(--warn)}.verdict.blocked{border-color:var(--bad)}"
-    ".verdict table{margin:8px 0 0}.verdict td+td{white-space:normal}"
+    ".verdict table{margin:8px 0 0}.verdict td+td{white-space:normal}.verdict td.n{white-space:nowrap}"
     ".pass{color:var(--good)}.w{color:var(--warn)}.fail{color:var(--bad)}"
     ".unknown{color:var(--soft)}\n"
     "pre{background:var(--panel);border:1px solid var(--grid);border-radius:6px;padding:10px 12px;white-space:pre-wrap;"

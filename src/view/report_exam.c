@@ -146,7 +146,7 @@ static void write_verdict(struct html *html, const struct exam_result *result, c
              exam_finding_title(verdict->finding));
     html_text(html, exam_claim_title(verdict->claim));
     html_raw(html, "</td><td>");
-    html_text(html, verdict->against->name);
+    html_text(html, verdict->against->price < 0 ? verdict->against->name : exam_kind_title(verdict->against->kind));
     html_add(html, "</td><td class=\"n\">%.2f</td><td class=\"n\">%.2f</td><td class=\"n\">%+.2f</td><td class=\"n\">",
              result->ppo[verdict->price].net.mean, verdict->against->net[verdict->price], verdict->difference.mean);
     write_interval(html, &verdict->difference, true);

@@ -1,11 +1,10 @@
 /* Fronts: what a score costs, contestant by contestant. */
 #include <math.h>
-#include <string.h>
 
 #include "view/svg.h"
 #include "view/svg_parts.h"
 
-enum { FRONT_TOP = 14, FRONT_BOTTOM = 290, FRONT_KEY = 26, KEY_ROW = 17, KEY_COLUMN = 245 };
+enum { FRONT_TOP = 14, FRONT_BOTTOM = 290, FRONT_KEY = 42, KEY_ROW = 17, KEY_COLUMN = 245 };
 
 static void draw_shape(struct html *html, enum svg_shape shape, double x, double y)
 {
@@ -48,10 +47,9 @@ static void log_axis(struct html *html, const struct svg_scale *x, const char *n
                                      : step,
                       text);
         html_add(html, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", at, FRONT_BOTTOM);
-        if (at < x->last - 30 - 6.0 * (double)strlen(name))
-            svg_words(html, at, FRONT_BOTTOM + 16, "", "middle", text);
+        svg_words(html, at, FRONT_BOTTOM + 16, "", "middle", text);
     }
-    svg_words(html, x->last, FRONT_BOTTOM + 16, "", "end", name);
+    svg_words(html, x->last, FRONT_BOTTOM + 32, "", "end", name);
 }
 
 /* From the smallest on: each mark that is better than all smaller ones is a step. */
