@@ -5,15 +5,15 @@
 . tests/script.inc
 enter_work
 
-small="--steps 8 --envs 2 --rounds 2 --set data.batches=1 --set data.batch=4 --set data.val_images=16
-    --set data.test_images=16 --set policy.hidden=8 --set policy.feature_dim=8 --set checkpoint.rounds=1 --threads 1
-    --seed 5"
+small="--steps 24 --envs 2 --rounds 2 --set data.batches=1 --set data.batch=4 --set data.val_images=16
+    --set data.test_images=16 --set policy.hidden=8 --set policy.feature_dim=8 --set policy.prior.prune=-9
+    --set policy.prior.fossilize=3 --set checkpoint.rounds=1 --threads 1 --seed 5"
 exam="exam quickstart $small --seeds 2 --prices 0,0.5 --episodes 3 --catalogue-episodes 1 --name whole"
 result() { sed 's/  [0-9a-z-]*$//' "$1"; } # without wall times
 
 "$esper" $exam --list >list.txt 2>stderr.txt
-verdict 'a plan' "$([ ! -s stderr.txt ] && [ ! -e runs ] && grep -qx ' *32   .*  search-p0.5           a search on .*' list.txt &&
-    grep -qx ' *24   .*  replay-p0.5-s7        .*' list.txt || cat list.txt stderr.txt)"
+verdict 'a plan' "$([ ! -s stderr.txt ] && [ ! -e runs ] && grep -qx ' *96   .*  search-p0.5           a search on .*' list.txt &&
+    grep -qx ' *72   .*  replay-p0.5-s7        .*' list.txt || cat list.txt stderr.txt)"
 
 # ---- the whole of it -------------------------------------------------------------------------------------------------
 "$esper" $exam >whole.txt 2>progress.txt || verdict 'an exam' "$(tail -3 progress.txt)"
@@ -39,6 +39,11 @@ verdict 'ordinary runs that pair' "$(grep -q '3 paired episodes' compare.txt || 
 verdict 'op rates' "$("$esper" sql --runs runs/whole ppo-p0-s6 'select distinct op from step' | sed 1,2d | tr -d ' ' | sort >ppo.txt
     "$esper" sql --runs runs/whole random-rates-p0 'select distinct op from step' | sed 1,2d | tr -d ' ' | sort >rated.txt
     comm -13 ppo.txt rated.txt)"
+
+# a replay has from the first step on what its training's best network had grown; here one of two had grown nothing
+verdict 'a replay' "$("$esper" sql --runs runs/whole replay-p0-s7 'select min(added_params) > 0 from step' | tail -1 | grep -qx ' *1' ||
+    grep policy.kind runs/whole/replay-p0-s7/run.json)"
+verdict 'nothing to replay' "$(grep -q '"policy.kind":.*"static"' runs/whole/replay-p0-s6/run.json || echo 'something')"
 
 # the page and the picture: well-formed, complete, nothing from elsewhere
 for file in report.html front.svg; do

@@ -34,13 +34,13 @@ static void print_entry(const struct exam_entry *entry)
         snprintf(gain, sizeof gain, "%+.2f", entry->gain);
     if (isfinite(entry->seconds))
         cli_format_time(entry->seconds, time, sizeof time);
-    printf("%-40.40s %6.2f %6.2f  %-14s %7s %8.0f %6.2f  %s\n", entry->name, entry->test.mean, entry->iqm, interval,
+    printf("%-42.42s %6.2f %6.2f  %-14s %7s %8.0f %6.2f  %s\n", entry->name, entry->test.mean, entry->iqm, interval,
            gain, entry->added, entry->work, time);
 }
 
 static void print_entries(const struct exam_result *result)
 {
-    printf("%-40s %6s %6s  %-14s %7s %8s %6s  %s\n", "", "test %", "IQM", "95 %", "J", "added", "work", "found in");
+    printf("%-42s %6s %6s  %-14s %7s %8s %6s  %s\n", "", "test %", "IQM", "95 %", "J", "added", "work", "found in");
     for (int i = 0; i < result->entries; i++)
         print_entry(&result->entry[i]);
 }

@@ -226,8 +226,8 @@ static int play_stage(struct series *series, struct search *search, const char *
     char name[24], *lines;
     const struct config config = search_stage(search, stage, 0);
     snprintf(name, sizeof name, "stage%d", stage);
-    snprintf(series->note, sizeof series->note, "stage %d of %d, %d schedules", stage, search->stages,
-             search_remaining(search, stage));
+    snprintf(series->note, sizeof series->note, "%s%sstage %d of %d, %d schedules", folder, *folder ? ": " : "", stage,
+             search->stages, search_remaining(search, stage));
     if (search_lines(search, stage, &lines, &error) != ESPER_OK)
         return cli_fail(&error);
     if (series_describe(series, &run, folder, name, &config, lines, &error) != ESPER_OK) {
