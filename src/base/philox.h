@@ -22,8 +22,8 @@ enum random_stream {
     STREAM_SHAPLEY = 8,     /* a = step, block = pair */
     STREAM_SYNTHETIC = 9,   /* a = split, env word = image, round 0, block = draw / 4 */
     STREAM_RANDOM_POLICY = 10,
-    STREAM_MINIBATCH = 11, /* round = update, a = epoch, element = place in the deal */
-    STREAM_SEARCH = 12,    /* env word 0: a = random schedule; env word 1: a = stage, its seed */
+    STREAM_MINIBATCH = 11,  /* round = update, a = epoch, element = place in the deal */
+    STREAM_SEARCH = 12,     /* env word 0: a = random schedule; env word 1: a = stage, its seed */
     STREAM_CONDITIONS = 13, /* a = 0: an episode's conditions; a = 1, block = image: its label */
     STREAM_EXAM = 14        /* env word = interval, a = resample */
 };

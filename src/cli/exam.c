@@ -87,8 +87,8 @@ static enum esper_status complete(const struct sitting *sitting, struct exam_par
 static int play_run(struct sitting *sitting, struct exam_part *part)
 {
     struct esper_error error = {0};
-    struct series_run run;
-    struct cohort cohort;
+    struct series_run run = {0};
+    struct cohort cohort = {0};
     char *lines = NULL;
     double seconds = 0;
     snprintf(sitting->series.note, sizeof sitting->series.note, "%s", part->name);

@@ -103,8 +103,8 @@ static int play_winner(struct quest *quest)
 {
     struct search *search = quest->search;
     struct esper_error error = {0};
-    struct series_run run;
-    struct cohort cohort;
+    struct series_run run = {0};
+    struct cohort cohort = {0};
     char *lines = NULL;
     const struct config config = search_stage(search, search->stages + 1, quest->episodes);
     snprintf(quest->series.note, sizeof quest->series.note, "the winner on fresh episodes");

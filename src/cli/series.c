@@ -147,7 +147,7 @@ static enum esper_status check_lines(const struct series_run *plan, struct esper
 static enum esper_status check_run(const struct series_run *plan, bool *done, struct esper_error *error)
 {
     struct run run;
-    struct run_status state;
+    struct run_status state = {0};
     TRY(run_open(&run, ".", plan->path, error));
     enum esper_status status = check_settings(plan, &run, error);
     if (status == ESPER_OK)
@@ -221,9 +221,9 @@ int series_play(struct series *series, struct series_run *run, struct cohort *co
 static int play_stage(struct series *series, struct search *search, const char *folder, int stage)
 {
     struct esper_error error = {0};
-    struct series_run run;
-    struct cohort cohort;
-    char name[24], *lines;
+    struct series_run run = {0};
+    struct cohort cohort = {0};
+    char name[24], *lines = NULL;
     const struct config config = search_stage(search, stage, 0);
     snprintf(name, sizeof name, "stage%d", stage);
     snprintf(series->note, sizeof series->note, "%s%sstage %d of %d, %d schedules", folder, *folder ? ": " : "", stage,

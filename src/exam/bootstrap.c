@@ -65,7 +65,7 @@ enum esper_status bootstrap(const struct score_table *a, const struct score_tabl
     *out = (struct interval){a->rows, table_mean(a) - (b ? table_mean(b) : 0), NAN, NAN};
     if (!varies(a) && !(b && varies(b)))
         return ESPER_OK;
-    double *means = memory_alloc((size_t)(BOOTSTRAP_RESAMPLES + columns), sizeof *means, error);
+    double *means = memory_alloc(BOOTSTRAP_RESAMPLES + (size_t)columns, sizeof *means, error);
     if (!means)
         return ESPER_FAILED;
     for (int i = 0; i < BOOTSTRAP_RESAMPLES; i++) {

@@ -125,7 +125,7 @@ static void name_part(const struct exam *exam, struct exam_part *part)
         at += snprintf(at, (size_t)(end - at), "-p%g", exam->setup.price[part->price]);
     if (part->training >= 0)
         snprintf(at, (size_t)(end - at), "-s%llu",
-                 (unsigned long long)(exam->setup.config.seed + 1 + (uint64_t)part->training));
+                 (unsigned long long)exam->setup.config.seed + 1 + (unsigned)part->training);
 }
 
 static struct exam_part *add(struct exam *exam, enum exam_kind kind, int price, int training, int place)
@@ -306,31 +306,36 @@ static int place_of(int *chosen, int *count, int schedule)
     return (*count)++;
 }
 
+/* The places of the values, largest first; equal ones keep their order. */
+static void order_by(const double *values, int count, int *order)
+{
+    for (int i = 0; i < count; i++) {
+        int at = i;
+        for (; at > 0 && values[order[at - 1]] < values[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
 /* The best at every price, then the front, its best first. The empty schedule is the bare host, which plays anyway: it
  * is chosen only where nothing is better. */
 void exam_choose_schedules(struct exam *exam)
 {
     struct exam_point points[CATALOGUE_MAX];
     double params[CATALOGUE_MAX], gain[CATALOGUE_MAX];
-    bool seen[CATALOGUE_MAX] = {false};
-    int chosen[EXAM_SCHEDULES], count = 0;
+    int order[CATALOGUE_MAX], chosen[EXAM_SCHEDULES], count = 0;
     const int schedules = exam->catalogue.count;
     exam_catalogue_points(exam, points);
     for (int i = 0; i < schedules; i++) {
         params[i] = points[i].params;
         gain[i] = points[i].gain;
     }
+    order_by(gain, schedules, order);
     for (int p = 0; p < exam->setup.prices; p++)
         exam->best[p] = place_of(chosen, &count, best_at(points, schedules, exam->setup.price[p]));
-    for (int turn = 0; turn < schedules; turn++) {
-        int next = -1;
-        for (int i = 0; i < schedules; i++)
-            if (!seen[i] && (next < 0 || gain[i] > gain[next]))
-                next = i;
-        seen[next] = true;
-        if (exam->catalogue.schedule[next].count && on_front(params, gain, schedules, next))
-            place_of(chosen, &count, next);
-    }
+    for (int i = 0; i < schedules; i++)
+        if (exam->catalogue.schedule[order[i]].count && on_front(params, gain, schedules, order[i]))
+            place_of(chosen, &count, order[i]);
     for (int i = 0; i < exam->count; i++) {
         struct exam_part *part = &exam->parts[i];
         if (part->kind != EXAM_SCHEDULE)

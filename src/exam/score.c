@@ -264,6 +264,8 @@ static enum esper_status make_verdicts(struct exam_result *result, double *value
             struct exam_verdict *verdict = &result->verdict[result->verdicts++];
             *verdict = (struct exam_verdict){
                 .claim = (enum exam_claim)claim, .price = p, .against = find_entry(result, claims[claim].against, p)};
+            if (!verdict->against)
+                return error_set(error, ESPER_INVALID, "the exam lacks %s", exam_kind_title(claims[claim].against));
             TRY(decide(result, verdict, values, error));
         }
     return ESPER_OK;

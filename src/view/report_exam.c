@@ -79,7 +79,8 @@ static struct svg_front plot_of(const struct exam_result *result, enum cost cost
                               .y = canvas->y,
                               .dots = result->exam->catalogue.count,
                               .dot_name = canvas->dot_name};
-    snprintf(canvas->dot_name, sizeof canvas->dot_name, "catalogue, %d other episodes each", setup->catalogue_episodes);
+    snprintf(canvas->dot_name, sizeof canvas->dot_name, "catalogue, %d other episode%s each", setup->catalogue_episodes,
+             plural(setup->catalogue_episodes));
     for (int p = 0; p < setup->prices; p++)
         snprintf(canvas->labels[p], sizeof canvas->labels[p], "%g", setup->price[p]);
     for (int i = 0; i < front.dots; i++) {
@@ -105,7 +106,7 @@ static struct svg_front plot_of(const struct exam_result *result, enum cost cost
 
 void report_exam_front(struct html *html, const struct exam_result *result)
 {
-    struct canvas canvas;
+    struct canvas canvas = {0};
     struct svg_front front = plot_of(result, COST_PARAMS, &canvas);
     char title[160];
     snprintf(title, sizeof title, "%.60s: %s", result->exam->setup.config.task,
@@ -121,7 +122,7 @@ static void write_fronts(struct html *html, const struct exam_result *result)
              "of the schedules, the searched ones and the bare host: nothing of theirs scores as much for as "
              "little. PPO pays if its discs are above them.</p>\n<div class=\"plots\">\n");
     for (int cost = 0; cost < COSTS; cost++) {
-        struct canvas canvas;
+        struct canvas canvas = {0};
         const struct svg_front front = plot_of(result, (enum cost)cost, &canvas);
         svg_front(html, &front);
     }
@@ -145,7 +146,7 @@ static void write_verdict(struct html *html, const struct exam_result *result, c
     html_add(html, "<tr><td class=\"%s\">%s %s</td><td>", classes[verdict->finding], signs[verdict->finding],
              exam_finding_title(verdict->finding));
     html_text(html, exam_claim_title(verdict->claim));
-    html_raw(html, "</td><td>");
+    html_raw(html, "</td><td class=\"long\">");
     html_text(html, verdict->against->price < 0 ? verdict->against->name : exam_kind_title(verdict->against->kind));
     html_add(html, "</td><td class=\"n\">%.2f</td><td class=\"n\">%.2f</td><td class=\"n\">%+.2f</td><td class=\"n\">",
              result->ppo[verdict->price].net.mean, verdict->against->net[verdict->price], verdict->difference.mean);
@@ -163,7 +164,7 @@ static void write_price(struct html *html, const struct exam_result *result, int
     html_add(
         html,
         "<div class=\"verdict %s\"><b>Price %g: of %d claims, %d earn%s their rent, %d do%s not, %d %s "
-        "undecided</b>\n<div class=\"wide\"><table><thead><tr><th>verdict</th><th>claim</th><th>against</th>"
+        "undecided</b>\n<div class=\"wide\"><table class=\"claims\"><thead><tr><th>verdict</th><th>claim</th><th>against</th>"
         "<th class=\"n\">PPO</th><th class=\"n\">other</th><th class=\"n\">difference</th><th class=\"n\">95 %%</th>"
         "<th></th></tr></thead><tbody>\n",
         counts[FINDING_FAILS]   ? "watch"
@@ -267,7 +268,7 @@ static void write_trainings(struct html *html, const struct exam_result *result)
     html_raw(html,
              "<h2 id=\"trainings\">Trainings and regret</h2>\n<div class=\"wide\"><table><thead><tr><th>PPO</th>");
     for (int k = 0; k < setup->seeds; k++)
-        html_add(html, "<th class=\"n\">seed %llu</th>", (unsigned long long)(setup->config.seed + 1 + (uint64_t)k));
+        html_add(html, "<th class=\"n\">seed %llu</th>", (unsigned long long)setup->config.seed + 1 + (unsigned)k);
     html_raw(html, "<th class=\"n\">net score</th><th class=\"n\">95 %</th><th>best known</th>"
                    "<th class=\"n\">its net score</th><th class=\"n\">regret</th></tr></thead><tbody>\n");
     for (int p = 0; p < setup->prices; p++) {

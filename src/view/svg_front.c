@@ -34,7 +34,8 @@ static void log_axis(struct html *html, const struct svg_scale *x, const char *n
     html_add(html, "<path class=\"axis\" d=\"M%.1f %dH%.1f\"/>", x->first, FRONT_BOTTOM, x->last);
     for (int i = 0; i < 60; i++) {
         static const double leads[] = {1, 2, 5};
-        const double power = pow(10, floor(x->low) + i / 3);
+        const int decade = (int)floor(x->low) + i / 3;
+        const double power = pow(10, decade);
         const double value = high / low > 4 ? leads[i % 3] * power : svg_tick_at(&plain, step, i);
         const double at = svg_place(x, log10(value));
         char text[32];
@@ -99,21 +100,21 @@ static void draw_mark(struct html *html, const struct svg_mark *mark, const stru
 static int draw_key(struct html *html, const struct svg_front *front)
 {
     int shown = 0;
-    for (int shape = -1; shape < SVG_SHAPES; shape++) {
-        const int top = FRONT_BOTTOM + FRONT_KEY + KEY_ROW * (shown / 2) + 8,
-                  left = SVG_LEFT + KEY_COLUMN * (shown % 2);
-        bool occurs = shape < 0 && front->dots > 0;
+    for (int shape = 0; shape <= SVG_SHAPES; shape++) { /* the last are the dots */
+        const int top = FRONT_BOTTOM + FRONT_KEY + KEY_ROW * (shown / 2) + 8;
+        const int left = SVG_LEFT + KEY_COLUMN * (shown % 2);
+        bool occurs = shape == SVG_SHAPES && front->dots > 0;
         for (int i = 0; i < front->count; i++)
             occurs = occurs || (int)front->marks[i].shape == shape;
         if (!occurs)
             continue;
-        if (html && shape < 0)
+        if (html && shape == SVG_SHAPES)
             html_add(html, "<path class=\"dot\" d=\"M%d %dh0\"/>", left + 6, top);
         else if (html)
             draw_shape(html, (enum svg_shape)shape, left + 6, top);
         if (html)
             svg_words(html, left + 18, top + 4, "ink", "start",
-                      shape < 0 ? front->dot_name : front->shape_names[shape]);
+                      shape == SVG_SHAPES ? front->dot_name : front->shape_names[shape]);
         shown++;
     }
     return FRONT_BOTTOM + FRONT_KEY + KEY_ROW * ((shown + 1) / 2) + 6;
