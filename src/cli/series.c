@@ -235,7 +235,7 @@ static int play_stage(struct series *series, struct search *search, const char *
         return cli_fail(&error);
     }
     int code = series_play(series, &run, &cohort);
-    if (code == CLI_CONTINUE) {
+    if (cohort.runs) { /* it was played to its end */
         search_judge(search, stage, cohort.runs[0].outcomes, cohort.runs[0].count);
         cohort_free(&cohort);
     }
