@@ -218,11 +218,17 @@ static void number_cell(struct html *html, double value, int decimals)
     html_raw(html, "</td>");
 }
 
+/* Without a cost the net score is the test score. */
+static bool has_cost(const struct exam_setup *setup, int p)
+{
+    return setup->price[p] > 0 || setup->config.reward.flop_price > 0;
+}
+
 static void write_entry(struct html *html, const struct exam_result *result, const struct exam_entry *entry)
 {
-    html_raw(html, "<tr><td>");
+    html_raw(html, entry->kind == EXAM_PPO ? "<tr><td><b>" : "<tr><td>");
     html_text(html, entry->name);
-    html_raw(html, "</td>");
+    html_raw(html, entry->kind == EXAM_PPO ? "</b></td>" : "</td>");
     number_cell(html, entry->test.mean, 2);
     html_raw(html, "<td class=\"n\">");
     write_interval(html, &entry->test, false);
@@ -230,13 +236,13 @@ static void write_entry(struct html *html, const struct exam_result *result, con
     number_cell(html, entry->iqm, 2);
     number_cell(html, entry->gain, 2);
     for (int p = 0; p < result->exam->setup.prices; p++)
-        number_cell(html, entry->net[p], 2);
+        if (has_cost(&result->exam->setup, p))
+            number_cell(html, entry->net[p], 2);
     number_cell(html, entry->params, 0);
     number_cell(html, entry->added, 0);
     number_cell(html, entry->macs, 0);
     number_cell(html, entry->work, 2);
     number_cell(html, entry->seconds, 1);
-    number_cell(html, entry->runs * result->exam->setup.episodes, 0);
     html_raw(html, "</tr>\n");
 }
 
@@ -252,11 +258,11 @@ static void write_table(struct html *html, const struct exam_result *result)
         "<div class=\"wide\"><table><thead><tr><th>contestant</th><th class=\"n\">test %</th>"
         "<th class=\"n\">95 %</th><th class=\"n\">IQM</th><th class=\"n\">J</th>");
     for (int p = 0; p < result->exam->setup.prices; p++)
-        html_add(html, "<th class=\"n\">net, price %g</th>", result->exam->setup.price[p]);
-    html_raw(html,
-             "<th class=\"n\">parameters</th><th class=\"n\">added</th><th class=\"n\">MACs</th>"
-             "<th class=\"n\">training</th><th class=\"n\">found in</th><th class=\"n\">episodes</th></tr></thead>"
-             "<tbody>\n");
+        if (has_cost(&result->exam->setup, p))
+            html_add(html, "<th class=\"n\">net at %g</th>", result->exam->setup.price[p]);
+    html_raw(html, "<th class=\"n\">parameters</th><th class=\"n\">added</th><th class=\"n\">MACs</th>"
+                   "<th class=\"n\">training</th><th class=\"n\">found in</th></tr></thead>"
+                   "<tbody>\n");
     for (int i = 0; i < result->entries; i++)
         write_entry(html, result, &result->entry[i]);
     html_raw(html, "</tbody></table></div>\n");
@@ -310,10 +316,10 @@ static void write_protocol(struct html *html, const struct exam_result *result, 
         seed + (unsigned long long)setup->seeds, setup->config.rounds, setup->config.envs, setup->config.steps);
     html_add(
         html,
-        "<li>Selected on other episodes, of seed %llu: the catalogue\xE2\x80\x99s front and its best schedule at each "
-        "price, by validation gain over %d episodes each, and one searched schedule per price, in the env-steps of "
-        "one training.</li>\n",
-        seed + EXAM_SELECTION, setup->catalogue_episodes);
+        "<li>Selected on other episodes, of seed %llu and of seeds drawn from it: the catalogue\xE2\x80\x99s front and its "
+        "best schedule at each price, by validation gain over %d episode%s each, and one searched schedule per price, "
+        "in the env-steps of one training.</li>\n",
+        seed + EXAM_SELECTION, setup->catalogue_episodes, plural(setup->catalogue_episodes));
     html_raw(html,
              "<li>Verdicts are about sampled play. Intervals: 10 000 resamples, of trainings for a mean, of trainings "
              "and episodes together for a difference; unpaired sides are resampled on their own.</li>\n");
