@@ -478,6 +478,50 @@ static void plots_of_odd_numbers(void **state)
     }
 }
 
+/* Steps lead up from mark to mark, past those that are dominated; the key names what occurs; odd numbers are left out.
+ */
+static void a_front(void **state)
+{
+    (void)state;
+    const double x[] = {100, 300, 0}, y[] = {10, NAN, 20};
+    const struct svg_mark marks[] = {
+        {.x = 1000, .y = 60, .low = NAN, .shape = SVG_DIAMOND, .step = true, .name = "<heavy>"},
+        {.x = 100, .y = 50, .low = NAN, .shape = SVG_SQUARE, .step = true, .name = "bare"},
+        {.x = 500, .y = 45, .low = NAN, .shape = SVG_DIAMOND, .step = true, .name = "dominated"},
+        {.x = 800, .y = 61, .low = 59, .high = 63, .shape = SVG_DISC, .name = "learned", .label = "0.5"},
+        {.x = 0, .y = 99, .low = NAN, .shape = SVG_DISC, .step = true, .name = "impossible"},
+    };
+    struct svg_front front = {
+        .title = "a < b", .x_name = "x", .marks = marks, .count = 5, .x = x, .y = y, .dots = 3, .dot_name = "dots"};
+    front.shape_names[SVG_DISC] = "discs";
+    front.shape_names[SVG_DIAMOND] = "diamonds";
+    front.shape_names[SVG_SQUARE] = "squares";
+    for (int alone = 0; alone < 2; alone++) {
+        html_free(&page);
+        html_raw(&page, "<html>");
+        alone ? svg_front_file(&page, &front) : svg_front(&page, &front);
+        html_raw(&page, "</html>");
+        assert_well_formed(page.text);
+        assert_has("a &lt; b");
+        assert_has("&lt;heavy&gt;: 60.00<");
+        assert_has("learned: 61.00 [59.00, 63.00]");
+        assert_null(strstr(page.text, "impossible"));
+        assert_null(strstr(page.text, "nan"));
+        assert_null(strstr(page.text, "inf"));
+        const char *steps = strstr(page.text, "class=\"front\" d=\"M");
+        assert_non_null(steps);
+        assert_int_equal(count_in(steps, strchr(steps, '>'), "V"), 1); /* from bare up to heavy */
+        assert_int_equal(count_in(page.text, page.text + page.used, ">diamonds<"), 1);
+    }
+    front.count = front.dots = 0;
+    html_free(&page);
+    html_raw(&page, "<html>");
+    svg_front_file(&page, &front);
+    html_raw(&page, "</html>");
+    assert_well_formed(page.text);
+    assert_has("nothing recorded");
+}
+
 static void numbers_and_texts(void **state)
 {
     (void)state;
@@ -531,6 +575,7 @@ int main(void)
         cmocka_unit_test_teardown(runs_of_every_state, forget_page),
         cmocka_unit_test_teardown(large_runs, forget_page),
         cmocka_unit_test_teardown(plots_of_odd_numbers, forget_page),
+        cmocka_unit_test_teardown(a_front, forget_page),
         cmocka_unit_test_teardown(numbers_and_texts, forget_page),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

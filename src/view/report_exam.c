@@ -164,7 +164,8 @@ static void write_price(struct html *html, const struct exam_result *result, int
     html_add(
         html,
         "<div class=\"verdict %s\"><b>Price %g: of %d claims, %d earn%s their rent, %d do%s not, %d %s "
-        "undecided</b>\n<div class=\"wide\"><table class=\"claims\"><thead><tr><th>verdict</th><th>claim</th><th>against</th>"
+        "undecided</b>\n<div class=\"wide\"><table class=\"claims\"><thead><tr><th>verdict</th><th>claim</th>"
+        "<th>against</th>"
         "<th class=\"n\">PPO</th><th class=\"n\">other</th><th class=\"n\">difference</th><th class=\"n\">95 %%</th>"
         "<th></th></tr></thead><tbody>\n",
         counts[FINDING_FAILS]   ? "watch"
@@ -316,9 +317,9 @@ static void write_protocol(struct html *html, const struct exam_result *result, 
         seed + (unsigned long long)setup->seeds, setup->config.rounds, setup->config.envs, setup->config.steps);
     html_add(
         html,
-        "<li>Selected on other episodes, of seed %llu and of seeds drawn from it: the catalogue\xE2\x80\x99s front and its "
-        "best schedule at each price, by validation gain over %d episode%s each, and one searched schedule per price, "
-        "in the env-steps of one training.</li>\n",
+        "<li>Selected on other episodes, of seed %llu and of seeds drawn from it: the catalogue\xE2\x80\x99s front and "
+        "its best schedule at each price, by validation gain over %d episode%s each, and one searched schedule per "
+        "price, in the env-steps of one training.</li>\n",
         seed + EXAM_SELECTION, setup->catalogue_episodes, plural(setup->catalogue_episodes));
     html_raw(html,
              "<li>Verdicts are about sampled play. Intervals: 10 000 resamples, of trainings for a mean, of trainings "

@@ -53,6 +53,11 @@ static void log_axis(struct html *html, const struct svg_scale *x, const char *n
     svg_words(html, x->last, FRONT_BOTTOM + 32, "", "end", name);
 }
 
+static bool drawable(double x, double y)
+{
+    return x > 0 && isfinite(x) && isfinite(y);
+}
+
 /* From the smallest on: each mark that is better than all smaller ones is a step. */
 static void draw_steps(struct html *html, const struct svg_front *front, const struct svg_scale *x,
                        const struct svg_scale *y)
@@ -63,7 +68,7 @@ static void draw_steps(struct html *html, const struct svg_front *front, const s
         const struct svg_mark *next = NULL;
         for (int i = 0; i < front->count; i++) {
             const struct svg_mark *mark = &front->marks[i];
-            if (mark->step && mark->y > best && mark->x >= left &&
+            if (mark->step && drawable(mark->x, mark->y) && mark->y > best && mark->x >= left &&
                 (!next || mark->x < next->x || (mark->x == next->x && mark->y > next->y)))
                 next = mark;
         }
@@ -124,14 +129,22 @@ static void draw_front(struct html *html, const struct svg_front *front)
 {
     struct svg_scale x = {NAN, NAN, SVG_LEFT, SVG_WIDTH - SVG_RIGHT}, y = {NAN, NAN, FRONT_BOTTOM, FRONT_TOP};
     for (int i = 0; i < front->count; i++) {
-        svg_take(&x, log10(front->marks[i].x));
-        svg_take(&y, front->marks[i].y);
-        svg_take(&y, front->marks[i].low);
-        svg_take(&y, front->marks[i].high);
+        const struct svg_mark *mark = &front->marks[i];
+        if (!drawable(mark->x, mark->y))
+            continue;
+        svg_take(&x, log10(mark->x));
+        svg_take(&y, mark->y);
+        svg_take(&y, mark->low);
+        svg_take(&y, mark->high);
     }
-    for (int i = 0; i < front->dots; i++) {
-        svg_take(&x, log10(front->x[i]));
-        svg_take(&y, front->y[i]);
+    for (int i = 0; i < front->dots; i++)
+        if (drawable(front->x[i], front->y[i])) {
+            svg_take(&x, log10(front->x[i]));
+            svg_take(&y, front->y[i]);
+        }
+    if (isnan(y.low)) {
+        svg_words(html, SVG_WIDTH / 2.0, FRONT_BOTTOM / 2.0, "ink", "middle", "nothing recorded");
+        return;
     }
     const double room = fmax(0.02, 0.04 * (x.high - x.low));
     x.low -= room;
@@ -141,11 +154,13 @@ static void draw_front(struct html *html, const struct svg_front *front)
     log_axis(html, &x, front->x_name);
     html_raw(html, "<path class=\"dot\" d=\"");
     for (int i = 0; i < front->dots; i++)
-        html_add(html, "M%.1f %.1fh0", svg_place(&x, log10(front->x[i])), svg_place(&y, front->y[i]));
+        if (drawable(front->x[i], front->y[i]))
+            html_add(html, "M%.1f %.1fh0", svg_place(&x, log10(front->x[i])), svg_place(&y, front->y[i]));
     html_raw(html, "\"/>");
     draw_steps(html, front, &x, &y);
     for (int i = 0; i < front->count; i++)
-        draw_mark(html, &front->marks[i], &x, &y);
+        if (drawable(front->marks[i].x, front->marks[i].y))
+            draw_mark(html, &front->marks[i], &x, &y);
     draw_key(html, front);
 }
 
