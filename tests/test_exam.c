@@ -406,10 +406,10 @@ static void the_net_score_charges_for_what_is_beyond_the_bare_host(void **state)
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-static struct interval interval_of(const struct score_table *a, const struct score_table *b, uint32_t number)
+static struct interval interval_of(const struct score_table *a, const struct score_table *b, uint64_t seed)
 {
     struct interval interval;
-    assert_int_equal(bootstrap(a, b, 42, number, &interval, NULL), ESPER_OK);
+    assert_int_equal(bootstrap(a, b, seed, &interval, NULL), ESPER_OK);
     return interval;
 }
 

@@ -58,7 +58,7 @@ static bool varies(const struct score_table *table)
     return table->rows > 1 || (table->columns > 1 && !table->fixed_columns);
 }
 
-enum esper_status bootstrap(const struct score_table *a, const struct score_table *b, uint64_t seed, uint32_t number,
+enum esper_status bootstrap(const struct score_table *a, const struct score_table *b, uint64_t seed,
                             struct interval *out, struct esper_error *error)
 {
     const int columns = b && b->columns > a->columns ? b->columns : a->columns;
@@ -69,7 +69,7 @@ enum esper_status bootstrap(const struct score_table *a, const struct score_tabl
     if (!means)
         return ESPER_FAILED;
     for (int i = 0; i < BOOTSTRAP_RESAMPLES; i++) {
-        struct draws draws = {.site = random_at(seed, STREAM_EXAM, 0, number, (uint32_t)i)};
+        struct draws draws = {.site = random_at(seed, STREAM_EXAM, 0, 0, (uint32_t)i)};
         means[i] = resampled_mean(a, &draws, means + BOOTSTRAP_RESAMPLES);
         if (b)
             means[i] -= resampled_mean(b, &draws, means + BOOTSTRAP_RESAMPLES);

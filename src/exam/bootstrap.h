@@ -1,8 +1,8 @@
 /*
  * 95 % intervals by resampling with replacement, for scores in a table: a row per training seed, a column per episode.
  * Rows and columns are resampled together (crossed): the same resampled episodes for every resampled training, since
- * all trainings play the same births. The random numbers hang on the exam's seed and on which interval it is, so the
- * same table always has the same interval.
+ * all trainings play the same births. The random numbers hang on the exam's seed alone, so the same table has the same
+ * interval wherever it occurs.
  */
 #ifndef EXAM_BOOTSTRAP_H
 #define EXAM_BOOTSTRAP_H
@@ -25,7 +25,7 @@ double table_mean(const struct score_table *table);
 /* The interval of the mean of `a`, or of that minus the mean of `b` (may be NULL), which is resampled on its own. The
  * interval's count is a's number of rows. Where neither has more than one row or column to resample, low and high are
  * NAN. */
-enum esper_status bootstrap(const struct score_table *a, const struct score_table *b, uint64_t seed, uint32_t number,
+enum esper_status bootstrap(const struct score_table *a, const struct score_table *b, uint64_t seed,
                             struct interval *out, struct esper_error *error);
 
 /* The mean of the middle half of the values; a value on the border counts with its part. Sorts them. */

@@ -151,7 +151,7 @@ static void measure_means(const struct exam *exam, struct exam_entry *entry)
     entry->seconds = seconds_of(exam, entry);
 }
 
-static enum esper_status measure(const struct exam *exam, struct exam_entry *entry, uint32_t number, double *values,
+static enum esper_status measure(const struct exam *exam, struct exam_entry *entry, double *values,
                                  struct esper_error *error)
 {
     const struct score_table table = {values, entry->runs, exam->setup.episodes, learns(entry->kind)};
@@ -161,7 +161,7 @@ static enum esper_status measure(const struct exam *exam, struct exam_entry *ent
         entry->net[p] = table_mean(&table);
     }
     test_scores(entry, values);
-    TRY(bootstrap(&table, NULL, exam->setup.config.seed, number, &entry->test, error));
+    TRY(bootstrap(&table, NULL, exam->setup.config.seed, &entry->test, error));
     entry->iqm = interquartile_mean(values, entry->runs * exam->setup.episodes);
     return ESPER_OK;
 }
@@ -205,7 +205,7 @@ static enum esper_status make_entries(struct exam_result *result, double *values
     }
     for (int i = 0; i < result->entries; i++) {
         name_entry(exam, &result->entry[i]);
-        TRY(measure(exam, &result->entry[i], (uint32_t)i, values, error));
+        TRY(measure(exam, &result->entry[i], values, error));
     }
     sort_entries(result->entry, result->entries);
     return ESPER_OK;
@@ -241,7 +241,6 @@ static enum esper_status decide(const struct exam_result *result, struct exam_ve
     const struct exam *exam = result->exam;
     const double price = exam->setup.price[verdict->price];
     const int episodes = exam->setup.episodes;
-    const uint32_t number = 1000 + (uint32_t)(verdict - result->verdict);
     double *theirs = values + (size_t)exam->setup.seeds * (size_t)episodes;
     const struct score_table a = {values, exam->setup.seeds, episodes, false};
     const struct score_table b = {theirs, verdict->against->runs, episodes, false};
@@ -250,7 +249,7 @@ static enum esper_status decide(const struct exam_result *result, struct exam_ve
     net_scores(exam, verdict->against, price, theirs);
     if (verdict->paired)
         subtract(exam, values, theirs, verdict->against->runs);
-    TRY(bootstrap(&a, verdict->paired ? NULL : &b, exam->setup.config.seed, number, &verdict->difference, error));
+    TRY(bootstrap(&a, verdict->paired ? NULL : &b, exam->setup.config.seed, &verdict->difference, error));
     if (exam->setup.seeds < 2) /* one training says nothing about the next */
         verdict->difference.low = verdict->difference.high = NAN;
     verdict->finding = exam_finding_of(&verdict->difference);
@@ -298,7 +297,7 @@ static enum esper_status describe_ppo(struct exam_result *result, int p, double 
     ppo->near_bare = (double)near / (exam->setup.seeds * episodes);
     net_scores(exam, ppo->sampled, exam->setup.price[p], values);
     const struct score_table table = {values, exam->setup.seeds, episodes, true};
-    TRY(bootstrap(&table, NULL, exam->setup.config.seed, 2000 + (uint32_t)p, &ppo->net, error));
+    TRY(bootstrap(&table, NULL, exam->setup.config.seed, &ppo->net, error));
     for (int i = 0; i < result->entries; i++)
         if (grows_by_rule(result->entry[i].kind) && (!ppo->best || result->entry[i].net[p] > ppo->best->net[p]))
             ppo->best = &result->entry[i];

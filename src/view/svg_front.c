@@ -4,7 +4,7 @@
 #include "view/svg.h"
 #include "view/svg_parts.h"
 
-enum { FRONT_TOP = 14, FRONT_BOTTOM = 290, FRONT_KEY = 42, KEY_ROW = 17, KEY_COLUMN = 245 };
+enum { FRONT_TOP = 14, FRONT_BOTTOM = 290, FRONT_KEY = 42, KEY_ROW = 17, KEY_COLUMN = 258 };
 
 static void draw_shape(struct html *html, enum svg_shape shape, double x, double y)
 {
