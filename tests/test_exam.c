@@ -45,6 +45,8 @@ static void every_run_comes_after_what_it_needs(void **state)
     const struct exam_setup setup = setup_of("quickstart", 3, 2);
     struct exam *exam = exam_of(&setup);
     const int catalogue = index_of(exam, EXAM_CATALOGUE, -1, -1, -1);
+    assert_int_equal(exam->parts[catalogue].config.group, exam->catalogue.count); /* one birth for all of them */
+    assert_int_equal(exam_find(exam, EXAM_STATIC, -1, -1, -1)->config.group, 1);
     for (int i = 0; i < EXAM_SCHEDULES; i++)
         assert_true(index_of(exam, EXAM_SCHEDULE, -1, -1, i) > catalogue);
     for (int p = 0; p < 2; p++) {

@@ -308,6 +308,14 @@ static void test_groups(void **state)
         assert_true(fabs((double)paid[env] - (own - other) / scale) < 1e-4 * (1 + fabs(other / scale)));
     }
     engine_free(engine);
+
+    config.evaluate = true; /* where schedules are compared with each other */
+    config.policy.kind = POLICY_STATIC;
+    engine = start(&config);
+    world = engine_world(engine);
+    steps(engine, 3);
+    assert_true(world->val_loss[0] == world->val_loss[1] && world->val_loss[0] != world->val_loss[2]);
+    engine_free(engine);
 }
 
 /* ---- restarts ---------------------------------------------------------------------------------------------------- */

@@ -89,6 +89,7 @@ static long long env_steps(const struct search *search)
     for (int stage = 1; stage <= search->stages; stage++) {
         struct config config = search_stage(search, stage, 1);
         assert_int_equal(config.envs % search_remaining(search, stage), 0); /* each plays as often */
+        assert_int_equal(config.group, search_remaining(search, stage));    /* on the same births */
         sum += (long long)config.envs * config.steps * config.rounds;
     }
     return sum;
@@ -121,6 +122,7 @@ static void no_stage_meets_an_episode_again(void **state)
         for (int before = 1; before < stage; before++)
             assert_int_not_equal(search_stage(search, stage, 9).seed, search_stage(search, before, 9).seed);
     struct config winner = search_stage(search, search->stages + 1, 9);
+    assert_int_equal(winner.group, 1);
     assert_true(winner.seed == config.seed && winner.envs == config.envs && winner.rounds == 2 && winner.evaluate);
     search_free(search);
 }

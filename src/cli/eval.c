@@ -21,6 +21,7 @@ static enum esper_status config_of_run(const struct run *run, const struct cli_c
         return error_set(error, ESPER_INVALID, "--%s: a run has its own task; leave out one of the two",
                          flags->task ? "task" : "config");
     *config = run->config;
+    config->group = 1; /* episodes as different as can be, unless asked otherwise */
     /* An evaluation's policy and a replay's topology are those of the run they were taken from. */
     bool borrowed = config->policy.from[0] && (config->evaluate || config->policy.kind == POLICY_REPLAY);
     if (!borrowed)

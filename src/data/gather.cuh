@@ -17,7 +17,6 @@ struct gather_source {
     struct device_data data;
     struct gather_table normalise;
     uint32_t batches, batch; /* per step; images each */
-    uint32_t group;          /* envs that share them */
     uint64_t seed;
     enum augment augment;
 };
@@ -31,7 +30,6 @@ static inline struct gather_source gather_source_of(const struct context *contex
     source.normalise = context->normalise;
     source.batches = context->batches;
     source.batch = (uint32_t)config->data_batch;
-    source.group = config->evaluate ? 1 : (uint32_t)config->group;
     source.seed = config->seed;
     source.augment = augment_of(config);
     return source;
@@ -48,7 +46,7 @@ struct gather_view {
 DEVICE struct gather_view gather_train_view(const struct gather_source &source, uint32_t env, uint32_t index,
                                             uint32_t sample)
 {
-    const uint32_t birth = env - env % source.group;
+    const uint32_t birth = world_birth(source.world, (int)env);
     const uint32_t round = *source.world->round, step = *source.world->step + 1, whole = source.data.count[SPLIT_TRAIN];
     const uint64_t at = ((uint64_t)(step - 1) * source.batches + index) * source.batch + sample;
     const struct conditions conditions = conditions_load(&source.world->conditions, env);

@@ -134,10 +134,10 @@ ESPER_RULE bool world_last_step(const struct world *world)
     return *world->step + 1 == (uint32_t)world->config.steps;
 }
 
-/* The env whose birth and images this one has: its own, or that of its group's first. Evaluations have one each. */
+/* The env whose birth and images this one has: that of its group's first (E-21). */
 ESPER_RULE uint32_t world_birth(const struct world *world, int env)
 {
-    return (uint32_t)(world->config.evaluate ? env : env - env % world->config.group);
+    return (uint32_t)(env - env % world->config.group);
 }
 
 ESPER_RULE struct net_params world_params(const struct world *world, int env)

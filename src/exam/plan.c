@@ -74,6 +74,7 @@ static struct config reported(const struct exam *exam)
 {
     struct config config = exam->setup.config;
     config.evaluate = true;
+    config.group = 1;
     config.envs = exam->setup.episodes < EXAM_ENVS ? exam->setup.episodes : EXAM_ENVS;
     config.rounds = exam->setup.episodes / config.envs;
     return config;
@@ -94,8 +95,8 @@ static struct config configuration(const struct exam *exam, const struct exam_pa
         config.seed += 1 + (uint64_t)part->training;
     if (part->kind == EXAM_CATALOGUE || part->kind == EXAM_SEARCH)
         config.seed += EXAM_SELECTION;
-    if (part->kind == EXAM_CATALOGUE) { /* each env plays one schedule */
-        config.envs = exam->catalogue.count;
+    if (part->kind == EXAM_CATALOGUE) { /* each env plays one schedule, all on the same births */
+        config.envs = config.group = exam->catalogue.count;
         config.rounds = setup->catalogue_episodes;
     }
     if (part->kind == EXAM_PPO && config.telemetry == TELEMETRY_OFF)

@@ -163,12 +163,14 @@ struct config search_stage(const struct search *search, int stage, int episodes)
 {
     struct config config = search->config;
     config.evaluate = true;
+    config.group = 1;
     if (stage > search->stages) {
         config.rounds = (episodes + config.envs - 1) / config.envs;
         return config;
     }
     config.seed = stage_seed(search, stage);
     config.envs = search->schedules;
+    config.group = search_remaining(search, stage); /* all schedules meet the same births: luck favours none */
     config.rounds = search->rounds[stage - 1];
     return config;
 }
