@@ -19,7 +19,7 @@ size() {
 shows 'usage: esper config' config --help
 shows 'task     learning rate of the policy' config
 shows 'ppo.lr = 0.001' config ppo.lr
-shows 'from: --set; default: 0.0003' config ppo.lr --set ppo.lr=0.5
+shows 'from: --set; default: 0.0005' config ppo.lr --set ppo.lr=0.5
 shows 'from: flag; default: 42' config seed --set seed=1 --seed 2
 shows 'governor.streak' config governor
 shows 'governor.streak = 4' config governor.streak --task cifar_impaired --set governor.streak=4

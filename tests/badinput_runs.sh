@@ -20,6 +20,7 @@ train one || verdict 'a run to compare' "$(cat stderr.txt)"
 train two || verdict 'a run to compare' "$(cat stderr.txt)"
 "$esper" compare one two >stdout.txt 2>stderr.txt || verdict 'compare one two' "$(cat stderr.txt)"
 grep -q '2 paired episodes' stdout.txt || verdict 'compare one two' "$(cat stdout.txt)"
+grep -q 'static cannot be told from static: +0.0 points' stdout.txt || verdict 'compare in a line' "$(cat stdout.txt)"
 
 # ---- what is typed ---------------------------------------------------------------------------------------------------
 refused 'name two runs or more' compare

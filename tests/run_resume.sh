@@ -35,13 +35,15 @@ for policy in random heuristic; do
     same "$policy on one thread and two" $policy-1 $policy-2
 done
 
-# Stop after round 7, in the middle of a round. Where the signal lands is chance: try until it lands there.
+# Stop after round 7, in the middle of a round. Where the signal lands is chance, and a round begins with its twins: try,
+# later each time, until it lands there.
 tries=0
 while [ $tries -lt 10 ]; do
     rm -rf "$work/stopped"
     "$esper" train $small --rounds 20 --name stopped --plain >"$work/out" 2>"$work/err" &
     background=$!
     while kill -0 $background 2>/dev/null && ! grep -q '^round 7/' "$work/err"; do sleep 0.02; done
+    sleep "0.$(printf %02d $((tries * 3)))"
     kill -s INT $background 2>/dev/null
     wait $background
     code=$?

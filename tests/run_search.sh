@@ -23,7 +23,7 @@ done
 verdict 'a stage of its own seed each' "$(grep -h '"seed":.*,' runs/whole/stage?/run.json | grep -v flag | sort | uniq -d)"
 verdict 'the winner on the episodes of --seed' "$(grep -q '"seed":.*5,' runs/whole/winner/run.json || echo 'another seed')"
 # who survives is who scored best
-best=$("$esper" sql --runs runs/whole stage1 'select env from outcome group by env order by avg(val_accuracy) desc, env limit 1' |
+best=$("$esper" sql --runs runs/whole stage1 'select env from outcome group by env order by avg(gain) desc, env limit 1' |
     tail -1 | tr -d ' ')
 verdict 'the best of the first stage leads the second' \
     "$([ "$(sed -n "$((best + 1))p" runs/whole/stage1.txt)" = "$(head -1 runs/whole/stage2.txt)" ] || echo "$best")"

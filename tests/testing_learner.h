@@ -32,6 +32,10 @@ static inline void rig_configure(struct rig *rig, int envs, int steps, int width
     rig->config.envs = envs;
     rig->config.steps = steps;
     rig->config.policy.feature_dim = rig->config.policy.hidden = width;
+    rig->config.ppo.epochs = 4;
+    rig->config.ppo.lr = 3e-4;
+    rig->config.ppo.target_kl = 0.015;
+    memset(rig->config.policy.prior, 0, sizeof rig->config.policy.prior);
 }
 
 static inline void rig_start(struct rig *rig, int obs, int slots, uint64_t seed)

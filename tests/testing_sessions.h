@@ -15,6 +15,7 @@ static inline struct config small_session(enum policy_kind kind)
     struct esper_error error = {0};
     config_defaults(&config);
     assert_int_equal(config_load_task(&config, "quickstart", &error), ESPER_OK);
+    config.reward.mode = REWARD_SHAPED; /* as many steps as are asked for: no twins */
     config.policy.kind = kind;
     config.envs = 2;
     config.rounds = 2;

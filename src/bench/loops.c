@@ -243,6 +243,7 @@ static enum esper_status make_config(const struct loops *loops, const struct loo
     config_defaults(config);
     TRY(config_load_task(config, loop->task, error));
     config->envs = loop->envs;
+    config->reward.mode = REWARD_SHAPED; /* the loop itself: no bare twins, which would be played before it */
     config->steps = round_steps(loop->envs);
     config->threads = loops->options.threads;
     config->device = loops->options.device;

@@ -220,6 +220,21 @@ static void print_gains(const struct comparison *c)
         }
 }
 
+/* The whole table in a line each, for somebody who reads no intervals. */
+static void print_summary(const struct comparison *c)
+{
+    printf("\nin short, by test accuracy\n");
+    for (int i = 1; i < c->count; i++) {
+        const struct difference *difference = &c->contrasts[i].differences[METRIC_TEST_ACCURACY];
+        const struct interval *interval = c->contrasts[i].seeds > 1 ? &difference->seeds : &difference->episodes;
+        const char *word = interval->low > 0 ? "beats" : interval->high < 0 ? "loses to" : "cannot be told from";
+        printf("  %s %s %s", c->cohorts[0].policy, word, c->cohorts[i].policy);
+        if (!isnan(interval->mean))
+            printf(": %+.1f points", interval->mean);
+        printf("\n");
+    }
+}
+
 static void print_tables(const struct comparison *c)
 {
     print_cohorts(c);
@@ -228,6 +243,8 @@ static void print_tables(const struct comparison *c)
         print_contrast(c, i);
     if (c->gain_shown && c->control >= 0)
         print_gains(c);
+    if (c->shown[METRIC_TEST_ACCURACY])
+        print_summary(c);
 }
 
 /* ---- for machines ------------------------------------------------------------------------------------------------ */
