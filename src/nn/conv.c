@@ -112,6 +112,47 @@ struct runs {
 #include "nn/conv_weights.inc"
 #endif
 
+/*
+ * 3x3 from four channels to four, the seeds of the narrowest hosts: four neighbours side by side fill a vector, each in
+ * a quarter of its own. The sums are added up in the order of tile_forward.
+ */
+#if VECTOR == 16
+enum { QUADS = 8, QUAD = 4 };
+
+/* One number of every quarter four times; one quarter four times. */
+#define LANE(x, n)                                                                                                     \
+    __builtin_shufflevector(x, x, n, n, n, n, 4 + n, 4 + n, 4 + n, 4 + n, 8 + n, 8 + n, 8 + n, 8 + n, 12 + n, 12 + n,  \
+                            12 + n, 12 + n)
+#define QUARTER(x, n)                                                                                                  \
+    __builtin_shufflevector(x, x, 4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3, 4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3,      \
+                            4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3, 4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3)
+#define MULTIPLY_QUADS(n)                                                                                              \
+    do {                                                                                                               \
+        const vec16 w = QUARTER(weights, n);                                                                           \
+        UNROLL for (int q = 0; q < QUADS; q++) sum[q] += w * LANE(x[q], n);                                            \
+    } while (0)
+
+static void tile_quads(const real *const *in, const ptrdiff_t *row, const real *restrict weight, real *restrict out)
+{
+    vec16 sum[QUADS];
+    UNROLL for (int q = 0; q < QUADS; q++) sum[q] = (vec16){0};
+    for (int r = 0; r < 3; r++)
+        for (int column = 0; column < 3; column++, weight += LANES * LANES) {
+            const vec16 weights = *(const vec16 *)weight;
+            vec16 x[QUADS];
+            UNROLL for (int q = 0; q < QUADS; q++) x[q] = *(const vec16 *)(in[q] + row[r] + LANES * column);
+            MULTIPLY_QUADS(0);
+            MULTIPLY_QUADS(1);
+            MULTIPLY_QUADS(2);
+            MULTIPLY_QUADS(3);
+        }
+    UNROLL for (int q = 0; q < QUADS; q++)((vec16 *)out)[q] = sum[q];
+}
+#undef LANE
+#undef QUARTER
+#undef MULTIPLY_QUADS
+#endif
+
 typedef void forward_tile(const real *const *in, const ptrdiff_t *row, int rows, int along, const real *weight,
                           real *out, ptrdiff_t out_stride);
 typedef void pointwise_rows(int pixels, const real *in, const real *weight, real *out, ptrdiff_t out_stride);
@@ -321,10 +362,11 @@ struct windows {
     int rows, along; /* along: channels or pixels of a row, as above */
     int kind;        /* index into the panel's tiles */
     int point;       /* channels of a 1x1 kernel that reads at most one vector per pixel, else 0 */
+    bool quads;      /* 3x3 from four channels, and four neighbours never lie in two rows */
     size_t weights;  /* per output channel */
 };
 
-static struct windows windows_of(const int32_t *offset, const ptrdiff_t *tap, int kernel, int channels)
+static struct windows windows_of(const int32_t *offset, const ptrdiff_t *tap, int kernel, int channels, int width)
 {
     bool narrow = channels < LANES;
     struct windows win = {.offset = offset,
@@ -332,6 +374,7 @@ static struct windows windows_of(const int32_t *offset, const ptrdiff_t *tap, in
                           .along = narrow ? kernel : kernel * padded(channels),
                           .kind = narrow ? channels : 0,
                           .point = kernel == 1 && channels <= LANES ? channels : 0,
+                          .quads = VECTOR == 16 && kernel == 3 && channels == LANES && width % LANES == 0,
                           .weights = (size_t)(kernel * kernel) * summed(channels)};
     for (int r = 0; r < kernel; r++)
         win.row[r] = tap[r * kernel];
@@ -359,12 +402,29 @@ static void run_tiles(const struct forward_panel *panel, const struct windows *w
     }
 }
 
+/* Whole tiles of quads; returns the first pixel that is left. */
+static int run_quads(const struct windows *win, int first, int last, const real *in, const real *weight, real *out)
+{
+#if VECTOR == 16
+    const real *row[QUADS];
+    for (; first + QUADS * QUAD <= last; first += QUADS * QUAD) {
+        for (int q = 0; q < QUADS; q++)
+            row[q] = in + win->offset[first + q * QUAD];
+        tile_quads(row, win->row, weight, out + (ptrdiff_t)first * LANES);
+    }
+#else
+    (void)win, (void)last, (void)in, (void)weight, (void)out;
+#endif
+    return first;
+}
+
 /* Pixels are processed in chunks small enough for their windows to stay in the L1 cache while the panels stream by. */
 enum { FORWARD_CHUNK = 120 };
 
 static void convolve(const struct windows *win, int pixels, const real *in, const real *packed, real *out, int out_p)
 {
-    int chunk = win->point ? pixels : FORWARD_CHUNK;
+    const bool quads = win->quads && out_p == LANES;
+    int chunk = win->point || quads ? pixels : FORWARD_CHUNK;
     for (int first = 0; first < pixels; first += chunk) {
         int last = first + chunk < pixels ? first + chunk : pixels;
         const real *weight = packed;
@@ -374,7 +434,8 @@ static void convolve(const struct windows *win, int pixels, const real *in, cons
                 panel->pointwise[win->point](last - first, in + win->offset[first], weight,
                                              out + (ptrdiff_t)first * out_p + n, out_p);
             else
-                run_tiles(panel, win, first, last, in, weight, out + n, out_p);
+                run_tiles(panel, win, quads ? run_quads(win, first, last, in, weight, out) : first, last, in, weight,
+                          out + n, out_p);
             weight += win->weights * (size_t)panel->width;
             n += panel->width;
         }
@@ -387,7 +448,7 @@ void conv_forward(const struct conv *conv, int images, const real *in, const rea
         winograd_run(images, conv->height, conv->width, conv->cin, conv->cout, in, packed, out);
         return;
     }
-    struct windows win = windows_of(conv->window_in, conv->tap_in, conv->kernel, conv->cin);
+    struct windows win = windows_of(conv->window_in, conv->tap_in, conv->kernel, conv->cin, conv->width);
     for (int n = 0; n < images; n += conv->block) {
         int count = images - n < conv->block ? images - n : conv->block;
         convolve(&win, count * conv->height * conv->width, in + n * conv->in_image, packed, out + n * conv->out_image,
@@ -401,7 +462,7 @@ void conv_backward_data(const struct conv *conv, int images, const real *grad, c
         winograd_run(images, conv->height, conv->width, conv->cout, conv->cin, grad, packed, out);
         return;
     }
-    struct windows win = windows_of(conv->window_grad, conv->tap_grad, conv->kernel, conv->cout);
+    struct windows win = windows_of(conv->window_grad, conv->tap_grad, conv->kernel, conv->cout, conv->width);
     size_t pixels = (size_t)(conv->height * conv->width);
     for (int n = 0; n < images; n += conv->block) {
         int count = images - n < conv->block ? images - n : conv->block;

@@ -1,9 +1,9 @@
 /*
  * A search for the best constant schedule by successive halving. It starts from the catalogue and, where there is room,
- * random schedules; in every stage each remaining schedule plays as many episodes, on the same births as the others, the
- * better half goes on, and the next stage gives each twice as many. A stage is an evaluation run of as many envs as there were schedules at the
- * start, so that all stages cost the same. What is played follows from the task, the seed and the outcomes before, so a
- * search keeps no state besides its runs.
+ * random schedules; in every stage each remaining schedule plays as many episodes, on the same births as the others,
+ * the better half goes on, and the next stage gives each twice as many. A stage is an evaluation run of as many envs as
+ * there were schedules at the start, so that all stages cost the same. What is played follows from the task, the seed
+ * and the outcomes before, so a search keeps no state besides its runs.
  */
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
