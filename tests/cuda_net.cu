@@ -48,7 +48,8 @@ static struct config config_of(const struct host_case &c, int envs)
     config_defaults(&config);
     config.envs = envs;
     config.threads = 1;
-    config.device = WISH_CPU; /* the reference */
+    config.device = WISH_CPU;           /* the reference */
+    config.reward.mode = REWARD_SHAPED; /* whose first step is not a twin's */
     config.host_base = c.base;
     config.host_blocks = c.blocks;
     config.host_kernel = c.kernel;

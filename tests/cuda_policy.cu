@@ -64,6 +64,10 @@ static void rig_create(struct rig *rig, int envs, int steps, int feature, int hi
     rig->config.steps = steps;
     rig->config.policy.feature_dim = feature;
     rig->config.policy.hidden = hidden;
+    rig->config.ppo.epochs = 4; /* few enough for roundings not to add up */
+    rig->config.ppo.lr = 3e-4;
+    rig->config.ppo.target_kl = 0.015;
+    memset(rig->config.policy.prior, 0, sizeof rig->config.policy.prior);
     require(world_create(&rig->world, &rig->config, &error) == ESPER_OK, "world", error.text);
     require(pool_create(1, &rig->pool, &error) == ESPER_OK, "pool", error.text);
     require(learner_start(&rig->world->learner, &variant_best()->policy, rig->pool, &error) == ESPER_OK, "learner",

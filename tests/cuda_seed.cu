@@ -741,7 +741,8 @@ static struct config grown_config(int envs, int batch, int batches, int images, 
     config_defaults(&config);
     config.envs = envs;
     config.threads = 1;
-    config.device = WISH_CPU; /* the reference */
+    config.device = WISH_CPU;           /* the reference */
+    config.reward.mode = REWARD_SHAPED; /* whose first step is not a twin's */
     static const char *const names[] = {"r0c0", "r0c1", "r0c2", "r1c0", "r1c1", "r1c2"};
     config.slot_count = slots;
     for (int j = 0; j < slots; j++)
