@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/words.h"
 
 int cli_fail(const struct esper_error *error)
@@ -286,4 +287,15 @@ void cli_progress_end(struct cli_progress *progress)
 void cli_step_back(void)
 {
     setpriority(PRIO_PROCESS, 0, 10);
+}
+
+enum esper_status cli_print_json(struct cJSON *root, struct esper_error *error)
+{
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    if (!text)
+        return error_set(error, ESPER_FAILED, "out of memory while printing the result; run without --json");
+    puts(text);
+    cJSON_free(text);
+    return ESPER_OK;
 }

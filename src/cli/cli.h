@@ -186,4 +186,8 @@ int command_selftest(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 
+/* Prints a --json result and releases it. */
+struct cJSON;
+enum esper_status cli_print_json(struct cJSON *root, struct esper_error *error);
+
 #endif

@@ -316,13 +316,7 @@ static enum esper_status print_json(const struct comparison *c, struct esper_err
     cJSON *contrasts = cJSON_AddArrayToObject(root, "comparisons");
     for (int i = 1; i < c->count; i++)
         cJSON_AddItemToArray(contrasts, contrast_json(c, i));
-    char *text = cJSON_Print(root);
-    cJSON_Delete(root);
-    if (!text)
-        return error_set(error, ESPER_FAILED, "out of memory while printing the result; run without --json");
-    puts(text);
-    cJSON_free(text);
-    return ESPER_OK;
+    return cli_print_json(root, error);
 }
 
 int command_compare(int argc, char **argv)

@@ -185,11 +185,5 @@ enum esper_status exam_print_json(const struct exam_result *result, const char *
     cJSON_AddNumberToObject(root, "rank_correlation", result->rank_correlation);
     cJSON_AddNumberToObject(root, "seconds", result->seconds);
     cJSON_AddStringToObject(root, "page", page);
-    char *text = cJSON_Print(root);
-    cJSON_Delete(root);
-    if (!text)
-        return error_set(error, ESPER_FAILED, "out of memory while printing the result; run without --json");
-    puts(text);
-    cJSON_free(text);
-    return ESPER_OK;
+    return cli_print_json(root, error);
 }
