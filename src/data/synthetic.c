@@ -45,9 +45,11 @@ static struct stripes stripes_draw(struct word_source *words, int label, int siz
     s.fx = (frequency * dx) >> 8; /* shifts of negative numbers round down, as the definition requires */
     s.fy = (frequency * dy) >> 8;
     s.phase = word_uniform(words, 0, 65535);
-    s.amplitude = word_uniform(words, 24, 56);
+    s.amplitude = word_uniform(words, 48, 96);
+    /* Stripes of every colour: were they all greyish, a host whose first four channels happen to miss grey could not
+     * see them, and the luck of its birth would outweigh whatever grows in it. */
     for (int c = 0; c < DATASET_COLOURS; c++)
-        s.tint[c] = word_uniform(words, 64, 256);
+        s.tint[c] = word_uniform(words, -256, 256);
     for (int c = 0; c < DATASET_COLOURS; c++)
         s.base[c] = 128 + word_uniform(words, -40, 40) + 12 * hue[label][c];
     return s;
@@ -69,7 +71,7 @@ void synthetic_image(enum split split, uint32_t index, int size, uint8_t *image)
             int wave = (triangle * s.amplitude) >> 14;
             for (int c = 0; c < DATASET_COLOURS; c++) {
                 uint32_t word = word_take(&words);
-                int noise = (4 * ((int)(word & 255) + (int)(word >> 8 & 255) - 255)) >> 4;
+                int noise = (2 * ((int)(word & 255) + (int)(word >> 8 & 255) - 255)) >> 4;
                 *image++ = byte_clamp(s.base[c] + ((wave * s.tint[c]) >> 8) + noise);
             }
         }
