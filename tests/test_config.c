@@ -350,8 +350,8 @@ static void shipped_tasks_are_those_of_the_table(void **state)
     } tasks[] = {
         {"quickstart", 398, 3, 3, 0, 0, 8, 40, 60, 32, 8, 128, 1000},
         {"quick_mixed", 398, 3, 3, 0, 0, 8, 40, 60, 32, 8, 128, 1000},
-        {"cifar_mixed", 6418, 3, 3, 0, 0, 64, 150, 40, 128, 24, 1000, 10000},
-        {"cifar_baseline", 6418, 3, 3, 0, 0, 64, 150, 40, 128, 24, 1000, 10000},
+        {"cifar_mixed", 6418, 3, 3, 0, 0, 64, 150, 30, 128, 24, 1000, 10000},
+        {"cifar_baseline", 6418, 3, 3, 0, 0, 64, 150, 30, 128, 24, 1000, 10000},
         {"cifar_multichannel", 6418, 3, 3, 3, 3, 16, 150, 200, 128, 24, 1000, 10000},
         {"cifar_scale", 99922, 5, 5, 0, 3, 16, 150, 200, 128, 24, 1000, 10000},
         {"cifar_deep_multichannel", 99922, 5, 5, 5, 6, 16, 150, 200, 128, 24, 1000, 10000},
@@ -361,8 +361,8 @@ static void shipped_tasks_are_those_of_the_table(void **state)
         {"cifar_minimal", 164, 0, 3, 0, 0, 8, 150, 200, 128, 8, 500, 10000},
         {"cifar_deep_impaired", 1140, 5, 5, 5, 6, 8, 150, 200, 128, 8, 500, 10000},
         {"cifar_pointwise", 398, 3, 3, 0, 0, 8, 150, 200, 128, 8, 500, 10000},
-        {"fashion_baseline", 6418, 3, 3, 0, 0, 64, 150, 40, 128, 24, 1000, 10000},
-        {"mnist_baseline", 6418, 3, 3, 0, 0, 64, 150, 40, 128, 24, 1000, 10000},
+        {"fashion_baseline", 6418, 3, 3, 0, 0, 64, 150, 30, 128, 24, 1000, 10000},
+        {"mnist_baseline", 6418, 3, 3, 0, 0, 64, 150, 30, 128, 24, 1000, 10000},
     };
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
         struct config c;
