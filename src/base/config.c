@@ -112,6 +112,11 @@ static bool parse_real(const struct config_key *key, const char *text, double *o
     return !*end && *out >= key->min && *out <= key->max;
 }
 
+long long config_env_steps(const struct config *config)
+{
+    return (long long)config->envs * config->steps * config->rounds;
+}
+
 bool config_parse_slot(const char *id, int *row, int *column)
 {
     /* Single digits suffice: two rows, at most six blocks. Exactly one spelling per slot. */

@@ -136,6 +136,8 @@ enum esper_status config_set_value(struct config *config, const char *key, const
 /* The rules that involve several keys: slots exist on that host, images survive the pooling, the data suffices ... */
 enum esper_status config_check(const struct config *config, struct esper_error *error);
 
+long long config_env_steps(const struct config *config); /* of all rounds */
+
 /* Row and column of a slot id such as "r0c2"; false for anything else. */
 bool config_parse_slot(const char *id, int *row, int *column);
 

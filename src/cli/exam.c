@@ -26,22 +26,6 @@ struct sitting {
 
 /* ---- the parts --------------------------------------------------------------------------------------------------- */
 
-static enum esper_status lines_of(const struct exam *exam, const struct schedule *schedules, int count, char **lines,
-                                  struct esper_error *error)
-{
-    const size_t room = (size_t)count * (SCHEDULE_TEXT + 1) + 1;
-    size_t used = 0;
-    *lines = memory_alloc(room, 1, error);
-    if (!*lines)
-        return ESPER_FAILED;
-    for (int i = 0; i < count; i++) {
-        schedule_format(&schedules[i], &exam->setup.config, *lines + used, room - used);
-        used += strlen(*lines + used);
-        (*lines)[used++] = '\n';
-    }
-    return ESPER_OK;
-}
-
 static enum esper_status path_of(const struct sitting *sitting, const struct exam_part *part, char *text, size_t size,
                                  struct esper_error *error)
 {
@@ -58,10 +42,11 @@ static enum esper_status complete(const struct sitting *sitting, struct exam_par
     char path[PATH_MAX];
     switch (part->kind) {
     case EXAM_CATALOGUE:
-        return lines_of(exam, exam->catalogue.schedule, exam->catalogue.count, lines, error);
+        return schedule_lines(exam->catalogue.schedule, sizeof(struct schedule), exam->catalogue.count,
+                              &exam->setup.config, lines, error);
     case EXAM_SCHEDULE:
     case EXAM_SEARCHED:
-        return lines_of(exam, &part->schedule, 1, lines, error);
+        return schedule_lines(&part->schedule, sizeof part->schedule, 1, &exam->setup.config, lines, error);
     case EXAM_PPO:
     case EXAM_GREEDY:
         return path_of(sitting, exam_find(exam, EXAM_TRAINING, part->price, part->training, -1),

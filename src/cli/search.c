@@ -123,7 +123,7 @@ static int play_winner(struct quest *quest)
 static int play_all(struct quest *quest)
 {
     const struct config winner = search_stage(quest->search, quest->search->stages + 1, quest->episodes);
-    quest->series.total = search_env_steps(quest->search) + series_env_steps(&winner);
+    quest->series.total = search_env_steps(quest->search) + config_env_steps(&winner);
     int code = series_search(&quest->series, quest->search, "");
     return code == CLI_CONTINUE ? play_winner(quest) : code;
 }
@@ -131,7 +131,7 @@ static int play_all(struct quest *quest)
 static enum esper_status read_budget(struct quest *quest, const struct config *config, struct esper_error *error)
 {
     char *end;
-    quest->budget = (long long)config->rounds * config->envs * config->steps;
+    quest->budget = config_env_steps(config);
     if (!quest->budget_text)
         return ESPER_OK;
     errno = 0;

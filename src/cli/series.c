@@ -55,11 +55,6 @@ enum esper_status series_begin(struct series *series, const char *what, const ch
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-long long series_env_steps(const struct config *config)
-{
-    return (long long)config->envs * config->steps * config->rounds;
-}
-
 /* The time left follows from what this process has played. */
 static void show_step(void *context, const struct session_progress *step)
 {
@@ -77,7 +72,7 @@ static void show_step(void *context, const struct session_progress *step)
         return;
     const long long part = (long long)config->envs * ((long long)step->round * config->steps + step->step);
     const long long at = series->done + part;
-    series->complete = part == series_env_steps(config);
+    series->complete = part == config_env_steps(config);
     series->first = series->first < 0 ? at - config->envs : series->first;
     if (!series->quiet)
         cli_progress(&series->progress, at - series->first, series->total - series->first, series->note);
@@ -212,7 +207,7 @@ int series_play(struct series *series, struct series_run *run, struct cohort *co
     run->lines = NULL;
     if (code != CLI_OK)
         return code;
-    series->done += series_env_steps(&run->config);
+    series->done += config_env_steps(&run->config);
     return cohort_load(cohort, ".", run->path, &error) == ESPER_OK ? CLI_CONTINUE : cli_fail(&error);
 }
 

@@ -55,6 +55,5 @@ int series_play(struct series *series, struct series_run *run, struct cohort *co
 /* All stages of a search, in that folder. */
 int series_search(struct series *series, struct search *search, const char *folder);
 
-long long series_env_steps(const struct config *config); /* of one run */
 
 #endif

@@ -135,8 +135,7 @@ static struct exam_part *add(struct exam *exam, enum exam_kind kind, int price, 
     *part = (struct exam_part){.kind = kind, .price = price, .training = training, .place = place};
     name_part(exam, part);
     part->config = configuration(exam, part);
-    part->env_steps = kind == EXAM_SEARCH ? search_env_steps(exam->search[price])
-                                          : (long long)part->config.envs * part->config.steps * part->config.rounds;
+    part->env_steps = kind == EXAM_SEARCH ? search_env_steps(exam->search[price]) : config_env_steps(&part->config);
     return part;
 }
 
@@ -177,7 +176,7 @@ static enum esper_status fill(struct exam *exam, struct esper_error *error)
         struct config config = exam->setup.config;
         config.seed += EXAM_SELECTION;
         config.reward.price = exam->setup.price[p];
-        const long long budget = (long long)config.envs * config.steps * config.rounds;
+        const long long budget = config_env_steps(&config);
         if (search_create(&exam->search[p], &config, budget, 0, error) != ESPER_OK)
             return error_where(error, "the search, which has the env-steps of a training");
     }

@@ -1,5 +1,8 @@
 #include "exam/record.h"
 
+#include <stdio.h>
+
+#include "morph/stage.h"
 #include "telemetry/query.h"
 
 /* Takes the numbers of the last row; what is missing is 0. */
@@ -43,9 +46,10 @@ enum esper_status exam_ask_seconds(const char *path, double *seconds, struct esp
 
 enum esper_status exam_ask_rates(const char *path, double rate[CONFIG_OPS], struct esper_error *error)
 {
-#define RATE(op) "1.0 * sum(op = '" op "') / sum(p_" op " > 0)"
-    static const char sql[] = "select " RATE("wait") ", " RATE("germinate") ", " RATE("set_alpha_target") ", " RATE(
-        "prune") ", " RATE("fossilize") ", " RATE("advance") " from step";
+#define RATE(NAME, name) ", 1.0 * sum(op = '" #name "') / sum(p_" #name " > 0)"
+    static const char rates[] = OPS(RATE);
 #undef RATE
+    char sql[sizeof "select  from step" + sizeof rates];
+    snprintf(sql, sizeof sql, "select %s from step", rates + sizeof ", " - 1); /* no comma before the first */
     return ask(path, sql, rate, CONFIG_OPS, error);
 }

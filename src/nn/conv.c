@@ -109,48 +109,8 @@ struct runs {
 #define VEC     vec16
 #define VN      2
 #define NAME(x) x##_panel32
+#include "nn/conv_quads.inc"
 #include "nn/conv_weights.inc"
-#endif
-
-/*
- * 3x3 from four channels to four, the seeds of the narrowest hosts: four neighbours side by side fill a vector, each in
- * a quarter of its own. The sums are added up in the order of tile_forward.
- */
-#if VECTOR == 16
-enum { QUADS = 8, QUAD = 4 };
-
-/* One number of every quarter four times; one quarter four times. */
-#define LANE(x, n)                                                                                                     \
-    __builtin_shufflevector(x, x, n, n, n, n, 4 + n, 4 + n, 4 + n, 4 + n, 8 + n, 8 + n, 8 + n, 8 + n, 12 + n, 12 + n,  \
-                            12 + n, 12 + n)
-#define QUARTER(x, n)                                                                                                  \
-    __builtin_shufflevector(x, x, 4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3, 4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3,      \
-                            4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3, 4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3)
-#define MULTIPLY_QUADS(n)                                                                                              \
-    do {                                                                                                               \
-        const vec16 w = QUARTER(weights, n);                                                                           \
-        UNROLL for (int q = 0; q < QUADS; q++) sum[q] += w * LANE(x[q], n);                                            \
-    } while (0)
-
-static void tile_quads(const real *const *in, const ptrdiff_t *row, const real *restrict weight, real *restrict out)
-{
-    vec16 sum[QUADS];
-    UNROLL for (int q = 0; q < QUADS; q++) sum[q] = (vec16){0};
-    for (int r = 0; r < 3; r++)
-        for (int column = 0; column < 3; column++, weight += LANES * LANES) {
-            const vec16 weights = *(const vec16 *)weight;
-            vec16 x[QUADS];
-            UNROLL for (int q = 0; q < QUADS; q++) x[q] = *(const vec16 *)(in[q] + row[r] + LANES * column);
-            MULTIPLY_QUADS(0);
-            MULTIPLY_QUADS(1);
-            MULTIPLY_QUADS(2);
-            MULTIPLY_QUADS(3);
-        }
-    UNROLL for (int q = 0; q < QUADS; q++)((vec16 *)out)[q] = sum[q];
-}
-#undef LANE
-#undef QUARTER
-#undef MULTIPLY_QUADS
 #endif
 
 typedef void forward_tile(const real *const *in, const ptrdiff_t *row, int rows, int along, const real *weight,

@@ -198,6 +198,23 @@ void schedule_format(const struct schedule *schedule, const struct config *confi
     }
 }
 
+enum esper_status schedule_lines(const struct schedule *first, size_t stride, int count, const struct config *config,
+                                 char **lines, struct esper_error *error)
+{
+    const size_t room = (size_t)count * (SCHEDULE_TEXT + 1) + 1;
+    size_t used = 0;
+    *lines = memory_alloc(room, 1, error);
+    if (!*lines)
+        return ESPER_FAILED;
+    for (int i = 0; i < count; i++) {
+        const struct schedule *schedule = (const void *)((const char *)first + (size_t)i * stride);
+        schedule_format(schedule, config, *lines + used, room - used);
+        used += strlen(*lines + used);
+        (*lines)[used++] = '\n';
+    }
+    return ESPER_OK;
+}
+
 /* ---- a file of them ---------------------------------------------------------------------------------------------- */
 
 static enum esper_status parse_lines(struct schedule *schedules, int count, char *text, const struct config *config,

@@ -70,6 +70,10 @@ enum esper_status schedule_parse(struct schedule *schedule, const char *text, co
 /* The shortest text that is parsed to the same schedule; SCHEDULE_TEXT bytes suffice. */
 void schedule_format(const struct schedule *schedule, const struct config *config, char *text, size_t size);
 
+/* `count` schedules, `stride` bytes apart, one per line as a file of them has them. Release with memory_free. */
+enum esper_status schedule_lines(const struct schedule *first, size_t stride, int count, const struct config *config,
+                                 char **lines, struct esper_error *error);
+
 /* A planting for the end of the schedule, in the defaults of the text. It must have room. */
 struct planting *schedule_add(struct schedule *schedule, int slot, int blueprint, int step);
 

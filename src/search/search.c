@@ -185,18 +185,8 @@ long long search_env_steps(const struct search *search)
 
 enum esper_status search_lines(const struct search *search, int stage, char **lines, struct esper_error *error)
 {
-    const int count = search_remaining(search, stage);
-    const size_t room = (size_t)count * (SCHEDULE_TEXT + 1) + 1;
-    size_t used = 0;
-    *lines = memory_alloc(room, 1, error);
-    if (!*lines)
-        return ESPER_FAILED;
-    for (int i = 0; i < count; i++) {
-        schedule_format(&search->contenders[i].schedule, &search->config, *lines + used, room - used);
-        used += strlen(*lines + used);
-        (*lines)[used++] = '\n';
-    }
-    return ESPER_OK;
+    return schedule_lines(&search->contenders->schedule, sizeof *search->contenders, search_remaining(search, stage),
+                          &search->config, lines, error);
 }
 
 /* ---- what came of it --------------------------------------------------------------------------------------------- */
