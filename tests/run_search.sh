@@ -62,9 +62,9 @@ verdict 'the winner, pasted' "$([ $? -eq 0 ] || cat stderr.txt)"
 verdict 'plays what was reported' \
     "$([ "$("$esper" inspect pasted --hash)" = "$("$esper" inspect runs/whole/winner --hash)" ] || echo "$line")"
 
-# the catalogue, by rule: 1 + 7 + 12 + 2 + 7 x 3 for three slots
+# the catalogue, by rule: 1 + 7 + 12 + 13 + 2 + 7 x 3 for three slots
 "$esper" search quickstart --list >list.txt
-verdict 'a catalogue' "$([ "$(wc -l <list.txt)" -eq 44 ] && grep -qx ' *6160  conv_heavy@1,conv_heavy@1,conv_heavy@1' list.txt &&
+verdict 'a catalogue' "$([ "$(wc -l <list.txt)" -eq 57 ] && grep -qx ' *6160  conv_heavy@1,conv_heavy@1,conv_heavy@1' list.txt &&
     grep -qx ' *0  none' list.txt && grep -qx ' *4672  r0c2=conv_heavy@1' list.txt || cat list.txt)"
 verdict 'each once' "$(sort list.txt | uniq -d)"
 

@@ -54,12 +54,11 @@ static void put(struct catalogue *catalogue, const struct schedule *schedule)
     catalogue->schedule[catalogue->count++] = *schedule;
 }
 
-/* `blueprint` in all slots from `step` on, except that slot `other` gets another one; -1: none does. */
-static void put_all(struct catalogue *catalogue, const struct config *config, int blueprint, int step, int other,
-                    int other_blueprint)
+/* `blueprint` in the first `slots` slots from `step` on, except that slot `other` gets another one; -1: none does. */
+static void put_row(struct catalogue *catalogue, int slots, int blueprint, int step, int other, int other_blueprint)
 {
     struct schedule schedule = {0};
-    for (int j = 0; j < config->slot_count; j++)
+    for (int j = 0; j < slots; j++)
         schedule_add(&schedule, j, j == other ? other_blueprint : blueprint, step);
     put(catalogue, &schedule);
 }
@@ -84,17 +83,21 @@ static int largest_blueprint(const struct config *config)
 void catalogue_make(struct catalogue *catalogue, const struct config *config)
 {
     const struct schedule none = {0};
-    const int heavy = largest_blueprint(config), last = config->slot_count - 1;
+    const int heavy = largest_blueprint(config), slots = config->slot_count;
     catalogue->count = 0;
     put(catalogue, &none);
     for (int b = 1; b < BLUEPRINT_COUNT; b++)
-        put_all(catalogue, config, b, 1, -1, 0);
+        put_row(catalogue, slots, b, 1, -1, 0);
     for (int b = 1; b < BLUEPRINT_COUNT; b++) {
-        put_all(catalogue, config, b, 1, last, heavy);
-        put_all(catalogue, config, b, 1, 0, heavy);
+        put_row(catalogue, slots, b, 1, slots - 1, heavy);
+        put_row(catalogue, slots, b, 1, 0, heavy);
+    }
+    for (int b = 1; b < BLUEPRINT_COUNT && slots > 1; b++) {
+        put_row(catalogue, slots - 1, b, 1, -1, 0);
+        put_row(catalogue, slots - 1, b, 1, 0, heavy);
     }
     for (int part = 4; part >= 2; part -= 2)
-        put_all(catalogue, config, heavy, 1 + config->steps / part, -1, 0);
+        put_row(catalogue, slots, heavy, 1 + config->steps / part, -1, 0);
     for (int b = 1; b < BLUEPRINT_COUNT; b++)
         for (int j = 0; j < config->slot_count; j++) {
             struct schedule alone = {0};

@@ -5,6 +5,7 @@
  *     none                      the bare host
  *     uniform                   every blueprint in all slots from step 1 on
  *     heavy end, heavy start    the largest blueprint in the last (first) slot, every other one in the remaining slots
+ *     short                     uniform and heavy start, with the last slot left empty
  *     late                      the largest blueprint in all slots, from a quarter and from half of the episode on
  *     alone                     every blueprint in each slot by itself, at step 1
  */
@@ -13,7 +14,7 @@
 
 #include "policy/schedule.h"
 
-enum { CATALOGUE_MAX = 1 + 3 * (BLUEPRINT_COUNT - 1) + 2 + (BLUEPRINT_COUNT - 1) * CONFIG_MAX_SLOTS };
+enum { CATALOGUE_MAX = 1 + 5 * (BLUEPRINT_COUNT - 1) + 2 + (BLUEPRINT_COUNT - 1) * CONFIG_MAX_SLOTS };
 
 struct catalogue {
     int count;
