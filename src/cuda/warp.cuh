@@ -269,56 +269,46 @@ static inline uint32_t pack_bf16_relu(float lo, float hi)
     return pack_bf16(lo > 0 ? lo : 0, hi > 0 ? hi : 0);
 }
 
-static inline float bf16_half(uint32_t pair, int half)
+/* d += A B, 16 x 8 elements, each a sum of K products in their order. A register holds STEP neighbours in k; `mine` is
+ * what the lane's registers hold, A's and then B's, K / 2 and K / 4 numbers. */
+template <int K, int STEP> static inline void mma(float d[4], const float *mine)
 {
-    return half ? bf16_hi(pair) : bf16_lo(pair);
+    typedef float quad __attribute__((vector_size(16)));
+    uint32_t words[3 * K / 4];
+    memcpy(words, mine, sizeof words);
+    const uint32_t *all = emulate::show(words, 3 * K / 4);
+    const int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
+    quad sum = {d[0], d[1], d[2], d[3]};
+    for (int k = 0; k < K; k++) {
+        const int lane = k % (4 * STEP) / STEP, half = k / (4 * STEP), part = k % STEP;
+        const uint32_t *x = all + (g * 4 + lane) * emulate::WORDS + 2 * STEP * half + part;
+        const uint32_t *y = all + (2 * t * 4 + lane) * emulate::WORDS + K / 2 + STEP * half + part;
+        const float x0 = __uint_as_float(x[0]), x1 = __uint_as_float(x[STEP]);
+        const float y0 = __uint_as_float(y[0]), y1 = __uint_as_float(y[4 * emulate::WORDS]);
+        sum += quad{x0, x0, x1, x1} * quad{y0, y1, y0, y1};
+    }
+    for (int e = 0; e < 4; e++)
+        d[e] = sum[e];
 }
 
-static inline void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+static inline __noinline__ void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-    const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    const uint32_t *all = emulate::show(mine, 6);
-    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
-    for (int e = 0; e < 4; e++) {
-        int m = g + 8 * (e >> 1), n = 2 * t + (e & 1);
-        float sum = d[e];
-        for (int k = 0; k < 16; k++) {
-            uint32_t x = all[((m & 7) * 4 + (k & 7) / 2) * emulate::WORDS + 2 * (k >> 3) + (m >> 3)];
-            uint32_t y = all[(n * 4 + (k & 7) / 2) * emulate::WORDS + 4 + (k >> 3)];
-            sum += bf16_half(x, k & 1) * bf16_half(y, k & 1);
-        }
-        d[e] = sum;
-    }
+    const float mine[12] = {bf16_lo(a[0]), bf16_hi(a[0]), bf16_lo(a[1]), bf16_hi(a[1]), bf16_lo(a[2]), bf16_hi(a[2]),
+                            bf16_lo(a[3]), bf16_hi(a[3]), bf16_lo(b0),   bf16_hi(b0),   bf16_lo(b1),   bf16_hi(b1)};
+    mma<16, 2>(d, mine);
 }
 
-static inline void mma_bf16_k8(float d[4], uint32_t a0, uint32_t a1, uint32_t b0)
+static inline __noinline__ void mma_bf16_k8(float d[4], uint32_t a0, uint32_t a1, uint32_t b0)
 {
-    const uint32_t mine[3] = {a0, a1, b0};
-    const uint32_t *all = emulate::show(mine, 3);
-    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
-    for (int e = 0; e < 4; e++) {
-        int m = g + 8 * (e >> 1), n = 2 * t + (e & 1);
-        float sum = d[e];
-        for (int k = 0; k < 8; k++)
-            sum += bf16_half(all[((m & 7) * 4 + k / 2) * emulate::WORDS + (m >> 3)], k & 1) *
-                   bf16_half(all[(n * 4 + k / 2) * emulate::WORDS + 2], k & 1);
-        d[e] = sum;
-    }
+    const float mine[6] = {bf16_lo(a0), bf16_hi(a0), bf16_lo(a1), bf16_hi(a1), bf16_lo(b0), bf16_hi(b0)};
+    mma<8, 2>(d, mine);
 }
 
-static inline void mma_tf32(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+static inline __noinline__ void mma_tf32(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
-    const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    const uint32_t *all = emulate::show(mine, 6);
-    int g = emulate::current->lane >> 2, t = emulate::current->lane & 3;
-    for (int e = 0; e < 4; e++) {
-        int m = g + 8 * (e >> 1), n = 2 * t + (e & 1);
-        float sum = d[e];
-        for (int k = 0; k < 8; k++)
-            sum += __uint_as_float(all[((m & 7) * 4 + (k & 3)) * emulate::WORDS + 2 * (k >> 2) + (m >> 3)]) *
-                   __uint_as_float(all[(n * 4 + (k & 3)) * emulate::WORDS + 4 + (k >> 2)]);
-        d[e] = sum;
-    }
+    const float mine[6] = {__uint_as_float(a[0]), __uint_as_float(a[1]), __uint_as_float(a[2]),
+                           __uint_as_float(a[3]), __uint_as_float(b0),   __uint_as_float(b1)};
+    mma<8, 1>(d, mine);
 }
 
 static inline uint32_t to_tf32(float x)

@@ -38,7 +38,11 @@ template <int M_, int N_, int K_, int WM_, int WN_, int WK_, int STAGES_> struct
     static constexpr int THREADS = 32 * WM * WN * WK;
     static constexpr int TM = M / WM, TN = N / WN, TK = K / WK; /* of a warp */
 };
+#ifdef EMULATE /* smaller, or the emulator would multiply little but the zeros around a test's matrices */
+using tiling_wide = tiling<64, 64, 16, 2, 4, 1, 4>;
+#else
 using tiling_wide = tiling<128, 128, 16, 2, 4, 1, 4>; /* many rows */
+#endif
 using tiling_flat = tiling<16, 16, 128, 1, 1, 8, 4>;  /* few rows: as many blocks as possible, k split over 8 warps */
 
 /* A tile in shared memory. The padding keeps the lanes of a fragment in different banks. */

@@ -107,6 +107,9 @@ struct warp {
     uint32_t alive = 0;            /* lanes that have not ended */
     uint32_t word[2][WARP][WORDS]; /* words that lanes exchange, one set while the other is still being read */
     uint32_t shown[2];             /* by whom */
+    warp()                         /* the words stay as they are: clearing them takes longer than many a kernel */
+    {
+    }
 };
 
 struct block;
@@ -118,6 +121,8 @@ struct fibre {
     int lane = 0;
     unsigned phase = 0;
     bool done = false;
+    const meeting *awaited = nullptr; /* not to be resumed before its generation ends */
+    uint64_t generation = 0;
     struct warp *warp = nullptr;
     struct block *block = nullptr;
 };
@@ -157,14 +162,16 @@ inline void release(meeting &meet)
     progress++;
 }
 
-inline void join(meeting &meet, int count)
+[[gnu::noinline]] inline void join(meeting &meet, int count)
 {
-    uint64_t generation = meet.generation;
-    if (++meet.waiting == count)
+    current->generation = meet.generation;
+    if (++meet.waiting == count) {
         release(meet);
-    else
-        while (meet.generation == generation)
-            yield();
+        return;
+    }
+    current->awaited = &meet;
+    yield();
+    current->awaited = nullptr;
 }
 
 inline void leave(meeting &meet)
@@ -191,7 +198,7 @@ inline void fibre_start(fibre &f, size_t at)
     while (stacks.size() <= at)
         stacks.push_back((char *)aligned_alloc(64, STACK));
     f.stack = stacks[at];
-    char *top = f.stack + STACK - 64;
+    char *top = f.stack + STACK - 64 - at % 61 * 1088; /* not all of them in the same lines of the cache */
     char *frame = top - EMULATE_FRAME;
     memset(frame, 0, EMULATE_FRAME);
     void (*entry)() = fibre_main;
@@ -207,9 +214,14 @@ inline void block_start(struct block &b, dim3 index, dim3 size, dim3 grid, size_
     b.grid = grid;
     b.shared.assign(shared + 128, 0xff); /* not zero: reads of memory that was never written must show */
     b.shared_base = b.shared.data() + (128 - (uintptr_t)b.shared.data() % 128) % 128;
+    b.warps.clear();
     b.warps.resize((threads + WARP - 1) / WARP);
+    b.fibres.clear();
     b.fibres.resize(threads);
+    b.meet = {};
     b.meet.live = (int)threads;
+    for (meeting &named : b.named)
+        named = {};
     for (unsigned i = 0; i < threads; i++) {
         fibre &f = b.fibres[i];
         f.thread = dim3(i % size.x, i / size.x % size.y, i / size.x / size.y);
@@ -232,7 +244,8 @@ inline void blocks_run(std::vector<struct block> &blocks)
                 if (!f.done) {
                     any = true;
                     current = &f;
-                    emulate_switch(&scheduler_stack, f.stack_pointer);
+                    if (!f.awaited || f.awaited->generation != f.generation)
+                        emulate_switch(&scheduler_stack, f.stack_pointer);
                 }
         if (any && progress == before)
             die("deadlock: not all threads come to the same barrier");
@@ -253,16 +266,15 @@ inline void launch(dim3 grid, dim3 size, size_t shared, const std::function<void
         blocks_run(all);
         return;
     }
+    all.resize(1);
     for (unsigned i = 0; i < count; i++) {
-        all.clear();
-        all.resize(1);
         block_start(all[0], dim3(i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y), size, grid, shared, 0);
         blocks_run(all);
     }
 }
 
 /* Every lane publishes `count` words and sees those of all: word of lane l at [l * WORDS + i]. */
-inline const uint32_t *show(const uint32_t *words, int count)
+[[gnu::noinline]] inline const uint32_t *show(const uint32_t *words, int count)
 {
     struct warp *w = current->warp;
     unsigned phase = current->phase ^= 1;
