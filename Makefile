@@ -147,6 +147,9 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libesper.a
 	@echo "  link  $@"
 	@$(CC) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -lcmocka -o $@
 
+# Drawing the synthetic set and gathering images take as long as kernels do.
+$(BUILD)/src/data/synthetic.o $(BUILD)/src/data/gather.o: PLAIN_FLAGS += $(KERNEL_SAN_FLAGS)
+
 $(BUILD)/%.o: %.c | check-required
 	@mkdir -p $(@D)
 	@echo "  cc    $<"

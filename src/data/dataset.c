@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,28 @@ void dataset_home(char path[CONFIG_PATH])
 
 /* ---- synthetic -------------------------------------------------------------------------------------------------- */
 
+/* All images of a size and then their labels. They are drawn once, for the first who wants them, and stay: for a small
+ * run, drawing them is most of the work. */
+static const uint8_t *synthetic_drawn(int size, const size_t count[SPLIT_COUNT], struct esper_error *error)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint8_t *kept[DATASET_SIZE_MAX + 1];
+    const size_t bytes = image_bytes(size), total = count[0] + count[1] + count[2];
+    pthread_mutex_lock(&lock);
+    uint8_t *drawn = kept[size];
+    if (!drawn && (drawn = memory_alloc(total, bytes + 1, error)) != NULL) {
+        uint8_t *image = drawn, *label = drawn + total * bytes;
+        for (int split = 0; split < SPLIT_COUNT; split++)
+            for (uint32_t i = 0; i < count[split]; i++, image += bytes) {
+                synthetic_image((enum split)split, i, size, image);
+                *label++ = (uint8_t)synthetic_label(i);
+            }
+        kept[size] = drawn;
+    }
+    pthread_mutex_unlock(&lock);
+    return drawn;
+}
+
 static enum esper_status synthetic_open(struct dataset *dataset, struct esper_error *error)
 {
     if (dataset->size != 16 && dataset->size != 32)
@@ -80,18 +103,16 @@ static enum esper_status synthetic_open(struct dataset *dataset, struct esper_er
     const struct image_set *set = image_set_of(DATA_SYNTHETIC);
     const size_t count[SPLIT_COUNT] = {(size_t)set->train, (size_t)set->val, (size_t)set->test};
     const size_t bytes = image_bytes(dataset->size), total = count[0] + count[1] + count[2];
-    dataset->memory = memory_alloc(total, bytes + 1, error);
-    if (!dataset->memory)
+    const uint8_t *image = synthetic_drawn(dataset->size, count, error);
+    if (!image)
         return ESPER_FAILED;
-    uint8_t *image = dataset->memory, *label = dataset->memory + total * bytes;
+    const uint8_t *label = image + total * bytes;
     for (int split = 0; split < SPLIT_COUNT; split++) {
         dataset->count[split] = count[split];
         dataset->images[split] = image;
         dataset->labels[split] = label;
-        for (uint32_t i = 0; i < count[split]; i++, image += bytes) {
-            synthetic_image((enum split)split, i, dataset->size, image);
-            *label++ = (uint8_t)synthetic_label(i);
-        }
+        image += count[split] * bytes;
+        label += count[split];
     }
     return ESPER_OK;
 }
@@ -252,7 +273,6 @@ void dataset_close(struct dataset *dataset)
         return;
     if (dataset->file)
         st_close(dataset->file);
-    memory_free(dataset->memory);
     memory_free(dataset);
 }
 

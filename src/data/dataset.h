@@ -2,7 +2,7 @@
  * A data set: three splits of small colour images as bytes, read-only and shared by all threads.
  *
  * Sets of photographs or drawings are mapped from one packed safetensors file each (`esper data get` writes it); the
- * synthetic set is made in memory, the same bytes on every machine.
+ * synthetic set is made in memory, once per process, the same bytes on every machine.
  */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
@@ -35,8 +35,7 @@ struct dataset {
     const uint8_t *images[SPLIT_COUNT]; /* [count][size][size][3] */
     const uint8_t *labels[SPLIT_COUNT]; /* [count], 0 .. classes - 1 */
 
-    struct st_file *file; /* what the pointers point into: a packed file */
-    uint8_t *memory;      /* or memory that it owns */
+    struct st_file *file; /* what the pointers point into, if it is a packed file */
 };
 
 /* The i-th directory in which data is looked for: $ESPER_DATA, data/ in the working directory, the user's data
