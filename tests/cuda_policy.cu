@@ -828,7 +828,8 @@ int main(int argc, char **argv)
         test_gradients(5, 4, 30, 40, exact);
         test_gradients(18, 3, 64, 64, exact);
         for (const struct update_case &test : cases)
-            test_update(&test, 3, 7, 32, 32, exact);
+            if (exact || test.steps > 1) /* in tf32 only the products differ: where they decide something */
+                test_update(&test, 3, 7, 32, 32, exact);
         test_update(&cases[0], 1, 1, 32, 32, exact);
         for (const struct update_case &test : parts) /* their products are those of the whole */
             if (exact)

@@ -7,8 +7,8 @@
 case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
 export ESPER_CUDA_LIBRARY
 
-small="--task quickstart --steps 16 --set data.batches=1 --set data.batch=8 --set data.val_images=16
-    --set data.test_images=16 --set policy.feature_dim=32 --set policy.hidden=32 --runs $work"
+small="--task quickstart --steps 16 --set data.batches=1 --set data.batch=4 --set data.val_images=8
+    --set data.test_images=8 --set policy.feature_dim=32 --set policy.hidden=32 --set ppo.epochs=2 --runs $work"
 
 train() { # train NAME OPTIONS...
     name=$1
@@ -138,7 +138,7 @@ cat >"$work/grow.json" <<'END'
  {"step": 18, "op": "fossilize", "slot": "r0c0"}]
 END
 first_line bf16 ', cuda bf16' --device cuda --precision bf16 --script "$work/grow.json" --steps 20 --set host.base=8 \
-    --set host.kernel=3 --set data.size=32 --set data.batch=4 --set data.val_images=4 --set data.test_images=4
+    --set host.kernel=3 --set data.size=32 --set data.batch=2 --set data.val_images=4 --set data.test_images=4
 fresh_gradients bf16 2
 
 # Stopped in the middle of a round, at a step of its own choice, and resumed: the run that was never stopped.
