@@ -22,8 +22,9 @@ static inline struct config small_config(int envs, int threads, int batches)
     struct config config = quickstart_config(envs);
     config.threads = threads;
     config.data_batches = batches;
-    config.data_val_images = 64;
-    config.data_test_images = 64;
+    config.data_batch = 16;
+    config.data_val_images = 32;
+    config.data_test_images = 32;
     return config;
 }
 

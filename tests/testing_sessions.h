@@ -20,8 +20,9 @@ static inline struct config small_session(enum policy_kind kind)
     config.envs = 2;
     config.rounds = 2;
     config.data_batches = 1;
-    config.data_val_images = 64;
-    config.data_test_images = 64;
+    config.data_batch = 16;
+    config.data_val_images = 32;
+    config.data_test_images = 32;
     config.policy.feature_dim = config.policy.hidden = 16;
     return config;
 }
