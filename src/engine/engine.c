@@ -137,16 +137,16 @@ static enum esper_status create_parts(struct engine *engine, const struct config
 {
     TRY(device_choose(config, &engine->use, error));
     TRY(world_create(&engine->world, config, error));
+    if (config->policy.kind == POLICY_SCRIPT) /* before the images: what people write is where mistakes are */
+        TRY(load_script(engine, error));
+    if (config->policy.kind == POLICY_SCHEDULE)
+        TRY(load_schedules(engine, error));
     TRY(dataset_open(config->data_path, config->data_set, config->data_size, &engine->data, error));
     TRY(check_data(engine, error));
     engine->batches = config->data_batches ? (uint32_t)config->data_batches
                                            : (uint32_t)(engine->data->count[SPLIT_TRAIN] / (size_t)config->data_batch);
     TRY(pool_create(config->threads, &engine->pool, error));
     TRY(create_buffers(engine, error));
-    if (config->policy.kind == POLICY_SCRIPT)
-        TRY(load_script(engine, error));
-    if (config->policy.kind == POLICY_SCHEDULE)
-        TRY(load_schedules(engine, error));
     return engine->use.cuda ? create_device(engine, error) : create_cpu(engine, error);
 }
 
