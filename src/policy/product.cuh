@@ -43,7 +43,7 @@ using tiling_wide = tiling<64, 64, 16, 2, 4, 1, 4>;
 #else
 using tiling_wide = tiling<128, 128, 16, 2, 4, 1, 4>; /* many rows */
 #endif
-using tiling_flat = tiling<16, 16, 128, 1, 1, 8, 4>;  /* few rows: as many blocks as possible, k split over 8 warps */
+using tiling_flat = tiling<16, 16, 128, 1, 1, 8, 4>; /* few rows: as many blocks as possible, k split over 8 warps */
 
 /* A tile in shared memory. The padding keeps the lanes of a fragment in different banks. */
 template <int ROWS, int K, enum operand ORDER>
