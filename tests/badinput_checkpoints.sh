@@ -77,7 +77,7 @@ train() { # train NAME ARGUMENTS...: a small run
     shift
     "$esper" train --runs runs --name "$name" --steps 3 --rounds 4 --quiet --set data.batches=1 \
         --set data.val_images=16 --set data.test_images=16 --set policy.hidden=16 --set policy.feature_dim=16 \
-        --set checkpoint.rounds=1 --set ppo.entropy_coef=0.05 --set ppo.entropy_coef_end=0.05 "$@" >stdout.txt 2>stderr.txt
+        --set checkpoint.rounds=1 --set ppo.entropy_coef_end=0.05 "$@" >stdout.txt 2>stderr.txt
     got=$?
     [ $got -eq 0 ] && return
     echo "FAILED train $name: exit code $got: $(cat stderr.txt); nothing more can be tested"
