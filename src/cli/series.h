@@ -55,5 +55,4 @@ int series_play(struct series *series, struct series_run *run, struct cohort *co
 /* All stages of a search, in that folder. */
 int series_search(struct series *series, struct search *search, const char *folder);
 
-
 #endif
