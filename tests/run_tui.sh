@@ -102,7 +102,9 @@ for size in '80 24' '120 40' '250 70'; do
     look "$size: blueprints" "$(ask "select printf('%-10s%5d', substr(blueprint, 1, 10), count(*)) from life
         where event = 'germinated' group by blueprint order by count(*) desc, blueprint limit 1")"
     tmux send-keys 4
-    look "$size: reward of the episode" "$(ask "select printf('%.3f', sum(reward)) from step where round = 4 and env = 1")"
+    # not its last digit: rewards are multiples of 100 / 64 points, and 1.5625 may be rounded either way
+    look "$size: reward of the episode" "$(ask "select substr(printf('%.4f', sum(reward)), 1, 4) from step
+        where round = 4 and env = 1")"
     look "$size: best episode" "$(ask "select printf('%6d %3d %6.1f', round + 1, env, test_accuracy) from outcome
         order by test_accuracy desc, added_params, round, env limit 1")"
     tmux send-keys '['
