@@ -177,6 +177,14 @@ sed 's/esper-images/ESPER-images/' packed >damaged
 refused 'packed file of another format' 2 'not a packed data set' info damaged
 sed 's/"train":"100"/"train":"101"/' packed >damaged
 refused 'packed file with a wrong count' 2 'metadata says 101' info damaged
+# one bit of one pixel: an image like any other
+size=$(wc -c <packed)
+{ head -c $((size - 5000)) packed; tail -c 5000 packed | head -c 1 | tr '\000-\377' '\001-\377\000'; tail -c 4999 packed; } >damaged
+refused 'packed file with another pixel' 2 'damaged: its checksum is ' info damaged
+problem=
+sed 's/"crc32":"[0-9a-f]*"/"crc64":"12345678"/' packed >damaged # as earlier versions wrote it
+"$esper" data info damaged 2>stderr.txt | grep -q 'checksum [0-9a-f]\{8\}$' || problem=$(cat stderr.txt)
+verdict 'packed file without a checksum' "$problem"
 refused 'packed file is a directory' 2 'good' info good
 
 # ---- a full disk ------------------------------------------------------------------------------------------------------

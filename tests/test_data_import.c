@@ -356,6 +356,7 @@ static void packed_file_gives_back_what_went_in(void **state)
         struct dataset *dataset;
         assert_int_equal(pack_write(&set, count, "a test", path_of(f, "packed"), &f->error), ESPER_OK);
         assert_int_equal(dataset_open(path_of(f, "packed"), DATA_CIFAR10, 32, &dataset, &f->error), ESPER_OK);
+        assert_int_equal(truncate(path_of(f, "packed"), 0), 0); /* what was read no longer depends on the file */
         assert_int_equal(dataset->set, DATA_CIFAR10);
         assert_int_equal(dataset->size, 32);
         assert_int_equal(dataset->classes, 10);

@@ -38,10 +38,10 @@ static void file_round_trip_and_replace(void **state)
     assert_int_equal(file_read(path, 3, &data, &size, &error), ESPER_INVALID);
     assert_says(&error, "larger than");
 
-    const void *map;
-    assert_int_equal(file_map(path, &map, &size, &error), ESPER_OK);
-    assert_memory_equal(map, "new!", 4);
-    file_unmap(map, size);
+    void *whole;
+    assert_int_equal(file_load(path, &whole, &size, &error), ESPER_OK);
+    assert_memory_equal(whole, "new!", 4);
+    memory_free(whole);
     assert_int_equal(entries_in(folder), 1);
     unlink(path);
 }
@@ -72,13 +72,13 @@ static void file_wrong_paths_are_named(void **state)
     struct esper_error error;
     char *data;
     size_t size;
-    const void *map;
+    void *whole;
     assert_int_equal(file_read("/nowhere/at/all", 10, &data, &size, &error), ESPER_INVALID);
     assert_says(&error, "/nowhere/at/all: cannot open");
     assert_int_equal(file_read(folder, 10, &data, &size, &error), ESPER_INVALID);
     assert_says(&error, "is a directory");
-    assert_int_equal(file_map(folder, &map, &size, &error), ESPER_INVALID);
-    assert_int_equal(file_map("/dev/null", &map, &size, &error), ESPER_INVALID);
+    assert_int_equal(file_load(folder, &whole, &size, &error), ESPER_INVALID);
+    assert_int_equal(file_load("/dev/null", &whole, &size, &error), ESPER_INVALID);
     assert_int_equal(file_begin(&writer, "/nowhere/at/all", &error), ESPER_INVALID);
     assert_says(&error, "/nowhere/at/all");
     file_abort(&writer);
@@ -87,9 +87,8 @@ static void file_wrong_paths_are_named(void **state)
     assert_says(&error, "not a regular file");
     assert_int_equal(file_begin(&writer, folder, &error), ESPER_INVALID);
     put_file(in_folder("empty"), "", 0);
-    assert_int_equal(file_map(in_folder("empty"), &map, &size, &error), ESPER_OK);
-    assert_null(map);
-    file_unmap(map, size);
+    assert_int_equal(file_load(in_folder("empty"), &whole, &size, &error), ESPER_OK);
+    assert_null(whole);
     unlink(in_folder("empty"));
 }
 

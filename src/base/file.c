@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,7 +76,14 @@ enum esper_status file_read(const char *path, size_t max_bytes, char **data, siz
     return ESPER_OK;
 }
 
-enum esper_status file_map(const char *path, const void **data, size_t *size, struct esper_error *error)
+/* Half of the machine's memory: whoever needs a file needs room for what becomes of it. */
+static size_t most_to_load(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (size_t)pages / 2 * (size_t)bytes : SIZE_MAX;
+}
+
+enum esper_status file_load(const char *path, void **data, size_t *size, struct esper_error *error)
 {
     int fd = -1;
     struct stat info = {0};
@@ -87,23 +93,21 @@ enum esper_status file_map(const char *path, const void **data, size_t *size, st
     *size = 0;
     if (!S_ISREG(info.st_mode)) {
         status = error_set(error, ESPER_INVALID, "%s: is not a regular file", path);
+    } else if ((uintmax_t)info.st_size > most_to_load()) {
+        status = error_set(error, ESPER_INVALID, "%s: has %lld bytes, more than half of this machine's memory", path,
+                           (long long)info.st_size);
     } else if (info.st_size > 0) {
-        void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED) {
-            status = system_error(error, "map", path);
-        } else {
-            *data = map;
-            *size = (size_t)info.st_size;
-        }
+        *data = memory_alloc((size_t)info.st_size, 1, error);
+        status = *data ? read_all(fd, path, (size_t)info.st_size, *data, size, error) : ESPER_FAILED;
+        if (status == ESPER_OK && *size < (size_t)info.st_size)
+            status = error_set(error, ESPER_FAILED, "%s: became shorter while it was read; try again", path);
     }
-    close(fd); /* the map keeps the file */
+    close(fd);
+    if (status != ESPER_OK) {
+        memory_free(*data);
+        *data = NULL;
+    }
     return status;
-}
-
-void file_unmap(const void *data, size_t size)
-{
-    if (data)
-        munmap((void *)(uintptr_t)data, size);
 }
 
 /* ---- atomic writing ---------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * Files: whole reads, read-only maps, and atomic writes (temp, fsync, rename, fsync directory). A reader of a path sees
+ * Files: whole reads and atomic writes (temp, fsync, rename, fsync directory). A reader of a path sees
  * the old content or the new, never part of it; after any failure nothing half-written is left behind.
  */
 #ifndef BASE_FILE_H
@@ -14,9 +14,9 @@
 /* Read all of `path`, at most `max_bytes`. A NUL follows the data (not counted). Release with memory_free. */
 enum esper_status file_read(const char *path, size_t max_bytes, char **data, size_t *size, struct esper_error *error);
 
-/* Map `path` read-only. An empty file gives a NULL map of size 0. */
-enum esper_status file_map(const char *path, const void **data, size_t *size, struct esper_error *error);
-void file_unmap(const void *data, size_t size);
+/* Read a regular file of any size that fits in memory. Not mapped: a file that is cut short later would end the
+ * process. An empty file gives NULL and size 0. Release with memory_free. */
+enum esper_status file_load(const char *path, void **data, size_t *size, struct esper_error *error);
 
 /* What a file is by its first bytes, for error lines: "a PNG picture", "an ONNX model", ...; NULL when unknown. */
 const char *file_kind(const void *data, size_t size);

@@ -26,8 +26,8 @@ static const struct {
     [ST_BOOL] = {"BOOL", 1}};
 
 struct st_file {
-    const char *map;
-    size_t map_bytes;
+    char *content;
+    size_t bytes;
     const char *data; /* first byte after the header */
     size_t data_bytes;
     cJSON *header; /* owns the names and the metadata */
@@ -189,21 +189,21 @@ static enum esper_status check_cover(struct st_file *file, struct esper_error *e
 static enum esper_status read_header(struct st_file *file, struct esper_error *error)
 {
     uint64_t length;
-    const char *kind = file_kind(file->map, file->map_bytes);
+    const char *kind = file_kind(file->content, file->bytes);
     if (kind && strcmp(kind, FILE_SAFETENSORS) != 0)
         return error_set(error, ESPER_INVALID, "not a safetensors file but %s", kind);
-    if (file->map_bytes < sizeof length)
-        return error_set(error, ESPER_INVALID, "%zu bytes are too few for a safetensors file", file->map_bytes);
-    memcpy(&length, file->map, sizeof length);
+    if (file->bytes < sizeof length)
+        return error_set(error, ESPER_INVALID, "%zu bytes are too few for a safetensors file", file->bytes);
+    memcpy(&length, file->content, sizeof length);
     if (length > MAX_HEADER_BYTES) /* the length is meaningless */
         return error_set(error, ESPER_INVALID, "not a safetensors file");
-    if (length > file->map_bytes - sizeof length)
+    if (length > file->bytes - sizeof length)
         return error_set(error, ESPER_INVALID,
                          "not a safetensors file, or cut short: its header should have %llu bytes, the file has %zu",
-                         (unsigned long long)length, file->map_bytes);
-    file->data = file->map + sizeof length + length;
-    file->data_bytes = file->map_bytes - sizeof length - (size_t)length;
-    if (json_parse(file->map + sizeof length, (size_t)length, &file->header, error) != ESPER_OK)
+                         (unsigned long long)length, file->bytes);
+    file->data = file->content + sizeof length + length;
+    file->data_bytes = file->bytes - sizeof length - (size_t)length;
+    if (json_parse(file->content + sizeof length, (size_t)length, &file->header, error) != ESPER_OK)
         return error_where(error, "header");
     if (!cJSON_IsObject(file->header))
         return error_set(error, ESPER_INVALID, "the header must be an object, not %s", json_type_name(file->header));
@@ -215,16 +215,16 @@ static enum esper_status read_header(struct st_file *file, struct esper_error *e
 
 enum esper_status st_open(const char *path, struct st_file **out, struct esper_error *error)
 {
-    const void *map;
+    void *content;
     size_t bytes;
-    TRY(file_map(path, &map, &bytes, error));
+    TRY(file_load(path, &content, &bytes, error));
     struct st_file *file = memory_alloc(1, sizeof *file, error);
     if (!file) {
-        file_unmap(map, bytes);
+        memory_free(content);
         return ESPER_FAILED;
     }
-    file->map = map;
-    file->map_bytes = bytes;
+    file->content = content;
+    file->bytes = bytes;
     enum esper_status status = read_header(file, error);
     if (status != ESPER_OK) {
         st_close(file);
@@ -238,7 +238,7 @@ void st_close(struct st_file *file)
 {
     if (!file)
         return;
-    file_unmap(file->map, file->map_bytes);
+    memory_free(file->content);
     cJSON_Delete(file->header);
     memory_free(file->tensors);
     memory_free(file->by_name);

@@ -42,7 +42,7 @@ struct st_tensor {
 
 struct st_file;
 
-/* Map and check the file. Tensors point into the map and live until st_close. */
+/* Read and check the file. Tensors point into its content and live until st_close. */
 enum esper_status st_open(const char *path, struct st_file **out, struct esper_error *error);
 void st_close(struct st_file *file);
 

@@ -211,8 +211,11 @@ static int data_info(int argc, char **argv)
         size = DATASET_SIZE_MAX;
     if (dataset_open_named(text, size, &dataset, &error) != ESPER_OK)
         return cli_fail(&error);
-    printf("%s: %dx%d pixels, %d classes\n", image_set_of(dataset->set)->name, dataset->size, dataset->size,
+    printf("%s: %dx%d pixels, %d classes", image_set_of(dataset->set)->name, dataset->size, dataset->size,
            dataset->classes);
+    if (dataset->file)
+        printf(", checksum %08x", (unsigned)dataset->checksum);
+    printf("\n");
     for (int split = 0; split < SPLIT_COUNT; split++)
         split_print(dataset, (enum split)split);
     dataset_close(dataset);

@@ -58,11 +58,11 @@ static enum esper_status open_graph(struct network *network, const char *path, s
 
 static enum esper_status network_open(struct network *network, const char *path, struct esper_error *error)
 {
-    const void *data;
+    void *data;
     size_t size;
-    TRY(file_map(path, &data, &size, error));
+    TRY(file_load(path, &data, &size, error));
     const char *kind = file_kind(data, size);
-    file_unmap(data, size);
+    memory_free(data);
     if (kind && strcmp(kind, FILE_SAFETENSORS) == 0)
         return open_model(network, path, error);
     if (kind && strcmp(kind, FILE_ONNX) != 0)

@@ -196,12 +196,12 @@ static void print_checkpoint(const struct st_file *file, const struct checkpoint
 
 static bool is_onnx(const char *path)
 {
-    const void *data;
+    void *data;
     size_t size;
-    if (file_map(path, &data, &size, NULL) != ESPER_OK)
+    if (file_load(path, &data, &size, NULL) != ESPER_OK)
         return false;
     const char *kind = file_kind(data, size);
-    file_unmap(data, size);
+    memory_free(data);
     return kind && strcmp(kind, FILE_ONNX) == 0;
 }
 

@@ -12,6 +12,7 @@
 #endif
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/json.h"
 
 enum { PLANE = 32 * 32, RECORD = 1 + PACK_IMAGE_BYTES };
@@ -65,16 +66,16 @@ static enum esper_status binary_read(const char *path, size_t count, uint8_t *im
 {
     if (access(path, F_OK) != 0)
         return error_set(error, ESPER_INVALID, "%s: no such file; all six files of the set are needed", path);
-    const void *data;
+    void *data;
     size_t bytes;
-    TRY(file_map(path, &data, &bytes, error));
+    TRY(file_load(path, &data, &bytes, error));
     enum esper_status status = ESPER_OK;
     if (bytes != count * RECORD)
         status = error_set(error, ESPER_INVALID, "%s: %zu bytes, not the %zu of %zu records; fetch the file again",
                            path, bytes, count * RECORD, count);
     else if ((status = records_read(data, count, images, labels, error)) != ESPER_OK)
         error_where(error, "%s", path);
-    file_unmap(data, bytes);
+    memory_free(data);
     return status;
 }
 

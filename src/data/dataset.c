@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc32.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
 #include "data/synthetic.h"
@@ -21,6 +22,11 @@ const char *split_name(enum split split)
 static size_t image_bytes(int size)
 {
     return (size_t)size * (size_t)size * DATASET_COLOURS;
+}
+
+uint32_t split_checksum(uint32_t crc, const uint8_t *images, const uint8_t *labels, size_t count, int size)
+{
+    return crc32_update(crc32_update(crc, images, count * image_bytes(size)), labels, count);
 }
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -161,6 +167,20 @@ static enum esper_status packed_open_split(struct dataset *dataset, enum split s
     return ESPER_OK;
 }
 
+/* A damaged image looks like any other: only the checksum tells. Files of earlier versions have none. */
+static enum esper_status packed_check(struct dataset *dataset, struct esper_error *error)
+{
+    const char *stated = st_meta(dataset->file, DATASET_CHECKSUM);
+    char found[16];
+    for (int split = 0; split < SPLIT_COUNT; split++)
+        dataset->checksum = split_checksum(dataset->checksum, dataset->images[split], dataset->labels[split],
+                                           dataset->count[split], dataset->size);
+    snprintf(found, sizeof found, "%08x", (unsigned)dataset->checksum);
+    if (stated && strcmp(stated, found) != 0)
+        return error_set(error, ESPER_INVALID, "damaged: its checksum is %s, not %.8s", found, stated);
+    return ESPER_OK;
+}
+
 /* The set that a packed file holds. */
 static enum esper_status packed_set(const struct st_file *file, enum data_set *set, struct esper_error *error)
 {
@@ -186,6 +206,8 @@ static enum esper_status packed_read(const char *path, struct dataset *dataset, 
                            image_set_of(dataset->set)->title);
     for (int split = 0; split < SPLIT_COUNT && status == ESPER_OK; split++)
         status = packed_open_split(dataset, (enum split)split, error);
+    if (status == ESPER_OK)
+        status = packed_check(dataset, error);
     if (status != ESPER_OK)
         error_where(error, "%s", path);
     return status;

@@ -1,8 +1,8 @@
 /*
  * A data set: three splits of small colour images as bytes, read-only and shared by all threads.
  *
- * Sets of photographs or drawings are mapped from one packed safetensors file each (`esper data get` writes it); the
- * synthetic set is made in memory, once per process, the same bytes on every machine.
+ * Sets of photographs or drawings are read from one packed safetensors file each (`esper data get` writes it), which a
+ * checksum protects; the synthetic set is made in memory, once per process, the same bytes on every machine.
  */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
@@ -26,6 +26,7 @@ enum {
 #define DATASET_EXTENSION ".safetensors" /* of a packed file, after the set's name */
 #define DATASET_FORMAT    "esper-images" /* metadata of a packed file */
 #define DATASET_VERSION   "1"
+#define DATASET_CHECKSUM  "crc32" /* key of the checksum in the metadata, eight hexadecimal digits */
 
 struct dataset {
     int size; /* images are size x size */
@@ -34,6 +35,7 @@ struct dataset {
     size_t count[SPLIT_COUNT];
     const uint8_t *images[SPLIT_COUNT]; /* [count][size][size][3] */
     const uint8_t *labels[SPLIT_COUNT]; /* [count], 0 .. classes - 1 */
+    uint32_t checksum;                  /* of a packed file's images and labels; 0 if made in memory */
 
     struct st_file *file; /* what the pointers point into, if it is a packed file */
 };
@@ -55,6 +57,9 @@ enum esper_status dataset_open_named(const char *text, int size, struct dataset 
 void dataset_close(struct dataset *dataset);
 
 const char *split_name(enum split split);
+
+/* The checksum of a set after another split: `crc` is that of the splits before it, 0 at first. */
+uint32_t split_checksum(uint32_t crc, const uint8_t *images, const uint8_t *labels, size_t count, int size);
 
 /* What a split holds, for people and for the importers' checks: values of mean and deviation in 0 .. 1. */
 struct split_summary {

@@ -26,28 +26,19 @@ static const char *const file_names[IDX_FILES] = {"train-images-idx3-ubyte", "tr
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 struct content {
-    const uint8_t *bytes;
+    uint8_t *bytes; /* released with memory_free */
     size_t size;
-    void *unpacked; /* memory of its own, or NULL: a map of the file */
 };
-
-static void content_free(struct content *content)
-{
-    if (content->unpacked)
-        memory_free(content->unpacked);
-    else
-        file_unmap(content->bytes, content->size);
-}
 
 #ifdef HAVE_PNG
 /* At most `room` bytes: one more than there should be is enough to see that there are too many. */
 static enum esper_status unzip(const char *path, size_t room, struct content *content, struct esper_error *error)
 {
-    content->bytes = content->unpacked = memory_alloc(room, 1, error);
-    if (!content->unpacked)
+    content->bytes = memory_alloc(room, 1, error);
+    if (!content->bytes)
         return ESPER_FAILED;
     gzFile file = gzopen(path, "rb");
-    const int got = file ? gzread(file, content->unpacked, (unsigned)room) : -1;
+    const int got = file ? gzread(file, content->bytes, (unsigned)room) : -1;
     const bool whole = file && gzclose(file) == Z_OK && got >= 0;
     content->size = whole ? (size_t)got : 0;
     return whole ? ESPER_OK : error_set(error, ESPER_INVALID, "%s: cannot be decompressed; fetch the file again", path);
@@ -71,8 +62,8 @@ static enum esper_status content_read(const char *directory, int file, size_t by
     *content = (struct content){0};
     snprintf(path, PATH_MAX, "%s/%s", directory, file_names[file]);
     if (access(path, F_OK) == 0) {
-        const void *data;
-        TRY(file_map(path, &data, &content->size, error));
+        void *data;
+        TRY(file_load(path, &data, &content->size, error));
         content->bytes = data;
         return ESPER_OK;
     }
@@ -156,7 +147,7 @@ static enum esper_status read_file(struct pack *pack, const char *directory, int
             error_where(error, "%s", path);
         *crc = crc32_update(0, content.bytes, content.size);
     }
-    content_free(&content);
+    memory_free(content.bytes);
     return status;
 }
 

@@ -39,7 +39,8 @@ size_t pack_count(const struct pack *pack, enum split split)
 enum esper_status pack_write(const struct pack *pack, const size_t count[SPLIT_COUNT], const char *source,
                              const char *path, struct esper_error *error)
 {
-    char names[SPLIT_COUNT][2][16], counts[SPLIT_COUNT][24];
+    char names[SPLIT_COUNT][2][16], counts[SPLIT_COUNT][24], checksum[16];
+    uint32_t crc = 0;
     struct st_tensor tensors[2 * SPLIT_COUNT];
     size_t first = 0;
     for (int split = 0; split < SPLIT_COUNT; split++) {
@@ -57,13 +58,16 @@ enum esper_status pack_write(const struct pack *pack, const size_t count[SPLIT_C
                                                 .data = pack->images + first * PACK_IMAGE_BYTES};
         tensors[2 * split + 1] = (struct st_tensor){
             .name = names[split][1], .dtype = ST_U8, .dims = 1, .shape = {n}, .data = pack->labels + first};
+        crc = split_checksum(crc, pack->images + first * PACK_IMAGE_BYTES, pack->labels + first, n, DATASET_SIZE_MAX);
         first += all;
     }
+    snprintf(checksum, sizeof checksum, "%08x", (unsigned)crc);
     const char *const meta[][2] = {
         {"format", DATASET_FORMAT},
         {"version", DATASET_VERSION},
         {"name", image_set_of(pack->set)->name},
         {"source", source},
+        {DATASET_CHECKSUM, checksum},
         {split_name(SPLIT_TRAIN), counts[SPLIT_TRAIN]},
         {split_name(SPLIT_VAL), counts[SPLIT_VAL]},
         {split_name(SPLIT_TEST), counts[SPLIT_TEST]},

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "model/graph.h"
 #include "model/onnx.h"
 #include "model/protobuf.h"
@@ -416,21 +417,21 @@ static enum esper_status read_model(struct reader *r, struct pb_view view)
 
 enum esper_status onnx_read(const char *path, struct graph **out, struct esper_error *error)
 {
-    const void *map;
+    void *content;
     size_t bytes;
-    TRY(file_map(path, &map, &bytes, error));
+    TRY(file_load(path, &content, &bytes, error));
     struct reader r = {.graph = graph_create(error), .error = error};
     enum esper_status status = ESPER_FAILED;
     if (r.graph) {
         static const uint8_t nothing;
-        const uint8_t *data = bytes ? map : &nothing;
+        const uint8_t *data = bytes ? content : &nothing;
         status = read_model(&r, (struct pb_view){data, data + bytes});
         if (status != ESPER_OK) {
             graph_free(r.graph);
             error_where(error, "%s", path);
         }
     }
-    file_unmap(map, bytes);
+    memory_free(content);
     if (status == ESPER_OK)
         *out = r.graph;
     return status;
