@@ -49,9 +49,12 @@ TEST_SRC := $(sort $(wildcard tests/test_*.c))
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -DFEW_VARIANTS)
 # UBSan doubles the time that kernels take to compile and to run: `make test` goes without it there.
 KERNEL_SAN_FLAGS ?=
-PLAIN_FLAGS := -std=c11 $(CFLAGS) $(WARN) $(CPP) -ffp-contract=off $(SAN_FLAGS)
+# As Debian hardens its programs; a sanitizer has checks of its own, and the C library's need an optimising compiler.
+HARDEN := $(if $(SAN),,-fstack-protector-strong -fstack-clash-protection $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDEN_LINK := -Wl,-z,relro -Wl,-z,now
+PLAIN_FLAGS := -std=c11 $(CFLAGS) $(WARN) $(CPP) -ffp-contract=off $(HARDEN) $(SAN_FLAGS)
 # Vectors are passed between functions of one variant only, so how a machine passes them does not matter (psabi).
-KERNEL_FLAGS := -std=gnu11 $(CFLAGS) $(if $(SAN),-O2,-O3) $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(SAN_FLAGS) $(KERNEL_SAN_FLAGS)
+KERNEL_FLAGS := -std=gnu11 $(CFLAGS) $(if $(SAN),-O2,-O3) $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(HARDEN) $(SAN_FLAGS) $(KERNEL_SAN_FLAGS)
 
 # What src/variant/variant.h and src/check/sets.c list for this architecture.
 ifeq ($(ARCH),x86_64)
@@ -137,7 +140,7 @@ unit: $(TESTS)
 
 $(BUILD)/esper: $(BUILD)/src/cli/main.o $(BUILD)/libesper.a
 	@echo "  link  $@"
-	@$(CC) $(CFLAGS) $(SAN_FLAGS) -rdynamic $^ $(LINK) $(LIBS) -o $@
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) -rdynamic $^ $(HARDEN_LINK) $(LINK) $(LIBS) -o $@
 
 $(BUILD)/libesper.a: $(LIB_OBJ)
 	@rm -f $@
@@ -264,7 +267,7 @@ $(CUDA_BUILD)/libesper_cuda.so: $(CUDA_OBJ)
 
 $(BUILD)/libesper_emulated.so: $(EMULATED_OBJ)
 	@echo "  link  $@"
-	@$(CXX) -shared $(SAN_FLAGS) $^ -o $@
+	@$(CXX) -shared $(SAN_FLAGS) $^ $(HARDEN_LINK) -o $@
 
 $(CUDA_TESTS): $(CUDA_BUILD)/tests/%: $(CUDA_BUILD)/cuda/tests/%.o $(CUDA_OBJ) $(BUILD)/libesper.a
 	@mkdir -p $(@D)
