@@ -146,9 +146,13 @@ $(BUILD)/libesper.a: $(LIB_OBJ)
 	@rm -f $@
 	@$(AR) rcs $@ $^
 
+# What reads input from strangers, one input at a time: for the mutants of `make test` and for libFuzzer (`make fuzz`).
+HARNESS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/entry.c,$(wildcard tests/fuzz/*.c)))
+$(BUILD)/tests/test_mutants: $(HARNESS_OBJ)
+
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libesper.a
 	@echo "  link  $@"
-	@$(CC) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -lcmocka -o $@
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LINK) $(LIBS) -lcmocka -o $@
 
 # Drawing the synthetic set and gathering images take as long as kernels do.
 $(BUILD)/src/data/synthetic.o $(BUILD)/src/data/gather.o: PLAIN_FLAGS += $(KERNEL_SAN_FLAGS)

@@ -1,0 +1,80 @@
+/* Binary files: safetensors, exported networks, ONNX. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/safetensors.h"
+#include "harness.h"
+#include "model/graph.h"
+#include "model/runner.h"
+
+/* What is accepted lies in the file and is as long as its shape says: every byte is read. */
+bool harness_safetensors(const uint8_t *data, size_t size)
+{
+    struct st_file *file;
+    struct esper_error error = {0};
+    if (!harness_accepted(st_open(harness_file("file", data, size), &file, &error), &error))
+        return false;
+    size_t total = 0;
+    volatile unsigned sum = 0;
+    for (int i = 0; i < st_count(file); i++) {
+        const struct st_tensor *tensor = st_at(file, i);
+        PROMISE(tensor->bytes == tensor->count * st_dtype_bytes(tensor->dtype));
+        PROMISE(st_find(file, tensor->name) == tensor);
+        for (size_t b = 0; b < tensor->bytes; b++)
+            sum += ((const uint8_t *)tensor->data)[b];
+        total += tensor->bytes;
+    }
+    PROMISE(total < size);
+    st_close(file);
+    return true;
+}
+
+/* What is accepted can be run, as it is and as a graph. */
+bool harness_network(const uint8_t *data, size_t size)
+{
+    static uint8_t image[32 * 32 * 3];
+    struct model *model;
+    struct model_runner *runner;
+    struct graph *graph;
+    struct esper_error error = {0};
+    char text[MODEL_TEXT];
+    float logits[SHAPE_CLASSES];
+    if (!harness_accepted(model_read(harness_file("network", data, size), &model, &error), &error))
+        return false;
+    model_describe(&model->source, text);
+    PROMISE(model->config.data_size <= 32);
+    if (harness_accepted(model_runner_create(&runner, model, 1, &error), &error)) {
+        model_logits(runner, image, 1, logits);
+        model_runner_free(runner);
+    }
+    PROMISE(graph_from_model(&graph, model, &error) == ESPER_OK);
+    graph_free(graph);
+    model_free(model);
+    return true;
+}
+
+/* What is accepted and can be run, is, if that takes no longer than a host of ours would. */
+bool harness_onnx(const uint8_t *data, size_t size)
+{
+    struct graph *graph;
+    struct graph_runner *runner;
+    struct esper_error error = {0};
+    if (!harness_accepted(onnx_read(harness_file("network.onnx", data, size), &graph, &error), &error))
+        return false;
+    if (harness_accepted(graph_runner_create(&runner, graph, 1, &error), &error)) {
+        const struct graph_value *input = &graph->values[graph->input];
+        const size_t pixels = (size_t)(input->shape[2] * input->shape[3]) * 3;
+        if (graph_work(runner) < 1e6 && pixels < 1 << 16) {
+            uint8_t *image = memory_alloc(pixels, 1, NULL);
+            float *logits = memory_alloc((size_t)graph_classes(runner), sizeof *logits, NULL);
+            if (image && logits)
+                graph_logits(runner, image, 1, logits);
+            memory_free(image);
+            memory_free(logits);
+        }
+        graph_runner_free(runner);
+    }
+    graph_free(graph);
+    return true;
+}

@@ -1,0 +1,96 @@
+/* What a received run directory holds: its identity, its record, its checkpoints; and SQL put to a record. */
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "telemetry/run_json.h"
+#include "telemetry/store.h"
+#include "view/questions.h"
+
+/* What is accepted is written and read back as the same run. */
+bool harness_run(const uint8_t *data, size_t size)
+{
+    static struct run run, again;
+    struct esper_error error = {0};
+    harness_file("run.json", data, size);
+    if (!harness_accepted(run_json_read(harness_folder(), &run, &error), &error))
+        return false;
+    PROMISE(config_check(&run.config, &error) == ESPER_OK);
+    PROMISE(run_json_write(harness_folder(), &run, "fuzz", &error) == ESPER_OK);
+    PROMISE(run_json_read(harness_folder(), &again, &error) == ESPER_OK);
+    PROMISE(strcmp(run.name, again.name) == 0 && strcmp(run.created, again.created) == 0);
+    for (int key = 0; key < config_key_count(); key++) {
+        char text[CONFIG_TEXT], same[CONFIG_TEXT];
+        config_format(&run.config, key, text);
+        config_format(&again.config, key, same);
+        PROMISE(strcmp(text, same) == 0);
+    }
+    return true;
+}
+
+static enum esper_status read_values(void *context, const struct query_row *row, struct esper_error *error)
+{
+    volatile unsigned *sum = context;
+    (void)error;
+    for (int i = 0; row->values && i < row->count; i++)
+        if (row->values[i].kind == QUERY_TEXT || row->values[i].kind == QUERY_BLOB)
+            for (size_t b = 0; b < row->values[i].bytes; b++)
+                *sum += (unsigned char)row->values[i].text[b];
+    return ESPER_OK;
+}
+
+static const struct query_options hurried = {.timeout = 0.2, .rows = 1000};
+
+/* All questions of the viewers, to a record from elsewhere. */
+bool harness_record(const uint8_t *data, size_t size)
+{
+    static struct run run;
+    struct query *query;
+    struct esper_error error = {0};
+    unsigned sum = 0;
+    bool answered = false;
+    harness_file("telemetry.db", data, size);
+    snprintf(run.path, sizeof run.path, "%s", harness_folder());
+    if (!harness_accepted(query_open(&query, &run, &error), &error))
+        return false;
+    for (int i = 0; i < question_count; i++) {
+        const struct question_values values = question_all();
+        error = (struct esper_error){0};
+        if (harness_accepted(question_run(query, questions[i].name, &values, &hurried, read_values, &sum, &error),
+                             &error))
+            answered = true;
+    }
+    query_close(query);
+    return answered;
+}
+
+/* An empty record of this version. */
+static const struct run *empty_run(void)
+{
+    static struct run run;
+    struct esper_error error;
+    struct config config;
+    struct store *store;
+    if (!run.path[0]) {
+        config_defaults(&config);
+        PROMISE(run_create(&run, harness_folder(), "sql", &config, "fuzz", "fuzz", &error) == ESPER_OK);
+        PROMISE(store_open(&store, &run, &error) == ESPER_OK);
+        store_close(store);
+    }
+    return &run;
+}
+
+/* A person's question never changes the record. */
+bool harness_sql(const uint8_t *data, size_t size)
+{
+    struct query *query;
+    struct esper_error error = {0};
+    unsigned sum = 0;
+    PROMISE(query_open(&query, empty_run(), &error) == ESPER_OK);
+    const bool answered =
+        harness_accepted(query_run(query, harness_text(data, size), &hurried, read_values, &sum, &error), &error);
+    PROMISE(query_run(query, "select count(*) from outcome, life, round", &hurried, read_values, &sum, &error) ==
+            ESPER_OK);
+    query_close(query);
+    return answered;
+}
