@@ -12,8 +12,8 @@
 #endif
 
 #include "base/file.h"
-#include "base/memory.h"
 #include "base/json.h"
+#include "base/memory.h"
 
 enum { PLANE = 32 * 32, RECORD = 1 + PACK_IMAGE_BYTES };
 
