@@ -79,7 +79,7 @@ LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(B
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all run test check soak bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
+.PHONY: all run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -149,6 +149,9 @@ $(BUILD)/libesper.a: $(LIB_OBJ)
 # What reads input from strangers, one input at a time: for the mutants of `make test` and for libFuzzer (`make fuzz`).
 HARNESS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/entry.c,$(wildcard tests/fuzz/*.c)))
 $(BUILD)/tests/test_mutants: $(HARNESS_OBJ)
+
+$(BUILD)/fuzz_%: tests/fuzz/entry.c $(HARNESS_OBJ) $(BUILD)/libesper.a
+	@$(CC) $(PLAIN_FLAGS) -fsanitize=fuzzer -DHARNESS=harness_$* $^ $(LINK) $(LIBS) -o $@
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libesper.a
 	@echo "  link  $@"
@@ -222,6 +225,10 @@ asan:
 	@scripts/test short asan
 
 ubsan: asan
+
+# Coverage-guided fuzzing with clang: `make fuzz SECONDS=600 HARNESS="onnx record"`.
+fuzz:
+	@scripts/fuzz "$(or $(SECONDS),60)" $(HARNESS)
 
 tsan:
 	@scripts/test short tsan
