@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,21 +15,42 @@
 #include "telemetry/run.h"
 #include "telemetry/store.h"
 
-static volatile sig_atomic_t stopping; /* set by the first signal: the one thing a handler may touch */
+/* What a handler may touch. */
+static volatile sig_atomic_t stopping;  /* stop at the next step */
+static _Atomic long long stopped_since; /* milliseconds of the clock at the first signal, 0: there was none */
 
+enum { PATIENCE_MS = 1000 }; /* signals that come within this time of the first one are one and the same */
+
+/* A signal may come twice: `timeout` and many a wrapper send it to the process and to its group, and a terminal that
+ * closes does so through the shell and the system. Only someone who presses Ctrl-C again after a while is impatient. */
 static void on_signal(int number)
 {
-    (void)number;
-    if (stopping)
-        _exit(CLI_INTERRUPTED); /* asking twice means no more saving; the last checkpoint is intact */
+    struct timespec now;
+    int before = errno;
+    long long first = 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long long ms = now.tv_sec * 1000LL + now.tv_nsec / 1000000 + 1;
     stopping = 1;
+    if (!atomic_compare_exchange_strong(&stopped_since, &first, ms) && number == SIGINT && ms - first >= PATIENCE_MS)
+        _exit(CLI_INTERRUPTED); /* no more saving; the last checkpoint is intact */
+    errno = before;
+}
+
+/* `nohup` and the like ignore a signal so that the training survives it. */
+static void catch_unless_ignored(int number, const struct sigaction *action)
+{
+    struct sigaction old;
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(number, action, NULL);
 }
 
 void drive_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGINT, &action, NULL); /* even ignored, as in the background of a script: `kill -INT` is meant */
     sigaction(SIGTERM, &action, NULL);
+    catch_unless_ignored(SIGHUP, &action);
+    catch_unless_ignored(SIGPIPE, &action);
     /* A file size limit is like a full disk: an error with its own message, not a crash. */
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -78,13 +101,18 @@ static enum esper_status advance_all(struct session *session, drive_show *show, 
     return ESPER_OK;
 }
 
+void drive_tell_note(const struct session *session)
+{
+    if (*session_note(session))
+        fprintf(stderr, "esper: %s\n", session_note(session));
+}
+
 void drive_begin(const struct session *session, struct drive_end *end)
 {
     *end = (struct drive_end){.config = *session_config(session)};
     snprintf(end->path, sizeof end->path, "%s", session_path(session));
     describe_machine(session, end->machine, sizeof end->machine);
-    if (*session_note(session))
-        fprintf(stderr, "esper: %s\n", session_note(session));
+    drive_tell_note(session);
 }
 
 int drive_session(struct session *session, drive_show *show, void *context, struct drive_end *end)

@@ -1,6 +1,6 @@
 /*
- * Drives a session from where it is to its end, or to the first SIGINT or SIGTERM, and closes it: what `esper train`,
- * `esper eval` and `esper search` share. Also what they read back from a run afterwards.
+ * Drives a session from where it is to its end, or to the first signal, and closes it: what `esper train`, `esper eval`
+ * and `esper search` share. Also what they read back from a run afterwards.
  */
 #ifndef CLI_DRIVE_H
 #define CLI_DRIVE_H
@@ -21,7 +21,8 @@ struct drive_end {
     char machine[192];    /* "cpu, 2 threads, neon fp32", "NVIDIA H200, cuda bf16" */
 };
 
-/* Call it before a session is created: from then on the first signal stops at the next step, the second at once. */
+/* Call it before a session is created: from then on SIGINT, SIGTERM, SIGHUP and SIGPIPE stop at the next step and save;
+ * another SIGINT, at least a second after the first signal, stops at once. */
 void drive_catch_signals(void);
 
 /* `what` opens the first line: "training", "evaluating". Returns CLI_OK with `end` filled; CLI_INTERRUPTED after
@@ -33,6 +34,9 @@ int drive(struct session *session, const char *what, const struct cli_run_flags 
 typedef void drive_show(void *context, const struct session_progress *step);
 void drive_begin(const struct session *session, struct drive_end *end);
 int drive_session(struct session *session, drive_show *show, void *context, struct drive_end *end);
+
+/* What the user should know of a session that was opened, on stderr. drive_begin does this. */
+void drive_tell_note(const struct session *session);
 
 /* policy.from names a run by its name or path: turns it into the path. */
 enum esper_status drive_find_from(const char *runs, struct config *config, struct esper_error *error);

@@ -40,14 +40,12 @@ static enum esper_status take_model(const struct run *run, int env, struct model
 {
     struct world *world;
     struct checkpoint_info info;
-    char folder[PATH_MAX], note[512];
+    char folder[PATH_MAX];
     if (snprintf(folder, sizeof folder, "%s/checkpoints", run->path) >= (int)sizeof folder)
         return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
     TRY(world_create(&world, &run->config, error));
-    enum esper_status status = checkpoint_read_newest(folder, &world->table, &run->config, &info, note, error);
+    enum esper_status status = checkpoint_read_newest(folder, &world->table, &run->config, &info, NULL, error);
     if (status == ESPER_OK) {
-        if (*note)
-            fprintf(stderr, "esper: %s\n", note);
         status = env < 0 ? export_best(world, run->name, model, error)
                          : export_env(world, env, run->name, model, error);
         if (status != ESPER_OK)

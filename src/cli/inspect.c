@@ -9,6 +9,7 @@
 #include "base/safetensors.h"
 #include "cli/cli.h"
 #include "engine/checkpoint.h"
+#include "engine/resume.h"
 #include "model/graph.h"
 #include "telemetry/query.h"
 #include "telemetry/record.h"
@@ -257,19 +258,20 @@ static void print_entry(const char *path)
     }
 }
 
-static enum esper_status print_checkpoints(const char *folder, int *count, struct esper_error *error)
+static enum esper_status print_checkpoints(const char *folder, struct esper_error *error)
 {
     struct checkpoint_info *list;
+    int count;
     char best[PATH_MAX];
     struct stat exists;
-    TRY(checkpoint_list(folder, &list, count, error));
+    TRY(checkpoint_list(folder, &list, &count, error));
     printf("\ncheckpoints:\n");
-    for (int i = 0; i < *count; i++)
+    for (int i = 0; i < count; i++)
         print_entry(list[i].path);
     memory_free(list);
     if (snprintf(best, sizeof best, "%s/best.ckpt", folder) < (int)sizeof best && stat(best, &exists) == 0)
         print_entry(best);
-    else if (*count == 0)
+    else if (count == 0)
         printf("  none\n");
     return ESPER_OK;
 }
@@ -325,25 +327,32 @@ static void print_record(const struct run *run)
 }
 
 /* What can be resumed, and how. */
-static void print_outlook(const struct run *run, const struct run_status *status, const char *folder, int checkpoints)
+static void print_outlook(const struct run *run, const struct run_status *status, const char *folder)
 {
-    struct checkpoint_info info;
+    struct resume_point point;
     struct esper_error error;
-    char note[512];
-    if (status->alive)
+    if (status->alive) {
         printf("\nprocess %ld is training it now\n", status->pid);
-    else if (status->state == RUN_FINISHED && run->config.evaluate)
+        return;
+    }
+    if (status->state == RUN_FINISHED && run->config.evaluate) {
         printf("\nnothing to resume: the evaluation is finished\n");
+        return;
+    }
+    if (resume_find(run, folder, false, &point, &error) != ESPER_OK) {
+        printf("\n`esper train --resume` cannot continue: %s\n", error.text);
+        return;
+    }
+    if (*point.note)
+        printf("\n%s\n", point.note);
+    if (point.begins)
+        printf("\nno checkpoint yet; this starts the run again from its beginning:\n  esper train --resume %s\n",
+               run->path);
     else if (status->state == RUN_FINISHED)
         printf("\nnothing to resume: the run is finished; to add rounds:\n  esper train --resume %s --rounds %u\n",
                run->path, 2 * status->round);
-    else if (checkpoints == 0)
-        printf("\nno checkpoint yet; this starts the run again from its beginning:\n  esper train --resume %s\n",
-               run->path);
-    else if (checkpoint_newest(folder, &info, note, &error) == ESPER_OK)
-        printf("\nthis continues from %s:\n  esper train --resume %s\n", strrchr(info.path, '/') + 1, run->path);
     else
-        printf("\n`esper train --resume` cannot continue: %s\n", error.text);
+        printf("\nthis continues from %s:\n  esper train --resume %s\n", strrchr(point.from.path, '/') + 1, run->path);
 }
 
 /* One line, and a note on stderr where the newest checkpoint is not the one used. */
@@ -374,11 +383,10 @@ static enum esper_status inspect_run(const char *runs, const char *text, bool ha
         print_config(&run.config);
         printf("  %-12s %s\n  %-12s %s\n  %-12s esper %s, kernels %s\n", "created", run.created, "updated",
                status.updated, "made by", run.version, run.kernels);
-        int checkpoints = 0;
-        result = print_checkpoints(folder, &checkpoints, error);
+        result = print_checkpoints(folder, error);
         print_record(&run);
         if (result == ESPER_OK)
-            print_outlook(&run, &status, folder, checkpoints);
+            print_outlook(&run, &status, folder);
     }
     run_close(&run);
     return result;

@@ -125,7 +125,7 @@ static enum esper_status refuse_changes(const struct cli_config_flags *flags, co
 }
 
 /* CLI_CONTINUE, or the exit code after printing the error. */
-static int resume(struct session **session, const char *text, const struct cli_config_flags *flags,
+static int resume(struct session **session, const char *text, bool from_scratch, const struct cli_config_flags *flags,
                   const struct cli_run_flags *run, bool trace, struct esper_error *error)
 {
     char path[PATH_MAX];
@@ -140,7 +140,8 @@ static int resume(struct session **session, const char *text, const struct cli_c
                                             .threads = flags->threads ? scratch.threads : -1,
                                             .device = flags->device,
                                             .precision = flags->precision,
-                                            .spans = trace};
+                                            .spans = trace,
+                                            .from_scratch = from_scratch};
     if (session_resume(session, path, &changes, error) == ESPER_OK)
         return CLI_CONTINUE;
     int code = cli_fail(error);
@@ -199,13 +200,15 @@ int command_train(int argc, char **argv)
     struct cli_config_flags flags = {0};
     struct cli_run_flags run = {.runs = CLI_RUNS};
     const char *resumed = NULL;
-    bool trace = false, serve = false, tui = false;
+    bool from_scratch = false, trace = false, serve = false, tui = false;
     struct tui_split split = {.tell = -1};
     const struct cli_option options[] = {
         CLI_CONFIG_OPTIONS(flags),
         CLI_POLICY_OPTIONS(flags),
         CLI_RUN_OPTIONS(run),
         {"resume", CLI_TEXT, "RUN", &resumed, "resume a run, by name or by path", 0, 0},
+        {"from-scratch", CLI_FLAG, NULL, &from_scratch,
+         "with --resume: its checkpoints are lost; begin it again and forget its record", 0, 0},
         {"trace", CLI_FLAG, NULL, &trace, "time every thread's work; writes RUN/trace.json for Perfetto at the end", 0,
          0},
         {"tui", CLI_FLAG, NULL, &tui, "watch it in the terminal while it trains, as `esper tui` does", 0, 0},
@@ -215,7 +218,8 @@ int command_train(int argc, char **argv)
         .usage = "train [--task NAME] [--policy KIND] [options]",
         .about = "Trains hosts side by side, round after round, while a policy germinates, blends, fossilises and\n"
                  "prunes seeds in them and learns from the results. Without --task it trains quickstart.\n"
-                 "Ctrl-C stops at the next step and saves; --resume continues from there, bit for bit.\n"
+                 "Ctrl-C, SIGTERM, SIGHUP and a closed pipe stop at the next step and save; --resume continues from\n"
+                 "there, bit for bit. A second Ctrl-C, a second or more later, ends it at once.\n"
                  "The table shows, per round: validation accuracy (mean and best env, %), reward of an episode,\n"
                  "entropy of the op head, KL divergence and explained variance of the update, and the seeds in\n"
                  "training, blending, holding and fossilized; ! counts the active alerts.",
@@ -230,18 +234,23 @@ int command_train(int argc, char **argv)
     struct esper_error error = {0};
     struct session *session = NULL;
     struct drive_end end;
+    if (from_scratch && !resumed) {
+        error_set(&error, ESPER_INVALID, "--from-scratch: only --resume reads it; a new run needs no word for that");
+        return cli_fail(&error);
+    }
     if (tui && (code = tui_split(&split)) != CLI_CONTINUE)
         return code;
     if (serve && cli_serve_beside(run.runs, &error) != ESPER_OK)
         return cli_fail(&error);
     char *command = drive_command(argc, argv);
     drive_catch_signals();
-    code = resumed ? resume(&session, resumed, &flags, &run, trace, &error)
+    code = resumed ? resume(&session, resumed, from_scratch, &flags, &run, trace, &error)
                    : begin(&session, &flags, &run, command ? command : "", trace, &error);
     free(command);
     if (code != CLI_CONTINUE)
         return code;
     if (resumed && session_done(session)) {
+        drive_tell_note(session);
         printf("%s: finished, all of its %d rounds are done; continue with a larger --rounds N\n",
                session_path(session), session_config(session)->rounds);
         return session_close(session, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);

@@ -81,6 +81,11 @@ void behind_start(struct behind *behind, const char *path, const struct table *t
     behind->config = config;
     behind->round = round;
     behind->step = step;
+    behind_retry(behind);
+}
+
+void behind_retry(struct behind *behind)
+{
     behind->busy = true;
     atomic_store(&behind->done, false);
     behind->threaded = pthread_create(&behind->thread, NULL, write_copy, behind) == 0;

@@ -18,7 +18,9 @@ void behind_free(struct behind *behind);
  * `config` must not change until this one is. */
 void behind_start(struct behind *behind, const char *path, const struct table *table, const struct config *config,
                   uint32_t round, uint32_t step);
-/* True once for each start, when the write is done; `wait`: waits until it is. Returns how it ended. */
+/* Begin to write the same rows once more: the last write was collected and had failed. */
+void behind_retry(struct behind *behind);
+/* True once for each start or retry, when the write is done; `wait`: waits until it is. Returns how it ended. */
 bool behind_collect(struct behind *behind, bool wait, enum esper_status *status, struct checkpoint_info *info,
                     struct esper_error *error);
 

@@ -1,4 +1,4 @@
-/* A run's checkpoint folder: which checkpoint is the newest intact one, and which may be removed. */
+/* A run's checkpoint folder: which checkpoint is the newest, whether it is intact, and which may be removed. */
 #include "engine/checkpoint.h"
 
 #include <dirent.h>
@@ -39,35 +39,60 @@ static enum esper_status folder_error(const char *folder, const char *action, st
     return error_set(error, status, "%s: cannot %s: %s", folder, action, strerror(errno));
 }
 
-enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **list, int *count,
-                                  struct esper_error *error)
+/* The name of the folder's next entry. NULL after the last one and, which is not the same, where the rest cannot be
+ * read: then errno is not 0. */
+static const char *next_name(DIR *listing)
 {
-    DIR *listing = opendir(folder);
-    const struct dirent *entry;
+    errno = 0;
+    const struct dirent *entry = readdir(listing);
+    return entry ? entry->d_name : NULL;
+}
+
+/* The list of an open folder. */
+static enum esper_status read_list(DIR *listing, const char *folder, struct checkpoint_info **list, int *count,
+                                   struct esper_error *error)
+{
+    const char *name;
     int capacity = 0;
     uint32_t round, step;
-    *list = NULL;
-    *count = 0;
-    if (!listing)
+    while ((name = next_name(listing)))
+        capacity += parse_name(name, &round, &step);
+    if (errno)
         return folder_error(folder, "list the checkpoints", error);
-    while ((entry = readdir(listing)))
-        capacity += parse_name(entry->d_name, &round, &step);
     rewinddir(listing);
     *list = memory_alloc((size_t)capacity, sizeof **list, error);
-    while (*list && *count < capacity && (entry = readdir(listing))) {
-        if (!parse_name(entry->d_name, &round, &step))
+    if (!*list)
+        return ESPER_FAILED;
+    name = "";
+    while (*count < capacity && (name = next_name(listing))) {
+        if (!parse_name(name, &round, &step))
             continue;
         struct checkpoint_info *found = &(*list)[*count];
         found->round = round;
         found->step = step;
-        if (snprintf(found->path, sizeof found->path, "%s/%s", folder, entry->d_name) < (int)sizeof found->path)
+        if (snprintf(found->path, sizeof found->path, "%s/%s", folder, name) < (int)sizeof found->path)
             ++*count; /* a path too long to open is no checkpoint */
     }
+    return !name && errno ? folder_error(folder, "list the checkpoints", error) : ESPER_OK;
+}
+
+enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **list, int *count,
+                                  struct esper_error *error)
+{
+    DIR *listing = opendir(folder);
+    *list = NULL;
+    *count = 0;
+    if (!listing)
+        return folder_error(folder, "list the checkpoints", error);
+    enum esper_status status = read_list(listing, folder, list, count, error);
     closedir(listing);
-    if (!*list)
-        return ESPER_FAILED;
-    qsort(*list, (size_t)*count, sizeof **list, newest_first);
-    return ESPER_OK;
+    if (status == ESPER_OK) {
+        qsort(*list, (size_t)*count, sizeof **list, newest_first);
+    } else {
+        memory_free(*list);
+        *list = NULL;
+    }
+    return status;
 }
 
 /* The reason, without the path before it and the advice after it. */
@@ -81,16 +106,31 @@ static void format_reason(const struct esper_error *error, const char *path, cha
         *advice = '\0';
 }
 
-static void format_note(const struct checkpoint_info *list, int passed, const struct esper_error *problem,
-                        char note[512])
+/* "r000004-s000.ckpt and the 1 before it", and why the newest cannot be used. */
+static void format_passed(const struct checkpoint_info *list, int passed, const struct esper_error *problem,
+                          char names[96], char reason[300])
 {
-    char newest[32], used[32], reason[300], more[48] = "";
+    char newest[32], more[48] = "";
     checkpoint_name(list[0].round, list[0].step, newest);
-    checkpoint_name(list[passed].round, list[passed].step, used);
     format_reason(problem, list[0].path, reason);
     if (passed > 1)
         snprintf(more, sizeof more, " and the %d before it", passed - 1);
-    snprintf(note, 512, "checkpoint %s%s cannot be used (%s); resuming from %s", newest, more, reason, used);
+    snprintf(names, 96, "%s%s", newest, more);
+}
+
+/* The newest ones are damaged, the one at `passed` is intact: this is said, or it is an error. */
+static enum esper_status pass_over(const char *folder, const struct checkpoint_info *list, int passed,
+                                   const struct esper_error *problem, char note[512], struct esper_error *error)
+{
+    char names[96], used[32], reason[300];
+    format_passed(list, passed, problem, names, reason);
+    checkpoint_name(list[passed].round, list[passed].step, used);
+    if (!note)
+        return error_set(error, ESPER_INVALID,
+                         "%.200s: checkpoint %s cannot be used (%.200s); to use %s instead, move what is damaged away",
+                         folder, names, reason, used);
+    snprintf(note, 512, "checkpoint %s cannot be used (%s); resuming from %s", names, reason, used);
+    return ESPER_OK;
 }
 
 enum esper_status checkpoint_newest(const char *folder, struct checkpoint_info *info, char note[512],
@@ -101,10 +141,11 @@ enum esper_status checkpoint_newest(const char *folder, struct checkpoint_info *
     enum esper_status status = ESPER_INVALID;
     int count, at = 0;
     TRY(checkpoint_list(folder, &list, &count, error));
-    note[0] = '\0';
+    if (note)
+        note[0] = '\0';
     for (; at < count; at++) {
         status = checkpoint_verify(list[at].path, info, NULL, &here);
-        if (status == ESPER_OK || status == ESPER_UNSUPPORTED)
+        if (status != ESPER_INVALID) /* intact, of another version, or not to be read just now, which is no damage */
             break;
         if (at == 0)
             problem = here;
@@ -116,7 +157,7 @@ enum esper_status checkpoint_newest(const char *folder, struct checkpoint_info *
     else if (status != ESPER_OK)
         error_set(error, status, "%s", here.text);
     else if (at > 0)
-        format_note(list, at, &problem, note);
+        status = pass_over(folder, list, at, &problem, note, error);
     memory_free(list);
     return status;
 }
@@ -157,15 +198,14 @@ static enum esper_status remove_remains(const char *folder, const char *newest, 
 {
     struct stat youngest, info;
     DIR *listing = opendir(folder);
-    const struct dirent *entry;
+    const char *name;
     enum esper_status status = ESPER_OK;
     if (!listing)
         return folder_error(folder, "list the checkpoints", error);
     bool known = stat(newest, &youngest) == 0;
-    while (known && status == ESPER_OK && (entry = readdir(listing))) {
+    while (known && status == ESPER_OK && (name = next_name(listing))) {
         char path[PATH_MAX];
-        if (!is_remains(entry->d_name) ||
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
+        if (!is_remains(name) || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
             continue;
         if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && !older(&youngest.st_mtim, &info.st_mtim))
             status = remove_file(path, error);
@@ -191,6 +231,18 @@ enum esper_status checkpoint_prune(const char *folder, int keep, struct esper_er
     }
     if (status == ESPER_OK && newest >= 0)
         status = remove_remains(folder, list[newest].path, error);
+    memory_free(list);
+    return status;
+}
+
+enum esper_status checkpoint_clear(const char *folder, struct esper_error *error)
+{
+    struct checkpoint_info *list;
+    int count;
+    enum esper_status status = ESPER_OK;
+    TRY(checkpoint_list(folder, &list, &count, error));
+    for (int i = 0; i < count && status == ESPER_OK; i++)
+        status = remove_file(list[i].path, error);
     memory_free(list);
     return status;
 }

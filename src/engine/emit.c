@@ -192,6 +192,11 @@ static bool is_thinned(const struct engine *engine, const struct step_report *re
     return idle && rounds >= FULL_ROUNDS && report->step % KEPT_STEP != 0 && !is_last(engine, report);
 }
 
+uint32_t emit_last_kept(uint32_t rounds, uint32_t step)
+{
+    return rounds < FULL_ROUNDS ? step : step - step % KEPT_STEP;
+}
+
 static void emit_step(struct engine *engine, const struct step_report *report)
 {
     struct recorder *recorder = engine->recorder;

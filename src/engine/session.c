@@ -77,47 +77,56 @@ static void fill_speed(const struct session *session, struct round_record *recor
     record->images_per_s = record->env_steps_per_s * config->data_batch * engine_batches(session->engine);
 }
 
-/* A disk that is full or gone does not stop training: it is reported to the operator once, and the next checkpoint is
- * tried again. */
-static void tell_checkpoint(struct session *session, enum esper_status status, const struct esper_error *error,
-                            struct session_progress *progress)
+/* A disk that is full or gone does not stop training: it is reported to the operator once, each checkpoint is tried
+ * again, and when none is left that could not be written, that is reported as well. */
+static void tell_checkpoints(struct session *session, struct session_progress *progress)
 {
-    if (status != ESPER_OK && !session->unsaved)
-        snprintf(progress->notice, sizeof progress->notice, "%.400s; training goes on and tries again", error->text);
-    if (status == ESPER_OK && session->unsaved)
+    bool unsaved = session->unsaved || session->best_unsaved;
+    if (unsaved && !session->told_unsaved)
+        snprintf(progress->notice, sizeof progress->notice, "%.400s; training goes on and tries again",
+                 session->trouble.text);
+    if (!unsaved && session->told_unsaved)
         snprintf(progress->notice, sizeof progress->notice, "%.400s: checkpoints are written again", session->run.path);
-    session->unsaved = status != ESPER_OK;
+    session->told_unsaved = unsaved;
 }
 
-/* The best round's checkpoint is written in the background: if it is done (or to be waited for), report the result. */
-static enum esper_status collect_best(struct session *session, bool wait, struct session_progress *progress,
-                                      struct esper_error *error)
+/* The best round's checkpoint is written in the background: if it is done (or to be waited for), take the result. */
+static void collect_best(struct session *session, bool wait)
 {
-    enum esper_status status = ESPER_OK;
+    enum esper_status status;
     struct checkpoint_info info;
-    if (!session->behind || !behind_collect(session->behind, wait, &status, &info, error))
-        return ESPER_OK;
+    struct esper_error error;
+    if (!behind_collect(session->behind, wait, &status, &info, &error))
+        return;
+    session->best_unsaved = status != ESPER_OK;
     if (status == ESPER_OK)
         session_record_checkpoint(session, BEST_FILE, "best", &info);
-    if (progress)
-        tell_checkpoint(session, status, error, progress);
-    return status;
+    else
+        session->trouble = error;
 }
 
-static enum esper_status start_best(struct session *session, struct session_progress *progress,
-                                    struct esper_error *error)
+/* It takes the place of one that could not be written. */
+static enum esper_status start_best(struct session *session, struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
     double start = clock_seconds();
     char path[PATH_MAX];
-    collect_best(session, true, progress, error); /* told */
+    collect_best(session, true);
     TRY(prepare(session, BEST_FILE, path, error));
-    if (!session->behind)
-        TRY(behind_create(&session->behind, &world->table, error));
     behind_start(session->behind, path, &world->table, &session->config, *world->round - session->first_round,
                  *world->step);
     engine_span(session->engine, "checkpoint", start);
     return ESPER_OK;
+}
+
+/* The copy of its rows is still there. */
+static void retry_best(struct session *session)
+{
+    if (!session->best_unsaved)
+        return;
+    collect_best(session, true); /* of the attempt before this one */
+    if (session->best_unsaved)
+        behind_retry(session->behind);
 }
 
 static enum esper_status finish_round(struct session *session, struct session_progress *progress,
@@ -144,12 +153,10 @@ static enum esper_status finish_round(struct session *session, struct session_pr
     engine_reset(session->engine, *world->round + 1);
     session->round_start = clock_seconds();
     session->round_start_step = 0;
-    if (best) {
-        struct esper_error trouble;
-        enum esper_status status = start_best(session, progress, &trouble);
-        if (status != ESPER_OK)
-            tell_checkpoint(session, status, &trouble, progress);
-    }
+    if (best)
+        TRY(start_best(session, error));
+    else
+        retry_best(session);
     if (report.has_ppo && *world->learner.failures >= FAILURE_LIMIT)
         return error_set(error, ESPER_DIVERGED,
                          "%s: no finite update of the policy in %d rounds; lower ppo.lr, or go back to an earlier "
@@ -219,14 +226,13 @@ enum esper_status session_advance(struct session *session, struct session_progre
                        NULL); /* one line for viewers; the last one counts */
     }
     bool due = save_is_due(session);
-    struct esper_error trouble;
-    collect_best(session, due, progress, &trouble); /* its row must not lag behind either */
+    collect_best(session, due); /* its row must not lag behind either */
     if (due) {
-        enum esper_status status = save(session, "periodic", &trouble);
+        session->unsaved = save(session, "periodic", &session->trouble) != ESPER_OK;
         session->saved_at = clock_seconds(); /* or attempted: retrying at every step would be too often */
-        tell_checkpoint(session, status, &trouble, progress);
-        progress->checkpoint_written = status == ESPER_OK;
+        progress->checkpoint_written = !session->unsaved;
     }
+    tell_checkpoints(session, progress);
     if (!progress->notice[0])
         recorder_notice(session->recorder, progress->notice);
     take_alerts(session, progress);
@@ -252,8 +258,12 @@ enum esper_status session_close(struct session *session, struct esper_error *err
     const struct world *world = engine_world(session->engine);
     bool done = session_done(session);
     struct esper_error trouble;
-    enum esper_status status = ESPER_OK, part = collect_best(session, true, NULL, &trouble);
-    status = join_trouble(status, error, part, &trouble);
+    enum esper_status status = ESPER_OK, part;
+    collect_best(session, true);
+    retry_best(session);
+    collect_best(session, true);
+    if (session->best_unsaved)
+        status = join_trouble(status, error, session->trouble.status, &session->trouble);
     part = is_saved(session) ? ESPER_OK : save(session, done ? "final" : "stop", &trouble);
     status = join_trouble(status, error, part, &trouble);
     part = recorder_stop(session->recorder, CLOSE_SECONDS, &trouble);

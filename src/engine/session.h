@@ -26,17 +26,18 @@ struct session_options {
 enum esper_status session_create(struct session **out, const struct config *config,
                                  const struct session_options *options, struct esper_error *error);
 
-/* Continue a run from its newest intact checkpoint. Only these may differ from the run's configuration; 0 (threads: -1,
- * texts: NULL) keeps the run's own value. */
+/* Continue a run from its newest intact checkpoint, or from its beginning if it ended before its first one. Only these
+ * may differ from the run's configuration; 0 (threads: -1, texts: NULL) keeps the run's own value. */
 struct session_changes {
     int rounds, threads;
     const char *device, *precision;
     bool spans;
+    bool from_scratch; /* no checkpoint is left: begin again, and forget what the record holds */
 };
 enum esper_status session_resume(struct session **out, const char *path, const struct session_changes *changes,
                                  struct esper_error *error);
 
-/* One line for the user (a damaged checkpoint that was skipped), or "". */
+/* One line for the user (a damaged checkpoint that was skipped, rows that the record lacks), or "". */
 const char *session_note(const struct session *session);
 const char *session_path(const struct session *session); /* of the run directory */
 const struct config *session_config(const struct session *session);

@@ -13,16 +13,16 @@
 
 /* ---- what a run may take from another ---------------------------------------------------------------------------- */
 
-/* The newest intact checkpoint of the run that policy.from names. */
+/* The newest checkpoint of the run that policy.from names: if it is damaged, the user decides what to take instead. */
 static enum esper_status find_source(const struct session *session, const char *runs, char path[PATH_MAX],
                                      struct esper_error *error)
 {
-    char folder[PATH_MAX], found[PATH_MAX], note[512];
+    char folder[PATH_MAX], found[PATH_MAX];
     struct checkpoint_info info;
     TRY(run_find(runs, session->config.policy.from, found, error));
     if (snprintf(folder, sizeof folder, "%s/checkpoints", found) >= (int)sizeof folder)
         return error_set(error, ESPER_INVALID, "%s: the path is too long", found);
-    TRY(checkpoint_newest(folder, &info, note, error));
+    TRY(checkpoint_newest(folder, &info, NULL, error));
     snprintf(path, PATH_MAX, "%s", info.path);
     return ESPER_OK;
 }
@@ -114,7 +114,9 @@ static enum esper_status open_engine(struct session *session, struct esper_error
     session->first_round = round_first(config->evaluate);
     session->last_round = session->first_round + (uint32_t)config->rounds;
     session->outcomes = memory_alloc((size_t)config->envs, sizeof *session->outcomes, error);
-    return session->outcomes ? ESPER_OK : ESPER_FAILED;
+    if (!session->outcomes)
+        return ESPER_FAILED;
+    return behind_create(&session->behind, &engine_world(session->engine)->table, error);
 }
 
 static void start_clock(struct session *session)
@@ -298,17 +300,6 @@ static void runs_of(const struct session *session, char runs[PATH_MAX])
         snprintf(runs, PATH_MAX, ".");
 }
 
-/* Whether the run got as far as a checkpoint. */
-static enum esper_status has_begun(const struct session *session, bool *begun, struct esper_error *error)
-{
-    struct checkpoint_info *list;
-    int count;
-    TRY(checkpoint_list(session->folder, &list, &count, error));
-    memory_free(list);
-    *begun = count > 0;
-    return ESPER_OK;
-}
-
 /* How many rounds the run will have from here on: the number requested, if the run has not passed it, or the number
  * planned. */
 static enum esper_status settle_rounds(struct session *session, const struct session_changes *changes,
@@ -326,37 +317,40 @@ static enum esper_status settle_rounds(struct session *session, const struct ses
     return run_plan_change(&session->run, done, session->config.rounds, engine_kernels(session->engine), error);
 }
 
-static enum esper_status restore(struct session *session, bool begun, struct checkpoint_info *info,
-                                 struct esper_error *error)
+static enum esper_status restore(struct session *session, const struct resume_point *point, struct esper_error *error)
 {
+    struct checkpoint_info info;
     char runs[PATH_MAX];
-    if (begun) {
-        TRY(checkpoint_read_newest(session->folder, &engine_world(session->engine)->table, &session->config, info,
-                                   session->note, error));
-        engine_restored(session->engine);
-        return ESPER_OK;
+    if (point->begins) {
+        runs_of(session, runs);
+        return begin(session, runs, error);
     }
-    runs_of(session, runs); /* it ended before its first checkpoint: begin in the same way again */
-    return begin(session, runs, error);
+    TRY(checkpoint_read(point->from.path, &engine_world(session->engine)->table, &session->config, &info, error));
+    engine_restored(session->engine);
+    return ESPER_OK;
 }
 
 static enum esper_status resume_parts(struct session *session, const char *path, const struct session_changes *changes,
                                       struct esper_error *error)
 {
-    struct checkpoint_info from;
-    bool begun;
+    struct resume_point point;
     TRY(run_open_to_train(&session->run, path, error));
     session->run_open = true;
     session->config = session->run.config;
     TRY(name_folder(session, error));
-    TRY(has_begun(session, &begun, error));
+    TRY(resume_find(&session->run, session->folder, changes->from_scratch, &point, error));
+    memcpy(session->note, point.note, sizeof session->note);
     TRY(apply_changes(session, changes, error));
     TRY(take_played(session, error));
     TRY(open_engine(session, error));
-    TRY(restore(session, begun, &from, error));
+    TRY(restore(session, &point, error));
+    if (point.begins)
+        TRY(file_make_directories(session->folder, error)); /* it may be gone with the checkpoints */
     TRY(settle_rounds(session, changes, error));
     const struct world *world = engine_world(session->engine);
-    TRY(open_record(session, changes->spans, begun ? &from : NULL, error));
+    TRY(open_record(session, changes->spans, point.begins ? NULL : &point.from, error));
+    if (changes->from_scratch)
+        TRY(checkpoint_clear(session->folder, error)); /* damaged ones would be the newest for ever */
     start_clock(session);
     if (session_done(session))
         return ESPER_OK;

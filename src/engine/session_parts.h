@@ -5,6 +5,7 @@
 #include "engine/behind.h"
 #include "engine/checkpoint.h"
 #include "engine/engine.h"
+#include "engine/resume.h"
 #include "engine/session.h"
 #include "telemetry/recorder.h"
 
@@ -17,13 +18,15 @@ struct session {
     struct recorder *recorder;
     bool run_open;
     char folder[PATH_MAX]; /* of checkpoints */
-    char note[512];
+    char note[RESUME_NOTE];
     uint32_t first_round, last_round; /* numbers of the run's first round and of the one after its last */
     double round_start, saved_at;     /* clock */
     uint32_t round_start_step;        /* steps of the round that were done when this process resumed it */
     uint32_t saved_round, saved_step; /* the position of the newest checkpoint */
-    bool unsaved;                     /* the last checkpoint could not be written, and this was reported */
-    struct behind *behind;            /* writes best.ckpt; created when first needed */
+    bool unsaved, best_unsaved;       /* the last checkpoint, the best round's: could not be written */
+    bool told_unsaved;                /* and this was reported */
+    struct esper_error trouble;       /* why, the last time */
+    struct behind *behind;            /* writes best.ckpt */
     struct outcome_record *outcomes;  /* [env] */
 };
 

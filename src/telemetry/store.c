@@ -11,6 +11,7 @@
 
 #include "base/config_json.h"
 #include "base/memory.h"
+#include "base/round.h"
 #include "telemetry/store_schema.h"
 
 struct store {
@@ -327,6 +328,82 @@ bool store_has_checkpoint(struct store *store, const char *file)
                  sqlite3_bind_text(query, 1, file, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(query) == SQLITE_ROW;
     sqlite3_finalize(query);
     return found;
+}
+
+/* No file, or one whose first page or first tables were never completed: the run was killed before it had a record. */
+static bool is_blank(const struct run *run)
+{
+    struct stat info = {0};
+    int64_t tables = 0, application = 0;
+    struct store *store = store_new(run, NULL);
+    if (!store)
+        return false;
+    bool blank = stat(store->path, &info) != 0 ? errno == ENOENT : S_ISREG(info.st_mode);
+    if (blank && info.st_size > 0)
+        blank = sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+                ask(store, "SELECT count(*) FROM sqlite_master", &tables, NULL) == ESPER_OK && tables == 0 &&
+                ask(store, "PRAGMA application_id", &application, NULL) == ESPER_OK && application == 0;
+    store_close(store);
+    return blank;
+}
+
+/* The first and the last of the `rounds` rounds from number `first` on that have no row, of which there is one. */
+static enum esper_status find_gap(struct store *store, uint32_t first, uint32_t rounds, struct store_reach *reach,
+                                  struct esper_error *error)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "SELECT min(n) FROM (SELECT %u AS n UNION ALL SELECT round + 1 FROM round WHERE round >= %u) "
+             "WHERE n NOT IN (SELECT round FROM round)",
+             first, first);
+    TRY(ask(store, sql, &reach->first_missing, error));
+    snprintf(sql, sizeof sql,
+             "SELECT max(n) FROM (SELECT %u AS n UNION ALL SELECT round - 1 FROM round WHERE round < %u) "
+             "WHERE n NOT IN (SELECT round FROM round)",
+             first + rounds - 1, first + rounds);
+    return ask(store, sql, &reach->last_missing, error);
+}
+
+static enum esper_status read_reach(struct store *store, uint32_t first, uint32_t rounds, uint32_t step,
+                                    struct store_reach *reach, struct esper_error *error)
+{
+    char sql[256];
+    int64_t found, saved;
+    TRY(ask(store, "SELECT count(*) FROM round", &reach->rounds, error));
+    TRY(ask(store, "SELECT max(round << 32 | step) FROM checkpoint WHERE kind <> 'best'", &saved, error));
+    reach->saved_round = (uint32_t)rounds_before(saved >> 32);
+    reach->saved_step = (uint32_t)saved;
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM round WHERE round >= %u AND round < %u", first, first + rounds);
+    TRY(ask(store, sql, &found, error));
+    reach->missing = rounds - found;
+    if (reach->missing > 0)
+        TRY(find_gap(store, first, rounds, reach, error));
+    snprintf(sql, sizeof sql, "SELECT max(step) FROM step WHERE round = %u", first + rounds);
+    TRY(ask(store, sql, &found, error));
+    if (found < step) { /* the round in progress */
+        reach->first_missing = reach->missing++ ? reach->first_missing : first + rounds;
+        reach->last_missing = first + rounds;
+    }
+    return ESPER_OK;
+}
+
+enum esper_status store_reach(const struct run *run, uint32_t rounds, uint32_t step, struct store_reach *reach,
+                              struct esper_error *error)
+{
+    uint32_t first = round_first(run->config.evaluate);
+    struct store *store;
+    *reach = (struct store_reach){0};
+    enum esper_status status = store_open_reader(&store, run, error);
+    if (status == ESPER_INVALID && is_blank(run)) {
+        reach->missing = (int64_t)rounds + (step > 0);
+        reach->first_missing = first;
+        reach->last_missing = first + reach->missing - 1;
+        return ESPER_OK;
+    }
+    TRY(status);
+    status = read_reach(store, first, rounds, step, reach, error);
+    store_close(store);
+    return status;
 }
 
 /* Integers and reals only: outcomes have no other fields. */
