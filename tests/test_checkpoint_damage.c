@@ -157,6 +157,9 @@ static void damaged_checkpoints_are_passed_over(void **state)
     assert_newest(&rig, 10, 0, "does not match its checksum); resuming from r000010-s000.ckpt");
     put_file(numbered(10, 0), "", 0);
     assert_newest(&rig, 9, 10, "checkpoint r000010-s017.ckpt and the 1 before it cannot be used (");
+    assert_int_equal(checkpoint_newest(folder, &info, NULL, &error), ESPER_INVALID); /* where nobody reads a note */
+    assert_says(&error, "checkpoint r000010-s017.ckpt and the 1 before it cannot be used (tensor ");
+    assert_says(&error, "does not match its checksum); to use r000009-s010.ckpt instead, move what is damaged away");
     damage(9, 10);
     uint64_t before = digest(&rig);
     assert_int_equal(checkpoint_read_newest(folder, &rig.table, &rig.config, &info, note, &error), ESPER_INVALID);

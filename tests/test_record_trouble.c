@@ -316,6 +316,43 @@ static void test_no_room_for_checkpoints(void **state)
     }
 }
 
+/* The best round's checkpoint alone cannot be written: it is not reported as written before it is, and it is that of
+ * the best round. */
+static void test_no_room_for_the_best(void **state)
+{
+    (void)state;
+    struct config config = trouble_config(6);
+    struct checkpoint_info wanted, found;
+    struct esper_error error = {0};
+    run_whole(&config, "best");
+    assert_int_equal(checkpoint_verify(in_folder("best/checkpoints/best.ckpt"), &wanted, NULL, &error), ESPER_OK);
+    for (int early = 0; early < 2; early++) { /* there is room as soon as the best round is over, or at the very end */
+        const char *name = early ? "best-early" : "best-late";
+        struct patient patient = {.session = create(&config, name)};
+        char path[64];
+        snprintf(path, sizeof path, "%s/checkpoints/best.ckpt", name);
+        assert_int_equal(mkdir(in_folder(path), 0755), 0); /* in its way */
+        for (uint32_t step = 0; step < 24 * (early ? wanted.round : 6); step++)
+            work(&patient);
+        assert_int_equal(patient.notices, 1);
+        assert_non_null(strstr(patient.notice[0], "best.ckpt: exists and is not a regular file; training goes on"));
+        assert_int_equal(rmdir(in_folder(path)), 0);
+        work_to_the_end(&patient);
+        assert_int_equal(patient.notices, early && wanted.round < 6 ? 2 : 1);
+        if (patient.notices == 2)
+            assert_non_null(strstr(patient.notice[1], "checkpoints are written again"));
+        finish(patient.session);
+        assert_int_equal(checkpoint_verify(in_folder(path), &found, NULL, &error), ESPER_OK);
+        assert_true(found.round == wanted.round && found.hash == wanted.hash);
+    }
+    struct patient patient = {.session = create(&config, "best-never")};
+    assert_int_equal(mkdir(in_folder("best-never/checkpoints/best.ckpt"), 0755), 0);
+    work_to_the_end(&patient);
+    assert_int_equal(patient.notices, 1);
+    assert_int_equal(session_close(patient.session, &error), ESPER_INVALID);
+    assert_says(&error, "best.ckpt: exists and is not a regular file");
+}
+
 static int setup(void **state)
 {
     signal(SIGXFSZ, SIG_IGN); /* as the program does */
@@ -332,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_full_to_the_end),
         cmocka_unit_test(test_removed),
         cmocka_unit_test(test_no_room_for_checkpoints),
+        cmocka_unit_test(test_no_room_for_the_best),
     };
     return cmocka_run_group_tests(tests, setup, folder_clear);
 }

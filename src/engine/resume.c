@@ -25,8 +25,8 @@ static bool is_start(struct position at)
 
 /* What the run's files say of its progress. */
 struct evidence {
-    bool has_checkpoint; /* an intact one */
-    bool passed_over;    /* it is not the newest, and this was noted */
+    bool has_checkpoint;      /* an intact one */
+    bool passed_over;         /* it is not the newest, and this was noted */
     struct run_status status; /* all zero if status.json is lost */
     struct store_reach reach;
     struct position saved; /* where the run was saved last, as far as status and record know */
@@ -85,8 +85,8 @@ static enum esper_status read_checkpoints(const char *folder, bool from_scratch,
     return ESPER_OK;
 }
 
-static enum esper_status read_record(const struct run *run, struct evidence *evidence,
-                                     const struct resume_point *point, struct esper_error *error)
+static enum esper_status read_record(const struct run *run, struct evidence *evidence, const struct resume_point *point,
+                                     struct esper_error *error)
 {
     struct position from = {0};
     if (evidence->has_checkpoint)
@@ -117,10 +117,11 @@ static enum esper_status compare_without(const struct run *run, const char *fold
         done = recorded;
     bool had_one = !is_start(evidence->saved) || done > run->config.checkpoint.rounds;
     if (had_one && !from_scratch)
-        return error_set(error, ESPER_INVALID,
-                         "%.120s: %lld rounds were done, but %.120s holds no checkpoint; put them back, or forget those "
-                         "rounds and begin again with: esper train --resume %.120s --from-scratch",
-                         run->path, done > evidence->saved.round ? done : evidence->saved.round, folder, run->path);
+        return error_set(
+            error, ESPER_INVALID,
+            "%.120s: %lld rounds were done, but %.120s holds no checkpoint; put them back, or forget those "
+            "rounds and begin again with: esper train --resume %.120s --from-scratch",
+            run->path, done > evidence->saved.round ? done : evidence->saved.round, folder, run->path);
     point->begins = true;
     if (done > 0 && !from_scratch)
         add_note(point, "%.200s ended before its first checkpoint: its %lld rounds are played again", run->path, done);

@@ -17,8 +17,8 @@ struct resume_point {
     char note[RESUME_NOTE];      /* one line: what is missing and what that means; "": nothing is */
 };
 
-/* `folder` holds the run's checkpoints. `from_scratch`: the user wants to begin again, and nothing else; that is refused
- * where an intact checkpoint would be lost by it. */
+/* `folder` holds the run's checkpoints. `from_scratch`: the user wants to begin again, and nothing else; that is
+ * refused where an intact checkpoint would be lost by it. */
 enum esper_status resume_find(const struct run *run, const char *folder, bool from_scratch, struct resume_point *point,
                               struct esper_error *error);
 

@@ -31,10 +31,11 @@ enum esper_status store_write(struct store *store, const struct record_row *rows
 bool store_has_checkpoint(struct store *store, const char *file);
 /* How far the record of a run reaches; one that the run had no time to create reaches nowhere. */
 struct store_reach {
-    int64_t rounds;                       /* finished rounds in it */
-    uint32_t saved_round, saved_step;     /* rounds and steps done at the newest checkpoint that it lists, best.ckpt apart */
-    int64_t missing;                      /* of the rounds asked about, those with rows missing */
-    int64_t first_missing, last_missing;  /* their numbers, as in the table `round` */
+    int64_t rounds; /* finished rounds in it */
+    uint32_t saved_round,
+        saved_step;  /* rounds and steps done at the newest checkpoint that it lists, best.ckpt apart */
+    int64_t missing; /* of the rounds asked about, those with rows missing */
+    int64_t first_missing, last_missing; /* their numbers, as in the table `round` */
 };
 /* Asks about the run's first `rounds` rounds and the first `step` steps of the next. Changes nothing. */
 enum esper_status store_reach(const struct run *run, uint32_t rounds, uint32_t step, struct store_reach *reach,
