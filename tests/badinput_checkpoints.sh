@@ -143,8 +143,19 @@ problem=
 verdict 'resume of an unharmed run' "$problem"
 "$esper" inspect runs/it --hash >whole.txt 2>stderr.txt
 
+# What takes something out of a run refuses it: nobody would know that it came from an older one.
+strict() { # strict CODE TEXT: $newest cannot be used
+    set -- "$1" "$2" runs/it
+    fails "$1" "$2" eval "$3" --episodes 2 --runs runs --quiet
+    fails "$1" "$2" eval "$3" --policy replay --episodes 2 --runs runs --quiet
+    fails "$1" "$2" train --from "$3" --runs runs --name heir --quiet --set policy.hidden=16 --set policy.feature_dim=16
+    fails "$1" "$2" export "$3" --onnx it.onnx
+    verdict "nothing is left: $2" "$(ls -d it.onnx runs/it-eval* runs/heir 2>/dev/null)"
+}
 fresh
 flip "$newest" $(($(size "$newest") - 1))
+strict 2 'r000004-s000.ckpt cannot be used (tensor '
+strict 2 'to use r000003-s000.ckpt instead, move what is damaged away'
 fallback 'a flipped bit' 'does not match its checksum; it is damaged or cut short: take an older one or a copy'
 fresh
 flip "$newest" 3000
@@ -158,6 +169,26 @@ fallback 'an empty file' '0 bytes are too few'
 fresh
 cp noise.ckpt "$newest"
 fallback 'noise' 'it is damaged or cut short'
+
+# One that cannot be read is not damaged: nothing older is used, and the system's reason is given.
+fresh
+chmod 000 "$newest"
+as_user=$esper
+if [ "$(id -u)" -eq 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups "$esper" --version >/dev/null 2>&1; then
+    chmod 755 . && chmod -R a+rwX runs && chmod 000 "$newest"
+    printf '#!/bin/sh\nexec setpriv --reuid=65534 --regid=65534 --clear-groups "%s" "$@"\n' "$esper" >nobody
+    chmod 755 nobody
+    esper=./nobody
+fi
+if [ "$(id -u)" -ne 0 ] || [ "$esper" = ./nobody ]; then
+    strict 1 'r000004-s000.ckpt: cannot open: Permission denied'
+    # shellcheck disable=SC2046
+    fails 1 'r000004-s000.ckpt: cannot open: Permission denied' $(resume 5)
+    fails 1 'r000004-s000.ckpt: cannot open: Permission denied' inspect runs/it --hash
+else
+    skip 'a checkpoint that may not be read: root cannot become another user here'
+fi
+esper=$as_user
 
 # Nothing to resume from, or nothing that may be used: refused, and every file stays.
 fresh

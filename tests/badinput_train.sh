@@ -214,6 +214,7 @@ as_new() { # as_new NAME: a copy of the good run, to be spoilt
 refused 'already exists' $small --name good
 refused 'latest' $small --name latest
 refused 'no run "god" in runs; did you mean "good"' --resume god
+refused '--from-scratch: only --resume reads it' $small --from-scratch
 refused 'cannot open' --resume ./nowhere
 for change in '--task quickstart' '--config x.json' '--set host.lr=1' '--envs 3' '--steps 3' '--seed 1' \
     '--policy static' '--script x.json' '--from good' '--name other'; do
@@ -255,6 +256,15 @@ printf 'X' | dd of="$newest" bs=1 seek=$((size - 100)) conv=notrunc 2>/dev/null
 goes_on flipped "$(basename "$newest")"
 
 # nothing to fall back to: reported in one line, nothing touched
+as_new gone
+rm runs/gone/checkpoints/*
+sum=$(cat runs/gone/telemetry.db runs/gone/*.json | cksum)
+fails 4 '2 rounds were done, but runs/gone/checkpoints holds no checkpoint' train --resume gone --rounds 5
+shows '`esper train --resume` cannot continue: runs/gone: 2 rounds were done' inspect gone
+verdict 'what is refused stays as it is' "$([ "$(cat runs/gone/telemetry.db runs/gone/*.json | cksum)" = "$sum" ] || echo 'it changed')"
+fails 4 '--from-scratch: runs/good can go on from ' train --resume good --from-scratch
+shows '2 rounds done' train --resume gone --from-scratch --quiet
+verdict 'from scratch, the same end' "$([ "$("$esper" inspect gone --hash)" = "$hash" ] || echo 'another hash')"
 as_new noise
 for file in runs/noise/checkpoints/*; do head -c 4000 /dev/urandom >"$file"; done
 fails 4 'checkpoint' train --resume noise
@@ -305,23 +315,71 @@ got=$?
 background=
 verdict 'SIGTERM stops it too' "$([ $got -eq 130 ] || echo "exit code $got, not 130: $(cat first.txt)")"
 
-# A second signal does not wait for the step in progress, here of half a minute, nor for saving it.
+# A terminal that closes, and a reader that leaves after two lines, stop it as well; under nohup it goes on.
+stops() { # stops SIGNAL NAME: a run that gets it saves, and ends as interrupted
+    "$esper" train $small --steps 60000 --name "$2" --plain >first.txt 2>&1 &
+    background=$!
+    wait_for "runs/$2/telemetry.db"
+    sleep 0.3
+    kill -s "$1" "$background"
+    wait "$background"
+    got=$?
+    background=
+    problem=
+    [ $got -eq 130 ] || problem="exit code $got, not 130"
+    grep -q 'saved; continue with' first.txt || problem="$problem; $(cat first.txt)"
+    ls runs/"$2"/checkpoints/r*.ckpt >/dev/null 2>&1 || problem="$problem; no checkpoint"
+    verdict "SIG$1 stops it too" "$problem"
+}
+stops HUP hung-up
+{
+    "$esper" train $small --rounds 100000 --set checkpoint.rounds=100000 --name piped --plain 2>&1
+    echo $? >first.code
+} | head -3 >first.txt
+wait_for first.code
+problem=
+[ "$(cat first.code)" = 130 ] || problem="exit code $(cat first.code), not 130"
+[ "$(wc -l <first.txt)" -eq 3 ] || problem="$problem; $(cat first.txt)"
+ls runs/piped/checkpoints/r*.ckpt >/dev/null 2>&1 || problem="$problem; no checkpoint"
+"$esper" inspect piped | grep -q ': interrupted, ' || problem="$problem; $("$esper" inspect piped | head -1)"
+verdict 'a reader that leaves' "$problem"
+(
+    trap '' HUP
+    exec "$esper" train $small --steps 60000 --name deaf --quiet >first.txt 2>&1
+) &
+background=$!
+wait_for runs/deaf/telemetry.db
+sleep 0.3
+kill -s HUP "$background"
+sleep 0.3
+kill -s TERM "$background" 2>/dev/null || verdict 'under nohup' 'it stopped'
+wait "$background"
+background=
+
+# A signal that comes twice at once, as `timeout` sends it, is one; someone who presses Ctrl-C a second later does not
+# wait for the step in progress, here of half a minute, nor for saving it.
 "$esper" train --envs 1 --steps 2 --set data.batches=20000 --name heavy --plain >first.txt 2>&1 &
 background=$!
 until grep -q runs/heavy first.txt || ! kill -0 "$background" 2>/dev/null; do # the last words before the first step
     sleep 0.1
 done
 sleep 0.5
-kill -s INT "$background"
-sleep 0.2
 problem=
-kill -s INT "$background" 2>/dev/null || problem='the first signal did not wait for the step'
+for signal in INT INT TERM HUP INT; do
+    kill -s $signal "$background" 2>/dev/null || problem='the first signals did not wait for the step'
+    sleep 0.05
+done
+sleep 1
+for signal in TERM HUP INT; do
+    kill -s $signal "$background" 2>/dev/null || problem='it did not wait for the step'
+    sleep 0.05
+done
 wait "$background"
 got=$?
 background=
 [ $got -eq 130 ] || problem="$problem; exit code $got, not 130"
 ! grep -q stopped first.txt || problem="$problem; $(cat first.txt)"
-verdict 'a second signal ends it at once' "$problem"
+verdict 'a second Ctrl-C ends it at once' "$problem"
 
 # ---- nowhere to write ------------------------------------------------------------------------------------------------
 fails 2 '/proc/esper' train $small --runs /proc/esper
@@ -360,7 +418,9 @@ full() { # full DIRECTORY HOW: the result of a run that met a full disk is in fu
         problem="$problem; $(tail -1 full.txt)"
     verdict "$2: reported once each" "$problem"
     if [ -e "$1/disk/run.json" ]; then
-        "$esper" train --resume "$1/disk" --quiet >/dev/null 2>stderr.txt || verdict "$2: resume" "$(cat stderr.txt)"
+        again=
+        ls "$1"/disk/checkpoints/r*.ckpt >/dev/null 2>&1 || again=--from-scratch # none was ever written
+        "$esper" train --resume "$1/disk" $again --quiet >/dev/null 2>stderr.txt || verdict "$2: resume" "$(cat stderr.txt)"
         verdict "$2: the same end" "$([ "$("$esper" inspect "$1/disk" --hash)" = "$hash" ] || echo 'another hash')"
     fi
 }

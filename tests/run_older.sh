@@ -55,8 +55,9 @@ for record in "$records"/v*; do
         background=
     fi
 
-    # without a checkpoint it begins again, in the same record
-    shows '3 rounds done' train --resume "$name" --quiet
+    # without a checkpoint it begins again, in the same record, if told to
+    fails 4 '3 rounds were done, but runs' train --resume "$name" --quiet
+    shows '3 rounds done' train --resume "$name" --from-scratch --quiet
     [ "$(of "$name" 'select count(*) from step')" -eq 84 ] || verdict "$name: resume" 'other steps'
     rm -rf runs/twin
 done

@@ -43,10 +43,11 @@ enum esper_status checkpoint_verify(const char *path, struct checkpoint_info *in
 /* The numbered checkpoints of a folder, newest first, by their names alone (hash 0). Release with memory_free. */
 enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **list, int *count,
                                   struct esper_error *error);
-/* The newest intact checkpoint of a folder. A damaged newer one is named in `note` (one line, "" if there was none), and
- * the search continues with the one before; with `note` NULL it is an error, because nobody would know that another one
- * was taken than the newest. A checkpoint of a newer format ends the search, because resuming from an older one would
- * lose work, and so does one that cannot be read: a disk or a permission may be mended, and it may be as good as new. */
+/* The newest intact checkpoint of a folder. A damaged newer one is named in `note` (one line, "" if there was none),
+ * and the search continues with the one before; with `note` NULL it is an error, because nobody would know that another
+ * one was taken than the newest. A checkpoint of a newer format ends the search, because resuming from an older one
+ * would lose work, and so does one that cannot be read: a disk or a permission may be mended, and it may be as good as
+ * new. */
 enum esper_status checkpoint_newest(const char *folder, struct checkpoint_info *info, char note[512],
                                     struct esper_error *error);
 /* The same, read into the table. A checkpoint of another world is an error: here as well, no older one is used
