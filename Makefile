@@ -91,7 +91,7 @@ help:
 	@echo 'make check    its quick part: unit tests, selftest, a short run'
 	@echo 'make soak     the long forms of the tests; run before a release (PART=units: a part of them)'
 	@echo 'make fuzz     coverage-guided fuzzing with clang (SECONDS=60 HARNESS=onnx)'
-	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed, and the machine's peak'
+	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed, and the peak of the machine'
 	@echo 'make cuda     build the device library     make asan|ubsan|tsan   sanitizer runs'
 	@echo 'make emulated build it for the CPU, where the tests run its kernels'
 	@echo 'make lint     formatter and linter         make tidy     the same with analyzers, for minutes'
