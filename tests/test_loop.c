@@ -341,7 +341,8 @@ static void check_restart(struct config config, int before, int after)
     assert_int_equal(engine_create(&second, &config, &error), ESPER_OK);
     if (checkpoint_read(path, &engine_world(second)->table, &config, &info, &error) != ESPER_OK)
         fail_msg("%s", error.text);
-    engine_restored(second);
+    if (engine_restored(second, &error) != ESPER_OK)
+        fail_msg("%s", error.text);
     steps(second, after);
     assert_int_equal(hash_of(whole), hash_of(second));
     engine_free(whole);

@@ -1,5 +1,6 @@
 #include "base/table.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -68,6 +69,79 @@ void table_add(struct table *table, void *slot, const char *name, enum table_typ
     if (table->error.status == ESPER_OK)
         table_register(table, slot, name, type, arena, saved, dims, shape, &table->error);
 }
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+void table_bound_also(struct table *table, const char *name, double low, double high, double also)
+{
+    int at = 0;
+    while (at < table->count && strcmp(table->rows[at].name, name) != 0)
+        at++;
+    if (at < table->count)
+        table->rows[at].range = (struct table_range){true, low, high, also};
+    else if (table->error.status == ESPER_OK)
+        error_set(&table->error, ESPER_INVALID, "array %s is bounded before it is registered", name);
+}
+
+void table_bound(struct table *table, const char *name, double low, double high)
+{
+    table_bound_also(table, name, low, high, low);
+}
+
+static double number_at(enum table_type type, const void *data, size_t i)
+{
+    switch (type) {
+    case TYPE_F32:
+        return (double)((const float *)data)[i];
+    case TYPE_F64:
+        return ((const double *)data)[i];
+    case TYPE_I32:
+        return ((const int32_t *)data)[i];
+    case TYPE_U32:
+        return ((const uint32_t *)data)[i];
+    case TYPE_U64:
+        return (double)((const uint64_t *)data)[i];
+    case TYPE_U16:
+        return ((const uint16_t *)data)[i];
+    case TYPE_U8:
+        return ((const uint8_t *)data)[i];
+    case TYPE_I8:
+        break;
+    }
+    return ((const int8_t *)data)[i];
+}
+
+/* "[3][0]" */
+static void format_place(const struct table_row *row, size_t i, char text[96])
+{
+    size_t used = 0, block = row->bytes / table_type_bytes(row->type);
+    text[0] = '\0';
+    for (int d = 0; d < row->dims && used < 96; d++) {
+        block /= row->shape[d];
+        used += (size_t)snprintf(text + used, 96 - used, "[%zu]", i / block);
+        i %= block;
+    }
+}
+
+enum esper_status table_check(const struct table_row *row, const void *data, struct esper_error *error)
+{
+    const struct table_range *range = &row->range;
+    const size_t count = row->bytes / table_type_bytes(row->type);
+    for (size_t i = 0; range->bounded && i < count; i++) {
+        double number = number_at(row->type, data, i);
+        if ((number >= range->low && number <= range->high) || number == range->also)
+            continue;
+        char place[96], also[40] = "";
+        format_place(row, i, place);
+        if (range->also != range->low)
+            snprintf(also, sizeof also, " or %.15g", range->also);
+        return error_set(error, ESPER_INVALID, "array %s holds %.15g at %s, where only %.15g to %.15g%s can be",
+                         row->name, number, place, range->low, range->high, also);
+    }
+    return ESPER_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Rows are stored in order of registration, each aligned to MEMORY_ALIGN. */
 static enum esper_status table_layout(struct table *table, size_t offset[], struct esper_error *error)

@@ -8,6 +8,9 @@
  *
  * Registration cannot fail on the spot: the first mistake (duplicate name, overflow, ...) is remembered and returned by
  * table_allocate, so that registering code stays a plain list.
+ *
+ * What the numbers of a row may be is a property of the row, too. The program never writes another one, so whoever
+ * fills a row from a file checks it first: memory safety rests on many of these numbers.
  */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
@@ -24,6 +27,12 @@ enum table_class { CLASS_PARAM, CLASS_GRAD, CLASS_OPT, CLASS_ACT, CLASS_STATE, C
 #define TABLE_DIMS 4
 #define TABLE_NAME 64
 
+/* Numbers from `low` to `high`, and `also`; NAN is none of them. Not bounded: any number, whatever its bits. */
+struct table_range {
+    bool bounded;
+    double low, high, also;
+};
+
 struct table_row {
     char name[TABLE_NAME];
     enum table_type type;
@@ -32,6 +41,7 @@ struct table_row {
     int dims;
     size_t shape[TABLE_DIMS];
     size_t bytes;
+    struct table_range range;
     void *data; /* on a 64-byte boundary */
     void *slot; /* the registered pointer, filled by table_allocate */
 };
@@ -52,6 +62,13 @@ void table_add(struct table *table, void *slot, const char *name, enum table_typ
 #define TABLE_ADD(table, slot, name, type, arena, saved, ...)                                                          \
     table_add(table, slot, name, type, arena, saved, (int)(sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)),          \
               (const size_t[]){__VA_ARGS__})
+
+/* Bound a registered row. `also` is one number beyond the range that stands for none. */
+void table_bound(struct table *table, const char *name, double low, double high);
+void table_bound_also(struct table *table, const char *name, double low, double high, double also);
+
+/* Whether all numbers of `data`, an array like the row's, are in its range; if not, the line names the first. */
+enum esper_status table_check(const struct table_row *row, const void *data, struct esper_error *error);
 
 /* Allocate one zeroed arena per class and fill every registered pointer. */
 enum esper_status table_allocate(struct table *table, struct esper_error *error);

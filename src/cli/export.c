@@ -45,6 +45,8 @@ static enum esper_status take_model(const struct run *run, int env, struct model
         return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
     TRY(world_create(&world, &run->config, error));
     enum esper_status status = checkpoint_read_newest(folder, &world->table, &run->config, &info, NULL, error);
+    if (status == ESPER_OK && world_check(world, error) != ESPER_OK)
+        status = error_where(error, "%s", info.path);
     if (status == ESPER_OK) {
         status = env < 0 ? export_best(world, run->name, model, error)
                          : export_env(world, env, run->name, model, error);

@@ -366,12 +366,20 @@ static enum esper_status check_row(const struct st_file *file, const struct tabl
     return ESPER_OK;
 }
 
+/* Whoever changes a number can change its checksum as well. */
+static enum esper_status check_numbers(const struct st_file *file, const struct table_row *row,
+                                       struct esper_error *error)
+{
+    return row->bytes ? table_check(row, st_find(file, row->name)->data, error) : ESPER_OK;
+}
+
 static enum esper_status check_rows(const struct st_file *file, const struct table *table, struct esper_error *error)
 {
     int saved = 0;
     for (int i = 0; i < table->count; i++)
         if (table->rows[i].saved) {
             TRY(check_row(file, &table->rows[i], error));
+            TRY(check_numbers(file, &table->rows[i], error));
             saved++;
         }
     for (int i = 0; i < st_count(file) && saved != st_count(file); i++) {
@@ -445,6 +453,8 @@ enum esper_status checkpoint_read_rows(const char *path, const struct table *tab
         const struct table_row *row = table_find(table, names[i]);
         status = row ? check_row(opened.file, row, error)
                      : error_set(error, ESPER_INVALID, "this world has no array %s", names[i]);
+        if (status == ESPER_OK)
+            status = check_numbers(opened.file, row, error);
     }
     for (int i = 0; i < count && status == ESPER_OK; i++)
         copy_row(opened.file, table_find(table, names[i]));

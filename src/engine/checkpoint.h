@@ -29,8 +29,8 @@ void checkpoint_name(uint32_t round, uint32_t step, char name[32]);
 enum esper_status checkpoint_write(const char *path, const struct table *table, const struct config *config,
                                    uint32_t round, uint32_t step, struct checkpoint_info *info,
                                    struct esper_error *error);
-/* Check everything (format, every tensor's name, type, shape and CRC, the hash, and that the configuration describes
- * the same world), then and only then fill the rows. */
+/* Check everything (format, every tensor's name, type, shape and CRC, the hash, that the configuration describes the
+ * same world, and every number against the range of its row), then and only then fill the rows. */
 enum esper_status checkpoint_read(const char *path, const struct table *table, const struct config *config,
                                   struct checkpoint_info *info, struct esper_error *error);
 /* Read the metadata only; config may be NULL. */
@@ -61,7 +61,7 @@ enum esper_status checkpoint_prune(const char *folder, int keep, struct esper_er
 enum esper_status checkpoint_clear(const char *folder, struct esper_error *error);
 
 /* Copy single rows by name from a checkpoint, for a policy or a topology taken from another run: each must exist with
- * the row's type and shape, and nothing is written unless all of them do. */
+ * the row's type, shape and range, and nothing is written unless all of them do. */
 enum esper_status checkpoint_read_rows(const char *path, const struct table *table, const char *const names[],
                                        int count, struct esper_error *error);
 

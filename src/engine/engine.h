@@ -24,8 +24,8 @@ void engine_free(struct engine *engine);
 
 /* A fresh run: a new policy, no best network, and the first round. */
 void engine_begin(struct engine *engine);
-/* The table's rows were read from a file: adopt them. */
-void engine_restored(struct engine *engine);
+/* The table's rows were read from a file: adopt them, if they agree with each other and with the images. */
+enum esper_status engine_restored(struct engine *engine, struct esper_error *error);
 
 /* From here on rows go to the recorder; NULL: none are recorded. `zero` is clock_seconds when the run was created;
  * `spans` records the time of every env's part of a phase. Recording changes nothing in the world. */

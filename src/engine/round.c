@@ -55,9 +55,25 @@ void engine_begin(struct engine *engine)
     engine_reset(engine, round_first(world->config.evaluate));
 }
 
-void engine_restored(struct engine *engine)
+/* How many images there are is the one bound that the table cannot know. */
+static enum esper_status check_images(const struct engine *engine, struct esper_error *error)
 {
+    const struct world *world = engine->world;
+    const uint32_t images = (uint32_t)engine->data->count[SPLIT_TRAIN];
+    for (int env = 0; env < world->envs; env++)
+        if (world->conditions.images[env] > images)
+            return error_set(error, ESPER_INVALID,
+                             "array conditions.images holds %u at [%d], where the data set has %u training images",
+                             (unsigned)world->conditions.images[env], env, (unsigned)images);
+    return ESPER_OK;
+}
+
+enum esper_status engine_restored(struct engine *engine, struct esper_error *error)
+{
+    TRY(world_check(engine->world, error));
+    TRY(check_images(engine, error));
     engine_write(engine);
+    return ESPER_OK;
 }
 
 static void fill_outcome(const struct engine *engine, int env, struct outcome_record *out)

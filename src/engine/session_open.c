@@ -43,8 +43,7 @@ static enum esper_status take_policy(struct session *session, const char *path, 
     struct world *world = engine_world(session->engine);
     engine_read(session->engine); /* keeps the rest of the world, even if it is on a device */
     TRY(checkpoint_read_rows(path, &world->table, names, sizeof names / sizeof names[0], error));
-    engine_restored(session->engine);
-    return ESPER_OK;
+    return engine_restored(session->engine, error);
 }
 
 static enum esper_status take_topology(struct session *session, const char *path, struct esper_error *error)
@@ -63,6 +62,8 @@ static enum esper_status take_topology(struct session *session, const char *path
     TABLE_ADD(&rows, &blueprint, names[2], TYPE_U8, CLASS_STATE, true, slots);
     TABLE_ADD(&rows, &algorithm, names[3], TYPE_U8, CLASS_STATE, true, slots);
     enum esper_status status = table_allocate(&rows, error);
+    for (int i = 0; i < COUNT && status == ESPER_OK; i++)
+        rows.rows[i].range = table_find(&world->table, names[i])->range;
     if (status == ESPER_OK)
         status = checkpoint_read_rows(path, &rows, names, COUNT, error);
     for (size_t j = 0; status == ESPER_OK && j < slots; j++) {
@@ -74,6 +75,8 @@ static enum esper_status take_topology(struct session *session, const char *path
     if (status == ESPER_OK && (*accuracy < 0 || seeds == 0))
         status =
             error_set(error, ESPER_INVALID, "%s: its best network has no seeds to replay; use --policy static", path);
+    if (status == ESPER_OK && world_check_replay(world, error) != ESPER_OK)
+        status = error_where(error, "%s", path);
     table_free(&rows);
     return status;
 }
@@ -317,6 +320,18 @@ static enum esper_status settle_rounds(struct session *session, const struct ses
     return run_plan_change(&session->run, done, session->config.rounds, engine_kernels(session->engine), error);
 }
 
+/* The checkpoint's world, if it is one that can be played, at the place that its name says. */
+static enum esper_status adopt(struct session *session, const struct checkpoint_info *info, struct esper_error *error)
+{
+    const struct world *world = engine_world(session->engine);
+    enum esper_status status = engine_restored(session->engine, error);
+    if (status == ESPER_OK && (*world->round - session->first_round != info->round || *world->step != info->step))
+        status = error_set(error, ESPER_INVALID, "its header is of round %u, step %u, its arrays of round %u, step %u",
+                           (unsigned)info->round, (unsigned)info->step,
+                           (unsigned)(*world->round - session->first_round), (unsigned)*world->step);
+    return status == ESPER_OK ? status : error_where(error, "%s", info->path);
+}
+
 static enum esper_status restore(struct session *session, const struct resume_point *point, struct esper_error *error)
 {
     struct checkpoint_info info;
@@ -326,8 +341,7 @@ static enum esper_status restore(struct session *session, const struct resume_po
         return begin(session, runs, error);
     }
     TRY(checkpoint_read(point->from.path, &engine_world(session->engine)->table, &session->config, &info, error));
-    engine_restored(session->engine);
-    return ESPER_OK;
+    return adopt(session, &info, error);
 }
 
 static enum esper_status resume_parts(struct session *session, const char *path, const struct session_changes *changes,

@@ -141,6 +141,7 @@ enum esper_status world_create(struct world **out, const struct config *config, 
     register_rules(world);
     register_measurements(world);
     register_policy(world);
+    world_bound(world);
     enum esper_status status = table_allocate(&world->table, error);
     if (status != ESPER_OK) {
         world_free(world);

@@ -109,6 +109,13 @@ struct world {
 enum esper_status world_create(struct world **out, const struct config *config, struct esper_error *error);
 void world_free(struct world *world);
 
+/* In world_create: the range of every number of the table (engine/world_bounds.c). */
+void world_bound(struct world *world);
+/* After the table was read from a file, which checks the ranges: whether its rows agree with each other. What passes
+ * can be played. Likewise a topology alone. */
+enum esper_status world_check(const struct world *world, struct esper_error *error);
+enum esper_status world_check_replay(const struct world *world, struct esper_error *error);
+
 /* The initial state of a run besides its weights: no best network, no totals. */
 void world_begin(struct world *world);
 /* Keep the env's network as the best so far. */
