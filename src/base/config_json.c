@@ -20,11 +20,8 @@ void config_format_exact(const struct config *config, int key, char text[CONFIG_
 static cJSON *slots_json(const struct config *config)
 {
     cJSON *list = cJSON_CreateArray();
-    for (int i = 0; list && i < config->slot_count; i++)
-        if (!cJSON_AddItemToArray(list, cJSON_CreateString(config->slots[i]))) { /* refuses NULL */
-            cJSON_Delete(list);
-            return NULL;
-        }
+    for (int i = 0; i < config->slot_count; i++)
+        json_add_text(list, NULL, config->slots[i]);
     return list;
 }
 
@@ -51,15 +48,10 @@ cJSON *config_value_json(const struct config *config, int key)
 cJSON *config_to_json(const struct config *config)
 {
     cJSON *object = cJSON_CreateObject();
-    for (int key = 0; object && key < config_key_total; key++) {
+    for (int key = 0; key < config_key_total; key++) {
         if (config_keys[key].offset == offsetof(struct config, task) && !config->task[0])
             continue; /* a file with an empty task would name a task that does not exist */
-        cJSON *value = config_value_json(config, key);
-        if (!cJSON_AddItemToObject(object, config_keys[key].name, value)) { /* refuses NULL */
-            cJSON_Delete(value);
-            cJSON_Delete(object);
-            return NULL;
-        }
+        json_add(object, config_keys[key].name, config_value_json(config, key));
     }
     return object;
 }

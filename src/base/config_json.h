@@ -13,7 +13,7 @@ void config_format_exact(const struct config *config, int key, char text[CONFIG_
 
 /* One key's value in JSON; NULL: out of memory. */
 cJSON *config_value_json(const struct config *config, int key);
-/* All keys, the task's name only where there is one. NULL: out of memory. */
+/* All keys, the task's name only where there is one; for json_add or json_finish, which know if memory ran out. */
 cJSON *config_to_json(const struct config *config);
 /* The defaults and then the object's keys, task included: no task file is read. Missing keys keep their defaults,
  * unknown ones are errors. */

@@ -384,3 +384,57 @@ enum esper_status json_check_keys(const cJSON *object, const char *const keys[],
     }
     return ESPER_OK;
 }
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+#define INCOMPLETE (1 << 16) /* a bit of cJSON's type that cJSON does not use */
+
+cJSON *json_add(cJSON *parent, const char *key, cJSON *value)
+{
+    if (parent && value && (key ? cJSON_AddItemToObject(parent, key, value) : cJSON_AddItemToArray(parent, value)))
+        return value;
+    cJSON_Delete(value);
+    if (parent)
+        parent->type |= INCOMPLETE;
+    return NULL;
+}
+
+cJSON *json_add_object(cJSON *parent, const char *key)
+{
+    return json_add(parent, key, cJSON_CreateObject());
+}
+
+cJSON *json_add_list(cJSON *parent, const char *key)
+{
+    return json_add(parent, key, cJSON_CreateArray());
+}
+
+void json_add_text(cJSON *parent, const char *key, const char *text)
+{
+    json_add(parent, key, cJSON_CreateString(text));
+}
+
+void json_add_number(cJSON *parent, const char *key, double number)
+{
+    json_add(parent, key, cJSON_CreateNumber(number));
+}
+
+void json_add_bool(cJSON *parent, const char *key, bool value)
+{
+    json_add(parent, key, cJSON_CreateBool(value));
+}
+
+static bool is_complete(const cJSON *tree)
+{
+    bool complete = tree && !(tree->type & INCOMPLETE);
+    for (const cJSON *part = complete ? tree->child : NULL; part && complete; part = part->next)
+        complete = is_complete(part);
+    return complete;
+}
+
+char *json_finish(cJSON *tree, enum json_style style)
+{
+    char *text = !is_complete(tree) ? NULL : style == JSON_LINES ? cJSON_Print(tree) : cJSON_PrintUnformatted(tree);
+    cJSON_Delete(tree);
+    return text;
+}

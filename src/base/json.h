@@ -37,6 +37,23 @@ enum esper_status json_get_object(const cJSON *object, const char *key, const cJ
 /* Refuse members that are not in `keys`, with a hint of what was meant. */
 enum esper_status json_check_keys(const cJSON *object, const char *const keys[], int count, struct esper_error *error);
 
+/*
+ * Building. A value that memory did not suffice for marks the tree that it was to be part of, and json_finish makes no
+ * text of such a tree: nothing needs to be checked on the way, and there is no text with a part missing. A parent may
+ * be NULL (it could not be made, then its own parent knows); key NULL: an element of a list. Returned are what was
+ * added, or NULL.
+ */
+cJSON *json_add(cJSON *parent, const char *key, cJSON *value); /* takes the value; NULL: it could not be made */
+cJSON *json_add_object(cJSON *parent, const char *key);
+cJSON *json_add_list(cJSON *parent, const char *key);
+void json_add_text(cJSON *parent, const char *key, const char *text);
+void json_add_number(cJSON *parent, const char *key, double number); /* NAN: null, a missing value is not 0 */
+void json_add_bool(cJSON *parent, const char *key, bool value);
+/* The tree as text, on one line or on many; release it with cJSON_free. Takes the tree. NULL: out of memory, now or
+ * while it was built. */
+enum json_style { JSON_ONE_LINE, JSON_LINES };
+char *json_finish(cJSON *tree, enum json_style style);
+
 /* What to call a value's type in an error line: "a string", "a number", ... */
 const char *json_type_name(const cJSON *value);
 

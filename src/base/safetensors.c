@@ -281,34 +281,25 @@ static int compare_layout(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool add_entry(cJSON *header, const struct st_tensor *tensor, size_t begin)
+static void add_entry(cJSON *header, const struct st_tensor *tensor, size_t begin)
 {
-    char offsets[64];
-    cJSON *entry = cJSON_AddObjectToObject(header, tensor->name);
-    cJSON *shape = NULL;
-    if (!entry || !cJSON_AddStringToObject(entry, "dtype", dtypes[tensor->dtype].name) ||
-        !(shape = cJSON_AddArrayToObject(entry, "shape")))
-        return false;
+    char number[64]; /* as text: cJSON would print a large number as 1e+15 */
+    cJSON *entry = json_add_object(header, tensor->name);
+    json_add_text(entry, "dtype", dtypes[tensor->dtype].name);
+    cJSON *shape = json_add_list(entry, "shape");
     for (int i = 0; i < tensor->dims; i++) {
-        /* As text: cJSON would print a large number as 1e+15. */
-        char extent[32];
-        snprintf(extent, sizeof extent, "%zu", tensor->shape[i]);
-        cJSON *number = cJSON_CreateRaw(extent);
-        if (!number)
-            return false;
-        cJSON_AddItemToArray(shape, number);
+        snprintf(number, sizeof number, "%zu", tensor->shape[i]);
+        json_add(shape, NULL, cJSON_CreateRaw(number));
     }
-    snprintf(offsets, sizeof offsets, "[%zu,%zu]", begin, begin + tensor->bytes);
-    return cJSON_AddRawToObject(entry, "data_offsets", offsets);
+    snprintf(number, sizeof number, "[%zu,%zu]", begin, begin + tensor->bytes);
+    json_add(entry, "data_offsets", cJSON_CreateRaw(number));
 }
 
-static bool add_metadata(cJSON *header, const char *const meta[][2], int count)
+static void add_metadata(cJSON *header, const char *const meta[][2], int count)
 {
-    cJSON *metadata = count ? cJSON_AddObjectToObject(header, METADATA) : NULL;
+    cJSON *metadata = count ? json_add_object(header, METADATA) : NULL;
     for (int i = 0; i < count; i++)
-        if (!cJSON_AddStringToObject(metadata, meta[i][0], meta[i][1])) /* refuses a NULL object */
-            return false;
-    return true;
+        json_add_text(metadata, meta[i][0], meta[i][1]);
 }
 
 /* The header as text, padded with blanks to a multiple of 8 so that the data after it is aligned. */
@@ -316,14 +307,13 @@ static enum esper_status make_header(const struct st_tensor *const order[], int 
                                      int meta_count, char **out, size_t *length, struct esper_error *error)
 {
     cJSON *tree = cJSON_CreateObject();
-    bool built = tree && add_metadata(tree, meta, meta_count);
     size_t begin = 0;
-    for (int i = 0; i < count && built; i++) {
-        built = add_entry(tree, order[i], begin);
+    add_metadata(tree, meta, meta_count);
+    for (int i = 0; i < count; i++) {
+        add_entry(tree, order[i], begin);
         begin += order[i]->bytes;
     }
-    char *text = built ? cJSON_PrintUnformatted(tree) : NULL;
-    cJSON_Delete(tree);
+    char *text = json_finish(tree, JSON_ONE_LINE);
     if (!text)
         return error_set(error, ESPER_FAILED, "out of memory while writing the header");
 

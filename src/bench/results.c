@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
+#include "base/json.h"
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
@@ -14,7 +15,7 @@ static void add_rounded(cJSON *object, const char *key, double value)
     snprintf(text, sizeof text, "%.4g", value);
     double rounded;
     if (sscanf(text, "%lf", &rounded) == 1)
-        cJSON_AddNumberToObject(object, key, rounded);
+        json_add_number(object, key, rounded);
 }
 
 static void add_share(cJSON *object, const struct suite *suite, double gflops, bool all_threads)
@@ -23,29 +24,22 @@ static void add_share(cJSON *object, const struct suite *suite, double gflops, b
         add_rounded(object, "of_roof", suite_roof_share(suite, gflops, all_threads));
 }
 
-static cJSON *append_object(cJSON *array)
-{
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddItemToArray(array, object);
-    return object;
-}
-
 static void add_machine(cJSON *root, const struct suite *suite)
 {
-    cJSON *machine = cJSON_AddObjectToObject(root, "machine");
-    cJSON_AddStringToObject(machine, "cpu", suite->machine.model);
-    cJSON_AddStringToObject(machine, "architecture", suite->machine.architecture);
-    cJSON_AddNumberToObject(machine, "cores", suite->machine.cores);
-    cJSON_AddStringToObject(machine, "variant", suite->variant);
-    cJSON_AddNumberToObject(machine, "threads", suite->options.threads);
-    cJSON_AddNumberToObject(machine, "rounds", suite->rounds);
+    cJSON *machine = json_add_object(root, "machine");
+    json_add_text(machine, "cpu", suite->machine.model);
+    json_add_text(machine, "architecture", suite->machine.architecture);
+    json_add_number(machine, "cores", suite->machine.cores);
+    json_add_text(machine, "variant", suite->variant);
+    json_add_number(machine, "threads", suite->options.threads);
+    json_add_number(machine, "rounds", suite->rounds);
 }
 
 static void add_roof(cJSON *root, const struct suite *suite)
 {
     static const char *const keys[ROOF_KINDS] = {"multiply_add_gflops", "memory_read_gb_per_s", "memory_copy_gb_per_s"};
-    cJSON *roof = cJSON_AddObjectToObject(root, "roof");
-    cJSON *one = cJSON_AddObjectToObject(roof, "one_thread"), *all = cJSON_AddObjectToObject(roof, "all_threads");
+    cJSON *roof = json_add_object(root, "roof");
+    cJSON *one = json_add_object(roof, "one_thread"), *all = json_add_object(roof, "all_threads");
     for (int kind = 0; kind < ROOF_KINDS; kind++) {
         add_rounded(one, keys[kind], 1e-9 * suite->roof.one[kind].best);
         add_rounded(all, keys[kind], 1e-9 * suite->roof.all[kind].best);
@@ -54,19 +48,19 @@ static void add_roof(cJSON *root, const struct suite *suite)
 
 static void add_kernels(cJSON *root, const struct suite *suite)
 {
-    cJSON *kernels = cJSON_AddArrayToObject(root, "kernels");
+    cJSON *kernels = json_add_list(root, "kernels");
     for (int i = 0; i < suite->kernels.count; i++) {
         const struct kernel_case *kernel = &suite->kernels.cases[i];
         for (int d = 0; d < KERNEL_DIRECTIONS; d++) {
             if (!kernel_measured(kernel, (enum kernel_direction)d))
                 continue;
             double rate = kernel->measure[d].best, gflops = 1e-9 * rate * kernel_flops(kernel);
-            cJSON *row = append_object(kernels);
-            cJSON_AddNumberToObject(row, "kernel", kernel->kernel);
-            cJSON_AddNumberToObject(row, "cin", kernel->cin);
-            cJSON_AddNumberToObject(row, "cout", kernel->cout);
-            cJSON_AddNumberToObject(row, "size", kernel->size);
-            cJSON_AddStringToObject(row, "direction", kernel_direction_name((enum kernel_direction)d));
+            cJSON *row = json_add_object(kernels, NULL);
+            json_add_number(row, "kernel", kernel->kernel);
+            json_add_number(row, "cin", kernel->cin);
+            json_add_number(row, "cout", kernel->cout);
+            json_add_number(row, "size", kernel->size);
+            json_add_text(row, "direction", kernel_direction_name((enum kernel_direction)d));
             add_rounded(row, "images_per_s", rate);
             add_rounded(row, "gflops", gflops);
             add_share(row, suite, gflops, false);
@@ -76,16 +70,16 @@ static void add_kernels(cJSON *root, const struct suite *suite)
 
 static void add_steps(cJSON *root, const struct suite *suite)
 {
-    cJSON *steps = cJSON_AddArrayToObject(root, "steps");
+    cJSON *steps = json_add_list(root, "steps");
     for (int i = 0; i < suite->steps.cases; i++) {
         const struct step_case *step = &suite->steps.step[i];
         const struct config *config = &step->host->host.config;
-        cJSON *row = append_object(steps);
-        cJSON_AddStringToObject(row, "name", config->task);
-        cJSON_AddBoolToObject(row, "grown", step->grown);
-        cJSON_AddNumberToObject(row, "nets", step->host->nets);
-        cJSON_AddNumberToObject(row, "batch", config->data_batch);
-        cJSON_AddNumberToObject(row, "threads", suite->options.threads);
+        cJSON *row = json_add_object(steps, NULL);
+        json_add_text(row, "name", config->task);
+        json_add_bool(row, "grown", step->grown);
+        json_add_number(row, "nets", step->host->nets);
+        json_add_number(row, "batch", config->data_batch);
+        json_add_number(row, "threads", suite->options.threads);
         add_rounded(row, "images_per_s", step->in_place.best);
         add_rounded(row, "images_per_s_gather", step->gathered.best);
         add_rounded(row, "ms_per_step", suite_step_ms(step));
@@ -96,15 +90,15 @@ static void add_steps(cJSON *root, const struct suite *suite)
 
 static void add_evaluations(cJSON *root, const struct suite *suite)
 {
-    cJSON *evaluations = cJSON_AddArrayToObject(root, "evaluation");
+    cJSON *evaluations = json_add_list(root, "evaluation");
     for (int i = 0; i < suite->steps.evaluations; i++) {
         const struct eval_case *evaluation = &suite->steps.evaluation[i];
-        cJSON *row = append_object(evaluations);
-        cJSON_AddStringToObject(row, "name", evaluation->host->host.config.task);
-        cJSON_AddNumberToObject(row, "seeds", evaluation->seeds);
-        cJSON_AddNumberToObject(row, "configs", evaluation->configs);
-        cJSON_AddNumberToObject(row, "nets", evaluation->host->nets);
-        cJSON_AddNumberToObject(row, "threads", suite->options.threads);
+        cJSON *row = json_add_object(evaluations, NULL);
+        json_add_text(row, "name", evaluation->host->host.config.task);
+        json_add_number(row, "seeds", evaluation->seeds);
+        json_add_number(row, "configs", evaluation->configs);
+        json_add_number(row, "nets", evaluation->host->nets);
+        json_add_number(row, "threads", suite->options.threads);
         add_rounded(row, "images_configs_per_s", evaluation->measure.best);
     }
 }
@@ -112,8 +106,6 @@ static void add_evaluations(cJSON *root, const struct suite *suite)
 cJSON *results_json(const struct suite *suite)
 {
     cJSON *root = cJSON_CreateObject();
-    if (!root)
-        return NULL;
     add_machine(root, suite);
     if (suite->options.roof)
         add_roof(root, suite);
@@ -127,7 +119,7 @@ static void add_counts(cJSON *row, const struct loop_counts *counts)
 {
     if (!counts->known)
         return;
-    cJSON *object = cJSON_AddObjectToObject(row, "per_step");
+    cJSON *object = json_add_object(row, "per_step");
     add_rounded(object, "launches", counts->launches);
     add_rounded(object, "graph_launches", counts->graph_launches);
     add_rounded(object, "graph_nodes", counts->graph_nodes);
@@ -139,21 +131,21 @@ static void add_counts(cJSON *row, const struct loop_counts *counts)
 
 static void add_loop(cJSON *array, const struct loop_case *loop)
 {
-    cJSON *row = append_object(array);
-    cJSON_AddStringToObject(row, "kind", loop_kind_name(loop->kind));
-    cJSON_AddStringToObject(row, "task", loop->task);
-    cJSON_AddNumberToObject(row, "envs", loop->envs);
-    cJSON_AddNumberToObject(row, "batch", loop->batch);
-    cJSON_AddNumberToObject(row, "batches", loop->batches);
-    cJSON_AddStringToObject(row, "blueprint", blueprint_name(loop->blueprint));
+    cJSON *row = json_add_object(array, NULL);
+    json_add_text(row, "kind", loop_kind_name(loop->kind));
+    json_add_text(row, "task", loop->task);
+    json_add_number(row, "envs", loop->envs);
+    json_add_number(row, "batch", loop->batch);
+    json_add_number(row, "batches", loop->batches);
+    json_add_text(row, "blueprint", blueprint_name(loop->blueprint));
     if (loop->blueprint != BLUEPRINT_NONE)
-        cJSON_AddStringToObject(row, "stage", stage_name(loop->stage));
+        json_add_text(row, "stage", stage_name(loop->stage));
     if (loop->failed[0]) {
-        cJSON_AddStringToObject(row, "failed", loop->failed);
+        json_add_text(row, "failed", loop->failed);
         return;
     }
-    cJSON_AddStringToObject(row, "kernels", loop->kernels);
-    cJSON_AddStringToObject(row, "unit", loop_unit(loop->kind));
+    json_add_text(row, "kernels", loop->kernels);
+    json_add_text(row, "unit", loop_unit(loop->kind));
     add_rounded(row, "rate", loop->rate);
     add_rounded(row, "ms_per_step", loop->ms);
     if (loop->gflops > 0)
@@ -161,11 +153,11 @@ static void add_loop(cJSON *array, const struct loop_case *loop)
     if (loop->kind != LOOP_TRAIN)
         add_rounded(row, "subsets", loop->subsets);
     if (loop->kind == LOOP_WHOLE) {
-        cJSON *live = cJSON_AddObjectToObject(row, "seeds_per_env");
+        cJSON *live = json_add_object(row, "seeds_per_env");
         for (int stage = 0; stage < STAGE_LIMIT; stage++)
             if (stage_is_live(stage))
                 add_rounded(live, stage_name(stage), loop->live[stage]);
-        cJSON_AddNumberToObject(row, "steps", loop->steps);
+        json_add_number(row, "steps", loop->steps);
         add_rounded(row, "update_ms", loop->update_ms);
     }
     add_counts(row, &loop->counts);
@@ -174,11 +166,9 @@ static void add_loop(cJSON *array, const struct loop_case *loop)
 cJSON *results_loops_json(const struct loops *loops)
 {
     cJSON *root = cJSON_CreateObject();
-    if (!root)
-        return NULL;
-    cJSON_AddStringToObject(root, "device", loops->use.cuda ? loops->use.info.name : "cpu");
-    cJSON_AddStringToObject(root, "images", loops->images[0] ? "random" : "cifar10");
-    cJSON *array = cJSON_AddArrayToObject(root, "loops");
+    json_add_text(root, "device", loops->use.cuda ? loops->use.info.name : "cpu");
+    json_add_text(root, "images", loops->images[0] ? "random" : "cifar10");
+    cJSON *array = json_add_list(root, "loops");
     for (int i = 0; i < loops->count; i++)
         add_loop(array, &loops->cases[i]);
     return root;

@@ -103,18 +103,6 @@ static void print_tables(const struct suite *suite)
         print_evaluations(suite);
 }
 
-/* Takes the object. */
-static enum esper_status print_json(cJSON *json, struct esper_error *error)
-{
-    char *text = json ? cJSON_Print(json) : NULL;
-    cJSON_Delete(json);
-    if (!text)
-        return error_set(error, ESPER_FAILED, "out of memory while printing the results");
-    puts(text);
-    cJSON_free(text);
-    return ESPER_OK;
-}
-
 /* ---- the engine: tables that are also Markdown ------------------------------------------------------------------- */
 
 static void print_failures(const struct loops *loops)
@@ -262,7 +250,7 @@ static enum esper_status run(const struct suite_options *options, bool json, con
     suite_run(suite, isatty(STDERR_FILENO) ? show_progress : NULL, &progress);
     enum esper_status status = ESPER_OK;
     if (json)
-        status = print_json(results_json(suite), error);
+        status = cli_print_json(results_json(suite), error);
     else
         print_tables(suite);
     if (status == ESPER_OK && csv)
@@ -285,7 +273,7 @@ static enum esper_status run_loops(const struct loops_options *options, bool jso
     cli_progress(&progress, loops->count, loops->count, NULL);
     enum esper_status status = ESPER_OK;
     if (json)
-        status = print_json(results_loops_json(loops), error);
+        status = cli_print_json(results_loops_json(loops), error);
     else
         print_loops(loops);
     if (status == ESPER_OK && csv)

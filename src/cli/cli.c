@@ -291,8 +291,7 @@ void cli_step_back(void)
 
 enum esper_status cli_print_json(struct cJSON *root, struct esper_error *error)
 {
-    char *text = cJSON_Print(root);
-    cJSON_Delete(root);
+    char *text = json_finish(root, JSON_LINES);
     if (!text)
         return error_set(error, ESPER_FAILED, "out of memory while printing the result; run without --json");
     puts(text);

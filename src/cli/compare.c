@@ -253,10 +253,10 @@ static void print_tables(const struct comparison *c)
 static cJSON *interval_json(const struct interval *interval)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "count", interval->count);
-    cJSON_AddNumberToObject(object, "mean", interval->mean);
-    cJSON_AddNumberToObject(object, "low", interval->low);
-    cJSON_AddNumberToObject(object, "high", interval->high);
+    json_add_number(object, "count", interval->count);
+    json_add_number(object, "mean", interval->mean);
+    json_add_number(object, "low", interval->low);
+    json_add_number(object, "high", interval->high);
     return object;
 }
 
@@ -264,26 +264,25 @@ static cJSON *cohort_json(const struct comparison *c, int index)
 {
     const struct cohort *cohort = &c->cohorts[index];
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "cohort", (char[]){letter(index), '\0'});
-    cJSON_AddStringToObject(object, "policy", cohort->policy);
-    cJSON_AddNumberToObject(object, "episodes", cohort->episodes);
-    cJSON *runs = cJSON_AddArrayToObject(object, "runs");
+    json_add_text(object, "cohort", (char[]){letter(index), '\0'});
+    json_add_text(object, "policy", cohort->policy);
+    json_add_number(object, "episodes", cohort->episodes);
+    cJSON *runs = json_add_list(object, "runs");
     for (int i = 0; i < cohort->run_count; i++) {
         char seed[24];
-        cJSON *run = cJSON_CreateObject();
+        cJSON *run = json_add_object(runs, NULL);
         snprintf(seed, sizeof seed, "%llu", (unsigned long long)cohort->runs[i].run.config.seed);
-        cJSON_AddStringToObject(run, "path", cohort->runs[i].run.path);
-        cJSON_AddStringToObject(run, "state", cohort->runs[i].state);
-        cJSON_AddStringToObject(run, "seed", seed); /* 64 bits: more than a JSON number holds */
-        cJSON_AddNumberToObject(run, "episodes", cohort->runs[i].count);
-        cJSON_AddItemToArray(runs, run);
+        json_add_text(run, "path", cohort->runs[i].run.path);
+        json_add_text(run, "state", cohort->runs[i].state);
+        json_add_text(run, "seed", seed); /* 64 bits: more than a JSON number holds */
+        json_add_number(run, "episodes", cohort->runs[i].count);
     }
-    cJSON *means = cJSON_AddObjectToObject(object, "means");
+    cJSON *means = json_add_object(object, "means");
     for (int i = 0; i < METRIC_COUNT; i++)
         if (c->shown[i])
-            cJSON_AddItemToObject(means, metrics[i].name, interval_json(&c->means[index][i]));
+            json_add(means, metrics[i].name, interval_json(&c->means[index][i]));
     if (c->gain_shown && c->control >= 0 && index != c->control)
-        cJSON_AddItemToObject(object, GAIN_NAME, interval_json(&c->gains[index]));
+        json_add(object, GAIN_NAME, interval_json(&c->gains[index]));
     return object;
 }
 
@@ -291,18 +290,18 @@ static cJSON *contrast_json(const struct comparison *c, int other)
 {
     const struct contrast *contrast = &c->contrasts[other];
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "of", (char[]){letter(0), '\0'});
-    cJSON_AddStringToObject(object, "minus", (char[]){letter(other), '\0'});
-    cJSON_AddNumberToObject(object, "pairs", contrast->count);
-    cJSON_AddNumberToObject(object, "seeds", contrast->seeds);
+    json_add_text(object, "of", (char[]){letter(0), '\0'});
+    json_add_text(object, "minus", (char[]){letter(other), '\0'});
+    json_add_number(object, "pairs", contrast->count);
+    json_add_number(object, "seeds", contrast->seeds);
     if (contrast->reward_key)
-        cJSON_AddStringToObject(object, "rewards_differ_in", contrast->reward_key);
-    cJSON *differences = cJSON_AddObjectToObject(object, "differences");
+        json_add_text(object, "rewards_differ_in", contrast->reward_key);
+    cJSON *differences = json_add_object(object, "differences");
     for (int i = 0; i < METRIC_COUNT; i++)
         if (c->shown[i] && !(i == METRIC_REWARD && contrast->reward_key)) {
-            cJSON *both = cJSON_AddObjectToObject(differences, metrics[i].name);
-            cJSON_AddItemToObject(both, "episodes", interval_json(&contrast->differences[i].episodes));
-            cJSON_AddItemToObject(both, "seeds", interval_json(&contrast->differences[i].seeds));
+            cJSON *both = json_add_object(differences, metrics[i].name);
+            json_add(both, "episodes", interval_json(&contrast->differences[i].episodes));
+            json_add(both, "seeds", interval_json(&contrast->differences[i].seeds));
         }
     return object;
 }
@@ -310,12 +309,12 @@ static cJSON *contrast_json(const struct comparison *c, int other)
 static enum esper_status print_json(const struct comparison *c, struct esper_error *error)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON *cohorts = cJSON_AddArrayToObject(root, "cohorts");
+    cJSON *cohorts = json_add_list(root, "cohorts");
     for (int i = 0; i < c->count; i++)
-        cJSON_AddItemToArray(cohorts, cohort_json(c, i));
-    cJSON *contrasts = cJSON_AddArrayToObject(root, "comparisons");
+        json_add(cohorts, NULL, cohort_json(c, i));
+    cJSON *contrasts = json_add_list(root, "comparisons");
     for (int i = 1; i < c->count; i++)
-        cJSON_AddItemToArray(contrasts, contrast_json(c, i));
+        json_add(contrasts, NULL, contrast_json(c, i));
     return cli_print_json(root, error);
 }
 

@@ -83,21 +83,14 @@ static enum esper_status print_json(const struct choice *choice, const struct co
                                     struct esper_error *error)
 {
     cJSON *object = cJSON_CreateObject();
-    bool built = object != NULL;
-    for (int key = 0; key < config_key_count() && built; key++) {
+    for (int key = 0; key < config_key_count(); key++) {
         bool is_task = strcmp(config_key_name(key), "task") == 0;
         if (!is_shown(choice, config, key) || (is_task && !*config->task))
             continue;
-        cJSON *value = is_task && task ? cJSON_CreateString(task) : config_value_json(config, key);
-        built = cJSON_AddItemToObject(object, config_key_name(key), value); /* refuses NULL */
+        json_add(object, config_key_name(key),
+                 is_task && task ? cJSON_CreateString(task) : config_value_json(config, key));
     }
-    char *text = built ? cJSON_Print(object) : NULL;
-    cJSON_Delete(object);
-    if (!text)
-        return error_set(error, ESPER_FAILED, "out of memory");
-    puts(text);
-    cJSON_free(text);
-    return ESPER_OK;
+    return cli_print_json(object, error);
 }
 
 static enum esper_status show(const struct choice *choice, const struct config *config, const char *task, bool json,

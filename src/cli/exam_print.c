@@ -104,52 +104,52 @@ void exam_print(const struct exam_result *result, const char *folder, const char
 /* cJSON writes NAN as null: a missing value is not 0. */
 static void add_interval(cJSON *object, const char *name, const struct interval *interval)
 {
-    cJSON *inner = cJSON_AddObjectToObject(object, name);
-    cJSON_AddNumberToObject(inner, "mean", interval->mean);
-    cJSON_AddNumberToObject(inner, "low", interval->low);
-    cJSON_AddNumberToObject(inner, "high", interval->high);
+    cJSON *inner = json_add_object(object, name);
+    json_add_number(inner, "mean", interval->mean);
+    json_add_number(inner, "low", interval->low);
+    json_add_number(inner, "high", interval->high);
 }
 
 static void add_price(cJSON *object, const struct exam_result *result, int price)
 {
     if (price >= 0)
-        cJSON_AddNumberToObject(object, "price", result->exam->setup.price[price]);
+        json_add_number(object, "price", result->exam->setup.price[price]);
 }
 
 static cJSON *entry_json(const struct exam_result *result, const struct exam_entry *entry)
 {
     const struct exam_setup *setup = &result->exam->setup;
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "kind", exam_kind_name(entry->kind));
-    cJSON_AddStringToObject(object, "name", entry->name);
+    json_add_text(object, "kind", exam_kind_name(entry->kind));
+    json_add_text(object, "name", entry->name);
     add_price(object, result, entry->price);
-    cJSON *runs = cJSON_AddArrayToObject(object, "runs");
+    cJSON *runs = json_add_list(object, "runs");
     for (int k = 0; k < entry->runs; k++)
-        cJSON_AddItemToArray(runs, cJSON_CreateString(entry->part[k]->name));
-    cJSON_AddNumberToObject(object, "episodes", entry->runs * setup->episodes);
+        json_add_text(runs, NULL, entry->part[k]->name);
+    json_add_number(object, "episodes", entry->runs * setup->episodes);
     add_interval(object, "test_accuracy", &entry->test);
-    cJSON_AddNumberToObject(object, "test_accuracy_iqm", entry->iqm);
-    cJSON_AddNumberToObject(object, "gain", entry->gain);
-    cJSON_AddNumberToObject(object, "params", entry->params);
-    cJSON_AddNumberToObject(object, "added_params", entry->added);
-    cJSON_AddNumberToObject(object, "forward_macs", entry->macs);
-    cJSON_AddNumberToObject(object, "train_work", entry->work);
-    cJSON_AddNumberToObject(object, "seconds_to_find", entry->seconds);
-    cJSON *net = cJSON_AddArrayToObject(object, "net_score");
+    json_add_number(object, "test_accuracy_iqm", entry->iqm);
+    json_add_number(object, "gain", entry->gain);
+    json_add_number(object, "params", entry->params);
+    json_add_number(object, "added_params", entry->added);
+    json_add_number(object, "forward_macs", entry->macs);
+    json_add_number(object, "train_work", entry->work);
+    json_add_number(object, "seconds_to_find", entry->seconds);
+    cJSON *net = json_add_list(object, "net_score");
     for (int p = 0; p < setup->prices; p++)
-        cJSON_AddItemToArray(net, cJSON_CreateNumber(entry->net[p]));
+        json_add_number(net, NULL, entry->net[p]);
     return object;
 }
 
 static cJSON *verdict_json(const struct exam_result *result, const struct exam_verdict *verdict)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "claim", exam_claim_name(verdict->claim));
-    cJSON_AddStringToObject(object, "text", exam_claim_title(verdict->claim));
+    json_add_text(object, "claim", exam_claim_name(verdict->claim));
+    json_add_text(object, "text", exam_claim_title(verdict->claim));
     add_price(object, result, verdict->price);
-    cJSON_AddStringToObject(object, "verdict", exam_finding_title(verdict->finding));
-    cJSON_AddStringToObject(object, "against", verdict->against->name);
-    cJSON_AddBoolToObject(object, "paired", verdict->paired);
+    json_add_text(object, "verdict", exam_finding_title(verdict->finding));
+    json_add_text(object, "against", verdict->against->name);
+    json_add_bool(object, "paired", verdict->paired);
     add_interval(object, "difference", &verdict->difference);
     return object;
 }
@@ -160,30 +160,30 @@ static cJSON *ppo_json(const struct exam_result *result, int p)
     cJSON *object = cJSON_CreateObject();
     add_price(object, result, p);
     add_interval(object, "net_score", &ppo->net);
-    cJSON *seeds = cJSON_AddArrayToObject(object, "test_accuracy_of_trainings");
+    cJSON *seeds = json_add_list(object, "test_accuracy_of_trainings");
     for (int k = 0; k < result->exam->setup.seeds; k++)
-        cJSON_AddItemToArray(seeds, cJSON_CreateNumber(ppo->of_seed[k]));
-    cJSON_AddNumberToObject(object, "share_near_bare_host", ppo->near_bare);
-    cJSON_AddStringToObject(object, "best_known", ppo->best->name);
-    cJSON_AddNumberToObject(object, "regret", ppo->regret);
+        json_add_number(seeds, NULL, ppo->of_seed[k]);
+    json_add_number(object, "share_near_bare_host", ppo->near_bare);
+    json_add_text(object, "best_known", ppo->best->name);
+    json_add_number(object, "regret", ppo->regret);
     return object;
 }
 
 enum esper_status exam_print_json(const struct exam_result *result, const char *page, struct esper_error *error)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "task", result->exam->setup.config.task);
-    cJSON *verdicts = cJSON_AddArrayToObject(root, "verdicts");
+    json_add_text(root, "task", result->exam->setup.config.task);
+    cJSON *verdicts = json_add_list(root, "verdicts");
     for (int i = 0; i < result->verdicts; i++)
-        cJSON_AddItemToArray(verdicts, verdict_json(result, &result->verdict[i]));
-    cJSON *ppo = cJSON_AddArrayToObject(root, "ppo");
+        json_add(verdicts, NULL, verdict_json(result, &result->verdict[i]));
+    cJSON *ppo = json_add_list(root, "ppo");
     for (int p = 0; p < result->exam->setup.prices; p++)
-        cJSON_AddItemToArray(ppo, ppo_json(result, p));
-    cJSON *entries = cJSON_AddArrayToObject(root, "contestants");
+        json_add(ppo, NULL, ppo_json(result, p));
+    cJSON *entries = json_add_list(root, "contestants");
     for (int i = 0; i < result->entries; i++)
-        cJSON_AddItemToArray(entries, entry_json(result, &result->entry[i]));
-    cJSON_AddNumberToObject(root, "rank_correlation", result->rank_correlation);
-    cJSON_AddNumberToObject(root, "seconds", result->seconds);
-    cJSON_AddStringToObject(root, "page", page);
+        json_add(entries, NULL, entry_json(result, &result->entry[i]));
+    json_add_number(root, "rank_correlation", result->rank_correlation);
+    json_add_number(root, "seconds", result->seconds);
+    json_add_text(root, "page", page);
     return cli_print_json(root, error);
 }

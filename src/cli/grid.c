@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/stream.h"
 #include "telemetry/dump.h"
 
 enum {
@@ -108,7 +109,7 @@ static enum esper_status print_line(const struct grid *grid, char *const cells[]
 {
     char *text = NULL;
     size_t size;
-    FILE *line = open_memstream(&text, &size);
+    FILE *line = stream_open(&text, &size);
     if (line)
         print_cells(grid, line, cells);
     if (!line || fclose(line) != 0 || !text) {

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
+#include "base/json.h"
 #include "cli/cli.h"
 #include "selftest/device.h"
 
@@ -26,7 +25,6 @@ struct view {
     struct view_row rows[VIEW_ROWS];
     int count;
     cJSON *results; /* gathered here instead for JSON */
-    bool full;      /* memory ran out for them */
 };
 
 static void view_flush(struct view *view)
@@ -141,14 +139,16 @@ static void view_show(void *context, enum check_result result, const char *name,
 
 /* ---- for programs: everything ----------------------------------------------------------------------------------- */
 
-static bool add_text(cJSON *item, const char *key, const char *text)
+static void add_text(cJSON *item, const char *key, const char *text)
 {
-    return !text || cJSON_AddStringToObject(item, key, text);
+    if (text)
+        json_add_text(item, key, text);
 }
 
-static bool add_number(cJSON *item, const char *key, double value)
+static void add_number(cJSON *item, const char *key, double value)
 {
-    return isnan(value) || cJSON_AddNumberToObject(item, key, value);
+    if (!isnan(value))
+        json_add_number(item, key, value);
 }
 
 static void json_show(void *context, enum check_result result, const char *name, double error, double limit,
@@ -156,27 +156,25 @@ static void json_show(void *context, enum check_result result, const char *name,
 {
     static const char *const results[] = {"passed", "failed", "skipped"};
     struct view *view = context;
-    cJSON *item = cJSON_CreateObject();
-    bool complete = item && add_text(item, "file", view->test.file) && add_text(item, "variant", view->test.variant) &&
-                    add_text(item, "name", name) && add_text(item, "result", results[result]) &&
-                    add_number(item, "error", error) && add_number(item, "limit", limit) &&
-                    add_text(item, "note", result == CHECK_PASSED ? NULL : note);
-    if (!complete || !cJSON_AddItemToArray(view->results, item)) {
-        cJSON_Delete(item);
-        view->full = true;
-    }
+    cJSON *item = json_add_object(view->results, NULL);
+    add_text(item, "file", view->test.file);
+    add_text(item, "variant", view->test.variant);
+    add_text(item, "name", name);
+    add_text(item, "result", results[result]);
+    add_number(item, "error", error);
+    add_number(item, "limit", limit);
+    add_text(item, "note", result == CHECK_PASSED ? NULL : note);
 }
 
 static int json_print(struct view *view)
 {
     const int *count = view->test.report.count;
-    char *text = cJSON_PrintUnformatted(view->results);
-    bool complete = text && !view->full;
+    char *text = json_finish(view->results, JSON_ONE_LINE);
+    bool complete = text != NULL;
     if (complete)
         printf("{\"results\":%s,\"passed\":%d,\"failed\":%d,\"skipped\":%d}\n", text, count[CHECK_PASSED],
                count[CHECK_FAILED], count[CHECK_SKIPPED]);
     cJSON_free(text);
-    cJSON_Delete(view->results);
     if (complete)
         return CLI_OK;
     struct esper_error error;

@@ -84,23 +84,12 @@ static int saved_tensors(const struct table *table, struct st_tensor *tensors)
 static char *crc_text(const struct st_tensor *tensors, int count)
 {
     cJSON *object = cJSON_CreateObject();
-    bool built = object != NULL;
-    for (int i = 0; i < count && built; i++) {
+    for (int i = 0; i < count; i++) {
         char crc[16];
         format_crc(crc32_update(0, tensors[i].data, tensors[i].bytes), crc);
-        built = cJSON_AddStringToObject(object, tensors[i].name, crc);
+        json_add_text(object, tensors[i].name, crc);
     }
-    char *text = built ? cJSON_PrintUnformatted(object) : NULL;
-    cJSON_Delete(object);
-    return text;
-}
-
-static char *config_text(const struct config *config)
-{
-    cJSON *object = config_to_json(config);
-    char *text = object ? cJSON_PrintUnformatted(object) : NULL;
-    cJSON_Delete(object);
-    return text;
+    return json_finish(object, JSON_ONE_LINE);
 }
 
 static enum esper_status write_tensors(const char *path, const struct st_tensor *tensors, int count,
@@ -108,7 +97,7 @@ static enum esper_status write_tensors(const char *path, const struct st_tensor 
                                        struct esper_error *error)
 {
     char round[16], step[16], hash[32], seal[16];
-    char *configuration = config_text(config), *crc = crc_text(tensors, count);
+    char *configuration = json_finish(config_to_json(config), JSON_ONE_LINE), *crc = crc_text(tensors, count);
     enum esper_status status;
     if (configuration && crc) {
         snprintf(round, sizeof round, "%u", (unsigned)info->round);

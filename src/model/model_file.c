@@ -16,83 +16,76 @@
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* cJSON's functions return NULL when memory is short, and also when given NULL: one test at the end is enough. */
-static bool add_number(cJSON *object, const char *key, double value)
+static void add_host(cJSON *network, const struct model *model)
 {
-    return cJSON_AddNumberToObject(object, key, value);
-}
-
-static bool add_host(cJSON *network, const struct model *model)
-{
-    cJSON *host = cJSON_AddObjectToObject(network, "host");
+    cJSON *host = json_add_object(network, "host");
     const struct config *config = &model->config;
-    return add_number(host, "base", config->host_base) && add_number(host, "blocks", config->host_blocks) &&
-           add_number(host, "kernel", config->host_kernel) && add_number(host, "pools", config->host_pools) &&
-           add_number(host, "classes", SHAPE_CLASSES) && add_number(host, "epsilon", NORM_EPS);
+    json_add_number(host, "base", config->host_base);
+    json_add_number(host, "blocks", config->host_blocks);
+    json_add_number(host, "kernel", config->host_kernel);
+    json_add_number(host, "pools", config->host_pools);
+    json_add_number(host, "classes", SHAPE_CLASSES);
+    json_add_number(host, "epsilon", NORM_EPS);
 }
 
-static bool add_image(cJSON *network, const struct model *model)
+static void add_image(cJSON *network, const struct model *model)
 {
-    cJSON *image = cJSON_AddObjectToObject(network, "image");
+    cJSON *image = json_add_object(network, "image");
     const struct image_set *set = image_set_of(model->config.data_set);
-    cJSON *mean = cJSON_CreateDoubleArray(set->mean, DATASET_COLOURS);
-    cJSON *deviation = cJSON_CreateDoubleArray(set->deviation, DATASET_COLOURS);
-    return add_number(image, "size", model->config.data_size) && cJSON_AddItemToObject(image, "mean", mean) &&
-           cJSON_AddItemToObject(image, "deviation", deviation);
+    json_add_number(image, "size", model->config.data_size);
+    json_add(image, "mean", cJSON_CreateDoubleArray(set->mean, DATASET_COLOURS));
+    json_add(image, "deviation", cJSON_CreateDoubleArray(set->deviation, DATASET_COLOURS));
 }
 
 /* What each step of a chain does, for readers that do not know the blueprints: "conv norm relu", ... */
-static bool add_chain(cJSON *entry, const struct seed_blueprint *blueprint)
+static void add_chain(cJSON *entry, const struct seed_blueprint *blueprint)
 {
     static const char *const words[] = {
         [ACT_NONE] = "conv", [ACT_RELU] = "conv relu", [ACT_NORM] = "conv norm", [ACT_NORM_RELU] = "conv norm relu"};
-    cJSON *chain = cJSON_AddArrayToObject(entry, "chain");
-    bool added = chain;
-    for (int i = 0; added && i < blueprint->steps; i++)
-        added = cJSON_AddItemToArray(chain, cJSON_CreateString(words[blueprint->step[i].act]));
-    return added;
+    cJSON *chain = json_add_list(entry, "chain");
+    for (int i = 0; i < blueprint->steps; i++)
+        json_add_text(chain, NULL, words[blueprint->step[i].act]);
 }
 
-static bool add_seeds(cJSON *network, const struct model *model)
+static void add_seeds(cJSON *network, const struct model *model)
 {
-    cJSON *list = cJSON_AddArrayToObject(network, "slots");
+    cJSON *list = json_add_list(network, "slots");
     for (int j = 0; j < model->shape.slots; j++) {
         const struct slot_exec *exec = &model->exec[j];
         const struct seed_blueprint *blueprint = blueprint_at(exec->blueprint);
-        cJSON *entry = cJSON_CreateObject();
-        if (!cJSON_AddItemToArray(list, entry) || !cJSON_AddStringToObject(entry, "slot", model->shape.slot[j].id) ||
-            !cJSON_AddStringToObject(entry, "stage", stage_name(model->stage[j])) ||
-            !cJSON_AddStringToObject(entry, "blueprint", blueprint_name(exec->blueprint)) ||
-            !cJSON_AddStringToObject(entry, "algorithm", algorithm_name(exec->algorithm)) ||
-            !add_number(entry, "alpha", (double)exec->alpha) ||
-            !add_number(entry, "groups", group_count(model->shape.slot[j].channels)) ||
-            (blueprint->kind == SEED_CHAIN && !add_chain(entry, blueprint)))
-            return false;
+        cJSON *entry = json_add_object(list, NULL);
+        json_add_text(entry, "slot", model->shape.slot[j].id);
+        json_add_text(entry, "stage", stage_name(model->stage[j]));
+        json_add_text(entry, "blueprint", blueprint_name(exec->blueprint));
+        json_add_text(entry, "algorithm", algorithm_name(exec->algorithm));
+        json_add_number(entry, "alpha", (double)exec->alpha);
+        json_add_number(entry, "groups", group_count(model->shape.slot[j].channels));
+        if (blueprint->kind == SEED_CHAIN)
+            add_chain(entry, blueprint);
     }
-    return list;
 }
 
 static char *network_text(const struct model *model)
 {
     cJSON *network = cJSON_CreateObject();
-    bool built = add_host(network, model) && add_image(network, model) && add_seeds(network, model);
-    char *text = built ? cJSON_PrintUnformatted(network) : NULL;
-    cJSON_Delete(network);
-    return text;
+    add_host(network, model);
+    add_image(network, model);
+    add_seeds(network, model);
+    return json_finish(network, JSON_ONE_LINE);
 }
 
 static char *source_text(const struct model_source *source)
 {
     cJSON *object = cJSON_CreateObject();
-    bool built = cJSON_AddStringToObject(object, "run", source->run) &&
-                 cJSON_AddStringToObject(object, "task", source->task) && add_number(object, "round", source->round) &&
-                 add_number(object, "step", source->step) && add_number(object, "env", source->env) &&
-                 cJSON_AddBoolToObject(object, "best", source->best) &&
-                 add_number(object, "val_accuracy", source->val_accuracy) &&
-                 cJSON_AddStringToObject(object, "left_out", source->left_out);
-    char *text = built ? cJSON_PrintUnformatted(object) : NULL;
-    cJSON_Delete(object);
-    return text;
+    json_add_text(object, "run", source->run);
+    json_add_text(object, "task", source->task);
+    json_add_number(object, "round", source->round);
+    json_add_number(object, "step", source->step);
+    json_add_number(object, "env", source->env);
+    json_add_bool(object, "best", source->best);
+    json_add_number(object, "val_accuracy", source->val_accuracy);
+    json_add_text(object, "left_out", source->left_out);
+    return json_finish(object, JSON_ONE_LINE);
 }
 
 enum esper_status model_write(const struct model *model, const char *path, struct esper_error *error)

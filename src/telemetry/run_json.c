@@ -13,8 +13,7 @@ static cJSON *origins_json(const struct config *config)
 {
     cJSON *object = cJSON_CreateObject();
     for (int key = 0; key < config_key_count(); key++)
-        cJSON_AddStringToObject(object, config_key_name(key),
-                                config_origin_name((enum config_origin)config->origin[key]));
+        json_add_text(object, config_key_name(key), config_origin_name((enum config_origin)config->origin[key]));
     return object;
 }
 
@@ -23,18 +22,16 @@ static char *run_text(const struct run *run, const char *command)
     struct utsname host = {0};
     uname(&host);
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "format", RUN_FORMAT);
-    cJSON_AddStringToObject(object, "name", run->name);
-    cJSON_AddStringToObject(object, "created", run->created);
-    cJSON_AddStringToObject(object, "version", run->version);
-    cJSON_AddStringToObject(object, "kernels", run->kernels);
-    cJSON_AddStringToObject(object, "architecture", host.machine);
-    cJSON_AddStringToObject(object, "command", command);
-    cJSON_AddItemToObject(object, "configuration", config_to_json(&run->config));
-    cJSON_AddItemToObject(object, "origins", origins_json(&run->config));
-    char *text = cJSON_Print(object);
-    cJSON_Delete(object);
-    return text;
+    json_add_number(object, "format", RUN_FORMAT);
+    json_add_text(object, "name", run->name);
+    json_add_text(object, "created", run->created);
+    json_add_text(object, "version", run->version);
+    json_add_text(object, "kernels", run->kernels);
+    json_add_text(object, "architecture", host.machine);
+    json_add_text(object, "command", command);
+    json_add(object, "configuration", config_to_json(&run->config));
+    json_add(object, "origins", origins_json(&run->config));
+    return json_finish(object, JSON_LINES);
 }
 
 /* What is written must read back: a command line or a path may contain bytes that are not UTF-8, which JSON cannot
@@ -48,11 +45,13 @@ static enum esper_status readable_text(const struct run *run, const char *comman
         *text = run_text(run, attempt ? plain : command);
         if (!*text)
             return error_set(error, ESPER_FAILED, "out of memory while describing the run");
-        if (json_parse(*text, strlen(*text), &check, error) == ESPER_OK) {
-            cJSON_Delete(check);
+        enum esper_status status = json_parse(*text, strlen(*text), &check, error);
+        cJSON_Delete(check);
+        if (status == ESPER_OK)
             return ESPER_OK;
-        }
         cJSON_free(*text);
+        if (status != ESPER_INVALID)
+            return status;
         snprintf(plain, sizeof plain, "%s", command);
         for (char *at = plain; *at; at++) /* second attempt: the command line is for people, '?' will do */
             if ((unsigned char)*at >= 0x80)

@@ -94,17 +94,15 @@ static enum esper_status write_stages(const struct run *run, const struct run_st
 {
     char path[PATH_MAX];
     TRY(name_file(run, path, error));
-    cJSON *object = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(object, "stages");
+    cJSON *object = cJSON_CreateObject(), *list = json_add_list(object, "stages");
     for (int i = 0; i < count; i++) {
-        cJSON *stage = cJSON_CreateObject();
-        cJSON_AddNumberToObject(stage, "from", stages[i].from);
-        cJSON_AddNumberToObject(stage, "rounds", stages[i].rounds);
-        cJSON_AddStringToObject(stage, "kernels", stages[i].kernels);
-        cJSON_AddStringToObject(stage, "version", stages[i].version);
-        cJSON_AddItemToArray(list, stage);
+        cJSON *stage = json_add_object(list, NULL);
+        json_add_number(stage, "from", stages[i].from);
+        json_add_number(stage, "rounds", stages[i].rounds);
+        json_add_text(stage, "kernels", stages[i].kernels);
+        json_add_text(stage, "version", stages[i].version);
     }
-    char *text = cJSON_Print(object);
-    cJSON_Delete(object);
+    char *text = json_finish(object, JSON_LINES);
     if (!text)
         return error_set(error, ESPER_FAILED, "out of memory while describing the run");
     enum esper_status status = run_json_replace(path, text, error);

@@ -142,9 +142,7 @@ static const char *policy_name(const struct config *config, char text[CONFIG_TEX
 static enum esper_status describe_run(struct store *store, const struct run *run, struct esper_error *error)
 {
     char policy[CONFIG_TEXT] = "", seed[24];
-    cJSON *object = config_to_json(&run->config);
-    char *configuration = object ? cJSON_PrintUnformatted(object) : NULL;
-    cJSON_Delete(object);
+    char *configuration = json_finish(config_to_json(&run->config), JSON_ONE_LINE);
     if (!configuration)
         return error_set(error, ESPER_FAILED, "out of memory while describing the run");
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)run->config.seed);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/config_json.h"
+#include "base/stream.h"
 #include "telemetry/run_json.h"
 #include "view/recipe.h"
 #include "view/report_parts.h"
@@ -145,7 +146,7 @@ static void write_recipe(struct html *html, struct report_run *report)
     bool machines = false;
     char *commands = NULL;
     size_t bytes;
-    FILE *file = open_memstream(&commands, &bytes);
+    FILE *file = stream_open(&commands, &bytes);
     enum esper_status status = file ? recipe_write(file, &report->run, &machines, &error) : ESPER_FAILED;
     if (file && fclose(file) != 0)
         status = ESPER_FAILED;

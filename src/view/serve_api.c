@@ -159,13 +159,17 @@ static enum esper_status write_description(const struct run *run, struct json_ou
         const cJSON *member = json_find(description, texts[i]);
         json_text(out, texts[i], cJSON_GetStringValue(member));
     }
-    for (int i = 0; i < 2; i++) {
-        char *text = cJSON_PrintUnformatted(json_find(description, objects[i]));
-        fprintf(out->file, ",\"%s\":%s", objects[i], text ? text : "null");
+    enum esper_status status = ESPER_OK;
+    for (int i = 0; i < 2 && status == ESPER_OK; i++) {
+        char *text = cJSON_PrintUnformatted(json_find(description, objects[i])); /* run_open found them */
+        if (text)
+            fprintf(out->file, ",\"%s\":%s", objects[i], text);
+        else
+            status = error_set(error, ESPER_FAILED, "%s: out of memory", path);
         cJSON_free(text);
     }
     cJSON_Delete(description);
-    return ESPER_OK;
+    return status;
 }
 
 static void write_verdict(struct json_out *out, const struct verdict *verdict)

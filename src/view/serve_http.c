@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/stream.h"
 #include "view/assets.h"
 #include "view/serve_parts.h"
 
@@ -51,7 +52,7 @@ struct MHD_Response *reply_error(const char *text)
 {
     char *body = NULL;
     size_t bytes = 0;
-    FILE *file = open_memstream(&body, &bytes);
+    FILE *file = stream_open(&body, &bytes);
     if (!file)
         return NULL;
     struct json_out out = {.file = file};
@@ -358,7 +359,7 @@ static int make_answer(struct server *server, const struct request *request, con
             return 200;
     }
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, collect_argument, &arguments);
-    FILE *file = open_memstream(text, bytes);
+    FILE *file = stream_open(text, bytes);
     if (!file)
         return 503;
     int code = write_answer(server, route, &arguments, request->body, file, error);

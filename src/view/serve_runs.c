@@ -8,6 +8,7 @@
 
 #include "base/crc32.h"
 #include "base/memory.h"
+#include "base/stream.h"
 #include "view/run_mark.h"
 #include "view/serve_api.h"
 
@@ -157,7 +158,7 @@ static enum esper_status write_description(const struct api *api, const char *na
     char *text = NULL;
     size_t bytes;
     struct run *run = memory_alloc(1, sizeof *run, error);
-    FILE *part = run ? open_memstream(&text, &bytes) : NULL;
+    FILE *part = run ? stream_open(&text, &bytes) : NULL;
     enum esper_status status = ESPER_FAILED;
     if (part && api_find_run(api, name, run, error) == 200)
         status = describe(api, run, part, error);

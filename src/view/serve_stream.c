@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/stream.h"
 #include "telemetry/dump.h"
 #include "telemetry/store_schema.h"
 #include "view/serve_parts.h"
@@ -172,7 +173,7 @@ static void write_alerts(struct stream *stream, struct json_out *out, const stru
 /* The next event as text; false: out of memory. */
 static bool tell(struct stream *stream, const char *event, const struct sight *sight)
 {
-    FILE *file = open_memstream(&stream->text, &stream->bytes);
+    FILE *file = stream_open(&stream->text, &stream->bytes);
     if (!file)
         return false;
     fprintf(file, "%sevent: %s\ndata: ", stream->greeted ? "" : "retry: 1000\n\n", event);
