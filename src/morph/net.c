@@ -38,8 +38,8 @@ static void block_init(struct net_block *block, const struct net_shape *shape, i
     made.raw = bump_take(bump, (size_t)batch * made.map, sizeof(real));
     made.winners = bump_take(bump, (size_t)batch * made.out_map, sizeof(real));
     made.grad = bump_take(bump, (size_t)made.group * framed * cout_p, sizeof(real));
-    made.norm = norm_in(norm, cout_p);
     if (bump->base) {
+        made.norm = norm_in(norm, cout_p);
         conv_init(&made.conv, b->height, b->width, b->cin, b->cout, shape->kernel, table);
         *block = made;
     }

@@ -190,11 +190,13 @@ struct alerts {
     double gradient_mean;
     int64_t gradients;
     double accuracy[WINDOW];
-    int64_t episodes[WINDOW], rollbacks[WINDOW];
+    double episodes[WINDOW], rollbacks[WINDOW];
     /* the round in progress */
     struct figures now;
     bool learned;
-    int64_t outcomes, lost_bulk, lost_critical;
+    int64_t outcomes;
+    double lost_bulk,
+        lost_critical;           /* rows; a record that is read again may say anything, and doubles do not overflow */
     struct tally tallies[AHEAD]; /* by round; one that a later round displaces leaves its numbers missing */
 };
 
@@ -211,7 +213,8 @@ static void begin_round(struct alerts *alerts)
     for (int head = 0; head < HEADS; head++)
         alerts->now.head_entropy[head] = alerts->now.head_gradient[head] = NAN;
     alerts->learned = false;
-    alerts->outcomes = alerts->lost_bulk = alerts->lost_critical = 0;
+    alerts->outcomes = 0;
+    alerts->lost_bulk = alerts->lost_critical = 0;
 }
 
 struct alerts *alerts_create(int64_t planned, struct esper_error *error)
@@ -303,7 +306,7 @@ static void look_at_drops(struct alerts *alerts, const struct drops_record *row)
         return; /* thinned on purpose */
     for (int i = 0; i < RECORD_KIND_COUNT; i++)
         if (is(row->name, lanes[i].table))
-            *(is(lanes[i].lane, "BULK") ? &alerts->lost_bulk : &alerts->lost_critical) += row->count;
+            *(is(lanes[i].lane, "BULK") ? &alerts->lost_bulk : &alerts->lost_critical) += (double)row->count;
 }
 
 void alerts_look(struct alerts *alerts, const struct record_row *row)
@@ -370,8 +373,8 @@ static void measure_choices(struct alerts *alerts, const struct round_record *ro
 static void measure_past(struct alerts *alerts, const struct round_record *round)
 {
     int64_t known = alerts->rounds < WINDOW ? alerts->rounds : WINDOW, at = alerts->rounds % WINDOW;
-    int64_t episodes = 0, rollbacks = 0, count = 0;
-    double mean = 0;
+    int64_t count = 0;
+    double mean = 0, episodes = 0, rollbacks = 0;
     for (int64_t i = 0; i < known; i++)
         if (isfinite(alerts->accuracy[i])) {
             mean += alerts->accuracy[i];
@@ -381,14 +384,14 @@ static void measure_past(struct alerts *alerts, const struct round_record *round
     if (count >= SPAN && mean > 0 && isfinite(round->val_accuracy_mean))
         alerts->now.accuracy_drop = 100 * (mean - round->val_accuracy_mean) / mean;
     alerts->accuracy[at] = round->val_accuracy_mean;
-    alerts->episodes[at] = alerts->outcomes;
-    alerts->rollbacks[at] = alerts->outcomes ? round->rollbacks : 0;
+    alerts->episodes[at] = (double)alerts->outcomes;
+    alerts->rollbacks[at] = alerts->outcomes ? (double)round->rollbacks : 0;
     for (int i = 0; i < WINDOW; i++) {
         episodes += alerts->episodes[i];
         rollbacks += alerts->rollbacks[i];
     }
     if (alerts->outcomes) /* as if there had been a hundred: one rollback is not a rate yet */
-        alerts->now.rollback_rate = 100 * (double)rollbacks / fmax(100, (double)episodes);
+        alerts->now.rollback_rate = 100 * rollbacks / fmax(100, episodes);
 }
 
 static struct span span_of(const double rewards[SPAN])
@@ -436,9 +439,9 @@ static void measure(struct alerts *alerts, const struct round_record *round)
         alerts->now.advantage_std = alerts->now.ppo.advantage_std / alerts->now.ppo.value_scale;
         follow_gradient(alerts);
     }
-    alerts->now.critical_lost = (double)alerts->lost_critical;
+    alerts->now.critical_lost = alerts->lost_critical;
     if (round->env_steps > 0)
-        alerts->now.bulk_lost = 100 * (double)alerts->lost_bulk / (double)round->env_steps;
+        alerts->now.bulk_lost = 100 * alerts->lost_bulk / (double)round->env_steps;
     measure_choices(alerts, round);
     measure_past(alerts, round);
     follow_objective(alerts, round);

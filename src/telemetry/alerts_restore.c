@@ -61,7 +61,8 @@ static void fill_field(sqlite3_stmt *statement, int at, enum column_type type, c
         memcpy(field, &text, sizeof text);
         break;
     case COLUMN_TEXT:
-        snprintf(field, RECORD_TEXT, "%s", missing ? "" : (const char *)sqlite3_column_text(statement, at));
+        text = (const char *)sqlite3_column_text(statement, at);
+        snprintf(field, RECORD_TEXT, "%s", text ? text : "");
         break;
     }
 }
@@ -75,8 +76,8 @@ static void fill(sqlite3_stmt *statement, enum record_kind kind, struct record_r
         fill_field(statement, i, layout->columns[i].type, field);
 }
 
-/* The rows of rounds `first` to `last`. */
-static enum esper_status look_at(struct reading *reading, int64_t first, int64_t last, bool steps,
+/* The rows of the rounds after `done`, up to `last`. */
+static enum esper_status look_at(struct reading *reading, int64_t done, int64_t last, bool steps,
                                  struct esper_error *error)
 {
     for (int i = 0; i < LOOKED_AT; i++) {
@@ -85,7 +86,7 @@ static enum esper_status look_at(struct reading *reading, int64_t first, int64_t
         int code;
         if (looked_at[i] == RECORD_STEP && !steps)
             continue;
-        sqlite3_bind_int64(rows, 1, first);
+        sqlite3_bind_int64(rows, 1, done);
         sqlite3_bind_int64(rows, 2, last);
         while ((code = sqlite3_step(rows)) == SQLITE_ROW) {
             fill(rows, looked_at[i], &row);
@@ -111,13 +112,14 @@ static enum esper_status repeat(struct reading *reading, struct esper_error *err
     while ((code = sqlite3_step(reading->rounds)) == SQLITE_ROW) {
         const struct round_record *round = &row.record.round;
         fill(reading->rounds, RECORD_ROUND, &row);
-        TRY(look_at(reading, done + 1, round->round, round->round > newest - STEP_ROUNDS, error));
+        uint64_t before = (uint64_t)newest - (uint64_t)round->round; /* no round is newer; a record may say any */
+        TRY(look_at(reading, done, round->round, before < STEP_ROUNDS, error));
         alerts_judge(reading->alerts, round, ignored);
         done = round->round;
     }
     if (code != SQLITE_DONE)
         return reading_fail(reading, error);
-    return look_at(reading, done + 1, INT64_MAX, true, error);
+    return look_at(reading, done, INT64_MAX, true, error);
 }
 
 /* Active alerts are those that the operator was shown. */
@@ -138,7 +140,7 @@ static enum esper_status read_all(struct reading *reading, struct esper_error *e
     TRY(prepare(reading, RECORD_ROUND, "ORDER BY round", &reading->rounds, error));
     TRY(prepare(reading, RECORD_ALERT, "ORDER BY round", &reading->told, error));
     for (int i = 0; i < LOOKED_AT; i++)
-        TRY(prepare(reading, looked_at[i], "WHERE round BETWEEN ?1 AND ?2", &reading->rows[i], error));
+        TRY(prepare(reading, looked_at[i], "WHERE round > ?1 AND round <= ?2", &reading->rows[i], error));
     if (sqlite3_prepare_v2(reading->db, "SELECT max(round) FROM round", -1, &reading->newest, NULL) != SQLITE_OK)
         return reading_fail(reading, error);
     TRY(repeat(reading, error));

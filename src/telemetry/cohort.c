@@ -230,7 +230,7 @@ double metric_value(enum metric metric, const struct outcome_record *outcome)
     case METRIC_ADDED_PARAMS:
         return (double)outcome->added_params;
     case METRIC_ACCURACY_PER_1000:
-        return 1000 * outcome->test_accuracy / (double)(outcome->host_params + outcome->added_params);
+        return 1000 * outcome->test_accuracy / ((double)outcome->host_params + (double)outcome->added_params);
     case METRIC_FOSSILIZED:
         return (double)outcome->fossilized;
     case METRIC_PRUNED:
