@@ -433,6 +433,25 @@ static void rollbacks_are_a_rate(void **state)
     }
 }
 
+/* A record that is read again may hold any number: sums of them do not overflow. */
+static void any_number_can_be_added(void **state)
+{
+    (void)state;
+    struct alerts *alerts = make_alerts();
+    struct scene scene = a_fine_scene(0);
+    scene.round.rollbacks = INT64_MAX;
+    assert_string_equal(told(alerts, &scene, "rollbacks"), "critical");
+    const struct record_row lost = {.kind = RECORD_DROPS,
+                                    .record.drops = {.name = "round", .reason = "full", .count = INT64_MAX}};
+    for (int round = 1; round < 4; round++) {
+        alerts_look(alerts, &lost);
+        alerts_look(alerts, &lost);
+        assert_string_equal(told(alerts, &scene, "critical_rows_lost"), round == 1 ? "critical" : "");
+        assert_true(alerts_critical(alerts) >= 2); /* neither is taken back */
+    }
+    alerts_free(alerts);
+}
+
 static void accuracy_and_gradient_against_their_past(void **state)
 {
     (void)state;
@@ -509,6 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_is_sound),
+        cmocka_unit_test(any_number_can_be_added),
         cmocka_unit_test(fine_rounds_say_nothing),
         cmocka_unit_test(rules_raise_worsen_and_clear),
         cmocka_unit_test(streaks_are_of_rounds_in_a_row),

@@ -399,12 +399,21 @@ static void refusals(void **state)
     refused("give the run's directory", "ppo1", path);
 }
 
+/* A record may say anything about parameters. */
+static void huge_networks(void **state)
+{
+    (void)state;
+    const struct outcome_record outcome = {.test_accuracy = 50, .host_params = INT64_MAX, .added_params = INT64_MAX};
+    assert_true(metric_value(METRIC_ACCURACY_PER_1000, &outcome) > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantiles), cmocka_unit_test(means),         cmocka_unit_test(ratios),
-        cmocka_unit_test(coverage),  cmocka_unit_test(one_seed),      cmocka_unit_test(several_seeds),
-        cmocka_unit_test(tables),    cmocka_unit_test(nothing_added), cmocka_unit_test(refusals),
+        cmocka_unit_test(quantiles),     cmocka_unit_test(means),         cmocka_unit_test(ratios),
+        cmocka_unit_test(coverage),      cmocka_unit_test(one_seed),      cmocka_unit_test(several_seeds),
+        cmocka_unit_test(tables),        cmocka_unit_test(nothing_added), cmocka_unit_test(refusals),
+        cmocka_unit_test(huge_networks),
     };
     return cmocka_run_group_tests(tests, make_runs, folder_clear);
 }
