@@ -78,7 +78,7 @@ EMBEDDED := page_assets task_assets commit
 LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(BUILD)/device_checks.o $(EMBEDDED:%=$(BUILD)/%.o)
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 # Programs that disturb esper, and the library that does it; a sanitizer is a library of that kind itself.
-FAULTS := $(if $(SAN),,$(addprefix $(BUILD)/tests/faults/,libfaults.so powerloss))
+FAULTS := $(if $(SAN),,$(addprefix $(BUILD)/tests/faults/,libfaults.so drive powerloss))
 
 # ---- targets -----------------------------------------------------------------------------------------------------
 .PHONY: all run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit

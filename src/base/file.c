@@ -218,7 +218,7 @@ enum esper_status file_make_directories(const char *path, struct esper_error *er
         *at = '\0';
         struct stat info;
         if (mkdir(partial, 0777) == 0) {
-            sync_directory(partial, NULL); /* where its parent may be opened: what goes into it shall not vanish with it */
+            sync_directory(partial, NULL); /* what goes into it shall not vanish with it */
         } else {
             int code = errno;
             bool there = stat(partial, &info) == 0;

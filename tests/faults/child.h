@@ -177,13 +177,16 @@ static inline pid_t start(const char *work, char *const arguments[], char *const
     char out[PATH_MAX], err[PATH_MAX];
     snprintf(out, sizeof out, "%s/stdout.txt", work);
     snprintf(err, sizeof err, "%s/stderr.txt", work);
-    pid_t pid = fork();
-    if (pid < 0)
-        give_up("fork: %s", strerror(errno));
-    if (pid > 0)
-        return pid;
     int to_out = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666), to_err = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (to_out < 0 || to_err < 0 || dup2(to_out, 1) < 0 || dup2(to_err, 2) < 0)
+    pid_t pid = fork();
+    if (to_out < 0 || to_err < 0 || pid < 0)
+        give_up("cannot start %s: %s", arguments[0], strerror(errno));
+    if (pid > 0) {
+        close(to_out);
+        close(to_err);
+        return pid;
+    }
+    if (dup2(to_out, 1) < 0 || dup2(to_err, 2) < 0)
         _exit(96);
     close(to_out);
     close(to_err);
@@ -244,10 +247,11 @@ static inline uint64_t sum_query(sqlite3 *db, const char *sql, uint64_t sum, boo
     return sum;
 }
 
-/* A sum of all of a record that does not depend on time; 0: it cannot be read. */
-static inline uint64_t sum_record(const char *run)
+/* A sum of all of a record that does not depend on time, of its list of checkpoints if asked; 0: it cannot be read. */
+static inline uint64_t sum_record(const char *run, bool checkpoints)
 {
     static const char *const queries[] = {
+        "SELECT file, kind, round, step, hash, bytes FROM checkpoint ORDER BY file",
         "PRAGMA integrity_check",
         "SELECT * FROM step",
         "SELECT * FROM seed",
@@ -258,7 +262,6 @@ static inline uint64_t sum_record(const char *run)
         "SELECT * FROM alert",
         "SELECT * FROM ppo_head",
         "SELECT * FROM drops",
-        "SELECT file, kind, round, step, hash, bytes FROM checkpoint ORDER BY file",
         "SELECT round, reward_mean, prunes, refusals FROM round ORDER BY round",
         "SELECT round, policy_loss, kl, value_scale FROM ppo ORDER BY round",
     };
@@ -267,7 +270,7 @@ static inline uint64_t sum_record(const char *run)
     uint64_t sum = 1;
     snprintf(path, sizeof path, "%s/telemetry.db", run);
     bool fine = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK;
-    for (size_t i = 0; fine && i < sizeof queries / sizeof queries[0]; i++)
+    for (size_t i = !checkpoints; fine && i < sizeof queries / sizeof queries[0]; i++)
         sum = sum_query(db, queries[i], sum, &fine);
     sqlite3_close(db);
     return fine ? sum : 0;

@@ -356,7 +356,7 @@ static void train_whole(const char *runs, const char *path, const char *log)
         read_log(log);
         stages[i].events = event_count;
         hash_of(path, stages[i].hash);
-        stages[i].record = sum_record(path);
+        stages[i].record = sum_record(path, true);
         if (!stages[i].record)
             give_up("the undisturbed run's record cannot be read");
     }
@@ -419,7 +419,7 @@ static void judge(const char *path, int point, char problem[1024])
         snprintf(problem, 1024, "resuming it: exit code %d: %.900s", outcome.code, outcome.err);
     else if (strcmp(hash, stages[stage].hash) != 0)
         snprintf(problem, 1024, "it ends with hash %s, not %s", hash, stages[stage].hash);
-    else if (sum_record(path) != stages[stage].record)
+    else if (sum_record(path, true) != stages[stage].record)
         snprintf(problem, 1024, "its record is not that of the undisturbed run");
     outcome_free(&outcome);
 }
