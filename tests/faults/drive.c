@@ -5,6 +5,8 @@
  * in the lines of this program (`train`, `alloc:139:ENOMEM`), pick one. Every outcome must be one of two: right (exit
  * code 0 and the output of an undisturbed run), or a clean refusal (an exit code of E-13, one line, and nothing has
  * changed: what was there can be read, and a run resumed comes to the right bits).
+ *
+ * With ESPER_CUDA_LIBRARY set to the emulated device, it is that which fails (tests/emulate/faults.h).
  */
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -17,16 +19,25 @@ static const struct way {
     const char *kind, *how;
     int share; /* of the drawn faults */
 } ways[] = {
-    {"alloc", "ENOMEM", 8},    {"alloc", "ENOMEM:on", 3},  {"open", "EIO", 2},         {"open", "EMFILE:on", 2},
-    {"open", "EACCES", 1},     {"open", "EINTR", 1},       {"read", "EIO", 3},         {"read", "EIO:on", 1},
-    {"read", "EINTR", 2},      {"read", "short", 2},       {"write", "EIO", 3},        {"write", "ENOSPC", 2},
-    {"write", "ENOSPC:on", 2}, {"write", "EINTR", 1},      {"write", "short", 2},      {"sync", "EIO", 2},
-    {"sync", "EIO:on", 1},     {"rename", "EIO", 2},       {"rename", "EACCES:on", 1}, {"unlink", "EACCES", 1},
-    {"unlink", "EIO:on", 1},   {"mkdir", "ENOSPC", 1},     {"opendir", "EMFILE", 2},   {"readdir", "EIO", 3},
-    {"truncate", "EIO", 1},    {"close", "EIO", 1},        {"stat", "EIO", 2},         {"stat", "EACCES:on", 1},
-    {"lock", "ENOLCK", 1},     {"lock", "EINTR", 1},       {"mmap", "ENOMEM", 2},      {"mmap", "ENOMEM:on", 1},
-    {"thread", "EAGAIN", 2},   {"thread", "EAGAIN:on", 1},
+    {"alloc", "ENOMEM", 8},     {"alloc", "ENOMEM:on", 3}, {"open", "EIO", 2},
+    {"open", "EMFILE:on", 2},   {"open", "EACCES", 1},     {"open", "EINTR", 1},
+    {"read", "EIO", 3},         {"read", "EIO:on", 1},     {"read", "EINTR", 2},
+    {"read", "short", 2},       {"write", "EIO", 3},       {"write", "ENOSPC", 2},
+    {"write", "ENOSPC:on", 2},  {"write", "EINTR", 1},     {"write", "short", 2},
+    {"sync", "EIO", 2},         {"sync", "EIO:on", 1},     {"rename", "EIO", 2},
+    {"rename", "EACCES:on", 1}, {"unlink", "EACCES", 1},   {"unlink", "EIO:on", 1},
+    {"mkdir", "ENOSPC", 1},     {"opendir", "EMFILE", 2},  {"readdir", "EIO", 3},
+    {"truncate", "EIO", 1},     {"close", "EIO", 1},       {"stat", "EIO", 2},
+    {"stat", "EACCES:on", 1},   {"lock", "ENOLCK", 1},     {"lock", "EINTR", 1},
+    {"mmap", "ENOMEM", 2},      {"mmap", "ENOMEM:on", 1},  {"thread", "EAGAIN", 2},
+    {"thread", "EAGAIN:on", 1}, {"call", "", 4},           {"call", "on", 1},
+    {"alloc", "", 3},           {"launch", "", 3},         {"launch", "on", 1},
 };
+/* The emulated device chooses its error by itself. */
+static bool is_devices(const struct way *way)
+{
+    return !*way->how || strcmp(way->how, "on") == 0;
+}
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
 /* ---- the commands ------------------------------------------------------------------------------------------------ */
@@ -45,7 +56,9 @@ static const struct command {
     const char *taken;    /* of base, a run that it continues: it gets a copy */
     const char *files[2]; /* that it writes */
     const char *ask;      /* serve: what it is asked */
+    const char *told;     /* a word by which its output tells what it could not read */
     bool counts;          /* its output shows no times */
+    bool device;
     int share;
 } commands[] = {
     {"train", {"train", SMALL, "--rounds", "2", "--runs", ".", "--name", "new"}, .run = "new", .share = 4},
@@ -72,7 +85,7 @@ static const struct command {
     {"compare", {"compare", "../base/run", "../base/other"}, .counts = true, .share = 2},
     {"infer", {"infer", "../base/net.safetensors", "synthetic", "--images", "20"}, .counts = true, .share = 1},
     {"sql", {"sql", "../base/run", "select round, reward_mean from round"}, .counts = true, .share = 2},
-    {"inspect", {"inspect", "../base/run"}, .counts = true, .share = 1},
+    {"inspect", {"inspect", "../base/run"}, .told = "UNUSABLE: ", .counts = true, .share = 1},
     {"serve", {"serve", "../base", "--port", "0"}, .ask = "/api/run/run/ask/summary", .share = 3},
     {"data",
      {"data", "get", "cifar10", "--from", "../base/images", "--out", "packed", "--train", "100", "--val", "20",
@@ -80,6 +93,17 @@ static const struct command {
      .files = {"packed"},
      .counts = true,
      .share = 1},
+    {"train",
+     {"train", SMALL, "--rounds", "2", "--runs", ".", "--name", "new", "--device", "cuda", "--precision", "fp32"},
+     .run = "new",
+     .share = 2,
+     .device = true},
+    {"eval",
+     {"eval", "../base/run", "--episodes", "2", "--runs", ".", "--name", "new", "--quiet", "--device", "cuda",
+      "--precision", "fp32"},
+     .run = "new",
+     .share = 1,
+     .device = true},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -97,6 +121,7 @@ static struct reference {
 static const char *esper, *library, *work;
 static char folder[PATH_MAX], base[PATH_MAX];
 static uint64_t base_sum;
+static bool on_device;
 
 enum { HANGS = 30 }; /* seconds that no command takes */
 
@@ -185,10 +210,10 @@ static struct result perform(const struct command *command, const char *fault, c
         arguments[count++] = (char *)command->arguments[i];
     arguments[count] = NULL;
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", library);
-    snprintf(failing, sizeof failing, "FAULTS_FAIL=%s", fault ? fault : "");
-    snprintf(to, sizeof to, "FAULTS_COUNT=%s", counts ? counts : "");
+    snprintf(failing, sizeof failing, "%s_FAIL=%s", on_device ? "ESPER_EMULATE" : "FAULTS", fault ? fault : "");
+    snprintf(to, sizeof to, "%s_COUNT=%s", on_device ? "ESPER_EMULATE" : "FAULTS", counts ? counts : "");
     snprintf(data, sizeof data, "XDG_DATA_HOME=%s", folder);
-    if (fault || counts)
+    if ((fault || counts) && !on_device)
         environment[set++] = preload;
     if (fault)
         environment[set++] = failing;
@@ -315,6 +340,8 @@ static const char *resumes(const struct command *command, const struct reference
 static const char *judge_right(const struct command *command, const struct reference *reference,
                                const struct result *result)
 {
+    if (command->told && strstr(result->end.out, command->told))
+        return NULL;
     if (command->counts && !same_text(result->end.out, reference->out, reference->masked))
         return "exit code 0, but another output";
     for (int i = 0; i < 2 && command->files[i]; i++)
@@ -418,7 +445,7 @@ static void read_counts(const char *path, struct reference *reference)
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         for (int i = 0; i < WAYS; i++) {
             size_t length = strlen(ways[i].kind);
-            if (strncmp(line, ways[i].kind, length) == 0 && line[length] == ' ')
+            if (is_devices(&ways[i]) == on_device && strncmp(line, ways[i].kind, length) == 0 && line[length] == ' ')
                 reference->calls[i] = strtoul(line + length, NULL, 10);
         }
     free(text);
@@ -463,7 +490,7 @@ static void disturb(const struct command *command, const struct reference *refer
     const char *problem = judge(command, reference, &result);
     if (problem) {
         failed++;
-        printf("FAILED %s, FAULTS_FAIL=%s: %s (exit code %d)%s%.400s\n", command->name, fault, problem, result.end.code,
+        printf("FAILED %s, %s: %s (exit code %d)%s%.400s\n", command->name, fault, problem, result.end.code,
                *result.end.err ? ": " : "\n", result.end.err);
         fflush(stdout);
     } else if (result.end.code == 0) {
@@ -474,13 +501,18 @@ static void disturb(const struct command *command, const struct reference *refer
     result_free(&result);
 }
 
+/* KIND:K:HOW, as the libraries want it. */
+static void name_fault(const struct way *way, unsigned long k, char fault[64])
+{
+    snprintf(fault, 64, "%s:%lu%s%s", way->kind, k, *way->how ? ":" : "", way->how);
+}
+
 static void disturb_each(const struct command *command, const struct reference *reference)
 {
     for (int i = 0; i < WAYS; i++)
         for (unsigned long k = 1; k <= reference->calls[i]; k++) {
             char fault[64];
-            const char *how = ways[i].how, *on = strchr(how, ':');
-            snprintf(fault, sizeof fault, "%s:%lu:%.*s%s", ways[i].kind, k, (int)strcspn(how, ":"), how, on ? on : "");
+            name_fault(&ways[i], k, fault);
             disturb(command, reference, fault);
         }
 }
@@ -518,7 +550,7 @@ static void disturb_drawn(uint64_t *seed)
     int command = draw_command(seed), way = draw_way(&references[command], seed);
     char fault[64];
     unsigned long k = 1 + choose(seed, references[command].calls[way]);
-    snprintf(fault, sizeof fault, "%s:%lu:%s", ways[way].kind, k, ways[way].how);
+    name_fault(&ways[way], k, fault);
     disturb(&commands[command], &references[command], fault);
 }
 
@@ -533,9 +565,10 @@ int main(int argc, char **argv)
     uint64_t seed = strtoull(argv[5], NULL, 10);
     snprintf(folder, sizeof folder, "%s/try", work);
     snprintf(base, sizeof base, "%s/base", work);
+    on_device = getenv("ESPER_CUDA_LIBRARY");
     make_base();
     for (int i = 0; i < COMMANDS; i++)
-        if (argc < 7 || strcmp(argv[6], commands[i].name) == 0)
+        if (commands[i].device == on_device && (argc < 7 || strcmp(argv[6], commands[i].name) == 0))
             make_reference(&commands[i], &references[i]);
     for (int i = 0; argc < 8 && i < faults; i++)
         disturb_drawn(&seed);
