@@ -12,4 +12,4 @@ if [ ! -x "$programs/drive" ]; then
     exit
 fi
 faults=${ESPER_SOAK:+0}
-"$programs/drive" "$esper" none "$work" "${faults:-20}" "${ESPER_FAULT_SEED:-1}"
+"$programs/drive" "$esper" "$programs/libfaults.so" "$work" "${faults:-20}" "${ESPER_FAULT_SEED:-1}"

@@ -37,6 +37,15 @@ static inline void *must_have(void *memory)
     return memory;
 }
 
+/* Its absolute path: the tests change their directory. */
+static inline const char *must_find(const char *path)
+{
+    const char *found = realpath(path, NULL);
+    if (!found)
+        give_up("%s: %s", path, strerror(errno));
+    return found;
+}
+
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 
 /* The state is the seed: the same seed, the same choices (splitmix64). */

@@ -558,9 +558,9 @@ int main(int argc, char **argv)
 {
     if (argc < 6)
         give_up("usage: drive ESPER LIBRARY WORK FAULTS SEED [COMMAND [FAULT]]");
-    esper = argv[1];
-    library = argv[2];
-    work = argv[3];
+    esper = must_find(argv[1]);
+    library = must_find(argv[2]);
+    work = must_find(argv[3]);
     int faults = atoi(argv[4]);
     uint64_t seed = strtoull(argv[5], NULL, 10);
     snprintf(folder, sizeof folder, "%s/try", work);

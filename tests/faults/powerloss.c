@@ -430,9 +430,9 @@ int main(int argc, char **argv)
     char runs[PATH_MAX], path[PATH_MAX + 8], log[PATH_MAX], cut[PATH_MAX], victim[PATH_MAX + 8];
     if (argc < 6)
         give_up("usage: powerloss ESPER LIBRARY WORK POINTS SEED [POINT FATE]");
-    esper = argv[1];
-    library = argv[2];
-    work = argv[3];
+    esper = must_find(argv[1]);
+    library = must_find(argv[2]);
+    work = must_find(argv[3]);
     int points = atoi(argv[4]), failures = 0, runs_lost = 0;
     snprintf(runs, sizeof runs, "%s/whole", work);
     snprintf(path, sizeof path, "%s/run", runs);
