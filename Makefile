@@ -77,6 +77,8 @@ VARIANT_OBJ := $(VARIANTS:%=$(BUILD)/variant_%.o) $(CHECKED:%=$(BUILD)/checks_%.
 EMBEDDED := page_assets task_assets commit
 LIB_OBJ := $(filter-out $(BUILD)/src/cli/main.o,$(PLAIN_OBJ)) $(VARIANT_OBJ) $(BUILD)/device_checks.o $(EMBEDDED:%=$(BUILD)/%.o)
 TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
+# Programs that disturb esper, and the library that does it; a sanitizer is a library of that kind itself.
+FAULTS := $(if $(SAN),,$(addprefix $(BUILD)/tests/faults/,libfaults.so drive powerloss))
 
 # ---- targets -----------------------------------------------------------------------------------------------------
 .PHONY: all run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
@@ -137,7 +139,7 @@ features:
 	@echo "  cmocka             $(if $(HAVE_CMOCKA),found,missing: no unit tests; add with: apt-get install libcmocka-dev)"
 	@echo "  CUDA compiler      $(if $(NVCC),found: $(NVCC); build the device library with: make cuda,missing: no --device cuda; add with: apt-get install nvidia-cuda-toolkit$(comma) then: make cuda)"
 
-unit: $(TESTS)
+unit: $(TESTS) $(FAULTS)
 
 $(BUILD)/esper: $(BUILD)/src/cli/main.o $(BUILD)/libesper.a
 	@echo "  link  $@"
@@ -157,6 +159,12 @@ $(BUILD)/fuzz_%: tests/fuzz/entry.c $(HARNESS_OBJ) $(BUILD)/libesper.a
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libesper.a
 	@echo "  link  $@"
 	@$(CC) $(CFLAGS) $(SAN_FLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LINK) $(LIBS) -lcmocka -o $@
+
+# It defines what FORTIFY would wrap.
+$(BUILD)/tests/faults/libfaults.so: tests/faults/faults.c
+	@mkdir -p $(@D)
+	@echo "  link  $@"
+	@$(CC) $(PLAIN_FLAGS) -U_FORTIFY_SOURCE -fPIC -shared $< $(LINK) -ldl -o $@
 
 # Drawing the synthetic set and gathering images take as long as kernels do.
 $(BUILD)/src/data/synthetic.o $(BUILD)/src/data/gather.o: PLAIN_FLAGS += $(KERNEL_SAN_FLAGS)

@@ -217,7 +217,9 @@ enum esper_status file_make_directories(const char *path, struct esper_error *er
             continue;
         *at = '\0';
         struct stat info;
-        if (mkdir(partial, 0777) != 0) {
+        if (mkdir(partial, 0777) == 0) {
+            sync_directory(partial, NULL); /* what goes into it shall not vanish with it */
+        } else {
             int code = errno;
             bool there = stat(partial, &info) == 0;
             errno = code;

@@ -147,6 +147,8 @@ void runtime_launch_with(struct runtime *rt, void (*kernel)(P...), const struct 
     if (rt->failed)
         return;
     rt->counters.launches += !rt->capturing;
+    if (!runtime_check(rt, emulate::faults.due(emulate::FAULT_LAUNCH), "kernel launch"))
+        return;
     struct launch s = shape;
     emulate_submit(rt->stream, [=] {
         emulate::launch(

@@ -15,7 +15,9 @@ enum { FAILURE_LIMIT = 3 }; /* rounds in a row without a finite update that end 
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* The record never lags behind a checkpoint: a run resumed from it finds every row of the steps before. */
+/* The record never lags behind a checkpoint, not even after a power loss: a run resumed from it finds every row of the
+ * steps before (T-12). A record in trouble does not keep a checkpoint from being written; the operator is told of it.
+ */
 static enum esper_status prepare(struct session *session, const char *name, char path[PATH_MAX],
                                  struct esper_error *error)
 {

@@ -9,7 +9,8 @@
 #include "engine/session.h"
 #include "telemetry/recorder.h"
 
-#define FLUSH_SECONDS 2.0 /* how long a checkpoint may wait for the record */
+#define FLUSH_SECONDS                                                                                                  \
+    30.0 /* how long a checkpoint may wait for the record: a disk this slow delays its own sync, too */
 
 struct session {
     struct config config;

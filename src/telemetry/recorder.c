@@ -69,7 +69,8 @@ struct recorder {
     pthread_mutex_t mutex;
     pthread_cond_t wake, progress;
     bool hurry, stopping;         /* orders to the writer */
-    uint64_t settled[LANE_COUNT]; /* places whose rows are in the store */
+    uint64_t wanted[LANE_COUNT];  /* places whose rows a caller wants on the disk */
+    uint64_t durable[LANE_COUNT]; /* places whose rows are on the disk */
     uint64_t written;
     uint64_t attempts;          /* attempts to write, or to find something to write */
     bool failing, told_failing; /* the store is in trouble; the operator knows */
@@ -266,22 +267,53 @@ static void pause_writer(struct recorder *recorder)
     recorder->hurry = false;
 }
 
-/* Reports what became of the batch, to waiting threads and the operator. */
-static void settle(struct recorder *recorder, enum esper_status status, const struct esper_error *error)
+static bool reaches(const uint64_t places[LANE_COUNT], const uint64_t target[LANE_COUNT])
 {
-    if (status != ESPER_OK) {
+    for (int lane = 0; lane < LANE_COUNT; lane++)
+        if (places[lane] < target[lane])
+            return false;
+    return true;
+}
+
+/* What one turn of the writer has done. */
+struct turn {
+    int rows;                    /* written */
+    bool synced;                 /* and everything before them is on the disk */
+    uint64_t stored[LANE_COUNT]; /* places whose rows are in the store */
+};
+
+/* Writes the batch; and, when the store holds all that is wanted on the disk, sees to that as well. */
+static enum esper_status write_batch(struct recorder *recorder, const uint64_t wanted[LANE_COUNT], struct turn *turn,
+                                     struct esper_error *error)
+{
+    if (recorder->batched)
+        TRY(store_write(recorder->store, recorder->batch, recorder->batched, error));
+    turn->rows = recorder->batched;
+    recorder->batched = 0;
+    for (int lane = 0; lane < LANE_COUNT; lane++)
+        turn->stored[lane] = ring_popped(recorder->lane[lane]);
+    turn->stored[LANE_CRITICAL] -= recorder->is_ending;
+    if (reaches(recorder->durable, wanted) || !reaches(turn->stored, wanted))
+        return ESPER_OK;
+    TRY(store_sync(recorder->store, error));
+    turn->synced = true;
+    return ESPER_OK;
+}
+
+/* Reports what became of the batch, to waiting threads and the operator. */
+static void settle(struct recorder *recorder, const struct turn *turn, enum esper_status status,
+                   const struct esper_error *error)
+{
+    recorder->failing = status != ESPER_OK;
+    if (recorder->failing) {
         recorder->retry = recorder->retry > 0 ? fmin(2 * recorder->retry, LONGEST_RETRY) : FIRST_RETRY;
-        recorder->failing = true;
         recorder->trouble = *error;
     } else {
         recorder->retry = 0;
-        recorder->failing = false;
-        recorder->written += (uint64_t)recorder->batched;
-        recorder->batched = 0;
-        for (int lane = 0; lane < LANE_COUNT; lane++)
-            recorder->settled[lane] = ring_popped(recorder->lane[lane]);
-        recorder->settled[LANE_CRITICAL] -= recorder->is_ending;
     }
+    recorder->written += (uint64_t)turn->rows;
+    if (turn->synced)
+        memcpy(recorder->durable, turn->stored, sizeof turn->stored);
     recorder->attempts++;
     pthread_cond_broadcast(&recorder->progress);
 }
@@ -295,15 +327,16 @@ static void *write_rows(void *context)
         bool last = recorder->stopping; /* read first: rows emitted before the order are in the rings */
         if (last && recorder->failing)
             break; /* recorder_stop has already waited for one more attempt */
+        uint64_t wanted[LANE_COUNT];
+        memcpy(wanted, recorder->wanted, sizeof wanted);
         pthread_mutex_unlock(&recorder->mutex);
         struct esper_error error = {0};
-        enum esper_status status = ESPER_OK;
+        struct turn turn = {0};
         fill_batch(recorder);
         bool busy = recorder->batched > 0;
-        if (busy)
-            status = store_write(recorder->store, recorder->batch, recorder->batched, &error);
+        enum esper_status status = write_batch(recorder, wanted, &turn, &error);
         pthread_mutex_lock(&recorder->mutex);
-        settle(recorder, status, &error);
+        settle(recorder, &turn, status, &error);
         if (last && !busy && !recorder->is_ending)
             break; /* everything is written */
         if (!busy || status != ESPER_OK)
@@ -315,27 +348,23 @@ static void *write_rows(void *context)
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-static bool is_settled(const struct recorder *recorder, const uint64_t target[LANE_COUNT])
-{
-    for (int lane = 0; lane < LANE_COUNT; lane++)
-        if (recorder->settled[lane] < target[lane])
-            return false;
-    return true;
-}
-
 /* A store in trouble gets one attempt, not the whole time: the caller has other work. */
 static bool wait_for(struct recorder *recorder, double seconds)
 {
     struct timespec until = deadline_after(seconds);
     uint64_t target[LANE_COUNT], attempts = recorder->attempts;
     int code = 0;
-    for (int lane = 0; lane < LANE_COUNT; lane++)
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
         target[lane] = ring_pushed(recorder->lane[lane]);
+        if (recorder->wanted[lane] < target[lane])
+            recorder->wanted[lane] = target[lane];
+    }
     recorder->hurry = true;
     pthread_cond_signal(&recorder->wake);
-    while (!is_settled(recorder, target) && code != ETIMEDOUT && !(recorder->failing && recorder->attempts > attempts))
+    while (!reaches(recorder->durable, target) && code != ETIMEDOUT &&
+           !(recorder->failing && recorder->attempts > attempts))
         code = pthread_cond_timedwait(&recorder->progress, &recorder->mutex, &until);
-    return is_settled(recorder, target);
+    return reaches(recorder->durable, target);
 }
 
 bool recorder_flush(struct recorder *recorder, double seconds)
@@ -505,6 +534,9 @@ enum esper_status recorder_stop(struct recorder *recorder, double seconds, struc
     if (totals.waiting)
         status = error_set(error, ESPER_FAILED, "%.400s; %llu rows of the record are lost", recorder->trouble.text,
                            (unsigned long long)totals.waiting + rows_lost(recorder));
+    else if (recorder->failing)
+        status = error_set(error, ESPER_FAILED, "%.400s; a power loss may still take the last rows of the record",
+                           recorder->trouble.text);
     release(recorder);
     return status;
 }

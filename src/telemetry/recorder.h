@@ -32,7 +32,8 @@ void recorder_thin(struct recorder *recorder, enum record_kind kind, int count);
 /* From one thread, between steps: turns the counts of rows left out or lost since the last call into rows of `drops`.
  * Losses after the last call are added to its rows by recorder_stop. */
 void recorder_count(struct recorder *recorder, uint32_t round, uint32_t step);
-/* Waits until everything emitted so far is in the store, up to a time limit. false: it is not. */
+/* Waits until everything emitted so far is in the store and on the disk, where a power loss cannot take it, up to a
+ * time limit. false: it is not. */
 bool recorder_flush(struct recorder *recorder, double seconds);
 
 enum { RECORDER_NOTICE = 512 };

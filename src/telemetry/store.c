@@ -511,6 +511,19 @@ enum esper_status store_write(struct store *store, const struct record_row *rows
     return finish(store, insert_all(store, rows, count, error), error);
 }
 
+/* A commit leaves its rows in the log and does not wait for the disk (synchronous = NORMAL); the log alone holds them
+ * all. A new log's directory is synced with it. */
+enum esper_status store_sync(struct store *store, struct esper_error *error)
+{
+    sqlite3_file *log = NULL;
+    int code = sqlite3_file_control(store->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (code == SQLITE_OK && log && log->pMethods)
+        code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+    if (code == SQLITE_OK)
+        return ESPER_OK;
+    return error_set(error, ESPER_FAILED, "%s: cannot sync: %s", store->path, strerror(errno));
+}
+
 static enum esper_status forget_all(struct store *store, uint32_t round, uint32_t step, struct esper_error *error)
 {
     for (int kind = 0; kind < RECORD_KIND_COUNT; kind++) {

@@ -27,6 +27,9 @@ enum esper_status store_forget(struct store *store, uint32_t round, uint32_t ste
  * `drops` add up. */
 enum esper_status store_write(struct store *store, const struct record_row *rows, int count, struct esper_error *error);
 
+/* Makes everything written so far durable. Without it, a power loss takes the rows since SQLite last folded its log. */
+enum esper_status store_sync(struct store *store, struct esper_error *error);
+
 /* Does the record list the checkpoint of that name? */
 bool store_has_checkpoint(struct store *store, const char *file);
 /* How far the record of a run reaches; one that the run had no time to create reaches nowhere. */

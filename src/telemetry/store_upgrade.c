@@ -8,22 +8,27 @@
 enum { COLUMNS_MAX = 128 };
 _Static_assert(sizeof(union record) / sizeof(double) <= COLUMNS_MAX, "no table has more columns");
 
-/* Which of the columns the record's table has; returns how many, 0: there is no such table. */
-static int find_columns(sqlite3 *db, const struct store_layout *layout, bool found[COLUMNS_MAX])
+/* Which of the columns the record's table has, and how many; 0: there is no such table. A failure must not look like
+ * that: the table would be covered by an empty one. */
+static int find_columns(sqlite3 *db, const struct store_layout *layout, bool found[COLUMNS_MAX], int *count)
 {
     sqlite3_stmt *query = NULL;
-    int count = 0;
+    *count = 0;
     memset(found, 0, COLUMNS_MAX * sizeof *found);
-    if (sqlite3_prepare_v2(db, "SELECT name FROM pragma_table_info(?1, 'main')", -1, &query, NULL) == SQLITE_OK &&
-        sqlite3_bind_text(query, 1, layout->name, -1, SQLITE_STATIC) == SQLITE_OK)
-        while (sqlite3_step(query) == SQLITE_ROW) {
+    int code = sqlite3_prepare_v2(db, "SELECT name FROM pragma_table_info(?1, 'main')", -1, &query, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_text(query, 1, layout->name, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        while ((code = sqlite3_step(query)) == SQLITE_ROW) {
             const char *name = (const char *)sqlite3_column_text(query, 0);
             for (int i = 0; name && i < layout->count; i++)
                 if (strcmp(name, layout->columns[i].name) == 0 && !found[i])
-                    found[i] = true, count++;
+                    found[i] = true, ++*count;
+            if (!name) /* a column has a name: out of memory */
+                break;
         }
     sqlite3_finalize(query);
-    return count;
+    return code == SQLITE_DONE ? SQLITE_OK : code == SQLITE_ROW ? SQLITE_NOMEM : code;
 }
 
 /* A column that is never missing cannot be NULL: "table.column" then, otherwise "". */
@@ -72,8 +77,9 @@ int store_complete(sqlite3 *db, bool writes, char lack[STORE_LACK])
     for (int kind = 0; kind < RECORD_KIND_COUNT && code == SQLITE_OK; kind++) {
         const struct store_layout *layout = &store_layouts[kind];
         bool found[COLUMNS_MAX];
-        int count = find_columns(db, layout, found);
-        if (count == layout->count)
+        int count;
+        code = find_columns(db, layout, found, &count);
+        if (code != SQLITE_OK || count == layout->count)
             continue;
         if (count > 0 && is_lacking(layout, found, lack))
             return SQLITE_ERROR;

@@ -5,16 +5,10 @@
 #ifndef EMULATE_CUDA_API_H
 #define EMULATE_CUDA_API_H
 
+#include "emulate/faults.h"
 #include "emulate/streams.h"
 
-typedef int cudaError_t;
-enum {
-    cudaSuccess = 0,
-    cudaErrorMemoryAllocation = 2,
-    cudaErrorNotReady = 600,
-    cudaErrorStreamCaptureUnjoined = 904,
-    cudaErrorStreamCaptureIsolation = 905
-};
+enum { cudaErrorNotReady = 600, cudaErrorStreamCaptureUnjoined = 904, cudaErrorStreamCaptureIsolation = 905 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventDefault = 0, cudaHostAllocDefault = 0 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
@@ -32,20 +26,24 @@ struct cudaDeviceProp {
 
 static inline cudaError_t cudaGetDeviceCount(int *count)
 {
+    EMULATE_MAY_FAIL(CALL);
     *count = 1;
     return cudaSuccess;
 }
 static inline cudaError_t cudaSetDevice(int)
 {
+    EMULATE_MAY_FAIL(CALL);
     return cudaSuccess;
 }
 static inline cudaError_t cudaDriverGetVersion(int *version)
 {
+    EMULATE_MAY_FAIL(CALL);
     *version = 13000;
     return cudaSuccess;
 }
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 {
+    EMULATE_MAY_FAIL(CALL);
     *p = {};
     snprintf(p->name, sizeof p->name, "emulated device");
     p->major = 9;
@@ -58,6 +56,8 @@ static inline const char *cudaGetErrorString(cudaError_t error)
     switch (error) {
     case cudaErrorMemoryAllocation:
         return "out of memory";
+    case cudaErrorUnknown:
+        return "unknown error";
     case cudaErrorNotReady:
         return "not ready";
     case cudaErrorStreamCaptureUnjoined:
@@ -77,11 +77,13 @@ struct cudaFuncAttributes {
 };
 static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, void (*)())
 {
+    EMULATE_MAY_FAIL(CALL);
     *out = {};
     return cudaSuccess;
 }
 static inline cudaError_t cudaMalloc(void **out, size_t bytes)
 {
+    EMULATE_MAY_FAIL(ALLOC);
     size_t room = (bytes + 255) / 256 * 256;
     *out = aligned_alloc(256, room ? room : 256);
     if (*out)
@@ -104,16 +106,19 @@ static inline cudaError_t cudaFreeHost(void *p)
 }
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
+    EMULATE_MAY_FAIL(CALL);
     emulate_submit(stream, [=] { memmove(to, from, bytes); });
     return cudaSuccess;
 }
 static inline cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
 {
+    EMULATE_MAY_FAIL(CALL);
     emulate_submit(stream, [=] { memset(to, byte, bytes); });
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
+    EMULATE_MAY_FAIL(CALL);
     *out = new emulate_stream;
     (*out)->queue = emulate::live.all.size();
     emulate::live.all.emplace_back();
@@ -121,17 +126,19 @@ static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    EMULATE_MAY_FAIL(CALL);
     emulate::live_run(stream->queue, emulate::live.all[stream->queue].end());
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    cudaStreamSynchronize(stream);
+    emulate::live_run(stream->queue, emulate::live.all[stream->queue].end());
     delete stream;
     return cudaSuccess;
 }
 static inline cudaError_t cudaDeviceSynchronize()
 {
+    EMULATE_MAY_FAIL(CALL);
     emulate::live_run_all();
     return cudaSuccess;
 }
@@ -148,6 +155,7 @@ static inline void emulate_capture(cudaStream_t stream, const std::shared_ptr<em
 }
 static inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
 {
+    EMULATE_MAY_FAIL(CALL);
     emulate_capture(stream, std::make_shared<emulate::queues>());
     return cudaSuccess;
 }
@@ -157,6 +165,7 @@ static inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t 
     for (emulate_stream *taking_part : graph->streams)
         taking_part->capture = nullptr;
     graph->streams.clear();
+    EMULATE_MAY_FAIL(CALL); /* the capture has ended in any case */
     if (!graph->joined())
         return cudaErrorStreamCaptureUnjoined;
     *out = new emulate::queues(*graph);
@@ -164,6 +173,7 @@ static inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t 
 }
 static inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
 {
+    EMULATE_MAY_FAIL(CALL);
     *out = new emulate::queues(*graph);
     return cudaSuccess;
 }
@@ -180,6 +190,7 @@ static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 }
 static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
 {
+    EMULATE_MAY_FAIL(CALL);
     emulate_submit(stream, [graph] {
         emulate::queues once = *graph;
         once.run();
@@ -188,6 +199,7 @@ static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t st
 }
 static inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void *, size_t *count)
 {
+    EMULATE_MAY_FAIL(CALL);
     *count = graph->works();
     return cudaSuccess;
 }
@@ -196,11 +208,13 @@ static inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void *, size_t *c
 
 static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 {
+    EMULATE_MAY_FAIL(CALL);
     *out = new emulate_event;
     return cudaSuccess;
 }
 static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    EMULATE_MAY_FAIL(CALL);
     event->capture = stream->capture;
     event->queue = stream->capture ? stream->captured : stream->queue;
     if (!stream->capture)
@@ -210,18 +224,21 @@ static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream
 }
 static inline cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    EMULATE_MAY_FAIL(CALL);
     if (!event->capture && event->place)
         emulate::live_run(event->queue, event->place);
     return cudaSuccess;
 }
 static inline cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    cudaEventSynchronize(event);
+    if (!event->capture && event->place)
+        emulate::live_run(event->queue, event->place);
     delete event;
     return cudaSuccess;
 }
 static inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
+    EMULATE_MAY_FAIL(CALL);
     for (cudaEvent_t event : {from, to})
         if (event->place > emulate::live.all[event->queue].done)
             return cudaErrorNotReady;
@@ -230,6 +247,7 @@ static inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cuda
 }
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0)
 {
+    EMULATE_MAY_FAIL(CALL);
     if (event->place == 0 && !event->capture) /* never recorded */
         return cudaSuccess;
     if (event->capture && event->capture->streams.empty()) /* recorded in a capture that has ended */

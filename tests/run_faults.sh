@@ -1,0 +1,13 @@
+#!/bin/sh
+# Calls of the C library fail while commands run: each ends with the right result or with a clean refusal
+# (tests/faults/drive.c). 150 faults drawn by a seed; with ESPER_SOAK set, every call fails once in every way.
+# Usage: run_faults.sh ESPER (from the project's root).
+. tests/script.inc
+programs=$(dirname "$esper")/tests/faults
+if [ ! -x "$programs/drive" ]; then
+    skip "there is no fault library for this build"
+    conclude
+    exit
+fi
+faults=${ESPER_SOAK:+0}
+"$programs/drive" "$esper" "$programs/libfaults.so" "$work" "${faults:-150}" "${ESPER_FAULT_SEED:-1}"
