@@ -79,6 +79,9 @@ static enum esper_status read_list(DIR *listing, const char *folder, struct chec
 enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **list, int *count,
                                   struct esper_error *error)
 {
+    struct stat info;
+    if (lstat(folder, &info) == 0 && S_ISLNK(info.st_mode)) /* checkpoints would be written and removed elsewhere */
+        return error_set(error, ESPER_INVALID, "%s: is a symbolic link, not a directory", folder);
     DIR *listing = opendir(folder);
     *list = NULL;
     *count = 0;
