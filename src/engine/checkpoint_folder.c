@@ -80,11 +80,11 @@ enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **l
                                   struct esper_error *error)
 {
     struct stat info;
+    *list = NULL;
+    *count = 0;
     if (lstat(folder, &info) == 0 && S_ISLNK(info.st_mode)) /* checkpoints would be written and removed elsewhere */
         return error_set(error, ESPER_INVALID, "%s: is a symbolic link, not a directory", folder);
     DIR *listing = opendir(folder);
-    *list = NULL;
-    *count = 0;
     if (!listing)
         return folder_error(folder, "list the checkpoints", error);
     enum esper_status status = read_list(listing, folder, list, count, error);
