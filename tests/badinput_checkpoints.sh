@@ -57,7 +57,7 @@ fails 2 'missing.ckpt: cannot open' inspect missing.ckpt
 fails 2 'missing.ckpt: cannot open' inspect missing.ckpt --hash
 fails 2 'no run "missing"' inspect missing
 fails 2 'no run.json' inspect .
-fails 2 'is not a regular file' inspect /dev/null
+fails 2 'is a device, not a file' inspect /dev/null
 : >empty.ckpt
 fails 2 'empty.ckpt: 0 bytes are too few' inspect empty.ckpt
 fails 2 'empty.ckpt: 0 bytes are too few' inspect empty.ckpt --hash

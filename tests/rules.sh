@@ -60,5 +60,9 @@ cites '[A-Za-z0-9_./-]+\.md\>' | while IFS=: read -r file line name; do
         echo "$file:$line: $name"
 done | complain "there is no such page:"
 
+# Commands print names and texts of other people's runs: through cli_print, which keeps them text.
+grep -nE '(^|[^a-z_(])printf\(' src/cli/*.c |
+    complain "prints past cli_print:"
+
 [ ! -e "$work/failed" ] || exit 1
 echo "$(wc -l <"$work/ids") rules, $(cites '(^|[^A-Za-z0-9_+/.-])[A-Z]-[0-9][0-9]([^A-Za-z0-9_.-]|$)' | wc -l) citations"

@@ -93,6 +93,51 @@ code=$?
 verdict "Ctrl-C" "$([ $code -eq 0 ] || echo "exit code $code")"
 background=
 
+# runs from strangers: pipes in place of files, a record with a view without end. Neither they nor what comes after them
+# keeps the server from answering, or from ending
+for file in run.json status.json lock telemetry.db telemetry.db-wal; do
+    cp -r runs/first "runs/pipe-$file"
+    rm -f "runs/pipe-$file/$file"
+    mkfifo "runs/pipe-$file/$file"
+done
+if command -v curl >/dev/null && command -v python3 >/dev/null; then
+    cp -r runs/first runs/view
+    python3 - <<'END'
+import sqlite3
+db = sqlite3.connect('runs/view/telemetry.db')
+db.execute('drop table outcome')
+db.execute('create view outcome as with recursive t(x) as (select 1 union all select x + 1 from t) '
+           'select x as round, x as env, x as reward from t')
+db.commit()
+END
+    "$esper" serve runs --port 0 >address 2>note &
+    background=$!
+    wait_for address
+    url=$(cat address)
+    clients=
+    for target in run/view 'compare?runs=first,view' 'compare?runs=view,first' run/view/ask/outcomes run/view/stream \
+        run/pipe-lock run/pipe-status.json run/pipe-telemetry.db run/pipe-telemetry.db-wal run/pipe-lock/stream \
+        run/pipe-run.json; do
+        curl -s -m 8 -o /dev/null "${url}api/$target" &
+        clients="$clients $!"
+    done
+    verdict "strangers' runs: another one" "$(curl -s -m 3 "${url}api/run/first" | grep -q '"state":"finished"' || echo "no answer")"
+    verdict "strangers' runs: the list" \
+        "$(curl -s -m 3 "${url}api/runs" | grep -q 'holds a view' || echo "no answer, or it does not say why")"
+    begun=$(date +%s)
+    kill -s TERM $background
+    wait $background
+    code=$?
+    verdict "SIGTERM" "$([ $code -eq 0 ] && [ $(($(date +%s) - begun)) -le 4 ] || echo "exit code $code, $(($(date +%s) - begun)) s")"
+    background=
+    for client in $clients; do
+        wait "$client"
+    done
+    "$esper" compare runs/first runs/view >out 2>note
+    verdict "compare" "$([ $? -eq 2 ] && grep -q 'holds a view "outcome"' note || cat note)"
+fi
+rm -rf runs/pipe-* runs/view address
+
 # during training: the address, the run while it trains, and the end of both
 "$esper" train $small --rounds 100000 --runs runs --name second --serve >out 2>address &
 background=$!

@@ -73,7 +73,7 @@ static void row_limit(void **state)
         assert_int_equal(query_was_cut(query), fewer);
     }
     const struct query_options some = {.rows = 10, .timeout = 5};
-    assert_int_equal(ask("select x from endless", &some, &answer), ESPER_OK); /* it is not run to its end */
+    assert_int_equal(ask("select x from " ENDLESS, &some, &answer), ESPER_OK); /* it is not run to its end */
     assert_int_equal(answer.rows, 10);
 }
 
@@ -88,7 +88,7 @@ static void callers_may_stop(void **state)
 {
     (void)state;
     int calls = 0;
-    assert_int_equal(query_run(query, "select x from endless", NULL, have_enough, &calls, &error), ESPER_DIVERGED);
+    assert_int_equal(query_run(query, "select x from " ENDLESS, NULL, have_enough, &calls, &error), ESPER_DIVERGED);
     assert_string_equal(error.text, "enough");
     assert_int_equal(calls, 3);
     assert_int_equal(number("select 7"), 7); /* and it goes on */
@@ -323,7 +323,6 @@ static void tables_are_found(void **state)
 {
     (void)state;
     assert_int_equal(query_find_table(query, "round", &error), ESPER_OK);
-    assert_int_equal(query_find_table(query, "evil", &error), ESPER_OK); /* a view */
     assert_int_equal(query_find_table(query, "Outcom", &error), ESPER_INVALID);
     assert_says(&error, "did you mean \"outcome\"?");
     assert_int_equal(query_find_table(query, "sqlite_master", &error), ESPER_INVALID);

@@ -50,7 +50,6 @@ static const struct hostile {
     {"select * from pragma_database_list", "refused"},
     {"select * from pragma_compile_options", "refused"},
     {"select load_extension('/tmp/x.so')", "the function load_extension"},
-    {"select * from evil", "load_extension"},
     {"select fts3_tokenizer('simple')", "the function fts3_tokenizer"},
     {"select rtreecheck('round')", "the function rtreecheck"},
     {"select sqlite_compileoption_get(1)", "the function sqlite_compileoption_get"},
@@ -132,12 +131,12 @@ static void endless_questions_end(void **state)
     (void)state;
     static struct answer answer;
     static const char *const endless[] = {
-        "select max(x) from endless",
-        "select x from endless where x < 0",
-        "select x from endless",
-        "select count(*) from endless a, endless b",
+        "select max(x) from " ENDLESS,
+        "select x from " ENDLESS " where x < 0",
+        "select x from " ENDLESS,
+        "select count(*) from " ENDLESS " a, " ENDLESS " b",
         "with recursive t(x) as (select randomblob(1000) union select randomblob(1000) from t) select count(*) from t",
-        "select median(x) from endless",
+        "select median(x) from " ENDLESS,
         "select count(*) from outcome a, outcome b, outcome c, outcome d, outcome e, outcome f, outcome g",
         "with recursive t(x) as (select 'a' union all select x || 'a' from t where length(x) < 60000) select sum("
         "instr(x, 'b')) from t",
@@ -171,7 +170,7 @@ static void questions_can_be_stopped(void **state)
     stop = 0;
     double start = clock_seconds();
     assert_int_equal(pthread_create(&thread, NULL, stop_soon, NULL), 0);
-    assert_int_equal(ask("select max(x) from endless", &options, &answer), ESPER_INTERRUPTED);
+    assert_int_equal(ask("select max(x) from " ENDLESS, &options, &answer), ESPER_INTERRUPTED);
     pthread_join(thread, NULL);
     assert_true(clock_seconds() - start < 30);
     assert_says(&error, "interrupted");
@@ -184,7 +183,8 @@ static void memory_is_limited(void **state)
     if (!getenv("ESPER_SOAK"))
         skip();
     const struct query_options options = {.timeout = 60};
-    assert_int_equal(ask("select x, randomblob(100000) r from endless order by r", &options, &answer), ESPER_FAILED);
+    assert_int_equal(ask("select x, randomblob(100000) r from " ENDLESS " order by r", &options, &answer),
+                     ESPER_FAILED);
     assert_says(&error, "1024 MiB");
     assert_int_equal(number("select 1"), 1);
 }
@@ -199,10 +199,10 @@ static size_t mutate(char *sql, size_t size, uint32_t turn)
         "select ", " from ", "round", "outcome", "reward", "*", "(", ")", ",", " where ", "=", "<", "1", "0.5",
         "'a'", "null", "median(", "stddev(reward)", "percentile(reward, 50)", "corr(reward, env)", "count(*)",
         " group by env", " order by 1", " limit 3", " union ", " union all ",
-        "with recursive t(x) as (select 1 union all select x + 1 from t) ", " join ", "x", "t", "endless",
+        "with recursive t(x) as (select 1 union all select x + 1 from t) ", " join ", "x", "t",
         "randomblob(1000)", "zeroblob(99999)", "hex(", " over ()", " over (order by round rows 2 preceding)",
         "json_each('[1]')", "pragma_table_info('run')", "pragma ", "delete ", "insert into ", "attach ", ";", "--",
-        "/*", "\"", "'", "`", "[", "]", "||", "->>", "evil", "cast(", " as ", "case when ", " then ", " end",
+        "/*", "\"", "'", "`", "[", "]", "||", "->>", "cast(", " as ", "case when ", " then ", " end",
         "explain ", " filter (where env)", "values (1, 2)", "sqlite_master", "like", "%",
     };
     // clang-format on

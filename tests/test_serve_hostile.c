@@ -289,7 +289,15 @@ static void tokens_open_the_door(void **state)
     for (int i = 0; i < 25 && code != 429; i++)
         code = ask_with("GET", "/api/runs", "Host: localhost\r\nAuthorization: Bearer guess\r\n", "").code;
     assert_int_equal(code, 429);
-    answer = ask_with("GET", "/api/runs", headers, "");
+    answer = ask_with("GET", "/api/runs", "Host: localhost\r\nAuthorization: Bearer " TOKEN "\r\n", "");
+    assert_code(&answer, 200, "guesses do not lock the token out");
+    assert_true(answer.seconds < 1);
+    snprintf(headers, sizeof headers, "Host: localhost\r\nContent-Length: %zu\r\n", strlen(form));
+    answer = ask_with("POST", "/login", headers, form);
+    assert_code(&answer, 303, "nor its form");
+    answer = ask_with("GET", "/api/runs", "Host: localhost\r\nAuthorization: Bearer guess\r\n", "");
+    assert_code(&answer, 429, "another guess");
+    assert_true(answer.seconds > 0.8); /* which takes its time */
     snprintf(headers, sizeof headers, "Host: localhost\r\nCookie: %s\r\n", cookie);
     answer = ask_with("GET", "/api/runs", headers, "");
     assert_code(&answer, 200, "who is in stays in");

@@ -3,7 +3,6 @@
 #define TESTS_TESTING_QUERY_H
 
 #include <math.h>
-#include <sqlite3.h>
 
 #include "telemetry/query.h"
 #include "testing_runs.h"
@@ -13,6 +12,8 @@ static struct run run;
 static struct query *query;
 
 enum { ROUNDS = 6, ENVS = 4 };
+
+#define ENDLESS "(with recursive t(x) as (select 1 union all select x + 1 from t) select x from t)"
 
 /* Reward of an episode: 10 round + env. How long round 2 took is unknown. */
 static inline int write_round(struct store *store, int round)
@@ -39,11 +40,6 @@ static inline int set_up(void **state)
     for (int round = 0; round < ROUNDS; round++)
         if (write_round(store, round) != 0)
             return -1;
-    sqlite3_exec(store_sql(store), "CREATE VIEW evil AS SELECT load_extension('x')", NULL, NULL, NULL);
-    sqlite3_exec(store_sql(store),
-                 "CREATE VIEW endless AS WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 "
-                 "FROM t) SELECT x FROM t",
-                 NULL, NULL, NULL);
     store_close(store);
     return query_open(&query, &run, &error) == ESPER_OK ? 0 : -1;
 }

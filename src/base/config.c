@@ -9,6 +9,7 @@
 #include "base/config_keys.h"
 #include "base/json.h"
 #include "base/tasks.h"
+#include "base/text.h"
 #include "base/words.h"
 
 static int find_key(const char *name)
@@ -156,15 +157,6 @@ static bool parse_slots(const char *text, struct config *config)
     return true;
 }
 
-/* Texts are shown on one line and must not send control characters to the terminal. */
-static bool has_control(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7F)
-            return true;
-    return false;
-}
-
 /* Write the value if it is valid; an invalid one changes nothing. */
 static bool parse_value(struct config *config, const struct config_key *key, const char *text)
 {
@@ -174,7 +166,7 @@ static bool parse_value(struct config *config, const struct config_key *key, con
     double real = 0;
     switch (key->type) {
     case KEY_TEXT:
-        if (strlen(text) > (size_t)key->max || has_control(text))
+        if (strlen(text) > (size_t)key->max || !text_is_plain(text))
             return false;
         memcpy(field, text, strlen(text) + 1);
         return true;

@@ -21,19 +21,83 @@ static enum esper_status system_error(struct esper_error *error, const char *act
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static enum esper_status open_for_reading(const char *path, int *fd, struct stat *info, struct esper_error *error)
+/* What is there instead of a file, NULL: it is one. */
+static const char *other_kind(mode_t mode)
 {
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    return S_ISREG(mode)    ? NULL
+           : S_ISDIR(mode)  ? "a directory"
+           : S_ISLNK(mode)  ? "a symbolic link"
+           : S_ISFIFO(mode) ? "a pipe"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
+static enum esper_status refuse_kind(const char *path, mode_t mode, struct esper_error *error)
+{
+    return error_set(error, ESPER_INVALID, "%s: is %s, not a file", path, other_kind(mode));
+}
+
+/* A path that the user gave: a link is followed, and a pipe (`<(...)`, /dev/stdin) waited for unless `flags` say no. */
+static enum esper_status open_for_reading(const char *path, int flags, int *fd, struct stat *info,
+                                          struct esper_error *error)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (*fd < 0)
         return system_error(error, "open", path);
     enum esper_status status = ESPER_OK;
     if (fstat(*fd, info) != 0)
         status = system_error(error, "stat", path);
     else if (S_ISDIR(info->st_mode))
-        status = error_set(error, ESPER_INVALID, "%s: is a directory, not a file", path);
+        status = refuse_kind(path, info->st_mode, error);
     if (status != ESPER_OK)
         close(*fd);
     return status;
+}
+
+static enum esper_status check_own(const char *path, int fd, size_t max_bytes, struct stat *info,
+                                   struct esper_error *error)
+{
+    if (fstat(fd, info) != 0)
+        return system_error(error, "stat", path);
+    if (!S_ISREG(info->st_mode))
+        return refuse_kind(path, info->st_mode, error);
+    if ((uintmax_t)info->st_size > max_bytes)
+        return error_set(error, ESPER_INVALID, "%s: has %lld bytes; at most %zu are allowed", path,
+                         (long long)info->st_size, max_bytes);
+    return ESPER_OK;
+}
+
+static enum esper_status open_own(const char *path, int flags, size_t max_bytes, int *fd, struct stat *info,
+                                  struct esper_error *error)
+{
+    *fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (*fd < 0) {
+        int code = errno; /* of a link, a socket, ...: the system's words do not say what it is */
+        if (lstat(path, info) == 0 && !S_ISREG(info->st_mode))
+            return refuse_kind(path, info->st_mode, error);
+        errno = code;
+        return system_error(error, "open", path);
+    }
+    enum esper_status status = check_own(path, *fd, max_bytes, info, error);
+    if (status != ESPER_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
+enum esper_status file_open_own(const char *path, int flags, int *fd, struct esper_error *error)
+{
+    struct stat info;
+    return open_own(path, flags, SIZE_MAX, fd, &info, error);
+}
+
+enum esper_status file_check_own(const char *path, struct esper_error *error)
+{
+    struct stat info;
+    if (lstat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return refuse_kind(path, info.st_mode, error);
+    return ESPER_OK;
 }
 
 static enum esper_status read_all(int fd, const char *path, size_t capacity, char *data, size_t *size,
@@ -52,14 +116,12 @@ static enum esper_status read_all(int fd, const char *path, size_t capacity, cha
     return ESPER_OK;
 }
 
-enum esper_status file_read(const char *path, size_t max_bytes, char **data, size_t *size, struct esper_error *error)
+static enum esper_status read_open(int fd, const struct stat *info, const char *path, size_t max_bytes, char **data,
+                                   size_t *size, struct esper_error *error)
 {
-    int fd = -1;
-    struct stat info = {0};
-    TRY(open_for_reading(path, &fd, &info, error));
-
     /* A pipe has no size: give it the limit. One byte more than allowed is read, to tell "full" from "too large". */
-    size_t capacity = S_ISREG(info.st_mode) && (uintmax_t)info.st_size < max_bytes ? (size_t)info.st_size : max_bytes;
+    size_t capacity = S_ISREG(info->st_mode) && (uintmax_t)info->st_size < max_bytes ? (size_t)info->st_size
+                                                                                     : max_bytes;
     char *buffer = memory_alloc(capacity + 2, 1, error);
     enum esper_status status = buffer ? read_all(fd, path, capacity + 1, buffer, size, error) : ESPER_FAILED;
     close(fd);
@@ -76,6 +138,23 @@ enum esper_status file_read(const char *path, size_t max_bytes, char **data, siz
     return ESPER_OK;
 }
 
+enum esper_status file_read(const char *path, size_t max_bytes, char **data, size_t *size, struct esper_error *error)
+{
+    int fd = -1;
+    struct stat info = {0};
+    TRY(open_for_reading(path, 0, &fd, &info, error));
+    return read_open(fd, &info, path, max_bytes, data, size, error);
+}
+
+enum esper_status file_read_own(const char *path, size_t max_bytes, char **data, size_t *size,
+                                struct esper_error *error)
+{
+    int fd = -1;
+    struct stat info = {0};
+    TRY(open_own(path, O_RDONLY, max_bytes, &fd, &info, error));
+    return read_open(fd, &info, path, max_bytes, data, size, error);
+}
+
 /* Half of the machine's memory: whoever needs a file needs room for what becomes of it. */
 static size_t most_to_load(void)
 {
@@ -87,12 +166,12 @@ enum esper_status file_load(const char *path, void **data, size_t *size, struct 
 {
     int fd = -1;
     struct stat info = {0};
-    TRY(open_for_reading(path, &fd, &info, error));
+    TRY(open_for_reading(path, O_NONBLOCK | O_NOCTTY, &fd, &info, error)); /* no wait for a pipe */
     enum esper_status status = ESPER_OK;
     *data = NULL;
     *size = 0;
     if (!S_ISREG(info.st_mode)) {
-        status = error_set(error, ESPER_INVALID, "%s: is not a regular file", path);
+        status = refuse_kind(path, info.st_mode, error);
     } else if ((uintmax_t)info.st_size > most_to_load()) {
         status = error_set(error, ESPER_INVALID, "%s: has %lld bytes, more than half of this machine's memory", path,
                            (long long)info.st_size);
@@ -116,14 +195,19 @@ enum esper_status file_begin(struct file_writer *writer, const char *path, struc
 {
     writer->open = false;
     writer->fd = -1;
+    writer->temp[0] = '\0';
+    snprintf(writer->path, sizeof writer->path, "%s", path);
+    if (strcmp(path, "-") == 0) {
+        writer->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        writer->open = writer->fd >= 0;
+        return writer->open ? ESPER_OK : system_error(error, "write", "standard output");
+    }
 
     /* rename would silently replace a device or a socket with a file. */
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return error_set(error, ESPER_INVALID, "%s: exists and is not a regular file", path);
 
-    if (snprintf(writer->path, sizeof writer->path, "%s", path) >= (int)sizeof writer->path)
-        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", path);
     for (int attempt = 0; attempt < 100; attempt++) {
         int length = snprintf(writer->temp, sizeof writer->temp, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
         if (length >= (int)sizeof writer->temp)
@@ -141,7 +225,7 @@ enum esper_status file_begin(struct file_writer *writer, const char *path, struc
 /* Report why the write failed, naming the file the caller asked for, and remove the temporary one. */
 static enum esper_status writer_fail(struct file_writer *writer, const char *action, struct esper_error *error)
 {
-    enum esper_status status = system_error(error, action, writer->path);
+    enum esper_status status = system_error(error, action, writer->temp[0] ? writer->path : "standard output");
     file_abort(writer);
     return status;
 }
@@ -181,15 +265,18 @@ static enum esper_status sync_directory(const char *path, struct esper_error *er
 
 enum esper_status file_commit(struct file_writer *writer, struct esper_error *error)
 {
-    if (fsync(writer->fd) != 0)
+    bool named = writer->temp[0]; /* not standard output */
+    if (named && fsync(writer->fd) != 0)
         return writer_fail(writer, "sync", error);
     int fd = writer->fd;
     writer->fd = -1;
     if (close(fd) != 0) /* network file systems report a full disk here */
         return writer_fail(writer, "close", error);
-    if (rename(writer->temp, writer->path) != 0)
+    if (named && rename(writer->temp, writer->path) != 0)
         return writer_fail(writer, "replace", error);
     writer->open = false;
+    if (!named)
+        return ESPER_OK;
     return sync_directory(writer->path, error);
 }
 
@@ -199,7 +286,8 @@ void file_abort(struct file_writer *writer)
         return;
     if (writer->fd >= 0)
         close(writer->fd);
-    unlink(writer->temp);
+    if (writer->temp[0])
+        unlink(writer->temp);
     writer->fd = -1;
     writer->open = false;
 }

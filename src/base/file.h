@@ -18,6 +18,16 @@ enum esper_status file_read(const char *path, size_t max_bytes, char **data, siz
  * process. An empty file gives NULL and size 0. Release with memory_free. */
 enum esper_status file_load(const char *path, void **data, size_t *size, struct esper_error *error);
 
+/*
+ * A file of a run. The directory may come from a stranger: only a regular file of that very name will do. Links, pipes,
+ * devices and sockets are refused by a line that says what they are, without waiting for them or writing to them.
+ */
+enum esper_status file_open_own(const char *path, int flags, int *fd, struct esper_error *error); /* as open(2) */
+enum esper_status file_read_own(const char *path, size_t max_bytes, char **data, size_t *size,
+                                struct esper_error *error);
+/* For a file that other code opens: what has that name, if anything, is a regular file. */
+enum esper_status file_check_own(const char *path, struct esper_error *error);
+
 /* What a file is by its first bytes, for error lines: "a PNG picture", "an ONNX model", ...; NULL when unknown. */
 const char *file_kind(const void *data, size_t size);
 #define FILE_SAFETENSORS "a safetensors file"
@@ -32,7 +42,8 @@ struct file_writer {
 
 /*
  * begin, write ..., commit. A call that fails has already removed the temporary file; file_abort does so for a caller
- * that gives up for its own reasons, and may be called at any time after file_begin (also when that failed).
+ * that gives up for its own reasons, and may be called at any time after file_begin (also when that failed). The path
+ * "-" is standard output, which has none of these guarantees.
  */
 enum esper_status file_begin(struct file_writer *writer, const char *path, struct esper_error *error);
 enum esper_status file_write(struct file_writer *writer, const void *data, size_t bytes, struct esper_error *error);

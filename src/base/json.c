@@ -268,16 +268,30 @@ enum esper_status json_parse(const char *text, size_t length, cJSON **out, struc
     return status;
 }
 
-enum esper_status json_read_file(const char *path, cJSON **out, struct esper_error *error)
+/* Takes the text. */
+static enum esper_status parse_file(const char *path, char *text, size_t length, cJSON **out, struct esper_error *error)
 {
-    char *text;
-    size_t length;
-    TRY(file_read(path, JSON_MAX_FILE, &text, &length, error));
     enum esper_status status = json_parse(text, length, out, error);
     memory_free(text);
     if (status != ESPER_OK)
         error_where(error, "%s", path);
     return status;
+}
+
+enum esper_status json_read_file(const char *path, cJSON **out, struct esper_error *error)
+{
+    char *text;
+    size_t length;
+    TRY(file_read(path, JSON_MAX_FILE, &text, &length, error));
+    return parse_file(path, text, length, out, error);
+}
+
+enum esper_status json_read_own(const char *path, cJSON **out, struct esper_error *error)
+{
+    char *text;
+    size_t length;
+    TRY(file_read_own(path, JSON_MAX_OWN, &text, &length, error));
+    return parse_file(path, text, length, out, error);
 }
 
 /* ---- typed members ----------------------------------------------------------------------------------------------- */

@@ -14,11 +14,14 @@
 
 #define JSON_MAX_DEPTH 64
 #define JSON_MAX_FILE  (64u << 20)
+#define JSON_MAX_OWN   (4u << 20) /* twice the longest command line */
 
 /* Release the result with cJSON_Delete. Error lines start with line:column where there is one. */
 enum esper_status json_parse(const char *text, size_t length, cJSON **out, struct esper_error *error);
 /* As json_parse; error lines start with the path. */
 enum esper_status json_read_file(const char *path, cJSON **out, struct esper_error *error);
+/* The same of a run's own file (file_open_own), which is never longer than JSON_MAX_OWN. */
+enum esper_status json_read_own(const char *path, cJSON **out, struct esper_error *error);
 
 /* The member of that name, NULL when absent: use this first for an optional key. */
 const cJSON *json_find(const cJSON *object, const char *key);

@@ -3,13 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The line may quote a file: control characters must not break it, nor reach a terminal. */
-static void clean(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7F)
-            *text = '?';
-}
+#include "base/text.h"
 
 enum esper_status error_set(struct esper_error *error, enum esper_status status, const char *format, ...)
 {
@@ -19,7 +13,7 @@ enum esper_status error_set(struct esper_error *error, enum esper_status status,
         error->status = status;
         vsnprintf(error->text, sizeof error->text, format, args);
         va_end(args);
-        clean(error->text);
+        text_scrub(error->text, ""); /* the line may quote a file */
     }
     return status;
 }
@@ -36,6 +30,6 @@ enum esper_status error_where(struct esper_error *error, const char *format, ...
     va_end(args);
     snprintf(joined, sizeof joined, "%s: %s", where, error->text);
     snprintf(error->text, sizeof error->text, "%.*s", (int)sizeof error->text - 1, joined);
-    clean(error->text);
+    text_scrub(error->text, "");
     return error->status;
 }

@@ -14,79 +14,80 @@
 
 static void print_machine(const struct suite *suite)
 {
-    printf("%s (%s), %d core%s, %s kernels, fp32; best of %d repetitions\n", suite->machine.model,
-           suite->machine.architecture, suite->machine.cores, suite->machine.cores == 1 ? "" : "s", suite->variant,
-           suite->rounds);
+    cli_print("%s (%s), %d core%s, %s kernels, fp32; best of %d repetitions\n", suite->machine.model,
+              suite->machine.architecture, suite->machine.cores, suite->machine.cores == 1 ? "" : "s", suite->variant,
+              suite->rounds);
 }
 
 static void print_roof(const struct suite *suite)
 {
-    printf("\npeaks of the machine              1 thread  %2d thread%s\n", suite->options.threads,
-           suite->options.threads == 1 ? "" : "s");
+    cli_print("\npeaks of the machine              1 thread  %2d thread%s\n", suite->options.threads,
+              suite->options.threads == 1 ? "" : "s");
     for (int kind = 0; kind < ROOF_KINDS; kind++)
-        printf("  %-14s %-8s %16.1f %11.1f\n", roof_name((enum roof_kind)kind), roof_unit((enum roof_kind)kind),
-               1e-9 * suite->roof.one[kind].best, 1e-9 * suite->roof.all[kind].best);
-    printf("  (memory: arrays far larger than the caches; a copied byte counts as one read and one written)\n");
+        cli_print("  %-14s %-8s %16.1f %11.1f\n", roof_name((enum roof_kind)kind), roof_unit((enum roof_kind)kind),
+                  1e-9 * suite->roof.one[kind].best, 1e-9 * suite->roof.all[kind].best);
+    cli_print("  (memory: arrays far larger than the caches; a copied byte counts as one read and one written)\n");
 }
 
 /* A speed and, where the peak is known, its share of it; 17 columns. */
 static void print_speed(const struct suite *suite, double gflops, bool all_threads)
 {
     if (suite->options.roof)
-        printf("%10.1f %5.1f%%", gflops, 100 * suite_roof_share(suite, gflops, all_threads));
+        cli_print("%10.1f %5.1f%%", gflops, 100 * suite_roof_share(suite, gflops, all_threads));
     else
-        printf("%17.1f", gflops);
+        cli_print("%17.1f", gflops);
 }
 
 static void print_kernels(const struct suite *suite)
 {
-    printf("\nconvolutions of the hosts and of conv_light seeds, 1 thread, GFLOP/s%s\n",
-           suite->options.roof ? " and share of the multiply-add peak" : "");
-    printf("  %-6s %9s %7s%17s%17s%17s %10s\n", "kernel", "channels", "maps", "forward", "backward-data",
-           "backward-weights", "images/s");
+    cli_print("\nconvolutions of the hosts and of conv_light seeds, 1 thread, GFLOP/s%s\n",
+              suite->options.roof ? " and share of the multiply-add peak" : "");
+    cli_print("  %-6s %9s %7s%17s%17s%17s %10s\n", "kernel", "channels", "maps", "forward", "backward-data",
+              "backward-weights", "images/s");
     for (int i = 0; i < suite->kernels.count; i++) {
         const struct kernel_case *kernel = &suite->kernels.cases[i];
         double seconds = 0; /* over all directions, per image */
-        printf("  %dx%d    %4d>%-4d %3dx%-3d", kernel->kernel, kernel->kernel, kernel->cin, kernel->cout, kernel->size,
-               kernel->size);
+        cli_print("  %dx%d    %4d>%-4d %3dx%-3d", kernel->kernel, kernel->kernel, kernel->cin, kernel->cout,
+                  kernel->size, kernel->size);
         for (int d = 0; d < KERNEL_DIRECTIONS; d++) {
             if (!kernel_measured(kernel, (enum kernel_direction)d)) {
-                printf("%17s", "-");
+                cli_print("%17s", "-");
                 continue;
             }
             print_speed(suite, 1e-9 * kernel->measure[d].best * kernel_flops(kernel), false);
             seconds += 1 / kernel->measure[d].best;
         }
-        printf(" %10.0f\n", 1 / seconds);
+        cli_print(" %10.0f\n", 1 / seconds);
     }
-    printf("  (images/s: all directions one after the other; a first block needs no backward-data)\n");
+    cli_print("  (images/s: all directions one after the other; a first block needs no backward-data)\n");
 }
 
 static void print_steps(const struct suite *suite)
 {
-    printf("\ntraining steps, %d network%s on as many threads; grown: conv_light blending in every slot\n",
-           suite->options.threads, suite->options.threads == 1 ? "" : "s");
-    printf("  %-16s %-6s %5s %10s %12s %9s%17s\n", "host", "", "batch", "images/s", "with gather", "ms/step",
-           suite->options.roof ? "GFLOP/s, of peak" : "GFLOP/s");
+    cli_print("\ntraining steps, %d network%s on as many threads; grown: conv_light blending in every slot\n",
+              suite->options.threads, suite->options.threads == 1 ? "" : "s");
+    cli_print("  %-16s %-6s %5s %10s %12s %9s%17s\n", "host", "", "batch", "images/s", "with gather", "ms/step",
+              suite->options.roof ? "GFLOP/s, of peak" : "GFLOP/s");
     for (int i = 0; i < suite->steps.cases; i++) {
         const struct step_case *step = &suite->steps.step[i];
-        printf("  %-16s %-6s %5d %10.0f %12.0f %9.3f", step->host->host.config.task, step->grown ? "grown" : "alone",
-               step->host->host.config.data_batch, step->in_place.best, step->gathered.best, suite_step_ms(step));
+        cli_print("  %-16s %-6s %5d %10.0f %12.0f %9.3f", step->host->host.config.task, step->grown ? "grown" : "alone",
+                  step->host->host.config.data_batch, step->in_place.best, step->gathered.best, suite_step_ms(step));
         print_speed(suite, suite_step_gflops(step), true);
-        printf("\n");
+        cli_print("\n");
     }
-    printf(
+    cli_print(
         "  (forward, backward, clip and update of one batch per network, images in memory; with gather: image order,\n"
         "   augmentation and normalisation as well; ms and GFLOP/s are for images in memory)\n");
 }
 
 static void print_evaluations(const struct suite *suite)
 {
-    printf("\nevaluation, images x configurations per second\n");
+    cli_print("\nevaluation, images x configurations per second\n");
     for (int i = 0; i < suite->steps.evaluations; i++) {
         const struct eval_case *evaluation = &suite->steps.evaluation[i];
-        printf("  %-16s %d seeds, %d configuration%s %12.0f\n", evaluation->host->host.config.task, evaluation->seeds,
-               evaluation->configs, evaluation->configs == 1 ? " " : "s", evaluation->measure.best);
+        cli_print("  %-16s %d seeds, %d configuration%s %12.0f\n", evaluation->host->host.config.task,
+                  evaluation->seeds, evaluation->configs, evaluation->configs == 1 ? " " : "s",
+                  evaluation->measure.best);
     }
 }
 
@@ -109,8 +110,8 @@ static void print_failures(const struct loops *loops)
 {
     for (int i = 0; i < loops->count; i++)
         if (loops->cases[i].failed[0])
-            printf("\nnot measured: %s of %s, %d envs x %d: %s\n", loop_kind_name(loops->cases[i].kind),
-                   loops->cases[i].task, loops->cases[i].envs, loops->cases[i].batch, loops->cases[i].failed);
+            cli_print("\nnot measured: %s of %s, %d envs x %d: %s\n", loop_kind_name(loops->cases[i].kind),
+                      loops->cases[i].task, loops->cases[i].envs, loops->cases[i].batch, loops->cases[i].failed);
 }
 
 /* The next measured case of this kind, from `at` on; NULL after the last. */
@@ -134,19 +135,19 @@ static void print_trained(const struct loops *loops)
 {
     const struct loop_case *loop;
     int at = 0;
-    printf("\ntraining alone (gather, augmentation, forward, backward, clip, update)\n\n");
-    printf("| host             | envs | batch | seeds in every slot  | million images/s | ms/step | GFLOP/s |\n");
-    printf("|------------------|------|-------|----------------------|------------------|---------|---------|\n");
+    cli_print("\ntraining alone (gather, augmentation, forward, backward, clip, update)\n\n");
+    cli_print("| host             | envs | batch | seeds in every slot  | million images/s | ms/step | GFLOP/s |\n");
+    cli_print("|------------------|------|-------|----------------------|------------------|---------|---------|\n");
     while ((loop = next_case(loops, LOOP_TRAIN, &at))) {
         char seeds[32] = "none";
         if (loop->blueprint != BLUEPRINT_NONE)
             snprintf(seeds, sizeof seeds, "%s %s", blueprint_name(loop->blueprint), stage_name(loop->stage));
-        printf("| %-16s | %4d | %5d | %-20s | %16.4f | %7.3f | ", loop->task, loop->envs, loop->batch, seeds,
-               1e-6 * loop->rate, loop->ms);
+        cli_print("| %-16s | %4d | %5d | %-20s | %16.4f | %7.3f | ", loop->task, loop->envs, loop->batch, seeds,
+                  1e-6 * loop->rate, loop->ms);
         if (loop->gflops > 0)
-            printf("%7.0f |\n", loop->gflops);
+            cli_print("%7.0f |\n", loop->gflops);
         else
-            printf("%7s |\n", "-");
+            cli_print("%7s |\n", "-");
     }
 }
 
@@ -154,12 +155,12 @@ static void print_evaluated(const struct loops *loops)
 {
     const struct loop_case *loop;
     int at = 0;
-    printf("\nvalidation of all subsets alone\n\n");
-    printf("| host             | envs | subsets | million images x subsets/s | ms/step |\n");
-    printf("|------------------|------|---------|----------------------------|---------|\n");
+    cli_print("\nvalidation of all subsets alone\n\n");
+    cli_print("| host             | envs | subsets | million images x subsets/s | ms/step |\n");
+    cli_print("|------------------|------|---------|----------------------------|---------|\n");
     while ((loop = next_case(loops, LOOP_EVALUATE, &at)))
-        printf("| %-16s | %4d | %7.1f | %26.4f | %7.3f |\n", loop->task, loop->envs, loop->subsets, 1e-6 * loop->rate,
-               loop->ms);
+        cli_print("| %-16s | %4d | %7.1f | %26.4f | %7.3f |\n", loop->task, loop->envs, loop->subsets,
+                  1e-6 * loop->rate, loop->ms);
 }
 
 /* Every row names its kernels: a host that the fast ones do not fit uses others. */
@@ -167,17 +168,18 @@ static void print_whole(const struct loops *loops)
 {
     const struct loop_case *loop;
     int at = 0;
-    printf("\nthe whole loop, update included (no record); seeds per env by stage: "
-           "training, blending, holding, fossil\n\n");
-    printf("| host             | kernels    | envs | batch | steps | env-steps/s | ms/step | ms/update "
-           "| T    | B    | H    | F    | subsets |\n");
-    printf("|------------------|------------|------|-------|-------|-------------|---------|-----------"
-           "|------|------|------|------|---------|\n");
+    cli_print("\nthe whole loop, update included (no record); seeds per env by stage: "
+              "training, blending, holding, fossil\n\n");
+    cli_print("| host             | kernels    | envs | batch | steps | env-steps/s | ms/step | ms/update "
+              "| T    | B    | H    | F    | subsets |\n");
+    cli_print("|------------------|------------|------|-------|-------|-------------|---------|-----------"
+              "|------|------|------|------|---------|\n");
     while ((loop = next_case(loops, LOOP_WHOLE, &at))) {
-        printf("| %-16s | %-10s | %4d | %5d | %5d | %11.1f | %7.3f | %9.2f ", loop->task, loop->kernels, loop->envs,
-               loop->batch, loop->steps, loop->rate, loop->ms, loop->update_ms);
-        printf("| %4.2f | %4.2f | %4.2f | %4.2f | %7.2f |\n", loop->live[STAGE_GERMINATED] + loop->live[STAGE_TRAINING],
-               loop->live[STAGE_BLENDING], loop->live[STAGE_HOLDING], loop->live[STAGE_FOSSILIZED], loop->subsets);
+        cli_print("| %-16s | %-10s | %4d | %5d | %5d | %11.1f | %7.3f | %9.2f ", loop->task, loop->kernels, loop->envs,
+                  loop->batch, loop->steps, loop->rate, loop->ms, loop->update_ms);
+        cli_print("| %4.2f | %4.2f | %4.2f | %4.2f | %7.2f |\n",
+                  loop->live[STAGE_GERMINATED] + loop->live[STAGE_TRAINING], loop->live[STAGE_BLENDING],
+                  loop->live[STAGE_HOLDING], loop->live[STAGE_FOSSILIZED], loop->subsets);
     }
 }
 
@@ -190,17 +192,17 @@ static void print_counts(const struct loops *loops)
         if (loop->failed[0] || !counts->known)
             continue;
         if (!any) {
-            printf("\nper step, from the host\n\n");
-            printf("| what     | host             | envs | batch | launches | graphs | nodes    "
-                   "| waits | allocations | bytes to | bytes from |\n");
-            printf("|----------|------------------|------|-------|----------|--------|----------"
-                   "|-------|-------------|----------|------------|\n");
+            cli_print("\nper step, from the host\n\n");
+            cli_print("| what     | host             | envs | batch | launches | graphs | nodes    "
+                      "| waits | allocations | bytes to | bytes from |\n");
+            cli_print("|----------|------------------|------|-------|----------|--------|----------"
+                      "|-------|-------------|----------|------------|\n");
         }
         any = true;
-        printf("| %-8s | %-16s | %4d | %5d | %8.2f | %6.2f | %8.1f | %5.2f | %11.2f | %8.0f | %10.0f |\n",
-               loop_kind_name(loop->kind), loop->task, loop->envs, loop->batch, counts->launches,
-               counts->graph_launches, counts->graph_nodes, counts->syncs, counts->allocations, counts->bytes_to,
-               counts->bytes_from);
+        cli_print("| %-8s | %-16s | %4d | %5d | %8.2f | %6.2f | %8.1f | %5.2f | %11.2f | %8.0f | %10.0f |\n",
+                  loop_kind_name(loop->kind), loop->task, loop->envs, loop->batch, counts->launches,
+                  counts->graph_launches, counts->graph_nodes, counts->syncs, counts->allocations, counts->bytes_to,
+                  counts->bytes_from);
     }
 }
 
@@ -211,10 +213,10 @@ static void print_loops(const struct loops *loops)
     for (int i = 0; i < loops->count && !*kernels; i++)
         kernels = loops->cases[i].kernels;
     if (loops->use.cuda)
-        printf("%s (sm_%d%d, %d SMs)", info->name, info->major, info->minor, info->processors);
+        cli_print("%s (sm_%d%d, %d SMs)", info->name, info->major, info->minor, info->processors);
     else
-        printf("cpu");
-    printf(", %s; images: %s\n", *kernels ? kernels : "nothing measured", loops->images[0] ? "random" : "CIFAR-10");
+        cli_print("cpu");
+    cli_print(", %s; images: %s\n", *kernels ? kernels : "nothing measured", loops->images[0] ? "random" : "CIFAR-10");
     if (has_case(loops, LOOP_TRAIN))
         print_trained(loops);
     if (has_case(loops, LOOP_EVALUATE))
@@ -345,7 +347,7 @@ int command_bench(int argc, char **argv)
     struct bench_flags flags = {.suite = {.threads = 2}, .milliseconds = 500};
     const struct cli_option options[] = {
         {"json", CLI_FLAG, NULL, &flags.json, "print one JSON object instead of tables", 0, 0},
-        {"csv", CLI_TEXT, "FILE", &flags.csv, "also write the results to FILE", 0, 0},
+        {"csv", CLI_TEXT, "FILE", &flags.csv, "also write the results to FILE; - is stdout", 0, 0},
         {"threads", CLI_INT, "N", &flags.suite.threads, "CPU threads, and networks trained side by side (2)", 1,
          POOL_MAX_THREADS},
         {"roof", CLI_FLAG, NULL, &flags.suite.roof, "also measure the machine's peaks and show every speed as a share",
@@ -375,6 +377,7 @@ int command_bench(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, NULL);
     if (code != CLI_CONTINUE)
         return code;
+    cli_output(flags.csv);
     struct esper_error error = {0};
     return start(&flags, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
 }

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,57 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/words.h"
+
+/* ---- output ------------------------------------------------------------------------------------------------------ */
+
+/* Whatever was inserted into the text (a name of a file, a string of a record) stays text on a terminal. */
+static void put(FILE *file, const char *format, va_list values)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, values) < 0)
+        return;
+    text_scrub(text, "\n");
+    fputs(text, file);
+    free(text);
+}
+
+void cli_print(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    put(stdout, format, values);
+    va_end(values);
+}
+
+void cli_note(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    put(stderr, format, values);
+    va_end(values);
+}
+
+int cli_finish(int code)
+{
+    struct esper_error error;
+    errno = 0;
+    if (code != CLI_OK || (fflush(stdout) == 0 && !ferror(stdout)))
+        return code;
+    error_set(&error, ESPER_FAILED, "cannot write the output: %s", errno ? strerror(errno) : "an earlier error");
+    return cli_fail(&error);
+}
+
+void cli_output(const char *path)
+{
+    if (path && strcmp(path, "-") == 0)
+        stdout = stderr;
+}
 
 int cli_fail(const struct esper_error *error)
 {
-    fprintf(stderr, "esper: %s\n", error->text);
+    cli_note("esper: %s\n", error->text);
     switch (error->status) {
     case ESPER_OK:
         return CLI_OK;
@@ -35,17 +82,17 @@ int cli_fail(const struct esper_error *error)
 
 static void print_help(const struct cli_page *page)
 {
-    printf("usage: esper %s\n\n%s\n", page->usage, page->about);
+    cli_print("usage: esper %s\n\n%s\n", page->usage, page->about);
     if (page->option_count)
-        printf("\noptions:\n");
+        cli_print("\noptions:\n");
     for (int i = 0; i < page->option_count; i++) {
         const struct cli_option *option = &page->options[i];
         char name[64];
         snprintf(name, sizeof name, "--%s%s%s", option->name, option->value ? " " : "",
                  option->value ? option->value : "");
-        printf("  %-20s %s\n", name, option->help);
+        cli_print("  %-20s %s\n", name, option->help);
     }
-    printf("\nexample:\n  %s\n", page->example);
+    cli_print("\nexample:\n  %s\n", page->example);
 }
 
 static enum esper_status list_add(struct cli_list *list, const char *item, struct esper_error *error)
@@ -269,7 +316,7 @@ void cli_progress(struct cli_progress *progress, long long done, long long total
     if (progress->live)
         fprintf(stderr, "\r\033[K%.*s%s", cli_columns() - 1, line, last ? "\n" : "");
     else
-        fprintf(stderr, "%s\n", line);
+        cli_note("%s\n", line);
     fflush(stderr);
     progress->shown = now;
     progress->last_tenth = tenth;
@@ -294,7 +341,7 @@ enum esper_status cli_print_json(struct cJSON *root, struct esper_error *error)
     char *text = json_finish(root, JSON_LINES);
     if (!text)
         return error_set(error, ESPER_FAILED, "out of memory while printing the result; run without --json");
-    puts(text);
+    cli_print("%s\n", text);
     cJSON_free(text);
     return ESPER_OK;
 }

@@ -20,6 +20,20 @@ enum cli_exit {
     CLI_INTERRUPTED = 130 /* stopped by a signal, everything saved */
 };
 
+/* ---- output ----------------------------------------------------------------------------------------------------- */
+
+/* As printf, to stdout and to stderr; control characters other than the end of a line become '?'. Every command prints
+ * through these, since almost everything it prints may hold a name or a text from somebody else's run. */
+void cli_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For an option that names the file to write: if it is "-", standard output belongs to that file, and what the command
+ * prints besides goes to stderr. */
+void cli_output(const char *path);
+
+/* The exit code of a command, or that of a failure if what it printed could not be written. */
+int cli_finish(int code);
+
 /* Prints "esper: <line>" on stderr and returns the exit code for the error's status. */
 int cli_fail(const struct esper_error *error);
 

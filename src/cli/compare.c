@@ -126,24 +126,25 @@ static void comparison_free(struct comparison *c)
 static void print_path(const struct run *run)
 {
     size_t length = strlen(run->path);
-    printf("%s%s", length > 46 ? "..." : "", length > 46 ? run->path + length - 43 : run->path);
+    cli_print("%s%s", length > 46 ? "..." : "", length > 46 ? run->path + length - 43 : run->path);
 }
 
 static void print_cohorts(const struct comparison *c)
 {
-    printf("   policy    episodes  seed  run\n");
+    cli_print("   policy    episodes  seed  run\n");
     for (int i = 0; i < c->count; i++)
         for (int j = 0; j < c->cohorts[i].run_count; j++) {
             const struct cohort_run *member = &c->cohorts[i].runs[j];
-            printf("%c  %-10.10s %7d %5llu  ", j ? ' ' : letter(i), j ? "" : c->cohorts[i].policy, member->count,
-                   (unsigned long long)member->run.config.seed);
+            cli_print("%c  %-10.10s %7d %5llu  ", j ? ' ' : letter(i), j ? "" : c->cohorts[i].policy, member->count,
+                      (unsigned long long)member->run.config.seed);
             print_path(&member->run);
-            printf(strcmp(member->state, "finished") == 0 ? "\n" : " (%s)\n", member->state);
+            cli_print(strcmp(member->state, "finished") == 0 ? "\n" : " (%s)\n", member->state);
         }
     if (!c->cohorts[0].runs[0].run.config.evaluate)
         for (int i = 0; i < c->count; i++)
             if (c->cohorts[i].runs[0].run.config.policy.kind == POLICY_PPO) {
-                printf("Training episodes: the policy of %c was still learning. `esper eval` freezes it.\n", letter(i));
+                cli_print("Training episodes: the policy of %c was still learning. `esper eval` freezes it.\n",
+                          letter(i));
                 break;
             }
 }
@@ -151,24 +152,24 @@ static void print_cohorts(const struct comparison *c)
 static void print_number(double value, int width, int decimals, bool sign)
 {
     if (isnan(value))
-        printf(" %*s", width - 1, "n/a");
+        cli_print(" %*s", width - 1, "n/a");
     else
-        printf(sign ? " %+*.*f" : " %*.*f", width - 1, decimals, value);
+        cli_print(sign ? " %+*.*f" : " %*.*f", width - 1, decimals, value);
 }
 
 static void print_means(const struct comparison *c)
 {
-    printf("\nmeans    ");
+    cli_print("\nmeans    ");
     for (int i = 0; i < METRIC_COUNT; i++)
         if (c->shown[i])
-            printf(" %9s", metrics[i].head);
-    printf("\n");
+            cli_print(" %9s", metrics[i].head);
+    cli_print("\n");
     for (int i = 0; i < c->count; i++) {
-        printf("%c        ", letter(i));
+        cli_print("%c        ", letter(i));
         for (int j = 0; j < METRIC_COUNT; j++)
             if (c->shown[j])
                 print_number(c->means[i][j].mean, 10, metrics[j].decimals, false);
-        printf("\n");
+        cli_print("\n");
     }
 }
 
@@ -178,60 +179,60 @@ static void print_interval(const struct interval *interval, int decimals, bool l
     char text[64] = "n/a";
     if (!isnan(interval->low))
         snprintf(text, sizeof text, "[%+.*f, %+.*f]", decimals, interval->low, decimals, interval->high);
-    printf("  %-*s", last ? 0 : 20, text);
+    cli_print("  %-*s", last ? 0 : 20, text);
 }
 
 static void print_contrast(const struct comparison *c, int other)
 {
     const struct contrast *contrast = &c->contrasts[other];
     int left = c->cohorts[0].episodes + c->cohorts[other].episodes - 2 * contrast->count;
-    printf("\n%c - %c: %s minus %s, %d paired episodes", letter(0), letter(other), c->cohorts[0].policy,
-           c->cohorts[other].policy, contrast->count);
+    cli_print("\n%c - %c: %s minus %s, %d paired episodes", letter(0), letter(other), c->cohorts[0].policy,
+              c->cohorts[other].policy, contrast->count);
     if (contrast->seeds > 1)
-        printf(" of %d seeds", contrast->seeds);
+        cli_print(" of %d seeds", contrast->seeds);
     if (left)
-        printf(" (%d unpaired)", left);
-    printf("\n%-27s%9s  %s\n", "", "mean",
-           contrast->seeds > 1 ? "95 % over episodes    95 % over seeds" : "95 % interval");
+        cli_print(" (%d unpaired)", left);
+    cli_print("\n%-27s%9s  %s\n", "", "mean",
+              contrast->seeds > 1 ? "95 % over episodes    95 % over seeds" : "95 % interval");
     for (int i = 0; i < METRIC_COUNT; i++) {
         const struct difference *difference = &contrast->differences[i];
         if (!c->shown[i] || (i == METRIC_REWARD && contrast->reward_key))
             continue;
-        printf("%-27s", metrics[i].title);
+        cli_print("%-27s", metrics[i].title);
         print_number(difference->episodes.mean, 9, metrics[i].decimals, true);
         print_interval(&difference->episodes, metrics[i].decimals, contrast->seeds < 2);
         if (contrast->seeds > 1)
             print_interval(&difference->seeds, metrics[i].decimals, true);
-        printf("\n");
+        cli_print("\n");
     }
     if (c->shown[METRIC_REWARD] && contrast->reward_key)
-        printf("rewards are not compared: %s differs\n", contrast->reward_key);
+        cli_print("rewards are not compared: %s differs\n", contrast->reward_key);
 }
 
 static void print_gains(const struct comparison *c)
 {
-    printf("\ntest accuracy gained over %c (static), points per 1000 parameters added\n", letter(c->control));
+    cli_print("\ntest accuracy gained over %c (static), points per 1000 parameters added\n", letter(c->control));
     for (int i = 0; i < c->count; i++)
         if (i != c->control) {
-            printf("%c  %-24.24s", letter(i), c->cohorts[i].policy);
+            cli_print("%c  %-24.24s", letter(i), c->cohorts[i].policy);
             print_number(c->gains[i].mean, 9, 3, true);
             print_interval(&c->gains[i], 3, true);
-            printf("%s\n", isnan(c->gains[i].mean) ? "  nothing was added" : "");
+            cli_print("%s\n", isnan(c->gains[i].mean) ? "  nothing was added" : "");
         }
 }
 
 /* The whole table in a line each, for somebody who reads no intervals. */
 static void print_summary(const struct comparison *c)
 {
-    printf("\nin short, by test accuracy\n");
+    cli_print("\nin short, by test accuracy\n");
     for (int i = 1; i < c->count; i++) {
         const struct difference *difference = &c->contrasts[i].differences[METRIC_TEST_ACCURACY];
         const struct interval *interval = c->contrasts[i].seeds > 1 ? &difference->seeds : &difference->episodes;
         const char *word = interval->low > 0 ? "beats" : interval->high < 0 ? "loses to" : "cannot be told from";
-        printf("  %s %s %s", c->cohorts[0].policy, word, c->cohorts[i].policy);
+        cli_print("  %s %s %s", c->cohorts[0].policy, word, c->cohorts[i].policy);
         if (!isnan(interval->mean))
-            printf(": %+.1f points", interval->mean);
-        printf("\n");
+            cli_print(": %+.1f points", interval->mean);
+        cli_print("\n");
     }
 }
 

@@ -49,8 +49,8 @@ static void print_key(const struct choice *choice, const struct config *config, 
     config_format_exact(config, key, value);
     config_format_exact(&choice->defaults, key, initial);
     config_key_range(key, range);
-    printf("%s = %s\n  %s\n  %s\n  from: %s; default: %s\n", config_key_name(key), value, config_key_help(key), range,
-           config_origin_name((enum config_origin)config->origin[key]), *initial ? initial : "none");
+    cli_print("%s = %s\n  %s\n  %s\n  from: %s; default: %s\n", config_key_name(key), value, config_key_help(key),
+              range, config_origin_name((enum config_origin)config->origin[key]), *initial ? initial : "none");
 }
 
 static void print_table(const struct choice *choice, const struct config *config)
@@ -69,13 +69,13 @@ static void print_table(const struct choice *choice, const struct config *config
         if (!is_shown(choice, config, key))
             continue;
         if (shown++ == 0)
-            printf("%-*s %-*s %-8s %s\n", width, "key", widest, "value", "from", "meaning");
+            cli_print("%-*s %-*s %-8s %s\n", width, "key", widest, "value", "from", "meaning");
         config_format_exact(config, key, value);
-        printf("%-*s %-*s %-8s %s\n", width, config_key_name(key), widest, value,
-               config_origin_name((enum config_origin)config->origin[key]), config_key_help(key));
+        cli_print("%-*s %-*s %-8s %s\n", width, config_key_name(key), widest, value,
+                  config_origin_name((enum config_origin)config->origin[key]), config_key_help(key));
     }
     if (shown == 0)
-        printf("nothing differs from the defaults\n");
+        cli_print("nothing differs from the defaults\n");
 }
 
 /* A flat object that --config takes. `task` is as the user gave it: a path stays a path. */

@@ -48,7 +48,7 @@ static enum esper_status target_check(const char *path, struct esper_error *erro
 /* Long operations are announced on stdout: stderr is for the one line that says what went wrong. */
 static void announce(const char *what)
 {
-    printf("%s\n", what);
+    cli_print("%s\n", what);
     fflush(stdout);
 }
 
@@ -87,8 +87,8 @@ static enum esper_status import_from(const char *directory, const char *source, 
             count[split] = options->count[split] ? (size_t)options->count[split] : pack_count(&pack, (enum split)split);
         status = pack_write(&pack, count, source, options->out, error);
         if (status == ESPER_OK)
-            printf("verified; wrote %s: %zu train, %zu val, %zu test images\n", options->out, count[SPLIT_TRAIN],
-                   count[SPLIT_VAL], count[SPLIT_TEST]);
+            cli_print("verified; wrote %s: %zu train, %zu val, %zu test images\n", options->out, count[SPLIT_TRAIN],
+                      count[SPLIT_VAL], count[SPLIT_TEST]);
     }
     pack_free(&pack);
     return status;
@@ -140,7 +140,7 @@ static int data_get(int argc, char **argv)
         {"from", CLI_TEXT, "DIR", &get.from,
          "read files already on disk: data_batch_1.bin ..., train-images-idx3-ubyte[.gz] ..., an unpacked package", 0,
          0},
-        {"out", CLI_TEXT, "FILE", &get.out, "the packed file to write", 0, 0},
+        {"out", CLI_TEXT, "FILE", &get.out, "the packed file to write; - is stdout", 0, 0},
         {"train", CLI_INT, "N", &get.count[SPLIT_TRAIN], "take the first N of the training images", 1, 55000},
         {"val", CLI_INT, "N", &get.count[SPLIT_VAL], "take the first N of the 5000 validation images", 1, 5000},
         {"test", CLI_INT, "N", &get.count[SPLIT_TEST], "take the first N of the 10000 test images", 1, 10000},
@@ -161,6 +161,7 @@ static int data_get(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, &words);
     if (code != CLI_CONTINUE)
         return code;
+    cli_output(get.out);
     struct esper_error error = {0};
     enum esper_status status = check_request(&words, &get, &error);
     if (status == ESPER_OK)
@@ -178,11 +179,11 @@ static void split_print(const struct dataset *dataset, enum split split)
 {
     struct split_summary s =
         split_summarise(dataset->images[split], dataset->labels[split], dataset->count[split], dataset->size);
-    printf("%-6s %6zu  mean %.4f %.4f %.4f  std %.4f %.4f %.4f  per class", split_name(split), dataset->count[split],
-           s.mean[0], s.mean[1], s.mean[2], s.deviation[0], s.deviation[1], s.deviation[2]);
+    cli_print("%-6s %6zu  mean %.4f %.4f %.4f  std %.4f %.4f %.4f  per class", split_name(split), dataset->count[split],
+              s.mean[0], s.mean[1], s.mean[2], s.deviation[0], s.deviation[1], s.deviation[2]);
     for (int label = 0; label < dataset->classes; label++)
-        printf(" %zu", s.histogram[label]);
-    printf("\n");
+        cli_print(" %zu", s.histogram[label]);
+    cli_print("\n");
 }
 
 static int data_info(int argc, char **argv)
@@ -211,11 +212,11 @@ static int data_info(int argc, char **argv)
         size = DATASET_SIZE_MAX;
     if (dataset_open_named(text, size, &dataset, &error) != ESPER_OK)
         return cli_fail(&error);
-    printf("%s: %dx%d pixels, %d classes", image_set_of(dataset->set)->name, dataset->size, dataset->size,
-           dataset->classes);
+    cli_print("%s: %dx%d pixels, %d classes", image_set_of(dataset->set)->name, dataset->size, dataset->size,
+              dataset->classes);
     if (dataset->file)
-        printf(", checksum %08x", (unsigned)dataset->checksum);
-    printf("\n");
+        cli_print(", checksum %08x", (unsigned)dataset->checksum);
+    cli_print("\n");
     for (int split = 0; split < SPLIT_COUNT; split++)
         split_print(dataset, (enum split)split);
     dataset_close(dataset);

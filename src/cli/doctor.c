@@ -29,18 +29,18 @@
 
 static void line(const char *part, const char *found)
 {
-    printf("  %-12s %s\n", part, found);
+    cli_print("  %-12s %s\n", part, found);
 }
 
 static void missing(const char *part, const char *consequence, const char *remedy)
 {
-    printf("  %-12s missing: %s; add with: %s\n", part, consequence, remedy);
+    cli_print("  %-12s missing: %s; add with: %s\n", part, consequence, remedy);
 }
 
 static void show_build(void)
 {
     char text[128];
-    printf("build\n");
+    cli_print("build\n");
     snprintf(text, sizeof text, "%s, C compiler %s", esper_build, __VERSION__);
     line("esper", text);
     line("cJSON", cJSON_Version());
@@ -83,7 +83,7 @@ static void show_machine(void)
     struct machine machine;
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     machine_describe(&machine);
-    printf("machine\n");
+    cli_print("machine\n");
     snprintf(text, sizeof text, "%s (%s)", machine.model, machine.architecture);
     line("processor", text);
     show_kernels();
@@ -117,7 +117,7 @@ static void show_cuda(void)
     char text[512];
     struct device_info info;
     bool usable = device_find(&info);
-    printf("GPU (--device auto is %s)\n", usable ? "cuda" : "cpu");
+    cli_print("GPU (--device auto is %s)\n", usable ? "cuda" : "cpu");
     if (access(found, X_OK) == 0 || in_path("nvcc", found, sizeof found))
         line("compiler", found);
     else
@@ -153,7 +153,7 @@ static void show_tasks(void)
 {
     char text[64];
     struct place place;
-    printf("tasks, each from the first place that has it\n");
+    cli_print("tasks, each from the first place that has it\n");
     for (int i = 0; task_place(i, &place); i++) {
         int count = task_count(&place);
         snprintf(text, sizeof text, "%d task%s", count, count == 1 ? "" : "s");
@@ -176,7 +176,7 @@ static enum found show_packed(const struct place *place, enum data_set set, bool
     if (!place->path[0] || access(path, F_OK) != 0)
         return FOUND_NONE;
     if (dataset_open(path, set, DATASET_SIZE_MAX, &data, &error) != ESPER_OK) {
-        printf("  %-12s damaged: %s\n", place->label, error.text);
+        cli_print("  %-12s damaged: %s\n", place->label, error.text);
         return FOUND_DAMAGED;
     }
     snprintf(text, sizeof text, "%s" DATASET_EXTENSION " (%zu training, %zu validation, %zu test images)%s", name,
@@ -191,7 +191,7 @@ static bool show_data(void)
 {
     struct place place;
     bool good = true, used[DATA_SETS] = {[DATA_SYNTHETIC] = true};
-    printf("data, each set from the first place that has it\n");
+    cli_print("data, each set from the first place that has it\n");
     line("synthetic", "built in");
     for (int i = 0; dataset_place(i, &place); i++) {
         bool empty = true;

@@ -73,9 +73,9 @@ static void announce(const char *what, const struct drive_end *end)
 {
     const struct config *config = &end->config;
     char policy[CONFIG_TEXT];
-    fprintf(stderr, "%s %s, policy %s: %d envs x %d steps x %d rounds on %s\n%s\n", what,
-            *config->task ? config->task : "(no task)", drive_policy(config, policy), config->envs, config->steps,
-            config->rounds, end->machine, end->path);
+    cli_note("%s %s, policy %s: %d envs x %d steps x %d rounds on %s\n%s\n", what,
+             *config->task ? config->task : "(no task)", drive_policy(config, policy), config->envs, config->steps,
+             config->rounds, end->machine, end->path);
     fflush(stderr);
 }
 
@@ -104,7 +104,7 @@ static enum esper_status advance_all(struct session *session, drive_show *show, 
 void drive_tell_note(const struct session *session)
 {
     if (*session_note(session))
-        fprintf(stderr, "esper: %s\n", session_note(session));
+        cli_note("esper: %s\n", session_note(session));
 }
 
 void drive_begin(const struct session *session, struct drive_end *end)
@@ -156,8 +156,8 @@ int drive(struct session *session, const char *what, const struct cli_run_flags 
     progress_begin(&shown.progress, &end->config, style_of(flags));
     int code = drive_session(session, show_step, &shown, end);
     if (code == CLI_INTERRUPTED)
-        printf("%s: stopped after %u rounds and %u steps, saved; continue with: %s train --resume %s\n", end->path,
-               end->round, end->step, program_invocation_name, end->path);
+        cli_print("%s: stopped after %u rounds and %u steps, saved; continue with: %s train --resume %s\n", end->path,
+                  end->round, end->step, program_invocation_name, end->path);
     return code;
 }
 

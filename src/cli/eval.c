@@ -79,18 +79,18 @@ enum esper_status drive_print_outcomes(const char *path, const struct config *co
     struct cohort cohort;
     enum esper_status status = ESPER_OK;
     TRY(cohort_load(&cohort, ".", path, error));
-    printf("\n%s, policy %s%s: mean of %d episodes and its 95 %% interval\n", config->task, cohort.policy,
-           config->policy.greedy ? " (greedy)" : "", cohort.episodes);
+    cli_print("\n%s, policy %s%s: mean of %d episodes and its 95 %% interval\n", config->task, cohort.policy,
+              config->policy.greedy ? " (greedy)" : "", cohort.episodes);
     for (int i = 0; i < METRIC_COUNT && status == ESPER_OK; i++) {
         struct interval mean;
         int decimals = metrics[i].decimals;
         status = cohort_mean(&cohort, (enum metric)i, &mean, error);
         if (status == ESPER_OK && isfinite(mean.mean))
-            printf("  %-28s %10.*f", metrics[i].title, decimals, mean.mean);
+            cli_print("  %-28s %10.*f", metrics[i].title, decimals, mean.mean);
         if (status == ESPER_OK && isfinite(mean.low))
-            printf("   [%.*f, %.*f]", decimals, mean.low, decimals, mean.high);
+            cli_print("   [%.*f, %.*f]", decimals, mean.low, decimals, mean.high);
         if (status == ESPER_OK && isfinite(mean.mean))
-            printf("\n");
+            cli_print("\n");
     }
     cohort_free(&cohort);
     return status;
@@ -105,16 +105,16 @@ static void print_next(const struct drive_end *end, const char *origin, const ch
     int episodes = end->config.rounds * end->config.envs;
     const char *other = is_static ? "ppo" : "static";
     drive_runs_flag(runs, flag, sizeof flag);
-    printf("\ntry next\n");
+    cli_print("\ntry next\n");
     if (origin) {
         char name[PATH_MAX];
         snprintf(name, sizeof name, "%s/%.200s-eval-%s", runs, slash ? slash + 1 : origin, other);
-        printf("  %s eval %s --policy %s --episodes %d%s\n", esper, origin, other, episodes, flag);
-        printf("  %s compare %s %s\n", esper, is_static ? name : end->path, is_static ? end->path : name);
+        cli_print("  %s eval %s --policy %s --episodes %d%s\n", esper, origin, other, episodes, flag);
+        cli_print("  %s compare %s %s\n", esper, is_static ? name : end->path, is_static ? end->path : name);
     } else {
-        printf("  %s eval --task %s --policy %s --episodes %d --seed %llu%s\n", esper, end->config.task,
-               is_static ? "heuristic" : "static", episodes, (unsigned long long)end->config.seed, flag);
-        printf("  %s compare %s latest%s\n", esper, end->path, flag);
+        cli_print("  %s eval --task %s --policy %s --episodes %d --seed %llu%s\n", esper, end->config.task,
+                  is_static ? "heuristic" : "static", episodes, (unsigned long long)end->config.seed, flag);
+        cli_print("  %s compare %s latest%s\n", esper, end->path, flag);
     }
 }
 
@@ -123,8 +123,8 @@ static void print_end(const struct drive_end *end, const char *origin, const str
     char time[32];
     struct esper_error error = {0};
     cli_format_time(end->seconds, time, sizeof time);
-    printf("%s: %d episodes done; %s, %.0f env-steps/s on %s\n", end->path, end->config.rounds * end->config.envs, time,
-           end->seconds > 0 ? (double)end->env_steps / end->seconds : 0, end->machine);
+    cli_print("%s: %d episodes done; %s, %.0f env-steps/s on %s\n", end->path, end->config.rounds * end->config.envs,
+              time, end->seconds > 0 ? (double)end->env_steps / end->seconds : 0, end->machine);
     if (flags->quiet)
         return;
     if (drive_print_outcomes(end->path, &end->config, &error) != ESPER_OK)

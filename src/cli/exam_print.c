@@ -11,15 +11,15 @@
 int exam_print_plan(const struct exam *exam)
 {
     const long long total = exam_env_steps(exam);
-    printf("%10s  %5s  %-20s  %s\n", "env-steps", "share", "run", "what");
+    cli_print("%10s  %5s  %-20s  %s\n", "env-steps", "share", "run", "what");
     for (int i = 0; i < exam->count; i++) {
         const struct exam_part *part = &exam->parts[i];
-        printf("%10lld  %4.1f%%  %-20s  %s\n", part->env_steps, 100.0 * (double)part->env_steps / (double)total,
-               part->name, exam_kind_title(part->kind));
+        cli_print("%10lld  %4.1f%%  %-20s  %s\n", part->env_steps, 100.0 * (double)part->env_steps / (double)total,
+                  part->name, exam_kind_title(part->kind));
     }
-    printf("%10lld         %s", total, "in all");
-    printf(exam->catalogue.count > EXAM_SCHEDULES ? "; fewer if the front has less than %d schedules\n" : "\n",
-           EXAM_SCHEDULES);
+    cli_print("%10lld         %s", total, "in all");
+    cli_print(exam->catalogue.count > EXAM_SCHEDULES ? "; fewer if the front has less than %d schedules\n" : "\n",
+              EXAM_SCHEDULES);
     return CLI_OK;
 }
 
@@ -34,13 +34,13 @@ static void print_entry(const struct exam_entry *entry)
         snprintf(gain, sizeof gain, "%+.2f", entry->gain);
     if (isfinite(entry->seconds))
         cli_format_time(entry->seconds, time, sizeof time);
-    printf("%-42.42s %6.2f %6.2f  %-14s %7s %8.0f %6.2f  %s\n", entry->name, entry->test.mean, entry->iqm, interval,
-           gain, entry->added, entry->work, time);
+    cli_print("%-42.42s %6.2f %6.2f  %-14s %7s %8.0f %6.2f  %s\n", entry->name, entry->test.mean, entry->iqm, interval,
+              gain, entry->added, entry->work, time);
 }
 
 static void print_entries(const struct exam_result *result)
 {
-    printf("%-42s %6s %6s  %-14s %7s %8s %6s  %s\n", "", "test %", "IQM", "95 %", "J", "added", "work", "found in");
+    cli_print("%-42s %6s %6s  %-14s %7s %8s %6s  %s\n", "", "test %", "IQM", "95 %", "J", "added", "work", "found in");
     for (int i = 0; i < result->entries; i++)
         print_entry(&result->entry[i]);
 }
@@ -49,45 +49,45 @@ static void print_ppo(const struct exam_result *result, int p)
 {
     const struct exam_setup *setup = &result->exam->setup;
     const struct exam_ppo *ppo = &result->ppo[p];
-    printf("\nprice %g: net score of PPO %.2f", setup->price[p], ppo->net.mean);
+    cli_print("\nprice %g: net score of PPO %.2f", setup->price[p], ppo->net.mean);
     if (isfinite(ppo->net.low))
-        printf(" [%.2f, %.2f]", ppo->net.low, ppo->net.high);
-    printf(", best known %.2f (%s), regret %.2f\n", ppo->best->net[p], ppo->best->name, ppo->regret);
-    printf("  test score of each training:");
+        cli_print(" [%.2f, %.2f]", ppo->net.low, ppo->net.high);
+    cli_print(", best known %.2f (%s), regret %.2f\n", ppo->best->net[p], ppo->best->name, ppo->regret);
+    cli_print("  test score of each training:");
     for (int k = 0; k < setup->seeds; k++)
-        printf(" %.2f", ppo->of_seed[k]);
-    printf("; %.1f %% of the episodes near the bare host\n", 100 * ppo->near_bare);
+        cli_print(" %.2f", ppo->of_seed[k]);
+    cli_print("; %.1f %% of the episodes near the bare host\n", 100 * ppo->near_bare);
 }
 
 static void print_verdict(const struct exam_verdict *verdict)
 {
-    printf("  %-14s  %-50s %+7.2f", exam_finding_title(verdict->finding), exam_claim_title(verdict->claim),
-           verdict->difference.mean);
+    cli_print("  %-14s  %-50s %+7.2f", exam_finding_title(verdict->finding), exam_claim_title(verdict->claim),
+              verdict->difference.mean);
     if (isfinite(verdict->difference.low))
-        printf("  [%+.2f, %+.2f]", verdict->difference.low, verdict->difference.high);
-    printf("\n");
+        cli_print("  [%+.2f, %+.2f]", verdict->difference.low, verdict->difference.high);
+    cli_print("\n");
 }
 
 static void print_notes(const struct exam_result *result)
 {
     const struct exam *exam = result->exam;
-    printf("\nrank correlation of J and test score over the catalogue's %d schedules: %.3f\n", exam->catalogue.count,
-           result->rank_correlation);
+    cli_print("\nrank correlation of J and test score over the catalogue's %d schedules: %.3f\n", exam->catalogue.count,
+              result->rank_correlation);
     for (int i = 0; i < exam->count; i++)
         if (exam->parts[i].widest)
-            printf("%s: the widest host that the engine takes (host.base = %d) falls short of it\n",
-                   exam_kind_title(exam->parts[i].kind), exam->parts[i].config.host_base);
+            cli_print("%s: the widest host that the engine takes (host.base = %d) falls short of it\n",
+                      exam_kind_title(exam->parts[i].kind), exam->parts[i].config.host_base);
     if (exam->setup.seeds < 2)
-        printf("one training says nothing about the next: verdicts need --seeds 2 or more\n");
+        cli_print("one training says nothing about the next: verdicts need --seeds 2 or more\n");
     if (exam->other_mode)
-        printf("the task's own reward.mode is another; the exam is about `gain`\n");
+        cli_print("the task's own reward.mode is another; the exam is about `gain`\n");
 }
 
 void exam_print(const struct exam_result *result, const char *folder, const char *page)
 {
     const struct exam_setup *setup = &result->exam->setup;
-    printf("%s: %d training%s at %d price%s, %d episodes each\n\n", folder, setup->seeds, setup->seeds == 1 ? "" : "s",
-           setup->prices, setup->prices == 1 ? "" : "s", setup->episodes);
+    cli_print("%s: %d training%s at %d price%s, %d episodes each\n\n", folder, setup->seeds,
+              setup->seeds == 1 ? "" : "s", setup->prices, setup->prices == 1 ? "" : "s", setup->episodes);
     print_entries(result);
     for (int p = 0; p < setup->prices; p++) {
         print_ppo(result, p);
@@ -96,7 +96,7 @@ void exam_print(const struct exam_result *result, const char *folder, const char
                 print_verdict(&result->verdict[i]);
     }
     print_notes(result);
-    printf("\nthe page\n  %s\n", page);
+    cli_print("\nthe page\n  %s\n", page);
 }
 
 /* ---- for machines ------------------------------------------------------------------------------------------------ */

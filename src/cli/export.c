@@ -2,9 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "cli/cli.h"
 #include "engine/checkpoint.h"
 #include "engine/export.h"
@@ -61,15 +59,15 @@ static void print_model(const struct model *model)
 {
     char text[MODEL_TEXT];
     model_describe(&model->source, text);
-    printf("%s\nhost of %zu parameters", text, model_host_params(model));
+    cli_print("%s\nhost of %zu parameters", text, model_host_params(model));
     for (int i = 0; i < model->shape.slots; i++) {
         int j = model->shape.exec_order[i];
-        printf("; %s %s, %s at alpha %.3g", model->shape.slot[j].id, blueprint_name(model->exec[j].blueprint),
-               algorithm_name(model->exec[j].algorithm), (double)model->exec[j].alpha);
+        cli_print("; %s %s, %s at alpha %.3g", model->shape.slot[j].id, blueprint_name(model->exec[j].blueprint),
+                  algorithm_name(model->exec[j].algorithm), (double)model->exec[j].alpha);
     }
-    printf("; %zu parameters grown\n", model_seed_params(model));
+    cli_print("; %zu parameters grown\n", model_seed_params(model));
     if (model->source.left_out[0])
-        printf("left out, not part of its function: %s\n", model->source.left_out);
+        cli_print("left out, not part of its function: %s\n", model->source.left_out);
 }
 
 static enum esper_status write_onnx(const struct model *model, const char *path, struct esper_error *error)
@@ -95,16 +93,14 @@ static enum esper_status export_network(const struct run *run, const struct expo
         status = write_onnx(model, options->onnx, error);
     if (status == ESPER_OK) {
         print_model(model);
-        printf("wrote %s%s%s\n", options->safetensors ? options->safetensors : "",
-               options->safetensors && options->onnx ? " and " : "", options->onnx ? options->onnx : "");
+        cli_print("wrote %s%s%s\n", options->safetensors ? options->safetensors : "",
+                  options->safetensors && options->onnx ? " and " : "", options->onnx ? options->onnx : "");
     }
     model_free(model);
     return status;
 }
 
 /* ---- the record -------------------------------------------------------------------------------------------------- */
-
-typedef enum esper_status dump(const struct run *run, const char *table, FILE *file, struct esper_error *error);
 
 static enum esper_status whole_record(const struct run *run, const char *table, FILE *file, struct esper_error *error)
 {
@@ -118,26 +114,12 @@ static enum esper_status phases(const struct run *run, const char *table, FILE *
     return dump_trace(run, file, error);
 }
 
-/* To a file that appears once complete, or to stdout ("-"). */
-static enum esper_status export_record(const struct run *run, dump *write, const char *table, const char *path,
+static enum esper_status export_record(const struct run *run, dump_writer *write, const char *table, const char *path,
                                        struct esper_error *error)
 {
-    struct file_writer writer;
-    if (strcmp(path, "-") == 0)
-        return write(run, table, stdout, error);
-    TRY(file_begin(&writer, path, error));
-    int fd = dup(writer.fd);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    enum esper_status status = file ? write(run, table, file, error)
-                                    : error_set(error, ESPER_FAILED, "%s: cannot be opened for writing", path);
-    if (file && fclose(file) != 0 && status == ESPER_OK)
-        status = error_set(error, ESPER_FAILED, "%s: cannot be written", path);
-    if (status != ESPER_OK) {
-        file_abort(&writer);
-        return status;
-    }
-    TRY(file_commit(&writer, error));
-    printf("wrote %s\n", path);
+    TRY(dump_file(run, write, table, path, error));
+    if (strcmp(path, "-") != 0)
+        cli_print("wrote %s\n", path);
     return ESPER_OK;
 }
 
@@ -146,7 +128,7 @@ static enum esper_status export_tensorboard(const struct run *run, const char *f
     char path[PATH_MAX];
     int rounds;
     TRY(tensorboard_write(run, folder, path, &rounds, error));
-    printf("wrote %s: %d rounds; see them with: tensorboard --logdir %s\n", path, rounds, folder);
+    cli_print("wrote %s: %d rounds; see them with: tensorboard --logdir %s\n", path, rounds, folder);
     return ESPER_OK;
 }
 
@@ -168,7 +150,7 @@ static enum esper_status export_run(const char *text, const struct export_option
     if (status == ESPER_OK && options->jsonl)
         status = export_record(&run, whole_record, NULL, options->jsonl, error);
     if (status == ESPER_OK && options->csv)
-        status = export_record(&run, dump_csv, options->csv, options->csv_output ? options->csv_output : "-", error);
+        status = export_record(&run, dump_csv, options->csv, options->csv_output, error);
     if (status == ESPER_OK && options->trace)
         status = export_record(&run, phases, NULL, options->trace, error);
     if (status == ESPER_OK && options->tensorboard)
@@ -186,10 +168,10 @@ int command_export(int argc, char **argv)
          "write the network with its seeds, structure in the metadata", 0, 0},
         {"onnx", CLI_TEXT, "FILE", &export.onnx, "write the network as an ONNX model (opset 17)", 0, 0},
         {"env", CLI_TEXT, "best|N", &export.env, "the best network of the run (default), or env N as it is now", 0, 0},
-        {"jsonl", CLI_TEXT, "FILE", &export.jsonl, "write the whole record, one object per line; - is stdout", 0, 0},
+        {"jsonl", CLI_TEXT, "FILE", &export.jsonl, "write the whole record, one object per line", 0, 0},
         {"csv", CLI_TEXT, "TABLE", &export.csv, "write a table of the record to stdout, or to --output", 0, 0},
         {"output", CLI_TEXT, "FILE", &export.csv_output, "where --csv goes", 0, 0},
-        {"trace", CLI_TEXT, "FILE", &export.trace, "write where the time went, for Perfetto; - is stdout", 0, 0},
+        {"trace", CLI_TEXT, "FILE", &export.trace, "write where the time went, for Perfetto", 0, 0},
         {"tensorboard", CLI_TEXT, "DIR", &export.tensorboard, "write the rounds for TensorBoard, to DIR/<run>/", 0, 0},
         {"runs", CLI_TEXT, "DIR", &export.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
     };
@@ -199,7 +181,7 @@ int command_export(int argc, char **argv)
         .about =
             "Writes the grown network of a run, host and blended seeds, from the run's newest checkpoint. `esper\n"
             "infer` runs either file; docs/export.md describes both and has a loader for PyTorch. Or writes the run's\n"
-            "record: everything that happened, as text.",
+            "record: everything that happened, as text. - as FILE is stdout.",
         .example = "esper export latest --onnx grown.onnx",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
@@ -208,6 +190,11 @@ int command_export(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, &words);
     if (code != CLI_CONTINUE)
         return code;
+    const char *const outputs[] = {export.safetensors, export.onnx, export.jsonl, export.csv_output, export.trace};
+    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++)
+        cli_output(outputs[i]);
+    if (export.csv && !export.csv_output)
+        cli_output(export.csv_output = "-");
     struct esper_error error = {0};
     if (words.count == 0)
         error_set(&error, ESPER_INVALID, "export: give a run; see --help");

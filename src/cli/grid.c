@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/stream.h"
+#include "base/text.h"
 #include "telemetry/dump.h"
 
 enum {
@@ -21,9 +22,8 @@ static void clean_text(const struct query_value *value, char *text)
 {
     for (size_t at = 0; at < value->bytes;) {
         const unsigned char *from = (const unsigned char *)value->text + at;
-        size_t length = dump_character(value->text + at, value->bytes - at);
-        bool control = from[0] < 0x20 || from[0] == 0x7F || (from[0] == 0xC2 && length == 2 && from[1] < 0xA0);
-        if (length == 0 || control)
+        size_t length = text_character(value->text + at, value->bytes - at);
+        if (!text_shows(value->text + at, length))
             memset(text + at, from[0] == '\n' ? ' ' : '?', length ? length : 1);
         else
             memcpy(text + at, from, length);

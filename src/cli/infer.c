@@ -136,10 +136,10 @@ static enum esper_status infer_data(struct network *network, const struct datase
     if (status == ESPER_OK) {
         size_t correct = count_correct(logits, data->labels[split], count);
         if (network->source[0])
-            printf("%s\n", network->source);
-        printf("accuracy %.2f %% (%zu of %zu %s images of %s), %.0f images/s\n",
-               100.0 * (double)correct / (double)count, correct, count, split_name(split),
-               image_set_of(data->set)->name, (double)count / (seconds > 0 ? seconds : 1e-9));
+            cli_print("%s\n", network->source);
+        cli_print("accuracy %.2f %% (%zu of %zu %s images of %s), %.0f images/s\n",
+                  100.0 * (double)correct / (double)count, correct, count, split_name(split),
+                  image_set_of(data->set)->name, (double)count / (seconds > 0 ? seconds : 1e-9));
     }
     memory_free(logits);
     return status;
@@ -171,8 +171,8 @@ int command_infer(int argc, char **argv)
     const struct cli_option options[] = {
         {"images", CLI_INT, "N", &infer_options.images, "use only the first N images", 1, 1000000},
         {"split", CLI_TEXT, "SPLIT", &infer_options.split, "test (default) or val", 0, 0},
-        {"output", CLI_TEXT, "FILE", &infer_options.output, "also write images, labels and logits as safetensors", 0,
-         0},
+        {"output", CLI_TEXT, "FILE", &infer_options.output,
+         "also write images, labels and logits as safetensors; - is stdout", 0, 0},
     };
     const struct cli_page page = {
         .usage = "infer MODEL DATA [--images N] [--split test|val] [--output FILE]",
@@ -188,6 +188,7 @@ int command_infer(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, &words);
     if (code != CLI_CONTINUE)
         return code;
+    cli_output(infer_options.output);
     struct esper_error error = {0};
     infer(&words, &infer_options, &error);
     return error.status == ESPER_OK ? CLI_OK : cli_fail(&error);

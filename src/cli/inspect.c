@@ -1,12 +1,14 @@
 /* esper inspect: what a run, a checkpoint or any other safetensors file contains, and whether it is sound. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "engine/checkpoint.h"
 #include "engine/resume.h"
@@ -15,13 +17,11 @@
 #include "telemetry/record.h"
 #include "telemetry/run.h"
 
-/* Text from a file: shown on one line, without terminal control characters. */
+/* Text from a file, on one line. */
 static void clean(const char *text, char shown[128])
 {
     snprintf(shown, 128, "%.127s", text);
-    for (char *at = shown; *at; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7F)
-            *at = '?';
+    text_scrub(shown, "");
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
@@ -95,12 +95,12 @@ static void print_tensor(const struct st_tensor *tensor, int width)
     clean(tensor->name, name);
     for (int i = 0; i < tensor->dims; i++)
         used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%zu", i ? "x" : "", tensor->shape[i]);
-    printf("%-*s %-4s %-16s %10zu", width, name, st_dtype_name(tensor->dtype), shape, tensor->bytes);
+    cli_print("%-*s %-4s %-16s %10zu", width, name, st_dtype_name(tensor->dtype), shape, tensor->bytes);
     if (finite)
-        printf(" %12.5g %12.5g %12.5g", low, high, sum / (double)finite);
+        cli_print(" %12.5g %12.5g %12.5g", low, high, sum / (double)finite);
     else
-        printf(" %12s %12s %12s", "-", "-", "-");
-    printf(" %10zu\n", tensor->count - finite);
+        cli_print(" %12s %12s %12s", "-", "-", "-");
+    cli_print(" %10zu\n", tensor->count - finite);
 }
 
 static void print_tensors(const struct st_file *file)
@@ -112,11 +112,11 @@ static void print_tensors(const struct st_file *file)
         width = length > width && length <= 64 ? length : width;
         bytes += st_at(file, i)->bytes;
     }
-    printf("%-*s %-4s %-16s %10s %12s %12s %12s %10s\n", width, "tensor", "type", "shape", "bytes", "min", "max",
-           "mean", "non-finite");
+    cli_print("%-*s %-4s %-16s %10s %12s %12s %12s %10s\n", width, "tensor", "type", "shape", "bytes", "min", "max",
+              "mean", "non-finite");
     for (int i = 0; i < st_count(file); i++)
         print_tensor(st_at(file, i), width);
-    printf("%d tensors, %zu bytes\n", st_count(file), bytes);
+    cli_print("%d tensors, %zu bytes\n", st_count(file), bytes);
 }
 
 /* ---- ONNX models ------------------------------------------------------------------------------------------------- */
@@ -125,9 +125,9 @@ static void print_extents(const struct graph_value *value)
 {
     for (int i = 0; i < value->dims; i++)
         if (value->shape[i])
-            printf("%s%lld", i ? "x" : "", (long long)value->shape[i]);
+            cli_print("%s%lld", i ? "x" : "", (long long)value->shape[i]);
         else
-            printf("%sN", i ? "x" : ""); /* any number of images */
+            cli_print("%sN", i ? "x" : ""); /* any number of images */
 }
 
 static void print_graph(const struct graph *graph)
@@ -145,18 +145,18 @@ static void print_graph(const struct graph *graph)
         used[graph->nodes[i].op]++;
     if (graph->source[0]) {
         clean(graph->source, shown);
-        printf("  %-12s %s\n", "source", shown);
+        cli_print("  %-12s %s\n", "source", shown);
     }
     clean(graph->values[graph->input].name, shown);
-    printf("  %-12s %s ", "input", shown);
+    cli_print("  %-12s %s ", "input", shown);
     print_extents(&graph->values[graph->input]);
     clean(graph->values[graph->output].name, shown);
-    printf("\n  %-12s %s\n  %-12s %zu floats\n  %-12s %d:", "output", shown, "constants", parameters, "operators",
-           graph->node_count);
+    cli_print("\n  %-12s %s\n  %-12s %zu floats\n  %-12s %d:", "output", shown, "constants", parameters, "operators",
+              graph->node_count);
     for (int op = 0; op < GRAPH_OP_COUNT; op++)
         if (used[op])
-            printf(" %d %s", used[op], graph_ops[op].name);
-    printf("\n");
+            cli_print(" %d %s", used[op], graph_ops[op].name);
+    cli_print("\n");
 }
 
 static enum esper_status inspect_onnx(const char *path, struct esper_error *error)
@@ -164,7 +164,7 @@ static enum esper_status inspect_onnx(const char *path, struct esper_error *erro
     struct graph *graph;
     if (onnx_read(path, &graph, error) != ESPER_OK)
         return error->status;
-    printf("%s: ONNX model\n", path);
+    cli_print("%s: ONNX model\n", path);
     print_graph(graph);
     graph_free(graph);
     return ESPER_OK;
@@ -180,7 +180,7 @@ static void print_config(const struct config *config)
             if (strcmp(config_key_name(key), shown[i]) == 0) {
                 char text[CONFIG_TEXT];
                 config_format(config, key, text);
-                printf("  %-12s %s\n", shown[i], *text ? text : "none");
+                cli_print("  %-12s %s\n", shown[i], *text ? text : "none");
             }
 }
 
@@ -189,10 +189,10 @@ static void print_checkpoint(const struct st_file *file, const struct checkpoint
 {
     char version[128];
     clean(st_meta(file, "esper"), version);
-    printf("%s: checkpoint, %u rounds and %u steps done\n", info->path, (unsigned)info->round, (unsigned)info->step);
+    cli_print("%s: checkpoint, %u rounds and %u steps done\n", info->path, (unsigned)info->round, (unsigned)info->step);
     print_config(config);
-    printf("  %-12s %016llx\n  %-12s all match\n  %-12s %s\n\n", "hash", (unsigned long long)info->hash, "checksums",
-           "written by", version);
+    cli_print("  %-12s %016llx\n  %-12s all match\n  %-12s %s\n\n", "hash", (unsigned long long)info->hash, "checksums",
+              "written by", version);
 }
 
 static bool is_onnx(const char *path)
@@ -213,7 +213,7 @@ static enum esper_status inspect_file(const char *path, bool hash, struct esper_
     struct config config;
     if (hash) {
         TRY(checkpoint_verify(path, &info, NULL, error));
-        printf("%016llx\n", (unsigned long long)info.hash);
+        cli_print("%016llx\n", (unsigned long long)info.hash);
         return ESPER_OK;
     }
     if (is_onnx(path))
@@ -228,7 +228,7 @@ static enum esper_status inspect_file(const char *path, bool hash, struct esper_
     } else {
         char shown[128];
         clean(format ? format : "not named", shown);
-        printf("%s: safetensors file, format %s\n\n", path, shown);
+        cli_print("%s: safetensors file, format %s\n\n", path, shown);
     }
     if (status == ESPER_OK)
         print_tensors(file);
@@ -247,14 +247,14 @@ static void print_entry(const char *path)
     const char *slash = strrchr(path, '/');
     enum esper_status status = checkpoint_verify(path, &info, NULL, &error);
     stat(path, &size);
-    printf("  %-20s %10lld  ", slash ? slash + 1 : path, (long long)size.st_size);
+    cli_print("  %-20s %10lld  ", slash ? slash + 1 : path, (long long)size.st_size);
     if (status == ESPER_OK) {
-        printf("%7u rounds %3u steps  %016llx  sound\n", (unsigned)info.round, (unsigned)info.step,
-               (unsigned long long)info.hash);
+        cli_print("%7u rounds %3u steps  %016llx  sound\n", (unsigned)info.round, (unsigned)info.step,
+                  (unsigned long long)info.hash);
     } else {
         size_t length = strlen(path);
         bool prefixed = strncmp(error.text, path, length) == 0 && error.text[length] == ':';
-        printf("UNUSABLE: %s\n", prefixed ? error.text + length + 2 : error.text);
+        cli_print("UNUSABLE: %s\n", prefixed ? error.text + length + 2 : error.text);
     }
 }
 
@@ -265,14 +265,14 @@ static enum esper_status print_checkpoints(const char *folder, struct esper_erro
     char best[PATH_MAX];
     struct stat exists;
     TRY(checkpoint_list(folder, &list, &count, error));
-    printf("\ncheckpoints:\n");
+    cli_print("\ncheckpoints:\n");
     for (int i = 0; i < count; i++)
         print_entry(list[i].path);
     memory_free(list);
     if (snprintf(best, sizeof best, "%s/best.ckpt", folder) < (int)sizeof best && stat(best, &exists) == 0)
         print_entry(best);
     else if (count == 0)
-        printf("  none\n");
+        cli_print("  none\n");
     return ESPER_OK;
 }
 
@@ -283,11 +283,11 @@ static enum esper_status take_count(void *context, const struct query_row *row, 
     const struct query_value *value = row->values;
     if (!value)
         return ESPER_OK;
-    printf("  %-12s %10lld", value[0].text, (long long)value[1].integer);
+    cli_print("  %-12s %10lld", value[0].text, (long long)value[1].integer);
     if (value[2].kind != QUERY_NULL)
-        printf("  %lld thinned out", (long long)value[2].integer);
+        cli_print("  %lld thinned out", (long long)value[2].integer);
     if (value[3].kind != QUERY_NULL)
-        printf("  %lld LOST", (long long)value[3].integer);
+        cli_print("  %lld LOST", (long long)value[3].integer);
     putchar('\n');
     return ESPER_OK;
 }
@@ -320,10 +320,10 @@ static long long file_bytes(const struct run *run, const char *name)
 static void print_record(const struct run *run)
 {
     struct esper_error error;
-    printf("\nrecord, %lld bytes, %lld in its log; rows:\n", file_bytes(run, "telemetry.db"),
-           file_bytes(run, "telemetry.db-wal"));
+    cli_print("\nrecord, %lld bytes, %lld in its log; rows:\n", file_bytes(run, "telemetry.db"),
+              file_bytes(run, "telemetry.db-wal"));
     if (count_rows(run, &error) != ESPER_OK)
-        printf("  UNUSABLE: %s\n", error.text);
+        cli_print("  UNUSABLE: %s\n", error.text);
 }
 
 /* What can be resumed, and how. */
@@ -332,27 +332,28 @@ static void print_outlook(const struct run *run, const struct run_status *status
     struct resume_point point;
     struct esper_error error;
     if (status->alive) {
-        printf("\nprocess %ld is training it now\n", status->pid);
+        cli_print("\nprocess %ld is training it now\n", status->pid);
         return;
     }
     if (status->state == RUN_FINISHED && run->config.evaluate) {
-        printf("\nnothing to resume: the evaluation is finished\n");
+        cli_print("\nnothing to resume: the evaluation is finished\n");
         return;
     }
     if (resume_find(run, folder, false, &point, &error) != ESPER_OK) {
-        printf("\n`esper train --resume` cannot continue: %s\n", error.text);
+        cli_print("\n`esper train --resume` cannot continue: %s\n", error.text);
         return;
     }
     if (*point.note)
-        printf("\n%s\n", point.note);
+        cli_print("\n%s\n", point.note);
     if (point.begins)
-        printf("\nno checkpoint yet; this starts the run again from its beginning:\n  esper train --resume %s\n",
-               run->path);
+        cli_print("\nno checkpoint yet; this starts the run again from its beginning:\n  esper train --resume %s\n",
+                  run->path);
     else if (status->state == RUN_FINISHED)
-        printf("\nnothing to resume: the run is finished; to add rounds:\n  esper train --resume %s --rounds %u\n",
-               run->path, 2 * status->round);
+        cli_print("\nnothing to resume: the run is finished; to add rounds:\n  esper train --resume %s --rounds %u\n",
+                  run->path, 2 * status->round);
     else
-        printf("\nthis continues from %s:\n  esper train --resume %s\n", strrchr(point.from.path, '/') + 1, run->path);
+        cli_print("\nthis continues from %s:\n  esper train --resume %s\n", strrchr(point.from.path, '/') + 1,
+                  run->path);
 }
 
 /* One line, and a note on stderr where the newest checkpoint is not the one used. */
@@ -362,8 +363,8 @@ static enum esper_status print_run_hash(const char *folder, struct esper_error *
     char note[512];
     TRY(checkpoint_newest(folder, &info, note, error));
     if (*note)
-        fprintf(stderr, "esper: %s\n", note);
-    printf("%016llx\n", (unsigned long long)info.hash);
+        cli_note("esper: %s\n", note);
+    cli_print("%016llx\n", (unsigned long long)info.hash);
     return ESPER_OK;
 }
 
@@ -379,10 +380,11 @@ static enum esper_status inspect_run(const char *runs, const char *text, bool ha
     if (result == ESPER_OK && hash) {
         result = print_run_hash(folder, error);
     } else if (result == ESPER_OK) {
-        printf("%s: %s, %u rounds and %u steps done\n", run.path, run_state_name(&status), status.round, status.step);
+        cli_print("%s: %s, %u rounds and %u steps done\n", run.path, run_state_name(&status), status.round,
+                  status.step);
         print_config(&run.config);
-        printf("  %-12s %s\n  %-12s %s\n  %-12s esper %s, kernels %s\n", "created", run.created, "updated",
-               status.updated, "made by", run.version, run.kernels);
+        cli_print("  %-12s %s\n  %-12s %s\n  %-12s esper %s, kernels %s\n", "created", run.created, "updated",
+                  status.updated, "made by", run.version, run.kernels);
         result = print_checkpoints(folder, error);
         print_record(&run);
         if (result == ESPER_OK)
@@ -430,6 +432,11 @@ int command_inspect(int argc, char **argv)
     if (code != CLI_CONTINUE)
         return code;
     struct esper_error error = {0};
+    char target[PATH_MAX]; /* of a link that the user made; those inside of a run are refused */
+    struct stat info;
+    if (words.count && lstat(words.items[0], &info) == 0 && S_ISLNK(info.st_mode) && is_file(words.items[0]) &&
+        realpath(words.items[0], target))
+        words.items[0] = target;
     if (words.count == 0)
         error_set(&error, ESPER_INVALID, "inspect: give a run, a checkpoint or another file; see --help");
     else if (is_file(words.items[0]))

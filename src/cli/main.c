@@ -1,6 +1,9 @@
 /* esper <command> [options]: finds the command in the table and calls it. */
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/words.h"
 #include "cli/cli.h"
@@ -93,8 +96,43 @@ static int command_version(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, NULL);
     if (code != CLI_CONTINUE)
         return code;
-    printf("esper %s\n", esper_build);
+    cli_print("esper %s\n", esper_build);
     return CLI_OK;
+}
+
+/* ---- room ---------------------------------------------------------------------------------------------------------
+ */
+
+/* The kernels keep tiles on the stack. Where the limit (`ulimit -s`) is lower than usual, the command and all threads
+ * it starts get stacks of their own, which that limit does not concern. */
+enum { STACK_BYTES = 8 << 20 };
+
+struct call {
+    int argc;
+    char **argv;
+    int code;
+};
+
+static void *run_call(void *context)
+{
+    struct call *call = context;
+    call->code = run_command(call->argc, call->argv);
+    return NULL;
+}
+
+static int run_with_room(int argc, char **argv)
+{
+    struct call call = {.argc = argc, .argv = argv};
+    struct rlimit limit;
+    pthread_attr_t stack;
+    pthread_t thread;
+    bool narrow = getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < STACK_BYTES;
+    if (narrow && pthread_attr_init(&stack) == 0 && pthread_attr_setstacksize(&stack, STACK_BYTES) == 0 &&
+        pthread_setattr_default_np(&stack) == 0 && pthread_create(&thread, &stack, run_call, &call) == 0)
+        pthread_join(thread, NULL);
+    else
+        run_call(&call);
+    return call.code;
 }
 
 int main(int argc, char **argv)
@@ -108,5 +146,5 @@ int main(int argc, char **argv)
         argv[1] = help;
     else if (strcmp(argv[1], "--version") == 0)
         argv[1] = version;
-    return run_command(argc - 1, argv + 1);
+    return cli_finish(run_with_room(argc - 1, argv + 1));
 }

@@ -360,7 +360,7 @@ static void show_alerts(struct progress *progress, const struct session_progress
         clear_live(progress);
     for (int i = 0; i < step->alert_count; i++) {
         progress_alert(&step->alerts[i], text, sizeof text);
-        fprintf(stderr, "%s\n", text);
+        cli_note("%s\n", text);
     }
 }
 
@@ -371,12 +371,12 @@ static void show_row(struct progress *progress, const struct session_progress *s
     clear_live(progress);
     if (columns != progress->columns || progress->rows == HEADER_EVERY) {
         progress_header(progress, columns, text, sizeof text);
-        fprintf(stderr, "%s\n", text);
+        cli_note("%s\n", text);
         progress->columns = columns;
         progress->rows = 0;
     }
     progress_row(progress, columns, step, text, sizeof text);
-    fprintf(stderr, "%s\n", text);
+    cli_note("%s\n", text);
     progress->rows++;
 }
 
@@ -386,7 +386,7 @@ void progress_step(struct progress *progress, const struct session_progress *ste
     update_pace(progress, step);
     if (step->notice[0]) { /* trouble is reported even with --quiet */
         clear_live(progress);
-        fprintf(stderr, "esper: %s\n", step->notice);
+        cli_note("esper: %s\n", step->notice);
     }
     if (progress->style == PROGRESS_QUIET)
         return;
@@ -398,11 +398,11 @@ void progress_step(struct progress *progress, const struct session_progress *ste
             show_row(progress, step);
         else {
             progress_plain(progress, step, text, sizeof text);
-            fprintf(stderr, "%s\n", text);
+            cli_note("%s\n", text);
         }
     } else if (now - progress->shown >= (live ? 0.05 : 10) || (live && !progress->open)) {
         progress_live(progress, step, live ? cli_columns() - 1 : LINE, text, sizeof text);
-        fprintf(stderr, live ? "\r\033[K%s" : "%s\n", text);
+        cli_note(live ? "\r\033[K%s" : "%s\n", text);
         progress->open = live;
     } else
         return;

@@ -20,8 +20,8 @@ int command_report(int argc, char **argv)
     const char *runs = CLI_RUNS, *output = NULL;
     struct cli_list words = {0};
     const struct cli_option options[] = {
-        {"output", CLI_TEXT, "FILE", &output, "where to write the page (report.html in the first run's directory)", 0,
-         0},
+        {"output", CLI_TEXT, "FILE", &output,
+         "where to write the page (report.html in the first run's directory); - is stdout", 0, 0},
         {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
     };
     const struct cli_page page = {
@@ -39,6 +39,7 @@ int command_report(int argc, char **argv)
     int code = cli_parse(argc, argv, &page, &words);
     if (code != CLI_CONTINUE)
         return code;
+    cli_output(output);
     struct esper_error error = {0};
     struct html html = {0};
     char path[PATH_MAX + 16];
@@ -49,9 +50,10 @@ int command_report(int argc, char **argv)
     enum esper_status status = report_make(&html, runs, words.items, words.count, path, sizeof path, &error);
     if (status == ESPER_OK)
         status = html_write(&html, output ? output : path, &error);
+    if (status == ESPER_OK && (!output || strcmp(output, "-") != 0))
+        cli_print("%s\n", output ? output : path);
+    if (status == ESPER_OK && html.lack[0]) /* what could be read is on the page */
+        status = error_set(&error, ESPER_FAILED, "the page is not complete: %s", html.lack);
     html_free(&html);
-    if (status != ESPER_OK)
-        return cli_fail(&error);
-    printf("%s\n", output ? output : path);
-    return CLI_OK;
+    return status == ESPER_OK ? CLI_OK : cli_fail(&error);
 }

@@ -29,17 +29,17 @@ struct quest {
 static void print_best(const struct quest *quest)
 {
     const struct search *search = quest->search;
-    printf("%s: the best of %d schedules; score: %s\n\n", quest->series.folder, search->schedules,
-           search_score_title(&search->config));
-    printf("%4s  %7s  %8s  %8s  %9s  %s\n", "rank", "score", "95 % +-", "episodes", "added", "schedule");
+    cli_print("%s: the best of %d schedules; score: %s\n\n", quest->series.folder, search->schedules,
+              search_score_title(&search->config));
+    cli_print("%4s  %7s  %8s  %8s  %9s  %s\n", "rank", "score", "95 % +-", "episodes", "added", "schedule");
     for (int i = 0; i < BEST && i < search->schedules; i++) {
         const struct contender *contender = &search->contenders[i];
         char text[SCHEDULE_TEXT], margin[16] = "-";
         schedule_format(&contender->schedule, &search->config, text, sizeof text);
         if (isfinite(contender_margin(contender)))
             snprintf(margin, sizeof margin, "%.2f", contender_margin(contender));
-        printf("%4d  %7.2f  %8s  %8d  %9.0f  %s\n", i + 1, contender_mean(contender), margin, contender->episodes,
-               contender->added_params / contender->episodes, text);
+        cli_print("%4d  %7.2f  %8s  %8d  %9.0f  %s\n", i + 1, contender_mean(contender), margin, contender->episodes,
+                  contender->added_params / contender->episodes, text);
     }
 }
 
@@ -51,22 +51,22 @@ static void print_winner(const struct quest *quest, const struct series_run *run
     char text[SCHEDULE_TEXT], folder[PATH_MAX], file[PATH_MAX];
     series_file(run, file);
     schedule_format(&search->contenders[0].schedule, &search->config, text, sizeof text);
-    printf("\nthe winner\n  --schedule %s\n", text);
-    printf("\ntry next\n  %s eval --task %s", program_invocation_name, search->config.task);
+    cli_print("\nthe winner\n  --schedule %s\n", text);
+    cli_print("\ntry next\n  %s eval --task %s", program_invocation_name, search->config.task);
     if (flags->file)
-        printf(" --config %s", flags->file);
+        cli_print(" --config %s", flags->file);
     for (int i = 0; i < flags->sets.count; i++)
-        printf(" --set '%s'", flags->sets.items[i]);
+        cli_print(" --set '%s'", flags->sets.items[i]);
     if (flags->steps)
-        printf(" --steps %s", flags->steps);
+        cli_print(" --steps %s", flags->steps);
     if (flags->envs)
-        printf(" --envs %s", flags->envs);
+        cli_print(" --envs %s", flags->envs);
     if (strlen(text) < CONFIG_TEXT)
-        printf(" --schedule %s", text);
+        cli_print(" --schedule %s", text);
     else
-        printf(" --schedule @%s", file);
-    printf(" --seed %llu --episodes %d%s\n", (unsigned long long)search->config.seed, quest->episodes,
-           drive_runs_flag(quest->runs, folder, sizeof folder));
+        cli_print(" --schedule @%s", file);
+    cli_print(" --seed %llu --episodes %d%s\n", (unsigned long long)search->config.seed, quest->episodes,
+              drive_runs_flag(quest->runs, folder, sizeof folder));
 }
 
 static int print_end(const struct quest *quest, const struct series_run *run)
@@ -86,11 +86,11 @@ static int print_catalogue(const struct config *config)
     if (!catalogue)
         return cli_fail(&error);
     catalogue_make(catalogue, config);
-    printf("%9s  schedule\n", "params");
+    cli_print("%9s  schedule\n", "params");
     for (int i = 0; i < catalogue->count; i++) {
         char text[SCHEDULE_TEXT];
         schedule_format(&catalogue->schedule[i], config, text, sizeof text);
-        printf("%9lld  %s\n", schedule_params(&catalogue->schedule[i], config), text);
+        cli_print("%9lld  %s\n", schedule_params(&catalogue->schedule[i], config), text);
     }
     memory_free(catalogue);
     return CLI_OK;

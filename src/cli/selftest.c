@@ -30,13 +30,13 @@ struct view {
 static void view_flush(struct view *view)
 {
     if (view->count)
-        printf("%s%s%s\n", view->file[0] ? view->file : "cases", view->variant[0] ? ", " : "", view->variant);
+        cli_print("%s%s%s\n", view->file[0] ? view->file : "cases", view->variant[0] ? ", " : "", view->variant);
     for (int i = 0; i < view->count; i++) {
         const struct view_row *row = &view->rows[i];
-        printf("  %-22s %5d", row->group, row->count);
+        cli_print("  %-22s %5d", row->group, row->count);
         if (row->worst[0])
-            printf("   worst %8.2e of %8.2e  %s", row->error, row->limit, row->worst);
-        printf("\n");
+            cli_print("   worst %8.2e of %8.2e  %s", row->error, row->limit, row->worst);
+        cli_print("\n");
     }
     view->count = 0;
 }
@@ -112,17 +112,17 @@ static void view_show(void *context, enum check_result result, const char *name,
     struct view *view = context;
     view_turn(view);
     if (result == CHECK_SKIPPED) {
-        printf("skipped  %s: %s\n", name, note);
+        cli_print("skipped  %s: %s\n", name, note);
         return;
     }
     if (result == CHECK_FAILED) {
         bool whole = strcmp(name, view->file) == 0; /* the file itself, not something in it */
-        printf("FAILED   %s%s%s%s%s: ", view->variant, view->variant[0] ? " " : "", view->file,
-               view->file[0] && !whole ? " " : "", whole ? "" : name);
+        cli_print("FAILED   %s%s%s%s%s: ", view->variant, view->variant[0] ? " " : "", view->file,
+                  view->file[0] && !whole ? " " : "", whole ? "" : name);
         if (note)
-            printf("%s\n", note);
+            cli_print("%s\n", note);
         else
-            printf("off by %.3g, allowed %.3g\n", error, limit);
+            cli_print("off by %.3g, allowed %.3g\n", error, limit);
         return;
     }
     struct view_row *row = view_row_of(view, name);
@@ -172,8 +172,8 @@ static int json_print(struct view *view)
     char *text = json_finish(view->results, JSON_ONE_LINE);
     bool complete = text != NULL;
     if (complete)
-        printf("{\"results\":%s,\"passed\":%d,\"failed\":%d,\"skipped\":%d}\n", text, count[CHECK_PASSED],
-               count[CHECK_FAILED], count[CHECK_SKIPPED]);
+        cli_print("{\"results\":%s,\"passed\":%d,\"failed\":%d,\"skipped\":%d}\n", text, count[CHECK_PASSED],
+                  count[CHECK_FAILED], count[CHECK_SKIPPED]);
     cJSON_free(text);
     if (complete)
         return CLI_OK;
@@ -221,7 +221,7 @@ static int run(const struct choice *choice, const char *filter, bool json)
         if (code != CLI_OK)
             return code;
     } else {
-        printf("%d passed, %d failed, %d skipped\n", count[CHECK_PASSED], count[CHECK_FAILED], count[CHECK_SKIPPED]);
+        cli_print("%d passed, %d failed, %d skipped\n", count[CHECK_PASSED], count[CHECK_FAILED], count[CHECK_SKIPPED]);
     }
     return count[CHECK_FAILED] ? CLI_FAILED : CLI_OK;
 }

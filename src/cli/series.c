@@ -67,7 +67,7 @@ static void show_step(void *context, const struct session_progress *step)
     if (!step)
         return;
     if (*step->notice)
-        fprintf(stderr, "esper: %s\n", step->notice);
+        cli_note("esper: %s\n", step->notice);
     if (step->twin_step) /* of the round that is to be played */
         return;
     const long long part = (long long)config->envs * ((long long)step->round * config->steps + step->step);
@@ -194,8 +194,8 @@ static int play(struct series *series, const struct series_run *run)
     series->plan = &run->config;
     int code = drive_session(session, show_step, series, &end);
     if (code == CLI_INTERRUPTED)
-        printf("%s: stopped in %s, saved; the same command goes on\n", series->folder,
-               run->path + strlen(series->folder) + 1);
+        cli_print("%s: stopped in %s, saved; the same command goes on\n", series->folder,
+                  run->path + strlen(series->folder) + 1);
     return code;
 }
 

@@ -11,13 +11,28 @@
 #include "cli/cli.h"
 #include "view/serve.h"
 
-enum { BESIDE_TRIES = 20, BESIDE_GRACE = 2 };
+enum { BESIDE_TRIES = 20, BESIDE_GRACE = 2, STOP_SECONDS = 5 };
 
 /* A client that disconnects must not kill the server. */
 static void become_modest(void)
 {
     cli_step_back();
     signal(SIGPIPE, SIG_IGN);
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    _exit(CLI_OK); /* it only reads: nothing can be lost */
+}
+
+/* Whatever a request is waiting for, a disk that does not answer for example, the process ends. */
+static void stop(struct server *server)
+{
+    signal(SIGALRM, on_alarm);
+    alarm(STOP_SECONDS);
+    serve_stop(server);
+    alarm(0);
 }
 
 /* ---- alongside training ------------------------------------------------------------------------------------------ */
@@ -42,7 +57,7 @@ static void serve_until_gone(const char *runs, int trainer, int report)
         ;
     if (started)
         sleep(BESIDE_GRACE);
-    serve_stop(server);
+    stop(server);
     _exit(0);
 }
 
@@ -73,7 +88,7 @@ enum esper_status cli_serve_beside(const char *runs, struct esper_error *error)
     text[used] = '\0';
     if (*text != '+')
         return error_set(error, ESPER_FAILED, "--serve: %s", used > 1 ? text + 1 : "the server did not start");
-    fprintf(stderr, "watch it at %s\n", text + 1);
+    cli_note("watch it at %s\n", text + 1);
     return ESPER_OK;
 }
 
@@ -100,11 +115,13 @@ static int serve(const struct serve_options *options)
         error_where(&error, "serve");
         return cli_fail(&error);
     }
-    printf("%s\n", serve_url(server));
+    cli_print("%s\n", serve_url(server));
     fflush(stdout);
-    fprintf(stderr, "serving the runs in %s; Ctrl-C stops\n", options->runs);
+    cli_note("serving the runs in %s; Ctrl-C stops\n", options->runs);
     sigwait(&signals, &which);
-    serve_stop(server);
+    signal(which, SIG_DFL); /* a second one does not wait for anything */
+    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    stop(server);
     return CLI_OK;
 }
 

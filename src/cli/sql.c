@@ -108,7 +108,7 @@ static enum esper_status ask(struct query *query, const char *sql, const struct 
     }
     TRY(dump_finish(stdout, error));
     if (query_was_cut(query))
-        fprintf(stderr, "esper: these are the first %lld rows; --rows N shows more\n", (long long)options.rows);
+        cli_note("esper: these are the first %lld rows; --rows N shows more\n", (long long)options.rows);
     return ESPER_OK;
 }
 
@@ -120,7 +120,7 @@ static void print_comment(const char *table, const char *schema, const char *col
 {
     const char *help = column ? store_help(table, column) : NULL; /* this version's words, for older records as well */
     if (help) {
-        printf("  %s\n", help);
+        cli_print("  %s\n", help);
         return;
     }
     size_t length = column ? strlen(column) : 0;
@@ -129,7 +129,7 @@ static void print_comment(const char *table, const char *schema, const char *col
         if (column && (strncmp(word, column, length) != 0 || word[length] != ' '))
             continue;
         if (comment && comment < end)
-            printf("  %.*s", (int)(end - comment) - 3, comment + 3);
+            cli_print("  %.*s", (int)(end - comment) - 3, comment + 3);
         break;
     }
     putchar('\n');
@@ -143,11 +143,11 @@ static enum esper_status take_column(void *context, const struct query_row *row,
     if (!value)
         return ESPER_OK;
     if (strncmp(table, value[0].text, 127) != 0) {
-        printf("%s%s", *table ? "\n" : "", value[0].text);
+        cli_print("%s%s", *table ? "\n" : "", value[0].text);
         print_comment(value[0].text, value[1].text, NULL);
         snprintf(table, 128, "%s", value[0].text);
     }
-    printf("    %-20s %-7s", value[2].text, value[3].text);
+    cli_print("    %-20s %-7s", value[2].text, value[3].text);
     print_comment(value[0].text, value[1].text, value[2].text);
     return written(error);
 }
@@ -159,11 +159,12 @@ static enum esper_status list_tables(struct query *query, const char *run, struc
                   "SELECT m.name, m.sql, c.name, c.type FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type "
                   "IN ('table', 'view') AND substr(m.name, 1, 7) <> 'sqlite_' ORDER BY m.rowid, c.cid",
                   NULL, take_column, table, error));
-    printf("\nBesides SQLite's functions: stddev(x), median(x), percentile(x, p), corr(x, y). For example:\n"
-           "    esper sql %s 'select round, val_accuracy_mean, reward_mean from round order by round desc limit 10'\n"
-           "    esper sql %s 'select env, count(*), avg(val_accuracy), stddev(reward) from outcome group by env'\n"
-           "    esper sql %s 'select corr(added_params, val_accuracy), median(reward) from outcome' --json\n",
-           run, run, run);
+    cli_print(
+        "\nBesides SQLite's functions: stddev(x), median(x), percentile(x, p), corr(x, y). For example:\n"
+        "    esper sql %s 'select round, val_accuracy_mean, reward_mean from round order by round desc limit 10'\n"
+        "    esper sql %s 'select env, count(*), avg(val_accuracy), stddev(reward) from outcome group by env'\n"
+        "    esper sql %s 'select corr(added_params, val_accuracy), median(reward) from outcome' --json\n",
+        run, run, run);
     return dump_finish(stdout, error);
 }
 

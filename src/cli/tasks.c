@@ -14,13 +14,13 @@ static void print_task(const struct config *config, const char *path)
     snprintf(host, sizeof host, "%dx%d %d..%d k%d p%d", config->data_size, config->data_size, config->host_base,
              config->host_base << (config->host_blocks - 1), config->host_kernel, config->host_pools);
     snprintf(budget, sizeof budget, "%dx%dx%d", config->envs, config->steps, config->rounds);
-    printf("%-24s %-20s %7zu %9.3f  %-11s ", config->task, host, shape.host.params,
-           1e-6 * (double)shape_forward_macs(&shape), budget);
+    cli_print("%-24s %-20s %7zu %9.3f  %-11s ", config->task, host, shape.host.params,
+              1e-6 * (double)shape_forward_macs(&shape), budget);
     for (int i = 0; i < config->slot_count; i++)
-        printf(" %s", config->slots[i]);
-    printf("\n%-24s %s\n", "", config->about);
+        cli_print(" %s", config->slots[i]);
+    cli_print("\n%-24s %s\n", "", config->about);
     if (*path)
-        printf("%-24s from %s\n", "", path);
+        cli_print("%-24s from %s\n", "", path);
 }
 
 /* A broken task does not hide the others: it is reported, and sets the exit code. */
@@ -31,7 +31,7 @@ static int list_tasks(void)
     int count, code = CLI_OK;
     if (task_list(&tasks, &count, &error) != ESPER_OK)
         return cli_fail(&error);
-    printf("%-24s %-20s %7s %9s  %-11s  %s\n", "task", "images, channels", "params", "MMAC", "budget", "slots");
+    cli_print("%-24s %-20s %7s %9s  %-11s  %s\n", "task", "images, channels", "params", "MMAC", "budget", "slots");
     for (int i = 0; i < count; i++) {
         struct config config;
         config_defaults(&config);

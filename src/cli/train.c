@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/drive.h"
 #include "cli/tui.h"
+#include "telemetry/dump.h"
 #include "telemetry/run.h"
 #include "telemetry/store.h"
 #include "telemetry/trace.h"
@@ -63,15 +64,15 @@ static void print_learned(const struct drive_end *end)
         char head[2][32] = {"", ""};
         snprintf(head[0], sizeof head[0], "first %d", span);
         snprintf(head[1], sizeof head[1], learned ? "last %d" : "all %d", span);
-        printf("\n%-24s", "mean of rounds");
+        cli_print("\n%-24s", "mean of rounds");
         if (learned)
-            printf(" %10s", head[0]);
-        printf(" %10s\n", head[1]);
+            cli_print(" %10s", head[0]);
+        cli_print(" %10s\n", head[1]);
         for (int i = 0; i < MEASURES; i++) {
-            printf("  %-22s", measures[i].title);
+            cli_print("  %-22s", measures[i].title);
             if (learned)
-                printf(" %10.*f", measures[i].digits, first[i]);
-            printf(" %10.*f\n", measures[i].digits, last[i]);
+                cli_print(" %10.*f", measures[i].digits, first[i]);
+            cli_print(" %10.*f\n", measures[i].digits, last[i]);
         }
     }
     store_close(store);
@@ -83,18 +84,18 @@ static void print_end(const struct drive_end *end, const struct cli_run_flags *f
     const char *esper = program_invocation_name;
     cli_format_time(end->seconds, time, sizeof time);
     drive_runs_flag(flags->runs, runs, sizeof runs);
-    printf("%s: %d round%s done; %s, %.0f env-steps/s on %s\n", end->path, end->config.rounds,
-           end->config.rounds == 1 ? "" : "s", time, end->seconds > 0 ? (double)end->env_steps / end->seconds : 0,
-           end->machine);
+    cli_print("%s: %d round%s done; %s, %.0f env-steps/s on %s\n", end->path, end->config.rounds,
+              end->config.rounds == 1 ? "" : "s", time, end->seconds > 0 ? (double)end->env_steps / end->seconds : 0,
+              end->machine);
     if (flags->quiet)
         return;
     print_learned(end);
-    printf("\ntry next\n");
+    cli_print("\ntry next\n");
     if (end->config.policy.kind == POLICY_PPO && !end->config.evaluate) {
-        printf("  %s eval %s%s\n  %s eval %s --policy static%s\n", esper, end->path, runs, esper, end->path, runs);
-        printf("  %s train --resume %s --rounds %d\n", esper, end->path, 2 * end->config.rounds);
+        cli_print("  %s eval %s%s\n  %s eval %s --policy static%s\n", esper, end->path, runs, esper, end->path, runs);
+        cli_print("  %s train --resume %s --rounds %d\n", esper, end->path, 2 * end->config.rounds);
     } else
-        printf("  %s eval %s%s\n", esper, end->path, runs);
+        cli_print("  %s eval %s%s\n", esper, end->path, runs);
 }
 
 /* ---- resuming ---------------------------------------------------------------------------------------------------- */
@@ -150,6 +151,12 @@ static int resume(struct session **session, const char *text, bool from_scratch,
 
 /* ---- the trace --------------------------------------------------------------------------------------------------- */
 
+static enum esper_status phases(const struct run *run, const char *table, FILE *file, struct esper_error *error)
+{
+    (void)table;
+    return dump_trace(run, file, error);
+}
+
 /* The spans of the whole record, including earlier processes. */
 static int write_trace(const struct drive_end *end)
 {
@@ -158,19 +165,12 @@ static int write_trace(const struct drive_end *end)
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/trace.json", end->path);
     enum esper_status status = run_open(&run, ".", end->path, &error);
-    if (status != ESPER_OK)
-        return cli_fail(&error);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        status = error_set(&error, ESPER_FAILED, "%s: cannot write: %s", path, strerror(errno));
-    else
-        status = dump_trace(&run, file, &error);
-    if (file && fclose(file) != 0 && status == ESPER_OK)
-        status = error_set(&error, ESPER_FAILED, "%s: cannot write: %s", path, strerror(errno));
+    if (status == ESPER_OK)
+        status = dump_file(&run, phases, NULL, path, &error);
     run_close(&run);
     if (status != ESPER_OK)
         return cli_fail(&error);
-    printf("%s: open it in ui.perfetto.dev or chrome://tracing\n", path);
+    cli_print("%s: open it in ui.perfetto.dev or chrome://tracing\n", path);
     return CLI_OK;
 }
 
@@ -251,8 +251,8 @@ int command_train(int argc, char **argv)
         return code;
     if (resumed && session_done(session)) {
         drive_tell_note(session);
-        printf("%s: finished, all of its %d rounds are done; continue with a larger --rounds N\n",
-               session_path(session), session_config(session)->rounds);
+        cli_print("%s: finished, all of its %d rounds are done; continue with a larger --rounds N\n",
+                  session_path(session), session_config(session)->rounds);
         return session_close(session, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
     }
     run.hidden = tui_has_terminal;

@@ -149,8 +149,7 @@ static void repeat(struct training *training)
 static void hand_over(struct training *training)
 {
     repeat(training);
-    fprintf(stderr, "esper: training goes on; Ctrl-C stops and saves it, `esper tui %s` shows it again\n",
-            training->path);
+    cli_note("esper: training goes on; Ctrl-C stops and saves it, `esper tui %s` shows it again\n", training->path);
     kill(trainer, SIGUSR1);
 }
 

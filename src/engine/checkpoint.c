@@ -7,6 +7,7 @@
 
 #include "base/config_json.h"
 #include "base/crc32.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
 
@@ -230,6 +231,7 @@ static enum esper_status read_metadata(struct opened *opened, struct esper_error
 static enum esper_status open_metadata(const char *path, struct opened *opened, struct esper_error *error)
 {
     struct stat info;
+    TRY(file_check_own(path, error));
     enum esper_status status = st_open(path, &opened->file, error);
     if (status != ESPER_OK) /* no file, or a directory, needs no advice */
         return status == ESPER_INVALID && stat(path, &info) == 0 && S_ISREG(info.st_mode) ? damaged(error) : status;

@@ -79,9 +79,12 @@ static enum esper_status read_list(DIR *listing, const char *folder, struct chec
 enum esper_status checkpoint_list(const char *folder, struct checkpoint_info **list, int *count,
                                   struct esper_error *error)
 {
-    DIR *listing = opendir(folder);
+    struct stat info;
     *list = NULL;
     *count = 0;
+    if (lstat(folder, &info) == 0 && S_ISLNK(info.st_mode)) /* checkpoints would be written and removed elsewhere */
+        return error_set(error, ESPER_INVALID, "%s: is a symbolic link, not a directory", folder);
+    DIR *listing = opendir(folder);
     if (!listing)
         return folder_error(folder, "list the checkpoints", error);
     enum esper_status status = read_list(listing, folder, list, count, error);

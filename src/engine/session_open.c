@@ -185,6 +185,8 @@ static enum esper_status take_played(struct session *session, struct esper_error
     struct policy_config *policy = &session->config.policy;
     bool script = policy->kind == POLICY_SCRIPT;
     TRY(find_played(session, &file, error));
+    if (*file.copy)
+        TRY(file_check_own(file.copy, error));
     if (*file.copy && snprintf(script ? policy->script : policy->schedule, CONFIG_TEXT, "%s%s", script ? "" : "@",
                                file.copy) >= CONFIG_TEXT)
         return error_set(error, ESPER_INVALID, "%s: the path is too long", session->run.path);

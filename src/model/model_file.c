@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
+#include "base/text.h"
 #include "data/dataset.h"
 #include "model/model.h"
 #include "nn/norm.h"
@@ -131,9 +132,8 @@ static enum esper_status get_text(const cJSON *object, const char *key, char *ou
     TRY(json_get_string(object, key, &text, error));
     if (strlen(text) >= size)
         return error_set(error, ESPER_INVALID, "\"%s\" is longer than %zu bytes", key, size - 1);
-    for (const char *at = text; *at; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7F) /* it will be shown to people, on one line */
-            return error_set(error, ESPER_INVALID, "\"%s\" holds a control character", key);
+    if (!text_is_plain(text))
+        return error_set(error, ESPER_INVALID, "\"%s\" holds a control character", key);
     memcpy(out, text, strlen(text) + 1);
     return ESPER_OK;
 }

@@ -16,6 +16,7 @@ enum { LOOKED_AT = sizeof looked_at / sizeof looked_at[0] };
 
 struct reading {
     struct alerts *alerts;
+    struct store *store;
     sqlite3 *db;
     sqlite3_stmt *newest, *rounds, *rows[LOOKED_AT], *told;
 };
@@ -80,6 +81,7 @@ static void fill(sqlite3_stmt *statement, enum record_kind kind, struct record_r
 static enum esper_status look_at(struct reading *reading, int64_t done, int64_t last, bool steps,
                                  struct esper_error *error)
 {
+    store_allow(reading->store, STORE_SECONDS, NULL);
     for (int i = 0; i < LOOKED_AT; i++) {
         sqlite3_stmt *rows = reading->rows[i];
         struct record_row row;
@@ -149,7 +151,8 @@ static enum esper_status read_all(struct reading *reading, struct esper_error *e
 
 enum esper_status alerts_restore(struct alerts *alerts, struct store *store, struct esper_error *error)
 {
-    struct reading reading = {.alerts = alerts, .db = store_sql(store)};
+    struct reading reading = {.alerts = alerts, .store = store, .db = store_sql(store)};
+    store_allow(store, STORE_SECONDS, NULL);
     enum esper_status status = read_all(&reading, error);
     sqlite3_finalize(reading.newest);
     sqlite3_finalize(reading.rounds);

@@ -11,7 +11,7 @@
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static enum esper_status load_run(struct cohort_run *member, const char *runs, const char *text,
-                                  struct esper_error *error)
+                                  const struct query_options *options, struct esper_error *error)
 {
     struct store *store;
     struct run_status status;
@@ -19,6 +19,8 @@ static enum esper_status load_run(struct cohort_run *member, const char *runs, c
     TRY(run_get_status(&member->run, &status, error));
     member->state = run_state_name(&status);
     TRY(store_open_reader(&store, &member->run, error));
+    if (options)
+        store_allow(store, options->timeout, options->stop);
     enum esper_status result = store_outcomes(store, &member->outcomes, &member->count, error);
     store_close(store);
     if (result == ESPER_OK && member->count == 0)
@@ -55,7 +57,8 @@ static enum esper_status check_members(const struct cohort *cohort, struct esper
     return ESPER_OK;
 }
 
-static enum esper_status load_members(struct cohort *cohort, const char *runs, struct esper_error *error)
+static enum esper_status load_members(struct cohort *cohort, const char *runs, const struct query_options *options,
+                                      struct esper_error *error)
 {
     for (const char *at = cohort->text; cohort->run_count == 0 || at[-1] == ',';) {
         char name[PATH_MAX];
@@ -65,7 +68,7 @@ static enum esper_status load_members(struct cohort *cohort, const char *runs, s
         memcpy(name, at, span);
         name[span] = '\0';
         struct cohort_run *member = &cohort->runs[cohort->run_count++];
-        TRY(load_run(member, runs, name, error));
+        TRY(load_run(member, runs, name, options, error));
         cohort->episodes += member->count;
         at += span + 1;
     }
@@ -73,7 +76,8 @@ static enum esper_status load_members(struct cohort *cohort, const char *runs, s
     return check_members(cohort, error);
 }
 
-enum esper_status cohort_load(struct cohort *cohort, const char *runs, const char *text, struct esper_error *error)
+enum esper_status cohort_load_within(struct cohort *cohort, const char *runs, const char *text,
+                                     const struct query_options *options, struct esper_error *error)
 {
     size_t names = 1;
     for (const char *at = text; *at; at++)
@@ -83,10 +87,15 @@ enum esper_status cohort_load(struct cohort *cohort, const char *runs, const cha
     cohort->runs = memory_alloc(names, sizeof *cohort->runs, error);
     if (!cohort->runs)
         return ESPER_FAILED;
-    enum esper_status status = load_members(cohort, runs, error);
+    enum esper_status status = load_members(cohort, runs, options, error);
     if (status != ESPER_OK)
         cohort_free(cohort);
     return status;
+}
+
+enum esper_status cohort_load(struct cohort *cohort, const char *runs, const char *text, struct esper_error *error)
+{
+    return cohort_load_within(cohort, runs, text, NULL, error);
 }
 
 void cohort_free(struct cohort *cohort)

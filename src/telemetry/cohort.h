@@ -7,6 +7,7 @@
 #define TELEMETRY_COHORT_H
 
 #include "telemetry/paired.h"
+#include "telemetry/query.h"
 #include "telemetry/record.h"
 #include "telemetry/run.h"
 
@@ -27,6 +28,9 @@ struct cohort {
 /* `text` is one run or several, "A1,A2,A3", each as run_find takes it. Refuses two runs of one seed, runs of different
  * policies and runs without episodes. */
 enum esper_status cohort_load(struct cohort *cohort, const char *runs, const char *text, struct esper_error *error);
+/* The same; options->timeout and stop limit the reading of each record. */
+enum esper_status cohort_load_within(struct cohort *cohort, const char *runs, const char *text,
+                                     const struct query_options *options, struct esper_error *error);
 void cohort_free(struct cohort *cohort);
 
 /* Whether all runs of both are of the same task: every key that shapes an episode must be equal. Reward keys may

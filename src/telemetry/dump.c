@@ -6,9 +6,12 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/round.h"
+#include "base/text.h"
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
@@ -29,25 +32,30 @@ static void put_hex(FILE *file, const struct query_value *value)
         fprintf(file, "%02x", (unsigned)(unsigned char)value->text[i]);
 }
 
-static void put_csv_text(FILE *file, const char *text, size_t bytes)
+/* A file gets the text as it is; a terminal, which would obey what it holds, only what may be shown. */
+static void put_csv_text(FILE *file, const char *text, size_t bytes, bool terminal)
 {
     bool plain = bytes > 0;
     for (size_t i = 0; i < bytes && plain; i++)
         plain = text[i] && !strchr(",\"\r\n", text[i]);
-    if (plain) {
-        fwrite(text, 1, bytes, file);
-        return;
-    }
-    putc('"', file);
-    for (size_t i = 0; i < bytes; i++) {
+    if (!plain)
+        putc('"', file);
+    for (size_t i = 0, length; i < bytes; i += length) {
+        length = text_character(text + i, bytes - i);
+        bool shown = !terminal || text_shows(text + i, length) || text[i] == '\n';
+        length = length ? length : 1;
         if (text[i] == '"')
             putc('"', file);
-        putc(text[i], file);
+        if (shown)
+            fwrite(text + i, 1, length, file);
+        else
+            putc('?', file);
     }
-    putc('"', file);
+    if (!plain)
+        putc('"', file);
 }
 
-static void put_csv_value(FILE *file, const struct query_value *value)
+static void put_csv_value(FILE *file, const struct query_value *value, bool terminal)
 {
     char text[32];
     switch (value->kind) {
@@ -61,7 +69,7 @@ static void put_csv_value(FILE *file, const struct query_value *value)
         fputs(text, file);
         break;
     case QUERY_TEXT:
-        put_csv_text(file, value->text, value->bytes);
+        put_csv_text(file, value->text, value->bytes, terminal);
         break;
     case QUERY_BLOB:
         put_hex(file, value);
@@ -71,47 +79,16 @@ static void put_csv_value(FILE *file, const struct query_value *value)
 
 void dump_csv_row(FILE *file, const struct query_row *row)
 {
+    bool terminal = isatty(fileno(file));
     for (int i = 0; i < row->count; i++) {
         if (i)
             putc(',', file);
         if (row->values)
-            put_csv_value(file, &row->values[i]);
+            put_csv_value(file, &row->values[i], terminal);
         else
-            put_csv_text(file, row->names[i], strlen(row->names[i]));
+            put_csv_text(file, row->names[i], strlen(row->names[i]), terminal);
     }
     fputs("\r\n", file);
-}
-
-/* RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
-size_t dump_character(const char *at, size_t bytes)
-{
-    const unsigned char *text = (const unsigned char *)at;
-    unsigned char low = 0x80, high = 0xBF; /* of the second byte */
-    size_t length;
-    if (text[0] < 0x80)
-        return 1;
-    if (text[0] >= 0xC2 && text[0] <= 0xDF)
-        length = 2;
-    else if (text[0] >= 0xE0 && text[0] <= 0xEF)
-        length = 3;
-    else if (text[0] >= 0xF0 && text[0] <= 0xF4)
-        length = 4;
-    else
-        return 0;
-    if (text[0] == 0xE0)
-        low = 0xA0;
-    else if (text[0] == 0xED)
-        high = 0x9F;
-    else if (text[0] == 0xF0)
-        low = 0x90;
-    else if (text[0] == 0xF4)
-        high = 0x8F;
-    if (bytes < length || text[1] < low || text[1] > high)
-        return 0;
-    for (size_t i = 2; i < length; i++)
-        if ((text[i] & 0xC0) != 0x80)
-            return 0;
-    return length;
 }
 
 void dump_json_text(FILE *file, const char *text, size_t bytes)
@@ -119,10 +96,12 @@ void dump_json_text(FILE *file, const char *text, size_t bytes)
     const char *end = text + bytes;
     putc('"', file);
     for (const char *at = text; at < end;) {
-        size_t length = dump_character(at, (size_t)(end - at));
+        size_t length = text_character(at, (size_t)(end - at));
         if (length == 0)
             fputs("\\ufffd", file);
-        else if ((unsigned char)*at < 0x20 || *at == 0x7F)
+        else if (!text_shows(at, length) && length == 2) /* U+0080 to U+009F */
+            fprintf(file, "\\u%04x", (unsigned)(unsigned char)at[1]);
+        else if (!text_shows(at, length) && length == 1)
             fprintf(file, "\\u%04x", (unsigned)*at);
         else if (*at == '"' || *at == '\\')
             fprintf(file, "\\%c", *at);
@@ -344,7 +323,7 @@ enum esper_status dump_csv(const struct run *run, const char *table, FILE *file,
     struct query *query;
     struct reader *reader = NULL;
     TRY(query_open(&query, run, error));
-    char *sql = sqlite3_mprintf(SELECTS "m.type IN ('table', 'view') AND m.name = %Q", table);
+    char *sql = sqlite3_mprintf(SELECTS "m.type = 'table' AND m.name = %Q", table);
     enum esper_status status = query_find_table(query, table, error);
     if (status == ESPER_OK && !sql)
         status = error_set(error, ESPER_FAILED, "out of memory while reading the tables");
@@ -355,5 +334,22 @@ enum esper_status dump_csv(const struct run *run, const char *table, FILE *file,
     sqlite3_free(sql);
     close_readers(reader);
     query_close(query);
+    return status;
+}
+
+enum esper_status dump_file(const struct run *run, dump_writer *write, const char *table, const char *path,
+                            struct esper_error *error)
+{
+    struct file_writer writer;
+    TRY(file_begin(&writer, path, error));
+    int fd = dup(writer.fd);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    enum esper_status status = file ? write(run, table, file, error)
+                                    : error_set(error, ESPER_FAILED, "%s: cannot be opened for writing", path);
+    if (file && fclose(file) != 0 && status == ESPER_OK)
+        status = error_set(error, ESPER_FAILED, "%s: cannot be written", path);
+    if (status == ESPER_OK)
+        return file_commit(&writer, error);
+    file_abort(&writer);
     return status;
 }

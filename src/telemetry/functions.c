@@ -3,6 +3,7 @@
 #include <math.h>
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,6 +220,35 @@ static void finish(sqlite3_context *context)
     samples->x = samples->y = NULL;
 }
 
+/* ---- count ------------------------------------------------------------------------------------------------------- */
+
+static void move_count(sqlite3_context *context, int arguments, sqlite3_value **values, int64_t by)
+{
+    int64_t *count = sqlite3_aggregate_context(context, sizeof *count);
+    if (!count)
+        sqlite3_result_error_nomem(context);
+    else if (arguments == 0 || sqlite3_value_type(values[0]) != SQLITE_NULL)
+        *count += by;
+}
+
+static void count_step(sqlite3_context *context, int arguments, sqlite3_value **values)
+{
+    move_count(context, arguments, values, 1);
+}
+
+static void count_drop(sqlite3_context *context, int arguments, sqlite3_value **values)
+{
+    move_count(context, arguments, values, -1);
+}
+
+static void count_value(sqlite3_context *context)
+{
+    const int64_t *count = sqlite3_aggregate_context(context, 0);
+    sqlite3_result_int64(context, count ? *count : 0);
+}
+
+/* ---- registering ------------------------------------------------------------------------------------------------- */
+
 int functions_register(struct sqlite3 *db)
 {
     const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
@@ -226,5 +256,8 @@ int functions_register(struct sqlite3 *db)
     for (size_t i = 0; i < sizeof functions / sizeof functions[0] && code == SQLITE_OK; i++)
         code = sqlite3_create_window_function(db, functions[i].name, functions[i].arguments, flags,
                                               (void *)&functions[i], step, finish, value, drop, NULL);
+    for (int arguments = 0; arguments < 2 && code == SQLITE_OK; arguments++)
+        code = sqlite3_create_window_function(db, "count", arguments, flags, NULL, count_step, count_value, count_value,
+                                              count_drop, NULL);
     return code;
 }

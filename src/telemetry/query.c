@@ -8,15 +8,16 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/words.h"
-#include "telemetry/functions.h"
 #include "telemetry/store.h"
 
 struct query {
     struct store *store;
     sqlite3 *db;
     struct query_options options; /* of the latest question */
-    double deadline;              /* by clock_seconds; 0: none */
-    bool trusted;                 /* our own BEGIN */
+    double end;                   /* of its time, by clock_seconds; 0: each row has QUERY_PATIENCE */
+    double last;                  /* end of the time for all questions; 0: none */
+    const volatile sig_atomic_t *stop;
+    bool trusted; /* our own BEGIN */
     bool cut;
     char refused[96];    /* what the authoriser refused first */
     char path[PATH_MAX]; /* of the run */
@@ -110,21 +111,25 @@ static int authorise(void *context, int action, const char *first, const char *s
 
 static bool is_stopped(const struct query *query)
 {
-    return query->options.stop && *query->options.stop;
+    return (query->options.stop && *query->options.stop) || (query->stop && *query->stop);
 }
 
-static int on_progress(void *context)
+/* Called before anything is asked. */
+static void allow_time(struct query *query)
 {
-    const struct query *query = context;
-    return is_stopped(query) || (query->deadline > 0 && clock_seconds() > query->deadline);
+    double now = clock_seconds(), end = query->end > 0 ? query->end : now + QUERY_PATIENCE;
+    if (query->last > 0 && query->last < end)
+        end = query->last;
+    store_allow(query->store, end > now ? end - now : 1e-9, query->options.stop ? query->options.stop : query->stop);
 }
 
 /* For our own questions. */
 static void forget_options(struct query *query)
 {
     query->options = (struct query_options){0};
-    query->deadline = 0;
+    query->end = 0;
     query->refused[0] = '\0';
+    allow_time(query);
 }
 
 static int restrict_connection(struct query *query)
@@ -137,15 +142,7 @@ static int restrict_connection(struct query *query)
         {SQLITE_LIMIT_LENGTH, QUERY_LENGTH}, {SQLITE_LIMIT_SQL_LENGTH, QUERY_SQL},
         {SQLITE_LIMIT_COLUMN, 1000},         {SQLITE_LIMIT_EXPR_DEPTH, 200},
         {SQLITE_LIMIT_COMPOUND_SELECT, 50},  {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200},
-        {SQLITE_LIMIT_ATTACHED, 0},          {SQLITE_LIMIT_VARIABLE_NUMBER, 0},
-        {SQLITE_LIMIT_TRIGGER_DEPTH, 0},     {SQLITE_LIMIT_WORKER_THREADS, 0},
-    };
-    static const struct {
-        int which, value;
-    } settings[] = {
-        {SQLITE_DBCONFIG_DEFENSIVE, 1},       {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
-        {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},  {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
-        {SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0},
+        {SQLITE_LIMIT_VARIABLE_NUMBER, 0},
     };
     const char *modules[] = {"json_each", "json_tree", NULL}; /* all others (full text, R-trees) go */
     /* Tables that SQLite creates on first use would look like a schema change: create the allowed ones now. */
@@ -156,13 +153,8 @@ static int restrict_connection(struct query *query)
         code = sqlite3_exec(query->db, first_use, NULL, NULL, NULL);
     for (int i = 0; i < LENGTH(limits); i++)
         sqlite3_limit(query->db, limits[i].which, limits[i].most);
-    for (int i = 0; i < LENGTH(settings) && code == SQLITE_OK; i++)
-        code = sqlite3_db_config(query->db, settings[i].which, settings[i].value, NULL);
-    if (code == SQLITE_OK)
-        code = functions_register(query->db);
     if (code == SQLITE_OK)
         code = sqlite3_set_authorizer(query->db, authorise, query);
-    sqlite3_progress_handler(query->db, 1000, on_progress, query);
     return code;
 }
 
@@ -213,18 +205,12 @@ static void add_suggestion(struct query *query, char *text, size_t size)
     }
 }
 
-/* Names come from the question and may contain anything; keep it on one line. */
-static void keep_on_one_line(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7F)
-            *text = ' ';
-}
-
 static enum esper_status gave_up(const struct query *query, struct esper_error *error)
 {
     if (is_stopped(query))
         return error_set(error, ESPER_INTERRUPTED, "the question was interrupted");
+    if (query->end <= 0)
+        return error_set(error, ESPER_FAILED, "%s: the record does not answer in time; it may be damaged", query->path);
     return error_set(error, ESPER_FAILED, "the question was abandoned after %g s; allow more time with --timeout S",
                      query->options.timeout);
 }
@@ -258,7 +244,6 @@ static enum esper_status query_fail(struct query *query, struct esper_error *err
         return error_set(error, ESPER_INVALID, "%s: the record is damaged (%s)", query->path, text);
     default:
         add_suggestion(query, text, sizeof text);
-        keep_on_one_line(text);
         return error_set(error, ESPER_INVALID, "%s", text);
     }
 }
@@ -283,6 +268,12 @@ enum esper_status query_open(struct query **out, const struct run *run, struct e
     else
         query_close(query);
     return status;
+}
+
+void query_bound(struct query *query, double seconds, const volatile sig_atomic_t *stop)
+{
+    query->last = clock_seconds() + seconds;
+    query->stop = stop;
 }
 
 void query_close(struct query *query)
@@ -365,7 +356,8 @@ enum esper_status query_ask(struct query *query, const char *sql, const struct q
     if (options)
         query->options = *options;
     if (query->options.timeout > 0)
-        query->deadline = clock_seconds() + query->options.timeout;
+        query->end = clock_seconds() + query->options.timeout;
+    allow_time(query);
     enum esper_status status = prepare(query, sql, &answer->statement, error);
     if (status == ESPER_OK)
         status = name_columns(answer, error);
@@ -411,6 +403,7 @@ static bool read_value(sqlite3_stmt *statement, int column, struct query_value *
 enum esper_status query_next(struct query_answer *answer, const struct query_row **row, struct esper_error *error)
 {
     *row = NULL;
+    allow_time(answer->query);
     int code = sqlite3_step(answer->statement);
     if (code == SQLITE_DONE)
         return ESPER_OK;
@@ -442,8 +435,8 @@ static enum esper_status hand_over(struct query *query, const struct query_row *
 {
     double start = clock_seconds();
     TRY(row(context, next, error));
-    if (query->deadline > 0)
-        query->deadline += clock_seconds() - start;
+    if (query->end > 0)
+        query->end += clock_seconds() - start;
     return ESPER_OK;
 }
 
@@ -491,7 +484,6 @@ enum esper_status query_find_table(struct query *query, const char *table, struc
     find_nearest(query, TABLE_NAMES, word, nearest);
     if (*table && strcmp(nearest, table) == 0)
         return ESPER_OK;
-    keep_on_one_line(word);
     return error_set(error, ESPER_INVALID, "the record has no table \"%s\"%s%s%s", word,
                      *nearest ? "; did you mean \"" : "; `esper sql RUN` lists them", nearest, *nearest ? "\"?" : "");
 }

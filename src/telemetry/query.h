@@ -16,10 +16,11 @@
 
 #include "telemetry/run.h"
 
-#define QUERY_SQL     65536       /* longest question, bytes */
-#define QUERY_LENGTH  (1 << 17)   /* longest value, bytes */
-#define QUERY_MEMORY  (1LL << 30) /* for all questions of the process together, bytes */
-#define QUERY_SECONDS 10          /* default time limit for a person's question */
+#define QUERY_SQL      65536       /* longest question, bytes */
+#define QUERY_LENGTH   (1 << 17)   /* longest value, bytes */
+#define QUERY_MEMORY   (1LL << 30) /* for all questions of the process together, bytes */
+#define QUERY_SECONDS  10          /* default time limit for a person's question */
+#define QUERY_PATIENCE 60.0        /* for a row of a question without a limit of its own, seconds */
 
 struct query;
 
@@ -41,13 +42,16 @@ struct query_row {
 };
 
 struct query_options {
-    double timeout;                    /* seconds until the question is given up; 0: never */
+    double timeout;                    /* seconds until the question is given up; 0: QUERY_PATIENCE for every row */
     int64_t rows;                      /* at most this many rows; 0: all */
     const volatile sig_atomic_t *stop; /* may be NULL; the question ends once it is not 0 */
 };
 
 enum esper_status query_open(struct query **out, const struct run *run, struct esper_error *error);
 void query_close(struct query *query);
+/* All questions from now on together have so many seconds, whatever their own options say, and end once *stop is not 0.
+ */
+void query_bound(struct query *query, double seconds, const volatile sig_atomic_t *stop);
 
 /* Every later question sees the record as it is now, whatever a trainer adds meanwhile: for reading table after table.
  * Do not hold it for long: the log cannot be checkpointed before query_close. */
@@ -56,7 +60,8 @@ enum esper_status query_hold(struct query *query, struct esper_error *error);
 /*
  * One statement. `row` is called once with the columns alone (values NULL), then for every row; the pointers are valid
  * during the call only. Wrong or refused SQL is ESPER_INVALID, a question that took too long ESPER_FAILED, a stopped
- * one ESPER_INTERRUPTED; when `row` fails, its status is returned. options may be NULL: no limits on time and rows.
+ * one ESPER_INTERRUPTED; when `row` fails, its status is returned. options may be NULL: all rows, in
+ * QUERY_PATIENCE each.
  */
 typedef enum esper_status (*query_take)(void *context, const struct query_row *row, struct esper_error *error);
 enum esper_status query_run(struct query *query, const char *sql, const struct query_options *options, query_take row,

@@ -84,10 +84,8 @@ enum esper_status run_set_status(const struct run *run, enum run_state state, un
 bool run_is_alive(const char *directory)
 {
     char path[PATH_MAX];
-    if (join(path, directory, "lock", NULL) != ESPER_OK)
-        return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    int fd;
+    if (join(path, directory, "lock", NULL) != ESPER_OK || file_open_own(path, O_RDONLY, &fd, NULL) != ESPER_OK)
         return false;
     bool held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     close(fd);
@@ -120,9 +118,11 @@ enum esper_status run_get_status(const struct run *run, struct run_status *statu
     char path[PATH_MAX];
     cJSON *object;
     memset(status, 0, sizeof *status);
+    TRY(join(path, run->path, "lock", error));
+    TRY(file_check_own(path, error));
     TRY(join(path, run->path, "status.json", error));
     status->alive = run_is_alive(run->path); /* first: a run that ends meanwhile then reads as finished, not crashed */
-    TRY(json_read_file(path, &object, error));
+    TRY(json_read_own(path, &object, error));
     enum esper_status result = parse_status(object, status, error);
     cJSON_Delete(object);
     return result == ESPER_OK ? result : error_where(error, "%s", path);
@@ -153,10 +153,9 @@ static enum esper_status lock_refused(int fd, const char *directory, struct espe
 static enum esper_status take_lock(const char *directory, int *lock, struct esper_error *error)
 {
     char path[PATH_MAX], pid[24];
+    int fd;
     TRY(join(path, directory, "lock", error));
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return system_error(error, path, "open the lock");
+    TRY(file_open_own(path, O_RDWR | O_CREAT, &fd, error));
     for (int attempt = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; attempt++) {
         if (errno == EWOULDBLOCK && attempt < 50) { /* a viewer may be asking just now */
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);

@@ -6,6 +6,7 @@
 
 #include "base/config_json.h"
 #include "base/file.h"
+#include "base/text.h"
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -123,6 +124,8 @@ static enum esper_status read_text(const cJSON *object, const char *key, char *t
     TRY(json_get_string(object, key, &value, error));
     if (strlen(value) >= size)
         return error_set(error, ESPER_INVALID, "\"%s\" is longer than %zu bytes", key, size - 1);
+    if (!text_is_plain(value))
+        return error_set(error, ESPER_INVALID, "\"%s\" holds a control character", key);
     snprintf(text, size, "%s", value);
     return ESPER_OK;
 }
@@ -153,7 +156,7 @@ enum esper_status run_json_read(const char *directory, struct run *run, struct e
     cJSON *object;
     if (snprintf(path, sizeof path, "%s/run.json", directory) >= (int)sizeof path)
         return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", directory);
-    TRY(json_read_file(path, &object, error));
+    TRY(json_read_own(path, &object, error));
     enum esper_status status = read_run(object, run, error);
     cJSON_Delete(object);
     return status == ESPER_OK ? status : error_where(error, "%s", path);
@@ -165,7 +168,7 @@ enum esper_status run_json_command(const struct run *run, char **command, struct
     const char *text;
     cJSON *object;
     snprintf(path, sizeof path, "%s/run.json", run->path);
-    TRY(json_read_file(path, &object, error));
+    TRY(json_read_own(path, &object, error));
     enum esper_status status = json_get_string(object, "command", &text, error);
     if (status == ESPER_OK && !(*command = strdup(text)))
         status = error_set(error, ESPER_FAILED, "out of memory while reading the command");

@@ -69,7 +69,7 @@ enum esper_status run_plan_read(const struct run *run, struct run_stage **stages
     TRY(name_file(run, path, error));
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return first_stage(run, stages, count, error);
-    TRY(json_read_file(path, &object, error));
+    TRY(json_read_own(path, &object, error));
     const cJSON *list = json_find(object, "stages");
     enum esper_status status = ESPER_OK;
     *stages = NULL;

@@ -9,13 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/config_json.h"
 #include "base/memory.h"
 #include "base/round.h"
+#include "telemetry/store_guard.h"
 #include "telemetry/store_schema.h"
 
 struct store {
     sqlite3 *db;
+    struct store_limit limit;
     sqlite3_stmt *insert[RECORD_KIND_COUNT];
     char path[PATH_MAX]; /* telemetry.db */
 };
@@ -39,6 +42,11 @@ static enum esper_status store_fail(const struct store *store, const char *actio
                          store->path, action);
     case SQLITE_FULL:
         return error_set(error, ESPER_FAILED, "%s: cannot %s: the disk is full", store->path, action);
+    case SQLITE_INTERRUPT:
+        if (store->limit.stop && *store->limit.stop)
+            return error_set(error, ESPER_INTERRUPTED, "%s: interrupted", store->path);
+        return error_set(error, ESPER_FAILED, "%s: cannot %s: the record does not answer in time; it may be damaged",
+                         store->path, action);
     default:
         break;
     }
@@ -77,14 +85,22 @@ static enum esper_status finish(struct store *store, enum esper_status status, s
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+void store_allow(struct store *store, double seconds, const volatile sig_atomic_t *stop)
+{
+    store->limit.deadline = seconds > 0 ? clock_seconds() + seconds : 0;
+    store->limit.stop = stop;
+}
+
 static struct store *store_new(const struct run *run, struct esper_error *error)
 {
     struct store *store = memory_alloc(1, sizeof *store, error);
     if (!store)
         return NULL;
-    if (snprintf(store->path, sizeof store->path, "%s/telemetry.db", run->path) < (int)sizeof store->path)
+    store_allow(store, STORE_OPEN_SECONDS, NULL);
+    if (snprintf(store->path, sizeof store->path, "%s/telemetry.db", run->path) >= (int)sizeof store->path)
+        error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
+    else if (guard_files(store->path, error) == ESPER_OK)
         return store;
-    error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
     memory_free(store);
     return NULL;
 }
@@ -115,6 +131,18 @@ static enum esper_status check_version(struct store *store, struct esper_error *
         return error_set(error, ESPER_INVALID,
                          "%s: a record of version %lld; this Esper (" ESPER_VERSION ") reads versions from %d on",
                          store->path, (long long)version, STORE_OLDEST);
+    return ESPER_OK;
+}
+
+static enum esper_status check_schema(struct store *store, struct esper_error *error)
+{
+    char found[GUARD_TEXT];
+    if (guard_schema(store->db, found) != SQLITE_OK)
+        return store_fail(store, "read", error);
+    if (*found)
+        return error_set(error, ESPER_INVALID,
+                         "%s: holds %s, which no Esper writes; a record has tables and nothing else", store->path,
+                         found);
     return ESPER_OK;
 }
 
@@ -215,11 +243,14 @@ static enum esper_status prepare_writer(struct store *store, const struct run *r
 {
     int64_t tables, application;
     sqlite3_busy_timeout(store->db, BUSY_MS);
+    if (guard_connection(store->db, &store->limit) != SQLITE_OK)
+        return store_fail(store, "open", error);
     TRY(execute(store, "PRAGMA page_size = 8192", "open", error));
     TRY(ask(store, "SELECT count(*) FROM sqlite_master", &tables, error));
     TRY(ask(store, "PRAGMA application_id", &application, error));
     if (tables || application)
         TRY(check_version(store, error));
+    TRY(check_schema(store, error));
     TRY(execute(store,
                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; "
                 "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
@@ -242,6 +273,7 @@ enum esper_status store_open(struct store **out, const struct run *run, struct e
         status = store_fail(store, "open", error);
     if (status == ESPER_OK)
         status = prepare_writer(store, run, error);
+    store_allow(store, 0, NULL);
     if (status == ESPER_OK)
         *out = store;
     else
@@ -270,7 +302,10 @@ static enum esper_status open_reading(struct store *store, const char *options, 
     if (sqlite3_open_v2(uri, &store->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
         return store_fail(store, "open", error);
     sqlite3_busy_timeout(store->db, BUSY_MS);
+    if (guard_connection(store->db, &store->limit) != SQLITE_OK)
+        return store_fail(store, "open", error);
     TRY(check_version(store, error));
+    TRY(check_schema(store, error));
     TRY(execute(store, "PRAGMA temp_store = MEMORY", "open", error));
     TRY(complete(store, false, error));
     return execute(store, "PRAGMA query_only = 1", "open", error);
@@ -306,6 +341,7 @@ enum esper_status store_open_reader(struct store **out, const struct run *run, s
     int code = sqlite3_errcode(store->db); /* which code it is depends on what exactly is forbidden */
     if (status == ESPER_FAILED && (code == SQLITE_CANTOPEN || code == SQLITE_READONLY) && at_rest(store, run))
         status = open_reading(store, "mode=ro&immutable=1", error);
+    store_allow(store, STORE_SECONDS, NULL);
     if (status == ESPER_OK)
         *out = store;
     else
@@ -321,6 +357,7 @@ struct sqlite3 *store_sql(struct store *store)
 bool store_has_checkpoint(struct store *store, const char *file)
 {
     sqlite3_stmt *query = NULL;
+    store_allow(store, STORE_SECONDS, NULL);
     bool found = sqlite3_prepare_v2(store->db, "SELECT 1 FROM checkpoint WHERE file = ?1", -1, &query, NULL) ==
                      SQLITE_OK &&
                  sqlite3_bind_text(query, 1, file, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(query) == SQLITE_ROW;
@@ -506,6 +543,7 @@ static enum esper_status insert_all(struct store *store, const struct record_row
 
 enum esper_status store_write(struct store *store, const struct record_row *rows, int count, struct esper_error *error)
 {
+    store_allow(store, 0, NULL); /* a slow disk only makes it wait */
     sqlite3_busy_timeout(store->db, WRITE_BUSY_MS);
     TRY(execute(store, "BEGIN IMMEDIATE", "write", error));
     return finish(store, insert_all(store, rows, count, error), error);
@@ -540,6 +578,7 @@ static enum esper_status forget_all(struct store *store, uint32_t round, uint32_
 
 enum esper_status store_forget(struct store *store, uint32_t round, uint32_t step, struct esper_error *error)
 {
+    store_allow(store, STORE_SECONDS, NULL);
     TRY(execute(store, "BEGIN IMMEDIATE", "write", error));
     return finish(store, forget_all(store, round, step, error), error);
 }

@@ -6,6 +6,7 @@
 #ifndef TELEMETRY_STORE_H
 #define TELEMETRY_STORE_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 #include "telemetry/record.h"
@@ -18,6 +19,12 @@ enum esper_status store_open(struct store **out, const struct run *run, struct e
 /* Opens read-only, live, finished or crashed; the caller may use store_sql for its queries. */
 enum esper_status store_open_reader(struct store **out, const struct run *run, struct esper_error *error);
 void store_close(struct store *store);
+
+/* What is asked of the store from now on ends after so many seconds (0: never), or once *stop is not 0. Opening allows
+ * STORE_OPEN_SECONDS; questions of a reader, and what a writer asks before it resumes a run, STORE_SECONDS. */
+void store_allow(struct store *store, double seconds, const volatile sig_atomic_t *stop);
+#define STORE_OPEN_SECONDS 10.0
+#define STORE_SECONDS      60.0
 
 /* Deletes everything after `step` steps of round `round` (the number as in the table `round`): a resumed run writes it
  * again, bit for bit. */

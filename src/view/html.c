@@ -30,6 +30,20 @@ static void append(struct html *html, const char *text, size_t bytes)
     html->text[html->used] = '\0';
 }
 
+void html_lack(struct html *html, const char *text)
+{
+    if (!html->lack[0])
+        snprintf(html->lack, sizeof html->lack, "%s", text);
+}
+
+void *html_alloc(struct html *html, size_t count, size_t size)
+{
+    void *memory = memory_alloc(count, size, NULL);
+    if (!memory)
+        html->failed = true;
+    return memory;
+}
+
 void html_raw(struct html *html, const char *text)
 {
     append(html, text, strlen(text));

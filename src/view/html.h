@@ -13,8 +13,14 @@
 struct html {
     char *text;
     size_t used, room;
-    bool failed; /* out of memory: nothing more is added */
+    bool failed;    /* out of memory: nothing more is added */
+    char lack[512]; /* the first thing that could not be read and that the page does without; "": it has all */
 };
+
+/* Notes that; the page is still written, but whoever asked for it must be told. */
+void html_lack(struct html *html, const char *text);
+/* memory_alloc for what the page shows: failing fails the page. */
+void *html_alloc(struct html *html, size_t count, size_t size);
 
 void html_raw(struct html *html, const char *text);
 /* Markup with numbers; texts go through html_text. */

@@ -1,14 +1,24 @@
 #include "view/report.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "view/report_parts.h"
 #include "view/svg.h"
 
 /* ---- a run and its record ---------------------------------------------------------------------------------------- */
+
+static bool has_record(const struct run *run)
+{
+    char path[PATH_MAX + 16];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/telemetry.db", run->path);
+    return stat(path, &info) == 0 ? info.st_size > 0 : errno != ENOENT;
+}
 
 static void note(struct report_run *report, const char *text)
 {
@@ -33,6 +43,7 @@ enum esper_status report_open(struct report_run *report, const char *runs, const
     TRY(run_open(&report->run, runs, word, error));
     if (run_get_status(&report->run, &report->status, &problem) != ESPER_OK)
         note(report, problem.text);
+    report->unrecorded = !report->trouble[0] && !has_record(&report->run);
     /* One snapshot of the record for the whole page, whatever a trainer adds meanwhile. */
     if (query_open(&report->query, &report->run, &problem) != ESPER_OK ||
         query_hold(report->query, &problem) != ESPER_OK ||
@@ -68,10 +79,10 @@ struct shown shown_number(double value, int decimals)
     return shown;
 }
 
-double *shown_rounds(const struct sheet *sheet)
+double *shown_rounds(struct html *html, const struct sheet *sheet)
 {
     const double *rounds = sheet_series(sheet, "round");
-    double *shown = rounds ? memory_alloc((size_t)sheet->rows, sizeof *shown, NULL) : NULL;
+    double *shown = rounds ? html_alloc(html, (size_t)sheet->rows, sizeof *shown) : NULL;
     for (int i = 0; shown && i < sheet->rows; i++)
         shown[i] = shown_round(rounds[i]);
     return shown;
@@ -285,6 +296,8 @@ static void write_trouble(struct html *html, const struct report_run *report)
              report->query ? "Not all of the record could be read" : "There is no record to show");
     html_text(html, report->trouble);
     html_raw(html, "</p>\n");
+    if (!report->unrecorded)
+        html_lack(html, report->trouble);
 }
 
 /* The next run of a word, "A1,A2,A3"; false after the last. */
@@ -336,8 +349,8 @@ enum esper_status report_make(struct html *html, const char *runs, const char *c
             report_compare(html, runs, words, count);
         if (report->query)
             write_parts(html, report);
-        write_trouble(html, report);
         report_identity(html, report);
+        write_trouble(html, report);
         html_raw(html, "</main></body></html>\n");
         report_close(report);
     }

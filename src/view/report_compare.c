@@ -70,7 +70,8 @@ static void list_means(struct html *html, const struct group *group)
         html_add(html, "<tr><td>%s</td>", metrics[metric].title);
         for (int i = 0; i < group->count; i++) {
             struct interval mean = {0, NAN, NAN, NAN};
-            cohort_mean(&group->cohorts[i], (enum metric)metric, &mean, NULL);
+            if (cohort_mean(&group->cohorts[i], (enum metric)metric, &mean, NULL) != ESPER_OK)
+                html->failed = true; /* of memory */
             interval_cells(html, &mean, metrics[metric].decimals);
         }
         html_raw(html, "</tr>\n");
@@ -97,9 +98,12 @@ static void list_differences(struct html *html, const struct cohort_pair *pairs,
              seeds > 1 ? "<th class=\"n\">mean</th><th class=\"n\">95 % over seeds</th>" : "");
     for (int metric = 0; metric < METRIC_COUNT; metric++) {
         struct difference difference;
-        if ((metric == METRIC_REWARD && reward_key) ||
-            cohort_difference(pairs, count, (enum metric)metric, &difference, NULL) != ESPER_OK)
+        if (metric == METRIC_REWARD && reward_key)
             continue;
+        if (cohort_difference(pairs, count, (enum metric)metric, &difference, NULL) != ESPER_OK) {
+            html->failed = true; /* of memory */
+            return;
+        }
         html_add(html, "<tr><td>%s</td>", metrics[metric].title);
         interval_cells(html, &difference.episodes, metrics[metric].decimals);
         if (seeds > 1)
@@ -159,7 +163,7 @@ static void list_gains(struct html *html, const struct group *group)
             continue;
         if (cohort_check(&group->cohorts[i], &group->cohorts[control], &ignored, NULL) == ESPER_OK &&
             cohort_match(&group->cohorts[i], &group->cohorts[control], &pairs, &count, NULL) == ESPER_OK)
-            cohort_gain(pairs, count, &gain, NULL);
+            html->failed |= cohort_gain(pairs, count, &gain, NULL) != ESPER_OK;
         memory_free(pairs);
         html_add(html, "<tr><td>%c %.31s</td>", group->letters[i], group->cohorts[i].policy);
         interval_cells(html, &gain, 3);
@@ -174,18 +178,23 @@ static void draw_accuracies(struct html *html, const char *runs, const struct gr
 {
     struct svg_plot plot = {
         .title = "Validation accuracy, mean of the envs, percent", .x_name = "round", .y_low = NAN, .y_high = NAN};
-    struct report_run *reports = memory_alloc(SVG_SERIES_MAX, sizeof *reports, NULL);
+    struct report_run *reports = html_alloc(html, SVG_SERIES_MAX, sizeof *reports);
     char names[SVG_SERIES_MAX][24];
     for (int i = 0; reports && i < group->count; i++)
         for (int j = 0; j < group->cohorts[i].run_count && plot.series_count < SVG_SERIES_MAX; j++) {
             struct report_run *report = &reports[plot.series_count];
             struct svg_series *series = &plot.series[plot.series_count];
-            if (report_open(report, runs, group->cohorts[i].runs[j].run.path, NULL) != ESPER_OK)
+            struct esper_error error = {0};
+            if (report_open(report, runs, group->cohorts[i].runs[j].run.path, &error) != ESPER_OK) {
+                html_lack(html, error.text);
                 continue;
+            }
+            if (report->trouble[0])
+                html_lack(html, report->trouble);
             snprintf(names[plot.series_count], sizeof names[0], "%c %.10s", group->letters[i],
                      group->cohorts[i].policy);
             series->name = j ? NULL : names[plot.series_count];
-            series->x = shown_rounds(&report->rounds);
+            series->x = shown_rounds(html, &report->rounds);
             series->y = series->x ? sheet_series(&report->rounds, "val_accuracy_mean") : NULL;
             series->count = report->rounds.rows;
             plot.series_count++;
@@ -219,7 +228,7 @@ static void compare_group(struct html *html, const char *runs, const struct grou
 
 void report_compare(struct html *html, const char *runs, const char *const *words, int count)
 {
-    struct group *groups = memory_alloc(2, sizeof *groups, NULL); /* training, evaluation */
+    struct group *groups = html_alloc(html, 2, sizeof *groups); /* training, evaluation */
     html_raw(html, "<h2 id=\"compare\">Comparison</h2>\n<p class=\"soft\">The first of each kind and every other, "
                    "compared episode by episode (paired t). The first run is described in full below.</p>\n");
     for (int i = 0; groups && i < count && i < REPORT_WORDS; i++) {
@@ -228,6 +237,8 @@ void report_compare(struct html *html, const char *runs, const char *const *word
         if (cohort_load(&cohort, runs, words[i], &error) != ESPER_OK) {
             cohort_free(&cohort);
             problem_line(html, error.text);
+            if (error.status == ESPER_FAILED)
+                html_lack(html, error.text);
             continue;
         }
         struct group *group = &groups[cohort.runs[0].run.config.evaluate];

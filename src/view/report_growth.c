@@ -38,7 +38,7 @@ static void draw_episode(struct html *html, struct report_run *report, const cha
     for (int i = 0; i < config->slot_count; i++)
         names[i] = config->slots[i];
     report_ask(report, &stages, "stages", &values);
-    struct svg_span *spans = memory_alloc((size_t)stages.rows + 1, sizeof *spans, NULL);
+    struct svg_span *spans = html_alloc(html, (size_t)stages.rows + 1, sizeof *spans);
     snprintf(title, sizeof title, "%s episode of round %s: env %lld, test accuracy %s %%, reward %s, +%s parameters",
              which, shown_number(shown_round(report->newest), 0).text, (long long)values.env,
              shown_number(sheet_number(outcomes, row, "test_accuracy"), 1).text,
@@ -214,8 +214,8 @@ static void draw_pareto(struct html *html, struct report_run *report)
     struct sheet sheet;
     values.limit = 2000;
     report_ask(report, &sheet, "pareto", &values);
-    struct svg_point *points = memory_alloc((size_t)sheet.rows + 1, sizeof *points, NULL);
-    char(*names)[NAME] = memory_alloc((size_t)sheet.rows + 1, NAME, NULL);
+    struct svg_point *points = html_alloc(html, (size_t)sheet.rows + 1, sizeof *points);
+    char(*names)[NAME] = html_alloc(html, (size_t)sheet.rows + 1, NAME);
     for (int i = 0; points && names && i < sheet.rows; i++) {
         double x = sheet_number(&sheet, i, "added_params"), y = sheet_number(&sheet, i, "test_accuracy");
         snprintf(names[i], NAME, "%.1f %% with %.0f parameters: round %.0f, env %.0f", y, x,

@@ -15,6 +15,7 @@ struct report_run {
     struct sheet summary, rounds;
     double newest;     /* the last finished round, NAN: none */
     char trouble[512]; /* the first thing that could not be read, "" */
+    bool unrecorded;   /* there is no record yet: no fault */
 };
 
 /* Opens for reading; only a word that does not name a run is an error. */
@@ -37,7 +38,7 @@ struct shown {
 };
 struct shown shown_number(double value, int decimals);
 /* The column `round` of a sheet, numbered that way; release with memory_free. NULL: no rows. */
-double *shown_rounds(const struct sheet *sheet);
+double *shown_rounds(struct html *html, const struct sheet *sheet);
 
 /* A table of a sheet's columns. decimals: of a number, or one of these; LONG is a text that may wrap. */
 enum { SHOWN_TEXT = -1, SHOWN_ROUND = -2, SHOWN_YES_NO = -3, SHOWN_LONG = -4, SHOWN_ROUNDS_DONE = -5 };

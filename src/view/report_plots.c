@@ -128,7 +128,7 @@ static void draw_heads(struct html *html, struct report_run *report)
     const char *names[HEADS_MAX];
     struct sheet heads;
     report_ask(report, &heads, "heads", &all);
-    double *cells = memory_alloc((size_t)2 * HEADS_MAX * (HEAT_COLUMNS + 1), sizeof *cells, NULL);
+    double *cells = html_alloc(html, (size_t)2 * HEADS_MAX * (HEAT_COLUMNS + 1), sizeof *cells);
     struct svg_heat heat = {.title = "Entropy of each head where it had a choice, 0 to 1",
                             .x_name = "round",
                             .names = names,
@@ -151,8 +151,10 @@ void report_learning(struct html *html, struct report_run *report)
     all.limit = 1000;
     report_ask(report, &ppo, "ppo", &all);
     report_ask(report, &alerts, "alerts", &all);
-    struct canvas canvas = {
-        .html = html, .sheet = &report->rounds, .x = shown_rounds(&report->rounds), .marks = shown_rounds(&alerts)};
+    struct canvas canvas = {.html = html,
+                            .sheet = &report->rounds,
+                            .x = shown_rounds(html, &report->rounds),
+                            .marks = shown_rounds(html, &alerts)};
     for (int i = 0; canvas.marks && i < alerts.rows; i++) {
         const char *state = sheet_text(&alerts, i, "state");
         if (state && strcmp(state, "raised") == 0)
@@ -163,7 +165,7 @@ void report_learning(struct html *html, struct report_run *report)
     memory_free(canvas.x);
     if (ppo.rows) {
         canvas.sheet = &ppo;
-        canvas.x = shown_rounds(&ppo);
+        canvas.x = shown_rounds(html, &ppo);
         draw_updates(&canvas);
         draw_heads(html, report);
         memory_free(canvas.x);

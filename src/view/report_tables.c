@@ -141,7 +141,7 @@ static void key_table(struct html *html, const struct config *config, const stru
 static void write_recipe(struct html *html, struct report_run *report)
 {
     struct question_values values = question_all();
-    struct esper_error error = {0};
+    struct esper_error error = {.text = "out of memory while describing the run"};
     struct sheet checkpoints;
     bool machines = false;
     char *commands = NULL;
@@ -151,7 +151,10 @@ static void write_recipe(struct html *html, struct report_run *report)
     if (file && fclose(file) != 0)
         status = ESPER_FAILED;
     char *typed = NULL;
-    run_json_command(&report->run, &typed, NULL);
+    if (status == ESPER_OK)
+        status = run_json_command(&report->run, &typed, &error);
+    if (status != ESPER_OK)
+        html_lack(html, error.text);
     html_raw(html, "<h3>How to reproduce this run</h3>\n<p>It was begun with <code>");
     html_text(html, typed);
     html_raw(html, "</code> on Esper ");

@@ -97,6 +97,14 @@ int api_find_run(const struct api *api, const char *name, struct run *run, struc
     return run_open(run, api->runs, path, error) == ESPER_OK ? 200 : 503;
 }
 
+enum esper_status api_open_record(const struct api *api, const struct run *run, struct query **query,
+                                  struct esper_error *error)
+{
+    TRY(query_open(query, run, error));
+    query_bound(*query, API_SECONDS, api->stop);
+    return ESPER_OK;
+}
+
 /* ---- one run ---------------------------------------------------------------------------------------------------- */
 
 void api_write_status(struct json_out *out, const struct run_status *status)
@@ -154,7 +162,7 @@ static enum esper_status write_description(const struct run *run, struct json_ou
     char path[PATH_MAX + 16];
     cJSON *description;
     snprintf(path, sizeof path, "%s/run.json", run->path);
-    TRY(json_read_file(path, &description, error));
+    TRY(json_read_own(path, &description, error));
     for (int i = 0; i < 2; i++) {
         const cJSON *member = json_find(description, texts[i]);
         json_text(out, texts[i], cJSON_GetStringValue(member));
@@ -209,7 +217,7 @@ static enum esper_status write_run(const struct api *api, const struct run *run,
     json_text(out, "kernels", run->kernels);
     json_integer(out, "schema", STORE_VERSION);
     TRY(write_description(run, out, error));
-    TRY(query_open(&query, run, error));
+    TRY(api_open_record(api, run, &query, error));
     json_open(out, "summary", '{');
     enum esper_status status = question_fill("summary", &all, sql, sizeof sql, error);
     if (status == ESPER_OK)
@@ -333,7 +341,7 @@ int api_ask(const struct api *api, const char *name, const char *question, const
     struct run *run = memory_alloc(1, sizeof *run, error);
     if (code == 200)
         code = run ? api_find_run(api, name, run, error) : 503;
-    if (code == 200 && query_open(&query, run, error) != ESPER_OK)
+    if (code == 200 && api_open_record(api, run, &query, error) != ESPER_OK)
         code = 503;
     memory_free(run);
     if (code != 200)
@@ -366,7 +374,7 @@ int api_sql(const struct api *api, const char *name, const char *body, FILE *fil
         code = api_code(json_get_string(request, "sql", &sql, error));
     if (code == 200 && json_find(request, "limit"))
         code = api_code(json_get_integer(request, "limit", 1, 10000, &limit, error));
-    if (code == 200 && query_open(&query, run, error) != ESPER_OK)
+    if (code == 200 && api_open_record(api, run, &query, error) != ESPER_OK)
         code = 503;
     if (code == 200)
         code = api_code(api_write_rows(api, query, sql, limit, file, error));

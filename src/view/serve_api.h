@@ -21,7 +21,7 @@ enum {
     API_COHORTS = 8,      /* cohorts compared at once */
     API_ARGUMENTS = 16    /* arguments of a request */
 };
-#define API_SECONDS 5.0 /* a question is abandoned after that */
+#define API_SECONDS 5.0 /* the questions of a request are abandoned after that */
 
 struct api_memory; /* what the list said about runs that have not changed since */
 
@@ -60,6 +60,9 @@ int api_compare(const struct api *api, const struct api_arguments *arguments, FI
 /* The run of that name in the directory ("latest" as well), or 404: names are looked up and never become paths
  * directly. */
 int api_find_run(const struct api *api, const char *name, struct run *run, struct esper_error *error);
+/* Its record, for questions that take API_SECONDS together. */
+enum esper_status api_open_record(const struct api *api, const struct run *run, struct query **query,
+                                  struct esper_error *error);
 int api_count_runs(const struct api *api);
 struct stat;
 bool api_is_run(const char *runs, const char *name, struct stat *info); /* info: of its run.json */

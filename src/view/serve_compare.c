@@ -168,6 +168,7 @@ static int resolve(const struct api *api, struct work *work, const char *names, 
 
 static int load(const struct api *api, struct work *work, const char *text, struct esper_error *error)
 {
+    const struct query_options options = {.timeout = API_SECONDS, .stop = api->stop};
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, ",");
         if (work->count == API_COHORTS) {
@@ -176,7 +177,8 @@ static int load(const struct api *api, struct work *work, const char *text, stru
         }
         int code = resolve(api, work, at, length, error);
         if (code == 200)
-            code = api_code(cohort_load(&work->cohorts[work->count], api->runs, work->texts[work->count], error));
+            code = api_code(
+                cohort_load_within(&work->cohorts[work->count], api->runs, work->texts[work->count], &options, error));
         if (code != 200)
             return code;
         work->count++;

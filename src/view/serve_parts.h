@@ -45,6 +45,7 @@ struct sight {
 struct sighting {
     char name[128];
     double taken;         /* clock_seconds; 0: never */
+    double due;           /* when to look again: a record that is slow to answer is asked less often */
     struct run_mark mark; /* of what `sight` was read from, if `marked` */
     bool marked;
     struct sight sight;
@@ -73,7 +74,7 @@ struct server {
     pthread_cond_t stopped, answered;
     struct client *clients;
     int streams, asking;
-    double failures[20]; /* times of wrong tokens: a ring */
+    double failures[20]; /* times of wrong tokens: a ring; more than that in a minute are answered slowly */
     int failure;
     struct cached cache[SERVE_CACHE];
     pthread_mutex_t looking; /* guards the next member; held during a read */

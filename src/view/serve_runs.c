@@ -141,7 +141,7 @@ static enum esper_status describe(const struct api *api, const struct run *run, 
     struct json_out out = {.file = file, .more = true};
     struct query *query;
     api_write_identity(&out, run);
-    TRY(query_open(&query, run, error));
+    TRY(api_open_record(api, run, &query, error));
     enum esper_status status = api_write_members(&out, query, sql, &options, error);
     query_close(query);
     return status;

@@ -266,7 +266,7 @@ int api_series(const struct api *api, const char *name, const struct api_argumen
     if (code == 200)
         code = run ? api_find_run(api, name, run, error) : 503;
     if (code == 200 &&
-        (query_open(&query, run, error) != ESPER_OK || read_plot(&plot, query, &options, error) != ESPER_OK))
+        (api_open_record(api, run, &query, error) != ESPER_OK || read_plot(&plot, query, &options, error) != ESPER_OK))
         code = 503;
     if (code == 200)
         write_plot(&plot, file);

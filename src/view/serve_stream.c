@@ -5,6 +5,7 @@
  */
 #ifdef HAVE_HTTP
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,9 @@
 #include "telemetry/store_schema.h"
 #include "view/serve_parts.h"
 
-#define LOOK_SECONDS 0.3 /* three ticks a second at most */
-#define BEAT_SECONDS 10.0
+#define LOOK_SECONDS  0.3 /* three ticks a second at most */
+#define SIGHT_SECONDS 1.0 /* for a look: all streams wait meanwhile */
+#define BEAT_SECONDS  10.0
 
 struct stream {
     struct server *server;
@@ -40,7 +42,7 @@ struct stream {
 
 static enum esper_status read_sight(struct stream *stream, struct sight *sight)
 {
-    const struct query_options options = {.timeout = API_SECONDS, .stop = stream->server->api.stop};
+    const struct query_options options = {.timeout = SIGHT_SECONDS, .stop = stream->server->api.stop};
     int64_t *const numbers[] = {&sight->rounds_done, &sight->newest_round, &sight->newest_step, &sight->alert_round,
                                 &sight->alert_count};
     struct query_answer *answer;
@@ -83,6 +85,7 @@ static void refresh(struct stream *stream, struct sighting *sighting)
 {
     struct run_status status;
     struct run_mark mark;
+    double begun = clock_seconds();
     bool settled = run_mark_take(stream->server->api.runs, stream->run.name, &mark);
     if (!(sighting->marked && run_mark_equal(&mark, &sighting->mark))) {
         bool read = run_get_status(&stream->run, &status, NULL) == ESPER_OK;
@@ -93,6 +96,7 @@ static void refresh(struct stream *stream, struct sighting *sighting)
         sighting->marked = read && settled;
     }
     sighting->taken = clock_seconds();
+    sighting->due = fmax(begun + 0.9 * LOOK_SECONDS, sighting->taken + 10 * (sighting->taken - begun) - 0.1);
 }
 
 /* A look that is not older than the time between looks. */
@@ -101,7 +105,7 @@ static void look(struct stream *stream, struct sight *sight)
     struct server *server = stream->server;
     pthread_mutex_lock(&server->looking);
     struct sighting *sighting = sighting_of(server, stream->run.name);
-    if (sighting->taken == 0 || clock_seconds() - sighting->taken >= 0.9 * LOOK_SECONDS)
+    if (clock_seconds() >= sighting->due)
         refresh(stream, sighting);
     *sight = sighting->sight;
     pthread_mutex_unlock(&server->looking);
@@ -110,7 +114,8 @@ static void look(struct stream *stream, struct sight *sight)
 double stream_told(struct server *server, const char *run)
 {
     double told = 0;
-    pthread_mutex_lock(&server->looking);
+    if (pthread_mutex_trylock(&server->looking) != 0) /* a slow record must not hold up the others */
+        return 0;
     for (int i = 0; i < SERVE_SIGHTINGS; i++)
         if (strcmp(server->sightings[i].name, run) == 0 &&
             clock_seconds() - server->sightings[i].taken < 2 * LOOK_SECONDS)
