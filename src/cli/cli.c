@@ -16,14 +16,19 @@
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
-/* Whatever was inserted into the text (a name of a file, a string of a record) stays text on a terminal. */
+/* Whatever was inserted into the text (a name of a file, a string of a record) stays text on a terminal. A line needs
+ * no memory of its own: one that says there is none left must get out. */
 static void put(FILE *file, const char *format, va_list values)
 {
-    char *text = NULL;
-    if (vasprintf(&text, format, values) < 0)
-        return;
-    text_scrub(text, "\n");
-    fputs(text, file);
+    char line[1024] = "", *text = NULL;
+    va_list again;
+    va_copy(again, values);
+    const int length = vsnprintf(line, sizeof line, format, values);
+    if (length >= (int)sizeof line && vasprintf(&text, format, again) < 0)
+        text = NULL;
+    va_end(again);
+    text_scrub(text ? text : line, "\n\t");
+    fputs(text ? text : line, file);
     free(text);
 }
 
