@@ -1,6 +1,6 @@
 /*
- * Files: whole reads and atomic writes (temp, fsync, rename, fsync directory). A reader of a path sees
- * the old content or the new, never part of it; after any failure nothing half-written is left behind.
+ * Files: whole reads and atomic writes (temp, fsync, rename, fsync directory). A reader of a path sees the old content
+ * or the new, never part of it; after any failure nothing half-written is left behind.
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H

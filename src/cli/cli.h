@@ -22,7 +22,7 @@ enum cli_exit {
 
 /* ---- output ----------------------------------------------------------------------------------------------------- */
 
-/* As printf, to stdout and to stderr; control characters other than the end of a line become '?'. Every command prints
+/* As printf, to stdout and to stderr; control characters other than newline and tab become '?'. Every command prints
  * through these, since almost everything it prints may hold a name or a text from somebody else's run. */
 void cli_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

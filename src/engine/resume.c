@@ -1,8 +1,10 @@
 #include "engine/resume.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "engine/emit.h"
@@ -67,14 +69,16 @@ static enum esper_status read_checkpoints(const char *folder, bool from_scratch,
                                           struct resume_point *point, struct esper_error *error)
 {
     struct checkpoint_info *list;
+    struct stat info;
     char note[512];
     int count;
-    enum esper_status status = checkpoint_list(folder, &list, &count, error);
+    if (lstat(folder, &info) != 0 && errno == ENOENT)
+        return ESPER_OK;
+    TRY(checkpoint_list(folder, &list, &count, error));
     memory_free(list);
-    if (status == ESPER_INVALID || (status == ESPER_OK && count == 0))
-        return ESPER_OK; /* no folder, or an empty one */
-    TRY(status);
-    status = checkpoint_newest(folder, &point->from, note, error);
+    if (count == 0)
+        return ESPER_OK;
+    enum esper_status status = checkpoint_newest(folder, &point->from, note, error);
     if (status == ESPER_INVALID && from_scratch)
         return ESPER_OK;
     TRY(status);

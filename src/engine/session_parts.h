@@ -9,8 +9,8 @@
 #include "engine/session.h"
 #include "telemetry/recorder.h"
 
-#define FLUSH_SECONDS                                                                                                  \
-    30.0 /* how long a checkpoint may wait for the record: a disk this slow delays its own sync, too */
+/* How long a checkpoint may wait for the record: a disk this slow delays the checkpoint's own sync, too. */
+#define FLUSH_SECONDS 30.0
 
 struct session {
     struct config config;

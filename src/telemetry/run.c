@@ -347,12 +347,7 @@ static enum esper_status open_directory(struct run *run, const char *path, struc
 
 enum esper_status run_open_to_train(struct run *run, const char *path, struct esper_error *error)
 {
-    char folder[PATH_MAX];
-    struct stat info;
     TRY(open_directory(run, path, error)); /* first: a directory that is not a run gets no lock file */
-    TRY(join(folder, path, "checkpoints", error));
-    if (lstat(folder, &info) == 0 && S_ISLNK(info.st_mode)) /* they would be written and removed elsewhere */
-        return error_set(error, ESPER_INVALID, "%s: is a symbolic link, not a directory", folder);
     return take_lock(path, &run->lock, error);
 }
 
