@@ -316,53 +316,11 @@ static void test_source(void **state)
     unlink(in_folder("x"));
 }
 
-/* Whatever the bytes: a model that can be run, or one line. */
-static void test_mutants(void **state)
-{
-    (void)state;
-    const struct model_seed seeds[] = {{"r0c0", STAGE_HOLDING, BLUEPRINT_CONV_LIGHT, ALGORITHM_GATE, 0.5f},
-                                       {"r0c1", STAGE_HOLDING, BLUEPRINT_NORM, ALGORITHM_MULTIPLY, 0.5f}};
-    const struct host_case tiny = {"tiny", 1, 2, 1, 1, 16};
-    struct model *model = random_model(&tiny, seeds, 2, 1);
-    struct esper_error error = {0};
-    uint8_t *image = random_images(1, 16, 3), *bytes;
-    char *file, path[64];
-    size_t size;
-    long good = 0;
-    assert_int_equal(model_write(model, in_folder("seed"), &error), ESPER_OK);
-    assert_int_equal(file_read(in_folder("seed"), 1 << 24, &file, &size, &error), ESPER_OK);
-    unlink(in_folder("seed"));
-    bytes = memory_alloc(size, 1, NULL);
-    assert_non_null(bytes);
-    int fd = memory_file(path);
-    for (long i = 0; i < fuzz_count(); i++) {
-        struct model *read;
-        float logits[SHAPE_CLASSES];
-        memory_file_fill(fd, bytes, mutate((const uint8_t *)file, size, size, (uint32_t)i, bytes));
-        error = (struct esper_error){0};
-        if (model_read(path, &read, &error) != ESPER_OK) {
-            assert_true(error.text[0] != '\0' && !strchr(error.text, '\n'));
-            continue;
-        }
-        good++;
-        if (i % 16 == 0)
-            logits_of_model(read, image, 1, logits);
-        model_free(read);
-    }
-    close(fd);
-    memory_free(bytes);
-    memory_free(file);
-    memory_free(image);
-    model_free(model);
-    assert_true(good > fuzz_count() / 10 && good < fuzz_count() * 9 / 10);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trainer), cmocka_unit_test(test_best),    cmocka_unit_test(test_diverged),
         cmocka_unit_test(test_files),   cmocka_unit_test(test_refused), cmocka_unit_test(test_source),
-        cmocka_unit_test(test_mutants),
     };
     return cmocka_run_group_tests_name("model", tests, folder_make, folder_remove);
 }

@@ -215,66 +215,11 @@ static void test_wire(void **state)
     pb_release(&out);
 }
 
-/* ---- damage ------------------------------------------------------------------------------------------------------ */
-
-/* Whatever the bytes: a graph that can be run, or one line. */
-static void test_mutants(void **state)
-{
-    (void)state;
-    const struct model_seed seeds[] = {{"r0c0", STAGE_HOLDING, BLUEPRINT_CONV_LIGHT, ALGORITHM_GATE, 0.5f},
-                                       {"r0c1", STAGE_HOLDING, BLUEPRINT_NORM, ALGORITHM_MULTIPLY, 0.5f}};
-    const struct host_case tiny = {"tiny", 1, 2, 3, 2, 16};
-    struct model *model = random_model(&tiny, seeds, 2, 1);
-    struct graph *graph;
-    struct esper_error error = {0};
-    uint8_t *image = random_images(1, 128, 3), *bytes;
-    char *file, path[64];
-    size_t size;
-    long good = 0, ran = 0;
-    assert_int_equal(graph_from_model(&graph, model, &error), ESPER_OK);
-    assert_int_equal(onnx_write(graph, in_folder("seed"), &error), ESPER_OK);
-    assert_int_equal(file_read(in_folder("seed"), 1 << 24, &file, &size, &error), ESPER_OK);
-    unlink(in_folder("seed"));
-    graph_free(graph);
-    bytes = memory_alloc(size, 1, NULL);
-    assert_non_null(bytes);
-    int fd = memory_file(path);
-    for (long i = 0; i < fuzz_count(); i++) {
-        struct graph_runner *runner;
-        memory_file_fill(fd, bytes, mutate((const uint8_t *)file, size, size, (uint32_t)i, bytes));
-        error = (struct esper_error){0};
-        if (onnx_read(path, &graph, &error) != ESPER_OK) {
-            assert_true(error.text[0] != '\0' && !strchr(error.text, '\n'));
-            continue;
-        }
-        good++;
-        const int64_t *shape = graph->values[graph->input].shape;
-        if (i % 8 == 0 && shape[2] * shape[3] <= 128 * 128 &&
-            graph_runner_create(&runner, graph, 1, &error) == ESPER_OK) {
-            float *logits = memory_alloc((size_t)graph_classes(runner), sizeof *logits, NULL);
-            assert_non_null(logits);
-            if (graph_work(runner) < 1e8) {
-                graph_logits(runner, image, 1, logits);
-                ran++;
-            }
-            memory_free(logits);
-            graph_runner_free(runner);
-        }
-        graph_free(graph);
-    }
-    close(fd);
-    memory_free(bytes);
-    memory_free(file);
-    memory_free(image);
-    model_free(model);
-    assert_true(good > fuzz_count() / 10 && good < fuzz_count() * 9 / 10 && ran > fuzz_count() / 200);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parity),  cmocka_unit_test(test_full_host), cmocka_unit_test(test_conv_by_hand),
-        cmocka_unit_test(test_misfits), cmocka_unit_test(test_wire),      cmocka_unit_test(test_mutants),
+        cmocka_unit_test(test_misfits), cmocka_unit_test(test_wire),
     };
     return cmocka_run_group_tests_name("onnx", tests, folder_make, folder_remove);
 }

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/memory.h"
 #include "base/philox.h"
@@ -90,51 +89,6 @@ static inline void logits_of_model(const struct model *model, const uint8_t *ima
         fail_msg("%s", error.text);
     model_logits(runner, images, (size_t)count, logits);
     model_runner_free(runner);
-}
-
-/* ---- damage ------------------------------------------------------------------------------------------------------ */
-
-static inline long fuzz_count(void)
-{
-    const char *text = getenv("ESPER_FUZZ");
-    return text ? atol(text) : 10000;
-}
-
-/* A copy of `original`, damaged up to three times in its first `reach` bytes or not at all. Returns its length. */
-static inline size_t mutate(const uint8_t *original, size_t length, size_t reach, uint32_t number, uint8_t *bytes)
-{
-    struct random_site at = {.seed = 20261, .a = number};
-    uint32_t draw = 0, times = random_word(at, draw++) % 4;
-    memcpy(bytes, original, length);
-    for (uint32_t i = 0; i < times && length > 0; i++) {
-        uint32_t kind = random_word(at, draw++) % 8, value = random_word(at, draw++);
-        size_t where = random_word(at, draw++) % (reach < length ? reach : length), span = 1 + value % 8;
-        if (kind < 3)
-            bytes[where] = (uint8_t)(bytes[where] ^ (1u << value % 8));
-        else if (kind < 6)
-            bytes[where] = (uint8_t)value;
-        else if (kind == 6 && where + span <= length) {
-            memmove(bytes + where, bytes + where + span, length - where - span);
-            length -= span;
-        } else if (kind == 7 && value % 4 == 0)
-            length = where;
-    }
-    return length;
-}
-
-/* A file in memory, under a path that can be opened. */
-static inline int memory_file(char path[64])
-{
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    assert_true(fd >= 0);
-    snprintf(path, 64, "/proc/self/fd/%d", fd);
-    return fd;
-}
-
-static inline void memory_file_fill(int fd, const uint8_t *bytes, size_t length)
-{
-    assert_int_equal(ftruncate(fd, 0), 0);
-    assert_int_equal(pwrite(fd, bytes, length, 0), (ssize_t)length);
 }
 
 #endif
