@@ -1,6 +1,7 @@
 #!/bin/sh
 # Calls, allocations and launches of the emulated device fail: training and evaluation end with the right result or with
-# a clean refusal (tests/faults/drive.c). 20 faults drawn by a seed; with ESPER_SOAK set, each of them fails once.
+# a clean refusal (tests/faults/drive.c). 20 faults drawn by a seed, 500 with ESPER_SOAK set, or
+# ESPER_FAULTS of them; 0: each fails once.
 # Usage: device_faults.sh ESPER LIBRARY (from the project's root).
 . tests/script.inc
 case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
@@ -11,5 +12,5 @@ if [ ! -x "$programs/drive" ]; then
     conclude
     exit
 fi
-faults=${ESPER_SOAK:+0}
-"$programs/drive" "$esper" "$programs/libfaults.so" "$work" "${faults:-20}" "${ESPER_FAULT_SEED:-1}"
+faults=${ESPER_SOAK:+500}
+"$programs/drive" "$esper" "$programs/libfaults.so" "$work" "${ESPER_FAULTS:-${faults:-20}}" "${ESPER_FAULT_SEED:-1}"

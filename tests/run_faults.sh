@@ -1,6 +1,7 @@
 #!/bin/sh
 # Calls of the C library fail while commands run: each ends with the right result or with a clean refusal
-# (tests/faults/drive.c). 150 faults drawn by a seed; with ESPER_SOAK set, every call fails once in every way.
+# (tests/faults/drive.c). 150 faults drawn by a seed, 10000 with ESPER_SOAK set, or
+# ESPER_FAULTS of them; 0: every call fails once in every way, for hours.
 # Usage: run_faults.sh ESPER (from the project's root).
 . tests/script.inc
 programs=$(dirname "$esper")/tests/faults
@@ -9,5 +10,5 @@ if [ ! -x "$programs/drive" ]; then
     conclude
     exit
 fi
-faults=${ESPER_SOAK:+0}
-"$programs/drive" "$esper" "$programs/libfaults.so" "$work" "${faults:-150}" "${ESPER_FAULT_SEED:-1}"
+faults=${ESPER_SOAK:+10000}
+"$programs/drive" "$esper" "$programs/libfaults.so" "$work" "${ESPER_FAULTS:-${faults:-150}}" "${ESPER_FAULT_SEED:-1}"

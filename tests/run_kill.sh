@@ -1,11 +1,11 @@
 #!/bin/sh
 # kill -9 at random moments: every time the record passes SQLite's integrity check, answers, and holds every step up to
 # the newest checkpoint; `esper train --resume` goes on, and in the end the run and its record are those of an
-# undisturbed run. 10 kills; 200 with ESPER_SOAK set.
+# undisturbed run. 10 kills; 1000 with ESPER_SOAK set, ESPER_KILLS of them where it says how many.
 # Usage: run_kill.sh ESPER (from the project's root).
 . tests/script.inc
-kills=${ESPER_SOAK:+200}
-kills=${kills:-10}
+kills=${ESPER_SOAK:+1000}
+kills=${ESPER_KILLS:-${kills:-10}}
 rounds=40
 envs=2
 steps=16

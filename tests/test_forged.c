@@ -1,7 +1,8 @@
 /*
  * Forged checkpoints: one number of a real one is changed, and all checksums are made anew. Whatever the number, it is
  * refused in one line that names its array, or the world it leads to can be played: to the end of its round, through
- * the update and into the next one. ESPER_FUZZ sets how many are forged at random: a tenth of it.
+ * the update and into the next one. ESPER_FUZZ sets how many are forged at random: a tenth of it; ESPER_FUZZ_SEED
+ * draws others.
  */
 #include "testing_engine.h"
 #include "testing_sessions.h"
@@ -18,6 +19,12 @@ static long forgeries(void)
 {
     const char *text = getenv("ESPER_FUZZ");
     return text ? atol(text) / 10 : 200;
+}
+
+static uint64_t fuzz_seed(void)
+{
+    const char *text = getenv("ESPER_FUZZ_SEED");
+    return text ? strtoull(text, NULL, 10) : 18;
 }
 
 /* ---- a world in the middle of an episode, seeds in every stage of their lives --------------------------------------
@@ -375,7 +382,7 @@ static void forge_at_random(enum policy_kind kind, long count)
     forger_begin(&forger, kind);
     const struct table *table = &engine_world(forger.source)->table;
     for (long i = 0; i < count; i++) {
-        struct random_site site = {.seed = 18, .env = (uint32_t)kind, .a = (uint32_t)i};
+        struct random_site site = {.seed = fuzz_seed(), .env = (uint32_t)kind, .a = (uint32_t)i};
         const struct table_row *row = &table->rows[random_word(site, 0) % (uint32_t)table->count];
         if (!row->saved || !row->bytes)
             continue;

@@ -29,6 +29,7 @@ typedef bool (*harness)(const uint8_t *data, size_t size);
     X(safetensors, 1)                                                                                                  \
     X(network, 10)                                                                                                     \
     X(onnx, 10)                                                                                                        \
+    X(checkpoint, 10)                                                                                                  \
     X(run, 20)                                                                                                         \
     X(record, 100)                                                                                                     \
     X(sql, 20)
