@@ -23,7 +23,7 @@ search:     base morph policy telemetry
 exam:       base morph policy telemetry search
 selftest:   base morph policy engine check
 bench:      base data nn morph variant engine
-view:       base telemetry exam
+view:       base morph telemetry exam
 cli:        base data morph telemetry variant model engine view search exam selftest bench
 '
 # Not yet as it should be: device code reaches the world through its context.

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "morph/stage.h"
 #include "view/tui_draw.h"
 
 /* ---- now --------------------------------------------------------------------------------------------------------- */
@@ -160,12 +161,12 @@ static void draw_decision(const struct box *box, int row, int column, const stru
 {
     const char *op = answer_word(envs, i, "op"), *result = answer_word(envs, i, "result");
     bool done = strcmp(result, "done") == 0, wide = box->columns - column >= 24;
-    if (strcmp(op, "set_alpha_target") == 0)
+    if (strcmp(op, op_name(OP_SET_ALPHA_TARGET)) == 0)
         op = wide ? "alpha target" : "alpha";
     int used = box_print(box, row, column, done ? INK_PLAIN : INK_WARN, "%s%.12s", done ? "" : "! ", op);
     if (wide && !done)
         box_print(box, row, column + used, INK_WARN, " %.12s", result);
-    else if (wide && strcmp(op, "germinate") == 0)
+    else if (wide && strcmp(op, op_name(OP_GERMINATE)) == 0)
         box_print(box, row, column + used, INK_FAINT, " %.14s", answer_word(envs, i, "blueprint"));
 }
 
@@ -227,23 +228,22 @@ static void draw_envs(struct box box, const struct tui_data *data, const struct 
 
 static void draw_ops(struct box box, const struct tui_data *data)
 {
-    static const char *const ops[] = {"wait", "germinate", "set_alpha_target", "prune", "fossilize", "advance"};
     const struct tui_answer *answer = &data->answers[ASK_OPS];
     int of_op = answer_column(answer, "op");
     double total = 0;
     for (int row = 0; row < answer->rows; row++)
         total += answer_named(answer, row, "attempted");
     box_title(&box, "decisions of round %lld", (long long)tui_round_shown((double)data->newest_round));
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < OP_COUNT; i++) {
         double attempted = answer->rows ? 0 : (double)NAN, missed = 0;
         for (int row = 0; row < answer->rows; row++)
-            if (strcmp(answer_text(answer, row, of_op), ops[i]) == 0) {
+            if (strcmp(answer_text(answer, row, of_op), op_name(i)) == 0) {
                 attempted = answer_named(answer, row, "attempted");
                 missed = attempted - answer_named(answer, row, "done");
             }
         char number[TUI_NUMBER];
         int end = box.columns - 2;
-        box_print(&box, i, 1, INK_FAINT, "%s", i == 2 ? "alpha target" : ops[i]);
+        box_print(&box, i, 1, INK_FAINT, "%s", i == OP_SET_ALPHA_TARGET ? "alpha target" : op_name(i));
         box_print_right(&box, i, 19, INK_PLAIN, "%s", tui_count(attempted, number));
         if (missed > 0) {
             tui_count(missed, number);
@@ -295,6 +295,6 @@ void tui_draw_overview(struct box box, const struct tui_data *data, const struct
     draw_curves(box_cut_top(&left, above < 7 ? 6 : above), data, height);
     draw_envs(left, data, choice);
     draw_stages(box_cut_top(&box, 7), data);
-    draw_ops(box_cut_top(&box, 7), data);
+    draw_ops(box_cut_top(&box, 1 + OP_COUNT), data);
     draw_outcomes(box, data, choice);
 }
