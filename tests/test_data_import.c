@@ -1,15 +1,5 @@
 /* CIFAR-10 from files: both importers, the packed file, and errors in either. Sets of 6 x 20 images. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "testing_import.h"
 
 #ifdef HAVE_PNG
 #include <png.h>
@@ -18,45 +8,8 @@
 #include "base/safetensors.h"
 #include "data/cifar_import.h"
 #include "data/dataset.h"
-#include "data/fetch.h"
 
 enum { PART = 20, RECORD = 3073 };
-
-struct fixture {
-    char directory[PATH_MAX];
-    struct esper_error error;
-};
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    *state = f;
-    return f && fetch_begin(f->directory, &f->error) == ESPER_OK ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    fetch_end(f->directory);
-    int left = access(f->directory, F_OK) == 0;
-    free(f);
-    return left ? -1 : 0;
-}
-
-static const char *path_of(const struct fixture *f, const char *name)
-{
-    static char path[2 * PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", f->directory, name);
-    return path;
-}
-
-static void write_file(const char *path, const void *data, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
 
 /* Two values per colour in equal numbers give CIFAR-10's mean and deviation; their positions tell all pixels apart.
  */
@@ -91,7 +44,7 @@ static void write_binary(const struct fixture *f)
                 for (int c = 0; c < 3; c++)
                     records[i][1 + c * 1024 + p] = pixel_of(part * PART + i, p, c);
         }
-        write_file(path_of(f, part_name(part, "bin")), records, sizeof records);
+        put_file(path_of(f, part_name(part, "bin")), records, sizeof records);
     }
 }
 
@@ -114,19 +67,11 @@ static void assert_whole(const struct pack *set)
     }
 }
 
-/* One line that says `what`. */
-static void assert_line(const struct fixture *f, const char *what)
-{
-    assert_null(strchr(f->error.text, '\n'));
-    if (!strstr(f->error.text, what))
-        fail_msg("\"%s\" does not say \"%s\"", f->error.text, what);
-}
-
 static void assert_read_fails(struct fixture *f, enum cifar_form form, const char *what)
 {
     struct pack set;
     assert_int_equal(read_all(f, form, &set), ESPER_INVALID);
-    assert_line(f, what);
+    assert_says(&f->error, what);
     pack_free(&set);
 }
 
@@ -151,9 +96,9 @@ static void bad_binary_files_are_refused(void **state)
     struct fixture *f = *state;
     enum cifar_form form;
     assert_int_equal(cifar_detect(f->directory, &form, &f->error), ESPER_INVALID);
-    assert_line(f, "data_batch_1.bin");
+    assert_says(&f->error, "data_batch_1.bin");
     assert_int_equal(cifar_detect("/nonexistent", &form, &f->error), ESPER_INVALID);
-    assert_line(f, "/nonexistent");
+    assert_says(&f->error, "/nonexistent");
 
     write_binary(f);
     assert_int_equal(truncate(path_of(f, "data_batch_3.bin"), PART * RECORD - 1), 0);
@@ -240,9 +185,9 @@ static void bad_images_are_refused(void **state)
     assert_read_fails(f, CIFAR_PACKAGE, "data_batch_4.png: not an 8-bit RGB");
     write_png(path, 3, 1024, PART, PNG_FORMAT_RGBA);
     assert_read_fails(f, CIFAR_PACKAGE, "data_batch_4.png: not an 8-bit RGB");
-    write_file(path, "not a picture", 13);
+    put_file(path, "not a picture", 13);
     assert_read_fails(f, CIFAR_PACKAGE, "data_batch_4.png: ");
-    write_file(path, "", 0);
+    put_file(path, "", 0);
     assert_read_fails(f, CIFAR_PACKAGE, "data_batch_4.png: ");
 
     /* Cut or damaged anywhere in its pixels, it is refused: the checksums of the format ensure that. */
@@ -255,11 +200,11 @@ static void bad_images_are_refused(void **state)
     const uint8_t *pixels = memmem(whole, size, "IDAT", 4);
     assert_non_null(pixels);
     for (size_t cut = (size_t)(pixels - whole); cut < size - 12; cut += 23) { /* the last 12 bytes only end the file */
-        write_file(path, whole, cut);
+        put_file(path, whole, cut);
         assert_read_fails(f, CIFAR_PACKAGE, "data_batch_4.png: ");
         memcpy(damaged, whole, size);
         damaged[cut] ^= 0x10;
-        write_file(path, damaged, size);
+        put_file(path, damaged, size);
         assert_read_fails(f, CIFAR_PACKAGE, "data_batch_4.png: ");
     }
     assert_int_equal(unlink(path), 0);
@@ -281,9 +226,9 @@ static void bad_labels_are_refused(void **state)
         write_labels(path, 0, 5 * PART - 1, wrong[i]);
         assert_read_fails(f, CIFAR_PACKAGE, "train_lables.json: label 99 is not a class");
     }
-    write_file(path, "{}", 2);
+    put_file(path, "{}", 2);
     assert_read_fails(f, CIFAR_PACKAGE, "train_lables.json: not a list");
-    write_file(path, "[1,2", 4);
+    put_file(path, "[1,2", 4);
     assert_read_fails(f, CIFAR_PACKAGE, "train_lables.json");
     assert_int_equal(unlink(path), 0);
     assert_read_fails(f, CIFAR_PACKAGE, "train_lables.json");
@@ -297,7 +242,7 @@ static void package_needs_libpng(void **state)
     struct fixture *f = *state;
     assert_int_equal(cifar_can_read(CIFAR_BINARY, &f->error), ESPER_OK);
     assert_int_equal(cifar_can_read(CIFAR_PACKAGE, &f->error), ESPER_UNSUPPORTED);
-    assert_line(f, "apt-get install libpng-dev");
+    assert_says(&f->error, "apt-get install libpng-dev");
 }
 #endif
 
@@ -323,11 +268,11 @@ static void what_is_not_cifar_is_refused(void **state)
 
     set.labels[4]++; /* one image of another class, in either part */
     assert_int_equal(cifar_verify(&set, &f->error), ESPER_INVALID);
-    assert_line(f, "training images of class");
+    assert_says(&f->error, "training images of class");
     set.labels[4]--;
     set.labels[5 * PART]++;
     assert_int_equal(cifar_verify(&set, &f->error), ESPER_INVALID);
-    assert_line(f, "test images of class");
+    assert_says(&f->error, "test images of class");
     set.labels[5 * PART]--;
 
     for (size_t i = 0; i < CIFAR_PARTS * PART * PACK_IMAGE_BYTES; i += 3) { /* red and green swapped */
@@ -336,7 +281,7 @@ static void what_is_not_cifar_is_refused(void **state)
         set.images[i + 1] = red;
     }
     assert_int_equal(cifar_verify(&set, &f->error), ESPER_INVALID);
-    assert_line(f, "colour 0 has mean");
+    assert_says(&f->error, "colour 0 has mean");
     pack_free(&set);
 }
 
@@ -372,7 +317,7 @@ static void packed_file_gives_back_what_went_in(void **state)
         size_t wrong[SPLIT_COUNT] = {1, 1, 1};
         wrong[split] = all[split] + 1;
         assert_int_equal(pack_write(&set, wrong, "a test", path_of(f, "other"), &f->error), ESPER_INVALID);
-        assert_line(f, split_name((enum split)split));
+        assert_says(&f->error, split_name((enum split)split));
         wrong[split] = 0;
         assert_int_equal(pack_write(&set, wrong, "a test", path_of(f, "other"), &f->error), ESPER_INVALID);
         assert_int_not_equal(access(path_of(f, "other"), F_OK), 0);
@@ -425,8 +370,8 @@ static enum esper_status packed_try(struct fixture *f, const struct packed *pack
         struct packed p = packed_make();                                                                               \
         __VA_ARGS__;                                                                                                   \
         assert_int_equal(packed_try(f, &p), ESPER_INVALID);                                                            \
-        assert_line(f, what);                                                                                          \
-        assert_line(f, "esper data get cifar10");                                                                      \
+        assert_says(&f->error, what);                                                                                  \
+        assert_says(&f->error, "esper data get cifar10");                                                              \
     } while (0)
 
 static void damaged_packed_files_are_refused(void **state)
@@ -458,21 +403,19 @@ static void missing_or_cut_packed_files_are_refused(void **state)
     struct fixture *f = *state;
     struct dataset *dataset;
     assert_int_equal(dataset_open(path_of(f, "packed"), DATA_CIFAR10, 32, &dataset, &f->error), ESPER_INVALID);
-    assert_line(f, "esper data get cifar10");
+    assert_says(&f->error, "esper data get cifar10");
     struct packed good = packed_make();
     assert_int_equal(packed_try(f, &good), ESPER_OK);
     assert_int_equal(dataset_open(path_of(f, "packed"), DATA_CIFAR10, 16, &dataset, &f->error), ESPER_INVALID);
-    assert_line(f, "data.size=32");
+    assert_says(&f->error, "data.size=32");
     for (off_t cut = 9000; cut >= 0; cut -= 900) {
         assert_int_equal(truncate(path_of(f, "packed"), cut), 0);
         assert_int_equal(dataset_open(path_of(f, "packed"), DATA_CIFAR10, 32, &dataset, &f->error), ESPER_INVALID);
         assert_null(dataset);
-        assert_line(f, "esper data get cifar10");
+        assert_says(&f->error, "esper data get cifar10");
     }
     assert_int_equal(dataset_open(f->directory, DATA_CIFAR10, 32, &dataset, &f->error), ESPER_INVALID);
 }
-
-#define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {

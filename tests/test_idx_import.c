@@ -1,22 +1,11 @@
 /* MNIST and Fashion-MNIST from files: the importer on sets of 24 and 10 images, what is wrong with files, and a run on
  * the packed file of such a set (E-11). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "testing_import.h"
 
 #ifdef HAVE_PNG
 #include <zlib.h>
 #endif
 
-#include "data/fetch.h"
 #include "data/idx_import.h"
 #include "engine/engine.h"
 
@@ -24,33 +13,6 @@ enum { TRAIN = 24, TEST = 10, AREA = 28 * 28 };
 
 static const char *const names[IDX_FILES] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                              "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-
-struct fixture {
-    char directory[PATH_MAX];
-    struct esper_error error;
-};
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    *state = f;
-    return f && fetch_begin(f->directory, &f->error) == ESPER_OK ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    fetch_end(f->directory);
-    free(f);
-    return 0;
-}
-
-static const char *path_of(const struct fixture *f, const char *name)
-{
-    static char path[2 * PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", f->directory, name);
-    return path;
-}
 
 static uint8_t pixel_of(int image, int pixel)
 {
@@ -92,23 +54,13 @@ static uint8_t bytes[16 + TRAIN * AREA + 1];
 
 static void write_bytes(const struct fixture *f, int file, size_t size)
 {
-    FILE *out = fopen(path_of(f, names[file]), "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(bytes, 1, size, out), size);
-    assert_int_equal(fclose(out), 0);
+    put_file(path_of(f, names[file]), bytes, size);
 }
 
 static void write_all(const struct fixture *f)
 {
     for (int file = 0; file < IDX_FILES; file++)
         write_bytes(f, file, content_of(file, header_of(file), bytes));
-}
-
-static void assert_line(const struct fixture *f, const char *what)
-{
-    assert_null(strchr(f->error.text, '\n'));
-    if (!strstr(f->error.text, what))
-        fail_msg("\"%s\" does not say \"%s\"", f->error.text, what);
 }
 
 static enum esper_status read_all(struct fixture *f, struct pack *pack, uint32_t crc[IDX_FILES])
@@ -122,7 +74,7 @@ static void assert_read_fails(struct fixture *f, const char *what)
     struct pack pack;
     uint32_t crc[IDX_FILES];
     assert_int_equal(read_all(f, &pack, crc), ESPER_INVALID);
-    assert_line(f, what);
+    assert_says(&f->error, what);
     pack_free(&pack);
 }
 
@@ -154,7 +106,7 @@ static void plain_files_are_read(void **state)
     assert_int_equal(pack_count(&pack, SPLIT_TEST), 10);
     for (int k = 0; k < 2; k++) { /* well-formed, but not what is published under that name */
         assert_int_equal(idx_verify(k ? DATA_MNIST : DATA_FASHION, crc, &f->error), ESPER_INVALID);
-        assert_line(f, k ? "train-images-idx3-ubyte: checksum" : "not Fashion-MNIST");
+        assert_says(&f->error, k ? "train-images-idx3-ubyte: checksum" : "not Fashion-MNIST");
     }
     pack_free(&pack);
 }
@@ -169,7 +121,7 @@ static void checksums_are_those_of_the_sets(void **state)
     assert_int_equal(idx_verify(DATA_MNIST, mnist, &f->error), ESPER_OK);
     mnist[3] ^= 1;
     assert_int_equal(idx_verify(DATA_MNIST, mnist, &f->error), ESPER_INVALID);
-    assert_line(f, "t10k-labels-idx1-ubyte: checksum 4ab9eff8, not 4ab9eff9: damaged, or not MNIST");
+    assert_says(&f->error, "t10k-labels-idx1-ubyte: checksum 4ab9eff8, not 4ab9eff9: damaged, or not MNIST");
 }
 
 static void bad_files_are_refused(void **state)
@@ -294,10 +246,8 @@ static void a_packed_set_trains(void **state)
 
     config.data_set = DATA_FASHION; /* the same file is not another set */
     assert_int_equal(engine_create(&engine, &config, &f->error), ESPER_INVALID);
-    assert_line(f, "holds MNIST, not Fashion-MNIST; `esper data get fashion` writes a good one");
+    assert_says(&f->error, "holds MNIST, not Fashion-MNIST; `esper data get fashion` writes a good one");
 }
-
-#define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
