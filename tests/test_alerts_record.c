@@ -245,6 +245,112 @@ static void the_operator_is_told_once(void **state)
     run_close(&run);
 }
 
+/* ---- a record that says anything --------------------------------------------------------------------------------- */
+
+static void change(const struct run *run, const char *sql)
+{
+    char path[2 * PATH_MAX];
+    sqlite3 *db = NULL;
+    snprintf(path, sizeof path, "%s/telemetry.db", run->path);
+    if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s", sqlite3_errmsg(db));
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void to_alerts(void *context, enum record_kind kind, const void *record, size_t bytes)
+{
+    struct record_row row = {.kind = kind};
+    memcpy(&row.record, record, bytes);
+    alerts_look(context, &row);
+}
+
+/* The alerts of a run whose record was changed by `sql`. */
+static struct alerts *restored(const char *name, int rounds, const char *sql)
+{
+    struct run run;
+    struct esper_error error = {0};
+    struct recorder *recorder = start_run(&run, name, TELEMETRY_NORMAL);
+    for (int round = 0; round < rounds; round++) {
+        struct scene scene = a_fine_scene(round);
+        scene.forced = 220;
+        scene.waits = 82; /* too many, three rounds in a row */
+        emit_scene(recorder, &scene, 0, 320);
+    }
+    must_stop(recorder);
+    change(&run, sql);
+    struct store *store = must_open(&run);
+    struct alerts *alerts = alerts_create(PLANNED, &error);
+    if (!alerts || alerts_restore(alerts, store, &error) != ESPER_OK)
+        fail_msg("%s: %s", name, error.text);
+    store_close(store);
+    run_close(&run);
+    return alerts;
+}
+
+/* What the next round raises, one rule only; "": nothing. */
+static const char *raised_next(struct alerts *alerts, int waits)
+{
+    struct alert_record out[ALERTS_MAX];
+    struct scene scene = a_fine_scene(77);
+    scene.forced = 220;
+    scene.waits = waits;
+    for (int i = 0; i < 320; i++)
+        give_step(&scene, i, to_alerts, alerts);
+    give_rest(&scene, to_alerts, alerts);
+    int count = alerts_judge(alerts, &scene.round, out);
+    alerts_free(alerts);
+    assert_in_range(count, 0, 1);
+    return count ? out[0].rule : "";
+}
+
+/* Rounds at both ends of 64 bits: of the last ones the steps are counted, and of no round anything twice. */
+static void rounds_may_have_any_number(void **state)
+{
+    (void)state;
+    assert_string_equal(raised_next(restored("third", 2, ""), 82), "wait");
+    assert_string_equal(raised_next(restored("second", 1, ""), 82), "");
+    /* Steps before all others belong to no round, so that two are left; what they raised then is forgotten. */
+    assert_string_equal(raised_next(restored("least", 3,
+                                             "UPDATE step SET round = round - 9223372036854775807 - 1;"
+                                             "UPDATE round SET round = round - 9223372036854775807 - 1;"
+                                             "UPDATE ppo SET round = round - 9223372036854775807 - 1;"
+                                             "DELETE FROM alert"),
+                                    82),
+                        "wait");
+    assert_string_equal(raised_next(restored("last", 1,
+                                             "UPDATE round SET round = 9223372036854775807;"
+                                             "INSERT INTO drops (round, step, name, reason, count) VALUES"
+                                             " (9223372036854775807, 0, 'round', 'full', 9223372036854775807)"),
+                                    50),
+                        "");
+    assert_string_equal(raised_next(restored("both", 2,
+                                             "UPDATE round SET round = -9223372036854775807 - 1 WHERE round = 0;"
+                                             "UPDATE round SET round = 9223372036854775807 WHERE round = 1"),
+                                    50),
+                        "");
+}
+
+/* Tables without types: numbers that are texts, texts that are nothing, or longer than any field. */
+static void columns_may_hold_anything(void **state)
+{
+    (void)state;
+    struct alerts *alerts = restored(
+        "anything", 3,
+        "CREATE TABLE untyped AS SELECT * FROM alert; DROP TABLE alert; ALTER TABLE untyped RENAME TO alert;"
+        "DELETE FROM alert;"
+        "INSERT INTO alert (round, rule, state, severity, value, threshold, text) VALUES"
+        " (1, 'kl', 'raised', 'critical', 'no number', zeroblob(0), printf('%.*c', 100000, 'x')),"
+        " (2, 'cell_high', 'raised', zeroblob(8), NULL, NULL, zeroblob(0)),"
+        " (NULL, zeroblob(0), NULL, NULL, NULL, NULL, NULL), ('x', 'no such rule', 'raised', 'warn', 1, 1, 'x');"
+        "CREATE TABLE others AS SELECT * FROM step; DROP TABLE step; ALTER TABLE others RENAME TO step;"
+        "UPDATE step SET op = NULL, result = zeroblob(0), env = 'x', forced = 'x', step = 1e300;"
+        "CREATE TABLE heads AS SELECT * FROM ppo_head; DROP TABLE ppo_head; ALTER TABLE heads RENAME TO ppo_head;"
+        "UPDATE ppo_head SET head = NULL, learnable = 'x', entropy = 9e999, log_prob_min = -9e999");
+    assert_int_equal(alerts_standing(alerts), 2);
+    assert_int_equal(alerts_critical(alerts), 1);
+    alerts_free(alerts);
+}
+
 /* ---- the verdict of a run that has ended ------------------------------------------------------------------------- */
 
 /* The reward rises for 40 rounds and stays; entropy is low from round 40 on. If it `falls`, so does the reward in the
@@ -301,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_raises_the_same), cmocka_unit_test(an_old_alert_still_stands),
         cmocka_unit_test(a_flush_waits_for_the_round),   cmocka_unit_test(a_round_is_seen_with_all_that_belongs_to_it),
         cmocka_unit_test(the_operator_is_told_once),     cmocka_unit_test(a_settled_policy_has_not_failed),
+        cmocka_unit_test(rounds_may_have_any_number),    cmocka_unit_test(columns_may_hold_anything),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
 }

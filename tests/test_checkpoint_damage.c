@@ -2,13 +2,26 @@
  * fail or are killed. */
 #include "testing_checkpoint.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
+
+static int failing_reads; /* the next ones: the disk does not answer */
+
+ssize_t read(int fd, void *data, size_t bytes)
+{
+    if (failing_reads == 0)
+        return (ssize_t)syscall(SYS_read, fd, data, bytes);
+    failing_reads--;
+    errno = EIO;
+    return -1;
+}
 
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
 
@@ -182,6 +195,28 @@ static void damaged_checkpoints_are_passed_over(void **state)
     table_free(&rig.table);
 }
 
+/* One that could not be read may be intact: no older one is taken in its place. */
+static void a_failing_disk_is_no_damage(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct checkpoint_info info;
+    struct esper_error error = {0};
+    char note[512];
+    rig_make(&rig, 3, 1);
+    put_round(&rig, 1, 0);
+    put_round(&rig, 2, 0);
+    for (int strict = 0; strict < 2; strict++) {
+        failing_reads = 1;
+        assert_int_equal(checkpoint_newest(folder, &info, strict ? NULL : note, &error), ESPER_FAILED);
+        assert_int_equal(failing_reads, 0);
+        assert_says(&error, "r000002-s000.ckpt: cannot read: Input/output error");
+    }
+    assert_newest(&rig, 2, 0, NULL);
+    clear_folder();
+    table_free(&rig.table);
+}
+
 /* ---- writers that fail ------------------------------------------------------------------------------------------- */
 
 /* A file-size limit stands for a full disk. */
@@ -277,9 +312,13 @@ static void a_killed_writer_leaves_whole_checkpoints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flipped_byte_is_refused),   cmocka_unit_test(cut_and_grown_files_are_refused),
-        cmocka_unit_test(other_files_are_refused),         cmocka_unit_test(damaged_checkpoints_are_passed_over),
-        cmocka_unit_test(a_full_disk_leaves_the_old_file), cmocka_unit_test(a_killed_writer_leaves_whole_checkpoints),
+        cmocka_unit_test(every_flipped_byte_is_refused),
+        cmocka_unit_test(cut_and_grown_files_are_refused),
+        cmocka_unit_test(other_files_are_refused),
+        cmocka_unit_test(damaged_checkpoints_are_passed_over),
+        cmocka_unit_test(a_failing_disk_is_no_damage),
+        cmocka_unit_test(a_full_disk_leaves_the_old_file),
+        cmocka_unit_test(a_killed_writer_leaves_whole_checkpoints),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
