@@ -3,6 +3,7 @@
 # command waits, writes outside of the run or sends the terminal anything but text. And what a command prints is written,
 # or it fails. Usage: badinput_hostile.sh ESPER (from the project's root).
 . tests/script.inc
+root=$PWD
 enter_work
 
 small="--policy static --envs 1 --steps 2 --rounds 2 --set data.batches=1 --set data.test_images=10 --set data.val_images=10 --quiet"
@@ -127,6 +128,19 @@ size=$(wc -c <runs/hurt/telemetry.db)
 dd if=/dev/urandom of=runs/hurt/telemetry.db bs=8192 seek=3 count=$((size / 8192 - 3)) conv=notrunc 2>/dev/null
 complaint 1 'the page is not complete: ' report hurt
 verdict 'a report without its record' "$problem$([ -s runs/hurt/report.html ] || echo 'no page')"
+
+# ---- what root runs: a link where the installer's log might go is not followed ----------------------------------------
+mkdir tools
+for tool in 'dpkg-query:exit 1' 'id:echo 0' 'apt-get:echo "from the network"'; do
+    printf '#!/bin/sh\n%s\n' "${tool#*:}" >"tools/${tool%%:*}"
+    chmod +x "tools/${tool%%:*}"
+done
+PATH=$work/tools:$PATH sh -c 'ln -s "$0" /tmp/esper-apt.$$ && echo $$ >pid && exec sh "$1/scripts/deps"' "$PWD/precious" "$root" >stdout.txt 2>&1
+problem=
+[ "$(cat precious)" = precious ] || problem="it is now: $(cat precious)"
+grep -q '^esper: installing ' stdout.txt || problem="$problem; $(cat stdout.txt)"
+rm -f "/tmp/esper-apt.$(cat pid)"
+verdict "a link in place of the installer's log" "$problem"
 
 # ---- little room on the stack ----------------------------------------------------------------------------------------
 (ulimit -s 256 && "$esper" train $small --name narrow >stdout.txt 2>stderr.txt)

@@ -138,6 +138,23 @@ END
 fi
 rm -rf runs/pipe-* runs/view address
 
+# a request that waits for a disk which does not answer: the server gives it a few seconds (looked at below) and ends
+faults=$(dirname "$esper")/tests/faults/libfaults.so
+hung=
+if command -v curl >/dev/null && [ -e "$faults" ]; then
+    LD_PRELOAD=$faults FAULTS_FAIL=lock:1:hang:on "$esper" serve runs --port 0 >address 2>note &
+    hung=$!
+    wait_for address
+    curl -s -m 1 -o /dev/null "$(cat address)api/run/first"
+    verdict "a request that hangs" "$([ $? -eq 28 ] || echo 'it was answered')"
+    kill -s TERM $hung
+    sleep 0.5
+    verdict "a request that hangs: its time" "$(kill -0 $hung 2>/dev/null || echo 'the server did not wait for it')"
+    rm address
+else
+    skip "a request that hangs: no curl, or no fault library for this build"
+fi
+
 # during training: the address, the run while it trains, and the end of both
 "$esper" train $small --rounds 100000 --runs runs --name second --serve >out 2>address &
 background=$!
@@ -167,5 +184,11 @@ if command -v curl >/dev/null; then
 fi
 if [ -n "$child" ]; then
     verdict "the server ends with the trainer" "$(gone "$child" 8 || echo "process $child is still there")"
+fi
+if [ -n "$hung" ]; then
+    gone "$hung" 8 || kill -s KILL "$hung"
+    wait "$hung"
+    code=$?
+    verdict "a request that hangs: SIGTERM" "$([ $code -eq 0 ] || echo "exit code $code")"
 fi
 conclude

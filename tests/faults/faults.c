@@ -1,10 +1,10 @@
 /*
  * A library for LD_PRELOAD that makes calls of the C library fail, to find out what a program does then.
  *
- *     FAULTS_FAIL=KIND:K:HOW[:on]   the K-th call of that kind fails, with `on` all that follow as well. HOW is the
- * name of an errno, or `short`: half of the bytes, no error FAULTS_COUNT=FILE             writes at exit how many calls
- * of each kind there were FAULTS_LOG=FILE               logs what is done to files (log.h), for those under
- * FAULTS_UNDER=DIRECTORY
+ *   - FAULTS_FAIL=KIND:K:HOW[:on]: the K-th call of that kind fails, with `on` all that follow as well. HOW is the name
+ *     of an errno; `short`: half of the bytes, no error; `hang`: it never returns
+ *   - FAULTS_COUNT=FILE: writes at exit how many calls of each kind there were
+ *   - FAULTS_LOG=FILE: logs what is done to files (log.h), for those under FAULTS_UNDER=DIRECTORY
  *
  * What libc does inside itself, such as writing a FILE, passes it by: messages on stderr always arrive.
  */
@@ -48,7 +48,7 @@ static const struct {
 
 /* ---- which call fails -------------------------------------------------------------------------------------------- */
 
-enum { PASS = 0, SHORT = -1 }; /* or the errno */
+enum { PASS = 0, SHORT = -1, HANG = -2 }; /* or the errno */
 
 static atomic_ulong counts[KIND_COUNT];
 static int failing_kind = -1, failing_how;
@@ -61,6 +61,8 @@ static int due(enum kind kind)
     unsigned long number = atomic_fetch_add(&counts[kind], 1) + 1;
     if ((int)kind != failing_kind || (failing_on ? number < failing_at : number != failing_at))
         return PASS;
+    while (failing_how == HANG)
+        pause();
     return failing_how;
 }
 
@@ -86,7 +88,7 @@ static void parse_fault(const char *text)
     if (got < 3)
         wrong(text);
     failing_on = strcmp(rest, "on") == 0;
-    failing_how = strcmp(how, "short") == 0 ? SHORT : 0;
+    failing_how = strcmp(how, "short") == 0 ? SHORT : strcmp(how, "hang") == 0 ? HANG : 0;
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
         if (strcmp(how, codes[i].name) == 0)
             failing_how = codes[i].code;
