@@ -187,6 +187,39 @@ sed 's/"crc32":"[0-9a-f]*"/"crc64":"12345678"/' packed >damaged # as earlier ver
 verdict 'packed file without a checksum' "$problem"
 refused 'packed file is a directory' 2 'good' info good
 
+# ---- a run goes on with the data that it was trained on, and no other (E-02) ------------------------------------------
+"$esper" data get cifar10 --from good --out other --train 100 --val 20 --test 20 >stdout.txt 2>&1 || cat stdout.txt
+sum_of() { "$esper" data info "$1" | sed -n 's/.* checksum //p'; }
+hash_of() { "$esper" inspect "runs/$1" --hash; }
+play() { # play NAME: a round of the run
+    "$esper" train --task cifar_baseline --policy static --envs 1 --steps 1 --rounds 1 --device cpu --set data.path=own --quiet \
+        --set data.batch=8 --set data.batches=1 --set data.val_images=20 --set data.test_images=20 --name "$1" >stdout.txt 2>stderr.txt
+}
+goes_on() { # goes_on NAME RUN: with another round, and no word
+    "$esper" train --resume "runs/$2" --rounds 2 --quiet >stdout.txt 2>stderr.txt
+    got=$?
+    verdict "$1" "$([ $got -eq 0 ] && [ ! -s stderr.txt ] || echo "exit code $got: $(cat stderr.txt)")"
+}
+cp packed own
+play whole && play moved && play older && "$esper" train --resume runs/whole --rounds 2 --quiet >stdout.txt || verdict 'runs on a packed file' "$(cat stderr.txt)"
+verdict 'its checksum in run.json' "$(grep -q "\"data_checksum\":[[:space:]]*\"$(sum_of packed)\"" runs/whole/run.json || cat runs/whole/run.json)"
+cp other own
+before=$(cat runs/moved/*.json runs/moved/checkpoints/* runs/moved/telemetry.db | cksum)
+complaint 4 "runs/moved: trained on data of checksum $(sum_of packed), but own has checksum $(sum_of other); put the former file back" \
+    train --resume runs/moved --rounds 2 --quiet
+verdict 'resumed with other data' "$problem"
+verdict 'what is refused stays as it is' \
+    "$([ "$(cat runs/moved/*.json runs/moved/checkpoints/* runs/moved/telemetry.db | cksum)" = "$before" ] || echo 'it changed')"
+sed -i '/"data_checksum"/d' runs/older/run.json # as earlier versions wrote it
+goes_on 'a run that does not say which data it had' older
+problem=
+"$esper" eval runs/moved --runs runs --episodes 1 --name judged --quiet >stdout.txt 2>stderr.txt || problem=$(cat stderr.txt)
+verdict 'evaluated on other data' "$problem"
+sed 's/"crc32":"[0-9a-f]*"/"crc64":"12345678"/' packed >own # the same images, packed by an earlier version
+goes_on 'resumed with the same images' moved
+verdict 'to the bits of the run that never stopped' "$([ "$(hash_of moved)" = "$(hash_of whole)" ] || echo "$(hash_of moved), not $(hash_of whole)")"
+rm -rf runs
+
 # ---- a full disk ------------------------------------------------------------------------------------------------------
 rmdir out && mkdir out
 if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=1m tmpfs out 2>/dev/null; then

@@ -101,13 +101,14 @@ static void bytes_that_are_not_text(void **state)
     (void)state;
     struct config config = sample_config();
     struct run run;
-    assert_int_equal(run_create(&run, folder, "bytes", &config, "base", "esper \xFF\xFE\n \x1B[31m", &error), ESPER_OK);
+    assert_int_equal(run_create(&run, folder, "bytes", &config, "base", "", "esper \xFF\xFE\n \x1B[31m", &error),
+                     ESPER_OK);
     run_close(&run);
     assert_int_equal(run_open(&run, folder, "bytes", &error), ESPER_OK);
 
     assert_int_equal(config_set(&config, "data.path=\xC0\xAF", &error), ESPER_OK);
     int before = entries_in(folder);
-    assert_int_equal(run_create(&run, folder, "bytes2", &config, "base", "esper", &error), ESPER_INVALID);
+    assert_int_equal(run_create(&run, folder, "bytes2", &config, "base", "", "esper", &error), ESPER_INVALID);
     assert_says(&error, "not UTF-8");
     assert_int_equal(entries_in(folder), before); /* nothing half-written */
 }
@@ -149,11 +150,11 @@ static void bad_names(void **state)
     struct run run;
     int before = entries_in(folder);
     for (int i = 0; i < (int)(sizeof bad / sizeof bad[0]); i++) {
-        assert_int_equal(run_create(&run, folder, bad[i], &config, "base", "", &error), ESPER_INVALID);
+        assert_int_equal(run_create(&run, folder, bad[i], &config, "base", "", "", &error), ESPER_INVALID);
         assert_says(&error, "cannot name a run");
         assert_int_equal(run.lock, -1);
     }
-    assert_int_equal(run_create(&run, folder, "latest", &config, "base", "", &error), ESPER_INVALID);
+    assert_int_equal(run_create(&run, folder, "latest", &config, "base", "", "", &error), ESPER_INVALID);
     assert_says(&error, "newest run");
     assert_int_equal(entries_in(folder), before);
     longest[100] = '\0';
@@ -173,7 +174,7 @@ static void names_are_never_reused(void **state)
     int before = entries_in(folder);
     static const char *const taken[] = {"once", "empty", "file"};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(run_create(&again, folder, taken[i], &config, "base", "", &error), ESPER_INVALID);
+        assert_int_equal(run_create(&again, folder, taken[i], &config, "base", "", "", &error), ESPER_INVALID);
         assert_says(&error, "already exists");
         assert_says(&error, "--resume");
         assert_int_equal(again.lock, -1);
@@ -191,17 +192,18 @@ static void runs_directory_is_made(void **state)
     struct run run;
     char runs[PATH_MAX];
     snprintf(runs, sizeof runs, "%s", in_folder("deep/er/runs"));
-    assert_int_equal(run_create(&run, runs, "x", &config, "base", "", &error), ESPER_OK);
+    assert_int_equal(run_create(&run, runs, "x", &config, "base", "", "", &error), ESPER_OK);
     run_close(&run);
     assert_int_equal(run_open(&run, runs, "x", &error), ESPER_OK);
     /* a file in the way */
     put_file(in_folder("deep/file"), "x", 1);
-    assert_int_equal(run_create(&run, in_folder("deep/file/runs"), "x", &config, "base", "", &error), ESPER_INVALID);
+    assert_int_equal(run_create(&run, in_folder("deep/file/runs"), "x", &config, "base", "", "", &error),
+                     ESPER_INVALID);
     assert_says(&error, "deep/file");
     /* a file called latest stays what it is */
     unlink(in_folder("deep/er/runs/latest"));
     put_file(in_folder("deep/er/runs/latest"), "mine", 4);
-    assert_int_equal(run_create(&run, runs, "y", &config, "base", "", &error), ESPER_OK);
+    assert_int_equal(run_create(&run, runs, "y", &config, "base", "", "", &error), ESPER_OK);
     run_close(&run);
     struct stat info;
     assert_int_equal(lstat(in_folder("deep/er/runs/latest"), &info), 0);
@@ -214,7 +216,7 @@ static int create_unprivileged(const void *context)
 {
     struct run run;
     drop_privileges();
-    if (run_create(&run, context, "x", &sample, "base", "", &error) != ESPER_FAILED)
+    if (run_create(&run, context, "x", &sample, "base", "", "", &error) != ESPER_FAILED)
         return 1;
     return strstr(error.text, "Permission denied") && strstr(error.text, "create a run there") ? 0 : 2;
 }
@@ -299,7 +301,7 @@ static int train_until_killed(const void *context)
 {
     struct run run;
     (void)context;
-    if (run_create(&run, folder, "victim", &sample, "base", "", NULL) != ESPER_OK)
+    if (run_create(&run, folder, "victim", &sample, "base", "", "", NULL) != ESPER_OK)
         return 1;
     run_set_status(&run, RUN_RUNNING, 3, 17, NULL);
     pause();
@@ -347,7 +349,7 @@ static int create_many(const void *context)
         struct run run;
         char name[32];
         snprintf(name, sizeof name, "k%d-%d", (int)getpid(), i);
-        if (run_create(&run, folder, name, &sample, "base", "", NULL) == ESPER_OK)
+        if (run_create(&run, folder, name, &sample, "base", "", "", NULL) == ESPER_OK)
             run_close(&run);
         if (i == 0 && write(first[1], "x", 1) != 1)
             return 1;

@@ -17,7 +17,7 @@ static int set_up(void **state)
     struct store *store;
     if (folder_make(state) != 0 || mkdir(in_folder("runs"), 0777) != 0)
         return -1;
-    if (run_create(&run, in_folder("runs"), "held", &config, "base", "x", NULL) != ESPER_OK ||
+    if (run_create(&run, in_folder("runs"), "held", &config, "base", "", "x", NULL) != ESPER_OK ||
         store_open(&store, &run, NULL) != ESPER_OK)
         return -1;
     for (int i = 0; i < 50; i++) {

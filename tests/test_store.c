@@ -385,7 +385,7 @@ static void odd_paths(void **state)
     struct run run;
     char runs[PATH_MAX];
     snprintf(runs, sizeof runs, "%s", in_folder("a b%41?c#d&mode=rwc"));
-    assert_int_equal(run_create(&run, runs, "x", &config, "base", "", &error), ESPER_OK);
+    assert_int_equal(run_create(&run, runs, "x", &config, "base", "", "", &error), ESPER_OK);
     struct store *store = must_open(&run);
     write_round(store, 0);
     store_close(store);

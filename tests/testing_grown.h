@@ -211,7 +211,7 @@ static inline void grow_run(struct run *run, const char *name, const struct grow
     config.slot_count = 2;
     snprintf(config.slots[0], sizeof config.slots[0], "r0c0");
     snprintf(config.slots[1], sizeof config.slots[1], "r0c1");
-    if (run_create(run, folder, name, &config, "base", grown->command, &error) != ESPER_OK)
+    if (run_create(run, folder, name, &config, "base", "", grown->command, &error) != ESPER_OK)
         fail_msg("%s", error.text);
     grower = (struct grower){.store = must_open(run)};
     for (int round = 0; round < grown->rounds; round++) {

@@ -47,7 +47,7 @@ static inline struct config sample_config(void)
 static inline void create_run(struct run *run, const char *name, const struct config *config)
 {
     struct esper_error error = {0};
-    if (run_create(run, folder, name, config, "base", "esper train --name x", &error) != ESPER_OK)
+    if (run_create(run, folder, name, config, "base", "", "esper train --name x", &error) != ESPER_OK)
         fail_msg("%s", error.text);
 }
 

@@ -215,7 +215,7 @@ static int data_info(int argc, char **argv)
     cli_print("%s: %dx%d pixels, %d classes", image_set_of(dataset->set)->name, dataset->size, dataset->size,
               dataset->classes);
     if (dataset->file)
-        cli_print(", checksum %08x", (unsigned)dataset->checksum);
+        cli_print(", checksum %s", dataset->checksum);
     cli_print("\n");
     for (int split = 0; split < SPLIT_COUNT; split++)
         split_print(dataset, (enum split)split);

@@ -171,13 +171,12 @@ static enum esper_status packed_open_split(struct dataset *dataset, enum split s
 static enum esper_status packed_check(struct dataset *dataset, struct esper_error *error)
 {
     const char *stated = st_meta(dataset->file, DATASET_CHECKSUM);
-    char found[16];
+    uint32_t crc = 0;
     for (int split = 0; split < SPLIT_COUNT; split++)
-        dataset->checksum = split_checksum(dataset->checksum, dataset->images[split], dataset->labels[split],
-                                           dataset->count[split], dataset->size);
-    snprintf(found, sizeof found, "%08x", (unsigned)dataset->checksum);
-    if (stated && strcmp(stated, found) != 0)
-        return error_set(error, ESPER_INVALID, "damaged: its checksum is %s, not %.8s", found, stated);
+        crc = split_checksum(crc, dataset->images[split], dataset->labels[split], dataset->count[split], dataset->size);
+    snprintf(dataset->checksum, sizeof dataset->checksum, "%08x", (unsigned)crc);
+    if (stated && strcmp(stated, dataset->checksum) != 0)
+        return error_set(error, ESPER_INVALID, "damaged: its checksum is %s, not %.8s", dataset->checksum, stated);
     return ESPER_OK;
 }
 
@@ -197,6 +196,7 @@ static enum esper_status packed_set(const struct st_file *file, enum data_set *s
 static enum esper_status packed_read(const char *path, struct dataset *dataset, struct esper_error *error)
 {
     TRY(st_open(path, &dataset->file, error));
+    snprintf(dataset->path, sizeof dataset->path, "%s", path);
     enum data_set found;
     enum esper_status status = packed_set(dataset->file, &found, error);
     if (status == ESPER_OK && dataset->set == DATA_SETS)

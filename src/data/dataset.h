@@ -21,12 +21,13 @@ enum {
     DATASET_CLASSES = 10,
     DATASET_COLOURS = 3,
     DATASET_SIZE_MAX = 32,
+    DATASET_CHECKSUM_TEXT = 9, /* eight hexadecimal digits */
 };
 
 #define DATASET_EXTENSION ".safetensors" /* of a packed file, after the set's name */
 #define DATASET_FORMAT    "esper-images" /* metadata of a packed file */
 #define DATASET_VERSION   "1"
-#define DATASET_CHECKSUM  "crc32" /* key of the checksum in the metadata, eight hexadecimal digits */
+#define DATASET_CHECKSUM  "crc32" /* key of the checksum in the metadata */
 
 struct dataset {
     int size; /* images are size x size */
@@ -35,9 +36,10 @@ struct dataset {
     size_t count[SPLIT_COUNT];
     const uint8_t *images[SPLIT_COUNT]; /* [count][size][size][3] */
     const uint8_t *labels[SPLIT_COUNT]; /* [count], 0 .. classes - 1 */
-    uint32_t checksum;                  /* of a packed file's images and labels; 0 if made in memory */
 
-    struct st_file *file; /* what the pointers point into, if it is a packed file */
+    struct st_file *file; /* what the pointers point into, if it is a packed file; otherwise these are empty */
+    char path[CONFIG_PATH];
+    char checksum[DATASET_CHECKSUM_TEXT]; /* of its images and labels, whether or not the file states it */
 };
 
 /* The i-th directory in which data is looked for: $ESPER_DATA, data/ in the working directory, the user's data

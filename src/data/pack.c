@@ -39,7 +39,7 @@ size_t pack_count(const struct pack *pack, enum split split)
 enum esper_status pack_write(const struct pack *pack, const size_t count[SPLIT_COUNT], const char *source,
                              const char *path, struct esper_error *error)
 {
-    char names[SPLIT_COUNT][2][16], counts[SPLIT_COUNT][24], checksum[16];
+    char names[SPLIT_COUNT][2][16], counts[SPLIT_COUNT][24], checksum[DATASET_CHECKSUM_TEXT];
     uint32_t crc = 0;
     struct st_tensor tensors[2 * SPLIT_COUNT];
     size_t first = 0;

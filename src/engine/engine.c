@@ -222,6 +222,11 @@ const char *engine_kernels(const struct engine *engine)
     return engine->device ? engine->use.cuda->kernels(engine->device) : engine->kernels->name;
 }
 
+const struct dataset *engine_data(const struct engine *engine)
+{
+    return engine->data;
+}
+
 int engine_threads(const struct engine *engine)
 {
     return pool_threads(engine->pool);

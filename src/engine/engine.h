@@ -38,6 +38,8 @@ struct world *engine_world(struct engine *engine);
 struct device_use;
 const struct device_use *engine_device(const struct engine *engine); /* where it computes (engine/choose.h) */
 const char *engine_kernels(const struct engine *engine);             /* name of the variant in use */
+struct dataset;
+const struct dataset *engine_data(const struct engine *engine);
 int engine_threads(const struct engine *engine);
 uint32_t engine_batches(const struct engine *engine); /* training batches of a step */
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "data/dataset.h"
 #include "engine/session_parts.h"
 #include "telemetry/run_plan.h"
 
@@ -250,7 +251,7 @@ static enum esper_status create_parts(struct session *session, const struct sess
     TRY(open_engine(session, error));
     TRY(begin(session, options->runs, error));
     TRY(run_create(&session->run, options->runs, options->name, &session->config, engine_kernels(session->engine),
-                   options->command, error));
+                   engine_data(session->engine)->checksum, options->command, error));
     session->run_open = true;
     TRY(name_folder(session, error));
     TRY(keep_played(session, error));
@@ -346,6 +347,19 @@ static enum esper_status restore(struct session *session, const struct resume_po
     return adopt(session, &info, error);
 }
 
+/* On other images it would be another run (E-02). One of an earlier version does not say what it was trained on. */
+static enum esper_status check_data(const struct session *session, struct esper_error *error)
+{
+    const struct dataset *data = engine_data(session->engine);
+    const char *before = session->run.data_checksum;
+    if (!*before || !*data->checksum || strcmp(before, data->checksum) == 0)
+        return ESPER_OK;
+    return error_set(error, ESPER_INVALID,
+                     "%.180s: trained on data of checksum %s, but %.180s has checksum %s; put the former file back, or "
+                     "train a new run on this one",
+                     session->run.path, before, data->path, data->checksum);
+}
+
 static enum esper_status resume_parts(struct session *session, const char *path, const struct session_changes *changes,
                                       struct esper_error *error)
 {
@@ -359,6 +373,7 @@ static enum esper_status resume_parts(struct session *session, const char *path,
     TRY(apply_changes(session, changes, error));
     TRY(take_played(session, error));
     TRY(open_engine(session, error));
+    TRY(check_data(session, error));
     TRY(restore(session, &point, error));
     if (point.begins)
         TRY(file_make_directories(session->folder, error)); /* it may be gone with the checkpoints */

@@ -292,7 +292,8 @@ static enum esper_status publish(struct run *run, const char *runs, const char *
 }
 
 enum esper_status run_create(struct run *run, const char *runs, const char *name, const struct config *config,
-                             const char *kernels, const char *command, struct esper_error *error)
+                             const char *kernels, const char *data_checksum, const char *command,
+                             struct esper_error *error)
 {
     char temp[PATH_MAX];
     memset(run, 0, sizeof *run);
@@ -305,6 +306,7 @@ enum esper_status run_create(struct run *run, const char *runs, const char *name
         make_name(run->name, config);
     }
     snprintf(run->kernels, sizeof run->kernels, "%s", kernels);
+    snprintf(run->data_checksum, sizeof run->data_checksum, "%s", data_checksum);
     snprintf(run->version, sizeof run->version, "%s", esper_build);
     utc_time(run->created, "%Y-%m-%dT%H:%M:%SZ");
     TRY(file_make_directories(runs, error));

@@ -24,9 +24,10 @@ struct run {
     char name[128];
     struct config config; /* as in run.json, with the number of rounds planned now */
     char kernels[32];
-    char created[32]; /* ISO 8601, UTC */
-    char version[32]; /* of the Esper that created it */
-    int lock;         /* descriptor of the held lock, -1 */
+    char data_checksum[16]; /* "": the data was made in memory, or an earlier Esper created it */
+    char created[32];       /* ISO 8601, UTC */
+    char version[32];       /* of the Esper that created it */
+    int lock;               /* descriptor of the held lock, -1 */
 };
 
 struct run_status {
@@ -38,9 +39,11 @@ struct run_status {
 };
 
 /* Creates RUNS/<name>, complete or not at all, locks it, and points RUNS/latest at it. name NULL: time-task-seed-hex.
- * An existing name is an error that suggests --resume. `command` is the command line, for people. */
+ * An existing name is an error that suggests --resume. `data_checksum` is that of the file it trains on, or "";
+ * `command` is the command line, for people. */
 enum esper_status run_create(struct run *run, const char *runs, const char *name, const struct config *config,
-                             const char *kernels, const char *command, struct esper_error *error);
+                             const char *kernels, const char *data_checksum, const char *command,
+                             struct esper_error *error);
 /* Letters, digits, '.', '_' and '-', no leading dot, at most 100 bytes; "latest" is taken. */
 enum esper_status run_check_name(const char *name, struct esper_error *error);
 /* Opens for training and takes the lock; a second process gets an error with the holder's pid. */

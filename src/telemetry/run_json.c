@@ -28,6 +28,8 @@ static char *run_text(const struct run *run, const char *command)
     json_add_text(object, "created", run->created);
     json_add_text(object, "version", run->version);
     json_add_text(object, "kernels", run->kernels);
+    if (*run->data_checksum)
+        json_add_text(object, "data_checksum", run->data_checksum);
     json_add_text(object, "architecture", host.machine);
     json_add_text(object, "command", command);
     json_add(object, "configuration", config_to_json(&run->config));
@@ -142,6 +144,8 @@ static enum esper_status read_run(const cJSON *object, struct run *run, struct e
     TRY(read_text(object, "created", run->created, sizeof run->created, error));
     TRY(read_text(object, "version", run->version, sizeof run->version, error));
     TRY(read_text(object, "kernels", run->kernels, sizeof run->kernels, error));
+    if (json_find(object, "data_checksum"))
+        TRY(read_text(object, "data_checksum", run->data_checksum, sizeof run->data_checksum, error));
     TRY(json_get_object(object, "configuration", &values, error));
     TRY(json_get_object(object, "origins", &origins, error));
     TRY(check_keys(values, run->version, error));

@@ -9,7 +9,7 @@
 
 #define RUN_FORMAT 1
 
-/* Writes directory/run.json from the run's name, configuration, kernels, created and version. */
+/* Writes directory/run.json from the run's name, configuration, kernels, data_checksum, created and version. */
 enum esper_status run_json_write(const char *directory, const struct run *run, const char *command,
                                  struct esper_error *error);
 /* The command line as typed. Release with free. */

@@ -73,7 +73,7 @@ static const struct run *empty_run(void)
     struct store *store;
     if (!run.path[0]) {
         config_defaults(&config);
-        PROMISE(run_create(&run, harness_folder(), "sql", &config, "fuzz", "fuzz", &error) == ESPER_OK);
+        PROMISE(run_create(&run, harness_folder(), "sql", &config, "fuzz", "", "fuzz", &error) == ESPER_OK);
         PROMISE(store_open(&store, &run, &error) == ESPER_OK);
         store_close(store);
     }
