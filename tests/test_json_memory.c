@@ -98,6 +98,7 @@ static void describe_run(void)
     snprintf(described.created, sizeof described.created, "2026-01-01T00:00:00Z");
     snprintf(described.version, sizeof described.version, "1");
     snprintf(described.kernels, sizeof described.kernels, "base");
+    snprintf(described.data_checksum, sizeof described.data_checksum, "0123abcd");
     snprintf(described.path, sizeof described.path, "%s", folder);
 }
 
@@ -115,6 +116,7 @@ static bool write_run(bool expected)
     const long made = allocations, saved = failing; /* reading it back is not part of the work */
     failing = 0;
     assert_int_equal(run_json_read(folder, &back, &error), ESPER_OK);
+    assert_string_equal(back.data_checksum, described.data_checksum);
     failing = saved;
     allocations = made;
     unlink(in_folder("run.json"));
