@@ -1,7 +1,8 @@
 #!/bin/sh
 # The device backend, its kernels emulated on the CPU: a run on it is the CPU's run in fp32 as far as rounding lets it,
 # the same seed gives the same bits, in whatever order streams do what events let them, an env does not notice how many
-# there are, and a run that was stopped goes on, there or on the CPU. Usage: device_emulated.sh ESPER LIBRARY (from the project's root).
+# there are nor that another one fails, and a run that was stopped goes on, there or on the CPU.
+# Usage: device_emulated.sh ESPER LIBRARY (from the project's root).
 . tests/script.inc
 
 case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
@@ -107,6 +108,15 @@ done
 unset ESPER_EMULATE_ORDER
 same 'side streams late' order-capture order-late
 same 'side streams early' order-capture order-early
+
+# A NAN in one env's weights reaches no other before the update (E-03).
+poison=$(dirname "$esper")/tests/test_poison
+if [ -x "$poison" ]; then
+    ESPER_TEST_DEVICE=cuda "$poison" >"$work/out" 2>&1
+    verdict 'a NAN in one env' "$([ $? -eq 0 ] || tail -5 "$work/out")"
+else
+    skip 'a NAN in one env: there is no test_poison; make unit'
+fi
 
 # Golden numbers: those of whole networks on the device, the rest is skipped and said so.
 "$esper" selftest --vectors tests/vectors --device cuda >"$work/out" 2>"$work/err"
