@@ -42,7 +42,7 @@ static enum esper_status save(struct session *session, const char *kind, struct 
     checkpoint_name(round, step, name);
     TRY(prepare(session, name, path, error));
     TRY(checkpoint_write(path, &world->table, &session->config, round, step, &info, error));
-    session_record_checkpoint(session, name, kind, &info);
+    TRY(session_record_checkpoint(session, name, kind, &info, error));
     engine_span(session->engine, "checkpoint", start);
     session->saved_round = *world->round;
     session->saved_step = *world->step;
@@ -100,10 +100,10 @@ static void collect_best(struct session *session, bool wait)
     struct esper_error error;
     if (!behind_collect(session->behind, wait, &status, &info, &error))
         return;
-    session->best_unsaved = status != ESPER_OK;
     if (status == ESPER_OK)
-        session_record_checkpoint(session, BEST_FILE, "best", &info);
-    else
+        status = session_record_checkpoint(session, BEST_FILE, "best", &info, &error);
+    session->best_unsaved = status != ESPER_OK;
+    if (session->best_unsaved)
         session->trouble = error;
 }
 

@@ -1,5 +1,6 @@
 /* How a session begins: a new run, perhaps with a policy that another run learned, or one resumed from its
  * checkpoint. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -206,20 +207,21 @@ static double moment_of_creation(const struct run *run)
     return clock_seconds() - (difftime(now.tv_sec, timegm(&parts)) + 1e-9 * (double)now.tv_nsec);
 }
 
-void session_record_checkpoint(struct session *session, const char *file, const char *kind,
-                               const struct checkpoint_info *info)
+enum esper_status session_record_checkpoint(struct session *session, const char *file, const char *kind,
+                                            const struct checkpoint_info *info, struct esper_error *error)
 {
     struct checkpoint_record row = {.kind = kind, .round = session->first_round + info->round, .step = info->step};
     struct stat file_info;
     struct tm parts;
     snprintf(row.file, sizeof row.file, "%s", file);
-    if (stat(info->path, &file_info) == 0) {
-        row.bytes = file_info.st_size;
-        gmtime_r(&file_info.st_mtime, &parts);
-        strftime(row.written, sizeof row.written, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    }
+    if (stat(info->path, &file_info) != 0)
+        return error_set(error, ESPER_FAILED, "%s: cannot see what was written: %s", info->path, strerror(errno));
+    row.bytes = file_info.st_size;
+    gmtime_r(&file_info.st_mtime, &parts);
+    strftime(row.written, sizeof row.written, "%Y-%m-%dT%H:%M:%SZ", &parts);
     snprintf(row.hash, sizeof row.hash, "%016llx", (unsigned long long)info->hash);
     recorder_emit(session->recorder, RECORD_CHECKPOINT, &row);
+    return ESPER_OK;
 }
 
 /* First removes the stored rows of steps that will be repeated; restores the row of the checkpoint that the run resumes
@@ -240,9 +242,7 @@ static enum esper_status open_record(struct session *session, bool spans, const 
     TRY(recorder_start(&session->recorder, store, session->config.telemetry, session->config.rounds, error));
     engine_record(session->engine, session->recorder, moment_of_creation(&session->run),
                   spans || session->config.telemetry == TELEMETRY_DEBUG);
-    if (!known)
-        session_record_checkpoint(session, file, "periodic", from);
-    return ESPER_OK;
+    return known ? ESPER_OK : session_record_checkpoint(session, file, "periodic", from, error);
 }
 
 static enum esper_status create_parts(struct session *session, const struct session_options *options,

@@ -33,8 +33,8 @@ struct session {
 
 /* Releases everything a session holds and the session itself; what was not written is lost. */
 void session_release(struct session *session);
-/* The checkpoint's row in the record. */
-void session_record_checkpoint(struct session *session, const char *file, const char *kind,
-                               const struct checkpoint_info *info);
+/* The checkpoint's row in the record; an error if the file that was written is not to be seen. */
+enum esper_status session_record_checkpoint(struct session *session, const char *file, const char *kind,
+                                            const struct checkpoint_info *info, struct esper_error *error);
 
 #endif

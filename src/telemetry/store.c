@@ -31,10 +31,14 @@ enum { BUSY_MS = 5000, WRITE_BUSY_MS = 1000 };
 
 static enum esper_status store_fail(const struct store *store, const char *action, struct esper_error *error)
 {
+    int code = 0;
     switch (sqlite3_errcode(store->db)) {
     case SQLITE_NOTADB:
         return error_set(error, ESPER_INVALID, "%s: is not a record of a run (not an SQLite database)", store->path);
-    case SQLITE_CORRUPT:
+    case SQLITE_CORRUPT: /* SQLite says so of a failing disk as well */
+        sqlite3_file_control(store->db, NULL, SQLITE_FCNTL_LAST_ERRNO, &code);
+        if (code)
+            return error_set(error, ESPER_FAILED, "%s: cannot %s: %s", store->path, action, strerror(code));
         return error_set(error, ESPER_INVALID, "%s: the record is damaged (%s)", store->path,
                          sqlite3_errmsg(store->db));
     case SQLITE_BUSY:
@@ -50,7 +54,7 @@ static enum esper_status store_fail(const struct store *store, const char *actio
     default:
         break;
     }
-    int code = sqlite3_system_errno(store->db);
+    code = sqlite3_system_errno(store->db);
     return error_set(error, ESPER_FAILED, "%s: cannot %s: %s%s%s", store->path, action, sqlite3_errmsg(store->db),
                      code ? ": " : "", code ? strerror(code) : "");
 }
@@ -311,16 +315,22 @@ static enum esper_status open_reading(struct store *store, const char *options, 
     return execute(store, "PRAGMA query_only = 1", "open", error);
 }
 
+/* Whether there is something in the log or the journal beside the record. */
+static bool has_beside(const struct store *store, const char *ending)
+{
+    char path[PATH_MAX + 16];
+    struct stat info;
+    snprintf(path, sizeof path, "%s%s", store->path, ending);
+    return stat(path, &info) == 0 && info.st_size > 0;
+}
+
 /* A record that was closed properly has no log, and its one file is enough for reading; but SQLite creates a log even
  * then, which fails where the reader may not write. With `immutable` nothing can be missed: a live or crashed run has a
- * log, and then `immutable` is never used (T-02). */
+ * log, or a journal in its first moments, and then `immutable` is never used (T-02). */
 static bool at_rest(const struct store *store, const struct run *run)
 {
-    char log[PATH_MAX + 8];
-    struct stat info;
     struct run_status status;
-    snprintf(log, sizeof log, "%s-wal", store->path);
-    if (stat(log, &info) == 0 && info.st_size > 0)
+    if (has_beside(store, "-wal") || has_beside(store, "-journal"))
         return false;
     return run_get_status(run, &status, NULL) == ESPER_OK && !status.alive;
 }
@@ -422,12 +432,32 @@ static enum esper_status read_reach(struct store *store, uint32_t first, uint32_
     return ESPER_OK;
 }
 
+/* A run that ended while its record was being created leaves a journal, which only a writer may roll back. */
+static enum esper_status roll_back(const struct run *run, struct esper_error *error)
+{
+    int64_t tables;
+    struct store *store = store_new(run, error);
+    if (!store)
+        return error ? error->status : ESPER_FAILED;
+    enum esper_status status = ESPER_OK;
+    if (has_beside(store, "") && has_beside(store, "-journal")) {
+        if (sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
+            guard_connection(store->db, &store->limit) != SQLITE_OK)
+            status = store_fail(store, "open", error);
+        if (status == ESPER_OK)
+            status = ask(store, "SELECT count(*) FROM sqlite_master", &tables, error);
+    }
+    store_close(store);
+    return status;
+}
+
 enum esper_status store_reach(const struct run *run, uint32_t rounds, uint32_t step, struct store_reach *reach,
                               struct esper_error *error)
 {
     uint32_t first = round_first(run->config.evaluate);
     struct store *store;
     *reach = (struct store_reach){0};
+    TRY(roll_back(run, error));
     enum esper_status status = store_open_reader(&store, run, error);
     if (status == ESPER_INVALID && is_blank(run)) {
         reach->missing = (int64_t)rounds + (step > 0);
