@@ -227,7 +227,7 @@ void fast_learn(struct bf16_net *net, uint32_t batch)
     seed_measure(net);
 }
 
-/* ---- net_device.h ------------------------------------------------------------------------------------------------ */
+/* ---- net_device.cuh ---------------------------------------------------------------------------------------------- */
 
 static void fast_free(struct net_device *device)
 {

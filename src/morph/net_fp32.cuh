@@ -216,7 +216,7 @@ void net_fp32_learn(struct fp32_net *device, int first, int envs);
  * losses. */
 void net_fp32_look(struct fp32_net *device);
 
-/* net_device.h */
+/* net_device.cuh */
 void net_fp32_train(struct net_device *given);
 void net_fp32_evaluate(struct net_device *given);
 void net_fp32_measure(struct net_device *given, struct net_sets sets);
