@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/context.cuh"
-#include "data/gather.cuh"
+#include "engine/mirror.cuh"
 #include "fast_model.h"
 #include "morph/fast_conv.cuh"
 #include "morph/net_plan.cuh"
@@ -55,9 +54,10 @@ struct rig {
     struct config config;
     struct world *world;
     struct dataset *data;
-    struct context context;
+    struct runtime *runtime;
+    struct mirror mirror;
+    struct net_rates rates;
     struct bf16_net net;
-    char *arena[CLASS_COUNT];
 };
 
 static struct config config_of(const struct setting &s)
@@ -130,70 +130,41 @@ static void stir(struct world *world, uint32_t images, const int *stage)
     }
 }
 
-static const uint8_t *upload(struct runtime *rt, const uint8_t *from, size_t bytes)
-{
-    uint8_t *to = runtime_alloc<uint8_t>(rt, bytes + 16);
-    runtime_copy_to(rt, to, from, bytes);
-    return to;
-}
-
 static void rig_write(struct rig *rig)
 {
-    const struct table *table = &rig->world->table;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        runtime_copy_to(rig->context.runtime, rig->arena[c], table->arena[c], table->arena_bytes[c]);
-    runtime_wait(rig->context.runtime);
+    mirror_write(&rig->mirror, rig->world->table.rows, rig->world->table.count);
 }
 
 static void rig_read(struct rig *rig)
 {
-    const struct table *table = &rig->world->table;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        runtime_copy_from(rig->context.runtime, table->arena[c], rig->arena[c], table->arena_bytes[c]);
-    runtime_wait(rig->context.runtime);
-    if (rig->context.runtime->failed)
-        stop(rig->context.runtime->error.text);
+    mirror_read(&rig->mirror, rig->world->table.rows, rig->world->table.count);
+    if (rig->runtime->failed)
+        stop(rig->runtime->error.text);
 }
 
 static void rig_open(struct rig *rig, const struct setting &s)
 {
     struct esper_error error = {};
-    struct context *context = &rig->context;
     *rig = {};
     rig->config = config_of(s);
     if (world_create(&rig->world, &rig->config, &error) != ESPER_OK ||
         dataset_open(NULL, DATA_SYNTHETIC, rig->config.data_size, &rig->data, &error) != ESPER_OK)
         stop(error.text);
-    struct runtime *rt = context->runtime = runtime_create(&error);
+    struct runtime *rt = rig->runtime = runtime_create(&error);
     if (!rt)
         stop(error.text);
     struct world *world = rig->world;
     stir(world, (uint32_t)rig->data->count[SPLIT_TRAIN], s.stage);
-    context->host = world;
-    context->view = *world;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        rig->arena[c] = runtime_alloc<char>(rt, world->table.arena_bytes[c] + 64);
-    for (int i = 0; i < world->table.count; i++) {
-        const struct table_row *row = &world->table.rows[i];
-        char *data = rig->arena[row->arena] + ((char *)row->data - (char *)world->table.arena[row->arena]);
-        memcpy((char *)&context->view + ((char *)row->slot - (char *)world), &data, sizeof data);
-    }
-    context->world = runtime_alloc<struct world>(rt, 1);
-    runtime_copy_to(rt, context->world, &context->view, sizeof context->view);
-    const struct dataset *data = rig->data;
-    context->data.size = data->size;
-    context->data.count[SPLIT_TRAIN] = (uint32_t)data->count[SPLIT_TRAIN];
-    context->data.images[SPLIT_TRAIN] =
-        upload(rt, data->images[SPLIT_TRAIN], data->count[SPLIT_TRAIN] * (size_t)(data->size * data->size * 3));
-    context->data.labels[SPLIT_TRAIN] = upload(rt, data->labels[SPLIT_TRAIN], data->count[SPLIT_TRAIN]);
-    context->normalise = gather_table_make(image_set_of(DATA_SYNTHETIC));
-    context->batches = (uint32_t)s.batches;
-    context->rates.host = {(float)rig->config.host_lr, (float)rig->config.momentum, (float)rig->config.weight_decay};
-    context->rates.seed = {(float)rig->config.seed_lr, (float)rig->config.momentum, 0};
-    context->rates.max_grad_norm = rig->config.max_grad_norm;
-    context->exec = runtime_alloc<struct slot_exec>(rt, (size_t)(world->envs * world->shape.slots));
-    context->grads = runtime_alloc<struct slot_grads>(rt, (size_t)(world->envs * world->shape.slots));
-    rig->net.context = context;
+    rig->rates.host = {(float)rig->config.host_lr, (float)rig->config.momentum, (float)rig->config.weight_decay};
+    rig->rates.seed = {(float)rig->config.seed_lr, (float)rig->config.momentum, 0};
+    rig->rates.max_grad_norm = rig->config.max_grad_norm;
+    struct device_setup given = {};
+    given.data = rig->data;
+    given.rates = &rig->rates;
+    given.batches = (uint32_t)s.batches;
+    mirror_create(&rig->mirror, rt, world);
+    const struct net_setup setup = mirror_net_setup(&rig->mirror, &given);
+    net_device_begin(&rig->net, rt, &setup);
     rig->net.resident = s.resident;
     if (!net_bf16_fits(&world->shape, s.batch) || !fast_host_create(&rig->net))
         stop("the host does not fit");
@@ -228,7 +199,7 @@ static void check_fits(void)
 
 static void rig_close(struct rig *rig)
 {
-    runtime_free(rig->context.runtime);
+    runtime_free(rig->runtime);
     dataset_close(rig->data);
     world_free(rig->world);
 }
@@ -308,9 +279,9 @@ static void enqueue_identity(struct bf16_net *net, int i, bool forward)
     struct launch shape = {dim3((unsigned)net->host.block[i].jobs, (unsigned)net->host.envs),
                            dim3((unsigned)net->host.block[i].cout), 0, false};
     if (forward)
-        runtime_launch(net->context->runtime, identity_forward, shape, net->host, i);
+        runtime_launch(net->runtime, identity_forward, shape, net->host, i);
     else
-        runtime_launch(net->context->runtime, identity_backward, shape, net->host, i);
+        runtime_launch(net->runtime, identity_backward, shape, net->host, i);
 }
 
 /* A batch as fast_learn runs it, with different seeds. */
@@ -334,17 +305,17 @@ static void enqueue_batch(struct bf16_net *net, uint32_t batch, bool seeds)
 
 static void enqueue_step(struct bf16_net *net, bool seeds = false)
 {
-    net_plan_train(net->context);
+    net_plan_train(net);
     fast_pack(net);
-    for (uint32_t batch = 0; batch < net->context->batches; batch++)
+    for (uint32_t batch = 0; batch < net->setup.source.batches; batch++)
         enqueue_batch(net, batch, seeds);
 }
 
 template <class T> static std::vector<T> fetched(struct rig *rig, const T *from, size_t count)
 {
     std::vector<T> v(count);
-    runtime_copy_from(rig->context.runtime, v.data(), from, count * sizeof(T));
-    runtime_wait(rig->context.runtime);
+    runtime_copy_from(rig->runtime, v.data(), from, count * sizeof(T));
+    runtime_wait(rig->runtime);
     return v;
 }
 
@@ -370,10 +341,10 @@ static void cpu_step(struct rig *rig, struct world *world)
         job.round = *world->round;
         job.env = (uint32_t)env;
         job.step = *world->step + 1;
-        job.batches = rig->context.batches;
+        job.batches = rig->net.setup.source.batches;
         job.batch = (uint32_t)config->data_batch;
         job.conditions = conditions_load(&world->conditions, (size_t)env);
-        const struct net_rates rates = net_rates_times(rig->context.rates, job.conditions.lr_factor);
+        const struct net_rates rates = net_rates_times(rig->rates, job.conditions.lr_factor);
         struct net_batch batch = {config->data_batch, labels.data(), exec};
         double loss = 0, correct = 0;
         for (job.index = 0; job.index < job.batches; job.index++) {
@@ -553,7 +524,7 @@ static void check_bits(int batch, int batches, int steps)
 #ifndef EMULATE
 template <class F> static double microseconds(struct rig *rig, int repeat, F enqueue)
 {
-    struct runtime *rt = rig->context.runtime;
+    struct runtime *rt = rig->runtime;
     struct graph graph = {};
     if (graph_begin(rt, &graph))
         enqueue();
@@ -587,7 +558,7 @@ static const char *enqueue_kernel(struct bf16_net *net, int k)
     static const char *const names[] = {"gather",     "forward 0",  "forward 1",  "forward 2", "head",
                                         "backward 2", "backward 1", "backward 0", "add_parts", "step"};
     if (k == 0)
-        gather_train_bf16(net->context, {net->host.pixels, net->host.labels}, 0);
+        gather_train_bf16(net->runtime, &net->setup.source, net->setup.envs, {net->host.pixels, net->host.labels}, 0);
     else if (k < 4)
         fast_forward(net, k - 1);
     else if (k == 4)
@@ -633,13 +604,12 @@ static void bench(int envs, int batch)
     const int batches = 8, again = 10;
     struct rig rig;
     rig_open(&rig, {envs, batch, batches, false, 0, {}});
-    rig.world->config.data_set = DATA_CIFAR10; /* for its augmentation only */
-    rig.world->config.data_augment = true;
     struct bf16_net *net = &rig.net;
+    net->setup.source.augment = AUGMENT_CROP_FLIP;
     const double images = (double)envs * batch;
     for (int i = 0; i < 20; i++)
         enqueue_step(net);
-    runtime_wait(rig.context.runtime);
+    runtime_wait(rig.runtime);
     const double step = microseconds(&rig, 5, [&] { enqueue_step(net); });
     printf("envs %d batch %d: %.2f million images/s, %.1f us per batch\n", envs, batch, images * batches / step,
            step / batches);

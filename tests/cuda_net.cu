@@ -13,9 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/context.cuh"
 #include "cuda/warp.cuh"
-#include "data/gather.cuh"
+#include "engine/mirror.cuh"
 #include "morph/net_fp32.cuh"
 
 extern "C" {
@@ -107,74 +106,39 @@ static void snapshot_restore(struct world *world, const struct snapshot &s)
 }
 
 struct rig {
-    struct context context;
-    char *arena[CLASS_COUNT];
+    struct runtime *runtime;
+    struct mirror mirror;
     struct net_device *net;
 };
-
-static const uint8_t *upload_bytes(struct runtime *rt, const uint8_t *from, size_t bytes)
-{
-    uint8_t *to = runtime_alloc<uint8_t>(rt, bytes + 16);
-    runtime_copy_to(rt, to, from, bytes);
-    return to;
-}
 
 static void rig_open(struct rig *rig, struct engine *engine)
 {
     struct esper_error error = {};
-    struct context *context = &rig->context;
-    struct world *world = engine->world;
     *rig = {};
-    struct runtime *rt = context->runtime = runtime_create(&error);
-    if (!rt) {
+    rig->runtime = runtime_create(&error);
+    if (!rig->runtime) {
         printf("FAIL device: %s\n", error.text);
         exit(1);
     }
-    context->host = world;
-    context->view = *world;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        rig->arena[c] = runtime_alloc<char>(rt, world->table.arena_bytes[c] + 64);
-    for (int i = 0; i < world->table.count; i++) {
-        const struct table_row *row = &world->table.rows[i];
-        char *data = rig->arena[row->arena] + ((char *)row->data - (char *)world->table.arena[row->arena]);
-        memcpy((char *)&context->view + ((char *)row->slot - (char *)world), &data, sizeof data);
-    }
-    context->world = runtime_alloc<struct world>(rt, 1);
-    runtime_copy_to(rt, context->world, &context->view, sizeof context->view);
-    const struct dataset *data = engine->data;
-    context->data.size = data->size;
-    for (int s = 0; s < SPLIT_COUNT; s++) {
-        context->data.count[s] = (uint32_t)data->count[s];
-        context->data.images[s] =
-            upload_bytes(rt, data->images[s], data->count[s] * (size_t)(data->size * data->size * DATASET_COLOURS));
-        context->data.labels[s] = upload_bytes(rt, data->labels[s], data->count[s]);
-    }
-    context->normalise = engine->normalise;
-    context->batches = engine->batches;
-    context->rates = engine->rates;
-    size_t envs = (size_t)world->envs, slots = (size_t)world->shape.slots;
-    context->grads = runtime_alloc<struct slot_grads>(rt, envs * slots);
-    context->exec = runtime_alloc<struct slot_exec>(rt, envs * slots);
-    context->test_accuracy = runtime_alloc<double>(rt, envs);
-    rig->net = net_fp32.create(context);
+    struct device_setup given = {};
+    given.data = engine->data;
+    given.rates = &engine->rates;
+    given.batches = engine->batches;
+    mirror_create(&rig->mirror, rig->runtime, engine->world);
+    const struct net_setup setup = mirror_net_setup(&rig->mirror, &given);
+    rig->net = net_fp32.create(rig->runtime, &setup);
 }
 
 static void rig_write(struct rig *rig)
 {
-    const struct table *table = &rig->context.host->table;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        runtime_copy_to(rig->context.runtime, rig->arena[c], table->arena[c], table->arena_bytes[c]);
-    runtime_wait(rig->context.runtime);
+    mirror_write(&rig->mirror, rig->mirror.host->table.rows, rig->mirror.host->table.count);
 }
 
 static void rig_read(struct rig *rig)
 {
-    const struct table *table = &rig->context.host->table;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        runtime_copy_from(rig->context.runtime, table->arena[c], rig->arena[c], table->arena_bytes[c]);
-    runtime_wait(rig->context.runtime);
-    if (rig->context.runtime->failed) {
-        printf("FAIL device: %s\n", rig->context.runtime->error.text);
+    mirror_read(&rig->mirror, rig->mirror.host->table.rows, rig->mirror.host->table.count);
+    if (rig->runtime->failed) {
+        printf("FAIL device: %s\n", rig->runtime->error.text);
         exit(1);
     }
 }
@@ -182,7 +146,7 @@ static void rig_read(struct rig *rig)
 static void rig_close(struct rig *rig)
 {
     net_fp32.free(rig->net);
-    runtime_free(rig->context.runtime);
+    runtime_free(rig->runtime);
 }
 
 /* ---- slots in every way ------------------------------------------------------------------------------------------ */
@@ -397,7 +361,7 @@ static struct worst compare_grads(const struct world *world, const struct slot_g
     return worst;
 }
 
-static void report(const char *host, const char *what, const struct worst &worst, double limit)
+static void report_worst(const char *host, const char *what, const struct worst &worst, double limit)
 {
     char text[300];
     snprintf(text, sizeof text, "%.2g at %s", worst.off, worst.where.c_str());
@@ -418,8 +382,8 @@ static void check_train(const struct host_case &c, struct engine *engine, struct
     std::vector<double> loss(world->train_loss, world->train_loss + envs),
         accuracy(world->train_accuracy, world->train_accuracy + envs);
     std::vector<struct slot_grads> grads(rows);
-    runtime_copy_from(rig->context.runtime, grads.data(), rig->context.grads, sizeof(struct slot_grads) * rows);
-    runtime_wait(rig->context.runtime);
+    runtime_copy_from(rig->runtime, grads.data(), rig->net->setup.grads, sizeof(struct slot_grads) * rows);
+    runtime_wait(rig->runtime);
 
     rig_write(rig); /* the device's world again, so that evaluation starts from the CPU's state */
     snapshot_restore(world, before);
@@ -430,18 +394,18 @@ static void check_train(const struct host_case &c, struct engine *engine, struct
         figures.see(relative(loss[e], world->train_loss[e]), "loss of env " + std::to_string(e));
         figures.see(relative(accuracy[e], world->train_accuracy[e]), "accuracy of env " + std::to_string(e));
     }
-    report(c.name, "loss and accuracy", figures, 1e-5);
-    report(c.name, "networks after the step", compare_networks(world, device, cpu, world), 2e-4);
+    report_worst(c.name, "loss and accuracy", figures, 1e-5);
+    report_worst(c.name, "networks after the step", compare_networks(world, device, cpu, world), 2e-4);
     snapshot_restore(world, cpu);
-    report(c.name, "gradient statistics", compare_grads(world, grads.data(), engine->grads), 1e-4);
+    report_worst(c.name, "gradient statistics", compare_grads(world, grads.data(), engine->grads), 1e-4);
 
     /* once more, as a graph: the same bits */
     struct graph graph = {};
     snapshot_restore(world, before);
     rig_write(rig);
-    if (graph_begin(rig->context.runtime, &graph))
+    if (graph_begin(rig->runtime, &graph))
         net_fp32.train(rig->net);
-    graph_run(rig->context.runtime, &graph);
+    graph_run(rig->runtime, &graph);
     rig_read(rig);
     graph_free(&graph);
     check(snapshot_of(world).arena == device.arena, std::string(c.name) + ": a step repeated", "bit for bit");
@@ -474,11 +438,11 @@ static void check_evaluate(const struct host_case &c, struct engine *engine, str
     char text[100];
     snprintf(text, sizeof text, "%u subsets of %zu envs", total, envs);
     check(same, std::string(c.name) + ": subsets and their counts", text);
-    report(c.name, "validation loss and accuracy", losses, 1e-5);
+    report_worst(c.name, "validation loss and accuracy", losses, 1e-5);
 
     net_fp32.test(rig->net);
-    runtime_copy_from(rig->context.runtime, test.data(), rig->context.test_accuracy, sizeof(double) * envs);
-    runtime_wait(rig->context.runtime);
+    runtime_copy_from(rig->runtime, test.data(), rig->net->setup.test_accuracy, sizeof(double) * envs);
+    runtime_wait(rig->runtime);
     engine_test(engine, reference.data());
     snprintf(text, sizeof text, "%.1f %% of env 0", test[0]);
     check(test == reference, std::string(c.name) + ": test", text);
@@ -605,9 +569,9 @@ static void check_gather(enum data_set set, enum augment augment)
     std::vector<uint2> pixels(images * area);
     std::vector<uint8_t> labels(images), expected_labels(BATCH);
     std::vector<float> expected(BATCH * area * GATHER_CHANNELS);
-    struct runtime *rt = rig.context.runtime;
+    struct runtime *rt = rig.runtime;
     struct gather_bf16 target = {runtime_alloc<uint2>(rt, pixels.size()), runtime_alloc<uint8_t>(rt, images)};
-    gather_train_bf16(&rig.context, target, INDEX);
+    gather_train_bf16(rt, &rig.net->setup.source, c.envs, target, INDEX);
     runtime_copy_from(rt, pixels.data(), target.pixels, sizeof(uint2) * pixels.size());
     runtime_copy_from(rt, labels.data(), target.labels, images);
     runtime_wait(rt);

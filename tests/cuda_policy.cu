@@ -2,8 +2,7 @@
  * The policy and its learner on the device compared with the CPU's: act, unroll, gradients, whole updates. Compiled by
  * nvcc for a real device and, with EMULATE, for the CPU. `cuda_policy time` measures instead.
  */
-#include "cuda/context.cuh"
-#include "learn/update.cuh"
+#include "engine/mirror.cuh"
 #include "policy/network.cuh"
 
 extern "C" {
@@ -50,8 +49,8 @@ struct rig {
     struct world *world;
     struct pool *pool;
     struct runtime *rt;
-    struct context context;
-    float *logits, *values; /* device */
+    struct mirror mirror;
+    struct policy_setup setup;
     struct policy_device *policy;
 };
 
@@ -76,20 +75,13 @@ static void rig_create(struct rig *rig, int envs, int steps, int feature, int hi
     rollout_clear(&rig->world->rollout);
     rig->rt = runtime_create(&error);
     require(rig->rt, "runtime", error.text);
-    rig->context.runtime = rig->rt;
-    rig->context.host = rig->world;
-    rig->context.exact = exact;
-    rig->context.view = *rig->world;
-    const struct table *table = &rig->world->table;
-    for (int i = 0; i < table->count; i++) { /* the view's pointer of every array */
-        void **slot = (void **)((char *)&rig->context.view + ((char *)table->rows[i].slot - (char *)rig->world));
-        *slot = runtime_alloc_bytes(rig->rt, table->rows[i].bytes);
-    }
-    rig->context.world = runtime_alloc<struct world>(rig->rt, 1);
-    runtime_copy_to(rig->rt, rig->context.world, &rig->context.view, sizeof rig->context.view);
-    rig->logits = runtime_alloc<float>(rig->rt, (size_t)envs * rig->world->learner.shape.logits);
-    rig->values = runtime_alloc<float>(rig->rt, (size_t)envs);
-    rig->policy = policy_device_create(&rig->context, rig->logits, rig->values);
+    struct device_setup given = {};
+    given.tf32 = !exact;
+    mirror_create(&rig->mirror, rig->rt, rig->world);
+    rig->setup = mirror_policy_setup(&rig->mirror, &given);
+    rig->setup.logits = runtime_alloc<float>(rig->rt, (size_t)envs * rig->world->learner.shape.logits);
+    rig->setup.values = runtime_alloc<float>(rig->rt, (size_t)envs);
+    rig->policy = policy_device_create(rig->rt, &rig->setup);
     require(rig->policy, "policy_device_create", rig->rt->error.text);
 }
 
@@ -102,27 +94,15 @@ static void rig_free(struct rig *rig)
     pool_free(rig->pool);
 }
 
-static void *device_of(const struct rig *rig, const struct table_row *row)
-{
-    return *(void **)((char *)&rig->context.view + ((char *)row->slot - (char *)rig->world));
-}
-
 static void upload(struct rig *rig)
 {
-    const struct table *table = &rig->world->table;
-    for (int i = 0; i < table->count; i++)
-        runtime_copy_to(rig->rt, device_of(rig, &table->rows[i]), table->rows[i].data, table->rows[i].bytes);
-    runtime_wait(rig->rt);
+    mirror_write(&rig->mirror, rig->world->table.rows, rig->world->table.count);
 }
 
 /* Copies the device's arrays to those of the host's world. */
 static void download(struct rig *rig)
 {
-    const struct table *table = &rig->world->table;
-    runtime_wait(rig->rt);
-    for (int i = 0; i < table->count; i++)
-        runtime_copy_from(rig->rt, table->rows[i].data, device_of(rig, &table->rows[i]), table->rows[i].bytes);
-    runtime_wait(rig->rt);
+    mirror_read(&rig->mirror, rig->world->table.rows, rig->world->table.count);
     require(!rig->rt->failed, "device", rig->rt->error.text);
 }
 
@@ -286,7 +266,7 @@ static const char *named(const char *test, const char *what, bool exact)
 static void set_step(struct rig *rig, int step)
 {
     *rig->world->step = (uint32_t)step;
-    runtime_copy_to(rig->rt, rig->context.view.step, rig->world->step, sizeof *rig->world->step);
+    runtime_copy_to(rig->rt, rig->mirror.view.step, rig->world->step, sizeof *rig->world->step);
     runtime_wait(rig->rt);
 }
 
@@ -299,8 +279,8 @@ static std::vector<float> act_all(struct rig *rig, std::vector<float> *values)
     for (int step = 0; step < rig->world->rollout.steps; step++) {
         set_step(rig, step);
         policy_device_act(rig->policy);
-        runtime_copy_from(rig->rt, all.data() + step * count, rig->logits, count * sizeof(float));
-        runtime_copy_from(rig->rt, values->data() + step * envs, rig->values, envs * sizeof(float));
+        runtime_copy_from(rig->rt, all.data() + step * count, rig->setup.logits, count * sizeof(float));
+        runtime_copy_from(rig->rt, values->data() + step * envs, rig->setup.values, envs * sizeof(float));
         runtime_wait(rig->rt);
     }
     require(!rig->rt->failed, "act", rig->rt->error.text);
@@ -473,15 +453,15 @@ static void test_gradients(int envs, int steps, int feature, int hidden, bool ex
     places.envs = envs;
     places.steps = steps;
     places.exact = exact;
-    places.w = rig.context.view.learner.w;
-    places.grad = rig.context.view.learner.grad;
-    places.state = rig.context.view.rollout.state;
-    places.bp = rig.context.view.rollout.bp;
+    places.w = rig.mirror.view.learner.w;
+    places.grad = rig.mirror.view.learner.grad;
+    places.state = rig.mirror.view.rollout.state;
+    places.bp = rig.mirror.view.rollout.bp;
     places.reset = device_reset;
-    places.hidden = rig.context.view.hidden;
-    places.cell = rig.context.view.cell;
-    places.act_logits = rig.logits;
-    places.act_values = rig.values;
+    places.hidden = rig.mirror.view.hidden;
+    places.cell = rig.mirror.view.cell;
+    places.act_logits = rig.setup.logits;
+    places.act_values = rig.setup.values;
     places.logits = runtime_alloc<float>(rig.rt, logit_count);
     places.values = runtime_alloc<float>(rig.rt, rows);
     places.dlogits = device_copy(&rig, dlogits);
@@ -723,7 +703,7 @@ static void test_update(const struct update_case *test, int envs, int steps, int
         learner_load(&rig.world->learner);
     }
     policy_device_free(rig.policy); /* the settings are read at creation */
-    rig.policy = policy_device_create(&rig.context, rig.logits, rig.values);
+    rig.policy = policy_device_create(rig.rt, &rig.setup);
     require(rig.policy, "policy_device_create", rig.rt->error.text);
     for (int round = 0; round < 2; round++) {
         char name[96];
@@ -738,10 +718,9 @@ static void test_too_wide(void)
 {
     struct rig rig;
     rig_create(&rig, 1, 1, 32, 32, true);
-    rig.world->learner.shape.hidden = network_device_widest(rig.rt) + 8;
-    const bool refused = !policy_device_create(&rig.context, rig.logits, rig.values);
+    rig.mirror.view.learner.shape.hidden = network_device_widest(rig.rt) + 8;
+    const bool refused = !policy_device_create(rig.rt, &rig.setup);
     check("a policy that is too wide is refused", refused && strstr(rig.rt->error.text, "policy.hidden") ? 0 : 1, 0);
-    rig.world->learner.shape.hidden = 32;
     rig_free(&rig);
 }
 
@@ -760,7 +739,7 @@ static void measure(int envs, int steps, int hidden, bool exact, int minibatches
     rig.world->config.ppo.target_kl = 0; /* all epochs */
     rig.world->config.ppo.minibatches = minibatches;
     policy_device_free(rig.policy);
-    rig.policy = policy_device_create(&rig.context, rig.logits, rig.values);
+    rig.policy = policy_device_create(rig.rt, &rig.setup);
     require(rig.policy, "policy_device_create", rig.rt->error.text);
     play(&rig, HOLES);
     upload(&rig);

@@ -15,13 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "cuda/context.cuh"
+#include "engine/mirror.cuh"
 #include "morph/fast_seed.cuh"
 #include "seed_model.h"
 
 extern "C" {
 #include "engine/parts.h"
-#include "morph/net_device.h"
 }
 
 static int checks, failures;
@@ -66,8 +65,6 @@ struct rig_batch {
 
 struct rig {
     struct config config;
-    struct world world;
-    struct context context;
     struct bf16_net net;
     std::vector<struct slot_exec> exec;
     std::vector<float> seed, gate, params;
@@ -131,8 +128,8 @@ static map_of image_of(const std::vector<float> &planes, size_t n, int channels,
 /* What a batch writes for a block: different noise in every batch. */
 static void rig_fill(struct rig *rig, int which, int i)
 {
-    struct runtime *rt = rig->context.runtime;
-    const struct net_shape *shape = &rig->world.shape;
+    struct runtime *rt = rig->net.runtime;
+    const struct net_shape *shape = &rig->net.setup.shape;
     const struct fast_host *host = &rig->net.host;
     const struct block_shape &b = shape->block[i];
     const struct fast_block *block = &host->block[i];
@@ -203,17 +200,15 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     static const char *const names[] = {"r0c0", "r0c1", "r0c2", "r1c0", "r1c1", "r1c2"};
     for (int j = 0; j < (both_rows ? 6 : 3); j++)
         snprintf(rig->config.slots[rig->config.slot_count++], sizeof rig->config.slots[0], "%s", names[j]);
-    shape_init(&rig->world.shape, &rig->config);
-    const struct net_shape *shape = &rig->world.shape;
-    rig->world.envs = envs;
-    rig->world.config = rig->config;
-    rig->context.runtime = rt;
-    rig->context.host = &rig->world;
-    rig->context.rates.seed.lr = 0.05f;
-    rig->context.rates.seed.momentum = 0.9f;
-    rig->context.rates.max_grad_norm = 1.0;
-    rig->context.grads = runtime_alloc<struct slot_grads>(rt, (size_t)(envs * shape->slots));
-    rig->net.context = &rig->context;
+    rig->net.runtime = rt;
+    struct net_setup *setup = &rig->net.setup;
+    const struct net_shape *shape = &setup->shape;
+    shape_init(&setup->shape, &rig->config);
+    setup->envs = envs;
+    setup->rates.seed.lr = 0.05f;
+    setup->rates.seed.momentum = 0.9f;
+    setup->rates.max_grad_norm = 1.0;
+    setup->grads = runtime_alloc<struct slot_grads>(rt, (size_t)(envs * shape->slots));
 
     struct fast_host *host = &rig->net.host;
     host->envs = envs;
@@ -261,14 +256,13 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     rig->exec.assign((size_t)(envs * shape->slots), {});
     rig->seed.assign((size_t)envs * shape->seed_storage, 0);
     rig->gate.assign((size_t)envs * shape->gate_storage, 0);
-    rig->context.exec = runtime_alloc<struct slot_exec>(rt, rig->exec.size());
-    host->exec = rig->context.exec;
-    rig->context.view = rig->world;
-    rig->context.view.seed = runtime_alloc<float>(rt, rig->seed.size());
-    rig->context.view.seed_momentum = runtime_alloc<float>(rt, rig->seed.size());
-    rig->context.view.gate = runtime_alloc<float>(rt, rig->gate.size());
-    rig->context.view.gate_momentum = runtime_alloc<float>(rt, rig->gate.size());
-    rig->context.view.conditions.lr_factor = upload(rt, std::vector<float>((size_t)envs, 1.0f));
+    setup->exec = runtime_alloc<struct slot_exec>(rt, rig->exec.size());
+    host->exec = setup->exec;
+    setup->seed = runtime_alloc<float>(rt, rig->seed.size());
+    setup->seed_momentum = runtime_alloc<float>(rt, rig->seed.size());
+    setup->gate = runtime_alloc<float>(rt, rig->gate.size());
+    setup->gate_momentum = runtime_alloc<float>(rt, rig->gate.size());
+    setup->source.conditions.lr_factor = upload(rt, std::vector<float>((size_t)envs, 1.0f));
     if (!net_bf16_fits(shape, batch))
         stop("the shape does not fit");
     rig->net.seeds = seed_create(&rig->net);
@@ -279,14 +273,14 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
 static void rig_close(struct rig *rig)
 {
     seed_free(rig->net.seeds);
-    runtime_free(rig->context.runtime);
+    runtime_free(rig->net.runtime);
 }
 
 /* Slots of the row in this state, with fresh random parameters. */
 static void rig_set(struct rig *rig, int row, int mode, int blueprint, int algorithm, float alpha)
 {
-    const struct net_shape *shape = &rig->world.shape;
-    for (int e = 0; e < rig->world.envs; e++)
+    const struct net_shape *shape = &rig->net.setup.shape;
+    for (int e = 0; e < rig->net.setup.envs; e++)
         for (int j = 0; j < shape->slots; j++) {
             if (shape->slot[j].row != row)
                 continue;
@@ -315,10 +309,10 @@ static void rig_set(struct rig *rig, int row, int mode, int blueprint, int algor
 
 static void rig_run(struct rig *rig)
 {
-    struct runtime *rt = rig->context.runtime;
-    runtime_copy_to(rt, rig->context.exec, rig->exec.data(), rig->exec.size() * sizeof rig->exec[0]);
-    runtime_copy_to(rt, rig->context.view.seed, rig->seed.data(), rig->seed.size() * sizeof(float));
-    runtime_copy_to(rt, rig->context.view.gate, rig->gate.data(), rig->gate.size() * sizeof(float));
+    struct runtime *rt = rig->net.runtime;
+    runtime_copy_to(rt, rig->net.setup.exec, rig->exec.data(), rig->exec.size() * sizeof rig->exec[0]);
+    runtime_copy_to(rt, rig->net.setup.seed, rig->seed.data(), rig->seed.size() * sizeof(float));
+    runtime_copy_to(rt, rig->net.setup.gate, rig->gate.data(), rig->gate.size() * sizeof(float));
     seed_plan(&rig->net);
     runtime_wait(rt); /* in a step the host's kernels come in between */
     bool leaves = false;
@@ -355,7 +349,7 @@ static std::vector<float> rig_grads(struct rig *rig, int env, int slot)
     const int chunks = host.block[s.block].jobs, filled = rig->exec[(size_t)(env * host.slots + slot)].mode == SLOT_STE
                                                               ? (host.batch + LEAF_IMAGES - 1) / LEAF_IMAGES
                                                               : chunks;
-    std::vector<float> part = download(rig->context.runtime, s.part + (size_t)(env * chunks) * s.record,
+    std::vector<float> part = download(rig->net.runtime, s.part + (size_t)(env * chunks) * s.record,
                                        (size_t)chunks * s.record),
                        sum(s.record);
     for (int c = 0; c < filled; c++)
@@ -391,7 +385,7 @@ struct expected {
 static void model_block(const struct rig &rig, int which, int e, int i, bool rounds, struct expected want[SLOT_ROWS])
 {
     const struct rig_batch &own = rig.batch[which][i];
-    const struct net_shape *shape = &rig.world.shape;
+    const struct net_shape *shape = &rig.net.setup.shape;
     const struct block_shape &b = shape->block[i];
     const int area = b.height * b.width, batch = rig.net.host.batch, c = b.cout;
     model full = {c, b.height, rounds}, half = {c, b.height / 2, rounds};
@@ -472,7 +466,7 @@ static void model_block(const struct rig &rig, int which, int e, int i, bool rou
  */
 static double compare(struct rig *rig, int e, bool rounds, std::string *where)
 {
-    const struct net_shape *shape = &rig->world.shape;
+    const struct net_shape *shape = &rig->net.setup.shape;
     double worst = 0;
     difference whole_grad = {}, whole_act = {}, whole_seed = {};
     const auto note = [&](const difference &d, const std::string &name) {
@@ -534,10 +528,10 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
             continue;
         const bool whole = mode[0] == SLOT_BLEND;
         const size_t cells = rig->batch[BLENDS_BATCH][i].pooled.size();
-        std::vector<float> act = download_planes(rig->context.runtime, block.act, cells);
+        std::vector<float> act = download_planes(rig->net.runtime, block.act, cells);
         std::vector<float> grad =
-            download_planes(rig->context.runtime, whole ? block.grad_full : block.grad, whole ? 4 * cells : cells);
-        std::vector<float> back = download(rig->context.runtime, block.back + (size_t)(e * block.jobs * 2 * b.cout),
+            download_planes(rig->net.runtime, whole ? block.grad_full : block.grad, whole ? 4 * cells : cells);
+        std::vector<float> back = download(rig->net.runtime, block.back + (size_t)(e * block.jobs * 2 * b.cout),
                                            (size_t)(block.jobs * 2 * b.cout));
         difference d_act = {}, d_grad = {}, d_sum = {}, d_moment = {};
         for (int n = 0; n < batch; n++) {
@@ -575,7 +569,7 @@ static void check_state(struct rig *rig, const std::string &name)
 {
     rig_run(rig);
     std::string where;
-    const int last = rig->world.envs - 1;
+    const int last = rig->net.setup.envs - 1;
     double alike = compare(rig, last, true, &where);
     check(alike <= 0.01, name + ", rounded alike, worst " + where, alike);
     double exact = compare(rig, last, false, &where);
@@ -648,7 +642,7 @@ static std::vector<float> bits_of(int envs, int resident, int runs)
         std::vector<float> g = rig_grads(&rig, 0, j);
         all.insert(all.end(), g.begin(), g.end());
     }
-    std::vector<float> w = download(rig.context.runtime, rig.context.view.seed, rig.world.shape.seed_storage);
+    std::vector<float> w = download(rig.net.runtime, rig.net.setup.seed, rig.net.setup.shape.seed_storage);
     all.insert(all.end(), w.begin(), w.end());
     rig_close(&rig);
     return all;
@@ -678,16 +672,16 @@ static void check_update(void)
 {
     struct rig rig;
     rig_open(&rig, 2, 9, false);
-    struct runtime *rt = rig.context.runtime;
+    struct runtime *rt = rig.net.runtime;
     rig_set(&rig, 0, SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_GATE, 0.6f);
     rig_run(&rig);
-    const struct net_shape *shape = &rig.world.shape;
+    const struct net_shape *shape = &rig.net.setup.shape;
     std::vector<float> seed = rig.seed, gate = rig.gate;
     rig_update(&rig);
     seed_measure(&rig.net);
-    std::vector<float> got = download(rt, rig.context.view.seed, seed.size()),
-                       got_gate = download(rt, rig.context.view.gate, gate.size());
-    std::vector<struct slot_grads> grads = download(rt, rig.context.grads, (size_t)(2 * shape->slots));
+    std::vector<float> got = download(rt, rig.net.setup.seed, seed.size()),
+                       got_gate = download(rt, rig.net.setup.gate, gate.size());
+    std::vector<struct slot_grads> grads = download(rt, rig.net.setup.grads, (size_t)(2 * shape->slots));
     difference d = {};
     double norm_error = 0;
     for (int e = 0; e < 2; e++)
@@ -729,8 +723,8 @@ static void check_update(void)
 
 struct grown {
     struct engine *engine;
-    struct context context;
-    char *arena[CLASS_COUNT];
+    struct runtime *runtime;
+    struct mirror mirror;
     struct net_device *net;
 };
 
@@ -762,70 +756,37 @@ static struct config grown_config(int envs, int batch, int batches, int images, 
     return config;
 }
 
-template <class T> static const T *upload_range(struct runtime *rt, const T *from, size_t count)
-{
-    return upload(rt, std::vector<T>(from, from + count));
-}
-
 static void grown_open(struct grown *grown, const struct config &config)
 {
     struct esper_error error = {};
-    struct context *context = &grown->context;
     *grown = {};
     if (engine_create(&grown->engine, &config, &error) != ESPER_OK)
         stop(error.text);
     engine_begin(grown->engine);
-    struct runtime *rt = context->runtime = runtime_create(&error);
-    if (!rt)
+    grown->runtime = runtime_create(&error);
+    if (!grown->runtime)
         stop(error.text);
-    struct world *world = grown->engine->world;
-    const struct dataset *data = grown->engine->data;
-    context->host = world;
-    context->view = *world;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        grown->arena[c] = runtime_alloc<char>(rt, world->table.arena_bytes[c] + 64);
-    for (int i = 0; i < world->table.count; i++) {
-        const struct table_row *row = &world->table.rows[i];
-        char *at = grown->arena[row->arena] + ((char *)row->data - (char *)world->table.arena[row->arena]);
-        memcpy((char *)&context->view + ((char *)row->slot - (char *)world), &at, sizeof at);
-    }
-    context->world = runtime_alloc<struct world>(rt, 1);
-    runtime_copy_to(rt, context->world, &context->view, sizeof context->view);
-    context->data.size = data->size;
-    for (int s = 0; s < SPLIT_COUNT; s++) {
-        context->data.count[s] = (uint32_t)data->count[s];
-        context->data.images[s] =
-            upload_range(rt, data->images[s], data->count[s] * (size_t)(data->size * data->size * DATASET_COLOURS));
-        context->data.labels[s] = upload_range(rt, data->labels[s], data->count[s]);
-    }
-    context->normalise = grown->engine->normalise;
-    context->batches = grown->engine->batches;
-    context->rates = grown->engine->rates;
-    const size_t rows = (size_t)(world->envs * world->shape.slots);
-    context->grads = runtime_alloc<struct slot_grads>(rt, rows);
-    context->exec = runtime_alloc<struct slot_exec>(rt, rows);
-    context->test_accuracy = runtime_alloc<double>(rt, (size_t)world->envs);
-    grown->net = net_bf16.create(context);
+    struct device_setup given = {};
+    given.data = grown->engine->data;
+    given.rates = &grown->engine->rates;
+    given.batches = grown->engine->batches;
+    mirror_create(&grown->mirror, grown->runtime, grown->engine->world);
+    const struct net_setup setup = mirror_net_setup(&grown->mirror, &given);
+    grown->net = net_bf16.create(grown->runtime, &setup);
     if (!grown->net)
         stop("net_bf16 does not take the host");
 }
 
 static void grown_write(struct grown *grown)
 {
-    const struct table *table = &grown->engine->world->table;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        runtime_copy_to(grown->context.runtime, grown->arena[c], table->arena[c], table->arena_bytes[c]);
-    runtime_wait(grown->context.runtime);
+    mirror_write(&grown->mirror, grown->engine->world->table.rows, grown->engine->world->table.count);
 }
 
 static void grown_read(struct grown *grown)
 {
-    const struct table *table = &grown->engine->world->table;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        runtime_copy_from(grown->context.runtime, table->arena[c], grown->arena[c], table->arena_bytes[c]);
-    runtime_wait(grown->context.runtime);
-    if (grown->context.runtime->failed)
-        stop(grown->context.runtime->error.text);
+    mirror_read(&grown->mirror, grown->engine->world->table.rows, grown->engine->world->table.count);
+    if (grown->runtime->failed)
+        stop(grown->runtime->error.text);
 }
 
 /* A live seed without zero parameters. */
@@ -887,7 +848,7 @@ static void check_sets(struct grown *grown, const std::vector<uint32_t> &correct
         uint32_t mask[NET_SETS_MAX], correct[NET_SETS_MAX];
     };
     const struct world *world = grown->engine->world;
-    struct runtime *rt = grown->context.runtime;
+    struct runtime *rt = grown->runtime;
     std::vector<sets> sets((size_t)world->envs);
     for (int e = 2; e < world->envs; e++)
         for (uint32_t mask = 0; mask < 64; mask++)
@@ -938,7 +899,7 @@ static void check_networks(int images)
     check(most <= 1 + 0.01 * images, "counts of " + std::to_string(configs) + " configurations, images apart", most);
     check(loss_error < 0.01, "validation loss", loss_error);
     net_bf16.test(grown.net);
-    test = download(grown.context.runtime, grown.context.test_accuracy, ENVS);
+    test = download(grown.runtime, grown.net->setup.test_accuracy, ENVS);
     engine_test(grown.engine, reference.data());
     for (int e = 0; e < ENVS; e++)
         test_error = std::max(test_error, std::fabs(test[(size_t)e] - reference[(size_t)e]));
@@ -973,7 +934,7 @@ static void check_networks(int images)
         }
     }
     net_bf16.free(grown.net);
-    runtime_free(grown.context.runtime);
+    runtime_free(grown.runtime);
     engine_free(grown.engine);
 }
 
@@ -1001,9 +962,9 @@ static arenas step_from(struct grown *grown, struct graph *graph, const arenas &
     for (int c = 0; c < CLASS_COUNT; c++)
         memcpy(table->arena[c], state[(size_t)c].data(), state[(size_t)c].size());
     grown_write(grown);
-    if (graph_begin(grown->context.runtime, graph))
+    if (graph_begin(grown->runtime, graph))
         net_bf16.train(grown->net);
-    graph_run(grown->context.runtime, graph);
+    graph_run(grown->runtime, graph);
     grown_read(grown);
     for (int c = 0; c < CLASS_COUNT; c++)
         after.emplace_back((char *)table->arena[c], (char *)table->arena[c] + table->arena_bytes[c]);
@@ -1041,7 +1002,7 @@ static void check_orders(int envs, int batch)
     check(first != state, "a step changes something", 0);
     graph_free(&graph);
     net_bf16.free(grown.net);
-    runtime_free(grown.context.runtime);
+    runtime_free(grown.runtime);
     engine_free(grown.engine);
 }
 
@@ -1051,7 +1012,7 @@ static void check_orders(int envs, int batch)
 static void time_kernel(struct rig *rig, const char *name, void (*work)(struct bf16_net *, int), int block)
 {
     enum { TURNS = 50 };
-    struct runtime *rt = rig->context.runtime;
+    struct runtime *rt = rig->net.runtime;
     cudaEvent_t from, to;
     float ms = 0;
     cudaEventCreate(&from);
@@ -1104,7 +1065,7 @@ static void bench(int envs, int batch)
 static double time_phase(struct grown *grown, void (*phase)(struct net_device *))
 {
     enum { TURNS = 10 };
-    struct runtime *rt = grown->context.runtime;
+    struct runtime *rt = grown->runtime;
     struct graph graph = {};
     cudaEvent_t from, to;
     float ms = 0;
@@ -1172,7 +1133,7 @@ static void bench_networks(int envs, int batch)
             evaluate);
         fflush(stdout);
         net_bf16.free(grown.net);
-        runtime_free(grown.context.runtime);
+        runtime_free(grown.runtime);
         engine_free(grown.engine);
     }
 }

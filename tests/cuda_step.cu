@@ -187,9 +187,9 @@ static void test_pairs(struct runtime *rt, uint32_t pairs)
 struct rig {
     struct world *world; /* the CPU's */
     struct step step;    /* likewise its arrays */
-    struct context *context;
+    struct mirror *mirror;
     struct step_device *device;
-    char *arena[CLASS_COUNT];
+    struct slot_grads *device_grads;
     float *logits, *values; /* device */
     std::vector<struct slot_grads> grads;
     std::vector<struct shapley_sums> shares;
@@ -212,42 +212,9 @@ static double chance(struct rig &rig)
     return (double)(rig.state >> 40) / (double)(1u << 24);
 }
 
-static void *place_of(const struct rig &rig, const void *host)
+static void write_world(const struct rig &rig)
 {
-    const struct table *table = &rig.world->table;
-    for (int c = 0; c < CLASS_COUNT; c++) {
-        const char *base = (const char *)table->arena[c];
-        if (base && (const char *)host >= base && (const char *)host < base + table->arena_bytes[c])
-            return rig.arena[c] + ((const char *)host - base);
-    }
-    return nullptr;
-}
-
-static void upload_world(const struct rig &rig)
-{
-    const struct table *table = &rig.world->table;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        if (table->arena_bytes[c])
-            runtime_copy_to(rig.context->runtime, rig.arena[c], table->arena[c], table->arena_bytes[c]);
-}
-
-/* As in the device backend: a copy of the struct with device pointers. */
-static void mirror(struct rig &rig)
-{
-    struct runtime *rt = rig.context->runtime;
-    const struct table *table = &rig.world->table;
-    struct world *view = &rig.context->view;
-    for (int c = 0; c < CLASS_COUNT; c++)
-        rig.arena[c] = runtime_alloc<char>(rt, table->arena_bytes[c] ? table->arena_bytes[c] : 1);
-    rig.context->world = runtime_alloc<struct world>(rt, 1);
-    memcpy((void *)view, (const void *)rig.world, sizeof *view);
-    for (int i = 0; i < table->count; i++) {
-        void *place = place_of(rig, table->rows[i].data);
-        memcpy((char *)view + ((char *)table->rows[i].slot - (char *)rig.world), &place, sizeof place);
-    }
-    runtime_copy_to(rt, rig.context->world, view, sizeof *view);
-    upload_world(rig);
-    runtime_wait(rt);
+    mirror_write(rig.mirror, rig.world->table.rows, rig.world->table.count);
 }
 
 static void make_arrays(struct rig &rig)
@@ -314,24 +281,24 @@ static void rig_create(struct rig &rig, struct runtime *rt, const struct config 
     }
     rig.state = config->seed;
     rig.lines = lines;
-    rig.context = new struct context();
-    rig.context->runtime = rt;
-    rig.context->host = rig.world;
-    rig.context->gates = step_gates(config);
     make_arrays(rig);
-    rig.context->script = config->policy.kind == POLICY_SCRIPT ? rig.script.data() : nullptr;
     fill_world(rig);
-    mirror(rig);
-    rig.context->grads = runtime_alloc<struct slot_grads>(rt, rig.grads.size());
+    rig.mirror = new struct mirror();
+    mirror_create(rig.mirror, rt, rig.world);
+    write_world(rig);
+    struct device_setup setup = {};
+    setup.gates = &rig.step.gates;
+    setup.script = config->policy.kind == POLICY_SCRIPT ? rig.script.data() : nullptr;
+    rig.device_grads = runtime_alloc<struct slot_grads>(rt, rig.grads.size());
     rig.logits = runtime_alloc<float>(rt, rig.random_logits.size());
     rig.values = runtime_alloc<float>(rt, rig.random_values.size());
-    rig.device = step_device_create(rig.context, rig.logits, rig.values);
+    rig.device = step_device_create(rig.mirror, &setup, rig.device_grads, rig.logits, rig.values);
 }
 
 static void rig_free(struct rig &rig)
 {
     step_device_free(rig.device);
-    delete rig.context;
+    delete rig.mirror;
     world_free(rig.world);
 }
 
@@ -344,15 +311,15 @@ static void same_world(struct tally &tally, const struct rig &rig)
     for (int i = 0; i < table->count; i++) {
         const struct table_row *row = &table->rows[i];
         found.resize(row->bytes);
-        runtime_copy_from(rig.context->runtime, found.data(), place_of(rig, row->data), row->bytes);
-        runtime_wait(rig.context->runtime);
+        runtime_copy_from(rig.mirror->runtime, found.data(), mirror_place(rig.mirror, row->data), row->bytes);
+        runtime_wait(rig.mirror->runtime);
         same_row(tally, row, found.data());
     }
 }
 
 static void same_step(struct tally &tally, const struct rig &rig)
 {
-    struct runtime *rt = rig.context->runtime;
+    struct runtime *rt = rig.mirror->runtime;
     const struct step *arrays = step_arrays(rig.device);
     size_t envs = (size_t)rig.world->envs;
     std::vector<struct step_report> reports(envs);
@@ -407,7 +374,7 @@ static void measure_env(struct rig &rig, int env)
 
 static void measure(struct rig &rig)
 {
-    struct runtime *rt = rig.context->runtime;
+    struct runtime *rt = rig.mirror->runtime;
     for (int env = 0; env < rig.world->envs; env++) {
         measure_env(rig, env);
         rig.random_values[(size_t)env] = (float)chance(rig);
@@ -421,8 +388,8 @@ static void measure(struct rig &rig)
     }
     for (size_t i = 0; i < (size_t)rig.world->envs * rig.world->shape.host.storage; i += 7)
         rig.world->host[i] += 0.125f; /* training moves the host */
-    upload_world(rig);
-    runtime_copy_to(rt, rig.context->grads, rig.grads.data(), rig.grads.size() * sizeof rig.grads[0]);
+    write_world(rig);
+    runtime_copy_to(rt, rig.device_grads, rig.grads.data(), rig.grads.size() * sizeof rig.grads[0]);
     runtime_copy_to(rt, rig.logits, rig.random_logits.data(), rig.random_logits.size() * sizeof(float));
     runtime_copy_to(rt, rig.values, rig.random_values.data(), rig.random_values.size() * sizeof(float));
     runtime_wait(rt);
@@ -433,8 +400,8 @@ static void reset_both(struct rig &rig, uint32_t round)
     struct world *world = rig.world;
     *world->round = round;
     *world->step = 0;
-    upload_world(rig);
-    runtime_wait(rig.context->runtime);
+    write_world(rig);
+    runtime_wait(rig.mirror->runtime);
     rollout_clear(&world->rollout);
     for (int env = 0; env < world->envs; env++) {
         struct reward_pairs pairs;

@@ -377,57 +377,6 @@ enum esper_status config_load_file(struct config *config, const char *path, stru
 
 /* ---- rules across keys ------------------------------------------------------------------------------------------- */
 
-static enum esper_status check_host(const struct config *c, struct esper_error *error)
-{
-    if (c->host_pools > c->host_blocks)
-        return error_set(error, ESPER_INVALID, "host.pools = %d: the host has only %d blocks (host.blocks)",
-                         c->host_pools, c->host_blocks);
-    if (c->data_size % (1 << c->host_pools) != 0)
-        return error_set(error, ESPER_INVALID, "host.pools = %d: %dx%d images (data.size) cannot be halved that often",
-                         c->host_pools, c->data_size, c->data_size);
-    if ((c->host_base << (c->host_blocks - 1)) > 512)
-        return error_set(error, ESPER_INVALID,
-                         "host.base = %d: with %d blocks the last has %d channels; at most 512 are allowed",
-                         c->host_base, c->host_blocks, c->host_base << (c->host_blocks - 1));
-    return ESPER_OK;
-}
-
-/* D-30: row 0 after every block, row 1 only where a pool follows. */
-static enum esper_status check_slots(const struct config *c, struct esper_error *error)
-{
-    for (int i = 0; i < c->slot_count; i++) {
-        int row = 0, column = 0;
-        config_parse_slot(c->slots[i], &row, &column);
-        if (row > 1 || column >= c->host_blocks || (row == 1 && column >= c->host_pools))
-            return error_set(error, ESPER_INVALID,
-                             "slots: %s is not on this host, which has r0c0 to r0c%d%s (%d blocks, %d pools)",
-                             c->slots[i], c->host_blocks - 1, c->host_pools ? " and r1 after each pool" : "",
-                             c->host_blocks, c->host_pools);
-    }
-    return ESPER_OK;
-}
-
-static enum esper_status check_data(const struct config *c, struct esper_error *error)
-{
-    const struct image_set *set = image_set_of(c->data_set);
-    if (set->packed && c->data_size != 32)
-        return error_set(error, ESPER_INVALID, "data.size = %d: %s images are 32x32; use data.set=synthetic",
-                         c->data_size, set->name);
-    if (c->data_val_images > set->val)
-        return error_set(error, ESPER_INVALID, "data.val_images = %d: %s has %d", c->data_val_images, set->name,
-                         set->val);
-    if (c->data_test_images > set->test)
-        return error_set(error, ESPER_INVALID, "data.test_images = %d: %s has %d", c->data_test_images, set->name,
-                         set->test);
-    /* Positions in a round's stream of images are 32-bit. */
-    double step = c->data_batches ? (double)c->data_batch * c->data_batches : set->train;
-    if (step * c->steps > 0x7FFFFFFF)
-        return error_set(error, ESPER_INVALID,
-                         "data.batch x data.batches x steps = %.0f images in a round; at most %d are allowed",
-                         step * c->steps, 0x7FFFFFFF);
-    return ESPER_OK;
-}
-
 static enum esper_status check_policy(const struct config *c, struct esper_error *error)
 {
     if (c->policy.hidden % 8 != 0)
@@ -457,10 +406,10 @@ static enum esper_status check_device(const struct config *c, struct esper_error
 enum esper_status config_check(const struct config *config, struct esper_error *error)
 {
     TRY(check_device(config, error));
-    TRY(check_host(config, error));
-    TRY(check_slots(config, error));
     TRY(check_policy(config, error));
-    return check_data(config, error);
+    for (const config_rule *rule = config_rules; *rule; rule++)
+        TRY((*rule)(config, error));
+    return ESPER_OK;
 }
 
 /* ---- listings ---------------------------------------------------------------------------------------------------- */

@@ -133,7 +133,12 @@ enum esper_status config_set(struct config *config, const char *assignment, stru
 enum esper_status config_set_value(struct config *config, const char *key, const char *text, enum config_origin origin,
                                    struct esper_error *error);
 
-/* The rules that involve several keys: slots exist on that host, images survive the pooling, the data suffices ... */
+/* A rule that involves several keys. What hosts, slots and data sets are is known to who owns them, so they keep these
+ * rules: slots exist on that host, images survive the pooling, the data suffices ... */
+typedef enum esper_status (*config_rule)(const struct config *config, struct esper_error *error);
+extern const config_rule config_rules[]; /* all of them, then NULL (engine/config_rules.c) */
+
+/* Whether the configuration obeys all rules. */
 enum esper_status config_check(const struct config *config, struct esper_error *error);
 
 long long config_env_steps(const struct config *config); /* of all rounds */

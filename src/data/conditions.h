@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/philox.h"
 #include "base/rule.h"
+#include "base/state.h"
 
 #define CONDITIONS_FIELDS(FIELD)                                                                                       \
     FIELD(uint32_t, images)   /* training images that the env has */                                                   \
@@ -22,6 +23,13 @@ struct conditions {
     CONDITIONS_FIELDS(CONDITIONS_MEMBER)
 };
 #undef CONDITIONS_MEMBER
+STATE_OF_FIELDS(conditions, CONDITIONS_FIELDS)
+
+/* The env whose birth, images and conditions this one has: the first of its group (E-21). */
+ESPER_RULE uint32_t conditions_birth(int env, int group)
+{
+    return (uint32_t)(env - env % group);
+}
 
 /* As the task's mixed.* say, for a training split of that many images. On the host only: pow has other last bits on a
  * device. Stream 13, a = 0: words images, label_noise, lr_factor. */

@@ -318,3 +318,26 @@ struct split_summary split_summarise(const uint8_t *images, const uint8_t *label
     }
     return summary;
 }
+
+/* ---- the rules of its keys --------------------------------------------------------------------------------------- */
+
+enum esper_status dataset_check(const struct config *c, struct esper_error *error)
+{
+    const struct image_set *set = image_set_of(c->data_set);
+    if (set->packed && c->data_size != DATASET_SIZE_MAX)
+        return error_set(error, ESPER_INVALID, "data.size = %d: %s images are %dx%d; use data.set=synthetic",
+                         c->data_size, set->name, DATASET_SIZE_MAX, DATASET_SIZE_MAX);
+    if (c->data_val_images > set->val)
+        return error_set(error, ESPER_INVALID, "data.val_images = %d: %s has %d", c->data_val_images, set->name,
+                         set->val);
+    if (c->data_test_images > set->test)
+        return error_set(error, ESPER_INVALID, "data.test_images = %d: %s has %d", c->data_test_images, set->name,
+                         set->test);
+    /* Positions in a round's stream of images are 32-bit. */
+    double step = c->data_batches ? (double)c->data_batch * c->data_batches : set->train;
+    if (step * c->steps > 0x7FFFFFFF)
+        return error_set(error, ESPER_INVALID,
+                         "data.batch x data.batches x steps = %.0f images in a round; at most %d are allowed",
+                         step * c->steps, 0x7FFFFFFF);
+    return ESPER_OK;
+}

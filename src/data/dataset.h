@@ -60,6 +60,9 @@ void dataset_close(struct dataset *dataset);
 
 const char *split_name(enum split split);
 
+/* The rules of the keys data.*: whether the set has what they ask for. */
+enum esper_status dataset_check(const struct config *config, struct esper_error *error);
+
 /* The checksum of a set after another split: `crc` is that of the splits before it, 0 at first. */
 uint32_t split_checksum(uint32_t crc, const uint8_t *images, const uint8_t *labels, size_t count, int size);
 

@@ -39,9 +39,9 @@ DEVICE void write_image(const struct gather_source &source, const struct gather_
             green = pixel[1];
             blue = pixel[2];
         }
-        pixels[y * size + x] =
-            make_uint2(pack_bf16(gather_value(source.normalise, 0, red), gather_value(source.normalise, 1, green)),
-                       pack_bf16(gather_value(source.normalise, 2, blue), 0.0f));
+        pixels[y * size + x] = make_uint2(
+            pack_bf16(gather_value(source.data.normalise, 0, red), gather_value(source.data.normalise, 1, green)),
+            pack_bf16(gather_value(source.data.normalise, 2, blue), 0.0f));
     }
 }
 
@@ -65,9 +65,27 @@ static struct launch warps_for(uint32_t images, uint32_t envs)
     return shape;
 }
 
-void gather_train_bf16(struct context *context, struct gather_bf16 target, uint32_t index)
+void gather_train_bf16(struct runtime *rt, const struct gather_source *source, int envs, struct gather_bf16 target,
+                       uint32_t index)
 {
-    struct gather_source source = gather_source_of(context);
-    runtime_launch(context->runtime, write_train_batch, warps_for(source.batch, (uint32_t)context->host->envs), source,
-                   target, index);
+    runtime_launch(rt, write_train_batch, warps_for(source->batch, (uint32_t)envs), *source, target, index);
+}
+
+struct gather_data gather_upload(struct runtime *rt, const struct dataset *data, const struct gather_table *normalise)
+{
+    enum { SLACK = 16 }; /* kernels read whole vectors */
+    const size_t image = (size_t)data->size * (size_t)data->size * DATASET_COLOURS;
+    struct gather_data to = {};
+    to.size = data->size;
+    to.normalise = *normalise;
+    for (int i = 0; i < SPLIT_COUNT; i++) {
+        uint8_t *images = runtime_alloc<uint8_t>(rt, data->count[i] * image + SLACK);
+        uint8_t *labels = runtime_alloc<uint8_t>(rt, data->count[i] + SLACK);
+        runtime_copy_to(rt, images, data->images[i], data->count[i] * image);
+        runtime_copy_to(rt, labels, data->labels[i], data->count[i]);
+        to.images[i] = images;
+        to.labels[i] = labels;
+        to.count[i] = (uint32_t)data->count[i];
+    }
+    return to;
 }

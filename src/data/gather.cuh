@@ -5,35 +5,34 @@
 #ifndef DATA_GATHER_CUH
 #define DATA_GATHER_CUH
 
-#include "cuda/context.cuh"
+#include "cuda/runtime.cuh"
 
 extern "C" {
+#include "data/gather.h"
 #include "data/order.h"
 }
 
-/* What determines a training batch, except the round and the step, which are read from the world. */
-struct gather_source {
-    const struct world *world; /* device */
-    struct device_data data;
+/* The splits in device memory, and how their bytes become pixels. */
+struct gather_data {
+    const uint8_t *images[SPLIT_COUNT], *labels[SPLIT_COUNT]; /* u8 NHWC, with 16 readable bytes after the last */
+    uint32_t count[SPLIT_COUNT];
+    int size;
     struct gather_table normalise;
-    uint32_t batches, batch; /* per step; images each */
+};
+
+/* What determines a training batch: struct gather_job for all envs. */
+struct gather_source {
+    struct gather_data data;
+    const uint32_t *round, *step;        /* [1] in device memory: the clock, read when a kernel runs */
+    struct conditions_arrays conditions; /* [env] likewise */
+    int group;                           /* envs that share a birth */
+    uint32_t batches, batch;             /* per step; images each */
     uint64_t seed;
     enum augment augment;
 };
 
-static inline struct gather_source gather_source_of(const struct context *context)
-{
-    const struct config *config = &context->host->config;
-    struct gather_source source;
-    source.world = context->world;
-    source.data = context->data;
-    source.normalise = context->normalise;
-    source.batches = context->batches;
-    source.batch = (uint32_t)config->data_batch;
-    source.seed = config->seed;
-    source.augment = augment_of(config);
-    return source;
-}
+/* Copies a data set to the device. */
+struct gather_data gather_upload(struct runtime *rt, const struct dataset *data, const struct gather_table *normalise);
 
 /* One image as the network sees it. */
 struct gather_view {
@@ -46,10 +45,10 @@ struct gather_view {
 DEVICE struct gather_view gather_train_view(const struct gather_source &source, uint32_t env, uint32_t index,
                                             uint32_t sample)
 {
-    const uint32_t birth = world_birth(source.world, (int)env);
-    const uint32_t round = *source.world->round, step = *source.world->step + 1, whole = source.data.count[SPLIT_TRAIN];
+    const uint32_t birth = conditions_birth((int)env, source.group);
+    const uint32_t round = *source.round, step = *source.step + 1, whole = source.data.count[SPLIT_TRAIN];
     const uint64_t at = ((uint64_t)(step - 1) * source.batches + index) * source.batch + sample;
-    const struct conditions conditions = conditions_load(&source.world->conditions, env);
+    const struct conditions conditions = conditions_load(&source.conditions, env);
     const uint32_t count = conditions.images;
     struct order order = order_of_pass(source.seed, round, birth, (uint32_t)(at / count), count);
     uint32_t image = order_at(&order, (uint32_t)(at % count));
@@ -67,13 +66,12 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
 }
 
 /* Image `image` of a split as it is: validation and test. */
-DEVICE struct gather_view gather_range_view(const struct gather_source &source, enum split split, uint32_t image)
+DEVICE struct gather_view gather_range_view(const struct gather_data &data, enum split split, uint32_t image)
 {
     struct gather_view view;
-    view.image = source.data.images[split] +
-                 (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
+    view.image = data.images[split] + (size_t)image * (size_t)(data.size * data.size * DATASET_COLOURS);
     view.crop = crop_none();
-    view.label = source.data.labels[split][image];
+    view.label = data.labels[split][image];
     return view;
 }
 
@@ -107,6 +105,7 @@ struct gather_bf16 {
 };
 
 /* Batch `index` of the step in progress, of all envs. */
-void gather_train_bf16(struct context *context, struct gather_bf16 target, uint32_t index);
+void gather_train_bf16(struct runtime *rt, const struct gather_source *source, int envs, struct gather_bf16 target,
+                       uint32_t index);
 
 #endif

@@ -7,28 +7,22 @@
 #include <cstdio>
 #include <cstring>
 
-#include "cuda/context.cuh"
-extern "C" {
-#include "engine/device.h"
-}
+#include "engine/mirror.cuh"
 #include "engine/step.cuh"
-#include "learn/update.cuh"
 #include "learn/update_trial.h"
-#include "morph/net_device.h"
 #include "morph/net_trial.h"
 #include "policy/network_trial.h"
 
 enum { RING = 4 };
 
 struct device {
-    struct context context;
-    struct world *host;
+    struct runtime *runtime;
+    struct mirror mirror;
     const struct net_device_kernels *kernels;
     struct net_device *net;
     struct step_device *step;
     struct policy_device *policy; /* NULL where the policy is not a network */
-    char *arena[CLASS_COUNT];     /* device copies of the table's arenas */
-    float *logits, *values;
+    bool exact;                   /* the policy's products are fp32 */
     struct graph reset, train, evaluate, shares, twin, decide, apply, test, update;
     uint32_t *clock; /* pinned: round and step for the device's world */
     double *accuracy;
@@ -39,67 +33,11 @@ struct device {
     uint64_t written, taken;        /* steps put into the ring and taken from it */
 };
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-/* The device address of an array of the host's table. */
-static char *device_place(const struct device *device, const void *host)
-{
-    const struct table *table = &device->host->table;
-    for (int i = 0; i < CLASS_COUNT; i++) {
-        const char *base = (const char *)table->arena[i];
-        if (base && (const char *)host >= base && (const char *)host < base + table->arena_bytes[i])
-            return device->arena[i] + ((const char *)host - base);
-    }
-    return nullptr;
-}
-
-/* A copy of the world with device pointers: every registered pointer is inside the struct. */
-static void mirror_world(struct device *device)
-{
-    struct runtime *rt = device->context.runtime;
-    struct world *host = device->host, *view = &device->context.view;
-    const struct table *table = &host->table;
-    for (int i = 0; i < CLASS_COUNT; i++)
-        device->arena[i] = runtime_alloc<char>(rt, table->arena_bytes[i]);
-    device->context.world = runtime_alloc<struct world>(rt, 1);
-    if (rt->failed)
-        return;
-    memcpy((void *)view, (const void *)host, sizeof *view);
-    for (int i = 0; i < table->count; i++) {
-        size_t at = (size_t)((char *)table->rows[i].slot - (char *)host);
-        char *place = device_place(device, table->rows[i].data);
-        memcpy((char *)view + at, &place, sizeof place);
-    }
-    view->learner.config = &device->context.world->config;
-    view->learner.pool = nullptr;
-    view->learner.kernels = nullptr;
-    view->learner.net = nullptr;
-    view->learner.memory = nullptr;
-    view->learner.work = nullptr;
-    runtime_copy_to(rt, device->context.world, view, sizeof *view);
-}
-
-static void upload_data(struct device *device, const struct dataset *data)
-{
-    enum { SLACK = 16 }; /* kernels read whole vectors */
-    struct runtime *rt = device->context.runtime;
-    struct device_data *to = &device->context.data;
-    size_t image = (size_t)data->size * (size_t)data->size * DATASET_COLOURS;
-    to->size = data->size;
-    for (int i = 0; i < SPLIT_COUNT; i++) {
-        uint8_t *images = runtime_alloc<uint8_t>(rt, data->count[i] * image + SLACK);
-        uint8_t *labels = runtime_alloc<uint8_t>(rt, data->count[i] + SLACK);
-        runtime_copy_to(rt, images, data->images[i], data->count[i] * image);
-        runtime_copy_to(rt, labels, data->labels[i], data->count[i]);
-        to->images[i] = images;
-        to->labels[i] = labels;
-        to->count[i] = (uint32_t)data->count[i];
-    }
-}
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
 static void create_ring(struct device *device)
 {
-    struct runtime *rt = device->context.runtime;
+    struct runtime *rt = device->runtime;
     RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&device->copies, cudaStreamNonBlocking));
     RUNTIME_CALL(rt, cudaEventCreateWithFlags(&device->created, cudaEventDefault));
     RUNTIME_CALL(rt, cudaEventRecord(device->created, rt->stream));
@@ -107,11 +45,9 @@ static void create_ring(struct device *device)
         for (int k = 0; k <= DEVICE_PHASES; k++)
             RUNTIME_CALL(rt, cudaEventCreateWithFlags(&device->phase[i][k], cudaEventDefault));
         RUNTIME_CALL(rt, cudaEventCreateWithFlags(&device->copied[i], cudaEventDisableTiming));
-        device->ring[i] = runtime_pin<struct step_report>(rt, (size_t)device->host->envs);
+        device->ring[i] = runtime_pin<struct step_report>(rt, (size_t)device->mirror.host->envs);
     }
 }
-
-/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
 static void event_free(cudaEvent_t event)
 {
@@ -123,7 +59,7 @@ static void device_free(struct device *device)
 {
     if (!device)
         return;
-    struct runtime *rt = device->context.runtime;
+    struct runtime *rt = device->runtime;
     if (!rt->failed)
         cudaDeviceSynchronize();
     struct graph *graphs[] = {&device->reset,  &device->train, &device->evaluate, &device->shares, &device->twin,
@@ -149,51 +85,38 @@ static void device_free(struct device *device)
 
 static void create_parts(struct device *device, const struct device_setup *setup)
 {
-    struct context *context = &device->context;
-    struct runtime *rt = context->runtime;
-    size_t envs = (size_t)device->host->envs, slots = (size_t)device->host->shape.slots;
-    mirror_world(device);
-    upload_data(device, setup->data);
-    context->grads = runtime_alloc<struct slot_grads>(rt, envs * slots);
-    context->exec = runtime_alloc<struct slot_exec>(rt, envs * slots);
-    context->test_accuracy = runtime_alloc<double>(rt, envs);
-    device->logits = runtime_alloc<float>(rt, envs * HEAD_MAX_LOGITS);
-    device->values = runtime_alloc<float>(rt, envs);
+    struct runtime *rt = device->runtime;
+    const size_t envs = (size_t)setup->world->envs;
+    mirror_create(&device->mirror, rt, setup->world);
+    const struct net_setup net = mirror_net_setup(&device->mirror, setup);
+    struct policy_setup policy = mirror_policy_setup(&device->mirror, setup);
+    policy.logits = runtime_alloc<float>(rt, envs * HEAD_MAX_LOGITS);
+    policy.values = runtime_alloc<float>(rt, envs);
     device->clock = runtime_pin<uint32_t>(rt, 3);
     device->accuracy = runtime_pin<double>(rt, envs);
     create_ring(device);
     if (rt->failed)
         return;
     device->kernels = setup->bf16 ? &net_bf16 : &net_fp32;
-    device->net = device->kernels->create(context);
-    device->step = step_device_create(context, device->logits, device->values);
-    if (device->host->learns)
-        device->policy = policy_device_create(context, device->logits, device->values);
+    device->net = device->kernels->create(rt, &net);
+    device->step = step_device_create(&device->mirror, setup, net.grads, policy.logits, policy.values);
+    if (device->mirror.host->learns)
+        device->policy = policy_device_create(rt, &policy);
     runtime_wait(rt);
 }
 
 static struct device *device_create(const struct device_setup *setup, struct esper_error *error)
 {
     struct device *device = new struct device();
-    device->host = setup->world;
-    struct context *context = &device->context;
-    context->runtime = runtime_create(error);
-    if (!context->runtime) {
+    device->exact = !setup->tf32;
+    device->runtime = runtime_create(error);
+    if (!device->runtime) {
         delete device;
         return nullptr;
     }
-    context->host = setup->world;
-    context->normalise = gather_table_make(image_set_of(setup->world->config.data_set));
-    context->batches = setup->batches;
-    context->rates = *setup->rates;
-    context->gates = *setup->gates;
-    context->script = setup->script;
-    context->schedules = setup->schedules;
-    context->schedule_count = setup->schedule_count;
-    context->exact = !setup->tf32;
     create_parts(device, setup);
-    if (context->runtime->failed) {
-        *error = context->runtime->error;
+    if (device->runtime->failed) {
+        *error = device->runtime->error;
         device_free(device);
         return nullptr;
     }
@@ -202,15 +125,15 @@ static struct device *device_create(const struct device_setup *setup, struct esp
 
 static const char *device_kernels(const struct device *device)
 {
-    return device->kernels == &net_bf16 ? "cuda bf16" : device->context.exact ? "cuda fp32" : "cuda fp32, tf32 policy";
+    return device->kernels == &net_bf16 ? "cuda bf16" : device->exact ? "cuda fp32" : "cuda fp32, tf32 policy";
 }
 
 /* ---- phases ------------------------------------------------------------------------------------------------------ */
 
 static void device_reset(struct device *device)
 {
-    struct runtime *rt = device->context.runtime;
-    const struct world *host = device->host, *view = &device->context.view;
+    struct runtime *rt = device->runtime;
+    const struct world *host = device->mirror.host, *view = &device->mirror.view;
     runtime_wait(rt); /* until the clock's memory is free again */
     device->clock[0] = *host->round;
     device->clock[1] = *host->step;
@@ -228,7 +151,7 @@ static void device_reset(struct device *device)
 /* Marks the beginning of phase `k` of the step or, past the last, the end of the step. */
 static void mark_phase(struct device *device, int k)
 {
-    struct runtime *rt = device->context.runtime;
+    struct runtime *rt = device->runtime;
     if (!rt->failed)
         RUNTIME_CALL(rt, cudaEventRecord(device->phase[device->written % RING][k], rt->stream));
 }
@@ -236,51 +159,51 @@ static void mark_phase(struct device *device, int k)
 static void device_train(struct device *device)
 {
     mark_phase(device, 0);
-    if (graph_begin(device->context.runtime, &device->train))
+    if (graph_begin(device->runtime, &device->train))
         device->kernels->train(device->net);
-    graph_run(device->context.runtime, &device->train);
+    graph_run(device->runtime, &device->train);
 }
 
 static void device_evaluate(struct device *device, bool shares)
 {
     mark_phase(device, 1);
-    if (graph_begin(device->context.runtime, &device->evaluate))
+    if (graph_begin(device->runtime, &device->evaluate))
         device->kernels->evaluate(device->net);
-    graph_run(device->context.runtime, &device->evaluate);
+    graph_run(device->runtime, &device->evaluate);
     if (!shares)
         return;
-    if (graph_begin(device->context.runtime, &device->shares)) {
+    if (graph_begin(device->runtime, &device->shares)) {
         device->kernels->measure(device->net, step_plan_shares(device->step));
         step_estimate_shares(device->step);
     }
-    graph_run(device->context.runtime, &device->shares);
+    graph_run(device->runtime, &device->shares);
 }
 
 static void device_twin(struct device *device)
 {
-    if (graph_begin(device->context.runtime, &device->twin))
+    if (graph_begin(device->runtime, &device->twin))
         step_twin(device->step);
-    graph_run(device->context.runtime, &device->twin);
+    graph_run(device->runtime, &device->twin);
 }
 
 static void device_decide(struct device *device)
 {
     mark_phase(device, 2);
-    if (graph_begin(device->context.runtime, &device->decide)) {
+    if (graph_begin(device->runtime, &device->decide)) {
         step_observe(device->step);
         if (device->policy)
             policy_device_act(device->policy);
         step_choose(device->step);
     }
-    graph_run(device->context.runtime, &device->decide);
+    graph_run(device->runtime, &device->decide);
 }
 
 /* The reports of the last step must have been copied before this one writes its own. */
 static void device_apply(struct device *device)
 {
-    struct runtime *rt = device->context.runtime;
+    struct runtime *rt = device->runtime;
     int slot = (int)(device->written % RING), before = (int)((device->written + RING - 1) % RING);
-    size_t bytes = (size_t)device->host->envs * sizeof(struct step_report);
+    size_t bytes = (size_t)device->mirror.host->envs * sizeof(struct step_report);
     mark_phase(device, 3);
     if (device->written > 0)
         RUNTIME_CALL(rt, cudaStreamWaitEvent(rt->stream, device->copied[before], 0));
@@ -300,7 +223,7 @@ static void device_apply(struct device *device)
 
 static bool device_take(struct device *device, struct device_step *step)
 {
-    struct runtime *rt = device->context.runtime;
+    struct runtime *rt = device->runtime;
     if (rt->failed || device->taken == device->written)
         return false;
     int slot = (int)(device->taken++ % RING);
@@ -318,12 +241,12 @@ static bool device_take(struct device *device, struct device_step *step)
 
 static void device_test(struct device *device, double *accuracy)
 {
-    struct runtime *rt = device->context.runtime;
-    size_t bytes = (size_t)device->host->envs * sizeof(double);
+    struct runtime *rt = device->runtime;
+    size_t bytes = (size_t)device->mirror.host->envs * sizeof(double);
     if (graph_begin(rt, &device->test))
         device->kernels->test(device->net);
     graph_run(rt, &device->test);
-    runtime_copy_from(rt, device->accuracy, device->context.test_accuracy, bytes);
+    runtime_copy_from(rt, device->accuracy, device->net->setup.test_accuracy, bytes);
     runtime_wait(rt);
     memcpy(accuracy, device->accuracy, bytes);
 }
@@ -331,7 +254,7 @@ static void device_test(struct device *device, double *accuracy)
 static void device_update(struct device *device, double progress, struct update_report *record,
                           struct head_report *heads)
 {
-    struct runtime *rt = device->context.runtime;
+    struct runtime *rt = device->runtime;
     policy_device_progress(device->policy, progress);
     if (graph_begin(rt, &device->update))
         policy_device_update(device->policy);
@@ -345,34 +268,28 @@ static void device_update(struct device *device, double progress, struct update_
 
 static void device_write(struct device *device, const struct table_row *rows, int count)
 {
-    struct runtime *rt = device->context.runtime;
-    for (int i = 0; i < count; i++)
-        runtime_copy_to(rt, device_place(device, rows[i].data), rows[i].data, rows[i].bytes);
-    runtime_wait(rt);
+    mirror_write(&device->mirror, rows, count);
 }
 
 static void device_read(struct device *device, const struct table_row *rows, int count)
 {
-    struct runtime *rt = device->context.runtime;
-    for (int i = 0; i < count; i++)
-        runtime_copy_from(rt, rows[i].data, device_place(device, rows[i].data), rows[i].bytes);
-    runtime_wait(rt);
+    mirror_read(&device->mirror, rows, count);
 }
 
 static void device_read_part(struct device *device, void *place, size_t bytes)
 {
-    runtime_copy_from(device->context.runtime, place, device_place(device, place), bytes);
-    runtime_wait(device->context.runtime);
+    runtime_copy_from(device->runtime, place, mirror_place(&device->mirror, place), bytes);
+    runtime_wait(device->runtime);
 }
 
 static void device_wait_idle(struct device *device)
 {
-    runtime_wait(device->context.runtime);
+    runtime_wait(device->runtime);
 }
 
 static enum esper_status device_check(struct device *device, struct esper_error *error)
 {
-    struct runtime *rt = device->context.runtime;
+    struct runtime *rt = device->runtime;
     if (!rt->failed)
         return ESPER_OK;
     *error = rt->error;
@@ -381,7 +298,7 @@ static enum esper_status device_check(struct device *device, struct esper_error 
 
 static void device_counters_of(const struct device *device, struct device_counters *out)
 {
-    *out = device->context.runtime->counters;
+    *out = device->runtime->counters;
 }
 
 /* ---- finding a device -------------------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ union env_room {
 };
 
 struct step_device {
-    struct context *context;
+    const struct mirror *mirror;
     struct step step; /* its arrays are in device memory */
     union env_room *room;
     struct shapley_plan *coalitions; /* [env]; NULL where there are too few slots to sample */
@@ -169,7 +169,7 @@ template <typename T> static const T *upload(struct runtime *rt, const T *rows, 
 
 static void plan_launches(struct step_device *device)
 {
-    const int envs = device->context->host->envs, room = 2 * runtime_processors(device->context->runtime);
+    const int envs = device->mirror->host->envs, room = 2 * runtime_processors(device->mirror->runtime);
     int blocks = room / envs, each = (envs + room - 1) / room;
     each = each < ENVS_PER_BLOCK_MAX ? each : ENVS_PER_BLOCK_MAX;
     blocks = blocks < 1 ? 1 : blocks > COPY_BLOCKS_MAX ? COPY_BLOCKS_MAX : blocks;
@@ -177,26 +177,28 @@ static void plan_launches(struct step_device *device)
     device->copies = {dim3((unsigned)blocks, (unsigned)envs), dim3(COPY_THREADS), 0, false};
 }
 
-struct step_device *step_device_create(struct context *context, const float *logits, const float *values)
+struct step_device *step_device_create(const struct mirror *mirror, const struct device_setup *setup,
+                                       const struct slot_grads *grads, const float *logits, const float *values)
 {
-    struct runtime *rt = context->runtime;
-    const size_t envs = (size_t)context->host->envs;
+    struct runtime *rt = mirror->runtime;
+    const struct world *host = mirror->host;
+    const size_t envs = (size_t)host->envs;
     struct step_device *device = new struct step_device();
     struct step *step = &device->step;
-    device->context = context;
+    device->mirror = mirror;
     device->room = runtime_alloc<union env_room>(rt, envs);
     device->shares = runtime_alloc<struct shapley_sums>(rt, envs);
-    if (context->host->shape.slots > SUBSETS_EXACT)
+    if (host->shape.slots > SUBSETS_EXACT)
         device->coalitions = runtime_alloc<struct shapley_plan>(rt, envs);
-    step->world = context->world;
-    step->gates = context->gates;
-    step->grads = context->grads;
+    step->world = mirror->world;
+    step->gates = *setup->gates;
+    step->grads = grads;
     step->shares = device->shares;
     step->logits = logits;
     step->values = values;
-    step->script = upload(rt, context->script, (size_t)context->host->config.steps * envs);
-    step->schedules = upload(rt, context->schedules, (size_t)context->schedule_count);
-    step->schedule_count = context->schedule_count;
+    step->script = upload(rt, setup->script, (size_t)host->config.steps * envs);
+    step->schedules = upload(rt, setup->schedules, (size_t)setup->schedule_count);
+    step->schedule_count = setup->schedule_count;
     step->masks = runtime_alloc<struct masks>(rt, envs);
     step->actions = runtime_alloc<struct action>(rt, envs);
     step->decisions = runtime_alloc<struct decision>(rt, envs);
@@ -222,15 +224,15 @@ void step_device_free(struct step_device *device)
 
 static void carry_out_orders(struct step_device *device)
 {
-    runtime_launch(device->context->runtime, orders_make, device->copies, device->step);
-    runtime_launch(device->context->runtime, orders_keep, device->copies, device->step);
+    runtime_launch(device->mirror->runtime, orders_make, device->copies, device->step);
+    runtime_launch(device->mirror->runtime, orders_keep, device->copies, device->step);
 }
 
 /* The same as rollout_clear. */
 static void clear_rollout(struct step_device *device)
 {
-    struct runtime *rt = device->context->runtime;
-    const struct rollout *r = &device->context->view.rollout;
+    struct runtime *rt = device->mirror->runtime;
+    const struct rollout *r = &device->mirror->view.rollout;
     const size_t rows = (size_t)r->steps * (size_t)r->envs, obs = (size_t)r->obs;
     runtime_fill(rt, r->raw, 0, rows * obs * sizeof *r->raw);
     runtime_fill(rt, r->state, 0, rows * obs * sizeof *r->state);
@@ -248,21 +250,21 @@ static void clear_rollout(struct step_device *device)
 void step_reset(struct step_device *device)
 {
     clear_rollout(device);
-    runtime_fill(device->context->runtime, device->shares, 0,
-                 sizeof *device->shares * (size_t)device->context->host->envs);
-    runtime_launch(device->context->runtime, reset_envs, device->envs, device->step, device->room);
+    runtime_fill(device->mirror->runtime, device->shares, 0,
+                 sizeof *device->shares * (size_t)device->mirror->host->envs);
+    runtime_launch(device->mirror->runtime, reset_envs, device->envs, device->step, device->room);
     carry_out_orders(device);
 }
 
 void step_observe(struct step_device *device)
 {
-    runtime_launch(device->context->runtime, observe_envs, device->envs, device->step, device->room);
+    runtime_launch(device->mirror->runtime, observe_envs, device->envs, device->step, device->room);
 }
 
 void step_twin(struct step_device *device)
 {
     struct launch once = {dim3(1), dim3(SCALE_THREADS), 0, false};
-    runtime_launch(device->context->runtime, keep_twins, once, device->step);
+    runtime_launch(device->mirror->runtime, keep_twins, once, device->step);
 }
 
 struct net_sets step_plan_shares(struct step_device *device)
@@ -270,27 +272,27 @@ struct net_sets step_plan_shares(struct step_device *device)
     static_assert((int)SHAPLEY_MASKS <= (int)NET_SETS_MAX, "an env's coalitions are measured at once");
     static_assert(sizeof(struct shapley_plan) % sizeof(uint32_t) == 0, "plans are whole words apart");
     struct shapley_plan *plans = device->coalitions;
-    runtime_launch(device->context->runtime, draw_coalitions, device->envs, device->step, plans);
+    runtime_launch(device->mirror->runtime, draw_coalitions, device->envs, device->step, plans);
     return {&plans->count, plans->mask, plans->correct, sizeof *plans / sizeof(uint32_t)};
 }
 
 void step_estimate_shares(struct step_device *device)
 {
-    runtime_launch(device->context->runtime, estimate_shares, device->envs, device->step, device->coalitions,
+    runtime_launch(device->mirror->runtime, estimate_shares, device->envs, device->step, device->coalitions,
                    device->shares);
 }
 
 void step_choose(struct step_device *device)
 {
-    runtime_launch(device->context->runtime, choose_envs, device->envs, device->step, device->room);
+    runtime_launch(device->mirror->runtime, choose_envs, device->envs, device->step, device->room);
 }
 
 void step_apply(struct step_device *device)
 {
     struct launch once = {dim3(1), dim3(SCALE_THREADS), 0, false};
-    runtime_launch(device->context->runtime, apply_envs, device->envs, device->step, device->room);
+    runtime_launch(device->mirror->runtime, apply_envs, device->envs, device->step, device->room);
     carry_out_orders(device);
-    runtime_launch(device->context->runtime, end_step, once, device->step);
+    runtime_launch(device->mirror->runtime, end_step, once, device->step);
 }
 
 const struct step_report *step_reports(const struct step_device *device)

@@ -5,8 +5,7 @@
 #ifndef ENGINE_STEP_CUH
 #define ENGINE_STEP_CUH
 
-#include "cuda/context.cuh"
-#include "morph/net_device.h"
+#include "engine/mirror.cuh"
 
 extern "C" {
 #include "engine/step.h"
@@ -14,8 +13,10 @@ extern "C" {
 
 struct step_device;
 
-/* `logits` [env][logits] and `values` [env] are device memory that the policy's network writes; NULL after an error. */
-struct step_device *step_device_create(struct context *context, const float *logits, const float *values);
+/* `grads` [env][slot], `logits` [env][logits] and `values` [env] are device memory that the networks write. The mirror
+ * must outlive the step. NULL after an error. */
+struct step_device *step_device_create(const struct mirror *mirror, const struct device_setup *setup,
+                                       const struct slot_grads *grads, const float *logits, const float *values);
 void step_device_free(struct step_device *device);
 
 /* Fresh episodes of the round and an empty rollout. */

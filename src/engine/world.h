@@ -5,9 +5,9 @@
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
 
+#include "base/state.h"
 #include "data/conditions.h"
 #include "engine/episode.h"
-#include "engine/state.h"
 #include "learn/learner.h"
 #include "morph/action.h"
 #include "morph/birth.h"
@@ -24,7 +24,6 @@ STATE_OF_FIELDS_AND_ARRAYS(tracker, TRACKER_FIELDS)
 STATE_OF_FIELDS_AND_ARRAYS(governor, GOVERNOR_FIELDS)
 STATE_OF_FIELDS_AND_ARRAYS(heuristic, HEURISTIC_FIELDS)
 STATE_OF_FIELDS_AND_ARRAYS(episode, EPISODE_FIELDS)
-STATE_OF_FIELDS(conditions, CONDITIONS_FIELDS)
 STATE_OF_FIELDS(env_memory, ENV_MEMORY_FIELDS)
 STATE_OF_FIELDS(slot_memory, SLOT_MEMORY_FIELDS)
 STATE_OF_FIELDS(reward_state, REWARD_STATE_FIELDS)
@@ -141,10 +140,9 @@ ESPER_RULE bool world_last_step(const struct world *world)
     return *world->step + 1 == (uint32_t)world->config.steps;
 }
 
-/* The env whose birth and images this one has: that of its group's first (E-21). */
 ESPER_RULE uint32_t world_birth(const struct world *world, int env)
 {
-    return (uint32_t)(env - env % world->config.group);
+    return conditions_birth(env, world->config.group);
 }
 
 ESPER_RULE struct net_params world_params(const struct world *world, int env)

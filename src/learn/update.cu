@@ -127,14 +127,14 @@ static void part_allocate(struct policy_device *policy)
     part->rollout.bp = runtime_alloc<int8_t>(rt, rows * (size_t)u->slots);
 }
 
-static void work_fill(struct update_work *u, const struct context *context)
+static void work_fill(struct update_work *u, const struct policy_setup *setup)
 {
-    const struct config *config = &context->host->config;
-    const struct learner *learner = &context->view.learner;
-    const struct policy_shape *shape = &context->host->learner.shape;
+    const struct config *config = setup->config;
+    const struct learner *learner = setup->learner;
+    const struct policy_shape *shape = &learner->shape;
     const struct policy_tensor *weight = &shape->tensor[policy_shape_find(shape, "v.l4.weight")];
-    u->envs = context->host->envs;
-    u->steps = context->host->rollout.steps;
+    u->envs = setup->rollout->envs;
+    u->steps = setup->rollout->steps;
     u->rows = u->envs * u->steps;
     u->obs = shape->obs;
     u->slots = shape->slots;
@@ -146,7 +146,7 @@ static void work_fill(struct update_work *u, const struct context *context)
     u->ppo.minibatches = learner_parts(config);
     for (int head = 0; head < HEAD_COUNT; head++)
         u->floor[head] = config->policy.floor[head];
-    u->rollout = context->view.rollout;
+    u->rollout = *setup->rollout;
     u->w = learner->w;
     u->m = learner->m;
     u->v = learner->v;
@@ -170,10 +170,9 @@ static void work_fill(struct update_work *u, const struct context *context)
 }
 
 /* Whether the device can run this policy; if not, sets the runtime's error. */
-static bool policy_fits(struct context *context)
+static bool policy_fits(struct runtime *rt, const struct policy_setup *setup)
 {
-    struct runtime *rt = context->runtime;
-    const int hidden = context->host->learner.shape.hidden, most = network_device_widest(rt);
+    const int hidden = setup->learner->shape.hidden, most = network_device_widest(rt);
     if (rt->failed || hidden <= most)
         return !rt->failed;
     rt->failed = true;
@@ -182,47 +181,46 @@ static bool policy_fits(struct context *context)
     return false;
 }
 
-static struct network_device *network_create(struct context *context, const struct update_work *u, float *logits,
-                                             float *values)
+static struct network_device *network_create(struct runtime *rt, const struct policy_setup *setup,
+                                             const struct update_work *u)
 {
     struct network_places places = {};
-    places.shape = &context->host->learner.shape;
+    places.shape = &setup->learner->shape;
     places.envs = u->envs;
     places.steps = u->steps;
-    places.exact = context->exact;
+    places.exact = setup->exact;
     places.w = u->w;
     places.grad = u->grad;
-    places.step = context->view.step;
+    places.step = setup->step;
     places.state = u->rollout.state;
     places.bp = u->rollout.bp;
     places.reset = u->reset;
-    places.hidden = context->view.hidden;
-    places.cell = context->view.cell;
-    places.act_logits = logits;
-    places.act_values = values;
+    places.hidden = setup->hidden;
+    places.cell = setup->cell;
+    places.act_logits = setup->logits;
+    places.act_values = setup->values;
     places.logits = u->logits;
     places.values = u->values;
     places.dlogits = u->dlogits;
     places.dvalues = u->dvalues;
     places.stop = &u->state->stop;
     places.skip = &u->state->skip;
-    return context->runtime->failed ? nullptr : network_device_create(context->runtime, &places);
+    return rt->failed ? nullptr : network_device_create(rt, &places);
 }
 
-struct policy_device *policy_device_create(struct context *context, float *logits, float *values)
+struct policy_device *policy_device_create(struct runtime *rt, const struct policy_setup *setup)
 {
-    if (!policy_fits(context))
+    if (!policy_fits(rt, setup))
         return nullptr;
     struct policy_device *policy = new policy_device();
     struct update_work *u = &policy->work;
-    policy->rt = context->runtime;
-    work_fill(u, context);
+    policy->rt = rt;
+    work_fill(u, setup);
     work_allocate(policy);
-    pieces_create(policy, &context->host->learner.shape);
+    pieces_create(policy, &setup->learner->shape);
     part_allocate(policy);
-    policy->network = network_create(context, u, logits, values);
-    policy->part_network = u->ppo.minibatches > 1 ? network_create(context, &policy->part, logits, values)
-                                                  : policy->network;
+    policy->network = network_create(rt, setup, u);
+    policy->part_network = u->ppo.minibatches > 1 ? network_create(rt, setup, &policy->part) : policy->network;
     runtime_wait(policy->rt); /* what was copied may be freed */
     if (!policy->network || !policy->part_network) {
         policy_device_free(policy);

@@ -1,15 +1,27 @@
 /*
- * The policy and its learner on the device: policy_net_act and learner_update over the world's device arrays. Every
- * call enqueues on the context's stream without involving the host; an update's report comes back in one struct.
+ * The policy and its learner on the device: policy_net_act and learner_update over arrays in device memory. Every call
+ * enqueues on the runtime's stream without involving the host; an update's report comes back in one struct.
  */
 #ifndef LEARN_UPDATE_CUH
 #define LEARN_UPDATE_CUH
 
-#include "cuda/context.cuh"
+#include "cuda/runtime.cuh"
 
 extern "C" {
+#include "learn/learner.h"
 #include "learn/report.h"
 }
+
+/* What policy and learner are made of. Read when they are created. */
+struct policy_setup {
+    const struct config *config;
+    const struct learner *learner; /* its shape; its saved arrays and gradient, in device memory */
+    const struct rollout *rollout; /* in device memory */
+    const uint32_t *step;          /* [1] in device memory: the clock */
+    float *hidden, *cell;          /* [env][hidden] in device memory: the recurrent state of act */
+    float *logits, *values;        /* [env][logits] and [env] in device memory: what act computes */
+    bool exact;                    /* fp32 throughout */
+};
 
 /* What an update reports, as plain numbers on the device. The records lack what report_finish derives from the tally,
  * the names, the round and the time. */
@@ -21,11 +33,11 @@ struct ppo_device_report {
 
 struct policy_device;
 
-/* logits [env][logits] and values [env], on the device, receive what act computes. NULL after an error. */
-struct policy_device *policy_device_create(struct context *context, float *logits, float *values);
+/* NULL after an error. */
+struct policy_device *policy_device_create(struct runtime *rt, const struct policy_setup *setup);
 void policy_device_free(struct policy_device *policy);
 
-/* The step in progress: row *world->step of the rollout's state and bp; the world's hidden and cell are replaced. */
+/* The step in progress: row *step of the rollout's state and bp; hidden and cell are replaced. */
 void policy_device_act(struct policy_device *policy);
 
 /* The share of the run that is done, for the next update. */

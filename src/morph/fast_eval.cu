@@ -308,7 +308,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) void eval_grown(const __grid_constant_
     SHARED_BYTES(shared);
     eval_grown_env at(host, set, job, shared);
     float *features = (float *)(shared + M::FEATURES_AT);
-    const struct net_shape *shape = &job.source.world->shape;
+    const struct net_shape *shape = job.shape;
     const uint32_t warp = threadIdx.x / 32;
     device_wait();
     device_release();
@@ -351,8 +351,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) void eval_grown(const __grid_constant_
 
 struct fast_eval *eval_create(struct bf16_net *net)
 {
-    struct context *context = net->context;
-    struct runtime *rt = context->runtime;
+    struct runtime *rt = net->runtime;
     const size_t envs = (size_t)net->host.envs;
     struct fast_eval *eval = new struct fast_eval();
     eval->plans = runtime_alloc<struct eval_plan>(rt, envs);
@@ -360,7 +359,7 @@ struct fast_eval *eval_create(struct bf16_net *net)
     eval->order.taken = runtime_alloc<uint32_t>(rt, 2);
     eval->order.env = runtime_alloc<uint32_t>(rt, envs);
     eval->order.weight = runtime_alloc<uint32_t>(rt, envs);
-    eval->losses = runtime_alloc<float>(rt, envs * (size_t)context->host->config.data_val_images);
+    eval->losses = runtime_alloc<float>(rt, envs * (size_t)net->setup.val_images);
     eval->correct = runtime_alloc<uint32_t>(rt, envs);
     runtime_allow_shared(rt, eval_plain, eval_plain_memory::BYTES);
     runtime_allow_shared(rt, eval_grown, eval_grown_memory::BYTES);
@@ -379,9 +378,10 @@ void eval_free(struct fast_eval *eval)
 static void eval_enqueue(struct bf16_net *net, enum split split, int images, uint32_t *correct, size_t stride,
                          float *losses)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     struct eval_job job = {};
-    job.source = gather_source_of(net->context);
+    job.shape = &net->placed->shape;
+    job.data = net->setup.source.data;
     job.split = split;
     job.images = (uint32_t)images;
     job.plans = net->eval->plans;
@@ -403,7 +403,7 @@ static void eval_enqueue(struct bf16_net *net, enum split split, int images, uin
                    grown = net->resident ? (uint32_t)net->resident : 2 * processors;
     struct launch plain_shape = {dim3(jobs < plain ? jobs : plain), dim3(TILE_THREADS), eval_plain_memory::BYTES, true};
     struct launch grown_shape = {dim3(jobs < grown ? jobs : grown), dim3(TILE_THREADS), eval_grown_memory::BYTES, true};
-    net_plan_order(net->context, job.plans, job.order);
+    net_plan_order(net, job.plans, job.order);
     if (net->host.slots) {
         seed_pack(net); /* exec differs from training's, and a test may follow a rollback */
         runtime_launch(rt, eval_grown, grown_shape, net->host, net->seeds->set, job);
@@ -415,27 +415,23 @@ static void eval_enqueue(struct bf16_net *net, enum split split, int images, uin
 void eval_validate(struct net_device *device)
 {
     struct bf16_net *net = bf16_net_of(device);
-    struct context *context = net->context;
-    net_plan_evaluate(context, net->eval->plans);
-    eval_enqueue(net, SPLIT_VAL, context->host->config.data_val_images, context->view.subset_correct, SUBSETS_MAX,
-                 net->eval->losses);
-    net_plan_measured(context, net->eval->losses);
+    net_plan_evaluate(net, net->eval->plans);
+    eval_enqueue(net, SPLIT_VAL, net->setup.val_images, net->setup.subset_correct, SUBSETS_MAX, net->eval->losses);
+    net_plan_measured(net, net->eval->losses);
 }
 
 void eval_measure(struct net_device *device, struct net_sets sets)
 {
     struct bf16_net *net = bf16_net_of(device);
-    struct context *context = net->context;
-    net_plan_measure(context, net->eval->plans, sets);
-    eval_enqueue(net, SPLIT_VAL, context->host->config.data_val_images, sets.correct, sets.stride, nullptr);
+    net_plan_measure(net, net->eval->plans, sets);
+    eval_enqueue(net, SPLIT_VAL, net->setup.val_images, sets.correct, sets.stride, nullptr);
 }
 
 void eval_test(struct net_device *device)
 {
     struct bf16_net *net = bf16_net_of(device);
-    struct context *context = net->context;
-    net_plan_test(context, net->eval->plans);
-    runtime_fill(context->runtime, net->eval->correct, 0, (size_t)net->host.envs * sizeof(uint32_t));
-    eval_enqueue(net, SPLIT_TEST, context->host->config.data_test_images, net->eval->correct, 1, nullptr);
-    net_plan_tested(context, net->eval->correct);
+    net_plan_test(net, net->eval->plans);
+    runtime_fill(net->runtime, net->eval->correct, 0, (size_t)net->host.envs * sizeof(uint32_t));
+    eval_enqueue(net, SPLIT_TEST, net->setup.test_images, net->eval->correct, 1, nullptr);
+    net_plan_tested(net, net->eval->correct);
 }

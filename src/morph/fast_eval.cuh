@@ -10,7 +10,7 @@ struct fast_eval;
 struct fast_eval *eval_create(struct bf16_net *net);
 void eval_free(struct fast_eval *eval);
 
-/* net_device.h: evaluate, measure and test. */
+/* net_device.cuh: evaluate, measure and test. */
 void eval_validate(struct net_device *device);
 void eval_measure(struct net_device *device, struct net_sets sets);
 void eval_test(struct net_device *device);

@@ -2,7 +2,6 @@
 #ifndef MORPH_FAST_EVAL_PARTS_CUH
 #define MORPH_FAST_EVAL_PARTS_CUH
 
-#include "data/gather.cuh"
 #include "morph/fast_eval.cuh"
 #include "morph/fast_seed.cuh"
 #include "morph/fast_seed_mix.cuh"
@@ -12,7 +11,8 @@ enum { EVAL_FEATURES = 32 };
 
 /* What is evaluated, and where the results go. */
 struct eval_job {
-    struct gather_source source;
+    const struct net_shape *shape; /* device */
+    struct gather_data data;
     enum split split;
     uint32_t images, group; /* in total; per job */
     const struct eval_plan *plans;
@@ -121,9 +121,9 @@ template <class MAP> DEVICE void eval_load(uint32_t to, const struct eval_job &j
 {
     tile_own<MAP> own;
     const uint32_t image = first + (uint32_t)own.image;
-    const struct gather_view view = gather_range_view(job.source, job.split, image < job.images ? image : first);
+    const struct gather_view view = gather_range_view(job.data, job.split, image < job.images ? image : first);
     own.each([&](uint32_t cell, int p) INLINED {
-        const float4 v = gather_pixel(job.source.normalise, view, MAP::SIZE, p / MAP::SIZE, p % MAP::SIZE);
+        const float4 v = gather_pixel(job.data.normalise, view, MAP::SIZE, p / MAP::SIZE, p % MAP::SIZE);
         store_shared_128(to + cell, pack_bf16(v.x, v.y), pack_bf16(v.z, 0.0f), 0, 0);
     });
 }
@@ -165,7 +165,7 @@ DEVICE void eval_classify(const struct eval_host &net, const struct eval_job &jo
     }
     if (lane > 0)
         return;
-    const int label = job.source.data.labels[job.split][image];
+    const int label = job.data.labels[job.split][image];
     if (which == label)
         atomicAdd(&job.correct[(size_t)env * job.stride + (size_t)config], 1u);
     if (config == 0 && job.losses) {

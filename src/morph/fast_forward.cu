@@ -354,7 +354,7 @@ KERNEL void __launch_bounds__(FAST_THREADS, 2) forward_wide(const __grid_constan
 
 void fast_forward(struct bf16_net *net, int block)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     struct fast_host &host = net->host;
     struct launch shape = fast_launch(net, 2);
     if (block == 0) {

@@ -239,7 +239,7 @@ void fast_head(struct bf16_net *net)
 {
     struct launch shape = fast_launch(net, 2);
     shape.shared = head_shared<32>::BYTES;
-    runtime_launch(net->context->runtime, head<32, 16>, shape, net->host);
+    runtime_launch(net->runtime, head<32, 16>, shape, net->host);
 }
 
 void fast_head_prepare(struct runtime *rt)

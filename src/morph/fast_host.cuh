@@ -31,10 +31,8 @@
 #ifndef MORPH_FAST_HOST_CUH
 #define MORPH_FAST_HOST_CUH
 
-#include "cuda/context.cuh"
 #include "cuda/warp.cuh"
-#include "data/gather.cuh"
-#include "morph/net_device.h"
+#include "morph/net_device.cuh"
 
 extern "C" {
 #include "nn/norm.h"
@@ -104,7 +102,7 @@ struct fast_host {
     uint32_t square_parts;
     double *host_norm;                   /* [env] L2 norm of the gradient */
     double *loss, *correct;              /* [env] of the step so far */
-    double *train_loss, *train_accuracy; /* [env] the world's, after the last batch */
+    double *train_loss, *train_accuracy; /* [env] the setup's, after the last batch */
     struct fast_block block[SHAPE_BLOCKS];
 };
 
@@ -284,7 +282,7 @@ static inline struct bf16_net *bf16_net_of(struct net_device *device)
 /* One row of blocks per env. per_processor: how many fit on an SM. */
 static inline struct launch fast_launch(const struct bf16_net *net, int per_processor)
 {
-    int resident = net->resident ? net->resident : per_processor * runtime_processors(net->context->runtime);
+    int resident = net->resident ? net->resident : per_processor * runtime_processors(net->runtime);
     struct launch shape = {dim3(fast_blocks_per_env(net->host, resident), (unsigned)net->host.envs), dim3(FAST_THREADS),
                            0, true};
     return shape;

@@ -5,15 +5,10 @@
  */
 #include "cuda/runtime.cuh"
 
-#include "data/gather.cuh"
 #include "morph/fast_conv.cuh"
 #include "morph/fast_eval.cuh"
 #include "morph/fast_seed.cuh"
 #include "morph/net_plan.cuh"
-
-extern "C" {
-#include "morph/net_device.h"
-}
 
 #include <cstdlib>
 
@@ -44,9 +39,9 @@ static bool has_slots(const struct fast_block &block)
 
 static void create_block(struct bf16_net *net, int i, uint32_t *fragments)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     struct fast_host *host = &net->host;
-    const struct net_shape *shape = &net->context->host->shape;
+    const struct net_shape *shape = &net->setup.shape;
     const struct block_shape *from = &shape->block[i];
     struct fast_block *block = &host->block[i];
     const size_t images = (size_t)host->envs * (size_t)host->batch, chunks = (size_t)(host->envs * host->chunks);
@@ -84,28 +79,28 @@ static void create_block(struct bf16_net *net, int i, uint32_t *fragments)
 
 bool fast_host_create(struct bf16_net *net)
 {
-    struct context *context = net->context;
-    struct runtime *rt = context->runtime;
-    const struct net_shape *shape = &context->host->shape;
+    struct runtime *rt = net->runtime;
+    const struct net_setup *setup = &net->setup;
+    const struct net_shape *shape = &setup->shape;
     struct fast_host *host = &net->host;
-    const size_t envs = (size_t)context->host->envs;
+    const size_t envs = (size_t)setup->envs;
     uint32_t fragments = 0;
     *host = {};
-    host->envs = context->host->envs;
-    host->batch = context->host->config.data_batch;
+    host->envs = setup->envs;
+    host->batch = (int)setup->source.batch;
     host->blocks = shape->blocks;
     host->slots = shape->slots;
     host->features = shape->features;
     host->chunk_images = fast_chunk_images(host->batch);
     host->chunks = (host->batch + host->chunk_images - 1) / host->chunk_images;
-    host->exec = context->exec;
-    host->params = context->view.host;
-    host->momentum = context->view.host_momentum;
-    host->stats = context->view.stats;
+    host->exec = setup->exec;
+    host->params = setup->host;
+    host->momentum = setup->host_momentum;
+    host->stats = setup->stats;
     host->params_size = (uint32_t)shape->host.storage;
     host->stats_size = (uint32_t)shape->stats;
-    host->train_loss = context->view.train_loss;
-    host->train_accuracy = context->view.train_accuracy;
+    host->train_loss = setup->train_loss;
+    host->train_accuracy = setup->train_accuracy;
     host->fc_weight = offset_of(shape, shape->fc_weight);
     host->fc_bias = offset_of(shape, shape->fc_bias);
     for (int i = 0; i < host->blocks; i++)
@@ -159,19 +154,21 @@ void fast_use_buffers(struct bf16_net *net, int parity)
 /* Images do not depend on what was learned: those of the next batch are gathered while this one is processed. */
 void fast_images(struct bf16_net *net, uint32_t batch)
 {
-    struct context *context = net->context;
+    struct runtime *rt = net->runtime;
+    const struct gather_source *source = &net->setup.source;
+    const int envs = net->setup.envs;
     const struct gather_bf16 now = net->gathered[batch % 2];
     net->host.pixels = now.pixels;
     net->host.labels = now.labels;
     fast_use_buffers(net, (int)(batch % 2));
     if (batch == 0)
-        gather_train_bf16(context, now, 0);
+        gather_train_bf16(rt, source, envs, now, 0);
     else
-        runtime_meet(context->runtime, SIDE_IMAGES);
-    if (batch + 1 < context->batches) {
-        runtime_part(context->runtime, SIDE_IMAGES);
-        gather_train_bf16(context, net->gathered[(batch + 1) % 2], batch + 1);
-        runtime_rejoin(context->runtime);
+        runtime_meet(rt, SIDE_IMAGES);
+    if (batch + 1 < source->batches) {
+        runtime_part(rt, SIDE_IMAGES);
+        gather_train_bf16(rt, source, envs, net->gathered[(batch + 1) % 2], batch + 1);
+        runtime_rejoin(rt);
     }
 }
 
@@ -181,7 +178,7 @@ void fast_images(struct bf16_net *net, uint32_t batch)
  */
 static void fast_leaves(struct bf16_net *net, int i)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     runtime_part(rt, leaves_side(net, net->parity, i));
     runtime_follow(rt, leaves_side(net, 1 - net->parity, 0));
     if (has_slots(net->host.block[i]))
@@ -197,14 +194,14 @@ static void fast_leaves(struct bf16_net *net, int i)
 /* The update of the blended seeds, once the last of them, in the first block, has passed its gradient on. */
 static void fast_blends_update(struct bf16_net *net)
 {
-    runtime_part(net->context->runtime, SIDE_BLENDS);
+    runtime_part(net->runtime, SIDE_BLENDS);
     seed_update(net, SLOT_BLEND);
-    runtime_rejoin(net->context->runtime);
+    runtime_rejoin(net->runtime);
 }
 
 void fast_learn(struct bf16_net *net, uint32_t batch)
 {
-    struct context *context = net->context;
+    struct runtime *rt = net->runtime;
     struct fast_host &host = net->host;
     for (int i = 0; i < host.blocks; i++) {
         fast_forward(net, i);
@@ -221,16 +218,16 @@ void fast_learn(struct bf16_net *net, uint32_t batch)
         fast_backward(net, i);
     }
     fast_gradients(net, batch);
-    runtime_meet(context->runtime, SIDE_BLENDS);
-    runtime_meet(context->runtime, leaves_side(net, 1 - net->parity, 0)); /* of the batch before */
+    runtime_meet(rt, SIDE_BLENDS);
+    runtime_meet(rt, leaves_side(net, 1 - net->parity, 0)); /* of the batch before */
     fast_update(net);
-    if (batch + 1 < context->batches)
+    if (batch + 1 < net->setup.source.batches)
         return;
-    runtime_meet(context->runtime, leaves_side(net, net->parity, 0));
+    runtime_meet(rt, leaves_side(net, net->parity, 0));
     seed_measure(net);
 }
 
-/* ---- net_device.h ------------------------------------------------------------------------------------------------ */
+/* ---- net_device.cuh ---------------------------------------------------------------------------------------------- */
 
 static void fast_free(struct net_device *device)
 {
@@ -242,14 +239,14 @@ static void fast_free(struct net_device *device)
     free(net);
 }
 
-static struct net_device *fast_create(struct context *context)
+static struct net_device *fast_create(struct runtime *rt, const struct net_setup *setup)
 {
-    if (!net_bf16_fits(&context->host->shape, context->host->config.data_batch))
+    if (!net_bf16_fits(&setup->shape, (int)setup->source.batch))
         return NULL;
     struct bf16_net *net = static_cast<struct bf16_net *>(calloc(1, sizeof *net));
     if (!net)
         return NULL;
-    net->context = context;
+    net_device_begin(net, rt, setup);
     if (!fast_host_create(net) || !(net->seeds = seed_create(net)) || !(net->eval = eval_create(net))) {
         fast_free(net);
         return NULL;
@@ -260,11 +257,10 @@ static struct net_device *fast_create(struct context *context)
 static void fast_train(struct net_device *device)
 {
     struct bf16_net *net = bf16_net_of(device);
-    struct context *context = net->context;
-    net_plan_train(context);
+    net_plan_train(net);
     seed_plan(net);
     fast_pack(net);
-    for (uint32_t batch = 0; batch < context->batches; batch++) {
+    for (uint32_t batch = 0; batch < net->setup.source.batches; batch++) {
         fast_images(net, batch);
         fast_learn(net, batch);
     }

@@ -48,8 +48,8 @@ static uint32_t fragment_words(int channels)
 
 static struct seed_slot slot_create(struct bf16_net *net, int j, uint32_t first_block, uint32_t fragments)
 {
-    struct runtime *rt = net->context->runtime;
-    const struct slot_shape *s = &net->context->host->shape.slot[j];
+    struct runtime *rt = net->runtime;
+    const struct slot_shape *s = &net->setup.shape.slot[j];
     const size_t envs = (size_t)net->host.envs;
     struct seed_slot slot = {};
     slot.block = s->column;
@@ -84,35 +84,36 @@ static void create_between(struct bf16_net *net, struct seed_set *set)
         const size_t cells = (size_t)net->host.envs * (size_t)net->host.batch *
                              (size_t)(block.cout / 8 * (block.size / 2) * (block.size / 2));
         for (int parity = 0; parity < 2; parity++) {
-            set->between[parity][i] = runtime_alloc<uint4>(net->context->runtime, cells);
-            set->between_grad[parity][i] = runtime_alloc<uint4>(net->context->runtime, cells);
+            set->between[parity][i] = runtime_alloc<uint4>(net->runtime, cells);
+            set->between_grad[parity][i] = runtime_alloc<uint4>(net->runtime, cells);
         }
     }
 }
 
 struct fast_seeds *seed_create(struct bf16_net *net)
 {
-    struct context *context = net->context;
-    const struct net_shape *shape = &context->host->shape;
+    struct runtime *rt = net->runtime;
+    const struct net_setup *setup = &net->setup;
+    const struct net_shape *shape = &setup->shape;
     struct fast_seeds *seeds = new struct fast_seeds();
     struct seed_set *set = &seeds->set;
-    set->seed = context->view.seed;
-    set->seed_momentum = context->view.seed_momentum;
-    set->gate = context->view.gate;
-    set->gate_momentum = context->view.gate_momentum;
+    set->seed = setup->seed;
+    set->seed_momentum = setup->seed_momentum;
+    set->gate = setup->gate;
+    set->gate_momentum = setup->gate_momentum;
     set->seed_size = (uint32_t)shape->seed_storage;
     set->gate_size = (uint32_t)shape->gate_storage;
-    set->rates = context->rates.seed;
-    set->lr_factor = context->view.conditions.lr_factor;
-    set->max_norm = (float)context->rates.max_grad_norm;
-    set->grads = context->grads;
+    set->rates = setup->rates.seed;
+    set->lr_factor = setup->source.conditions.lr_factor;
+    set->max_norm = (float)setup->rates.max_grad_norm;
+    set->grads = setup->grads;
     set->host_params = (uint32_t)shape->host.params;
     for (int j = 0; j < shape->slots; j++) {
         seeds->slot[j] =
             slot_create(net, j, j ? seeds->slot[j - 1].first_block + seeds->slot[j - 1].blocks : 0, set->fragment_size);
         set->fragment_size += fragment_words(shape->slot[j].channels);
     }
-    set->fragments = runtime_alloc<uint32_t>(context->runtime, (size_t)net->host.envs * set->fragment_size + 1);
+    set->fragments = runtime_alloc<uint32_t>(rt, (size_t)net->host.envs * set->fragment_size + 1);
     create_between(net, set);
 
     enum { KINDS = BLUEPRINT_COUNT + 1 };
@@ -126,16 +127,16 @@ struct fast_seeds *seed_create(struct bf16_net *net)
         gate_layout(shape->slot[j].channels, &layout);
         table[(size_t)(j * KINDS + BLUEPRINT_COUNT)] = tensors_of(&layout);
     }
-    struct seed_tensors *tensors = runtime_alloc<struct seed_tensors>(context->runtime, table.size() + 1);
+    struct seed_tensors *tensors = runtime_alloc<struct seed_tensors>(rt, table.size() + 1);
     if (tensors && !table.empty())
-        runtime_copy_to(context->runtime, tensors, table.data(), table.size() * sizeof table[0]);
-    struct seed_slot *slots = runtime_alloc<struct seed_slot>(context->runtime, SHAPE_SLOTS);
+        runtime_copy_to(rt, tensors, table.data(), table.size() * sizeof table[0]);
+    struct seed_slot *slots = runtime_alloc<struct seed_slot>(rt, SHAPE_SLOTS);
     if (slots)
-        runtime_copy_to(context->runtime, slots, seeds->slot, sizeof seeds->slot);
-    runtime_wait(context->runtime); /* the table goes out of scope */
+        runtime_copy_to(rt, slots, seeds->slot, sizeof seeds->slot);
+    runtime_wait(rt); /* the table goes out of scope */
     set->tensors = tensors;
     set->slots = slots;
-    if (context->runtime->failed) {
+    if (rt->failed) {
         delete seeds;
         return nullptr;
     }
@@ -270,7 +271,7 @@ void seed_plan(struct bf16_net *net)
     struct launch shape = {dim3((unsigned)net->host.slots), dim3(32), 0, true};
     for (int parity = 1; parity >= 0; parity--) {
         fast_use_buffers(net, parity);
-        runtime_launch(net->context->runtime, plan_seeds, shape, net->host, net->seeds->set, parity);
+        runtime_launch(net->runtime, plan_seeds, shape, net->host, net->seeds->set, parity);
     }
     seed_pack(net);
 }

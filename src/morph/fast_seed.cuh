@@ -88,7 +88,7 @@ struct seed_slot {
 
 /* Passed to kernels by value, next to struct fast_host. */
 struct seed_set {
-    float *seed, *seed_momentum, *gate, *gate_momentum; /* the world's */
+    float *seed, *seed_momentum, *gate, *gate_momentum; /* the setup's */
     uint32_t seed_size, gate_size;                      /* of an env */
     uint32_t *fragments; /* [env][fragment_size]: the weights of convolutions as mma operands (tile_weights) */
     uint32_t fragment_size;
@@ -163,8 +163,7 @@ static inline struct seed_slot seed_slot_of(const struct bf16_net *net, int bloc
 static inline unsigned seed_grid(const struct bf16_net *net, const struct seed_slot &slot, int each)
 {
     const unsigned jobs = (unsigned)(net->host.envs * net->host.block[slot.block].jobs);
-    const unsigned fit = net->resident ? (unsigned)net->resident
-                                       : (unsigned)(runtime_processors(net->context->runtime) * each);
+    const unsigned fit = net->resident ? (unsigned)net->resident : (unsigned)(runtime_processors(net->runtime) * each);
     return jobs < fit ? jobs : fit;
 }
 

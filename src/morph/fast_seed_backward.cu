@@ -164,7 +164,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
 
 template <int C, int SIZE, int ROW> static void backward_enqueue(struct bf16_net *net, const struct seed_slot &slot)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     using T = backward_tile<C, SIZE>;
     struct launch shape = {dim3(seed_grid(net, slot, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
     runtime_allow_shared(rt, blend_backward_jobs<C, SIZE, ROW>, T::BYTES);

@@ -80,7 +80,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
 
 template <int C, int SIZE, int ROW> static void forward_enqueue(struct bf16_net *net, const struct seed_slot &slot)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     using T = forward_tile<C, SIZE>;
     struct launch shape = {dim3(seed_grid(net, slot, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
     runtime_allow_shared(rt, blend_forward_jobs<C, SIZE, ROW>, T::BYTES);

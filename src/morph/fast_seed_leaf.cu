@@ -49,7 +49,7 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
 
 template <int C, int SIZE, int ROW> static void leaf_enqueue(struct bf16_net *net, const struct seed_slot &slot)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     constexpr size_t shared = leaf_tile<C, SIZE>::BYTES;
     struct launch shape = {dim3(seed_grid(net, slot, leaf_tile<C, SIZE>::PER_PROCESSOR)), dim3(TILE_THREADS), shared,
                            true};

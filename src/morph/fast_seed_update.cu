@@ -81,7 +81,7 @@ static struct launch update_shape(const struct bf16_net *net)
 void seed_pack(struct bf16_net *net)
 {
     if (net->host.slots)
-        runtime_launch(net->context->runtime, pack_weights, update_shape(net), net->host, net->seeds->set);
+        runtime_launch(net->runtime, pack_weights, update_shape(net), net->host, net->seeds->set);
 }
 
 DEVICE bool in_tensor(const struct seed_tensors &tensors, uint32_t at)
@@ -283,7 +283,7 @@ KERNEL __launch_bounds__(TILE_THREADS) void measure_gradients(const __grid_const
 
 void seed_update(struct bf16_net *net, enum slot_mode mode)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     if (net->host.slots == 0)
         return;
     struct launch shape = update_shape(net);
@@ -297,5 +297,5 @@ void seed_measure(struct bf16_net *net)
 {
     struct launch shape = {dim3((unsigned)net->host.slots, (unsigned)net->host.envs), dim3(TILE_THREADS), 0, true};
     if (net->host.slots)
-        runtime_launch(net->context->runtime, measure_gradients, shape, net->host, net->seeds->set);
+        runtime_launch(net->runtime, measure_gradients, shape, net->host, net->seeds->set);
 }

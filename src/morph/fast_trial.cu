@@ -6,11 +6,7 @@
 #include "morph/fast_host.cuh"
 #include "morph/fast_seed.cuh"
 #include "morph/fast_trial.h"
-
-extern "C" {
-#include "morph/net_device.h"
 #include "morph/net_trial.h"
-}
 
 /* Rounds to nearest, ties to even; does not handle NAN. */
 static uint32_t rounded(float x)
@@ -22,7 +18,7 @@ static uint32_t rounded(float x)
 
 static void place_images(struct bf16_net *net, const struct net_trial *given)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     const struct block_shape *first = &given->shape->block[0];
     const size_t pixels = (size_t)given->images * (size_t)(first->height * first->width);
     std::vector<uint2> packed(pixels);
@@ -37,7 +33,7 @@ static void place_images(struct bf16_net *net, const struct net_trial *given)
 
 static void take_gradients(struct bf16_net *net, const struct net_trial *given)
 {
-    struct runtime *rt = net->context->runtime;
+    struct runtime *rt = net->runtime;
     const struct net_shape *shape = given->shape;
     runtime_copy_from(rt, given->grads.host, net->host.grad, shape->host.storage * sizeof(float));
     for (int j = 0; j < shape->slots; j++) {
@@ -48,10 +44,9 @@ static void take_gradients(struct bf16_net *net, const struct net_trial *given)
     }
 }
 
-void fast_trial(struct context *context, struct net_trial *given)
+void fast_trial(struct runtime *rt, const struct net_setup *setup, struct net_trial *given)
 {
-    struct runtime *rt = context->runtime;
-    struct bf16_net *net = bf16_net_of(net_bf16.create(context));
+    struct bf16_net *net = bf16_net_of(net_bf16.create(rt, setup));
     double loss = 0, accuracy = 0;
     if (!net)
         return;
@@ -61,8 +56,8 @@ void fast_trial(struct context *context, struct net_trial *given)
     fast_learn(net, 0);
     take_gradients(net, given);
     runtime_copy_from(rt, &given->result.host_norm, net->host.host_norm, sizeof(double));
-    runtime_copy_from(rt, &loss, context->view.train_loss, sizeof loss);
-    runtime_copy_from(rt, &accuracy, context->view.train_accuracy, sizeof accuracy);
+    runtime_copy_from(rt, &loss, setup->train_loss, sizeof loss);
+    runtime_copy_from(rt, &accuracy, setup->train_accuracy, sizeof accuracy);
     runtime_wait(rt);
     given->result.loss = loss * given->images;
     given->result.correct = (uint32_t)std::lround(accuracy * given->images / 100);

@@ -2,10 +2,11 @@
 #ifndef MORPH_FAST_TRIAL_H
 #define MORPH_FAST_TRIAL_H
 
-struct context;
+struct runtime;
+struct net_setup;
 struct net_trial;
 
-/* The context has the trial's world, its exec and rates. Fetches gradients, loss and the count of correct answers. */
-void fast_trial(struct context *context, struct net_trial *given);
+/* The setup has the trial's arrays, its exec and rates. Fetches gradients, loss and the count of correct answers. */
+void fast_trial(struct runtime *rt, const struct net_setup *setup, struct net_trial *given);
 
 #endif

@@ -108,7 +108,8 @@ DEVICE double warp_sum(double v)
     return v;
 }
 
-/* The batch's loss and hits are added to the step's; after the last batch they go to the world. By a whole warp. */
+/* The batch's loss and hits are added to the step's; after the last batch they go to the setup's arrays. By a whole
+ * warp. */
 DEVICE void add_loss(const struct fast_host &host, int env, uint32_t batch, uint32_t batches)
 {
     const int lane = (int)threadIdx.x & 31;
@@ -231,16 +232,16 @@ static struct launch params_launch(const struct bf16_net *net)
 
 void fast_pack(struct bf16_net *net)
 {
-    runtime_launch(net->context->runtime, pack, params_launch(net), net->host);
+    runtime_launch(net->runtime, pack, params_launch(net), net->host);
 }
 
 void fast_gradients(struct bf16_net *net, uint32_t batch)
 {
-    runtime_launch(net->context->runtime, add_parts, params_launch(net), net->host, batch, net->context->batches);
+    runtime_launch(net->runtime, add_parts, params_launch(net), net->host, batch, net->setup.source.batches);
 }
 
 void fast_update(struct bf16_net *net)
 {
-    runtime_launch(net->context->runtime, step, params_launch(net), net->host, net->context->rates.host,
-                   (const float *)net->context->view.conditions.lr_factor, net->context->rates.max_grad_norm);
+    runtime_launch(net->runtime, step, params_launch(net), net->host, net->setup.rates.host,
+                   (const float *)net->setup.source.conditions.lr_factor, net->setup.rates.max_grad_norm);
 }

@@ -282,7 +282,7 @@ void fast_wide_backward(struct bf16_net *net, int block)
 {
     struct launch shape = fast_launch(net, 2);
     shape.shared = wide_back_shared<32>::BYTES;
-    runtime_launch(net->context->runtime, backward_wide<32>, shape, net->host, block);
+    runtime_launch(net->runtime, backward_wide<32>, shape, net->host, block);
 }
 
 void fast_wide_prepare(struct runtime *rt)

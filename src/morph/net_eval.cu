@@ -10,9 +10,9 @@
 /* BatchNorm's coefficients from the running statistics. */
 IMAGE_KERNEL norm_evaluate(const struct net_view *net, int first)
 {
-    const struct world *world = net->source.world;
+    const struct net_setup *setup = net->setup;
     const size_t env = (size_t)first + blockIdx.y;
-    const float *host = world->host + env * net->host_storage, *stats = world->stats + env * world->shape.stats;
+    const float *host = setup->host + env * net->host_storage, *stats = setup->stats + env * setup->shape.stats;
     for (int i = 0; i < net->blocks; i++) {
         const struct block_view &block = net->block[i];
         const struct norm norm = norm_at(net->norms + (size_t)blockIdx.y * net->norm + block.norm, block.conv.cout);
@@ -45,7 +45,7 @@ DEVICE void walk_image(const struct image &image, const struct gather_view &view
 {
     __shared__ float logits[SHAPE_CLASSES];
     const struct net_view &net = *image.net;
-    const struct net_shape &shape = net.source.world->shape;
+    const struct net_shape &shape = net.setup->shape;
     const struct eval_plan &plan = net.plans[image.env];
     image_write(image, view);
     for (uint32_t k = 0; k < plan.count; k++) {
@@ -89,7 +89,7 @@ IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, struct ev
         if (!net->plans[env].count)
             continue;
         const struct image image = image_of(net, env, place, blockIdx.x);
-        const struct gather_view view = gather_range_view(net->source, job.split, (uint32_t)n);
+        const struct gather_view view = gather_range_view(net->setup->source.data, job.split, (uint32_t)n);
         walk_image(image, view, job.correct + (size_t)env * job.stride,
                    job.losses ? job.losses + (size_t)env * (size_t)images + (size_t)n : nullptr);
     }
@@ -114,7 +114,7 @@ IMAGE_KERNEL look(const struct net_view *net)
 
 void net_fp32_look(struct fp32_net *device)
 {
-    struct runtime *rt = device->context->runtime;
+    struct runtime *rt = device->runtime;
     net_fp32_pack(device, 0, 1);
     runtime_launch(rt, norm_evaluate, net_blocks(1, 1, BLOCK_THREADS), device->net, 0);
     runtime_launch(rt, look, net_blocks((unsigned)device->view.batch, 1, BLOCK_THREADS), device->net);
@@ -122,41 +122,37 @@ void net_fp32_look(struct fp32_net *device)
 
 static void enqueue(struct fp32_net *device, struct eval_pass job)
 {
-    struct context *context = device->context;
-    const int all = context->host->envs;
+    const int all = device->setup.envs;
     for (int first = 0; first < all; first += device->view.group) {
         const int envs = all - first < device->view.group ? all - first : device->view.group;
         net_fp32_pack(device, first, envs);
-        runtime_launch(context->runtime, norm_evaluate, net_blocks(1, envs, BLOCK_THREADS), device->net, first);
-        runtime_launch(context->runtime, evaluate, net_blocks(device->eval_blocks, 1, BLOCK_THREADS), device->net,
-                       first, envs, job);
+        runtime_launch(device->runtime, norm_evaluate, net_blocks(1, envs, BLOCK_THREADS), device->net, first);
+        runtime_launch(device->runtime, evaluate, net_blocks(device->eval_blocks, 1, BLOCK_THREADS), device->net, first,
+                       envs, job);
     }
 }
 
 void net_fp32_evaluate(struct net_device *given)
 {
     struct fp32_net *device = fp32_net_of(given);
-    struct context *context = device->context;
-    net_plan_evaluate(context, device->view.plans);
-    enqueue(device, {SPLIT_VAL, context->host->config.data_val_images, context->view.subset_correct, SUBSETS_MAX,
-                     device->view.losses});
-    net_plan_measured(context, device->view.losses);
+    net_plan_evaluate(device, device->view.plans);
+    enqueue(device,
+            {SPLIT_VAL, device->setup.val_images, device->setup.subset_correct, SUBSETS_MAX, device->view.losses});
+    net_plan_measured(device, device->view.losses);
 }
 
 void net_fp32_measure(struct net_device *given, struct net_sets sets)
 {
     struct fp32_net *device = fp32_net_of(given);
-    struct context *context = device->context;
-    net_plan_measure(context, device->view.plans, sets);
-    enqueue(device, {SPLIT_VAL, context->host->config.data_val_images, sets.correct, sets.stride, nullptr});
+    net_plan_measure(device, device->view.plans, sets);
+    enqueue(device, {SPLIT_VAL, device->setup.val_images, sets.correct, sets.stride, nullptr});
 }
 
 void net_fp32_test(struct net_device *given)
 {
     struct fp32_net *device = fp32_net_of(given);
-    struct context *context = device->context;
-    net_plan_test(context, device->view.plans);
-    runtime_fill(context->runtime, device->view.test_right, 0, sizeof(uint32_t) * (size_t)context->host->envs);
-    enqueue(device, {SPLIT_TEST, context->host->config.data_test_images, device->view.test_right, 1, nullptr});
-    net_plan_tested(context, device->view.test_right);
+    net_plan_test(device, device->view.plans);
+    runtime_fill(device->runtime, device->view.test_right, 0, sizeof(uint32_t) * (size_t)device->setup.envs);
+    enqueue(device, {SPLIT_TEST, device->setup.test_images, device->view.test_right, 1, nullptr});
+    net_plan_tested(device, device->view.test_right);
 }

@@ -276,7 +276,7 @@ DEVICE bool packed_place(uint32_t at, uint32_t weight, uint32_t taps, uint32_t c
 
 KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int first)
 {
-    const struct world *world = net->source.world;
+    const struct net_setup *setup = net->setup;
     const size_t env = (size_t)first + blockIdx.y;
     uint32_t at = blockIdx.x * PACK_THREADS + threadIdx.x, to;
     float *packed = net->packed + (size_t)blockIdx.y * net->packed_floats;
@@ -285,7 +285,7 @@ KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int
         for (int i = 0; i < net->blocks; i++) {
             const struct block_view &block = net->block[i];
             if (packed_place(at, block.weight, taps, (uint32_t)block.conv.cin, (uint32_t)block.conv.cout, &to))
-                packed[to] = world->host[env * net->host_storage + at];
+                packed[to] = setup->host[env * net->host_storage + at];
         }
         return;
     }
@@ -296,7 +296,7 @@ KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int
     while (at < net->slot[j].seed)
         j--;
     const struct slot_view &slot = net->slot[j];
-    const struct slot_exec exec = net->exec[env * (size_t)net->slots + (size_t)j];
+    const struct slot_exec exec = setup->exec[env * (size_t)net->slots + (size_t)j];
     if (exec.mode == SLOT_SKIP)
         return;
     const struct seed_view &seed = slot.seed_of[exec.blueprint];
@@ -305,7 +305,7 @@ KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int
         if (step.kind != STEP_DEPTHWISE &&
             packed_place(at - slot.seed, step.weight, (uint32_t)(step.kernel * step.kernel), (uint32_t)step.cin,
                          (uint32_t)step.cout, &to))
-            packed[net->host_storage + slot.seed + to] = world->seed[env * net->seed_storage + at];
+            packed[net->host_storage + slot.seed + to] = setup->seed[env * net->seed_storage + at];
     }
 }
 
@@ -314,15 +314,16 @@ void net_fp32_pack(struct fp32_net *device, int first, int envs)
     const unsigned floats = (unsigned)device->view.packed_floats;
     struct launch shape = {dim3((floats + PACK_THREADS - 1) / PACK_THREADS, (unsigned)envs), dim3(PACK_THREADS), 0,
                            false};
-    runtime_launch(device->context->runtime, pack, shape, device->net, first);
+    runtime_launch(device->runtime, pack, shape, device->net, first);
 }
 
 /* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
-static void allocate(struct net_view *net, struct context *context, unsigned *count)
+static void allocate(struct fp32_net *device)
 {
-    struct runtime *rt = context->runtime;
-    size_t envs = (size_t)context->host->envs, group = (size_t)net->group, images = group * (size_t)net->batch;
+    struct runtime *rt = device->runtime;
+    struct net_view *net = &device->view;
+    size_t envs = (size_t)device->setup.envs, group = (size_t)net->group, images = group * (size_t)net->batch;
     net->frames = runtime_alloc<float>(rt, images * net->frame);
     net->figures = runtime_alloc<double>(rt, images * net->figure);
     net->norms = runtime_alloc<float>(rt, group * net->norm);
@@ -333,56 +334,55 @@ static void allocate(struct net_view *net, struct context *context, unsigned *co
     net->train_loss = runtime_alloc<double>(rt, envs);
     net->train_right = runtime_alloc<uint32_t>(rt, envs);
     net->test_right = runtime_alloc<uint32_t>(rt, envs);
-    net->losses = runtime_alloc<float>(rt, envs * (size_t)context->host->config.data_val_images);
+    net->losses = runtime_alloc<float>(rt, envs * (size_t)device->setup.val_images);
     net->plans = runtime_alloc<struct eval_plan>(rt, envs);
-    *count = list_work(net, nullptr);
-    struct weight_work *list = new weight_work[*count], *work = runtime_alloc<struct weight_work>(rt, *count);
+    device->work = list_work(net, nullptr);
+    struct weight_work *list = new weight_work[device->work],
+                       *work = runtime_alloc<struct weight_work>(rt, device->work);
     list_work(net, list);
-    runtime_copy_to(rt, work, list, sizeof *list * *count);
+    runtime_copy_to(rt, work, list, sizeof *list * device->work);
     runtime_wait(rt);
     delete[] list;
     net->work = work;
 }
 
-static void view_init(struct net_view *net, const struct context *context)
+static void view_init(struct fp32_net *device)
 {
-    const struct net_shape *shape = &context->host->shape;
-    net->source = gather_source_of(context);
-    net->batch = context->host->config.data_batch;
+    const struct net_shape *shape = &device->setup.shape;
+    struct net_view *net = &device->view;
+    net->setup = device->placed;
+    net->batch = (int)device->setup.source.batch;
     net->blocks = shape->blocks;
     net->slots = shape->slots;
     net->features = shape->features;
     net->kernel = shape->kernel;
-    net->rates = context->rates;
     net->fc_weight = tensor_at(&shape->host, shape->fc_weight);
     net->fc_bias = tensor_at(&shape->host, shape->fc_bias);
     net->host_params = (uint32_t)shape->host.params;
     net->host_storage = (uint32_t)shape->host.storage;
     net->seed_storage = (uint32_t)shape->seed_storage;
     net->gate_storage = (uint32_t)shape->gate_storage;
-    net->exec = context->exec;
-    net->slot_grads = context->grads;
     lay_out(net, shape);
     const size_t env = (size_t)net->batch * (net->frame * sizeof(float) + net->figure * sizeof(double)) +
                        (net->partial + net->grad + net->packed_floats) * sizeof(float);
     const size_t fit = frame_budget() / env;
-    net->group = fit < 1 ? 1 : fit < (size_t)context->host->envs ? (int)fit : context->host->envs;
+    net->group = fit < 1 ? 1 : fit < (size_t)device->setup.envs ? (int)fit : device->setup.envs;
 }
 
-static struct net_device *net_fp32_create(struct context *context)
+static struct net_device *net_fp32_create(struct runtime *rt, const struct net_setup *setup)
 {
     struct fp32_net *device = new fp32_net();
     struct net_view *net = &device->view;
-    device->context = context;
-    view_init(net, context);
-    allocate(net, context, &device->work);
+    net_device_begin(device, rt, setup);
+    view_init(device);
+    allocate(device);
     const unsigned frames = (unsigned)(net->group * net->batch);
-    const unsigned most = (unsigned)(runtime_processors(context->runtime) * BLOCKS_PER_PROCESSOR);
+    const unsigned most = (unsigned)(runtime_processors(rt) * BLOCKS_PER_PROCESSOR);
     device->eval_blocks = frames < most ? frames : most;
-    device->net = runtime_alloc<struct net_view>(context->runtime, 1);
-    runtime_copy_to(context->runtime, device->net, net, sizeof *net);
-    runtime_wait(context->runtime);
-    if (context->runtime->failed) {
+    device->net = runtime_alloc<struct net_view>(rt, 1);
+    runtime_copy_to(rt, device->net, net, sizeof *net);
+    runtime_wait(rt);
+    if (rt->failed) {
         delete device;
         return nullptr;
     }

@@ -9,10 +9,7 @@
 #ifndef MORPH_NET_FP32_CUH
 #define MORPH_NET_FP32_CUH
 
-#include "cuda/runtime.cuh"
-
-#include "data/gather.cuh"
-#include "morph/net_device.h"
+#include "morph/net_device.cuh"
 #include "morph/net_plan.cuh"
 #include "nn/convolve.cuh"
 
@@ -89,10 +86,9 @@ struct part_norms {
 enum { NET_PARTS = 1 + SHAPE_SLOTS }; /* the host and every slot */
 
 struct net_view {
-    struct gather_source source;
+    const struct net_setup *setup; /* device */
     int batch, blocks, slots, features, kernel;
     int group; /* envs whose frames exist */
-    struct net_rates rates;
     struct block_view block[SHAPE_BLOCKS];
     struct slot_view slot[SHAPE_SLOTS];
     uint32_t fc_weight, fc_bias, host_params;
@@ -116,8 +112,6 @@ struct net_view {
     uint32_t *train_right, *test_right;
     float *losses; /* [env][validation images] */
     struct eval_plan *plans;
-    const struct slot_exec *exec;
-    struct slot_grads *slot_grads;
 
     const struct weight_work *work;
 };
@@ -149,7 +143,7 @@ struct image {
 
 DEVICE struct image image_of(const struct net_view *net, int env, int place, size_t frame)
 {
-    const struct world *world = net->source.world;
+    const struct net_setup *setup = net->setup;
     struct image image;
     image.net = net;
     image.env = env;
@@ -157,10 +151,10 @@ DEVICE struct image image_of(const struct net_view *net, int env, int place, siz
     image.frame = net->frames + frame * net->frame;
     image.figures = net->figures + frame * net->figure;
     image.norms = net->norms + (size_t)place * net->norm;
-    image.exec = net->exec + (size_t)env * (size_t)net->slots;
-    image.host = world->host + (size_t)env * net->host_storage;
-    image.seed = world->seed + (size_t)env * net->seed_storage;
-    image.gate = world->gate + (size_t)env * net->gate_storage;
+    image.exec = setup->exec + (size_t)env * (size_t)net->slots;
+    image.host = setup->host + (size_t)env * net->host_storage;
+    image.seed = setup->seed + (size_t)env * net->seed_storage;
+    image.gate = setup->gate + (size_t)env * net->gate_storage;
     image.packed_host = net->packed + (size_t)place * net->packed_floats;
     image.packed_seed = image.packed_host + net->host_storage;
     return image;
@@ -222,7 +216,7 @@ void net_fp32_learn(struct fp32_net *device, int first, int envs);
  * losses. */
 void net_fp32_look(struct fp32_net *device);
 
-/* net_device.h */
+/* net_device.cuh */
 void net_fp32_train(struct net_device *given);
 void net_fp32_evaluate(struct net_device *given);
 void net_fp32_measure(struct net_device *given, struct net_sets sets);

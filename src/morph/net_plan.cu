@@ -4,25 +4,25 @@
 
 enum { PLAN_THREADS = 128, ORDER_THREADS = 256 };
 
-KERNEL void plan_exec(const struct world *world, struct slot_exec *exec)
+KERNEL void plan_exec(const struct net_setup *setup, struct slot_exec *exec)
 {
     const size_t row = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
-    if (row >= (size_t)world->envs * (size_t)world->shape.slots)
+    if (row >= (size_t)setup->envs * (size_t)setup->shape.slots)
         return;
-    struct slot_state slot = slot_load(&world->slots, row);
+    struct slot_state slot = slot_load(&setup->slots, row);
     exec[row] = slot_exec_of(&slot);
 }
 
 /* The slots that an evaluation switches: blended and in the output. */
-DEVICE uint32_t blended_slots(const struct world *world, size_t env, uint32_t *fossils)
+DEVICE uint32_t blended_slots(const struct net_setup *setup, size_t env, uint32_t *fossils)
 {
-    const int slots = world->shape.slots;
+    const int slots = setup->shape.slots;
     uint32_t blended = 0;
     *fossils = 0;
     for (int j = 0; j < slots; j++) {
         const size_t row = env * (size_t)slots + (size_t)j;
-        const int stage = world->slots.stage[row];
-        if (stage_is_blended(stage) && world->slots.alpha[row] > 0) {
+        const int stage = setup->slots.stage[row];
+        if (stage_is_blended(stage) && setup->slots.alpha[row] > 0) {
             blended |= 1u << j;
             *fossils |= stage == STAGE_FOSSILIZED ? 1u << j : 0;
         }
@@ -51,38 +51,38 @@ DEVICE void plan_visits(const struct net_shape *shape, struct eval_plan *plan, c
     }
 }
 
-KERNEL void plan_evaluate(const struct world *world, struct eval_plan *plans)
+KERNEL void plan_evaluate(const struct net_setup *setup, struct eval_plan *plans)
 {
     __shared__ struct subsets subsets;
     const size_t env = blockIdx.x;
     if (threadIdx.x == 0) {
         uint32_t fossils;
-        const uint32_t blended = blended_slots(world, env, &fossils);
+        const uint32_t blended = blended_slots(setup, env, &fossils);
         subsets_plan(&subsets, blended, fossils);
-        world->subset_all[env] = subsets.all;
-        world->subset_count[env] = (uint32_t)subsets.count;
+        setup->subset_all[env] = subsets.all;
+        setup->subset_count[env] = (uint32_t)subsets.count;
     }
     __syncthreads();
     for (size_t k = threadIdx.x; k < SUBSETS_MAX; k += PLAN_THREADS) {
-        world->subset_mask[env * SUBSETS_MAX + k] = subsets.mask[k];
-        world->subset_correct[env * SUBSETS_MAX + k] = 0;
+        setup->subset_mask[env * SUBSETS_MAX + k] = subsets.mask[k];
+        setup->subset_correct[env * SUBSETS_MAX + k] = 0;
     }
-    plan_visits(&world->shape, &plans[env], subsets.mask, subsets.count);
+    plan_visits(&setup->shape, &plans[env], subsets.mask, subsets.count);
 }
 
-KERNEL void plan_measure(const struct world *world, struct eval_plan *plans, struct net_sets sets)
+KERNEL void plan_measure(const struct net_setup *setup, struct eval_plan *plans, struct net_sets sets)
 {
     const size_t env = blockIdx.x;
-    plan_visits(&world->shape, &plans[env], sets.mask + env * sets.stride, sets.count[env * sets.stride]);
+    plan_visits(&setup->shape, &plans[env], sets.mask + env * sets.stride, sets.count[env * sets.stride]);
 }
 
-KERNEL void plan_test(const struct world *world, struct eval_plan *plans)
+KERNEL void plan_test(const struct net_setup *setup, struct eval_plan *plans)
 {
     const size_t env = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
-    if (env >= (size_t)world->envs)
+    if (env >= (size_t)setup->envs)
         return;
     plans[env].count = 1;
-    blended_slots(world, env, &plans[env].mask[0]); /* the committed network (E-19) */
+    blended_slots(setup, env, &plans[env].mask[0]); /* the committed network (E-19) */
     plans[env].config[0] = 0;
 }
 
@@ -118,11 +118,11 @@ KERNEL void plan_order(const struct eval_plan *plans, int envs, struct eval_orde
 }
 
 /* One block per env: every thread adds up its images in double, thread 0 the threads' sums, in order. */
-KERNEL void plan_measured(const struct world *world, const float *losses)
+KERNEL void plan_measured(const struct net_setup *setup, const float *losses)
 {
     __shared__ double part[PLAN_THREADS];
     const size_t env = blockIdx.x;
-    const int images = world->config.data_val_images;
+    const int images = setup->val_images;
     double sum = 0;
     for (int n = (int)threadIdx.x; n < images; n += PLAN_THREADS)
         sum += (double)losses[env * (size_t)images + (size_t)n];
@@ -132,16 +132,16 @@ KERNEL void plan_measured(const struct world *world, const float *losses)
         return;
     for (int t = 1; t < PLAN_THREADS; t++)
         sum += part[t];
-    world->val_loss[env] = sum / images;
+    setup->val_loss[env] = sum / images;
     /* configuration 0 is the whole set */
-    world->val_accuracy[env] = 100.0 * (double)world->subset_correct[env * SUBSETS_MAX] / (double)(uint32_t)images;
+    setup->val_accuracy[env] = 100.0 * (double)setup->subset_correct[env * SUBSETS_MAX] / (double)(uint32_t)images;
 }
 
-KERNEL void plan_tested(const struct world *world, const uint32_t *correct, double *accuracy)
+KERNEL void plan_tested(const struct net_setup *setup, const uint32_t *correct, double *accuracy)
 {
     const size_t env = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
-    if (env < (size_t)world->envs)
-        accuracy[env] = 100.0 * correct[env] / world->config.data_test_images;
+    if (env < (size_t)setup->envs)
+        accuracy[env] = 100.0 * correct[env] / setup->test_images;
 }
 
 static struct launch threads_for(size_t count)
@@ -150,48 +150,48 @@ static struct launch threads_for(size_t count)
     return shape;
 }
 
-static struct launch block_per_env(const struct context *context)
+static struct launch block_per_env(const struct net_device *net)
 {
-    struct launch shape = {dim3((unsigned)context->host->envs), dim3(PLAN_THREADS), 0, false};
+    struct launch shape = {dim3((unsigned)net->setup.envs), dim3(PLAN_THREADS), 0, false};
     return shape;
 }
 
-void net_plan_train(struct context *context)
+void net_plan_train(struct net_device *net)
 {
-    const size_t rows = (size_t)context->host->envs * (size_t)context->host->shape.slots;
-    runtime_launch(context->runtime, plan_exec, threads_for(rows ? rows : 1), context->world, context->exec);
+    const size_t rows = (size_t)net->setup.envs * (size_t)net->setup.shape.slots;
+    runtime_launch(net->runtime, plan_exec, threads_for(rows ? rows : 1), net->placed, net->setup.exec);
 }
 
-void net_plan_evaluate(struct context *context, struct eval_plan *plans)
+void net_plan_evaluate(struct net_device *net, struct eval_plan *plans)
 {
-    net_plan_train(context);
-    runtime_launch(context->runtime, plan_evaluate, block_per_env(context), context->world, plans);
+    net_plan_train(net);
+    runtime_launch(net->runtime, plan_evaluate, block_per_env(net), net->placed, plans);
 }
 
-void net_plan_measure(struct context *context, struct eval_plan *plans, struct net_sets sets)
+void net_plan_measure(struct net_device *net, struct eval_plan *plans, struct net_sets sets)
 {
-    runtime_launch(context->runtime, plan_measure, block_per_env(context), context->world, plans, sets);
+    runtime_launch(net->runtime, plan_measure, block_per_env(net), net->placed, plans, sets);
 }
 
-void net_plan_test(struct context *context, struct eval_plan *plans)
+void net_plan_test(struct net_device *net, struct eval_plan *plans)
 {
-    net_plan_train(context);
-    runtime_launch(context->runtime, plan_test, threads_for((size_t)context->host->envs), context->world, plans);
+    net_plan_train(net);
+    runtime_launch(net->runtime, plan_test, threads_for((size_t)net->setup.envs), net->placed, plans);
 }
 
-void net_plan_order(struct context *context, const struct eval_plan *plans, struct eval_order order)
+void net_plan_order(struct net_device *net, const struct eval_plan *plans, struct eval_order order)
 {
     const struct launch one = {dim3(1), dim3(ORDER_THREADS), 0, false};
-    runtime_launch(context->runtime, plan_order, one, plans, context->host->envs, order);
+    runtime_launch(net->runtime, plan_order, one, plans, net->setup.envs, order);
 }
 
-void net_plan_measured(struct context *context, const float *losses)
+void net_plan_measured(struct net_device *net, const float *losses)
 {
-    runtime_launch(context->runtime, plan_measured, block_per_env(context), context->world, losses);
+    runtime_launch(net->runtime, plan_measured, block_per_env(net), net->placed, losses);
 }
 
-void net_plan_tested(struct context *context, const uint32_t *correct)
+void net_plan_tested(struct net_device *net, const uint32_t *correct)
 {
-    runtime_launch(context->runtime, plan_tested, threads_for((size_t)context->host->envs), context->world, correct,
-                   context->test_accuracy);
+    runtime_launch(net->runtime, plan_tested, threads_for((size_t)net->setup.envs), net->placed, correct,
+                   net->setup.test_accuracy);
 }

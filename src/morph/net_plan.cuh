@@ -1,12 +1,11 @@
 /*
  * How a phase treats each env's slots, computed on the device from the slots' states. Shared by all implementations of
- * net_device.h.
+ * net_device.cuh.
  */
 #ifndef MORPH_NET_PLAN_CUH
 #define MORPH_NET_PLAN_CUH
 
-#include "cuda/context.cuh"
-#include "morph/net_device.h"
+#include "morph/net_device.cuh"
 
 /*
  * The configurations of an evaluation: masks of slots that are on, at their own alpha. They are visited in an order in
@@ -28,22 +27,22 @@ struct eval_order {
 };
 
 /* exec of all slots, for a step of training. */
-void net_plan_train(struct context *context);
-/* exec, the world's subset arrays (counts zero) and plans [env], for a validation. */
-void net_plan_evaluate(struct context *context, struct eval_plan *plans);
+void net_plan_train(struct net_device *net);
+/* exec, the subset arrays (counts zero) and plans [env], for a validation. */
+void net_plan_evaluate(struct net_device *net, struct eval_plan *plans);
 /* plans [env] of the sets. */
-void net_plan_measure(struct context *context, struct eval_plan *plans, struct net_sets sets);
+void net_plan_measure(struct net_device *net, struct eval_plan *plans, struct net_sets sets);
 /* exec, and plans [env] of one configuration: everything on, for a test. */
-void net_plan_test(struct context *context, struct eval_plan *plans);
+void net_plan_test(struct net_device *net, struct eval_plan *plans);
 
 /* The plans' envs in order. */
-void net_plan_order(struct context *context, const struct eval_plan *plans, struct eval_order order);
+void net_plan_order(struct net_device *net, const struct eval_plan *plans, struct eval_order order);
 
 /* After an evaluation has filled subset_correct: val_accuracy, and val_loss from losses [env][image] of configuration
  * 0, summed in a fixed order. */
-void net_plan_measured(struct context *context, const float *losses);
+void net_plan_measured(struct net_device *net, const float *losses);
 /* After a test has filled correct [env]. */
-void net_plan_tested(struct context *context, const uint32_t *correct);
+void net_plan_tested(struct net_device *net, const uint32_t *correct);
 
 /* Position in exec order of the first slot at which two masks differ; `slots` where they do not. */
 DEVICE int eval_parting(const struct net_shape *shape, uint32_t a, uint32_t b)

@@ -145,11 +145,11 @@ DEVICE struct verdict image_judge(const float *logits, int label)
 /* Write the image that the view selects. */
 DEVICE void image_write(const struct image &image, const struct gather_view &view)
 {
-    const struct gather_source &source = image.net->source;
-    const int size = source.data.size;
+    const struct gather_data &data = image.net->setup->source.data;
+    const int size = data.size;
     float4 *to = reinterpret_cast<float4 *>(image.frame + image.net->input);
     for (int p = (int)threadIdx.x; p < size * size; p += BLOCK_THREADS)
-        to[p] = gather_pixel(source.normalise, view, size, p / size, p % size);
+        to[p] = gather_pixel(data.normalise, view, size, p / size, p % size);
     __syncthreads();
 }
 

@@ -38,7 +38,7 @@ IMAGE_KERNEL batch_gather(const struct net_view *net, int first, uint32_t index)
     __shared__ struct gather_view view;
     const struct image image = batch_image(net, first);
     if (threadIdx.x == 0) {
-        view = gather_train_view(net->source, (uint32_t)image.env, index, blockIdx.x);
+        view = gather_train_view(net->setup->source, (uint32_t)image.env, index, blockIdx.x);
         image.figures[net->label] = view.label;
     }
     __syncthreads();
@@ -53,7 +53,7 @@ IMAGE_KERNEL block_forward(const struct net_view *net, int first, int i)
         tail_forward(image, net->block[i - 1], slots_on(image));
     block_convolve(image, block);
     const float *raw = image.frame + block.raw,
-                *mean = net->source.world->stats + block.mean + (size_t)image.env * net->source.world->shape.stats;
+                *mean = net->setup->stats + block.mean + (size_t)image.env * net->setup->shape.stats;
     double *sums = image.figures + net->block_sums;
     channel_sums<2, float>(
         block.pixels, block.conv.cout,
@@ -84,13 +84,13 @@ template <class Put> DEVICE void batch_sums(const struct net_view *net, int chan
 IMAGE_KERNEL norm_forward(const struct net_view *net, int first, int i)
 {
     const struct block_view &block = net->block[i];
-    const struct world *world = net->source.world;
+    const struct net_setup *setup = net->setup;
     const size_t env = (size_t)first + blockIdx.y;
     const struct norm norm = norm_at(net->norms + (size_t)blockIdx.y * net->norm + block.norm, block.conv.cout);
-    const float *gamma = world->host + env * net->host_storage + block.gamma,
-                *beta = world->host + env * net->host_storage + block.beta;
-    float *running_mean = world->stats + env * world->shape.stats + block.mean,
-          *running_var = world->stats + env * world->shape.stats + block.var;
+    const float *gamma = setup->host + env * net->host_storage + block.gamma,
+                *beta = setup->host + env * net->host_storage + block.beta;
+    float *running_mean = setup->stats + env * setup->shape.stats + block.mean,
+          *running_var = setup->stats + env * setup->shape.stats + block.var;
     const double count = (double)net->batch * block.pixels;
     batch_sums(net, block.conv.cout, [&](int c, const double *total) {
         double off = total[0] / count, mean = (double)running_mean[c] + off, var = total[1] / count - off * off;
@@ -185,7 +185,7 @@ static struct launch batch_blocks(const struct net_view *net, int i, int envs)
 
 void net_fp32_learn(struct fp32_net *device, int first, int envs)
 {
-    struct runtime *rt = device->context->runtime;
+    struct runtime *rt = device->runtime;
     const struct net_view *net = device->net;
     const int blocks = device->view.blocks;
     const struct launch images = net_blocks((unsigned)device->view.batch, envs, BLOCK_THREADS);
@@ -205,17 +205,16 @@ void net_fp32_learn(struct fp32_net *device, int first, int envs)
 void net_fp32_train(struct net_device *given)
 {
     struct fp32_net *device = fp32_net_of(given);
-    struct context *context = device->context;
-    const int all = context->host->envs;
+    const int all = device->setup.envs;
     const unsigned threads = STEP_THREADS;
-    net_plan_train(context);
-    runtime_launch(context->runtime, begin_step, net_blocks(((unsigned)all + threads - 1) / threads, 1, threads),
+    net_plan_train(device);
+    runtime_launch(device->runtime, begin_step, net_blocks(((unsigned)all + threads - 1) / threads, 1, threads),
                    device->net, all);
     for (int first = 0; first < all; first += device->view.group) {
         const int envs = all - first < device->view.group ? all - first : device->view.group;
-        for (uint32_t index = 0; index < context->batches; index++) {
-            runtime_launch(context->runtime, batch_gather,
-                           net_blocks((unsigned)device->view.batch, envs, BLOCK_THREADS), device->net, first, index);
+        for (uint32_t index = 0; index < device->setup.source.batches; index++) {
+            runtime_launch(device->runtime, batch_gather, net_blocks((unsigned)device->view.batch, envs, BLOCK_THREADS),
+                           device->net, first, index);
             net_fp32_learn(device, first, envs);
         }
         net_fp32_end_step(device, first, envs);

@@ -6,14 +6,13 @@
 #include "morph/net_trial.h"
 #include "morph/seed.cuh"
 
-/* The parts of a world that the network needs, for a single env. */
 struct trial {
-    struct world world;
-    struct context context;
+    struct runtime *runtime;
+    struct net_setup setup; /* of a single env */
     struct fp32_net *net;
 };
 
-/* An array of the world on the device, filled from the host's. */
+/* An array on the device, filled from the host's. */
 static float *place_array(struct runtime *rt, const float *from, size_t count)
 {
     float *to = runtime_alloc<float>(rt, count + 1);
@@ -21,41 +20,35 @@ static float *place_array(struct runtime *rt, const float *from, size_t count)
     return to;
 }
 
-static void place_world(struct trial *trial, const struct net_trial *given)
+static void place_setup(struct trial *trial, const struct net_trial *given)
 {
-    struct context *context = &trial->context;
-    struct runtime *rt = context->runtime;
+    struct runtime *rt = trial->runtime;
     const struct net_shape *shape = given->shape;
-    struct world *view = &context->view;
-    trial->world.shape = *shape;
-    trial->world.envs = 1;
-    trial->world.config.data_batch = given->images;
-    trial->world.config.data_val_images = 1;
-    *view = trial->world;
-    view->host = place_array(rt, given->params.host, shape->host.storage);
-    view->stats = place_array(rt, given->params.stats, shape->stats);
-    view->seed = place_array(rt, given->params.seed, shape->seed_storage);
-    view->gate = place_array(rt, given->params.gate, shape->gate_storage);
-    view->host_momentum = place_array(rt, given->momentum.host, shape->host.storage);
-    view->seed_momentum = place_array(rt, given->momentum.seed, shape->seed_storage);
-    view->gate_momentum = place_array(rt, given->momentum.gate, shape->gate_storage);
-    const float plain = 1.0f;
-    view->conditions.lr_factor = place_array(rt, &plain, 1);
-    view->train_loss = runtime_alloc<double>(rt, 1);
-    view->train_accuracy = runtime_alloc<double>(rt, 1);
-    context->host = &trial->world;
-    context->world = runtime_alloc<struct world>(rt, 1);
-    runtime_copy_to(rt, context->world, view, sizeof *view);
-    context->batches = 1;
-    context->rates = given->rates;
-    context->grads = runtime_alloc<struct slot_grads>(rt, SHAPE_SLOTS);
-    context->exec = runtime_alloc<struct slot_exec>(rt, SHAPE_SLOTS);
-    runtime_copy_to(rt, context->exec, given->exec, sizeof *given->exec * (size_t)shape->slots);
+    static const float plain = 1.0f; /* it is copied later */
+    struct net_setup *setup = &trial->setup;
+    setup->shape = *shape;
+    setup->envs = setup->val_images = 1;
+    setup->rates = given->rates;
+    setup->source.batches = 1;
+    setup->source.batch = (uint32_t)given->images;
+    setup->source.conditions.lr_factor = place_array(rt, &plain, 1);
+    setup->host = place_array(rt, given->params.host, shape->host.storage);
+    setup->stats = place_array(rt, given->params.stats, shape->stats);
+    setup->seed = place_array(rt, given->params.seed, shape->seed_storage);
+    setup->gate = place_array(rt, given->params.gate, shape->gate_storage);
+    setup->host_momentum = place_array(rt, given->momentum.host, shape->host.storage);
+    setup->seed_momentum = place_array(rt, given->momentum.seed, shape->seed_storage);
+    setup->gate_momentum = place_array(rt, given->momentum.gate, shape->gate_storage);
+    setup->train_loss = runtime_alloc<double>(rt, 1);
+    setup->train_accuracy = runtime_alloc<double>(rt, 1);
+    setup->grads = runtime_alloc<struct slot_grads>(rt, SHAPE_SLOTS);
+    setup->exec = runtime_alloc<struct slot_exec>(rt, SHAPE_SLOTS);
+    runtime_copy_to(rt, setup->exec, given->exec, sizeof *given->exec * (size_t)shape->slots);
 }
 
 static void place_images(struct trial *trial, const struct net_trial *given)
 {
-    struct runtime *rt = trial->context.runtime;
+    struct runtime *rt = trial->runtime;
     const struct net_view *net = &trial->net->view;
     const struct block_shape *first = &given->shape->block[0];
     const size_t floats = (size_t)(first->height * first->width) * GATHER_CHANNELS;
@@ -68,34 +61,34 @@ static void place_images(struct trial *trial, const struct net_trial *given)
     runtime_wait(rt);
 }
 
-/* Fetches what a step leaves in the world, in either implementation. */
-static void take_world(struct trial *trial, struct net_trial *given)
+/* Fetches what a step leaves, in either implementation. */
+static void take_arrays(struct trial *trial, struct net_trial *given)
 {
-    struct runtime *rt = trial->context.runtime;
+    struct runtime *rt = trial->runtime;
     const struct net_shape *shape = given->shape;
-    const struct world *view = &trial->context.view;
+    const struct net_setup *setup = &trial->setup;
     const struct {
         float *to;
         const float *from;
         size_t count;
     } arrays[] = {
-        {given->params.host, view->host, shape->host.storage},
-        {given->params.stats, view->stats, shape->stats},
-        {given->params.seed, view->seed, shape->seed_storage},
-        {given->params.gate, view->gate, shape->gate_storage},
-        {given->momentum.host, view->host_momentum, shape->host.storage},
-        {given->momentum.seed, view->seed_momentum, shape->seed_storage},
-        {given->momentum.gate, view->gate_momentum, shape->gate_storage},
+        {given->params.host, setup->host, shape->host.storage},
+        {given->params.stats, setup->stats, shape->stats},
+        {given->params.seed, setup->seed, shape->seed_storage},
+        {given->params.gate, setup->gate, shape->gate_storage},
+        {given->momentum.host, setup->host_momentum, shape->host.storage},
+        {given->momentum.seed, setup->seed_momentum, shape->seed_storage},
+        {given->momentum.gate, setup->gate_momentum, shape->gate_storage},
     };
     for (const auto &array : arrays)
         runtime_copy_from(rt, array.to, array.from, array.count * sizeof(float));
-    runtime_copy_from(rt, given->result.grads, trial->context.grads, sizeof(struct slot_grads) * (size_t)shape->slots);
+    runtime_copy_from(rt, given->result.grads, setup->grads, sizeof(struct slot_grads) * (size_t)shape->slots);
     runtime_wait(rt);
 }
 
 static void take_gradients(struct trial *trial, struct net_trial *given)
 {
-    struct runtime *rt = trial->context.runtime;
+    struct runtime *rt = trial->runtime;
     const struct net_shape *shape = given->shape;
     const float *grads = trial->net->view.grads, *seeds = grads + shape->host.storage,
                 *gates = seeds + shape->seed_storage;
@@ -113,7 +106,7 @@ static void take_gradients(struct trial *trial, struct net_trial *given)
 /* Logits of every image, and the resulting loss and count. */
 static void take_answers(struct trial *trial, struct net_trial *given)
 {
-    struct runtime *rt = trial->context.runtime;
+    struct runtime *rt = trial->runtime;
     const struct net_view *net = &trial->net->view;
     given->result.loss = 0;
     given->result.correct = 0;
@@ -131,7 +124,7 @@ static void take_answers(struct trial *trial, struct net_trial *given)
 
 static void exact_trial(struct trial *trial, struct net_trial *given)
 {
-    trial->net = fp32_net_of(net_fp32.create(&trial->context));
+    trial->net = fp32_net_of(net_fp32.create(trial->runtime, &trial->setup));
     if (!trial->net)
         return;
     place_images(trial, given);
@@ -157,8 +150,8 @@ IMAGE_KERNEL seed_alone(const struct net_view *net)
 
 static void seed_trial(struct trial *trial, struct net_trial *given)
 {
-    struct runtime *rt = trial->context.runtime;
-    trial->net = fp32_net_of(net_fp32.create(&trial->context));
+    struct runtime *rt = trial->runtime;
+    trial->net = fp32_net_of(net_fp32.create(trial->runtime, &trial->setup));
     if (!trial->net)
         return;
     const struct net_view *net = &trial->net->view;
@@ -183,21 +176,21 @@ static void seed_trial(struct trial *trial, struct net_trial *given)
 
 static void run(struct trial *trial, struct net_trial *given)
 {
-    place_world(trial, given);
+    place_setup(trial, given);
     if (given->x)
         seed_trial(trial, given);
     else if (given->bf16)
-        fast_trial(&trial->context, given);
+        fast_trial(trial->runtime, &trial->setup, given);
     else
         exact_trial(trial, given);
     if (given->learn)
-        take_world(trial, given);
+        take_arrays(trial, given);
 }
 
 enum esper_status net_trial_run(struct net_trial *given, struct esper_error *error)
 {
     struct trial *trial = new struct trial();
-    struct runtime *rt = trial->context.runtime = runtime_create(error);
+    struct runtime *rt = trial->runtime = runtime_create(error);
     enum esper_status status = ESPER_FAILED;
     if (rt) {
         run(trial, given);

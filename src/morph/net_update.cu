@@ -217,7 +217,7 @@ KERNEL void __launch_bounds__(REDUCE_THREADS) reduce(const struct net_view *net,
     uint32_t at = blockIdx.x * REDUCE_THREADS + threadIdx.x;
     if (at >= net->host_storage + net->seed_storage + net->gate_storage)
         return;
-    const struct slot_exec *exec = net->exec + (size_t)(first + place) * (size_t)net->slots;
+    const struct slot_exec *exec = net->setup->exec + (size_t)(first + place) * (size_t)net->slots;
     const float *partials = net->partials + (size_t)place * net->partial;
     const size_t image = (size_t)place * (size_t)net->batch;
     const struct batch_view batch = {net->frames + image * net->frame, net->figures + image * net->figure, net->frame,
@@ -301,7 +301,7 @@ IMAGE_KERNEL measure(const struct net_view *net, int first)
         }
     } else {
         const struct slot_view &slot = net->slot[part - 1];
-        const struct slot_exec exec = net->exec[(size_t)env * (size_t)net->slots + (size_t)(part - 1)];
+        const struct slot_exec exec = net->setup->exec[(size_t)env * (size_t)net->slots + (size_t)(part - 1)];
         if (!exec.train)
             return;
         const struct seed_view &seed = slot.seed_of[exec.blueprint];
@@ -339,19 +339,19 @@ DEVICE void sgd_step(const struct sgd &sgd, float lr_factor, float factor, float
 /* One thread per parameter. */
 KERNEL void __launch_bounds__(REDUCE_THREADS) update(const struct net_view *net, int first)
 {
-    const struct world *world = net->source.world;
+    const struct net_setup *setup = net->setup;
     const int place = (int)blockIdx.y;
     const size_t env = (size_t)(first + place);
     uint32_t at = blockIdx.x * REDUCE_THREADS + threadIdx.x;
     if (at >= net->host_storage + net->seed_storage + net->gate_storage)
         return;
-    const struct slot_exec *exec = net->exec + env * (size_t)net->slots;
+    const struct slot_exec *exec = net->setup->exec + env * (size_t)net->slots;
     const struct part_norms *part = net->part + (size_t)place * NET_PARTS;
-    const float g = net->grads[(size_t)place * net->grad + at], lr_factor = world->conditions.lr_factor[env];
+    const float g = net->grads[(size_t)place * net->grad + at], lr_factor = setup->source.conditions.lr_factor[env];
     if (at < net->host_storage) {
         const size_t i = env * net->host_storage + at;
-        sgd_step(net->rates.host, lr_factor, clip_factor(part[0].square, net->rates.max_grad_norm), g, &world->host[i],
-                 &world->host_momentum[i]);
+        sgd_step(setup->rates.host, lr_factor, clip_factor(part[0].square, setup->rates.max_grad_norm), g,
+                 &setup->host[i], &setup->host_momentum[i]);
         return;
     }
     at -= net->host_storage;
@@ -363,10 +363,10 @@ KERNEL void __launch_bounds__(REDUCE_THREADS) update(const struct net_view *net,
     const struct slot_view &slot = net->slot[j];
     if (!exec[j].train || (gates ? !exec[j].gate : at - slot.seed >= slot.seed_of[exec[j].blueprint].storage))
         return;
-    const float factor = clip_factor(part[1 + j].square, net->rates.max_grad_norm);
+    const float factor = clip_factor(part[1 + j].square, setup->rates.max_grad_norm);
     const size_t i = env * (gates ? net->gate_storage : net->seed_storage) + at;
-    sgd_step(net->rates.seed, lr_factor, factor, g, gates ? &world->gate[i] : &world->seed[i],
-             gates ? &world->gate_momentum[i] : &world->seed_momentum[i]);
+    sgd_step(setup->rates.seed, lr_factor, factor, g, gates ? &setup->gate[i] : &setup->seed[i],
+             gates ? &setup->gate_momentum[i] : &setup->seed_momentum[i]);
 }
 
 /* After the last batch: the step's measurements. One thread per env of the group. */
@@ -375,13 +375,13 @@ KERNEL void end_step(const struct net_view *net, int first, int envs)
     const int place = (int)(blockIdx.x * REDUCE_THREADS + threadIdx.x), env = first + place;
     if (place >= envs)
         return;
-    const struct world *world = net->source.world;
-    const double images = (double)net->source.batches * net->batch;
-    world->train_loss[env] = net->train_loss[env] / images;
-    world->train_accuracy[env] = 100 * (double)net->train_right[env] / images;
+    const struct net_setup *setup = net->setup;
+    const double images = (double)setup->source.batches * net->batch;
+    setup->train_loss[env] = net->train_loss[env] / images;
+    setup->train_accuracy[env] = 100 * (double)net->train_right[env] / images;
     for (int j = 0; j < net->slots; j++) {
         const size_t row = (size_t)env * (size_t)net->slots + (size_t)j;
-        net->slot_grads[row] = slot_report(net, net->part + (size_t)place * NET_PARTS, j, net->exec[row]);
+        setup->grads[row] = slot_report(net, net->part + (size_t)place * NET_PARTS, j, net->setup->exec[row]);
     }
 }
 
@@ -389,7 +389,7 @@ KERNEL void end_step(const struct net_view *net, int first, int envs)
 
 void net_fp32_update(struct fp32_net *device, int first, int envs)
 {
-    struct runtime *rt = device->context->runtime;
+    struct runtime *rt = device->runtime;
     const struct net_view *net = device->net;
     const unsigned parameters = device->view.host_storage + device->view.seed_storage + device->view.gate_storage;
     const struct launch each = net_blocks((parameters + REDUCE_THREADS - 1) / REDUCE_THREADS, envs, REDUCE_THREADS);
@@ -402,5 +402,5 @@ void net_fp32_update(struct fp32_net *device, int first, int envs)
 void net_fp32_end_step(struct fp32_net *device, int first, int envs)
 {
     const unsigned blocks = ((unsigned)envs + REDUCE_THREADS - 1) / REDUCE_THREADS;
-    runtime_launch(device->context->runtime, end_step, net_blocks(blocks, 1, REDUCE_THREADS), device->net, first, envs);
+    runtime_launch(device->runtime, end_step, net_blocks(blocks, 1, REDUCE_THREADS), device->net, first, envs);
 }

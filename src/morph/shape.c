@@ -118,3 +118,41 @@ uint64_t shape_train_macs(const struct net_shape *shape)
 {
     return 3 * shape_forward_macs(shape) - block_macs(shape, 0);
 }
+
+/* ---- the rules of its keys --------------------------------------------------------------------------------------- */
+
+static enum esper_status check_host(const struct config *c, struct esper_error *error)
+{
+    if (c->host_pools > c->host_blocks)
+        return error_set(error, ESPER_INVALID, "host.pools = %d: the host has only %d blocks (host.blocks)",
+                         c->host_pools, c->host_blocks);
+    if (c->data_size % (1 << c->host_pools) != 0)
+        return error_set(error, ESPER_INVALID, "host.pools = %d: %dx%d images (data.size) cannot be halved that often",
+                         c->host_pools, c->data_size, c->data_size);
+    if ((c->host_base << (c->host_blocks - 1)) > 512)
+        return error_set(error, ESPER_INVALID,
+                         "host.base = %d: with %d blocks the last has %d channels; at most 512 are allowed",
+                         c->host_base, c->host_blocks, c->host_base << (c->host_blocks - 1));
+    return ESPER_OK;
+}
+
+/* D-30: row 0 after every block, row 1 only where a pool follows. */
+static enum esper_status check_slots(const struct config *c, struct esper_error *error)
+{
+    for (int i = 0; i < c->slot_count; i++) {
+        int row = 0, column = 0;
+        config_parse_slot(c->slots[i], &row, &column);
+        if (row >= SLOT_ROWS || column >= c->host_blocks || (row == 1 && column >= c->host_pools))
+            return error_set(error, ESPER_INVALID,
+                             "slots: %s is not on this host, which has r0c0 to r0c%d%s (%d blocks, %d pools)",
+                             c->slots[i], c->host_blocks - 1, c->host_pools ? " and r1 after each pool" : "",
+                             c->host_blocks, c->host_pools);
+    }
+    return ESPER_OK;
+}
+
+enum esper_status shape_check(const struct config *config, struct esper_error *error)
+{
+    TRY(check_host(config, error));
+    return check_slots(config, error);
+}

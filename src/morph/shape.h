@@ -11,7 +11,7 @@
 #include "base/config.h"
 #include "morph/blueprint.h"
 
-enum { SHAPE_BLOCKS = 6, SHAPE_SLOTS = 16, SHAPE_CLASSES = 10, SHAPE_COLOURS = 3, SLOT_ROWS = 2 };
+enum { SHAPE_BLOCKS = 6, SHAPE_SLOTS = CONFIG_MAX_SLOTS, SHAPE_CLASSES = 10, SHAPE_COLOURS = 3, SLOT_ROWS = 2 };
 
 struct block_shape {
     int cin, cout, height, width; /* the convolution's channels and maps */
@@ -39,6 +39,9 @@ struct net_shape {
     size_t stats;                      /* running means and variances, floats */
     size_t seed_storage, gate_storage; /* pools of one env, floats */
 };
+
+/* The rules of the keys host.* and slots: whether such a host exists, and has these slots. */
+enum esper_status shape_check(const struct config *config, struct esper_error *error);
 
 /* The configuration must have passed config_check. It must outlive the shape, which points at its slot names. */
 void shape_init(struct net_shape *shape, const struct config *config);

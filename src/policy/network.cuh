@@ -1,6 +1,6 @@
 /*
  * The recurrent policy network on the device (policy/network.h says what it computes). Parameters and gradients are the
- * world's own flat arrays, in the layout of policy_shape: no copies are kept, so nothing needs updating when they
+ * caller's own flat arrays, in the layout of policy_shape: no copies are kept, so nothing needs updating when they
  * change. Every call enqueues kernels on the runtime's stream; the configuration fixes their shapes.
  *
  * Acting and unrolling run different kernels; in each, a row's results are sums in an order that does not depend on the

@@ -5,8 +5,8 @@
  *
  * A list takes FIELD(type, name), or FIELD and ARRAY(type, name, count).
  */
-#ifndef ENGINE_STATE_H
-#define ENGINE_STATE_H
+#ifndef BASE_STATE_H
+#define BASE_STATE_H
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,113 @@
+#include "engine/mirror.cuh"
+
+#include <cstring>
+
+void *mirror_place(const struct mirror *mirror, const void *host)
+{
+    const struct table *table = &mirror->host->table;
+    for (int i = 0; i < CLASS_COUNT; i++) {
+        const char *base = (const char *)table->arena[i];
+        if (base && (const char *)host >= base && (const char *)host < base + table->arena_bytes[i])
+            return mirror->arena[i] + ((const char *)host - base);
+    }
+    return nullptr;
+}
+
+/* Every registered pointer is inside the struct. */
+void mirror_create(struct mirror *mirror, struct runtime *rt, struct world *host)
+{
+    struct world *view = &mirror->view;
+    const struct table *table = &host->table;
+    mirror->runtime = rt;
+    mirror->host = host;
+    for (int i = 0; i < CLASS_COUNT; i++)
+        mirror->arena[i] = runtime_alloc<char>(rt, table->arena_bytes[i]);
+    mirror->world = runtime_alloc<struct world>(rt, 1);
+    if (rt->failed)
+        return;
+    memcpy((void *)view, (const void *)host, sizeof *view);
+    for (int i = 0; i < table->count; i++) {
+        size_t at = (size_t)((char *)table->rows[i].slot - (char *)host);
+        void *place = mirror_place(mirror, table->rows[i].data);
+        memcpy((char *)view + at, &place, sizeof place);
+    }
+    view->learner.config = &mirror->world->config;
+    view->learner.pool = nullptr;
+    view->learner.kernels = nullptr;
+    view->learner.net = nullptr;
+    view->learner.memory = nullptr;
+    view->learner.work = nullptr;
+    runtime_copy_to(rt, mirror->world, view, sizeof *view);
+}
+
+void mirror_write(const struct mirror *mirror, const struct table_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        runtime_copy_to(mirror->runtime, mirror_place(mirror, rows[i].data), rows[i].data, rows[i].bytes);
+    runtime_wait(mirror->runtime);
+}
+
+void mirror_read(const struct mirror *mirror, const struct table_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        runtime_copy_from(mirror->runtime, rows[i].data, mirror_place(mirror, rows[i].data), rows[i].bytes);
+    runtime_wait(mirror->runtime);
+}
+
+struct net_setup mirror_net_setup(const struct mirror *mirror, const struct device_setup *given)
+{
+    struct runtime *rt = mirror->runtime;
+    const struct world *view = &mirror->view;
+    const struct config *config = &view->config;
+    const struct gather_table normalise = gather_table_make(image_set_of(config->data_set));
+    const size_t envs = (size_t)view->envs, rows = envs * (size_t)view->shape.slots;
+    struct net_setup setup = {};
+    setup.shape = view->shape;
+    setup.envs = view->envs;
+    setup.val_images = config->data_val_images;
+    setup.test_images = config->data_test_images;
+    setup.rates = *given->rates;
+    setup.source.data = gather_upload(rt, given->data, &normalise);
+    setup.source.round = view->round;
+    setup.source.step = view->step;
+    setup.source.conditions = view->conditions;
+    setup.source.group = config->group;
+    setup.source.batches = given->batches;
+    setup.source.batch = (uint32_t)config->data_batch;
+    setup.source.seed = config->seed;
+    setup.source.augment = augment_of(config);
+    setup.host = view->host;
+    setup.host_momentum = view->host_momentum;
+    setup.stats = view->stats;
+    setup.seed = view->seed;
+    setup.seed_momentum = view->seed_momentum;
+    setup.gate = view->gate;
+    setup.gate_momentum = view->gate_momentum;
+    setup.slots = view->slots;
+    setup.exec = runtime_alloc<struct slot_exec>(rt, rows);
+    setup.grads = runtime_alloc<struct slot_grads>(rt, rows);
+    setup.train_loss = view->train_loss;
+    setup.train_accuracy = view->train_accuracy;
+    setup.val_loss = view->val_loss;
+    setup.val_accuracy = view->val_accuracy;
+    setup.test_accuracy = runtime_alloc<double>(rt, envs);
+    setup.subset_count = view->subset_count;
+    setup.subset_all = view->subset_all;
+    setup.subset_mask = view->subset_mask;
+    setup.subset_correct = view->subset_correct;
+    return setup;
+}
+
+struct policy_setup mirror_policy_setup(const struct mirror *mirror, const struct device_setup *given)
+{
+    const struct world *view = &mirror->view;
+    struct policy_setup setup = {};
+    setup.config = &mirror->host->config;
+    setup.learner = &view->learner;
+    setup.rollout = &view->rollout;
+    setup.step = view->step;
+    setup.hidden = view->hidden;
+    setup.cell = view->cell;
+    setup.exact = !given->tf32;
+    return setup;
+}

@@ -1,0 +1,90 @@
+/*
+ * The networks of all envs on the device: one interface, two implementations. net_fp32 takes every host and is the
+ * reference for the other; net_bf16 takes the hosts that its tensor-core kernels fit.
+ *
+ * train, evaluate and test only enqueue work on the runtime's stream, the same kernels with the same shapes every time,
+ * so a phase can be captured once and replayed. What they do depends on device memory alone.
+ */
+#ifndef MORPH_NET_DEVICE_CUH
+#define MORPH_NET_DEVICE_CUH
+
+#include "cuda/runtime.cuh"
+#include "data/gather.cuh"
+
+extern "C" {
+#include "morph/net.h"
+#include "morph/subsets.h"
+}
+
+/*
+ * All that the networks are told. The CPU's get the same with each job: the shape, the arrays of the envs, the clock
+ * and the splits.
+ */
+struct net_setup {
+    struct net_shape shape;
+    int envs, val_images, test_images;
+    struct net_rates rates;
+    struct gather_source source; /* the images, their order, and the clock */
+
+    /* device memory: the networks ... */
+    float *host, *host_momentum, *stats; /* [env][layout of the shape] */
+    float *seed, *seed_momentum, *gate, *gate_momentum;
+    struct slot_arrays slots; /* [env][slot] */
+
+    /* ... and what the phases write */
+    struct slot_exec *exec;   /* [env][slot] how the passes treat each slot */
+    struct slot_grads *grads; /* [env][slot] of the step's last batch */
+    double *train_loss, *train_accuracy, *val_loss, *val_accuracy, *test_accuracy; /* [env] */
+    uint32_t *subset_count, *subset_all;                                           /* [env] */
+    uint32_t *subset_mask, *subset_correct;                                        /* [env][SUBSETS_MAX] */
+};
+
+/* The common base of all implementations; each derives its own. */
+struct net_device {
+    struct runtime *runtime;
+    struct net_setup setup;   /* for the host to pass on */
+    struct net_setup *placed; /* the same in device memory, for kernels to read */
+};
+
+enum { NET_SETS_MAX = 512 };
+
+/* Sets of blended slots for which an env's network is measured; device memory of env 0, those of successive envs are
+ * `stride` words apart. No set occurs twice; a count of 0 leaves the env out. */
+struct net_sets {
+    const int *count;
+    const uint32_t *mask;
+    uint32_t *correct; /* of each mask; starts at 0 */
+    size_t stride;
+};
+
+struct net_device_kernels {
+    /* Allocates all that is ever needed. NULL: the runtime has failed, or (net_bf16) the host does not fit. */
+    struct net_device *(*create)(struct runtime *rt, const struct net_setup *setup);
+    void (*free)(struct net_device *net);
+    /* A step: how slots are treated, every batch, gradient statistics on the last one. Writes parameters, momentum,
+     * stats, exec, grads, train_loss and train_accuracy. */
+    void (*train)(struct net_device *net);
+    /* The validation images under every subset of the blended seeds. Writes exec, subset_*, val_loss and
+     * val_accuracy. */
+    void (*evaluate)(struct net_device *net);
+    /* The validation images under other sets, the slots as they were in the last evaluate. Fills `correct`. */
+    void (*measure)(struct net_device *net, struct net_sets sets);
+    /* The test images through the committed network. Writes exec and test_accuracy. */
+    void (*test)(struct net_device *net);
+};
+
+extern const struct net_device_kernels net_fp32, net_bf16;
+
+extern "C" bool net_bf16_fits(const struct net_shape *shape, int batch);
+
+/* In create: the base's part. */
+static inline void net_device_begin(struct net_device *net, struct runtime *rt, const struct net_setup *setup)
+{
+    net->runtime = rt;
+    net->setup = *setup;
+    net->placed = runtime_alloc<struct net_setup>(rt, 1);
+    runtime_copy_to(rt, net->placed, &net->setup, sizeof net->setup);
+    runtime_wait(rt); /* a create that fails frees the net */
+}
+
+#endif
