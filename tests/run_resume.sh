@@ -20,14 +20,14 @@ same() { # same WHAT NAME NAME
     verdict "$1" "$([ -n "$one" ] && [ "$one" = "$other" ] || echo "$one and $other")"
 }
 
-train whole --rounds 20
-train again --rounds 20
+train whole --rounds 12
+train again --rounds 12
 same 'the same seed twice' whole again
-train one --rounds 20 --threads 1
-train two --rounds 20 --threads 2
+train one --rounds 12 --threads 1
+train two --rounds 12 --threads 2
 same 'one thread and two' one two
 same 'all threads and one' whole one
-train other --rounds 20 --seed 7
+train other --rounds 12 --seed 7
 [ "$(hash_of whole)" != "$(hash_of other)" ] || verdict 'another seed' 'the same hash'
 for policy in random heuristic; do
     train $policy-1 --rounds 3 --threads 1 --policy $policy
@@ -40,7 +40,7 @@ done
 tries=0
 while [ $tries -lt 10 ]; do
     rm -rf "$work/stopped"
-    "$esper" train $small --rounds 20 --name stopped --plain >"$work/out" 2>"$work/err" &
+    "$esper" train $small --rounds 12 --name stopped --plain >"$work/out" 2>"$work/err" &
     background=$!
     while kill -0 $background 2>/dev/null && ! grep -q '^round 7/' "$work/err"; do sleep 0.02; done
     sleep "0.$(printf %02d $((tries * 3)))"
@@ -111,13 +111,13 @@ shows 'all of its 5 rounds are done' train --resume "$work/grown"
 shows 'all of its 5 rounds are done' train --resume "$work/grown" --rounds 5
 [ "$("$esper" sql "$work/grown" --csv "select json_extract(configuration, '\$.rounds') from run" | tail -1 | tr -d '\r')" = 5 ] ||
     verdict 'the record plans them' 'another number'
-"$esper" train --resume "$work/stopped" --rounds 21 --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
+"$esper" train --resume "$work/stopped" --rounds 13 --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
 recipe_of stopped >"$work/out"
-says 'the end of the plan needs no word' '^esper train --resume stopped --rounds 21$' "$work/out"
+says 'the end of the plan needs no word' '^esper train --resume stopped --rounds 13$' "$work/out"
 mv "$work/stopped/plan.json" "$work/plan" # as if it had been stopped in round 8
-sed 's/"from":[[:space:]]*20/"from": 7/' "$work/plan" >"$work/stopped/plan.json"
+sed 's/"from":[[:space:]]*12/"from": 7/' "$work/plan" >"$work/stopped/plan.json"
 recipe_of stopped >"$work/out"
-says 'what came before its end does' ' --rounds 20 --name stopped   # stop it with Ctrl-C while it plays round 8$' "$work/out"
+says 'what came before its end does' ' --rounds 12 --name stopped   # stop it with Ctrl-C while it plays round 8$' "$work/out"
 printf '{"stages": [' >"$work/stopped/plan.json"
 fails 2 'plan.json' inspect "$work/stopped"
 
