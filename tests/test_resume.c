@@ -195,21 +195,46 @@ static void test_killed_before_the_first(void **state)
     assert_refused("early", false, ESPER_INVALID, "3 rounds were done, but ");
 }
 
+/* A run that was killed before it had a record. */
+static void begin_without_record(void)
+{
+    static const struct death death = {10, 0};
+    static const char *const files[] = {"early/telemetry.db", "early/telemetry.db-wal", "early/telemetry.db-shm"};
+    remove_tree(in_folder("early")); /* of the test before */
+    assert_int_equal(exit_code(start_child(train_and_die, &death)), 0);
+    for (int i = 0; i < 3; i++)
+        unlink(in_folder(files[i]));
+}
+
 /* Killed while the tables of its record were made: there is a database, and nothing in it. */
 static void test_blank_record(void **state)
 {
     (void)state;
-    static const struct death death = {10, 0};
     sqlite3 *db;
-    remove_tree(in_folder("early")); /* of the test before */
-    assert_int_equal(exit_code(start_child(train_and_die, &death)), 0);
-    for (int i = 0; i < 3; i++) {
-        static const char *const files[] = {"early/telemetry.db", "early/telemetry.db-wal", "early/telemetry.db-shm"};
-        unlink(in_folder(files[i]));
-    }
+    begin_without_record();
     assert_int_equal(sqlite3_open(in_folder("early/telemetry.db"), &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_goes_on("early", false, NULL);
+    assert_complete("early");
+}
+
+static int die_in_transaction(const void *unused)
+{
+    (void)unused;
+    sqlite3 *db;
+    return sqlite3_open(in_folder("early/telemetry.db"), &db) != SQLITE_OK ||
+           sqlite3_exec(db, "BEGIN; CREATE TABLE half (made INTEGER)", NULL, NULL, NULL) != SQLITE_OK ||
+           sqlite3_db_cacheflush(db) != SQLITE_OK;
+}
+
+/* The same before the first page was whole: its journal is there still, and only a writer may roll it back. */
+static void test_cut_off_record(void **state)
+{
+    (void)state;
+    begin_without_record();
+    assert_int_equal(exit_code(start_child(die_in_transaction, NULL)), 0);
+    assert_int_equal(access(in_folder("early/telemetry.db-journal"), F_OK), 0);
     assert_goes_on("early", false, NULL);
     assert_complete("early");
 }
@@ -287,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_damaged_checkpoints),
         cmocka_unit_test(test_killed_before_the_first),
         cmocka_unit_test(test_blank_record),
+        cmocka_unit_test(test_cut_off_record),
         cmocka_unit_test(test_older_checkpoint),
         cmocka_unit_test(test_policy_of_a_damaged_checkpoint),
         cmocka_unit_test(test_gaps),
