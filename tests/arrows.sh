@@ -15,7 +15,7 @@ policy:     base cuda nn morph
 reward:     base morph
 learn:      base cuda nn policy
 telemetry:  base
-variant:    nn morph policy
+variant:    base nn morph policy
 model:      base data nn morph variant
 check:      base nn morph policy reward learn variant
 engine:     base cuda data morph policy reward learn telemetry variant model

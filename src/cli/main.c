@@ -7,6 +7,7 @@
 
 #include "base/words.h"
 #include "cli/cli.h"
+#include "variant/variant.h"
 
 static int command_help(int argc, char **argv);
 static int command_version(int argc, char **argv);
@@ -138,6 +139,7 @@ static int run_with_room(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static char help[] = "help", version[] = "version";
+    struct esper_error error;
     if (argc < 2) { /* nothing was done: a script should notice */
         print_overview(stderr);
         return CLI_WRONG;
@@ -146,5 +148,7 @@ int main(int argc, char **argv)
         argv[1] = help;
     else if (strcmp(argv[1], "--version") == 0)
         argv[1] = version;
+    if (variant_check(&error) != ESPER_OK)
+        return cli_fail(&error);
     return cli_finish(run_with_room(argc - 1, argv + 1));
 }

@@ -4,6 +4,7 @@
 #ifndef VARIANT_VARIANT_H
 #define VARIANT_VARIANT_H
 
+#include "base/status.h"
 #include "morph/net.h"
 #include "nn/conv.h"
 #include "policy/network.h"
@@ -57,7 +58,10 @@ struct variant {
 
 /* Every variant in this build that this machine can run, best first; NULL past the end. */
 const struct variant *variant_at(int index);
-/* The kernels that training uses here. */
+/* The kernels that training uses here: the best, or those that $ESPER_KERNELS names, for the bits of another machine.
+ */
 const struct variant *variant_best(void);
+/* Refuses an $ESPER_KERNELS that names none of them. */
+enum esper_status variant_check(struct esper_error *error);
 
 #endif
