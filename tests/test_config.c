@@ -1,4 +1,5 @@
 /* Configuration: the table of keys, precedence, the rules that involve several keys, the shipped tasks. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,11 +109,11 @@ static void later_sources_win_and_are_remembered(void **state)
     assert_int_equal(c.steps, 30);
     assert_int_equal(c.rounds, 400);
     assert_true(c.host_lr == 0.0625);
-    assert_int_equal(config_origin_of(&c, "seed"), ORIGIN_DEFAULT);
-    assert_int_equal(config_origin_of(&c, "envs"), ORIGIN_TASK);
-    assert_int_equal(config_origin_of(&c, "steps"), ORIGIN_FILE);
-    assert_int_equal(config_origin_of(&c, "rounds"), ORIGIN_SET);
-    assert_int_equal(config_origin_of(&c, "host.lr"), ORIGIN_FLAG);
+    assert_int_equal(c.origin[config_key_find("seed")], ORIGIN_DEFAULT);
+    assert_int_equal(c.origin[config_key_find("envs")], ORIGIN_TASK);
+    assert_int_equal(c.origin[config_key_find("steps")], ORIGIN_FILE);
+    assert_int_equal(c.origin[config_key_find("rounds")], ORIGIN_SET);
+    assert_int_equal(c.origin[config_key_find("host.lr")], ORIGIN_FLAG);
 }
 
 static void a_file_may_name_its_task_but_a_chosen_one_stays(void **state)
@@ -426,6 +427,46 @@ static void the_tasks_directory_can_be_chosen(void **state)
     assert_int_equal(c.steps, 150);
 }
 
+/* A section is about one thing, and what may change in a run may also differ between runs that pair. */
+static void sections_have_the_flags_of_their_subject(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *start;
+        bool pairs, reward;
+    } sections[] = {{"host.", false, false},  {"mixed.", false, false},    {"gates.", false, false},
+                    {"ppo.", true, false},    {"policy.", true, false},    {"governor.", false, false},
+                    {"reward.", false, true}, {"checkpoint.", true, false}};
+    for (int key = 0; key < config_key_count(); key++) {
+        const char *name = config_key_name(key);
+        assert_int_equal(config_key_find(name), key);
+        assert_int_equal(config_key_is(key, KEY_TASK), strcmp(name, "task") == 0);
+        assert_true(config_key_is(key, KEY_PAIRS) || !config_key_is(key, KEY_RESUMES));
+        for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+            if (strncmp(name, sections[i].start, strlen(sections[i].start)) == 0) {
+                assert_int_equal(config_key_is(key, KEY_PAIRS), sections[i].pairs);
+                assert_int_equal(config_key_is(key, KEY_REWARD), sections[i].reward);
+            }
+    }
+    assert_int_equal(config_key_find("host"), -1);
+}
+
+static void the_first_difference_that_matters_is_found(void **state)
+{
+    (void)state;
+    struct config a, b;
+    config_defaults(&a);
+    b = a;
+    assert_int_equal(config_difference(&a, &b, 0), -1);
+    b.threads = 3;
+    b.gamma = nextafter(a.gamma, 1);
+    b.ppo.lr = 0.25;
+    assert_int_equal(config_difference(&a, &b, 0), config_key_find("threads"));
+    assert_int_equal(config_difference(&a, &b, KEY_RESUMES), config_key_find("gamma"));
+    assert_int_equal(config_difference(&a, &b, KEY_RESUMES | KEY_REWARD), config_key_find("ppo.lr"));
+    assert_int_equal(config_difference(&a, &b, KEY_PAIRS | KEY_REWARD), -1);
+}
+
 static int folder_make(void **state)
 {
     (void)state;
@@ -451,6 +492,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_default_is_good_and_survives_a_round_trip),
         cmocka_unit_test(defaults_are_those_of_the_decisions),
+        cmocka_unit_test(sections_have_the_flags_of_their_subject),
+        cmocka_unit_test(the_first_difference_that_matters_is_found),
         cmocka_unit_test(the_cpu_has_one_precision),
         cmocka_unit_test(later_sources_win_and_are_remembered),
         cmocka_unit_test(a_file_may_name_its_task_but_a_chosen_one_stays),

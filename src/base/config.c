@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/words.h"
 
-static int find_key(const char *name)
+int config_key_find(const char *name)
 {
     for (int i = 0; i < config_key_total; i++)
         if (strcmp(config_keys[i].name, name) == 0)
@@ -294,12 +294,12 @@ static enum esper_status set_json(struct config *config, int key, const char *te
 enum esper_status config_set_value(struct config *config, const char *name, const char *text, enum config_origin origin,
                                    struct esper_error *error)
 {
-    int key = find_key(name);
+    int key = config_key_find(name);
     if (key < 0)
         return unknown_key(name, error);
     if (config_keys[key].type == KEY_SLOTS && text[0] == '[')
         return set_json(config, key, text, origin, error);
-    if (strcmp(name, "task") == 0) /* the other keys of the task would not follow */
+    if (config_key_is(key, KEY_TASK))
         return error_set(error, ESPER_INVALID, "task cannot be set like this; choose it with --task %.60s", text);
     return set_value(config, key, text, origin, error);
 }
@@ -327,13 +327,13 @@ static enum esper_status apply_object(struct config *config, const cJSON *object
         return error_set(error, ESPER_INVALID, "expected an object of keys, found %s", json_type_name(object));
     for (const cJSON *member = object->child; member; member = member->next) {
         char text[2 * CONFIG_TEXT]; /* longer than any text allowed, so that a cut one is still refused */
-        int key = find_key(member->string);
+        int key = config_key_find(member->string);
         if (cJSON_IsObject(member))
             return error_set(error, ESPER_INVALID, "\"%.60s\" is an object; keys are flat: \"%.60s.%s\": ...",
                              member->string, member->string, member->child ? member->child->string : "name");
         if (key < 0)
             return unknown_key(member->string, error);
-        if (config_keys[key].offset == offsetof(struct config, task))
+        if (config_key_is(key, KEY_TASK))
             continue; /* the caller has seen to it */
         TRY(value_text(&config_keys[key], member, text, sizeof text, error));
         TRY(set_value(config, key, text, origin, error));
@@ -353,7 +353,7 @@ enum esper_status config_load_task(struct config *config, const char *text, stru
     if (status == ESPER_OK)
         status = apply_object(config, object, ORIGIN_TASK, error);
     if (status == ESPER_OK)
-        status = set_value(config, find_key("task"), task.name, ORIGIN_TASK, error);
+        status = set_value(config, config_key_find("task"), task.name, ORIGIN_TASK, error);
     cJSON_Delete(object);
     return status == ESPER_OK ? status : error_where(error, "%s", task.path[0] ? task.path : task.name);
 }
@@ -419,6 +419,11 @@ int config_key_count(void)
     return config_key_total;
 }
 
+bool config_key_is(int key, enum config_flag flag)
+{
+    return config_keys[key].flags & flag;
+}
+
 const char *config_key_name(int key)
 {
     return config_keys[key].name;
@@ -438,12 +443,6 @@ const char *config_origin_name(enum config_origin origin)
 {
     static const char *const names[] = {"default", "task", "file", "--set", "flag"};
     return names[origin];
-}
-
-enum config_origin config_origin_of(const struct config *config, const char *key)
-{
-    int found = find_key(key);
-    return found < 0 ? ORIGIN_DEFAULT : (enum config_origin)config->origin[found];
 }
 
 void config_format(const struct config *config, int key, char text[CONFIG_TEXT])
@@ -478,4 +477,37 @@ void config_format(const struct config *config, int key, char text[CONFIG_TEXT])
             used += (size_t)snprintf(text + used, CONFIG_TEXT - used, "%s%s", i ? "," : "", config->slots[i]);
         break;
     }
+}
+
+void config_format_exact(const struct config *config, int key, char text[CONFIG_TEXT])
+{
+    config_format(config, key, text);
+    if (config_keys[key].type != KEY_REAL)
+        return;
+    double value;
+    memcpy(&value, (const char *)config + config_keys[key].offset, sizeof value);
+    for (int digits = 15; digits < 17 && strtod(text, NULL) != value; digits++)
+        snprintf(text, CONFIG_TEXT, "%.*g", digits + 1, value);
+}
+
+const char *config_policy(const struct config *config, char text[CONFIG_TEXT])
+{
+    config_format(config, config_key_find("policy.kind"), text);
+    return text;
+}
+
+bool config_differ_in(int key, const struct config *a, const struct config *b)
+{
+    char mine[CONFIG_TEXT], theirs[CONFIG_TEXT];
+    config_format_exact(a, key, mine);
+    config_format_exact(b, key, theirs);
+    return strcmp(mine, theirs) != 0;
+}
+
+int config_difference(const struct config *a, const struct config *b, unsigned except)
+{
+    for (int key = 0; key < config_key_total; key++)
+        if (!(config_keys[key].flags & except) && config_differ_in(key, a, b))
+            return key;
+    return -1;
 }

@@ -146,13 +146,35 @@ long long config_env_steps(const struct config *config); /* of all rounds */
 /* Row and column of a slot id such as "r0c2"; false for anything else. */
 bool config_parse_slot(const char *id, int *row, int *column);
 
-/* For listings. */
+/* ---- the keys, by number ----------------------------------------------------------------------------------------- */
+
+/* What is special about a key, in its row of the table. */
+enum config_flag {
+    KEY_PAIRS = 1,     /* runs that differ in it play the same episodes */
+    KEY_RESUMES = 2,   /* a run that goes on from a checkpoint may change it */
+    KEY_REWARD = 4,    /* runs that differ in it pair as well, but not their rewards: gamma is part of shaping */
+    KEY_EVALUATES = 8, /* `esper eval` sets it */
+    KEY_TASK = 16,     /* names the task, whose other keys come with it: it is chosen and never set alone */
+    KEY_SHOWN = 32,    /* tells at a glance what a run is */
+    KEY_UNTOLD = 64,   /* a recipe of the run needs no --set of it */
+    KEY_FILE = 128     /* a file or a run, perhaps relative to the directory in which the command was given */
+};
+
 int config_key_count(void);
+int config_key_find(const char *name); /* -1: there is none */
+bool config_key_is(int key, enum config_flag flag);
 const char *config_key_name(int key);
 const char *config_key_help(int key);
 void config_key_range(int key, char text[CONFIG_TEXT]); /* what it allows, in words */
 const char *config_origin_name(enum config_origin origin);
-enum config_origin config_origin_of(const struct config *config, const char *key);
 void config_format(const struct config *config, int key, char text[CONFIG_TEXT]);
+/* With enough digits to read the same number back. */
+void config_format_exact(const struct config *config, int key, char text[CONFIG_TEXT]);
+/* Who decides, `text`: the value of policy.kind. */
+const char *config_policy(const struct config *config, char text[CONFIG_TEXT]);
+
+bool config_differ_in(int key, const struct config *a, const struct config *b);
+/* The first key in which they differ, besides those with one of the flags; -1: there is none. */
+int config_difference(const struct config *a, const struct config *b, unsigned except);
 
 #endif

@@ -6,17 +6,6 @@
 
 #include "base/config_keys.h"
 
-void config_format_exact(const struct config *config, int key, char text[CONFIG_TEXT])
-{
-    config_format(config, key, text);
-    if (config_keys[key].type != KEY_REAL)
-        return;
-    double value;
-    memcpy(&value, (const char *)config + config_keys[key].offset, sizeof value);
-    for (int digits = 15; digits < 17 && strtod(text, NULL) != value; digits++)
-        snprintf(text, CONFIG_TEXT, "%.*g", digits + 1, value);
-}
-
 static cJSON *slots_json(const struct config *config)
 {
     cJSON *list = cJSON_CreateArray();
@@ -49,7 +38,7 @@ cJSON *config_to_json(const struct config *config)
 {
     cJSON *object = cJSON_CreateObject();
     for (int key = 0; key < config_key_total; key++) {
-        if (config_keys[key].offset == offsetof(struct config, task) && !config->task[0])
+        if (config_key_is(key, KEY_TASK) && !config->task[0])
             continue; /* a file with an empty task would name a task that does not exist */
         json_add(object, config_keys[key].name, config_value_json(config, key));
     }

@@ -8,9 +8,6 @@
 #include "base/config.h"
 #include "base/json.h"
 
-/* As config_format, with enough digits to read the same number back. */
-void config_format_exact(const struct config *config, int key, char text[CONFIG_TEXT]);
-
 /* One key's value in JSON; NULL: out of memory. */
 cJSON *config_value_json(const struct config *config, int key);
 /* All keys, the task's name only where there is one; for json_add or json_finish, which know if memory ran out. */

@@ -16,6 +16,7 @@ enum key_type {
 
 struct config_key {
     const char *name;
+    unsigned flags; /* enum config_flag */
     enum key_type type;
     size_t offset;
     double min, max;     /* KEY_TEXT: max is the longest text */

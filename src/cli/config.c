@@ -23,10 +23,7 @@ static bool is_named(const struct choice *choice, int key)
 
 static bool is_shown(const struct choice *choice, const struct config *config, int key)
 {
-    char value[CONFIG_TEXT], initial[CONFIG_TEXT];
-    config_format_exact(config, key, value);
-    config_format_exact(&choice->defaults, key, initial);
-    return is_named(choice, key) && (!choice->changed || strcmp(value, initial) != 0);
+    return is_named(choice, key) && (!choice->changed || config_differ_in(key, config, &choice->defaults));
 }
 
 static enum esper_status check_word(const struct choice *choice, struct esper_error *error)
@@ -84,7 +81,7 @@ static enum esper_status print_json(const struct choice *choice, const struct co
 {
     cJSON *object = cJSON_CreateObject();
     for (int key = 0; key < config_key_count(); key++) {
-        bool is_task = strcmp(config_key_name(key), "task") == 0;
+        bool is_task = config_key_is(key, KEY_TASK);
         if (!is_shown(choice, config, key) || (is_task && !*config->task))
             continue;
         json_add(object, config_key_name(key),
@@ -98,12 +95,11 @@ static enum esper_status show(const struct choice *choice, const struct config *
 {
     if (json)
         return print_json(choice, config, task, error);
-    for (int key = 0; key < config_key_count(); key++)
-        if (choice->word && strcmp(config_key_name(key), choice->word) == 0) {
-            print_key(choice, config, key);
-            return ESPER_OK;
-        }
-    print_table(choice, config);
+    int key = choice->word ? config_key_find(choice->word) : -1;
+    if (key >= 0)
+        print_key(choice, config, key);
+    else
+        print_table(choice, config);
     return ESPER_OK;
 }
 

@@ -74,7 +74,7 @@ static void announce(const char *what, const struct drive_end *end)
     const struct config *config = &end->config;
     char policy[CONFIG_TEXT];
     cli_note("%s %s, policy %s: %d envs x %d steps x %d rounds on %s\n%s\n", what,
-             *config->task ? config->task : "(no task)", drive_policy(config, policy), config->envs, config->steps,
+             *config->task ? config->task : "(no task)", config_policy(config, policy), config->envs, config->steps,
              config->rounds, end->machine, end->path);
     fflush(stderr);
 }
@@ -172,14 +172,6 @@ enum esper_status drive_find_from(const char *runs, struct config *config, struc
     if (run_find(runs, config->policy.from, path, error) != ESPER_OK)
         return error_where(error, "--from");
     return config_set_value(config, "policy.from", path, ORIGIN_FLAG, error);
-}
-
-const char *drive_policy(const struct config *config, char *text)
-{
-    for (int key = 0; key < config_key_count(); key++)
-        if (strcmp(config_key_name(key), "policy.kind") == 0)
-            config_format(config, key, text);
-    return text;
 }
 
 char *drive_command(int argc, char **argv)

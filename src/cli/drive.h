@@ -41,9 +41,6 @@ void drive_tell_note(const struct session *session);
 /* policy.from names a run by its name or path: turns it into the path. */
 enum esper_status drive_find_from(const char *runs, struct config *config, struct esper_error *error);
 
-/* "ppo", "static" ...: the policy that decides. `text` is CONFIG_TEXT long. */
-const char *drive_policy(const struct config *config, char *text);
-
 /* The command line as one text, for run.json. Release with free. */
 char *drive_command(int argc, char **argv);
 

@@ -61,7 +61,7 @@ static void make_name(const char *runs, const struct run *run, const struct conf
 {
     char policy[CONFIG_TEXT], path[PATH_MAX + 256];
     for (int i = 1; i < 10000; i++) {
-        int used = snprintf(name, size, "%.80s-eval-%.10s%s", run->name, drive_policy(config, policy),
+        int used = snprintf(name, size, "%.80s-eval-%.10s%s", run->name, config_policy(config, policy),
                             config->policy.greedy ? "-greedy" : "");
         if (i > 1 && (size_t)used < size)
             snprintf(name + used, size - (size_t)used, "-%d", i);

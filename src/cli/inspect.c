@@ -174,14 +174,12 @@ static enum esper_status inspect_onnx(const char *path, struct esper_error *erro
 
 static void print_config(const struct config *config)
 {
-    static const char *const shown[] = {"task", "policy.kind", "seed", "envs", "steps", "rounds"};
     for (int key = 0; key < config_key_count(); key++)
-        for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
-            if (strcmp(config_key_name(key), shown[i]) == 0) {
-                char text[CONFIG_TEXT];
-                config_format(config, key, text);
-                cli_print("  %-12s %s\n", shown[i], *text ? text : "none");
-            }
+        if (config_key_is(key, KEY_SHOWN)) {
+            char text[CONFIG_TEXT];
+            config_format(config, key, text);
+            cli_print("  %-12s %s\n", config_key_name(key), *text ? text : "none");
+        }
 }
 
 static void print_checkpoint(const struct st_file *file, const struct checkpoint_info *info,

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/config_json.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/drive.h"
@@ -107,20 +106,22 @@ static bool is_there(const struct series_run *run)
     return access(file, F_OK) == 0;
 }
 
-/* The run must be the one that this command would play: a series with other settings has another name. */
+/* The run must be the one that this command would play, on any number of threads: a series with other settings has
+ * another name. Schedules are compared by themselves. */
 static enum esper_status check_settings(const struct series_run *plan, const struct run *run, struct esper_error *error)
 {
-    for (int key = 0; key < config_key_count(); key++) {
-        char there[CONFIG_TEXT], here[CONFIG_TEXT];
-        const char *name = config_key_name(key);
-        config_format_exact(&run->config, key, there);
-        config_format_exact(&plan->config, key, here);
-        if (strcmp(there, here) != 0 && strcmp(name, "threads") != 0 && strcmp(name, "policy.schedule") != 0)
-            return error_set(error, ESPER_INVALID,
-                             "%s: was begun with other settings, %s = %.60s and not %.60s; choose another --name",
-                             plan->path, name, there, here);
-    }
-    return ESPER_OK;
+    char there[CONFIG_TEXT], here[CONFIG_TEXT];
+    struct config config = plan->config;
+    config.threads = run->config.threads;
+    memcpy(config.policy.schedule, run->config.policy.schedule, sizeof config.policy.schedule);
+    int key = config_difference(&run->config, &config, 0);
+    if (key < 0)
+        return ESPER_OK;
+    config_format_exact(&run->config, key, there);
+    config_format_exact(&config, key, here);
+    return error_set(error, ESPER_INVALID,
+                     "%s: was begun with other settings, %s = %.60s and not %.60s; choose another --name", plan->path,
+                     config_key_name(key), there, here);
 }
 
 static enum esper_status check_lines(const struct series_run *plan, struct esper_error *error)

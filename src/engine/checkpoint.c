@@ -15,21 +15,6 @@
 enum { META_FORMAT, META_ESPER, META_ROUND, META_STEP, META_HASH, META_CONFIG, META_CRC, META_SEAL, META_COUNT };
 static const char *const meta_names[META_COUNT] = {"format", "esper", "round", "step", "hash", "config", "crc", "seal"};
 
-/* Keys that do not describe the world, such as budgets and paths: a run that continues from a checkpoint may change
- * them. */
-static const char *const free_keys[] = {"about",
-                                        "rounds",
-                                        "threads",
-                                        "device",
-                                        "precision",
-                                        "data.path",
-                                        "policy.script",
-                                        "policy.schedule",
-                                        "checkpoint.rounds",
-                                        "checkpoint.minutes",
-                                        "checkpoint.keep",
-                                        "telemetry.level"};
-
 static const enum st_dtype dtypes[] = {
     [TYPE_F32] = ST_F32, [TYPE_F64] = ST_F64, [TYPE_I32] = ST_I32, [TYPE_U32] = ST_U32,
     [TYPE_U64] = ST_U64, [TYPE_U16] = ST_U16, [TYPE_U8] = ST_U8,   [TYPE_I8] = ST_I8};
@@ -307,27 +292,18 @@ static enum esper_status open_checked(const char *path, struct opened *opened, s
 
 /* ---- does it fit? ------------------------------------------------------------------------------------------------ */
 
-static bool is_free(const char *key)
-{
-    for (size_t i = 0; i < sizeof free_keys / sizeof free_keys[0]; i++)
-        if (strcmp(free_keys[i], key) == 0)
-            return true;
-    return false;
-}
-
 static enum esper_status check_config(const struct config *theirs, const struct config *ours, struct esper_error *error)
 {
-    for (int key = 0; key < config_key_count(); key++) {
-        char there[CONFIG_TEXT], here[CONFIG_TEXT];
-        config_format_exact(theirs, key, there);
-        config_format_exact(ours, key, here);
-        if (strcmp(there, here) != 0 && !is_free(config_key_name(key)))
-            return error_set(error, ESPER_INVALID,
-                             "a checkpoint of another world: %s is \"%.60s\" there and \"%.60s\" here; resume with the "
-                             "same value, or start a new run",
-                             config_key_name(key), there, here);
-    }
-    return ESPER_OK;
+    char there[CONFIG_TEXT], here[CONFIG_TEXT];
+    int key = config_difference(theirs, ours, KEY_RESUMES);
+    if (key < 0)
+        return ESPER_OK;
+    config_format_exact(theirs, key, there);
+    config_format_exact(ours, key, here);
+    return error_set(error, ESPER_INVALID,
+                     "a checkpoint of another world: %s is \"%.60s\" there and \"%.60s\" here; resume with the "
+                     "same value, or start a new run",
+                     config_key_name(key), there, here);
 }
 
 /* "F32 [8][398]" */

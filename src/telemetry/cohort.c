@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/config_json.h"
 #include "base/memory.h"
 #include "telemetry/store.h"
 
@@ -32,11 +31,7 @@ static enum esper_status load_run(struct cohort_run *member, const char *runs, c
 static void policy_name(const struct config *config, char name[32])
 {
     char text[CONFIG_TEXT];
-    for (int key = 0; key < config_key_count(); key++)
-        if (strcmp(config_key_name(key), "policy.kind") == 0) {
-            config_format(config, key, text);
-            snprintf(name, 32, "%.31s", text);
-        }
+    snprintf(name, 32, "%.31s", config_policy(config, text));
 }
 
 static enum esper_status check_members(const struct cohort *cohort, struct esper_error *error)
@@ -108,50 +103,22 @@ void cohort_free(struct cohort *cohort)
 
 /* ---- do they pair? ----------------------------------------------------------------------------------------------- */
 
-static bool starts_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* Keys that do not change an episode: the policy and how it learned, which episodes there are, names, and how the
- * machine did the work. */
-static bool may_differ(const char *key)
-{
-    static const char *const names[] = {"task",    "about",  "seed",      "envs",     "rounds",
-                                        "threads", "device", "precision", "data.path"};
-    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
-        if (strcmp(key, names[i]) == 0)
-            return true;
-    return starts_with(key, "policy.") || starts_with(key, "ppo.") || starts_with(key, "checkpoint.") ||
-           starts_with(key, "telemetry.");
-}
-
-/* gamma is part of shaping. */
-static bool is_reward(const char *key)
-{
-    return starts_with(key, "reward.") || strcmp(key, "gamma") == 0;
-}
-
 static enum esper_status check_runs(const struct run *a, const struct run *b, const char **reward_key,
                                     struct esper_error *error)
 {
-    for (int key = 0; key < config_key_count(); key++) {
-        char mine[CONFIG_TEXT], theirs[CONFIG_TEXT];
-        const char *name = config_key_name(key);
-        if (may_differ(name))
-            continue;
-        config_format_exact(&a->config, key, mine);
-        config_format_exact(&b->config, key, theirs);
-        if (strcmp(mine, theirs) == 0)
-            continue;
-        if (!is_reward(name))
-            return error_set(error, ESPER_INVALID, "%.100s and %.100s do not pair: %s is %.60s and %.60s%s", a->path,
-                             b->path, name, mine, theirs,
-                             strcmp(name, "evaluate") == 0 ? "; compare the `esper eval` runs of each" : "");
-        if (!*reward_key)
-            *reward_key = name;
+    char mine[CONFIG_TEXT], theirs[CONFIG_TEXT];
+    int key = config_difference(&a->config, &b->config, KEY_PAIRS | KEY_REWARD);
+    int reward = config_difference(&a->config, &b->config, KEY_PAIRS);
+    if (key < 0) {
+        if (reward >= 0 && !*reward_key)
+            *reward_key = config_key_name(reward);
+        return ESPER_OK;
     }
-    return ESPER_OK;
+    config_format_exact(&a->config, key, mine);
+    config_format_exact(&b->config, key, theirs);
+    return error_set(error, ESPER_INVALID, "%.100s and %.100s do not pair: %s is %.60s and %.60s%s", a->path, b->path,
+                     config_key_name(key), mine, theirs,
+                     config_key_is(key, KEY_EVALUATES) ? "; compare the `esper eval` runs of each" : "");
 }
 
 enum esper_status cohort_check(const struct cohort *a, const struct cohort *b, const char **reward_key,

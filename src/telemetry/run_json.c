@@ -89,15 +89,11 @@ enum esper_status run_json_write(const char *directory, const struct run *run, c
 /* A key that is unknown here comes from a later Esper: suggesting similar names would mislead. */
 static enum esper_status check_keys(const cJSON *values, const char *version, struct esper_error *error)
 {
-    for (const cJSON *member = values->child; member; member = member->next) {
-        int key = 0;
-        while (key < config_key_count() && strcmp(config_key_name(key), member->string) != 0)
-            key++;
-        if (key == config_key_count())
+    for (const cJSON *member = values->child; member; member = member->next)
+        if (config_key_find(member->string) < 0)
             return error_set(error, ESPER_INVALID,
                              "the key \"%.60s\" is unknown here: Esper %.31s created this run, this is " ESPER_VERSION,
                              member->string, version);
-    }
     return ESPER_OK;
 }
 

@@ -163,22 +163,14 @@ static enum esper_status complete(struct store *store, bool writes, struct esper
                      store->path, lack);
 }
 
-static const char *policy_name(const struct config *config, char text[CONFIG_TEXT])
-{
-    for (int key = 0; key < config_key_count(); key++)
-        if (strcmp(config_key_name(key), "policy.kind") == 0)
-            config_format(config, key, text);
-    return text;
-}
-
 static enum esper_status describe_run(struct store *store, const struct run *run, struct esper_error *error)
 {
-    char policy[CONFIG_TEXT] = "", seed[24];
+    char policy[CONFIG_TEXT], seed[24];
     char *configuration = json_finish(config_to_json(&run->config), JSON_ONE_LINE);
     if (!configuration)
         return error_set(error, ESPER_FAILED, "out of memory while describing the run");
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)run->config.seed);
-    policy_name(&run->config, policy);
+    config_policy(&run->config, policy);
     const char *const texts[] = {run->name,    run->config.task, policy,       seed,
                                  run->created, run->version,     run->kernels, configuration};
     sqlite3_stmt *insert = NULL;

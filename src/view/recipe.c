@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config_json.h"
+#include "base/config.h"
 #include "base/memory.h"
 #include "telemetry/run_json.h"
 #include "telemetry/run_plan.h"
@@ -30,26 +30,16 @@ static void put_word(FILE *file, const char *word)
 static void find_file(const struct run *run, const char *key, char value[PATH_MAX])
 {
     char path[PATH_MAX + 16], found[PATH_MAX];
-    const bool schedules = strcmp(key, "policy.schedule") == 0 && *value == '@';
+    const bool schedules = strcmp(key, "policy.schedule") == 0;
+    if (schedules && *value != '@')
+        return; /* the schedule itself */
     snprintf(path, sizeof path, "%s", value);
     if (strcmp(key, "policy.script") == 0)
         snprintf(path, sizeof path, "%s/script.json", run->path);
     else if (schedules)
         snprintf(path, sizeof path, "%s/schedules.txt", run->path);
-    else if (strcmp(key, "policy.from") != 0 && strcmp(key, "data.path") != 0)
-        return;
     if (realpath(path, found))
         snprintf(value, PATH_MAX, "%s%.*s", schedules ? "@" : "", PATH_MAX - 2, found);
-}
-
-/* How the machine does the work and the task's name do not change the bits; --rounds is written separately. */
-static bool is_told(const char *key)
-{
-    static const char *const untold[] = {"task", "about", "rounds", "threads"};
-    for (size_t i = 0; i < sizeof untold / sizeof untold[0]; i++)
-        if (strcmp(key, untold[i]) == 0)
-            return false;
-    return true;
 }
 
 static void put_settings(FILE *file, const struct run *run)
@@ -64,13 +54,13 @@ static void put_settings(FILE *file, const struct run *run)
         config_load_task(&base, "quickstart", NULL);
     }
     for (int key = 0; key < config_key_count(); key++) {
-        char value[PATH_MAX], initial[CONFIG_TEXT], word[PATH_MAX + 128];
+        char value[PATH_MAX], word[PATH_MAX + 128];
         const char *name = config_key_name(key);
-        config_format_exact(&run->config, key, value);
-        config_format_exact(&base, key, initial);
-        if (!is_told(name) || strcmp(value, initial) == 0)
+        if (config_key_is(key, KEY_UNTOLD) || !config_differ_in(key, &run->config, &base))
             continue;
-        find_file(run, name, value);
+        config_format_exact(&run->config, key, value);
+        if (config_key_is(key, KEY_FILE))
+            find_file(run, name, value);
         snprintf(word, sizeof word, "%s=%s", name, value);
         fputs(" --set ", file);
         put_word(file, word);

@@ -241,16 +241,13 @@ void report_head(struct html *html, const char *title)
 static void write_title(struct html *html, const struct report_run *report)
 {
     const struct config *config = &report->run.config;
-    char policy[CONFIG_TEXT] = "-";
-    for (int key = 0; key < config_key_count(); key++)
-        if (strcmp(config_key_name(key), "policy.kind") == 0)
-            config_format(config, key, policy);
+    char policy[CONFIG_TEXT];
     html_raw(html, "<h1>");
     html_text(html, report->run.name);
     html_raw(html, "</h1><p class=\"soft\">task ");
     html_text(html, config->task[0] ? config->task : "-");
     html_raw(html, ", policy ");
-    html_text(html, policy);
+    html_text(html, config_policy(config, policy));
     html_add(html, ", seed %llu, %s; %s", (unsigned long long)config->seed,
              config->evaluate ? "evaluation, no learning" : "training", run_state_name(&report->status));
     html_add(html, ", %d envs \xC3\x97 %d steps, %d rounds planned; started ", config->envs, config->steps,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config_json.h"
+#include "base/config.h"
 #include "base/stream.h"
 #include "telemetry/run_json.h"
 #include "view/recipe.h"
@@ -119,20 +119,12 @@ static void key_row(struct html *html, const struct config *config, const struct
     html_raw(html, "</td></tr>\n");
 }
 
-static bool is_changed(const struct config *config, const struct config *defaults, int key)
-{
-    char value[CONFIG_TEXT], initial[CONFIG_TEXT];
-    config_format_exact(config, key, value);
-    config_format_exact(defaults, key, initial);
-    return strcmp(value, initial) != 0;
-}
-
 static void key_table(struct html *html, const struct config *config, const struct config *defaults, bool changed)
 {
     html_raw(html, "<div class=\"wide\"><table><thead><tr><th>key</th><th>value</th><th>default</th><th>from</th>"
                    "<th>meaning</th></tr></thead><tbody>\n");
     for (int key = 0; key < config_key_count(); key++)
-        if (is_changed(config, defaults, key) == changed)
+        if (config_differ_in(key, config, defaults) == changed)
             key_row(html, config, defaults, key);
     html_raw(html, "</tbody></table></div>\n");
 }

@@ -122,11 +122,7 @@ void api_write_identity(struct json_out *out, const struct run *run)
     char text[CONFIG_TEXT];
     json_text(out, "created", run->created);
     json_text(out, "task", config->task);
-    for (int key = 0; key < config_key_count(); key++)
-        if (strcmp(config_key_name(key), "policy.kind") == 0) {
-            config_format(config, key, text);
-            json_text(out, "policy", text);
-        }
+    json_text(out, "policy", config_policy(config, text));
     snprintf(text, sizeof text, "%llu", (unsigned long long)config->seed);
     json_text(out, "seed", text); /* 64 bits: more than a JSON number holds */
     json_bool(out, "evaluate", config->evaluate);
