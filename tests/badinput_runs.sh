@@ -23,8 +23,8 @@ grep -q '2 paired episodes' stdout.txt || verdict 'compare one two' "$(cat stdou
 grep -q 'static cannot be told from static: +0.0 points' stdout.txt || verdict 'compare in a line' "$(cat stdout.txt)"
 
 # ---- what is typed ---------------------------------------------------------------------------------------------------
-refused 'name two runs or more' compare
-refused 'name two runs or more' compare one
+refused 'give two runs or more' compare
+refused 'give two runs or more' compare one
 refused 'no run "onf" in runs; did you mean "one"?' compare onf two
 refused 'there are no runs in nowhere' compare --runs nowhere one two
 refused 'name of a run is empty' compare one, two

@@ -59,7 +59,7 @@ for name in one two three four; do
 
     # the same images that the trainer tested on, and the same count of them right
     "$esper" infer "$model" synthetic --images 500 --output "$work/a" >"$work/infer" 2>&1
-    "$esper" infer "$onnx" synthetic --images 500 --output "$work/b" >"$work/infer_onnx" 2>&1
+    "$esper" infer "$onnx" synthetic --images 500 -o "$work/b" >"$work/infer_onnx" 2>&1
     line=$(grep '^accuracy' "$work/infer" | sed 's/,.*//')
     [ -n "$line" ] && [ "$line" = "$(grep '^accuracy' "$work/infer_onnx" | sed 's/,.*//')" ]
     verdict "$name: both forms" "$([ $? -eq 0 ] || cat "$work/infer" "$work/infer_onnx")"

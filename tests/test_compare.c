@@ -185,7 +185,7 @@ static int run_command(const void *context)
         argv[argc] = words[argc - 3];
     if (!freopen(in_folder("stdout"), "w", stdout) || !freopen(in_folder("stderr"), "w", stderr))
         return 99;
-    int code = command_compare(argc, argv);
+    int code = cli_command(argc, argv, &compare_page);
     fflush(NULL);
     return code;
 }
@@ -366,7 +366,7 @@ static void refuse(char *const words[], const char *says)
 static void refusals(void **state)
 {
     (void)state;
-    refused("name two runs or more", "ppo1");
+    refused("give two runs or more", "ppo1");
     refused("do not pair: steps is 150 and 99", "ppo1", "long1");
     refused("do not pair: evaluate is true and false; compare the `esper eval` runs", "ppo1", "trained1");
     refused("share no episodes: seed 1, rounds 1 to 2, and seed 2", "ppo1", "still2");

@@ -433,18 +433,18 @@ static void the_command(void **state)
     char *data;
     size_t size;
     fflush(stdout);
-    assert_int_equal(command_report(5, argv), CLI_OK);
+    assert_int_equal(cli_command(5, argv, &report_page), CLI_OK);
     assert_int_equal(file_read(output, 5000000, &data, &size, &error), ESPER_OK);
     make_one("usual");
     assert_int_equal(size, page.used);
     assert_memory_equal(data, page.text, size);
     memory_free(data);
     char *plain[] = {"report", "usual", runs, NULL};
-    assert_int_equal(command_report(3, plain), CLI_OK);
+    assert_int_equal(cli_command(3, plain, &report_page), CLI_OK);
     assert_int_equal(access(in_folder("usual/report.html"), R_OK), 0);
     char *none[] = {"report", NULL}, *missing[] = {"report", "nosuch", runs, NULL};
-    assert_int_equal(command_report(1, none), CLI_WRONG);
-    assert_int_equal(command_report(3, missing), CLI_WRONG);
+    assert_int_equal(cli_command(1, none, &report_page), CLI_WRONG);
+    assert_int_equal(cli_command(3, missing, &report_page), CLI_WRONG);
 }
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */

@@ -318,14 +318,16 @@ static enum esper_status choose_parts(const struct cli_list *parts, struct loops
 }
 
 /* Any flag of the engine selects its tables; otherwise the kernels of the CPU are measured. */
-static enum esper_status start(const struct bench_flags *flags, struct esper_error *error)
+static enum esper_status start(struct cli_call *call, struct esper_error *error)
 {
+    const struct bench_flags *flags = call->flags;
     struct config wish;
     const struct cli_config_flags device = {.device = flags->world.device, .precision = flags->world.precision};
     struct loops_options loops = {.task = flags->world.task,
                                   .envs = flags->world.envs,
                                   .batch = flags->batch,
                                   .seconds = 1e-3 * flags->milliseconds};
+    cli_output(flags->csv);
     config_defaults(&wish);
     TRY(cli_config_override(&device, &wish, error));
     TRY(choose_parts(&flags->parts, &loops, error));
@@ -342,42 +344,34 @@ static enum esper_status start(const struct bench_flags *flags, struct esper_err
     return run_loops(&loops, flags->json, flags->csv, error);
 }
 
-int command_bench(int argc, char **argv)
-{
-    struct bench_flags flags = {.suite = {.threads = 2}, .milliseconds = 500};
-    const struct cli_option options[] = {
-        {"json", CLI_FLAG, NULL, &flags.json, "print one JSON object instead of tables", 0, 0},
-        {"csv", CLI_TEXT, "FILE", &flags.csv, "also write the results to FILE; - is stdout", 0, 0},
-        {"threads", CLI_INT, "N", &flags.suite.threads, "CPU threads, and networks trained side by side (2)", 1,
-         POOL_MAX_THREADS},
-        {"roof", CLI_FLAG, NULL, &flags.suite.roof, "also measure the machine's peaks and show every speed as a share",
-         0, 0},
-        {"kernels", CLI_FLAG, NULL, &flags.suite.kernels, "only the convolution kernels", 0, 0},
-        {"peer", CLI_FLAG, NULL, &flags.suite.peer, "only the steps that bench/torch_peer.py compares; takes seconds",
-         0, 0},
-        CLI_DEVICE_OPTIONS(flags.world),
-        {"part", CLI_LIST, "PART", &flags.parts, "of the engine: train, seeds, evaluate, loop; may be repeated", 0, 0},
-        {"task", CLI_TEXT, "NAME", &flags.world.task, "the engine on this task (cifar_baseline)", 0, 0},
-        {"envs", CLI_TEXT, "N,N", &flags.world.envs, "the engine with this many envs", 0, 0},
-        {"batch", CLI_TEXT, "N,N", &flags.batch, "the engine with this batch size", 0, 0},
-        {"milliseconds", CLI_INT, "N", &flags.milliseconds, "of the engine: how long each case is measured (500)", 1,
-         60000},
-    };
-    const struct cli_page page = {
-        .usage = "bench [--device cuda] [--part PART] [options]",
-        .about =
-            "Measures the convolution kernels of the CPU, whole training steps (each host alone, and grown:\n"
-            "conv_light blending in every slot) and evaluation. Takes half a minute; keep the machine idle\n"
-            "meanwhile. With --device cuda, or with --part, --task, --envs or --batch on the CPU, it measures the\n"
-            "engine: training alone, with every blueprint in every slot, validation, and the whole loop.",
-        .example = "esper bench --device cuda --part train --envs 8,64 --batch 128,512",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-    };
-    int code = cli_parse(argc, argv, &page, NULL);
-    if (code != CLI_CONTINUE)
-        return code;
-    cli_output(flags.csv);
-    struct esper_error error = {0};
-    return start(&flags, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
-}
+#define AT(member) offsetof(struct bench_flags, member)
+const struct cli_page bench_page = {
+    .usage = "bench [--device cuda] [--part PART] [options]",
+    .about = "Measures the convolution kernels of the CPU, whole training steps (each host alone, and grown:\n"
+             "conv_light blending in every slot) and evaluation. Takes half a minute; keep the machine idle\n"
+             "meanwhile. With --device cuda, or with --part, --task, --envs or --batch on the CPU, it measures the\n"
+             "engine: training alone, with every blueprint in every slot, validation, and the whole loop.",
+    .example = "esper bench --device cuda --part train --envs 8,64 --batch 128,512",
+    .options =
+        (const struct cli_option[]){
+            {"json", CLI_FLAG, NULL, AT(json), "print one JSON object instead of tables", 0, 0},
+            {"csv", CLI_TEXT, "FILE", AT(csv), "also write the results to FILE; - is stdout", 0, 0},
+            {"threads", CLI_INT, "N", AT(suite.threads), "CPU threads, and networks trained side by side (2)", 1,
+             POOL_MAX_THREADS},
+            {"roof", CLI_FLAG, NULL, AT(suite.roof), "also measure the machine's peaks and show every speed as a share",
+             0, 0},
+            {"kernels", CLI_FLAG, NULL, AT(suite.kernels), "only the convolution kernels", 0, 0},
+            {"peer", CLI_FLAG, NULL, AT(suite.peer), "only the steps that bench/torch_peer.py compares; takes seconds",
+             0, 0},
+            CLI_DEVICE_OPTIONS(AT(world)),
+            {"part", CLI_LIST, "PART", AT(parts), "of the engine: train, seeds, evaluate, loop; may be repeated", 0, 0},
+            {"task", CLI_TEXT, "NAME", AT(world.task), "the engine on this task (cifar_baseline)", 0, 0},
+            {"envs", CLI_TEXT, "N,N", AT(world.envs), "the engine with this many envs", 0, 0},
+            {"batch", CLI_TEXT, "N,N", AT(batch), "the engine with this batch size", 0, 0},
+            {"milliseconds", CLI_INT, "N", AT(milliseconds), "of the engine: how long each case is measured (500)", 1,
+             60000},
+            {0}},
+    .run = start,
+    .flags_size = sizeof(struct bench_flags),
+    .defaults = &(const struct bench_flags){.suite = {.threads = 2}, .milliseconds = 500},
+};

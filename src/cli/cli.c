@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/words.h"
 
@@ -88,10 +89,9 @@ int cli_fail(const struct esper_error *error)
 static void print_help(const struct cli_page *page)
 {
     cli_print("usage: esper %s\n\n%s\n", page->usage, page->about);
-    if (page->option_count)
+    if (page->options)
         cli_print("\noptions:\n");
-    for (int i = 0; i < page->option_count; i++) {
-        const struct cli_option *option = &page->options[i];
+    for (const struct cli_option *option = page->options; option && option->name; option++) {
         char name[64];
         snprintf(name, sizeof name, "--%s%s%s", option->name, option->value ? " " : "",
                  option->value ? option->value : "");
@@ -110,9 +110,9 @@ static enum esper_status list_add(struct cli_list *list, const char *item, struc
 
 static const struct cli_option *find_option(const struct cli_page *page, const char *name, size_t length)
 {
-    for (int i = 0; i < page->option_count; i++)
-        if (strlen(page->options[i].name) == length && memcmp(page->options[i].name, name, length) == 0)
-            return &page->options[i];
+    for (const struct cli_option *option = page->options; option && option->name; option++)
+        if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
+            return option;
     return NULL;
 }
 
@@ -120,43 +120,48 @@ static enum esper_status unknown_option(const struct cli_page *page, const char 
 {
     const char *names[64] = {"help"};
     int count = 1;
-    for (int i = 0; i < page->option_count && count < 64; i++)
-        names[count++] = page->options[i].name;
+    for (const struct cli_option *option = page->options; option && option->name && count < 64; option++)
+        names[count++] = option->name;
     const char *nearest = nearest_word(name, names, count);
     return error_set(error, ESPER_INVALID, "unknown option --%.60s; %s%s%s", name, nearest ? "did you mean --" : "",
                      nearest ? nearest : "see --help", nearest ? "?" : "");
 }
 
-static enum esper_status store_option(const struct cli_option *option, const char *value, struct esper_error *error)
+static enum esper_status store_option(struct cli_call *call, const struct cli_option *option, const char *value,
+                                      struct esper_error *error)
 {
+    void *target = (char *)call->flags + option->at;
     char *end;
     long number;
     switch (option->kind) {
     case CLI_FLAG:
-        *(bool *)option->target = true;
+        *(bool *)target = true;
         return ESPER_OK;
     case CLI_TEXT:
-        *(const char **)option->target = value;
+        *(const char **)target = value;
+        return ESPER_OK;
+    case CLI_WHERE:
+        call->runs = value;
         return ESPER_OK;
     case CLI_LIST:
-        return list_add(option->target, value, error);
+        return list_add(target, value, error);
     case CLI_INT:
         errno = 0;
         number = strtol(value, &end, 10);
         if (errno || end == value || *end || number < option->min || number > option->max)
             return error_set(error, ESPER_INVALID, "--%s %.60s: it must be a whole number from %d to %d", option->name,
                              value, option->min, option->max);
-        *(int *)option->target = (int)number;
+        *(int *)target = (int)number;
         return ESPER_OK;
     }
     return ESPER_OK;
 }
 
 /* One option at argv[*at], as "--name value" or "--name=value"; *at ends on its last argument. */
-static enum esper_status parse_option(int argc, char **argv, int *at, const struct cli_page *page,
+static enum esper_status parse_option(struct cli_call *call, int *at, const struct cli_page *page,
                                       struct esper_error *error)
 {
-    const char *name = argv[*at] + 2;
+    const char *name = strcmp(call->argv[*at], "-o") == 0 ? "output" : call->argv[*at] + 2;
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
     const struct cli_option *option = find_option(page, name, length);
@@ -165,48 +170,63 @@ static enum esper_status parse_option(int argc, char **argv, int *at, const stru
     if (option->kind == CLI_FLAG && value)
         return error_set(error, ESPER_INVALID, "--%s takes no value", option->name);
     if (option->kind != CLI_FLAG && !value) {
-        if (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)
+        if (*at + 1 >= call->argc || strncmp(call->argv[*at + 1], "--", 2) == 0)
             return error_set(error, ESPER_INVALID, "--%s needs a value: --%s %s", option->name, option->name,
                              option->value);
-        value = argv[++*at];
+        value = call->argv[++*at];
     }
-    return store_option(option, value, error);
+    return store_option(call, option, value, error);
 }
 
-static enum esper_status parse_all(int argc, char **argv, const struct cli_page *page, struct cli_list *words,
-                                   struct esper_error *error)
+static enum esper_status parse_all(struct cli_call *call, const struct cli_page *page, struct esper_error *error)
 {
     bool options = true;
-    for (int at = 1; at < argc; at++) {
-        if (options && strcmp(argv[at], "--") == 0) {
+    for (int at = 1; at < call->argc; at++) {
+        const char *word = call->argv[at];
+        bool is_short = word[0] == '-' && word[1] && word[1] != '-';
+        if (options && strcmp(word, "--") == 0) {
             options = false;
-        } else if (options && argv[at][0] == '-' && argv[at][1] == '-') {
-            TRY(parse_option(argc, argv, &at, page, error));
-        } else if (options && argv[at][0] == '-' && argv[at][1]) {
+        } else if (options && is_short && !(strcmp(word, "-o") == 0 && find_option(page, "output", 6))) {
             return error_set(error, ESPER_INVALID, "unknown option %.60s; options start with two dashes, see --help",
-                             argv[at]);
-        } else if (!words || words->count >= page->max_words) {
-            return error_set(error, ESPER_INVALID, "unexpected argument %.60s; see --help", argv[at]);
+                             word);
+        } else if (options && word[0] == '-' && word[1]) {
+            TRY(parse_option(call, &at, page, error));
+        } else if (call->words.count >= page->max_words) {
+            return error_set(error, ESPER_INVALID, "unexpected argument %.60s; see --help", word);
         } else {
-            TRY(list_add(words, argv[at], error));
+            TRY(list_add(&call->words, word, error));
         }
     }
+    if (call->words.count < page->min_words)
+        return error_set(error, ESPER_INVALID, "give %s; see --help", page->wanted);
     return ESPER_OK;
 }
 
-int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_list *words)
+static enum esper_status run_page(struct cli_call *call, const struct cli_page *page, struct esper_error *error)
 {
+    if (page->defaults)
+        memcpy(call->flags, page->defaults, page->flags_size);
+    if (parse_all(call, page, error) != ESPER_OK)
+        return error_where(error, "%s", call->argv[0]);
+    return page->run(call, error);
+}
+
+int cli_command(int argc, char **argv, const struct cli_page *page)
+{
+    struct esper_error error = {0};
+    for (const struct cli_part *part = page->parts; argc > 1 && part && part->name; part++)
+        if (strcmp(argv[1], part->name) == 0)
+            return cli_command(argc - 1, argv + 1, part->page);
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             print_help(page);
             return CLI_OK;
         }
-    struct esper_error error = {0};
-    if (parse_all(argc, argv, page, words, &error) != ESPER_OK) {
-        error_where(&error, "%s", argv[0]);
-        return cli_fail(&error);
-    }
-    return CLI_CONTINUE;
+    struct cli_call call = {.argc = argc, .argv = argv, .runs = CLI_RUNS};
+    call.flags = memory_alloc(1, page->flags_size, &error);
+    enum esper_status status = call.flags ? run_page(&call, page, &error) : ESPER_FAILED;
+    memory_free(call.flags);
+    return status == ESPER_OK ? call.code : cli_fail(&error);
 }
 
 /* ---- configuration ----------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #define CLI_CLI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/config.h"
 #include "base/status.h"
@@ -40,16 +41,17 @@ int cli_fail(const struct esper_error *error);
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 enum cli_kind {
-    CLI_FLAG, /* --name              bool * */
-    CLI_TEXT, /* --name VALUE        const char ** */
-    CLI_INT,  /* --name N            int *, from min to max */
-    CLI_LIST  /* --name VALUE ...    struct cli_list *, may be repeated */
+    CLI_FLAG, /* --name              bool */
+    CLI_TEXT, /* --name VALUE        const char * */
+    CLI_INT,  /* --name N            int, from min to max */
+    CLI_LIST, /* --name VALUE ...    struct cli_list, may be repeated */
+    CLI_WHERE /* --runs DIR          runs of struct cli_call */
 };
 
 #define CLI_MAX_LIST 64
 
 struct cli_list {
-    const char *items[CLI_MAX_LIST];
+    const char *items[CLI_MAX_LIST + 1]; /* the one after the last is NULL */
     int count;
 };
 
@@ -57,35 +59,56 @@ struct cli_option {
     const char *name; /* without the dashes */
     enum cli_kind kind;
     const char *value; /* what the help calls the value; NULL for flags */
-    void *target;
+    size_t at;         /* where it is stored, in the flags of the page */
     const char *help;
     int min, max; /* CLI_INT only */
 };
 
-/* A command's page: what --help prints and what its arguments may be. */
+#define CLI_RUNS "runs" /* where runs are, unless --runs says otherwise */
+#define CLI_RUNS_OPTION                                                                                                \
+    {                                                                                                                  \
+        "runs", CLI_WHERE, "DIR", 0, "the directory of runs (" CLI_RUNS ")", 0, 0                                      \
+    }
+
+/* A command as it was called. */
+struct cli_call {
+    int argc;
+    char **argv;           /* argv[0] is the command's name */
+    void *flags;           /* its options */
+    const char *runs;      /* the directory of runs */
+    struct cli_list words; /* arguments that are not options */
+    int code;              /* the exit code of a success: 0 unless the command sets it */
+};
+
+/* A command: what --help prints, what its arguments may be, and what it does with them. */
 struct cli_page {
     const char *usage;   /* "train [--task NAME] [options]" */
     const char *about;   /* a sentence or two */
     const char *example; /* a full command line */
-    const struct cli_option *options;
-    int option_count;
-    int max_words; /* arguments that are not options */
+    const struct cli_part {
+        const char *name;
+        const struct cli_page *page;
+    } * parts;                        /* commands of their own, such as `data get`; the last is {0} */
+    const struct cli_option *options; /* the last is {0} */
+    size_t flags_size;                /* of the struct that they fill in */
+    const void *defaults;             /* what that holds before; NULL: zeros */
+    int min_words, max_words;         /* arguments that are not options */
+    const char *wanted;               /* what the first of them are: "a run" */
+    enum esper_status (*run)(struct cli_call *call, struct esper_error *error);
 };
 
-#define CLI_CONTINUE (-1)
+/* Runs the command with argv[1 .. argc-1], or prints its help. Returns the exit code; an error has been printed. -o is
+ * short for --output. */
+int cli_command(int argc, char **argv, const struct cli_page *page);
 
-/*
- * Parses argv[1 .. argc-1] (argv[0] is the command's name). Returns CLI_CONTINUE when the command should continue, or
- * the exit code: 0 after --help, 2 after an error, which has been printed. `words` may be NULL when the page allows
- * none.
- */
-int cli_parse(int argc, char **argv, const struct cli_page *page, struct cli_list *words);
+/* Returned in place of an exit code by parts of a command that may end it: it goes on. */
+#define CLI_CONTINUE (-1)
 
 /* ---- configuration ---------------------------------------------------------------------------------------------- */
 
 /*
- * The flags of every command that takes a configuration; put CLI_CONFIG_OPTIONS(flags) into its option table. A command
- * whose number of rounds follows from something else takes CLI_WORLD_OPTIONS; one that runs a policy also takes
+ * The flags of every command that takes a configuration; put CLI_CONFIG_OPTIONS(offset) into its option table. A
+ * command whose number of rounds follows from something else takes CLI_WORLD_OPTIONS; one that runs a policy also takes
  * CLI_POLICY_OPTIONS.
  */
 struct cli_config_flags {
@@ -94,34 +117,39 @@ struct cli_config_flags {
     struct cli_list sets;
 };
 
+#define CLI_IN(f, member) ((f) + offsetof(struct cli_config_flags, member))
+
 #define CLI_DEVICE_OPTIONS(f)                                                                                          \
-    {"device", CLI_TEXT, "DEVICE", &(f).device, "auto, cpu or cuda; auto uses the GPU when there is one", 0, 0},       \
+    {"device", CLI_TEXT, "DEVICE", CLI_IN(f, device), "auto, cpu or cuda; auto uses the GPU when there is one", 0, 0}, \
     {                                                                                                                  \
-        "precision", CLI_TEXT, "TYPE", &(f).precision, "auto, fp32 or bf16; auto is bf16 where the GPU supports it",   \
-            0, 0                                                                                                       \
+        "precision", CLI_TEXT, "TYPE", CLI_IN(f, precision),                                                           \
+            "auto, fp32 or bf16; auto is bf16 where the GPU supports it", 0, 0                                         \
     }
 
 #define CLI_WORLD_OPTIONS(f)                                                                                           \
-    {"task", CLI_TEXT, "NAME", &(f).task, "the task, by name or by path (see `esper tasks`)", 0, 0},                   \
-        {"config", CLI_TEXT, "FILE", &(f).file, "a JSON file of keys that override the task's", 0, 0},                 \
-        {"set", CLI_LIST, "KEY=VALUE", &(f).sets, "override one key; may be repeated", 0, 0},                          \
-        {"envs", CLI_TEXT, "N", &(f).envs, "hosts that learn side by side", 0, 0},                                     \
-        {"steps", CLI_TEXT, "N", &(f).steps, "steps of a round", 0, 0},                                                \
-        {"seed", CLI_TEXT, "N", &(f).seed, "seed of every random number", 0, 0},                                       \
-        {"threads", CLI_TEXT, "N", &(f).threads, "threads; 0 uses all cores", 0, 0}, CLI_DEVICE_OPTIONS(f)
+    {"task", CLI_TEXT, "NAME", CLI_IN(f, task), "the task, by name or by path (see `esper tasks`)", 0, 0},             \
+        {"config", CLI_TEXT, "FILE", CLI_IN(f, file), "a JSON file of keys that override the task's", 0, 0},           \
+        {"set", CLI_LIST, "KEY=VALUE", CLI_IN(f, sets), "override one key; may be repeated", 0, 0},                    \
+        {"envs", CLI_TEXT, "N", CLI_IN(f, envs), "hosts that learn side by side", 0, 0},                               \
+        {"steps", CLI_TEXT, "N", CLI_IN(f, steps), "steps of a round", 0, 0},                                          \
+        {"seed", CLI_TEXT, "N", CLI_IN(f, seed), "seed of every random number", 0, 0},                                 \
+        {"threads", CLI_TEXT, "N", CLI_IN(f, threads), "threads; 0 uses all cores", 0, 0}, CLI_DEVICE_OPTIONS(f)
 
 #define CLI_CONFIG_OPTIONS(f)                                                                                          \
     CLI_WORLD_OPTIONS(f),                                                                                              \
     {                                                                                                                  \
-        "rounds", CLI_TEXT, "N", &(f).rounds, "rounds of the run", 0, 0                                                \
+        "rounds", CLI_TEXT, "N", CLI_IN(f, rounds), "rounds of the run", 0, 0                                          \
     }
 
 #define CLI_POLICY_OPTIONS(f)                                                                                          \
-    {"policy", CLI_TEXT, "KIND", &(f).policy, "ppo, heuristic, random, static, schedule, script or replay", 0, 0},     \
-        {"schedule", CLI_TEXT, "TEXT", &(f).schedule, "plantings: conv_heavy@1,norm@12; @FILE: a line per env", 0, 0}, \
-        {"script", CLI_TEXT, "FILE", &(f).script, "JSON actions; may germinate where the policy may not", 0, 0},       \
     {                                                                                                                  \
-        "from", CLI_TEXT, "RUN", &(f).from, "ppo: start from that run's policy; replay: its best topology", 0, 0       \
+        "policy", CLI_TEXT, "KIND", CLI_IN(f, policy), "ppo, heuristic, random, static, schedule, script or replay",   \
+        0,        0},                                                                                                  \
+        {"schedule", CLI_TEXT, "TEXT", CLI_IN(f, schedule), "plantings: conv_heavy@1,norm@12; @FILE: a line per env",  \
+         0,          0},                                                                                               \
+        {"script", CLI_TEXT, "FILE", CLI_IN(f, script), "JSON actions; may germinate where the policy may not", 0, 0}, \
+    {                                                                                                                  \
+        "from", CLI_TEXT, "RUN", CLI_IN(f, from), "ppo: start from that run's policy; replay: its best topology", 0, 0 \
     }
 
 /* defaults < task < file < --set < flags, then config_check. `fallback` is the task when none is named; NULL: none. */
@@ -138,14 +166,24 @@ struct cli_run_flags {
     bool (*hidden)(void); /* called at every step: true hides the progress; NULL: never */
 };
 
-#define CLI_RUNS "runs" /* where runs are, unless --runs says otherwise */
-
 #define CLI_RUN_OPTIONS(f)                                                                                             \
-    {"runs", CLI_TEXT, "DIR", &(f).runs, "the directory of runs (" CLI_RUNS ")", 0, 0},                                \
-        {"name", CLI_TEXT, "NAME", &(f).name, "name of the run (default: from time, task and seed)", 0, 0},            \
-        {"plain", CLI_FLAG, NULL, &(f).plain, "plain lines, one per round, also on a terminal", 0, 0},                 \
+    CLI_RUNS_OPTION,                                                                                                   \
+        {"name",                                                                                                       \
+         CLI_TEXT,                                                                                                     \
+         "NAME",                                                                                                       \
+         (f) + offsetof(struct cli_run_flags, name),                                                                   \
+         "name of the run (default: from time, task and seed)",                                                        \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"plain",                                                                                                      \
+         CLI_FLAG,                                                                                                     \
+         NULL,                                                                                                         \
+         (f) + offsetof(struct cli_run_flags, plain),                                                                  \
+         "plain lines, one per round, also on a terminal",                                                             \
+         0,                                                                                                            \
+         0},                                                                                                           \
     {                                                                                                                  \
-        "quiet", CLI_FLAG, NULL, &(f).quiet, "only errors and the last line", 0, 0                                     \
+        "quiet", CLI_FLAG, NULL, (f) + offsetof(struct cli_run_flags, quiet), "only errors and the last line", 0, 0    \
     }
 
 /* A viewer gives way to the trainer: lowers the priority of this process. */
@@ -181,24 +219,29 @@ void cli_progress_end(struct cli_progress *progress);
 
 /* ---- commands --------------------------------------------------------------------------------------------------- */
 
-int command_train(int argc, char **argv);
-int command_eval(int argc, char **argv);
-int command_search(int argc, char **argv);
-int command_exam(int argc, char **argv);
-int command_compare(int argc, char **argv);
-int command_report(int argc, char **argv);
-int command_inspect(int argc, char **argv);
-int command_export(int argc, char **argv);
-int command_infer(int argc, char **argv);
-int command_sql(int argc, char **argv);
-int command_tui(int argc, char **argv);
-int command_serve(int argc, char **argv);
-int command_config(int argc, char **argv);
-int command_tasks(int argc, char **argv);
-int command_data(int argc, char **argv);
-int command_selftest(int argc, char **argv);
-int command_bench(int argc, char **argv);
-int command_doctor(int argc, char **argv);
+/* COMMAND(name, what it does): NAME_page of NAME.c. */
+#define CLI_COMMANDS(COMMAND)                                                                                          \
+    COMMAND(train, "train hosts that grow, and the policy that grows them")                                            \
+    COMMAND(eval, "play evaluation episodes with a trained policy or a control")                                       \
+    COMMAND(search, "look for the best constant schedule, a control for trained policies")                             \
+    COMMAND(exam, "examine whether growth and learning pay: every control, verdicts, a page")                          \
+    COMMAND(compare, "pair the episodes of runs and show their differences")                                           \
+    COMMAND(report, "describe a run, or compare several, as one HTML page")                                            \
+    COMMAND(inspect, "look into a run, a checkpoint or another file")                                                  \
+    COMMAND(export, "write a run's grown network or record as files for other programs")                               \
+    COMMAND(infer, "run an exported network on a data set")                                                            \
+    COMMAND(sql, "ask the record of a run anything, in SQL")                                                           \
+    COMMAND(tui, "watch a run in the terminal, live or later")                                                         \
+    COMMAND(serve, "show the runs as a web page")                                                                      \
+    COMMAND(config, "show every key, its value and its origin")                                                        \
+    COMMAND(tasks, "list the tasks")                                                                                   \
+    COMMAND(data, "fetch, import and look at data sets")                                                               \
+    COMMAND(selftest, "check the numeric code, or files of golden vectors")                                            \
+    COMMAND(bench, "measure kernels and training steps on this machine")                                               \
+    COMMAND(doctor, "show what this build and this machine can do")
+
+#define CLI_DECLARE(name, help) extern const struct cli_page name##_page;
+CLI_COMMANDS(CLI_DECLARE)
 
 /* Prints a --json result and releases it. */
 struct cJSON;

@@ -88,8 +88,6 @@ static enum esper_status compare(struct comparison *c, const char *runs, const s
                                  const char *metric, struct esper_error *error)
 {
     TRY(choose_metrics(c, metric, error));
-    if (words->count < 2)
-        return error_set(error, ESPER_INVALID, "name two runs or more: esper compare RUN RUN; see --help");
     c->control = -1;
     for (; c->count < words->count; c->count++) {
         TRY(cohort_load(&c->cohorts[c->count], runs, words->items[c->count], error));
@@ -319,41 +317,45 @@ static enum esper_status print_json(const struct comparison *c, struct esper_err
     return cli_print_json(root, error);
 }
 
-int command_compare(int argc, char **argv)
+struct compare_flags {
+    const char *metric;
+    bool json;
+};
+
+static enum esper_status compare_runs(struct cli_call *call, struct esper_error *error)
 {
-    const char *runs = CLI_RUNS, *metric = NULL;
-    bool json = false;
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
-        {"metric", CLI_TEXT, "NAME", &metric, "show only this metric, for example test_accuracy or " GAIN_NAME, 0, 0},
-        {"json", CLI_FLAG, NULL, &json, "print the result as JSON, with every digit", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "compare RUN RUN... [options]",
-        .about =
-            "The results of each run, and how the first differs from every other: mean difference and 95 % confidence\n"
-            "interval (paired t) over the episodes that both played, paired by seed, round and env. Runs must share a\n"
-            "task; policies may differ. Commas join runs of one policy with different seeds: A1,A2,A3 B1,B2,B3. Their\n"
-            "interval over seeds is the one that predicts another training. With a run of the static policy, also\n"
-            "the test accuracy gained over it per 1000 parameters added.",
-        .example = "esper compare quick-ppo quick-static quick-random",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = COHORTS_MAX,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    struct esper_error error = {0};
-    struct comparison *comparison = memory_alloc(1, sizeof *comparison, &error);
+    const struct compare_flags *flags = call->flags;
+    struct comparison *comparison = memory_alloc(1, sizeof *comparison, error);
     if (!comparison)
-        return cli_fail(&error);
-    enum esper_status status = compare(comparison, runs, &words, metric, &error);
-    if (status == ESPER_OK && json)
-        status = print_json(comparison, &error);
+        return ESPER_FAILED;
+    enum esper_status status = compare(comparison, call->runs, &call->words, flags->metric, error);
+    if (status == ESPER_OK && flags->json)
+        status = print_json(comparison, error);
     else if (status == ESPER_OK)
         print_tables(comparison);
     comparison_free(comparison);
-    return status == ESPER_OK ? CLI_OK : cli_fail(&error);
+    return status;
 }
+
+#define AT(member) offsetof(struct compare_flags, member)
+const struct cli_page compare_page = {
+    .usage = "compare RUN RUN... [options]",
+    .about =
+        "The results of each run, and how the first differs from every other: mean difference and 95 % confidence\n"
+        "interval (paired t) over the episodes that both played, paired by seed, round and env. Runs must share a\n"
+        "task; policies may differ. Commas join runs of one policy with different seeds: A1,A2,A3 B1,B2,B3. Their\n"
+        "interval over seeds is the one that predicts another training. With a run of the static policy, also\n"
+        "the test accuracy gained over it per 1000 parameters added.",
+    .example = "esper compare quick-ppo quick-static quick-random",
+    .options = (const struct cli_option[]){CLI_RUNS_OPTION,
+                                           {"metric", CLI_TEXT, "NAME", AT(metric),
+                                            "show only this metric, for example test_accuracy or " GAIN_NAME, 0, 0},
+                                           {"json", CLI_FLAG, NULL, AT(json),
+                                            "print the result as JSON, with every digit", 0, 0},
+                                           {0}},
+    .min_words = 2,
+    .max_words = COHORTS_MAX,
+    .wanted = "two runs or more",
+    .run = compare_runs,
+    .flags_size = sizeof(struct compare_flags),
+};

@@ -9,8 +9,9 @@
 /* Which keys are shown: all, those of `word` (a key, or a section such as "ppo"), those that differ from the defaults.
  */
 struct choice {
+    struct cli_config_flags flags;
     const char *word; /* NULL: all */
-    bool changed;
+    bool changed, json;
     struct config defaults;
 };
 
@@ -76,9 +77,9 @@ static void print_table(const struct choice *choice, const struct config *config
 }
 
 /* A flat object that --config takes. `task` is as the user gave it: a path stays a path. */
-static enum esper_status print_json(const struct choice *choice, const struct config *config, const char *task,
-                                    struct esper_error *error)
+static enum esper_status print_json(const struct choice *choice, const struct config *config, struct esper_error *error)
 {
+    const char *task = choice->flags.task;
     cJSON *object = cJSON_CreateObject();
     for (int key = 0; key < config_key_count(); key++) {
         bool is_task = config_key_is(key, KEY_TASK);
@@ -90,51 +91,39 @@ static enum esper_status print_json(const struct choice *choice, const struct co
     return cli_print_json(object, error);
 }
 
-static enum esper_status show(const struct choice *choice, const struct config *config, const char *task, bool json,
-                              struct esper_error *error)
+static enum esper_status show(struct cli_call *call, struct esper_error *error)
 {
-    if (json)
-        return print_json(choice, config, task, error);
+    struct choice *choice = call->flags;
+    struct config config;
+    choice->word = call->words.items[0];
+    config_defaults(&choice->defaults);
+    TRY(check_word(choice, error));
+    TRY(cli_config(&choice->flags, "quickstart", &config, error));
     int key = choice->word ? config_key_find(choice->word) : -1;
+    if (choice->json)
+        return print_json(choice, &config, error);
     if (key >= 0)
-        print_key(choice, config, key);
+        print_key(choice, &config, key);
     else
-        print_table(choice, config);
+        print_table(choice, &config);
     return ESPER_OK;
 }
 
-int command_config(int argc, char **argv)
-{
-    struct cli_config_flags flags = {0};
-    struct cli_list words = {0};
-    bool json = false;
-    struct choice choice = {0};
-    const struct cli_option options[] = {
-        CLI_CONFIG_OPTIONS(flags),
-        CLI_POLICY_OPTIONS(flags),
-        {"changed", CLI_FLAG, NULL, &choice.changed, "only keys that differ from the built-in defaults", 0, 0},
-        {"json", CLI_FLAG, NULL, &json, "a JSON object that --config takes", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "config [KEY|SECTION] [options]",
-        .about =
-            "Every key of the configuration that `esper train` would use with the same options, its value and\n"
-            "where that came from. Later sources win: default, task, file (--config), --set, flag. With KEY, only\n"
-            "that one; with a section such as ppo, its keys.",
-        .example = "esper config ppo --task cifar_baseline --set ppo.lr=1e-4",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 1,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    struct config config;
-    struct esper_error error = {0};
-    choice.word = words.count ? words.items[0] : NULL;
-    config_defaults(&choice.defaults);
-    if (check_word(&choice, &error) != ESPER_OK || cli_config(&flags, "quickstart", &config, &error) != ESPER_OK ||
-        show(&choice, &config, flags.task, json, &error) != ESPER_OK)
-        return cli_fail(&error);
-    return CLI_OK;
-}
+#define AT(member) offsetof(struct choice, member)
+const struct cli_page config_page = {
+    .usage = "config [KEY|SECTION] [options]",
+    .about = "Every key of the configuration that `esper train` would use with the same options, its value and\n"
+             "where that came from. Later sources win: default, task, file (--config), --set, flag. With KEY, only\n"
+             "that one; with a section such as ppo, its keys.",
+    .example = "esper config ppo --task cifar_baseline --set ppo.lr=1e-4",
+    .options =
+        (const struct cli_option[]){
+            CLI_CONFIG_OPTIONS(AT(flags)),
+            CLI_POLICY_OPTIONS(AT(flags)),
+            {"changed", CLI_FLAG, NULL, AT(changed), "only keys that differ from the built-in defaults", 0, 0},
+            {"json", CLI_FLAG, NULL, AT(json), "a JSON object that --config takes", 0, 0},
+            {0}},
+    .max_words = 1,
+    .run = show,
+    .flags_size = sizeof(struct choice),
+};

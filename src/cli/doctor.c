@@ -214,21 +214,21 @@ static bool show_data(void)
     return good;
 }
 
-int command_doctor(int argc, char **argv)
+static enum esper_status examine(struct cli_call *call, struct esper_error *error)
 {
-    const struct cli_page page = {
-        .usage = "doctor",
-        .about =
-            "Shows what this build and this machine can do, where tasks and data are searched and found, and, for\n"
-            "each missing part, the line that adds it.",
-        .example = "esper doctor",
-    };
-    int code = cli_parse(argc, argv, &page, NULL);
-    if (code != CLI_CONTINUE)
-        return code;
+    (void)error;
     show_build();
     show_machine();
     show_cuda();
     show_tasks();
-    return show_data() ? CLI_OK : CLI_FAILED;
+    call->code = show_data() ? CLI_OK : CLI_FAILED;
+    return ESPER_OK;
 }
+
+const struct cli_page doctor_page = {
+    .usage = "doctor",
+    .about = "Shows what this build and this machine can do, where tasks and data are searched and found, and, for\n"
+             "each missing part, the line that adds it.",
+    .example = "esper doctor",
+    .run = examine,
+};

@@ -174,18 +174,18 @@ enum esper_status drive_find_from(const char *runs, struct config *config, struc
     return config_set_value(config, "policy.from", path, ORIGIN_FLAG, error);
 }
 
-char *drive_command(int argc, char **argv)
+char *drive_command(const struct cli_call *call)
 {
     size_t size = sizeof "esper";
-    for (int i = 0; i < argc; i++)
-        size += strlen(argv[i]) + 3; /* a space and two quotes */
+    for (int i = 0; i < call->argc; i++)
+        size += strlen(call->argv[i]) + 3; /* a space and two quotes */
     char *text = malloc(size);
     if (!text)
         return NULL;
     size_t used = (size_t)snprintf(text, size, "esper");
-    for (int i = 0; i < argc; i++) {
-        const char *quote = !*argv[i] || strpbrk(argv[i], " \t'\"$*?;&|<>()") ? "'" : "";
-        used += (size_t)snprintf(text + used, size - used, " %s%s%s", quote, argv[i], quote);
+    for (int i = 0; i < call->argc; i++) {
+        const char *quote = !*call->argv[i] || strpbrk(call->argv[i], " \t'\"$*?;&|<>()") ? "'" : "";
+        used += (size_t)snprintf(text + used, size - used, " %s%s%s", quote, call->argv[i], quote);
     }
     return text;
 }

@@ -42,7 +42,7 @@ void drive_tell_note(const struct session *session);
 enum esper_status drive_find_from(const char *runs, struct config *config, struct esper_error *error);
 
 /* The command line as one text, for run.json. Release with free. */
-char *drive_command(int argc, char **argv);
+char *drive_command(const struct cli_call *call);
 
 /* " --runs DIR" where a suggested command needs it, otherwise "". `text` is `size` long. */
 const char *drive_runs_flag(const char *runs, char *text, size_t size);

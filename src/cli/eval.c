@@ -170,44 +170,41 @@ static enum esper_status begin(struct evaluation *evaluation, const char *comman
     return session_create(session, &config, &options, error);
 }
 
-int command_eval(int argc, char **argv)
+static enum esper_status evaluate(struct cli_call *call, struct esper_error *error)
 {
-    struct evaluation evaluation = {.run = {.runs = CLI_RUNS}, .episodes = 32};
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"episodes", CLI_INT, "N", &evaluation.episodes, "episodes to play, rounded up to whole rounds (32)", 1,
-         1000000},
-        {"greedy", CLI_FLAG, NULL, &evaluation.greedy, "take the most likely action instead of sampling one", 0, 0},
-        CLI_WORLD_OPTIONS(evaluation.flags),
-        CLI_POLICY_OPTIONS(evaluation.flags),
-        CLI_RUN_OPTIONS(evaluation.run),
-    };
-    const struct cli_page page = {
-        .usage = "eval (RUN | --task NAME --policy KIND) [--episodes N] [--greedy] [options]",
-        .about = "Plays evaluation episodes: nothing is learned, and the episodes differ from those of training.\n"
-                 "RUN supplies task, seed and policy; --policy plays another policy on the same episodes, so that\n"
-                 "`esper compare` can pair them. The result is a run like any other, <RUN>-eval-<policy> unless named.",
-        .example = "esper eval first --episodes 64",
-        .options = options,
-        .option_count = (int)(sizeof options / sizeof options[0]),
-        .max_words = 1,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-
-    struct esper_error error = {0};
+    struct evaluation *evaluation = call->flags;
     struct session *session = NULL;
     struct drive_end end;
-    char *command = drive_command(argc, argv);
+    char *command = drive_command(call);
     drive_catch_signals();
-    evaluation.word = words.count ? words.items[0] : NULL;
-    enum esper_status status = begin(&evaluation, command ? command : "", &session, &error);
+    evaluation->word = call->words.items[0];
+    evaluation->run.runs = call->runs;
+    enum esper_status status = begin(evaluation, command ? command : "", &session, error);
     free(command);
-    if (status != ESPER_OK)
-        return cli_fail(&error);
-    code = drive(session, "evaluating", &evaluation.run, &end);
-    if (code == CLI_OK)
-        print_end(&end, evaluation.word ? evaluation.origin : NULL, &evaluation.run);
-    return code;
+    TRY(status);
+    call->code = drive(session, "evaluating", &evaluation->run, &end);
+    if (call->code == CLI_OK)
+        print_end(&end, evaluation->word ? evaluation->origin : NULL, &evaluation->run);
+    return ESPER_OK;
 }
+
+#define AT(member) offsetof(struct evaluation, member)
+const struct cli_page eval_page = {
+    .usage = "eval (RUN | --task NAME --policy KIND) [--episodes N] [--greedy] [options]",
+    .about = "Plays evaluation episodes: nothing is learned, and the episodes differ from those of training.\n"
+             "RUN supplies task, seed and policy; --policy plays another policy on the same episodes, so that\n"
+             "`esper compare` can pair them. The result is a run like any other, <RUN>-eval-<policy> unless named.",
+    .example = "esper eval first --episodes 64",
+    .options =
+        (const struct cli_option[]){
+            {"episodes", CLI_INT, "N", AT(episodes), "episodes to play, rounded up to whole rounds (32)", 1, 1000000},
+            {"greedy", CLI_FLAG, NULL, AT(greedy), "take the most likely action instead of sampling one", 0, 0},
+            CLI_WORLD_OPTIONS(AT(flags)),
+            CLI_POLICY_OPTIONS(AT(flags)),
+            CLI_RUN_OPTIONS(AT(run)),
+            {0}},
+    .max_words = 1,
+    .run = evaluate,
+    .flags_size = sizeof(struct evaluation),
+    .defaults = &(const struct evaluation){.episodes = 32},
+};

@@ -201,52 +201,49 @@ static enum esper_status prepare(struct sitting *sitting, const struct cli_list 
     return exam_create(&sitting->exam, &setup, error);
 }
 
-int command_exam(int argc, char **argv)
+static enum esper_status examine(struct cli_call *call, struct esper_error *error)
 {
-    struct sitting sitting = {.runs = CLI_RUNS, .prices = "0", .seeds = 5, .episodes = 64, .catalogue_episodes = 8};
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"seeds", CLI_INT, "K", &sitting.seeds, "trainings at each price, each with its own seed (5)", 1, EXAM_SEEDS},
-        {"prices", CLI_TEXT, "LIST", &sitting.prices, "points per 1000 parameters, such as 0,0.2,1 (0)", 0, 0},
-        {"episodes", CLI_INT, "N", &sitting.episodes, "episodes that each policy is judged by (64)", 1, 100000},
-        {"catalogue-episodes", CLI_INT, "N", &sitting.catalogue_episodes,
-         "other episodes by which schedules are selected, each (8)", 1, 100000},
-        {"list", CLI_FLAG, NULL, &sitting.list, "print what would be played, and its share of the work", 0, 0},
-        {"json", CLI_FLAG, NULL, &sitting.json, "print the result as JSON, with every digit", 0, 0},
-        CLI_CONFIG_OPTIONS(sitting.flags),
-        {"runs", CLI_TEXT, "DIR", &sitting.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
-        {"name", CLI_TEXT, "NAME", &sitting.name, "folder of the exam in it (exam-TASK-SEED)", 0, 0},
-        {"quiet", CLI_FLAG, NULL, &sitting.series.quiet, "no progress, only errors and the result", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "exam [TASK] [--seeds K] [--prices LIST] [options]",
-        .about =
-            "Examines whether growth and learning pay on a task: trains PPO at several seeds and prices and plays\n"
-            "the same episodes with it and with every control: the bare host, the heuristic, random play, the best\n"
-            "schedules, a searched one, wider hosts, and its own last topology from scratch. It ends with a verdict\n"
-            "per claim (earns its rent, does not, undecided) and a page. Ctrl-C stops and saves; the same command\n"
-            "goes on.",
-        .example = "esper exam quickstart --seeds 5 --prices 0,0.5",
-        .options = options,
-        .option_count = (int)(sizeof options / sizeof options[0]),
-        .max_words = 1,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-
-    struct esper_error error = {0};
-    char *command = drive_command(argc, argv);
-    sitting.series.command = command;
-    sitting.series.threads = sitting.flags.threads != NULL;
+    struct sitting *sitting = call->flags;
+    char *command = drive_command(call);
+    sitting->runs = call->runs;
+    sitting->series.command = command;
+    sitting->series.threads = sitting->flags.threads != NULL;
     drive_catch_signals();
-    if (prepare(&sitting, &words, &error) != ESPER_OK)
-        code = cli_fail(&error);
-    else if (sitting.list)
-        code = exam_print_plan(sitting.exam);
-    else
-        code = sit(&sitting);
-    exam_free(sitting.exam);
+    enum esper_status status = prepare(sitting, &call->words, error);
+    if (status == ESPER_OK && sitting->list)
+        exam_print_plan(sitting->exam);
+    else if (status == ESPER_OK)
+        call->code = sit(sitting);
+    exam_free(sitting->exam);
     free(command);
-    return code;
+    return status;
 }
+
+#define AT(member) offsetof(struct sitting, member)
+const struct cli_page exam_page = {
+    .usage = "exam [TASK] [--seeds K] [--prices LIST] [options]",
+    .about = "Examines whether growth and learning pay on a task: trains PPO at several seeds and prices and plays\n"
+             "the same episodes with it and with every control: the bare host, the heuristic, random play, the best\n"
+             "schedules, a searched one, wider hosts, and its own last topology from scratch. It ends with a verdict\n"
+             "per claim (earns its rent, does not, undecided) and a page. Ctrl-C stops and saves; the same command\n"
+             "goes on.",
+    .example = "esper exam quickstart --seeds 5 --prices 0,0.5",
+    .options =
+        (const struct cli_option[]){
+            {"seeds", CLI_INT, "K", AT(seeds), "trainings at each price, each with its own seed (5)", 1, EXAM_SEEDS},
+            {"prices", CLI_TEXT, "LIST", AT(prices), "points per 1000 parameters, such as 0,0.2,1 (0)", 0, 0},
+            {"episodes", CLI_INT, "N", AT(episodes), "episodes that each policy is judged by (64)", 1, 100000},
+            {"catalogue-episodes", CLI_INT, "N", AT(catalogue_episodes),
+             "other episodes by which schedules are selected, each (8)", 1, 100000},
+            {"list", CLI_FLAG, NULL, AT(list), "print what would be played, and its share of the work", 0, 0},
+            {"json", CLI_FLAG, NULL, AT(json), "print the result as JSON, with every digit", 0, 0},
+            CLI_CONFIG_OPTIONS(AT(flags)),
+            CLI_RUNS_OPTION,
+            {"name", CLI_TEXT, "NAME", AT(name), "folder of the exam in it (exam-TASK-SEED)", 0, 0},
+            {"quiet", CLI_FLAG, NULL, AT(series.quiet), "no progress, only errors and the result", 0, 0},
+            {0}},
+    .max_words = 1,
+    .run = examine,
+    .flags_size = sizeof(struct sitting),
+    .defaults = &(const struct sitting){.prices = "0", .seeds = 5, .episodes = 64, .catalogue_episodes = 8},
+};

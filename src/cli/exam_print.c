@@ -8,7 +8,7 @@
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-int exam_print_plan(const struct exam *exam)
+void exam_print_plan(const struct exam *exam)
 {
     const long long total = exam_env_steps(exam);
     cli_print("%10s  %5s  %-20s  %s\n", "env-steps", "share", "run", "what");
@@ -20,7 +20,6 @@ int exam_print_plan(const struct exam *exam)
     cli_print("%10lld         %s", total, "in all");
     cli_print(exam->catalogue.count > EXAM_SCHEDULES ? "; fewer if the front has less than %d schedules\n" : "\n",
               EXAM_SCHEDULES);
-    return CLI_OK;
 }
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */

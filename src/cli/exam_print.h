@@ -4,7 +4,7 @@
 
 #include "exam/score.h"
 
-int exam_print_plan(const struct exam *exam); /* an exit code */
+void exam_print_plan(const struct exam *exam); /* an exit code */
 void exam_print(const struct exam_result *result, const char *folder, const char *page);
 enum esper_status exam_print_json(const struct exam_result *result, const char *page, struct esper_error *error);
 

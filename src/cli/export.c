@@ -12,7 +12,7 @@
 #include "telemetry/trace.h"
 
 struct export_options {
-    const char *runs, *env;
+    const char *env;
     const char *safetensors, *onnx;               /* the network */
     const char *jsonl, *csv, *csv_output, *trace; /* the record; csv is a table's name */
     const char *tensorboard;                      /* a folder */
@@ -134,10 +134,23 @@ static enum esper_status export_tensorboard(const struct run *run, const char *f
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static enum esper_status export_run(const char *text, const struct export_options *options, struct esper_error *error)
+/* A file that is stdout has it to itself. */
+static void claim_output(struct export_options *options)
 {
+    const char *const files[] = {options->safetensors, options->onnx, options->jsonl, options->csv_output,
+                                 options->trace};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        cli_output(files[i]);
+    if (options->csv && !options->csv_output)
+        cli_output(options->csv_output = "-");
+}
+
+static enum esper_status export_run(struct cli_call *call, struct esper_error *error)
+{
+    struct export_options *options = call->flags;
     struct run run;
     bool network = options->safetensors || options->onnx;
+    claim_output(options);
     if (!network && !options->jsonl && !options->csv && !options->trace && !options->tensorboard)
         return error_set(
             error, ESPER_INVALID,
@@ -145,7 +158,7 @@ static enum esper_status export_run(const char *text, const struct export_option
             "see --help");
     if (options->csv_output && !options->csv)
         return error_set(error, ESPER_INVALID, "export: --output says where --csv TABLE goes; the others name a file");
-    TRY(run_open(&run, options->runs, text, error));
+    TRY(run_open(&run, call->runs, call->words.items[0], error));
     enum esper_status status = network ? export_network(&run, options, error) : ESPER_OK;
     if (status == ESPER_OK && options->jsonl)
         status = export_record(&run, whole_record, NULL, options->jsonl, error);
@@ -159,46 +172,32 @@ static enum esper_status export_run(const char *text, const struct export_option
     return status;
 }
 
-int command_export(int argc, char **argv)
-{
-    struct export_options export = {.runs = CLI_RUNS, .env = "best"};
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"safetensors", CLI_TEXT, "FILE", &export.safetensors,
-         "write the network with its seeds, structure in the metadata", 0, 0},
-        {"onnx", CLI_TEXT, "FILE", &export.onnx, "write the network as an ONNX model (opset 17)", 0, 0},
-        {"env", CLI_TEXT, "best|N", &export.env, "the best network of the run (default), or env N as it is now", 0, 0},
-        {"jsonl", CLI_TEXT, "FILE", &export.jsonl, "write the whole record, one object per line", 0, 0},
-        {"csv", CLI_TEXT, "TABLE", &export.csv, "write a table of the record to stdout, or to --output", 0, 0},
-        {"output", CLI_TEXT, "FILE", &export.csv_output, "where --csv goes", 0, 0},
-        {"trace", CLI_TEXT, "FILE", &export.trace, "write where the time went, for Perfetto", 0, 0},
-        {"tensorboard", CLI_TEXT, "DIR", &export.tensorboard, "write the rounds for TensorBoard, to DIR/<run>/", 0, 0},
-        {"runs", CLI_TEXT, "DIR", &export.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "export RUN [--safetensors FILE] [--onnx FILE] [--env best|N] [--jsonl FILE] [--csv TABLE]\n"
-                 "                        [--output FILE] [--trace FILE] [--tensorboard DIR] [--runs DIR]",
-        .about =
-            "Writes the grown network of a run, host and blended seeds, from the run's newest checkpoint. `esper\n"
-            "infer` runs either file; docs/export.md describes both and has a loader for PyTorch. Or writes the run's\n"
-            "record: everything that happened, as text. - as FILE is stdout.",
-        .example = "esper export latest --onnx grown.onnx",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 1,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    const char *const outputs[] = {export.safetensors, export.onnx, export.jsonl, export.csv_output, export.trace};
-    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++)
-        cli_output(outputs[i]);
-    if (export.csv && !export.csv_output)
-        cli_output(export.csv_output = "-");
-    struct esper_error error = {0};
-    if (words.count == 0)
-        error_set(&error, ESPER_INVALID, "export: give a run; see --help");
-    else
-        export_run(words.items[0], &export, &error);
-    return error.status == ESPER_OK ? CLI_OK : cli_fail(&error);
-}
+#define AT(member) offsetof(struct export_options, member)
+const struct cli_page export_page = {
+    .usage = "export RUN [--safetensors FILE] [--onnx FILE] [--env best|N] [--jsonl FILE] [--csv TABLE]\n"
+             "                        [--output FILE] [--trace FILE] [--tensorboard DIR] [--runs DIR]",
+    .about =
+        "Writes the grown network of a run, host and blended seeds, from the run's newest checkpoint. `esper\n"
+        "infer` runs either file; docs/export.md describes both and has a loader for PyTorch. Or writes the run's\n"
+        "record: everything that happened, as text. - as FILE is stdout.",
+    .example = "esper export latest --onnx grown.onnx",
+    .options =
+        (const struct cli_option[]){
+            {"safetensors", CLI_TEXT, "FILE", AT(safetensors),
+             "write the network with its seeds, structure in the metadata", 0, 0},
+            {"onnx", CLI_TEXT, "FILE", AT(onnx), "write the network as an ONNX model (opset 17)", 0, 0},
+            {"env", CLI_TEXT, "best|N", AT(env), "the best network of the run (default), or env N as it is now", 0, 0},
+            {"jsonl", CLI_TEXT, "FILE", AT(jsonl), "write the whole record, one object per line", 0, 0},
+            {"csv", CLI_TEXT, "TABLE", AT(csv), "write a table of the record to stdout, or to --output", 0, 0},
+            {"output", CLI_TEXT, "FILE", AT(csv_output), "where --csv goes", 0, 0},
+            {"trace", CLI_TEXT, "FILE", AT(trace), "write where the time went, for Perfetto", 0, 0},
+            {"tensorboard", CLI_TEXT, "DIR", AT(tensorboard), "write the rounds for TensorBoard, to DIR/<run>/", 0, 0},
+            CLI_RUNS_OPTION,
+            {0}},
+    .min_words = 1,
+    .max_words = 1,
+    .wanted = "a run",
+    .run = export_run,
+    .flags_size = sizeof(struct export_options),
+    .defaults = &(const struct export_options){.env = "best"},
+};

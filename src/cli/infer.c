@@ -145,18 +145,17 @@ static enum esper_status infer_data(struct network *network, const struct datase
     return status;
 }
 
-static enum esper_status infer(const struct cli_list *words, const struct infer_options *options,
-                               struct esper_error *error)
+static enum esper_status infer(struct cli_call *call, struct esper_error *error)
 {
+    const struct infer_options *options = call->flags;
     struct network network = {0};
     struct dataset *data = NULL;
-    if (words->count < 2)
-        return error_set(error, ESPER_INVALID, "infer: give a model and a data set; see --help");
+    cli_output(options->output);
     if (strcmp(options->split, "test") != 0 && strcmp(options->split, "val") != 0)
         return error_set(error, ESPER_INVALID, "--split %.60s: it must be test or val", options->split);
-    enum esper_status status = network_open(&network, words->items[0], error);
+    enum esper_status status = network_open(&network, call->words.items[0], error);
     if (status == ESPER_OK)
-        status = open_data(words->items[1], network.size, &data, error);
+        status = open_data(call->words.items[1], network.size, &data, error);
     if (status == ESPER_OK)
         status = infer_data(&network, data, options, error);
     dataset_close(data);
@@ -164,32 +163,23 @@ static enum esper_status infer(const struct cli_list *words, const struct infer_
     return status;
 }
 
-int command_infer(int argc, char **argv)
-{
-    struct infer_options infer_options = {.split = "test"};
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"images", CLI_INT, "N", &infer_options.images, "use only the first N images", 1, 1000000},
-        {"split", CLI_TEXT, "SPLIT", &infer_options.split, "test (default) or val", 0, 0},
-        {"output", CLI_TEXT, "FILE", &infer_options.output,
-         "also write images, labels and logits as safetensors; - is stdout", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "infer MODEL DATA [--images N] [--split test|val] [--output FILE]",
-        .about =
-            "Runs a network that `esper export` wrote, in either form, and prints its accuracy. DATA is cifar10,\n"
-            "fashion, mnist, synthetic, or a packed file. A safetensors model is run by the trainer's own kernels,\n"
-            "an ONNX file by plain loops that share nothing with them.",
-        .example = "esper infer grown.safetensors synthetic",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 2,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    cli_output(infer_options.output);
-    struct esper_error error = {0};
-    infer(&words, &infer_options, &error);
-    return error.status == ESPER_OK ? CLI_OK : cli_fail(&error);
-}
+#define AT(member) offsetof(struct infer_options, member)
+const struct cli_page infer_page = {
+    .usage = "infer MODEL DATA [--images N] [--split test|val] [--output FILE]",
+    .about = "Runs a network that `esper export` wrote, in either form, and prints its accuracy. DATA is cifar10,\n"
+             "fashion, mnist, synthetic, or a packed file. A safetensors model is run by the trainer's own kernels,\n"
+             "an ONNX file by plain loops that share nothing with them.",
+    .example = "esper infer grown.safetensors synthetic",
+    .options =
+        (const struct cli_option[]){{"images", CLI_INT, "N", AT(images), "use only the first N images", 1, 1000000},
+                                    {"split", CLI_TEXT, "SPLIT", AT(split), "test (default) or val", 0, 0},
+                                    {"output", CLI_TEXT, "FILE", AT(output),
+                                     "also write images, labels and logits as safetensors; - is stdout", 0, 0},
+                                    {0}},
+    .min_words = 2,
+    .max_words = 2,
+    .wanted = "a model and a data set",
+    .run = infer,
+    .flags_size = sizeof(struct infer_options),
+    .defaults = &(const struct infer_options){.split = "test"},
+};

@@ -404,42 +404,33 @@ static bool is_file(const char *text)
     return dot && (strcmp(dot, ".ckpt") == 0 || strcmp(dot, ".safetensors") == 0 || strcmp(dot, ".onnx") == 0);
 }
 
-int command_inspect(int argc, char **argv)
+static enum esper_status inspect(struct cli_call *call, struct esper_error *error)
 {
-    bool hash = false;
-    const char *runs = CLI_RUNS;
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"hash", CLI_FLAG, NULL, &hash, "print one line, the hash of the training state", 0, 0},
-        {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "inspect FILE|RUN [--hash] [--runs DIR]",
-        .about =
-            "A run: its state, its checkpoints and whether each is sound, the rows of its record and those that\n"
-            "are missing, and what can be resumed and how. A checkpoint: what it belongs to and every array of the\n"
-            "state, after verifying all checksums. An exported network: its structure. Any other\n"
-            "safetensors file (data, vectors): every tensor.\n"
-            "Runs with equal hashes are equal bit for bit.",
-        .example = "esper inspect latest --hash",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 1,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    struct esper_error error = {0};
+    const bool *hash = call->flags;
+    const char *word = call->words.items[0];
     char target[PATH_MAX]; /* of a link that the user made; those inside of a run are refused */
     struct stat info;
-    if (words.count && lstat(words.items[0], &info) == 0 && S_ISLNK(info.st_mode) && is_file(words.items[0]) &&
-        realpath(words.items[0], target))
-        words.items[0] = target;
-    if (words.count == 0)
-        error_set(&error, ESPER_INVALID, "inspect: give a run, a checkpoint or another file; see --help");
-    else if (is_file(words.items[0]))
-        inspect_file(words.items[0], hash, &error);
-    else
-        inspect_run(runs, words.items[0], hash, &error);
-    return error.status == ESPER_OK ? CLI_OK : cli_fail(&error);
+    if (!is_file(word))
+        return inspect_run(call->runs, word, *hash, error);
+    if (lstat(word, &info) == 0 && S_ISLNK(info.st_mode) && realpath(word, target))
+        word = target;
+    return inspect_file(word, *hash, error);
 }
+
+const struct cli_page inspect_page = {
+    .usage = "inspect FILE|RUN [--hash] [--runs DIR]",
+    .about = "A run: its state, its checkpoints and whether each is sound, the rows of its record and those that\n"
+             "are missing, and what can be resumed and how. A checkpoint: what it belongs to and every array of the\n"
+             "state, after verifying all checksums. An exported network: its structure. Any other\n"
+             "safetensors file (data, vectors): every tensor.\n"
+             "Runs with equal hashes are equal bit for bit.",
+    .example = "esper inspect latest --hash",
+    .options =
+        (const struct cli_option[]){
+            {"hash", CLI_FLAG, NULL, 0, "print one line, the hash of the training state", 0, 0}, CLI_RUNS_OPTION, {0}},
+    .min_words = 1,
+    .max_words = 1,
+    .wanted = "a run, a checkpoint or another file",
+    .run = inspect,
+    .flags_size = sizeof(bool),
+};

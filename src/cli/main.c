@@ -9,33 +9,17 @@
 #include "cli/cli.h"
 #include "variant/variant.h"
 
-static int command_help(int argc, char **argv);
-static int command_version(int argc, char **argv);
+static const struct cli_page help_page, version_page;
 
 static const struct command {
     const char *name, *help;
-    int (*run)(int argc, char **argv);
+    const struct cli_page *page;
 } commands[] = {
-    {"train", "train hosts that grow, and the policy that grows them", command_train},
-    {"eval", "play evaluation episodes with a trained policy or a control", command_eval},
-    {"search", "look for the best constant schedule, a control for trained policies", command_search},
-    {"exam", "examine whether growth and learning pay: every control, verdicts, a page", command_exam},
-    {"compare", "pair the episodes of runs and show their differences", command_compare},
-    {"report", "describe a run, or compare several, as one HTML page", command_report},
-    {"inspect", "look into a run, a checkpoint or another file", command_inspect},
-    {"export", "write a run's grown network or record as files for other programs", command_export},
-    {"infer", "run an exported network on a data set", command_infer},
-    {"sql", "ask the record of a run anything, in SQL", command_sql},
-    {"tui", "watch a run in the terminal, live or later", command_tui},
-    {"serve", "show the runs as a web page", command_serve},
-    {"config", "show every key, its value and its origin", command_config},
-    {"tasks", "list the tasks", command_tasks},
-    {"data", "fetch, import and look at data sets", command_data},
-    {"selftest", "check the numeric code, or files of golden vectors", command_selftest},
-    {"bench", "measure kernels and training steps on this machine", command_bench},
-    {"doctor", "show what this build and this machine can do", command_doctor},
-    {"help", "show this, or the options of a command", command_help},
-    {"version", "show version and commit", command_version},
+#define COMMAND_ROW(name, help) {#name, help, &name##_page},
+    CLI_COMMANDS(COMMAND_ROW)
+#undef COMMAND_ROW
+        {"help", "show this, or the options of a command", &help_page},
+    {"version", "show version and commit", &version_page},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
@@ -58,7 +42,7 @@ static int run_command(int argc, char **argv)
     for (int i = 0; i < COMMAND_COUNT; i++) {
         names[i] = commands[i].name;
         if (strcmp(argv[0], names[i]) == 0)
-            return commands[i].run(argc, argv);
+            return cli_command(argc, argv, commands[i].page);
     }
     error_set(&error, ESPER_INVALID, "unknown command \"%.60s\"%s", argv[0],
               word_hint(argv[0], names, COMMAND_COUNT, "esper help").text);
@@ -66,40 +50,40 @@ static int run_command(int argc, char **argv)
 }
 
 /* "help data get" is "data get --help". */
-static int command_help(int argc, char **argv)
+static enum esper_status show_help(struct cli_call *call, struct esper_error *error)
 {
-    const struct cli_page page = {
-        .usage = "help [COMMAND]",
-        .about = "Shows the options of a command and an example, or all commands.",
-        .example = "esper help train",
-        .max_words = 2,
-    };
     static char flag[] = "--help";
-    struct cli_list words = {0};
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    if (words.count == 0) {
+    (void)error;
+    if (call->words.count == 0) {
         print_overview(stdout);
-        return CLI_OK;
+        return ESPER_OK;
     }
-    char *asked[] = {argv[1], words.count == 2 ? argv[2] : flag, flag, NULL};
-    return run_command(words.count + 1, asked);
+    char *asked[] = {call->argv[1], call->words.count == 2 ? call->argv[2] : flag, flag, NULL};
+    call->code = run_command(call->words.count + 1, asked);
+    return ESPER_OK;
 }
 
-static int command_version(int argc, char **argv)
+static const struct cli_page help_page = {
+    .usage = "help [COMMAND]",
+    .about = "Shows the options of a command and an example, or all commands.",
+    .example = "esper help train",
+    .max_words = 2,
+    .run = show_help,
+};
+
+static enum esper_status show_version(struct cli_call *call, struct esper_error *error)
 {
-    const struct cli_page page = {
-        .usage = "version",
-        .about = "Shows the version and the commit it was built from; -dirty if the tree had uncommitted changes.",
-        .example = "esper version",
-    };
-    int code = cli_parse(argc, argv, &page, NULL);
-    if (code != CLI_CONTINUE)
-        return code;
+    (void)call, (void)error;
     cli_print("esper %s\n", esper_build);
-    return CLI_OK;
+    return ESPER_OK;
 }
+
+static const struct cli_page version_page = {
+    .usage = "version",
+    .about = "Shows the version and the commit it was built from; -dirty if the tree had uncommitted changes.",
+    .example = "esper version",
+    .run = show_version,
+};
 
 /* ---- room ---------------------------------------------------------------------------------------------------------
  */

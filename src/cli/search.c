@@ -79,12 +79,11 @@ static int print_end(const struct quest *quest, const struct series_run *run)
     return CLI_OK;
 }
 
-static int print_catalogue(const struct config *config)
+static enum esper_status print_catalogue(const struct config *config, struct esper_error *error)
 {
-    struct esper_error error = {0};
-    struct catalogue *catalogue = memory_alloc(1, sizeof *catalogue, &error);
+    struct catalogue *catalogue = memory_alloc(1, sizeof *catalogue, error);
     if (!catalogue)
-        return cli_fail(&error);
+        return ESPER_FAILED;
     catalogue_make(catalogue, config);
     cli_print("%9s  schedule\n", "params");
     for (int i = 0; i < catalogue->count; i++) {
@@ -93,7 +92,7 @@ static int print_catalogue(const struct config *config)
         cli_print("%9lld  %s\n", schedule_params(&catalogue->schedule[i], config), text);
     }
     memory_free(catalogue);
-    return CLI_OK;
+    return ESPER_OK;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -150,52 +149,52 @@ static enum esper_status prepare(struct quest *quest, const struct config *confi
     return ESPER_OK;
 }
 
-int command_search(int argc, char **argv)
+static enum esper_status look(struct cli_call *call, struct esper_error *error)
 {
-    struct quest quest = {.runs = CLI_RUNS, .episodes = 64};
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"list", CLI_FLAG, NULL, &quest.list, "print the task's catalogue of schedules and what they add", 0, 0},
-        {"budget", CLI_TEXT, "N", &quest.budget_text, "env-steps to search with (those of a training of the task)", 0,
-         0},
-        {"schedules", CLI_INT, "N", &quest.schedules, "schedules to start from, a power of 2 (as the budget allows)", 2,
-         SEARCH_SCHEDULES},
-        {"episodes", CLI_INT, "N", &quest.episodes, "fresh episodes for the winner, rounded up to whole rounds (64)", 1,
-         1000000},
-        CLI_CONFIG_OPTIONS(quest.flags),
-        {"runs", CLI_TEXT, "DIR", &quest.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
-        {"name", CLI_TEXT, "NAME", &quest.name, "folder of the search in it (search-TASK-SEED)", 0, 0},
-        {"quiet", CLI_FLAG, NULL, &quest.series.quiet, "no progress, only errors and the result", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "search [TASK] [--budget ENV_STEPS] [options]",
-        .about = "Looks for the best constant schedule by successive halving: a catalogue of schedules and random\n"
-                 "ones play evaluation episodes, the better half goes on and plays twice as many, until one is left.\n"
-                 "It is then played on fresh episodes, those of --seed, which `esper eval` plays as well. All\n"
-                 "schedules keep to the policy's masks, so that the winner is a fair control for a trained policy.\n"
-                 "A stage plays as many envs as there are schedules at the start. Ctrl-C stops and saves; the same\n"
-                 "command goes on.",
-        .example = "esper search quickstart --seed 7",
-        .options = options,
-        .option_count = (int)(sizeof options / sizeof options[0]),
-        .max_words = 1,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-
-    struct esper_error error = {0};
+    struct quest *quest = call->flags;
     struct config config;
-    if (series_task(&quest.flags, &words, &config, &error) != ESPER_OK)
-        return cli_fail(&error);
-    if (quest.list)
-        return print_catalogue(&config);
-    char *command = drive_command(argc, argv);
-    quest.series.command = command;
-    quest.series.threads = quest.flags.threads != NULL;
+    TRY(series_task(&quest->flags, &call->words, &config, error));
+    if (quest->list)
+        return print_catalogue(&config, error);
+    char *command = drive_command(call);
+    quest->runs = call->runs;
+    quest->series.command = command;
+    quest->series.threads = quest->flags.threads != NULL;
     drive_catch_signals();
-    code = prepare(&quest, &config, &error) == ESPER_OK ? play_all(&quest) : cli_fail(&error);
-    search_free(quest.search);
+    enum esper_status status = prepare(quest, &config, error);
+    if (status == ESPER_OK)
+        call->code = play_all(quest);
+    search_free(quest->search);
     free(command);
-    return code;
+    return status;
 }
+
+#define AT(member) offsetof(struct quest, member)
+const struct cli_page search_page = {
+    .usage = "search [TASK] [--budget ENV_STEPS] [options]",
+    .about = "Looks for the best constant schedule by successive halving: a catalogue of schedules and random\n"
+             "ones play evaluation episodes, the better half goes on and plays twice as many, until one is left.\n"
+             "It is then played on fresh episodes, those of --seed, which `esper eval` plays as well. All\n"
+             "schedules keep to the policy's masks, so that the winner is a fair control for a trained policy.\n"
+             "A stage plays as many envs as there are schedules at the start. Ctrl-C stops and saves; the same\n"
+             "command goes on.",
+    .example = "esper search quickstart --seed 7",
+    .options =
+        (const struct cli_option[]){
+            {"list", CLI_FLAG, NULL, AT(list), "print the task's catalogue of schedules and what they add", 0, 0},
+            {"budget", CLI_TEXT, "N", AT(budget_text), "env-steps to search with (those of a training of the task)", 0,
+             0},
+            {"schedules", CLI_INT, "N", AT(schedules), "schedules to start from, a power of 2 (as the budget allows)",
+             2, SEARCH_SCHEDULES},
+            {"episodes", CLI_INT, "N", AT(episodes), "fresh episodes for the winner, rounded up to whole rounds (64)",
+             1, 1000000},
+            CLI_CONFIG_OPTIONS(AT(flags)),
+            CLI_RUNS_OPTION,
+            {"name", CLI_TEXT, "NAME", AT(name), "folder of the search in it (search-TASK-SEED)", 0, 0},
+            {"quiet", CLI_FLAG, NULL, AT(series.quiet), "no progress, only errors and the result", 0, 0},
+            {0}},
+    .max_words = 1,
+    .run = look,
+    .flags_size = sizeof(struct quest),
+    .defaults = &(const struct quest){.episodes = 64},
+};

@@ -166,107 +166,97 @@ static void json_show(void *context, enum check_result result, const char *name,
     add_text(item, "note", result == CHECK_PASSED ? NULL : note);
 }
 
-static int json_print(struct view *view)
+static enum esper_status json_print(struct view *view, struct esper_error *error)
 {
     const int *count = view->test.report.count;
     char *text = json_finish(view->results, JSON_ONE_LINE);
-    bool complete = text != NULL;
-    if (complete)
-        cli_print("{\"results\":%s,\"passed\":%d,\"failed\":%d,\"skipped\":%d}\n", text, count[CHECK_PASSED],
-                  count[CHECK_FAILED], count[CHECK_SKIPPED]);
+    if (!text)
+        return error_set(error, ESPER_FAILED, "not enough memory for the results; run without --json");
+    cli_print("{\"results\":%s,\"passed\":%d,\"failed\":%d,\"skipped\":%d}\n", text, count[CHECK_PASSED],
+              count[CHECK_FAILED], count[CHECK_SKIPPED]);
     cJSON_free(text);
-    if (complete)
-        return CLI_OK;
-    struct esper_error error;
-    error_set(&error, ESPER_FAILED, "not enough memory for the results; run without --json");
-    return cli_fail(&error);
+    return ESPER_OK;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
 /* Which checks to run: golden vectors, the case table of the CPU kernels, or a device compared with the CPU. */
 struct choice {
-    const char *vectors;
+    const char *vectors, *filter;
+    bool json;
+    struct cli_config_flags flags; /* device, precision */
     bool device;
     enum device_wish wish;
     enum precision_wish precision;
 };
 
-static int run(const struct choice *choice, const char *filter, bool json)
-{
-    static struct view view;
-    struct esper_error error;
-    enum esper_status status = ESPER_OK;
-    view.test.report = (struct check_report){.filter = filter, .show = json ? json_show : view_show, .context = &view};
-    view.results = json ? cJSON_CreateArray() : NULL;
-    if (choice->device && choice->vectors)
-        status = selftest_device_vectors(&view.test, choice->precision, choice->vectors, &error);
-    else if (choice->device)
-        status = selftest_device(&view.test, choice->wish, choice->precision, &error);
-    else if (choice->vectors)
-        status = selftest_vectors(&view.test, choice->vectors, &error);
-    else
-        selftest_cases(&view.test);
-    const int *count = view.test.report.count;
-    if (!json)
-        view_flush(&view);
-    if (status == ESPER_OK && count[CHECK_PASSED] + count[CHECK_FAILED] + count[CHECK_SKIPPED] == 0)
-        status = error_set(&error, ESPER_INVALID, "no case has \"%.60s\" in its name", filter);
-    if (status != ESPER_OK) {
-        cJSON_Delete(view.results);
-        return cli_fail(&error);
-    }
-    if (json) {
-        int code = json_print(&view);
-        if (code != CLI_OK)
-            return code;
-    } else {
-        cli_print("%d passed, %d failed, %d skipped\n", count[CHECK_PASSED], count[CHECK_FAILED], count[CHECK_SKIPPED]);
-    }
-    return count[CHECK_FAILED] ? CLI_FAILED : CLI_OK;
-}
-
 /* The CPU kernels unless a device is named: every machine has them. */
-static enum esper_status choose(const struct cli_config_flags *flags, struct choice *choice, struct esper_error *error)
+static enum esper_status choose(struct choice *choice, struct esper_error *error)
 {
     struct config wish;
-    const struct cli_config_flags device = {.device = flags->device, .precision = flags->precision};
     config_defaults(&wish);
-    TRY(cli_config_override(&device, &wish, error));
-    choice->device = (flags->device && wish.device == WISH_CUDA) || wish.precision == PRECISION_BF16;
+    TRY(cli_config_override(&choice->flags, &wish, error));
+    choice->device = (choice->flags.device && wish.device == WISH_CUDA) || wish.precision == PRECISION_BF16;
     choice->wish = wish.device;
     choice->precision = wish.precision;
     return ESPER_OK;
 }
 
-int command_selftest(int argc, char **argv)
+static enum esper_status check(const struct choice *choice, struct selftest *test, struct esper_error *error)
 {
-    const char *filter = NULL;
-    struct cli_config_flags flags = {0};
-    struct choice choice = {0};
-    bool json = false;
-    const struct cli_option options[] = {
-        {"vectors", CLI_TEXT, "PATH", &choice.vectors, "check golden vectors: a file, or all files of a folder", 0, 0},
-        CLI_DEVICE_OPTIONS(flags),
-        {"case", CLI_TEXT, "NAME", &filter, "only cases with this in their name", 0, 0},
-        {"json", CLI_FLAG, NULL, &json, "print every result as JSON", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "selftest [--vectors PATH] [--device cuda] [--case NAME] [--json]",
-        .about =
-            "Checks the numeric code of every kernel set that this machine can run: each operation against\n"
-            "plain loops, each gradient against finite differences. With --vectors: against golden numbers.\n"
-            "With --device cuda: the GPU compared with the CPU, on a run and every seed, and with itself, bit by bit;\n"
-            "with --vectors also its networks and policy against golden numbers, in fp32 or --precision bf16.",
-        .example = "esper selftest --vectors tests/vectors",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-    };
-    int code = cli_parse(argc, argv, &page, NULL);
-    if (code != CLI_CONTINUE)
-        return code;
-    struct esper_error error = {0};
-    if (choose(&flags, &choice, &error) != ESPER_OK)
-        return cli_fail(&error);
-    return run(&choice, filter, json);
+    const int *count = test->report.count;
+    if (choice->device && choice->vectors)
+        TRY(selftest_device_vectors(test, choice->precision, choice->vectors, error));
+    else if (choice->device)
+        TRY(selftest_device(test, choice->wish, choice->precision, error));
+    else if (choice->vectors)
+        TRY(selftest_vectors(test, choice->vectors, error));
+    else
+        selftest_cases(test);
+    if (count[CHECK_PASSED] + count[CHECK_FAILED] + count[CHECK_SKIPPED] == 0)
+        return error_set(error, ESPER_INVALID, "no case has \"%.60s\" in its name", choice->filter);
+    return ESPER_OK;
 }
+
+static enum esper_status run(struct cli_call *call, struct esper_error *error)
+{
+    static struct view view;
+    struct choice *choice = call->flags;
+    const int *count = view.test.report.count;
+    TRY(choose(choice, error));
+    view.test.report =
+        (struct check_report){.filter = choice->filter, .show = choice->json ? json_show : view_show, .context = &view};
+    view.results = choice->json ? cJSON_CreateArray() : NULL;
+    enum esper_status status = check(choice, &view.test, error);
+    if (!choice->json)
+        view_flush(&view);
+    if (status != ESPER_OK) {
+        cJSON_Delete(view.results);
+        return status;
+    }
+    call->code = count[CHECK_FAILED] ? CLI_FAILED : CLI_OK;
+    if (choice->json)
+        return json_print(&view, error);
+    cli_print("%d passed, %d failed, %d skipped\n", count[CHECK_PASSED], count[CHECK_FAILED], count[CHECK_SKIPPED]);
+    return ESPER_OK;
+}
+
+#define AT(member) offsetof(struct choice, member)
+const struct cli_page selftest_page = {
+    .usage = "selftest [--vectors PATH] [--device cuda] [--case NAME] [--json]",
+    .about =
+        "Checks the numeric code of every kernel set that this machine can run: each operation against\n"
+        "plain loops, each gradient against finite differences. With --vectors: against golden numbers.\n"
+        "With --device cuda: the GPU compared with the CPU, on a run and every seed, and with itself, bit by bit;\n"
+        "with --vectors also its networks and policy against golden numbers, in fp32 or --precision bf16.",
+    .example = "esper selftest --vectors tests/vectors",
+    .options =
+        (const struct cli_option[]){
+            {"vectors", CLI_TEXT, "PATH", AT(vectors), "check golden vectors: a file, or all files of a folder", 0, 0},
+            CLI_DEVICE_OPTIONS(AT(flags)),
+            {"case", CLI_TEXT, "NAME", AT(filter), "only cases with this in their name", 0, 0},
+            {"json", CLI_FLAG, NULL, AT(json), "print every result as JSON", 0, 0},
+            {0}},
+    .run = run,
+    .flags_size = sizeof(struct choice),
+};

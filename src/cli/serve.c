@@ -94,27 +94,32 @@ enum esper_status cli_serve_beside(const char *runs, struct esper_error *error)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static int serve(const struct serve_options *options)
+struct serve_flags {
+    struct serve_options serve;
+    struct cli_list hosts;
+};
+
+static enum esper_status serve(struct cli_call *call, struct esper_error *error)
 {
-    struct esper_error error = {0};
+    struct serve_flags *flags = call->flags;
+    struct serve_options *options = &flags->serve;
     struct server *server;
     struct stat info;
     sigset_t signals;
     int which;
-    if (stat(options->runs, &info) != 0) {
-        error_set(&error, ESPER_INVALID, "serve: %s: cannot open: %s; `esper train` creates runs", options->runs,
-                  strerror(errno));
-        return cli_fail(&error);
-    }
+    options->runs = call->words.count ? call->words.items[0] : CLI_RUNS;
+    options->hosts = flags->hosts.items;
+    options->host_count = flags->hosts.count;
+    if (stat(options->runs, &info) != 0)
+        return error_set(error, ESPER_INVALID, "serve: %s: cannot open: %s; `esper train` creates runs", options->runs,
+                         strerror(errno));
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before there are threads, so that all of them block it */
     become_modest();
-    if (serve_start(&server, options, &error) != ESPER_OK) {
-        error_where(&error, "serve");
-        return cli_fail(&error);
-    }
+    if (serve_start(&server, options, error) != ESPER_OK)
+        return error_where(error, "serve");
     cli_print("%s\n", serve_url(server));
     fflush(stdout);
     cli_note("serving the runs in %s; Ctrl-C stops\n", options->runs);
@@ -122,37 +127,28 @@ static int serve(const struct serve_options *options)
     signal(which, SIG_DFL); /* a second one does not wait for anything */
     pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
     stop(server);
-    return CLI_OK;
+    return ESPER_OK;
 }
 
-int command_serve(int argc, char **argv)
-{
-    struct serve_options serve_options = {.port = SERVE_PORT};
-    struct cli_list words = {0}, hosts = {0};
-    const struct cli_option options[] = {
-        {"bind", CLI_TEXT, "ADDRESS", &serve_options.bind, "where to listen (127.0.0.1: this machine only)", 0, 0},
-        {"port", CLI_INT, "N", &serve_options.port, "the port (8377); 0: any free one", 0, 65535},
-        {"token-file", CLI_TEXT, "FILE", &serve_options.token_file,
-         "a file of mode 0600 with the token that clients must send", 0, 0},
-        {"host", CLI_LIST, "NAME", &hosts, "a name under which others reach this machine; may be repeated", 0, 0},
-        {"sql", CLI_FLAG, NULL, &serve_options.sql, "allow read-only SQL from the page", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "serve [RUNS] [options]",
-        .about = "Shows the runs in RUNS (" CLI_RUNS
-                 ") as a web page: live, finished and crashed ones. It only reads.\n"
-                 "It listens on this machine only; from elsewhere use a tunnel (ssh -L 8377:localhost:8377 HOST), or\n"
-                 "--bind with --token-file, behind a TLS proxy.",
-        .example = "esper serve " CLI_RUNS " --port 8377",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 1,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    serve_options.runs = words.count ? words.items[0] : CLI_RUNS;
-    serve_options.hosts = hosts.items;
-    serve_options.host_count = hosts.count;
-    return serve(&serve_options);
-}
+#define AT(member) offsetof(struct serve_flags, member)
+const struct cli_page serve_page = {
+    .usage = "serve [RUNS] [options]",
+    .about = "Shows the runs in RUNS (" CLI_RUNS ") as a web page: live, finished and crashed ones. It only reads.\n"
+             "It listens on this machine only; from elsewhere use a tunnel (ssh -L 8377:localhost:8377 HOST), or\n"
+             "--bind with --token-file, behind a TLS proxy.",
+    .example = "esper serve " CLI_RUNS " --port 8377",
+    .options =
+        (const struct cli_option[]){
+            {"bind", CLI_TEXT, "ADDRESS", AT(serve.bind), "where to listen (127.0.0.1: this machine only)", 0, 0},
+            {"port", CLI_INT, "N", AT(serve.port), "the port (8377); 0: any free one", 0, 65535},
+            {"token-file", CLI_TEXT, "FILE", AT(serve.token_file),
+             "a file of mode 0600 with the token that clients must send", 0, 0},
+            {"host", CLI_LIST, "NAME", AT(hosts), "a name under which others reach this machine; may be repeated", 0,
+             0},
+            {"sql", CLI_FLAG, NULL, AT(serve.sql), "allow read-only SQL from the page", 0, 0},
+            {0}},
+    .max_words = 1,
+    .run = serve,
+    .flags_size = sizeof(struct serve_flags),
+    .defaults = &(const struct serve_flags){.serve = {.port = SERVE_PORT}},
+};

@@ -16,7 +16,6 @@
 struct flags {
     bool csv, json;
     int timeout, rows; /* rows 0: the default */
-    const char *runs;
 };
 
 /* ---- stopping ---------------------------------------------------------------------------------------------------- */
@@ -181,17 +180,16 @@ static enum esper_status read_question(char sql[QUERY_SQL + 2], struct esper_err
     return ESPER_OK; /* one that is too long is refused like any other */
 }
 
-static enum esper_status answer(const struct flags *flags, const struct cli_list *words, struct esper_error *error)
+static enum esper_status open_and_ask(const struct cli_call *call, struct esper_error *error)
 {
     static char typed[QUERY_SQL + 2];
-    const char *sql = words->count > 1 ? words->items[1] : NULL;
+    const struct flags *flags = call->flags;
+    const char *name = call->words.items[0], *sql = call->words.items[1];
     struct run run;
     struct query *query;
-    if (words->count == 0)
-        return error_set(error, ESPER_INVALID, "give a run, and a question: esper sql latest 'select * from round'");
     if (flags->csv && flags->json)
         return error_set(error, ESPER_INVALID, "--csv and --json: choose one");
-    TRY(run_open(&run, flags->runs, words->items[0], error));
+    TRY(run_open(&run, call->runs, name, error));
     enum esper_status status = query_open(&query, &run, error);
     if (status == ESPER_OK) {
         if (sql && strcmp(sql, "-") == 0) {
@@ -199,42 +197,39 @@ static enum esper_status answer(const struct flags *flags, const struct cli_list
             sql = typed;
         }
         if (status == ESPER_OK)
-            status = sql ? ask(query, sql, flags, error) : list_tables(query, words->items[0], error);
+            status = sql ? ask(query, sql, flags, error) : list_tables(query, name, error);
         query_close(query);
     }
     run_close(&run);
     return status;
 }
 
-int command_sql(int argc, char **argv)
+static enum esper_status answer(struct cli_call *call, struct esper_error *error)
 {
-    struct flags flags = {.timeout = QUERY_SECONDS, .runs = CLI_RUNS};
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"csv", CLI_FLAG, NULL, &flags.csv, "comma-separated values (RFC 4180), all digits", 0, 0},
-        {"json", CLI_FLAG, NULL, &flags.json, "an array of objects, all digits", 0, 0},
-        {"rows", CLI_INT, "N", &flags.rows, "at most N rows (default: all; 1000 as a table on a terminal)", 1, INT_MAX},
-        {"timeout", CLI_INT, "S", &flags.timeout, "give up after S seconds (10)", 1, 1000000},
-        {"runs", CLI_TEXT, "DIR", &flags.runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "sql RUN ['SELECT ...' | -] [--csv | --json] [options]",
-        .about =
-            "Queries the record of a run, live, finished or crashed. The question may only read; it comes from stdin\n"
-            "with -. Without a question: the tables, the meaning and unit of every column, and examples.\n"
-            "Besides SQLite's own functions there are stddev(x), median(x), percentile(x, p) with p from 0 to 100\n"
-            "and corr(x, y), also as window functions; they ignore NULLs.",
-        .example = "esper sql latest 'select round, val_accuracy_mean from round order by round desc limit 5'",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 2,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    struct esper_error error = {0};
-    if (answer(&flags, &words, &error) == ESPER_OK)
-        return CLI_OK;
-    error_where(&error, "sql");
-    return cli_fail(&error);
+    return open_and_ask(call, error) == ESPER_OK ? ESPER_OK : error_where(error, "sql");
 }
+
+#define AT(member) offsetof(struct flags, member)
+const struct cli_page sql_page = {
+    .usage = "sql RUN ['SELECT ...' | -] [--csv | --json] [options]",
+    .about = "Queries the record of a run, live, finished or crashed. The question may only read; it comes from stdin\n"
+             "with -. Without a question: the tables, the meaning and unit of every column, and examples.\n"
+             "Besides SQLite's own functions there are stddev(x), median(x), percentile(x, p) with p from 0 to 100\n"
+             "and corr(x, y), also as window functions; they ignore NULLs.",
+    .example = "esper sql latest 'select round, val_accuracy_mean from round order by round desc limit 5'",
+    .options =
+        (const struct cli_option[]){
+            {"csv", CLI_FLAG, NULL, AT(csv), "comma-separated values (RFC 4180), all digits", 0, 0},
+            {"json", CLI_FLAG, NULL, AT(json), "an array of objects, all digits", 0, 0},
+            {"rows", CLI_INT, "N", AT(rows), "at most N rows (default: all; 1000 as a table on a terminal)", 1,
+             INT_MAX},
+            {"timeout", CLI_INT, "S", AT(timeout), "give up after S seconds (10)", 1, 1000000},
+            CLI_RUNS_OPTION,
+            {0}},
+    .min_words = 1,
+    .max_words = 2,
+    .wanted = "a run, and a question: esper sql latest 'select * from round'",
+    .run = answer,
+    .flags_size = sizeof(struct flags),
+    .defaults = &(const struct flags){.timeout = QUERY_SECONDS},
+};

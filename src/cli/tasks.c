@@ -24,41 +24,34 @@ static void print_task(const struct config *config, const char *path)
 }
 
 /* A broken task does not hide the others: it is reported, and sets the exit code. */
-static int list_tasks(void)
+static enum esper_status list_tasks(struct cli_call *call, struct esper_error *error)
 {
-    struct esper_error error = {0};
     struct task *tasks;
-    int count, code = CLI_OK;
-    if (task_list(&tasks, &count, &error) != ESPER_OK)
-        return cli_fail(&error);
+    int count;
+    TRY(task_list(&tasks, &count, error));
     cli_print("%-24s %-20s %7s %9s  %-11s  %s\n", "task", "images, channels", "params", "MMAC", "budget", "slots");
     for (int i = 0; i < count; i++) {
         struct config config;
         config_defaults(&config);
-        if (config_load_task(&config, tasks[i].name, &error) != ESPER_OK)
-            code = cli_fail(&error);
-        else if (config_check(&config, &error) != ESPER_OK) {
-            error_where(&error, "%s", *tasks[i].path ? tasks[i].path : tasks[i].name);
-            code = cli_fail(&error);
+        if (config_load_task(&config, tasks[i].name, error) != ESPER_OK)
+            call->code = cli_fail(error);
+        else if (config_check(&config, error) != ESPER_OK) {
+            error_where(error, "%s", *tasks[i].path ? tasks[i].path : tasks[i].name);
+            call->code = cli_fail(error);
         } else
             print_task(&config, tasks[i].path);
     }
     memory_free(tasks);
-    return code;
+    return ESPER_OK;
 }
 
-int command_tasks(int argc, char **argv)
-{
-    const struct cli_page page = {
-        .usage = "tasks",
-        .about =
-            "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
-            "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
-            "`esper config --task NAME` shows every key of one of them, `esper search NAME --list` its schedules.\n"
-            "Tasks are built in; a file NAME.json in $ESPER_TASKS, in tasks/ here or in tasks/ beside the program\n"
-            "adds one or replaces one, and the list says so.",
-        .example = "esper tasks",
-    };
-    int code = cli_parse(argc, argv, &page, NULL);
-    return code == CLI_CONTINUE ? list_tasks() : code;
-}
+const struct cli_page tasks_page = {
+    .usage = "tasks",
+    .about = "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
+             "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
+             "`esper config --task NAME` shows every key of one of them, `esper search NAME --list` its schedules.\n"
+             "Tasks are built in; a file NAME.json in $ESPER_TASKS, in tasks/ here or in tasks/ beside the program\n"
+             "adds one or replaces one, and the list says so.",
+    .example = "esper tasks",
+    .run = list_tasks,
+};

@@ -100,6 +100,13 @@ static void print_end(const struct drive_end *end, const struct cli_run_flags *f
 
 /* ---- resuming ---------------------------------------------------------------------------------------------------- */
 
+struct train_flags {
+    struct cli_config_flags config;
+    struct cli_run_flags run;
+    const char *resume; /* the run to resume; NULL: a new one */
+    bool from_scratch, trace, serve, tui;
+};
+
 /* A run is resumed as it was started: any other change would silently make it another experiment. */
 static enum esper_status refuse_changes(const struct cli_config_flags *flags, const struct cli_run_flags *run,
                                         struct esper_error *error)
@@ -125,28 +132,31 @@ static enum esper_status refuse_changes(const struct cli_config_flags *flags, co
     return ESPER_OK;
 }
 
-/* CLI_CONTINUE, or the exit code after printing the error. */
-static int resume(struct session **session, const char *text, bool from_scratch, const struct cli_config_flags *flags,
-                  const struct cli_run_flags *run, bool trace, struct esper_error *error)
+/* Without a session, the error has been printed and the exit code says it. */
+static enum esper_status resume(struct session **session, struct cli_call *call, struct esper_error *error)
 {
+    const struct train_flags *flags = call->flags;
     char path[PATH_MAX];
     struct config scratch; /* parses and checks what may change */
+    const struct cli_config_flags *given = &flags->config;
     const struct cli_config_flags free = {
-        .rounds = flags->rounds, .threads = flags->threads, .device = flags->device, .precision = flags->precision};
+        .rounds = given->rounds, .threads = given->threads, .device = given->device, .precision = given->precision};
     config_defaults(&scratch);
-    if (refuse_changes(flags, run, error) != ESPER_OK || run_find(run->runs, text, path, error) != ESPER_OK ||
-        cli_config_override(&free, &scratch, error) != ESPER_OK)
-        return cli_fail(error);
-    const struct session_changes changes = {.rounds = flags->rounds ? scratch.rounds : 0,
-                                            .threads = flags->threads ? scratch.threads : -1,
-                                            .device = flags->device,
-                                            .precision = flags->precision,
-                                            .spans = trace,
-                                            .from_scratch = from_scratch};
-    if (session_resume(session, path, &changes, error) == ESPER_OK)
-        return CLI_CONTINUE;
-    int code = cli_fail(error);
-    return code == CLI_WRONG ? CLI_MISFIT : code; /* the command was right; the run's files are not */
+    TRY(refuse_changes(given, &flags->run, error));
+    TRY(run_find(flags->run.runs, flags->resume, path, error));
+    TRY(cli_config_override(&free, &scratch, error));
+    const struct session_changes changes = {.rounds = given->rounds ? scratch.rounds : 0,
+                                            .threads = given->threads ? scratch.threads : -1,
+                                            .device = given->device,
+                                            .precision = given->precision,
+                                            .spans = flags->trace,
+                                            .from_scratch = flags->from_scratch};
+    if (session_resume(session, path, &changes, error) != ESPER_OK) {
+        call->code = cli_fail(error);
+        if (call->code == CLI_WRONG)
+            call->code = CLI_MISFIT; /* the command was right; the run's files are not */
+    }
+    return ESPER_OK;
 }
 
 /* ---- the trace --------------------------------------------------------------------------------------------------- */
@@ -158,20 +168,17 @@ static enum esper_status phases(const struct run *run, const char *table, FILE *
 }
 
 /* The spans of the whole record, including earlier processes. */
-static int write_trace(const struct drive_end *end)
+static enum esper_status write_trace(const struct drive_end *end, struct esper_error *error)
 {
-    struct esper_error error = {0};
     struct run run;
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/trace.json", end->path);
-    enum esper_status status = run_open(&run, ".", end->path, &error);
-    if (status == ESPER_OK)
-        status = dump_file(&run, phases, NULL, path, &error);
+    TRY(run_open(&run, ".", end->path, error));
+    enum esper_status status = dump_file(&run, phases, NULL, path, error);
     run_close(&run);
-    if (status != ESPER_OK)
-        return cli_fail(&error);
-    cli_print("%s: open it in ui.perfetto.dev or chrome://tracing\n", path);
-    return CLI_OK;
+    if (status == ESPER_OK)
+        cli_print("%s: open it in ui.perfetto.dev or chrome://tracing\n", path);
+    return status;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -183,86 +190,80 @@ static enum esper_status check_trace(const struct config *config, bool trace, st
     return ESPER_OK;
 }
 
-static int begin(struct session **session, const struct cli_config_flags *flags, const struct cli_run_flags *run,
-                 const char *command, bool trace, struct esper_error *error)
+static enum esper_status begin(struct session **session, const struct train_flags *flags, const char *command,
+                               struct esper_error *error)
 {
     struct config config;
-    const struct session_options options = {.runs = run->runs, .name = run->name, .command = command, .spans = trace};
-    if (cli_config(flags, "quickstart", &config, error) == ESPER_OK &&
-        drive_find_from(run->runs, &config, error) == ESPER_OK && check_trace(&config, trace, error) == ESPER_OK &&
-        session_create(session, &config, &options, error) == ESPER_OK)
-        return CLI_CONTINUE;
-    return cli_fail(error);
+    const struct session_options options = {
+        .runs = flags->run.runs, .name = flags->run.name, .command = command, .spans = flags->trace};
+    TRY(cli_config(&flags->config, "quickstart", &config, error));
+    TRY(drive_find_from(flags->run.runs, &config, error));
+    TRY(check_trace(&config, flags->trace, error));
+    return session_create(session, &config, &options, error);
 }
 
-int command_train(int argc, char **argv)
+static enum esper_status train(struct cli_call *call, struct esper_error *error)
 {
-    struct cli_config_flags flags = {0};
-    struct cli_run_flags run = {.runs = CLI_RUNS};
-    const char *resumed = NULL;
-    bool from_scratch = false, trace = false, serve = false, tui = false;
+    struct train_flags *flags = call->flags;
     struct tui_split split = {.tell = -1};
-    const struct cli_option options[] = {
-        CLI_CONFIG_OPTIONS(flags),
-        CLI_POLICY_OPTIONS(flags),
-        CLI_RUN_OPTIONS(run),
-        {"resume", CLI_TEXT, "RUN", &resumed, "resume a run, by name or by path", 0, 0},
-        {"from-scratch", CLI_FLAG, NULL, &from_scratch,
-         "with --resume: its checkpoints are lost; begin it again and forget its record", 0, 0},
-        {"trace", CLI_FLAG, NULL, &trace, "time every thread's work; writes RUN/trace.json for Perfetto at the end", 0,
-         0},
-        {"tui", CLI_FLAG, NULL, &tui, "watch it in the terminal while it trains, as `esper tui` does", 0, 0},
-        {"serve", CLI_FLAG, NULL, &serve, "show the runs as a web page while this one trains", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "train [--task NAME] [--policy KIND] [options]",
-        .about = "Trains hosts side by side, round after round, while a policy germinates, blends, fossilises and\n"
-                 "prunes seeds in them and learns from the results. Without --task it trains quickstart.\n"
-                 "Ctrl-C, SIGTERM, SIGHUP and a closed pipe stop at the next step and save; --resume continues from\n"
-                 "there, bit for bit. A second Ctrl-C, a second or more later, ends it at once.\n"
-                 "The table shows, per round: validation accuracy (mean and best env, %), reward of an episode,\n"
-                 "entropy of the op head, KL divergence and explained variance of the update, and the seeds in\n"
-                 "training, blending, holding and fossilized; ! counts the active alerts.",
-        .example = "esper train --task quickstart --rounds 60 --name first",
-        .options = options,
-        .option_count = (int)(sizeof options / sizeof options[0]),
-    };
-    int code = cli_parse(argc, argv, &page, NULL);
-    if (code != CLI_CONTINUE)
-        return code;
-
-    struct esper_error error = {0};
     struct session *session = NULL;
     struct drive_end end;
-    if (from_scratch && !resumed) {
-        error_set(&error, ESPER_INVALID, "--from-scratch: only --resume reads it; a new run needs no word for that");
-        return cli_fail(&error);
-    }
-    if (tui && (code = tui_split(&split)) != CLI_CONTINUE)
-        return code;
-    if (serve && cli_serve_beside(run.runs, &error) != ESPER_OK)
-        return cli_fail(&error);
-    char *command = drive_command(argc, argv);
+    flags->run.runs = call->runs;
+    if (flags->from_scratch && !flags->resume)
+        return error_set(error, ESPER_INVALID,
+                         "--from-scratch: only --resume reads it; a new run needs no word for that");
+    if (flags->tui && (call->code = tui_split(&split)) != CLI_CONTINUE)
+        return ESPER_OK;
+    if (flags->serve)
+        TRY(cli_serve_beside(flags->run.runs, error));
+    char *command = drive_command(call);
     drive_catch_signals();
-    code = resumed ? resume(&session, resumed, from_scratch, &flags, &run, trace, &error)
-                   : begin(&session, &flags, &run, command ? command : "", trace, &error);
+    enum esper_status status = flags->resume ? resume(&session, call, error)
+                                             : begin(&session, flags, command ? command : "", error);
     free(command);
-    if (code != CLI_CONTINUE)
-        return code;
-    if (resumed && session_done(session)) {
+    if (!session)
+        return status;
+    if (flags->resume && session_done(session)) {
+        call->code = CLI_OK;
         drive_tell_note(session);
         cli_print("%s: finished, all of its %d rounds are done; continue with a larger --rounds N\n",
                   session_path(session), session_config(session)->rounds);
-        return session_close(session, &error) == ESPER_OK ? CLI_OK : cli_fail(&error);
+        return session_close(session, error);
     }
-    run.hidden = tui_has_terminal;
+    flags->run.hidden = tui_has_terminal;
     tui_split_tell(&split, session_path(session));
-    code = drive(session, resumed ? "resuming" : "training", &run, &end);
-    if (code == CLI_OK)
-        print_end(&end, &run);
-    if (trace && (code == CLI_OK || code == CLI_INTERRUPTED)) {
-        int written = write_trace(&end);
-        return written == CLI_OK ? code : written;
-    }
-    return code;
+    call->code = drive(session, flags->resume ? "resuming" : "training", &flags->run, &end);
+    if (call->code == CLI_OK)
+        print_end(&end, &flags->run);
+    if (flags->trace && (call->code == CLI_OK || call->code == CLI_INTERRUPTED))
+        return write_trace(&end, error);
+    return ESPER_OK;
 }
+
+#define AT(member) offsetof(struct train_flags, member)
+const struct cli_page train_page = {
+    .usage = "train [--task NAME] [--policy KIND] [options]",
+    .about = "Trains hosts side by side, round after round, while a policy germinates, blends, fossilises and\n"
+             "prunes seeds in them and learns from the results. Without --task it trains quickstart.\n"
+             "Ctrl-C, SIGTERM, SIGHUP and a closed pipe stop at the next step and save; --resume continues from\n"
+             "there, bit for bit. A second Ctrl-C, a second or more later, ends it at once.\n"
+             "The table shows, per round: validation accuracy (mean and best env, %), reward of an episode,\n"
+             "entropy of the op head, KL divergence and explained variance of the update, and the seeds in\n"
+             "training, blending, holding and fossilized; ! counts the active alerts.",
+    .example = "esper train --task quickstart --rounds 60 --name first",
+    .options =
+        (const struct cli_option[]){
+            CLI_CONFIG_OPTIONS(AT(config)),
+            CLI_POLICY_OPTIONS(AT(config)),
+            CLI_RUN_OPTIONS(AT(run)),
+            {"resume", CLI_TEXT, "RUN", AT(resume), "resume a run, by name or by path", 0, 0},
+            {"from-scratch", CLI_FLAG, NULL, AT(from_scratch),
+             "with --resume: its checkpoints are lost; begin it again and forget its record", 0, 0},
+            {"trace", CLI_FLAG, NULL, AT(trace),
+             "time every thread's work; writes RUN/trace.json for Perfetto at the end", 0, 0},
+            {"tui", CLI_FLAG, NULL, AT(tui), "watch it in the terminal while it trains, as `esper tui` does", 0, 0},
+            {"serve", CLI_FLAG, NULL, AT(serve), "show the runs as a web page while this one trains", 0, 0},
+            {0}},
+    .run = train,
+    .flags_size = sizeof(struct train_flags),
+};

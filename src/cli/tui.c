@@ -43,7 +43,7 @@ static void catch_signals(void)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static enum esper_status watch(const char *runs, const char *text, struct esper_error *error)
+static enum esper_status show_run(const char *runs, const char *text, struct esper_error *error)
 {
     struct run run;
     const struct tui_options options = {.stop = &leaving};
@@ -57,33 +57,24 @@ static enum esper_status watch(const char *runs, const char *text, struct esper_
     return status;
 }
 
-int command_tui(int argc, char **argv)
+static enum esper_status watch(struct cli_call *call, struct esper_error *error)
 {
-    const char *runs = CLI_RUNS;
-    struct cli_list words = {0};
-    const struct cli_option options[] = {
-        {"runs", CLI_TEXT, "DIR", &runs, "the directory of runs (" CLI_RUNS ")", 0, 0},
-    };
-    const struct cli_page page = {
-        .usage = "tui [RUN] [--runs DIR]",
-        .about =
-            "Shows a run in the terminal, live, finished or crashed; without RUN the latest one. It only reads: the\n"
-            "run is not affected. ? explains the keys, q leaves. Colours follow TERM and NO_COLOR,\n"
-            "line and block characters the locale; 80 x 24 is enough.",
-        .example = "esper tui latest",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .max_words = 1,
-    };
-    int code = cli_parse(argc, argv, &page, &words);
-    if (code != CLI_CONTINUE)
-        return code;
-    struct esper_error error = {0};
-    if (watch(runs, words.count ? words.items[0] : "latest", &error) == ESPER_OK)
-        return leaving ? CLI_INTERRUPTED : CLI_OK;
-    error_where(&error, "tui");
-    return cli_fail(&error);
+    if (show_run(call->runs, call->words.count ? call->words.items[0] : "latest", error) != ESPER_OK)
+        return error_where(error, "tui");
+    call->code = leaving ? CLI_INTERRUPTED : CLI_OK;
+    return ESPER_OK;
 }
+
+const struct cli_page tui_page = {
+    .usage = "tui [RUN] [--runs DIR]",
+    .about = "Shows a run in the terminal, live, finished or crashed; without RUN the latest one. It only reads: the\n"
+             "run is not affected. ? explains the keys, q leaves. Colours follow TERM and NO_COLOR,\n"
+             "line and block characters the locale; 80 x 24 is enough.",
+    .example = "esper tui latest",
+    .options = (const struct cli_option[]){CLI_RUNS_OPTION, {0}},
+    .max_words = 1,
+    .run = watch,
+};
 
 /* ---- training under the viewer ------------------------------------------------------------------------------------
  */
