@@ -154,7 +154,7 @@ HARNESS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/entry.c,$(wildcard tes
 $(BUILD)/tests/test_mutants: $(HARNESS_OBJ)
 
 $(BUILD)/fuzz_%: tests/fuzz/entry.c $(HARNESS_OBJ) $(BUILD)/libesper.a
-	@$(CC) $(PLAIN_FLAGS) -fsanitize=fuzzer -DHARNESS=harness_$* $(filter %.c %.o %.a,$^) $(LINK) $(LIBS) -o $@
+	@$(CC) $(filter-out -MMD -MP,$(PLAIN_FLAGS)) -fsanitize=fuzzer -DHARNESS=harness_$* $^ $(LINK) $(LIBS) -o $@
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libesper.a
 	@echo "  link  $@"
