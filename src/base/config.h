@@ -16,6 +16,7 @@
 #include "base/reward_fields.h"
 #include "base/round.h"
 #include "base/status.h"
+#include "base/vocabulary.h"
 
 /* What decides. */
 enum policy_kind {
@@ -43,28 +44,23 @@ enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGI
 #define CONFIG_TEXT      512  /* longest formatted value, NUL included: a schedule with every slot of any host */
 #define CONFIG_PATH      1024 /* longest path of a file that is looked up */
 
-/* Arrays by head are in the heads' order: slot, blueprint, style, tempo, alpha_target, alpha_speed, alpha_curve, op. */
-enum { CONFIG_HEADS = 8 };
-/* Those by op: wait, germinate, set_alpha_target, prune, fossilize, advance. */
-enum { CONFIG_OPS = 6 };
-
 struct policy_config {
     enum policy_kind kind;
     char script[CONFIG_TEXT];   /* a script's file */
     char schedule[CONFIG_TEXT]; /* a schedule, or @ and a file of them */
     char from[CONFIG_TEXT];     /* the run whose policy or topology is used */
     int feature_dim, hidden;
-    bool greedy;                /* the likeliest action instead of a draw */
-    double floor[CONFIG_HEADS]; /* least probability of any valid action */
-    double prior[CONFIG_OPS];   /* logits that a fresh policy starts with */
-    double rate[CONFIG_OPS];    /* how often the random policy draws an op */
+    bool greedy;              /* the likeliest action instead of a draw */
+    double floor[HEAD_COUNT]; /* least probability of any valid action */
+    double prior[OP_COUNT];   /* logits that a fresh policy starts with */
+    double rate[OP_COUNT];    /* how often the random policy draws an op */
 };
 
 struct ppo_config {
     double lr, lr_end_share, lambda, clip, target_kl, beta1, beta2, epsilon, max_grad_norm;
     double value_coef, entropy_coef, entropy_coef_end;
     int epochs, minibatches;
-    double entropy_weight[CONFIG_HEADS];
+    double entropy_weight[HEAD_COUNT];
 };
 
 struct governor_config {

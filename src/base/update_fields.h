@@ -5,6 +5,8 @@
 #ifndef BASE_UPDATE_FIELDS_H
 #define BASE_UPDATE_FIELDS_H
 
+#include "base/vocabulary.h"
+
 #define UPDATE_FIELDS(FIELD)                                                                                           \
     FIELD(INTEGER, rows, "rows of the rollout that were used")                                                         \
     FIELD(INTEGER, epochs, "optimiser steps taken; 0: the update was skipped")                                         \
@@ -50,7 +52,7 @@
 
 /* One head of an update. */
 #define HEAD_FIELDS(FIELD)                                                                                             \
-    FIELD(NAME, head, "slot, blueprint, style, tempo, alpha_target, alpha_speed, alpha_curve or op")                   \
+    FIELD(NAME, head, "head of the policy:" HEADS(WORD_LISTED, ))                                                      \
     FIELD(NUMBER, learnable, "share of rows where the head mattered and had a choice")                                 \
     FIELD(NUMBER, entropy, "normalised entropy of p over those rows, for the policy that acted, 0 to 1")               \
     FIELD(NUMBER, entropy_all, "the same over all rows; 0 where there was no choice")                                  \

@@ -115,8 +115,9 @@ void case_compare_list(struct reward_case *c, const cJSON *object, const char *k
 
 int case_op(struct reward_case *c, const cJSON *object, const char *key)
 {
-    static const char *const names[OP_COUNT] = {"WAIT",  "GERMINATE", "SET_ALPHA_TARGET",
-                                                "PRUNE", "FOSSILIZE", "ADVANCE"};
+#define NAMED(with, NAME, name) #NAME,
+    static const char *const names[OP_COUNT] = {OPS(NAMED, )};
+#undef NAMED
     const char *name = case_text(c, object, key);
     for (int op = 0; op < OP_COUNT; op++)
         if (strcmp(name, names[op]) == 0)

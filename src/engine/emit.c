@@ -64,8 +64,8 @@ static void fill_decision(const struct engine *engine, const struct step_report 
 {
     const struct decision *decision = &report->decision;
     const bool learns = engine->world->learns;
-#define OP_COLUMN(OP, op) row->p_##op = learns ? (double)decision->op_probability[OP_##OP] : (double)NAN;
-    OPS(OP_COLUMN)
+#define OP_COLUMN(with, NAME, name) row->p_##name = learns ? (double)decision->op_probability[OP_##NAME] : (double)NAN;
+    OPS(OP_COLUMN, )
 #undef OP_COLUMN
     row->log_probability = row->entropy = row->value = NAN;
     if (!learns)
@@ -82,8 +82,8 @@ static void fill_reward(const struct step_report *report, struct step_record *ro
 {
     const bool executed = report->result != STEP_ROLLED_BACK;
     row->reward = executed ? report->reward : (double)NAN;
-#define COMPONENT_COLUMN(NAME, name) row->name = executed ? report->components[REWARD_##NAME] : (double)NAN;
-    REWARD_COMPONENTS(COMPONENT_COLUMN)
+#define COMPONENT_COLUMN(with, NAME, name, help) row->name = executed ? report->components[REWARD_##NAME] : (double)NAN;
+    REWARD_COMPONENTS(COMPONENT_COLUMN, )
 #undef COMPONENT_COLUMN
 }
 

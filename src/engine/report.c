@@ -10,21 +10,25 @@ void report_stages(const struct world *world, int stages[STAGE_LIMIT])
         stages[world->slots.stage[i]]++;
 }
 
+static void count_stages(const struct world *world, struct round_record *out)
+{
+    int stages[STAGE_LIMIT];
+    report_stages(world, stages);
+#define COUNT_LIVE(with, NAME, name, value)    out->name = stages[STAGE_##NAME];
+#define COUNT_COOLING(with, NAME, name, value) out->cooling += stages[STAGE_##NAME];
+    LIVE_STAGES(COUNT_LIVE, )
+    COOLDOWN_STAGES(COUNT_COOLING, )
+#undef COUNT_LIVE
+#undef COUNT_COOLING
+}
+
 void report_round(struct engine *engine, const struct outcome_record *outcomes, struct round_record *out)
 {
     const struct world *world = engine_world(engine);
     double envs = world->envs;
-    int stages[STAGE_LIMIT];
-    report_stages(world, stages);
-    *out = (struct round_record){.round = *world->round,
-                                 .env_steps = (int64_t)world->envs * world->config.steps,
-                                 .val_accuracy_best = -1,
-                                 .germinated = stages[STAGE_GERMINATED],
-                                 .training = stages[STAGE_TRAINING],
-                                 .blending = stages[STAGE_BLENDING],
-                                 .holding = stages[STAGE_HOLDING],
-                                 .fossilized = stages[STAGE_FOSSILIZED],
-                                 .cooling = stages[STAGE_PRUNED] + stages[STAGE_EMBARGOED] + stages[STAGE_RESETTING]};
+    *out = (struct round_record){
+        .round = *world->round, .env_steps = (int64_t)world->envs * world->config.steps, .val_accuracy_best = -1};
+    count_stages(world, out);
     out->train_images = out->env_steps * world->config.data_batch * engine_batches(engine);
     for (int env = 0; env < world->envs; env++) {
         const struct outcome_record *outcome = &outcomes[env];

@@ -44,12 +44,12 @@ enum esper_status exam_ask_seconds(const char *path, double *seconds, struct esp
     return ask(path, "select sum(seconds) from round", seconds, 1, error);
 }
 
-enum esper_status exam_ask_rates(const char *path, double rate[CONFIG_OPS], struct esper_error *error)
+enum esper_status exam_ask_rates(const char *path, double rate[OP_COUNT], struct esper_error *error)
 {
-#define RATE(NAME, name) ", 1.0 * sum(op = '" #name "') / sum(p_" #name " > 0)"
-    static const char rates[] = OPS(RATE);
+#define RATE(with, NAME, name) ", 1.0 * sum(op = '" #name "') / sum(p_" #name " > 0)"
+    static const char rates[] = OPS(RATE, );
 #undef RATE
     char sql[sizeof "select  from step" + sizeof rates];
     snprintf(sql, sizeof sql, "select %s from step", rates + sizeof ", " - 1); /* no comma before the first */
-    return ask(path, sql, rate, CONFIG_OPS, error);
+    return ask(path, sql, rate, OP_COUNT, error);
 }

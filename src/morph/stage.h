@@ -1,8 +1,6 @@
 /*
- * The vocabulary of growth: stages, operations and the choices an action can make.
- *
- * Every value here is a wire value: it is stored in checkpoints, telemetry and trained policies, so none may be
- * renumbered.
+ * What stages and the choices of an action mean, and the words for those choices. As in base/vocabulary.h, every value
+ * is a wire value.
  */
 #ifndef MORPH_STAGE_H
 #define MORPH_STAGE_H
@@ -11,65 +9,53 @@
 #include <stdint.h>
 
 #include "base/rule.h"
+#include "base/vocabulary.h"
 
-/* DORMANT means empty. 5 is retired: no slot may ever hold it. */
-enum stage {
-    STAGE_UNKNOWN = 0,
-    STAGE_DORMANT = 1,
-    STAGE_GERMINATED = 2,
-    STAGE_TRAINING = 3,
-    STAGE_BLENDING = 4,
-    STAGE_HOLDING = 6,
-    STAGE_FOSSILIZED = 7,
-    STAGE_PRUNED = 8,
-    STAGE_EMBARGOED = 9,
-    STAGE_RESETTING = 10,
-    STAGE_LIMIT = 11
-};
+#define ALGORITHMS(WORD, with)                                                                                         \
+    WORD(with, NONE, none)                                                                                             \
+    WORD(with, ADD, add)                                                                                               \
+    WORD(with, MULTIPLY, multiply)                                                                                     \
+    WORD(with, GATE, gate)
 
-#define OPS(OP)                                                                                                        \
-    OP(WAIT, wait)                                                                                                     \
-    OP(GERMINATE, germinate)                                                                                           \
-    OP(SET_ALPHA_TARGET, set_alpha_target)                                                                             \
-    OP(PRUNE, prune)                                                                                                   \
-    OP(FOSSILIZE, fossilize)                                                                                           \
-    OP(ADVANCE, advance)
-
-#define OP_ENUM(NAME, name) OP_##NAME,
-enum op { OPS(OP_ENUM) OP_COUNT };
-#undef OP_ENUM
-
-enum algorithm { ALGORITHM_NONE, ALGORITHM_ADD, ALGORITHM_MULTIPLY, ALGORITHM_GATE };
+enum algorithm { ALGORITHMS(WORD_ENUM, ALGORITHM) ALGORITHM_COUNT };
 
 enum alpha_curve { CURVE_NONE, CURVE_LINEAR, CURVE_COSINE, CURVE_SIGMOID };
 
 enum alpha_mode { ALPHA_HOLD, ALPHA_UP, ALPHA_DOWN };
 
-enum style { STYLE_LINEAR_ADD, STYLE_LINEAR_MULTIPLY, STYLE_SIGMOID_ADD, STYLE_GATED_GATE, STYLE_COUNT };
+#define STYLES(WORD, with)                                                                                             \
+    WORD(with, LINEAR_ADD, linear_add)                                                                                 \
+    WORD(with, LINEAR_MULTIPLY, linear_multiply)                                                                       \
+    WORD(with, SIGMOID_ADD, sigmoid_add)                                                                               \
+    WORD(with, GATED_GATE, gated_gate)
+
+enum style { STYLES(WORD_ENUM, STYLE) STYLE_COUNT };
+
+#define BLUEPRINTS(WORD, with)                                                                                         \
+    WORD(with, NOOP, noop)                                                                                             \
+    WORD(with, CONV_LIGHT, conv_light)                                                                                 \
+    WORD(with, ATTENTION, attention)                                                                                   \
+    WORD(with, NORM, norm)                                                                                             \
+    WORD(with, DEPTHWISE, depthwise)                                                                                   \
+    WORD(with, BOTTLENECK, bottleneck)                                                                                 \
+    WORD(with, CONV_SMALL, conv_small)                                                                                 \
+    WORD(with, CONV_HEAVY, conv_heavy)
 
 enum blueprint {
-    BLUEPRINT_NOOP,
-    BLUEPRINT_CONV_LIGHT,
-    BLUEPRINT_ATTENTION,
-    BLUEPRINT_NORM,
-    BLUEPRINT_DEPTHWISE,
-    BLUEPRINT_BOTTLENECK,
-    BLUEPRINT_CONV_SMALL,
-    BLUEPRINT_CONV_HEAVY,
-    BLUEPRINT_COUNT,
+    BLUEPRINTS(WORD_ENUM, BLUEPRINT) BLUEPRINT_COUNT,
     BLUEPRINT_HEAD_SIZE = 13, /* the policy's head reserves indices for blueprints of other hosts */
     BLUEPRINT_NONE = 255
 };
 
-enum prune_reason {
-    PRUNE_NONE,
-    PRUNE_POLICY,
-    PRUNE_GOVERNOR_NAN,
-    PRUNE_GOVERNOR_LOBOTOMY,
-    PRUNE_GOVERNOR_DIVERGENCE,
-    PRUNE_GOVERNOR_ROLLBACK,
-    PRUNE_REASON_COUNT
-};
+#define PRUNE_REASONS(WORD, with)                                                                                      \
+    WORD(with, NONE, none)                                                                                             \
+    WORD(with, POLICY, policy)                                                                                         \
+    WORD(with, GOVERNOR_NAN, governor_nan)                                                                             \
+    WORD(with, GOVERNOR_LOBOTOMY, governor_lobotomy)                                                                   \
+    WORD(with, GOVERNOR_DIVERGENCE, governor_divergence)                                                               \
+    WORD(with, GOVERNOR_ROLLBACK, governor_rollback)
+
+enum prune_reason { PRUNE_REASONS(WORD_ENUM, PRUNE) PRUNE_REASON_COUNT };
 
 /* The remaining heads of an action are indices into small tables of values. */
 enum { TEMPO_COUNT = 3, ALPHA_TARGET_COUNT = 3, ALPHA_SPEED_COUNT = 4, ALPHA_CURVE_COUNT = 5 };
@@ -208,52 +194,34 @@ ESPER_RULE struct curve_choice alpha_curve_choice(int head)
 
 /* ---- names, for people and scripts; host only ------------------------------------------------------------------ */
 
-static inline const char *stage_name(int stage)
-{
-    static const char *const name[STAGE_LIMIT] = {"unknown",  "dormant",   "germinated", "training",
-                                                  "blending", "retired",   "holding",    "fossilized",
-                                                  "pruned",   "embargoed", "resetting"};
-    return stage_is_legal(stage) ? name[stage] : "illegal";
-}
-
-static inline const char *op_name(int op)
-{
-#define OP_NAME(NAME, name) #name,
-    static const char *const names[OP_COUNT] = {OPS(OP_NAME)};
-#undef OP_NAME
-    return op >= 0 && op < OP_COUNT ? names[op] : "illegal";
-}
-
 static inline const char *blueprint_name(int blueprint)
 {
-    static const char *const name[BLUEPRINT_COUNT] = {"noop",      "conv_light", "attention",  "norm",
-                                                      "depthwise", "bottleneck", "conv_small", "conv_heavy"};
-    return blueprint >= 0 && blueprint < BLUEPRINT_COUNT ? name[blueprint] : "none";
+    static const char *const names[BLUEPRINT_COUNT] = {BLUEPRINTS(WORD_NAME, )};
+    return blueprint >= 0 && blueprint < BLUEPRINT_COUNT ? names[blueprint] : "none";
 }
 
 static inline const char *style_name(int style)
 {
-    static const char *const name[STYLE_COUNT] = {"linear_add", "linear_multiply", "sigmoid_add", "gated_gate"};
-    return style >= 0 && style < STYLE_COUNT ? name[style] : "illegal";
+    static const char *const names[STYLE_COUNT] = {STYLES(WORD_NAME, )};
+    return style >= 0 && style < STYLE_COUNT ? names[style] : "illegal";
 }
 
 static inline const char *alpha_curve_name(int curve) /* index of the head; the number is the steepness */
 {
-    static const char *const name[ALPHA_CURVE_COUNT] = {"linear", "cosine", "sigmoid6", "sigmoid12", "sigmoid24"};
-    return curve >= 0 && curve < ALPHA_CURVE_COUNT ? name[curve] : "illegal";
+    static const char *const names[ALPHA_CURVE_COUNT] = {"linear", "cosine", "sigmoid6", "sigmoid12", "sigmoid24"};
+    return curve >= 0 && curve < ALPHA_CURVE_COUNT ? names[curve] : "illegal";
 }
 
 static inline const char *algorithm_name(int algorithm)
 {
-    static const char *const name[] = {"none", "add", "multiply", "gate"};
-    return algorithm >= 0 && algorithm <= ALGORITHM_GATE ? name[algorithm] : "illegal";
+    static const char *const names[ALGORITHM_COUNT] = {ALGORITHMS(WORD_NAME, )};
+    return algorithm >= 0 && algorithm < ALGORITHM_COUNT ? names[algorithm] : "illegal";
 }
 
 static inline const char *prune_reason_name(int reason)
 {
-    static const char *const name[PRUNE_REASON_COUNT] = {
-        "none", "policy", "governor_nan", "governor_lobotomy", "governor_divergence", "governor_rollback"};
-    return reason >= 0 && reason < PRUNE_REASON_COUNT ? name[reason] : "illegal";
+    static const char *const names[PRUNE_REASON_COUNT] = {PRUNE_REASONS(WORD_NAME, )};
+    return reason >= 0 && reason < PRUNE_REASON_COUNT ? names[reason] : "illegal";
 }
 
 #endif

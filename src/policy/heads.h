@@ -7,18 +7,6 @@
 
 #include "morph/action.h"
 
-enum head {
-    HEAD_SLOT,
-    HEAD_BLUEPRINT,
-    HEAD_STYLE,
-    HEAD_TEMPO,
-    HEAD_ALPHA_TARGET,
-    HEAD_ALPHA_SPEED,
-    HEAD_ALPHA_CURVE,
-    HEAD_OP,
-    HEAD_COUNT
-};
-
 enum { HEAD_MAX_SLOTS = 16, HEAD_MAX_LOGITS = 38 + HEAD_MAX_SLOTS };
 
 ESPER_RULE int head_size(int slots, int head)
@@ -88,14 +76,6 @@ ESPER_RULE void heads_of_action(const struct action *action, uint8_t choice[HEAD
     choice[HEAD_ALPHA_SPEED] = action->alpha_speed;
     choice[HEAD_ALPHA_CURVE] = action->alpha_curve;
     choice[HEAD_OP] = action->op;
-}
-
-/* Display names. */
-static inline const char *head_name(int head)
-{
-    static const char *const name[HEAD_COUNT] = {"slot",         "blueprint",   "style",       "tempo",
-                                                 "alpha_target", "alpha_speed", "alpha_curve", "op"};
-    return name[head];
 }
 
 #endif

@@ -17,41 +17,6 @@
 
 enum { REWARD_SLOTS = 16 };
 
-/* The components that add up to a reward. The lower-case names are columns of the record, too. */
-#define REWARD_COMPONENTS(COMPONENT)                                                                                   \
-    COMPONENT(ATTRIBUTION, attribution)                                                                                \
-    COMPONENT(BLENDING_WARNING, blending_warning)                                                                      \
-    COMPONENT(HOLDING_WARNING, holding_warning)                                                                        \
-    COMPONENT(PBRS, pbrs)                                                                                              \
-    COMPONENT(SYNERGY, synergy)                                                                                        \
-    COMPONENT(RENT, rent)                                                                                              \
-    COMPONENT(ALPHA_SHOCK, alpha_shock)                                                                                \
-    COMPONENT(OCCUPANCY_RENT, occupancy_rent)                                                                          \
-    COMPONENT(FOSSILIZED_RENT, fossilized_rent)                                                                        \
-    COMPONENT(ACTION_SHAPING, action_shaping)                                                                          \
-    COMPONENT(FOSSILIZE_BONUS, fossilize_bonus)                                                                        \
-    COMPONENT(TERMINAL, terminal)                                                                                      \
-    COMPONENT(TERMINAL_FOSSIL, terminal_fossil)                                                                        \
-    COMPONENT(DRIP, drip)                                                                                              \
-    COMPONENT(LOSS_DELTA, loss_delta)                                                                                  \
-    COMPONENT(ESCROW_FORFEIT, escrow_forfeit)                                                                          \
-    COMPONENT(GERMINATION_CLAWBACK, germination_clawback)                                                              \
-    COMPONENT(AUTO_PRUNE, auto_prune)                                                                                  \
-    COMPONENT(HINDSIGHT, hindsight)
-
-#define REWARD_COMPONENT_ENUM(NAME, name) REWARD_##NAME,
-enum reward_component { REWARD_COMPONENTS(REWARD_COMPONENT_ENUM) REWARD_COMPONENT_COUNT };
-#undef REWARD_COMPONENT_ENUM
-
-/* Host only. */
-static inline const char *reward_component_name(int component)
-{
-#define REWARD_COMPONENT_NAME(NAME, name) #name,
-    static const char *const names[REWARD_COMPONENT_COUNT] = {REWARD_COMPONENTS(REWARD_COMPONENT_NAME)};
-#undef REWARD_COMPONENT_NAME
-    return component >= 0 && component < REWARD_COMPONENT_COUNT ? names[component] : "illegal";
-}
-
 /* One slot. Without a live seed only stage, age and contribution can mean anything. */
 struct reward_seed {
     bool live;

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 
 enum {
-    HEADS = 8,
     WINDOW = 20,    /* rounds that a rolling number looks back over */
     SPAN = 10,      /* rounds before a number is compared with its past; the objective is a mean over this many */
     FEW = 20,       /* choices below which a share says nothing */
@@ -24,9 +23,6 @@ enum {
 #define FALLEN 3.0
 #define LOST   0.33 /* of the gain over the first rounds */
 #define EARLY  0.5  /* of the planned rounds: until then a policy that has learned nothing should explore */
-
-static const char *const head_names[HEADS] = {"slot",         "blueprint",   "style",       "tempo",
-                                              "alpha_target", "alpha_speed", "alpha_curve", "op"};
 
 /* The numbers of one round that the rules watch; NAN: missing. */
 #define FIGURES(FIGURE)                                                                                                \
@@ -46,7 +42,7 @@ static const char *const head_names[HEADS] = {"slot",         "blueprint",   "st
 #define FIGURE_MEMBER(name) double name;
 struct figures {
     struct ppo_record ppo;
-    double head_entropy[HEADS], head_gradient[HEADS]; /* missing where the head had nothing to learn from */
+    double head_entropy[HEAD_COUNT], head_gradient[HEAD_COUNT]; /* missing where the head had nothing to learn from */
     FIGURES(FIGURE_MEMBER)
 };
 #undef FIGURE_MEMBER
@@ -74,17 +70,17 @@ struct figures {
  *   entropy, wait             a policy that knows what pays explores less and waits more: fine once it has settled. The
  *                             warm-up is that of the objective; 50 rounds are most of a short run
  */
-#define HEAD_ENTROPY(i, name, collapse)                                                                                \
+#define HEAD_ENTROPY(NAME, name, collapse)                                                                             \
     {                                                                                                                  \
-        "head_entropy_" name, "head " name " entropy %.3f", FALL, 1.5 * (collapse), collapse, 3, 3, 0,                 \
-            AT(head_entropy[i]), SETTLES                                                                               \
+        "head_entropy_" #name, "head " #name " entropy %.3f", FALL, 1.5 * (collapse), collapse, 3, 3, 0,               \
+            AT(head_entropy[HEAD_##NAME]), SETTLES                                                                     \
     }
-#define DEAD_HEAD(i, name)                                                                                             \
+#define DEAD_HEAD(NAME, name)                                                                                          \
     {                                                                                                                  \
-        "dead_head_" name, "head " name " gets no gradient (%.1e)", FALL, 1e-6, 1e-6, 2, 5, 0, AT(head_gradient[i]),   \
-            ALWAYS                                                                                                     \
+        "dead_head_" #name, "head " #name " gets no gradient (%.1e)", FALL, 1e-6, 1e-6, 2, 5, 0,                       \
+            AT(head_gradient[HEAD_##NAME]), ALWAYS                                                                     \
     }
-#define HEAD(i, name, collapse) HEAD_ENTROPY(i, name, collapse), DEAD_HEAD(i, name)
+#define HEAD(NAME, name, collapse) HEAD_ENTROPY(NAME, name, collapse), DEAD_HEAD(NAME, name)
 
 const struct alert_rule alert_rules[] = {
     /* breakage */
@@ -95,14 +91,14 @@ const struct alert_rule alert_rules[] = {
     {"critical_rows_lost", "%.0f rows lost that must not be", RISE, NONE, 1, 1, 1, 0, AT(critical_lost), ALWAYS},
     /* the policy */
     {"entropy", "op entropy %.2f", FALL, 0.30, 0.10, 1, 1, 2 * SPAN, AT(ppo.op_entropy), SETTLES},
-    HEAD(0, "slot", 0.10),
-    HEAD(1, "blueprint", 0.05),
-    HEAD(2, "style", 0.08),
-    HEAD(3, "tempo", 0.05),
-    HEAD(4, "alpha_target", 0.08),
-    HEAD(5, "alpha_speed", 0.08),
-    HEAD(6, "alpha_curve", 0.08),
-    HEAD(7, "op", 0.08),
+    HEAD(SLOT, slot, 0.10),
+    HEAD(BLUEPRINT, blueprint, 0.05),
+    HEAD(STYLE, style, 0.08),
+    HEAD(TEMPO, tempo, 0.05),
+    HEAD(ALPHA_TARGET, alpha_target, 0.08),
+    HEAD(ALPHA_SPEED, alpha_speed, 0.08),
+    HEAD(ALPHA_CURVE, alpha_curve, 0.08),
+    HEAD(OP, op, 0.08),
     {"log_prob", "log-probability down to %.0f", FALL, -50, -100, 1, 1, 0, AT(log_prob_min), ALWAYS},
     {"kl", "KL %.3f", RISE, 0.02, 0.10, 1, 1, 0, AT(ppo.kl), ALWAYS},
     {"clip_fraction", "%.2f of the rows clipped", RISE, 0.25, 0.40, 2, 2, 0, AT(ppo.clip_fraction), ALWAYS},
@@ -210,7 +206,7 @@ static void begin_round(struct alerts *alerts)
     alerts->now = (struct figures){.ppo = {PPO_FIELDS(FIELD_MISSING)}, FIGURES(FIGURE_MISSING)};
 #undef FIGURE_MISSING
 #undef FIELD_MISSING
-    for (int head = 0; head < HEADS; head++)
+    for (int head = 0; head < HEAD_COUNT; head++)
         alerts->now.head_entropy[head] = alerts->now.head_gradient[head] = NAN;
     alerts->learned = false;
     alerts->outcomes = 0;
@@ -266,8 +262,8 @@ static void look_at_head(struct alerts *alerts, const struct ppo_head_record *ro
 {
     if (isfinite(row->log_prob_min)) /* fmin takes the number when the other is missing */
         alerts->now.log_prob_min = fmin(alerts->now.log_prob_min, row->log_prob_min);
-    for (int head = 0; head < HEADS; head++)
-        if (is(row->head, head_names[head]) && row->learnable >= LEARNABLE) {
+    for (int head = 0; head < HEAD_COUNT; head++)
+        if (is(row->head, head_name(head)) && row->learnable >= LEARNABLE) {
             alerts->now.head_entropy[head] = row->entropy;
             alerts->now.head_gradient[head] = row->grad_norm;
         }

@@ -13,12 +13,15 @@
 #include <stdint.h>
 
 #include "base/update_fields.h"
+#include "base/vocabulary.h"
 
 #define RECORD_NONE INT64_MIN
 enum { RECORD_TEXT = 48 };
 
 /* The record keeps the numbers of base/round.h; code that shows them to people passes them through round_shown. */
 #define ROUND_NUMBER "number of the round, from 0, in evaluations from 8388608; screens and exports count from 1"
+
+#define STAGE_COUNT(FIELD, NAME, name, value) FIELD(INTEGER, name, "slots in stage " #NAME " at the end")
 
 #define ROUND_FIELDS(FIELD)                                                                                            \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
@@ -31,11 +34,7 @@ enum { RECORD_TEXT = 48 };
     FIELD(NUMBER, val_accuracy_best, "validation accuracy of the best env at the last step, percent")                  \
     FIELD(NUMBER, test_accuracy_mean, "test accuracy at the last step, mean of the envs, percent")                     \
     FIELD(NUMBER, reward_mean, "sum of an episode's raw rewards, mean of the envs")                                    \
-    FIELD(INTEGER, germinated, "slots in stage GERMINATED at the end")                                                 \
-    FIELD(INTEGER, training, "slots in stage TRAINING at the end")                                                     \
-    FIELD(INTEGER, blending, "slots in stage BLENDING at the end")                                                     \
-    FIELD(INTEGER, holding, "slots in stage HOLDING at the end")                                                       \
-    FIELD(INTEGER, fossilized, "slots in stage FOSSILIZED at the end")                                                 \
+    LIVE_STAGES(STAGE_COUNT, FIELD)                                                                                    \
     FIELD(INTEGER, cooling, "slots in PRUNED, EMBARGOED or RESETTING at the end")                                      \
     FIELD(INTEGER, germinations, "seeds germinated in the round")                                                      \
     FIELD(INTEGER, fossilizations, "seeds fossilised in the round")                                                    \
@@ -53,12 +52,16 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     HEAD_FIELDS(FIELD)
 
-/* One env-step. The reward's components are in their own order (reward/scene.h). */
+/* One env-step. */
+#define OP_PROBABILITY(FIELD, NAME, name)                                                                              \
+    FIELD(NUMBER, p_##name, "probability of " #name " as sampled; missing without a network")
+#define REWARD_PART(FIELD, NAME, name, help) FIELD(NUMBER, name, "reward: " help)
+
 #define STEP_FIELDS(FIELD)                                                                                             \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
-    FIELD(NAME, op, "what was decided: wait, germinate, set_alpha_target, prune, fossilize or advance")                \
+    FIELD(NAME, op, "what was decided:" OPS(WORD_LISTED, ))                                                            \
     FIELD(NAME, result, "done, refused (by a gate), void (impossible, so it became a wait) or rolled_back")            \
     FIELD(INTEGER, forced, "1 when there was no choice, or the network did not make it")                               \
     FIELD(OPTIONAL, slot, "slot of the op, from 0; this and the next ones are missing where the op does not use them") \
@@ -68,12 +71,7 @@ enum { RECORD_TEXT = 48 };
     FIELD(NUMBER, alpha_target, "alpha that the ramp leads to")                                                        \
     FIELD(OPTIONAL, alpha_speed, "length of the ramp, steps; 0: at once")                                              \
     FIELD(NAME, alpha_curve, "shape of the ramp")                                                                      \
-    FIELD(NUMBER, p_wait, "probability of wait as sampled; missing without a network")                                 \
-    FIELD(NUMBER, p_germinate, "probability of germinate as sampled; missing without a network")                       \
-    FIELD(NUMBER, p_set_alpha_target, "probability of set_alpha_target as sampled; missing without a network")         \
-    FIELD(NUMBER, p_prune, "probability of prune as sampled; missing without a network")                               \
-    FIELD(NUMBER, p_fossilize, "probability of fossilize as sampled; missing without a network")                       \
-    FIELD(NUMBER, p_advance, "probability of advance as sampled; missing without a network")                           \
+    OPS(OP_PROBABILITY, FIELD)                                                                                         \
     FIELD(NUMBER, log_probability, "log-probability of the decision over the heads that matter to it, nats")           \
     FIELD(NUMBER, entropy, "normalised entropy of the op head before its floor, 0 to 1")                               \
     FIELD(NUMBER, value, "the critic's value of the state, in units of its targets")                                   \
@@ -84,25 +82,7 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, live, "live seeds before the decision")                                                             \
     FIELD(INTEGER, added_params, "their parameters")                                                                   \
     FIELD(NUMBER, reward, "raw reward: the sum of the components below; missing when rolled back")                     \
-    FIELD(NUMBER, attribution, "reward: contributions of the seeds")                                                   \
-    FIELD(NUMBER, blending_warning, "reward: penalty for a blending seed that hurts accuracy")                         \
-    FIELD(NUMBER, holding_warning, "reward: penalty for a seed held too long")                                         \
-    FIELD(NUMBER, pbrs, "reward: potential-based shaping")                                                             \
-    FIELD(NUMBER, synergy, "reward: bonus for seeds that help each other")                                             \
-    FIELD(NUMBER, rent, "reward: rent on added parameters")                                                            \
-    FIELD(NUMBER, alpha_shock, "reward: penalty for abrupt changes of alpha")                                          \
-    FIELD(NUMBER, occupancy_rent, "reward: rent on occupied slots beyond the free allowance")                          \
-    FIELD(NUMBER, fossilized_rent, "reward: upkeep of fossils")                                                        \
-    FIELD(NUMBER, action_shaping, "reward: cost or bonus of the op")                                                   \
-    FIELD(NUMBER, fossilize_bonus, "reward: immediate bonus for a fossil")                                             \
-    FIELD(NUMBER, terminal, "reward: for the accuracy at the last step")                                               \
-    FIELD(NUMBER, terminal_fossil, "reward: for the fossils at the last step")                                         \
-    FIELD(NUMBER, drip, "reward: what fossils pay, step by step")                                                      \
-    FIELD(NUMBER, loss_delta, "reward: change in the loss")                                                            \
-    FIELD(NUMBER, escrow_forfeit, "reward: escrow forfeited")                                                          \
-    FIELD(NUMBER, germination_clawback, "reward: deposits of seeds that never blended")                                \
-    FIELD(NUMBER, auto_prune, "reward: penalty for seeds that the governor pruned")                                    \
-    FIELD(NUMBER, hindsight, "reward: credit for seeds that helped another become a fossil")
+    REWARD_COMPONENTS(REWARD_PART, FIELD)
 
 /* One live seed at one step, as it was before the decision. */
 #define SEED_FIELDS(FIELD)                                                                                             \

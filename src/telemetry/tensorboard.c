@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/vocabulary.h"
 #include "telemetry/query.h"
 
 enum {
@@ -192,8 +193,7 @@ static int64_t round_of(const struct table *table)
 /* Columns that count seeds by stage, or their fates. */
 static bool is_of_seeds(const char *column)
 {
-    static const char *const names[] = {"germinated", "training",     "blending",       "holding", "fossilized",
-                                        "cooling",    "germinations", "fossilizations", "prunes"};
+    static const char *const names[] = {LIVE_STAGES(WORD_NAME, ) "cooling", "germinations", "fossilizations", "prunes"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(column, names[i]) == 0)
             return true;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/vocabulary.h"
+
 /* ---- SQL that questions share ------------------------------------------------------------------------------------ */
 
 /* A long series is thinned to about 2000 rounds, evenly, and ends with the newest. */
@@ -42,15 +44,8 @@
 
 #define PARETO "round, env, added_params, host_params, test_accuracy, val_accuracy, reward, stability, fossilized"
 
-// clang-format off
-#define REWARD_COMPONENTS(SUM)                                                                                         \
-    SUM(attribution) SUM(blending_warning) SUM(holding_warning) SUM(pbrs) SUM(synergy) SUM(rent) SUM(alpha_shock)      \
-    SUM(occupancy_rent) SUM(fossilized_rent) SUM(action_shaping) SUM(fossilize_bonus) SUM(terminal)                    \
-    SUM(terminal_fossil) SUM(drip) SUM(loss_delta) SUM(escrow_forfeit) SUM(germination_clawback) SUM(auto_prune)       \
-    SUM(hindsight)
-// clang-format on
-#define SUM_OF(name)  ", sum(" #name ") AS " #name
-#define MEAN_OF(name) ", sum(" #name ") / count(DISTINCT env) AS " #name
+#define SUM_OF(with, NAME, name, help)  ", sum(" #name ") AS " #name
+#define MEAN_OF(with, NAME, name, help) ", sum(" #name ") / count(DISTINCT env) AS " #name
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
@@ -159,11 +154,11 @@ const struct question questions[] = {
      "sum of each component of the reward, mean of the envs, per round, of the last 4 rounds to :to, over `kept` steps",
      ":from :to",
      "SELECT round, count(DISTINCT env) AS envs, count(*) AS kept,"
-     " sum(reward) / count(DISTINCT env) AS reward" REWARD_COMPONENTS(MEAN_OF)
+     " sum(reward) / count(DISTINCT env) AS reward" REWARD_COMPONENTS(MEAN_OF, )
      " FROM step WHERE round" RECENT("step", 4) "GROUP BY round ORDER BY round LIMIT 4"},
 
     {"reward_episode", "sum of each component of the reward of an env in a round, over `kept` steps", ":round :env",
-     STEPS_OF("step") "SELECT count(*) AS kept, sum(reward) AS reward" REWARD_COMPONENTS(SUM_OF)
+     STEPS_OF("step") "SELECT count(*) AS kept, sum(reward) AS reward" REWARD_COMPONENTS(SUM_OF, )
      " FROM number CROSS JOIN step ON round = :round AND step = n AND env = :env LIMIT 1"},
 
     {"outcomes", "the episodes of a round", ":round",

@@ -18,14 +18,10 @@ static const struct source {
     bool heads; /* a row per head: the series names one */
 } sources[] = {{RECORD_ROUND, round_help, false}, {RECORD_PPO, ppo_help, false}, {RECORD_PPO_HEAD, head_help, true}};
 
-static const char *const heads[] = {"slot",         "blueprint",   "style",       "tempo",
-                                    "alpha_target", "alpha_speed", "alpha_curve", "op"};
-enum { HEADS = sizeof heads / sizeof heads[0] };
-
 struct series {
     const struct source *source;
     int column; /* of the source's table */
-    int head;   /* index into heads, -1 */
+    int head;   /* -1: none */
     double *last, *min, *max;
 };
 
@@ -41,8 +37,8 @@ struct plot {
 
 static int find_head(const char *text)
 {
-    for (int i = 0; i < HEADS; i++)
-        if (strcmp(text, heads[i]) == 0)
+    for (int i = 0; i < HEAD_COUNT; i++)
+        if (strcmp(text, head_name(i)) == 0)
             return i;
     return -1;
 }
@@ -168,7 +164,7 @@ static enum esper_status read_source(struct plot *plot, const struct source *sou
     used += (size_t)snprintf(sql + used, sizeof sql - used, " FROM %s WHERE round BETWEEN %lld AND %lld", layout->name,
                              (long long)plot->from, (long long)plot->to);
     if (head >= 0)
-        used += (size_t)snprintf(sql + used, sizeof sql - used, " AND head = '%s'", heads[head]);
+        used += (size_t)snprintf(sql + used, sizeof sql - used, " AND head = '%s'", head_name(head));
     snprintf(sql + used, sizeof sql - used, " ORDER BY round");
     struct query_answer *answer;
     const struct query_row *row;
@@ -191,7 +187,7 @@ static enum esper_status read_plot(struct plot *plot, struct query *query, const
     TRY(read_range(plot, query, options, error));
     TRY(make_room(plot, error));
     for (int i = 0; i < 3; i++)
-        for (int head = sources[i].heads ? 0 : -1; head < (sources[i].heads ? HEADS : 0); head++)
+        for (int head = sources[i].heads ? 0 : -1; head < (sources[i].heads ? HEAD_COUNT : 0); head++)
             TRY(read_source(plot, &sources[i], head, query, options, error));
     return ESPER_OK;
 }
@@ -212,7 +208,7 @@ static void write_series(const struct plot *plot, struct json_out *out, const st
     const struct store_layout *layout = &store_layouts[series->source->kind];
     char name[96];
     snprintf(name, sizeof name, "%s.%s%s%s", layout->name, layout->columns[series->column].name,
-             series->head >= 0 ? "." : "", series->head >= 0 ? heads[series->head] : "");
+             series->head >= 0 ? "." : "", series->head >= 0 ? head_name(series->head) : "");
     json_open(out, NULL, '{');
     json_text(out, "name", name);
     json_text(out, "help", series->source->help[series->column]);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "base/vocabulary.h"
 
 enum ink {
     INK_PLAIN,
@@ -22,12 +23,7 @@ enum ink {
     INK_BAD,
     INK_LINE,     /* curves and bars */
     INK_SELECTED, /* reversed */
-    INK_GERMINATED,
-    INK_TRAINING,
-    INK_BLENDING,
-    INK_HOLDING,
-    INK_FOSSILIZED,
-    INK_COOLING,
+    LIVE_STAGES(WORD_ENUM, INK) INK_COOLING,
     INK_COUNT
 };
 

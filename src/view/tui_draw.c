@@ -6,24 +6,26 @@
 
 /* ---- what the screens share -------------------------------------------------------------------------------------- */
 
+const char *const tui_stages[TUI_STAGES] = {LIVE_STAGES(WORD_NAME, ) "cooling"};
+
 char tui_stage_letter(const char *stage)
 {
-    static const struct {
-        const char *name;
-        char letter;
-    } letters[] = {{"germinated", 'G'}, {"training", 'T'}, {"blending", 'B'},  {"holding", 'H'},  {"fossilized", 'F'},
-                   {"pruned", 'x'},     {"cooling", 'x'},  {"embargoed", 'x'}, {"resetting", 'x'}};
-    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++)
-        if (strcmp(stage, letters[i].name) == 0)
-            return letters[i].letter;
+    static const char *const cooling[] = {COOLDOWN_STAGES(WORD_NAME, ) "cooling"};
+    for (size_t i = 0; i < sizeof cooling / sizeof cooling[0]; i++)
+        if (strcmp(stage, cooling[i]) == 0)
+            return 'x';
+    for (int i = 0; i < TUI_STAGES; i++)
+        if (strcmp(stage, tui_stages[i]) == 0)
+            return (char)(stage[0] - 'a' + 'A');
     return '.';
 }
 
 enum ink tui_stage_ink(char letter)
 {
-    static const char letters[] = "GTBHFx";
-    const char *at = letter ? strchr(letters, letter) : NULL;
-    return at ? (enum ink)(INK_GERMINATED + (at - letters)) : INK_FAINT;
+    for (int i = 0; i < TUI_STAGES; i++)
+        if (tui_stage_letter(tui_stages[i]) == letter)
+            return (enum ink)(INK_GERMINATED + i);
+    return INK_FAINT;
 }
 
 const char *tui_slot_name(const struct tui_data *data, double slot, char text[TUI_NUMBER])
@@ -213,6 +215,17 @@ static void draw_keys(const struct box *box, const struct tui_choice *choice)
     box_print_right(box, 0, box->columns - 1, INK_FAINT, "? help  q leave");
 }
 
+static void draw_stages_help(const struct box *box, int row)
+{
+    int key = 1, what = 17;
+    for (int i = 0; i < TUI_STAGES; i++) {
+        key += box_print(box, row, key, INK_TITLE, "%c ", tui_stage_letter(tui_stages[i]));
+        what += box_print(box, row, what, INK_PLAIN, "%s ", tui_stages[i]);
+    }
+    box_print(box, row, key, INK_TITLE, ".");
+    box_print(box, row, what, INK_PLAIN, "empty");
+}
+
 void tui_draw_help(struct box box)
 {
     static const struct {
@@ -226,7 +239,6 @@ void tui_draw_help(struct box box)
         {"/", "events: show those that contain a text; Esc shows all"},
         {"?  Esc  q", "this page; back; leave (the run is not affected)"},
         {"", ""},
-        {"G T B H F x .", "germinated training blending holding fossilized cooling empty"},
         {"* + = x", "live, finished, interrupted, crashed or failed; ! is an alert"},
         {"-", "missing: it was not measured, or there is none"},
         {"accuracy", "validation accuracy at the last step, mean of the envs, percent"},
@@ -240,6 +252,7 @@ void tui_draw_help(struct box box)
         box_print(&box, i, 1, INK_TITLE, "%s", lines[i].key);
         box_print(&box, i, 17, INK_PLAIN, "%s", lines[i].what);
     }
+    draw_stages_help(&box, (int)(sizeof lines / sizeof lines[0]));
 }
 
 /* ---- the frame --------------------------------------------------------------------------------------------------- */

@@ -21,7 +21,10 @@ void tui_draw_help(struct box box);
 /* ---- what they share -----------------------------------------------------------------------------------------------
  */
 
-/* G T B H F, x while the slot cools down, '.' empty or unknown. */
+/* The stages that are told apart: those of live seeds, and "cooling"; columns of the record, too. */
+enum { TUI_STAGES = INK_COOLING - INK_GERMINATED + 1 };
+extern const char *const tui_stages[TUI_STAGES];
+/* The initial of a live stage, x while the slot cools down, '.' empty or unknown. */
 char tui_stage_letter(const char *stage);
 enum ink tui_stage_ink(char letter);
 /* "r0c1", or its number where the run has no such slot. */

@@ -83,29 +83,28 @@ static void draw_curves(struct box box, const struct tui_data *data, int height)
 
 /* ---- seeds by stage ---------------------------------------------------------------------------------------------- */
 
-static const char *const stages[] = {"germinated", "training", "blending", "holding", "fossilized", "cooling"};
-
 /* Of the newest step while a round is in progress; otherwise at the end of the last round. */
-static void count_stages(const struct tui_data *data, double counts[6])
+static void count_stages(const struct tui_data *data, double counts[TUI_STAGES])
 {
     const struct tui_answer *rounds = &data->answers[ASK_ROUNDS], *seeds = &data->answers[ASK_ENV_SEEDS];
     bool going = data->newest_round > data->last_round;
     int column = answer_column(seeds, "stage");
-    for (int i = 0; i < 6; i++)
-        counts[i] = going ? (i < 5 ? 0 : (double)NAN) : answer_named(rounds, rounds->rows - 1, stages[i]);
+    for (int i = 0; i < TUI_STAGES; i++) /* slots that cool down have no row */
+        counts[i] = going ? (i < TUI_STAGES - 1 ? 0 : (double)NAN)
+                          : answer_named(rounds, rounds->rows - 1, tui_stages[i]);
     for (int row = 0; going && row < seeds->rows; row++)
-        for (int i = 0; i < 5; i++)
-            counts[i] += strcmp(answer_text(seeds, row, column), stages[i]) == 0;
+        for (int i = 0; i < TUI_STAGES; i++)
+            counts[i] += strcmp(answer_text(seeds, row, column), tui_stages[i]) == 0;
 }
 
 static void draw_stages(struct box box, const struct tui_data *data)
 {
-    double counts[6], slots = fmax(1, (double)data->run.config.envs * data->run.config.slot_count);
+    double counts[TUI_STAGES], slots = fmax(1, (double)data->run.config.envs * data->run.config.slot_count);
     count_stages(data, counts);
     box_title(&box, "seeds by stage, of %.0f slots", slots);
-    for (int i = 0; i < 6; i++) {
-        char letter = tui_stage_letter(stages[i]), number[TUI_NUMBER];
-        box_print(&box, i, 1, tui_stage_ink(letter), "%c %s", letter, stages[i]);
+    for (int i = 0; i < TUI_STAGES; i++) {
+        char letter = tui_stage_letter(tui_stages[i]), number[TUI_NUMBER];
+        box_print(&box, i, 1, tui_stage_ink(letter), "%c %s", letter, tui_stages[i]);
         box_print_right(&box, i, 19, INK_PLAIN, "%s", tui_real(counts[i], 0, number));
         box_bar(&box, i, 20, box.columns - 22, counts[i] / slots, tui_stage_ink(letter));
     }
@@ -294,7 +293,7 @@ void tui_draw_overview(struct box box, const struct tui_data *data, const struct
     int above = 1 + 5 * height;
     draw_curves(box_cut_top(&left, above < 7 ? 6 : above), data, height);
     draw_envs(left, data, choice);
-    draw_stages(box_cut_top(&box, 7), data);
+    draw_stages(box_cut_top(&box, 1 + TUI_STAGES), data);
     draw_ops(box_cut_top(&box, 1 + OP_COUNT), data);
     draw_outcomes(box, data, choice);
 }

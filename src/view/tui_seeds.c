@@ -91,11 +91,11 @@ static void draw_lanes(struct box box, const struct tui_data *data, const struct
         box_print(&box, slot, 1, INK_FAINT, "%.4s", tui_slot_name(data, slot, name));
         draw_lane(&box, slot, columns > 8 ? columns : 8, data, &lane, steps);
     }
-    static const char *const words[] = {"G germinated", "T training",   "B blending",
-                                        "H holding",    "F fossilized", "x cooling"};
     int column = LANE_LEFT, row = data->run.config.slot_count;
-    for (int i = 0; i < 6; i++)
-        column += 2 + box_print(&box, row, column, tui_stage_ink(words[i][0]), "%s", words[i]);
+    for (int i = 0; i < TUI_STAGES; i++) {
+        char letter = tui_stage_letter(tui_stages[i]);
+        column += 2 + box_print(&box, row, column, tui_stage_ink(letter), "%c %s", letter, tui_stages[i]);
+    }
 }
 
 /* ---- lives ------------------------------------------------------------------------------------------------------- */

@@ -131,17 +131,15 @@ static enum ink event_ink(const char *kind, const char *text, char *sign)
         char sign;
         enum ink ink;
     } looks[] = {
-        {"alert", '!', INK_WARN},       {"rollback", '!', INK_BAD},          {"drops", '!', INK_BAD},
-        {"checkpoint", 'c', INK_FAINT}, {"germinated", 'G', INK_GERMINATED}, {"fossilized", 'F', INK_FOSSILIZED},
-        {"pruned", 'x', INK_COOLING}};
+        {"alert", '!', INK_WARN}, {"rollback", '!', INK_BAD}, {"drops", '!', INK_BAD}, {"checkpoint", 'c', INK_FAINT}};
     for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++)
         if (strcmp(kind, looks[i].kind) == 0) {
             *sign = looks[i].sign;
             return looks[i].ink;
         }
-    bool refused = strcmp(kind, "gate") == 0 && strstr(text, "refused");
-    *sign = refused ? '!' : ' ';
-    return refused ? INK_WARN : INK_PLAIN;
+    bool refused = strcmp(kind, "gate") == 0 && strstr(text, "refused"), stage = tui_stage_letter(kind) != '.';
+    *sign = stage ? tui_stage_letter(kind) : refused ? '!' : ' ';
+    return stage ? tui_stage_ink(*sign) : refused ? INK_WARN : INK_PLAIN;
 }
 
 /* The event as one line; filters search this line. */
