@@ -184,10 +184,8 @@ void check_mask_vectors(const struct st_file *file, struct check_report *report)
 
 #define OBSERVE_TOLERANCE 1e-6
 
-enum { OBSERVE_CONTRIBUTION = 12, OBSERVE_VELOCITY = 13, OBSERVE_TIME_TO_TARGET = 19, OBSERVE_INTERACTION = 22 };
-
 /* Of the env's columns the original has the first ones. */
-enum { ORIGINAL_BASE = 23 };
+enum { ORIGINAL_BASE = OBSERVE_TRAIN_LOSS };
 
 #define ENV_INPUTS(INPUT)                                                                                              \
     INPUT(int32_t, ST_I32, epoch, 0)                                                                                   \
@@ -299,7 +297,7 @@ static bool has_velocity(const struct column *obs, size_t rows, size_t slots, si
 {
     for (size_t row = 0; row < rows; row++)
         for (size_t s = 0; s < slots; s++)
-            if (column_want(obs, row * width + ORIGINAL_BASE + OBSERVE_SLOT * s + OBSERVE_VELOCITY) != 0.0)
+            if (column_want(obs, row * width + ORIGINAL_BASE + OBSERVE_SLOT * s + OBSERVE_SLOT_VELOCITY) != 0.0)
                 return true;
     return false;
 }
@@ -347,11 +345,11 @@ static void observation_row_compare(const struct observed *got, size_t row, stru
         observation_compare(obs, first + (size_t)i, got->obs[i]);
     for (int i = 0; i < OBSERVE_SLOT * form.slots; i++) {
         int s = i / OBSERVE_SLOT, place = i % OBSERVE_SLOT;
-        bool resting = place == OBSERVE_TIME_TO_TARGET && got->slot[s].alpha_mode == ALPHA_HOLD; /* D-14 */
+        bool resting = place == OBSERVE_SLOT_RAMP_LEFT && got->slot[s].alpha_mode == ALPHA_HOLD; /* D-14 */
         float value = got->obs[OBSERVE_BASE + i];
-        if (place == OBSERVE_CONTRIBUTION || place == OBSERVE_VELOCITY || place == OBSERVE_INTERACTION)
+        if (place == OBSERVE_SLOT_CONTRIBUTION || place == OBSERVE_SLOT_VELOCITY || place == OBSERVE_SLOT_INTERACTION)
             value = observe_clamp(sinh((double)value)); /* the original clips points, ours do not (P-05) */
-        if (!resting && (form.velocity || place != OBSERVE_VELOCITY))
+        if (!resting && (form.velocity || place != OBSERVE_SLOT_VELOCITY))
             observation_compare(obs, first + (size_t)(ORIGINAL_BASE + i), value);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * What the policy sees of an env: 29 numbers for the env and 31 for each slot (P-05), and the state kept from step to
- * step to compute them. Logarithms are taken in f64 and every number is rounded once.
+ * What the policy sees of an env and of each slot (P-05), and the state kept from step to step to compute it.
+ * Logarithms are taken in f64 and every number is rounded once.
  */
 #ifndef POLICY_OBSERVE_H
 #define POLICY_OBSERVE_H
@@ -8,7 +8,56 @@
 #include "morph/alpha.h"
 #include "policy/tracker.h"
 
-enum { OBSERVE_BASE = 29, OBSERVE_SLOT = 31 };
+/*
+ * The numbers in their order, COLUMN(name, how many, NORMALISED where the running normaliser scales them: the unbounded
+ * ones (P-07); AS_IS pass unchanged). Order and number are part of every saved policy.
+ */
+#define OBSERVE_ENV_COLUMNS(COLUMN)                                                                                    \
+    COLUMN(TIME, 1, AS_IS) /* share of the episode that is over */                                                     \
+    COLUMN(VAL_LOSS, 1, NORMALISED)                                                                                    \
+    COLUMN(VAL_ACCURACY, 1, AS_IS)                                                                                     \
+    COLUMN(LOSSES, TRACKER_HISTORY, NORMALISED) /* validation, oldest first */                                         \
+    COLUMN(ACCURACIES, TRACKER_HISTORY, AS_IS)                                                                         \
+    COLUMN(TRAINING, 1, AS_IS) /* share of the slots in that stage */                                                  \
+    COLUMN(BLENDING, 1, AS_IS)                                                                                         \
+    COLUMN(BLENDED, 1, AS_IS) /* HOLDING or FOSSILIZED */                                                              \
+    COLUMN(LAST_SUCCESS, 1, AS_IS)                                                                                     \
+    COLUMN(LAST_OP, OP_COUNT, AS_IS) /* one-hot */                                                                     \
+    COLUMN(TRAIN_LOSS, 1, NORMALISED)                                                                                  \
+    COLUMN(TRAIN_ACCURACY, 1, AS_IS)                                                                                   \
+    COLUMN(LEAD, 1, AS_IS) /* over the twin */                                                                         \
+    COLUMN(PRICE, 1, AS_IS)                                                                                            \
+    COLUMN(FLOP_PRICE, 1, AS_IS)                                                                                       \
+    COLUMN(WORK, 1, AS_IS)
+
+#define OBSERVE_SLOT_COLUMNS(COLUMN)                                                                                   \
+    COLUMN(SLOT_OCCUPIED, 1, AS_IS)                                                                                    \
+    COLUMN(SLOT_STAGE, STAGE_LIMIT - 1, AS_IS) /* one-hot: the wire values without the retired one */                  \
+    COLUMN(SLOT_ALPHA, 1, AS_IS)                                                                                       \
+    COLUMN(SLOT_CONTRIBUTION, 1, NORMALISED)                                                                           \
+    COLUMN(SLOT_VELOCITY, 1, NORMALISED) /* of the contribution */                                                     \
+    COLUMN(SLOT_TEMPO, 1, AS_IS)                                                                                       \
+    COLUMN(SLOT_ALPHA_TARGET, 1, AS_IS)                                                                                \
+    COLUMN(SLOT_ALPHA_MODE, 1, AS_IS)                                                                                  \
+    COLUMN(SLOT_RAMP_STEPS, 1, AS_IS)                                                                                  \
+    COLUMN(SLOT_RAMP_DONE, 1, AS_IS)                                                                                   \
+    COLUMN(SLOT_RAMP_LEFT, 1, AS_IS)                                                                                   \
+    COLUMN(SLOT_ALPHA_VELOCITY, 1, AS_IS)                                                                              \
+    COLUMN(SLOT_ALGORITHM, 1, AS_IS)                                                                                   \
+    COLUMN(SLOT_INTERACTION, 1, NORMALISED)                                                                            \
+    COLUMN(SLOT_GRAD_NORM, 1, NORMALISED)                                                                              \
+    COLUMN(SLOT_GRAD_HEALTH, 1, AS_IS)                                                                                 \
+    COLUMN(SLOT_VANISHING, 1, AS_IS)                                                                                   \
+    COLUMN(SLOT_EXPLODING, 1, AS_IS)                                                                                   \
+    COLUMN(SLOT_HEALTH_BEFORE, 1, AS_IS) /* of the gradient, at the step before */                                     \
+    COLUMN(SLOT_STAGE_AGE, 1, AS_IS)                                                                                   \
+    COLUMN(SLOT_FRESHNESS, 1, AS_IS) /* of the contribution */                                                         \
+    COLUMN(SLOT_AGE, 1, AS_IS)
+
+#define OBSERVE_PLACE(name, count, scaling) OBSERVE_##name, OBSERVE_##name##_LAST = OBSERVE_##name + (count)-1,
+enum { OBSERVE_ENV_COLUMNS(OBSERVE_PLACE) OBSERVE_BASE };
+enum { OBSERVE_SLOT_COLUMNS(OBSERVE_PLACE) OBSERVE_SLOT };
+#undef OBSERVE_PLACE
 
 #define OBSERVE_UNKNOWN   (-1.0f) /* a history, health or age that does not exist yet; never a measured value */
 #define OBSERVE_LOG_SCALE 7.0
@@ -134,7 +183,7 @@ ESPER_RULE float observe_time(uint32_t count, int steps)
     return count >= (uint32_t)steps ? 1.0f : (float)((double)count / steps);
 }
 
-/* Position of a stage in its one-hot code: the wire values without the retired one. */
+/* Position of a stage in its one-hot code. */
 ESPER_RULE int observe_stage(int stage)
 {
     return stage > STAGE_BLENDING ? stage - 1 : stage;
@@ -148,27 +197,27 @@ ESPER_RULE void observe_base(const struct observe_env *env, const struct slot_st
         blending += slot[s].stage == STAGE_BLENDING;
         blended += slot[s].stage == STAGE_HOLDING || slot[s].stage == STAGE_FOSSILIZED;
     }
-    obs[0] = observe_time((uint32_t)env->step, env->steps);
-    obs[1] = observe_loss(env->val_loss);
-    obs[2] = (float)(env->val_accuracy / 100.0);
+    obs[OBSERVE_TIME] = observe_time((uint32_t)env->step, env->steps);
+    obs[OBSERVE_VAL_LOSS] = observe_loss(env->val_loss);
+    obs[OBSERVE_VAL_ACCURACY] = (float)(env->val_accuracy / 100.0);
     for (uint32_t i = 0; i < TRACKER_HISTORY; i++) { /* oldest first */
         uint32_t back = TRACKER_HISTORY - 1u - i;
         bool known = back < env->tracker->count;
-        obs[3 + i] = known ? observe_loss(tracker_loss(env->tracker, back)) : OBSERVE_UNKNOWN;
-        obs[8 + i] = known ? (float)(tracker_accuracy(env->tracker, back) / 100.0) : OBSERVE_UNKNOWN;
+        obs[OBSERVE_LOSSES + i] = known ? observe_loss(tracker_loss(env->tracker, back)) : OBSERVE_UNKNOWN;
+        obs[OBSERVE_ACCURACIES + i] = known ? (float)(tracker_accuracy(env->tracker, back) / 100.0) : OBSERVE_UNKNOWN;
     }
-    obs[13] = (float)((double)training / slots);
-    obs[14] = (float)((double)blending / slots);
-    obs[15] = (float)((double)blended / slots);
-    obs[16] = env->memory->last_success ? 1.0f : 0.0f;
+    obs[OBSERVE_TRAINING] = (float)((double)training / slots);
+    obs[OBSERVE_BLENDING] = (float)((double)blending / slots);
+    obs[OBSERVE_BLENDED] = (float)((double)blended / slots);
+    obs[OBSERVE_LAST_SUCCESS] = env->memory->last_success ? 1.0f : 0.0f;
     for (int op = 0; op < OP_COUNT; op++)
-        obs[17 + op] = op == env->memory->last_op ? 1.0f : 0.0f;
-    obs[23] = observe_loss(env->train_loss);
-    obs[24] = (float)(env->train_accuracy / 100.0);
-    obs[25] = observe_points(env->lead);
-    obs[26] = observe_points(OBSERVE_POINTS * env->price); /* a point per 1000 parameters is much */
-    obs[27] = observe_points(env->flop_price);
-    obs[28] = observe_points(env->work);
+        obs[OBSERVE_LAST_OP + op] = op == env->memory->last_op ? 1.0f : 0.0f;
+    obs[OBSERVE_TRAIN_LOSS] = observe_loss(env->train_loss);
+    obs[OBSERVE_TRAIN_ACCURACY] = (float)(env->train_accuracy / 100.0);
+    obs[OBSERVE_LEAD] = observe_points(env->lead);
+    obs[OBSERVE_PRICE] = observe_points(OBSERVE_POINTS * env->price); /* a point per 1000 parameters is much */
+    obs[OBSERVE_FLOP_PRICE] = observe_points(env->flop_price);
+    obs[OBSERVE_WORK] = observe_points(env->work);
 }
 
 /* The alpha controller. A ramp that is over has no time left (D-14). */
@@ -176,12 +225,12 @@ ESPER_RULE void observe_ramp(const struct slot_state *slot, int steps, float *ob
 {
     bool moving = slot->alpha_mode != ALPHA_HOLD && slot->steps_total > 0;
     bool ahead = moving && slot->steps_done < slot->steps_total;
-    obs[0] = slot->alpha_target;
-    obs[1] = (float)slot->alpha_mode / 2.0f;
-    obs[2] = observe_time(slot->steps_total, steps);
-    obs[3] = observe_time(slot->steps_done, steps);
-    obs[4] = observe_time(ahead ? alpha_time_to_target(slot) : 0, steps);
-    obs[5] = moving ? observe_clamp((double)alpha_velocity(slot)) : 0.0f;
+    obs[OBSERVE_SLOT_ALPHA_TARGET] = slot->alpha_target;
+    obs[OBSERVE_SLOT_ALPHA_MODE] = (float)slot->alpha_mode / 2.0f;
+    obs[OBSERVE_SLOT_RAMP_STEPS] = observe_time(slot->steps_total, steps);
+    obs[OBSERVE_SLOT_RAMP_DONE] = observe_time(slot->steps_done, steps);
+    obs[OBSERVE_SLOT_RAMP_LEFT] = observe_time(ahead ? alpha_time_to_target(slot) : 0, steps);
+    obs[OBSERVE_SLOT_ALPHA_VELOCITY] = moving ? observe_clamp((double)alpha_velocity(slot)) : 0.0f;
 }
 
 ESPER_RULE void observe_slot(const struct slot_state *slot, const struct slot_memory *memory, int steps, float *obs)
@@ -190,26 +239,27 @@ ESPER_RULE void observe_slot(const struct slot_state *slot, const struct slot_me
         obs[i] = 0.0f;
     if (slot->stage == STAGE_DORMANT)
         return;
-    obs[0] = 1.0f;
-    obs[1 + observe_stage(slot->stage)] = 1.0f;
-    obs[11] = slot->alpha;
+    obs[OBSERVE_SLOT_OCCUPIED] = 1.0f;
+    obs[OBSERVE_SLOT_STAGE + observe_stage(slot->stage)] = 1.0f;
+    obs[OBSERVE_SLOT_ALPHA] = slot->alpha;
     if (slot_has(slot, SLOT_CF_MEASURED))
-        obs[12] = observe_points(slot->contribution);
-    obs[13] = observe_points(slot->contribution_velocity); /* 0 before the second measurement (D-13) */
-    obs[14] = (float)(slot->tempo / OBSERVE_TEMPO);
-    observe_ramp(slot, steps, obs + 15);
-    obs[21] = (float)(slot->algorithm - ALGORITHM_ADD) / 2.0f;
-    obs[22] = observe_points(slot->interaction_sum);
+        obs[OBSERVE_SLOT_CONTRIBUTION] = observe_points(slot->contribution);
+    obs[OBSERVE_SLOT_VELOCITY] =
+        observe_points(slot->contribution_velocity); /* 0 before the second measurement (D-13) */
+    obs[OBSERVE_SLOT_TEMPO] = (float)(slot->tempo / OBSERVE_TEMPO);
+    observe_ramp(slot, steps, obs);
+    obs[OBSERVE_SLOT_ALGORITHM] = (float)(slot->algorithm - ALGORITHM_ADD) / 2.0f;
+    obs[OBSERVE_SLOT_INTERACTION] = observe_points(slot->interaction_sum);
     if (slot_has(slot, SLOT_GRAD_MEASURED)) {
-        obs[23] = observe_symlog(slot->grad_norm); /* kept at 0 when it was not finite */
-        obs[24] = observe_clamp(slot->grad_health);
-        obs[25] = slot_has(slot, SLOT_VANISHING) ? 1.0f : 0.0f;
-        obs[26] = slot_has(slot, SLOT_EXPLODING) ? 1.0f : 0.0f;
+        obs[OBSERVE_SLOT_GRAD_NORM] = observe_symlog(slot->grad_norm); /* kept at 0 when it was not finite */
+        obs[OBSERVE_SLOT_GRAD_HEALTH] = observe_clamp(slot->grad_health);
+        obs[OBSERVE_SLOT_VANISHING] = slot_has(slot, SLOT_VANISHING) ? 1.0f : 0.0f;
+        obs[OBSERVE_SLOT_EXPLODING] = slot_has(slot, SLOT_EXPLODING) ? 1.0f : 0.0f;
     }
-    obs[27] = memory->health_known ? (float)memory->health_prev : OBSERVE_UNKNOWN;
-    obs[28] = observe_time(slot->epochs_in_stage, steps);
-    obs[29] = memory->cf_known ? (float)pow(OBSERVE_FADE, (double)memory->cf_age) : OBSERVE_UNKNOWN;
-    obs[30] = observe_time(slot->epochs_total, steps);
+    obs[OBSERVE_SLOT_HEALTH_BEFORE] = memory->health_known ? (float)memory->health_prev : OBSERVE_UNKNOWN;
+    obs[OBSERVE_SLOT_STAGE_AGE] = observe_time(slot->epochs_in_stage, steps);
+    obs[OBSERVE_SLOT_FRESHNESS] = memory->cf_known ? (float)pow(OBSERVE_FADE, (double)memory->cf_age) : OBSERVE_UNKNOWN;
+    obs[OBSERVE_SLOT_AGE] = observe_time(slot->epochs_total, steps);
 }
 
 /* obs: observe_size(slots) numbers; bp: the blueprint of each slot, -1 where it is empty. */
@@ -223,13 +273,13 @@ ESPER_RULE void observe(const struct observe_env *env, const struct slot_state *
     }
 }
 
-/* The unbounded columns, which the running normaliser scales; the others pass unchanged (P-07). */
 ESPER_RULE bool observe_normalised(int column)
 {
-    if (column < OBSERVE_BASE)
-        return column == 1 || (column >= 3 && column <= 7) || column == 23;
-    int place = (column - OBSERVE_BASE) % OBSERVE_SLOT;
-    return place == 12 || place == 13 || place == 22 || place == 23;
+    enum { AS_IS, NORMALISED };
+    const int place = column < OBSERVE_BASE ? column : (column - OBSERVE_BASE) % OBSERVE_SLOT;
+#define OBSERVE_IS(name, count, scaling) || (scaling && place >= OBSERVE_##name && place <= OBSERVE_##name##_LAST)
+    return column < OBSERVE_BASE ? false OBSERVE_ENV_COLUMNS(OBSERVE_IS) : false OBSERVE_SLOT_COLUMNS(OBSERVE_IS);
+#undef OBSERVE_IS
 }
 
 #endif
