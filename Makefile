@@ -200,8 +200,12 @@ $(EMBEDDED:%=$(BUILD)/%.o): %.o: %.c
 	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
 
 # Rebuilds web/dist, which is committed; needs npm. The packages are pinned and none of their install scripts runs.
-web:
+web: $(BUILD)/words
+	@$(BUILD)/words > web/src/words.js
 	@cd web && npm ci --ignore-scripts --no-audit --no-fund --silent && node build.mjs
+
+$(BUILD)/words: $(BUILD)/web/words.o
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) $< $(HARDEN_LINK) -o $@
 
 # A variant is one relocatable object that shows the rest of the program a single symbol, its table of entry points. Its
 # checks, which look inside the kernels, are another such object with a copy of them: training links none of the checks.

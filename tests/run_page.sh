@@ -1,8 +1,12 @@
 #!/bin/sh
 # The page in a headless Chromium against runs that train, end and are killed (tests/page.mjs), and web/dist compared
-# with what its sources build. With ESPER_SCREENSHOTS set, pictures of each view go to docs/images.
+# with what its sources build, its words with those of C. With ESPER_SCREENSHOTS set, pictures of each view go to docs/images.
 # Usage: run_page.sh ESPER
 . tests/script.inc
+
+# The words that the page shares with C are committed as a module: it must be what the lists in C make.
+${CC:-cc} -Isrc web/words.c -o "$work/words" && "$work/words" >"$work/words.js"
+verdict "web/src/words.js is what web/words.c prints; else run: make web" "$(diff "$work/words.js" web/src/words.js 2>&1)"
 
 if ! lack=$(scripts/deps-web); then
     skip "no tests of the page: $lack"

@@ -35,12 +35,13 @@ enum op { OPS(WORD_ENUM, OP) OP_COUNT };
 
 enum head { HEADS(WORD_ENUM, HEAD) HEAD_COUNT };
 
-/* Where a seed is in its life, with the wire value. DORMANT means empty. 5 is retired: no slot may ever hold it. */
-#define STAGES(WORD, with)                                                                                             \
+/* Where a seed is in its life, with the wire value. 5 is retired: no slot may ever hold it. */
+#define STAGES(WORD, with) EMPTY_STAGES(WORD, with) LIVE_STAGES(WORD, with) COOLDOWN_STAGES(WORD, with)
+
+/* There is no seed. */
+#define EMPTY_STAGES(WORD, with)                                                                                       \
     WORD(with, UNKNOWN, unknown, 0)                                                                                    \
-    WORD(with, DORMANT, dormant, 1)                                                                                    \
-    LIVE_STAGES(WORD, with)                                                                                            \
-    COOLDOWN_STAGES(WORD, with)
+    WORD(with, DORMANT, dormant, 1)
 
 /* The slot holds a seed. The initials differ: screens show them as letters. */
 #define LIVE_STAGES(WORD, with)                                                                                        \

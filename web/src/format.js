@@ -1,48 +1,21 @@
 // Numbers and names for people. A missing value is "–" and never 0; the unit goes with the number.
+import { HEADS as C_HEADS, COOLDOWN_STAGES, EVALUATION_ROUND, LIVE_STAGES } from "./words.js";
 
 export const MISSING = "–";
-export const HEADS = ["op", "slot", "blueprint", "style", "tempo", "alpha_target", "alpha_speed", "alpha_curve"];
+
+// The op first: it says which other heads matter.
+export const HEADS = ["op", ...C_HEADS.filter((head) => head !== "op")];
 
 // Letters repeat what the colours say (.stage-X in style.css); the terminal viewer uses the same letters.
-export const STAGES = [
-    ["germinated", "G"],
-    ["training", "T"],
-    ["blending", "B"],
-    ["holding", "H"],
-    ["fossilized", "F"],
-    ["cooling", "x"],
-];
-const COOLING = ["pruned", "embargoed", "resetting"];
+export const STAGES = [...LIVE_STAGES.map((name) => [name, name[0].toUpperCase()]), ["cooling", "x"]];
 
 export function stageName(stage) {
-    return COOLING.includes(stage) ? "cooling" : stage;
+    return COOLDOWN_STAGES.includes(stage) ? "cooling" : stage;
 }
 
 export function stageLetter(stage) {
     return STAGES.find(([name]) => name === stageName(stage))?.[1] ?? "·";
 }
-
-export const REWARD_PARTS = [
-    "attribution",
-    "blending_warning",
-    "holding_warning",
-    "pbrs",
-    "synergy",
-    "rent",
-    "alpha_shock",
-    "occupancy_rent",
-    "fossilized_rent",
-    "action_shaping",
-    "fossilize_bonus",
-    "terminal",
-    "terminal_fossil",
-    "drip",
-    "loss_delta",
-    "escrow_forfeit",
-    "germination_clawback",
-    "auto_prune",
-    "hindsight",
-];
 
 export const known = (x) => x !== null && x !== undefined && !Number.isNaN(x);
 
@@ -97,16 +70,15 @@ export function ticks(low, high, wanted = 5) {
 // ISO 8601 UTC as the server sends it, shortened.
 export const time = (text) => (text ? text.replace("T", " ").replace("Z", " UTC") : MISSING);
 
-// Rounds count from 0 in the record, evaluation rounds from 8388608; people count from 1.
-const EVALUATION = 8388608;
+// Rounds count from 0 in the record, those of evaluations from a large number; people count from 1.
 export function roundsBefore(round) {
-    return known(round) ? (round >= EVALUATION ? round - EVALUATION : round) : null;
+    return known(round) ? (round >= EVALUATION_ROUND ? round - EVALUATION_ROUND : round) : null;
 }
 export function shownRound(round) {
     return known(round) ? roundsBefore(round) + 1 : null;
 }
 export function storedRound(shown, run) {
-    return shown - 1 + (run.evaluate ? EVALUATION : 0);
+    return shown - 1 + (run.evaluate ? EVALUATION_ROUND : 0);
 }
 
 export const slotName = (run, slot) => (known(slot) ? (run.slots[slot] ?? String(slot)) : MISSING);

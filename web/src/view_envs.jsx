@@ -5,7 +5,6 @@ import { Waterfall, Stack } from "./bars.jsx";
 import { Chart } from "./chart.jsx";
 import {
     MISSING,
-    REWARD_PARTS,
     count,
     figures,
     known,
@@ -20,6 +19,7 @@ import { Host } from "./host.jsx";
 import { EnvPicker, Lack, Panel, RoundPicker, StageLegend, Table, useEnv, useRound } from "./parts.jsx";
 import { turn } from "./route.js";
 import { ramp } from "./theme.js";
+import { OPS, REWARD_COMPONENTS } from "./words.js";
 
 // A cell: colour and number show the accuracy, letters the stages of its slots.
 function Cell({ run, env, seeds, low, high, picked }) {
@@ -140,12 +140,10 @@ function Detail({ run, round, env }) {
             x: steps.map((row) => row.step),
             accuracy: [line("val_accuracy", "validation"), line("train_accuracy", "training")],
             loss: [line("val_loss", "validation"), line("train_loss", "training")],
-            odds: ["wait", "germinate", "set_alpha_target", "prune", "fossilize", "advance"].map((op) =>
-                line("p_" + op, words(op)),
-            ),
+            odds: OPS.map((op) => line("p_" + op, words(op))),
         };
     }, [episode.data]);
-    const sums = REWARD_PARTS.map((name) => ({
+    const sums = REWARD_COMPONENTS.map((name) => ({
         name,
         value: steps.reduce((sum, row) => sum + (row[name] ?? 0), 0),
         used: steps.some((row) => row[name]),

@@ -1,9 +1,10 @@
 // Was it worth it: accuracy by size, best and worst episodes, and the parts of the reward.
 import { useRows } from "./ask.js";
 import { Scatter, Waterfall } from "./bars.jsx";
-import { REWARD_PARTS, count, figures, known, number, percent, shownRound } from "./format.js";
+import { count, figures, known, number, percent, shownRound } from "./format.js";
 import { Lack, Panel, RoundPicker, Table, useRound } from "./parts.jsx";
 import { link } from "./route.js";
+import { REWARD_COMPONENTS } from "./words.js";
 
 function columns(run) {
     return [
@@ -34,7 +35,7 @@ export function Outcomes({ run }) {
     const parts = useRows(known(round) && run, "reward_rounds", { from: round, to: round });
     const reward = parts.rows.find((row) => row.round === round);
     const used = reward
-        ? REWARD_PARTS.filter((name) => reward[name]).map((name) => ({ name, value: reward[name] }))
+        ? REWARD_COMPONENTS.filter((name) => reward[name]).map((name) => ({ name, value: reward[name] }))
         : [];
     const points = pareto.rows.map((p) => ({
         x: p.added_params,

@@ -5,9 +5,9 @@ import { MISSING, count, figures, known, number, percent, shownRound, signed, sl
 import { Lanes } from "./lanes.jsx";
 import { Badge, Lack, Panel, RoundPicker, Stage, StageLegend, Table, useRound } from "./parts.jsx";
 import { chosen, turn } from "./route.js";
+import { EMPTY_STAGES } from "./words.js";
 
 const ENVS = 8; // per page of lanes
-const EMPTY = ["dormant", "unknown"];
 
 function lanesOf(run, rows, first, last) {
     const lanes = [];
@@ -18,7 +18,7 @@ function lanesOf(run, rows, first, last) {
     for (const row of rows) {
         const lane = lanes[(row.env - first) * run.slots.length + row.slot];
         const to = row.to_step ?? last + 1;
-        if (lane?.env === row.env && !EMPTY.includes(row.stage) && to > row.from_step)
+        if (lane?.env === row.env && !EMPTY_STAGES.includes(row.stage) && to > row.from_step)
             lane.spans.push({ from: row.from_step, to, stage: row.stage, label: row.blueprint ?? "" });
     }
     return lanes;
