@@ -345,7 +345,7 @@ static void check_slot_row(const float *row, const struct slot_state *slot, int 
         assert_int_equal(bp, -1);
         return;
     }
-    assert_in_range(bp, BLUEPRINT_CONV_LIGHT, BLUEPRINT_CONV_HEAVY);
+    assert_in_range(bp, BLUEPRINT_NOOP + 1, BLUEPRINT_COUNT - 1);
     for (int i = 1; i <= 10; i++)
         code += row[i];
     assert_true(row[0] == 1.0f && code == 1.0f && row[1 + observe_stage(slot->stage)] == 1.0f);

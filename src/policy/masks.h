@@ -10,7 +10,7 @@
 
 #include "policy/heads.h"
 
-#define MASK_BLUEPRINTS_CNN 0xFEu /* conv_light .. conv_heavy; NOOP has nothing to train and is never offered */
+#define MASK_BLUEPRINTS_CNN ((1u << BLUEPRINT_COUNT) - 1u - (1u << BLUEPRINT_NOOP)) /* NOOP has nothing to train */
 
 struct masks {
     uint64_t base;            /* all heads; the slot bits are the enabled slots. 0: the input was invalid */
