@@ -60,22 +60,18 @@ ESPER_RULE uint32_t head_bits(uint64_t mask, int slots, int head)
 
 ESPER_RULE struct action action_of_heads(const uint8_t choice[HEAD_COUNT])
 {
-    struct action action = {choice[HEAD_OP],          choice[HEAD_SLOT],       choice[HEAD_BLUEPRINT],
-                            choice[HEAD_STYLE],       choice[HEAD_TEMPO],      choice[HEAD_ALPHA_TARGET],
-                            choice[HEAD_ALPHA_SPEED], choice[HEAD_ALPHA_CURVE]};
+    struct action action;
+#define HEAD_TAKE(with, NAME, name) action.name = choice[HEAD_##NAME];
+    HEADS(HEAD_TAKE, )
+#undef HEAD_TAKE
     return action;
 }
 
 ESPER_RULE void heads_of_action(const struct action *action, uint8_t choice[HEAD_COUNT])
 {
-    choice[HEAD_SLOT] = action->slot;
-    choice[HEAD_BLUEPRINT] = action->blueprint;
-    choice[HEAD_STYLE] = action->style;
-    choice[HEAD_TEMPO] = action->tempo;
-    choice[HEAD_ALPHA_TARGET] = action->alpha_target;
-    choice[HEAD_ALPHA_SPEED] = action->alpha_speed;
-    choice[HEAD_ALPHA_CURVE] = action->alpha_curve;
-    choice[HEAD_OP] = action->op;
+#define HEAD_GIVE(with, NAME, name) choice[HEAD_##NAME] = action->name;
+    HEADS(HEAD_GIVE, )
+#undef HEAD_GIVE
 }
 
 #endif
