@@ -237,8 +237,7 @@ void report_compare(struct html *html, const char *runs, const char *const *word
         if (cohort_load(&cohort, runs, words[i], &error) != ESPER_OK) {
             cohort_free(&cohort);
             problem_line(html, error.text);
-            if (error.status == ESPER_FAILED)
-                html_lack(html, error.text);
+            html_lack(html, error.text);
             continue;
         }
         struct group *group = &groups[cohort.runs[0].run.config.evaluate];
