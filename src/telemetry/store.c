@@ -20,6 +20,7 @@ struct store {
     sqlite3 *db;
     struct store_limit limit;
     sqlite3_stmt *insert[RECORD_KIND_COUNT];
+    bool stuck;          /* the connection lost count of its locks */
     char path[PATH_MAX]; /* telemetry.db */
 };
 
@@ -109,13 +110,21 @@ static struct store *store_new(const struct run *run, struct esper_error *error)
     return NULL;
 }
 
+static void disconnect(struct store *store)
+{
+    for (int i = 0; i < RECORD_KIND_COUNT; i++) {
+        sqlite3_finalize(store->insert[i]);
+        store->insert[i] = NULL;
+    }
+    sqlite3_close(store->db); /* the last connection to close folds the log into the database */
+    store->db = NULL;
+}
+
 void store_close(struct store *store)
 {
     if (!store)
         return;
-    for (int i = 0; i < RECORD_KIND_COUNT; i++)
-        sqlite3_finalize(store->insert[i]);
-    sqlite3_close(store->db); /* the last connection to close folds the log into the database */
+    disconnect(store);
     memory_free(store);
 }
 
@@ -235,28 +244,45 @@ static enum esper_status prepare_insert(struct store *store, enum record_kind ki
     return ESPER_OK;
 }
 
-static enum esper_status prepare_writer(struct store *store, const struct run *run, struct esper_error *error)
+static enum esper_status connect_writer(struct store *store, int flags, struct esper_error *error)
 {
-    int64_t tables, application;
+    if (sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE | flags, NULL) != SQLITE_OK)
+        return store_fail(store, "open", error);
     sqlite3_busy_timeout(store->db, BUSY_MS);
     if (guard_connection(store->db, &store->limit) != SQLITE_OK)
         return store_fail(store, "open", error);
-    TRY(execute(store, "PRAGMA page_size = 8192", "open", error));
+    return execute(store, "PRAGMA page_size = 8192", "open", error);
+}
+
+static enum esper_status keep_log(struct store *store, struct esper_error *error)
+{
+    return execute(store,
+                   "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; "
+                   "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
+                   "open", error);
+}
+
+static enum esper_status prepare_inserts(struct store *store, struct esper_error *error)
+{
+    for (int i = 0; i < RECORD_KIND_COUNT; i++)
+        TRY(prepare_insert(store, (enum record_kind)i, error));
+    return ESPER_OK;
+}
+
+static enum esper_status prepare_writer(struct store *store, const struct run *run, struct esper_error *error)
+{
+    int64_t tables, application;
+    TRY(connect_writer(store, SQLITE_OPEN_CREATE, error));
     TRY(ask(store, "SELECT count(*) FROM sqlite_master", &tables, error));
     TRY(ask(store, "PRAGMA application_id", &application, error));
     if (tables || application)
         TRY(check_version(store, error));
     TRY(check_schema(store, error));
-    TRY(execute(store,
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; "
-                "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -512",
-                "open", error));
+    TRY(keep_log(store, error));
     /* In one transaction: a record is created completely or not at all. */
     TRY(execute(store, "BEGIN IMMEDIATE", "open", error));
     TRY(finish(store, tables ? renew_tables(store, run, error) : create_tables(store, run, error), error));
-    for (int i = 0; i < RECORD_KIND_COUNT; i++)
-        TRY(prepare_insert(store, (enum record_kind)i, error));
-    return ESPER_OK;
+    return prepare_inserts(store, error);
 }
 
 enum esper_status store_open(struct store **out, const struct run *run, struct esper_error *error)
@@ -264,11 +290,7 @@ enum esper_status store_open(struct store **out, const struct run *run, struct e
     struct store *store = store_new(run, error);
     if (!store)
         return error ? error->status : ESPER_FAILED;
-    enum esper_status status = ESPER_OK;
-    if (sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
-        status = store_fail(store, "open", error);
-    if (status == ESPER_OK)
-        status = prepare_writer(store, run, error);
+    enum esper_status status = prepare_writer(store, run, error);
     store_allow(store, 0, NULL);
     if (status == ESPER_OK)
         *out = store;
@@ -433,9 +455,7 @@ static enum esper_status roll_back(const struct run *run, struct esper_error *er
         return error ? error->status : ESPER_FAILED;
     enum esper_status status = ESPER_OK;
     if (has_beside(store, "") && has_beside(store, "-journal")) {
-        if (sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
-            guard_connection(store->db, &store->limit) != SQLITE_OK)
-            status = store_fail(store, "open", error);
+        status = connect_writer(store, 0, error);
         if (status == ESPER_OK)
             status = ask(store, "SELECT count(*) FROM sqlite_master", &tables, error);
     }
@@ -563,12 +583,26 @@ static enum esper_status insert_all(struct store *store, const struct record_row
     return ESPER_OK;
 }
 
+/* One call that gives back a lock and fails leaves SQLite waiting for itself: for good, unless it begins anew. */
+static enum esper_status reconnect(struct store *store, struct esper_error *error)
+{
+    disconnect(store);
+    TRY(connect_writer(store, 0, error));
+    TRY(keep_log(store, error));
+    TRY(prepare_inserts(store, error));
+    store->stuck = false;
+    return ESPER_OK;
+}
+
 enum esper_status store_write(struct store *store, const struct record_row *rows, int count, struct esper_error *error)
 {
     store_allow(store, 0, NULL); /* a slow disk only makes it wait */
+    if (store->stuck)
+        TRY(reconnect(store, error));
     sqlite3_busy_timeout(store->db, WRITE_BUSY_MS);
-    TRY(execute(store, "BEGIN IMMEDIATE", "write", error));
-    return finish(store, insert_all(store, rows, count, error), error);
+    enum esper_status status = execute(store, "BEGIN IMMEDIATE", "write", error);
+    store->stuck = status != ESPER_OK && sqlite3_errcode(store->db) == SQLITE_PROTOCOL;
+    return status == ESPER_OK ? finish(store, insert_all(store, rows, count, error), error) : status;
 }
 
 /* A commit leaves its rows in the log and does not wait for the disk (synchronous = NORMAL); the log alone holds them
@@ -576,7 +610,9 @@ enum esper_status store_write(struct store *store, const struct record_row *rows
 enum esper_status store_sync(struct store *store, struct esper_error *error)
 {
     sqlite3_file *log = NULL;
-    int code = sqlite3_file_control(store->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    int code = SQLITE_NOMEM; /* connecting anew may have failed */
+    if (store->db)
+        code = sqlite3_file_control(store->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
     if (code == SQLITE_OK && log && log->pMethods)
         code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
     if (code == SQLITE_OK)
