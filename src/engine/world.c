@@ -129,13 +129,35 @@ static void list_births(struct world *world)
     }
 }
 
+/* The learner compares the envs of a group (L-23): a process has all of them or none. */
+static enum esper_status check_part(const struct config *config, struct env_part part, struct esper_error *error)
+{
+    const int end = part.first + part.count;
+    const bool learns = config->policy.kind == POLICY_PPO && !config->evaluate;
+    if (part.first < 0 || part.count < 1 || end > config->envs)
+        return error_set(error, ESPER_INVALID, "envs %d to %d: the run has envs 0 to %d", part.first, end - 1,
+                         config->envs - 1);
+    if (learns && (part.first % config->group != 0 || (end % config->group != 0 && end < config->envs)))
+        return error_set(error, ESPER_INVALID, "envs %d to %d: groups of %d learn together; take whole groups",
+                         part.first, end - 1, config->group);
+    return ESPER_OK;
+}
+
 enum esper_status world_create(struct world **out, const struct config *config, struct esper_error *error)
 {
+    return world_create_part(out, config, (struct env_part){0, config->envs}, error);
+}
+
+enum esper_status world_create_part(struct world **out, const struct config *config, struct env_part part,
+                                    struct esper_error *error)
+{
+    TRY(check_part(config, part, error));
     struct world *world = memory_alloc(1, sizeof *world, error);
     if (!world)
         return ESPER_FAILED;
     world->config = *config;
-    world->envs = config->envs;
+    world->envs = part.count;
+    world->first_env = part.first;
     world->learns = config->policy.kind == POLICY_PPO;
     shape_init(&world->shape, &world->config);
     list_births(world);
@@ -180,7 +202,7 @@ void world_keep_best(struct world *world, int env)
     struct net_params params = world_params(world, env);
     *world->best.accuracy = world_committed_accuracy(world, env);
     *world->best.round = *world->round;
-    *world->best.env = (uint32_t)env;
+    *world->best.env = world_env_number(world, env);
     memcpy(world->best.host, params.host, sizeof(float) * world->shape.host.storage);
     memcpy(world->best.stats, params.stats, sizeof(float) * world->shape.stats);
     memcpy(world->best.seed, params.seed, sizeof(float) * world->shape.seed_storage);
