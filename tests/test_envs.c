@@ -117,8 +117,7 @@ static struct config episode_config(enum policy_kind kind)
 {
     struct config config = small_config(ENVS, 2, 1);
     config.device = on_device() ? WISH_CUDA : WISH_CPU;
-    config.data_batch = 8;
-    config.data_val_images = config.data_test_images = 8;
+    config.data_batch = config.data_val_images = config.data_test_images = on_device() ? 4 : 8;
     config.steps = on_device() ? 6 : 24;
     config.mixed = (struct mixed_config){.images_least = 0.1, .label_noise = 0.5, .lr_factor = 2};
     config.policy.kind = kind;
