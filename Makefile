@@ -160,8 +160,8 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libesper.a
 	@echo "  link  $@"
 	@$(CC) $(CFLAGS) $(SAN_FLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LINK) $(LIBS) -lcmocka -o $@
 
-# It plays on the device as well, whose library finds what it needs in the program.
-$(BUILD)/tests/test_poison: LINK += -rdynamic
+# These play on the device as well, whose library finds what it needs in the program.
+$(BUILD)/tests/test_envs $(BUILD)/tests/test_poison: LINK += -rdynamic
 
 # It defines what FORTIFY would wrap.
 $(BUILD)/tests/faults/libfaults.so: tests/faults/faults.c

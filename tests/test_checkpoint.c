@@ -239,8 +239,8 @@ static void other_arrays_are_refused(void **state)
 
     config_defaults(&bare.config);
     bare.config.envs = 3;
-    TABLE_ADD(&bare.table, &bare.f32, "host", TYPE_F32, CLASS_PARAM, true, 3, 37);
-    TABLE_ADD(&bare.table, &bare.scratch, "scratch", TYPE_U32, CLASS_ACT, false, 100);
+    TABLE_ADD(&bare.table, &bare.f32, "host", TYPE_F32, CLASS_PARAM, true, SCOPE_ENV, 3, 37);
+    TABLE_ADD(&bare.table, &bare.scratch, "scratch", TYPE_U32, CLASS_ACT, false, SCOPE_RUN, 100);
     assert_int_equal(table_allocate(&bare.table, &error), ESPER_OK);
     assert_refused(path, &bare, "has an array accuracy that this world does not know");
     put(path, &bare, 1, 0);
@@ -248,8 +248,8 @@ static void other_arrays_are_refused(void **state)
     table_free(&bare.table);
 
     bare = (struct rig){.config = small.config};
-    TABLE_ADD(&bare.table, &bare.i32, "host", TYPE_I32, CLASS_PARAM, true, 3, 37);
-    TABLE_ADD(&bare.table, &bare.scratch, "scratch", TYPE_U32, CLASS_ACT, false, 100);
+    TABLE_ADD(&bare.table, &bare.i32, "host", TYPE_I32, CLASS_PARAM, true, SCOPE_ENV, 3, 37);
+    TABLE_ADD(&bare.table, &bare.scratch, "scratch", TYPE_U32, CLASS_ACT, false, SCOPE_RUN, 100);
     assert_int_equal(table_allocate(&bare.table, &error), ESPER_OK);
     assert_refused(path, &bare, "array host is F32 [3][37] there and I32 [3][37] here");
     table_free(&bare.table);

@@ -13,12 +13,6 @@
 
 enum { ENVS = 4 };
 
-static bool on_device(void)
-{
-    const char *device = getenv("ESPER_TEST_DEVICE");
-    return device && strcmp(device, "cuda") == 0;
-}
-
 static struct config poison_config(void)
 {
     struct config config = small_config(ENVS, 2, 1);
@@ -39,22 +33,10 @@ static void play(struct engine *engine)
     engine_apply(engine);
 }
 
-/* ---- whose numbers are whose ------------------------------------------------------------------------------------- */
-
-static bool starts_with(const char *text, const char *prefix)
+/* The scale of rewards is one for all envs. */
+static size_t blocks_of(const struct table_row *row)
 {
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-/* How many blocks of [env] a row has: 1, one per step, or none. The scale of rewards is one for all envs. */
-static size_t blocks_of(const struct table_row *row, int steps)
-{
-    if (!row->saved || !row->bytes || starts_with(row->name, "learner.") || starts_with(row->name, "policy.w") ||
-        strcmp(row->name, "rollout.reward") == 0)
-        return 0;
-    if (starts_with(row->name, "rollout."))
-        return (size_t)steps;
-    return row->shape[0] == ENVS && !starts_with(row->name, "best.") && !starts_with(row->name, "replay.") ? 1 : 0;
+    return row->saved && strcmp(row->name, "rollout.reward") != 0 ? env_blocks(row) : 0;
 }
 
 static int compare_others(const struct world *a, const struct world *b, int env, int step)
@@ -62,7 +44,7 @@ static int compare_others(const struct world *a, const struct world *b, int env,
     int compared = 0;
     for (int i = 0; i < a->table.count; i++) {
         const struct table_row *row = &a->table.rows[i];
-        const size_t blocks = blocks_of(row, a->config.steps), bytes = blocks ? row->bytes / blocks / ENVS : 0;
+        const size_t blocks = blocks_of(row), bytes = blocks ? row->bytes / blocks / ENVS : 0;
         for (size_t at = 0; at < blocks * ENVS; at++)
             if (at % ENVS != (size_t)env && memcmp((const char *)row->data + at * bytes,
                                                    (const char *)b->table.rows[i].data + at * bytes, bytes) != 0)

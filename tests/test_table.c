@@ -40,10 +40,10 @@ static void table_allocates_aligned_arrays_per_class(void **state)
     double *b;
     uint8_t *c;
     int *d;
-    TABLE_ADD(&table, &a, "a", TYPE_F32, CLASS_PARAM, true, 3, 5);
-    TABLE_ADD(&table, &b, "b", TYPE_F64, CLASS_STATE, true, 7);
-    TABLE_ADD(&table, &c, "c", TYPE_U8, CLASS_PARAM, false, 2, 3, 5, 7);
-    TABLE_ADD(&table, &d, "d", TYPE_I32, CLASS_PARAM, false, 0, 5);
+    TABLE_ADD(&table, &a, "a", TYPE_F32, CLASS_PARAM, true, SCOPE_RUN, 3, 5);
+    TABLE_ADD(&table, &b, "b", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 7);
+    TABLE_ADD(&table, &c, "c", TYPE_U8, CLASS_PARAM, false, SCOPE_RUN, 2, 3, 5, 7);
+    TABLE_ADD(&table, &d, "d", TYPE_I32, CLASS_PARAM, false, SCOPE_RUN, 0, 5);
     assert_int_equal(table_allocate(&table, &error), ESPER_OK);
     assert_int_equal((uintptr_t)a % 64 | (uintptr_t)b % 64 | (uintptr_t)c % 64, 0);
     assert_int_equal(table_bytes(&table, CLASS_PARAM), 64 + 256);
@@ -69,29 +69,34 @@ static void table_remembers_the_first_mistake(void **state)
     struct esper_error error;
     float *p;
     struct table table = {0};
-    TABLE_ADD(&table, &p, "twice", TYPE_F32, CLASS_ACT, false, 1);
-    TABLE_ADD(&table, &p, "twice", TYPE_F32, CLASS_ACT, false, 1);
-    TABLE_ADD(&table, &p, "huge", TYPE_F32, CLASS_ACT, false, SIZE_MAX / 2, 4);
+    TABLE_ADD(&table, &p, "twice", TYPE_F32, CLASS_ACT, false, SCOPE_RUN, 1);
+    TABLE_ADD(&table, &p, "twice", TYPE_F32, CLASS_ACT, false, SCOPE_RUN, 1);
+    TABLE_ADD(&table, &p, "huge", TYPE_F32, CLASS_ACT, false, SCOPE_RUN, SIZE_MAX / 2, 4);
     assert_int_equal(table_allocate(&table, &error), ESPER_INVALID);
     assert_says(&error, "twice");
     table_free(&table);
 
-    TABLE_ADD(&table, &p, "huge", TYPE_F32, CLASS_ACT, false, SIZE_MAX / 2, 4);
+    TABLE_ADD(&table, &p, "huge", TYPE_F32, CLASS_ACT, false, SCOPE_RUN, SIZE_MAX / 2, 4);
     assert_int_equal(table_allocate(&table, &error), ESPER_INVALID);
     assert_says(&error, "huge");
     table_free(&table);
 
     /* each fits, both together do not */
-    TABLE_ADD(&table, &p, "half", TYPE_U8, CLASS_ACT, false, SIZE_MAX / 2 + 1);
-    TABLE_ADD(&table, &p, "rest", TYPE_U8, CLASS_ACT, false, SIZE_MAX / 2 + 1);
+    TABLE_ADD(&table, &p, "half", TYPE_U8, CLASS_ACT, false, SCOPE_RUN, SIZE_MAX / 2 + 1);
+    TABLE_ADD(&table, &p, "rest", TYPE_U8, CLASS_ACT, false, SCOPE_RUN, SIZE_MAX / 2 + 1);
     assert_int_equal(table_allocate(&table, &error), ESPER_INVALID);
     assert_says(&error, "rest");
+    table_free(&table);
+
+    TABLE_ADD(&table, &p, "flat", TYPE_F32, CLASS_ACT, false, SCOPE_STEP_ENV, 3);
+    assert_int_equal(table_allocate(&table, &error), ESPER_INVALID);
+    assert_says(&error, "array flat has 1 dimensions, none of which counts envs");
     table_free(&table);
 
     char name[TABLE_NAME + 1];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    TABLE_ADD(&table, &p, name, TYPE_F32, CLASS_ACT, false, 1);
+    TABLE_ADD(&table, &p, name, TYPE_F32, CLASS_ACT, false, SCOPE_RUN, 1);
     assert_int_equal(table_allocate(&table, &error), ESPER_INVALID);
     assert_says(&error, "longer");
     table_free(&table);
@@ -106,7 +111,7 @@ static void table_grows_with_many_rows(void **state)
     char name[32];
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "row.%d", i);
-        TABLE_ADD(&table, &slots[i], name, TYPE_I32, i % CLASS_COUNT, true, 1 + i % 3);
+        TABLE_ADD(&table, &slots[i], name, TYPE_I32, i % CLASS_COUNT, true, SCOPE_RUN, 1 + i % 3);
     }
     assert_int_equal(table_allocate(&table, &error), ESPER_OK);
     for (int i = 0; i < 1000; i++)
@@ -123,9 +128,9 @@ static uint64_t hash_of(const char *first, uint8_t value, uint8_t unsaved, size_
     struct table table = {0};
     struct esper_error error;
     uint8_t *a, *b, *c;
-    TABLE_ADD(&table, &a, first, TYPE_U8, CLASS_STATE, true, length);
-    TABLE_ADD(&table, &b, "other", TYPE_U8, CLASS_STATE, true, 11);
-    TABLE_ADD(&table, &c, "scratch", TYPE_U8, CLASS_ACT, false, 11);
+    TABLE_ADD(&table, &a, first, TYPE_U8, CLASS_STATE, true, SCOPE_RUN, length);
+    TABLE_ADD(&table, &b, "other", TYPE_U8, CLASS_STATE, true, SCOPE_RUN, 11);
+    TABLE_ADD(&table, &c, "scratch", TYPE_U8, CLASS_ACT, false, SCOPE_RUN, 11);
     assert_int_equal(table_allocate(&table, &error), ESPER_OK);
     a[12] = value;
     c[3] = unsaved;

@@ -44,16 +44,16 @@ static inline void rig_fill(struct rig *rig, uint32_t seed)
 static inline void rig_allocate(struct rig *rig, size_t envs)
 {
     struct esper_error error;
-    TABLE_ADD(&rig->table, &rig->u8, "slot.stage", TYPE_U8, CLASS_STATE, true, envs, 3);
-    TABLE_ADD(&rig->table, &rig->f32, "host", TYPE_F32, CLASS_PARAM, true, envs, 37);
-    TABLE_ADD(&rig->table, &rig->scratch, "scratch", TYPE_U32, CLASS_ACT, false, 100);
-    TABLE_ADD(&rig->table, &rig->f64, "accuracy", TYPE_F64, CLASS_STATE, true, envs);
-    TABLE_ADD(&rig->table, &rig->i32, "i32", TYPE_I32, CLASS_STATE, true, 5);
-    TABLE_ADD(&rig->table, &rig->u32, "round", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(&rig->table, &rig->u64, "mask", TYPE_U64, CLASS_STATE, true, envs, 2, 2, 1);
-    TABLE_ADD(&rig->table, &rig->empty, "empty", TYPE_U32, CLASS_STATE, true, envs, 0);
-    TABLE_ADD(&rig->table, &rig->u16, "u16", TYPE_U16, CLASS_STATE, true, 7);
-    TABLE_ADD(&rig->table, &rig->i8, "i8", TYPE_I8, CLASS_STATE, true, 9);
+    TABLE_ADD(&rig->table, &rig->u8, "slot.stage", TYPE_U8, CLASS_STATE, true, SCOPE_ENV, envs, 3);
+    TABLE_ADD(&rig->table, &rig->f32, "host", TYPE_F32, CLASS_PARAM, true, SCOPE_ENV, envs, 37);
+    TABLE_ADD(&rig->table, &rig->scratch, "scratch", TYPE_U32, CLASS_ACT, false, SCOPE_RUN, 100);
+    TABLE_ADD(&rig->table, &rig->f64, "accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs);
+    TABLE_ADD(&rig->table, &rig->i32, "i32", TYPE_I32, CLASS_STATE, true, SCOPE_RUN, 5);
+    TABLE_ADD(&rig->table, &rig->u32, "round", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(&rig->table, &rig->u64, "mask", TYPE_U64, CLASS_STATE, true, SCOPE_ENV, envs, 2, 2, 1);
+    TABLE_ADD(&rig->table, &rig->empty, "empty", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs, 0);
+    TABLE_ADD(&rig->table, &rig->u16, "u16", TYPE_U16, CLASS_STATE, true, SCOPE_RUN, 7);
+    TABLE_ADD(&rig->table, &rig->i8, "i8", TYPE_I8, CLASS_STATE, true, SCOPE_RUN, 9);
     assert_int_equal(table_allocate(&rig->table, &error), ESPER_OK);
 }
 

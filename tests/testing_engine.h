@@ -2,6 +2,8 @@
 #ifndef TESTS_TESTING_ENGINE_H
 #define TESTS_TESTING_ENGINE_H
 
+#include <stdlib.h>
+
 #include "engine/engine.h"
 #include "engine/orders.h"
 #include "testing.h"
@@ -36,6 +38,20 @@ static inline struct engine *start(const struct config *config)
         fail_msg("%s", error.text);
     engine_begin(engine);
     return engine;
+}
+
+/* ESPER_TEST_DEVICE=cuda: the tests that can play on the device do so (or, with ESPER_CUDA_LIBRARY, on its emulation).
+ */
+static inline bool on_device(void)
+{
+    const char *device = getenv("ESPER_TEST_DEVICE");
+    return device && strcmp(device, "cuda") == 0;
+}
+
+/* How many blocks of [env] a row has: 1, one per step, or none where it is the run's or empty. */
+static inline size_t env_blocks(const struct table_row *row)
+{
+    return !row->bytes || row->scope == SCOPE_RUN ? 0 : row->scope == SCOPE_ENV ? 1 : row->shape[0];
 }
 
 static inline uint64_t hash_of(struct engine *engine)

@@ -160,7 +160,7 @@ static inline uint64_t total(const char *name, const char *row)
     const char *const names[] = {row};
     snprintf(path, sizeof path, "%s/%s/checkpoints", folder, name);
     assert_int_equal(checkpoint_newest(path, &info, note, &error), ESPER_OK);
-    TABLE_ADD(&table, &value, row, TYPE_U64, CLASS_STATE, true, 1);
+    TABLE_ADD(&table, &value, row, TYPE_U64, CLASS_STATE, true, SCOPE_RUN, 1);
     assert_int_equal(table_allocate(&table, &error), ESPER_OK);
     assert_int_equal(checkpoint_read_rows(info.path, &table, names, 1, &error), ESPER_OK);
     uint64_t result = *value;

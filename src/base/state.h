@@ -55,14 +55,14 @@
              : TYPE_F64)
 #define STATE_ADD(type, name)                                                                                          \
     snprintf(label, sizeof label, "%s.%s", prefix, #name);                                                             \
-    table_add(table, &arrays->name, label, STATE_TYPE(type), CLASS_STATE, true, dims, shape);
+    table_add(table, &arrays->name, label, STATE_TYPE(type), CLASS_STATE, true, scope, dims, shape);
 #define STATE_ADD_N(type, name, count)                                                                                 \
     snprintf(label, sizeof label, "%s.%s", prefix, #name);                                                             \
     shape[dims] = (count);                                                                                             \
-    table_add(table, &arrays->name, label, STATE_TYPE(type), CLASS_STATE, true, dims + 1, shape);
+    table_add(table, &arrays->name, label, STATE_TYPE(type), CLASS_STATE, true, scope, dims + 1, shape);
 #define STATE_TABLE(kind, ADDS)                                                                                        \
-    static inline void kind##_add(struct kind##_arrays *arrays, struct table *table, const char *prefix, int dims,     \
-                                  size_t *shape)                                                                       \
+    static inline void kind##_add(struct kind##_arrays *arrays, struct table *table, const char *prefix,               \
+                                  enum table_scope scope, int dims, size_t *shape)                                     \
     {                                                                                                                  \
         char label[TABLE_NAME];                                                                                        \
         ADDS                                                                                                           \

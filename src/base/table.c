@@ -12,6 +12,12 @@ static size_t table_type_bytes(enum table_type type)
     return bytes[type];
 }
 
+int table_env_dim(enum table_scope scope)
+{
+    static const int dim[] = {[SCOPE_RUN] = -1, [SCOPE_ENV] = 0, [SCOPE_STEP_ENV] = 1};
+    return dim[scope];
+}
+
 const struct table_row *table_find(const struct table *table, const char *name)
 {
     for (int i = 0; i < table->count; i++)
@@ -37,8 +43,8 @@ static enum esper_status table_grow(struct table *table, struct esper_error *err
 }
 
 static enum esper_status table_register(struct table *table, void *slot, const char *name, enum table_type type,
-                                        enum table_class arena, bool saved, int dims, const size_t shape[],
-                                        struct esper_error *error)
+                                        enum table_class arena, bool saved, enum table_scope scope, int dims,
+                                        const size_t shape[], struct esper_error *error)
 {
     if (table->allocated)
         return error_set(error, ESPER_INVALID, "array %s is registered after the table was allocated", name);
@@ -50,7 +56,10 @@ static enum esper_status table_register(struct table *table, void *slot, const c
     if (table_find(table, name))
         return error_set(error, ESPER_INVALID, "array %s is registered twice", name);
 
-    struct table_row row = {.type = type, .arena = arena, .saved = saved, .dims = dims, .slot = slot};
+    if (table_env_dim(scope) >= dims)
+        return error_set(error, ESPER_INVALID, "array %s has %d dimensions, none of which counts envs", name, dims);
+
+    struct table_row row = {.type = type, .arena = arena, .saved = saved, .scope = scope, .dims = dims, .slot = slot};
     memcpy(row.name, name, strlen(name) + 1);
     row.bytes = table_type_bytes(type);
     for (int i = 0; i < dims; i++) {
@@ -64,10 +73,10 @@ static enum esper_status table_register(struct table *table, void *slot, const c
 }
 
 void table_add(struct table *table, void *slot, const char *name, enum table_type type, enum table_class arena,
-               bool saved, int dims, const size_t shape[])
+               bool saved, enum table_scope scope, int dims, const size_t shape[])
 {
     if (table->error.status == ESPER_OK)
-        table_register(table, slot, name, type, arena, saved, dims, shape, &table->error);
+        table_register(table, slot, name, type, arena, saved, scope, dims, shape, &table->error);
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */

@@ -1,9 +1,9 @@
 /*
- * The world table: every array of state is registered once - name, type, shape, class, whether it is saved - and then
- * allocated in one arena per class. The table is the checkpoint, the telemetry source and the device memory map.
+ * The world table: every array of state is registered once - name, type, shape, scope, class, whether it is saved - and
+ * then allocated in one arena per class. The table is the checkpoint, the telemetry source and the device memory map.
  *
  *     struct table table = {0};
- *     TABLE_ADD(&table, &world->alpha, "slot.alpha", TYPE_F32, CLASS_STATE, true, envs, slots);
+ *     TABLE_ADD(&table, &world->alpha, "slot.alpha", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, slots);
  *     TRY(table_allocate(&table, error));
  *
  * Registration cannot fail on the spot: the first mistake (duplicate name, overflow, ...) is remembered and returned by
@@ -24,6 +24,14 @@
 enum table_type { TYPE_F32, TYPE_F64, TYPE_I32, TYPE_U32, TYPE_U64, TYPE_U16, TYPE_U8, TYPE_I8 };
 enum table_class { CLASS_PARAM, CLASS_GRAD, CLASS_OPT, CLASS_ACT, CLASS_STATE, CLASS_COUNT };
 
+/* Whose a row is, and which dimension counts the envs: along it, a process that plays some of a run's envs has the part
+ * of those. Of a row of the run it has the whole. */
+enum table_scope {
+    SCOPE_RUN,     /* no dimension counts envs */
+    SCOPE_ENV,     /* [env]... */
+    SCOPE_STEP_ENV /* [step][env]... */
+};
+
 #define TABLE_DIMS 4
 #define TABLE_NAME 64
 
@@ -38,6 +46,7 @@ struct table_row {
     enum table_type type;
     enum table_class arena;
     bool saved;
+    enum table_scope scope;
     int dims;
     size_t shape[TABLE_DIMS];
     size_t bytes;
@@ -57,10 +66,10 @@ struct table {
 
 /* `slot` is the address of a pointer to the array's element type. A table starts as {0}. */
 void table_add(struct table *table, void *slot, const char *name, enum table_type type, enum table_class arena,
-               bool saved, int dims, const size_t shape[]);
+               bool saved, enum table_scope scope, int dims, const size_t shape[]);
 
-#define TABLE_ADD(table, slot, name, type, arena, saved, ...)                                                          \
-    table_add(table, slot, name, type, arena, saved, (int)(sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)),          \
+#define TABLE_ADD(table, slot, name, type, arena, saved, scope, ...)                                                   \
+    table_add(table, slot, name, type, arena, saved, scope, (int)(sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)),   \
               (const size_t[]){__VA_ARGS__})
 
 /* Bound a registered row. `also` is one number beyond the range that stands for none. */
@@ -73,6 +82,9 @@ enum esper_status table_check(const struct table_row *row, const void *data, str
 /* Allocate one zeroed arena per class and fill every registered pointer. */
 enum esper_status table_allocate(struct table *table, struct esper_error *error);
 void table_free(struct table *table);
+
+/* The dimension that counts envs; -1: none, the row is the run's. */
+int table_env_dim(enum table_scope scope);
 
 /* NULL when there is no such row. A linear scan: for tools, tests and start-up. */
 const struct table_row *table_find(const struct table *table, const char *name);

@@ -25,10 +25,10 @@ struct conditions {
 #undef CONDITIONS_MEMBER
 STATE_OF_FIELDS(conditions, CONDITIONS_FIELDS)
 
-/* The env whose birth, images and conditions this one has: the first of its group (E-21). */
-ESPER_RULE uint32_t conditions_birth(int env, int group)
+/* The number of the env whose birth, images and conditions this one has: the first of its group (E-21). */
+ESPER_RULE uint32_t conditions_birth(uint32_t number, int group)
 {
-    return (uint32_t)(env - env % group);
+    return number - number % (uint32_t)group;
 }
 
 /* As the task's mixed.* say, for a training split of that many images. On the host only: pow has other last bits on a

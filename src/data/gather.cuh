@@ -8,6 +8,7 @@
 #include "cuda/runtime.cuh"
 
 extern "C" {
+#include "base/envs.h"
 #include "data/gather.h"
 #include "data/order.h"
 }
@@ -25,6 +26,7 @@ struct gather_source {
     struct gather_data data;
     const uint32_t *round, *step;        /* [1] in device memory: the clock, read when a kernel runs */
     struct conditions_arrays conditions; /* [env] likewise */
+    int first_env;                       /* number of the first env */
     int group;                           /* envs that share a birth */
     uint32_t batches, batch;             /* per step; images each */
     uint64_t seed;
@@ -45,7 +47,7 @@ struct gather_view {
 DEVICE struct gather_view gather_train_view(const struct gather_source &source, uint32_t env, uint32_t index,
                                             uint32_t sample)
 {
-    const uint32_t birth = conditions_birth((int)env, source.group);
+    const uint32_t birth = conditions_birth(env_number(source.first_env, (int)env), source.group);
     const uint32_t round = *source.round, step = *source.step + 1, whole = source.data.count[SPLIT_TRAIN];
     const uint64_t at = ((uint64_t)(step - 1) * source.batches + index) * source.batch + sample;
     const struct conditions conditions = conditions_load(&source.conditions, env);

@@ -48,9 +48,8 @@ static void read_rows(struct engine *engine, bool (*wanted)(const struct table_r
 
 /* ---- following the device ---------------------------------------------------------------------------------------- */
 
-static void mirror_report(struct world *world, const struct step_report *report)
+static void mirror_report(struct world *world, int env, const struct step_report *report)
 {
-    int env = (int)report->env;
     world->val_accuracy[env] = report->val_accuracy;
     world->val_loss[env] = report->val_loss;
     world->train_loss[env] = report->train_loss;
@@ -66,7 +65,7 @@ static void follow(struct engine *engine, uint32_t left)
     struct device_step step;
     while (engine->steps_ahead > left && engine->use.cuda->take(engine->device, &step)) {
         for (int env = 0; env < engine->world->envs; env++) {
-            mirror_report(engine->world, &step.reports[env]);
+            mirror_report(engine->world, env, &step.reports[env]);
             emit_report(engine, &step.reports[env]);
         }
         for (int k = 0; k < DEVICE_PHASES; k++)

@@ -299,7 +299,7 @@ void emit_phase(struct engine *engine, const char *name, int thread, int env, do
                                .step = *world->step < steps ? *world->step + 1 : steps,
                                .thread = thread,
                                .name = name,
-                               .env = env};
+                               .env = env < 0 ? env : (int64_t)world_env_number(world, env)};
     emit_times(engine, &row, start, clock_seconds());
 }
 

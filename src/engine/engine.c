@@ -61,15 +61,16 @@ static enum esper_status create_buffers(struct engine *engine, struct esper_erro
 /* The script as the rules read it: one action for every step and env. */
 static enum esper_status load_script(struct engine *engine, struct esper_error *error)
 {
-    const struct config *config = &engine->world->config;
-    size_t rows = (size_t)config->steps * (size_t)config->envs;
+    const struct world *world = engine->world;
+    const struct config *config = &world->config;
+    const size_t envs = (size_t)world->envs, rows = (size_t)config->steps * envs;
     TRY(script_load(&engine->script, config->policy.script, config, error));
     engine->script_actions = memory_alloc(rows, sizeof *engine->script_actions, error);
     if (!engine->script_actions)
         return ESPER_FAILED;
     for (size_t i = 0; i < rows; i++)
         engine->script_actions[i] =
-            script_action(&engine->script, (int)(i / (size_t)config->envs) + 1, (int)(i % (size_t)config->envs));
+            script_action(&engine->script, (int)(i / envs) + 1, (int)world_env_number(world, (int)(i % envs)));
     engine->step.script = engine->script_actions;
     return ESPER_OK;
 }
@@ -133,10 +134,11 @@ static enum esper_status create_device(struct engine *engine, struct esper_error
     return engine->device ? ESPER_OK : ESPER_FAILED;
 }
 
-static enum esper_status create_parts(struct engine *engine, const struct config *config, struct esper_error *error)
+static enum esper_status create_parts(struct engine *engine, const struct config *config, struct env_part envs,
+                                      struct esper_error *error)
 {
     TRY(device_choose(config, &engine->use, error));
-    TRY(world_create(&engine->world, config, error));
+    TRY(world_create_part(&engine->world, config, envs, error));
     if (config->policy.kind == POLICY_SCRIPT) /* before the images: what people write is where mistakes are */
         TRY(load_script(engine, error));
     if (config->policy.kind == POLICY_SCHEDULE)
@@ -152,6 +154,12 @@ static enum esper_status create_parts(struct engine *engine, const struct config
 
 enum esper_status engine_create(struct engine **out, const struct config *config, struct esper_error *error)
 {
+    return engine_create_part(out, config, (struct env_part){0, config->envs}, error);
+}
+
+enum esper_status engine_create_part(struct engine **out, const struct config *config, struct env_part envs,
+                                     struct esper_error *error)
+{
     struct engine *engine = memory_alloc(1, sizeof *engine, error);
     if (!engine)
         return ESPER_FAILED;
@@ -161,7 +169,7 @@ enum esper_status engine_create(struct engine **out, const struct config *config
     engine->rates = (struct net_rates){.host = {(float)config->host_lr, momentum, (float)config->weight_decay},
                                        .seed = {(float)config->seed_lr, momentum, 0},
                                        .max_grad_norm = config->max_grad_norm};
-    enum esper_status status = create_parts(engine, config, error);
+    enum esper_status status = create_parts(engine, config, envs, error);
     if (status != ESPER_OK) {
         engine_free(engine);
         return status;

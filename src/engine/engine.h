@@ -20,6 +20,9 @@ struct engine;
 /* The configuration is copied; it must have passed config_check. The world is empty: call engine_begin, or fill its
  * table from a checkpoint and call engine_restored. */
 enum esper_status engine_create(struct engine **out, const struct config *config, struct esper_error *error);
+/* Of some envs of the run alone: they play the same episodes. */
+enum esper_status engine_create_part(struct engine **out, const struct config *config, struct env_part envs,
+                                     struct esper_error *error);
 void engine_free(struct engine *engine);
 
 /* A fresh run: a new policy, no best network, and the first round. */

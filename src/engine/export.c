@@ -24,7 +24,7 @@ enum esper_status export_env(const struct world *world, int env, const char *run
                          env);
     world_slots(world, env, slots);
     struct net_params params = world_params(world, env);
-    source.env = (uint32_t)env;
+    source.env = world_env_number(world, env);
     source.val_accuracy = world->val_accuracy[env];
     return model_take(out, &world->config, &world->shape, &params, slots, &source, error);
 }

@@ -71,6 +71,7 @@ struct net_setup mirror_net_setup(const struct mirror *mirror, const struct devi
     setup.source.round = view->round;
     setup.source.step = view->step;
     setup.source.conditions = view->conditions;
+    setup.source.first_env = view->first_env;
     setup.source.group = config->group;
     setup.source.batches = given->batches;
     setup.source.batch = (uint32_t)config->data_batch;

@@ -146,8 +146,8 @@ ESPER_RULE void orders_do_slot(const struct world *world, int env, int slot, uin
     const struct slot_shape *shape = &world->shape.slot[slot];
     const size_t row = world_slot_row(world, env, slot);
     struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
-    struct random_site site = random_at(world->config.seed, STREAM_SEED_INIT, *world->round, (uint32_t)env,
-                                        (world->slots.germinations[row] << 16) + ((uint32_t)slot << 8));
+    struct random_site site =
+        world_random(world, STREAM_SEED_INIT, env, (world->slots.germinations[row] << 16) + ((uint32_t)slot << 8));
     if (effects & EFFECT_INIT_SEED)
         birth_fill(&world->births[slot][world->slots.blueprint[row]], site, thread, threads, params.seed + shape->seed);
     site.a += GATE_TENSOR;

@@ -16,8 +16,7 @@ ESPER_RULE struct action pick_network(const struct step *step, int env)
         floor[head] = world->config.evaluate ? 0.0 : policy->floor[head];
     policy_sample(&step->masks[env], world->shape.slots, floor,
                   step->logits + (size_t)env * (size_t)world->learner.shape.logits,
-                  random_at(world->config.seed, STREAM_ACTION, *world->round, (uint32_t)env, *world->step + 1),
-                  policy->greedy, decision);
+                  world_random(world, STREAM_ACTION, env, *world->step + 1), policy->greedy, decision);
     return action_of_heads(decision->choice);
 }
 
@@ -38,9 +37,9 @@ ESPER_RULE struct action pick_heuristic(const struct step *step, int env, struct
 ESPER_RULE struct action pick_schedule(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
 {
     const struct world *world = step->world;
+    const uint32_t turn = world_env_number(world, env) % (uint32_t)step->schedule_count;
     world_slots(world, env, slot);
-    return schedule_decide(&step->schedules[env % step->schedule_count], (int)*world->step + 1, slot,
-                           world->shape.slots, &step->masks[env]);
+    return schedule_decide(&step->schedules[turn], (int)*world->step + 1, slot, world->shape.slots, &step->masks[env]);
 }
 
 ESPER_RULE struct action pick_action(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
@@ -53,9 +52,8 @@ ESPER_RULE struct action pick_action(const struct step *step, int env, struct sl
     case POLICY_HEURISTIC:
         return world->episode.panicked[env] ? wait : pick_heuristic(step, env, slot);
     case POLICY_RANDOM:
-        return uniform_decide(
-            &step->masks[env], world->shape.slots, world->config.policy.rate,
-            random_at(world->config.seed, STREAM_RANDOM_POLICY, *world->round, (uint32_t)env, *world->step + 1));
+        return uniform_decide(&step->masks[env], world->shape.slots, world->config.policy.rate,
+                              world_random(world, STREAM_RANDOM_POLICY, env, *world->step + 1));
     case POLICY_SCRIPT:
         return step->script[world_rollout_row(world, env)];
     case POLICY_SCHEDULE:

@@ -88,7 +88,7 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
     struct reward_outcome outcome =
         reward_outcome_of(episode.reward_sum, episode.recent, recent, host, added, committed);
     *out = (struct outcome_record){.round = *world->round,
-                                   .env = env,
+                                   .env = world_env_number(world, env),
                                    .val_accuracy = committed,
                                    .val_loss = world->val_loss[env],
                                    .test_accuracy = engine->test_accuracy[env],

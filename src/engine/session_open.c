@@ -59,10 +59,10 @@ static enum esper_status take_topology(struct session *session, const char *path
     double *accuracy = NULL;
     uint8_t *stage = NULL, *blueprint = NULL, *algorithm = NULL;
     int seeds = 0;
-    TABLE_ADD(&rows, &accuracy, names[0], TYPE_F64, CLASS_STATE, true, 1);
-    TABLE_ADD(&rows, &stage, names[1], TYPE_U8, CLASS_STATE, true, slots);
-    TABLE_ADD(&rows, &blueprint, names[2], TYPE_U8, CLASS_STATE, true, slots);
-    TABLE_ADD(&rows, &algorithm, names[3], TYPE_U8, CLASS_STATE, true, slots);
+    TABLE_ADD(&rows, &accuracy, names[0], TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(&rows, &stage, names[1], TYPE_U8, CLASS_STATE, true, SCOPE_RUN, slots);
+    TABLE_ADD(&rows, &blueprint, names[2], TYPE_U8, CLASS_STATE, true, SCOPE_RUN, slots);
+    TABLE_ADD(&rows, &algorithm, names[3], TYPE_U8, CLASS_STATE, true, SCOPE_RUN, slots);
     enum esper_status status = table_allocate(&rows, error);
     for (int i = 0; i < COUNT && status == ESPER_OK; i++)
         rows.rows[i].range = table_find(&world->table, names[i])->range;

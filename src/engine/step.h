@@ -20,7 +20,7 @@ enum step_result { STEP_DONE, STEP_REFUSED, STEP_VOID, STEP_ROLLED_BACK };
  * it comes from the device, a step later.
  */
 struct step_report {
-    uint32_t env, round, step; /* step from 1 */
+    uint32_t env, round, step; /* its number; step from 1 */
     uint8_t result;            /* enum step_result */
     uint8_t forced;            /* no choice */
     struct action action;      /* as sampled */
@@ -91,8 +91,7 @@ ESPER_RULE void step_draw_coalitions(const struct world *world, int env, struct 
     const uint32_t all = world->subset_all[env];
     plan->count = 0;
     if (attribution_bits(all) > SUBSETS_EXACT)
-        shapley_plan_draw(
-            plan, all, random_at(world->config.seed, STREAM_SHAPLEY, *world->round, (uint32_t)env, *world->step + 1));
+        shapley_plan_draw(plan, all, world_random(world, STREAM_SHAPLEY, env, *world->step + 1));
 }
 
 #endif

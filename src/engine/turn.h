@@ -73,7 +73,7 @@ ESPER_RULE void turn_describe(struct turn *turn)
     const struct world *world = turn->world;
     const int env = turn->env;
     struct step_report *report = turn->report;
-    report->env = (uint32_t)env;
+    report->env = world_env_number(world, env);
     report->round = *world->round;
     report->step = *world->step + 1;
     report->result = STEP_ROLLED_BACK;
@@ -288,7 +288,7 @@ ESPER_RULE bool step_scales(const struct world *world)
 ESPER_RULE float step_learned_reward(const struct world *world, int env, float scaled)
 {
     const struct learner *learner = &world->learner;
-    const int group = world->config.group, first = env - env % group;
+    const int group = world->config.group, first = (int)world_birth(world, env) - world->first_env;
     const int last = first + group < world->envs ? first + group : world->envs; /* the last group may be smaller */
     struct moments moments = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
     double others = 0;

@@ -6,7 +6,8 @@
 #include "base/memory.h"
 
 /* The slot rows have their own accessors (slot_load, slot_store), shared with the device. */
-static void add_slots(struct table *table, struct slot_arrays *arrays, const char *prefix, int dims, size_t *shape)
+static void add_slots(struct table *table, struct slot_arrays *arrays, const char *prefix, enum table_scope scope,
+                      int dims, size_t *shape)
 {
     char label[TABLE_NAME];
     SLOT_FIELDS(STATE_ADD)
@@ -17,44 +18,46 @@ static void register_networks(struct world *w)
     struct table *t = &w->table;
     size_t envs = (size_t)w->envs, host = w->shape.host.storage, stats = w->shape.stats;
     size_t seed = w->shape.seed_storage, gate = w->shape.gate_storage;
-    TABLE_ADD(t, &w->host, "host.w", TYPE_F32, CLASS_PARAM, true, envs, host);
-    TABLE_ADD(t, &w->stats, "host.stats", TYPE_F32, CLASS_PARAM, true, envs, stats);
-    TABLE_ADD(t, &w->seed, "seed.w", TYPE_F32, CLASS_PARAM, true, envs, seed);
-    TABLE_ADD(t, &w->gate, "gate.w", TYPE_F32, CLASS_PARAM, true, envs, gate);
-    TABLE_ADD(t, &w->host_momentum, "host.m", TYPE_F32, CLASS_OPT, true, envs, host);
-    TABLE_ADD(t, &w->seed_momentum, "seed.m", TYPE_F32, CLASS_OPT, true, envs, seed);
-    TABLE_ADD(t, &w->gate_momentum, "gate.m", TYPE_F32, CLASS_OPT, true, envs, gate);
-    TABLE_ADD(t, &w->saved_host, "snapshot.host", TYPE_F32, CLASS_STATE, true, envs, host);
-    TABLE_ADD(t, &w->saved_stats, "snapshot.stats", TYPE_F32, CLASS_STATE, true, envs, stats);
-    TABLE_ADD(t, &w->saved_seed, "snapshot.seed", TYPE_F32, CLASS_STATE, true, envs, seed);
-    TABLE_ADD(t, &w->saved_gate, "snapshot.gate", TYPE_F32, CLASS_STATE, true, envs, gate);
-    TABLE_ADD(t, &w->best.host, "best.host", TYPE_F32, CLASS_STATE, true, host);
-    TABLE_ADD(t, &w->best.stats, "best.stats", TYPE_F32, CLASS_STATE, true, stats);
-    TABLE_ADD(t, &w->best.seed, "best.seed", TYPE_F32, CLASS_STATE, true, seed);
-    TABLE_ADD(t, &w->best.gate, "best.gate", TYPE_F32, CLASS_STATE, true, gate);
+    TABLE_ADD(t, &w->host, "host.w", TYPE_F32, CLASS_PARAM, true, SCOPE_ENV, envs, host);
+    TABLE_ADD(t, &w->stats, "host.stats", TYPE_F32, CLASS_PARAM, true, SCOPE_ENV, envs, stats);
+    TABLE_ADD(t, &w->seed, "seed.w", TYPE_F32, CLASS_PARAM, true, SCOPE_ENV, envs, seed);
+    TABLE_ADD(t, &w->gate, "gate.w", TYPE_F32, CLASS_PARAM, true, SCOPE_ENV, envs, gate);
+    TABLE_ADD(t, &w->host_momentum, "host.m", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, host);
+    TABLE_ADD(t, &w->seed_momentum, "seed.m", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, seed);
+    TABLE_ADD(t, &w->gate_momentum, "gate.m", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, gate);
+    TABLE_ADD(t, &w->saved_host, "snapshot.host", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, host);
+    TABLE_ADD(t, &w->saved_stats, "snapshot.stats", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, stats);
+    TABLE_ADD(t, &w->saved_seed, "snapshot.seed", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, seed);
+    TABLE_ADD(t, &w->saved_gate, "snapshot.gate", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, gate);
+    TABLE_ADD(t, &w->best.host, "best.host", TYPE_F32, CLASS_STATE, true, SCOPE_RUN, host);
+    TABLE_ADD(t, &w->best.stats, "best.stats", TYPE_F32, CLASS_STATE, true, SCOPE_RUN, stats);
+    TABLE_ADD(t, &w->best.seed, "best.seed", TYPE_F32, CLASS_STATE, true, SCOPE_RUN, seed);
+    TABLE_ADD(t, &w->best.gate, "best.gate", TYPE_F32, CLASS_STATE, true, SCOPE_RUN, gate);
 }
 
 static void register_rules(struct world *w)
 {
     struct table *t = &w->table;
     size_t env[TABLE_DIMS] = {(size_t)w->envs}, slot[TABLE_DIMS] = {(size_t)w->envs, (size_t)w->shape.slots};
-    add_slots(t, &w->slots, "slot", 2, slot);
-    add_slots(t, &w->saved_slots, "snapshot.slot", 2, slot);
-    add_slots(t, &w->best.slots, "best.slot", 1, slot + 1);
-    tracker_add(&w->tracker, t, "tracker", 1, env);
-    governor_add(&w->governor, t, "governor", 1, env);
-    heuristic_add(&w->heuristic, t, "heuristic", 1, env);
-    episode_add(&w->episode, t, "episode", 1, env);
-    conditions_add(&w->conditions, t, "conditions", 1, env);
-    env_memory_add(&w->env_memory, t, "memory", 1, env);
-    slot_memory_add(&w->slot_memory, t, "slot_memory", 2, slot);
-    reward_state_add(&w->reward_state, t, "reward", 1, env);
-    reward_slot_add(&w->reward_slot, t, "reward_slot", 2, slot);
+    add_slots(t, &w->slots, "slot", SCOPE_ENV, 2, slot);
+    add_slots(t, &w->saved_slots, "snapshot.slot", SCOPE_ENV, 2, slot);
+    add_slots(t, &w->best.slots, "best.slot", SCOPE_RUN, 1, slot + 1);
+    tracker_add(&w->tracker, t, "tracker", SCOPE_ENV, 1, env);
+    governor_add(&w->governor, t, "governor", SCOPE_ENV, 1, env);
+    heuristic_add(&w->heuristic, t, "heuristic", SCOPE_ENV, 1, env);
+    episode_add(&w->episode, t, "episode", SCOPE_ENV, 1, env);
+    conditions_add(&w->conditions, t, "conditions", SCOPE_ENV, 1, env);
+    env_memory_add(&w->env_memory, t, "memory", SCOPE_ENV, 1, env);
+    slot_memory_add(&w->slot_memory, t, "slot_memory", SCOPE_ENV, 2, slot);
+    reward_state_add(&w->reward_state, t, "reward", SCOPE_ENV, 1, env);
+    reward_slot_add(&w->reward_slot, t, "reward_slot", SCOPE_ENV, 2, slot);
     size_t envs = (size_t)w->envs;
-    TABLE_ADD(t, &w->boost, "reward.boost", TYPE_F64, CLASS_STATE, true, envs, HEAD_MAX_SLOTS, HEAD_MAX_SLOTS);
-    TABLE_ADD(t, &w->boost_step, "reward.boost_step", TYPE_U32, CLASS_STATE, true, envs, HEAD_MAX_SLOTS,
+    TABLE_ADD(t, &w->boost, "reward.boost", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs, HEAD_MAX_SLOTS,
               HEAD_MAX_SLOTS);
-    TABLE_ADD(t, &w->components, "reward.components", TYPE_F64, CLASS_STATE, true, envs, REWARD_COMPONENT_COUNT);
+    TABLE_ADD(t, &w->boost_step, "reward.boost_step", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs, HEAD_MAX_SLOTS,
+              HEAD_MAX_SLOTS);
+    TABLE_ADD(t, &w->components, "reward.components", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs,
+              REWARD_COMPONENT_COUNT);
 }
 
 /* What a step measures. */
@@ -62,19 +65,19 @@ static void register_measurements(struct world *w)
 {
     struct table *t = &w->table;
     size_t envs = (size_t)w->envs;
-    TABLE_ADD(t, &w->train_loss, "train.loss", TYPE_F64, CLASS_STATE, true, envs);
-    TABLE_ADD(t, &w->train_accuracy, "train.accuracy", TYPE_F64, CLASS_STATE, true, envs);
-    TABLE_ADD(t, &w->val_loss, "val.loss", TYPE_F64, CLASS_STATE, true, envs);
-    TABLE_ADD(t, &w->val_accuracy, "val.accuracy", TYPE_F64, CLASS_STATE, true, envs);
+    TABLE_ADD(t, &w->train_loss, "train.loss", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs);
+    TABLE_ADD(t, &w->train_accuracy, "train.accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs);
+    TABLE_ADD(t, &w->val_loss, "val.loss", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs);
+    TABLE_ADD(t, &w->val_accuracy, "val.accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs);
     if (w->config.reward.mode == REWARD_GAIN) {
         size_t steps = (size_t)w->config.steps;
-        TABLE_ADD(t, &w->twin_accuracy, "twin.accuracy", TYPE_F64, CLASS_STATE, true, steps, envs);
-        TABLE_ADD(t, &w->twin_known, "twin.known", TYPE_U32, CLASS_STATE, true, 1);
+        TABLE_ADD(t, &w->twin_accuracy, "twin.accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_STEP_ENV, steps, envs);
+        TABLE_ADD(t, &w->twin_known, "twin.known", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
     }
-    TABLE_ADD(t, &w->subset_count, "subset.count", TYPE_U32, CLASS_STATE, true, envs);
-    TABLE_ADD(t, &w->subset_all, "subset.all", TYPE_U32, CLASS_STATE, true, envs);
-    TABLE_ADD(t, &w->subset_mask, "subset.mask", TYPE_U32, CLASS_STATE, true, envs, SUBSETS_MAX);
-    TABLE_ADD(t, &w->subset_correct, "subset.correct", TYPE_U32, CLASS_STATE, true, envs, SUBSETS_MAX);
+    TABLE_ADD(t, &w->subset_count, "subset.count", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs);
+    TABLE_ADD(t, &w->subset_all, "subset.all", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs);
+    TABLE_ADD(t, &w->subset_mask, "subset.mask", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs, SUBSETS_MAX);
+    TABLE_ADD(t, &w->subset_correct, "subset.correct", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs, SUBSETS_MAX);
 }
 
 /* The policy's part. A run whose policy is not a network has no weights. */
@@ -83,8 +86,8 @@ static void register_policy(struct world *w)
     int slots = w->shape.slots, obs = observe_size(slots);
     if (w->learns) {
         size_t envs = (size_t)w->envs, hidden = (size_t)w->config.policy.hidden;
-        TABLE_ADD(&w->table, &w->hidden, "policy.h", TYPE_F32, CLASS_STATE, true, envs, hidden);
-        TABLE_ADD(&w->table, &w->cell, "policy.c", TYPE_F32, CLASS_STATE, true, envs, hidden);
+        TABLE_ADD(&w->table, &w->hidden, "policy.h", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, hidden);
+        TABLE_ADD(&w->table, &w->cell, "policy.c", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, hidden);
         learner_register(&w->learner, &w->table, &w->config, w->envs, w->config.steps, obs, slots);
     }
     rollout_register(&w->rollout, &w->table, w->config.steps, w->envs, slots, obs);
@@ -94,18 +97,18 @@ static void register_run(struct world *w)
 {
     struct table *t = &w->table;
     size_t slots = (size_t)w->shape.slots;
-    TABLE_ADD(t, &w->round, "round", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(t, &w->step, "step", TYPE_U32, CLASS_STATE, true, 1);
-#define ADD_TOTAL(name) TABLE_ADD(t, &w->total_##name, "total." #name, TYPE_U64, CLASS_STATE, true, 1);
+    TABLE_ADD(t, &w->round, "round", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(t, &w->step, "step", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+#define ADD_TOTAL(name) TABLE_ADD(t, &w->total_##name, "total." #name, TYPE_U64, CLASS_STATE, true, SCOPE_RUN, 1);
     TOTAL_FIELDS(ADD_TOTAL)
 #undef ADD_TOTAL
-    TABLE_ADD(t, &w->best_round_accuracy, "best.round_accuracy", TYPE_F64, CLASS_STATE, true, 1);
-    TABLE_ADD(t, &w->best.accuracy, "best.accuracy", TYPE_F64, CLASS_STATE, true, 1);
-    TABLE_ADD(t, &w->best.round, "best.round", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(t, &w->best.env, "best.env", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(t, &w->replay.present, "replay.present", TYPE_U8, CLASS_STATE, true, slots);
-    TABLE_ADD(t, &w->replay.blueprint, "replay.blueprint", TYPE_U8, CLASS_STATE, true, slots);
-    TABLE_ADD(t, &w->replay.algorithm, "replay.algorithm", TYPE_U8, CLASS_STATE, true, slots);
+    TABLE_ADD(t, &w->best_round_accuracy, "best.round_accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(t, &w->best.accuracy, "best.accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(t, &w->best.round, "best.round", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(t, &w->best.env, "best.env", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(t, &w->replay.present, "replay.present", TYPE_U8, CLASS_STATE, true, SCOPE_RUN, slots);
+    TABLE_ADD(t, &w->replay.blueprint, "replay.blueprint", TYPE_U8, CLASS_STATE, true, SCOPE_RUN, slots);
+    TABLE_ADD(t, &w->replay.algorithm, "replay.algorithm", TYPE_U8, CLASS_STATE, true, SCOPE_RUN, slots);
 }
 
 /* What is known about hosts and seeds before they are born. */
@@ -126,13 +129,35 @@ static void list_births(struct world *world)
     }
 }
 
+/* The learner compares the envs of a group (L-23): a process has all of them or none. */
+static enum esper_status check_part(const struct config *config, struct env_part part, struct esper_error *error)
+{
+    const int end = part.first + part.count;
+    const bool learns = config->policy.kind == POLICY_PPO && !config->evaluate;
+    if (part.first < 0 || part.count < 1 || end > config->envs)
+        return error_set(error, ESPER_INVALID, "envs %d to %d: the run has envs 0 to %d", part.first, end - 1,
+                         config->envs - 1);
+    if (learns && (part.first % config->group != 0 || (end % config->group != 0 && end < config->envs)))
+        return error_set(error, ESPER_INVALID, "envs %d to %d: groups of %d learn together; take whole groups",
+                         part.first, end - 1, config->group);
+    return ESPER_OK;
+}
+
 enum esper_status world_create(struct world **out, const struct config *config, struct esper_error *error)
 {
+    return world_create_part(out, config, (struct env_part){0, config->envs}, error);
+}
+
+enum esper_status world_create_part(struct world **out, const struct config *config, struct env_part part,
+                                    struct esper_error *error)
+{
+    TRY(check_part(config, part, error));
     struct world *world = memory_alloc(1, sizeof *world, error);
     if (!world)
         return ESPER_FAILED;
     world->config = *config;
-    world->envs = config->envs;
+    world->envs = part.count;
+    world->first_env = part.first;
     world->learns = config->policy.kind == POLICY_PPO;
     shape_init(&world->shape, &world->config);
     list_births(world);
@@ -177,7 +202,7 @@ void world_keep_best(struct world *world, int env)
     struct net_params params = world_params(world, env);
     *world->best.accuracy = world_committed_accuracy(world, env);
     *world->best.round = *world->round;
-    *world->best.env = (uint32_t)env;
+    *world->best.env = world_env_number(world, env);
     memcpy(world->best.host, params.host, sizeof(float) * world->shape.host.storage);
     memcpy(world->best.stats, params.stats, sizeof(float) * world->shape.stats);
     memcpy(world->best.seed, params.seed, sizeof(float) * world->shape.seed_storage);

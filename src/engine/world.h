@@ -5,6 +5,7 @@
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
 
+#include "base/envs.h"
 #include "base/state.h"
 #include "data/conditions.h"
 #include "engine/episode.h"
@@ -35,8 +36,8 @@ STATE_OF_FIELDS(reward_slot, REWARD_SLOT_FIELDS)
 
 /* The best network so far: the env with the highest final validation accuracy, in its state at that time. */
 struct world_best {
-    double *accuracy; /* [1]; below 0 while there is none */
-    uint32_t *round, *env;
+    double *accuracy;      /* [1]; below 0 while there is none */
+    uint32_t *round, *env; /* its number */
     float *host, *stats, *seed, *gate;
     struct slot_arrays slots; /* [slot] */
 };
@@ -47,8 +48,8 @@ struct world_replay {
 };
 
 struct world {
-    int envs;
-    bool learns; /* the policy is a network */
+    int envs, first_env; /* of this process: how many, and the number of the first */
+    bool learns;         /* the policy is a network */
     struct config config;
     struct net_shape shape;
     struct birth births[SHAPE_SLOTS][BLUEPRINT_COUNT], gate_births[SHAPE_SLOTS]; /* how seeds and gate nets start */
@@ -106,6 +107,9 @@ struct world {
 
 /* `config` is copied and must have passed config_check. */
 enum esper_status world_create(struct world **out, const struct config *config, struct esper_error *error);
+/* Of some envs of the run alone. */
+enum esper_status world_create_part(struct world **out, const struct config *config, struct env_part part,
+                                    struct esper_error *error);
 void world_free(struct world *world);
 
 /* In world_create: the range of every number of the table (engine/world_bounds.c). */
@@ -121,6 +125,24 @@ void world_begin(struct world *world);
 void world_keep_best(struct world *world, int env);
 
 /* ---- the parts of one env; rules, so that the device shares them ------------------------------------------------- */
+
+/* The env's number in the run, as every report and every row of the record has it. */
+ESPER_RULE uint32_t world_env_number(const struct world *world, int env)
+{
+    return env_number(world->first_env, env);
+}
+
+/* The number of the env whose birth it has. */
+ESPER_RULE uint32_t world_birth(const struct world *world, int env)
+{
+    return conditions_birth(world_env_number(world, env), world->config.group);
+}
+
+/* Where an env draws in the round in progress. */
+ESPER_RULE struct random_site world_random(const struct world *world, enum random_stream stream, int env, uint32_t a)
+{
+    return random_at(world->config.seed, stream, *world->round, world_env_number(world, env), a);
+}
 
 /* Index of (env, slot) in the arrays [env][slot]. */
 ESPER_RULE size_t world_slot_row(const struct world *world, int env, int slot)
@@ -138,11 +160,6 @@ ESPER_RULE size_t world_rollout_row(const struct world *world, int env)
 ESPER_RULE bool world_last_step(const struct world *world)
 {
     return *world->step + 1 == (uint32_t)world->config.steps;
-}
-
-ESPER_RULE uint32_t world_birth(const struct world *world, int env)
-{
-    return conditions_birth(env, world->config.group);
 }
 
 ESPER_RULE struct net_params world_params(const struct world *world, int env)

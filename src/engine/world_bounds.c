@@ -170,7 +170,7 @@ static void bound_run(struct world *world)
     table_bound(t, "best.round_accuracy", -1, 100);
     table_bound(t, "best.accuracy", -1, 100);
     table_bound(t, "best.round", 0, last);
-    table_bound(t, "best.env", 0, world->envs - 1);
+    table_bound(t, "best.env", 0, world->config.envs - 1);
     table_bound(t, "replay.present", 0, world->config.policy.kind == POLICY_REPLAY);
     table_bound_also(t, "replay.blueprint", 0, BLUEPRINT_COUNT - 1, BLUEPRINT_NONE);
     table_bound(t, "replay.algorithm", ALGORITHM_NONE, ALGORITHM_GATE);

@@ -15,22 +15,22 @@ void learner_register(struct learner *learner, struct table *table, const struct
     learner->envs = envs;
     learner->steps = steps;
     const size_t storage = learner->shape.storage;
-    TABLE_ADD(table, &learner->w, "policy.w", TYPE_F32, CLASS_PARAM, true, storage);
-    TABLE_ADD(table, &learner->grad, "policy.grad", TYPE_F32, CLASS_GRAD, false, storage);
-    TABLE_ADD(table, &learner->m, "policy.m", TYPE_F32, CLASS_OPT, true, storage);
-    TABLE_ADD(table, &learner->v, "policy.v", TYPE_F32, CLASS_OPT, true, storage);
-    TABLE_ADD(table, &learner->adam_steps, "policy.adam_steps", TYPE_U64, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->updates, "learner.updates", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->failures, "learner.failures", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->obs_mean, "learner.obs_mean", TYPE_F64, CLASS_STATE, true, (size_t)obs);
-    TABLE_ADD(table, &learner->obs_var, "learner.obs_var", TYPE_F64, CLASS_STATE, true, (size_t)obs);
-    TABLE_ADD(table, &learner->obs_updates, "learner.obs_updates", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->reward_count, "learner.reward_count", TYPE_F64, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->reward_mean, "learner.reward_mean", TYPE_F64, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->reward_m2, "learner.reward_m2", TYPE_F64, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->value_shift, "learner.value_shift", TYPE_F64, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->value_scale, "learner.value_scale", TYPE_F64, CLASS_STATE, true, 1);
-    TABLE_ADD(table, &learner->value_updates, "learner.value_updates", TYPE_U32, CLASS_STATE, true, 1);
+    TABLE_ADD(table, &learner->w, "policy.w", TYPE_F32, CLASS_PARAM, true, SCOPE_RUN, storage);
+    TABLE_ADD(table, &learner->grad, "policy.grad", TYPE_F32, CLASS_GRAD, false, SCOPE_RUN, storage);
+    TABLE_ADD(table, &learner->m, "policy.m", TYPE_F32, CLASS_OPT, true, SCOPE_RUN, storage);
+    TABLE_ADD(table, &learner->v, "policy.v", TYPE_F32, CLASS_OPT, true, SCOPE_RUN, storage);
+    TABLE_ADD(table, &learner->adam_steps, "policy.adam_steps", TYPE_U64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->updates, "learner.updates", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->failures, "learner.failures", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->obs_mean, "learner.obs_mean", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, (size_t)obs);
+    TABLE_ADD(table, &learner->obs_var, "learner.obs_var", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, (size_t)obs);
+    TABLE_ADD(table, &learner->obs_updates, "learner.obs_updates", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->reward_count, "learner.reward_count", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->reward_mean, "learner.reward_mean", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->reward_m2, "learner.reward_m2", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->value_shift, "learner.value_shift", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->value_scale, "learner.value_scale", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(table, &learner->value_updates, "learner.value_updates", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
 }
 
 /* ---- workspace -------------------------------------------------------------------------------------------------- */

@@ -9,20 +9,20 @@ void rollout_register(struct rollout *rollout, struct table *table, int steps, i
     rollout->envs = envs;
     rollout->slots = slots;
     rollout->obs = obs;
-    TABLE_ADD(table, &rollout->raw, "rollout.raw", TYPE_F32, CLASS_STATE, true, t, n, d);
-    TABLE_ADD(table, &rollout->state, "rollout.state", TYPE_F32, CLASS_STATE, true, t, n, d);
-    TABLE_ADD(table, &rollout->bp, "rollout.bp", TYPE_I8, CLASS_STATE, true, t, n, s);
-    TABLE_ADD(table, &rollout->choice, "rollout.choice", TYPE_U8, CLASS_STATE, true, t, n, HEAD_COUNT);
-    TABLE_ADD(table, &rollout->effective_op, "rollout.effective_op", TYPE_U8, CLASS_STATE, true, t, n);
-    TABLE_ADD(table, &rollout->mask, "rollout.mask", TYPE_U64, CLASS_STATE, true, t, n);
-    TABLE_ADD(table, &rollout->logp, "rollout.logp", TYPE_F32, CLASS_STATE, true, t, n, HEAD_COUNT);
-    TABLE_ADD(table, &rollout->value, "rollout.value", TYPE_F32, CLASS_STATE, true, t, n);
-    TABLE_ADD(table, &rollout->reward, "rollout.reward", TYPE_F32, CLASS_STATE, true, t, n);
-    TABLE_ADD(table, &rollout->bootstrap, "rollout.bootstrap", TYPE_F32, CLASS_STATE, true, t, n);
-    TABLE_ADD(table, &rollout->flags, "rollout.flags", TYPE_U8, CLASS_STATE, true, t, n);
-    TABLE_ADD(table, &rollout->advantage, "rollout.advantage", TYPE_F32, CLASS_ACT, false, t, n);
-    TABLE_ADD(table, &rollout->returns, "rollout.returns", TYPE_F32, CLASS_ACT, false, t, n);
-    TABLE_ADD(table, &rollout->td_error, "rollout.td_error", TYPE_F32, CLASS_ACT, false, t, n);
+    TABLE_ADD(table, &rollout->raw, "rollout.raw", TYPE_F32, CLASS_STATE, true, SCOPE_STEP_ENV, t, n, d);
+    TABLE_ADD(table, &rollout->state, "rollout.state", TYPE_F32, CLASS_STATE, true, SCOPE_STEP_ENV, t, n, d);
+    TABLE_ADD(table, &rollout->bp, "rollout.bp", TYPE_I8, CLASS_STATE, true, SCOPE_STEP_ENV, t, n, s);
+    TABLE_ADD(table, &rollout->choice, "rollout.choice", TYPE_U8, CLASS_STATE, true, SCOPE_STEP_ENV, t, n, HEAD_COUNT);
+    TABLE_ADD(table, &rollout->effective_op, "rollout.effective_op", TYPE_U8, CLASS_STATE, true, SCOPE_STEP_ENV, t, n);
+    TABLE_ADD(table, &rollout->mask, "rollout.mask", TYPE_U64, CLASS_STATE, true, SCOPE_STEP_ENV, t, n);
+    TABLE_ADD(table, &rollout->logp, "rollout.logp", TYPE_F32, CLASS_STATE, true, SCOPE_STEP_ENV, t, n, HEAD_COUNT);
+    TABLE_ADD(table, &rollout->value, "rollout.value", TYPE_F32, CLASS_STATE, true, SCOPE_STEP_ENV, t, n);
+    TABLE_ADD(table, &rollout->reward, "rollout.reward", TYPE_F32, CLASS_STATE, true, SCOPE_STEP_ENV, t, n);
+    TABLE_ADD(table, &rollout->bootstrap, "rollout.bootstrap", TYPE_F32, CLASS_STATE, true, SCOPE_STEP_ENV, t, n);
+    TABLE_ADD(table, &rollout->flags, "rollout.flags", TYPE_U8, CLASS_STATE, true, SCOPE_STEP_ENV, t, n);
+    TABLE_ADD(table, &rollout->advantage, "rollout.advantage", TYPE_F32, CLASS_ACT, false, SCOPE_STEP_ENV, t, n);
+    TABLE_ADD(table, &rollout->returns, "rollout.returns", TYPE_F32, CLASS_ACT, false, SCOPE_STEP_ENV, t, n);
+    TABLE_ADD(table, &rollout->td_error, "rollout.td_error", TYPE_F32, CLASS_ACT, false, SCOPE_STEP_ENV, t, n);
 }
 
 void rollout_clear(struct rollout *rollout)

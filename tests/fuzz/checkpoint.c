@@ -25,15 +25,15 @@ static struct table *world_table(void)
     } rows;
     if (table.allocated)
         return &table;
-    TABLE_ADD(&table, &rows.stage, "stage", TYPE_U8, CLASS_STATE, true, 2, 3);
-    TABLE_ADD(&table, &rows.lean, "lean", TYPE_I8, CLASS_STATE, true, 2);
-    TABLE_ADD(&table, &rows.flags, "flags", TYPE_U16, CLASS_STATE, true, 2);
-    TABLE_ADD(&table, &rows.step, "step", TYPE_U32, CLASS_STATE, true, 1);
-    TABLE_ADD(&table, &rows.age, "age", TYPE_I32, CLASS_STATE, true, 2, 2);
-    TABLE_ADD(&table, &rows.key, "key", TYPE_U64, CLASS_STATE, true, 2);
-    TABLE_ADD(&table, &rows.alpha, "alpha", TYPE_F32, CLASS_STATE, true, 2, 3);
-    TABLE_ADD(&table, &rows.weight, "weight", TYPE_F32, CLASS_PARAM, true, 4);
-    TABLE_ADD(&table, &rows.mean, "mean", TYPE_F64, CLASS_STATE, true, 2);
+    TABLE_ADD(&table, &rows.stage, "stage", TYPE_U8, CLASS_STATE, true, SCOPE_RUN, 2, 3);
+    TABLE_ADD(&table, &rows.lean, "lean", TYPE_I8, CLASS_STATE, true, SCOPE_RUN, 2);
+    TABLE_ADD(&table, &rows.flags, "flags", TYPE_U16, CLASS_STATE, true, SCOPE_RUN, 2);
+    TABLE_ADD(&table, &rows.step, "step", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
+    TABLE_ADD(&table, &rows.age, "age", TYPE_I32, CLASS_STATE, true, SCOPE_RUN, 2, 2);
+    TABLE_ADD(&table, &rows.key, "key", TYPE_U64, CLASS_STATE, true, SCOPE_RUN, 2);
+    TABLE_ADD(&table, &rows.alpha, "alpha", TYPE_F32, CLASS_STATE, true, SCOPE_RUN, 2, 3);
+    TABLE_ADD(&table, &rows.weight, "weight", TYPE_F32, CLASS_PARAM, true, SCOPE_RUN, 4);
+    TABLE_ADD(&table, &rows.mean, "mean", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, 2);
     table_bound_also(&table, "stage", 0, 7, 255);
     table_bound(&table, "lean", -1, 1);
     table_bound(&table, "flags", 0, 15);
