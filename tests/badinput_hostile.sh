@@ -21,7 +21,7 @@ hurt() {
 meets() {
     file=$1 what=$2
     shift 2
-    timeout 5 "$esper" "$@" >stdout.txt 2>stderr.txt </dev/null
+    timeout $((5 * patience)) "$esper" "$@" >stdout.txt 2>stderr.txt </dev/null
     got=$?
     problem=
     case $got in 1 | 2 | 4) ;; *) problem="exit code $got" ;; esac
@@ -62,7 +62,7 @@ meets checkpoints 'a symbolic link' train --resume hurt --rounds 3 --quiet
 # trace.json is replaced, not written through
 hurt trace.json
 ln -s "$PWD/precious" runs/hurt/trace.json
-timeout 20 "$esper" train --resume hurt --rounds 3 --trace --quiet >stdout.txt 2>stderr.txt
+timeout $((20 * patience)) "$esper" train --resume hurt --rounds 3 --trace --quiet >stdout.txt 2>stderr.txt
 verdict 'a trace over a link' "$([ $? -eq 0 ] && [ ! -L runs/hurt/trace.json ] || cat stderr.txt)"
 verdict 'what links led to' "$([ "$(cat precious)" = precious ] || echo "is now: $(head -1 precious)")"
 
@@ -81,7 +81,7 @@ escape=$(printf '\033')
 quiet() { # quiet NAME COMMAND...: no ESC, neither on stdout nor on stderr
     name=$1
     shift
-    timeout 10 "$esper" "$@" >stdout.txt 2>stderr.txt
+    timeout $((10 * patience)) "$esper" "$@" >stdout.txt 2>stderr.txt
     verdict "$name" "$(cat stdout.txt stderr.txt | LC_ALL=C grep -q "$escape\|$(printf '\302\233')" && echo 'an escape sequence')"
 }
 odd="od${escape}[2Jd$(printf '\302\233')x"

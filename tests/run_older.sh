@@ -48,7 +48,7 @@ for record in "$records"/v*; do
         wait_for served.txt
         url=$(grep -o 'http://[0-9.:]*' served.txt | head -1)
         for what in "run/$name" "run/$name/ask/rounds" "run/$name/ask/lanes" "run/$name/series?names=round.reward_mean"; do
-            verdict "$name: $what" "$(curl -sf -m 10 "$url/api/$what" | grep -q '^{' || echo "$url does not answer")"
+            verdict "$name: $what" "$(curl -sf -m $((10 * patience)) "$url/api/$what" | grep -q '^{' || echo "$url does not answer")"
         done
         kill "$background"
         wait "$background"

@@ -43,7 +43,7 @@ if "$esper" serve . --bind nowhere 2>&1 | grep -q libmicrohttpd; then
 fi
 
 ask() { # ask URL: what it answers, or nothing
-    curl -s -m 5 "$1"
+    curl -s -m $((5 * patience)) "$1"
 }
 gone() { # gone PID SECONDS
     tries=$(($2 * 10))
@@ -121,14 +121,14 @@ END
         curl -s -m 8 -o /dev/null "${url}api/$target" &
         clients="$clients $!"
     done
-    verdict "strangers' runs: another one" "$(curl -s -m 3 "${url}api/run/first" | grep -q '"state":"finished"' || echo "no answer")"
+    verdict "strangers' runs: another one" "$(curl -s -m $((3 * patience)) "${url}api/run/first" | grep -q '"state":"finished"' || echo "no answer")"
     verdict "strangers' runs: the list" \
-        "$(curl -s -m 3 "${url}api/runs" | grep -q 'holds a view' || echo "no answer, or it does not say why")"
+        "$(curl -s -m $((3 * patience)) "${url}api/runs" | grep -q 'holds a view' || echo "no answer, or it does not say why")"
     begun=$(date +%s)
     kill -s TERM $background
     wait $background
     code=$?
-    verdict "SIGTERM" "$([ $code -eq 0 ] && [ $(($(date +%s) - begun)) -le 4 ] || echo "exit code $code, $(($(date +%s) - begun)) s")"
+    verdict "SIGTERM" "$([ $code -eq 0 ] && [ $(($(date +%s) - begun)) -le $((4 * patience)) ] || echo "exit code $code, $(($(date +%s) - begun)) s")"
     background=
     for client in $clients; do
         wait "$client"

@@ -147,7 +147,7 @@ static void endless_questions_end(void **state)
         if (ask(endless[i], &options, &answer) != ESPER_FAILED)
             fail_msg("%s: %s", endless[i], error.text);
         assert_says(&error, "abandoned after 0.2 s");
-        assert_true(clock_seconds() - start < 10); /* much less, but the machine may be busy */
+        assert_true(clock_seconds() - start < 2 * patience());
     }
     assert_int_equal(number("select 1"), 1);
 }
@@ -172,7 +172,7 @@ static void questions_can_be_stopped(void **state)
     assert_int_equal(pthread_create(&thread, NULL, stop_soon, NULL), 0);
     assert_int_equal(ask("select max(x) from " ENDLESS, &options, &answer), ESPER_INTERRUPTED);
     pthread_join(thread, NULL);
-    assert_true(clock_seconds() - start < 30);
+    assert_true(clock_seconds() - start < 6 * patience());
     assert_says(&error, "interrupted");
 }
 

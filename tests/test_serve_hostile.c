@@ -51,7 +51,7 @@ static int stop(void **state)
     (void)state;
     double begin = clock_seconds();
     stop_server();
-    return clock_seconds() - begin < 3 ? 0 : -1;
+    return clock_seconds() - begin < 3 * patience() ? 0 : -1;
 }
 
 static void assert_code(const struct answer *answer, int code, const char *what)
@@ -291,7 +291,7 @@ static void tokens_open_the_door(void **state)
     assert_int_equal(code, 429);
     answer = ask_with("GET", "/api/runs", "Host: localhost\r\nAuthorization: Bearer " TOKEN "\r\n", "");
     assert_code(&answer, 200, "guesses do not lock the token out");
-    assert_true(answer.seconds < 1);
+    assert_true(answer.seconds < patience());
     snprintf(headers, sizeof headers, "Host: localhost\r\nContent-Length: %zu\r\n", strlen(form));
     answer = ask_with("POST", "/login", headers, form);
     assert_code(&answer, 303, "nor its form");
@@ -345,7 +345,7 @@ static void two_hundred_connections(void **state)
         fds[i] = dial(); /* and say nothing */
     struct answer answer = get("/api/runs");
     assert_int_equal(answer.code, 200);
-    assert_true(answer.seconds < 1);
+    assert_true(answer.seconds < patience());
     for (int i = 0; i < 100; i++)
         close(fds[i]);
     assert_true(settles("/proc/self/task", threads));
@@ -360,7 +360,7 @@ static void streams_are_counted(void **state)
     for (int i = 0; i < MANY; i++)
         listen_to(&listeners[i], "held");
     for (int i = 0; i < MANY; i++)
-        greeted += next_event(&listeners[i], i < 48 ? 3 : 0.05);
+        greeted += next_event(&listeners[i], i < 48 ? 3 * patience() : 0.05);
     assert_int_equal(greeted, 48);
     assert_int_equal(get("/api/runs").code, 200);
     for (int i = 0; i < MANY; i++)
@@ -477,7 +477,7 @@ static void an_endless_question(void)
     struct answer answer = ask_with("POST", "/api/run/held/sql", headers, body);
     assert_code(&answer, 503, "an endless question");
     assert_non_null(strstr(answer.body, "abandoned"));
-    assert_true(answer.seconds < 8);
+    assert_true(answer.seconds < 8 * patience());
 }
 
 /* Clients that send a byte a second, or do not read what they asked for: others are served meanwhile, and after ten
@@ -502,14 +502,14 @@ static void slow_clients(void **state)
         ssize_t got = recv(slow, &byte, 1, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN))
             break;
-        if (age > 13)
+        if (age > 13 * patience())
             fail_msg("the slow client is still served after %.0f s", age);
         put(slow, "x", 1);
         nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     }
     struct answer answer = get("/api/runs");
     assert_int_equal(answer.code, 200);
-    assert_true(answer.seconds < 1);
+    assert_true(answer.seconds < patience());
     close(slow);
     /* `deaf` stays open: the server must stop all the same */
 }

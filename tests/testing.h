@@ -8,9 +8,18 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+
+/* How many times as long as on an idle machine something with a deadline may take. `scripts/test` asks for patience: its
+ * tests run side by side, and the host of a virtual machine may take most of it away. */
+static inline double patience(void)
+{
+    const char *times = getenv("ESPER_PATIENCE");
+    return times ? atof(times) : 1;
+}
 
 /* One line that contains `word`. */
 static inline void assert_says(const struct esper_error *error, const char *word)

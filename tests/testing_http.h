@@ -221,8 +221,8 @@ static inline bool next_event(struct listener *listener, double seconds)
 
 static inline void expect_event(struct listener *listener, const char *event, double seconds)
 {
-    if (!next_event(listener, seconds))
-        fail_msg("no event within %g s, expected %s", seconds, event);
+    if (!next_event(listener, seconds * patience()))
+        fail_msg("no event within %g s, expected %s", seconds * patience(), event);
     assert_string_equal(listener->event, event);
 }
 
