@@ -38,11 +38,11 @@ HAVE := $(if $(HAVE_PNG),-DHAVE_PNG) $(if $(HAVE_CURSES),-DHAVE_CURSES) $(if $(H
 CPP += $(HAVE)
 
 # ---- sources -----------------------------------------------------------------------------------------------------
-KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/morph/net*.c src/morph/seed_*.c src/policy/network*.c))
+KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/cnn/cpu/*.c src/policy/network*.c))
 NUMERIC_CHECK_SRC := $(sort $(wildcard src/check/numeric_*.c))
 # Checks of golden vectors once more, on networks that the device executes.
 DEVICE_CHECK_SRC := src/selftest/device_net.c src/selftest/device_policy.c $(foreach f,hosts modules policy policy_net rig slots source util,src/check/numeric_$(f).c)
-PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/variant/table.c $(NUMERIC_CHECK_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c)))
+PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/variant/table.c $(NUMERIC_CHECK_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c src/*/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 
 # Rules must round identically everywhere, so contraction is off in plain code; kernels depend on fused multiply-add.
@@ -254,7 +254,7 @@ tsan:
 ESPER_CUDA_ARCHS ?= 80 90
 # Where it goes: beside the program, which looks for it there; elsewhere for a build that should not be run.
 CUDA_BUILD ?= $(BUILD)
-CUDA_SRC := $(sort $(wildcard src/*/*.cu))
+CUDA_SRC := $(sort $(wildcard src/*/*.cu src/*/*/*.cu))
 CUDA_TEST_SRC := $(sort $(wildcard tests/cuda_*.cu))
 CUDA_CODE := $(foreach a,$(ESPER_CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(ESPER_CUDA_ARCHS))$(comma)code=compute_$(lastword $(ESPER_CUDA_ARCHS))
 # Rules must round as they do on the CPU: no contraction; kernels ask for fused operations by name.

@@ -11,20 +11,23 @@ cuda:       base
 data:       base cuda
 nn:         base cuda
 morph:      base cuda data nn
+cnn:        base cuda data nn morph
+host:       base morph cnn
 policy:     base cuda nn morph
 reward:     base morph
 learn:      base cuda nn policy
 telemetry:  base
-variant:    base nn morph policy
-model:      base data nn morph variant
-check:      base nn morph policy reward learn variant
-engine:     base cuda data morph policy reward learn telemetry variant model
-search:     base morph policy telemetry
-exam:       base morph policy telemetry search
-selftest:   base morph policy engine check
-bench:      base data nn morph variant engine
+variant:    base nn morph cnn policy
+model:      base data nn morph cnn host variant
+check:      base nn morph cnn policy reward learn variant
+engine:     base cuda data morph host policy reward learn telemetry variant
+session:    base data morph policy learn telemetry variant model engine
+search:     base morph host policy telemetry
+exam:       base morph host policy telemetry search
+selftest:   base morph cnn policy engine check
+bench:      base data nn morph cnn variant engine
 view:       base morph telemetry exam
-cli:        base data morph telemetry variant model engine view search exam selftest bench
+cli:        base data morph host telemetry variant model engine session view search exam selftest bench
 '
 
 # What is wrong under a directory, one line each. A name is an arrow, too: the world and who plays it are the engine's.

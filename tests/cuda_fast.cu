@@ -1,5 +1,5 @@
 /*
- * The bf16 training step of the hosts (net_bf16 without seeds): gradients compared with a plain double-precision model
+ * The bf16 training step of the hosts (cnn_bf16 without seeds): gradients compared with a plain double-precision model
  * that rounds where the kernels do, and with the CPU's fp32; several steps of training; and what must be bit-identical.
  *
  *     cuda_fast                 the checks
@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "cnn/bf16/conv.cuh"
+#include "cnn/fp32/plan.cuh"
 #include "engine/mirror.cuh"
 #include "fast_model.h"
-#include "morph/fast_conv.cuh"
-#include "morph/net_plan.cuh"
 
 extern "C" {
 #include "data/dataset.h"
@@ -103,9 +103,9 @@ static void stir(struct world *world, uint32_t images, const int *stage)
         float *params = world->host + (size_t)env * shape->host.storage,
               *stats = world->stats + (size_t)env * shape->stats;
         layout_init(&shape->host, 1, STREAM_HOST_INIT, 0, (uint32_t)env, 0, params);
-        for (int i = 0; i < shape->blocks; i++)
-            for (int c = 0; c < shape->block[i].cout; c++)
-                stats[shape->block[i].var + (size_t)c] = 1;
+        for (int i = 0; i < cnn_shape_of(shape)->blocks; i++)
+            for (int c = 0; c < cnn_shape_of(shape)->block[i].cout; c++)
+                stats[cnn_shape_of(shape)->block[i].var + (size_t)c] = 1;
         for (int j = 0; j < shape->slots; j++) {
             struct slot_state slot;
             slot_clear(&slot);
@@ -114,10 +114,10 @@ static void stir(struct world *world, uint32_t images, const int *stage)
             slot_store(&world->slots, world_slot_row(world, env, j), &slot);
         }
         uint32_t state = 12345u + 77u * (uint32_t)env;
-        for (int i = 0; i < shape->blocks; i++) {
-            float *gamma = params + shape->host.tensor[shape->block[i].gamma].offset;
-            float *beta = params + shape->host.tensor[shape->block[i].beta].offset;
-            for (int c = 0; c < shape->block[i].cout; c++) {
+        for (int i = 0; i < cnn_shape_of(shape)->blocks; i++) {
+            float *gamma = params + shape->host.tensor[cnn_shape_of(shape)->block[i].gamma].offset;
+            float *beta = params + shape->host.tensor[cnn_shape_of(shape)->block[i].beta].offset;
+            for (int c = 0; c < cnn_shape_of(shape)->block[i].cout; c++) {
                 float r[3];
                 for (float &x : r) {
                     state = state * 1664525u + 1013904223u;
@@ -166,7 +166,7 @@ static void rig_open(struct rig *rig, const struct setting &s)
     const struct net_setup setup = mirror_net_setup(&rig->mirror, &given);
     net_device_begin(&rig->net, rt, &setup);
     rig->net.resident = s.resident;
-    if (!net_bf16_fits(&world->shape, s.batch) || !fast_host_create(&rig->net))
+    if (!cnn_bf16_fits(&world->shape, s.batch) || !fast_host_create(&rig->net))
         stop("the host does not fit");
     rig_write(rig);
 }
@@ -186,14 +186,14 @@ static void check_fits(void)
     for (const auto &c : cases)
         for (int slots : {0, 1}) {
             struct config config = config_of({1, 8, 1, false, 0, {}});
-            struct net_shape shape;
+            struct cnn_shape shape;
             config.host_base = c.base;
             config.host_blocks = c.blocks;
             config.host_kernel = c.kernel;
             config.host_pools = c.pools;
             config.slot_count = slots; /* r0c0 */
-            shape_init_sized(&shape, &config, c.size, c.size);
-            check(net_bf16_fits(&shape, c.batch) == c.fits, std::string("fits, ") + c.name, "slots: %g", slots);
+            cnn_shape_init_sized(&shape, &config, c.size, c.size);
+            check(cnn_bf16_fits(&shape.net, c.batch) == c.fits, std::string("fits, ") + c.name, "slots: %g", slots);
         }
 }
 
@@ -205,7 +205,7 @@ static void rig_close(struct rig *rig)
 }
 
 /*
- * Blended seeds that change nothing, a thread per (env, job, channel): the output is the input, as fast_host.cuh
+ * Blended seeds that change nothing, a thread per (env, job, channel): the output is the input, as host.cuh
  * requires. Winners of a window are found among rounded values here, among exact ones in the kernels.
  */
 KERNEL void identity_forward(const __grid_constant__ struct fast_host host, int i)
@@ -326,13 +326,13 @@ static void cpu_step(struct rig *rig, struct world *world)
     const struct variant *kernels = variant_best();
     const struct gather_table table = gather_table_make(image_set_of(DATA_SYNTHETIC));
     const struct config *config = &rig->config;
-    size_t bytes = kernels->net_bytes(&world->shape, config->data_batch);
+    size_t bytes = kernels->net[FAMILY_CNN].bytes(&world->shape, config->data_batch);
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     std::vector<uint8_t> labels((size_t)config->data_batch);
     for (int env = 0; env < world->envs; env++) {
         memset(memory, 0, bytes);
-        struct net *net = kernels->net_init(&world->shape, config->data_batch, memory);
-        struct net_input input = kernels->net_input(net);
+        struct net *net = kernels->net[FAMILY_CNN].init(&world->shape, config->data_batch, memory);
+        struct net_input input = kernels->net[FAMILY_CNN].input(net);
         struct slot_exec exec[SHAPE_SLOTS] = {};
         struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
         struct gather_target target = {input.pixels, input.image_stride, input.row_stride, labels.data()};
@@ -350,8 +350,8 @@ static void cpu_step(struct rig *rig, struct world *world)
         for (job.index = 0; job.index < job.batches; job.index++) {
             struct net_result result = {};
             gather_batch(&table, rig->data, &job, &target);
-            kernels->net_gradients(net, &params, &batch, &result);
-            kernels->net_update(net, &params, &momentum, &batch, &rates, &result);
+            kernels->net[FAMILY_CNN].gradients(net, &params, &batch, &result);
+            kernels->net[FAMILY_CNN].update(net, &params, &momentum, &batch, &rates, &result);
             loss += result.loss;
             correct += result.correct;
         }
@@ -410,14 +410,14 @@ static void check_gradients(int envs, int batch)
         check(fabs(rig.world->train_accuracy[env] - 100 * m.correct / batch) <= 100.0 / batch, name + ", accuracy",
               "%.4g", rig.world->train_accuracy[env]);
         double worst = 0;
-        for (int i = 0; i < shape->blocks; i++) {
+        for (int i = 0; i < cnn_shape_of(shape)->blocks; i++) {
             const struct model_block &b = m.block[(size_t)i];
             const float *stats = rig.world->stats + (size_t)env * shape->stats;
             const double count = (double)batch * b.size * b.size;
             for (size_t c = 0; c < (size_t)b.cout; c++) {
                 const double mean = 0.1 * b.sign[c] * b.mean[c], var = 0.9 + 0.1 * b.var[c] * count / (count - 1);
-                worst = std::max(worst, fabs((double)stats[shape->block[i].mean + c] - mean));
-                worst = std::max(worst, fabs((double)stats[shape->block[i].var + c] - var));
+                worst = std::max(worst, fabs((double)stats[cnn_shape_of(shape)->block[i].mean + c] - mean));
+                worst = std::max(worst, fabs((double)stats[cnn_shape_of(shape)->block[i].var + c] - var));
             }
         }
         check(worst < 1e-4, name + ", running statistics", "%.2g", worst);

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "cnn/fp32/net.cuh"
 #include "cuda/warp.cuh"
 #include "engine/mirror.cuh"
-#include "morph/net_fp32.cuh"
 
 extern "C" {
 #include "engine/parts.h"
@@ -126,7 +126,7 @@ static void rig_open(struct rig *rig, struct engine *engine)
     given.batches = engine->batches;
     mirror_create(&rig->mirror, rig->runtime, engine->world);
     const struct net_setup setup = mirror_net_setup(&rig->mirror, &given);
-    rig->net = net_fp32.create(rig->runtime, &setup);
+    rig->net = cnn_fp32.create(rig->runtime, &setup);
 }
 
 static void rig_write(struct rig *rig)
@@ -145,7 +145,7 @@ static void rig_read(struct rig *rig)
 
 static void rig_close(struct rig *rig)
 {
-    net_fp32.free(rig->net);
+    cnn_fp32.free(rig->net);
     runtime_free(rig->runtime);
 }
 
@@ -206,12 +206,13 @@ static void plant(struct world *world, int env, int slot, int blueprint, const s
     if (way.stage == STAGE_DORMANT)
         return;
     const struct slot_shape *shape = &world->shape.slot[slot];
+    const int channels = world->host_shape.cnn.site[slot].channels;
     struct net_params params = world_params(world, env);
     struct param_layout layout;
     uint32_t random = (uint32_t)(env * 64 + slot + 1);
-    blueprint_layout(blueprint, shape->channels, &layout);
+    blueprint_layout(blueprint, channels, &layout);
     fill(layout, params.seed + shape->seed, &random);
-    gate_layout(shape->channels, &layout);
+    gate_layout(channels, &layout);
     fill(layout, params.gate + shape->gate, &random);
 }
 
@@ -231,8 +232,8 @@ static void unsettle(struct world *world, int env)
 {
     struct net_params params = world_params(world, env);
     uint32_t random = (uint32_t)env + 77;
-    for (int i = 0; i < world->shape.blocks; i++) {
-        const struct block_shape *b = &world->shape.block[i];
+    for (int i = 0; i < world->host_shape.cnn.blocks; i++) {
+        const struct block_shape *b = &world->host_shape.cnn.block[i];
         for (int c = 0; c < b->cout; c++) {
             params.stats[b->mean + (size_t)c] += 0.3f * noise(&random);
             params.stats[b->var + (size_t)c] += 0.5f * noise(&random);
@@ -325,8 +326,8 @@ static struct worst compare_networks(const struct world *world, const struct sna
             struct param_layout layout, gate;
             if (!stage_is_live(state.stage))
                 continue;
-            blueprint_layout(state.blueprint, slot.channels, &layout);
-            gate_layout(slot.channels, &gate);
+            blueprint_layout(state.blueprint, world->host_shape.cnn.site[j].channels, &layout);
+            gate_layout(world->host_shape.cnn.site[j].channels, &gate);
             for (size_t k = 3; k < 7; k++) {
                 size_t pool = k < 5 ? world->shape.seed_storage : world->shape.gate_storage;
                 size_t place = e * pool + (k < 5 ? slot.seed : slot.gate);
@@ -376,7 +377,7 @@ static void check_train(const struct host_case &c, struct engine *engine, struct
     const size_t envs = (size_t)world->envs, rows = envs * (size_t)world->shape.slots;
     struct snapshot before = snapshot_of(world);
     rig_write(rig);
-    net_fp32.train(rig->net);
+    cnn_fp32.train(rig->net);
     rig_read(rig);
     struct snapshot device = snapshot_of(world);
     std::vector<double> loss(world->train_loss, world->train_loss + envs),
@@ -404,7 +405,7 @@ static void check_train(const struct host_case &c, struct engine *engine, struct
     snapshot_restore(world, before);
     rig_write(rig);
     if (graph_begin(rig->runtime, &graph))
-        net_fp32.train(rig->net);
+        cnn_fp32.train(rig->net);
     graph_run(rig->runtime, &graph);
     rig_read(rig);
     graph_free(&graph);
@@ -417,7 +418,7 @@ static void check_evaluate(const struct host_case &c, struct engine *engine, str
     struct world *world = engine->world;
     const size_t envs = (size_t)world->envs;
     rig_write(rig);
-    net_fp32.evaluate(rig->net);
+    cnn_fp32.evaluate(rig->net);
     rig_read(rig);
     std::vector<uint32_t> count(world->subset_count, world->subset_count + envs);
     std::vector<uint32_t> mask(world->subset_mask, world->subset_mask + envs * SUBSETS_MAX);
@@ -440,7 +441,7 @@ static void check_evaluate(const struct host_case &c, struct engine *engine, str
     check(same, std::string(c.name) + ": subsets and their counts", text);
     report_worst(c.name, "validation loss and accuracy", losses, 1e-5);
 
-    net_fp32.test(rig->net);
+    cnn_fp32.test(rig->net);
     runtime_copy_from(rig->runtime, test.data(), rig->net->setup.test_accuracy, sizeof(double) * envs);
     runtime_wait(rig->runtime);
     engine_test(engine, reference.data());
@@ -486,8 +487,8 @@ static struct host_bits step_bits(const struct host_case &c, int envs, void (*pr
     engine_reset(engine, 1);
     prepare(world);
     rig_write(&rig);
-    net_fp32.train(rig.net);
-    net_fp32.evaluate(rig.net);
+    cnn_fp32.train(rig.net);
+    cnn_fp32.evaluate(rig.net);
     rig_read(&rig);
     bits.host.assign(world->host, world->host + world->shape.host.storage);
     bits.momentum.assign(world->host_momentum, world->host_momentum + world->shape.host.storage);
@@ -537,9 +538,9 @@ static void check_bits(void)
     slotless.slots = {"r0c0"};
     struct host_bits one = step_bits(c, 1, prepare_grown), three = step_bits(c, 3, prepare_grown);
     check(same_host(one, three) && one.seed == three.seed, "env 0 among 1 and among 3", "bit for bit");
-    net_fp32_budget = 1; /* every env in its own group */
+    fp32_budget = 1; /* every env in its own group */
     struct host_bits apart = step_bits(c, 3, prepare_grown);
-    net_fp32_budget = 0;
+    fp32_budget = 0;
     check(same_host(one, apart) && one.seed == apart.seed, "envs in groups", "bit for bit");
     struct host_bits bare = step_bits(c, 1, prepare_bare), without = step_bits(slotless, 1, prepare_bare);
     check(same_host(bare, without), "T10: empty slots and a host without slots", "bit for bit");

@@ -1,5 +1,5 @@
 /*
- * Seeds of net_bf16 and their evaluation. Training seeds and blended seeds of every blueprint, form and operator, on
+ * Seeds of cnn_bf16 and their evaluation. Training seeds and blended seeds of every blueprint, form and operator, on
  * random activations: gradients and outputs compared with a plain model in double precision that rounds where the
  * kernels do, and with the same model without any rounding; then what must be bit-identical.
  *
@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "cnn/bf16/seed.cuh"
 #include "engine/mirror.cuh"
-#include "morph/fast_seed.cuh"
 #include "seed_model.h"
 
 extern "C" {
@@ -65,6 +65,7 @@ struct rig_batch {
 
 struct rig {
     struct config config;
+    struct cnn_shape shape;
     struct bf16_net net;
     std::vector<struct slot_exec> exec;
     std::vector<float> seed, gate, params;
@@ -129,9 +130,9 @@ static map_of image_of(const std::vector<float> &planes, size_t n, int channels,
 static void rig_fill(struct rig *rig, int which, int i)
 {
     struct runtime *rt = rig->net.runtime;
-    const struct net_shape *shape = &rig->net.setup.shape;
+    const struct net_shape *shape = rig->net.setup.host_shape;
     const struct fast_host *host = &rig->net.host;
-    const struct block_shape &b = shape->block[i];
+    const struct block_shape &b = cnn_shape_of(shape)->block[i];
     const struct fast_block *block = &host->block[i];
     struct rig_batch *own = &rig->batch[which][i];
     const int area = b.height * b.width, envs = host->envs, batch = host->batch;
@@ -202,8 +203,10 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
         snprintf(rig->config.slots[rig->config.slot_count++], sizeof rig->config.slots[0], "%s", names[j]);
     rig->net.runtime = rt;
     struct net_setup *setup = &rig->net.setup;
-    const struct net_shape *shape = &setup->shape;
-    shape_init(&setup->shape, &rig->config);
+    const struct net_shape *shape = &rig->shape.net;
+    cnn_shape_init(&rig->shape, &rig->config);
+    setup->shape = *shape;
+    setup->host_shape = shape;
     setup->envs = envs;
     setup->rates.seed.lr = 0.05f;
     setup->rates.seed.momentum = 0.9f;
@@ -213,7 +216,7 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     struct fast_host *host = &rig->net.host;
     host->envs = envs;
     host->batch = batch;
-    host->blocks = shape->blocks;
+    host->blocks = cnn_shape_of(shape)->blocks;
     host->slots = shape->slots;
     host->chunk_images = fast_chunk_images(batch);
     host->chunks = (batch + host->chunk_images - 1) / host->chunk_images;
@@ -222,18 +225,18 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     rig->params.assign((size_t)envs * shape->host.storage, 0);
     const size_t images = (size_t)(envs * batch);
     for (int e = 0; e < envs; e++)
-        for (int i = 0; i < shape->blocks; i++)
-            for (int c = 0; c < shape->block[i].cout; c++) {
+        for (int i = 0; i < cnn_shape_of(shape)->blocks; i++)
+            for (int c = 0; c < cnn_shape_of(shape)->block[i].cout; c++) {
                 noise_state = (uint32_t)(e * 1000 + i * 100 + c) * 2654435761u + 99u;
                 noise();
                 float *at = &rig->params[(size_t)e * shape->host.storage];
-                at[shape->host.tensor[shape->block[i].gamma].offset + (size_t)c] = (c % 3 ? 1.0f : -1.0f) *
-                                                                                   (1.0f + 0.3f * noise());
-                at[shape->host.tensor[shape->block[i].beta].offset + (size_t)c] = 0.3f * noise();
+                at[shape->host.tensor[cnn_shape_of(shape)->block[i].gamma].offset + (size_t)c] =
+                    (c % 3 ? 1.0f : -1.0f) * (1.0f + 0.3f * noise());
+                at[shape->host.tensor[cnn_shape_of(shape)->block[i].beta].offset + (size_t)c] = 0.3f * noise();
             }
     host->params = upload(rt, rig->params);
-    for (int i = 0; i < shape->blocks; i++) {
-        const struct block_shape &b = shape->block[i];
+    for (int i = 0; i < cnn_shape_of(shape)->blocks; i++) {
+        const struct block_shape &b = cnn_shape_of(shape)->block[i];
         struct fast_block *block = &host->block[i];
         const int area = b.height * b.width;
         block->cin = b.cin;
@@ -263,7 +266,7 @@ static void rig_open(struct rig *rig, int envs, int batch, bool both_rows)
     setup->gate = runtime_alloc<float>(rt, rig->gate.size());
     setup->gate_momentum = runtime_alloc<float>(rt, rig->gate.size());
     setup->source.conditions.lr_factor = upload(rt, std::vector<float>((size_t)envs, 1.0f));
-    if (!net_bf16_fits(shape, batch))
+    if (!cnn_bf16_fits(shape, batch))
         stop("the shape does not fit");
     rig->net.seeds = seed_create(&rig->net);
     if (!rig->net.seeds)
@@ -279,7 +282,7 @@ static void rig_close(struct rig *rig)
 /* Slots of the row in this state, with fresh random parameters. */
 static void rig_set(struct rig *rig, int row, int mode, int blueprint, int algorithm, float alpha)
 {
-    const struct net_shape *shape = &rig->net.setup.shape;
+    const struct net_shape *shape = rig->net.setup.host_shape;
     for (int e = 0; e < rig->net.setup.envs; e++)
         for (int j = 0; j < shape->slots; j++) {
             if (shape->slot[j].row != row)
@@ -295,13 +298,13 @@ static void rig_set(struct rig *rig, int row, int mode, int blueprint, int algor
             exec->alpha = alpha;
             struct param_layout layout;
             float *w = &rig->seed[(size_t)e * shape->seed_storage + shape->slot[j].seed];
-            blueprint_layout(blueprint, shape->slot[j].channels, &layout);
+            blueprint_layout(blueprint, cnn_shape_of(shape)->site[j].channels, &layout);
             layout_init(&layout, 7, STREAM_SEED_INIT, 0, (uint32_t)e, (uint32_t)(j * 256), w);
             noise_state = (uint32_t)(e * 100 + j + 1) * 40503u;
             for (int t = 0; t < layout.count; t++) /* constants and zeros would hide mistakes */
                 for (size_t k = 0; k < layout.tensor[t].size; k++)
                     w[layout.tensor[t].offset + k] += (layout.tensor[t].fan_in ? 0.02f : 0.3f) * noise();
-            gate_layout(shape->slot[j].channels, &layout);
+            gate_layout(cnn_shape_of(shape)->site[j].channels, &layout);
             layout_init(&layout, 7, STREAM_SEED_INIT, 0, (uint32_t)e, (uint32_t)(j * 256),
                         &rig->gate[(size_t)e * shape->gate_storage + shape->slot[j].gate]);
         }
@@ -385,8 +388,8 @@ struct expected {
 static void model_block(const struct rig &rig, int which, int e, int i, bool rounds, struct expected want[SLOT_ROWS])
 {
     const struct rig_batch &own = rig.batch[which][i];
-    const struct net_shape *shape = &rig.net.setup.shape;
-    const struct block_shape &b = shape->block[i];
+    const struct net_shape *shape = rig.net.setup.host_shape;
+    const struct block_shape &b = cnn_shape_of(shape)->block[i];
     const int area = b.height * b.width, batch = rig.net.host.batch, c = b.cout;
     model full = {c, b.height, rounds}, half = {c, b.height / 2, rounds};
     struct slot_exec none = {};
@@ -466,7 +469,7 @@ static void model_block(const struct rig &rig, int which, int e, int i, bool rou
  */
 static double compare(struct rig *rig, int e, bool rounds, std::string *where)
 {
-    const struct net_shape *shape = &rig->net.setup.shape;
+    const struct net_shape *shape = rig->net.setup.host_shape;
     double worst = 0;
     difference whole_grad = {}, whole_act = {}, whole_seed = {};
     const auto note = [&](const difference &d, const std::string &name) {
@@ -488,8 +491,8 @@ static double compare(struct rig *rig, int e, bool rounds, std::string *where)
             *where = name;
         }
     };
-    for (int i = 0; i < shape->blocks; i++) {
-        const struct block_shape &b = shape->block[i];
+    for (int i = 0; i < cnn_shape_of(shape)->blocks; i++) {
+        const struct block_shape &b = cnn_shape_of(shape)->block[i];
         const struct fast_block &block = rig->net.host.block[i];
         const int area = b.height * b.width, batch = rig->net.host.batch;
         struct expected leaves[SLOT_ROWS], blends[SLOT_ROWS];
@@ -675,7 +678,7 @@ static void check_update(void)
     struct runtime *rt = rig.net.runtime;
     rig_set(&rig, 0, SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_GATE, 0.6f);
     rig_run(&rig);
-    const struct net_shape *shape = &rig.net.setup.shape;
+    const struct net_shape *shape = rig.net.setup.host_shape;
     std::vector<float> seed = rig.seed, gate = rig.gate;
     rig_update(&rig);
     seed_measure(&rig.net);
@@ -691,11 +694,11 @@ static void check_update(void)
             struct param_layout layout;
             double square = 0;
             std::vector<bool> used(s.seed_storage + s.gate_storage);
-            blueprint_layout(BLUEPRINT_CONV_LIGHT, s.channels, &layout);
+            blueprint_layout(BLUEPRINT_CONV_LIGHT, cnn_shape_of(shape)->site[j].channels, &layout);
             for (int t = 0; t < layout.count; t++)
                 for (size_t k = 0; k < layout.tensor[t].size; k++)
                     used[layout.tensor[t].offset + k] = true;
-            gate_layout(s.channels, &layout);
+            gate_layout(cnn_shape_of(shape)->site[j].channels, &layout);
             for (int t = 0; t < layout.count; t++)
                 for (size_t k = 0; k < layout.tensor[t].size; k++)
                     used[s.seed_storage + layout.tensor[t].offset + k] = true;
@@ -772,9 +775,9 @@ static void grown_open(struct grown *grown, const struct config &config)
     given.batches = grown->engine->batches;
     mirror_create(&grown->mirror, grown->runtime, grown->engine->world);
     const struct net_setup setup = mirror_net_setup(&grown->mirror, &given);
-    grown->net = net_bf16.create(grown->runtime, &setup);
+    grown->net = cnn_bf16.create(grown->runtime, &setup);
     if (!grown->net)
-        stop("net_bf16 does not take the host");
+        stop("cnn_bf16 does not take the host");
 }
 
 static void grown_write(struct grown *grown)
@@ -801,13 +804,14 @@ static void plant(struct world *world, int env, int slot, int stage, int bluepri
     state.germinations = 1;
     world_set_slot(world, env, slot, &state);
     const struct slot_shape *shape = &world->shape.slot[slot];
+    const int channels = world->host_shape.cnn.site[slot].channels;
     struct net_params params = world_params(world, env);
     struct param_layout layout;
-    blueprint_layout(blueprint, shape->channels, &layout);
+    blueprint_layout(blueprint, channels, &layout);
     layout_init(&layout, 5, STREAM_SEED_INIT, 0, (uint32_t)env, (uint32_t)(slot * 256), params.seed + shape->seed);
     for (size_t k = 0; k < layout.storage; k++)
         params.seed[shape->seed + k] += params.seed[shape->seed + k] != 0 ? 0.1f * noise() : 0;
-    gate_layout(shape->channels, &layout);
+    gate_layout(channels, &layout);
     layout_init(&layout, 6, STREAM_SEED_INIT, 0, (uint32_t)env, (uint32_t)(slot * 256), params.gate + shape->gate);
 }
 
@@ -855,7 +859,7 @@ static void check_sets(struct grown *grown, const std::vector<uint32_t> &correct
             if (!(mask & ~world->subset_all[e]))
                 sets[(size_t)e].mask[sets[(size_t)e].count++] = mask;
     struct sets *device = upload(rt, sets);
-    net_bf16.measure(grown->net, {&device->count, device->mask, device->correct, sizeof *device / sizeof(uint32_t)});
+    cnn_bf16.measure(grown->net, {&device->count, device->mask, device->correct, sizeof *device / sizeof(uint32_t)});
     const std::vector<struct sets> got = download(rt, device, sets.size());
     int same = 0, among = 0;
     for (int e = 0; e < world->envs; e++) {
@@ -879,7 +883,7 @@ static void check_networks(int images)
     struct world *world = grown.engine->world;
     plant_all(world);
     grown_write(&grown);
-    net_bf16.evaluate(grown.net);
+    cnn_bf16.evaluate(grown.net);
     grown_read(&grown);
     std::vector<uint32_t> correct(world->subset_correct, world->subset_correct + ENVS * SUBSETS_MAX);
     check_sets(&grown, correct);
@@ -898,7 +902,7 @@ static void check_networks(int images)
     }
     check(most <= 1 + 0.01 * images, "counts of " + std::to_string(configs) + " configurations, images apart", most);
     check(loss_error < 0.01, "validation loss", loss_error);
-    net_bf16.test(grown.net);
+    cnn_bf16.test(grown.net);
     test = download(grown.runtime, grown.net->setup.test_accuracy, ENVS);
     engine_test(grown.engine, reference.data());
     for (int e = 0; e < ENVS; e++)
@@ -911,7 +915,7 @@ static void check_networks(int images)
     const std::vector<float> host(world->host, world->host + ENVS * shape->host.storage),
         seed(world->seed, world->seed + ENVS * shape->seed_storage);
     grown_write(&grown);
-    net_bf16.train(grown.net);
+    cnn_bf16.train(grown.net);
     engine_train(grown.engine);
     const std::vector<float> want_host(world->host, world->host + ENVS * shape->host.storage),
         want_seed(world->seed, world->seed + ENVS * shape->seed_storage);
@@ -933,7 +937,7 @@ static void check_networks(int images)
                   name + ", " + shape->slot[j].id + " " + blueprint_name(world_slot(world, e, j).blueprint), apart);
         }
     }
-    net_bf16.free(grown.net);
+    cnn_bf16.free(grown.net);
     runtime_free(grown.runtime);
     engine_free(grown.engine);
 }
@@ -963,7 +967,7 @@ static arenas step_from(struct grown *grown, struct graph *graph, const arenas &
         memcpy(table->arena[c], state[(size_t)c].data(), state[(size_t)c].size());
     grown_write(grown);
     if (graph_begin(grown->runtime, graph))
-        net_bf16.train(grown->net);
+        cnn_bf16.train(grown->net);
     graph_run(grown->runtime, graph);
     grown_read(grown);
     for (int c = 0; c < CLASS_COUNT; c++)
@@ -1001,7 +1005,7 @@ static void check_orders(int envs, int batch)
 #endif
     check(first != state, "a step changes something", 0);
     graph_free(&graph);
-    net_bf16.free(grown.net);
+    cnn_bf16.free(grown.net);
     runtime_free(grown.runtime);
     engine_free(grown.engine);
 }
@@ -1126,13 +1130,13 @@ static void bench_networks(int envs, int batch)
             plant_mix(grown.engine->world, 3, &mix);
         }
         grown_write(&grown);
-        const double train = time_phase(&grown, net_bf16.train), evaluate = time_phase(&grown, net_bf16.evaluate);
+        const double train = time_phase(&grown, cnn_bf16.train), evaluate = time_phase(&grown, cnn_bf16.evaluate);
         printf(
             "%-40s %d envs: training %7.2f M images/s at batch %d (%.0f us), validation %7.2f M images/s (%.0f us)\n",
             mix.name, envs, (double)envs * batch * batches / train, batch, train, (double)envs * images / evaluate,
             evaluate);
         fflush(stdout);
-        net_bf16.free(grown.net);
+        cnn_bf16.free(grown.net);
         runtime_free(grown.runtime);
         engine_free(grown.engine);
     }

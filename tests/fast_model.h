@@ -1,6 +1,6 @@
 /*
- * A training step of a host in plain loops and double precision, rounded to bf16 where the kernels of net_bf16 round
- * (src/morph/fast_host.cuh): the reference for their gradients.
+ * A training step of a host in plain loops and double precision, rounded to bf16 where the kernels of cnn_bf16 round
+ * (src/cnn/bf16/host.cuh): the reference for their gradients.
  */
 #ifndef TESTS_FAST_MODEL_H
 #define TESTS_FAST_MODEL_H
@@ -12,7 +12,7 @@
 #include <vector>
 
 extern "C" {
-#include "morph/shape.h"
+#include "cnn/shape.h"
 }
 
 static double rounded(double x)
@@ -146,8 +146,9 @@ static void model_backward(struct model_block &b, int images, double *dweight, d
 static void model_head(struct model &m, const struct net_shape *shape, const float *params, const uint8_t *labels)
 {
     struct model_block &last = m.block.back();
-    const int features = shape->features, pixels = last.size * last.size / 4;
-    const size_t weight = shape->host.tensor[shape->fc_weight].offset, bias = shape->host.tensor[shape->fc_bias].offset;
+    const int features = cnn_shape_of(shape)->features, pixels = last.size * last.size / 4;
+    const size_t weight = shape->host.tensor[cnn_shape_of(shape)->fc_weight].offset,
+                 bias = shape->host.tensor[cnn_shape_of(shape)->fc_bias].offset;
     last.grad.assign(last.act.size(), 0);
     for (int n = 0; n < m.images; n++) {
         std::vector<double> mean((size_t)features, 0), d((size_t)features, 0);
@@ -187,8 +188,8 @@ static struct model model_of(const struct net_shape *shape, const float *params,
     struct model m = {};
     m.images = images;
     m.gradient.assign(shape->host.storage, 0);
-    for (int i = 0; i < shape->blocks; i++) {
-        const struct block_shape *from = &shape->block[i];
+    for (int i = 0; i < cnn_shape_of(shape)->blocks; i++) {
+        const struct block_shape *from = &cnn_shape_of(shape)->block[i];
         const float *gamma = params + shape->host.tensor[from->gamma].offset;
         struct model_block b = {};
         b.cin = from->cin;
@@ -214,8 +215,8 @@ static struct model model_of(const struct net_shape *shape, const float *params,
         m.block.push_back(std::move(b));
     }
     model_head(m, shape, params, labels);
-    for (int i = shape->blocks - 1; i >= 0; i--) {
-        const struct block_shape *from = &shape->block[i];
+    for (int i = cnn_shape_of(shape)->blocks - 1; i >= 0; i--) {
+        const struct block_shape *from = &cnn_shape_of(shape)->block[i];
         double *g = m.gradient.data();
         model_backward(m.block[(size_t)i], images, g + shape->host.tensor[from->weight].offset,
                        g + shape->host.tensor[from->gamma].offset, g + shape->host.tensor[from->beta].offset,

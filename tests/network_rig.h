@@ -14,13 +14,17 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
+#include "cnn/shape.h"
 #include "variant/variant.h"
 
 enum { MOST_IMAGES = 32 };
 
 struct rig {
     struct config config;
-    struct net_shape shape;
+    union {
+        struct net_shape shape;
+        struct cnn_shape cnn;
+    };
     const struct variant *variant;
     struct net *net;
     void *memory;
@@ -40,7 +44,7 @@ static inline void *take(size_t count, size_t size)
 
 static inline void rig_load(struct rig *rig, uint32_t key)
 {
-    struct net_input input = rig->variant->net_input(rig->net);
+    struct net_input input = rig->variant->net[FAMILY_CNN].input(rig->net);
     struct random_site site = random_at(key, STREAM_SYNTHETIC, 0, 0, 0);
     uint32_t element = 0;
     for (int n = 0; n < rig->images; n++) {
@@ -67,10 +71,10 @@ static inline void rig_start(struct rig *rig)
 {
     shake(rig->params.host, &rig->shape.host, 5);
     memset(rig->momentum.host, 0, sizeof(float) * rig->shape.host.storage);
-    for (int i = 0; i < rig->shape.blocks; i++)
-        for (int c = 0; c < rig->shape.block[i].cout; c++) {
-            rig->params.stats[rig->shape.block[i].mean + (size_t)c] = 0.1f * (float)c;
-            rig->params.stats[rig->shape.block[i].var + (size_t)c] = 1 + 0.1f * (float)c;
+    for (int i = 0; i < rig->cnn.blocks; i++)
+        for (int c = 0; c < rig->cnn.block[i].cout; c++) {
+            rig->params.stats[rig->cnn.block[i].mean + (size_t)c] = 0.1f * (float)c;
+            rig->params.stats[rig->cnn.block[i].var + (size_t)c] = 1 + 0.1f * (float)c;
         }
     memset(rig->exec, 0, sizeof rig->exec);
     memset(rig->params.seed, 0, sizeof(float) * rig->shape.seed_storage);
@@ -84,9 +88,9 @@ static inline void rig_open(struct rig *rig, const struct config *config, int he
 {
     *rig =
         (struct rig){.config = *config, .variant = variant_best(), .images = images, .height = height, .width = width};
-    shape_init_sized(&rig->shape, &rig->config, height, width);
-    rig->memory = take(1, rig->variant->net_bytes(&rig->shape, images));
-    rig->net = rig->variant->net_init(&rig->shape, images, rig->memory);
+    cnn_shape_init_sized(&rig->cnn, &rig->config, height, width);
+    rig->memory = take(1, rig->variant->net[FAMILY_CNN].bytes(&rig->shape, images));
+    rig->net = rig->variant->net[FAMILY_CNN].init(&rig->shape, images, rig->memory);
     struct net_params *both[] = {&rig->params, &rig->momentum};
     for (int i = 0; i < 2; i++)
         *both[i] = (struct net_params){
@@ -126,11 +130,12 @@ static inline void rig_open_small(struct rig *rig, int images)
 static inline void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm, float alpha)
 {
     const struct slot_shape *shape = &rig->shape.slot[slot];
+    const int channels = rig->cnn.site[slot].channels;
     struct param_layout layout;
-    blueprint_layout(blueprint, shape->channels, &layout);
+    blueprint_layout(blueprint, channels, &layout);
     shake(rig->params.seed + shape->seed, &layout, 20 + (uint32_t)slot);
     memset(rig->momentum.seed + shape->seed, 0, sizeof(float) * layout.storage);
-    gate_layout(shape->channels, &layout);
+    gate_layout(channels, &layout);
     shake(rig->params.gate + shape->gate, &layout, 40 + (uint32_t)slot);
     memset(rig->momentum.gate + shape->gate, 0, sizeof(float) * layout.storage);
     rig->exec[slot] = (struct slot_exec){.mode = (uint8_t)mode,
@@ -158,9 +163,9 @@ static inline struct net_result rig_step(struct rig *rig)
     const struct net_rates rates = {{0.1f, 0.9f, 0}, {0.1f, 0.9f, 0}, 1e30};
     struct net_batch batch = {rig->images, rig->labels, rig->exec};
     struct net_result result;
-    rig->variant->net_gradients(rig->net, &rig->params, &batch, &result);
-    rig->variant->net_measure(rig->net, &batch, &result);
-    rig->variant->net_update(rig->net, &rig->params, &rig->momentum, &batch, &rates, &result);
+    rig->variant->net[FAMILY_CNN].gradients(rig->net, &rig->params, &batch, &result);
+    rig->variant->net[FAMILY_CNN].measure(rig->net, &batch, &result);
+    rig->variant->net[FAMILY_CNN].update(rig->net, &rig->params, &rig->momentum, &batch, &rates, &result);
     return result;
 }
 
@@ -174,7 +179,7 @@ static inline void rig_evaluate(struct rig *rig, int configs, const float (*alph
                             .alpha = alpha,
                             .correct = correct,
                             .logits = logits};
-    rig->variant->net_evaluate(rig->net, &rig->params, &eval);
+    rig->variant->net[FAMILY_CNN].evaluate(rig->net, &rig->params, &eval);
     if (loss)
         *loss = eval.loss;
 }

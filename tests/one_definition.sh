@@ -4,7 +4,7 @@
 cd "${1:-.}" || exit 1
 
 # The library's sources and every header that they reach.
-files=$(ls src/*/*.cu src/*/*.cuh)
+files=$(ls src/*/*.cu src/*/*/*.cu src/*/*.cuh src/*/*/*.cuh)
 while :; do
     reached=$({ echo "$files"; sed -n 's,^#include "\(.*\)",src/\1,p' $files; } | sort -u | xargs ls 2>/dev/null)
     [ "$reached" != "$files" ] || break

@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "morph/blueprint.h"
+#include "cnn/blueprint.h"
 #include "morph/slot.h"
 #include "nn/norm.h"
 }

@@ -147,7 +147,7 @@ static void a_measured_step_trains(void **state)
 {
     struct suite *suite = *state;
     struct step_case *step = find_step(suite, "cifar_baseline", true);
-    const struct net_shape *shape = &step->host->host.shape;
+    const struct net_shape *shape = &step->host->host.shape.net;
     const struct step_net *net = step->host->net;
     float host = net[0].params.host[0], seed = net[0].params.seed[shape->slot[1].seed];
     step->gathered.seconds = step->in_place.seconds = 0;

@@ -107,14 +107,14 @@ static void i28_a_seed_stands_where_its_slot_is(void **state)
         struct param_layout layout;
         rig_start(&rig);
         rig_wake(&rig, j, SLOT_BLEND, BLUEPRINT_NORM, ALGORITHM_ADD, 0.5f);
-        blueprint_layout(BLUEPRINT_NORM, rig.shape.slot[j].channels, &layout);
+        blueprint_layout(BLUEPRINT_NORM, rig.cnn.site[j].channels, &layout);
         rig.params.seed[rig.shape.slot[j].seed + layout.tensor[layout_find(&layout, "sigma")].offset] = NAN;
         double loss = rig_step(&rig).loss;
-        for (int i = 0; i < rig.shape.blocks && i <= column + 1; i++) {
-            const struct block_shape *b = &rig.shape.block[i];
+        for (int i = 0; i < rig.cnn.blocks && i <= column + 1; i++) {
+            const struct block_shape *b = &rig.cnn.block[i];
             assert_int_equal(all_finite(rig.params.stats + b->mean, 2 * (size_t)b->cout), i <= column);
         }
-        if (column + 1 == rig.shape.blocks)
+        if (column + 1 == rig.cnn.blocks)
             assert_true(isnan(loss));
     }
     rig_close(&rig);
@@ -144,7 +144,7 @@ static void i30_sleeping_pools_full_of_nan_change_nothing(void **state)
     assert_host_same(&rig, &state1);
     struct param_layout layout;
     const struct slot_shape *slot = &rig.shape.slot[1];
-    blueprint_layout(BLUEPRINT_CONV_LIGHT, slot->channels, &layout);
+    blueprint_layout(BLUEPRINT_CONV_LIGHT, rig.cnn.site[1].channels, &layout);
     assert_memory_equal(rig.params.seed + slot->seed, state1.seed + slot->seed, sizeof(float) * layout.storage);
     assert_memory_equal(rig.momentum.seed + slot->seed, state1.seed_momentum + slot->seed,
                         sizeof(float) * layout.storage);

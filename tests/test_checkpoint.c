@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
-#include "engine/behind.h"
+#include "session/behind.h"
 
 /* ---- round trips ------------------------------------------------------------------------------------------------- */
 

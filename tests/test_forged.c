@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/philox.h"
-#include "engine/checkpoint.h"
+#include "session/checkpoint.h"
 
 static long forgeries(void)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/checkpoint.h"
+#include "session/checkpoint.h"
 
 static struct config loop_config(int envs, int threads)
 {

@@ -37,12 +37,12 @@ static void i01_parameters_and_macs_are_those_of_the_tables(void **state)
     (void)state;
     for (int i = 0; i < TASKS; i++) {
         struct config config;
-        struct net_shape shape;
+        struct cnn_shape shape;
         load_task(tasks[i].name, &config);
-        shape_init(&shape, &config);
-        assert_int_equal(shape.host.params, tasks[i].params);
-        assert_int_equal(shape_forward_macs(&shape), tasks[i].macs);
-        double gflop = 2e-9 * (double)shape_train_macs(&shape) * config.data_batch * config.data_batches;
+        cnn_shape_init(&shape, &config);
+        assert_int_equal(shape.net.host.params, tasks[i].params);
+        assert_int_equal(cnn_forward_macs(&shape), tasks[i].macs);
+        double gflop = 2e-9 * (double)cnn_train_macs(&shape) * config.data_batch * config.data_batches;
         assert_true(fabs(gflop - tasks[i].gflop) < 0.05 * tasks[i].gflop);
     }
 }
@@ -100,7 +100,8 @@ static void i03_evaluation_does_not_depend_on_the_rest_of_the_batch(void **state
     rig_grow(&many);
     rig_grow(&one);
     rig_logits(&many, together);
-    struct net_input from = many.variant->net_input(many.net), to = one.variant->net_input(one.net);
+    struct net_input from = many.variant->net[FAMILY_CNN].input(many.net),
+                     to = one.variant->net[FAMILY_CNN].input(one.net);
     for (int n = 0; n < 19; n++) {
         for (int y = 0; y < one.height; y++)
             memcpy(to.pixels + y * to.row_stride, from.pixels + n * from.image_stride + y * from.row_stride,
@@ -131,9 +132,9 @@ static void i04_channels_double_and_slots_see_the_maps_of_the_table(void **state
 {
     (void)state;
     struct config config;
-    struct net_shape shape;
+    struct cnn_shape shape;
     load_task("cifar_deep_multichannel", &config);
-    shape_init(&shape, &config);
+    cnn_shape_init(&shape, &config);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(shape.block[i].cout, 8 << i);
         assert_int_equal(shape.block[i].height, 32 >> i);
@@ -142,31 +143,31 @@ static void i04_channels_double_and_slots_see_the_maps_of_the_table(void **state
                                           "r1c0", "r1c1", "r1c2", "r1c3", "r1c4"};
     static const char *const order[] = {"r0c0", "r1c0", "r0c1", "r1c1", "r0c2", "r1c2", "r0c3", "r1c3", "r0c4", "r1c4"};
     for (int j = 0; j < 10; j++) {
-        const struct slot_shape *slot = &shape.slot[j];
+        const struct slot_shape *slot = &shape.net.slot[j];
         assert_string_equal(slot->id, actions[j]);
-        assert_string_equal(shape.slot[shape.exec_order[j]].id, order[j]);
-        assert_int_equal(slot->channels, 8 << slot->column);
-        assert_int_equal(slot->height, (slot->row ? 16 : 32) >> slot->column);
-        assert_int_equal(slot->width, slot->height);
+        assert_string_equal(shape.net.slot[shape.net.exec_order[j]].id, order[j]);
+        assert_int_equal(shape.site[j].channels, 8 << slot->column);
+        assert_int_equal(shape.site[j].height, (slot->row ? 16 : 32) >> slot->column);
+        assert_int_equal(shape.site[j].width, shape.site[j].height);
     }
-    assert_int_equal(shape.slot[9].height, 1); /* r1c4 */
+    assert_int_equal(shape.site[9].height, 1); /* r1c4 */
 }
 
 static void i04_the_action_index_is_the_rank_among_the_slots_in_use(void **state)
 {
     (void)state;
     struct config config;
-    struct net_shape shape;
+    struct cnn_shape shape;
     load_task("cifar_multichannel", &config);
     struct esper_error error;
     assert_int_equal(config_set(&config, "slots=r0c2,r1c0,r1c2", &error), ESPER_OK);
-    shape_init(&shape, &config);
+    cnn_shape_init(&shape, &config);
     static const char *const actions[] = {"r0c2", "r1c0", "r1c2"};
     static const int order[] = {1, 0, 2};
-    assert_int_equal(shape.slots, 3);
+    assert_int_equal(shape.net.slots, 3);
     for (int j = 0; j < 3; j++) {
-        assert_string_equal(shape.slot[j].id, actions[j]);
-        assert_int_equal(shape.exec_order[j], order[j]);
+        assert_string_equal(shape.net.slot[j].id, actions[j]);
+        assert_int_equal(shape.net.exec_order[j], order[j]);
     }
 }
 

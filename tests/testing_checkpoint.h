@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "engine/checkpoint.h"
+#include "session/checkpoint.h"
 
 /* ---- a small world ----------------------------------------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
 
 #include <stdarg.h>
 
-#include "engine/checkpoint.h"
-#include "engine/session.h"
+#include "session/checkpoint.h"
+#include "session/session.h"
 #include "testing_record.h"
 
 /* The quick start with few images and a small policy: two envs, two very short rounds. */

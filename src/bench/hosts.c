@@ -25,7 +25,7 @@ enum esper_status host_load(struct bench_host *host, const char *name, struct es
         TRY(config_load_task(&host->config, name, error));
     }
     TRY(config_check(&host->config, error));
-    shape_init(&host->shape, &host->config);
+    cnn_shape_init(&host->shape, &host->config);
     return ESPER_OK;
 }
 
@@ -40,12 +40,12 @@ struct slot_exec host_slot_exec(bool grown)
                               .alpha = 0.5f};
 }
 
-double host_train_flops(const struct net_shape *shape, bool grown)
+double host_train_flops(const struct cnn_shape *shape, bool grown)
 {
-    uint64_t macs = shape_train_macs(shape);
+    uint64_t macs = cnn_train_macs(shape);
     /* A blended seed is run forward and for both of its gradients. */
-    for (int i = 0; grown && i < shape->slots; i++)
-        macs += 3 * blueprint_macs(BLUEPRINT_CONV_LIGHT, shape->slot[i].channels,
-                                   shape->slot[i].height * shape->slot[i].width);
+    for (int i = 0; grown && i < shape->net.slots; i++)
+        macs += 3 * blueprint_macs(BLUEPRINT_CONV_LIGHT, shape->site[i].channels,
+                                   shape->site[i].height * shape->site[i].width);
     return 2.0 * (double)macs;
 }

@@ -2,7 +2,7 @@
 #ifndef BENCH_HOSTS_H
 #define BENCH_HOSTS_H
 
-#include "morph/shape.h"
+#include "cnn/shape.h"
 #include "morph/slot.h"
 
 #define WIDE_HOST "host_32_64_128" /* performance.md's measure of convolutions; not a task */
@@ -11,7 +11,7 @@ enum { HOST_COUNT = 12 };
 
 struct bench_host {
     struct config config;
-    struct net_shape shape; /* points into config: a host must stay where it is */
+    struct cnn_shape shape; /* points into config: a host must stay where it is */
 };
 
 const char *host_name(int index); /* 0 .. HOST_COUNT - 1 */
@@ -21,6 +21,6 @@ enum esper_status host_load(struct bench_host *host, const char *name, struct es
 struct slot_exec host_slot_exec(bool grown);
 
 /* Floating-point operations of a training step per image, each multiply-accumulate two. */
-double host_train_flops(const struct net_shape *shape, bool grown);
+double host_train_flops(const struct cnn_shape *shape, bool grown);
 
 #endif

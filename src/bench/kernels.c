@@ -27,12 +27,12 @@ static void add_shape(struct kernels *kernels, int kernel, int cin, int cout, in
                                                             .first_block = first_block};
 }
 
-static void add_host(struct kernels *kernels, const struct net_shape *shape)
+static void add_host(struct kernels *kernels, const struct cnn_shape *shape)
 {
     for (int i = 0; i < shape->blocks; i++)
         add_shape(kernels, shape->kernel, shape->block[i].cin, shape->block[i].cout, shape->block[i].height, i == 0);
-    for (int i = 0; i < shape->slots; i++) /* conv_light keeps the width of its slot */
-        add_shape(kernels, 3, shape->slot[i].channels, shape->slot[i].channels, shape->slot[i].height, false);
+    for (int i = 0; i < shape->net.slots; i++) /* conv_light keeps the width of its slot */
+        add_shape(kernels, 3, shape->site[i].channels, shape->site[i].channels, shape->site[i].height, false);
 }
 
 static enum esper_status find_shapes(struct kernels *kernels, struct esper_error *error)

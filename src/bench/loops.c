@@ -317,13 +317,12 @@ static double measure_phase(struct engine *engine, void (*phase)(struct engine *
 
 static double train_gflops(const struct world *world, const struct loop_case *loop, double images_per_s)
 {
-    uint64_t macs = shape_train_macs(&world->shape);
+    double macs = world->growth.host_train_macs;
     if (loop->blueprint != BLUEPRINT_NONE && loop->stage == STAGE_TRAINING)
         return 0; /* a seed beside the host needs less of its input's gradient; how much differs */
     for (int j = 0; loop->blueprint != BLUEPRINT_NONE && j < world->shape.slots; j++)
-        macs += 3 * blueprint_macs(loop->blueprint, world->shape.slot[j].channels,
-                                   world->shape.slot[j].height * world->shape.slot[j].width);
-    return 2e-9 * (double)macs * images_per_s;
+        macs += 3 * world->growth.seed_macs[j][loop->blueprint];
+    return 2e-9 * macs * images_per_s;
 }
 
 static void measure_train(struct engine *engine, const struct loops *loops, struct loop_case *loop)

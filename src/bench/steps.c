@@ -38,43 +38,43 @@ static struct dataset view_images(const struct steps *steps, int size)
     return dataset;
 }
 
-static struct net_params params_at(const struct net_shape *shape, float *at)
+static struct net_params params_at(const struct cnn_shape *shape, float *at)
 {
     struct net_params params = {.host = at};
-    params.stats = params.host + shape->host.storage;
-    params.seed = params.stats + shape->stats;
-    params.gate = params.seed + shape->seed_storage;
+    params.stats = params.host + shape->net.host.storage;
+    params.seed = params.stats + shape->net.stats;
+    params.gate = params.seed + shape->net.seed_storage;
     return params;
 }
 
 /* As the engine resets an env; momentum and running means are zero already. */
-static void init_params(const struct net_shape *shape, uint32_t env, const struct net_params *params)
+static void init_params(const struct cnn_shape *shape, uint32_t env, const struct net_params *params)
 {
-    layout_init(&shape->host, BENCH_SEED, STREAM_HOST_INIT, 0, env, 0, params->host);
+    layout_init(&shape->net.host, BENCH_SEED, STREAM_HOST_INIT, 0, env, 0, params->host);
     for (int i = 0; i < shape->blocks; i++)
         for (int c = 0; c < shape->block[i].cout; c++)
             params->stats[shape->block[i].var + (size_t)c] = 1;
-    for (int i = 0; i < shape->slots; i++) {
+    for (int i = 0; i < shape->net.slots; i++) {
         struct param_layout layout;
-        blueprint_layout(BLUEPRINT_CONV_LIGHT, shape->slot[i].channels, &layout);
+        blueprint_layout(BLUEPRINT_CONV_LIGHT, shape->site[i].channels, &layout);
         layout_init(&layout, BENCH_SEED, STREAM_SEED_INIT, 0, env, (uint32_t)i << 8,
-                    params->seed + shape->slot[i].seed);
+                    params->seed + shape->net.slot[i].seed);
     }
 }
 
 static enum esper_status init_net(struct step_host *host, int index, struct esper_error *error)
 {
     const struct variant *variant = variant_best();
-    const struct net_shape *shape = &host->host.shape;
+    const struct cnn_shape *shape = &host->host.shape;
     struct step_net *net = &host->net[index];
     int batch = host->host.config.data_batch;
-    size_t size = shape->host.storage + shape->stats + shape->seed_storage + shape->gate_storage;
-    net->workspace = memory_alloc(variant->net_bytes(shape, batch), 1, error);
+    size_t size = shape->net.host.storage + shape->net.stats + shape->net.seed_storage + shape->net.gate_storage;
+    net->workspace = memory_alloc(variant->net[FAMILY_CNN].bytes(&shape->net, batch), 1, error);
     net->arrays = memory_alloc(2 * size, sizeof(float), error);
     net->labels = memory_alloc((size_t)batch, 1, error);
     if (!net->workspace || !net->arrays || !net->labels)
         return ESPER_FAILED;
-    net->net = variant->net_init(shape, batch, net->workspace);
+    net->net = variant->net[FAMILY_CNN].init(&shape->net, batch, net->workspace);
     net->params = params_at(shape, net->arrays);
     net->momentum = params_at(shape, net->arrays + size);
     init_params(shape, (uint32_t)index, &net->params);
@@ -85,7 +85,7 @@ static void gather(const struct step_case *step, int index)
 {
     const struct config *config = &step->host->host.config;
     struct step_net *net = &step->host->net[index];
-    struct net_input input = variant_best()->net_input(net->net);
+    struct net_input input = variant_best()->net[FAMILY_CNN].input(net->net);
     struct gather_target target = {input.pixels, input.image_stride, input.row_stride, net->labels};
     struct gather_job job = {.seed = BENCH_SEED,
                              .env = (uint32_t)index,
@@ -120,8 +120,8 @@ static double train_in_place(void *subject, int item)
     struct step_net *net = &step->host->net[item];
     struct net_batch batch = {step->host->host.config.data_batch, net->labels, step->exec};
     struct net_result result;
-    variant->net_gradients(net->net, &net->params, &batch, &result);
-    variant->net_update(net->net, &net->params, &net->momentum, &batch, &step->rates, &result);
+    variant->net[FAMILY_CNN].gradients(net->net, &net->params, &batch, &result);
+    variant->net[FAMILY_CNN].update(net->net, &net->params, &net->momentum, &batch, &step->rates, &result);
     return batch.images;
 }
 
@@ -142,7 +142,7 @@ static double evaluate(void *subject, int item)
                             .configs = evaluation->configs,
                             .alpha = evaluation->alpha,
                             .correct = correct};
-    variant_best()->net_evaluate(net->net, &net->params, &eval);
+    variant_best()->net[FAMILY_CNN].evaluate(net->net, &net->params, &eval);
     return (double)eval.images * eval.configs;
 }
 
@@ -163,7 +163,7 @@ static void add_step(struct steps *steps, struct step_host *host, bool grown, do
         .in_place = {.work = train_in_place, .subject = step, .items = host->nets, .seconds = seconds},
         .gathered = {.work = train_gathered, .subject = step, .items = host->nets, .seconds = seconds},
     };
-    for (int i = 0; i < host->host.shape.slots; i++)
+    for (int i = 0; i < host->host.shape.net.slots; i++)
         step->exec[i] = host_slot_exec(grown);
     for (int i = 0; i < host->nets; i++)
         gather(step, i); /* the images that in_place and the evaluations find */
@@ -176,7 +176,7 @@ static void add_evaluation(struct steps *steps, struct step_host *host, int seed
     *evaluation = (struct eval_case){.host = host, .seeds = seeds, .configs = 1 << seeds};
     evaluation->measure =
         (struct measure){.work = evaluate, .subject = evaluation, .items = host->nets, .seconds = seconds};
-    for (int i = 0; i < host->host.shape.slots; i++)
+    for (int i = 0; i < host->host.shape.net.slots; i++)
         evaluation->exec[i] = host_slot_exec(i < seeds);
     for (int k = 0; k < evaluation->configs; k++)
         for (int i = 0; i < seeds; i++)
@@ -206,7 +206,7 @@ enum esper_status steps_init(struct steps *steps, int threads, bool peer, struct
     if (!peer) {
         struct step_host *baseline = &steps->host[0];
         add_evaluation(steps, baseline, 0, seconds);
-        add_evaluation(steps, baseline, baseline->host.shape.slots, seconds);
+        add_evaluation(steps, baseline, baseline->host.shape.net.slots, seconds);
     }
     return ESPER_OK;
 }

@@ -8,8 +8,8 @@
 
 #include "bench/hosts.h"
 #include "bench/measure.h"
+#include "cnn/net.h"
 #include "data/gather.h"
-#include "morph/net.h"
 #include "morph/slot.h"
 
 enum { STEP_HOSTS = 6, EVALUATIONS = 2 };

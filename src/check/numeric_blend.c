@@ -206,16 +206,16 @@ void case_attenuation(struct check_report *report, const char *name)
     struct net_result result;
     struct net_batch batch = rig_batch(&rig);
     memcpy(stats, rig.params.stats, sizeof(real) * rig.shape.stats);
-    net_gradients(rig.net, &rig.params, &batch, &result);
-    memcpy(plain, net_grads(rig.net).host, sizeof(real) * storage);
+    cnn_gradients(rig.net, &rig.params, &batch, &result);
+    memcpy(plain, cnn_grads(rig.net).host, sizeof(real) * storage);
 
-    size_t split = rig.shape.host.tensor[rig.shape.block[2].weight].offset; /* what comes after the slot */
+    size_t split = rig.shape.host.tensor[rig.cnn.block[2].weight].offset; /* what comes after the slot */
     for (int half = 0; half < 2; half++) {
         rig_wake(&rig, 0, SLOT_BLEND, BLUEPRINT_NOOP, ALGORITHM_ADD, half ? 0.5f : 1.0f);
         rig.exec[0].isolate = true;
         memcpy(rig.params.stats, stats, sizeof(real) * rig.shape.stats);
-        net_gradients(rig.net, &rig.params, &batch, &result);
-        const real *g = net_grads(rig.net).host;
+        cnn_gradients(rig.net, &rig.params, &batch, &result);
+        const real *g = cnn_grads(rig.net).host;
         bool scaled = true;
         for (size_t i = 0; i < split; i++)
             scaled &= g[i] == (half ? plain[i] / 2 : 0);

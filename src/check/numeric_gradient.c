@@ -253,7 +253,7 @@ static double network_loss(void *context)
 {
     struct network_probe *p = context;
     struct net_batch batch = rig_batch(&p->rig);
-    net_gradients(p->rig.net, &p->rig.params, &batch, &p->result);
+    cnn_gradients(p->rig.net, &p->rig.params, &batch, &p->result);
     return p->result.loss / p->rig.images;
 }
 
@@ -282,7 +282,7 @@ static int first_free_tensor(const struct network *network, const struct net_sha
     int first = 0;
     for (int i = 0; i < network->seats; i++)
         if (network->seat[i].isolate)
-            first = shape->block[shape->slot[i].column + 1].weight;
+            first = cnn_shape_of(shape)->block[shape->slot[i].column + 1].weight;
     return first;
 }
 
@@ -300,7 +300,7 @@ static void network_check(struct check_report *report, const char *name, const s
     const struct probe probe = {network_loss, &p};
     char label[96];
     network_loss(&p);
-    struct net_params grads = net_grads(p.rig.net);
+    struct net_params grads = cnn_grads(p.rig.net);
     memcpy(kept.host, grads.host, sizeof(real) * shape->host.storage);
     memcpy(kept.seed, grads.seed, sizeof(real) * shape->seed_storage);
     memcpy(kept.gate, grads.gate, sizeof(real) * shape->gate_storage);

@@ -74,8 +74,8 @@ bool host_read_size(const struct source *source, const char *name, struct rig_ho
 bool host_visit_stats(const struct source *source, const char *prefix, struct rig *rig, bool load)
 {
     bool complete = true;
-    for (int i = 0; i < rig->shape.blocks; i++) {
-        const struct block_shape *b = &rig->shape.block[i];
+    for (int i = 0; i < rig->cnn.blocks; i++) {
+        const struct block_shape *b = &rig->cnn.block[i];
         const size_t at[2] = {b->mean, b->var}, size = (size_t)b->cout;
         for (int k = 0; k < 2; k++) {
             struct source_name name = name_of("%s.bn%d.%s", prefix, i, k ? "var" : "mean");
@@ -137,21 +137,21 @@ static bool cnn_step(const struct source *source, const char *host, struct rig *
     int stride;
     host_load_batch(rig, images);
     struct net_batch batch = rig_batch(rig);
-    net_gradients(rig->net, &rig->params, &batch, &result);
+    cnn_gradients(rig->net, &rig->params, &batch, &result);
 
-    const real *logits = net_logits(rig->net, &stride);
+    const real *logits = cnn_logits(rig->net, &stride);
     host_compare_logits(source, name_of("%s.logits", step.text).text, images->images, stride, logits, CNN_LOGITS,
                         scrap);
     host_compare_scalar(source, name_of("%s.loss", step.text).text, result.loss / images->images, CNN_LOSS);
     host_compare_correct(source, name_of("%s.correct", step.text).text, result.correct);
     host_compare_scalar(source, name_of("%s.grad_norm", step.text).text, result.host_norm, CNN_NORM);
     if (k == 0 || source_has(source, name_of("%s.grad.", step.text).text)) /* large hosts store some steps only */
-        source_compare_layout(source, name_of("%s.grad", step.text).text, &rig->shape.host, net_grads(rig->net).host,
+        source_compare_layout(source, name_of("%s.grad", step.text).text, &rig->shape.host, cnn_grads(rig->net).host,
                               (struct tolerance){0, 1e-4 * result.host_norm});
     if (last || source_has(source, name_of("%s.stat.", step.text).text))
         host_visit_stats(source, name_of("%s.stat", step.text).text, rig, false);
 
-    net_update(rig->net, &rig->params, &rig->momentum, &batch, rates, &result);
+    cnn_update(rig->net, &rig->params, &rig->momentum, &batch, rates, &result);
     if (last || source_has(source, name_of("%s.param.", step.text).text))
         source_compare_layout(source, name_of("%s.param", step.text).text, &rig->shape.host, rig->params.host,
                               CNN_PARAMS);
@@ -169,14 +169,14 @@ static void cnn_step_rough(const struct source *source, const char *host, struct
     struct net_result result;
     host_load_batch(rig, images);
     struct net_batch batch = rig_batch(rig);
-    net_gradients(rig->net, &rig->params, &batch, &result);
+    cnn_gradients(rig->net, &rig->params, &batch, &result);
     host_compare_scalar(source, name_of("%s.loss", step.text).text, result.loss / images->images, CNN_LOSS_ROUGH);
     if (k == 0) {
-        source_compare_direction(source, name_of("%s.grad", step.text).text, &rig->shape.host, net_grads(rig->net).host,
+        source_compare_direction(source, name_of("%s.grad", step.text).text, &rig->shape.host, cnn_grads(rig->net).host,
                                  CNN_COSINE_ROUGH);
         host_visit_stats(source, name_of("%s.stat", step.text).text, rig, false);
     }
-    net_update(rig->net, &rig->params, &rig->momentum, &batch, rates, &result);
+    cnn_update(rig->net, &rig->params, &rig->momentum, &batch, rates, &result);
 }
 
 static void cnn_eval(const struct source *source, const char *host, struct rig *rig, const struct host_batch *images,
@@ -194,7 +194,7 @@ static void cnn_eval(const struct source *source, const char *host, struct rig *
     if (!scrap_ready(scrap, source->report, host))
         return;
     host_load_batch(rig, images);
-    net_evaluate(rig->net, &rig->params, &eval);
+    cnn_evaluate(rig->net, &rig->params, &eval);
     host_compare_logits(source, name_of("%s.eval.logits", host).text, images->images, SHAPE_CLASSES, eval.logits,
                         CNN_LOGITS, scrap);
     host_compare_scalar(source, name_of("%s.eval.loss", host).text, eval.loss / images->images, CNN_LOSS);

@@ -43,8 +43,8 @@ void rig_init(struct rig *rig, struct scrap *scrap, const struct rig_host *host,
     rig->config.slot_count = count;
     for (int i = 0; i < count; i++)
         snprintf(rig->config.slots[i], sizeof rig->config.slots[i], "%s", slots[i]);
-    shape_init_sized(&rig->shape, &rig->config, host->height, host->width);
-    void *memory = scrap_take(scrap, net_bytes(&rig->shape, host->images), 1);
+    cnn_shape_init_sized(&rig->cnn, &rig->config, host->height, host->width);
+    void *memory = scrap_take(scrap, cnn_bytes(&rig->shape, host->images), 1);
     struct net_params *both[] = {&rig->params, &rig->momentum};
     for (int i = 0; i < 2; i++)
         *both[i] = (struct net_params){.host = scrap_reals(scrap, rig->shape.host.storage),
@@ -54,7 +54,7 @@ void rig_init(struct rig *rig, struct scrap *scrap, const struct rig_host *host,
     rig->labels = scrap_take(scrap, (size_t)host->images, 1);
     if (scrap->failed)
         return;
-    rig->net = net_init(&rig->shape, host->images, memory);
+    rig->net = cnn_init(&rig->shape, host->images, memory);
     for (size_t i = 0; i < rig->shape.seed_storage; i++)
         rig->params.seed[i] = rig->momentum.seed[i] = (real)NAN;
     for (size_t i = 0; i < rig->shape.gate_storage; i++)
@@ -82,8 +82,8 @@ void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm,
                                          .train = true,
                                          .gate = gate,
                                          .alpha = alpha};
-    blueprint_layout(blueprint, shape->channels, &rig->seed_layout[slot]);
-    gate_layout(shape->channels, &rig->gate_layout[slot]);
+    blueprint_layout(blueprint, rig->cnn.site[slot].channels, &rig->seed_layout[slot]);
+    gate_layout(rig->cnn.site[slot].channels, &rig->gate_layout[slot]);
     size_t seed = sizeof(real) * rig->seed_layout[slot].storage, pool = sizeof(real) * shape->gate_storage;
     memset(rig->params.seed + shape->seed, 0, seed);
     memset(rig->momentum.seed + shape->seed, 0, seed);
@@ -95,7 +95,7 @@ void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm,
 
 void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap)
 {
-    const struct block_shape *first = &rig->shape.block[0];
+    const struct block_shape *first = &rig->cnn.block[0];
     size_t count = (size_t)rig->images * first->height * first->width * SHAPE_COLOURS;
     float *pixels = scrap_take(scrap, count, sizeof(float));
     if (scrap->failed)
@@ -106,10 +106,10 @@ void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap)
     for (int n = 0; n < rig->images; n++)
         rig->labels[n] = (uint8_t)(random_word_of(key + 1, (uint32_t)n) % SHAPE_CLASSES);
     fill_layout(&rig->shape.host, key + 2, rig->params.host);
-    for (int i = 0; i < rig->shape.blocks; i++)
-        for (int c = 0; c < rig->shape.block[i].cout; c++) {
-            rig->params.stats[rig->shape.block[i].mean + (size_t)c] = 0;
-            rig->params.stats[rig->shape.block[i].var + (size_t)c] = 1;
+    for (int i = 0; i < rig->cnn.blocks; i++)
+        for (int c = 0; c < rig->cnn.block[i].cout; c++) {
+            rig->params.stats[rig->cnn.block[i].mean + (size_t)c] = 0;
+            rig->params.stats[rig->cnn.block[i].var + (size_t)c] = 1;
         }
     for (int j = 0; j < rig->shape.slots; j++) {
         if (rig->exec[j].mode == SLOT_SKIP)
@@ -123,8 +123,8 @@ void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap)
 
 void rig_load(struct rig *rig, int images, const float *pixels)
 {
-    struct net_input input = net_input_of(rig->net);
-    int height = rig->shape.block[0].height, width = rig->shape.block[0].width;
+    struct net_input input = cnn_input(rig->net);
+    int height = rig->cnn.block[0].height, width = rig->cnn.block[0].width;
     for (int n = 0; n < images; n++)
         for (int y = 0; y < height; y++)
             pad_floats((size_t)width, SHAPE_COLOURS, pixels + ((size_t)n * height + y) * width * SHAPE_COLOURS,

@@ -3,7 +3,7 @@
 #define CHECK_NUMERIC_RIG_H
 
 #include "check/numeric_util.h"
-#include "morph/net.h"
+#include "cnn/net.h"
 #include "nn/norm.h"
 
 /* Generic parameters: weights of the usual size, gains and shifts off their initial values, nothing zero. */
@@ -16,7 +16,10 @@ struct rig_host {
 
 struct rig {
     struct config config; /* the shape points at its slot names */
-    struct net_shape shape;
+    union {
+        struct net_shape shape;
+        struct cnn_shape cnn;
+    };
     struct net *net;
     struct net_params params, momentum;
     struct slot_exec exec[SHAPE_SLOTS];

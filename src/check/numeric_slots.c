@@ -176,7 +176,7 @@ static void scenario_compare(struct scenario *sc, const struct net_params *grads
     const struct source *source = sc->source;
     const char *name = sc->name;
     int stride;
-    const real *logits = net_logits(sc->rig.net, &stride);
+    const real *logits = cnn_logits(sc->rig.net, &stride);
     host_compare_logits(source, name_of("%s.logits", name).text, sc->batch.images, stride, logits, SLOTS_LOGITS, scrap);
     host_compare_scalar(source, name_of("%s.loss", name).text, result->loss / sc->batch.images, SLOTS_LOSS);
     compare_grads(source, name_of("%s.grad", name).text, &sc->rig.shape.host, grads->host);
@@ -236,9 +236,9 @@ static void scenario_check(const struct source *source, const char *name, const 
     if (!source->device) /* the order is the shape's, not the kernels' */
         scenario_order(&sc, item);
     struct net_batch batch = rig_batch(&sc.rig);
-    net_gradients(sc.rig.net, &sc.rig.params, &batch, &result);
-    net_measure(sc.rig.net, &batch, &result);
-    const struct net_params grads = net_grads(sc.rig.net);
+    cnn_gradients(sc.rig.net, &sc.rig.params, &batch, &result);
+    cnn_measure(sc.rig.net, &batch, &result);
+    const struct net_params grads = cnn_grads(sc.rig.net);
     if (source->rough)
         scenario_compare_rough(&sc, &grads, &result);
     else
@@ -316,8 +316,8 @@ static void train_check(const struct source *source, const cJSON *item, const ch
         }
         host_load_batch(&sc.rig, &images);
         struct net_batch batch = rig_batch(&sc.rig);
-        net_gradients(sc.rig.net, &sc.rig.params, &batch, &result);
-        net_update(sc.rig.net, &sc.rig.params, &sc.rig.momentum, &batch, &rates, &result);
+        cnn_gradients(sc.rig.net, &sc.rig.params, &batch, &result);
+        cnn_update(sc.rig.net, &sc.rig.params, &sc.rig.momentum, &batch, &rates, &result);
         host_compare_scalar(source, name_of("%s.step%d.loss", name, k).text, result.loss / images.images, SLOTS_LOSS);
         host_compare_correct(source, name_of("%s.step%d.correct", name, k).text, result.correct);
     }
@@ -340,7 +340,7 @@ static void fused_run(struct scenario *sc, const struct slot_exec *exec, int con
                                 .alpha = alpha + first,
                                 .correct = correct,
                                 .logits = logits + (size_t)first * sc->batch.images * SHAPE_CLASSES};
-        net_evaluate(sc->rig.net, &sc->rig.params, &eval);
+        cnn_evaluate(sc->rig.net, &sc->rig.params, &eval);
     }
 }
 

@@ -3,7 +3,7 @@
 #define CHECK_NUMERIC_SOLO_H
 
 #include "check/numeric_util.h"
-#include "morph/net_work.h"
+#include "cnn/cpu/work.h"
 
 /* One slot's seed, without a host around it. */
 struct solo {

@@ -9,8 +9,8 @@
 
 #include "base/safetensors.h"
 #include "check/numeric_util.h"
-#include "morph/blueprint.h"
-#include "morph/shape.h"
+#include "cnn/blueprint.h"
+#include "cnn/shape.h"
 
 struct source {
     const struct st_file *file;

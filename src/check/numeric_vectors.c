@@ -7,7 +7,7 @@
 #include "check/numeric_modules.h"
 #include "check/numeric_policy.h"
 #include "check/numeric_source.h"
-#include "morph/net_work.h"
+#include "cnn/cpu/work.h"
 
 /* ---- blend_ops -------------------------------------------------------------------------------------------------- */
 

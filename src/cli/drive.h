@@ -8,7 +8,7 @@
 #include <limits.h>
 
 #include "cli/cli.h"
-#include "engine/session.h"
+#include "session/session.h"
 
 /* How the session ended; the session itself is gone by then. */
 struct drive_end {

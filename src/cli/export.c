@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "engine/checkpoint.h"
-#include "engine/export.h"
 #include "model/graph.h"
+#include "session/checkpoint.h"
+#include "session/export.h"
 #include "telemetry/dump.h"
 #include "telemetry/tensorboard.h"
 #include "telemetry/trace.h"

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "base/config.h"
-#include "engine/session.h"
+#include "session/session.h"
 
 enum progress_style { PROGRESS_QUIET, PROGRESS_PLAIN, PROGRESS_LIVE };
 

@@ -4,18 +4,20 @@
 #include "base/memory.h"
 #include "base/tasks.h"
 #include "cli/cli.h"
-#include "morph/shape.h"
+#include "host/families.h"
 
 static void print_task(const struct config *config, const char *path)
 {
     char host[64], budget[64];
-    struct net_shape shape;
-    shape_init(&shape, config);
+    union host_shape shape;
+    struct growth growth;
+    host_shape_init(&shape, config);
+    host_growth_init(&growth, config);
     snprintf(host, sizeof host, "%dx%d %d..%d k%d p%d", config->data_size, config->data_size, config->host_base,
              config->host_base << (config->host_blocks - 1), config->host_kernel, config->host_pools);
     snprintf(budget, sizeof budget, "%dx%dx%d", config->envs, config->steps, config->rounds);
-    cli_print("%-24s %-20s %7zu %9.3f  %-11s ", config->task, host, shape.host.params,
-              1e-6 * (double)shape_forward_macs(&shape), budget);
+    cli_print("%-24s %-20s %7zu %9.3f  %-11s ", config->task, host, shape.net.host.params, 1e-6 * growth.host_macs,
+              budget);
     for (int i = 0; i < config->slot_count; i++)
         cli_print(" %s", config->slots[i]);
     cli_print("\n%-24s %s\n", "", config->about);

@@ -15,7 +15,7 @@ static void env_execs(const struct world *world, int env, struct slot_exec exec[
 /* Copies images `first` .. `first + count - 1` of a batch to the net's input. */
 static struct gather_target worker_target(const struct engine *engine, struct worker *worker)
 {
-    struct net_input input = engine->kernels->net_input(worker->net);
+    struct net_input input = engine->nets->input(worker->net);
     return (struct gather_target){input.pixels, input.image_stride, input.row_stride, worker->labels};
 }
 
@@ -43,10 +43,10 @@ static void train_env(void *context, int env, int thread)
     env_execs(world, env, exec);
     for (job.index = 0; job.index < engine->batches; job.index++) {
         gather_batch(&engine->normalise, engine->data, &job, &target);
-        engine->kernels->net_gradients(worker->net, &params, &batch, &result);
+        engine->nets->gradients(worker->net, &params, &batch, &result);
         if (job.index + 1 == engine->batches)
-            engine->kernels->net_measure(worker->net, &batch, &result);
-        engine->kernels->net_update(worker->net, &params, &momentum, &batch, &rates, &result);
+            engine->nets->measure(worker->net, &batch, &result);
+        engine->nets->update(worker->net, &params, &momentum, &batch, &rates, &result);
         loss += result.loss;
         correct += result.correct;
     }
@@ -87,7 +87,7 @@ static double evaluate_split(struct engine *engine, int env, int thread, enum sp
                                 .alpha = (const float(*)[SHAPE_SLOTS])alpha,
                                 .correct = subsets->correct};
         gather_range(&engine->normalise, engine->data, split, (size_t)first, (size_t)images, &target);
-        engine->kernels->net_evaluate(worker->net, &params, &eval);
+        engine->nets->evaluate(worker->net, &params, &eval);
         loss += eval.loss;
     }
     return loss / count;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "morph/shape.h"
+#include "host/families.h"
 
 static enum esper_status choose_precision(const struct config *config, struct device_use *use,
                                           struct esper_error *error)
@@ -12,21 +12,21 @@ static enum esper_status choose_precision(const struct config *config, struct de
     if (!use->cuda)
         return error_set(error, ESPER_UNSUPPORTED,
                          "precision = bf16: the CPU computes in fp32, and there is no GPU: %s", use->info.why);
-    struct net_shape shape;
-    shape_init(&shape, config);
+    char host[128];
+    union host_shape shape;
+    host_shape_init(&shape, config);
     use->tf32 = use->info.bf16;
-    use->bf16 = use->info.bf16 && use->cuda->bf16_fits(&shape, config->data_batch);
+    use->bf16 = use->info.bf16 && use->cuda->bf16_fits(&shape.net, config->data_batch);
     if (config->precision == PRECISION_AUTO || use->bf16)
         return ESPER_OK;
     if (!use->info.bf16)
         return error_set(error, ESPER_UNSUPPORTED,
                          "precision = bf16: %s (sm_%d%d) has no tensor cores for it; use precision=fp32",
                          use->info.name, use->info.major, use->info.minor);
+    host_family_of(config)->describe(config, host, sizeof host);
     return error_set(error, ESPER_UNSUPPORTED,
-                     "precision = bf16: there are no bf16 kernels for this host (%d blocks from %d channels, %dx%d "
-                     "kernels, %dx%d images); use precision=auto or fp32",
-                     shape.blocks, shape.block[0].cout, shape.kernel, shape.kernel, shape.block[0].height,
-                     shape.block[0].width);
+                     "precision = bf16: there are no bf16 kernels for this host (%s); use precision=auto or fp32",
+                     host);
 }
 
 enum esper_status device_choose(const struct config *config, struct device_use *use, struct esper_error *error)

@@ -1,4 +1,9 @@
 #include "data/dataset.h"
-#include "morph/shape.h"
+#include "host/families.h"
 
-const config_rule config_rules[] = {shape_check, dataset_check, NULL};
+static enum esper_status check_host(const struct config *config, struct esper_error *error)
+{
+    return host_family_of(config)->check(config, error);
+}
+
+const config_rule config_rules[] = {check_host, dataset_check, NULL};

@@ -9,6 +9,7 @@
 
 #include "engine/mirror.cuh"
 #include "engine/step.cuh"
+#include "host/device.cuh"
 #include "learn/update_trial.h"
 #include "morph/net_trial.h"
 #include "policy/network_trial.h"
@@ -22,7 +23,8 @@ struct device {
     struct net_device *net;
     struct step_device *step;
     struct policy_device *policy; /* NULL where the policy is not a network */
-    bool exact;                   /* the policy's products are fp32 */
+    bool bf16;                    /* the networks' products are bf16 */
+    bool exact;                   /* the policy's are fp32 */
     struct graph reset, train, evaluate, shares, twin, decide, apply, test, update;
     uint32_t *clock; /* pinned: round and step for the device's world */
     double *accuracy;
@@ -97,7 +99,8 @@ static void create_parts(struct device *device, const struct device_setup *setup
     create_ring(device);
     if (rt->failed)
         return;
-    device->kernels = setup->bf16 ? &net_bf16 : &net_fp32;
+    const struct host_device *nets = &host_devices[net.shape.family];
+    device->kernels = setup->bf16 ? nets->bf16 : nets->fp32;
     device->net = device->kernels->create(rt, &net);
     device->step = step_device_create(&device->mirror, setup, net.grads, policy.logits, policy.values);
     if (device->mirror.host->learns)
@@ -108,6 +111,7 @@ static void create_parts(struct device *device, const struct device_setup *setup
 static struct device *device_create(const struct device_setup *setup, struct esper_error *error)
 {
     struct device *device = new struct device();
+    device->bf16 = setup->bf16;
     device->exact = !setup->tf32;
     device->runtime = runtime_create(error);
     if (!device->runtime) {
@@ -125,7 +129,7 @@ static struct device *device_create(const struct device_setup *setup, struct esp
 
 static const char *device_kernels(const struct device *device)
 {
-    return device->kernels == &net_bf16 ? "cuda bf16" : device->exact ? "cuda fp32" : "cuda fp32, tf32 policy";
+    return device->bf16 ? "cuda bf16" : device->exact ? "cuda fp32" : "cuda fp32, tf32 policy";
 }
 
 /* ---- phases ------------------------------------------------------------------------------------------------------ */
@@ -343,14 +347,24 @@ static void device_look(struct device_info *info)
     info->found = true;
 }
 
+static bool bf16_fits(const struct net_shape *shape, int batch)
+{
+    return host_devices[shape->family].bf16_fits(shape, batch);
+}
+
+static enum esper_status try_net(struct net_trial *trial, struct esper_error *error)
+{
+    return host_devices[trial->shape->family].try_net(trial, error);
+}
+
 extern "C" const struct device_api *esper_device_api(void)
 {
     static const struct device_api api = {
-        DEVICE_API_VERSION, sizeof(struct world), device_look,      device_create,    device_free,
-        device_kernels,     device_reset,         device_train,     device_evaluate,  device_twin,
-        device_decide,      device_apply,         device_test,      device_update,    device_take,
-        device_write,       device_read,          device_read_part, device_wait_idle, device_check,
-        device_counters_of, net_bf16_fits,        net_trial_run,    policy_trial_run, update_trial_run,
+        DEVICE_API_VERSION, sizeof(struct world), device_look,        device_create, device_free,   device_kernels,
+        device_reset,       device_train,         device_evaluate,    device_twin,   device_decide, device_apply,
+        device_test,        device_update,        device_take,        device_write,  device_read,   device_read_part,
+        device_wait_idle,   device_check,         device_counters_of, bf16_fits,     try_net,       policy_trial_run,
+        update_trial_run,
     };
     return &api;
 }

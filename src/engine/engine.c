@@ -19,11 +19,11 @@ static enum esper_status create_workers(struct engine *engine, struct esper_erro
         return ESPER_FAILED;
     for (int i = 0; i < threads && i < world->envs; i++) {
         struct worker *worker = &engine->workers[i];
-        worker->memory = memory_alloc(engine->kernels->net_bytes(&world->shape, batch), 1, error);
+        worker->memory = memory_alloc(engine->nets->bytes(&world->shape, batch), 1, error);
         worker->labels = memory_alloc((size_t)batch, 1, error);
         if (!worker->memory || !worker->labels)
             return ESPER_FAILED;
-        worker->net = engine->kernels->net_init(&world->shape, batch, worker->memory);
+        worker->net = engine->nets->init(&world->shape, batch, worker->memory);
     }
     return ESPER_OK;
 }
@@ -164,6 +164,7 @@ enum esper_status engine_create_part(struct engine **out, const struct config *c
     if (!engine)
         return ESPER_FAILED;
     engine->kernels = variant_best();
+    engine->nets = &engine->kernels->net[host_family_of(config)->id];
     engine->normalise = gather_table_make(image_set_of(config->data_set));
     float momentum = (float)config->momentum;
     engine->rates = (struct net_rates){.host = {(float)config->host_lr, momentum, (float)config->weight_decay},

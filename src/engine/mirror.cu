@@ -63,6 +63,7 @@ struct net_setup mirror_net_setup(const struct mirror *mirror, const struct devi
     const size_t envs = (size_t)view->envs, rows = envs * (size_t)view->shape.slots;
     struct net_setup setup = {};
     setup.shape = view->shape;
+    setup.host_shape = &mirror->host->shape;
     setup.envs = view->envs;
     setup.val_images = config->data_val_images;
     setup.test_images = config->data_test_images;

@@ -107,15 +107,12 @@ ESPER_RULE void orders_zero_momentum(const struct world *world, int env, uint32_
     orders_zero(world->shape.gate_storage, thread, threads, momentum.gate);
 }
 
-/* Means of 0 and variances of 1. */
 ESPER_RULE void orders_fill_stats(const struct net_shape *shape, uint32_t thread, uint32_t threads, float *stats)
 {
-    for (int i = 0; i < shape->blocks; i++) {
-        const struct block_shape *block = &shape->block[i];
-        for (size_t c = thread; c < (size_t)block->cout; c += threads) {
-            stats[block->mean + c] = 0;
-            stats[block->var + c] = 1;
-        }
+    for (int i = 0; i < shape->stats_parts; i++) {
+        const struct stats_part *part = &shape->stats_part[i];
+        for (size_t k = thread; k < part->count; k += threads)
+            stats[part->first + k] = part->value;
     }
 }
 
@@ -149,10 +146,11 @@ ESPER_RULE void orders_do_slot(const struct world *world, int env, int slot, uin
     struct random_site site =
         world_random(world, STREAM_SEED_INIT, env, (world->slots.germinations[row] << 16) + ((uint32_t)slot << 8));
     if (effects & EFFECT_INIT_SEED)
-        birth_fill(&world->births[slot][world->slots.blueprint[row]], site, thread, threads, params.seed + shape->seed);
+        birth_fill(&world->growth.seed[slot][world->slots.blueprint[row]], site, thread, threads,
+                   params.seed + shape->seed);
     site.a += GATE_TENSOR;
     if (effects & EFFECT_INIT_GATE)
-        birth_fill(&world->gate_births[slot], site, thread, threads, params.gate + shape->gate);
+        birth_fill(&world->growth.gate[slot], site, thread, threads, params.gate + shape->gate);
     if (effects & (EFFECT_INIT_SEED | EFFECT_ZERO_MOMENTUM))
         orders_zero(shape->seed_storage, thread, threads, momentum.seed + shape->seed);
     if (effects & (EFFECT_INIT_GATE | EFFECT_ZERO_MOMENTUM))

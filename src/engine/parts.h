@@ -41,6 +41,7 @@ struct engine {
     struct world *world;
     const struct backend *backend;
     const struct variant *kernels;
+    const struct net_kernels *nets; /* the host family's */
     struct dataset *data;
     struct gather_table normalise;
     struct pool *pool;

@@ -111,24 +111,6 @@ static void register_run(struct world *w)
     TABLE_ADD(t, &w->replay.algorithm, "replay.algorithm", TYPE_U8, CLASS_STATE, true, SCOPE_RUN, slots);
 }
 
-/* What is known about hosts and seeds before they are born. */
-static void list_births(struct world *world)
-{
-    struct param_layout layout;
-    world->host_macs = (double)shape_forward_macs(&world->shape);
-    world->host_train_macs = (double)shape_train_macs(&world->shape);
-    for (int j = 0; j < world->shape.slots; j++) {
-        for (int b = 0; b < BLUEPRINT_COUNT; b++) {
-            blueprint_layout(b, world->shape.slot[j].channels, &layout);
-            world->births[j][b] = birth_of(&layout);
-            world->seed_macs[j][b] = (double)blueprint_macs(b, world->shape.slot[j].channels,
-                                                            world->shape.slot[j].height * world->shape.slot[j].width);
-        }
-        gate_layout(world->shape.slot[j].channels, &layout);
-        world->gate_births[j] = birth_of(&layout);
-    }
-}
-
 /* The learner compares the envs of a group (L-23): a process has all of them or none. */
 static enum esper_status check_part(const struct config *config, struct env_part part, struct esper_error *error)
 {
@@ -159,8 +141,8 @@ enum esper_status world_create_part(struct world **out, const struct config *con
     world->envs = part.count;
     world->first_env = part.first;
     world->learns = config->policy.kind == POLICY_PPO;
-    shape_init(&world->shape, &world->config);
-    list_births(world);
+    host_shape_init(&world->host_shape, &world->config);
+    host_growth_init(&world->growth, &world->config);
     register_run(world);
     register_networks(world);
     register_rules(world);

@@ -9,9 +9,9 @@
 #include "base/state.h"
 #include "data/conditions.h"
 #include "engine/episode.h"
+#include "host/families.h"
 #include "learn/learner.h"
 #include "morph/action.h"
-#include "morph/birth.h"
 #include "morph/governor.h"
 #include "morph/lifecycle.h"
 #include "morph/net.h"
@@ -51,10 +51,11 @@ struct world {
     int envs, first_env; /* of this process: how many, and the number of the first */
     bool learns;         /* the policy is a network */
     struct config config;
-    struct net_shape shape;
-    struct birth births[SHAPE_SLOTS][BLUEPRINT_COUNT], gate_births[SHAPE_SLOTS]; /* how seeds and gate nets start */
-    double seed_macs[SHAPE_SLOTS][BLUEPRINT_COUNT]; /* multiply-accumulates of a forward pass per image */
-    double host_macs, host_train_macs;              /* the host's, of a forward pass and of a training step */
+    union {
+        struct net_shape shape;      /* what rules and phases see */
+        union host_shape host_shape; /* what the host's family sees */
+    };
+    struct growth growth;
     struct table table;
 
     uint32_t *round, *step;              /* [1] the round in progress; steps of it that are done */
@@ -286,11 +287,11 @@ ESPER_RULE double world_committed_accuracy(const struct world *world, int env)
 /* Multiply-accumulates of a forward pass of the committed network, per image. */
 ESPER_RULE double world_committed_macs(const struct world *world, int env)
 {
-    double macs = world->host_macs;
+    double macs = world->growth.host_macs;
     for (int j = 0; j < world->shape.slots; j++) {
         const size_t row = world_slot_row(world, env, j);
         if (world->slots.stage[row] == STAGE_FOSSILIZED)
-            macs += world->seed_macs[j][world->slots.blueprint[row]];
+            macs += world->growth.seed_macs[j][world->slots.blueprint[row]];
     }
     return macs;
 }
@@ -304,8 +305,8 @@ ESPER_RULE double world_step_work(const struct world *world, const struct slot_s
     double macs = 0;
     for (int j = 0; j < world->shape.slots; j++)
         if (slot_exec_of(&slot[j]).mode != SLOT_SKIP)
-            macs += 3 * world->seed_macs[j][slot[j].blueprint];
-    return macs / (world->host_train_macs * world->config.steps);
+            macs += 3 * world->growth.seed_macs[j][slot[j].blueprint];
+    return macs / (world->growth.host_train_macs * world->config.steps);
 }
 
 /* Whether the round's twins are still being played: the same hosts on the same images, before the round itself. */
@@ -325,8 +326,8 @@ ESPER_RULE struct seed_size world_seed_size(const struct world *world, int slot,
 {
     struct seed_size size = {0, 0};
     if (blueprint >= 0 && blueprint < BLUEPRINT_COUNT) {
-        size.seed_params = world->births[slot][blueprint].params;
-        size.gate_params = world->gate_births[slot].params;
+        size.seed_params = world->growth.seed[slot][blueprint].params;
+        size.gate_params = world->growth.gate[slot].params;
     }
     return size;
 }

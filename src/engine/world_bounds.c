@@ -34,8 +34,8 @@ static double most_params(const struct world *world)
     uint32_t most = 0;
     for (int j = 0; j < world->shape.slots; j++) {
         for (int b = 0; b < BLUEPRINT_COUNT; b++)
-            most = world->births[j][b].params > most ? world->births[j][b].params : most;
-        most = world->gate_births[j].params > most ? world->gate_births[j].params : most;
+            most = world->growth.seed[j][b].params > most ? world->growth.seed[j][b].params : most;
+        most = world->growth.gate[j].params > most ? world->growth.gate[j].params : most;
     }
     return most;
 }

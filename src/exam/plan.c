@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "exam/bootstrap.h"
 #include "exam/exam.h"
-#include "morph/shape.h"
+#include "host/families.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
@@ -54,17 +54,17 @@ double exam_net_score(const struct reward_config *reward, double price, long lon
 
 long long exam_host_params(const struct config *config)
 {
-    struct net_shape shape;
-    shape_init(&shape, config);
-    return (long long)shape.host.params;
+    union host_shape shape;
+    host_shape_init(&shape, config);
+    return (long long)shape.net.host.params;
 }
 
 double exam_host_work(const struct config *config, const struct config *bare)
 {
-    struct net_shape shape, other;
-    shape_init(&shape, config);
-    shape_init(&other, bare);
-    return (double)shape_train_macs(&shape) / (double)shape_train_macs(&other);
+    struct growth growth, other;
+    host_growth_init(&growth, config);
+    host_growth_init(&other, bare);
+    return growth.host_train_macs / other.host_train_macs;
 }
 
 /* ---- configurations ---------------------------------------------------------------------------------------------- */

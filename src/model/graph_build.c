@@ -1,6 +1,6 @@
 /*
  * A model as a graph of ordinary operators: normalisation, blocks, seeds, blends at their alpha. The formulas are those
- * of nn/flat.c, morph/seed_*.c and morph/net_eval.c.
+ * of nn/flat.c, morph/seed_*.c and cnn/cpu/eval.c.
  */
 #include <math.h>
 #include <stdio.h>
@@ -166,7 +166,7 @@ static int reshape(struct builder *b, const char *name, int x, int count, const 
  * GroupNorm without its affine part: opset 17 has none, but a group is one channel of an InstanceNormalization over
  * [N][groups][all the rest].
  */
-static int group_norm(struct builder *b, const char *name, const struct slot_shape *slot, int count, int x)
+static int group_norm(struct builder *b, const char *name, const struct site_shape *slot, int count, int x)
 {
     int groups = group_count(count);
     int ones = filled(b, join(name, "ones").text, groups, 1), zeros = filled(b, join(name, "zeros").text, groups, 0);
@@ -205,7 +205,7 @@ static int affine(struct builder *b, const char *name, double share, int x)
 
 /* s = x + chain(x) */
 static int chain(struct builder *b, const char *prefix, const struct seed_blueprint *blueprint,
-                 const struct slot_shape *slot, int x)
+                 const struct site_shape *slot, int x)
 {
     int y = x;
     for (int i = 0; i < blueprint->steps; i++) {
@@ -223,7 +223,7 @@ static int chain(struct builder *b, const char *prefix, const struct seed_bluepr
 }
 
 /* s = x + tanh(sigma) (GN(x) - x) */
-static int norm_seed(struct builder *b, const char *prefix, const struct slot_shape *slot, int x)
+static int norm_seed(struct builder *b, const char *prefix, const struct site_shape *slot, int x)
 {
     struct name norm = join(prefix, "norm");
     double t = tanh((double)tensor_at(b, join(norm.text, "sigma").text)->data[0]);
@@ -243,7 +243,7 @@ static int squeeze(struct builder *b, const char *first, const char *second, int
 
 static int seed(struct builder *b, const char *prefix, int j, int x)
 {
-    const struct slot_shape *slot = &b->model->shape.slot[j];
+    const struct site_shape *slot = &b->model->host_shape.cnn.site[j];
     const struct seed_blueprint *blueprint = blueprint_at(b->model->exec[j].blueprint);
     switch (blueprint->kind) {
     case SEED_CHAIN:
@@ -333,7 +333,7 @@ static int pool(struct builder *b, const char *name, int x)
 
 static int block(struct builder *b, int i, int x)
 {
-    const struct block_shape *shape = &b->model->shape.block[i];
+    const struct block_shape *shape = &b->model->host_shape.cnn.block[i];
     struct name name = numbered("host", "block", i);
     x = batch_norm(b, join(name.text, "norm").text, conv(b, join(name.text, "conv").text, x));
     x = unary(b, GRAPH_RELU, join(name.text, "relu").text, x);
@@ -353,7 +353,7 @@ static void network(struct builder *b)
     memcpy(graph->values[graph->input].shape, (const int64_t[]){0, DATASET_COLOURS, size, size},
            sizeof graph->values[0].shape);
     int x = normalise(b, graph->input);
-    for (int i = 0; i < b->model->shape.blocks; i++)
+    for (int i = 0; i < b->model->host_shape.cnn.blocks; i++)
         x = block(b, i, x);
     int features = unary(b, GRAPH_FLATTEN, "host.classifier.features", unary(b, GRAPH_MEAN, "host.classifier.mean", x));
     int weight = plain(b, "host.classifier.weight"), bias = plain(b, "host.classifier.bias");

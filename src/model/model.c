@@ -65,7 +65,7 @@ static enum esper_status make_parts(struct model *model, const struct config *ho
 {
     TRY(check_seeds(seeds, count, error));
     TRY(set_geometry(&model->config, host, seeds, count, error));
-    shape_init(&model->shape, &model->config);
+    host_shape_init(&model->host_shape, &model->config);
     for (int j = 0; j < count; j++) {
         model->exec[j] = exec_of(&seeds[j]);
         model->stage[j] = seeds[j].stage;
@@ -134,13 +134,14 @@ static const struct slot_shape *slot_named(const struct net_shape *shape, const 
 
 static void copy_params(struct model *model, const struct net_shape *shape, const struct net_params *params)
 {
+    struct growth growth;
+    host_growth_init(&growth, &model->config);
     memcpy(model->params.host, params->host, sizeof(float) * shape->host.storage);
     memcpy(model->params.stats, params->stats, sizeof(float) * shape->stats);
     for (int j = 0; j < model->shape.slots; j++) {
         const struct slot_shape *to = &model->shape.slot[j], *from = slot_named(shape, to->id);
-        struct param_layout layout;
-        blueprint_layout(model->exec[j].blueprint, to->channels, &layout);
-        memcpy(model->params.seed + to->seed, params->seed + from->seed, sizeof(float) * layout.storage);
+        memcpy(model->params.seed + to->seed, params->seed + from->seed,
+               sizeof(float) * growth.seed[j][model->exec[j].blueprint].storage);
         if (model->exec[j].gate)
             memcpy(model->params.gate + to->gate, params->gate + from->gate, sizeof(float) * to->gate_storage);
     }
@@ -200,8 +201,8 @@ static void add_vector(struct list *list, const char *prefix, const char *name, 
 
 static void add_host(const struct model *model, struct list *list)
 {
-    const struct net_shape *shape = &model->shape;
-    const struct tensor_layout *tensor = shape->host.tensor;
+    const struct cnn_shape *shape = &model->host_shape.cnn;
+    const struct tensor_layout *tensor = shape->net.host.tensor;
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];
         char prefix[24];
@@ -246,12 +247,12 @@ static void add_slot(const struct model *model, int j, struct list *list)
     struct param_layout layout;
     char prefix[24], name[24];
     snprintf(prefix, sizeof prefix, "slot.%s", slot->id);
-    blueprint_layout(model->exec[j].blueprint, slot->channels, &layout);
+    blueprint_layout(model->exec[j].blueprint, model->host_shape.cnn.site[j].channels, &layout);
     for (int t = 0; t < layout.count; t++) {
         seed_tensor_name(model->exec[j].blueprint, t, name);
         add(list, prefix, name, &layout.tensor[t], model->params.seed + slot->seed + layout.tensor[t].offset);
     }
-    gate_layout(slot->channels, &layout);
+    gate_layout(model->host_shape.cnn.site[j].channels, &layout);
     for (int t = 0; model->exec[j].gate && t < layout.count; t++)
         add(list, prefix, gate_names[t], &layout.tensor[t], model->params.gate + slot->gate + layout.tensor[t].offset);
 }
@@ -272,13 +273,12 @@ size_t model_host_params(const struct model *model)
 
 size_t model_seed_params(const struct model *model)
 {
+    struct growth growth;
     size_t params = 0;
+    host_growth_init(&growth, &model->config);
     for (int j = 0; j < model->shape.slots; j++) {
-        struct param_layout layout;
-        blueprint_layout(model->exec[j].blueprint, model->shape.slot[j].channels, &layout);
-        params += layout.params;
-        gate_layout(model->shape.slot[j].channels, &layout);
-        params += model->exec[j].gate ? layout.params : 0;
+        params += growth.seed[j][model->exec[j].blueprint].params;
+        params += model->exec[j].gate ? growth.gate[j].params : 0;
     }
     return params;
 }

@@ -9,6 +9,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "host/families.h"
 #include "morph/net.h"
 
 #define MODEL_FORMAT "esper-model-1"
@@ -26,8 +27,11 @@ struct model_source {
 };
 
 struct model {
-    struct config config;   /* its host and slots only; the shape points at the names of its slots */
-    struct net_shape shape; /* whose slots are the occupied ones */
+    struct config config; /* its host and slots only; the shape points at the names of its slots */
+    union {
+        struct net_shape shape; /* whose slots are the occupied ones */
+        union host_shape host_shape;
+    };
     struct slot_exec exec[SHAPE_SLOTS];
     uint8_t stage[SHAPE_SLOTS];
     struct net_params params; /* in `memory`, by the shape's layouts */

@@ -60,7 +60,7 @@ static void add_seeds(cJSON *network, const struct model *model)
         json_add_text(entry, "blueprint", blueprint_name(exec->blueprint));
         json_add_text(entry, "algorithm", algorithm_name(exec->algorithm));
         json_add_number(entry, "alpha", (double)exec->alpha);
-        json_add_number(entry, "groups", group_count(model->shape.slot[j].channels));
+        json_add_number(entry, "groups", group_count(model->host_shape.cnn.site[j].channels));
         if (blueprint->kind == SEED_CHAIN)
             add_chain(entry, blueprint);
     }

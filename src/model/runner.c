@@ -6,7 +6,7 @@
 
 struct model_runner {
     const struct model *model;
-    const struct variant *kernels;
+    const struct net_kernels *nets;
     struct gather_table normalise;
     int batch;
     void *memory;
@@ -21,16 +21,16 @@ enum esper_status model_runner_create(struct model_runner **out, const struct mo
     if (!runner)
         return ESPER_FAILED;
     runner->model = model;
-    runner->kernels = variant_best();
+    runner->nets = &variant_best()->net[FAMILY_CNN];
     runner->normalise = gather_table_make(image_set_of(model->config.data_set));
     runner->batch = batch;
-    runner->memory = memory_alloc(runner->kernels->net_bytes(&model->shape, batch), 1, error);
+    runner->memory = memory_alloc(runner->nets->bytes(&model->shape, batch), 1, error);
     runner->labels = memory_alloc((size_t)batch, 1, error);
     if (!runner->memory || !runner->labels) {
         model_runner_free(runner);
         return ESPER_FAILED;
     }
-    runner->net = runner->kernels->net_init(&model->shape, batch, runner->memory);
+    runner->net = runner->nets->init(&model->shape, batch, runner->memory);
     *out = runner;
     return ESPER_OK;
 }
@@ -47,7 +47,7 @@ void model_runner_free(struct model_runner *runner)
 static void run_batch(struct model_runner *runner, const uint8_t *images, int count, float *logits)
 {
     const struct model *model = runner->model;
-    struct net_input input = runner->kernels->net_input(runner->net);
+    struct net_input input = runner->nets->input(runner->net);
     int size = model->config.data_size;
     size_t bytes = (size_t)size * (size_t)size * DATASET_COLOURS;
     float alpha[1][SHAPE_SLOTS] = {{0}};
@@ -64,7 +64,7 @@ static void run_batch(struct model_runner *runner, const uint8_t *images, int co
                             .alpha = (const float(*)[SHAPE_SLOTS])alpha,
                             .correct = correct,
                             .logits = logits};
-    runner->kernels->net_evaluate(runner->net, &model->params, &eval);
+    runner->nets->evaluate(runner->net, &model->params, &eval);
 }
 
 void model_logits(struct model_runner *runner, const uint8_t *images, size_t count, float *logits)

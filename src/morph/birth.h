@@ -6,7 +6,7 @@
 #define MORPH_BIRTH_H
 
 #include "base/philox.h"
-#include "morph/blueprint.h"
+#include "morph/layout.h"
 
 struct tensor_birth {
     uint32_t offset, size; /* floats, from the start of the layout */
@@ -17,7 +17,7 @@ struct tensor_birth {
 /* The tensors of a seed or of a gate net. */
 struct birth {
     int count;
-    uint32_t params;
+    uint32_t params, storage; /* as in struct param_layout */
     struct tensor_birth tensor[LAYOUT_TENSORS];
 };
 
@@ -33,6 +33,7 @@ ESPER_RULE struct birth birth_of(const struct param_layout *layout)
     struct tensor_birth none = {0, 0, 0, 0};
     birth.count = layout->count;
     birth.params = (uint32_t)layout->params;
+    birth.storage = (uint32_t)layout->storage;
     for (int i = 0; i < LAYOUT_TENSORS; i++)
         birth.tensor[i] = i < layout->count ? tensor_birth_of(&layout->tensor[i]) : none;
     return birth;

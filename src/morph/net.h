@@ -50,30 +50,6 @@ static inline struct net_rates net_rates_times(struct net_rates rates, float fac
     return rates;
 }
 
-/* Memory for a net of this shape and batch, and the net in it. The memory must be zeroed and aligned to 64 bytes. */
-size_t net_bytes(const struct net_shape *shape, int batch);
-struct net *net_init(const struct net_shape *shape, int batch, void *memory);
-
-/* Where images are written: first interior pixel, four reals per pixel. */
-struct net_input {
-    real *pixels;
-    size_t image_stride, row_stride;
-};
-struct net_input net_input_of(struct net *net);
-
-/* Forward and backward of one batch in training mode; running statistics advance. Gradients stay in the net. */
-void net_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,
-                   struct net_result *result);
-/* Gradient statistics of the batch just run (D-35), before clipping. */
-void net_measure(struct net *net, const struct net_batch *batch, struct net_result *result);
-/* Clip host and slots separately, and step. Momentum has the layout of the parameters. */
-void net_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
-                const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
-
-/* Gradients of the last net_gradients, in the parameters' layouts, and the logits [images][stride]. */
-struct net_params net_grads(struct net *net);
-const real *net_logits(const struct net *net, int *stride);
-
 /*
  * Evaluation with running statistics. Configuration k sets slot j to alpha[k][j]; slots must be given their own alpha
  * where they are not overridden, 0 for one that is not blended. Work shared by configurations is done once: they
@@ -90,6 +66,29 @@ struct net_eval {
     real *logits;                      /* [configs][images][classes] or NULL */
 };
 enum { NET_MAX_CONFIGS = 64 };
-void net_evaluate(struct net *net, const struct net_params *params, struct net_eval *eval);
+
+/* Where samples are written: the first of a batch, and how far apart they and their rows are. */
+struct net_input {
+    real *pixels;
+    size_t image_stride, row_stride;
+};
+
+/* A family's networks on one instruction set. */
+struct net_kernels {
+    /* Memory for a net of this shape and batch, and the net in it. The memory must be zeroed and aligned to 64 bytes.
+     * The shape is a whole one (union host_shape) and outlives the net. */
+    size_t (*bytes)(const struct net_shape *shape, int batch);
+    struct net *(*init)(const struct net_shape *shape, int batch, void *memory);
+    struct net_input (*input)(struct net *net);
+    /* Forward and backward of one batch in training mode; running statistics advance. Gradients stay in the net. */
+    void (*gradients)(struct net *net, const struct net_params *params, const struct net_batch *batch,
+                      struct net_result *result);
+    /* Gradient statistics of the batch just run (D-35), before clipping. */
+    void (*measure)(struct net *net, const struct net_batch *batch, struct net_result *result);
+    /* Clip host and slots separately, and step. Momentum has the layout of the parameters. */
+    void (*update)(struct net *net, const struct net_params *params, const struct net_params *momentum,
+                   const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
+    void (*evaluate)(struct net *net, const struct net_params *params, struct net_eval *eval);
+};
 
 #endif

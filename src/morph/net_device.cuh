@@ -1,6 +1,6 @@
 /*
- * The networks of all envs on the device: one interface, two implementations. net_fp32 takes every host and is the
- * reference for the other; net_bf16 takes the hosts that its tensor-core kernels fit.
+ * The networks of all envs on the device: one interface, which each family implements once or, in other precisions,
+ * more often.
  *
  * train, evaluate and test only enqueue work on the runtime's stream, the same kernels with the same shapes every time,
  * so a phase can be captured once and replayed. What they do depends on device memory alone.
@@ -22,6 +22,7 @@ extern "C" {
  */
 struct net_setup {
     struct net_shape shape;
+    const struct net_shape *host_shape; /* host memory: the whole of the family's shape */
     int envs, val_images, test_images;
     struct net_rates rates;
     struct gather_source source; /* the images, their order, and the clock */
@@ -58,7 +59,7 @@ struct net_sets {
 };
 
 struct net_device_kernels {
-    /* Allocates all that is ever needed. NULL: the runtime has failed, or (net_bf16) the host does not fit. */
+    /* Allocates all that is ever needed. NULL: the runtime has failed, or the kernels do not fit the host. */
     struct net_device *(*create)(struct runtime *rt, const struct net_setup *setup);
     void (*free)(struct net_device *net);
     /* A step: how slots are treated, every batch, gradient statistics on the last one. Writes parameters, momentum,
@@ -72,10 +73,6 @@ struct net_device_kernels {
     /* The test images through the committed network. Writes exec and test_accuracy. */
     void (*test)(struct net_device *net);
 };
-
-extern const struct net_device_kernels net_fp32, net_bf16;
-
-extern "C" bool net_bf16_fits(const struct net_shape *shape, int batch);
 
 /* In create: the base's part. */
 static inline void net_device_begin(struct net_device *net, struct runtime *rt, const struct net_setup *setup)

@@ -19,7 +19,7 @@ struct net_trial {
     const uint8_t *labels;
     const struct slot_exec *exec; /* [slot] */
     bool learn;                   /* a step of training; otherwise an evaluation with running statistics */
-    bool bf16;                    /* by net_bf16, which must fit: it learns, and returns no logits */
+    bool bf16;                    /* by bf16 kernels, which must fit: it learns, and returns no logits */
     struct net_rates rates;
 
     struct net_params params, momentum; /* before the step; updated by it */
@@ -33,8 +33,6 @@ struct net_trial {
     const float *x, *dy;
     float *y, *dx;
 };
-
-enum esper_status net_trial_run(struct net_trial *trial, struct esper_error *error);
 
 #ifdef __cplusplus
 }

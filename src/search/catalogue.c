@@ -1,6 +1,6 @@
 #include "search/catalogue.h"
 
-#include "morph/shape.h"
+#include "host/families.h"
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
 
@@ -15,31 +15,17 @@ bool schedule_equal(const struct schedule *a, const struct schedule *b)
     return equal;
 }
 
-static long long seed_params(const struct net_shape *shape, int slot, int blueprint)
-{
-    struct param_layout layout;
-    blueprint_layout(blueprint, shape->slot[slot].channels, &layout);
-    return (long long)layout.params;
-}
-
-static long long gate_params(const struct net_shape *shape, int slot)
-{
-    struct param_layout layout;
-    gate_layout(shape->slot[slot].channels, &layout);
-    return (long long)layout.params;
-}
-
 long long schedule_params(const struct schedule *schedule, const struct config *config)
 {
-    struct net_shape shape;
+    struct growth growth;
     long long params = 0;
-    shape_init(&shape, config);
+    host_growth_init(&growth, config);
     for (int i = 0; i < schedule->count; i++) {
         const struct planting *planting = &schedule->planting[i];
         if (planting->birth > 1) /* in place of a seed that was lost */
             continue;
-        params += seed_params(&shape, planting->slot, planting->blueprint);
-        params += planting->style == STYLE_GATED_GATE ? gate_params(&shape, planting->slot) : 0;
+        params += growth.seed[planting->slot][planting->blueprint].params;
+        params += planting->style == STYLE_GATED_GATE ? growth.gate[planting->slot].params : 0;
     }
     return params;
 }
@@ -66,14 +52,14 @@ static void put_row(struct catalogue *catalogue, int slots, int blueprint, int s
 /* The blueprint that adds most parameters when it is in all slots. */
 static int largest_blueprint(const struct config *config)
 {
-    struct net_shape shape;
+    struct growth growth;
     int largest = 1;
     long long most = -1;
-    shape_init(&shape, config);
+    host_growth_init(&growth, config);
     for (int b = 1; b < BLUEPRINT_COUNT; b++) {
         long long params = 0;
-        for (int j = 0; j < shape.slots; j++)
-            params += seed_params(&shape, j, b);
+        for (int j = 0; j < config->slot_count; j++)
+            params += growth.seed[j][b].params;
         largest = params > most ? b : largest;
         most = params > most ? params : most;
     }

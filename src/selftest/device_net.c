@@ -40,18 +40,23 @@ static void take_params(struct net_params *params, const struct net_shape *shape
     params->gate = take(memory, shape->gate_storage);
 }
 
-static size_t image_reals(const struct net_shape *shape)
+static const struct block_shape *first_block(const struct net_shape *shape)
 {
-    return (size_t)shape->block[0].height * (size_t)shape->block[0].width * 4;
+    return &cnn_shape_of(shape)->block[0];
 }
 
-size_t net_bytes(const struct net_shape *shape, int batch)
+static size_t image_reals(const struct net_shape *shape)
+{
+    return (size_t)first_block(shape)->height * (size_t)first_block(shape)->width * 4;
+}
+
+size_t cnn_bytes(const struct net_shape *shape, int batch)
 {
     size_t params = shape->host.storage + shape->stats + shape->seed_storage + shape->gate_storage;
     return sizeof(struct net) + sizeof(real) * (3 * params + (size_t)batch * (image_reals(shape) + SHAPE_CLASSES));
 }
 
-struct net *net_init(const struct net_shape *shape, int batch, void *memory)
+struct net *cnn_init(const struct net_shape *shape, int batch, void *memory)
 {
     struct net *net = memory;
     real *free = (real *)(net + 1);
@@ -64,9 +69,9 @@ struct net *net_init(const struct net_shape *shape, int batch, void *memory)
     return net;
 }
 
-struct net_input net_input_of(struct net *net)
+struct net_input cnn_input(struct net *net)
 {
-    return (struct net_input){net->pixels, image_reals(net->shape), (size_t)net->shape->block[0].width * 4};
+    return (struct net_input){net->pixels, image_reals(net->shape), (size_t)first_block(net->shape)->width * 4};
 }
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
@@ -100,7 +105,7 @@ static void copy_params(const struct net_shape *shape, const struct net_params *
 }
 
 /* The device can only take whole steps: this one is taken on a copy, whose statistics are kept. */
-void net_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,
+void cnn_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,
                    struct net_result *result)
 {
     struct net_trial trial = trial_of(net, batch);
@@ -112,14 +117,14 @@ void net_gradients(struct net *net, const struct net_params *params, const struc
     *result = net->result = trial.result;
 }
 
-void net_measure(struct net *net, const struct net_batch *batch, struct net_result *result)
+void cnn_measure(struct net *net, const struct net_batch *batch, struct net_result *result)
 {
     (void)batch;
     memcpy(result->grads, net->result.grads, sizeof result->grads);
 }
 
 /* The same step once more, for real; its statistics have been kept already. */
-void net_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
+void cnn_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
                 const struct net_batch *batch, const struct net_rates *rates, struct net_result *result)
 {
     struct net_trial trial = trial_of(net, batch);
@@ -131,19 +136,19 @@ void net_update(struct net *net, const struct net_params *params, const struct n
     *result = trial.result;
 }
 
-struct net_params net_grads(struct net *net)
+struct net_params cnn_grads(struct net *net)
 {
     return net->grads;
 }
 
-const real *net_logits(const struct net *net, int *stride)
+const real *cnn_logits(const struct net *net, int *stride)
 {
     *stride = SHAPE_CLASSES;
     return net->logits;
 }
 
 /* One configuration after the other. */
-void net_evaluate(struct net *net, const struct net_params *params, struct net_eval *eval)
+void cnn_evaluate(struct net *net, const struct net_params *params, struct net_eval *eval)
 {
     for (int k = 0; k < eval->configs; k++) {
         struct slot_exec exec[SHAPE_SLOTS];

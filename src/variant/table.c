@@ -1,3 +1,4 @@
+#include "cnn/net.h"
 #include "nn/flat.h"
 #include "nn/roof.h"
 #include "variant/variant.h"
@@ -10,13 +11,13 @@ extern const struct variant VARIANT_TABLE;
 
 const struct variant VARIANT_TABLE = {
     .name = NAME_OF(VARIANT),
-    .net_bytes = net_bytes,
-    .net_init = net_init,
-    .net_input = net_input_of,
-    .net_gradients = net_gradients,
-    .net_measure = net_measure,
-    .net_update = net_update,
-    .net_evaluate = net_evaluate,
+    .net = {[FAMILY_CNN] = {.bytes = cnn_bytes,
+                            .init = cnn_init,
+                            .input = cnn_input,
+                            .gradients = cnn_gradients,
+                            .measure = cnn_measure,
+                            .update = cnn_update,
+                            .evaluate = cnn_evaluate}},
     .policy = {.net_bytes = policy_net_bytes,
                .net_init = policy_net_init,
                .pack = policy_net_pack,

@@ -5,6 +5,7 @@
 #define VARIANT_VARIANT_H
 
 #include "base/status.h"
+#include "morph/family.h"
 #include "morph/net.h"
 #include "nn/conv.h"
 #include "policy/network.h"
@@ -32,16 +33,7 @@
 struct variant {
     const char *name;
 
-    size_t (*net_bytes)(const struct net_shape *shape, int batch);
-    struct net *(*net_init)(const struct net_shape *shape, int batch, void *memory);
-    struct net_input (*net_input)(struct net *net);
-    void (*net_gradients)(struct net *net, const struct net_params *params, const struct net_batch *batch,
-                          struct net_result *result);
-    void (*net_measure)(struct net *net, const struct net_batch *batch, struct net_result *result);
-    void (*net_update)(struct net *net, const struct net_params *params, const struct net_params *momentum,
-                       const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
-    void (*net_evaluate)(struct net *net, const struct net_params *params, struct net_eval *eval);
-
+    struct net_kernels net[FAMILY_COUNT];
     struct policy_kernels policy;
 
     /* For `esper bench`. */

@@ -4,8 +4,8 @@
 #include "base/crc32.h"
 #include "base/json.h"
 #include "base/safetensors.h"
-#include "engine/checkpoint.h"
 #include "harness.h"
+#include "session/checkpoint.h"
 
 enum { TENSORS = 16 }; /* more than the world has */
 

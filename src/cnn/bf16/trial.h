@@ -1,0 +1,12 @@
+/* Runs a given batch on cnn_bf16 (trial.h of fp32). */
+#ifndef CNN_BF16_TRIAL_H
+#define CNN_BF16_TRIAL_H
+
+struct runtime;
+struct net_setup;
+struct net_trial;
+
+/* The setup has the trial's arrays, its exec and rates. Fetches gradients, loss and the count of correct answers. */
+void fast_trial(struct runtime *rt, const struct net_setup *setup, struct net_trial *given);
+
+#endif

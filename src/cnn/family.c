@@ -1,0 +1,44 @@
+/* Convolutional hosts as a family (morph/family.h). */
+#include <stdio.h>
+
+#include "cnn/shape.h"
+#include "morph/family.h"
+
+static void shape_of(const struct config *config, struct net_shape *shape)
+{
+    cnn_shape_init((struct cnn_shape *)shape, config);
+}
+
+static void growth_of(const struct net_shape *shape, struct growth *growth)
+{
+    const struct cnn_shape *cnn = cnn_shape_of(shape);
+    struct param_layout layout;
+    growth->host_macs = (double)cnn_forward_macs(cnn);
+    growth->host_train_macs = (double)cnn_train_macs(cnn);
+    for (int j = 0; j < shape->slots; j++) {
+        const struct site_shape *site = &cnn->site[j];
+        for (int b = 0; b < BLUEPRINT_COUNT; b++) {
+            blueprint_layout(b, site->channels, &layout);
+            growth->seed[j][b] = birth_of(&layout);
+            growth->seed_macs[j][b] = (double)blueprint_macs(b, site->channels, site->height * site->width);
+        }
+        gate_layout(site->channels, &layout);
+        growth->gate[j] = birth_of(&layout);
+    }
+}
+
+static void describe(const struct config *config, char *text, size_t size)
+{
+    snprintf(text, size, "%d blocks from %d channels, %dx%d kernels, %dx%d images", config->host_blocks,
+             config->host_base, config->host_kernel, config->host_kernel, config->data_size, config->data_size);
+}
+
+extern const struct host_family cnn_family;
+const struct host_family cnn_family = {
+    .id = FAMILY_CNN,
+    .name = "cnn",
+    .check = cnn_check_keys,
+    .shape = shape_of,
+    .growth = growth_of,
+    .describe = describe,
+};

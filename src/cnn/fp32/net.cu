@@ -1,0 +1,399 @@
+/* Setup and release of the fp32 networks: the memory layout, and the packed weights. */
+#include "cuda/runtime.cuh"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "cnn/fp32/net.cuh"
+
+enum { PACK_THREADS = 256, CHUNKS = 32, CHUNK_PIXELS = 1024 };
+
+size_t fp32_budget = 0;
+
+/* Half of the free memory, and no more than is useful. */
+static size_t frame_budget()
+{
+    const size_t most = (size_t)40 << 30;
+    size_t available = most, total = 0;
+    if (fp32_budget)
+        return fp32_budget;
+#ifndef EMULATE
+    if (cudaMemGetInfo(&available, &total) != cudaSuccess)
+        return most;
+#endif
+    (void)total;
+    return available / 2 < most ? available / 2 : most;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
+
+/* Offsets are allocated from the front; maps are aligned to 16 bytes. */
+static uint32_t take(size_t *used, size_t count)
+{
+    size_t at = (*used + 3) / 4 * 4;
+    *used = at + count;
+    return (uint32_t)at;
+}
+
+/* Images per chunk, from the sizes of batch and maps alone: enough chunks for the device, but none too small to be
+ * worth its sums. */
+static int chunk_images(int batch, int pixels)
+{
+    int images = batch / CHUNKS;
+    if (images * pixels < CHUNK_PIXELS)
+        images = (CHUNK_PIXELS + pixels - 1) / pixels;
+    return images < batch ? images : batch;
+}
+
+static struct layer_view layer_of(const struct block_shape *b, int kernel, int in_stride, int batch)
+{
+    struct layer_view layer = {};
+    layer.height = b->height;
+    layer.width = b->width;
+    layer.kernel = kernel;
+    layer.cin = b->cin;
+    layer.cout = b->cout;
+    layer.in_stride = in_stride;
+    layer.chunk = chunk_images(batch, b->height * b->width);
+    layer.chunks = (batch + layer.chunk - 1) / layer.chunk;
+    return layer;
+}
+
+static uint32_t tensor_at(const struct param_layout *layout, int tensor)
+{
+    return (uint32_t)layout->tensor[tensor].offset;
+}
+
+static void lay_out_blocks(struct net_view *net, const struct cnn_shape *shape)
+{
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape *b = &shape->block[i];
+        struct block_view *block = &net->block[i];
+        size_t pixels = (size_t)b->height * (size_t)b->width, cout = (size_t)b->cout;
+        block->conv = layer_of(b, shape->kernel, i == 0 ? GATHER_CHANNELS : b->cin, net->batch);
+        block->pixels = (int)pixels;
+        block->pool = b->pool;
+        memcpy(block->slot, b->slot, sizeof block->slot);
+        block->weight = tensor_at(&shape->net.host, b->weight);
+        block->gamma = tensor_at(&shape->net.host, b->gamma);
+        block->beta = tensor_at(&shape->net.host, b->beta);
+        block->mean = (uint32_t)b->mean;
+        block->var = (uint32_t)b->var;
+        block->norm = take(&net->norm, NORM_ARRAYS * cout);
+        block->in = i == 0 ? net->input : net->block[i - 1].out;
+        block->raw = take(&net->frame, pixels * cout);
+        block->grad = take(&net->frame, pixels * cout);
+        block->out = take(&net->frame, (b->pool ? pixels / 4 : pixels) * cout);
+        block->partial = net->partial;
+        net->partial += (size_t)block->conv.chunks * shape->net.host.tensor[b->weight].size;
+    }
+}
+
+static int layout_views(const struct param_layout *layout, struct tensor_view *views)
+{
+    for (int t = 0; t < layout->count; t++) {
+        views[t].offset = (uint32_t)layout->tensor[t].offset;
+        views[t].size = (uint32_t)layout->tensor[t].size;
+    }
+    return layout->count;
+}
+
+/* A chain's steps with their tensors and maps; maps of different blueprints overlay one another from `used` on. */
+static void lay_out_chain(struct seed_view *seed, const struct seed_blueprint *blueprint, const struct slot_view *slot,
+                          size_t *used)
+{
+    int tensor = 0, norms = 0;
+    for (int i = 0; i < blueprint->steps; i++) {
+        const struct chain_step *what = &blueprint->step[i];
+        struct step_view *step = &seed->step[i];
+        step->kind = what->kind;
+        step->kernel = what->kind == STEP_CONV1 ? 1 : 3;
+        step->cin = what->from == WIDTH_NECK ? slot->neck : slot->channels;
+        step->cout = what->to == WIDTH_NECK ? slot->neck : slot->channels;
+        step->groups = group_count(step->cout);
+        step->relu = what->act == ACT_RELU || what->act == ACT_NORM_RELU;
+        step->norm = -1;
+        step->weight = seed->tensor[tensor++].offset;
+        if (what->act == ACT_NORM || what->act == ACT_NORM_RELU) {
+            step->norm = norms++;
+            step->gamma = seed->tensor[tensor++].offset;
+            step->beta = seed->tensor[tensor++].offset;
+        }
+        size_t map = (size_t)slot->pixels * (size_t)step->cout;
+        step->pre = take(used, map);
+        step->grad = take(used, map);
+        if (i + 1 < blueprint->steps)
+            step->act = take(used, map);
+    }
+}
+
+static void lay_out_seeds(struct net_view *net, struct slot_view *slot)
+{
+    size_t start = net->frame;
+    for (int i = 0; i < BLUEPRINT_COUNT; i++) {
+        const struct seed_blueprint *blueprint = blueprint_at(i);
+        struct seed_view *seed = &slot->seed_of[i];
+        struct param_layout layout;
+        size_t used = start;
+        blueprint_layout(i, slot->channels, &layout);
+        seed->kind = blueprint->kind;
+        seed->steps = blueprint->steps;
+        seed->storage = (uint32_t)layout.storage;
+        seed->params = (uint32_t)layout.params;
+        seed->tensors = layout_views(&layout, seed->tensor);
+        lay_out_chain(seed, blueprint, slot, &used);
+        net->frame = used > net->frame ? used : net->frame;
+    }
+}
+
+static void lay_out_gate(struct net_view *net, struct slot_view *slot)
+{
+    struct param_layout layout;
+    gate_layout(slot->channels, &layout);
+    layout_views(&layout, slot->gate_tensor);
+    slot->gate_params = (uint32_t)layout.params;
+    slot->gate_mean = take(&net->frame, (size_t)slot->channels);
+    slot->gate_hidden = take(&net->frame, (size_t)slot->neck);
+    slot->gate_out = take(&net->frame, 1);
+    slot->gate_sums = take(&net->figure, 1 + (size_t)slot->neck);
+}
+
+static void lay_out_slots(struct net_view *net, const struct cnn_shape *shape)
+{
+    for (int j = 0; j < shape->net.slots; j++) {
+        const struct slot_shape *s = &shape->net.slot[j];
+        const struct site_shape *site = &shape->site[j];
+        struct slot_view *slot = &net->slot[j];
+        size_t channels = (size_t)site->channels, map = channels * (size_t)(site->height * site->width);
+        slot->channels = site->channels;
+        slot->height = site->height;
+        slot->width = site->width;
+        slot->pixels = site->height * site->width;
+        slot->groups = group_count(site->channels);
+        slot->neck = blueprint_neck(site->channels);
+        slot->squeeze = blueprint_squeeze(site->channels);
+        slot->chunk = chunk_images(net->batch, slot->pixels);
+        slot->chunks = (net->batch + slot->chunk - 1) / slot->chunk;
+        slot->seed = (uint32_t)s->seed;
+        slot->seed_storage = (uint32_t)s->seed_storage;
+        slot->gate = (uint32_t)s->gate;
+        slot->gate_storage = (uint32_t)s->gate_storage;
+        slot->x = take(&net->frame, map);
+        slot->s = take(&net->frame, map);
+        slot->y = s->row == 0 ? take(&net->frame, map) : 0;
+        slot->norms = take(&net->frame, 2 * NORM_ARRAYS * channels);
+        slot->sums = take(&net->figure, 4 * channels);
+        slot->sigma = take(&net->figure, 1);
+        lay_out_gate(net, slot);
+        lay_out_seeds(net, slot);
+        slot->partial = net->partial;
+        net->partial += (size_t)slot->chunks * s->seed_storage;
+    }
+}
+
+static void lay_out(struct net_view *net, const struct cnn_shape *shape)
+{
+    size_t largest = 0, channels = 0;
+    net->input = take(&net->frame, (size_t)shape->block[0].height * (size_t)shape->block[0].width * GATHER_CHANNELS);
+    lay_out_blocks(net, shape);
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape *b = &shape->block[i];
+        int neck = blueprint_neck(b->cout);
+        size_t wide = (size_t)(b->cout > neck ? b->cout : neck), map = (size_t)(b->height * b->width) * wide;
+        largest = map > largest ? map : largest;
+        channels = (size_t)b->cout > channels ? (size_t)b->cout : channels;
+    }
+    net->gpool = take(&net->frame, largest);
+    net->u = take(&net->frame, largest);
+    net->dx = take(&net->frame, largest);
+    net->chain = take(&net->frame, largest);
+    net->feature = take(&net->frame, (size_t)shape->features);
+    net->logit = take(&net->frame, SHAPE_CLASSES);
+    net->dlogit = take(&net->frame, SHAPE_CLASSES);
+    net->block_sums = take(&net->figure, 2 * channels);
+    net->label = take(&net->figure, 1);
+    net->loss = take(&net->figure, 1);
+    net->right = take(&net->figure, 1);
+    lay_out_slots(net, shape);
+    net->frame = (net->frame + 31) / 32 * 32;
+    net->norm = (net->norm + 31) / 32 * 32;
+    net->partial = (net->partial + 31) / 32 * 32;
+    net->packed_floats = shape->net.host.storage + shape->net.seed_storage;
+    net->grad = shape->net.host.storage + shape->net.seed_storage + shape->net.gate_storage;
+}
+
+/* ---- gradients of weights: division of the work ------------------------------------------------------------------ */
+
+/* Entries for every chunk and every BLOCK_THREADS tiles of a layer. Counts where `work` is NULL. */
+static unsigned add_work(struct weight_work *work, unsigned count, int block, int slot, int step, int chunks, int tiles)
+{
+    for (int chunk = 0; chunk < chunks; chunk++)
+        for (int part = 0; part * BLOCK_THREADS < tiles; part++, count++)
+            if (work)
+                work[count] = {(int16_t)block, (int16_t)slot, (int16_t)step, (int16_t)chunk, part};
+    return count;
+}
+
+/* The most tiles that a step of any blueprint has at this slot. */
+static int step_tiles(const struct slot_view *slot, int step)
+{
+    int most = 0;
+    for (int i = 0; i < BLUEPRINT_COUNT; i++) {
+        const struct seed_view *seed = &slot->seed_of[i];
+        const struct step_view *s = &seed->step[step];
+        if (step >= seed->steps)
+            continue;
+        int tiles = weight_tiles(s->kernel, s->cin, s->cin, s->cout, s->kind == STEP_DEPTHWISE);
+        most = tiles > most ? tiles : most;
+    }
+    return most;
+}
+
+static unsigned list_work(const struct net_view *net, struct weight_work *work)
+{
+    unsigned count = 0;
+    for (int i = 0; i < net->blocks; i++) {
+        const struct layer_view *conv = &net->block[i].conv;
+        count = add_work(work, count, i, -1, 0, conv->chunks,
+                         weight_tiles(conv->kernel, conv->cin, conv->in_stride, conv->cout, false));
+    }
+    for (int j = 0; j < net->slots; j++)
+        for (int step = 0; step < CHAIN_STEPS; step++)
+            count = add_work(work, count, -1, j, step, net->slot[j].chunks, step_tiles(&net->slot[j], step));
+    return count;
+}
+
+/* ---- packed weights ---------------------------------------------------------------------------------------------- */
+
+/* Maps [cout][tap][cin] to [tap][cin][cout]; true if `at` is in that tensor. */
+DEVICE bool packed_place(uint32_t at, uint32_t weight, uint32_t taps, uint32_t cin, uint32_t cout, uint32_t *to)
+{
+    if (at < weight || at >= weight + cout * taps * cin)
+        return false;
+    const uint32_t i = at - weight, o = i / (taps * cin), rest = i % (taps * cin);
+    *to = weight + rest * cout + o;
+    return true;
+}
+
+KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int first)
+{
+    const struct net_setup *setup = net->setup;
+    const size_t env = (size_t)first + blockIdx.y;
+    uint32_t at = blockIdx.x * PACK_THREADS + threadIdx.x, to;
+    float *packed = net->packed + (size_t)blockIdx.y * net->packed_floats;
+    const uint32_t taps = (uint32_t)(net->kernel * net->kernel);
+    if (at < net->host_storage) {
+        for (int i = 0; i < net->blocks; i++) {
+            const struct block_view &block = net->block[i];
+            if (packed_place(at, block.weight, taps, (uint32_t)block.conv.cin, (uint32_t)block.conv.cout, &to))
+                packed[to] = setup->host[env * net->host_storage + at];
+        }
+        return;
+    }
+    at -= net->host_storage;
+    if (at >= net->seed_storage)
+        return;
+    int j = net->slots - 1;
+    while (at < net->slot[j].seed)
+        j--;
+    const struct slot_view &slot = net->slot[j];
+    const struct slot_exec exec = setup->exec[env * (size_t)net->slots + (size_t)j];
+    if (exec.mode == SLOT_SKIP)
+        return;
+    const struct seed_view &seed = slot.seed_of[exec.blueprint];
+    for (int i = 0; i < seed.steps; i++) {
+        const struct step_view &step = seed.step[i];
+        if (step.kind != STEP_DEPTHWISE &&
+            packed_place(at - slot.seed, step.weight, (uint32_t)(step.kernel * step.kernel), (uint32_t)step.cin,
+                         (uint32_t)step.cout, &to))
+            packed[net->host_storage + slot.seed + to] = setup->seed[env * net->seed_storage + at];
+    }
+}
+
+void fp32_pack(struct fp32_net *device, int first, int envs)
+{
+    const unsigned floats = (unsigned)device->view.packed_floats;
+    struct launch shape = {dim3((floats + PACK_THREADS - 1) / PACK_THREADS, (unsigned)envs), dim3(PACK_THREADS), 0,
+                           false};
+    runtime_launch(device->runtime, pack, shape, device->net, first);
+}
+
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
+
+static void allocate(struct fp32_net *device)
+{
+    struct runtime *rt = device->runtime;
+    struct net_view *net = &device->view;
+    size_t envs = (size_t)device->setup.envs, group = (size_t)net->group, images = group * (size_t)net->batch;
+    net->frames = runtime_alloc<float>(rt, images * net->frame);
+    net->figures = runtime_alloc<double>(rt, images * net->figure);
+    net->norms = runtime_alloc<float>(rt, group * net->norm);
+    net->packed = runtime_alloc<float>(rt, group * net->packed_floats);
+    net->grads = runtime_alloc<float>(rt, group * net->grad);
+    net->partials = runtime_alloc<float>(rt, group * net->partial);
+    net->part = runtime_alloc<struct part_norms>(rt, group * NET_PARTS);
+    net->train_loss = runtime_alloc<double>(rt, envs);
+    net->train_right = runtime_alloc<uint32_t>(rt, envs);
+    net->test_right = runtime_alloc<uint32_t>(rt, envs);
+    net->losses = runtime_alloc<float>(rt, envs * (size_t)device->setup.val_images);
+    net->plans = runtime_alloc<struct eval_plan>(rt, envs);
+    device->work = list_work(net, nullptr);
+    struct weight_work *list = new weight_work[device->work],
+                       *work = runtime_alloc<struct weight_work>(rt, device->work);
+    list_work(net, list);
+    runtime_copy_to(rt, work, list, sizeof *list * device->work);
+    runtime_wait(rt);
+    delete[] list;
+    net->work = work;
+}
+
+static void view_init(struct fp32_net *device)
+{
+    const struct cnn_shape *shape = cnn_shape_of(device->setup.host_shape);
+    struct net_view *net = &device->view;
+    net->setup = device->placed;
+    net->batch = (int)device->setup.source.batch;
+    net->blocks = shape->blocks;
+    net->slots = shape->net.slots;
+    net->features = shape->features;
+    net->kernel = shape->kernel;
+    net->fc_weight = tensor_at(&shape->net.host, shape->fc_weight);
+    net->fc_bias = tensor_at(&shape->net.host, shape->fc_bias);
+    net->host_params = (uint32_t)shape->net.host.params;
+    net->host_storage = (uint32_t)shape->net.host.storage;
+    net->seed_storage = (uint32_t)shape->net.seed_storage;
+    net->gate_storage = (uint32_t)shape->net.gate_storage;
+    lay_out(net, shape);
+    const size_t env = (size_t)net->batch * (net->frame * sizeof(float) + net->figure * sizeof(double)) +
+                       (net->partial + net->grad + net->packed_floats) * sizeof(float);
+    const size_t fit = frame_budget() / env;
+    net->group = fit < 1 ? 1 : fit < (size_t)device->setup.envs ? (int)fit : device->setup.envs;
+}
+
+static struct net_device *fp32_create(struct runtime *rt, const struct net_setup *setup)
+{
+    struct fp32_net *device = new fp32_net();
+    struct net_view *net = &device->view;
+    net_device_begin(device, rt, setup);
+    view_init(device);
+    allocate(device);
+    const unsigned frames = (unsigned)(net->group * net->batch);
+    const unsigned most = (unsigned)(runtime_processors(rt) * BLOCKS_PER_PROCESSOR);
+    device->eval_blocks = frames < most ? frames : most;
+    device->net = runtime_alloc<struct net_view>(rt, 1);
+    runtime_copy_to(rt, device->net, net, sizeof *net);
+    runtime_wait(rt);
+    if (rt->failed) {
+        delete device;
+        return nullptr;
+    }
+    return device;
+}
+
+static void fp32_free(struct net_device *given)
+{
+    delete fp32_net_of(given); /* device memory is released with the runtime */
+}
+
+extern const struct net_device_kernels cnn_fp32 = {fp32_create,   fp32_free,    fp32_train,
+                                                   fp32_evaluate, fp32_measure, fp32_test};

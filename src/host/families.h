@@ -1,0 +1,27 @@
+/* All families there are. A new one has a room of its own, beside src/cnn, and a line in each of the two lists here. */
+#ifndef HOST_FAMILIES_H
+#define HOST_FAMILIES_H
+
+#include "cnn/shape.h"
+#include "morph/family.h"
+
+/* Room for the shape of any family's host. */
+union host_shape {
+    struct net_shape net; /* what they all begin with */
+    struct cnn_shape cnn;
+};
+
+extern const struct host_family cnn_family;
+
+/* The family of a task's hosts. */
+static inline const struct host_family *host_family_of(const struct config *config)
+{
+    (void)config; /* so far all are CNNs */
+    return &cnn_family;
+}
+
+/* The host's shape and what may grow in it, by its family. */
+void host_shape_init(union host_shape *shape, const struct config *config);
+void host_growth_init(struct growth *growth, const struct config *config);
+
+#endif
