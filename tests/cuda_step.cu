@@ -125,7 +125,7 @@ ESPER_RULE void pair_run(uint32_t pair, struct pair_result *out)
     action.alpha_curve = (uint8_t)roll(&dice, ALPHA_CURVE_COUNT);
     for (int i = 0; i < 4; i++)
         out->word[i] = random_word(dice.site, dice.used + (uint32_t)i);
-    out->masks = masks_of_slots(slot, PAIR_SLOTS, (int)roll(&dice, 4), gates.auto_g1 && gates.auto_g2);
+    out->masks = masks_of_slots(slot, PAIR_SLOTS, CNN_OFFERED, (int)roll(&dice, 4), gates.auto_g1 && gates.auto_g2);
     double rate[OP_COUNT];
     for (int op = 0; op < OP_COUNT; op++)
         rate[op] = (double)roll_unit(&dice);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
+#include "cnn/blueprint.h"
 #include "morph/action.h"
 
 static const struct seed_size size = {592, 81};

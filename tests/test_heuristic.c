@@ -13,6 +13,8 @@ static struct tracker tracker_at(bool stabilised, uint32_t plateau)
     return tracker;
 }
 
+static struct rotation rotation; /* of CNNs */
+
 static struct heuristic fresh(void)
 {
     struct heuristic heuristic;
@@ -26,8 +28,8 @@ static struct action decide(const struct slot_state *slot, int slots)
 {
     struct heuristic heuristic = fresh();
     struct tracker tracker = tracker_at(true, 9);
-    struct masks masks = masks_of_slots(slot, slots, 0, false);
-    return heuristic_decide(&heuristic, &tracker, 20, slot, slots, &masks);
+    struct masks masks = masks_of_slots(slot, slots, CNN_OFFERED, 0, false);
+    return heuristic_decide(&heuristic, &tracker, 20, slot, slots, &masks, &rotation);
 }
 
 static struct slot_state seed_in(int stage, uint32_t in_stage, double gained_in_stage)
@@ -62,11 +64,11 @@ static void germination_waits_for_its_conditions(void **state)
         {false, 9, 20, OP_WAIT},     {true, 9, 4, OP_WAIT},        {true, 9, 5, OP_GERMINATE}, {true, 9, 1, OP_WAIT},
     };
     struct slot_state slot = slot_in(STAGE_DORMANT);
-    struct masks masks = masks_of_slots(&slot, 1, 0, true);
+    struct masks masks = masks_of_slots(&slot, 1, CNN_OFFERED, 0, true);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct heuristic heuristic = fresh();
         struct tracker tracker = tracker_at(cases[i].stabilised, cases[i].plateau);
-        struct action action = heuristic_decide(&heuristic, &tracker, cases[i].step, &slot, 1, &masks);
+        struct action action = heuristic_decide(&heuristic, &tracker, cases[i].step, &slot, 1, &masks, &rotation);
         assert_int_equal(action.op, cases[i].op);
         assert_int_equal(heuristic.cursor, cases[i].op == OP_GERMINATE);
     }
@@ -96,8 +98,8 @@ static void no_free_slot_or_no_seed_left_is_a_wait(void **state)
     assert_int_equal(decide(slot, 2).op, OP_WAIT);
     slot[1] = slot_in(STAGE_DORMANT);
     struct heuristic heuristic = fresh();
-    struct masks limited = masks_of_slots(slot, 2, 1, true);
-    assert_int_equal(heuristic_decide(&heuristic, &tracker, 20, slot, 2, &limited).op, OP_WAIT);
+    struct masks limited = masks_of_slots(slot, 2, CNN_OFFERED, 1, true);
+    assert_int_equal(heuristic_decide(&heuristic, &tracker, 20, slot, 2, &limited, &rotation).op, OP_WAIT);
     assert_int_equal(heuristic.cursor, 0); /* a refused request does not advance the rotation */
 }
 
@@ -166,10 +168,10 @@ static void with_automatic_gates_it_leaves_advancing_to_them(void **state)
 {
     (void)state;
     struct slot_state slot = seed_in(STAGE_TRAINING, 3, 0.0);
-    struct masks masks = masks_of_slots(&slot, 1, 0, true);
+    struct masks masks = masks_of_slots(&slot, 1, CNN_OFFERED, 0, true);
     struct heuristic heuristic = fresh();
     struct tracker tracker = tracker_at(true, 9);
-    assert_int_equal(heuristic_decide(&heuristic, &tracker, 20, &slot, 1, &masks).op, OP_WAIT);
+    assert_int_equal(heuristic_decide(&heuristic, &tracker, 20, &slot, 1, &masks, &rotation).op, OP_WAIT);
 }
 
 static void a_prune_embargoes_and_penalises(void **state)
@@ -178,20 +180,21 @@ static void a_prune_embargoes_and_penalises(void **state)
     struct heuristic heuristic = fresh();
     struct tracker tracker = tracker_at(true, 9);
     struct slot_state slot = holding(true, -1.0, 0.0), empty = slot_in(STAGE_DORMANT);
-    struct masks masks = masks_of_slots(&slot, 1, 0, true), free = masks_of_slots(&empty, 1, 0, true);
-    assert_int_equal(heuristic_decide(&heuristic, &tracker, 30, &slot, 1, &masks).op, OP_PRUNE);
+    struct masks masks = masks_of_slots(&slot, 1, CNN_OFFERED, 0, true),
+                 free = masks_of_slots(&empty, 1, CNN_OFFERED, 0, true);
+    assert_int_equal(heuristic_decide(&heuristic, &tracker, 30, &slot, 1, &masks, &rotation).op, OP_PRUNE);
     assert_true(heuristic.penalty[BLUEPRINT_NORM] == 2.0);
     double penalty = 2.0;
     for (int step_at = 30; step_at <= 35; step_at++) {
-        struct action action = heuristic_decide(&heuristic, &tracker, step_at, &empty, 1, &free);
+        struct action action = heuristic_decide(&heuristic, &tracker, step_at, &empty, 1, &free, &rotation);
         assert_int_equal(action.op, step_at < 35 ? OP_WAIT : OP_GERMINATE);
         penalty *= step_at > 30 ? 0.9 : 1.0; /* once per step, however often it is called */
         assert_true(heuristic.penalty[BLUEPRINT_NORM] == penalty);
     }
     struct slot_state fossil = slot_in(STAGE_FOSSILIZED);
-    struct masks none = masks_of_slots(&fossil, 1, 0, true);
+    struct masks none = masks_of_slots(&fossil, 1, CNN_OFFERED, 0, true);
     for (int step_at = 36; step_at < 80; step_at++)
-        heuristic_decide(&heuristic, &tracker, step_at, &fossil, 1, &none);
+        heuristic_decide(&heuristic, &tracker, step_at, &fossil, 1, &none, &rotation);
     assert_true(heuristic.penalty[BLUEPRINT_NORM] == 0.0); /* below 0.1 it is forgotten */
 }
 
@@ -202,8 +205,8 @@ static void a_masked_prune_leaves_no_trace(void **state)
     struct tracker tracker = tracker_at(true, 9);
     struct slot_state slot = holding(true, -1.0, 0.0);
     slot.epochs_total = 4;
-    struct masks masks = masks_of_slots(&slot, 1, 0, true);
-    assert_int_equal(heuristic_decide(&heuristic, &tracker, 30, &slot, 1, &masks).op, OP_WAIT);
+    struct masks masks = masks_of_slots(&slot, 1, CNN_OFFERED, 0, true);
+    assert_int_equal(heuristic_decide(&heuristic, &tracker, 30, &slot, 1, &masks, &rotation).op, OP_WAIT);
     assert_true(heuristic.penalty[BLUEPRINT_NORM] == 0.0);
     assert_int_equal(heuristic.embargo_end, 0);
 }
@@ -215,7 +218,7 @@ static void the_rotation_passes_over_the_penalised(void **state)
                                     BLUEPRINT_DEPTHWISE};
     struct heuristic heuristic = fresh();
     for (int i = 0; i < 12; i++)
-        assert_int_equal(heuristic_next_blueprint(&heuristic), order[i % 5]);
+        assert_int_equal(heuristic_next_blueprint(&heuristic, &rotation), order[i % 5]);
     heuristic = fresh();
     heuristic.penalty[BLUEPRINT_CONV_LIGHT] = 3.0;
     heuristic.penalty[BLUEPRINT_ATTENTION] = 2.999;
@@ -223,7 +226,7 @@ static void the_rotation_passes_over_the_penalised(void **state)
     static const uint8_t passed[] = {BLUEPRINT_CONV_HEAVY, BLUEPRINT_ATTENTION, BLUEPRINT_DEPTHWISE,
                                      BLUEPRINT_CONV_HEAVY};
     for (int i = 0; i < 4; i++)
-        assert_int_equal(heuristic_next_blueprint(&heuristic), passed[i]);
+        assert_int_equal(heuristic_next_blueprint(&heuristic, &rotation), passed[i]);
 }
 
 /* All penalised: by penalty, then by name, from the cursor on, wrapping around. */
@@ -238,7 +241,7 @@ static void when_all_are_penalised_the_least_comes_first(void **state)
     static const uint8_t order[] = {BLUEPRINT_NORM, BLUEPRINT_CONV_HEAVY, BLUEPRINT_CONV_LIGHT, BLUEPRINT_DEPTHWISE,
                                     BLUEPRINT_ATTENTION};
     for (uint32_t i = 0; i < 11; i++) {
-        assert_int_equal(heuristic_next_blueprint(&heuristic), order[i % 5]);
+        assert_int_equal(heuristic_next_blueprint(&heuristic, &rotation), order[i % 5]);
         assert_int_equal(heuristic.cursor, i + 1);
     }
 }
@@ -258,10 +261,10 @@ static void run_episode(double contribution, int steps, int count[OP_COUNT], str
             if (slot[s].alpha > 0.0f)
                 slot_record_contribution(&slot[s], contribution);
         tracker_update(&tracker, 2.0, 30.0);
-        struct masks masks = masks_of_slots(slot, 3, 0, true);
+        struct masks masks = masks_of_slots(slot, 3, CNN_OFFERED, 0, true);
         struct heuristic before = heuristic;
-        struct action action = heuristic_decide(&heuristic, &tracker, t, slot, 3, &masks);
-        struct action again = heuristic_decide(&before, &tracker, t, slot, 3, &masks);
+        struct action action = heuristic_decide(&heuristic, &tracker, t, slot, 3, &masks, &rotation);
+        struct action again = heuristic_decide(&before, &tracker, t, slot, 3, &masks, &rotation);
         assert_memory_equal(&action, &again, sizeof action);
         assert_true(action_allowed(&slot[action.slot], &action));
         assert_true(masks.slots[action.op] >> action.slot & 1u);
@@ -300,6 +303,7 @@ static void useless_seeds_are_pruned_and_the_next_is_tried(void **state)
 
 int main(void)
 {
+    rotation = cnn_rotation();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(germination_waits_for_its_conditions),
         cmocka_unit_test(a_seed_is_born_with_the_standard_choices),

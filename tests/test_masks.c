@@ -23,7 +23,7 @@ static struct mask_input input_of(const struct state *s, int slots)
         live += s->stage[i] >= STAGE_GERMINATED && s->stage[i] <= STAGE_FOSSILIZED;
     struct mask_input input = {.slots = slots,
                                .enabled = (1u << slots) - 1u,
-                               .blueprints = MASK_BLUEPRINTS_CNN,
+                               .blueprints = CNN_OFFERED,
                                .total_seeds = live,
                                .stage = s->stage,
                                .alpha_mode = s->mode,
@@ -199,7 +199,7 @@ static void masks_and_executor_agree(void **unused)
         struct slot_state slot = slot_in(state.stage[0]);
         slot.alpha_mode = state.mode[0];
         slot.epochs_total = state.age[0];
-        struct masks masks = masks_of_slots(&slot, 1, 0, false);
+        struct masks masks = masks_of_slots(&slot, 1, CNN_OFFERED, 0, false);
         for (int op = 0; op < OP_COUNT; op++) {
             struct action action = {.op = (uint8_t)op, .blueprint = BLUEPRINT_NORM};
             assert_int_equal(action_allowed(&slot, &action), masks.slots[op]);
@@ -213,19 +213,20 @@ static void the_masks_of_slots_count_live_seeds(void **unused)
     struct slot_state slot[4] = {slot_in(STAGE_FOSSILIZED), slot_in(STAGE_DORMANT), slot_in(STAGE_HOLDING),
                                  slot_in(STAGE_DORMANT)};
     for (int limit = 0; limit < 5; limit++) /* the fossil counts; 0 is no limit */
-        assert_int_equal(masks_of_slots(slot, 4, limit, true).slots[OP_GERMINATE], limit == 0 || limit > 2 ? 10 : 0);
+        assert_int_equal(masks_of_slots(slot, 4, CNN_OFFERED, limit, true).slots[OP_GERMINATE],
+                         limit == 0 || limit > 2 ? 10 : 0);
     slot[3] = slot_in(STAGE_EMBARGOED); /* not a seed, but it blocks */
-    assert_int_equal(masks_of_slots(slot, 4, 0, true).slots[OP_GERMINATE], 0);
+    assert_int_equal(masks_of_slots(slot, 4, CNN_OFFERED, 0, true).slots[OP_GERMINATE], 0);
     slot[3] = slot_in(STAGE_BLENDING);
-    struct masks masks = masks_of_slots(slot, 4, 0, true);
+    struct masks masks = masks_of_slots(slot, 4, CNN_OFFERED, 0, true);
     assert_int_equal(masks.slots[OP_GERMINATE], 2);
     assert_int_equal(masks.slots[OP_ADVANCE], 0);
-    assert_int_equal(masks_of_slots(slot, 4, 0, false).slots[OP_ADVANCE], 8);
-    assert_int_equal(head_bits(masks.base, 4, HEAD_BLUEPRINT), MASK_BLUEPRINTS_CNN);
+    assert_int_equal(masks_of_slots(slot, 4, CNN_OFFERED, 0, false).slots[OP_ADVANCE], 8);
+    assert_int_equal(head_bits(masks.base, 4, HEAD_BLUEPRINT), CNN_OFFERED);
     struct slot_state many[HEAD_MAX_SLOTS];
     for (int s = 0; s < HEAD_MAX_SLOTS; s++)
         many[s] = slot_in(STAGE_DORMANT);
-    masks = masks_of_slots(many, HEAD_MAX_SLOTS, 0, true);
+    masks = masks_of_slots(many, HEAD_MAX_SLOTS, CNN_OFFERED, 0, true);
     assert_int_equal(masks.slots[OP_WAIT], 0xFFFF);
     assert_int_equal(masks.slots[OP_GERMINATE], 0xFFFF);
 }
@@ -234,7 +235,7 @@ static void the_blueprints_on_offer_are_the_seven_of_a_cnn(void **unused)
 {
     (void)unused;
     for (int b = 0; b < BLUEPRINT_HEAD_SIZE; b++)
-        assert_int_equal(MASK_BLUEPRINTS_CNN >> b & 1u, b != BLUEPRINT_NOOP && b < BLUEPRINT_COUNT);
+        assert_int_equal(CNN_OFFERED >> b & 1u, b != BLUEPRINT_NOOP && b < BLUEPRINT_COUNT);
 }
 
 static void what_is_no_state_has_no_mask(void **unused)
@@ -252,7 +253,7 @@ static void what_is_no_state_has_no_mask(void **unused)
     assert_true(masks_of(&bad).base == 0);
     bad.slots = HEAD_MAX_SLOTS + 1;
     assert_true(masks_of(&bad).base == 0);
-    static const uint32_t sets[] = {0, MASK_BLUEPRINTS_CNN | 1u, 1u << BLUEPRINT_HEAD_SIZE};
+    static const uint32_t sets[] = {0, CNN_OFFERED | 1u, 1u << BLUEPRINT_HEAD_SIZE};
     for (int i = 0; i < 3; i++) {
         bad = good;
         bad.blueprints = sets[i];

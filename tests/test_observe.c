@@ -378,7 +378,7 @@ static void observations_stay_in_range(void **state)
                 assert_true(isnan(obs[i])); /* and nothing beyond the end */
             for (int s = 0; s < scene.slots; s++)
                 check_slot_row(obs + OBSERVE_BASE + OBSERVE_SLOT * s, &scene.slot[s], scene.bp[s]);
-            struct masks masks = masks_of_slots(scene.slot, scene.slots, 0, true);
+            struct masks masks = masks_of_slots(scene.slot, scene.slots, CNN_OFFERED, 0, true);
             for (int s = 0; s < scene.slots; s++)
                 assert_int_equal(masks.slots[OP_FOSSILIZE] >> s & 1,
                                  obs[OBSERVE_BASE + OBSERVE_SLOT * s + 1 + 5] == 1.0f);

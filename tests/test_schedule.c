@@ -141,7 +141,7 @@ static void bad_text_is_refused(void **state)
 static struct action decide(const char *text, int step, const struct slot_state *slot, int max_seeds)
 {
     struct schedule schedule = parsed(text);
-    struct masks masks = masks_of_slots(slot, 3, max_seeds, true);
+    struct masks masks = masks_of_slots(slot, 3, CNN_OFFERED, max_seeds, true);
     return schedule_decide(&schedule, step, slot, 3, &masks);
 }
 

@@ -50,7 +50,7 @@ static struct masks rich_masks(void)
 {
     struct slot_state slot[3] = {slot_in(STAGE_DORMANT), slot_in(STAGE_BLENDING), slot_in(STAGE_HOLDING)};
     slot[1].epochs_total = slot[2].epochs_total = 20;
-    return masks_of_slots(slot, 3, 0, true);
+    return masks_of_slots(slot, 3, CNN_OFFERED, 0, true);
 }
 
 static void all_legal_choices_are_equally_likely(void **state)
@@ -141,7 +141,7 @@ static void it_never_does_what_is_illegal(void **state)
         for (int s = 0; s < slots; s++)
             slot_clear(&slot[s]);
         for (uint32_t t = 1; t <= 150; t++) {
-            struct masks masks = masks_of_slots(slot, slots, episode % 4, episode % 2);
+            struct masks masks = masks_of_slots(slot, slots, CNN_OFFERED, episode % 4, episode % 2);
             struct action action =
                 uniform_decide(&masks, slots, equal, random_at(7, STREAM_RANDOM_POLICY, (uint32_t)episode, 0, t));
             assert_in_range(action.slot, 0, slots - 1);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/config.h"
+#include "cnn/blueprint.h"
 #include "morph/stage.h"
 #include "policy/observe.h"
 #include "telemetry/store.h"

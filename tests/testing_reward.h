@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/config.h"
+#include "cnn/blueprint.h"
 #include "policy/tracker.h"
 #include "reward/reward.h"
 #include "testing.h"

@@ -2,6 +2,7 @@
 #ifndef TESTS_TESTING_SLOTS_H
 #define TESTS_TESTING_SLOTS_H
 
+#include "cnn/shape.h"
 #include "morph/action.h"
 #include "testing.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "check/columns.h"
+#include "cnn/shape.h"
 #include "policy/masks.h"
 #include "policy/observe.h"
 
@@ -62,7 +63,7 @@ static struct masks mask_row(const struct mask_rows *in, size_t row, size_t slot
     uint8_t stage[HEAD_MAX_SLOTS], alpha_mode[HEAD_MAX_SLOTS];
     uint32_t age[HEAD_MAX_SLOTS];
     struct mask_input input = {.slots = (int)slots,
-                               .blueprints = in->topology[row] ? BLUEPRINTS_TRANSFORMER : MASK_BLUEPRINTS_CNN,
+                               .blueprints = in->topology[row] ? BLUEPRINTS_TRANSFORMER : CNN_OFFERED,
                                .total_seeds = (uint32_t)in->total_seeds[row],
                                .max_seeds = (uint32_t)in->max_seeds[row],
                                .override_hold = in->gov_override[row] != 0,

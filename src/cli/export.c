@@ -62,7 +62,8 @@ static void print_model(const struct model *model)
     cli_print("%s\nhost of %zu parameters", text, model_host_params(model));
     for (int i = 0; i < model->shape.slots; i++) {
         int j = model->shape.exec_order[i];
-        cli_print("; %s %s, %s at alpha %.3g", model->shape.slot[j].id, blueprint_name(model->exec[j].blueprint),
+        cli_print("; %s %s, %s at alpha %.3g", model->shape.slot[j].id,
+                  family_blueprint(host_family_of(&model->config), model->exec[j].blueprint),
                   algorithm_name(model->exec[j].algorithm), (double)model->exec[j].alpha);
     }
     cli_print("; %zu parameters grown\n", model_seed_params(model));

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "cnn/shape.h"
+
 /* ReLU-terminated chains start with ordinary weights: a zero branch that ends in ReLU is dead (D-02). */
 static const struct seed_blueprint blueprints[BLUEPRINT_COUNT] = {
     [BLUEPRINT_NOOP] = {SEED_NOOP, 0, {{0}}},
@@ -27,6 +29,11 @@ static const struct seed_blueprint blueprints[BLUEPRINT_COUNT] = {
                               {{STEP_CONV3, WIDTH_SLOT, WIDTH_SLOT, ACT_NORM_RELU, "w1", "gamma1", "beta1", false},
                                {STEP_CONV3, WIDTH_SLOT, WIDTH_SLOT, ACT_NORM_RELU, "w2", "gamma2", "beta2", false}}},
 };
+
+const char *blueprint_name(int blueprint)
+{
+    return family_blueprint(&cnn_family, blueprint);
+}
 
 const struct seed_blueprint *blueprint_at(int index)
 {

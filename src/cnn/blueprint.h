@@ -13,6 +13,20 @@
 #include "morph/layout.h"
 #include "morph/stage.h"
 
+/* In the order of their numbers, which are wire values: a new one comes last. NOOP is 0, as in every family. */
+#define BLUEPRINTS(WORD, with)                                                                                         \
+    WORD(with, CONV_LIGHT, conv_light)                                                                                 \
+    WORD(with, ATTENTION, attention)                                                                                   \
+    WORD(with, NORM, norm)                                                                                             \
+    WORD(with, DEPTHWISE, depthwise)                                                                                   \
+    WORD(with, BOTTLENECK, bottleneck)                                                                                 \
+    WORD(with, CONV_SMALL, conv_small)                                                                                 \
+    WORD(with, CONV_HEAVY, conv_heavy)
+
+enum blueprint { BLUEPRINTS_BEGIN = BLUEPRINT_NOOP, BLUEPRINTS(WORD_ENUM, BLUEPRINT) BLUEPRINT_COUNT };
+
+const char *blueprint_name(int blueprint); /* "none" for a number that is none of theirs */
+
 enum { CHAIN_STEPS = 3 };
 
 enum seed_kind { SEED_NOOP, SEED_CHAIN, SEED_NORM, SEED_ATTENTION };

@@ -2,7 +2,10 @@
 #include <stdio.h>
 
 #include "cnn/shape.h"
-#include "morph/family.h"
+
+_Static_assert((int)BLUEPRINT_COUNT <= (int)BLUEPRINT_MAX, "morph/stage.h has room for so many");
+
+static const char *const names[] = {"noop", BLUEPRINTS(WORD_NAME, )};
 
 static void shape_of(const struct config *config, struct net_shape *shape)
 {
@@ -13,6 +16,8 @@ static void growth_of(const struct net_shape *shape, struct growth *growth)
 {
     const struct cnn_shape *cnn = cnn_shape_of(shape);
     struct param_layout layout;
+    growth->offered = CNN_OFFERED;
+    growth->rotation = cnn_rotation();
     growth->host_macs = (double)cnn_forward_macs(cnn);
     growth->host_train_macs = (double)cnn_train_macs(cnn);
     for (int j = 0; j < shape->slots; j++) {
@@ -33,10 +38,11 @@ static void describe(const struct config *config, char *text, size_t size)
              config->host_base, config->host_kernel, config->host_kernel, config->data_size, config->data_size);
 }
 
-extern const struct host_family cnn_family;
 const struct host_family cnn_family = {
     .id = FAMILY_CNN,
     .name = "cnn",
+    .blueprints = BLUEPRINT_COUNT,
+    .blueprint_names = names,
     .check = cnn_check_keys,
     .shape = shape_of,
     .growth = growth_of,

@@ -6,7 +6,7 @@
 #define CNN_SHAPE_H
 
 #include "cnn/blueprint.h"
-#include "morph/shape.h"
+#include "morph/family.h"
 
 enum { SHAPE_BLOCKS = 6, SHAPE_CLASSES = 10, SHAPE_COLOURS = 3, SLOT_ROWS = 2 };
 
@@ -31,6 +31,19 @@ struct cnn_shape {
     struct site_shape site[SHAPE_SLOTS]; /* of each slot */
     int fc_weight, fc_bias;              /* tensors of the host's layout */
 };
+
+extern const struct host_family cnn_family;
+
+/* All blueprints but NOOP. */
+#define CNN_OFFERED ((1u << BLUEPRINT_COUNT) - 1u - (1u << BLUEPRINT_NOOP))
+
+ESPER_RULE struct rotation cnn_rotation(void)
+{
+    struct rotation rotation = {
+        {BLUEPRINT_CONV_LIGHT, BLUEPRINT_CONV_HEAVY, BLUEPRINT_ATTENTION, BLUEPRINT_NORM, BLUEPRINT_DEPTHWISE},
+        {2, 1, 0, 4, 3}};
+    return rotation;
+}
 
 /* Of a network known to be a CNN. */
 static inline const struct cnn_shape *cnn_shape_of(const struct net_shape *shape)

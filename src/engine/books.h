@@ -99,7 +99,7 @@ ESPER_RULE struct masks books_masks(const struct world *world, const struct book
     const struct config *config = &world->config;
     const int slots = world->shape.slots;
     const bool automatic = config->auto_g1 && config->auto_g2 && config->auto_g3;
-    struct masks masks = masks_of_slots(books->slot, slots, config->max_seeds, automatic);
+    struct masks masks = masks_of_slots(books->slot, slots, world->growth.offered, config->max_seeds, automatic);
     if (world_last_step(world)) {
         uint32_t fossils = slots_committed(books->slot, slots), measured = 0;
         for (int j = 0; j < slots; j++)

@@ -37,7 +37,12 @@ static void emit_rollback(struct engine *engine, const struct step_report *repor
 /* ---- step -------------------------------------------------------------------------------------------------------- */
 
 /* Heads that the op does not use are left empty. */
-static void fill_action(const struct action *action, struct step_record *row)
+static const char *seed_name(const struct engine *engine, int blueprint)
+{
+    return family_blueprint(host_family_of(&engine->world->config), blueprint);
+}
+
+static void fill_action(const struct engine *engine, const struct action *action, struct step_record *row)
 {
     uint8_t relevant = head_relevance(action->op);
     row->op = op_name(action->op);
@@ -46,7 +51,7 @@ static void fill_action(const struct action *action, struct step_record *row)
     if (relevant >> HEAD_SLOT & 1)
         row->slot = action->slot;
     if (relevant >> HEAD_BLUEPRINT & 1)
-        row->blueprint = blueprint_name(action->blueprint);
+        row->blueprint = seed_name(engine, action->blueprint);
     if (relevant >> HEAD_STYLE & 1)
         row->style = style_name(action->style);
     if (relevant >> HEAD_TEMPO & 1)
@@ -105,7 +110,7 @@ static void emit_decision(struct engine *engine, const struct step_report *repor
                               .train_accuracy = report->train_accuracy,
                               .val_loss = report->val_loss,
                               .val_accuracy = report->val_accuracy};
-    fill_action(&report->action, &row);
+    fill_action(engine, &report->action, &row);
     fill_decision(engine, report, &row);
     fill_reward(report, &row);
     for (int j = 0; j < engine->world->shape.slots; j++)
@@ -150,7 +155,7 @@ static void emit_seed(struct engine *engine, const struct step_report *report, i
                               .slot = j,
                               .germination = slot->germinations,
                               .stage = stage_name(slot->stage),
-                              .blueprint = blueprint_name(slot->blueprint),
+                              .blueprint = seed_name(engine, slot->blueprint),
                               .algorithm = algorithm_name(slot->algorithm),
                               .params = slot_params(slot),
                               .alpha = (double)slot->alpha,
@@ -258,7 +263,7 @@ static void emit_life(struct engine *engine, const struct step_report *report)
                                       .ordinal = i,
                                       .germination = seed->germinations,
                                       .event = event_name(event->type),
-                                      .blueprint = blueprint_name(seed->blueprint),
+                                      .blueprint = seed_name(engine, seed->blueprint),
                                       .from_stage = stage_name(event->from),
                                       .to_stage = stage_name(event->to),
                                       .passed = RECORD_NONE,

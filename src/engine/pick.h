@@ -27,8 +27,8 @@ ESPER_RULE struct action pick_heuristic(const struct step *step, int env, struct
     struct tracker tracker = tracker_load(&world->tracker, (size_t)env);
     struct heuristic heuristic = heuristic_load(&world->heuristic, (size_t)env);
     world_slots(world, env, slot);
-    struct action action =
-        heuristic_decide(&heuristic, &tracker, (int)*world->step + 1, slot, world->shape.slots, &step->masks[env]);
+    struct action action = heuristic_decide(&heuristic, &tracker, (int)*world->step + 1, slot, world->shape.slots,
+                                            &step->masks[env], &world->growth.rotation);
     heuristic_store(&world->heuristic, (size_t)env, &heuristic);
     return action;
 }

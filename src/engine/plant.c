@@ -2,7 +2,7 @@
 
 #include "engine/orders.h"
 
-static struct slot_state seed_of(const struct world *world, int slot, enum blueprint blueprint, enum stage stage)
+static struct slot_state seed_of(const struct world *world, int slot, int blueprint, enum stage stage)
 {
     struct slot_state state;
     struct seed_size size = world_seed_size(world, slot, blueprint);
@@ -21,7 +21,7 @@ static struct slot_state seed_of(const struct world *world, int slot, enum bluep
     return state;
 }
 
-void plant_seeds(struct engine *engine, enum blueprint blueprint, enum stage stage)
+void plant_seeds(struct engine *engine, int blueprint, enum stage stage)
 {
     const struct world *world = engine_world(engine);
     engine_read(engine);

@@ -9,6 +9,6 @@
  * added to the host's features. The policy may prune or advance it, unless it is a fossil; fossils cost as much as
  * blending seeds do. The snapshot that a rollback restores contains it as well.
  */
-void plant_seeds(struct engine *engine, enum blueprint blueprint, enum stage stage);
+void plant_seeds(struct engine *engine, int blueprint, enum stage stage);
 
 #endif

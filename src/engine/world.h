@@ -325,7 +325,7 @@ ESPER_RULE double world_twin_accuracy(const struct world *world, int env)
 ESPER_RULE struct seed_size world_seed_size(const struct world *world, int slot, int blueprint)
 {
     struct seed_size size = {0, 0};
-    if (blueprint >= 0 && blueprint < BLUEPRINT_COUNT) {
+    if (blueprint >= 0 && blueprint < BLUEPRINT_MAX) {
         size.seed_params = world->growth.seed[slot][blueprint].params;
         size.gate_params = world->growth.gate[slot].params;
     }

@@ -29,11 +29,16 @@ static void bound_field(struct table *table, const char *prefix, const struct bo
     table_bound(table, name, bound->low, bound->high);
 }
 
+static int blueprints(const struct world *world)
+{
+    return host_family_of(&world->config)->blueprints;
+}
+
 static double most_params(const struct world *world)
 {
     uint32_t most = 0;
     for (int j = 0; j < world->shape.slots; j++) {
-        for (int b = 0; b < BLUEPRINT_COUNT; b++)
+        for (int b = 0; b < BLUEPRINT_MAX; b++)
             most = world->growth.seed[j][b].params > most ? world->growth.seed[j][b].params : most;
         most = world->growth.gate[j].params > most ? world->growth.gate[j].params : most;
     }
@@ -79,7 +84,7 @@ static void bound_slots(struct world *world, const char *prefix)
     char name[TABLE_NAME];
     BOUND(&world->table, prefix, list);
     snprintf(name, sizeof name, "%s.blueprint", prefix);
-    table_bound_also(&world->table, name, 0, BLUEPRINT_COUNT - 1, BLUEPRINT_NONE);
+    table_bound_also(&world->table, name, 0, blueprints(world) - 1, BLUEPRINT_NONE);
 }
 
 /* What the rules remember of an episode. */
@@ -92,7 +97,7 @@ static void bound_memories(struct world *world)
                                     {"first_accuracy", 0, 100}};
     const struct bound governor[] = {{"history", -DBL_MAX, DBL_MAX}, {"count", 0, steps}, {"streak", 0, steps}};
     const struct bound heuristic[] = {{"penalty", 0, DBL_MAX},
-                                      {"cursor", 0, HEURISTIC_ROTATION * steps},
+                                      {"cursor", 0, ROTATION * steps},
                                       {"embargo_end", 0, steps + HEURISTIC_EMBARGO},
                                       {"decayed", 0, steps}};
     const struct bound episode[] = {{"panicked", PRUNE_NONE, PRUNE_REASON_COUNT - 1},
@@ -140,7 +145,7 @@ static void bound_measurements(struct world *world)
 static void bound_policy(struct world *world)
 {
     const double logits = head_offset(world->shape.slots, HEAD_COUNT);
-    const struct bound rollout[] = {{"bp", -1, BLUEPRINT_COUNT - 1},
+    const struct bound rollout[] = {{"bp", -1, blueprints(world) - 1},
                                     {"choice", 0, HEAD_MAX_SLOTS - 1}, /* each head has its own end: world_check */
                                     {"effective_op", 0, OP_COUNT - 1},
                                     {"mask", 0, ldexp(1, (int)logits) - 1},
@@ -172,7 +177,7 @@ static void bound_run(struct world *world)
     table_bound(t, "best.round", 0, last);
     table_bound(t, "best.env", 0, world->config.envs - 1);
     table_bound(t, "replay.present", 0, world->config.policy.kind == POLICY_REPLAY);
-    table_bound_also(t, "replay.blueprint", 0, BLUEPRINT_COUNT - 1, BLUEPRINT_NONE);
+    table_bound_also(t, "replay.blueprint", 0, blueprints(world) - 1, BLUEPRINT_NONE);
     table_bound(t, "replay.algorithm", ALGORITHM_NONE, ALGORITHM_GATE);
 }
 
@@ -214,7 +219,7 @@ static enum esper_status check_slot(const struct world *world, const char *array
         REFUSE_UNLESS(slot->blueprint == BLUEPRINT_NONE, blueprint, "an empty slot has none (255)");
         return ESPER_OK;
     }
-    REFUSE_UNLESS(slot->blueprint < BLUEPRINT_COUNT, blueprint, "a seed has one, 0 to 7");
+    REFUSE_UNLESS(slot->blueprint < blueprints(world), blueprint, "a seed has one, 0 to 7");
     REFUSE_UNLESS(slot->algorithm != ALGORITHM_NONE, algorithm, "a seed has one, 1 to 3");
     REFUSE_UNLESS(slot->steps_done <= slot->steps_total, steps_done, "a ramp has no more than its steps_total");
     if (stage == STAGE_HOLDING || stage == STAGE_FOSSILIZED)
@@ -249,7 +254,7 @@ enum esper_status world_check_replay(const struct world *world, struct esper_err
 {
     const struct world_replay *replay = &world->replay;
     for (int j = 0; j < world->shape.slots; j++) {
-        if (replay->present[j] && replay->blueprint[j] >= BLUEPRINT_COUNT)
+        if (replay->present[j] && replay->blueprint[j] >= blueprints(world))
             return refuse(error, "replay", "blueprint", -1, j, replay->blueprint[j], "a seed has one, 0 to 7");
         if (replay->present[j] && replay->algorithm[j] == ALGORITHM_NONE)
             return refuse(error, "replay", "algorithm", -1, j, replay->algorithm[j], "a seed has one, 1 to 3");

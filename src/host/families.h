@@ -11,15 +11,6 @@ union host_shape {
     struct cnn_shape cnn;
 };
 
-extern const struct host_family cnn_family;
-
-/* The family of a task's hosts. */
-static inline const struct host_family *host_family_of(const struct config *config)
-{
-    (void)config; /* so far all are CNNs */
-    return &cnn_family;
-}
-
 /* The host's shape and what may grow in it, by its family. */
 void host_shape_init(union host_shape *shape, const struct config *config);
 void host_growth_init(struct growth *growth, const struct config *config);

@@ -113,14 +113,16 @@ static bool takes_part(const struct slot_state *slot)
     return stage_is_blended(slot->stage) && slot->alpha > 0;
 }
 
-static void name_left_out(const struct net_shape *shape, const struct slot_state *slots, char text[MODEL_TEXT])
+static void name_left_out(const struct host_family *family, const struct net_shape *shape,
+                          const struct slot_state *slots, char text[MODEL_TEXT])
 {
     size_t used = 0;
     text[0] = '\0';
     for (int j = 0; j < shape->slots; j++)
         if (stage_is_live(slots[j].stage) && !takes_part(&slots[j]))
             used += (size_t)snprintf(text + used, MODEL_TEXT - used, "%s%s %s (%s)", used ? ", " : "",
-                                     shape->slot[j].id, blueprint_name(slots[j].blueprint), stage_name(slots[j].stage));
+                                     shape->slot[j].id, family_blueprint(family, slots[j].blueprint),
+                                     stage_name(slots[j].stage));
 }
 
 /* The world's slot of that name; the model's slots are some of the world's. */
@@ -165,7 +167,7 @@ enum esper_status model_take(struct model **out, const struct config *host, cons
     TRY(model_make(&model, host, seeds, count, error));
     copy_params(model, shape, params);
     model->source = *source;
-    name_left_out(shape, slots, model->source.left_out);
+    name_left_out(host_family_of(host), shape, slots, model->source.left_out);
     enum esper_status status = model_check(model, error);
     if (status != ESPER_OK) {
         model_free(model);

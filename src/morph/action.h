@@ -33,7 +33,7 @@ ESPER_RULE bool action_allowed(const struct slot_state *slot, const struct actio
     case OP_WAIT:
         return true;
     case OP_GERMINATE:
-        return slot->stage == STAGE_DORMANT && action->blueprint < BLUEPRINT_COUNT && action->style < STYLE_COUNT &&
+        return slot->stage == STAGE_DORMANT && action->blueprint < BLUEPRINT_MAX && action->style < STYLE_COUNT &&
                action->tempo < TEMPO_COUNT && action->alpha_target < ALPHA_TARGET_COUNT;
     case OP_SET_ALPHA_TARGET:
         return (slot->stage == STAGE_BLENDING || slot->stage == STAGE_HOLDING) && resting && ramp_known &&

@@ -11,16 +11,26 @@
 #include "morph/shape.h"
 #include "morph/stage.h"
 
+/* Blueprints in the order in which the heuristic tries them, and the rank of each in the order of their names. */
+enum { ROTATION = 5 };
+struct rotation {
+    uint8_t blueprint[ROTATION], by_name[ROTATION];
+};
+
 /* What may grow in each slot, and what it costs: multiply-accumulates are those of one sample. */
 struct growth {
-    struct birth seed[SHAPE_SLOTS][BLUEPRINT_COUNT], gate[SHAPE_SLOTS]; /* how seeds and gate nets start */
-    double seed_macs[SHAPE_SLOTS][BLUEPRINT_COUNT];                     /* of a forward pass */
+    uint32_t offered;         /* the blueprints that a policy may plant, a bit each */
+    struct rotation rotation; /* the order in which the heuristic tries them */
+    struct birth seed[SHAPE_SLOTS][BLUEPRINT_MAX], gate[SHAPE_SLOTS]; /* how seeds and gate nets start */
+    double seed_macs[SHAPE_SLOTS][BLUEPRINT_MAX];                     /* of a forward pass */
     double host_macs, host_train_macs; /* the host's, of a forward pass and of a training step */
 };
 
 struct host_family {
     enum host_family_id id;
     const char *name;
+    int blueprints; /* how many it has, BLUEPRINT_NOOP among them */
+    const char *const *blueprint_names;
     /* The rules of the keys host.* and slots: whether such a host exists, and has these slots. */
     enum esper_status (*check)(const struct config *config, struct esper_error *error);
     /* The configuration must have passed config_check and must outlive the shape, which points at its slot names.
@@ -30,5 +40,14 @@ struct host_family {
     /* The host in a few words, for a message: "3 blocks from 8 channels, ...". */
     void (*describe)(const struct config *config, char *text, size_t size);
 };
+
+/* The family of a task's hosts (host/families.c). */
+const struct host_family *host_family_of(const struct config *config);
+
+/* "none" for a number that is no blueprint of the family. */
+static inline const char *family_blueprint(const struct host_family *family, int blueprint)
+{
+    return blueprint >= 0 && blueprint < family->blueprints ? family->blueprint_names[blueprint] : "none";
+}
 
 #endif

@@ -31,19 +31,11 @@ enum alpha_mode { ALPHA_HOLD, ALPHA_UP, ALPHA_DOWN };
 
 enum style { STYLES(WORD_ENUM, STYLE) STYLE_COUNT };
 
-#define BLUEPRINTS(WORD, with)                                                                                         \
-    WORD(with, NOOP, noop)                                                                                             \
-    WORD(with, CONV_LIGHT, conv_light)                                                                                 \
-    WORD(with, ATTENTION, attention)                                                                                   \
-    WORD(with, NORM, norm)                                                                                             \
-    WORD(with, DEPTHWISE, depthwise)                                                                                   \
-    WORD(with, BOTTLENECK, bottleneck)                                                                                 \
-    WORD(with, CONV_SMALL, conv_small)                                                                                 \
-    WORD(with, CONV_HEAVY, conv_heavy)
-
-enum blueprint {
-    BLUEPRINTS(WORD_ENUM, BLUEPRINT) BLUEPRINT_COUNT,
-    BLUEPRINT_HEAD_SIZE = 13, /* the policy's head reserves indices for blueprints of other hosts */
+/* Blueprints are numbered by the host's family, which names them (morph/family.h). */
+enum {
+    BLUEPRINT_NOOP,           /* of every family: nothing to train */
+    BLUEPRINT_MAX = 8,        /* the most that a family has; the world and its checkpoints have room for so many */
+    BLUEPRINT_HEAD_SIZE = 13, /* the policy's head has more, so that a new blueprint does not change it */
     BLUEPRINT_NONE = 255
 };
 
@@ -193,12 +185,6 @@ ESPER_RULE struct curve_choice alpha_curve_choice(int head)
 }
 
 /* ---- names, for people and scripts; host only ------------------------------------------------------------------ */
-
-static inline const char *blueprint_name(int blueprint)
-{
-    static const char *const names[BLUEPRINT_COUNT] = {BLUEPRINTS(WORD_NAME, )};
-    return blueprint >= 0 && blueprint < BLUEPRINT_COUNT ? names[blueprint] : "none";
-}
 
 static inline const char *style_name(int style)
 {

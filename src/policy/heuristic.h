@@ -6,6 +6,7 @@
 #ifndef POLICY_HEURISTIC_H
 #define POLICY_HEURISTIC_H
 
+#include "morph/family.h"
 #include "policy/masks.h"
 #include "policy/tracker.h"
 
@@ -19,10 +20,9 @@
 #define HEURISTIC_PENALTY_DECAY     0.9 /* per step (P-17) */
 #define HEURISTIC_PENALTY_FORGOTTEN 0.1 /* anything less counts as 0 */
 #define HEURISTIC_PENALTY_LIMIT     3.0 /* a blueprint with this much is skipped */
-#define HEURISTIC_ROTATION          5u
 
 #define HEURISTIC_FIELDS(FIELD, ARRAY)                                                                                 \
-    ARRAY(double, penalty, BLUEPRINT_COUNT)                                                                            \
+    ARRAY(double, penalty, BLUEPRINT_MAX)                                                                              \
     FIELD(uint32_t, cursor)      /* into the rotation */                                                               \
     FIELD(uint32_t, embargo_end) /* first step that may germinate again */                                             \
     FIELD(uint32_t, decayed)     /* step of the last decay */
@@ -48,41 +48,33 @@ ESPER_RULE void heuristic_clear(struct heuristic *heuristic)
 
 /* ---- which blueprint comes next -------------------------------------------------------------------------------- */
 
-ESPER_RULE uint8_t heuristic_rotation(uint32_t i)
-{
-    const uint8_t rotation[HEURISTIC_ROTATION] = {BLUEPRINT_CONV_LIGHT, BLUEPRINT_CONV_HEAVY, BLUEPRINT_ATTENTION,
-                                                  BLUEPRINT_NORM, BLUEPRINT_DEPTHWISE};
-    return rotation[i % HEURISTIC_ROTATION];
-}
-
 /* How many members of the rotation precede member i when sorted by penalty, then by name. */
-ESPER_RULE uint32_t heuristic_rank(const struct heuristic *heuristic, uint32_t i)
+ESPER_RULE uint32_t heuristic_rank(const struct heuristic *heuristic, const struct rotation *rotation, uint32_t i)
 {
-    const uint8_t by_name[HEURISTIC_ROTATION] = {2, 1, 0, 4, 3};
-    double penalty = heuristic->penalty[heuristic_rotation(i)];
+    double penalty = heuristic->penalty[rotation->blueprint[i]];
     uint32_t rank = 0;
-    for (uint32_t k = 0; k < HEURISTIC_ROTATION; k++) {
-        double other = heuristic->penalty[heuristic_rotation(k)];
-        rank += other < penalty || (other == penalty && by_name[k] < by_name[i]);
+    for (uint32_t k = 0; k < ROTATION; k++) {
+        double other = heuristic->penalty[rotation->blueprint[k]];
+        rank += other < penalty || (other == penalty && rotation->by_name[k] < rotation->by_name[i]);
     }
     return rank;
 }
 
 /* The next blueprint of the rotation that is not penalised; when all are, the list sorted by penalty replaces the
  * rotation. */
-ESPER_RULE uint8_t heuristic_next_blueprint(struct heuristic *heuristic)
+ESPER_RULE uint8_t heuristic_next_blueprint(struct heuristic *heuristic, const struct rotation *rotation)
 {
     uint32_t start = heuristic->cursor;
-    for (uint32_t k = 0; k < HEURISTIC_ROTATION; k++) {
-        uint8_t blueprint = heuristic_rotation(heuristic->cursor++);
+    for (uint32_t k = 0; k < ROTATION; k++) {
+        uint8_t blueprint = rotation->blueprint[heuristic->cursor++ % ROTATION];
         if (heuristic->penalty[blueprint] < HEURISTIC_PENALTY_LIMIT)
             return blueprint;
     }
     heuristic->cursor = start + 1u;
     uint32_t i = 0;
-    while (heuristic_rank(heuristic, i) != start % HEURISTIC_ROTATION)
+    while (heuristic_rank(heuristic, rotation, i) != start % ROTATION)
         i++;
-    return heuristic_rotation(i);
+    return rotation->blueprint[i];
 }
 
 /* ---- what to do ------------------------------------------------------------------------------------------------ */
@@ -93,7 +85,7 @@ ESPER_RULE void heuristic_decay(struct heuristic *heuristic, uint32_t step)
     if (step <= heuristic->decayed)
         return;
     heuristic->decayed = step;
-    for (int b = 0; b < BLUEPRINT_COUNT; b++) {
+    for (int b = 0; b < BLUEPRINT_MAX; b++) {
         double penalty = HEURISTIC_PENALTY_DECAY * heuristic->penalty[b];
         heuristic->penalty[b] = penalty < HEURISTIC_PENALTY_FORGOTTEN ? 0.0 : penalty;
     }
@@ -126,7 +118,8 @@ ESPER_RULE int heuristic_tend(const struct slot_state *slot)
 
 /* `step` counts from 1; the tracker and the slots are those of this step, before the action. */
 ESPER_RULE struct action heuristic_decide(struct heuristic *heuristic, const struct tracker *tracker, int step,
-                                          const struct slot_state *slot, int slots, const struct masks *masks)
+                                          const struct slot_state *slot, int slots, const struct masks *masks,
+                                          const struct rotation *rotation)
 {
     uint8_t choice[HEAD_COUNT]; /* the canonical choices are also the heuristic's, where the head matters */
     for (int head = 0; head < HEAD_COUNT; head++)
@@ -150,7 +143,7 @@ ESPER_RULE struct action heuristic_decide(struct heuristic *heuristic, const str
         choice[HEAD_OP] = OP_GERMINATE;
         while (!(masks->slots[OP_GERMINATE] >> choice[HEAD_SLOT] & 1u))
             choice[HEAD_SLOT]++;
-        choice[HEAD_BLUEPRINT] = heuristic_next_blueprint(heuristic);
+        choice[HEAD_BLUEPRINT] = heuristic_next_blueprint(heuristic, rotation);
     }
     return action_of_heads(choice);
 }

@@ -10,8 +10,6 @@
 
 #include "policy/heads.h"
 
-#define MASK_BLUEPRINTS_CNN ((1u << BLUEPRINT_COUNT) - 1u - (1u << BLUEPRINT_NOOP)) /* NOOP has nothing to train */
-
 struct masks {
     uint64_t base;            /* all heads; the slot bits are the enabled slots. 0: the input was invalid */
     uint16_t slots[OP_COUNT]; /* slots on which the op may be used */
@@ -119,8 +117,9 @@ ESPER_RULE struct masks masks_of(const struct mask_input *input)
     return masks;
 }
 
-/* The masks of an env: every slot enabled, the blueprints of a CNN. max_seeds 0: no limit. */
-ESPER_RULE struct masks masks_of_slots(const struct slot_state *slot, int slots, int max_seeds, bool advance_disabled)
+/* The masks of an env: every slot enabled. `offered` are the family's blueprints; max_seeds 0: no limit. */
+ESPER_RULE struct masks masks_of_slots(const struct slot_state *slot, int slots, uint32_t offered, int max_seeds,
+                                       bool advance_disabled)
 {
     uint8_t stage[HEAD_MAX_SLOTS], mode[HEAD_MAX_SLOTS];
     uint32_t age[HEAD_MAX_SLOTS], live = 0;
@@ -130,9 +129,8 @@ ESPER_RULE struct masks masks_of_slots(const struct slot_state *slot, int slots,
         age[s] = slot[s].epochs_total;
         live += stage_is_live(slot[s].stage) ? 1u : 0u;
     }
-    struct mask_input input = {
-        slots, (1u << slots) - 1u, MASK_BLUEPRINTS_CNN, live, (uint32_t)max_seeds, false, advance_disabled, stage, mode,
-        age};
+    struct mask_input input = {slots, (1u << slots) - 1u, offered, live, (uint32_t)max_seeds,
+                               false, advance_disabled,   stage,   mode, age};
     return masks_of(&input);
 }
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/words.h"
+#include "morph/family.h"
 
 #define NONE "none" /* the schedule that plants nothing */
 
@@ -36,19 +37,24 @@ static char cut_word(const char **text, const char *ends, char word[WORD])
     return end;
 }
 
-static enum esper_status find_name(const char *what, const char *word, const char *(*name_of)(int), int first,
-                                   int count, int *out, struct esper_error *error)
+static enum esper_status find_name(const char *what, const char *word, const char *const *names, int count, int *out,
+                                   struct esper_error *error)
 {
-    const char *names[BLUEPRINT_COUNT];
-    for (int i = first; i < count; i++) {
-        names[i - first] = name_of(i);
-        if (strcmp(word, name_of(i)) == 0) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(word, names[i]) == 0) {
             *out = i;
             return ESPER_OK;
         }
-    }
     return error_set(error, ESPER_INVALID, "%s \"%s\" is unknown%s", what, word,
-                     word_hint(word, names, count - first, NULL).text);
+                     word_hint(word, names, count, NULL).text);
+}
+
+static enum esper_status find_style(const char *word, int *out, struct esper_error *error)
+{
+    const char *names[STYLE_COUNT];
+    for (int i = 0; i < STYLE_COUNT; i++)
+        names[i] = style_name(i);
+    return find_name("style", word, names, STYLE_COUNT, out, error);
 }
 
 static enum esper_status find_slot(const char *word, const struct config *config, int *out, struct esper_error *error)
@@ -65,12 +71,16 @@ static enum esper_status find_slot(const char *word, const struct config *config
                      word_hint(word, names, config->slot_count, NULL).text);
 }
 
-static enum esper_status find_blueprint(const char *word, int *out, struct esper_error *error)
+static enum esper_status find_blueprint(const char *word, const struct config *config, int *out,
+                                        struct esper_error *error)
 {
-    if (strcmp(word, blueprint_name(BLUEPRINT_NOOP)) == 0)
+    const struct host_family *family = host_family_of(config);
+    if (strcmp(word, family->blueprint_names[BLUEPRINT_NOOP]) == 0)
         return error_set(error, ESPER_INVALID, "blueprint \"%s\" has nothing to train; leave the slot out instead",
                          word);
-    return find_name("blueprint", word, blueprint_name, BLUEPRINT_NOOP + 1, BLUEPRINT_COUNT, out, error);
+    TRY(find_name("blueprint", word, family->blueprint_names + 1, family->blueprints - 1, out, error));
+    ++*out; /* NOOP comes first */
+    return ESPER_OK;
 }
 
 static bool is_number(const char *word)
@@ -112,7 +122,7 @@ static enum esper_status parse_manner(const char **text, int *style, int *tempo,
         if (kind == tempo)
             TRY(find_tempo(word, tempo, error));
         else
-            TRY(find_name("style", word, style_name, 0, STYLE_COUNT, style, error));
+            TRY(find_style(word, style, error));
     }
     return ESPER_OK;
 }
@@ -132,7 +142,7 @@ static enum esper_status parse_entry(struct schedule *schedule, const char *text
         return error_set(error, ESPER_INVALID, "the task has %d slots; name the one that it goes to, as in %s=%s",
                          config->slot_count, config->slots[0], text);
     char end = cut_word(&text, "/@", word);
-    TRY(find_blueprint(word, &blueprint, error));
+    TRY(find_blueprint(word, config, &blueprint, error));
     if (end == '/')
         TRY(parse_manner(&text, &style, &tempo, error));
     TRY(find_step(text, config, &step, error));
@@ -194,7 +204,7 @@ void schedule_format(const struct schedule *schedule, const struct config *confi
         if (p->tempo != TEMPO_DEFAULT)
             snprintf(tempo, sizeof tempo, "/%d", tempo_steps(p->tempo));
         used += (size_t)snprintf(text + used, size - used, "%s%s%s%s%s@%d", i ? "," : "", slot,
-                                 blueprint_name(p->blueprint), style, tempo, p->step);
+                                 family_blueprint(host_family_of(config), p->blueprint), style, tempo, p->step);
     }
 }
 

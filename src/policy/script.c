@@ -8,23 +8,32 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/words.h"
-#include "morph/stage.h"
+#include "morph/family.h"
 
-/* The index of a name among `count` names that `name_of` gives; the error message suggests the nearest. */
-static enum esper_status pick_name(const cJSON *line, const char *key, const char *(*name_of)(int), int count,
+/* The index of a word among `count` of them; the error message suggests the nearest. */
+static enum esper_status pick_word(const cJSON *line, const char *key, const char *const *words, int count,
                                    uint8_t *out, struct esper_error *error)
 {
-    const char *names[BLUEPRINT_HEAD_SIZE], *text;
+    const char *text;
     TRY(json_get_string(line, key, &text, error));
-    for (int i = 0; i < count; i++) {
-        names[i] = name_of(i);
-        if (strcmp(names[i], text) == 0) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(words[i], text) == 0) {
             *out = (uint8_t)i;
             return ESPER_OK;
         }
-    }
     return error_set(error, ESPER_INVALID, "%s \"%.60s\" is unknown%s", key, text,
-                     word_hint(text, names, count, NULL).text);
+                     word_hint(text, words, count, NULL).text);
+}
+
+/* The same for the words that `name_of` gives. */
+enum { NAMES_MAX = 16 };
+static enum esper_status pick_name(const cJSON *line, const char *key, const char *(*name_of)(int), int count,
+                                   uint8_t *out, struct esper_error *error)
+{
+    const char *names[NAMES_MAX];
+    for (int i = 0; i < count; i++)
+        names[i] = name_of(i);
+    return pick_word(line, key, names, count, out, error);
 }
 
 /* The index of a number among the values that a head allows. */
@@ -117,6 +126,7 @@ static enum esper_status read_line(const cJSON *line, const struct config *confi
 {
     static const char *const keys[] = {"step",  "env",   "op",     "slot",  "blueprint",
                                        "style", "tempo", "target", "speed", "curve"};
+    const struct host_family *family = host_family_of(config);
     struct action *action = &out->action;
     int64_t number;
     if (!cJSON_IsObject(line))
@@ -136,7 +146,7 @@ static enum esper_status read_line(const cJSON *line, const struct config *confi
     if (action->op != OP_WAIT)
         TRY(read_slot(line, config, &action->slot, error));
     if (action->op == OP_GERMINATE || json_find(line, "blueprint"))
-        TRY(pick_name(line, "blueprint", blueprint_name, BLUEPRINT_COUNT, &action->blueprint, error));
+        TRY(pick_word(line, "blueprint", family->blueprint_names, family->blueprints, &action->blueprint, error));
     if (json_find(line, "style"))
         TRY(pick_name(line, "style", style_name, STYLE_COUNT, &action->style, error));
     if (json_find(line, "tempo"))

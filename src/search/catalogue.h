@@ -14,7 +14,7 @@
 
 #include "policy/schedule.h"
 
-enum { CATALOGUE_MAX = 1 + 5 * (BLUEPRINT_COUNT - 1) + 2 + (BLUEPRINT_COUNT - 1) * CONFIG_MAX_SLOTS };
+enum { CATALOGUE_MAX = 1 + 5 * (BLUEPRINT_MAX - 1) + 2 + (BLUEPRINT_MAX - 1) * CONFIG_MAX_SLOTS };
 
 struct catalogue {
     int count;

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
+#include "morph/family.h"
 #include "telemetry/paired.h"
 
 enum { RANDOM_LEAST = 8 }; /* random schedules that a search has at least, budget permitting */
@@ -26,7 +27,7 @@ static struct schedule draw_schedule(const struct config *config, uint32_t numbe
     struct schedule schedule = {0};
     for (int j = 0; j < config->slot_count; j++) {
         const uint32_t at = (uint32_t)(j * DRAWS);
-        const int blueprint = draw_below(site, at, BLUEPRINT_COUNT), half = (config->steps + 1) / 2;
+        const int blueprint = draw_below(site, at, host_family_of(config)->blueprints), half = (config->steps + 1) / 2;
         const int step = draw_below(site, at + 1, 2) ? 1 + draw_below(site, at + 2, half) : 1;
         if (blueprint == BLUEPRINT_NOOP)
             continue;

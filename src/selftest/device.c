@@ -180,8 +180,8 @@ static void check_seed(struct check_report *report, struct pair *pair, int bluep
     engine_reset(pair->device, 0);
     forget_seeds(pair->cpu);
     forget_seeds(pair->device);
-    plant_seeds(pair->cpu, (enum blueprint)blueprint, stage);
-    plant_seeds(pair->device, (enum blueprint)blueprint, stage);
+    plant_seeds(pair->cpu, blueprint, stage);
+    plant_seeds(pair->device, blueprint, stage);
     memcpy(before, a->host, host * sizeof *before);
     memcpy(before + host, a->seed, seed * sizeof *before);
     pair_run(pair, engine_train);
