@@ -297,7 +297,7 @@ static void test_refused(void **state)
     refused_after("\\\"alpha\\\":0.5", "\\\"alpha\\\":1.5", "alpha");
     refused_after("\\\"holding\\\"", "\\\"dormant\\\"", "not blended");
     refused_after("\\\"r0c0\\\"", "\\\"r0c1\\\"", "out of order");
-    refused_after("\\\"r0c1\\\"", "\\\"r0c7\\\"", "no slot");
+    refused_after("\\\"r0c1\\\"", "\\\"r0c7\\\"", "r0c7 is not on this host");
     refused_after("\\\"r0c1\\\"", "\\\"r0c4\\\"", "not on this host");
     refused_after("slot.r0c1.norm.beta", "slot.r0c1.norm.bexa", "slot.r0c1.norm.beta is missing");
 }

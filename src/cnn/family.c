@@ -16,6 +16,7 @@ static void growth_of(const struct net_shape *shape, struct growth *growth)
 {
     const struct cnn_shape *cnn = cnn_shape_of(shape);
     struct param_layout layout;
+    growth->classes = SHAPE_CLASSES;
     growth->offered = CNN_OFFERED;
     growth->rotation = cnn_rotation();
     growth->host_macs = (double)cnn_forward_macs(cnn);

@@ -5,8 +5,6 @@
 #include "engine/step.h"
 #include "learn/normalise.h"
 
-enum { BOOKS_CLASSES = 10 };
-
 /* An env's state while the rules do its bookkeeping. */
 struct books {
     struct slot_state slot[SHAPE_SLOTS];
@@ -63,7 +61,8 @@ ESPER_RULE void books_keep(const struct step *step, int env, struct books *books
     const struct world *world = step->world;
     const size_t row = (size_t)env;
     books->governor = governor_load(&world->governor, row);
-    int verdict = governor_verdict(&books->governor, &world->config.governor, BOOKS_CLASSES, world->val_loss[env]);
+    int verdict =
+        governor_verdict(&books->governor, &world->config.governor, world->growth.classes, world->val_loss[env]);
     if (world_last_step(world)) /* what was validated counts, however bad it is (E-19) */
         verdict = PRUNE_NONE;
     world->episode.panicked[env] = (uint8_t)verdict;

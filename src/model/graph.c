@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/family.h"
 
 const struct graph_op_info graph_ops[GRAPH_OP_COUNT] = {
     [GRAPH_ADD] = {"Add", 2, 2, 0},
@@ -118,4 +119,22 @@ struct graph_node *graph_node(struct graph *graph, enum graph_op op, int output)
     struct graph_node *node = &graph->nodes[graph->node_count++];
     *node = (struct graph_node){.op = op, .output = output, .strides = {1, 1}, .group = 1, .axis = 1, .epsilon = 1e-5f};
     return node;
+}
+
+enum esper_status graph_from_model(struct graph **out, const struct model *model, struct esper_error *error)
+{
+    struct graph *graph = graph_create(error);
+    if (!graph)
+        return ESPER_FAILED;
+    model_describe(&model->source, graph->source);
+    memcpy(graph->task, model->source.task, sizeof graph->task);
+    memcpy(graph->left_out, model->source.left_out, sizeof graph->left_out);
+    model_family_of(&model->config)->build(model, graph);
+    if (graph->error.status != ESPER_OK) {
+        enum esper_status status = error_set(error, graph->error.status, "%s", graph->error.text);
+        graph_free(graph);
+        return status;
+    }
+    *out = graph;
+    return ESPER_OK;
 }

@@ -5,23 +5,32 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/family.h"
+
+const struct model_family *model_family_of(const struct config *config)
+{
+    static const struct model_family *const families[FAMILY_COUNT] = {[FAMILY_CNN] = &model_cnn};
+    return families[host_family_of(config)->id];
+}
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static enum esper_status check_seeds(const struct model_seed *seeds, int count, struct esper_error *error)
+static enum esper_status check_seeds(const struct host_family *family, const struct model_seed *seeds, int count,
+                                     struct esper_error *error)
 {
+    enum { COLUMNS = 1000 }; /* more than a slot's name can say */
     int before = -1;
     if (count < 0 || count > SHAPE_SLOTS)
         return error_set(error, ESPER_INVALID, "%d seeds; a network has room for %d", count, SHAPE_SLOTS);
     for (int i = 0; i < count; i++) {
         const struct model_seed *seed = &seeds[i];
         int row, column;
-        if (!config_parse_slot(seed->slot, &row, &column) || row >= SLOT_ROWS || column >= SHAPE_BLOCKS)
+        if (!config_parse_slot(seed->slot, &row, &column))
             return error_set(error, ESPER_INVALID, "\"%.7s\" is no slot", seed->slot);
-        if (row * SHAPE_BLOCKS + column <= before)
+        if (row * COLUMNS + column <= before)
             return error_set(error, ESPER_INVALID, "slot %s is out of order: r0c0, r0c1, ... r1c0, ...", seed->slot);
-        before = row * SHAPE_BLOCKS + column;
-        if (!blueprint_at(seed->blueprint))
+        before = row * COLUMNS + column;
+        if (seed->blueprint >= family->blueprints)
             return error_set(error, ESPER_INVALID, "slot %s: no such blueprint", seed->slot);
         if (seed->algorithm < ALGORITHM_ADD || seed->algorithm > ALGORITHM_GATE || !stage_is_blended(seed->stage))
             return error_set(error, ESPER_INVALID, "slot %s: its seed is not blended in", seed->slot);
@@ -37,12 +46,7 @@ static enum esper_status set_geometry(struct config *config, const struct config
                                       int count, struct esper_error *error)
 {
     config_defaults(config);
-    config->host_base = host->host_base;
-    config->host_blocks = host->host_blocks;
-    config->host_kernel = host->host_kernel;
-    config->host_pools = host->host_pools;
-    config->data_set = host->data_set;
-    config->data_size = host->data_size;
+    model_family_of(host)->copy_host(config, host);
     config->data_val_images = config->data_test_images = 1;
     config->slot_count = count;
     memset(config->slots, 0, sizeof config->slots);
@@ -63,7 +67,7 @@ static struct slot_exec exec_of(const struct model_seed *seed)
 static enum esper_status make_parts(struct model *model, const struct config *host, const struct model_seed *seeds,
                                     int count, struct esper_error *error)
 {
-    TRY(check_seeds(seeds, count, error));
+    TRY(check_seeds(host_family_of(host), seeds, count, error));
     TRY(set_geometry(&model->config, host, seeds, count, error));
     host_shape_init(&model->host_shape, &model->config);
     for (int j = 0; j < count; j++) {
@@ -179,93 +183,9 @@ enum esper_status model_take(struct model **out, const struct config *host, cons
 
 /* ---- what it holds ----------------------------------------------------------------------------------------------- */
 
-struct list {
-    struct model_tensor *tensors;
-    int count;
-};
-
-static void add(struct list *list, const char *prefix, const char *name, const struct tensor_layout *layout,
-                float *data)
-{
-    struct model_tensor *tensor = &list->tensors[list->count++];
-    snprintf(tensor->name, sizeof tensor->name, "%s.%s", prefix, name);
-    tensor->dims = layout->dims;
-    memcpy(tensor->shape, layout->shape, sizeof tensor->shape);
-    tensor->size = layout->size;
-    tensor->data = data;
-}
-
-static void add_vector(struct list *list, const char *prefix, const char *name, int size, float *data)
-{
-    const struct tensor_layout layout = {.dims = 1, .shape = {size, 1, 1, 1}, .size = (size_t)size};
-    add(list, prefix, name, &layout, data);
-}
-
-static void add_host(const struct model *model, struct list *list)
-{
-    const struct cnn_shape *shape = &model->host_shape.cnn;
-    const struct tensor_layout *tensor = shape->net.host.tensor;
-    for (int i = 0; i < shape->blocks; i++) {
-        const struct block_shape *b = &shape->block[i];
-        char prefix[24];
-        snprintf(prefix, sizeof prefix, "host.block%d", i);
-        add(list, prefix, "conv.weight", &tensor[b->weight], model->params.host + tensor[b->weight].offset);
-        add(list, prefix, "norm.gamma", &tensor[b->gamma], model->params.host + tensor[b->gamma].offset);
-        add(list, prefix, "norm.beta", &tensor[b->beta], model->params.host + tensor[b->beta].offset);
-        add_vector(list, prefix, "norm.mean", b->cout, model->params.stats + b->mean);
-        add_vector(list, prefix, "norm.var", b->cout, model->params.stats + b->var);
-    }
-    add(list, "host.classifier", "weight", &tensor[shape->fc_weight],
-        model->params.host + tensor[shape->fc_weight].offset);
-    add(list, "host.classifier", "bias", &tensor[shape->fc_bias], model->params.host + tensor[shape->fc_bias].offset);
-}
-
-/* The t-th tensor of a blueprint's layout. In a chain a layer and its norm carry the number of their step. */
-static void seed_tensor_name(int index, int t, char name[24])
-{
-    static const char *const norm[] = {"norm.gamma", "norm.beta", "norm.sigma"};
-    static const char *const attention[] = {"squeeze.weight", "excite.weight", "excite.bias"};
-    const struct seed_blueprint *blueprint = blueprint_at(index);
-    if (blueprint->kind != SEED_CHAIN) {
-        snprintf(name, 24, "%s", blueprint->kind == SEED_NORM ? norm[t] : attention[t]);
-        return;
-    }
-    for (int i = 0; i < blueprint->steps; i++) {
-        int tensors = blueprint->step[i].gamma ? 3 : 1;
-        if (t < tensors) {
-            static const char *const part[] = {"conv%d.weight", "norm%d.gamma", "norm%d.beta"};
-            snprintf(name, 24, part[t], i + 1);
-            return;
-        }
-        t -= tensors;
-    }
-}
-
-static void add_slot(const struct model *model, int j, struct list *list)
-{
-    static const char *const gate_names[] = {"gate.hidden.weight", "gate.hidden.bias", "gate.out.weight",
-                                             "gate.out.bias"};
-    const struct slot_shape *slot = &model->shape.slot[j];
-    struct param_layout layout;
-    char prefix[24], name[24];
-    snprintf(prefix, sizeof prefix, "slot.%s", slot->id);
-    blueprint_layout(model->exec[j].blueprint, model->host_shape.cnn.site[j].channels, &layout);
-    for (int t = 0; t < layout.count; t++) {
-        seed_tensor_name(model->exec[j].blueprint, t, name);
-        add(list, prefix, name, &layout.tensor[t], model->params.seed + slot->seed + layout.tensor[t].offset);
-    }
-    gate_layout(model->host_shape.cnn.site[j].channels, &layout);
-    for (int t = 0; model->exec[j].gate && t < layout.count; t++)
-        add(list, prefix, gate_names[t], &layout.tensor[t], model->params.gate + slot->gate + layout.tensor[t].offset);
-}
-
 int model_tensors(const struct model *model, struct model_tensor tensors[MODEL_TENSORS])
 {
-    struct list list = {tensors, 0};
-    add_host(model, &list);
-    for (int i = 0; i < model->shape.slots; i++)
-        add_slot(model, model->shape.exec_order[i], &list);
-    return list.count;
+    return model_family_of(&model->config)->tensors(model, tensors);
 }
 
 size_t model_host_params(const struct model *model)

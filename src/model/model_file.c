@@ -9,68 +9,30 @@
 #include "base/memory.h"
 #include "base/safetensors.h"
 #include "base/text.h"
-#include "data/dataset.h"
-#include "model/model.h"
-#include "nn/norm.h"
-
-#define LAYOUT_TEXT "conv [out][kh][kw][in], depthwise [kh][kw][channels], linear [out][in]"
+#include "model/family.h"
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static void add_host(cJSON *network, const struct model *model)
-{
-    cJSON *host = json_add_object(network, "host");
-    const struct config *config = &model->config;
-    json_add_number(host, "base", config->host_base);
-    json_add_number(host, "blocks", config->host_blocks);
-    json_add_number(host, "kernel", config->host_kernel);
-    json_add_number(host, "pools", config->host_pools);
-    json_add_number(host, "classes", SHAPE_CLASSES);
-    json_add_number(host, "epsilon", NORM_EPS);
-}
-
-static void add_image(cJSON *network, const struct model *model)
-{
-    cJSON *image = json_add_object(network, "image");
-    const struct image_set *set = image_set_of(model->config.data_set);
-    json_add_number(image, "size", model->config.data_size);
-    json_add(image, "mean", cJSON_CreateDoubleArray(set->mean, DATASET_COLOURS));
-    json_add(image, "deviation", cJSON_CreateDoubleArray(set->deviation, DATASET_COLOURS));
-}
-
-/* What each step of a chain does, for readers that do not know the blueprints: "conv norm relu", ... */
-static void add_chain(cJSON *entry, const struct seed_blueprint *blueprint)
-{
-    static const char *const words[] = {
-        [ACT_NONE] = "conv", [ACT_RELU] = "conv relu", [ACT_NORM] = "conv norm", [ACT_NORM_RELU] = "conv norm relu"};
-    cJSON *chain = json_add_list(entry, "chain");
-    for (int i = 0; i < blueprint->steps; i++)
-        json_add_text(chain, NULL, words[blueprint->step[i].act]);
-}
-
 static void add_seeds(cJSON *network, const struct model *model)
 {
+    const struct host_family *family = host_family_of(&model->config);
     cJSON *list = json_add_list(network, "slots");
     for (int j = 0; j < model->shape.slots; j++) {
         const struct slot_exec *exec = &model->exec[j];
-        const struct seed_blueprint *blueprint = blueprint_at(exec->blueprint);
         cJSON *entry = json_add_object(list, NULL);
         json_add_text(entry, "slot", model->shape.slot[j].id);
         json_add_text(entry, "stage", stage_name(model->stage[j]));
-        json_add_text(entry, "blueprint", blueprint_name(exec->blueprint));
+        json_add_text(entry, "blueprint", family_blueprint(family, exec->blueprint));
         json_add_text(entry, "algorithm", algorithm_name(exec->algorithm));
         json_add_number(entry, "alpha", (double)exec->alpha);
-        json_add_number(entry, "groups", group_count(model->host_shape.cnn.site[j].channels));
-        if (blueprint->kind == SEED_CHAIN)
-            add_chain(entry, blueprint);
+        model_family_of(&model->config)->write_seed(model, j, entry);
     }
 }
 
 static char *network_text(const struct model *model)
 {
     cJSON *network = cJSON_CreateObject();
-    add_host(network, model);
-    add_image(network, model);
+    model_family_of(&model->config)->write_host(model, network);
     add_seeds(network, model);
     return json_finish(network, JSON_ONE_LINE);
 }
@@ -103,7 +65,7 @@ enum esper_status model_write(const struct model *model, const char *path, struc
     char *network = network_text(model), *source = source_text(&model->source);
     const char *const meta[][2] = {{"format", MODEL_FORMAT},
                                    {"esper", ESPER_VERSION},
-                                   {"layout", LAYOUT_TEXT},
+                                   {"layout", model_family_of(&model->config)->layout},
                                    {"network", network},
                                    {"source", source}};
     enum esper_status status = network && source
@@ -115,15 +77,6 @@ enum esper_status model_write(const struct model *model, const char *path, struc
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
-
-static enum esper_status get_int(const cJSON *object, const char *key, int min, int max, int *out,
-                                 struct esper_error *error)
-{
-    int64_t value;
-    TRY(json_get_integer(object, key, min, max, &value, error));
-    *out = (int)value;
-    return ESPER_OK;
-}
 
 static enum esper_status get_text(const cJSON *object, const char *key, char *out, size_t size,
                                   struct esper_error *error)
@@ -152,63 +105,28 @@ static enum esper_status get_word(const cJSON *object, const char *key, const ch
     return error_set(error, ESPER_INVALID, "\"%s\": unknown value \"%.40s\"", key, text);
 }
 
-static bool same_colours(const cJSON *list, const double *known)
+static enum esper_status get_blueprint(const cJSON *entry, const struct host_family *family, uint8_t *out,
+                                       struct esper_error *error)
 {
-    bool same = cJSON_GetArraySize(list) == DATASET_COLOURS;
-    for (int i = 0; same && i < DATASET_COLOURS; i++) {
-        const cJSON *value = cJSON_GetArrayItem(list, i);
-        same = cJSON_IsNumber(value) && value->valuedouble == known[i];
-    }
-    return same;
-}
-
-/* The first data set that is normalised this way and has images of this size. The constants must be those of one, or
- * the kernels would compute something else. */
-static enum esper_status read_colours(const cJSON *image, struct config *config, struct esper_error *error)
-{
-    const cJSON *mean, *deviation;
-    TRY(json_get_array(image, "mean", &mean, error));
-    TRY(json_get_array(image, "deviation", &deviation, error));
-    for (int i = 0; i < DATA_SETS; i++) {
-        const struct image_set *set = image_set_of((enum data_set)i);
-        config->data_set = (enum data_set)i;
-        if (same_colours(mean, set->mean) && same_colours(deviation, set->deviation) &&
-            (!set->packed || config->data_size == DATASET_SIZE_MAX))
+    const char *text;
+    TRY(json_get_string(entry, "blueprint", &text, error));
+    for (int i = 0; i < family->blueprints; i++)
+        if (strcmp(family->blueprint_names[i], text) == 0) {
+            *out = (uint8_t)i;
             return ESPER_OK;
-    }
-    return error_set(error, ESPER_INVALID,
-                     "\"mean\" and \"deviation\" are those of no data set of this program: it normalises differently");
+        }
+    return error_set(error, ESPER_INVALID, "\"blueprint\": unknown value \"%.40s\"", text);
 }
 
-static enum esper_status read_geometry(const cJSON *network, struct config *config, struct esper_error *error)
-{
-    const cJSON *host, *image;
-    double epsilon;
-    int classes;
-    TRY(json_get_object(network, "host", &host, error));
-    TRY(get_int(host, "base", 1, 512, &config->host_base, error));
-    TRY(get_int(host, "blocks", 2, SHAPE_BLOCKS, &config->host_blocks, error));
-    TRY(get_int(host, "kernel", 1, 3, &config->host_kernel, error));
-    TRY(get_int(host, "pools", 0, SHAPE_BLOCKS, &config->host_pools, error));
-    TRY(get_int(host, "classes", SHAPE_CLASSES, SHAPE_CLASSES, &classes, error));
-    TRY(json_get_number(host, "epsilon", NORM_EPS, NORM_EPS, &epsilon, error));
-    if (config->host_kernel == 2)
-        return error_set(error, ESPER_INVALID, "\"kernel\" must be 1 or 3");
-    TRY(json_get_object(network, "image", &image, error));
-    TRY(get_int(image, "size", 16, DATASET_SIZE_MAX, &config->data_size, error));
-    if (config->data_size != 16 && config->data_size != 32)
-        return error_set(error, ESPER_INVALID, "\"size\" must be 16 or 32");
-    return read_colours(image, config, error);
-}
-
-static enum esper_status read_seed(const cJSON *entry, struct model_seed *seed, struct esper_error *error)
+static enum esper_status read_seed(const cJSON *entry, const struct host_family *family, struct model_seed *seed,
+                                   struct esper_error *error)
 {
     double alpha;
     if (!cJSON_IsObject(entry))
         return error_set(error, ESPER_INVALID, "\"slots\" must hold objects, not %s", json_type_name(entry));
     TRY(get_text(entry, "slot", seed->slot, sizeof seed->slot, error));
     TRY(get_word(entry, "stage", stage_name, 0, STAGE_LIMIT, &seed->stage, error));
-    TRY(get_word(entry, "blueprint", blueprint_name, 0, BLUEPRINT_COUNT, &seed->blueprint, error));
+    TRY(get_blueprint(entry, family, &seed->blueprint, error));
     TRY(get_word(entry, "algorithm", algorithm_name, ALGORITHM_ADD, ALGORITHM_GATE + 1, &seed->algorithm, error));
     TRY(json_get_number(entry, "alpha", 0, 1, &alpha, error));
     seed->alpha = (float)alpha;
@@ -223,12 +141,12 @@ static enum esper_status read_network(const char *text, struct model **out, stru
     struct model_seed seeds[SHAPE_SLOTS] = {{{0}, 0, 0, 0, 0}};
     int count = 0;
     TRY(json_parse(text, strlen(text), &network, error));
-    enum esper_status status = read_geometry(network, &host, error);
+    enum esper_status status = model_family_of(&host)->read_host(network, &host, error);
     if (status == ESPER_OK)
         status = json_get_array(network, "slots", &list, error);
     for (const cJSON *entry = status == ESPER_OK ? list->child : NULL; entry && status == ESPER_OK; entry = entry->next)
         status = count == SHAPE_SLOTS ? error_set(error, ESPER_INVALID, "more than %d slots", SHAPE_SLOTS)
-                                      : read_seed(entry, &seeds[count++], error);
+                                      : read_seed(entry, host_family_of(&host), &seeds[count++], error);
     if (status == ESPER_OK)
         status = model_make(out, &host, seeds, count, error);
     cJSON_Delete(network);

@@ -19,6 +19,7 @@ struct rotation {
 
 /* What may grow in each slot, and what it costs: multiply-accumulates are those of one sample. */
 struct growth {
+    int classes;              /* that a sample may belong to: chance is a loss of ln(classes) */
     uint32_t offered;         /* the blueprints that a policy may plant, a bit each */
     struct rotation rotation; /* the order in which the heuristic tries them */
     struct birth seed[SHAPE_SLOTS][BLUEPRINT_MAX], gate[SHAPE_SLOTS]; /* how seeds and gate nets start */

@@ -1,13 +1,13 @@
 /*
- * A model as a graph of ordinary operators: normalisation, blocks, seeds, blends at their alpha. The formulas are those
- * of nn/flat.c, morph/seed_*.c and cnn/cpu/eval.c.
+ * A CNN as a graph of ordinary operators: normalisation, blocks, seeds, blends at their alpha. The formulas are those
+ * of nn/flat.c, cnn/cpu/seed_*.c and cnn/cpu/eval.c.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "data/dataset.h"
-#include "model/graph.h"
+#include "model/family.h"
 #include "nn/norm.h"
 
 struct builder {
@@ -368,21 +368,9 @@ static void network(struct builder *b)
     }
 }
 
-enum esper_status graph_from_model(struct graph **out, const struct model *model, struct esper_error *error)
+void cnn_graph_build(const struct model *model, struct graph *graph)
 {
-    struct builder b = {.graph = graph_create(error), .model = model};
-    if (!b.graph)
-        return ESPER_FAILED;
+    struct builder b = {.graph = graph, .model = model};
     b.count = model_tensors(model, b.tensors);
-    model_describe(&model->source, b.graph->source);
-    memcpy(b.graph->task, model->source.task, sizeof b.graph->task);
-    memcpy(b.graph->left_out, model->source.left_out, sizeof b.graph->left_out);
     network(&b);
-    if (b.graph->error.status != ESPER_OK) {
-        enum esper_status status = error_set(error, b.graph->error.status, "%s", b.graph->error.text);
-        graph_free(b.graph);
-        return status;
-    }
-    *out = b.graph;
-    return ESPER_OK;
 }

@@ -1,0 +1,223 @@
+/* CNNs as files and graphs (model/family.h): names of their tensors, and their host in a file's metadata. */
+#include <stdio.h>
+#include <string.h>
+
+#include "data/dataset.h"
+#include "model/family.h"
+#include "nn/norm.h"
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+struct list {
+    struct model_tensor *tensors;
+    int count;
+};
+
+static void add(struct list *list, const char *prefix, const char *name, const struct tensor_layout *layout,
+                float *data)
+{
+    struct model_tensor *tensor = &list->tensors[list->count++];
+    snprintf(tensor->name, sizeof tensor->name, "%s.%s", prefix, name);
+    tensor->dims = layout->dims;
+    memcpy(tensor->shape, layout->shape, sizeof tensor->shape);
+    tensor->size = layout->size;
+    tensor->data = data;
+}
+
+static void add_vector(struct list *list, const char *prefix, const char *name, int size, float *data)
+{
+    const struct tensor_layout layout = {.dims = 1, .shape = {size, 1, 1, 1}, .size = (size_t)size};
+    add(list, prefix, name, &layout, data);
+}
+
+static void add_host(const struct model *model, struct list *list)
+{
+    const struct cnn_shape *shape = &model->host_shape.cnn;
+    const struct tensor_layout *tensor = shape->net.host.tensor;
+    for (int i = 0; i < shape->blocks; i++) {
+        const struct block_shape *b = &shape->block[i];
+        char prefix[24];
+        snprintf(prefix, sizeof prefix, "host.block%d", i);
+        add(list, prefix, "conv.weight", &tensor[b->weight], model->params.host + tensor[b->weight].offset);
+        add(list, prefix, "norm.gamma", &tensor[b->gamma], model->params.host + tensor[b->gamma].offset);
+        add(list, prefix, "norm.beta", &tensor[b->beta], model->params.host + tensor[b->beta].offset);
+        add_vector(list, prefix, "norm.mean", b->cout, model->params.stats + b->mean);
+        add_vector(list, prefix, "norm.var", b->cout, model->params.stats + b->var);
+    }
+    add(list, "host.classifier", "weight", &tensor[shape->fc_weight],
+        model->params.host + tensor[shape->fc_weight].offset);
+    add(list, "host.classifier", "bias", &tensor[shape->fc_bias], model->params.host + tensor[shape->fc_bias].offset);
+}
+
+/* The t-th tensor of a blueprint's layout. In a chain a layer and its norm carry the number of their step. */
+static void seed_tensor_name(int index, int t, char name[24])
+{
+    static const char *const norm[] = {"norm.gamma", "norm.beta", "norm.sigma"};
+    static const char *const attention[] = {"squeeze.weight", "excite.weight", "excite.bias"};
+    const struct seed_blueprint *blueprint = blueprint_at(index);
+    if (blueprint->kind != SEED_CHAIN) {
+        snprintf(name, 24, "%s", blueprint->kind == SEED_NORM ? norm[t] : attention[t]);
+        return;
+    }
+    for (int i = 0; i < blueprint->steps; i++) {
+        int tensors = blueprint->step[i].gamma ? 3 : 1;
+        if (t < tensors) {
+            static const char *const part[] = {"conv%d.weight", "norm%d.gamma", "norm%d.beta"};
+            snprintf(name, 24, part[t], i + 1);
+            return;
+        }
+        t -= tensors;
+    }
+}
+
+static void add_slot(const struct model *model, int j, struct list *list)
+{
+    static const char *const gate_names[] = {"gate.hidden.weight", "gate.hidden.bias", "gate.out.weight",
+                                             "gate.out.bias"};
+    const struct slot_shape *slot = &model->shape.slot[j];
+    struct param_layout layout;
+    char prefix[24], name[24];
+    snprintf(prefix, sizeof prefix, "slot.%s", slot->id);
+    blueprint_layout(model->exec[j].blueprint, model->host_shape.cnn.site[j].channels, &layout);
+    for (int t = 0; t < layout.count; t++) {
+        seed_tensor_name(model->exec[j].blueprint, t, name);
+        add(list, prefix, name, &layout.tensor[t], model->params.seed + slot->seed + layout.tensor[t].offset);
+    }
+    gate_layout(model->host_shape.cnn.site[j].channels, &layout);
+    for (int t = 0; model->exec[j].gate && t < layout.count; t++)
+        add(list, prefix, gate_names[t], &layout.tensor[t], model->params.gate + slot->gate + layout.tensor[t].offset);
+}
+
+static int tensors_of(const struct model *model, struct model_tensor tensors[MODEL_TENSORS])
+{
+    struct list list = {tensors, 0};
+    add_host(model, &list);
+    for (int i = 0; i < model->shape.slots; i++)
+        add_slot(model, model->shape.exec_order[i], &list);
+    return list.count;
+}
+
+/* ---- the host in a file's metadata ------------------------------------------------------------------------------- */
+
+static void copy_host(struct config *to, const struct config *from)
+{
+    to->host_base = from->host_base;
+    to->host_blocks = from->host_blocks;
+    to->host_kernel = from->host_kernel;
+    to->host_pools = from->host_pools;
+    to->data_set = from->data_set;
+    to->data_size = from->data_size;
+}
+
+static void write_host_keys(const struct model *model, cJSON *network)
+{
+    cJSON *host = json_add_object(network, "host");
+    const struct config *config = &model->config;
+    json_add_number(host, "base", config->host_base);
+    json_add_number(host, "blocks", config->host_blocks);
+    json_add_number(host, "kernel", config->host_kernel);
+    json_add_number(host, "pools", config->host_pools);
+    json_add_number(host, "classes", SHAPE_CLASSES);
+    json_add_number(host, "epsilon", NORM_EPS);
+}
+
+static void write_image(const struct model *model, cJSON *network)
+{
+    cJSON *image = json_add_object(network, "image");
+    const struct image_set *set = image_set_of(model->config.data_set);
+    json_add_number(image, "size", model->config.data_size);
+    json_add(image, "mean", cJSON_CreateDoubleArray(set->mean, DATASET_COLOURS));
+    json_add(image, "deviation", cJSON_CreateDoubleArray(set->deviation, DATASET_COLOURS));
+}
+
+/* What each step of a chain does, for readers that do not know the blueprints: "conv norm relu", ... */
+static void write_chain(const struct seed_blueprint *blueprint, cJSON *entry)
+{
+    static const char *const words[] = {
+        [ACT_NONE] = "conv", [ACT_RELU] = "conv relu", [ACT_NORM] = "conv norm", [ACT_NORM_RELU] = "conv norm relu"};
+    cJSON *chain = json_add_list(entry, "chain");
+    for (int i = 0; i < blueprint->steps; i++)
+        json_add_text(chain, NULL, words[blueprint->step[i].act]);
+}
+
+static void write_host(const struct model *model, cJSON *network)
+{
+    write_host_keys(model, network);
+    write_image(model, network);
+}
+
+static void write_seed(const struct model *model, int slot, cJSON *entry)
+{
+    const struct seed_blueprint *blueprint = blueprint_at(model->exec[slot].blueprint);
+    json_add_number(entry, "groups", group_count(model->host_shape.cnn.site[slot].channels));
+    if (blueprint->kind == SEED_CHAIN)
+        write_chain(blueprint, entry);
+}
+
+static enum esper_status get_int(const cJSON *object, const char *key, int min, int max, int *out,
+                                 struct esper_error *error)
+{
+    int64_t value;
+    TRY(json_get_integer(object, key, min, max, &value, error));
+    *out = (int)value;
+    return ESPER_OK;
+}
+
+static bool same_colours(const cJSON *list, const double *known)
+{
+    bool same = cJSON_GetArraySize(list) == DATASET_COLOURS;
+    for (int i = 0; same && i < DATASET_COLOURS; i++) {
+        const cJSON *value = cJSON_GetArrayItem(list, i);
+        same = cJSON_IsNumber(value) && value->valuedouble == known[i];
+    }
+    return same;
+}
+
+/* The first data set that is normalised this way and has images of this size. The constants must be those of one, or
+ * the kernels would compute something else. */
+static enum esper_status read_colours(const cJSON *image, struct config *config, struct esper_error *error)
+{
+    const cJSON *mean, *deviation;
+    TRY(json_get_array(image, "mean", &mean, error));
+    TRY(json_get_array(image, "deviation", &deviation, error));
+    for (int i = 0; i < DATA_SETS; i++) {
+        const struct image_set *set = image_set_of((enum data_set)i);
+        config->data_set = (enum data_set)i;
+        if (same_colours(mean, set->mean) && same_colours(deviation, set->deviation) &&
+            (!set->packed || config->data_size == DATASET_SIZE_MAX))
+            return ESPER_OK;
+    }
+    return error_set(error, ESPER_INVALID,
+                     "\"mean\" and \"deviation\" are those of no data set of this program: it normalises differently");
+}
+
+static enum esper_status read_host(const cJSON *network, struct config *config, struct esper_error *error)
+{
+    const cJSON *host, *image;
+    double epsilon;
+    int classes;
+    TRY(json_get_object(network, "host", &host, error));
+    TRY(get_int(host, "base", 1, 512, &config->host_base, error));
+    TRY(get_int(host, "blocks", 2, SHAPE_BLOCKS, &config->host_blocks, error));
+    TRY(get_int(host, "kernel", 1, 3, &config->host_kernel, error));
+    TRY(get_int(host, "pools", 0, SHAPE_BLOCKS, &config->host_pools, error));
+    TRY(get_int(host, "classes", SHAPE_CLASSES, SHAPE_CLASSES, &classes, error));
+    TRY(json_get_number(host, "epsilon", NORM_EPS, NORM_EPS, &epsilon, error));
+    if (config->host_kernel == 2)
+        return error_set(error, ESPER_INVALID, "\"kernel\" must be 1 or 3");
+    TRY(json_get_object(network, "image", &image, error));
+    TRY(get_int(image, "size", 16, DATASET_SIZE_MAX, &config->data_size, error));
+    if (config->data_size != 16 && config->data_size != 32)
+        return error_set(error, ESPER_INVALID, "\"size\" must be 16 or 32");
+    return read_colours(image, config, error);
+}
+
+const struct model_family model_cnn = {
+    .layout = "conv [out][kh][kw][in], depthwise [kh][kw][channels], linear [out][in]",
+    .tensors = tensors_of,
+    .copy_host = copy_host,
+    .write_host = write_host,
+    .write_seed = write_seed,
+    .read_host = read_host,
+    .build = cnn_graph_build,
+};
