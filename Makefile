@@ -38,7 +38,7 @@ HAVE := $(if $(HAVE_PNG),-DHAVE_PNG) $(if $(HAVE_CURSES),-DHAVE_CURSES) $(if $(H
 CPP += $(HAVE)
 
 # ---- sources -----------------------------------------------------------------------------------------------------
-KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/cnn/cpu/*.c src/policy/network*.c))
+KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/*/cpu/*.c src/policy/network*.c))
 NUMERIC_CHECK_SRC := $(sort $(wildcard src/check/numeric_*.c))
 # Checks of golden vectors once more, on networks that the device executes.
 DEVICE_CHECK_SRC := src/selftest/device_net.c src/selftest/device_policy.c $(foreach f,hosts modules policy policy_net rig slots source util,src/check/numeric_$(f).c)

@@ -17,7 +17,7 @@ policy:     base cuda nn morph
 reward:     base morph
 learn:      base cuda nn policy
 telemetry:  base
-variant:    base nn morph cnn policy
+variant:    base nn morph policy
 model:      base data nn morph cnn host variant
 check:      base nn morph cnn policy reward learn variant
 engine:     base cuda data morph host policy reward learn telemetry variant

@@ -326,13 +326,13 @@ static void cpu_step(struct rig *rig, struct world *world)
     const struct variant *kernels = variant_best();
     const struct gather_table table = gather_table_make(image_set_of(DATA_SYNTHETIC));
     const struct config *config = &rig->config;
-    size_t bytes = kernels->net[FAMILY_CNN].bytes(&world->shape, config->data_batch);
+    size_t bytes = kernels->net[FAMILY_CNN]->bytes(&world->shape, config->data_batch);
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     std::vector<uint8_t> labels((size_t)config->data_batch);
     for (int env = 0; env < world->envs; env++) {
         memset(memory, 0, bytes);
-        struct net *net = kernels->net[FAMILY_CNN].init(&world->shape, config->data_batch, memory);
-        struct net_input input = kernels->net[FAMILY_CNN].input(net);
+        struct net *net = kernels->net[FAMILY_CNN]->init(&world->shape, config->data_batch, memory);
+        struct net_input input = kernels->net[FAMILY_CNN]->input(net);
         struct slot_exec exec[SHAPE_SLOTS] = {};
         struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
         struct gather_target target = {input.pixels, input.image_stride, input.row_stride, labels.data()};
@@ -350,8 +350,8 @@ static void cpu_step(struct rig *rig, struct world *world)
         for (job.index = 0; job.index < job.batches; job.index++) {
             struct net_result result = {};
             gather_batch(&table, rig->data, &job, &target);
-            kernels->net[FAMILY_CNN].gradients(net, &params, &batch, &result);
-            kernels->net[FAMILY_CNN].update(net, &params, &momentum, &batch, &rates, &result);
+            kernels->net[FAMILY_CNN]->gradients(net, &params, &batch, &result);
+            kernels->net[FAMILY_CNN]->update(net, &params, &momentum, &batch, &rates, &result);
             loss += result.loss;
             correct += result.correct;
         }

@@ -44,7 +44,7 @@ static inline void *take(size_t count, size_t size)
 
 static inline void rig_load(struct rig *rig, uint32_t key)
 {
-    struct net_input input = rig->variant->net[FAMILY_CNN].input(rig->net);
+    struct net_input input = rig->variant->net[FAMILY_CNN]->input(rig->net);
     struct random_site site = random_at(key, STREAM_SYNTHETIC, 0, 0, 0);
     uint32_t element = 0;
     for (int n = 0; n < rig->images; n++) {
@@ -89,8 +89,8 @@ static inline void rig_open(struct rig *rig, const struct config *config, int he
     *rig =
         (struct rig){.config = *config, .variant = variant_best(), .images = images, .height = height, .width = width};
     cnn_shape_init_sized(&rig->cnn, &rig->config, height, width);
-    rig->memory = take(1, rig->variant->net[FAMILY_CNN].bytes(&rig->shape, images));
-    rig->net = rig->variant->net[FAMILY_CNN].init(&rig->shape, images, rig->memory);
+    rig->memory = take(1, rig->variant->net[FAMILY_CNN]->bytes(&rig->shape, images));
+    rig->net = rig->variant->net[FAMILY_CNN]->init(&rig->shape, images, rig->memory);
     struct net_params *both[] = {&rig->params, &rig->momentum};
     for (int i = 0; i < 2; i++)
         *both[i] = (struct net_params){
@@ -163,9 +163,9 @@ static inline struct net_result rig_step(struct rig *rig)
     const struct net_rates rates = {{0.1f, 0.9f, 0}, {0.1f, 0.9f, 0}, 1e30};
     struct net_batch batch = {rig->images, rig->labels, rig->exec};
     struct net_result result;
-    rig->variant->net[FAMILY_CNN].gradients(rig->net, &rig->params, &batch, &result);
-    rig->variant->net[FAMILY_CNN].measure(rig->net, &batch, &result);
-    rig->variant->net[FAMILY_CNN].update(rig->net, &rig->params, &rig->momentum, &batch, &rates, &result);
+    rig->variant->net[FAMILY_CNN]->gradients(rig->net, &rig->params, &batch, &result);
+    rig->variant->net[FAMILY_CNN]->measure(rig->net, &batch, &result);
+    rig->variant->net[FAMILY_CNN]->update(rig->net, &rig->params, &rig->momentum, &batch, &rates, &result);
     return result;
 }
 
@@ -179,7 +179,7 @@ static inline void rig_evaluate(struct rig *rig, int configs, const float (*alph
                             .alpha = alpha,
                             .correct = correct,
                             .logits = logits};
-    rig->variant->net[FAMILY_CNN].evaluate(rig->net, &rig->params, &eval);
+    rig->variant->net[FAMILY_CNN]->evaluate(rig->net, &rig->params, &eval);
     if (loss)
         *loss = eval.loss;
 }

@@ -91,10 +91,10 @@ static void logits_of_world(const struct world *world, int env, const uint8_t *i
     float alpha[1][SHAPE_SLOTS] = {{0}};
     uint8_t labels[IMAGES] = {0};
     uint32_t correct[1] = {0};
-    void *memory = memory_alloc(kernels->net[FAMILY_CNN].bytes(&world->shape, IMAGES), 1, NULL);
+    void *memory = memory_alloc(kernels->net[FAMILY_CNN]->bytes(&world->shape, IMAGES), 1, NULL);
     assert_non_null(memory);
-    struct net *net = kernels->net[FAMILY_CNN].init(&world->shape, IMAGES, memory);
-    struct net_input input = kernels->net[FAMILY_CNN].input(net);
+    struct net *net = kernels->net[FAMILY_CNN]->init(&world->shape, IMAGES, memory);
+    struct net_input input = kernels->net[FAMILY_CNN]->input(net);
     int size = world->config.data_size;
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state slot = world_slot(world, env, j);
@@ -111,7 +111,7 @@ static void logits_of_world(const struct world *world, int env, const uint8_t *i
                             .alpha = (const float(*)[SHAPE_SLOTS])alpha,
                             .correct = correct,
                             .logits = logits};
-    kernels->net[FAMILY_CNN].evaluate(net, &params, &eval);
+    kernels->net[FAMILY_CNN]->evaluate(net, &params, &eval);
     memory_free(memory);
 }
 

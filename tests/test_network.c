@@ -100,8 +100,8 @@ static void i03_evaluation_does_not_depend_on_the_rest_of_the_batch(void **state
     rig_grow(&many);
     rig_grow(&one);
     rig_logits(&many, together);
-    struct net_input from = many.variant->net[FAMILY_CNN].input(many.net),
-                     to = one.variant->net[FAMILY_CNN].input(one.net);
+    struct net_input from = many.variant->net[FAMILY_CNN]->input(many.net),
+                     to = one.variant->net[FAMILY_CNN]->input(one.net);
     for (int n = 0; n < 19; n++) {
         for (int y = 0; y < one.height; y++)
             memcpy(to.pixels + y * to.row_stride, from.pixels + n * from.image_stride + y * from.row_stride,

@@ -69,12 +69,12 @@ static enum esper_status init_net(struct step_host *host, int index, struct espe
     struct step_net *net = &host->net[index];
     int batch = host->host.config.data_batch;
     size_t size = shape->net.host.storage + shape->net.stats + shape->net.seed_storage + shape->net.gate_storage;
-    net->workspace = memory_alloc(variant->net[FAMILY_CNN].bytes(&shape->net, batch), 1, error);
+    net->workspace = memory_alloc(variant->net[FAMILY_CNN]->bytes(&shape->net, batch), 1, error);
     net->arrays = memory_alloc(2 * size, sizeof(float), error);
     net->labels = memory_alloc((size_t)batch, 1, error);
     if (!net->workspace || !net->arrays || !net->labels)
         return ESPER_FAILED;
-    net->net = variant->net[FAMILY_CNN].init(&shape->net, batch, net->workspace);
+    net->net = variant->net[FAMILY_CNN]->init(&shape->net, batch, net->workspace);
     net->params = params_at(shape, net->arrays);
     net->momentum = params_at(shape, net->arrays + size);
     init_params(shape, (uint32_t)index, &net->params);
@@ -85,7 +85,7 @@ static void gather(const struct step_case *step, int index)
 {
     const struct config *config = &step->host->host.config;
     struct step_net *net = &step->host->net[index];
-    struct net_input input = variant_best()->net[FAMILY_CNN].input(net->net);
+    struct net_input input = variant_best()->net[FAMILY_CNN]->input(net->net);
     struct gather_target target = {input.pixels, input.image_stride, input.row_stride, net->labels};
     struct gather_job job = {.seed = BENCH_SEED,
                              .env = (uint32_t)index,
@@ -120,8 +120,8 @@ static double train_in_place(void *subject, int item)
     struct step_net *net = &step->host->net[item];
     struct net_batch batch = {step->host->host.config.data_batch, net->labels, step->exec};
     struct net_result result;
-    variant->net[FAMILY_CNN].gradients(net->net, &net->params, &batch, &result);
-    variant->net[FAMILY_CNN].update(net->net, &net->params, &net->momentum, &batch, &step->rates, &result);
+    variant->net[FAMILY_CNN]->gradients(net->net, &net->params, &batch, &result);
+    variant->net[FAMILY_CNN]->update(net->net, &net->params, &net->momentum, &batch, &step->rates, &result);
     return batch.images;
 }
 
@@ -142,7 +142,7 @@ static double evaluate(void *subject, int item)
                             .configs = evaluation->configs,
                             .alpha = evaluation->alpha,
                             .correct = correct};
-    variant_best()->net[FAMILY_CNN].evaluate(net->net, &net->params, &eval);
+    variant_best()->net[FAMILY_CNN]->evaluate(net->net, &net->params, &eval);
     return (double)eval.images * eval.configs;
 }
 

@@ -9,8 +9,6 @@ extern "C" {
 #include "cnn/shape.h"
 }
 
-struct net_trial;
-
 extern const struct net_device_kernels cnn_fp32, cnn_bf16;
 
 bool cnn_bf16_fits(const struct net_shape *shape, int batch);

@@ -32,8 +32,6 @@ struct cnn_shape {
     int fc_weight, fc_bias;              /* tensors of the host's layout */
 };
 
-extern const struct host_family cnn_family;
-
 /* All blueprints but NOOP. */
 #define CNN_OFFERED ((1u << BLUEPRINT_COUNT) - 1u - (1u << BLUEPRINT_NOOP))
 

@@ -9,12 +9,14 @@
 
 #include "engine/mirror.cuh"
 #include "engine/step.cuh"
-#include "host/device.cuh"
 #include "learn/update_trial.h"
 #include "morph/net_trial.h"
 #include "policy/network_trial.h"
 
 enum { RING = 4 };
+
+#define DEVICE_LISTED(with, NAME, name) &name##_device,
+static const struct host_device *const families[FAMILY_COUNT] = {FAMILIES(DEVICE_LISTED, )};
 
 struct device {
     struct runtime *runtime;
@@ -99,7 +101,7 @@ static void create_parts(struct device *device, const struct device_setup *setup
     create_ring(device);
     if (rt->failed)
         return;
-    const struct host_device *nets = &host_devices[net.shape.family];
+    const struct host_device *nets = families[net.shape.family];
     device->kernels = setup->bf16 ? nets->bf16 : nets->fp32;
     device->net = device->kernels->create(rt, &net);
     device->step = step_device_create(&device->mirror, setup, net.grads, policy.logits, policy.values);
@@ -349,12 +351,12 @@ static void device_look(struct device_info *info)
 
 static bool bf16_fits(const struct net_shape *shape, int batch)
 {
-    return host_devices[shape->family].bf16_fits(shape, batch);
+    return families[shape->family]->bf16_fits(shape, batch);
 }
 
 static enum esper_status try_net(struct net_trial *trial, struct esper_error *error)
 {
-    return host_devices[trial->shape->family].try_net(trial, error);
+    return families[trial->shape->family]->try_net(trial, error);
 }
 
 extern "C" const struct device_api *esper_device_api(void)

@@ -164,7 +164,7 @@ enum esper_status engine_create_part(struct engine **out, const struct config *c
     if (!engine)
         return ESPER_FAILED;
     engine->kernels = variant_best();
-    engine->nets = &engine->kernels->net[host_family_of(config)->id];
+    engine->nets = engine->kernels->net[host_family_of(config)->id];
     engine->normalise = gather_table_make(image_set_of(config->data_set));
     float momentum = (float)config->momentum;
     engine->rates = (struct net_rates){.host = {(float)config->host_lr, momentum, (float)config->weight_decay},

@@ -1,11 +1,10 @@
-/* All families there are. A new one has a room of its own, beside src/cnn, and a line in each of the two lists here. */
+/* Room for the shape of any family. A new family has a line in FAMILIES (morph/shape.h) and its shape here. */
 #ifndef HOST_FAMILIES_H
 #define HOST_FAMILIES_H
 
 #include "cnn/shape.h"
 #include "morph/family.h"
 
-/* Room for the shape of any family's host. */
 union host_shape {
     struct net_shape net; /* what they all begin with */
     struct cnn_shape cnn;

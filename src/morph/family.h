@@ -42,6 +42,9 @@ struct host_family {
     void (*describe)(const struct config *config, char *text, size_t size);
 };
 
+#define FAMILY_DECLARED(with, NAME, name) extern const struct host_family name##_family;
+FAMILIES(FAMILY_DECLARED, )
+
 /* The family of a task's hosts (host/families.c). */
 const struct host_family *host_family_of(const struct config *config);
 

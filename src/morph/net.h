@@ -91,4 +91,7 @@ struct net_kernels {
     void (*evaluate)(struct net *net, const struct net_params *params, struct net_eval *eval);
 };
 
+#define KERNELS_DECLARED(with, NAME, name) extern const struct net_kernels name##_kernels;
+FAMILIES(KERNELS_DECLARED, )
+
 #endif

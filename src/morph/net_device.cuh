@@ -74,6 +74,17 @@ struct net_device_kernels {
     void (*test)(struct net_device *net);
 };
 
+struct net_trial;
+
+/* How a family computes on a device. */
+struct host_device {
+    const struct net_device_kernels *fp32, *bf16;
+    bool (*bf16_fits)(const struct net_shape *shape, int batch); /* do the bf16 kernels know such a host? */
+    enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
+};
+#define DEVICE_DECLARED(with, NAME, name) extern const struct host_device name##_device;
+FAMILIES(DEVICE_DECLARED, )
+
 /* In create: the base's part. */
 static inline void net_device_begin(struct net_device *net, struct runtime *rt, const struct net_setup *setup)
 {

@@ -1,4 +1,3 @@
-#include "cnn/net.h"
 #include "nn/flat.h"
 #include "nn/roof.h"
 #include "variant/variant.h"
@@ -6,18 +5,14 @@
 #define TEXT_OF(x) #x
 #define NAME_OF(x) TEXT_OF(x)
 
+#define KERNELS_LISTED(with, NAME, name) &name##_kernels,
+
 /* The only symbol of a variant that the rest of the program sees; the Makefile names it. */
 extern const struct variant VARIANT_TABLE;
 
 const struct variant VARIANT_TABLE = {
     .name = NAME_OF(VARIANT),
-    .net = {[FAMILY_CNN] = {.bytes = cnn_bytes,
-                            .init = cnn_init,
-                            .input = cnn_input,
-                            .gradients = cnn_gradients,
-                            .measure = cnn_measure,
-                            .update = cnn_update,
-                            .evaluate = cnn_evaluate}},
+    .net = {FAMILIES(KERNELS_LISTED, )},
     .policy = {.net_bytes = policy_net_bytes,
                .net_init = policy_net_init,
                .pack = policy_net_pack,

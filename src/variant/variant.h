@@ -33,7 +33,7 @@
 struct variant {
     const char *name;
 
-    struct net_kernels net[FAMILY_COUNT];
+    const struct net_kernels *net[FAMILY_COUNT];
     struct policy_kernels policy;
 
     /* For `esper bench`. */

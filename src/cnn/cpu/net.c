@@ -217,3 +217,13 @@ void net_slot_forward(struct net *net, const struct net_params *params, const st
         gate_forward(site, params->gate + net->shape->net.slot[slot].gate, first, images, h);
     net_blend(site, exec, alpha, first, images, h, y);
 }
+
+const struct net_kernels cnn_kernels = {
+    .bytes = cnn_bytes,
+    .init = cnn_init,
+    .input = cnn_input,
+    .gradients = cnn_gradients,
+    .measure = cnn_measure,
+    .update = cnn_update,
+    .evaluate = cnn_evaluate,
+};
