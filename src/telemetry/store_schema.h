@@ -8,10 +8,6 @@
 
 #include "telemetry/record.h"
 
-/* Changing the lists of record.h requires raising the version. A new column must be of a kind that can be missing: it
- * is NULL in the rows of older records, which are read all the same (store_upgrade.c). */
-#define STORE_VERSION     3          /* user_version */
-#define STORE_OLDEST      2          /* the oldest one that can be read */
 #define STORE_APPLICATION 0x45737072 /* application_id, "Espr" */
 
 enum column_type { COLUMN_INTEGER, COLUMN_OPTIONAL, COLUMN_NUMBER, COLUMN_NAME, COLUMN_TEXT };
