@@ -20,6 +20,7 @@ struct model_family {
 
 extern const struct model_family model_cnn;
 
+/* NULL: networks of this family cannot be exported. */
 const struct model_family *model_family_of(const struct config *config);
 
 /* model/cnn_graph.c */

@@ -90,6 +90,9 @@ static enum esper_status make_parts(struct model *model, const struct config *ho
 enum esper_status model_make(struct model **out, const struct config *host, const struct model_seed *seeds, int count,
                              struct esper_error *error)
 {
+    if (!model_family_of(host))
+        return error_set(error, ESPER_UNSUPPORTED, "networks of the family %s cannot be exported",
+                         host_family_of(host)->name);
     struct model *model = memory_alloc(1, sizeof *model, error);
     if (!model)
         return ESPER_FAILED;
