@@ -16,6 +16,46 @@
 #define PLAYER  KEY_PAIRS                 /* who plays, and which episodes */
 #define WORK    (KEY_PAIRS | KEY_RESUMES) /* how much is played, by which machine, and what is kept of it */
 
+/* Rows per head: its least probability and its share of the entropy bonus. */
+#define FLOOR_SLOT         "0.02"
+#define FLOOR_BLUEPRINT    "0.03"
+#define FLOOR_STYLE        "0.03"
+#define FLOOR_TEMPO        "0.03"
+#define FLOOR_ALPHA_TARGET "0.02"
+#define FLOOR_ALPHA_SPEED  "0.02"
+#define FLOOR_ALPHA_CURVE  "0.02"
+#define FLOOR_OP           "0.02"
+#define FLOOR_ROW(with, NAME, name)                                                                                    \
+    {"policy.floor." #name, PLAYER, REAL(policy.floor[HEAD_##NAME], 0, 0.5), FLOOR_##NAME,                             \
+     "least probability of a valid " #name},
+
+#define ENTROPY_SLOT         "1"
+#define ENTROPY_BLUEPRINT    "1.3"
+#define ENTROPY_STYLE        "1.2"
+#define ENTROPY_TEMPO        "1.3"
+#define ENTROPY_ALPHA_TARGET "1.2"
+#define ENTROPY_ALPHA_SPEED  "1.2"
+#define ENTROPY_ALPHA_CURVE  "1.2"
+#define ENTROPY_OP           "1"
+#define ENTROPY_ROW(with, NAME, name)                                                                                  \
+    {"ppo.entropy_weight." #name, PLAYER, REAL(ppo.entropy_weight[HEAD_##NAME], 0, 100), ENTROPY_##NAME,               \
+     "share of the entropy bonus for the " #name " head"},
+
+/* Rows per op: where a fresh policy starts, and how often the random one draws it. */
+#define PRIOR_WAIT(logit)             "0", logit
+#define PRIOR_GERMINATE(logit)        "0", logit
+#define PRIOR_SET_ALPHA_TARGET(logit) "-3", logit "; -3 leaves seeds at the alpha they were given"
+#define PRIOR_PRUNE(logit)            "-3", logit "; -3 lets seeds live long enough to be heard"
+#define PRIOR_FOSSILIZE(logit)        "0", logit
+#define PRIOR_ADVANCE(logit)          "0", logit
+#define PRIOR_ROW(with, NAME, name)                                                                                    \
+    {"policy.prior." #name, PLAYER, REAL(policy.prior[OP_##NAME], -20, 20),                                            \
+     PRIOR_##NAME("logit of " #NAME " in a fresh policy")},
+
+#define RATE_ROW(with, NAME, name)                                                                                     \
+    {"policy.rate." #name, PLAYER, REAL(policy.rate[OP_##NAME], 0, 1000), "1",                                         \
+     "random: how often " #NAME " is drawn, relative to the other ops allowed"},
+
 /* The limits of envs, steps and rounds are those of the random-number counters (E-08): a step and
  * a batch share one word, and rounds from 2^23 on are evaluation episodes. */
 const struct config_key config_keys[] = {
@@ -81,37 +121,7 @@ const struct config_key config_keys[] = {
     {"policy.feature_dim", PLAYER, INT(policy.feature_dim, 8, 1024), "512", "width of the policy's feature layer"},
     {"policy.hidden", PLAYER, INT(policy.hidden, 8, 1024), "512", "width of its recurrent layer, a multiple of 8"},
     {"policy.greedy", PLAYER, BOOL(policy.greedy), "false", "take the likeliest action instead of drawing one"},
-    {"policy.floor.slot", PLAYER, REAL(policy.floor[0], 0, 0.5), "0.02", "least probability of a valid slot"},
-    {"policy.floor.blueprint", PLAYER, REAL(policy.floor[1], 0, 0.5), "0.03", "least probability of a valid blueprint"},
-    {"policy.floor.style", PLAYER, REAL(policy.floor[2], 0, 0.5), "0.03", "least probability of a valid style"},
-    {"policy.floor.tempo", PLAYER, REAL(policy.floor[3], 0, 0.5), "0.03", "least probability of a valid tempo"},
-    {"policy.floor.alpha_target", PLAYER, REAL(policy.floor[4], 0, 0.5), "0.02",
-     "least probability of a valid alpha_target"},
-    {"policy.floor.alpha_speed", PLAYER, REAL(policy.floor[5], 0, 0.5), "0.02",
-     "least probability of a valid alpha_speed"},
-    {"policy.floor.alpha_curve", PLAYER, REAL(policy.floor[6], 0, 0.5), "0.02",
-     "least probability of a valid alpha_curve"},
-    {"policy.floor.op", PLAYER, REAL(policy.floor[7], 0, 0.5), "0.02", "least probability of a valid op"},
-    {"policy.prior.wait", PLAYER, REAL(policy.prior[0], -20, 20), "0", "logit of WAIT in a fresh policy"},
-    {"policy.prior.germinate", PLAYER, REAL(policy.prior[1], -20, 20), "0", "logit of GERMINATE in a fresh policy"},
-    {"policy.prior.set_alpha_target", PLAYER, REAL(policy.prior[2], -20, 20), "-3",
-     "logit of SET_ALPHA_TARGET in a fresh policy; -3 leaves seeds at the alpha they were given"},
-    {"policy.prior.prune", PLAYER, REAL(policy.prior[3], -20, 20), "-3",
-     "logit of PRUNE in a fresh policy; -3 lets seeds live long enough to be heard"},
-    {"policy.prior.fossilize", PLAYER, REAL(policy.prior[4], -20, 20), "0", "logit of FOSSILIZE in a fresh policy"},
-    {"policy.prior.advance", PLAYER, REAL(policy.prior[5], -20, 20), "0", "logit of ADVANCE in a fresh policy"},
-    {"policy.rate.wait", PLAYER, REAL(policy.rate[0], 0, 1000), "1",
-     "random: how often WAIT is drawn, relative to the other ops allowed"},
-    {"policy.rate.germinate", PLAYER, REAL(policy.rate[1], 0, 1000), "1",
-     "random: how often GERMINATE is drawn, relative to the other ops allowed"},
-    {"policy.rate.set_alpha_target", PLAYER, REAL(policy.rate[2], 0, 1000), "1",
-     "random: how often SET_ALPHA_TARGET is drawn, relative to the other ops allowed"},
-    {"policy.rate.prune", PLAYER, REAL(policy.rate[3], 0, 1000), "1",
-     "random: how often PRUNE is drawn, relative to the other ops allowed"},
-    {"policy.rate.fossilize", PLAYER, REAL(policy.rate[4], 0, 1000), "1",
-     "random: how often FOSSILIZE is drawn, relative to the other ops allowed"},
-    {"policy.rate.advance", PLAYER, REAL(policy.rate[5], 0, 1000), "1",
-     "random: how often ADVANCE is drawn, relative to the other ops allowed"},
+    HEADS(FLOOR_ROW, ) OPS(PRIOR_ROW, ) OPS(RATE_ROW, ) /* as listed in vocabulary.h */
     {"ppo.lr", PLAYER, REAL(ppo.lr, 0, 1), "0.0005", "learning rate of the policy in the first round"},
     {"ppo.lr_end_share", PLAYER, REAL(ppo.lr_end_share, 0, 10), "1",
      "share of it that is left in the last round; linear between"},
@@ -132,22 +142,7 @@ const struct config_key config_keys[] = {
      "weight of the entropy bonus in the first round"},
     {"ppo.entropy_coef_end", PLAYER, REAL(ppo.entropy_coef_end, 0, 100), "0.01",
      "the same in the last round; linear between"},
-    {"ppo.entropy_weight.slot", PLAYER, REAL(ppo.entropy_weight[0], 0, 100), "1",
-     "share of the entropy bonus for the slot head"},
-    {"ppo.entropy_weight.blueprint", PLAYER, REAL(ppo.entropy_weight[1], 0, 100), "1.3",
-     "share of the entropy bonus for the blueprint head"},
-    {"ppo.entropy_weight.style", PLAYER, REAL(ppo.entropy_weight[2], 0, 100), "1.2",
-     "share of the entropy bonus for the style head"},
-    {"ppo.entropy_weight.tempo", PLAYER, REAL(ppo.entropy_weight[3], 0, 100), "1.3",
-     "share of the entropy bonus for the tempo head"},
-    {"ppo.entropy_weight.alpha_target", PLAYER, REAL(ppo.entropy_weight[4], 0, 100), "1.2",
-     "share of the entropy bonus for the alpha_target head"},
-    {"ppo.entropy_weight.alpha_speed", PLAYER, REAL(ppo.entropy_weight[5], 0, 100), "1.2",
-     "share of the entropy bonus for the alpha_speed head"},
-    {"ppo.entropy_weight.alpha_curve", PLAYER, REAL(ppo.entropy_weight[6], 0, 100), "1.2",
-     "share of the entropy bonus for the alpha_curve head"},
-    {"ppo.entropy_weight.op", PLAYER, REAL(ppo.entropy_weight[7], 0, 100), "1",
-     "share of the entropy bonus for the op head"},
+    HEADS(ENTROPY_ROW, ) /* as listed in vocabulary.h */
     {"governor.loss_limit", EPISODE, REAL(governor.loss_limit, 0, 1e9), "12", "validation loss that may be divergence"},
     {"governor.sigmas", EPISODE, REAL(governor.sigmas, 0, 1e6), "6",
      "... if it is this many deviations above the history"},
