@@ -80,7 +80,7 @@ const struct config_key config_keys[] = {
     {"slots", EPISODE, SLOTS(slots), "r0c0,r0c1,r0c2", "where seeds may grow: r0cI before pool I, r1cI after"},
     {"max_seeds", EPISODE, INT(max_seeds, 0, CONFIG_MAX_SLOTS), "0",
      "live seeds allowed at once; 0 = as many as slots"},
-    {"data.set", EPISODE, CHOICE(data_set, "cifar10|synthetic|fashion|mnist"), "cifar10", "the images"},
+    {"data.set", EPISODE, CHOICE(data_set, &config_data_sets[1]), "cifar10", "the images"},
     {"data.path", WORK | KEY_FILE, TEXT(data_path), "",
      "the packed file of the set; empty = as it is called in $ESPER_DATA, data/ or the user's data directory"},
     {"data.size", EPISODE, ONE_OF(data_size, "16|32"), "32", "height and width of the images"},
@@ -179,7 +179,7 @@ const struct config_key config_keys[] = {
 const int config_key_total = sizeof config_keys / sizeof config_keys[0];
 _Static_assert(sizeof config_keys / sizeof config_keys[0] <= CONFIG_MAX_KEYS,
                "struct config has no room for the origins");
-_Static_assert(sizeof(enum data_set) == sizeof(int) && sizeof(enum policy_kind) == sizeof(int) &&
-                   sizeof(enum reward_mode) == sizeof(int) && sizeof(enum telemetry_level) == sizeof(int) &&
-                   sizeof(enum device_wish) == sizeof(int) && sizeof(enum precision_wish) == sizeof(int),
+_Static_assert(sizeof(enum policy_kind) == sizeof(int) && sizeof(enum reward_mode) == sizeof(int) &&
+                   sizeof(enum telemetry_level) == sizeof(int) && sizeof(enum device_wish) == sizeof(int) &&
+                   sizeof(enum precision_wish) == sizeof(int),
                "choices are stored as int");

@@ -7,9 +7,10 @@
 #ifndef BASE_VOCABULARY_H
 #define BASE_VOCABULARY_H
 
-#define WORD_ENUM(PREFIX, NAME, ...) PREFIX##_##NAME,
-#define WORD_NAME(with, NAME, ...)   WORD_FIRST(__VA_ARGS__, )
-#define WORD_FIRST(name, ...)        #name,
+#define WORD_ENUM(PREFIX, NAME, ...)  PREFIX##_##NAME,
+#define WORD_NAME(with, NAME, ...)    WORD_FIRST(__VA_ARGS__, )
+#define WORD_FIRST(name, ...)         #name,
+#define WORD_CHOICE(with, NAME, name) "|" #name /* for a key that is one of them */
 
 /* What a decision does. */
 #define OPS(WORD, with)                                                                                                \

@@ -206,7 +206,7 @@ static bool show_data(void)
     }
     for (int set = 0; set < DATA_SETS; set++) {
         char remedy[64];
-        const struct image_set *known = image_set_of((enum data_set)set);
+        const struct image_set *known = image_set_of(set);
         snprintf(remedy, sizeof remedy, "esper data get %s", known->name);
         if (!used[set])
             missing(known->name, "its tasks cannot be trained", remedy);

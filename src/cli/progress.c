@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "data/image_set.h"
 #include "morph/stage.h"
 
 enum { HEADER_EVERY = 20, LINE = 512 };

@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/philox.h"
 #include "base/rule.h"
+#include "data/image_set.h"
 
 enum { CROP_PAD = 4 }; /* pixels of black on each side */
 

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/place.h"
 #include "base/status.h"
+#include "data/image_set.h"
 
 enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_TEST, SPLIT_COUNT };
 

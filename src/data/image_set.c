@@ -1,0 +1,44 @@
+#include "data/image_set.h"
+
+#include <string.h>
+
+#include "base/config.h"
+
+const char config_data_sets[] = IMAGE_SETS(WORD_CHOICE, );
+
+/*
+ * A photograph or a piece of clothing may be mirrored; a digit may not: 2 and 5 would look alike. Shifts by a few
+ * pixels change neither. The synthetic set is normalised like CIFAR-10 and never augmented: its classes are directions.
+ */
+// clang-format off
+static const struct image_set sets[DATA_SETS] = {
+    [DATA_CIFAR10] = {.title = "CIFAR-10", .packed = true, .crop = true, .mirror = true,
+                      .train = 45000, .val = 5000, .test = 10000,
+                      .mean = {0.4914, 0.4822, 0.4465}, .deviation = {0.2470, 0.2435, 0.2616}},
+    [DATA_SYNTHETIC] = {.title = "the synthetic set",
+                        .train = 10000, .val = 2000, .test = 2000,
+                        .mean = {0.4914, 0.4822, 0.4465}, .deviation = {0.2470, 0.2435, 0.2616}},
+    [DATA_FASHION] = {.title = "Fashion-MNIST", .packed = true, .crop = true, .mirror = true,
+                      .train = 55000, .val = 5000, .test = 10000,
+                      .mean = {0.2190, 0.2190, 0.2190}, .deviation = {0.3318, 0.3318, 0.3318}},
+    [DATA_MNIST] = {.title = "MNIST", .packed = true, .crop = true,
+                    .train = 55000, .val = 5000, .test = 10000,
+                    .mean = {0.1000, 0.1000, 0.1000}, .deviation = {0.2752, 0.2752, 0.2752}},
+#define NAMED(with, NAME, word) [DATA_##NAME].name = #word,
+    IMAGE_SETS(NAMED, )
+#undef NAMED
+};
+// clang-format on
+
+const struct image_set *image_set_of(int set)
+{
+    return &sets[set];
+}
+
+enum data_set image_set_named(const char *name)
+{
+    int set = 0;
+    while (set < DATA_SETS && strcmp(sets[set].name, name) != 0)
+        set++;
+    return (enum data_set)set;
+}
