@@ -1,5 +1,5 @@
-/* The setup of cnn_bf16's seeds: memory, and the lists of live seeds. Their kernels are in the other fast_seed
- * files. */
+/* The setup of cnn_bf16's seeds: memory, the lists of live seeds, and which kernels a slot has. The kernels are in the
+ * other seed files. */
 #include "cuda/runtime.cuh"
 
 #include "cnn/bf16/seed.cuh"
@@ -275,4 +275,47 @@ void seed_plan(struct bf16_net *net)
         runtime_launch(net->runtime, plan_seeds, shape, net->host, net->seeds->set, parity);
     }
     seed_pack(net);
+}
+
+/* ---- passes ------------------------------------------------------------------------------------------------------ */
+
+using seed_pass = void (*)(struct bf16_net *net, const struct seed_slot &slot);
+
+static const struct slot_passes {
+    int channels, size, row;
+    seed_pass forward, backward, leaf;
+} passes[] = {
+#define PASSES(C, SIZE, ROW)                                                                                           \
+    {C, SIZE, ROW, seed_form<C, SIZE, ROW>::forward, seed_form<C, SIZE, ROW>::backward, seed_form<C, SIZE, ROW>::leaf},
+    SEED_FORMS(PASSES)
+#undef PASSES
+};
+
+/* Enqueues a pass of the block's slot in this row, if there is one. */
+static void pass_enqueue(struct bf16_net *net, int block, int row, seed_pass slot_passes::*pass)
+{
+    if (net->host.block[block].slot[row] < 0)
+        return;
+    const struct seed_slot slot = seed_slot_of(net, block, row);
+    for (const struct slot_passes &its : passes)
+        if (its.channels == slot.channels && its.size == slot.size && its.row == row)
+            (its.*pass)(net, slot);
+}
+
+void seed_blend_forward(struct bf16_net *net, int block)
+{
+    for (int row = 0; row < SLOT_ROWS; row++)
+        pass_enqueue(net, block, row, &slot_passes::forward);
+}
+
+void seed_blend_backward(struct bf16_net *net, int block)
+{
+    for (int row = SLOT_ROWS - 1; row >= 0; row--)
+        pass_enqueue(net, block, row, &slot_passes::backward);
+}
+
+void seed_leaf(struct bf16_net *net, int block)
+{
+    for (int row = SLOT_ROWS - 1; row >= 0; row--)
+        pass_enqueue(net, block, row, &slot_passes::leaf);
 }

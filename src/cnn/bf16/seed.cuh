@@ -159,6 +159,13 @@ static inline struct seed_slot seed_slot_of(const struct bf16_net *net, int bloc
 /* Channels, size and row of the slots with kernels: those of a host of base 8. */
 #define SEED_FORMS(FORM) FORM(8, 32, 0) FORM(16, 16, 0) FORM(32, 8, 0) FORM(8, 16, 1) FORM(16, 8, 1) FORM(32, 4, 1)
 
+/* What their passes enqueue (seed_passes.cuh). */
+template <int C, int SIZE, int ROW> struct seed_form {
+    static void forward(struct bf16_net *net, const struct seed_slot &slot);
+    static void backward(struct bf16_net *net, const struct seed_slot &slot);
+    static void leaf(struct bf16_net *net, const struct seed_slot &slot);
+};
+
 /* Thread blocks for a list of jobs: as many as fit, `each` per SM, but no more than there can be jobs. */
 static inline unsigned seed_grid(const struct bf16_net *net, const struct seed_slot &slot, int each)
 {

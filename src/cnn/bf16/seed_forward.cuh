@@ -1,4 +1,7 @@
 /* Blended seeds, forward: they are on the host's path. Only the output is kept. */
+#ifndef CNN_BF16_SEED_FORWARD_CUH
+#define CNN_BF16_SEED_FORWARD_CUH
+
 #include "cuda/runtime.cuh"
 
 #include "cnn/bf16/seed_load.cuh"
@@ -78,7 +81,8 @@ KERNEL __launch_bounds__(TILE_THREADS, (forward_tile<C, SIZE>::PER_PROCESSOR)) v
     device_wait(); /* also without a job: the next kernel waits for these blocks only */
 }
 
-template <int C, int SIZE, int ROW> static void forward_enqueue(struct bf16_net *net, const struct seed_slot &slot)
+template <int C, int SIZE, int ROW>
+void seed_form<C, SIZE, ROW>::forward(struct bf16_net *net, const struct seed_slot &slot)
 {
     struct runtime *rt = net->runtime;
     using T = forward_tile<C, SIZE>;
@@ -87,16 +91,4 @@ template <int C, int SIZE, int ROW> static void forward_enqueue(struct bf16_net 
     runtime_launch(rt, blend_forward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
-void seed_blend_forward(struct bf16_net *net, int block)
-{
-    for (int row = 0; row < SLOT_ROWS; row++) {
-        if (net->host.block[block].slot[row] < 0)
-            continue;
-        const struct seed_slot slot = seed_slot_of(net, block, row);
-#define FORWARD_FORM(C, SIZE, ROW)                                                                                     \
-    if (slot.channels == C && slot.size == SIZE && row == ROW)                                                         \
-        forward_enqueue<C, SIZE, ROW>(net, slot);
-        SEED_FORMS(FORWARD_FORM)
-#undef FORWARD_FORM
-    }
-}
+#endif

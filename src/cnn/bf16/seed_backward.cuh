@@ -1,4 +1,7 @@
 /* Blended seeds, backward: gradients pass through them. The forward pass is repeated first. */
+#ifndef CNN_BF16_SEED_BACKWARD_CUH
+#define CNN_BF16_SEED_BACKWARD_CUH
+
 #include "cuda/runtime.cuh"
 
 #include "cnn/bf16/seed_load.cuh"
@@ -162,7 +165,8 @@ KERNEL __launch_bounds__(TILE_THREADS, (backward_tile<C, SIZE>::PER_PROCESSOR)) 
     device_wait(); /* also without a job: the next kernel waits for these blocks only */
 }
 
-template <int C, int SIZE, int ROW> static void backward_enqueue(struct bf16_net *net, const struct seed_slot &slot)
+template <int C, int SIZE, int ROW>
+void seed_form<C, SIZE, ROW>::backward(struct bf16_net *net, const struct seed_slot &slot)
 {
     struct runtime *rt = net->runtime;
     using T = backward_tile<C, SIZE>;
@@ -171,16 +175,4 @@ template <int C, int SIZE, int ROW> static void backward_enqueue(struct bf16_net
     runtime_launch(rt, blend_backward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
-void seed_blend_backward(struct bf16_net *net, int block)
-{
-    for (int row = SLOT_ROWS - 1; row >= 0; row--) {
-        if (net->host.block[block].slot[row] < 0)
-            continue;
-        const struct seed_slot slot = seed_slot_of(net, block, row);
-#define BACKWARD_FORM(C, SIZE, ROW)                                                                                    \
-    if (slot.channels == C && slot.size == SIZE && row == ROW)                                                         \
-        backward_enqueue<C, SIZE, ROW>(net, slot);
-        SEED_FORMS(BACKWARD_FORM)
-#undef BACKWARD_FORM
-    }
-}
+#endif

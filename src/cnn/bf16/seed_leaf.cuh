@@ -1,4 +1,7 @@
 /* Seeds in TRAINING: forward and backward on the gradient at their boundary; the host is not affected (I-24). */
+#ifndef CNN_BF16_SEED_LEAF_CUH
+#define CNN_BF16_SEED_LEAF_CUH
+
 #include "cuda/runtime.cuh"
 
 #include "cnn/bf16/seed_load.cuh"
@@ -47,7 +50,8 @@ KERNEL __launch_bounds__(TILE_THREADS, (leaf_tile<C, SIZE>::PER_PROCESSOR)) void
     device_wait(); /* also without a job: the next kernel waits for these blocks only */
 }
 
-template <int C, int SIZE, int ROW> static void leaf_enqueue(struct bf16_net *net, const struct seed_slot &slot)
+template <int C, int SIZE, int ROW>
+void seed_form<C, SIZE, ROW>::leaf(struct bf16_net *net, const struct seed_slot &slot)
 {
     struct runtime *rt = net->runtime;
     constexpr size_t shared = leaf_tile<C, SIZE>::BYTES;
@@ -57,16 +61,4 @@ template <int C, int SIZE, int ROW> static void leaf_enqueue(struct bf16_net *ne
     runtime_launch(rt, leaf_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 
-void seed_leaf(struct bf16_net *net, int block)
-{
-    for (int row = SLOT_ROWS - 1; row >= 0; row--) {
-        if (net->host.block[block].slot[row] < 0)
-            continue;
-        const struct seed_slot slot = seed_slot_of(net, block, row);
-#define LEAF_FORM(C, SIZE, ROW)                                                                                        \
-    if (slot.channels == C && slot.size == SIZE && row == ROW)                                                         \
-        leaf_enqueue<C, SIZE, ROW>(net, slot);
-        SEED_FORMS(LEAF_FORM)
-#undef LEAF_FORM
-    }
-}
+#endif

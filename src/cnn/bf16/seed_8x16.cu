@@ -1,0 +1,3 @@
+#include "cnn/bf16/seed_passes.cuh"
+
+template struct seed_form<8, 16, 1>;
