@@ -2,11 +2,7 @@
 #ifndef POLICY_NETWORK_ROWS_CUH
 #define POLICY_NETWORK_ROWS_CUH
 
-#include "policy/recurrence.cuh"
-
-extern "C" {
-#include "policy/network.h"
-}
+#include "policy/network_tables.cuh"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -143,16 +139,6 @@ KERNEL void clear_arrivals(uint32_t *arrived, int count)
     if ((int)threadIdx.x < count)
         arrived[threadIdx.x] = 0;
 }
-
-enum { SUM_CHUNKS = 32, SUM_COLUMNS = 32, SUM_LANES = 8 };
-
-/* Gradients of vectors: sums over all rows of d, or of d * hat, by column. */
-struct column_sum {
-    const float *d, *hat;
-    int d_stride, hat_stride, width;
-    size_t grad, grad2; /* where the sums go, in the flat array; grad2 may be the same */
-    int first_tile;
-};
 
 /* ---- gradients of vectors ---------------------------------------------------------------------------------------- */
 

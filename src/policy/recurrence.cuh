@@ -53,12 +53,12 @@ template <int SLICE> DEVICE float *recurrent_rows(float *partial_end)
 static constexpr size_t FORWARD_PARTIAL = RECURRENT_WARPS * RECURRENT_ROWS * FORWARD_STRIDE;
 static constexpr size_t BACK_PARTIAL = RECURRENT_WARPS * RECURRENT_ROWS * BACK_STRIDE;
 
-static size_t forward_shared(bool exact)
+static inline size_t forward_shared(bool exact)
 {
     return sizeof(float) * (FORWARD_PARTIAL + (exact ? RECURRENT_WARPS * RECURRENT_ROWS * FORWARD_SLICE : 0));
 }
 
-static size_t back_shared(bool exact)
+static inline size_t back_shared(bool exact)
 {
     return sizeof(float) * (BACK_PARTIAL + (exact ? RECURRENT_WARPS * RECURRENT_ROWS * BACK_SLICE : 0));
 }
