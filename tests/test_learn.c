@@ -8,8 +8,6 @@
 #include "learn/gae.h"
 #include "learn/loss.h"
 #include "learn/normalise.h"
-#include "nn/adam.h"
-#include "variant/variant.h"
 
 static void assert_near(double got, double want, double tolerance)
 {
@@ -483,7 +481,7 @@ static void heads_that_do_not_matter_get_no_gradient(void **state)
     }
 }
 
-/* ---- statistics and Adam ----------------------------------------------------------------------------------------- */
+/* ---- statistics and deals ---------------------------------------------------------------------------------------- */
 
 static void value_metrics_are_those_of_the_spec(void **state)
 {
@@ -509,48 +507,6 @@ static void value_metrics_are_those_of_the_spec(void **state)
     assert_true(diagnostics_skewness(same, 4) == 0 && diagnostics_correlation(same, skewed, 4) == 0);
     assert_near(diagnostics_correlation(returns, values, 4), .9893, 1e-3);
     assert_near(diagnostics_correlation(skewed, skewed, 4), 1, 1e-12);
-}
-
-/* L-10: two steps computed by hand, then a thousand against a scalar reference in double. */
-static void adam_and_clip_match_a_scalar_reference(void **state)
-{
-    (void)state;
-    const struct policy_kernels *kernels = &variant_best()->policy;
-    float w[16] = {1}, m[16] = {0}, v[16] = {0}, g[16] = {.1f};
-    struct adam adam = {3e-4, .9, .999, 1e-5, 1};
-    kernels->adam_step(&adam, 16, 1, g, w, m, v);
-    assert_near((double)w[0], .9997000300, 6e-8);
-    g[0] = -.05f;
-    adam.step = 2;
-    kernels->adam_step(&adam, 16, 1, g, w, m, v);
-    assert_near((double)w[0], .9996201390, 6e-8);
-    assert_true(w[1] == 0 && m[1] == 0 && v[1] == 0); /* the gaps stay zero */
-
-    double rw[16], rm[16] = {0}, rv[16] = {0};
-    for (int k = 0; k < 16; k++) {
-        w[k] = (float)uniform(80, (uint32_t)k, -1, 1);
-        rw[k] = (double)w[k];
-        m[k] = v[k] = 0;
-    }
-    for (adam.step = 1; adam.step <= 1000; adam.step++) {
-        double square = 0;
-        for (int k = 0; k < 16; k++) {
-            g[k] = (float)uniform(81, (uint32_t)adam.step * 16 + (uint32_t)k, -3, 3);
-            square += (double)g[k] * (double)g[k];
-        }
-        assert_near(kernels->square_norm(16, g), square, 1e-5 * square);
-        const double factor = fmin(1, 5.0 / (sqrt(square) + 1e-6));
-        kernels->adam_step(&adam, 16, (float)factor, g, w, m, v);
-        for (int k = 0; k < 16; k++) {
-            const double clipped = (double)g[k] * factor;
-            rm[k] = .9 * rm[k] + .1 * clipped;
-            rv[k] = .999 * rv[k] + .001 * clipped * clipped;
-            rw[k] -= adam.lr / (1 - pow(.9, (double)adam.step)) * rm[k] /
-                     (sqrt(rv[k]) / sqrt(1 - pow(.999, (double)adam.step)) + 1e-5);
-        }
-    }
-    for (int k = 0; k < 16; k++)
-        assert_near((double)w[k], rw[k], 2e-5);
 }
 
 /* L-22: every epoch deals every env out once, in an order of its own, and no place is favoured. */
@@ -596,7 +552,6 @@ int main(void)
         cmocka_unit_test(divergence_and_clip_keep_their_bounds),
         cmocka_unit_test(heads_that_do_not_matter_get_no_gradient),
         cmocka_unit_test(value_metrics_are_those_of_the_spec),
-        cmocka_unit_test(adam_and_clip_match_a_scalar_reference),
         cmocka_unit_test(every_epoch_deals_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

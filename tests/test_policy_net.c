@@ -443,6 +443,7 @@ static void test_empty_slot_learns(void **state)
 
 /* ---- Adam ------------------------------------------------------------------------------------------------------- */
 
+/* L-10: a thousand steps, clipped, against a scalar reference in double. */
 static void test_adam(void **state)
 {
     (void)state;
@@ -450,16 +451,21 @@ static void test_adam(void **state)
     struct adam adam = {3e-4, 0.9, 0.999, 1e-5, 0};
     float w[COUNT], m[COUNT] = {0}, v[COUNT] = {0}, g[COUNT];
     double rw[COUNT], rm[COUNT] = {0}, rv[COUNT] = {0};
-    const float factor = 0.25f;
     fill(w, COUNT, 1, 0.1);
     for (int i = 0; i < COUNT; i++)
         rw[i] = (double)w[i];
     for (int step = 1; step <= 1000; step++) {
+        double square = 0;
         adam.step = (uint64_t)step;
         fill(g, COUNT, 100 + (uint32_t)step, step % 100 < 50 ? 0.5 : 0.01); /* large and small ones */
-        kernels()->adam_step(&adam, COUNT, factor, g, w, m, v);
+        for (int i = 0; i < COUNT; i++)
+            square += (double)g[i] * (double)g[i];
+        assert_true(fabs(kernels()->square_norm(COUNT, g) - square) <= 1e-5 * square);
+        const double factor = fmin(1, 0.5 / (sqrt(square) + 1e-6));
+        assert_true((factor < 1) == (step % 100 < 50));
+        kernels()->adam_step(&adam, COUNT, (float)factor, g, w, m, v);
         for (int i = 0; i < COUNT; i++) {
-            double d = 0.25 * (double)g[i];
+            double d = (double)(float)factor * (double)g[i];
             rm[i] = 0.9 * rm[i] + 0.1 * d;
             rv[i] = 0.999 * rv[i] + 0.001 * d * d;
             rw[i] -= 3e-4 / (1 - pow(0.9, step)) * rm[i] / (sqrt(rv[i]) / sqrt(1 - pow(0.999, step)) + 1e-5);
@@ -471,18 +477,19 @@ static void test_adam(void **state)
     }
 }
 
-/* L-21 */
+/* L-21; what lies between tensors stays zero. */
 static void test_adam_figures(void **state)
 {
     (void)state;
     struct adam adam = {3e-4, 0.9, 0.999, 1e-5, 1};
-    float w = 1, m = 0, v = 0, g = 0.1f;
-    kernels()->adam_step(&adam, 1, 1, &g, &w, &m, &v);
-    assert_true(fabs((double)w - 0.9997000300) < 1e-7);
+    float w[16] = {1}, m[16] = {0}, v[16] = {0}, g[16] = {0.1f};
+    kernels()->adam_step(&adam, 16, 1, g, w, m, v);
+    assert_true(fabs((double)w[0] - 0.9997000300) < 1e-7);
     adam.step = 2;
-    g = -0.05f;
-    kernels()->adam_step(&adam, 1, 1, &g, &w, &m, &v);
-    assert_true(fabs((double)w - 0.9996201390) < 1.2e-7);
+    g[0] = -0.05f;
+    kernels()->adam_step(&adam, 16, 1, g, w, m, v);
+    assert_true(fabs((double)w[0] - 0.9996201390) < 1.2e-7);
+    assert_true(w[1] == 0 && m[1] == 0 && v[1] == 0);
 }
 
 int main(void)
