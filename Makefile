@@ -40,8 +40,8 @@ CPP += $(HAVE)
 # ---- sources -----------------------------------------------------------------------------------------------------
 KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/*/cpu/*.c src/policy/network*.c))
 NUMERIC_CHECK_SRC := $(sort $(wildcard src/check/numeric_*.c))
-# Checks of golden vectors once more, on networks that the device executes.
-DEVICE_CHECK_SRC := src/selftest/device_net.c src/selftest/device_policy.c $(foreach f,hosts modules policy policy_net rig slots source util,src/check/numeric_$(f).c)
+# Checks of golden vectors and answers to the case table once more, on networks that the device executes.
+DEVICE_CHECK_SRC := src/selftest/device_net.c src/selftest/device_policy.c $(foreach f,hosts modules networks policies policy policy_net rig slots source util,src/check/numeric_$(f).c)
 PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/variant/table.c $(NUMERIC_CHECK_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c src/*/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 
@@ -235,7 +235,7 @@ $(BUILD)/device/%.o: %.c
 	@$(CC) $(PLAIN_FLAGS) -c $< -o $@
 
 $(BUILD)/device_checks.o: $(DEVICE_CHECK_SRC:%.c=$(BUILD)/device/%.o)
-	$(call alone,check_device_vectors,$^)
+	$(call alone,check_device_vectors --keep-global-symbol=device_answer,$^)
 
 asan:
 	@scripts/test short asan

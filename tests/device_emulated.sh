@@ -128,6 +128,11 @@ verdict 'golden vectors' "$([ $? -eq 0 ] && grep -q '^host_slots.safetensors, cu
 verdict 'golden vectors in bf16' "$([ $? -eq 0 ] && grep -q '^host_slots.safetensors, cuda bf16' "$work/out" &&
     grep -q '^[0-9]\{2,\} passed, 0 failed, ' "$work/out" || tail -5 "$work/out" "$work/err")"
 
+# The case table (emulated_cases runs all of it): what a backend lacks is said by name.
+"$esper" selftest --device cuda --precision bf16 --case 'network no' >"$work/out" 2>"$work/err"
+verdict 'case table in bf16' "$([ $? -eq 0 ] && grep -qx 'cuda bf16 lacks: network no pools' "$work/out" &&
+    grep -q '^[1-9][0-9]* passed, 0 failed, ' "$work/out" || tail -5 "$work/out" "$work/err")"
+
 # What is asked for by name is done or refused; auto says what it took. The bf16 kernels know the hosts of CIFAR-10.
 line='precision = bf16: there are no bf16 kernels for this host ('
 fails 1 "$line" train $small --device cuda --precision bf16 --name none

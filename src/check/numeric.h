@@ -7,20 +7,22 @@
 
 #include <stdbool.h>
 
-#include "check/report.h"
+#include "check/answers.h"
 
 struct st_file;
 
-/* The case table: operations against plain reference loops, gradients against finite differences (double precision). */
-void check_cases(struct check_report *report);
+/* The case table: operations against plain reference loops, gradients against finite differences (double precision),
+ * networks and policies against the answers in double precision. Ends with a row without a name. */
+extern const struct numeric_case numeric_case_table[];
 
 /* A file of golden vectors of the given kind; false when this part does not know the kind. */
 bool check_numeric_vectors(const struct st_file *file, const char *kind, struct check_report *report);
 
 /* What the rest of the program sees of them: one set for each variant, and one with `real = double`. */
 struct numeric_checks {
-    const char *name;
-    void (*cases)(struct check_report *report);
+    struct check_backend backend;
+    bool wide; /* computes in double: the reference of the others */
+    const struct numeric_case *cases;
     bool (*vectors)(const struct st_file *file, const char *kind, struct check_report *report);
 };
 

@@ -186,64 +186,6 @@ void case_gradient_blend(struct check_report *report, const char *name)
 
 /* ---- networks --------------------------------------------------------------------------------------------------- */
 
-struct seat {
-    const char *id;
-    int mode, blueprint, algorithm;
-    float alpha;
-    bool frozen, isolate;
-};
-
-struct network {
-    const char *what;
-    struct rig_host host;
-    struct seat seat[6];
-    int seats;
-};
-
-/*
- * Slots that share gradients with the host in every operator and blueprint, both rows, odd sizes; a frozen seed, which
- * still passes gradients through; empty slots full of NAN.
- */
-static const struct network networks[] = {
-    {"mixed",
-     {.base = 3, .blocks = 3, .kernel = 3, .pools = 2, .height = 9, .width = 7, .images = 5},
-     {{"r0c0", SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, 0.3f, false, false},
-      {"r0c1", SLOT_BLEND, BLUEPRINT_BOTTLENECK, ALGORITHM_MULTIPLY, 0.7f, false, false},
-      {"r0c2", SLOT_BLEND, BLUEPRINT_DEPTHWISE, ALGORITHM_GATE, 0.6f, false, false},
-      {"r1c0", SLOT_BLEND, BLUEPRINT_NORM, ALGORITHM_ADD, 0.5f, false, false},
-      {"r1c1", SLOT_BLEND, BLUEPRINT_ATTENTION, ALGORITHM_GATE, 0.8f, false, false}},
-     5},
-    {"frozen and empty",
-     {.base = 4, .blocks = 3, .kernel = 3, .pools = 3, .height = 8, .width = 8, .images = 3},
-     {{"r0c0", SLOT_BLEND, BLUEPRINT_CONV_HEAVY, ALGORITHM_MULTIPLY, 0.9f, false, false},
-      {"r0c1", SLOT_BLEND, BLUEPRINT_DEPTHWISE, ALGORITHM_GATE, 0.6f, true, false},
-      {"r0c2", SLOT_SKIP, BLUEPRINT_NOOP, ALGORITHM_ADD, 0, false, false},
-      {"r1c0", SLOT_BLEND, BLUEPRINT_NOOP, ALGORITHM_MULTIPLY, 0.4f, false, false},
-      {"r1c1", SLOT_BLEND, BLUEPRINT_CONV_SMALL, ALGORITHM_ADD, 1.0f, false, false},
-      {"r1c2", SLOT_BLEND, BLUEPRINT_ATTENTION, ALGORITHM_MULTIPLY, 1.0f, false, false}},
-     6},
-    {"1x1 without pools",
-     {.base = 2, .blocks = 2, .kernel = 1, .pools = 0, .height = 3, .width = 5, .images = 9},
-     {{"r0c0", SLOT_BLEND, BLUEPRINT_CONV_SMALL, ALGORITHM_GATE, 0.9f, false, false},
-      {"r0c1", SLOT_BLEND, BLUEPRINT_NORM, ALGORITHM_MULTIPLY, 0.5f, false, false}},
-     2},
-    {"one channel in planes",
-     {.base = 1, .blocks = 3, .kernel = 1, .pools = 2, .height = 6, .width = 8, .images = 7},
-     {{"r0c0", SLOT_SKIP, BLUEPRINT_NOOP, ALGORITHM_ADD, 0, false, false},
-      {"r0c1", SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, 0.4f, false, false}},
-     2},
-    /* The same host's first block with a seed in it: not in planes. */
-    {"one channel with a seed",
-     {.base = 1, .blocks = 3, .kernel = 1, .pools = 2, .height = 6, .width = 8, .images = 7},
-     {{"r0c0", SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, 0.4f, false, false}},
-     1},
-    /* Cut off: the loss's slope is still the gradient of the seed, its gate and all that comes after. */
-    {"isolated",
-     {.base = 3, .blocks = 3, .kernel = 3, .pools = 2, .height = 6, .width = 7, .images = 4},
-     {{"r0c1", SLOT_BLEND, BLUEPRINT_BOTTLENECK, ALGORITHM_GATE, 0.7f, false, true}},
-     1},
-};
-
 struct network_probe {
     struct rig rig;
     struct net_result result;
@@ -257,27 +199,8 @@ static double network_loss(void *context)
     return p->result.loss / p->rig.images;
 }
 
-static bool network_build(struct network_probe *p, const struct network *network, struct scrap *scrap)
-{
-    const char *slots[SHAPE_SLOTS];
-    for (int i = 0; i < network->seats; i++)
-        slots[i] = network->seat[i].id;
-    rig_init(&p->rig, scrap, &network->host, slots, network->seats);
-    for (int i = 0; !scrap->failed && i < network->seats; i++) {
-        const struct seat *seat = &network->seat[i];
-        if (seat->mode == SLOT_SKIP)
-            continue;
-        rig_wake(&p->rig, i, seat->mode, seat->blueprint, seat->algorithm, seat->alpha);
-        p->rig.exec[i].train = !seat->frozen;
-        p->rig.exec[i].isolate = seat->isolate;
-    }
-    if (!scrap->failed)
-        rig_randomise(&p->rig, 220, scrap);
-    return !scrap->failed;
-}
-
 /* The host's tensors from the first one after every isolated slot on. */
-static int first_free_tensor(const struct network *network, const struct net_shape *shape)
+static int first_free_tensor(const struct network_case *network, const struct net_shape *shape)
 {
     int first = 0;
     for (int i = 0; i < network->seats; i++)
@@ -286,11 +209,11 @@ static int first_free_tensor(const struct network *network, const struct net_sha
     return first;
 }
 
-static void network_check(struct check_report *report, const char *name, const struct network *network)
+static void network_check(struct check_report *report, const char *name, const struct network_case *network)
 {
     struct scrap scrap = {0};
     struct network_probe p;
-    bool built = network_build(&p, network, &scrap);
+    bool built = rig_build(&p.rig, network, &scrap);
     const struct net_shape *shape = &p.rig.shape;
     struct net_params kept = {.host = scrap_reals(&scrap, shape->host.storage),
                               .seed = scrap_reals(&scrap, shape->seed_storage),
@@ -309,12 +232,12 @@ static void network_check(struct check_report *report, const char *name, const s
     int first = first_free_tensor(network, shape);
     host.count -= first;
     memmove(host.tensor, host.tensor + first, sizeof host.tensor[0] * (size_t)host.count);
-    snprintf(label, sizeof label, "%s %s, host", name, network->what);
+    snprintf(label, sizeof label, "%s %s, host", name, network->name);
     probe_layout(report, &probe, &host, p.rig.params.host, kept.host, label);
     for (int j = 0; j < shape->slots; j++) {
         if (network->seat[j].mode == SLOT_SKIP || network->seat[j].frozen)
             continue;
-        snprintf(label, sizeof label, "%s %s, %s in %s", name, network->what, blueprint_name(p.rig.exec[j].blueprint),
+        snprintf(label, sizeof label, "%s %s, %s in %s", name, network->name, blueprint_name(p.rig.exec[j].blueprint),
                  network->seat[j].id);
         probe_layout(report, &probe, rig_seed_layout(&p.rig, j), p.rig.params.seed + shape->slot[j].seed,
                      kept.seed + shape->slot[j].seed, label);
@@ -328,6 +251,8 @@ cleanup:
 
 void case_gradient_network(struct check_report *report, const char *name)
 {
-    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
-        network_check(report, name, &networks[i]);
+    struct network_case network;
+    for (int i = 0; network_case_at(i, &network); i++)
+        if (network.probed)
+            network_check(report, name, &network);
 }

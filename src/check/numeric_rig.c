@@ -121,6 +121,24 @@ void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap)
     }
 }
 
+bool rig_build(struct rig *rig, const struct network_case *network, struct scrap *scrap)
+{
+    const char *slots[SHAPE_SLOTS];
+    for (int i = 0; i < network->seats; i++)
+        slots[i] = network->seat[i].id;
+    rig_init(rig, scrap, &network->host, slots, network->seats);
+    for (int i = 0; !scrap->failed && i < network->seats; i++) {
+        const struct network_seat *seat = &network->seat[i];
+        if (seat->mode == SLOT_SKIP)
+            continue;
+        rig_wake(rig, i, seat->mode, seat->blueprint, seat->algorithm, seat->alpha);
+        rig->exec[i] = network_exec(seat);
+    }
+    if (!scrap->failed)
+        rig_randomise(rig, network->key, scrap);
+    return !scrap->failed;
+}
+
 void rig_load(struct rig *rig, int images, const float *pixels)
 {
     struct net_input input = cnn_input(rig->net);

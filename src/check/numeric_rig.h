@@ -2,17 +2,13 @@
 #ifndef CHECK_NUMERIC_RIG_H
 #define CHECK_NUMERIC_RIG_H
 
+#include "check/networks.h"
 #include "check/numeric_util.h"
 #include "cnn/net.h"
 #include "nn/norm.h"
 
 /* Generic parameters: weights of the usual size, gains and shifts off their initial values, nothing zero. */
 void fill_layout(const struct param_layout *layout, uint32_t key, real *params);
-
-/* A host's geometry. */
-struct rig_host {
-    int base, blocks, kernel, pools, height, width, images;
-};
 
 struct rig {
     struct config config; /* the shape points at its slot names */
@@ -38,8 +34,13 @@ void rig_init(struct rig *rig, struct scrap *scrap, const struct rig_host *host,
 void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm, float alpha);
 /* Generic parameters in the host and its seeds, fresh statistics, random images and labels. */
 void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap);
+/* All of it, for a case of the table. false: memory is short. */
+bool rig_build(struct rig *rig, const struct network_case *network, struct scrap *scrap);
 /* Dense [images][height][width][3], into the net's input. */
 void rig_load(struct rig *rig, int images, const float *pixels);
+
+/* A step of training with gradient statistics, on the CPU or on a device. */
+void rig_step(struct rig *rig, const struct net_rates *rates, struct net_result *result);
 
 struct net_batch rig_batch(const struct rig *rig);
 /* Layouts of an occupied slot's seed and gate net. */

@@ -1,4 +1,5 @@
 #include "check/numeric.h"
+#include "nn/real.h"
 
 #define TEXT_OF(x) #x
 #define NAME_OF(x) TEXT_OF(x)
@@ -7,7 +8,8 @@
 extern const struct numeric_checks CHECK_TABLE;
 
 const struct numeric_checks CHECK_TABLE = {
-    .name = NAME_OF(VARIANT),
-    .cases = check_cases,
+    .backend = {.name = NAME_OF(VARIANT), .limit = BACKEND_FP32},
+    .wide = sizeof(real) == sizeof(double),
+    .cases = numeric_case_table,
     .vectors = check_numeric_vectors,
 };

@@ -122,6 +122,14 @@ struct worst worst_of(const real *got, const double *want, size_t count)
     return worst;
 }
 
+void answer_reals(struct answers *answers, enum answer_kind kind, double floor, size_t count, const real *values,
+                  const char *name)
+{
+    double *to = answers_add(answers, kind, floor, count, "%s", name);
+    for (size_t i = 0; to && i < count; i++)
+        to[i] = (double)values[i];
+}
+
 bool same_bits(const real *a, const real *b, size_t count)
 {
     return memcmp(a, b, sizeof(real) * count) == 0;

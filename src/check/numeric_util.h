@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "check/report.h"
+#include "check/answers.h"
 #include "nn/real.h"
 
 /* The variant computes in double: only there do finite differences mean anything, and errors must be tiny. */
@@ -48,6 +48,9 @@ struct worst {
 };
 void worst_add(struct worst *worst, double got, double want);
 struct worst worst_of(const real *got, const double *want, size_t count);
+/* An array of a case's answers. */
+void answer_reals(struct answers *answers, enum answer_kind kind, double floor, size_t count, const real *values,
+                  const char *name);
 bool same_bits(const real *a, const real *b, size_t count);
 
 /* report_error and report_flag with a name formatted as by printf. */

@@ -30,3 +30,8 @@ void report_skip(struct check_report *report, const char *name, const char *why)
 {
     report_add(report, CHECK_SKIPPED, name, NAN, NAN, why);
 }
+
+void report_lack(struct check_report *report, const char *name)
+{
+    report_add(report, CHECK_LACKED, name, NAN, NAN, NULL);
+}

@@ -7,10 +7,11 @@
 
 #include <stdbool.h>
 
-enum check_result { CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED };
+/* Skipped: there is nothing yet that it would check. Lacked: a case of the table that this backend has no code for. */
+enum check_result { CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED, CHECK_LACKED, CHECK_RESULTS };
 
 struct check_report {
-    int count[3];       /* by check_result */
+    int count[CHECK_RESULTS];
     bool failures_only; /* show only what failed */
     const char *filter; /* when set, cases whose name does not contain it are not run */
     /* Called once per result. `error` and `limit` are the worst error and what it may be; NAN where they have no
@@ -27,5 +28,6 @@ bool report_wants(const struct check_report *report, const char *name);
 void report_error(struct check_report *report, const char *name, double error, double limit);
 void report_flag(struct check_report *report, const char *name, bool passed, const char *note);
 void report_skip(struct check_report *report, const char *name, const char *why);
+void report_lack(struct check_report *report, const char *name);
 
 #endif

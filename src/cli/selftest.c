@@ -11,7 +11,7 @@
 
 /* ---- for people: one table per file and variant, one line per kind of tensor ------------------------------------ */
 
-enum { VIEW_ROWS = 96 };
+enum { VIEW_ROWS = 96, VIEW_BACKENDS = 8, VIEW_LACKS = 2000 };
 
 struct view_row {
     char group[40], worst[120];
@@ -19,8 +19,14 @@ struct view_row {
     double share, error, limit; /* of the worst result: share is error / limit */
 };
 
+/* What a backend has no code for, for the summary. */
+struct view_lacks {
+    char backend[32], names[VIEW_LACKS];
+};
+
 struct view {
     struct selftest test;
+    struct view_lacks lacks[VIEW_BACKENDS];
     char file[128], variant[32]; /* of the table being gathered; empty where there is none */
     struct view_row rows[VIEW_ROWS];
     int count;
@@ -106,11 +112,33 @@ static struct view_row *view_row_of(struct view *view, const char *name)
     return row;
 }
 
+static void view_lack(struct view *view, const char *name)
+{
+    struct view_lacks *of = view->lacks;
+    while (of->backend[0] && strcmp(of->backend, view->variant) != 0 && of < view->lacks + VIEW_BACKENDS - 1)
+        of++;
+    snprintf(of->backend, sizeof of->backend, "%s", view->variant);
+    const size_t used = strlen(of->names);
+    snprintf(of->names + used, sizeof of->names - used, "%s%s", used ? ", " : "", name);
+}
+
+static void view_summary(const struct view *view)
+{
+    const int *count = view->test.report.count;
+    for (const struct view_lacks *of = view->lacks; of < view->lacks + VIEW_BACKENDS && of->backend[0]; of++)
+        cli_print("%s lacks: %s\n", of->backend, of->names);
+    cli_print("%d passed, %d failed, %d skipped\n", count[CHECK_PASSED], count[CHECK_FAILED], count[CHECK_SKIPPED]);
+}
+
 static void view_show(void *context, enum check_result result, const char *name, double error, double limit,
                       const char *note)
 {
     struct view *view = context;
     view_turn(view);
+    if (result == CHECK_LACKED) {
+        view_lack(view, name);
+        return;
+    }
     if (result == CHECK_SKIPPED) {
         cli_print("skipped  %s: %s\n", name, note);
         return;
@@ -154,7 +182,7 @@ static void add_number(cJSON *item, const char *key, double value)
 static void json_show(void *context, enum check_result result, const char *name, double error, double limit,
                       const char *note)
 {
-    static const char *const results[] = {"passed", "failed", "skipped"};
+    static const char *const results[] = {"passed", "failed", "skipped", "lacked"};
     struct view *view = context;
     cJSON *item = json_add_object(view->results, NULL);
     add_text(item, "file", view->test.file);
@@ -172,8 +200,8 @@ static enum esper_status json_print(struct view *view, struct esper_error *error
     char *text = json_finish(view->results, JSON_ONE_LINE);
     if (!text)
         return error_set(error, ESPER_FAILED, "not enough memory for the results; run without --json");
-    cli_print("{\"results\":%s,\"passed\":%d,\"failed\":%d,\"skipped\":%d}\n", text, count[CHECK_PASSED],
-              count[CHECK_FAILED], count[CHECK_SKIPPED]);
+    cli_print("{\"results\":%s,\"passed\":%d,\"failed\":%d,\"skipped\":%d,\"lacked\":%d}\n", text, count[CHECK_PASSED],
+              count[CHECK_FAILED], count[CHECK_SKIPPED], count[CHECK_LACKED]);
     cJSON_free(text);
     return ESPER_OK;
 }
@@ -213,7 +241,7 @@ static enum esper_status check(const struct choice *choice, struct selftest *tes
         TRY(selftest_vectors(test, choice->vectors, error));
     else
         selftest_cases(test);
-    if (count[CHECK_PASSED] + count[CHECK_FAILED] + count[CHECK_SKIPPED] == 0)
+    if (count[CHECK_PASSED] + count[CHECK_FAILED] + count[CHECK_SKIPPED] + count[CHECK_LACKED] == 0)
         return error_set(error, ESPER_INVALID, "no case has \"%.60s\" in its name", choice->filter);
     return ESPER_OK;
 }
@@ -237,7 +265,7 @@ static enum esper_status run(struct cli_call *call, struct esper_error *error)
     call->code = count[CHECK_FAILED] ? CLI_FAILED : CLI_OK;
     if (choice->json)
         return json_print(&view, error);
-    cli_print("%d passed, %d failed, %d skipped\n", count[CHECK_PASSED], count[CHECK_FAILED], count[CHECK_SKIPPED]);
+    view_summary(&view);
     return ESPER_OK;
 }
 
@@ -246,7 +274,8 @@ const struct cli_page selftest_page = {
     .usage = "selftest [--vectors PATH] [--device cuda] [--case NAME] [--json]",
     .about =
         "Checks the numeric code of every kernel set that this machine can run: each operation against\n"
-        "plain loops, each gradient against finite differences. With --vectors: against golden numbers.\n"
+        "plain loops, each gradient against finite differences, networks and policies against double precision.\n"
+        "What a kernel set lacks is named at the end. With --vectors: against golden numbers.\n"
         "With --device cuda: the GPU compared with the CPU, on a run and every seed, and with itself, bit by bit;\n"
         "with --vectors also its networks and policy against golden numbers, in fp32 or --precision bf16.",
     .example = "esper selftest --vectors tests/vectors",

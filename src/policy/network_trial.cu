@@ -7,18 +7,19 @@ static struct network_places places_of(struct runtime *rt, const struct policy_t
 {
     const size_t envs = (size_t)trial->envs, rows = envs * (size_t)trial->steps, storage = trial->shape->storage,
                  hidden = (size_t)trial->shape->hidden, logits = (size_t)trial->shape->logits;
-    const uint32_t *zeros = runtime_place<uint32_t>(rt, nullptr, 1);
+    const uint32_t *zeros = runtime_place<uint32_t>(rt, nullptr, 1), stop = trial->stopped;
     struct network_places places = {};
     places.shape = trial->shape;
     places.envs = trial->envs;
     places.steps = trial->steps;
-    places.exact = true;
+    places.exact = !trial->tf32;
     places.w = runtime_place(rt, trial->w, storage);
     places.grad = runtime_place<float>(rt, nullptr, storage);
-    places.step = places.stop = places.skip = zeros;
+    places.step = zeros;
+    places.stop = places.skip = runtime_place(rt, &stop, 1);
     places.state = runtime_place(rt, trial->obs, rows * (size_t)trial->shape->obs);
     places.bp = runtime_place(rt, trial->bp, rows * (size_t)trial->shape->slots);
-    places.reset = runtime_place<uint8_t>(rt, nullptr, rows);
+    places.reset = runtime_place(rt, trial->reset, rows);
     places.hidden = runtime_place(rt, trial->h, envs * hidden);
     places.cell = runtime_place(rt, trial->c, envs * hidden);
     places.act_logits = runtime_place<float>(rt, nullptr, envs * HEAD_MAX_LOGITS);

@@ -7,6 +7,8 @@
 #include "base/memory.h"
 #include "engine/choose.h"
 #include "engine/plant.h"
+#include "selftest/cases.h"
+#include "selftest/device_vectors.h"
 
 enum { ENVS = 2, STEPS = 6, TRACKED = 5 };
 
@@ -246,6 +248,31 @@ static enum esper_status check_twice(struct check_report *report, struct config 
     return ESPER_OK;
 }
 
+/* ---- the case table ---------------------------------------------------------------------------------------------- */
+
+static const struct device_api *answering;
+static struct esper_error *answer_failure;
+
+static enum answer_status answer_of_device(const struct check_backend *backend, const char *table, int index,
+                                           struct answers *answers)
+{
+    return device_answer(answering, backend, table, index, answers, answer_failure);
+}
+
+static enum esper_status check_cases(struct check_report *report, const struct device_use *use,
+                                     struct esper_error *error)
+{
+    struct esper_error failure = {.text = ""};
+    const struct check_backend backend = device_backend(use->cuda, use->bf16);
+    answering = use->cuda;
+    answer_failure = &failure;
+    cases_on_backend(report, &backend, answer_of_device);
+    if (!failure.text[0])
+        return ESPER_OK;
+    *error = failure;
+    return ESPER_FAILED;
+}
+
 enum esper_status selftest_device(struct selftest *test, enum device_wish device, enum precision_wish precision,
                                   struct esper_error *error)
 {
@@ -266,6 +293,8 @@ enum esper_status selftest_device(struct selftest *test, enum device_wish device
         status = check_seeds(&test->report, &pair, limits, error);
     if (status == ESPER_OK)
         status = engine_check(pair.device, error);
+    if (status == ESPER_OK && use.cuda)
+        status = check_cases(&test->report, &use, error);
     if (status == ESPER_OK && report_wants(&test->report, "twice the same bits"))
         status = check_twice(&test->report, config, device, precision, error);
     pair_free(&pair);

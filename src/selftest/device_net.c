@@ -4,16 +4,18 @@
  */
 #include <string.h>
 
+#include "check/numeric_cases.h"
 #include "check/numeric_hosts.h"
 #include "check/numeric_modules.h"
 #include "check/numeric_policy.h"
+#include "check/numeric_rig.h"
 #include "morph/net_trial.h"
 #include "selftest/device_parts.h"
 #include "selftest/device_vectors.h"
 
 const struct device_api *device_tried;
 struct esper_error *device_failure;
-static bool in_bf16;
+bool device_in_bf16;
 
 struct net {
     const struct net_shape *shape;
@@ -91,7 +93,7 @@ static struct net_trial trial_of(struct net *net, const struct net_batch *batch)
                               .labels = batch->labels,
                               .exec = batch->exec,
                               .learn = true,
-                              .bf16 = in_bf16,
+                              .bf16 = device_in_bf16,
                               .grads = net->grads,
                               .logits = net->logits};
 }
@@ -131,6 +133,18 @@ void cnn_update(struct net *net, const struct net_params *params, const struct n
     trial.params = *params;
     trial.params.stats = net->spare.stats;
     trial.momentum = *momentum;
+    trial.rates = *rates;
+    run(&trial);
+    *result = trial.result;
+}
+
+/* Gradients and the step at once. */
+void rig_step(struct rig *rig, const struct net_rates *rates, struct net_result *result)
+{
+    const struct net_batch batch = rig_batch(rig);
+    struct net_trial trial = trial_of(rig->net, &batch);
+    trial.params = rig->params;
+    trial.momentum = rig->momentum;
     trial.rates = *rates;
     run(&trial);
     *result = trial.result;
@@ -216,7 +230,7 @@ bool check_device_vectors(const struct device_api *api, bool bf16, const struct 
                                   .takes = bf16 ? api->bf16_fits : NULL,
                                   .device = true};
     device_tried = api;
-    in_bf16 = bf16;
+    device_in_bf16 = bf16;
     device_failure = error;
     if (strcmp(kind, "host_cnn") == 0)
         check_host_cnn(&source);
@@ -231,4 +245,17 @@ bool check_device_vectors(const struct device_api *api, bool bf16, const struct 
     else
         return false;
     return true;
+}
+
+/* ---- the case table ---------------------------------------------------------------------------------------------- */
+
+enum answer_status device_answer(const struct device_api *api, const struct check_backend *backend, const char *table,
+                                 int index, struct answers *answers, struct esper_error *error)
+{
+    device_tried = api;
+    device_in_bf16 = backend->rough;
+    device_failure = error;
+    if (strcmp(table, "network") == 0)
+        return answer_network(backend, index, answers);
+    return strcmp(table, "policy") == 0 ? answer_policy(backend, index, answers) : ANSWER_LACKED;
 }

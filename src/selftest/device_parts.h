@@ -8,6 +8,7 @@ struct st_file;
 struct check_report;
 
 extern const struct device_api *device_tried;
+extern bool device_in_bf16;
 extern struct esper_error *device_failure; /* the first one; its text is empty until then */
 
 /* gae_and_ppo: advantages, losses, derivatives, gradients and Adam's steps. */

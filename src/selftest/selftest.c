@@ -17,16 +17,6 @@
 #include "check/rules_vectors.h"
 #include "selftest/device_vectors.h"
 
-void selftest_cases(struct selftest *test)
-{
-    const struct numeric_checks *checks;
-    test->file = NULL;
-    for (int i = 0; (checks = numeric_checks_at(i)); i++) {
-        test->variant = checks->name;
-        checks->cases(&test->report);
-    }
-}
-
 /* ---- one file --------------------------------------------------------------------------------------------------- */
 
 /* What a file may hold: rules, a network (checked by each variant), or a part that is not there yet. */
@@ -118,7 +108,7 @@ static void check_kind(struct selftest *test, const struct st_file *file, const 
     if (kinds[k].check_rules)
         kinds[k].check_rules(file, &test->report);
     for (int i = 0; !kinds[k].check_rules && (checks = numeric_checks_at(i)); i++) {
-        test->variant = checks->name;
+        test->variant = checks->backend.name;
         checks->vectors(file, kind, &test->report);
     }
     test->variant = NULL;

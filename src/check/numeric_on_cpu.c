@@ -1,4 +1,6 @@
+/* What the CPU does in its own way in checks that devices make as well (selftest/device_net.c). */
 #include "check/numeric_modules.h"
+#include "check/numeric_rig.h"
 #include "check/numeric_solo.h"
 
 /* In two ranges of images, to check that ranges add up. */
@@ -37,4 +39,12 @@ bool module_run(struct module_case *c, struct scrap *scrap)
     else
         run_gate(c, &solo);
     return true;
+}
+
+void rig_step(struct rig *rig, const struct net_rates *rates, struct net_result *result)
+{
+    const struct net_batch batch = rig_batch(rig);
+    cnn_gradients(rig->net, &rig->params, &batch, result);
+    cnn_measure(rig->net, &batch, result);
+    cnn_update(rig->net, &rig->params, &rig->momentum, &batch, rates, result);
 }
