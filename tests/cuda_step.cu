@@ -5,9 +5,6 @@
  *
  *     cuda_step [pairs] [envs]
  */
-#include <cstdlib>
-#include <vector>
-
 #include "testing_step.cuh"
 
 extern "C" {
@@ -275,10 +272,8 @@ static void fill_world(struct rig &rig)
 static void rig_create(struct rig &rig, struct runtime *rt, const struct config *config, struct script lines)
 {
     struct esper_error error = {};
-    if (config_check(config, &error) != ESPER_OK || world_create(&rig.world, config, &error) != ESPER_OK) {
-        printf("FAIL %s\n", error.text);
-        exit(1);
-    }
+    if (config_check(config, &error) != ESPER_OK || world_create(&rig.world, config, &error) != ESPER_OK)
+        stop("world", error.text);
     rig.state = config->seed;
     rig.lines = lines;
     make_arrays(rig);
@@ -483,10 +478,8 @@ static struct config episode_config(int envs)
     struct config config;
     struct esper_error error = {};
     config_defaults(&config);
-    if (config_load_task(&config, "quickstart", &error) != ESPER_OK) {
-        printf("FAIL %s\n", error.text);
-        exit(1);
-    }
+    if (config_load_task(&config, "quickstart", &error) != ESPER_OK)
+        stop("quickstart", error.text);
     config.envs = envs;
     config.steps = 60;
     config.policy.hidden = 16;
@@ -499,10 +492,8 @@ static struct config episode_config(int envs)
 static void set(struct config *config, const char *assignment)
 {
     struct esper_error error = {};
-    if (config_set(config, assignment, &error) != ESPER_OK) {
-        printf("FAIL %s\n", error.text);
-        exit(1);
-    }
+    if (config_set(config, assignment, &error) != ESPER_OK)
+        stop(assignment, error.text);
 }
 
 static void test_policies(struct runtime *rt, int envs)
@@ -577,22 +568,16 @@ int main(int argc, char **argv)
 #else
     long pairs = 1000000, envs = 33;
 #endif
-    struct esper_error error = {};
     if (argc > 1)
         pairs = strtol(argv[1], nullptr, 10);
     if (argc > 2)
         envs = strtol(argv[2], nullptr, 10);
-    struct runtime *rt = runtime_create(&error);
-    if (!rt) {
-        printf("FAIL runtime: %s\n", error.text);
-        return 1;
-    }
+    struct runtime *rt = open_runtime();
     test_pairs(rt, (uint32_t)pairs);
     test_policies(rt, (int)envs);
     test_script(rt, (int)envs);
     test_modes(rt, (int)envs);
     check(!rt->failed, "the device did all of it", rt->failed ? rt->error.text : "no error");
     runtime_free(rt);
-    printf("%d checks, %d failed\n", checks, failures);
-    return failures != 0;
+    return conclude();
 }

@@ -2,24 +2,10 @@
 #ifndef TESTS_TESTING_STEP_CUH
 #define TESTS_TESTING_STEP_CUH
 
-#include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <type_traits>
 
+#include "device_rig.cuh"
 #include "engine/step.cuh"
-
-/* ---- checks ------------------------------------------------------------------------------------------------------ */
-
-static int checks, failures;
-
-static void check(bool good, const char *name, const char *figure)
-{
-    checks++;
-    failures += !good;
-    printf(good ? "ok   %s (%s)\n" : "FAIL %s: %s\n", name, figure);
-    fflush(stdout);
-}
 
 /* What differed, and the largest difference of floats. */
 struct tally {
