@@ -8,7 +8,8 @@
 static struct esper_error error;
 static char text[RECORDER_NOTICE];
 
-/* Rows to the bulk lane and, every tenth time, to the critical one; fewer than they hold. Returns the seconds it took. */
+/* Rows to the bulk lane and, every tenth time, to the critical one; fewer than they hold. Returns the seconds it took.
+ */
 enum { SOME = 3000 };
 
 static double emit_some(struct recorder *recorder, int64_t round)

@@ -359,7 +359,8 @@ static void a_live_trainer(void **state)
     for (double end = clock_seconds() + 2; clock_seconds() < end;)
         for (int i = 0; i < 20; i++)
             ticks += next_event(&listeners[i], 0.01) && strcmp(listeners[i].event, "tick") == 0;
-    assert_true(ticks >= 20 * 3 / patience() && ticks <= 20 * 11); /* news all the time, but four times a second at most */
+    assert_true(ticks >= 20 * 3 / patience() &&
+                ticks <= 20 * 11); /* news all the time, but four times a second at most */
 
     int port = server_port;
     stop_server();

@@ -13,8 +13,8 @@
 
 #include "base/status.h"
 
-/* How many times as long as on an idle machine something with a deadline may take. `scripts/test` asks for patience: its
- * tests run side by side, and the host of a virtual machine may take most of it away. */
+/* How many times as long as on an idle machine something with a deadline may take. `scripts/test` asks for patience:
+ * its tests run side by side, and the host of a virtual machine may take most of it away. */
 static inline double patience(void)
 {
     const char *times = getenv("ESPER_PATIENCE");

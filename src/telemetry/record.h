@@ -15,8 +15,8 @@
 #include "base/update_fields.h"
 #include "base/vocabulary.h"
 
-/* Changing these lists requires raising the version, user_version in the record. A new column must be of a kind that can
- * be missing: it is NULL in the rows of older records, which are read all the same (store_upgrade.c). */
+/* Changing these lists requires raising the version, user_version in the record. A new column must be of a kind that
+ * can be missing: it is NULL in the rows of older records, which are read all the same (store_upgrade.c). */
 #define STORE_VERSION 3
 #define STORE_OLDEST  2 /* the oldest one that can be read */
 
