@@ -375,7 +375,7 @@ static void test_restart(void **state)
 static void test_reward_modes(void **state)
 {
     (void)state;
-    for (int mode = REWARD_SHAPED; mode <= REWARD_GAIN; mode++)
+    for (int mode = REWARD_SHAPED; mode < REWARD_MODE_COUNT; mode++)
         for (int rules = REWARD_RULES_ESPER; rules <= REWARD_RULES_ORIGINAL; rules++) {
             struct config config = loop_config(2, 1);
             config.reward.mode = mode;

@@ -18,15 +18,16 @@
 #include "base/vocabulary.h"
 
 /* What decides. */
-enum policy_kind {
-    POLICY_PPO,
-    POLICY_HEURISTIC,
-    POLICY_RANDOM,
-    POLICY_STATIC,
-    POLICY_SCRIPT,
-    POLICY_REPLAY,
-    POLICY_SCHEDULE
-};
+#define POLICIES(WORD, with)                                                                                           \
+    WORD(with, PPO, ppo)                                                                                               \
+    WORD(with, HEURISTIC, heuristic)                                                                                   \
+    WORD(with, RANDOM, random)                                                                                         \
+    WORD(with, STATIC, static)                                                                                         \
+    WORD(with, SCRIPT, script)                                                                                         \
+    WORD(with, REPLAY, replay)                                                                                         \
+    WORD(with, SCHEDULE, schedule)
+
+enum policy_kind { POLICIES(WORD_ENUM, POLICY) };
 
 /* How much is recorded: rounds and episodes; every env-step and seed; every subset as well. */
 enum telemetry_level { TELEMETRY_OFF, TELEMETRY_NORMAL, TELEMETRY_DEBUG };

@@ -7,17 +7,22 @@
 
 #include <stdbool.h>
 
-enum reward_mode {
-    REWARD_SHAPED,
-    REWARD_SIMPLIFIED,
-    REWARD_SPARSE,
-    REWARD_MINIMAL,
-    REWARD_BASIC,
-    REWARD_BASIC_PLUS,
-    REWARD_ESCROW,
-    REWARD_LOSS,
-    REWARD_GAIN
-};
+#include "base/vocabulary.h"
+
+/* As the key reward.mode names them. */
+#define REWARD_MODES(WORD, with)                                                                                       \
+    WORD(with, SHAPED, shaped)                                                                                         \
+    WORD(with, SIMPLIFIED, simplified)                                                                                 \
+    WORD(with, SPARSE, sparse)                                                                                         \
+    WORD(with, MINIMAL, minimal)                                                                                       \
+    WORD(with, BASIC, basic)                                                                                           \
+    WORD(with, BASIC_PLUS, basic_plus)                                                                                 \
+    WORD(with, ESCROW, escrow)                                                                                         \
+    WORD(with, LOSS, loss)                                                                                             \
+    WORD(with, GAIN, gain)
+
+enum reward_mode { REWARD_MODES(WORD_ENUM, REWARD) };
+enum { REWARD_MODE_COUNT = REWARD_MODES(WORD_ONE, ) };
 
 enum reward_rules { REWARD_RULES_ESPER, REWARD_RULES_ORIGINAL };
 

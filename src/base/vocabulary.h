@@ -11,6 +11,7 @@
 #define WORD_NAME(with, NAME, ...)    WORD_FIRST(__VA_ARGS__, )
 #define WORD_FIRST(name, ...)         #name,
 #define WORD_CHOICE(with, NAME, name) "|" #name /* for a key that is one of them */
+#define WORD_ONE(...)                 +1        /* to count them */
 
 /* What a decision does. */
 #define OPS(WORD, with)                                                                                                \
