@@ -317,7 +317,7 @@ lint:
 	@printf '%s\n' $(PLAIN_SRC) | xargs -P $$(nproc) -n 16 sh -c 'clang-tidy --quiet --checks=-clang-analyzer-* "$$@" -- $(TIDY_FLAGS) 2>/dev/null' lint
 
 tidy: lint
-	@printf '%s\n' $(PLAIN_SRC) | xargs -P $$(nproc) -n 4 sh -c 'clang-tidy --quiet "$$@" -- $(TIDY_FLAGS) 2>/dev/null' tidy
+	@printf '%s\n' $(PLAIN_SRC) | xargs -P $$(nproc) -n 1 sh -c 'clang-tidy --quiet "$$@" -- $(TIDY_FLAGS) 2>/dev/null' tidy
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,portability --max-configs=1 -j $$(nproc) -Iinclude -Isrc $(HAVE) $(PLAIN_SRC)
 
 format:

@@ -1,4 +1,5 @@
 /* esper inspect: what a run, a checkpoint or any other safetensors file contains, and whether it is sound. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,21 +307,35 @@ static enum esper_status count_rows(const struct run *run, struct esper_error *e
     return status;
 }
 
-static long long file_bytes(const struct run *run, const char *name)
+/* A file that is not there has none. */
+static enum esper_status file_bytes(const struct run *run, const char *name, long long *bytes,
+                                    struct esper_error *error)
 {
     char path[PATH_MAX];
-    struct stat info;
-    bool fits = snprintf(path, sizeof path, "%s/%s", run->path, name) < (int)sizeof path;
-    return fits && stat(path, &info) == 0 ? (long long)info.st_size : 0;
+    struct stat info = {0};
+    if (snprintf(path, sizeof path, "%s/%s", run->path, name) >= (int)sizeof path)
+        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
+    if (stat(path, &info) != 0 && errno != ENOENT)
+        return error_set(error, ESPER_FAILED, "%s: %s", path, strerror(errno));
+    *bytes = (long long)info.st_size;
+    return ESPER_OK;
+}
+
+static enum esper_status describe_record(const struct run *run, struct esper_error *error)
+{
+    long long bytes, log;
+    cli_print("\nrecord");
+    TRY(file_bytes(run, "telemetry.db", &bytes, error));
+    TRY(file_bytes(run, "telemetry.db-wal", &log, error));
+    cli_print(", %lld bytes, %lld in its log; rows:\n", bytes, log);
+    return count_rows(run, error);
 }
 
 /* A record that cannot be read does not hide the rest. */
 static void print_record(const struct run *run)
 {
     struct esper_error error;
-    cli_print("\nrecord, %lld bytes, %lld in its log; rows:\n", file_bytes(run, "telemetry.db"),
-              file_bytes(run, "telemetry.db-wal"));
-    if (count_rows(run, &error) != ESPER_OK)
+    if (describe_record(run, &error) != ESPER_OK)
         cli_print("  UNUSABLE: %s\n", error.text);
 }
 

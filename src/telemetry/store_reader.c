@@ -175,7 +175,7 @@ enum esper_status store_reach(const struct run *run, uint32_t rounds, uint32_t s
                               struct esper_error *error)
 {
     uint32_t first = round_first(run->config.evaluate);
-    struct store *store;
+    struct store *store = NULL;
     *reach = (struct store_reach){0};
     TRY(roll_back(run, error));
     enum esper_status status = store_open_reader(&store, run, error);
