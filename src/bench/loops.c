@@ -87,7 +87,7 @@ static enum esper_status make_images(struct loops *loops, struct esper_error *er
 /* Steps of training take 3 072 images per env whatever the batch, as in the equal-work comparison. */
 static int batches_of(int batch)
 {
-    return batch < 3072 ? 3072 / batch : 1;
+    return batch > 0 && batch < 3072 ? 3072 / batch : 1;
 }
 
 static void add(struct loops *loops, struct loop_case loop)

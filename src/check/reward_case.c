@@ -24,7 +24,7 @@ const cJSON *case_member(struct reward_case *c, const cJSON *object, const char 
 /* A number; null is NAN, a boolean 0 or 1. */
 double case_value(struct reward_case *c, const cJSON *value, const char *key)
 {
-    if (cJSON_IsNumber(value))
+    if (value && cJSON_IsNumber(value))
         return value->valuedouble;
     if (cJSON_IsBool(value))
         return cJSON_IsTrue(value) ? 1 : 0;
@@ -85,7 +85,7 @@ double *case_numbers(struct reward_case *c, const cJSON *object, const char *key
     const cJSON *value = values ? values->child : NULL;
     if (!out)
         *count = 0;
-    for (int i = 0; i < *count; i++, value = value->next)
+    for (int i = 0; value && i < *count; i++, value = value->next)
         out[i] = case_value(c, value, key);
     return out;
 }
