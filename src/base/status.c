@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-enum esper_status error_set(struct esper_error *error, enum esper_status status, const char *format, ...)
+enum esper_status(error_set)(struct esper_error *error, enum esper_status status, const char *format, ...)
 {
     if (error) {
         va_list args;

@@ -135,20 +135,23 @@ static enum esper_status export_tensorboard(const struct run *run, const char *f
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* A file that is stdout has it to itself. */
-static void claim_output(struct export_options *options)
+static const char *csv_path(const struct export_options *options)
 {
-    const char *const files[] = {options->safetensors, options->onnx, options->jsonl, options->csv_output,
-                                 options->trace};
+    return options->csv_output ? options->csv_output : "-";
+}
+
+/* A file that is stdout has it to itself. */
+static void claim_output(const struct export_options *options)
+{
+    const char *const files[] = {options->safetensors, options->onnx, options->jsonl,
+                                 options->csv ? csv_path(options) : NULL, options->trace};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         cli_output(files[i]);
-    if (options->csv && !options->csv_output)
-        cli_output(options->csv_output = "-");
 }
 
 static enum esper_status export_run(struct cli_call *call, struct esper_error *error)
 {
-    struct export_options *options = call->flags;
+    const struct export_options *options = call->flags;
     struct run run;
     bool network = options->safetensors || options->onnx;
     claim_output(options);
@@ -164,7 +167,7 @@ static enum esper_status export_run(struct cli_call *call, struct esper_error *e
     if (status == ESPER_OK && options->jsonl)
         status = export_record(&run, whole_record, NULL, options->jsonl, error);
     if (status == ESPER_OK && options->csv)
-        status = export_record(&run, dump_csv, options->csv, options->csv_output, error);
+        status = export_record(&run, dump_csv, options->csv, csv_path(options), error);
     if (status == ESPER_OK && options->trace)
         status = export_record(&run, phases, NULL, options->trace, error);
     if (status == ESPER_OK && options->tensorboard)

@@ -47,7 +47,7 @@ static char *cell_text(const struct query_value *value, struct esper_error *erro
         return NULL;
     switch (value->kind) {
     case QUERY_NULL:
-        strcpy(text, "-");
+        memcpy(text, "-", 2);
         break;
     case QUERY_INTEGER:
         sprintf(text, "%" PRId64, value->integer);

@@ -52,11 +52,13 @@ static void add_host(const struct model *model, struct list *list)
 /* The t-th tensor of a blueprint's layout. In a chain a layer and its norm carry the number of their step. */
 static void seed_tensor_name(int index, int t, char name[24])
 {
-    static const char *const norm[] = {"norm.gamma", "norm.beta", "norm.sigma"};
-    static const char *const attention[] = {"squeeze.weight", "excite.weight", "excite.bias"};
+    enum { PARTS = 3 }; /* the most that a kind other than chains has */
+    static const char *const norm[PARTS] = {"norm.gamma", "norm.beta", "norm.sigma"};
+    static const char *const attention[PARTS] = {"squeeze.weight", "excite.weight", "excite.bias"};
     const struct seed_blueprint *blueprint = blueprint_at(index);
     if (blueprint->kind != SEED_CHAIN) {
-        snprintf(name, 24, "%s", blueprint->kind == SEED_NORM ? norm[t] : attention[t]);
+        const char *const *parts = blueprint->kind == SEED_NORM ? norm : attention;
+        snprintf(name, 24, "%s", t < PARTS ? parts[t] : "");
         return;
     }
     for (int i = 0; i < blueprint->steps; i++) {

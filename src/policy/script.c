@@ -87,7 +87,7 @@ static enum esper_status check_slots(const cJSON *list, const struct config *con
     cJSON_ArrayForEach(line, list)
     {
         const cJSON *slot = cJSON_IsObject(line) ? json_find(line, "slot") : NULL;
-        if (!cJSON_IsString(slot) || !config_parse_slot(slot->valuestring, &row, &column) ||
+        if (!slot || !cJSON_IsString(slot) || !config_parse_slot(slot->valuestring, &row, &column) ||
             find_slot(&wider, slot->valuestring) >= 0 || wider.slot_count == CONFIG_MAX_SLOTS)
             continue;
         size_t used = strlen(missing);

@@ -23,7 +23,7 @@ void dump_real(double value, char text[32])
             break;
     }
     if (!strpbrk(text, ".einf"))
-        strcat(text, ".0"); /* so that it reads back as a real */
+        memcpy(text + strlen(text), ".0", 3); /* so that it reads back as a real */
 }
 
 static void put_hex(FILE *file, const struct query_value *value)
@@ -329,6 +329,8 @@ enum esper_status dump_csv(const struct run *run, const char *table, FILE *file,
         status = error_set(error, ESPER_FAILED, "out of memory while reading the tables");
     if (status == ESPER_OK)
         status = open_readers(query, sql, &reader, error);
+    if (status == ESPER_OK && !reader)
+        status = error_set(error, ESPER_FAILED, "the table %s is gone", table);
     if (status == ESPER_OK)
         status = write_table(reader, file, error);
     sqlite3_free(sql);

@@ -133,7 +133,8 @@ enum esper_status run_plan_change(struct run *run, unsigned done, int rounds, co
         struct run_stage *all = memory_alloc((size_t)count + 1, sizeof *all, error);
         status = all ? ESPER_OK : ESPER_FAILED;
         if (all) {
-            memcpy(all, old, (size_t)count * sizeof *all);
+            if (count > 0)
+                memcpy(all, old, (size_t)count * sizeof *all);
             all[count] = next;
             status = write_stages(run, all, count + !known, error);
         }
