@@ -69,7 +69,7 @@ void answers_free(struct answers *answers);
 /* How far an array is off: the norm of the difference, relative to that of what was wanted. */
 double answer_distance(const struct answer *got, const struct answer *want);
 
-/* Every array that both have, as the case's. */
+/* Every array of `want`. One that is missing fails, but for the logits and evaluations of a rough backend. */
 void answers_compare(struct check_report *report, const char *table, const struct check_backend *backend,
                      const struct answers *got, const struct answers *want);
 

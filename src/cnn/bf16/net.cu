@@ -1,7 +1,6 @@
 /*
  * cnn_bf16: hosts and seeds of all envs on the tensor cores. This file has its setup and the order of a training step;
- * the kernels are in fast_forward, fast_head, fast_backward and fast_update, those of the seeds in fast_seed*,
- * validation in fast_eval.
+ * the kernels are in forward, head, backward, wide and update, those of the seeds in seed_*, validation in eval.
  */
 #include "cuda/runtime.cuh"
 
