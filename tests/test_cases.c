@@ -117,12 +117,35 @@ static void a_backend_is_judged_and_says_what_it_lacks(void **state)
     assert_int_equal(failed, networks - 1); /* each in its gradient alone */
 }
 
+static int failures_without(enum answer_kind kind, bool rough)
+{
+    const struct check_backend backend = {.name = "silent", .rough = rough, .limit = BACKEND_BF16};
+    struct check_report report = {.show = note_result};
+    struct answers nothing = {.count = 0}, want = {.count = 0};
+    answers_add(&want, kind, 0, 1, "x");
+    failed = 0;
+    answers_compare(&report, "network", &backend, &nothing, &want);
+    answers_free(&want);
+    return failed;
+}
+
+static void an_array_left_out_is_a_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(failures_without(ANSWER_VALUES, false), 1);
+    assert_int_equal(failures_without(ANSWER_COUNTS, false), 1);
+    assert_int_equal(failures_without(ANSWER_VALUES, true), 0); /* logits and evaluations */
+    assert_int_equal(failures_without(ANSWER_GRADIENTS, true), 1);
+    assert_int_equal(failures_without(ANSWER_INPUT, false), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_blueprint_is_dealt_in_every_way),
         cmocka_unit_test(distances_are_relative_except_of_counts),
         cmocka_unit_test(a_backend_is_judged_and_says_what_it_lacks),
+        cmocka_unit_test(an_array_left_out_is_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
