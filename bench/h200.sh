@@ -186,11 +186,15 @@ part_same() {
     return $bad
 }
 
+# The original's reward, which needs no twin, and its fresh policy, which prefers no op.
+like_original='--set reward.mode=shaped'
+for op in germinate set_alpha_target prune fossilize; do like_original="$like_original --set policy.prior.$op=0"; done
+
 part_equal() {
-    # shellcheck disable=SC2046
+    # shellcheck disable=SC2046,SC2086
     "$esper" train --task cifar_baseline --runs "$runs" --name equal --plain --device "$device" --envs 16 --steps 150 --rounds 5 \
         $(images) --set data.batch=512 --set data.batches=6 --set data.val_images=625 --set policy.feature_dim=512 \
-        --set policy.hidden=512 --set ppo.epochs=4 --set telemetry.level=normal >"$runs/equal.log" 2>&1 ||
+        --set policy.hidden=512 --set ppo.epochs=4 --set telemetry.level=normal $like_original >"$runs/equal.log" 2>&1 ||
         { tail -5 "$runs/equal.log" >&2; return 1; }
     sed -n '1p' "$runs/equal.log"
     echo "$(images_are); seeds alive per env and step, by stage; subsets validated per env-step; drops: $(ask equal 'SELECT coalesce(sum(count), 0) FROM drops')"

@@ -94,7 +94,7 @@ static void compare_tensors(const char *name, const struct answers *got, const s
             apart += std::pow(item->value[i] - want[i], 2);
             size += std::pow(want[i], 2);
         }
-        const double off = apart == 0 ? 0 : std::sqrt(apart / size), bound = group[0] == 'g' ? 0.4 : 0.1; /* gates */
+        const double off = apart == 0 ? 0 : std::sqrt(apart / size), bound = group[0] == 'g' ? 0.4 : 0.2; /* gates */
         check_within(std::string(name) + ", " + part + " " + tensor.name + ", rounded alike", off, bound);
         offs[std::string(group) + " " + tensor.name].push_back(off);
     }

@@ -81,7 +81,6 @@ static void work_allocate(struct policy_device *policy)
     struct update_work *u = &policy->work;
     const size_t rows = (size_t)u->rows, logits = rows * u->logits_count;
     u->state = runtime_alloc<struct update_state>(rt, 1);
-    u->count = &u->state->all;
     u->report = runtime_alloc<struct ppo_device_report>(rt, 1);
     u->row = runtime_alloc<struct loss_row>(rt, rows);
     u->reset = runtime_alloc<uint8_t>(rt, rows);
@@ -98,6 +97,7 @@ static void work_allocate(struct policy_device *policy)
     struct ppo_device_report *blank = runtime_alloc<struct ppo_device_report>(rt, 1);
     if (rt->failed)
         return;
+    u->count = &u->state->all;
     update_report_clear(&policy->report_host->record);
     report_tally_clear(&policy->report_host->tally);
     for (int head = 0; head < HEAD_COUNT; head++)
@@ -218,9 +218,11 @@ struct policy_device *policy_device_create(struct runtime *rt, const struct poli
     work_fill(u, setup);
     work_allocate(policy);
     pieces_create(policy, &setup->learner->shape);
-    part_allocate(policy);
-    policy->network = network_create(rt, setup, u);
-    policy->part_network = u->ppo.minibatches > 1 ? network_create(rt, setup, &policy->part) : policy->network;
+    if (!rt->failed) {
+        part_allocate(policy);
+        policy->network = network_create(rt, setup, u);
+        policy->part_network = u->ppo.minibatches > 1 ? network_create(rt, setup, &policy->part) : policy->network;
+    }
     runtime_wait(policy->rt); /* what was copied may be freed */
     if (!policy->network || !policy->part_network) {
         policy_device_free(policy);
@@ -402,6 +404,8 @@ static void place_outputs(struct runtime *rt, struct update_work *u, struct upda
     u->slots = trial->rules->slots;
     u->logits_count = head_offset(u->slots, HEAD_COUNT);
     u->state = runtime_place(rt, state, 1);
+    if (rt->failed)
+        return;
     u->count = &u->state->all;
     u->row = runtime_place(rt, trial->row, rows);
     u->logits = runtime_place(rt, trial->logits, rows * (size_t)u->logits_count);
@@ -456,6 +460,8 @@ static void try_adam(struct runtime *rt, struct update_work *u, struct update_st
     u->squares = runtime_place(rt, &square, 1);
     u->adam_steps = runtime_place(rt, &steps, 1);
     u->state = runtime_place(rt, state, 1);
+    if (rt->failed)
+        return;
     u->count = &u->state->all;
     u->report = runtime_place<struct ppo_device_report>(rt, nullptr, 1);
     u->storage = trial->count;

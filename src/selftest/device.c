@@ -12,8 +12,10 @@
 
 enum { ENVS = 2, STEPS = 6, TRACKED = 5 };
 
-/* How much results that went through a network may differ. fp32 sums in another order; bf16 keeps eight bits, and a
- * seed's gradient over the few images of these cases is a sum in which much cancels. */
+/* How much results that went through a network may differ. fp32 sums in another order, so a value next to a kink may
+ * fall on its other side (0.0065 of conv_heavy's step on one card; the case table, which stays away from kinks, is held
+ * to 5e-5). bf16 keeps eight bits, and a seed's gradient over the few images of these cases is a sum in which much
+ * cancels. */
 struct limits {
     double loss;    /* absolute */
     double params;  /* of a whole tensor, relative to what one step changed in it */
@@ -21,7 +23,7 @@ struct limits {
     bool same_ops;  /* the policy takes the same actions for TRACKED steps */
 };
 
-static const struct limits exact = {1e-3, 2e-3, 2, true}, rough = {3e-2, 1.5e-1, 8, false};
+static const struct limits exact = {1e-3, 1e-2, 2, true}, rough = {3e-2, 1.5e-1, 8, false};
 
 /* A small world with all parts of a large one: the host of cifar_baseline, three slots, a policy that learns. */
 static enum esper_status small_config(struct config *config, struct esper_error *error)
