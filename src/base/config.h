@@ -91,7 +91,10 @@ struct config {
     enum device_wish device;
     enum precision_wish precision;
 
-    int host_base, host_blocks, host_kernel, host_pools;
+    enum host_family_id host_family;
+    int host_base, host_blocks, host_kernel, host_pools;                  /* of a CNN */
+    int host_width, host_heads, host_layers, host_context, host_segments; /* of a transformer */
+    int host_optimizer, seed_optimizer; /* 0: the family's own; otherwise 1 + enum optimiser_kind */
     int slot_count;
     char slots[CONFIG_MAX_SLOTS][8]; /* "r{row}c{col}", sorted row by row: the policy's action order (D-30) */
     int max_seeds;                   /* 0 = as many as slots */

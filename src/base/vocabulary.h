@@ -13,6 +13,18 @@
 #define WORD_CHOICE(with, NAME, name) "|" #name /* for a key that is one of them */
 #define WORD_ONE(...)                 +1        /* to count them */
 
+/* The families of hosts, each in a room of its own: src/cnn defines cnn_family, cnn_kernels and cnn_device. */
+#define FAMILIES(WORD, with) WORD(with, CNN, cnn)
+
+enum host_family_id { FAMILIES(WORD_ENUM, FAMILY) FAMILY_COUNT };
+
+/* How hosts and seeds learn. */
+#define OPTIMISERS(WORD, with)                                                                                         \
+    WORD(with, SGD, sgd)                                                                                               \
+    WORD(with, ADAMW, adamw)
+
+enum optimiser_kind { OPTIMISERS(WORD_ENUM, OPTIMISER) OPTIMISER_COUNT };
+
 /* What a decision does. */
 #define OPS(WORD, with)                                                                                                \
     WORD(with, WAIT, wait)                                                                                             \

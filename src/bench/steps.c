@@ -71,12 +71,11 @@ static enum esper_status init_net(struct step_host *host, int index, struct espe
     size_t size = shape->net.host.storage + shape->net.stats + shape->net.seed_storage + shape->net.gate_storage;
     net->workspace = memory_alloc(variant->net[FAMILY_CNN]->bytes(&shape->net, batch), 1, error);
     net->arrays = memory_alloc(2 * size, sizeof(float), error);
-    net->labels = memory_alloc((size_t)batch, 1, error);
-    if (!net->workspace || !net->arrays || !net->labels)
+    if (!net->workspace || !net->arrays)
         return ESPER_FAILED;
     net->net = variant->net[FAMILY_CNN]->init(&shape->net, batch, net->workspace);
     net->params = params_at(shape, net->arrays);
-    net->momentum = params_at(shape, net->arrays + size);
+    net->memory.first = params_at(shape, net->arrays + size);
     init_params(shape, (uint32_t)index, &net->params);
     return ESPER_OK;
 }
@@ -86,7 +85,10 @@ static void gather(const struct step_case *step, int index)
     const struct config *config = &step->host->host.config;
     struct step_net *net = &step->host->net[index];
     struct net_input input = variant_best()->net[FAMILY_CNN]->input(net->net);
-    struct gather_target target = {input.pixels, input.image_stride, input.row_stride, net->labels};
+    struct gather_target target = {.images = input.pixels,
+                                   .image_stride = input.image_stride,
+                                   .row_stride = input.row_stride,
+                                   .labels = input.labels};
     struct gather_job job = {.seed = BENCH_SEED,
                              .env = (uint32_t)index,
                              .step = ++net->steps,
@@ -118,11 +120,11 @@ static double train_in_place(void *subject, int item)
     const struct variant *variant = variant_best();
     const struct step_case *step = subject;
     struct step_net *net = &step->host->net[item];
-    struct net_batch batch = {step->host->host.config.data_batch, net->labels, step->exec};
+    struct net_batch batch = {step->host->host.config.data_batch, step->exec};
     struct net_result result;
     variant->net[FAMILY_CNN]->gradients(net->net, &net->params, &batch, &result);
-    variant->net[FAMILY_CNN]->update(net->net, &net->params, &net->momentum, &batch, &step->rates, &result);
-    return batch.images;
+    variant->net[FAMILY_CNN]->update(net->net, &net->params, &net->memory, &batch, &step->rates, &result);
+    return batch.samples;
 }
 
 static double train_gathered(void *subject, int item)
@@ -135,15 +137,14 @@ static double evaluate(void *subject, int item)
 {
     const struct eval_case *evaluation = subject;
     struct step_net *net = &evaluation->host->net[item];
-    uint32_t correct[NET_MAX_CONFIGS] = {0};
-    struct net_eval eval = {.images = evaluation->host->host.config.data_batch,
-                            .labels = net->labels,
+    struct net_score score[NET_MAX_CONFIGS] = {{0}};
+    struct net_eval eval = {.samples = evaluation->host->host.config.data_batch,
                             .exec = evaluation->exec,
                             .configs = evaluation->configs,
                             .alpha = evaluation->alpha,
-                            .correct = correct};
+                            .score = score};
     variant_best()->net[FAMILY_CNN]->evaluate(net->net, &net->params, &eval);
-    return (double)eval.images * eval.configs;
+    return (double)eval.samples * eval.configs;
 }
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
@@ -152,12 +153,12 @@ static void add_step(struct steps *steps, struct step_host *host, bool grown, do
 {
     struct step_case *step = &steps->step[steps->cases++];
     const struct config *config = &host->host.config;
-    float momentum = (float)config->momentum;
+    const float momentum = (float)config->momentum;
     *step = (struct step_case){
         .host = host,
         .grown = grown,
-        .rates = {.host = {(float)config->host_lr, momentum, (float)config->weight_decay},
-                  .seed = {(float)config->seed_lr, momentum, 0},
+        .rates = {.host = optimiser_sgd((float)config->host_lr, momentum, (float)config->weight_decay),
+                  .seed = optimiser_sgd((float)config->seed_lr, momentum, 0),
                   .max_grad_norm = config->max_grad_norm},
         .normalise = gather_table_make(image_set_of(config->data_set)),
         .in_place = {.work = train_in_place, .subject = step, .items = host->nets, .seconds = seconds},
@@ -218,7 +219,6 @@ void steps_free(struct steps *steps)
         for (int k = 0; k < host->nets; k++) {
             memory_free(host->net[k].workspace);
             memory_free(host->net[k].arrays);
-            memory_free(host->net[k].labels);
         }
         memory_free(host->net);
     }

@@ -19,8 +19,8 @@ struct step_net {
     struct net *net;
     void *workspace;
     float *arrays;
-    struct net_params params, momentum;
-    uint8_t *labels;
+    struct net_params params;
+    struct net_memory memory;
     uint32_t steps; /* gathered so far: each step takes the next batch */
 };
 

@@ -196,7 +196,7 @@ static double network_loss(void *context)
     struct network_probe *p = context;
     struct net_batch batch = rig_batch(&p->rig);
     cnn_gradients(p->rig.net, &p->rig.params, &batch, &p->result);
-    return p->result.loss / p->rig.images;
+    return p->result.score.loss / p->rig.images;
 }
 
 /* The host's tensors from the first one after every isolated slot on. */

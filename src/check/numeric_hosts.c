@@ -142,8 +142,8 @@ static bool cnn_step(const struct source *source, const char *host, struct rig *
     const real *logits = cnn_logits(rig->net, &stride);
     host_compare_logits(source, name_of("%s.logits", step.text).text, images->images, stride, logits, CNN_LOGITS,
                         scrap);
-    host_compare_scalar(source, name_of("%s.loss", step.text).text, result.loss / images->images, CNN_LOSS);
-    host_compare_correct(source, name_of("%s.correct", step.text).text, result.correct);
+    host_compare_scalar(source, name_of("%s.loss", step.text).text, result.score.loss / images->images, CNN_LOSS);
+    host_compare_correct(source, name_of("%s.correct", step.text).text, (uint32_t)result.score.hits);
     host_compare_scalar(source, name_of("%s.grad_norm", step.text).text, result.host_norm, CNN_NORM);
     if (k == 0 || source_has(source, name_of("%s.grad.", step.text).text)) /* large hosts store some steps only */
         source_compare_layout(source, name_of("%s.grad", step.text).text, &rig->shape.host, cnn_grads(rig->net).host,
@@ -151,12 +151,12 @@ static bool cnn_step(const struct source *source, const char *host, struct rig *
     if (last || source_has(source, name_of("%s.stat.", step.text).text))
         host_visit_stats(source, name_of("%s.stat", step.text).text, rig, false);
 
-    cnn_update(rig->net, &rig->params, &rig->momentum, &batch, rates, &result);
+    cnn_update(rig->net, &rig->params, &rig->memory, &batch, rates, &result);
     if (last || source_has(source, name_of("%s.param.", step.text).text))
         source_compare_layout(source, name_of("%s.param", step.text).text, &rig->shape.host, rig->params.host,
                               CNN_PARAMS);
     if (last || source_has(source, name_of("%s.mom.", step.text).text))
-        source_compare_layout(source, name_of("%s.mom", step.text).text, &rig->shape.host, rig->momentum.host,
+        source_compare_layout(source, name_of("%s.mom", step.text).text, &rig->shape.host, rig->memory.first.host,
                               (struct tolerance){0, 2e-4 * rates->max_grad_norm});
     return true;
 }
@@ -170,26 +170,25 @@ static void cnn_step_rough(const struct source *source, const char *host, struct
     host_load_batch(rig, images);
     struct net_batch batch = rig_batch(rig);
     cnn_gradients(rig->net, &rig->params, &batch, &result);
-    host_compare_scalar(source, name_of("%s.loss", step.text).text, result.loss / images->images, CNN_LOSS_ROUGH);
+    host_compare_scalar(source, name_of("%s.loss", step.text).text, result.score.loss / images->images, CNN_LOSS_ROUGH);
     if (k == 0) {
         source_compare_direction(source, name_of("%s.grad", step.text).text, &rig->shape.host, cnn_grads(rig->net).host,
                                  CNN_COSINE_ROUGH);
         host_visit_stats(source, name_of("%s.stat", step.text).text, rig, false);
     }
-    cnn_update(rig->net, &rig->params, &rig->momentum, &batch, rates, &result);
+    cnn_update(rig->net, &rig->params, &rig->memory, &batch, rates, &result);
 }
 
 static void cnn_eval(const struct source *source, const char *host, struct rig *rig, const struct host_batch *images,
                      struct scrap *scrap)
 {
-    uint32_t correct = 0;
+    struct net_score score = {0};
     const float alpha[1][SHAPE_SLOTS] = {{0}};
-    struct net_eval eval = {.images = images->images,
-                            .labels = rig->labels,
+    struct net_eval eval = {.samples = images->images,
                             .exec = rig->exec,
                             .configs = 1,
                             .alpha = alpha,
-                            .correct = &correct,
+                            .score = &score,
                             .logits = scrap_reals(scrap, (size_t)images->images * SHAPE_CLASSES)};
     if (!scrap_ready(scrap, source->report, host))
         return;
@@ -197,7 +196,7 @@ static void cnn_eval(const struct source *source, const char *host, struct rig *
     cnn_evaluate(rig->net, &rig->params, &eval);
     host_compare_logits(source, name_of("%s.eval.logits", host).text, images->images, SHAPE_CLASSES, eval.logits,
                         CNN_LOGITS, scrap);
-    host_compare_scalar(source, name_of("%s.eval.loss", host).text, eval.loss / images->images, CNN_LOSS);
+    host_compare_scalar(source, name_of("%s.score.loss", host).text, score.loss / images->images, CNN_LOSS);
 }
 
 /* The host's settings in the metadata; the norm's constants must be those that are built in. */
@@ -211,7 +210,7 @@ static bool cnn_settings(const struct source *source, const cJSON *item, struct 
         !source_number(source, item, name, "weight_decay", &decay) ||
         !source_number(source, item, name, "max_grad_norm", &rates->max_grad_norm))
         return false;
-    rates->host = (struct sgd){(real)lr, (real)momentum, (real)decay};
+    rates->host = optimiser_sgd((real)lr, (real)momentum, (real)decay);
     double value;
     if ((json_find(item, "eps") && source_number(source, item, name, "eps", &value) && value != NORM_EPS) ||
         (json_find(item, "bn_momentum") && source_number(source, item, name, "bn_momentum", &value) &&

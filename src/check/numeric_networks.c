@@ -6,7 +6,9 @@
 #include "check/numeric_rig.h"
 
 /* Both norms are clipped, in most networks: seeds step more carefully than their host. */
-static const struct net_rates rates = {{0.05f, 0.9f, 1e-3f}, {0.02f, 0.8f, 1e-4f}, 0.5};
+static const struct net_rates rates = {.host = {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f},
+                                       .seed = {.lr = 0.02f, .momentum = 0.8f, .weight_decay = 1e-4f},
+                                       .max_grad_norm = 0.5};
 
 enum { CONFIGS = 3 }; /* as it is; every other seed switched off; the bare host */
 
@@ -27,14 +29,14 @@ static void add_number(struct network_run *run, enum answer_kind kind, double nu
 /* Momentum that is not zero, statistics unlike a newborn's. */
 static void unsettle(struct rig *rig, uint32_t key)
 {
-    fill_random(rig->momentum.host, rig->shape.host.storage, key + 900, 0.02);
+    fill_random(rig->memory.first.host, rig->shape.host.storage, key + 900, 0.02);
     for (int j = 0; j < rig->shape.slots; j++) {
         const struct slot_shape *slot = &rig->shape.slot[j];
         if (rig->exec[j].mode == SLOT_SKIP)
             continue;
-        fill_random(rig->momentum.seed + slot->seed, rig_seed_layout(rig, j)->storage, key + 901, 0.02);
+        fill_random(rig->memory.first.seed + slot->seed, rig_seed_layout(rig, j)->storage, key + 901, 0.02);
         if (rig->exec[j].gate)
-            fill_random(rig->momentum.gate + slot->gate, rig_gate_layout(rig, j)->storage, key + 902, 0.02);
+            fill_random(rig->memory.first.gate + slot->gate, rig_gate_layout(rig, j)->storage, key + 902, 0.02);
     }
     for (int i = 0; i < rig->cnn.blocks; i++)
         for (int c = 0; c < rig->cnn.block[i].cout; c++) {
@@ -129,8 +131,8 @@ static void train(struct network_run *run, const struct check_backend *backend)
     struct net_result result = {0};
     int stride;
     rig_step(rig, &rates, &result);
-    add_number(run, ANSWER_VALUES, result.loss, "loss");
-    add_number(run, ANSWER_COUNTS, result.correct, "correct answers");
+    add_number(run, ANSWER_VALUES, result.score.loss, "loss");
+    add_number(run, ANSWER_COUNTS, result.score.hits, "correct answers");
     const real *logits = cnn_logits(rig->net, &stride);
     double *to = backend->rough
                      ? NULL
@@ -148,7 +150,7 @@ static void train(struct network_run *run, const struct check_backend *backend)
     add_number(run, ANSWER_GRADIENTS, result.host_norm, "host norm");
     each_part(run, ANSWER_GRADIENTS, &grads, NULL, "gradient");
     measured(run, &result);
-    each_part(run, ANSWER_GRADIENTS, &rig->momentum, NULL, "momentum");
+    each_part(run, ANSWER_GRADIENTS, &rig->memory.first, NULL, "momentum");
     each_part(run, ANSWER_STEPS, &rig->params, run->answers, "step");
     answer_reals(run->answers, ANSWER_STATS, 0, rig->shape.stats, rig->params.stats, "running statistics");
 }
@@ -157,26 +159,25 @@ static void evaluate(struct network_run *run, struct scrap *scrap)
 {
     struct rig *rig = &run->rig;
     float alpha[CONFIGS][SHAPE_SLOTS] = {{0}};
-    uint32_t correct[CONFIGS] = {0};
+    struct net_score score[CONFIGS] = {{0}};
     for (int k = 0; k < CONFIGS; k++)
         for (int j = 0; j < rig->shape.slots; j++)
             alpha[k][j] = rig->exec[j].mode == SLOT_BLEND && (k == 0 || (k == 1 && j % 2)) ? rig->exec[j].alpha : 0;
-    struct net_eval eval = {.images = rig->images,
-                            .labels = rig->labels,
+    struct net_eval eval = {.samples = rig->images,
                             .exec = rig->exec,
                             .configs = CONFIGS,
                             .alpha = (const float(*)[SHAPE_SLOTS])alpha,
-                            .correct = correct,
+                            .score = score,
                             .logits = scrap_reals(scrap, (size_t)(CONFIGS * rig->images * SHAPE_CLASSES))};
     if (scrap->failed)
         return;
     cnn_evaluate(rig->net, &rig->params, &eval);
-    add_number(run, ANSWER_VALUES, eval.loss, "evaluated loss");
+    add_number(run, ANSWER_VALUES, score[0].loss, "evaluated loss");
     answer_reals(run->answers, ANSWER_VALUES, 0, (size_t)(CONFIGS * rig->images * SHAPE_CLASSES), eval.logits,
                  "evaluated logits");
     double *counts = answers_add(run->answers, ANSWER_COUNTS, 0, CONFIGS, "evaluated correct answers");
     for (int k = 0; counts && k < CONFIGS; k++)
-        counts[k] = correct[k];
+        counts[k] = score[k].hits;
 }
 
 static bool has_isolated_blend(const struct network_case *network)

@@ -46,5 +46,5 @@ void rig_step(struct rig *rig, const struct net_rates *rates, struct net_result 
     const struct net_batch batch = rig_batch(rig);
     cnn_gradients(rig->net, &rig->params, &batch, result);
     cnn_measure(rig->net, &batch, result);
-    cnn_update(rig->net, &rig->params, &rig->momentum, &batch, rates, result);
+    cnn_update(rig->net, &rig->params, &rig->memory, &batch, rates, result);
 }

@@ -529,7 +529,7 @@ void case_loss(struct check_report *report, const char *name)
 void case_sgd(struct check_report *report, const char *name)
 {
     enum { COUNT = 53 };
-    const struct sgd sgd = {(real)0.01, (real)0.9, (real)0.0005};
+    const struct optimiser sgd = optimiser_sgd((real)0.01, (real)0.9, (real)0.0005);
     real g[COUNT], w[COUNT], m[COUNT];
     double want_w[COUNT], want_m[COUNT], square = 0;
     fill_random(g, COUNT, 80, 1);
@@ -541,7 +541,7 @@ void case_sgd(struct check_report *report, const char *name)
         square += (double)g[i] * (double)g[i];
     }
     case_error(report, fabs(square_norm(COUNT, g) - square) / square, 1e-14, "%s norm", name);
-    sgd_step(&sgd, COUNT, (real)0.25, g, w, m);
+    optimiser_step(&sgd, COUNT, 1, (real)0.25, g, (struct optimiser_piece){w, m, NULL});
     case_error(report, fmax(worst_of(w, want_w, COUNT).error, worst_of(m, want_m, COUNT).error), 4 * ROUNDING,
                "%s step", name);
 }

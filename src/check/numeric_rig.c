@@ -45,20 +45,20 @@ void rig_init(struct rig *rig, struct scrap *scrap, const struct rig_host *host,
         snprintf(rig->config.slots[i], sizeof rig->config.slots[i], "%s", slots[i]);
     cnn_shape_init_sized(&rig->cnn, &rig->config, host->height, host->width);
     void *memory = scrap_take(scrap, cnn_bytes(&rig->shape, host->images), 1);
-    struct net_params *both[] = {&rig->params, &rig->momentum};
+    struct net_params *both[] = {&rig->params, &rig->memory.first};
     for (int i = 0; i < 2; i++)
         *both[i] = (struct net_params){.host = scrap_reals(scrap, rig->shape.host.storage),
                                        .stats = scrap_reals(scrap, rig->shape.stats),
                                        .seed = scrap_reals(scrap, rig->shape.seed_storage),
                                        .gate = scrap_reals(scrap, rig->shape.gate_storage)};
-    rig->labels = scrap_take(scrap, (size_t)host->images, 1);
     if (scrap->failed)
         return;
     rig->net = cnn_init(&rig->shape, host->images, memory);
+    rig->labels = cnn_input(rig->net).labels;
     for (size_t i = 0; i < rig->shape.seed_storage; i++)
-        rig->params.seed[i] = rig->momentum.seed[i] = (real)NAN;
+        rig->params.seed[i] = rig->memory.first.seed[i] = (real)NAN;
     for (size_t i = 0; i < rig->shape.gate_storage; i++)
-        rig->params.gate[i] = rig->momentum.gate[i] = (real)NAN;
+        rig->params.gate[i] = rig->memory.first.gate[i] = (real)NAN;
 }
 
 const struct param_layout *rig_seed_layout(const struct rig *rig, int slot)
@@ -86,10 +86,10 @@ void rig_wake(struct rig *rig, int slot, int mode, int blueprint, int algorithm,
     gate_layout(rig->cnn.site[slot].channels, &rig->gate_layout[slot]);
     size_t seed = sizeof(real) * rig->seed_layout[slot].storage, pool = sizeof(real) * shape->gate_storage;
     memset(rig->params.seed + shape->seed, 0, seed);
-    memset(rig->momentum.seed + shape->seed, 0, seed);
+    memset(rig->memory.first.seed + shape->seed, 0, seed);
     if (gate) {
         memset(rig->params.gate + shape->gate, 0, pool);
-        memset(rig->momentum.gate + shape->gate, 0, pool);
+        memset(rig->memory.first.gate + shape->gate, 0, pool);
     }
 }
 
@@ -151,5 +151,5 @@ void rig_load(struct rig *rig, int images, const float *pixels)
 
 struct net_batch rig_batch(const struct rig *rig)
 {
-    return (struct net_batch){.images = rig->images, .labels = rig->labels, .exec = rig->exec};
+    return (struct net_batch){.samples = rig->images, .exec = rig->exec};
 }

@@ -17,11 +17,12 @@ struct rig {
         struct cnn_shape cnn;
     };
     struct net *net;
-    struct net_params params, momentum;
+    struct net_params params;
+    struct net_memory memory;
     struct slot_exec exec[SHAPE_SLOTS];
     struct param_layout seed_layout[SHAPE_SLOTS], gate_layout[SHAPE_SLOTS]; /* of the occupied ones */
     int images;
-    uint8_t *labels;
+    uint8_t *labels; /* [images] in the net's input */
 };
 
 /* Whether such a host exists, and whether it has this slot. */

@@ -178,7 +178,7 @@ static void scenario_compare(struct scenario *sc, const struct net_params *grads
     int stride;
     const real *logits = cnn_logits(sc->rig.net, &stride);
     host_compare_logits(source, name_of("%s.logits", name).text, sc->batch.images, stride, logits, SLOTS_LOGITS, scrap);
-    host_compare_scalar(source, name_of("%s.loss", name).text, result->loss / sc->batch.images, SLOTS_LOSS);
+    host_compare_scalar(source, name_of("%s.loss", name).text, result->score.loss / sc->batch.images, SLOTS_LOSS);
     compare_grads(source, name_of("%s.grad", name).text, &sc->rig.shape.host, grads->host);
     for (int j = 0; j < sc->count; j++) {
         const struct slot_shape *shape = &sc->rig.shape.slot[j];
@@ -212,7 +212,7 @@ static void scenario_compare_rough(struct scenario *sc, const struct net_params 
 {
     const struct source *source = sc->source;
     const char *name = sc->name;
-    host_compare_scalar(source, name_of("%s.loss", name).text, result->loss / sc->batch.images, SLOTS_LOSS_ROUGH);
+    host_compare_scalar(source, name_of("%s.loss", name).text, result->score.loss / sc->batch.images, SLOTS_LOSS_ROUGH);
     if (gradient_reaches(sc, 0))
         source_compare_direction(source, name_of("%s.grad", name).text, &sc->rig.shape.host, grads->host,
                                  SLOTS_COSINE_ROUGH);
@@ -261,8 +261,8 @@ static bool train_settings(const struct source *source, const cJSON *item, struc
         !source_number(source, item, name, "seed_weight_decay", &seed_decay) ||
         !source_number(source, item, name, "max_grad_norm", &rates->max_grad_norm))
         return false;
-    rates->host = (struct sgd){(real)lr, (real)momentum, (real)decay};
-    rates->seed = (struct sgd){(real)seed_lr, (real)momentum, (real)seed_decay};
+    rates->host = optimiser_sgd((real)lr, (real)momentum, (real)decay);
+    rates->seed = optimiser_sgd((real)seed_lr, (real)momentum, (real)seed_decay);
     return true;
 }
 
@@ -280,17 +280,18 @@ static void compare_trained(const struct source *source, const char *prefix, con
 static void train_compare(const struct scenario *sc, const char *name, struct rig *rig, double max_norm)
 {
     const struct source *source = sc->source;
-    compare_trained(source, name, &rig->shape.host, rig->params.host, rig->momentum.host, true, max_norm);
+    compare_trained(source, name, &rig->shape.host, rig->params.host, rig->memory.first.host, true, max_norm);
     host_visit_stats(source, name_of("%s.stat", name).text, rig, false);
     for (int j = 0; j < sc->count; j++) {
         const struct slot_shape *shape = &rig->shape.slot[j];
         if (rig->exec[j].mode == SLOT_SKIP)
             continue;
         compare_trained(source, name_of("%s.seed.%s", name, sc->slots[j]).text, rig_seed_layout(rig, j),
-                        rig->params.seed + shape->seed, rig->momentum.seed + shape->seed, rig->exec[j].train, max_norm);
+                        rig->params.seed + shape->seed, rig->memory.first.seed + shape->seed, rig->exec[j].train,
+                        max_norm);
         if (rig->exec[j].gate)
             compare_trained(source, name_of("%s.gate.%s", name, sc->slots[j]).text, rig_gate_layout(rig, j),
-                            rig->params.gate + shape->gate, rig->momentum.gate + shape->gate, rig->exec[j].train,
+                            rig->params.gate + shape->gate, rig->memory.first.gate + shape->gate, rig->exec[j].train,
                             max_norm);
     }
 }
@@ -317,9 +318,10 @@ static void train_check(const struct source *source, const cJSON *item, const ch
         host_load_batch(&sc.rig, &images);
         struct net_batch batch = rig_batch(&sc.rig);
         cnn_gradients(sc.rig.net, &sc.rig.params, &batch, &result);
-        cnn_update(sc.rig.net, &sc.rig.params, &sc.rig.momentum, &batch, &rates, &result);
-        host_compare_scalar(source, name_of("%s.step%d.loss", name, k).text, result.loss / images.images, SLOTS_LOSS);
-        host_compare_correct(source, name_of("%s.step%d.correct", name, k).text, result.correct);
+        cnn_update(sc.rig.net, &sc.rig.params, &sc.rig.memory, &batch, &rates, &result);
+        host_compare_scalar(source, name_of("%s.step%d.loss", name, k).text, result.score.loss / images.images,
+                            SLOTS_LOSS);
+        host_compare_correct(source, name_of("%s.step%d.correct", name, k).text, (uint32_t)result.score.hits);
     }
     train_compare(&sc, name, &sc.rig, rates.max_grad_norm);
 cleanup:
@@ -330,15 +332,14 @@ cleanup:
 static void fused_run(struct scenario *sc, const struct slot_exec *exec, int configs, const float (*alpha)[SHAPE_SLOTS],
                       real *logits)
 {
-    uint32_t correct[NET_MAX_CONFIGS] = {0};
+    struct net_score score[NET_MAX_CONFIGS] = {{0}};
     for (int first = 0; first < configs; first += NET_MAX_CONFIGS) {
         int count = configs - first < NET_MAX_CONFIGS ? configs - first : NET_MAX_CONFIGS;
-        struct net_eval eval = {.images = sc->batch.images,
-                                .labels = sc->rig.labels,
+        struct net_eval eval = {.samples = sc->batch.images,
                                 .exec = exec,
                                 .configs = count,
                                 .alpha = alpha + first,
-                                .correct = correct,
+                                .score = score,
                                 .logits = logits + (size_t)first * sc->batch.images * SHAPE_CLASSES};
         cnn_evaluate(sc->rig.net, &sc->rig.params, &eval);
     }

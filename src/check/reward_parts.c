@@ -24,8 +24,8 @@ static double *read_game(struct reward_case *c, const cJSON *in, int *players)
     return NULL;
 }
 
-/* The same game as counts of a validation, in slots 0, 2, 4, ... so that players and slots cannot be confused. */
-static bool subsets_of_game(const double *value, int players, uint32_t images, struct subsets *subsets)
+/* The same game as the table of a validation, in slots 0, 2, 4, ... so that players and slots cannot be confused. */
+static void subsets_of_game(const double *value, int players, struct subsets *subsets)
 {
     uint32_t all = 0;
     for (int i = 0; i < players; i++)
@@ -35,31 +35,27 @@ static bool subsets_of_game(const double *value, int players, uint32_t images, s
         uint32_t game = 0;
         for (int i = 0; i < players; i++)
             game |= (subsets->mask[k] >> 2 * i & 1u) << i;
-        double exact = value[game] / 100 * images;
-        if (!(fabs(exact - round(exact)) < 1e-4) || !(exact >= 0) || exact > images)
-            return false;
-        subsets->correct[k] = (uint32_t)round(exact);
+        subsets->score[k] = value[game];
     }
-    return true;
 }
 
 /* What the engine reads from the subset table of a validation. */
 static void check_subset_table(struct reward_case *c, const cJSON *want, const double *value, int players)
 {
-    const uint32_t images = 1000000000;
     struct subsets subsets;
     double alone[SUBSETS_EXACT], sum[SUBSETS_EXACT], share[SUBSETS_EXACT];
-    if (players > SUBSETS_EXACT || !subsets_of_game(value, players, images, &subsets))
-        return; /* more digits than counts can hold */
+    if (players > SUBSETS_EXACT)
+        return;
+    subsets_of_game(value, players, &subsets);
     for (int i = 0; i < players; i++) {
-        alone[i] = subset_contribution(&subsets, 2 * i, images);
-        sum[i] = subset_interaction(&subsets, 2 * i, images);
-        share[i] = attribution_share(&subsets, 2 * i, images);
+        alone[i] = subset_contribution(&subsets, 2 * i);
+        sum[i] = subset_interaction(&subsets, 2 * i);
+        share[i] = attribution_share(&subsets, 2 * i);
     }
     case_compare_list(c, want, "loo_contribution", alone, players);
     case_compare_list(c, want, "interaction_sum", sum, players);
     case_compare_list(c, want, "shapley_exact", share, players);
-    case_compare(c, want, "counterfactual_total", attribution_total_of(&subsets, 0, images));
+    case_compare(c, want, "counterfactual_total", attribution_total_of(&subsets, 0));
 }
 
 void check_attribution(struct reward_case *c, const cJSON *in)

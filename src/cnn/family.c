@@ -17,6 +17,7 @@ static void growth_of(const struct net_shape *shape, struct growth *growth)
     const struct cnn_shape *cnn = cnn_shape_of(shape);
     struct param_layout layout;
     growth->classes = SHAPE_CLASSES;
+    growth->scored_by_loss = false;
     growth->offered = CNN_OFFERED;
     growth->rotation = cnn_rotation();
     growth->host_macs = (double)cnn_forward_macs(cnn);
@@ -44,6 +45,7 @@ const struct host_family cnn_family = {
     .name = "cnn",
     .blueprints = BLUEPRINT_COUNT,
     .blueprint_names = names,
+    .optimiser = OPTIMISER_SGD,
     .check = cnn_check_keys,
     .shape = shape_of,
     .growth = growth_of,

@@ -8,12 +8,12 @@
 
 size_t cnn_bytes(const struct net_shape *shape, int batch);
 struct net *cnn_init(const struct net_shape *shape, int batch, void *memory);
-/* First interior pixel, four reals per pixel. */
+/* First interior pixel, four reals per pixel, and the labels. */
 struct net_input cnn_input(struct net *net);
 void cnn_gradients(struct net *net, const struct net_params *params, const struct net_batch *batch,
                    struct net_result *result);
 void cnn_measure(struct net *net, const struct net_batch *batch, struct net_result *result);
-void cnn_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
+void cnn_update(struct net *net, const struct net_params *params, const struct net_memory *memory,
                 const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
 void cnn_evaluate(struct net *net, const struct net_params *params, struct net_eval *eval);
 

@@ -50,6 +50,8 @@ struct gather_target {
     size_t image_stride; /* from an image to the next */
     size_t row_stride;   /* from a row to the next */
     uint8_t *labels;     /* [count] */
+    uint8_t *tokens;     /* text: the first row; the rest is for images, and NULL or 0 */
+    size_t token_stride; /* bytes from a row to the next */
 };
 
 /* Which training batch: everything that determines its images, and nothing else. */

@@ -12,11 +12,20 @@ static void env_execs(const struct world *world, int env, struct slot_exec exec[
     }
 }
 
-/* Copies images `first` .. `first + count - 1` of a batch to the net's input. */
 static struct gather_target worker_target(const struct engine *engine, struct worker *worker)
 {
-    struct net_input input = engine->nets->input(worker->net);
-    return (struct gather_target){input.pixels, input.image_stride, input.row_stride, worker->labels};
+    const struct net_input input = engine->nets->input(worker->net);
+    return (struct gather_target){.images = input.pixels,
+                                  .image_stride = input.image_stride,
+                                  .row_stride = input.row_stride,
+                                  .labels = input.labels,
+                                  .tokens = input.tokens,
+                                  .token_stride = input.token_stride};
+}
+
+static double points_of(const struct world *world, const struct net_score *score)
+{
+    return net_points(world->growth.scored_by_loss, world->growth.classes, score);
 }
 
 static void train_env(void *context, int env, int thread)
@@ -25,9 +34,10 @@ static void train_env(void *context, int env, int thread)
     struct world *world = engine->world;
     const struct config *config = &world->config;
     struct worker *worker = &engine->workers[thread];
-    struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
+    const struct net_params params = world_params(world, env);
+    const struct net_memory memory = world_memory(world, env);
     struct slot_exec exec[SHAPE_SLOTS];
-    struct net_batch batch = {config->data_batch, worker->labels, exec};
+    struct net_batch batch = {config->data_batch, exec};
     struct gather_target target = worker_target(engine, worker);
     struct gather_job job = {.seed = config->seed,
                              .round = *world->round,
@@ -39,20 +49,18 @@ static void train_env(void *context, int env, int thread)
                              .conditions = conditions_load(&world->conditions, (size_t)env)};
     const struct net_rates rates = net_rates_times(engine->rates, job.conditions.lr_factor);
     struct net_result result;
-    double loss = 0, correct = 0;
+    struct net_score score = {0};
     env_execs(world, env, exec);
     for (job.index = 0; job.index < engine->batches; job.index++) {
         gather_batch(&engine->normalise, engine->data, &job, &target);
         engine->nets->gradients(worker->net, &params, &batch, &result);
         if (job.index + 1 == engine->batches)
             engine->nets->measure(worker->net, &batch, &result);
-        engine->nets->update(worker->net, &params, &momentum, &batch, &rates, &result);
-        loss += result.loss;
-        correct += result.correct;
+        engine->nets->update(worker->net, &params, &memory, &batch, &rates, &result);
+        net_score_add(&score, result.score);
     }
-    double images = (double)engine->batches * config->data_batch;
-    world->train_loss[env] = loss / images;
-    world->train_accuracy[env] = 100 * correct / images;
+    world->train_loss[env] = score.loss / (double)score.count;
+    world->train_accuracy[env] = points_of(world, &score);
     memcpy(engine->grads + (size_t)env * (size_t)world->shape.slots, result.grads,
            sizeof result.grads[0] * (size_t)world->shape.slots);
 }
@@ -62,8 +70,8 @@ static void train_cpu(struct engine *engine)
     engine_run(engine, "train", train_env);
 }
 
-/* Runs `count` images of a split through the net under the subsets' alphas; adds to the counts and to the loss of the
- * whole set. */
+/* Runs `count` samples of a split through the net under the subsets' alphas: their points, and the loss of the first.
+ */
 static double evaluate_split(struct engine *engine, int env, int thread, enum split split, int count,
                              struct subsets *subsets)
 {
@@ -77,20 +85,23 @@ static double evaluate_split(struct engine *engine, int env, int thread, enum sp
     for (int k = 0; k < subsets->count; k++)
         for (int j = 0; j < world->shape.slots; j++)
             alpha[k][j] = (subsets->mask[k] >> j) & 1u ? exec[j].alpha : 0;
-    double loss = 0;
+    struct net_score total[SUBSETS_MAX] = {{0}};
     for (int first = 0; first < count; first += world->config.data_batch) {
-        int images = count - first < world->config.data_batch ? count - first : world->config.data_batch;
-        struct net_eval eval = {.images = images,
-                                .labels = worker->labels,
+        int samples = count - first < world->config.data_batch ? count - first : world->config.data_batch;
+        struct net_score score[SUBSETS_MAX] = {{0}};
+        struct net_eval eval = {.samples = samples,
                                 .exec = exec,
                                 .configs = subsets->count,
                                 .alpha = (const float(*)[SHAPE_SLOTS])alpha,
-                                .correct = subsets->correct};
-        gather_range(&engine->normalise, engine->data, split, (size_t)first, (size_t)images, &target);
+                                .score = score};
+        gather_range(&engine->normalise, engine->data, split, (size_t)first, (size_t)samples, &target);
         engine->nets->evaluate(worker->net, &params, &eval);
-        loss += eval.loss;
+        for (int k = 0; k < subsets->count; k++)
+            net_score_add(&total[k], score[k]);
     }
-    return loss / count;
+    for (int k = 0; k < subsets->count; k++)
+        subsets->score[k] = points_of(world, &total[k]);
+    return total[0].loss / (double)total[0].count;
 }
 
 static void sample_shares(struct engine *engine, int env, int thread)
@@ -102,10 +113,10 @@ static void sample_shares(struct engine *engine, int env, int thread)
         struct subsets part = {.count = plan.count - first < SUBSETS_MAX ? plan.count - first : SUBSETS_MAX};
         memcpy(part.mask, plan.mask + first, sizeof *plan.mask * (size_t)part.count);
         evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &part);
-        memcpy(plan.correct + first, part.correct, sizeof *plan.correct * (size_t)part.count);
+        memcpy(plan.score + first, part.score, sizeof *plan.score * (size_t)part.count);
     }
     if (plan.count > 0)
-        shapley_estimate(&plan, (uint32_t)world->config.data_val_images, &engine->shares[env]);
+        shapley_estimate(&plan, &engine->shares[env]);
 }
 
 static void evaluate_env(void *context, int env, int thread)
@@ -123,7 +134,7 @@ static void evaluate_env(void *context, int env, int thread)
     struct subsets subsets;
     subsets_plan(&subsets, blended, fossils);
     world->val_loss[env] = evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &subsets);
-    world->val_accuracy[env] = subset_accuracy(&subsets, blended, (uint32_t)world->config.data_val_images);
+    world->val_accuracy[env] = subset_score(&subsets, blended);
     world_set_subsets(world, env, &subsets);
     engine->shares[env].pairs = 0;
     if (engine_wants_shares(engine))
@@ -148,7 +159,7 @@ static void test_env(void *context, int env, int thread)
     const struct world *world = engine->world;
     struct subsets committed = {.count = 1, .mask = {world_committed(world, env)}};
     evaluate_split(engine, env, thread, SPLIT_TEST, world->config.data_test_images, &committed);
-    engine->test_accuracy[env] = 100.0 * committed.correct[0] / world->config.data_test_images;
+    engine->test_accuracy[env] = committed.score[0];
 }
 
 static void test_cpu(struct engine *engine)

@@ -32,7 +32,6 @@ ESPER_RULE void books_record_gradient(struct slot_state *slot, const struct slot
 ESPER_RULE void books_record_slots(const struct step *step, int env, struct books *books)
 {
     const struct world *world = step->world;
-    const uint32_t images = (uint32_t)world->config.data_val_images;
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state *slot = &books->slot[j];
         if (!stage_is_live(slot->stage))
@@ -40,9 +39,9 @@ ESPER_RULE void books_record_slots(const struct step *step, int env, struct book
         slot_record_accuracy(slot, world->val_accuracy[env]);
         books_record_gradient(slot, &step->grads[world_slot_row(world, env, j)]);
         bool measured = (books->subsets.all >> j) & 1u;
-        slot->interaction_sum = measured ? subset_interaction(&books->subsets, j, images) : 0;
+        slot->interaction_sum = measured ? subset_interaction(&books->subsets, j) : 0;
         if (measured)
-            slot_record_contribution(slot, subset_contribution(&books->subsets, j, images));
+            slot_record_contribution(slot, subset_contribution(&books->subsets, j));
         observe_measured(&books->memory[j], measured);
     }
 }
@@ -50,8 +49,7 @@ ESPER_RULE void books_record_slots(const struct step *step, int env, struct book
 ESPER_RULE void books_remember_boosts(const struct world *world, int env, struct books *books)
 {
     world_pairs(world, env, &books->pairs);
-    reward_measured(world->shape.slots, (int)*world->step + 1, &books->subsets, (uint32_t)world->config.data_val_images,
-                    &books->pairs);
+    reward_measured(world->shape.slots, (int)*world->step + 1, &books->subsets, &books->pairs);
     world_set_pairs(world, env, &books->pairs);
 }
 

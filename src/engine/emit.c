@@ -132,7 +132,7 @@ static double if_measured(const struct slot_state *slot, uint32_t flag, double v
 static void fill_share(const struct engine *engine, const struct step_report *report, int j, struct seed_record *row)
 {
     const struct shapley_sums *sums = &report->shares;
-    uint32_t images = (uint32_t)engine->world->config.data_val_images, all = report->subsets.all;
+    const uint32_t all = report->subsets.all;
     row->share = row->share_error = NAN;
     if (!(all >> j & 1u))
         return;
@@ -141,7 +141,7 @@ static void fill_share(const struct engine *engine, const struct step_report *re
         row->share = sums->mean[player];
         row->share_error = shapley_error(sums, player);
     } else {
-        row->share = attribution_share(&report->subsets, j, images);
+        row->share = attribution_share(&report->subsets, j);
     }
 }
 
@@ -178,13 +178,15 @@ static void emit_seed(struct engine *engine, const struct step_report *report, i
 
 static void emit_subsets(struct engine *engine, const struct step_report *report)
 {
+    const struct world *world = engine->world;
+    const double images = world->growth.scored_by_loss ? 0 : world->config.data_val_images;
     for (int k = 0; k < report->subsets.count; k++) {
         struct subset_record row = {.round = report->round,
                                     .step = report->step,
                                     .env = report->env,
                                     .mask = report->subsets.mask[k],
-                                    .correct = report->subsets.correct[k]};
-        row.accuracy = 100.0 * (double)row.correct / engine->world->config.data_val_images;
+                                    .correct = (uint32_t)lround(report->subsets.score[k] * images / 100),
+                                    .accuracy = report->subsets.score[k]};
         recorder_emit(engine->recorder, RECORD_SUBSET, &row);
     }
 }

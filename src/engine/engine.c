@@ -20,8 +20,7 @@ static enum esper_status create_workers(struct engine *engine, struct esper_erro
     for (int i = 0; i < threads && i < world->envs; i++) {
         struct worker *worker = &engine->workers[i];
         worker->memory = memory_alloc(engine->nets->bytes(&world->shape, batch), 1, error);
-        worker->labels = memory_alloc((size_t)batch, 1, error);
-        if (!worker->memory || !worker->labels)
+        if (!worker->memory)
             return ESPER_FAILED;
         worker->net = engine->nets->init(&world->shape, batch, worker->memory);
     }
@@ -166,10 +165,7 @@ enum esper_status engine_create_part(struct engine **out, const struct config *c
     engine->kernels = variant_best();
     engine->nets = engine->kernels->net[host_family_of(config)->id];
     engine->normalise = gather_table_make(image_set_of(config->data_set));
-    float momentum = (float)config->momentum;
-    engine->rates = (struct net_rates){.host = {(float)config->host_lr, momentum, (float)config->weight_decay},
-                                       .seed = {(float)config->seed_lr, momentum, 0},
-                                       .max_grad_norm = config->max_grad_norm};
+    engine->rates = host_rates(config);
     enum esper_status status = create_parts(engine, config, envs, error);
     if (status != ESPER_OK) {
         engine_free(engine);
@@ -185,7 +181,6 @@ void engine_free(struct engine *engine)
         return;
     for (int i = 0; engine->workers && i < pool_threads(engine->pool); i++) {
         memory_free(engine->workers[i].memory);
-        memory_free(engine->workers[i].labels);
     }
     memory_free(engine->workers);
     memory_free(engine->grads);

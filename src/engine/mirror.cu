@@ -68,6 +68,8 @@ struct net_setup mirror_net_setup(const struct mirror *mirror, const struct devi
     setup.val_images = config->data_val_images;
     setup.test_images = config->data_test_images;
     setup.rates = *given->rates;
+    setup.scored_by_loss = view->growth.scored_by_loss;
+    setup.classes = view->growth.classes;
     setup.source.data = gather_upload(rt, given->data, &normalise);
     setup.source.round = view->round;
     setup.source.step = view->step;
@@ -85,6 +87,10 @@ struct net_setup mirror_net_setup(const struct mirror *mirror, const struct devi
     setup.seed_momentum = view->seed_momentum;
     setup.gate = view->gate;
     setup.gate_momentum = view->gate_momentum;
+    setup.host_second = view->host_second;
+    setup.seed_second = view->seed_second;
+    setup.gate_second = view->gate_second;
+    setup.updates = view->updates;
     setup.slots = view->slots;
     setup.exec = runtime_alloc<struct slot_exec>(rt, rows);
     setup.grads = runtime_alloc<struct slot_grads>(rt, rows);
@@ -96,7 +102,7 @@ struct net_setup mirror_net_setup(const struct mirror *mirror, const struct devi
     setup.subset_count = view->subset_count;
     setup.subset_all = view->subset_all;
     setup.subset_mask = view->subset_mask;
-    setup.subset_correct = view->subset_correct;
+    setup.subset_score = view->subset_score;
     return setup;
 }
 

@@ -99,12 +99,47 @@ ESPER_RULE void orders_copy_env(const struct world *world, int env, struct net_p
     }
 }
 
-ESPER_RULE void orders_zero_momentum(const struct world *world, int env, uint32_t thread, uint32_t threads)
+/* What the optimiser remembers of `size` parameters, `first` of their pool, and of how often they were updated. */
+ESPER_RULE void orders_forget(float *first, float *second, size_t at, size_t size, uint32_t *updates, uint32_t thread,
+                              uint32_t threads)
 {
-    struct net_params momentum = world_momentum(world, env);
-    orders_zero(world->shape.host.storage, thread, threads, momentum.host);
-    orders_zero(world->shape.seed_storage, thread, threads, momentum.seed);
-    orders_zero(world->shape.gate_storage, thread, threads, momentum.gate);
+    orders_zero(size, thread, threads, first + at);
+    if (second)
+        orders_zero(size, thread, threads, second + at);
+    if (updates && thread == 0)
+        *updates = 0;
+}
+
+ESPER_RULE void orders_forget_host(const struct world *world, int env, uint32_t thread, uint32_t threads)
+{
+    const struct net_memory memory = world_memory(world, env);
+    orders_forget(memory.first.host, memory.second.host, 0, world->shape.host.storage, net_updates(&memory, NET_HOST),
+                  thread, threads);
+}
+
+ESPER_RULE void orders_forget_seed(const struct world *world, int env, int slot, uint32_t thread, uint32_t threads)
+{
+    const struct net_memory memory = world_memory(world, env);
+    const struct slot_shape *shape = &world->shape.slot[slot];
+    orders_forget(memory.first.seed, memory.second.seed, shape->seed, shape->seed_storage,
+                  net_updates(&memory, net_seed_part(slot)), thread, threads);
+}
+
+ESPER_RULE void orders_forget_gate(const struct world *world, int env, int slot, uint32_t thread, uint32_t threads)
+{
+    const struct net_memory memory = world_memory(world, env);
+    const struct slot_shape *shape = &world->shape.slot[slot];
+    orders_forget(memory.first.gate, memory.second.gate, shape->gate, shape->gate_storage,
+                  net_updates(&memory, net_gate_part(world->shape.slots, slot)), thread, threads);
+}
+
+ESPER_RULE void orders_forget_all(const struct world *world, int env, uint32_t thread, uint32_t threads)
+{
+    orders_forget_host(world, env, thread, threads);
+    for (int j = 0; j < world->shape.slots; j++) {
+        orders_forget_seed(world, env, j, thread, threads);
+        orders_forget_gate(world, env, j, thread, threads);
+    }
 }
 
 ESPER_RULE void orders_fill_stats(const struct net_shape *shape, uint32_t thread, uint32_t threads, float *stats)
@@ -130,7 +165,7 @@ ESPER_RULE void orders_do_host(const struct world *world, int env, const struct 
     if (orders->restore)
         orders_copy_env(world, env, world_saved(world, env), params, thread, threads);
     if (orders->begin || orders->restore)
-        orders_zero_momentum(world, env, thread, threads);
+        orders_forget_all(world, env, thread, threads);
 }
 
 /* Tensors of the gate net draw after the seed's own: blueprints have fewer than this many. */
@@ -142,7 +177,7 @@ ESPER_RULE void orders_do_slot(const struct world *world, int env, int slot, uin
 {
     const struct slot_shape *shape = &world->shape.slot[slot];
     const size_t row = world_slot_row(world, env, slot);
-    struct net_params params = world_params(world, env), momentum = world_momentum(world, env);
+    struct net_params params = world_params(world, env);
     struct random_site site =
         world_random(world, STREAM_SEED_INIT, env, (world->slots.germinations[row] << 16) + ((uint32_t)slot << 8));
     if (effects & EFFECT_INIT_SEED)
@@ -152,9 +187,9 @@ ESPER_RULE void orders_do_slot(const struct world *world, int env, int slot, uin
     if (effects & EFFECT_INIT_GATE)
         birth_fill(&world->growth.gate[slot], site, thread, threads, params.gate + shape->gate);
     if (effects & (EFFECT_INIT_SEED | EFFECT_ZERO_MOMENTUM))
-        orders_zero(shape->seed_storage, thread, threads, momentum.seed + shape->seed);
+        orders_forget_seed(world, env, slot, thread, threads);
     if (effects & (EFFECT_INIT_GATE | EFFECT_ZERO_MOMENTUM))
-        orders_zero(shape->gate_storage, thread, threads, momentum.gate + shape->gate);
+        orders_forget_gate(world, env, slot, thread, threads);
 }
 
 ESPER_RULE void orders_do_slots(const struct world *world, int env, const struct env_orders *orders, uint32_t thread,

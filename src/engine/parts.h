@@ -14,7 +14,6 @@
 struct worker {
     struct net *net;
     void *memory;
-    uint8_t *labels; /* [batch] */
 };
 
 struct engine;

@@ -64,7 +64,7 @@ KERNEL void estimate_shares(const __grid_constant__ struct step step, const stru
 {
     const int env = own_env();
     if (env < step.world->envs && plans[env].count)
-        shapley_estimate(&plans[env], (uint32_t)step.world->config.data_val_images, &shares[env]);
+        shapley_estimate(&plans[env], &shares[env]);
 }
 
 /* One block. */
@@ -273,7 +273,7 @@ struct net_sets step_plan_shares(struct step_device *device)
     static_assert(sizeof(struct shapley_plan) % sizeof(uint32_t) == 0, "plans are whole words apart");
     struct shapley_plan *plans = device->coalitions;
     runtime_launch(device->mirror->runtime, draw_coalitions, device->envs, device->step, plans);
-    return {&plans->count, plans->mask, plans->correct, sizeof *plans / sizeof(uint32_t)};
+    return {&plans->count, plans->mask, plans->score, sizeof *plans};
 }
 
 void step_estimate_shares(struct step_device *device)

@@ -154,7 +154,6 @@ ESPER_RULE struct reward_env turn_reward_inputs(const struct turn *turn)
         in.action.op = OP_WAIT;
     in.slot = turn->report->before;
     in.subsets = &turn->report->subsets;
-    in.val_images = (uint32_t)config->data_val_images;
     in.val_loss = world->val_loss[turn->env];
     in.previous_loss = tracker_previous_loss(&turn->tracker);
     in.val_accuracy = world->val_accuracy[turn->env];

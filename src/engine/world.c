@@ -25,6 +25,13 @@ static void register_networks(struct world *w)
     TABLE_ADD(t, &w->host_momentum, "host.m", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, host);
     TABLE_ADD(t, &w->seed_momentum, "seed.m", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, seed);
     TABLE_ADD(t, &w->gate_momentum, "gate.m", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, gate);
+    if (w->adamw) {
+        TABLE_ADD(t, &w->host_second, "host.v", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, host);
+        TABLE_ADD(t, &w->seed_second, "seed.v", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, seed);
+        TABLE_ADD(t, &w->gate_second, "gate.v", TYPE_F32, CLASS_OPT, true, SCOPE_ENV, envs, gate);
+        TABLE_ADD(t, &w->updates, "updates", TYPE_U32, CLASS_OPT, true, SCOPE_ENV, envs,
+                  (size_t)net_parts(w->shape.slots));
+    }
     TABLE_ADD(t, &w->saved_host, "snapshot.host", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, host);
     TABLE_ADD(t, &w->saved_stats, "snapshot.stats", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, stats);
     TABLE_ADD(t, &w->saved_seed, "snapshot.seed", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, seed);
@@ -77,7 +84,7 @@ static void register_measurements(struct world *w)
     TABLE_ADD(t, &w->subset_count, "subset.count", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs);
     TABLE_ADD(t, &w->subset_all, "subset.all", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs);
     TABLE_ADD(t, &w->subset_mask, "subset.mask", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs, SUBSETS_MAX);
-    TABLE_ADD(t, &w->subset_correct, "subset.correct", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs, SUBSETS_MAX);
+    TABLE_ADD(t, &w->subset_score, "subset.score", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs, SUBSETS_MAX);
 }
 
 /* The policy's part. A run whose policy is not a network has no weights. */
@@ -141,6 +148,8 @@ enum esper_status world_create_part(struct world **out, const struct config *con
     world->envs = part.count;
     world->first_env = part.first;
     world->learns = config->policy.kind == POLICY_PPO;
+    const struct net_rates rates = host_rates(config);
+    world->adamw = rates.host.kind == OPTIMISER_ADAMW || rates.seed.kind == OPTIMISER_ADAMW;
     host_shape_init(&world->host_shape, &world->config);
     host_growth_init(&world->growth, &world->config);
     register_run(world);

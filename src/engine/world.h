@@ -50,6 +50,7 @@ struct world_replay {
 struct world {
     int envs, first_env; /* of this process: how many, and the number of the first */
     bool learns;         /* the policy is a network */
+    bool adamw;          /* hosts or seeds learn by AdamW */
     struct config config;
     union {
         struct net_shape shape;      /* what rules and phases see */
@@ -61,11 +62,13 @@ struct world {
     uint32_t *round, *step;              /* [1] the round in progress; steps of it that are done */
     struct conditions_arrays conditions; /* [env] of its episodes; the host's, like round and step */
 
-    /* parameters [env][layout]; momentum likewise */
+    /* parameters [env][layout]; what the optimiser remembers likewise */
     float *host, *host_momentum;
     float *stats; /* running means and variances */
     float *seed, *seed_momentum;
     float *gate, *gate_momentum;
+    float *host_second, *seed_second, *gate_second; /* AdamW's second moments; NULL: nothing learns by it */
+    uint32_t *updates;                              /* [env][net_parts] its steps since birth; likewise */
 
     struct slot_arrays slots; /* [env][slot] */
 
@@ -91,8 +94,9 @@ struct world {
     double *train_loss, *train_accuracy, *val_loss, *val_accuracy;
     double *twin_accuracy; /* [step][env] validation accuracy of the env's host without growth; NULL: nobody asks */
     uint32_t *twin_known;  /* [1] whether this round's are there */
-    uint32_t *subset_count, *subset_all;    /* [env] */
-    uint32_t *subset_mask, *subset_correct; /* [env][SUBSETS_MAX] */
+    uint32_t *subset_count, *subset_all; /* [env] */
+    uint32_t *subset_mask;               /* [env][SUBSETS_MAX] */
+    double *subset_score;                /* likewise: points */
 
     /* the governor's snapshot: host, and the fossils among the slots */
     float *saved_host, *saved_stats, *saved_seed, *saved_gate;
@@ -172,14 +176,22 @@ ESPER_RULE struct net_params world_params(const struct world *world, int env)
     return params;
 }
 
-ESPER_RULE struct net_params world_momentum(const struct world *world, int env)
+ESPER_RULE struct net_memory world_memory(const struct world *world, int env)
 {
     const struct net_shape *shape = &world->shape;
     size_t e = (size_t)env;
-    struct net_params momentum = {world->host_momentum + e * shape->host.storage, NULL,
-                                  world->seed_momentum + e * shape->seed_storage,
-                                  world->gate_momentum + e * shape->gate_storage};
-    return momentum;
+    struct net_memory memory = {{world->host_momentum + e * shape->host.storage, NULL,
+                                 world->seed_momentum + e * shape->seed_storage,
+                                 world->gate_momentum + e * shape->gate_storage},
+                                {NULL, NULL, NULL, NULL},
+                                NULL};
+    if (world->updates) {
+        memory.second.host = world->host_second + e * shape->host.storage;
+        memory.second.seed = world->seed_second + e * shape->seed_storage;
+        memory.second.gate = world->gate_second + e * shape->gate_storage;
+        memory.updates = world->updates + e * (size_t)net_parts(shape->slots);
+    }
+    return memory;
 }
 
 ESPER_RULE struct net_params world_saved(const struct world *world, int env)
@@ -218,7 +230,7 @@ ESPER_RULE struct subsets world_subsets(const struct world *world, int env)
     subsets.seeds = 0;
     for (int k = 0; k < SUBSETS_MAX; k++) {
         subsets.mask[k] = world->subset_mask[at + (size_t)k];
-        subsets.correct[k] = world->subset_correct[at + (size_t)k];
+        subsets.score[k] = world->subset_score[at + (size_t)k];
     }
     for (int j = 0; j < SUBSETS_SLOTS; j++)
         subsets.seeds += (subsets.all >> j) & 1u;
@@ -232,7 +244,7 @@ ESPER_RULE void world_set_subsets(const struct world *world, int env, const stru
     world->subset_count[env] = (uint32_t)subsets->count;
     for (int k = 0; k < SUBSETS_MAX; k++) {
         world->subset_mask[at + (size_t)k] = subsets->mask[k];
-        world->subset_correct[at + (size_t)k] = subsets->correct[k];
+        world->subset_score[at + (size_t)k] = subsets->score[k];
     }
 }
 
@@ -281,7 +293,7 @@ ESPER_RULE uint32_t world_added_params(const struct world *world, int env)
 ESPER_RULE double world_committed_accuracy(const struct world *world, int env)
 {
     struct subsets subsets = world_subsets(world, env);
-    return subset_accuracy(&subsets, world_committed(world, env), (uint32_t)world->config.data_val_images);
+    return subset_score(&subsets, world_committed(world, env));
 }
 
 /* Multiply-accumulates of a forward pass of the committed network, per image. */

@@ -129,8 +129,7 @@ static void bound_measurements(struct world *world)
 {
     struct table *t = &world->table;
     const double sets = ldexp(1, world->shape.slots) - 1;
-    const struct bound subset[] = {
-        {"count", 0, SUBSETS_MAX}, {"all", 0, sets}, {"mask", 0, sets}, {"correct", 0, world->config.data_val_images}};
+    const struct bound subset[] = {{"count", 0, SUBSETS_MAX}, {"all", 0, sets}, {"mask", 0, sets}, {"score", 0, 100}};
     const struct bound conditions[] = {{"images", 1, UINT32_MAX}, {"label_noise", 0, 1}, {"lr_factor", 0, 1000}};
     BOUND(t, "subset", subset);
     BOUND(t, "conditions", conditions);

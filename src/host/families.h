@@ -4,11 +4,15 @@
 
 #include "cnn/shape.h"
 #include "morph/family.h"
+#include "morph/net.h"
 
 union host_shape {
     struct net_shape net; /* what they all begin with */
     struct cnn_shape cnn;
 };
+
+/* How its hosts and its seeds learn, and how fast. */
+struct net_rates host_rates(const struct config *config);
 
 /* The host's shape and what may grow in it, by its family. */
 void host_shape_init(union host_shape *shape, const struct config *config);

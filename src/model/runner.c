@@ -11,7 +11,6 @@ struct model_runner {
     int batch;
     void *memory;
     struct net *net;
-    uint8_t *labels; /* [batch] for the kernels' count of correct answers, which is not used */
 };
 
 enum esper_status model_runner_create(struct model_runner **out, const struct model *model, int batch,
@@ -25,8 +24,7 @@ enum esper_status model_runner_create(struct model_runner **out, const struct mo
     runner->normalise = gather_table_make(image_set_of(model->config.data_set));
     runner->batch = batch;
     runner->memory = memory_alloc(runner->nets->bytes(&model->shape, batch), 1, error);
-    runner->labels = memory_alloc((size_t)batch, 1, error);
-    if (!runner->memory || !runner->labels) {
+    if (!runner->memory) {
         model_runner_free(runner);
         return ESPER_FAILED;
     }
@@ -40,7 +38,6 @@ void model_runner_free(struct model_runner *runner)
     if (!runner)
         return;
     memory_free(runner->memory);
-    memory_free(runner->labels);
     memory_free(runner);
 }
 
@@ -51,18 +48,17 @@ static void run_batch(struct model_runner *runner, const uint8_t *images, int co
     int size = model->config.data_size;
     size_t bytes = (size_t)size * (size_t)size * DATASET_COLOURS;
     float alpha[1][SHAPE_SLOTS] = {{0}};
-    uint32_t correct[1] = {0};
+    struct net_score score = {0}; /* of labels that nobody gave: not used */
     for (int n = 0; n < count; n++)
         gather_image(&runner->normalise, images + (size_t)n * bytes, size, CROP_PAD, CROP_PAD, false,
                      input.pixels + (size_t)n * input.image_stride, input.row_stride);
     for (int j = 0; j < model->shape.slots; j++)
         alpha[0][j] = model->exec[j].alpha;
-    struct net_eval eval = {.images = count,
-                            .labels = runner->labels,
+    struct net_eval eval = {.samples = count,
                             .exec = model->exec,
                             .configs = 1,
                             .alpha = (const float(*)[SHAPE_SLOTS])alpha,
-                            .correct = correct,
+                            .score = &score,
                             .logits = logits};
     runner->nets->evaluate(runner->net, &model->params, &eval);
 }

@@ -19,7 +19,8 @@ struct rotation {
 
 /* What may grow in each slot, and what it costs: multiply-accumulates are those of one sample. */
 struct growth {
-    int classes;              /* that a sample may belong to: chance is a loss of ln(classes) */
+    int classes;              /* that a target may be one of: chance is a loss of ln(classes) */
+    bool scored_by_loss;      /* points tell the loss (morph/score.h); otherwise, the targets predicted right */
     uint32_t offered;         /* the blueprints that a policy may plant, a bit each */
     struct rotation rotation; /* the order in which the heuristic tries them */
     struct birth seed[SHAPE_SLOTS][BLUEPRINT_MAX], gate[SHAPE_SLOTS]; /* how seeds and gate nets start */
@@ -30,8 +31,9 @@ struct growth {
 struct host_family {
     enum host_family_id id;
     const char *name;
-    int blueprints; /* how many it has, BLUEPRINT_NOOP among them */
-    const char *const *blueprint_names;
+    int blueprints;                     /* its blueprints have numbers below this, from BLUEPRINT_NOOP on */
+    const char *const *blueprint_names; /* [blueprints]; NULL where it has none of that number */
+    enum optimiser_kind optimiser;      /* where host.optimizer or seed.optimizer is auto */
     /* The rules of the keys host.* and slots: whether such a host exists, and has these slots. */
     enum esper_status (*check)(const struct config *config, struct esper_error *error);
     /* The configuration must have passed config_check and must outlive the shape, which points at its slot names.
@@ -48,10 +50,15 @@ FAMILIES(FAMILY_DECLARED, )
 /* The family of a task's hosts (host/families.c). */
 const struct host_family *host_family_of(const struct config *config);
 
+static inline bool family_has(const struct host_family *family, int blueprint)
+{
+    return blueprint >= 0 && blueprint < family->blueprints && family->blueprint_names[blueprint];
+}
+
 /* "none" for a number that is no blueprint of the family. */
 static inline const char *family_blueprint(const struct host_family *family, int blueprint)
 {
-    return blueprint >= 0 && blueprint < family->blueprints ? family->blueprint_names[blueprint] : "none";
+    return family_has(family, blueprint) ? family->blueprint_names[blueprint] : "none";
 }
 
 #endif

@@ -17,6 +17,12 @@ void layout_add(struct param_layout *layout, const char *name, int fan_in, float
     layout->storage += (t->size + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
 }
 
+void layout_add_normal(struct param_layout *layout, const char *name, double deviation, int dims, const int shape[])
+{
+    layout_add(layout, name, 0, 0, dims, shape);
+    layout->tensor[layout->count - 1].deviation = (float)deviation;
+}
+
 int layout_find(const struct param_layout *layout, const char *name)
 {
     for (int i = 0; i < layout->count; i++)

@@ -8,14 +8,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LAYOUT_TENSORS = 8, LAYOUT_ALIGN = 16 }; /* a seed has fewer tensors than that, and a gate net, too */
+enum {
+    LAYOUT_TENSORS = 8, /* a seed has fewer tensors than that, and a gate net, too */
+    LAYOUT_HOST_TENSORS = 104,
+    LAYOUT_ALIGN = 16
+};
 
-/* How a tensor is initialised: uniform in +-1/sqrt(fan_in), or a constant. */
+/* How a tensor is initialised: from N(0, deviation), uniform in +-1/sqrt(fan_in), or a constant. */
 struct tensor_layout {
     const char *name;
     int dims, shape[4]; /* conv [cout][kh][kw][cin], depthwise [kh][kw][c], linear [out][in], vectors [c] */
     size_t offset, size;
-    int fan_in; /* 0: constant */
+    float deviation; /* above 0: normal */
+    int fan_in;      /* above 0: uniform */
     float value;
 };
 
@@ -24,11 +29,13 @@ struct param_layout {
     int count;
     size_t params;  /* real parameters */
     size_t storage; /* including the gaps between tensors, which stay zero */
-    struct tensor_layout tensor[40];
+    struct tensor_layout tensor[LAYOUT_HOST_TENSORS];
 };
 
 /* Append a tensor; dims beyond the given ones are 1. */
 void layout_add(struct param_layout *layout, const char *name, int fan_in, float value, int dims, const int shape[]);
+/* The same for a tensor that starts from N(0, deviation). */
+void layout_add_normal(struct param_layout *layout, const char *name, double deviation, int dims, const int shape[]);
 /* -1 if there is no such tensor. */
 int layout_find(const struct param_layout *layout, const char *name);
 

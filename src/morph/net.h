@@ -10,6 +10,7 @@
 #define MORPH_NET_H
 
 #include "morph/gradient.h"
+#include "morph/score.h"
 #include "morph/shape.h"
 #include "morph/slot.h"
 #include "nn/flat.h"
@@ -23,22 +24,47 @@ struct net_params {
     real *seed, *gate;  /* slot pools; empty slots are never read (I-30) */
 };
 
+/* What the optimiser remembers of a network, in the layout of its parameters. */
+struct net_memory {
+    struct net_params first, second; /* momentum; AdamW's second moment, NULL for SGD. No stats. */
+    uint32_t *updates;               /* [net_parts] steps since birth, counted by who takes them; NULL for SGD */
+};
+
+/* The parts of a network that are born one by one: the host, then the seeds, then the gate nets. */
+enum { NET_HOST };
+ESPER_RULE int net_parts(int slots)
+{
+    return 1 + 2 * slots;
+}
+ESPER_RULE int net_seed_part(int slot)
+{
+    return 1 + slot;
+}
+ESPER_RULE int net_gate_part(int slots, int slot)
+{
+    return 1 + slots + slot;
+}
+
+/* Where the updates of a part are counted; NULL where nobody counts. */
+ESPER_RULE uint32_t *net_updates(const struct net_memory *memory, int part)
+{
+    return memory->updates ? memory->updates + part : NULL;
+}
+
 struct net_batch {
-    int images; /* at most the batch the net was made for; pixels are in net_input_of(), labels here */
-    const uint8_t *labels;
+    int samples;                  /* at most the batch the net was made for; they are in input() */
     const struct slot_exec *exec; /* [slots] */
 };
 
 struct net_result {
-    double loss; /* summed over images */
-    uint32_t correct;
+    struct net_score score;
     double host_norm;              /* L2 norm of the host's gradient before clipping */
     double slot_norm[SHAPE_SLOTS]; /* likewise of seed and gate together */
     struct slot_grads grads[SHAPE_SLOTS];
 };
 
 struct net_rates {
-    struct sgd host, seed;
+    struct optimiser host, seed;
     double max_grad_norm;
 };
 
@@ -53,24 +79,29 @@ static inline struct net_rates net_rates_times(struct net_rates rates, float fac
 /*
  * Evaluation with running statistics. Configuration k sets slot j to alpha[k][j]; slots must be given their own alpha
  * where they are not overridden, 0 for one that is not blended. Work shared by configurations is done once: they
- * diverge at the first slot where their alphas differ. Counts accumulate; the loss is that of configuration 0.
+ * diverge at the first slot where their alphas differ. Scores accumulate; a family that is not scored by loss may leave
+ * out the loss of all configurations but the first.
  */
 struct net_eval {
-    int images;
-    const uint8_t *labels;
+    int samples;
     const struct slot_exec *exec;
     int configs;
     const float (*alpha)[SHAPE_SLOTS]; /* [configs] */
-    uint32_t *correct;                 /* [configs] += */
-    double loss;                       /* += summed over images */
-    real *logits;                      /* [configs][images][classes] or NULL */
+    struct net_score *score;           /* [configs] += */
+    real *logits;                      /* [configs][targets][classes] or NULL */
 };
 enum { NET_MAX_CONFIGS = 64 };
 
-/* Where samples are written: the first of a batch, and how far apart they and their rows are. */
+/*
+ * Where a batch is written. Images: pixels of the first, how far apart images and their rows are, and a label each.
+ * Text: a row of bytes per sample, the targets being the inputs one byte later.
+ */
 struct net_input {
     real *pixels;
     size_t image_stride, row_stride;
+    uint8_t *labels; /* [batch] */
+    uint8_t *tokens; /* [batch][context + 1], rows token_stride apart; NULL where samples are images, and vice versa */
+    size_t token_stride;
 };
 
 /* A family's networks on one instruction set. */
@@ -85,8 +116,8 @@ struct net_kernels {
                       struct net_result *result);
     /* Gradient statistics of the batch just run (D-35), before clipping. */
     void (*measure)(struct net *net, const struct net_batch *batch, struct net_result *result);
-    /* Clip host and slots separately, and step. Momentum has the layout of the parameters. */
-    void (*update)(struct net *net, const struct net_params *params, const struct net_params *momentum,
+    /* Clip host and slots separately, and step. */
+    void (*update)(struct net *net, const struct net_params *params, const struct net_memory *memory,
                    const struct net_batch *batch, const struct net_rates *rates, struct net_result *result);
     void (*evaluate)(struct net *net, const struct net_params *params, struct net_eval *eval);
 };

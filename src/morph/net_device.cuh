@@ -25,19 +25,24 @@ struct net_setup {
     const struct net_shape *host_shape; /* host memory: the whole of the family's shape */
     int envs, val_images, test_images;
     struct net_rates rates;
-    struct gather_source source; /* the images, their order, and the clock */
+    bool scored_by_loss; /* what points tell, and of how many classes (struct growth) */
+    int classes;
+    struct gather_source source; /* the samples, their order, and the clock */
 
     /* device memory: the networks ... */
     float *host, *host_momentum, *stats; /* [env][layout of the shape] */
     float *seed, *seed_momentum, *gate, *gate_momentum;
-    struct slot_arrays slots; /* [env][slot] */
+    float *host_second, *seed_second, *gate_second; /* likewise, where AdamW is used; otherwise NULL */
+    uint32_t *updates;                              /* [env][net_parts], likewise */
+    struct slot_arrays slots;                       /* [env][slot] */
 
     /* ... and what the phases write */
     struct slot_exec *exec;   /* [env][slot] how the passes treat each slot */
     struct slot_grads *grads; /* [env][slot] of the step's last batch */
     double *train_loss, *train_accuracy, *val_loss, *val_accuracy, *test_accuracy; /* [env] */
     uint32_t *subset_count, *subset_all;                                           /* [env] */
-    uint32_t *subset_mask, *subset_correct;                                        /* [env][SUBSETS_MAX] */
+    uint32_t *subset_mask;                                                         /* [env][SUBSETS_MAX] */
+    double *subset_score;                                                          /* likewise: points */
 };
 
 /* The common base of all implementations; each derives its own. */
@@ -50,11 +55,11 @@ struct net_device {
 enum { NET_SETS_MAX = 512 };
 
 /* Sets of blended slots for which an env's network is measured; device memory of env 0, those of successive envs are
- * `stride` words apart. No set occurs twice; a count of 0 leaves the env out. */
+ * `stride` bytes apart. No set occurs twice; a count of 0 leaves the env out. */
 struct net_sets {
     const int *count;
     const uint32_t *mask;
-    uint32_t *correct; /* of each mask; starts at 0 */
+    double *score; /* points of each mask */
     size_t stride;
 };
 
@@ -65,12 +70,12 @@ struct net_device_kernels {
     /* A step: how slots are treated, every batch, gradient statistics on the last one. Writes parameters, momentum,
      * stats, exec, grads, train_loss and train_accuracy. */
     void (*train)(struct net_device *net);
-    /* The validation images under every subset of the blended seeds. Writes exec, subset_*, val_loss and
+    /* The validation samples under every subset of the blended seeds. Writes exec, subset_*, val_loss and
      * val_accuracy. */
     void (*evaluate)(struct net_device *net);
-    /* The validation images under other sets, the slots as they were in the last evaluate. Fills `correct`. */
+    /* The validation samples under other sets, the slots as they were in the last evaluate. Fills `score`. */
     void (*measure)(struct net_device *net, struct net_sets sets);
-    /* The test images through the committed network. Writes exec and test_accuracy. */
+    /* The test samples through the committed network. Writes exec and test_accuracy. */
     void (*test)(struct net_device *net);
 };
 

@@ -9,11 +9,6 @@
 #include "base/vocabulary.h"
 #include "morph/layout.h"
 
-/* The families of hosts, each in a room of its own: src/cnn defines cnn_family, cnn_kernels and cnn_device. */
-#define FAMILIES(WORD, with) WORD(with, CNN, cnn)
-
-enum host_family_id { FAMILIES(WORD_ENUM, FAMILY) FAMILY_COUNT };
-
 enum { SHAPE_SLOTS = CONFIG_MAX_SLOTS, SHAPE_STATS = 16 };
 
 struct slot_shape {

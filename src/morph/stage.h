@@ -34,7 +34,7 @@ enum style { STYLES(WORD_ENUM, STYLE) STYLE_COUNT };
 /* Blueprints are numbered by the host's family, which names them (morph/family.h). */
 enum {
     BLUEPRINT_NOOP,           /* of every family: nothing to train */
-    BLUEPRINT_MAX = 8,        /* the most that a family has; the world and its checkpoints have room for so many */
+    BLUEPRINT_MAX = 12,       /* numbers below it; the world and its checkpoints have room for so many */
     BLUEPRINT_HEAD_SIZE = 13, /* the policy's head has more, so that a new blueprint does not change it */
     BLUEPRINT_NONE = 255
 };

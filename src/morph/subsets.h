@@ -1,5 +1,5 @@
 /*
- * Which sets of seeds a validation measures, and what follows from the counts. A = the live seeds with alpha > 0,
+ * Which sets of seeds a validation measures, and what follows from their scores. A = the live seeds with alpha > 0,
  * fossils included; a configuration is the bit mask of the slots that are on, at their current alpha.
  *
  * For up to four seeds all 2^n subsets are measured; beyond that: all, each off, each alone, none, and fossils only.
@@ -19,7 +19,7 @@ struct subsets {
     uint32_t all; /* A as a mask of slots */
     int seeds, count;
     uint32_t mask[SUBSETS_MAX];
-    uint32_t correct[SUBSETS_MAX]; /* images classified correctly; filled by the evaluation */
+    double score[SUBSETS_MAX]; /* points (morph/score.h); filled by the evaluation */
 };
 
 ESPER_RULE int subset_find(const struct subsets *subsets, uint32_t mask)
@@ -44,7 +44,7 @@ ESPER_RULE void subsets_plan(struct subsets *subsets, uint32_t blended, uint32_t
     for (int j = 0; j < SUBSETS_SLOTS; j++)
         subsets->seeds += (blended >> j) & 1u;
     for (int k = 0; k < SUBSETS_MAX; k++)
-        subsets->mask[k] = subsets->correct[k] = 0;
+        subsets->score[k] = subsets->mask[k] = 0;
     if (subsets->seeds <= SUBSETS_EXACT) {
         uint32_t mask = blended; /* from the whole set down to the empty one */
         for (;;) {
@@ -66,36 +66,35 @@ ESPER_RULE void subsets_plan(struct subsets *subsets, uint32_t blended, uint32_t
     subset_add(subsets, fossils);
 }
 
-/* Accuracy in percent of a measured subset of A. */
-ESPER_RULE double subset_accuracy(const struct subsets *subsets, uint32_t mask, uint32_t images)
+/* The points of a measured subset of A. */
+ESPER_RULE double subset_score(const struct subsets *subsets, uint32_t mask)
 {
-    return 100.0 * (double)subsets->correct[subset_find(subsets, mask)] / (double)images;
+    return subsets->score[subset_find(subsets, mask)];
 }
 
 /* What the network loses without the seed: f(A) - f(A without it). */
-ESPER_RULE double subset_contribution(const struct subsets *subsets, int slot, uint32_t images)
+ESPER_RULE double subset_contribution(const struct subsets *subsets, int slot)
 {
     uint32_t all = subsets->all;
-    return subset_accuracy(subsets, all, images) - subset_accuracy(subsets, all & ~(1u << slot), images);
+    return subset_score(subsets, all) - subset_score(subsets, all & ~(1u << slot));
 }
 
 /*
  * Sum over the other seeds of the pair's interaction f(ij) - f(i) - f(j) + f(none); from two seeds on. Beyond exact
  * tables pairs are unmeasured and the sum is what the seed adds to all others minus what it adds alone.
  */
-ESPER_RULE double subset_interaction(const struct subsets *subsets, int slot, uint32_t images)
+ESPER_RULE double subset_interaction(const struct subsets *subsets, int slot)
 {
     uint32_t own = 1u << slot;
     if (subsets->seeds < 2)
         return 0.0;
-    double none = subset_accuracy(subsets, 0, images), alone = subset_accuracy(subsets, own, images), sum = 0.0;
+    double none = subset_score(subsets, 0), alone = subset_score(subsets, own), sum = 0.0;
     if (subsets->seeds > SUBSETS_EXACT)
-        return subset_contribution(subsets, slot, images) - (alone - none);
+        return subset_contribution(subsets, slot) - (alone - none);
     for (int j = 0; j < SUBSETS_SLOTS; j++) {
         uint32_t other = 1u << j;
         if (j != slot && (subsets->all & other))
-            sum += subset_accuracy(subsets, own | other, images) - alone - subset_accuracy(subsets, other, images) +
-                   none;
+            sum += subset_score(subsets, own | other) - alone - subset_score(subsets, other) + none;
     }
     return sum;
 }

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "nn/adam.h"
+
 void relu_forward(size_t count, const real *restrict x, real *restrict out)
 {
     for (size_t i = 0; i < count; i++)
@@ -163,11 +165,33 @@ double square_norm(size_t count, const real *g)
     return total;
 }
 
-void sgd_step(const struct sgd *sgd, size_t count, real factor, const real *restrict g, real *restrict w,
-              real *restrict m)
+static void sgd_step(const struct optimiser *sgd, size_t count, real factor, const real *restrict g, real *restrict w,
+                     real *restrict m)
 {
     for (size_t i = 0; i < count; i++) {
         m[i] = sgd->momentum * m[i] + (factor * g[i] + sgd->weight_decay * w[i]);
         w[i] -= sgd->lr * m[i];
     }
+}
+
+/* The decay is decoupled from the gradient: the parameters shrink by lr * decay before the step of Adam. */
+static void adamw_step(const struct optimiser *o, size_t count, uint32_t update, real factor, const real *g, real *w,
+                       real *m, real *v)
+{
+    const struct adam adam = {(double)o->lr, (double)o->momentum, (double)o->second, (double)o->epsilon, update};
+    if (o->weight_decay > 0) {
+        const real keep = 1 - o->lr * o->weight_decay;
+        for (size_t i = 0; i < count; i++)
+            w[i] *= keep;
+    }
+    adam_step(&adam, count, factor, g, w, m, v);
+}
+
+void optimiser_step(const struct optimiser *optimiser, size_t count, uint32_t update, real factor, const real *g,
+                    struct optimiser_piece piece)
+{
+    if (optimiser->kind == OPTIMISER_ADAMW)
+        adamw_step(optimiser, count, update, factor, g, piece.w, piece.first, piece.second);
+    else
+        sgd_step(optimiser, count, factor, g, piece.w, piece.first);
 }

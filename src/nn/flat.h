@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/vocabulary.h"
 #include "nn/real.h"
 
 void relu_forward(size_t count, const real *x, real *out);
@@ -39,10 +40,26 @@ void cross_entropy(int rows, int classes, int stride, const real *logits, const 
 
 /* Squared L2 norm in double. */
 double square_norm(size_t count, const real *g);
-struct sgd {
-    real lr, momentum, weight_decay;
+/* How parameters learn. SGD: momentum, weight decay added to the gradient. AdamW: momentum and `second` are its betas,
+ * weight decay shrinks the parameters themselves. */
+struct optimiser {
+    enum optimiser_kind kind;
+    real lr, momentum;
+    real second, epsilon; /* AdamW's alone */
+    real weight_decay;
 };
-/* w and m after one step with the gradient clipped by `factor`: weight decay is added after clipping. */
-void sgd_step(const struct sgd *sgd, size_t count, real factor, const real *g, real *w, real *m);
+static inline struct optimiser optimiser_sgd(real lr, real momentum, real weight_decay)
+{
+    struct optimiser sgd = {OPTIMISER_SGD, lr, momentum, 0, 0, weight_decay};
+    return sgd;
+}
+/* A piece of the parameters and what the optimiser remembers of it; `second` is NULL for SGD. */
+struct optimiser_piece {
+    real *w, *first, *second;
+};
+/* One step of `count` parameters, the gradient clipped by `factor`, weight decay after clipping. `update` is the number
+ * of the step since the parameters' birth, from 1; SGD does not ask. */
+void optimiser_step(const struct optimiser *optimiser, size_t count, uint32_t update, real factor, const real *g,
+                    struct optimiser_piece piece);
 
 #endif

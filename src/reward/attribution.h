@@ -63,7 +63,7 @@ ESPER_RULE double attribution_interaction(const double *value, int a, int b)
 /* ---- the subset table of a validation --------------------------------------------------------------------------- */
 
 /* The subsets of up to four seeds as a game; player k is the k-th slot of A. False beyond four. */
-ESPER_RULE bool attribution_game(const struct subsets *subsets, uint32_t images, double value[1 << SUBSETS_EXACT],
+ESPER_RULE bool attribution_game(const struct subsets *subsets, double value[1 << SUBSETS_EXACT],
                                  int slot_of[SUBSETS_EXACT])
 {
     int players = 0;
@@ -76,19 +76,19 @@ ESPER_RULE bool attribution_game(const struct subsets *subsets, uint32_t images,
         uint32_t mask = 0;
         for (int k = 0; k < players; k++)
             mask |= (game >> k & 1u) << slot_of[k];
-        value[game] = subset_accuracy(subsets, mask, images);
+        value[game] = subset_score(subsets, mask);
     }
     return true;
 }
 
 /* A seed's share of what all seeds of A add (R-20: exact up to four, half sum beyond). */
-ESPER_RULE double attribution_share(const struct subsets *subsets, int slot, uint32_t images)
+ESPER_RULE double attribution_share(const struct subsets *subsets, int slot)
 {
     double value[1 << SUBSETS_EXACT];
     int slot_of[SUBSETS_EXACT], player = 0;
-    if (!attribution_game(subsets, images, value, slot_of)) {
-        double alone = subset_accuracy(subsets, 1u << slot, images) - subset_accuracy(subsets, 0, images);
-        return 0.5 * (alone + subset_contribution(subsets, slot, images));
+    if (!attribution_game(subsets, value, slot_of)) {
+        double alone = subset_score(subsets, 1u << slot) - subset_score(subsets, 0);
+        return 0.5 * (alone + subset_contribution(subsets, slot));
     }
     while (slot_of[player] != slot)
         player++;
@@ -109,16 +109,16 @@ ESPER_RULE double attribution_total(double accuracy, double all_off, const doubl
 }
 
 /* The same on the subset table. The original never switched fossils off: only rows that keep them on are read. */
-ESPER_RULE double attribution_total_of(const struct subsets *subsets, uint32_t fossils, uint32_t images)
+ESPER_RULE double attribution_total_of(const struct subsets *subsets, uint32_t fossils)
 {
     double one_off[SUBSETS_SLOTS], all_off = (double)NAN;
     uint32_t kept = subsets->all & fossils, tried = subsets->all & ~fossils;
     int seeds = attribution_bits(tried);
     for (int j = 0; j < SUBSETS_SLOTS; j++)
-        one_off[j] = tried >> j & 1u ? subset_accuracy(subsets, subsets->all & ~(1u << j), images) : (double)NAN;
+        one_off[j] = tried >> j & 1u ? subset_score(subsets, subsets->all & ~(1u << j)) : (double)NAN;
     if (seeds >= 2 && seeds <= SUBSETS_EXACT) /* beyond four the original measured no "all off" */
-        all_off = subset_accuracy(subsets, kept, images);
-    return attribution_total(subset_accuracy(subsets, subsets->all, images), all_off, one_off, SUBSETS_SLOTS);
+        all_off = subset_score(subsets, kept);
+    return attribution_total(subset_score(subsets, subsets->all), all_off, one_off, SUBSETS_SLOTS);
 }
 
 /* ---- sampled Shapley -------------------------------------------------------------------------------------------- */
@@ -193,12 +193,13 @@ ESPER_RULE double shapley_error(const struct shapley_sums *sums, int player)
     return pairs < 2 ? (double)NAN : sqrt(sums->m2[player] / (pairs - 1)) / sqrt((double)pairs);
 }
 
-/* The coalitions to evaluate for an estimate, without repetition, as masks of slots. The caller fills `correct`. */
+/* The coalitions to evaluate for an estimate, without repetition, as masks of slots. The caller fills `score`. */
 struct shapley_plan {
     int players, count;
     uint8_t slot[ATTRIBUTION_PLAYERS];
     uint64_t order[SHAPLEY_PAIRS];
-    uint32_t mask[SHAPLEY_MASKS], correct[SHAPLEY_MASKS];
+    uint32_t mask[SHAPLEY_MASKS];
+    double score[SHAPLEY_MASKS]; /* points */
 };
 
 ESPER_RULE uint32_t shapley_slots(const struct shapley_plan *plan, uint32_t coalition)
@@ -231,27 +232,27 @@ ESPER_RULE void shapley_plan_draw(struct shapley_plan *plan, uint32_t all, struc
                 uint32_t mask = shapley_slots(plan, shapley_prefix(plan->order[pair], plan->players, k, way == 1));
                 if (shapley_find(plan, mask) < 0) {
                     plan->mask[plan->count] = mask;
-                    plan->correct[plan->count++] = 0;
+                    plan->score[plan->count++] = 0;
                 }
             }
     }
 }
 
-ESPER_RULE double shapley_value(const struct shapley_plan *plan, uint32_t coalition, uint32_t images)
+ESPER_RULE double shapley_value(const struct shapley_plan *plan, uint32_t coalition)
 {
-    return 100.0 * (double)plan->correct[shapley_find(plan, shapley_slots(plan, coalition))] / (double)images;
+    return plan->score[shapley_find(plan, shapley_slots(plan, coalition))];
 }
 
 /* After the evaluation. Player i of the sums is slot plan->slot[i]. */
-ESPER_RULE void shapley_estimate(const struct shapley_plan *plan, uint32_t images, struct shapley_sums *sums)
+ESPER_RULE void shapley_estimate(const struct shapley_plan *plan, struct shapley_sums *sums)
 {
     double forward[ATTRIBUTION_PLAYERS + 1], backward[ATTRIBUTION_PLAYERS + 1];
     shapley_clear(sums);
     for (int pair = 0; pair < SHAPLEY_PAIRS; pair++) {
         uint64_t order = plan->order[pair];
         for (int k = 0; k <= plan->players; k++) {
-            forward[k] = shapley_value(plan, shapley_prefix(order, plan->players, k, false), images);
-            backward[k] = shapley_value(plan, shapley_prefix(order, plan->players, k, true), images);
+            forward[k] = shapley_value(plan, shapley_prefix(order, plan->players, k, false));
+            backward[k] = shapley_value(plan, shapley_prefix(order, plan->players, k, true));
         }
         shapley_add(sums, order, plan->players, forward, backward);
     }

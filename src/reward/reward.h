@@ -82,7 +82,6 @@ struct reward_env {
     struct action action;          /* as sampled */
     const struct slot_state *slot; /* [slots] after the step's measurements, before the action */
     const struct subsets *subsets;
-    uint32_t val_images;
     double val_loss, previous_loss;         /* previous: NAN at the first step */
     double val_accuracy, previous_accuracy; /* previous: 0 at the first step */
     double first_accuracy;                  /* val_accuracy of the first step */
@@ -127,11 +126,11 @@ ESPER_RULE struct reward_seed reward_seed_of(const struct reward_config *config,
     seed.interaction = measured ? slot->interaction_sum : 0.0;
     seed.contribution = seed.gain = (double)NAN;
     if (reward_corrected(config) && measured) { /* K is the seed's own share */
-        seed.contribution = subset_contribution(env->subsets, j, env->val_images);
-        seed.gain = attribution_share(env->subsets, j, env->val_images);
+        seed.contribution = subset_contribution(env->subsets, j);
+        seed.gain = attribution_share(env->subsets, j);
     } else if (!reward_corrected(config)) {
         if (measured && !fossil)
-            seed.contribution = subset_contribution(env->subsets, j, env->val_images);
+            seed.contribution = subset_contribution(env->subsets, j);
         seed.gain = seed.live ? total : (double)NAN;
     }
     seed.birth = (double)NAN;
@@ -158,7 +157,7 @@ ESPER_RULE void reward_look_committed(const struct reward_env *env, uint32_t fos
         if (fossils >> j & 1u)
             scene->committed_params += scene->seed[j].params;
     }
-    scene->committed_accuracy = subset_accuracy(env->subsets, fossils & env->subsets->all, env->val_images);
+    scene->committed_accuracy = subset_score(env->subsets, fossils & env->subsets->all);
 }
 
 /* The parts of the scene that do not depend on the kept state. */
@@ -166,7 +165,7 @@ ESPER_RULE void reward_look(const struct reward_config *config, const struct rew
                             struct reward_scene *scene)
 {
     uint32_t fossils = slots_committed(env->slot, env->slots);
-    double total = attribution_total_of(env->subsets, fossils, env->val_images);
+    double total = attribution_total_of(env->subsets, fossils);
     scene->slots = env->slots;
     scene->op = reward_effective_op(env);
     scene->target = env->action.slot < env->slots ? env->action.slot : 0;
@@ -176,8 +175,8 @@ ESPER_RULE void reward_look(const struct reward_config *config, const struct rew
     for (int j = 0; j < env->slots; j++) {
         scene->seed[j] = reward_seed_of(config, env, j, scene->op, total);
         scene->total_params += scene->seed[j].params;
-        scene->drip_contribution[j] =
-            reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j, env->val_images) : (double)NAN;
+        scene->drip_contribution[j] = reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j)
+                                                                       : (double)NAN;
     }
     scene->val_accuracy = env->val_accuracy;
     scene->stable_accuracy = env->stable_accuracy;
@@ -335,12 +334,11 @@ ESPER_RULE double reward_step(const struct reward_config *config, double gamma, 
 /* ---- before and after ------------------------------------------------------------------------------------------- */
 
 /* Scaffold boosts of this step, with two seeds or more; beyond exact tables pairs are not measured. */
-ESPER_RULE void reward_measured(int slots, int step, const struct subsets *subsets, uint32_t val_images,
-                                struct reward_pairs *pairs)
+ESPER_RULE void reward_measured(int slots, int step, const struct subsets *subsets, struct reward_pairs *pairs)
 {
     double value[1 << SUBSETS_EXACT];
     int slot_of[SUBSETS_EXACT];
-    if (!attribution_game(subsets, val_images, value, slot_of))
+    if (!attribution_game(subsets, value, slot_of))
         return;
     for (int a = 0; a < subsets->seeds; a++)
         for (int b = 0; b < subsets->seeds; b++) {
@@ -361,7 +359,7 @@ ESPER_RULE void reward_fossilized(const struct reward_config *config, double gam
     const struct slot_state *slot = &env->slot[j];
     double gain = slot->acc_current - slot->acc_initial, credit = 0.0;
     if (reward_corrected(config)) /* by what the seed itself contributes, not by the host's drift */
-        gain = reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j, env->val_images) : 0.0;
+        gain = reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j) : 0.0;
     else
         slots[j].birth = (double)NAN; /* R-03 keeps it: the fossil goes on earning */
     state->fossils++;

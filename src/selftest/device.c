@@ -98,15 +98,16 @@ static double drift(const float *a, const float *b, const float *from, size_t co
     return way > 0 ? sqrt(apart / way) : sqrt(apart);
 }
 
+/* In images. */
 static double correct_apart(const struct world *a, const struct world *b)
 {
     double worst = 0;
     for (int env = 0; env < a->envs; env++)
         for (uint32_t k = 0; k < a->subset_count[env] && k < SUBSETS_MAX; k++) {
             size_t at = (size_t)env * SUBSETS_MAX + k;
-            worst = fmax(worst, fabs((double)a->subset_correct[at] - (double)b->subset_correct[at]));
+            worst = fmax(worst, fabs(a->subset_score[at] - b->subset_score[at]));
         }
-    return worst;
+    return worst / 100 * a->config.data_val_images;
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */

@@ -19,9 +19,11 @@ bool device_in_bf16;
 
 struct net {
     const struct net_shape *shape;
-    real *pixels; /* [image][y][x][4] */
-    real *logits; /* [image][class] */
-    struct net_params grads, spare, spare_momentum;
+    real *pixels;    /* [image][y][x][4] */
+    real *logits;    /* [image][class] */
+    uint8_t *labels; /* [image] */
+    struct net_params grads, spare;
+    struct net_memory spare_memory;
     struct net_result result;
 };
 
@@ -55,7 +57,8 @@ static size_t image_reals(const struct net_shape *shape)
 size_t cnn_bytes(const struct net_shape *shape, int batch)
 {
     size_t params = shape->host.storage + shape->stats + shape->seed_storage + shape->gate_storage;
-    return sizeof(struct net) + sizeof(real) * (3 * params + (size_t)batch * (image_reals(shape) + SHAPE_CLASSES));
+    return sizeof(struct net) + sizeof(real) * (3 * params + (size_t)batch * (image_reals(shape) + SHAPE_CLASSES)) +
+           (size_t)batch;
 }
 
 struct net *cnn_init(const struct net_shape *shape, int batch, void *memory)
@@ -65,15 +68,19 @@ struct net *cnn_init(const struct net_shape *shape, int batch, void *memory)
     net->shape = shape;
     take_params(&net->grads, shape, &free);
     take_params(&net->spare, shape, &free);
-    take_params(&net->spare_momentum, shape, &free);
+    take_params(&net->spare_memory.first, shape, &free);
     net->pixels = take(&free, (size_t)batch * image_reals(shape));
     net->logits = take(&free, (size_t)batch * SHAPE_CLASSES);
+    net->labels = (uint8_t *)free;
     return net;
 }
 
 struct net_input cnn_input(struct net *net)
 {
-    return (struct net_input){net->pixels, image_reals(net->shape), (size_t)first_block(net->shape)->width * 4};
+    return (struct net_input){.pixels = net->pixels,
+                              .image_stride = image_reals(net->shape),
+                              .row_stride = (size_t)first_block(net->shape)->width * 4,
+                              .labels = net->labels};
 }
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
@@ -88,9 +95,9 @@ static void run(struct net_trial *trial)
 static struct net_trial trial_of(struct net *net, const struct net_batch *batch)
 {
     return (struct net_trial){.shape = net->shape,
-                              .images = batch->images,
+                              .samples = batch->samples,
                               .pixels = net->pixels,
-                              .labels = batch->labels,
+                              .labels = net->labels,
                               .exec = batch->exec,
                               .learn = true,
                               .bf16 = device_in_bf16,
@@ -113,7 +120,7 @@ void cnn_gradients(struct net *net, const struct net_params *params, const struc
     struct net_trial trial = trial_of(net, batch);
     copy_params(net->shape, &net->spare, params);
     trial.params = net->spare;
-    trial.momentum = net->spare_momentum;
+    trial.memory = net->spare_memory;
     run(&trial);
     memcpy(params->stats, net->spare.stats, sizeof(real) * net->shape->stats);
     *result = net->result = trial.result;
@@ -126,13 +133,13 @@ void cnn_measure(struct net *net, const struct net_batch *batch, struct net_resu
 }
 
 /* The same step once more, for real; its statistics have been kept already. */
-void cnn_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
+void cnn_update(struct net *net, const struct net_params *params, const struct net_memory *memory,
                 const struct net_batch *batch, const struct net_rates *rates, struct net_result *result)
 {
     struct net_trial trial = trial_of(net, batch);
     trial.params = *params;
     trial.params.stats = net->spare.stats;
-    trial.momentum = *momentum;
+    trial.memory = *memory;
     trial.rates = *rates;
     run(&trial);
     *result = trial.result;
@@ -144,7 +151,7 @@ void rig_step(struct rig *rig, const struct net_rates *rates, struct net_result 
     const struct net_batch batch = rig_batch(rig);
     struct net_trial trial = trial_of(rig->net, &batch);
     trial.params = rig->params;
-    trial.momentum = rig->momentum;
+    trial.memory = rig->memory;
     trial.rates = *rates;
     run(&trial);
     *result = trial.result;
@@ -169,17 +176,16 @@ void cnn_evaluate(struct net *net, const struct net_params *params, struct net_e
         memcpy(exec, eval->exec, sizeof *exec * (size_t)net->shape->slots);
         for (int j = 0; j < net->shape->slots; j++)
             exec[j].alpha = eval->alpha[k][j];
-        struct net_batch batch = {.images = eval->images, .labels = eval->labels, .exec = exec};
+        struct net_batch batch = {.samples = eval->samples, .exec = exec};
         struct net_trial trial = trial_of(net, &batch);
         trial.learn = false;
         trial.params = *params;
-        trial.momentum = net->spare_momentum;
+        trial.memory = net->spare_memory;
         run(&trial);
-        eval->correct[k] += trial.result.correct;
-        eval->loss += k == 0 ? trial.result.loss : 0;
+        net_score_add(&eval->score[k], trial.result.score);
         if (eval->logits)
-            memcpy(eval->logits + (size_t)k * (size_t)eval->images * SHAPE_CLASSES, net->logits,
-                   sizeof(real) * (size_t)eval->images * SHAPE_CLASSES);
+            memcpy(eval->logits + (size_t)k * (size_t)eval->samples * SHAPE_CLASSES, net->logits,
+                   sizeof(real) * (size_t)eval->samples * SHAPE_CLASSES);
     }
 }
 
@@ -205,7 +211,7 @@ bool module_run(struct module_case *c, struct scrap *scrap)
     const struct net_batch batch = rig_batch(&rig);
     struct net_trial trial = trial_of(rig.net, &batch);
     trial.params = rig.params;
-    trial.momentum = rig.momentum;
+    trial.memory = rig.memory;
     trial.x = x;
     trial.dy = dy;
     trial.y = y;

@@ -30,14 +30,12 @@ static void walk_leaf(const struct walk *walk, const real *out, const struct bra
     struct loss_sums sums = {0};
     mean_forward(walk->images, (int)(last->out_map / (size_t)last->conv.cout_p), net->features_p, out, net->features);
     net_classify(net, walk->params, walk->images, net->features, net->logits);
-    cross_entropy(walk->images, SHAPE_CLASSES, net->classes_p, net->logits, eval->labels + walk->first, NULL, &sums);
+    cross_entropy(walk->images, SHAPE_CLASSES, net->classes_p, net->logits, net->labels + walk->first, NULL, &sums);
     for (int k = 0; k < branch->count; k++) {
         int config = branch->config[k];
-        eval->correct[config] += sums.correct;
-        if (config == 0)
-            eval->loss += sums.loss;
+        net_score_add(&eval->score[config], (struct net_score){sums.loss, sums.correct, (uint64_t)walk->images});
         for (int n = 0; eval->logits && n < walk->images; n++)
-            memcpy(eval->logits + ((size_t)config * eval->images + walk->first + n) * SHAPE_CLASSES,
+            memcpy(eval->logits + ((size_t)config * eval->samples + walk->first + n) * SHAPE_CLASSES,
                    net->logits + (size_t)n * net->classes_p, sizeof(real) * SHAPE_CLASSES);
     }
 }
@@ -130,8 +128,8 @@ void cnn_evaluate(struct net *net, const struct net_params *params, struct net_e
                         host_tensor(net, params->host, b->gamma), host_tensor(net, params->host, b->beta),
                         params->stats + b->mean, params->stats + b->var);
     }
-    for (walk.first = 0; walk.first < eval->images; walk.first += EVAL_GROUP) {
-        walk.images = eval->images - walk.first < EVAL_GROUP ? eval->images - walk.first : EVAL_GROUP;
+    for (walk.first = 0; walk.first < eval->samples; walk.first += EVAL_GROUP) {
+        walk.images = eval->samples - walk.first < EVAL_GROUP ? eval->samples - walk.first : EVAL_GROUP;
         walk_block(&walk, 0, net->block[0].in + (size_t)walk.first * net->block[0].conv.in_image, &all);
     }
 }

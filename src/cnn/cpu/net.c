@@ -106,6 +106,7 @@ static void net_lay_out(struct net *net, const struct cnn_shape *shape, int batc
     made.dfeatures = bump_take(bump, (size_t)batch * made.features_p, sizeof(real));
     made.logits = bump_take(bump, (size_t)batch * made.classes_p, sizeof(real));
     made.dlogits = bump_take(bump, (size_t)batch * made.classes_p, sizeof(real));
+    made.labels = bump_take(bump, (size_t)batch, sizeof(uint8_t));
     made.gate_grad = bump_take(bump, CONV_BLOCK, sizeof(real));
     made.grads.host = bump_take(bump, shape->net.host.storage, sizeof(real));
     made.grads.seed = bump_take(bump, shape->net.seed_storage, sizeof(real));
@@ -137,7 +138,10 @@ struct net_input cnn_input(struct net *net)
     const struct net_block *first = &net->block[0];
     size_t pitch = (size_t)(first->conv.width + 2 * (net->shape->kernel / 2)) * first->conv.cin_p;
     bool framed = net->shape->kernel == 3;
-    return (struct net_input){first->in + (framed ? pitch + first->conv.cin_p : 0), first->conv.in_image, pitch};
+    return (struct net_input){.pixels = first->in + (framed ? pitch + first->conv.cin_p : 0),
+                              .image_stride = first->conv.in_image,
+                              .row_stride = pitch,
+                              .labels = net->labels};
 }
 
 struct net_params cnn_grads(struct net *net)

@@ -171,13 +171,13 @@ static void block_forward(struct pass *pass, int i)
     memcpy(centre, mean, sizeof(real) * (size_t)shape->cout);
 
     clear_sums(pass, conv->cout_p);
-    for (int first = 0; first < pass->batch->images; first += block->group) {
-        int images = pass->batch->images - first < block->group ? pass->batch->images - first : block->group;
+    for (int first = 0; first < pass->batch->samples; first += block->group) {
+        int images = pass->batch->samples - first < block->group ? pass->batch->samples - first : block->group;
         if (i > 0)
             tail_forward(pass, i - 1, first, images);
         convolve_group(pass, block, first, images, centre, host_tensor(net, pass->params->host, shape->weight));
     }
-    double count = (double)pass->batch->images * conv->height * conv->width;
+    double count = (double)pass->batch->samples * conv->height * conv->width;
     batch_norm_forward(&block->norm, shape->cout, conv->cout_p, count, pass->sum, pass->moment,
                        host_tensor(net, pass->params->host, shape->gamma),
                        host_tensor(net, pass->params->host, shape->beta), mean, var);
@@ -357,7 +357,7 @@ static void plane_backward(struct pass *pass, struct net_block *block, const rea
 {
     const struct conv *conv = &block->conv;
     double sums[SHAPE_COLOURS] = {0};
-    for (int n = 0; n < pass->batch->images; n++)
+    for (int n = 0; n < pass->batch->samples; n++)
         plane_weights(conv->height, conv->width, block->raw + n * raw_size(pass, block),
                       block->winners + n * winners_size(pass, block), grad_map + n * block->out_map, &block->norm,
                       block->in + n * conv->in_image, sums);
@@ -373,7 +373,7 @@ static void block_backward(struct pass *pass, int i, real *grad_map, real *grad_
     const struct block_shape *shape = &net->shape->block[i];
     const struct conv *conv = &block->conv;
     struct norm *norm = &block->norm;
-    double count = (double)pass->batch->images * conv->height * conv->width;
+    double count = (double)pass->batch->samples * conv->height * conv->width;
     batch_norm_backward(norm, shape->cout, conv->cout_p, count, pass->sum, pass->moment, host_grad(net, shape->gamma),
                         host_grad(net, shape->beta));
     if (in_planes(pass, block)) {
@@ -383,8 +383,8 @@ static void block_backward(struct pass *pass, int i, real *grad_map, real *grad_
     if (i > 0)
         clear_sums(pass, net->block[i - 1].conv.cout_p);
     memset(block->sums, 0, sizeof(real) * conv_sums_size(conv));
-    for (int first = 0; first < pass->batch->images; first += block->group) {
-        int images = pass->batch->images - first < block->group ? pass->batch->images - first : block->group;
+    for (int first = 0; first < pass->batch->samples; first += block->group) {
+        int images = pass->batch->samples - first < block->group ? pass->batch->samples - first : block->group;
         norm_backward(pass, block, first, images, grad_map);
         conv_backward_weights(conv, images, block->in + (size_t)first * conv->in_image, block->grad, block->sums);
         if (i > 0) {
@@ -402,7 +402,7 @@ static void head_forward(struct pass *pass, struct net_result *result)
 {
     struct net *net = pass->net;
     const struct net_block *last = &net->block[net->shape->blocks - 1];
-    int pixels = (int)(last->out_map / (size_t)last->conv.cout_p), images = pass->batch->images;
+    int pixels = (int)(last->out_map / (size_t)last->conv.cout_p), images = pass->batch->samples;
     for (int first = 0; first < images; first += net->group) {
         int n = images - first < net->group ? images - first : net->group;
         const real *out = tail_stages(pass, net->shape->blocks - 1, first, n);
@@ -410,16 +410,15 @@ static void head_forward(struct pass *pass, struct net_result *result)
     }
     net_classify(net, pass->params, images, net->features, net->logits);
     struct loss_sums sums = {0};
-    cross_entropy(images, SHAPE_CLASSES, net->classes_p, net->logits, pass->batch->labels, net->dlogits, &sums);
-    result->loss = sums.loss;
-    result->correct = sums.correct;
+    cross_entropy(images, SHAPE_CLASSES, net->classes_p, net->logits, net->labels, net->dlogits, &sums);
+    result->score = (struct net_score){sums.loss, sums.correct, (uint64_t)images};
 }
 
 static void head_backward(struct pass *pass, real *grad_map)
 {
     struct net *net = pass->net;
     const struct net_block *last = &net->block[net->shape->blocks - 1];
-    int pixels = (int)(last->out_map / (size_t)last->conv.cout_p), images = pass->batch->images;
+    int pixels = (int)(last->out_map / (size_t)last->conv.cout_p), images = pass->batch->samples;
     real *bias = host_grad(net, net->shape->fc_bias);
     for (int k = 0; k < SHAPE_CLASSES; k++) {
         double sum = 0;
@@ -507,12 +506,14 @@ void cnn_measure(struct net *net, const struct net_batch *batch, struct net_resu
     }
 }
 
-void cnn_update(struct net *net, const struct net_params *params, const struct net_params *momentum,
+void cnn_update(struct net *net, const struct net_params *params, const struct net_memory *memory,
                 const struct net_batch *batch, const struct net_rates *rates, struct net_result *result)
 {
     const struct cnn_shape *shape = net->shape;
-    sgd_step(&rates->host, shape->net.host.storage, (real)gradient_clip(result->host_norm, rates->max_grad_norm),
-             net->grads.host, params->host, momentum->host);
+    const struct net_params *momentum = &memory->first;
+    optimiser_step(&rates->host, shape->net.host.storage, 0,
+                   (real)gradient_clip(result->host_norm, rates->max_grad_norm), net->grads.host,
+                   (struct optimiser_piece){params->host, momentum->host, NULL});
     for (int j = 0; j < shape->net.slots; j++) {
         if (!batch->exec[j].train)
             continue;
@@ -523,7 +524,9 @@ void cnn_update(struct net *net, const struct net_params *params, const struct n
             sqrt(square_norm(seed_size, net->grads.seed + seed) + square_norm(gate_size, net->grads.gate + gate));
         real factor = (real)gradient_clip(norm, rates->max_grad_norm);
         result->slot_norm[j] = norm;
-        sgd_step(&rates->seed, seed_size, factor, net->grads.seed + seed, params->seed + seed, momentum->seed + seed);
-        sgd_step(&rates->seed, gate_size, factor, net->grads.gate + gate, params->gate + gate, momentum->gate + gate);
+        optimiser_step(&rates->seed, seed_size, 0, factor, net->grads.seed + seed,
+                       (struct optimiser_piece){params->seed + seed, momentum->seed + seed, NULL});
+        optimiser_step(&rates->seed, gate_size, 0, factor, net->grads.gate + gate,
+                       (struct optimiser_piece){params->gate + gate, momentum->gate + gate, NULL});
     }
 }
