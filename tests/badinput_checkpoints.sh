@@ -208,10 +208,10 @@ cp runs/other/checkpoints/r000004-s000.ckpt "$newest"
 # shellcheck disable=SC2046
 fails 4 'a checkpoint of another world: envs is "3" there and "2" here' $(resume 5)
 fresh
-sed -i 's/esper-checkpoint-1/esper-checkpoint-2/' "$newest"
+sed -i 's/esper-checkpoint-2/esper-checkpoint-1/' "$newest"
 # shellcheck disable=SC2046
-fails 1 'format esper-checkpoint-2' $(resume 5)
-fails 1 'format esper-checkpoint-2' inspect "$newest"
+fails 1 'format esper-checkpoint-1' $(resume 5)
+fails 1 'format esper-checkpoint-1' inspect "$newest"
 fresh
 rm -r runs/it/checkpoints
 fails 2 'cannot list the checkpoints' inspect runs/it --hash

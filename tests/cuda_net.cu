@@ -183,12 +183,13 @@ static void check_train(const std::string &name, const struct precision &precisi
     compare_grads(name, precision, world, grads.data(), pair->engine->grads);
 }
 
-/* Every set of an env's slots that are on, measured at once: those of the evaluation yield the same counts. */
-static void check_sets(const std::string &name, struct pair *pair, const std::vector<uint32_t> &correct)
+/* Every set of an env's slots that are on, measured at once: those of the evaluation yield the same points. */
+static void check_sets(const std::string &name, struct pair *pair, const std::vector<double> &score)
 {
     struct sets {
         int count;
-        uint32_t mask[NET_SETS_MAX], correct[NET_SETS_MAX];
+        uint32_t mask[NET_SETS_MAX];
+        double score[NET_SETS_MAX];
     };
     const struct world *world = pair->world;
     std::vector<sets> sets((size_t)world->envs);
@@ -197,8 +198,7 @@ static void check_sets(const std::string &name, struct pair *pair, const std::ve
             if (!(mask & ~world->subset_all[e]))
                 sets[(size_t)e].mask[sets[(size_t)e].count++] = mask;
     struct sets *device = upload(pair->runtime, sets);
-    pair->kernels->measure(pair->net,
-                           {&device->count, device->mask, device->correct, sizeof *device / sizeof(uint32_t)});
+    pair->kernels->measure(pair->net, {&device->count, device->mask, device->score, sizeof *device});
     const std::vector<struct sets> got = download(pair->runtime, device, sets.size());
     int same = 0, among = 0;
     for (int e = 0; e < world->envs; e++)
@@ -206,9 +206,9 @@ static void check_sets(const std::string &name, struct pair *pair, const std::ve
             for (uint32_t i = 0; i < world->subset_count[e]; i++)
                 if (world->subset_mask[(uint32_t)e * SUBSETS_MAX + i] == got[(size_t)e].mask[k]) {
                     among++;
-                    same += correct[(size_t)e * SUBSETS_MAX + i] == got[(size_t)e].correct[k];
+                    same += score[(size_t)e * SUBSETS_MAX + i] == got[(size_t)e].score[k];
                 }
-    check(among >= 8 && same == among, name + ", sets counted as in the evaluation",
+    check(among >= 8 && same == among, name + ", sets scored as in the evaluation",
           std::to_string(same) + " of " + std::to_string(among));
 }
 
@@ -221,11 +221,11 @@ static void check_evaluate(const std::string &name, const struct precision &prec
     pair->kernels->evaluate(pair->net);
     pair_read(pair);
     const std::vector<uint32_t> count(world->subset_count, world->subset_count + envs),
-        mask(world->subset_mask, world->subset_mask + envs * SUBSETS_MAX),
-        correct(world->subset_correct, world->subset_correct + envs * SUBSETS_MAX);
-    const std::vector<double> loss(world->val_loss, world->val_loss + envs);
+        mask(world->subset_mask, world->subset_mask + envs * SUBSETS_MAX);
+    const std::vector<double> score(world->subset_score, world->subset_score + envs * SUBSETS_MAX),
+        loss(world->val_loss, world->val_loss + envs);
     std::vector<double> accuracy(world->val_accuracy, world->val_accuracy + envs), reference(envs);
-    check_sets(name, pair, correct);
+    check_sets(name, pair, score);
     engine_evaluate(pair->engine);
     double apart = 0, losses = 0, points = 0;
     int subsets = 0;
@@ -233,13 +233,12 @@ static void check_evaluate(const std::string &name, const struct precision &prec
         losses = std::max(losses, relative(loss[e], world->val_loss[e]));
         points = std::max(points, std::fabs(accuracy[e] - world->val_accuracy[e]));
         for (uint32_t k = 0; k < count[e]; k++, subsets++)
-            apart = std::max(apart, std::fabs((double)correct[e * SUBSETS_MAX + k] -
-                                              (double)world->subset_correct[e * SUBSETS_MAX + k]));
+            apart = std::max(apart, std::fabs(score[e * SUBSETS_MAX + k] - world->subset_score[e * SUBSETS_MAX + k]));
     }
     check(memcmp(count.data(), world->subset_count, sizeof(uint32_t) * envs) == 0 &&
               memcmp(mask.data(), world->subset_mask, sizeof(uint32_t) * mask.size()) == 0,
           name + ", subsets", std::to_string(subsets));
-    check_within(name + ", counts of subsets", apart, wrong);
+    check_within(name + ", points of subsets", apart, 100 * wrong / world->config.data_val_images);
     check_within(name + ", validation loss", losses, precision.validation);
     check_within(name + ", validation accuracy", points, 100 * wrong / world->config.data_val_images);
     pair->kernels->test(pair->net);
@@ -468,8 +467,11 @@ static void check_gather(enum data_set set, enum augment augment)
                                  BATCH,
                                  augment,
                                  conditions_load(&engine->world->conditions, env)};
-        struct gather_target to = {expected.data(), area * GATHER_CHANNELS, 32 * GATHER_CHANNELS,
-                                   expected_labels.data()};
+        struct gather_target to = {};
+        to.images = expected.data();
+        to.image_stride = area * GATHER_CHANNELS;
+        to.row_stride = 32 * GATHER_CHANNELS;
+        to.labels = expected_labels.data();
         gather_batch(&engine->normalise, engine->data, &job, &to);
         for (size_t i = 0; i < BATCH * area; i++) {
             const float *e = &expected[i * GATHER_CHANNELS];

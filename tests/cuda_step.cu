@@ -335,7 +335,8 @@ static void same_step(struct tally &tally, const struct rig &rig)
 static void measure_env(struct rig &rig, int env)
 {
     struct world *world = rig.world;
-    uint32_t blended = 0, fossils = 0, images = (uint32_t)world->config.data_val_images;
+    uint32_t blended = 0, fossils = 0;
+    const double images = world->config.data_val_images;
     double level = 0.2 + 0.6 * (double)*world->step / world->config.steps;
     for (int j = 0; j < world->shape.slots; j++) {
         struct slot_state slot = world_slot(world, env, j);
@@ -357,11 +358,11 @@ static void measure_env(struct rig &rig, int env)
     subsets_plan(&subsets, blended, fossils);
     for (int k = 0; k < subsets.count; k++) {
         double share = blended ? (double)attribution_bits(subsets.mask[k]) / attribution_bits(blended) : 0;
-        subsets.correct[k] = (uint32_t)(images * fmin(1, level + 0.2 * share + 0.1 * chance(rig)));
+        subsets.score[k] = 100 * floor(images * fmin(1, level + 0.2 * share + 0.1 * chance(rig))) / images;
     }
     world_set_subsets(world, env, &subsets);
     double fate = chance(rig);
-    world->val_accuracy[env] = subset_accuracy(&subsets, blended, images);
+    world->val_accuracy[env] = subset_score(&subsets, blended);
     world->val_loss[env] = fate < 0.01 ? (double)NAN : fate < 0.03 ? 50.0 : 3 - 2 * level + 0.1 * chance(rig);
     world->train_loss[env] = 2 * chance(rig);
     world->train_accuracy[env] = 100 * chance(rig);

@@ -27,11 +27,11 @@ struct rig {
     };
     const struct variant *variant;
     struct net *net;
-    void *memory;
-    struct net_params params, momentum;
+    void *workspace;
+    struct net_params params;
+    struct net_memory memory;
     struct slot_exec exec[SHAPE_SLOTS];
     int images, height, width;
-    uint8_t labels[MOST_IMAGES];
 };
 
 static inline void *take(size_t count, size_t size)
@@ -48,7 +48,7 @@ static inline void rig_load(struct rig *rig, uint32_t key)
     struct random_site site = random_at(key, STREAM_SYNTHETIC, 0, 0, 0);
     uint32_t element = 0;
     for (int n = 0; n < rig->images; n++) {
-        rig->labels[n] = (uint8_t)(n % SHAPE_CLASSES);
+        input.labels[n] = (uint8_t)(n % SHAPE_CLASSES);
         for (int y = 0; y < rig->height; y++)
             for (int x = 0; x < rig->width; x++)
                 for (int c = 0; c < SHAPE_COLOURS; c++)
@@ -70,7 +70,7 @@ static inline void shake(float *params, const struct param_layout *layout, uint3
 static inline void rig_start(struct rig *rig)
 {
     shake(rig->params.host, &rig->shape.host, 5);
-    memset(rig->momentum.host, 0, sizeof(float) * rig->shape.host.storage);
+    memset(rig->memory.first.host, 0, sizeof(float) * rig->shape.host.storage);
     for (int i = 0; i < rig->cnn.blocks; i++)
         for (int c = 0; c < rig->cnn.block[i].cout; c++) {
             rig->params.stats[rig->cnn.block[i].mean + (size_t)c] = 0.1f * (float)c;
@@ -79,8 +79,8 @@ static inline void rig_start(struct rig *rig)
     memset(rig->exec, 0, sizeof rig->exec);
     memset(rig->params.seed, 0, sizeof(float) * rig->shape.seed_storage);
     memset(rig->params.gate, 0, sizeof(float) * rig->shape.gate_storage);
-    memset(rig->momentum.seed, 0, sizeof(float) * rig->shape.seed_storage);
-    memset(rig->momentum.gate, 0, sizeof(float) * rig->shape.gate_storage);
+    memset(rig->memory.first.seed, 0, sizeof(float) * rig->shape.seed_storage);
+    memset(rig->memory.first.gate, 0, sizeof(float) * rig->shape.gate_storage);
     rig_load(rig, 9);
 }
 
@@ -89,9 +89,9 @@ static inline void rig_open(struct rig *rig, const struct config *config, int he
     *rig =
         (struct rig){.config = *config, .variant = variant_best(), .images = images, .height = height, .width = width};
     cnn_shape_init_sized(&rig->cnn, &rig->config, height, width);
-    rig->memory = take(1, rig->variant->net[FAMILY_CNN]->bytes(&rig->shape, images));
-    rig->net = rig->variant->net[FAMILY_CNN]->init(&rig->shape, images, rig->memory);
-    struct net_params *both[] = {&rig->params, &rig->momentum};
+    rig->workspace = take(1, rig->variant->net[FAMILY_CNN]->bytes(&rig->shape, images));
+    rig->net = rig->variant->net[FAMILY_CNN]->init(&rig->shape, images, rig->workspace);
+    struct net_params *both[] = {&rig->params, &rig->memory.first};
     for (int i = 0; i < 2; i++)
         *both[i] = (struct net_params){
             take(rig->shape.host.storage, sizeof(float)), take(rig->shape.stats, sizeof(float)),
@@ -101,14 +101,14 @@ static inline void rig_open(struct rig *rig, const struct config *config, int he
 
 static inline void rig_close(struct rig *rig)
 {
-    struct net_params *both[] = {&rig->params, &rig->momentum};
+    struct net_params *both[] = {&rig->params, &rig->memory.first};
     for (int i = 0; i < 2; i++) {
         memory_free(both[i]->host);
         memory_free(both[i]->stats);
         memory_free(both[i]->seed);
         memory_free(both[i]->gate);
     }
-    memory_free(rig->memory);
+    memory_free(rig->workspace);
 }
 
 /* A small host with both rows of slots, wide enough for several windows of a pool. */
@@ -134,10 +134,10 @@ static inline void rig_wake(struct rig *rig, int slot, int mode, int blueprint, 
     struct param_layout layout;
     blueprint_layout(blueprint, channels, &layout);
     shake(rig->params.seed + shape->seed, &layout, 20 + (uint32_t)slot);
-    memset(rig->momentum.seed + shape->seed, 0, sizeof(float) * layout.storage);
+    memset(rig->memory.first.seed + shape->seed, 0, sizeof(float) * layout.storage);
     gate_layout(channels, &layout);
     shake(rig->params.gate + shape->gate, &layout, 40 + (uint32_t)slot);
-    memset(rig->momentum.gate + shape->gate, 0, sizeof(float) * layout.storage);
+    memset(rig->memory.first.gate + shape->gate, 0, sizeof(float) * layout.storage);
     rig->exec[slot] = (struct slot_exec){.mode = (uint8_t)mode,
                                          .algorithm = (uint8_t)algorithm,
                                          .blueprint = (uint8_t)blueprint,
@@ -160,38 +160,35 @@ static inline void rig_grow(struct rig *rig)
 /* One step without clipping or decay: from zero momentum, momentum is then the gradient itself. */
 static inline struct net_result rig_step(struct rig *rig)
 {
-    const struct net_rates rates = {{0.1f, 0.9f, 0}, {0.1f, 0.9f, 0}, 1e30};
-    struct net_batch batch = {rig->images, rig->labels, rig->exec};
+    const struct net_rates rates = {optimiser_sgd(0.1f, 0.9f, 0), optimiser_sgd(0.1f, 0.9f, 0), 1e30};
+    struct net_batch batch = {rig->images, rig->exec};
     struct net_result result;
     rig->variant->net[FAMILY_CNN]->gradients(rig->net, &rig->params, &batch, &result);
     rig->variant->net[FAMILY_CNN]->measure(rig->net, &batch, &result);
-    rig->variant->net[FAMILY_CNN]->update(rig->net, &rig->params, &rig->momentum, &batch, &rates, &result);
+    rig->variant->net[FAMILY_CNN]->update(rig->net, &rig->params, &rig->memory, &batch, &rates, &result);
     return result;
 }
 
-static inline void rig_evaluate(struct rig *rig, int configs, const float (*alpha)[SHAPE_SLOTS], uint32_t *correct,
-                                double *loss, float *logits)
+static inline void rig_evaluate(struct rig *rig, int configs, const float (*alpha)[SHAPE_SLOTS],
+                                struct net_score *score, float *logits)
 {
-    struct net_eval eval = {.images = rig->images,
-                            .labels = rig->labels,
+    struct net_eval eval = {.samples = rig->images,
                             .exec = rig->exec,
                             .configs = configs,
                             .alpha = alpha,
-                            .correct = correct,
+                            .score = score,
                             .logits = logits};
     rig->variant->net[FAMILY_CNN]->evaluate(rig->net, &rig->params, &eval);
-    if (loss)
-        *loss = eval.loss;
 }
 
 /* Logits with every slot at its own alpha. */
 static inline void rig_logits(struct rig *rig, float *logits)
 {
     float alpha[1][SHAPE_SLOTS] = {{0}};
-    uint32_t correct = 0;
+    struct net_score score = {0};
     for (int j = 0; j < rig->shape.slots; j++)
         alpha[0][j] = rig->exec[j].mode == SLOT_BLEND ? rig->exec[j].alpha : 0;
-    rig_evaluate(rig, 1, (const float(*)[SHAPE_SLOTS])alpha, &correct, NULL, logits);
+    rig_evaluate(rig, 1, (const float(*)[SHAPE_SLOTS])alpha, &score, logits);
 }
 
 enum { LOGITS = MOST_IMAGES * SHAPE_CLASSES };
@@ -211,10 +208,13 @@ static inline float *copy(const float *from, size_t count)
 static inline struct state state_of(const struct rig *rig)
 {
     const struct net_shape *s = &rig->shape;
-    return (struct state){copy(rig->params.host, s->host.storage),   copy(rig->momentum.host, s->host.storage),
-                          copy(rig->params.stats, s->stats),         copy(rig->params.seed, s->seed_storage),
-                          copy(rig->momentum.seed, s->seed_storage), copy(rig->params.gate, s->gate_storage),
-                          copy(rig->momentum.gate, s->gate_storage)};
+    return (struct state){copy(rig->params.host, s->host.storage),
+                          copy(rig->memory.first.host, s->host.storage),
+                          copy(rig->params.stats, s->stats),
+                          copy(rig->params.seed, s->seed_storage),
+                          copy(rig->memory.first.seed, s->seed_storage),
+                          copy(rig->params.gate, s->gate_storage),
+                          copy(rig->memory.first.gate, s->gate_storage)};
 }
 
 static inline void state_free(struct state *state)
@@ -228,7 +228,7 @@ static inline void state_free(struct state *state)
 static inline void assert_host_same(const struct rig *rig, const struct state *state)
 {
     assert_memory_equal(rig->params.host, state->host, sizeof(float) * rig->shape.host.storage);
-    assert_memory_equal(rig->momentum.host, state->momentum, sizeof(float) * rig->shape.host.storage);
+    assert_memory_equal(rig->memory.first.host, state->momentum, sizeof(float) * rig->shape.host.storage);
     assert_memory_equal(rig->params.stats, state->stats, sizeof(float) * rig->shape.stats);
 }
 
@@ -236,9 +236,9 @@ static inline void assert_all_same(const struct rig *rig, const struct state *st
 {
     assert_host_same(rig, state);
     assert_memory_equal(rig->params.seed, state->seed, sizeof(float) * rig->shape.seed_storage);
-    assert_memory_equal(rig->momentum.seed, state->seed_momentum, sizeof(float) * rig->shape.seed_storage);
+    assert_memory_equal(rig->memory.first.seed, state->seed_momentum, sizeof(float) * rig->shape.seed_storage);
     assert_memory_equal(rig->params.gate, state->gate, sizeof(float) * rig->shape.gate_storage);
-    assert_memory_equal(rig->momentum.gate, state->gate_momentum, sizeof(float) * rig->shape.gate_storage);
+    assert_memory_equal(rig->memory.first.gate, state->gate_momentum, sizeof(float) * rig->shape.gate_storage);
 }
 
 static inline bool any_nonzero(const float *x, size_t count)

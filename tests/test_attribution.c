@@ -78,15 +78,13 @@ static void equals_get_equal_shares_and_idlers_none(void **state)
 
 /* ---- the subset table ------------------------------------------------------------------------------------------- */
 
-enum { IMAGES = 1000000000 };
-
 static void table_fill(struct subsets *subsets, const int *slot_of, int players)
 {
     for (int k = 0; k < subsets->count; k++) {
         uint32_t coalition = 0;
         for (int i = 0; i < players; i++)
             coalition |= (subsets->mask[k] >> slot_of[i] & 1u) << i;
-        subsets->correct[k] = (uint32_t)(game[coalition] / 100 * IMAGES + 0.5);
+        subsets->score[k] = game[coalition];
     }
 }
 
@@ -105,7 +103,7 @@ static void a_table_of_four_seeds_gives_shapley_values(void **state)
             subsets_plan(&subsets, all, 0);
             table_fill(&subsets, slot_of, n);
             for (int i = 0; i < n; i++) {
-                double share = attribution_share(&subsets, slot_of[i], IMAGES);
+                double share = attribution_share(&subsets, slot_of[i]);
                 assert_true(fabs(share - attribution_shapley(game, n, i)) < 1e-6);
             }
         }
@@ -126,7 +124,7 @@ static void a_table_of_more_seeds_gives_half_sums(void **state)
             assert_int_equal(subsets.count, 2 * n + 2);
             table_fill(&subsets, slot_of, n);
             for (int i = 0; i < n; i++)
-                worst = fmax(worst, fabs(attribution_share(&subsets, i, IMAGES) - attribution_shapley(game, n, i)));
+                worst = fmax(worst, fabs(attribution_share(&subsets, i) - attribution_shapley(game, n, i)));
             assert_true(order == 2 ? worst < 1e-6 : worst > 1e-3);
         }
 }
@@ -145,7 +143,7 @@ static void the_original_total_keeps_fossils_on(void **state)
             game_fill(&random, n, 3);
             subsets_plan(&subsets, all, kept);
             table_fill(&subsets, slot_of, n);
-            double total = attribution_total_of(&subsets, kept, IMAGES), least = INFINITY;
+            double total = attribution_total_of(&subsets, kept), least = INFINITY;
             for (int i = fossils; i < n; i++)
                 least = fmin(least, game[all & ~(1u << i)]);
             if (growing == 0)
@@ -185,8 +183,8 @@ static void estimate(uint64_t seed, int players, struct shapley_plan *plan, stru
 {
     shapley_plan_draw(plan, (1u << players) - 1, site(seed, 0, 40));
     for (int k = 0; k < plan->count; k++)
-        plan->correct[k] = (uint32_t)(game[plan->mask[k]] / 100 * IMAGES + 0.5);
-    shapley_estimate(plan, IMAGES, sums);
+        plan->score[k] = game[plan->mask[k]];
+    shapley_estimate(plan, sums);
 }
 
 static void estimates_are_near_the_truth(void **state)

@@ -13,7 +13,7 @@ static void i20_alpha_zero_is_the_host_alone_whatever_the_seed_holds(void **stat
     float plain[LOGITS], logits[LOGITS];
     rig_open_small(&rig, 9);
     rig_logits(&rig, plain);
-    double loss = rig_step(&rig).loss;
+    double loss = rig_step(&rig).score.loss;
     for (int algorithm = ALGORITHM_ADD; algorithm <= ALGORITHM_GATE; algorithm++) {
         rig_start(&rig);
         for (int j = 0; j < rig.shape.slots; j++) {
@@ -22,7 +22,7 @@ static void i20_alpha_zero_is_the_host_alone_whatever_the_seed_holds(void **stat
         }
         rig_logits(&rig, logits);
         assert_memory_equal(logits, plain, sizeof(float) * 9 * SHAPE_CLASSES);
-        assert_true(rig_step(&rig).loss == loss);
+        assert_true(rig_step(&rig).score.loss == loss);
     }
     rig_close(&rig);
 }
@@ -32,16 +32,16 @@ static void i24_a_seed_in_training_leaves_the_host_as_it_is(void **state)
     (void)state;
     struct rig rig;
     rig_open_small(&rig, 9);
-    double loss = rig_step(&rig).loss;
+    double loss = rig_step(&rig).score.loss;
     struct state plain = state_of(&rig);
     for (int j = 0; j < rig.shape.slots; j++) {
         rig_start(&rig);
         rig_wake(&rig, j, SLOT_STE, BLUEPRINT_BOTTLENECK, ALGORITHM_ADD, 0);
         struct net_result result = rig_step(&rig);
-        assert_true(result.loss == loss);
+        assert_true(result.score.loss == loss);
         assert_host_same(&rig, &plain);
         assert_true(result.slot_norm[j] > 0 && result.grads[j].measured);
-        assert_true(any_nonzero(rig.momentum.seed + rig.shape.slot[j].seed, rig.shape.slot[j].seed_storage));
+        assert_true(any_nonzero(rig.memory.first.seed + rig.shape.slot[j].seed, rig.shape.slot[j].seed_storage));
     }
     state_free(&plain);
     rig_close(&rig);
@@ -64,8 +64,8 @@ static void i26_a_frozen_seed_does_not_change_and_still_passes_gradients(void **
     assert_host_same(&rig, &awake); /* the host's gradient is the same, frozen seeds or not */
     assert_memory_equal(rig.params.seed, before.seed, sizeof(float) * rig.shape.seed_storage);
     assert_memory_equal(rig.params.gate, before.gate, sizeof(float) * rig.shape.gate_storage);
-    assert_memory_equal(rig.momentum.seed, before.seed_momentum, sizeof(float) * rig.shape.seed_storage);
-    assert_memory_equal(rig.momentum.gate, before.gate_momentum, sizeof(float) * rig.shape.gate_storage);
+    assert_memory_equal(rig.memory.first.seed, before.seed_momentum, sizeof(float) * rig.shape.seed_storage);
+    assert_memory_equal(rig.memory.first.gate, before.gate_momentum, sizeof(float) * rig.shape.gate_storage);
     for (int j = 0; j < rig.shape.slots; j++) { /* D-35: no gradient at all is healthy */
         assert_true(result.grads[j].norm == 0 && result.grads[j].health == 1);
         assert_false(result.grads[j].vanishing || result.grads[j].exploding);
@@ -89,7 +89,7 @@ static void i27_seeds_do_not_disturb_one_another(void **state)
     rig_step(&rig);
     const struct slot_shape *slot = &rig.shape.slot[4];
     assert_memory_equal(rig.params.seed + slot->seed, both.seed + slot->seed, sizeof(float) * slot->seed_storage);
-    assert_memory_equal(rig.momentum.seed + slot->seed, both.seed_momentum + slot->seed,
+    assert_memory_equal(rig.memory.first.seed + slot->seed, both.seed_momentum + slot->seed,
                         sizeof(float) * slot->seed_storage);
     assert_host_same(&rig, &both);
     state_free(&both);
@@ -109,7 +109,7 @@ static void i28_a_seed_stands_where_its_slot_is(void **state)
         rig_wake(&rig, j, SLOT_BLEND, BLUEPRINT_NORM, ALGORITHM_ADD, 0.5f);
         blueprint_layout(BLUEPRINT_NORM, rig.cnn.site[j].channels, &layout);
         rig.params.seed[rig.shape.slot[j].seed + layout.tensor[layout_find(&layout, "sigma")].offset] = NAN;
-        double loss = rig_step(&rig).loss;
+        double loss = rig_step(&rig).score.loss;
         for (int i = 0; i < rig.cnn.blocks && i <= column + 1; i++) {
             const struct block_shape *b = &rig.cnn.block[i];
             assert_int_equal(all_finite(rig.params.stats + b->mean, 2 * (size_t)b->cout), i <= column);
@@ -133,9 +133,9 @@ static void i30_sleeping_pools_full_of_nan_change_nothing(void **state)
 
     rig_start(&rig);
     for (size_t i = 0; i < rig.shape.seed_storage; i++)
-        rig.params.seed[i] = rig.momentum.seed[i] = NAN;
+        rig.params.seed[i] = rig.memory.first.seed[i] = NAN;
     for (size_t i = 0; i < rig.shape.gate_storage; i++)
-        rig.params.gate[i] = rig.momentum.gate[i] = NAN;
+        rig.params.gate[i] = rig.memory.first.gate[i] = NAN;
     rig_wake(&rig, 1, SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_ADD, 0.5f);
     struct net_result second = rig_step(&rig);
     rig_logits(&rig, dirty);
@@ -146,7 +146,7 @@ static void i30_sleeping_pools_full_of_nan_change_nothing(void **state)
     const struct slot_shape *slot = &rig.shape.slot[1];
     blueprint_layout(BLUEPRINT_CONV_LIGHT, rig.cnn.site[1].channels, &layout);
     assert_memory_equal(rig.params.seed + slot->seed, state1.seed + slot->seed, sizeof(float) * layout.storage);
-    assert_memory_equal(rig.momentum.seed + slot->seed, state1.seed_momentum + slot->seed,
+    assert_memory_equal(rig.memory.first.seed + slot->seed, state1.seed_momentum + slot->seed,
                         sizeof(float) * layout.storage);
     state_free(&state1);
     rig_close(&rig);

@@ -124,8 +124,8 @@ static void other_files_are_refused(void **state)
     assert_refused(path, &rig, "not a checkpoint");
 
     put(path, &rig, 1, 0);
-    rewrite(path, "format", "esper-checkpoint-2");
-    assert_refused(path, &rig, "format esper-checkpoint-2, but esper " ESPER_VERSION " reads " CHECKPOINT_FORMAT);
+    rewrite(path, "format", "esper-checkpoint-1");
+    assert_refused(path, &rig, "format esper-checkpoint-1, but esper " ESPER_VERSION " reads " CHECKPOINT_FORMAT);
     assert_int_equal(checkpoint_peek(path, &info, NULL, &error), ESPER_UNSUPPORTED);
     put(path, &rig, 1, 0);
     rewrite(path, "round", "2");
@@ -188,9 +188,9 @@ static void damaged_checkpoints_are_passed_over(void **state)
     assert_says(&error, "r000011-s000.ckpt: a checkpoint of another world: ppo.lr");
     config_defaults(&rig.config);
     rig.config.envs = 3;
-    rewrite(numbered(11, 0), "format", "esper-checkpoint-2");
+    rewrite(numbered(11, 0), "format", "esper-checkpoint-1");
     assert_int_equal(checkpoint_read_newest(folder, &rig.table, &rig.config, &info, note, &error), ESPER_UNSUPPORTED);
-    assert_says(&error, "r000011-s000.ckpt: format esper-checkpoint-2");
+    assert_says(&error, "r000011-s000.ckpt: format esper-checkpoint-1");
     clear_folder();
     table_free(&rig.table);
 }

@@ -146,7 +146,8 @@ static void batch_run(const struct gather_job *wish, float *images, uint8_t *lab
     if (job->conditions.images == 0)
         job->conditions = conditions_plain(TINY);
     struct gather_table table = table_of(DATA_SYNTHETIC);
-    struct gather_target target = {images, SPACE, TINY_SIZE * 4, labels};
+    struct gather_target target = {
+        .images = images, .image_stride = SPACE, .row_stride = TINY_SIZE * 4, .labels = labels};
     gather_batch(&table, tiny_dataset(), job, &target);
 }
 
@@ -341,7 +342,8 @@ static void range_is_in_file_order(void **state)
     struct gather_table table = table_of(DATA_SYNTHETIC);
     static float images[8 * SPACE];
     uint8_t labels[8];
-    struct gather_target target = {images, SPACE, TINY_SIZE * 4, labels};
+    struct gather_target target = {
+        .images = images, .image_stride = SPACE, .row_stride = TINY_SIZE * 4, .labels = labels};
     gather_range(&table, tiny, SPLIT_VAL, TINY - 8, 8, &target);
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(labels[i], TINY - 8 + i);

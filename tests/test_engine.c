@@ -324,7 +324,7 @@ static void test_rollback(void **state)
     assert_true(slot_has(&pruned, SLOT_AUTO_PRUNED));
     assert_false(slot_has(&empty, SLOT_AUTO_PRUNED)); /* D-07 */
     for (size_t i = 0; i < host; i++)
-        assert_true(world_momentum(world, 0).host[i] == 0);
+        assert_true(world_memory(world, 0).first.host[i] == 0);
     uint64_t other_now = 0;
     memcpy(&other_now, &world_params(world, 1).host[0], sizeof(float));
     assert_int_equal(other, other_now);
@@ -357,9 +357,9 @@ static void test_subsets(void **state)
     /* f(none) 10, f(a) 30, f(b) 20, f(ab) 70 of 100: contributions 50 and 40, interaction 30 */
     subsets_plan(&s, 0x3, 0);
     for (int k = 0; k < s.count; k++)
-        s.correct[k] = (const uint32_t[]){10, 30, 20, 70}[s.mask[k]];
-    assert_true(subset_contribution(&s, 0, 100) == 50 && subset_contribution(&s, 1, 100) == 40);
-    assert_true(subset_interaction(&s, 0, 100) == 30 && subset_interaction(&s, 1, 100) == 30);
+        s.score[k] = (const double[]){10, 30, 20, 70}[s.mask[k]];
+    assert_true(subset_contribution(&s, 0) == 50 && subset_contribution(&s, 1) == 40);
+    assert_true(subset_interaction(&s, 0) == 30 && subset_interaction(&s, 1) == 30);
 }
 
 int main(void)

@@ -89,8 +89,7 @@ static void logits_of_world(const struct world *world, int env, const uint8_t *i
     struct net_params params = world_params(world, env);
     struct slot_exec exec[SHAPE_SLOTS];
     float alpha[1][SHAPE_SLOTS] = {{0}};
-    uint8_t labels[IMAGES] = {0};
-    uint32_t correct[1] = {0};
+    struct net_score score = {0};
     void *memory = memory_alloc(kernels->net[FAMILY_CNN]->bytes(&world->shape, IMAGES), 1, NULL);
     assert_non_null(memory);
     struct net *net = kernels->net[FAMILY_CNN]->init(&world->shape, IMAGES, memory);
@@ -104,12 +103,11 @@ static void logits_of_world(const struct world *world, int env, const uint8_t *i
     for (int n = 0; n < IMAGES; n++)
         gather_image(&table, images + (size_t)(n * size * size * 3), size, CROP_PAD, CROP_PAD, false,
                      input.pixels + (size_t)n * input.image_stride, input.row_stride);
-    struct net_eval eval = {.images = IMAGES,
-                            .labels = labels,
+    struct net_eval eval = {.samples = IMAGES,
                             .exec = exec,
                             .configs = 1,
                             .alpha = (const float(*)[SHAPE_SLOTS])alpha,
-                            .correct = correct,
+                            .score = &score,
                             .logits = logits};
     kernels->net[FAMILY_CNN]->evaluate(net, &params, &eval);
     memory_free(memory);

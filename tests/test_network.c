@@ -56,9 +56,9 @@ static void i02_every_task_gives_finite_logits_and_learns(void **state)
         float logits[LOGITS];
         load_task(tasks[i].name, &config);
         rig_open(&rig, &config, config.data_size, config.data_size, 5);
-        double first = rig_step(&rig).loss, last = first;
+        double first = rig_step(&rig).score.loss, last = first;
         for (int k = 0; k < 5; k++) /* the same batch repeatedly: its loss must fall */
-            last = rig_step(&rig).loss;
+            last = rig_step(&rig).score.loss;
         assert_true(last < first);
         rig_logits(&rig, logits);
         assert_true(all_finite(logits, 5 * SHAPE_CLASSES));
@@ -81,9 +81,9 @@ static void i02_images_need_not_be_square_and_may_be_one_pixel(void **state)
             rig_open(&rig, &config, sizes[i][0], sizes[i][1], 7);
             rig_wake(&rig, 0, SLOT_BLEND, BLUEPRINT_CONV_LIGHT, ALGORITHM_GATE, 0.5f);
             rig_wake(&rig, 2, SLOT_STE, BLUEPRINT_DEPTHWISE, ALGORITHM_ADD, 0);
-            double loss = rig_step(&rig).loss;
+            double loss = rig_step(&rig).score.loss;
             assert_true(isfinite(loss) && loss > 0);
-            assert_true(all_finite(rig.momentum.host, rig.shape.host.storage));
+            assert_true(all_finite(rig.memory.first.host, rig.shape.host.storage));
             rig_logits(&rig, logits);
             assert_true(all_finite(logits, 7 * SHAPE_CLASSES));
             rig_close(&rig);
@@ -325,19 +325,17 @@ static void i60_many_configurations_at_once_are_each_one_by_itself(void **state)
     (void)state;
     struct rig rig;
     static float alpha[CONFIGS][SHAPE_SLOTS], fused[CONFIGS * 11 * SHAPE_CLASSES], single[LOGITS];
-    uint32_t counts[CONFIGS] = {0};
-    double loss, main_loss;
+    struct net_score scores[CONFIGS] = {{0}};
     rig_open_small(&rig, 11);
     rig_grow(&rig);
     fill_configs(&rig, alpha);
-    rig_evaluate(&rig, CONFIGS, (const float(*)[SHAPE_SLOTS])alpha, counts, &loss, fused);
+    rig_evaluate(&rig, CONFIGS, (const float(*)[SHAPE_SLOTS])alpha, scores, fused);
     for (int k = 0; k < CONFIGS; k++) {
-        uint32_t correct = 0;
-        rig_evaluate(&rig, 1, (const float(*)[SHAPE_SLOTS])(alpha + k), &correct, &main_loss, single);
+        struct net_score score = {0};
+        rig_evaluate(&rig, 1, (const float(*)[SHAPE_SLOTS])(alpha + k), &score, single);
         assert_memory_equal(single, fused + k * 11 * SHAPE_CLASSES, sizeof(float) * 11 * SHAPE_CLASSES);
-        assert_int_equal(correct, counts[k]);
-        if (k == 0) /* I-61: the main configuration is not affected by the others */
-            assert_true(loss == main_loss);
+        /* I-61: no configuration is affected by the others */
+        assert_true(score.hits == scores[k].hits && score.loss == scores[k].loss && score.count == 11);
     }
     rig_close(&rig);
 }
@@ -362,7 +360,7 @@ static void i62_evaluation_changes_nothing(void **state)
     (void)state;
     struct rig rig;
     static float alpha[CONFIGS][SHAPE_SLOTS];
-    uint32_t counts[CONFIGS] = {0}, again[CONFIGS] = {0};
+    struct net_score scores[CONFIGS] = {{0}}, again[CONFIGS] = {{0}};
     struct slot_exec exec[SHAPE_SLOTS];
     rig_open_small(&rig, 11);
     rig_grow(&rig);
@@ -370,11 +368,11 @@ static void i62_evaluation_changes_nothing(void **state)
     memcpy(exec, rig.exec, sizeof exec);
     struct state before = state_of(&rig);
     fill_configs(&rig, alpha);
-    rig_evaluate(&rig, CONFIGS, (const float(*)[SHAPE_SLOTS])alpha, counts, NULL, NULL);
+    rig_evaluate(&rig, CONFIGS, (const float(*)[SHAPE_SLOTS])alpha, scores, NULL);
     assert_all_same(&rig, &before);
     assert_memory_equal(exec, rig.exec, sizeof exec);
-    rig_evaluate(&rig, CONFIGS, (const float(*)[SHAPE_SLOTS])alpha, again, NULL, NULL);
-    assert_memory_equal(counts, again, sizeof counts);
+    rig_evaluate(&rig, CONFIGS, (const float(*)[SHAPE_SLOTS])alpha, again, NULL);
+    assert_memory_equal(scores, again, sizeof scores);
     state_free(&before);
     rig_close(&rig);
 }

@@ -92,7 +92,7 @@ static inline double paid(const struct reward_config *config, const struct rewar
 
 /* ---- an env ----------------------------------------------------------------------------------------------------- */
 
-enum { RIG_SLOTS = 6, RIG_IMAGES = 100000 };
+enum { RIG_SLOTS = 6 };
 
 struct rig {
     struct reward_config config;
@@ -150,8 +150,8 @@ static inline void rig_measure(struct rig *rig)
     }
     subsets_plan(&rig->subsets, all, fossils);
     for (int k = 0; k < rig->subsets.count; k++)
-        rig->subsets.correct[k] = (uint32_t)(rig_accuracy(rig, rig->subsets.mask[k]) / 100 * RIG_IMAGES + 0.5);
-    double accuracy = subset_accuracy(&rig->subsets, all, RIG_IMAGES);
+        rig->subsets.score[k] = rig_accuracy(rig, rig->subsets.mask[k]);
+    double accuracy = subset_score(&rig->subsets, all);
     tracker_update(&rig->tracker, 3 - accuracy / 50, accuracy);
     for (int j = 0; j < rig->slots; j++) {
         struct slot_state *slot = &rig->slot[j];
@@ -159,11 +159,11 @@ static inline void rig_measure(struct rig *rig)
             slot_record_accuracy(slot, accuracy);
         if (slot->stage == STAGE_TRAINING || slot->stage == STAGE_BLENDING)
             slot_record_gradient(slot, &healthy);
-        slot->interaction_sum = all >> j & 1u ? subset_interaction(&rig->subsets, j, RIG_IMAGES) : 0;
+        slot->interaction_sum = all >> j & 1u ? subset_interaction(&rig->subsets, j) : 0;
         if (all >> j & 1u)
-            slot_record_contribution(slot, subset_contribution(&rig->subsets, j, RIG_IMAGES));
+            slot_record_contribution(slot, subset_contribution(&rig->subsets, j));
     }
-    reward_measured(rig->slots, rig->step, &rig->subsets, RIG_IMAGES, &rig->pairs);
+    reward_measured(rig->slots, rig->step, &rig->subsets, &rig->pairs);
 }
 
 static inline struct reward_env rig_env(const struct rig *rig, struct action action)
@@ -174,7 +174,6 @@ static inline struct reward_env rig_env(const struct rig *rig, struct action act
                              .action = action,
                              .slot = rig->slot,
                              .subsets = &rig->subsets,
-                             .val_images = RIG_IMAGES,
                              .val_loss = tracker_loss(&rig->tracker, 0),
                              .previous_loss = tracker_previous_loss(&rig->tracker),
                              .val_accuracy = tracker_accuracy(&rig->tracker, 0),

@@ -157,7 +157,9 @@ enum config_flag {
     KEY_TASK = 16,     /* names the task, whose other keys come with it: it is chosen and never set alone */
     KEY_SHOWN = 32,    /* tells at a glance what a run is */
     KEY_UNTOLD = 64,   /* a recipe of the run needs no --set of it */
-    KEY_FILE = 128     /* a file or a run, perhaps relative to the directory in which the command was given */
+    KEY_FILE = 128,    /* a file or a run, perhaps relative to the directory in which the command was given */
+    KEY_OF_CNN = 256,  /* hosts of other families have no such key */
+    KEY_OF_TRANSFORMER = 512 /* likewise */
 };
 
 int config_key_count(void);

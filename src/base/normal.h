@@ -10,7 +10,7 @@
 
 #include "base/rule.h"
 
-struct normal_pair {
+struct normals {
     double first, second;
 };
 
@@ -29,10 +29,10 @@ ESPER_RULE double normal_log(uint32_t word)
 }
 
 /* The sine and the cosine of an angle from -pi/4 to pi/4, by their series. */
-ESPER_RULE struct normal_pair normal_sine_cosine(double x)
+ESPER_RULE struct normals normal_sine_cosine(double x)
 {
     const double square = x * x;
-    struct normal_pair pair = {1, 1};
+    struct normals pair = {1, 1};
     for (int k = 8; k >= 1; k--) {
         pair.first = 1 - pair.first * square / (2 * k * (2 * k + 1));
         pair.second = 1 - pair.second * square / (2 * k * (2 * k - 1));
@@ -42,13 +42,13 @@ ESPER_RULE struct normal_pair normal_sine_cosine(double x)
 }
 
 /* Box and Muller: two independent numbers from two words. The angle of the second word is measured from pi/4. */
-ESPER_RULE struct normal_pair normal_pair(uint32_t radius_word, uint32_t angle_word)
+ESPER_RULE struct normals normals_of(uint32_t radius_word, uint32_t angle_word)
 {
     const double radius = sqrt(-2 * normal_log(radius_word));
     const double turn = (double)(angle_word & 0x3FFFFFFFu) * 0x1p-30 - 0.5; /* of a quarter */
-    const struct normal_pair at = normal_sine_cosine(turn * 1.57079632679489661923);
+    const struct normals at = normal_sine_cosine(turn * 1.57079632679489661923);
     const double s = radius * at.first, c = radius * at.second;
-    const struct normal_pair quarters[4] = {{c, s}, {-s, c}, {-c, -s}, {s, -c}};
+    const struct normals quarters[4] = {{c, s}, {-s, c}, {-c, -s}, {s, -c}};
     return quarters[angle_word >> 30];
 }
 

@@ -160,8 +160,18 @@ static enum esper_status check_slots(const struct config *c, struct esper_error 
     return ESPER_OK;
 }
 
+/* Its kernels know SGD alone. */
+static enum esper_status check_optimiser(const char *key, int choice, struct esper_error *error)
+{
+    if (choice == 1 + OPTIMISER_ADAMW)
+        return error_set(error, ESPER_INVALID, "%s.optimizer = adamw: a cnn and its seeds learn by sgd; use auto", key);
+    return ESPER_OK;
+}
+
 enum esper_status cnn_check_keys(const struct config *config, struct esper_error *error)
 {
+    TRY(check_optimiser("host", config->host_optimizer, error));
+    TRY(check_optimiser("seed", config->seed_optimizer, error));
     TRY(check_host(config, error));
     return check_slots(config, error);
 }

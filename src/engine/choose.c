@@ -1,5 +1,6 @@
 #include "engine/choose.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "host/families.h"
@@ -34,6 +35,11 @@ enum esper_status device_choose(const struct config *config, struct device_use *
     memset(use, 0, sizeof *use);
     if (config->device != WISH_CPU)
         use->cuda = device_open(&use->info);
+    if (use->cuda && !use->cuda->computes(config->host_family)) {
+        snprintf(use->info.why, sizeof use->info.why,
+                 "hosts of the family %s are computed on the CPU alone; use device=cpu", host_family_of(config)->name);
+        use->cuda = NULL;
+    }
     if (config->device == WISH_CUDA && !use->cuda)
         return error_set(error, ESPER_UNSUPPORTED, "device = cuda: %s", use->info.why);
     return choose_precision(config, use, error);

@@ -1,9 +1,30 @@
 #include "data/dataset.h"
 #include "host/families.h"
 
+/* A key that only hosts of another family have is at its default, or somebody wanted what does not exist. */
+static enum esper_status check_keys(const struct config *config, const struct host_family *family,
+                                    struct esper_error *error)
+{
+    const enum config_flag flags[] = {KEY_OF_CNN, KEY_OF_TRANSFORMER}; /* in the order of FAMILIES */
+    struct config defaults;
+    char text[CONFIG_TEXT];
+    config_defaults(&defaults);
+    for (int key = 0; key < config_key_count(); key++) {
+        const bool has_owner = config_key_is(key, KEY_OF_CNN) || config_key_is(key, KEY_OF_TRANSFORMER);
+        if (!has_owner || config_key_is(key, flags[family->id]) || !config_differ_in(key, config, &defaults))
+            continue;
+        config_format(config, key, text);
+        return error_set(error, ESPER_INVALID, "%s = %s: hosts of the family %s have no such key (host.family)",
+                         config_key_name(key), text, family->name);
+    }
+    return ESPER_OK;
+}
+
 static enum esper_status check_host(const struct config *config, struct esper_error *error)
 {
-    return host_family_of(config)->check(config, error);
+    const struct host_family *family = host_family_of(config);
+    TRY(check_keys(config, family, error));
+    return family->check(config, error);
 }
 
 const config_rule config_rules[] = {check_host, dataset_check, NULL};

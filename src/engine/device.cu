@@ -349,9 +349,15 @@ static void device_look(struct device_info *info)
     info->found = true;
 }
 
+static bool computes(int family)
+{
+    return families[family]->fp32 != nullptr;
+}
+
 static bool bf16_fits(const struct net_shape *shape, int batch)
 {
-    return families[shape->family]->bf16_fits(shape, batch);
+    const struct host_device *nets = families[shape->family];
+    return nets->bf16 && nets->bf16_fits(shape, batch);
 }
 
 static enum esper_status try_net(struct net_trial *trial, struct esper_error *error)
@@ -365,8 +371,8 @@ extern "C" const struct device_api *esper_device_api(void)
         DEVICE_API_VERSION, sizeof(struct world), device_look,        device_create, device_free,   device_kernels,
         device_reset,       device_train,         device_evaluate,    device_twin,   device_decide, device_apply,
         device_test,        device_update,        device_take,        device_write,  device_read,   device_read_part,
-        device_wait_idle,   device_check,         device_counters_of, bf16_fits,     try_net,       policy_trial_run,
-        update_trial_run,
+        device_wait_idle,   device_check,         device_counters_of, computes,      bf16_fits,     try_net,
+        policy_trial_run,   update_trial_run,
     };
     return &api;
 }

@@ -102,6 +102,7 @@ struct device_api {
     enum esper_status (*check)(struct device *device, struct esper_error *error);
     void (*counters)(const struct device *device, struct device_counters *out);
 
+    bool (*computes)(int family); /* are there kernels for hosts of this family (enum host_family_id)? */
     bool (*bf16_fits)(const struct net_shape *shape, int batch); /* do the bf16 kernels know such a host? */
 
     /* For golden vectors: a network by itself, a policy, and its update. */
@@ -110,7 +111,7 @@ struct device_api {
     enum esper_status (*try_update)(struct update_trial *trial, struct esper_error *error);
 };
 
-enum { DEVICE_API_VERSION = 5 };
+enum { DEVICE_API_VERSION = 6 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 

@@ -270,7 +270,7 @@ void step_twin(struct step_device *device)
 struct net_sets step_plan_shares(struct step_device *device)
 {
     static_assert((int)SHAPLEY_MASKS <= (int)NET_SETS_MAX, "an env's coalitions are measured at once");
-    static_assert(sizeof(struct shapley_plan) % sizeof(uint32_t) == 0, "plans are whole words apart");
+    static_assert(sizeof(struct shapley_plan) % sizeof(double) == 0, "plans are whole numbers apart");
     struct shapley_plan *plans = device->coalitions;
     runtime_launch(device->mirror->runtime, draw_coalitions, device->envs, device->step, plans);
     return {&plans->count, plans->mask, plans->score, sizeof *plans};

@@ -34,6 +34,11 @@ static int blueprints(const struct world *world)
     return host_family_of(&world->config)->blueprints;
 }
 
+static bool has_blueprint(const struct world *world, int blueprint)
+{
+    return family_has(host_family_of(&world->config), blueprint);
+}
+
 static double most_params(const struct world *world)
 {
     uint32_t most = 0;
@@ -218,7 +223,7 @@ static enum esper_status check_slot(const struct world *world, const char *array
         REFUSE_UNLESS(slot->blueprint == BLUEPRINT_NONE, blueprint, "an empty slot has none (255)");
         return ESPER_OK;
     }
-    REFUSE_UNLESS(slot->blueprint < blueprints(world), blueprint, "a seed has one, 0 to 7");
+    REFUSE_UNLESS(has_blueprint(world, slot->blueprint), blueprint, "a seed has one of its family");
     REFUSE_UNLESS(slot->algorithm != ALGORITHM_NONE, algorithm, "a seed has one, 1 to 3");
     REFUSE_UNLESS(slot->steps_done <= slot->steps_total, steps_done, "a ramp has no more than its steps_total");
     if (stage == STAGE_HOLDING || stage == STAGE_FOSSILIZED)
@@ -253,8 +258,8 @@ enum esper_status world_check_replay(const struct world *world, struct esper_err
 {
     const struct world_replay *replay = &world->replay;
     for (int j = 0; j < world->shape.slots; j++) {
-        if (replay->present[j] && replay->blueprint[j] >= blueprints(world))
-            return refuse(error, "replay", "blueprint", -1, j, replay->blueprint[j], "a seed has one, 0 to 7");
+        if (replay->present[j] && !has_blueprint(world, replay->blueprint[j]))
+            return refuse(error, "replay", "blueprint", -1, j, replay->blueprint[j], "a seed has one of its family");
         if (replay->present[j] && replay->algorithm[j] == ALGORITHM_NONE)
             return refuse(error, "replay", "algorithm", -1, j, replay->algorithm[j], "a seed has one, 1 to 3");
     }

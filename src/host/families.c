@@ -37,6 +37,7 @@ void host_shape_init(union host_shape *shape, const struct config *config)
 void host_growth_init(struct growth *growth, const struct config *config)
 {
     union host_shape shape;
+    *growth = (struct growth){0};
     host_shape_init(&shape, config);
     host_family_of(config)->growth(&shape.net, growth);
 }

@@ -30,7 +30,7 @@ static enum esper_status check_seeds(const struct host_family *family, const str
         if (row * COLUMNS + column <= before)
             return error_set(error, ESPER_INVALID, "slot %s is out of order: r0c0, r0c1, ... r1c0, ...", seed->slot);
         before = row * COLUMNS + column;
-        if (seed->blueprint >= family->blueprints)
+        if (!family_has(family, seed->blueprint))
             return error_set(error, ESPER_INVALID, "slot %s: no such blueprint", seed->slot);
         if (seed->algorithm < ALGORITHM_ADD || seed->algorithm > ALGORITHM_GATE || !stage_is_blended(seed->stage))
             return error_set(error, ESPER_INVALID, "slot %s: its seed is not blended in", seed->slot);

@@ -111,7 +111,7 @@ static enum esper_status get_blueprint(const cJSON *entry, const struct host_fam
     const char *text;
     TRY(json_get_string(entry, "blueprint", &text, error));
     for (int i = 0; i < family->blueprints; i++)
-        if (strcmp(family->blueprint_names[i], text) == 0) {
+        if (family_has(family, i) && strcmp(family->blueprint_names[i], text) == 0) {
             *out = (uint8_t)i;
             return ESPER_OK;
         }

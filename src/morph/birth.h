@@ -53,7 +53,7 @@ ESPER_RULE void tensor_draw(const struct tensor_birth *tensor, double bound, str
     for (int k = 0; k < 4; k += 2) {
         const uint32_t *word = &block.word[k];
         if (tensor->deviation > 0) {
-            const struct normal_pair pair = normal_pair(word[0], word[1]);
+            const struct normals pair = normals_of(word[0], word[1]);
             out[k] = (float)(pair.first * (double)tensor->deviation);
             out[k + 1] = (float)(pair.second * (double)tensor->deviation);
         } else {

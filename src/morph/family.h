@@ -55,6 +55,24 @@ static inline bool family_has(const struct host_family *family, int blueprint)
     return blueprint >= 0 && blueprint < family->blueprints && family->blueprint_names[blueprint];
 }
 
+/* A family's blueprints without gaps between their numbers; BLUEPRINT_NOOP comes first. */
+struct blueprint_list {
+    int count;
+    uint8_t number[BLUEPRINT_MAX];
+    const char *name[BLUEPRINT_MAX];
+};
+
+static inline struct blueprint_list family_list(const struct host_family *family)
+{
+    struct blueprint_list list = {0};
+    for (int b = 0; b < family->blueprints; b++)
+        if (family_has(family, b)) {
+            list.number[list.count] = (uint8_t)b;
+            list.name[list.count++] = family->blueprint_names[b];
+        }
+    return list;
+}
+
 /* "none" for a number that is no blueprint of the family. */
 static inline const char *family_blueprint(const struct host_family *family, int blueprint)
 {

@@ -62,6 +62,10 @@ struct net_sets {
     double *score; /* points of each mask */
     size_t stride;
 };
+template <class T> static inline __host__ __device__ T *net_sets_of(T *first, const struct net_sets &sets, size_t env)
+{
+    return first + env * (sets.stride / sizeof(T));
+}
 
 struct net_device_kernels {
     /* Allocates all that is ever needed. NULL: the runtime has failed, or the kernels do not fit the host. */
@@ -83,7 +87,7 @@ struct net_trial;
 
 /* How a family computes on a device. */
 struct host_device {
-    const struct net_device_kernels *fp32, *bf16;
+    const struct net_device_kernels *fp32, *bf16;                /* NULL: it does not */
     bool (*bf16_fits)(const struct net_shape *shape, int batch); /* do the bf16 kernels know such a host? */
     enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
 };

@@ -74,12 +74,13 @@ static enum esper_status find_slot(const char *word, const struct config *config
 static enum esper_status find_blueprint(const char *word, const struct config *config, int *out,
                                         struct esper_error *error)
 {
-    const struct host_family *family = host_family_of(config);
-    if (strcmp(word, family->blueprint_names[BLUEPRINT_NOOP]) == 0)
+    const struct blueprint_list list = family_list(host_family_of(config));
+    int place = 0;
+    if (strcmp(word, list.name[BLUEPRINT_NOOP]) == 0)
         return error_set(error, ESPER_INVALID, "blueprint \"%s\" has nothing to train; leave the slot out instead",
                          word);
-    TRY(find_name("blueprint", word, family->blueprint_names + 1, family->blueprints - 1, out, error));
-    ++*out; /* NOOP comes first */
+    TRY(find_name("blueprint", word, list.name + 1, list.count - 1, &place, error));
+    *out = list.number[1 + place]; /* NOOP comes first */
     return ESPER_OK;
 }
 

@@ -36,6 +36,16 @@ static enum esper_status pick_name(const cJSON *line, const char *key, const cha
     return pick_word(line, key, names, count, out, error);
 }
 
+static enum esper_status pick_blueprint(const cJSON *line, const struct config *config, uint8_t *out,
+                                        struct esper_error *error)
+{
+    const struct blueprint_list list = family_list(host_family_of(config));
+    uint8_t place;
+    TRY(pick_word(line, "blueprint", list.name, list.count, &place, error));
+    *out = list.number[place];
+    return ESPER_OK;
+}
+
 /* The index of a number among the values that a head allows. */
 static enum esper_status pick_value(const cJSON *line, const char *key, double (*value_of)(int), int count,
                                     uint8_t *out, struct esper_error *error)
@@ -126,7 +136,6 @@ static enum esper_status read_line(const cJSON *line, const struct config *confi
 {
     static const char *const keys[] = {"step",  "env",   "op",     "slot",  "blueprint",
                                        "style", "tempo", "target", "speed", "curve"};
-    const struct host_family *family = host_family_of(config);
     struct action *action = &out->action;
     int64_t number;
     if (!cJSON_IsObject(line))
@@ -146,7 +155,7 @@ static enum esper_status read_line(const cJSON *line, const struct config *confi
     if (action->op != OP_WAIT)
         TRY(read_slot(line, config, &action->slot, error));
     if (action->op == OP_GERMINATE || json_find(line, "blueprint"))
-        TRY(pick_word(line, "blueprint", family->blueprint_names, family->blueprints, &action->blueprint, error));
+        TRY(pick_blueprint(line, config, &action->blueprint, error));
     if (json_find(line, "style"))
         TRY(pick_name(line, "style", style_name, STYLE_COUNT, &action->style, error));
     if (json_find(line, "tempo"))

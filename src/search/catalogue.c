@@ -52,16 +52,16 @@ static void put_row(struct catalogue *catalogue, int slots, int blueprint, int s
 /* The blueprint that adds most parameters when it is in all slots. */
 static int largest_blueprint(const struct config *config)
 {
-    const int blueprints = host_family_of(config)->blueprints;
+    const struct blueprint_list list = family_list(host_family_of(config));
     struct growth growth;
-    int largest = 1;
+    int largest = list.number[1];
     long long most = -1;
     host_growth_init(&growth, config);
-    for (int b = 1; b < blueprints; b++) {
+    for (int i = 1; i < list.count; i++) {
         long long params = 0;
         for (int j = 0; j < config->slot_count; j++)
-            params += growth.seed[j][b].params;
-        largest = params > most ? b : largest;
+            params += growth.seed[j][list.number[i]].params;
+        largest = params > most ? list.number[i] : largest;
         most = params > most ? params : most;
     }
     return largest;
@@ -71,25 +71,25 @@ void catalogue_make(struct catalogue *catalogue, const struct config *config)
 {
     const struct schedule none = {0};
     const int heavy = largest_blueprint(config), slots = config->slot_count;
-    const int blueprints = host_family_of(config)->blueprints;
+    const struct blueprint_list list = family_list(host_family_of(config)); /* NOOP comes first */
     catalogue->count = 0;
     put(catalogue, &none);
-    for (int b = 1; b < blueprints; b++)
-        put_row(catalogue, slots, b, 1, -1, 0);
-    for (int b = 1; b < blueprints; b++) {
-        put_row(catalogue, slots, b, 1, slots - 1, heavy);
-        put_row(catalogue, slots, b, 1, 0, heavy);
+    for (int i = 1; i < list.count; i++)
+        put_row(catalogue, slots, list.number[i], 1, -1, 0);
+    for (int i = 1; i < list.count; i++) {
+        put_row(catalogue, slots, list.number[i], 1, slots - 1, heavy);
+        put_row(catalogue, slots, list.number[i], 1, 0, heavy);
     }
-    for (int b = 1; b < blueprints && slots > 1; b++) {
-        put_row(catalogue, slots - 1, b, 1, -1, 0);
-        put_row(catalogue, slots - 1, b, 1, 0, heavy);
+    for (int i = 1; i < list.count && slots > 1; i++) {
+        put_row(catalogue, slots - 1, list.number[i], 1, -1, 0);
+        put_row(catalogue, slots - 1, list.number[i], 1, 0, heavy);
     }
     for (int part = 4; part >= 2; part -= 2)
         put_row(catalogue, slots, heavy, 1 + config->steps / part, -1, 0);
-    for (int b = 1; b < blueprints; b++)
+    for (int i = 1; i < list.count; i++)
         for (int j = 0; j < config->slot_count; j++) {
             struct schedule alone = {0};
-            schedule_add(&alone, j, b, 1);
+            schedule_add(&alone, j, list.number[i], 1);
             put(catalogue, &alone);
         }
 }

@@ -24,10 +24,11 @@ static struct schedule draw_schedule(const struct config *config, uint32_t numbe
 {
     enum { DRAWS = 5 };
     const struct random_site site = random_at(config->seed, STREAM_SEARCH, 0, 0, number);
+    const struct blueprint_list list = family_list(host_family_of(config));
     struct schedule schedule = {0};
     for (int j = 0; j < config->slot_count; j++) {
         const uint32_t at = (uint32_t)(j * DRAWS);
-        const int blueprint = draw_below(site, at, host_family_of(config)->blueprints), half = (config->steps + 1) / 2;
+        const int blueprint = list.number[draw_below(site, at, list.count)], half = (config->steps + 1) / 2;
         const int step = draw_below(site, at + 1, 2) ? 1 + draw_below(site, at + 2, half) : 1;
         if (blueprint == BLUEPRINT_NOOP)
             continue;

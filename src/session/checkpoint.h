@@ -15,7 +15,7 @@
 #include "base/table.h"
 
 /* Format version; a file of another version is refused by name (ESPER_UNSUPPORTED). */
-#define CHECKPOINT_FORMAT "esper-checkpoint-1"
+#define CHECKPOINT_FORMAT "esper-checkpoint-2"
 
 struct checkpoint_info {
     uint32_t round, step;

@@ -13,8 +13,7 @@
 struct fast_eval {
     struct eval_plan *plans; /* [env] */
     struct eval_order order;
-    float *losses;     /* [env][data_val_images] */
-    uint32_t *correct; /* [env] */
+    float *losses; /* [env][data_val_images] */
 };
 
 /* ---- envs without a blended seed --------------------------------------------------------------------------------- */
@@ -360,7 +359,6 @@ struct fast_eval *eval_create(struct bf16_net *net)
     eval->order.env = runtime_alloc<uint32_t>(rt, envs);
     eval->order.weight = runtime_alloc<uint32_t>(rt, envs);
     eval->losses = runtime_alloc<float>(rt, envs * (size_t)net->setup.val_images);
-    eval->correct = runtime_alloc<uint32_t>(rt, envs);
     runtime_allow_shared(rt, eval_plain, eval_plain_memory::BYTES);
     runtime_allow_shared(rt, eval_grown, eval_grown_memory::BYTES);
     if (rt->failed) {
@@ -375,8 +373,7 @@ void eval_free(struct fast_eval *eval)
     delete eval; /* device memory is released with the runtime */
 }
 
-static void eval_enqueue(struct bf16_net *net, enum split split, int images, uint32_t *correct, size_t stride,
-                         float *losses)
+static void eval_enqueue(struct bf16_net *net, enum split split, int images, float *losses)
 {
     struct runtime *rt = net->runtime;
     struct eval_job job = {};
@@ -386,8 +383,8 @@ static void eval_enqueue(struct bf16_net *net, enum split split, int images, uin
     job.images = (uint32_t)images;
     job.plans = net->eval->plans;
     job.order = net->eval->order;
-    job.correct = correct;
-    job.stride = stride;
+    job.correct = net->eval->plans->right;
+    job.stride = PLAN_STRIDE;
     job.losses = losses;
     for (int j = 0; j < net->host.slots; j++) {
         job.seed[j] = net->seeds->slot[j].seed;
@@ -416,22 +413,22 @@ void eval_validate(struct net_device *device)
 {
     struct bf16_net *net = bf16_net_of(device);
     net_plan_evaluate(net, net->eval->plans);
-    eval_enqueue(net, SPLIT_VAL, net->setup.val_images, net->setup.subset_correct, SUBSETS_MAX, net->eval->losses);
-    net_plan_measured(net, net->eval->losses);
+    eval_enqueue(net, SPLIT_VAL, net->setup.val_images, net->eval->losses);
+    net_plan_evaluated(net, net->eval->plans, net->eval->losses);
 }
 
 void eval_measure(struct net_device *device, struct net_sets sets)
 {
     struct bf16_net *net = bf16_net_of(device);
     net_plan_measure(net, net->eval->plans, sets);
-    eval_enqueue(net, SPLIT_VAL, net->setup.val_images, sets.correct, sets.stride, nullptr);
+    eval_enqueue(net, SPLIT_VAL, net->setup.val_images, nullptr);
+    net_plan_measured(net, net->eval->plans, sets);
 }
 
 void eval_test(struct net_device *device)
 {
     struct bf16_net *net = bf16_net_of(device);
     net_plan_test(net, net->eval->plans);
-    runtime_fill(net->runtime, net->eval->correct, 0, (size_t)net->host.envs * sizeof(uint32_t));
-    eval_enqueue(net, SPLIT_TEST, net->setup.test_images, net->eval->correct, 1, nullptr);
-    net_plan_tested(net, net->eval->correct);
+    eval_enqueue(net, SPLIT_TEST, net->setup.test_images, nullptr);
+    net_plan_tested(net, net->eval->plans);
 }

@@ -95,7 +95,7 @@ struct seed_set {
     uint4 *between[2][SHAPE_BLOCKS], *between_grad[2][SHAPE_BLOCKS]; /* [parity] (fast_kept) */
     const struct seed_tensors *tensors; /* [slot][BLUEPRINT_COUNT + 1], the gate net last */
     const struct seed_slot *slots;      /* [slot] */
-    struct sgd rates;
+    struct optimiser rates;
     const float *lr_factor; /* [env] */
     float max_norm;
     struct slot_grads *grads; /* [env][slot] */

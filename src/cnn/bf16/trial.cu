@@ -20,14 +20,14 @@ static void place_images(struct bf16_net *net, const struct net_trial *given)
 {
     struct runtime *rt = net->runtime;
     const struct block_shape *first = &cnn_shape_of(given->shape)->block[0];
-    const size_t pixels = (size_t)given->images * (size_t)(first->height * first->width);
+    const size_t pixels = (size_t)given->samples * (size_t)(first->height * first->width);
     std::vector<uint2> packed(pixels);
     for (size_t p = 0; p < pixels; p++) {
         const float *v = given->pixels + p * GATHER_CHANNELS;
         packed[p] = make_uint2(rounded(v[0]) | rounded(v[1]) << 16, rounded(v[2]));
     }
     runtime_copy_to(rt, net->gathered[0].pixels, packed.data(), pixels * sizeof packed[0]);
-    runtime_copy_to(rt, net->gathered[0].labels, given->labels, (size_t)given->images);
+    runtime_copy_to(rt, net->gathered[0].labels, given->labels, (size_t)given->samples);
     runtime_wait(rt);
 }
 
@@ -59,7 +59,7 @@ void fast_trial(struct runtime *rt, const struct net_setup *setup, struct net_tr
     runtime_copy_from(rt, &loss, setup->train_loss, sizeof loss);
     runtime_copy_from(rt, &accuracy, setup->train_accuracy, sizeof accuracy);
     runtime_wait(rt);
-    given->result.loss = loss * given->images;
-    given->result.correct = (uint32_t)std::lround(accuracy * given->images / 100);
+    given->result.score = {loss * given->samples, std::round(accuracy * given->samples / 100),
+                           (uint64_t)given->samples};
     cnn_bf16.free(net);
 }

@@ -159,8 +159,8 @@ KERNEL void __launch_bounds__(UPDATE_THREADS)
         add_loss(host, env, batch, batches);
 }
 
-/* The same as sgd_step on the CPU. */
-DEVICE float stepped(const struct sgd &sgd, float factor, float g, float w, float *momentum)
+/* SGD, as on the CPU. */
+DEVICE float stepped(const struct optimiser &sgd, float factor, float g, float w, float *momentum)
 {
     *momentum = sgd.momentum * *momentum + (factor * g + sgd.weight_decay * w);
     return w - sgd.lr * *momentum;
@@ -174,7 +174,7 @@ DEVICE void place_param(const struct fast_host &host, int env, const struct para
 }
 
 KERNEL void __launch_bounds__(UPDATE_THREADS)
-    step(const __grid_constant__ struct fast_host host, struct sgd sgd, const float *lr_factor, double max_norm)
+    step(const __grid_constant__ struct fast_host host, struct optimiser sgd, const float *lr_factor, double max_norm)
 {
     __shared__ float clip;
     const int env = (int)blockIdx.y, p = (int)(blockIdx.x * UPDATE_THREADS + threadIdx.x);

@@ -75,9 +75,8 @@ DEVICE void walk_image(const struct image &image, const struct gather_view &view
 struct eval_pass {
     enum split split;
     int images;
-    uint32_t *correct; /* [env][stride]: of each configuration */
-    size_t stride;
-    float *losses; /* [env][images] of configuration 0, or NULL */
+    struct eval_plan *plans; /* which configurations; they count what was right */
+    float *losses;           /* [env][images] of configuration 0, or NULL */
 };
 
 /* The images of the group's envs are distributed to the blocks round-robin; each block has its own frame. */
@@ -90,7 +89,7 @@ IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, struct ev
             continue;
         const struct image image = image_of(net, env, place, blockIdx.x);
         const struct gather_view view = gather_range_view(net->setup->source.data, job.split, (uint32_t)n);
-        walk_image(image, view, job.correct + (size_t)env * job.stride,
+        walk_image(image, view, job.plans[env].right,
                    job.losses ? job.losses + (size_t)env * (size_t)images + (size_t)n : nullptr);
     }
 }
@@ -136,23 +135,22 @@ void fp32_evaluate(struct net_device *given)
 {
     struct fp32_net *device = fp32_net_of(given);
     net_plan_evaluate(device, device->view.plans);
-    enqueue(device,
-            {SPLIT_VAL, device->setup.val_images, device->setup.subset_correct, SUBSETS_MAX, device->view.losses});
-    net_plan_measured(device, device->view.losses);
+    enqueue(device, {SPLIT_VAL, device->setup.val_images, device->view.plans, device->view.losses});
+    net_plan_evaluated(device, device->view.plans, device->view.losses);
 }
 
 void fp32_measure(struct net_device *given, struct net_sets sets)
 {
     struct fp32_net *device = fp32_net_of(given);
     net_plan_measure(device, device->view.plans, sets);
-    enqueue(device, {SPLIT_VAL, device->setup.val_images, sets.correct, sets.stride, nullptr});
+    enqueue(device, {SPLIT_VAL, device->setup.val_images, device->view.plans, nullptr});
+    net_plan_measured(device, device->view.plans, sets);
 }
 
 void fp32_test(struct net_device *given)
 {
     struct fp32_net *device = fp32_net_of(given);
     net_plan_test(device, device->view.plans);
-    runtime_fill(device->runtime, device->view.test_right, 0, sizeof(uint32_t) * (size_t)device->setup.envs);
-    enqueue(device, {SPLIT_TEST, device->setup.test_images, device->view.test_right, 1, nullptr});
-    net_plan_tested(device, device->view.test_right);
+    enqueue(device, {SPLIT_TEST, device->setup.test_images, device->view.plans, nullptr});
+    net_plan_tested(device, device->view.plans);
 }

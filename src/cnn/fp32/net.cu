@@ -334,7 +334,6 @@ static void allocate(struct fp32_net *device)
     net->part = runtime_alloc<struct part_norms>(rt, group * NET_PARTS);
     net->train_loss = runtime_alloc<double>(rt, envs);
     net->train_right = runtime_alloc<uint32_t>(rt, envs);
-    net->test_right = runtime_alloc<uint32_t>(rt, envs);
     net->losses = runtime_alloc<float>(rt, envs * (size_t)device->setup.val_images);
     net->plans = runtime_alloc<struct eval_plan>(rt, envs);
     device->work = list_work(net, nullptr);

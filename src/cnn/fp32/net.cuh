@@ -109,7 +109,7 @@ struct net_view {
 
     /* per env */
     double *train_loss; /* sums of the step */
-    uint32_t *train_right, *test_right;
+    uint32_t *train_right;
     float *losses; /* [env][validation images] */
     struct eval_plan *plans;
 

@@ -48,6 +48,7 @@ DEVICE void plan_visits(const struct net_shape *shape, struct eval_plan *plan, c
             at += visited_before(shape, mask[i], mask[k]);
         plan->mask[at] = mask[k];
         plan->config[at] = (uint16_t)k;
+        plan->right[k] = 0;
     }
 }
 
@@ -63,17 +64,15 @@ KERNEL void plan_evaluate(const struct net_setup *setup, struct eval_plan *plans
         setup->subset_count[env] = (uint32_t)subsets.count;
     }
     __syncthreads();
-    for (size_t k = threadIdx.x; k < SUBSETS_MAX; k += PLAN_THREADS) {
+    for (size_t k = threadIdx.x; k < SUBSETS_MAX; k += PLAN_THREADS)
         setup->subset_mask[env * SUBSETS_MAX + k] = subsets.mask[k];
-        setup->subset_correct[env * SUBSETS_MAX + k] = 0;
-    }
     plan_visits(&setup->shape, &plans[env], subsets.mask, subsets.count);
 }
 
 KERNEL void plan_measure(const struct net_setup *setup, struct eval_plan *plans, struct net_sets sets)
 {
     const size_t env = blockIdx.x;
-    plan_visits(&setup->shape, &plans[env], sets.mask + env * sets.stride, sets.count[env * sets.stride]);
+    plan_visits(&setup->shape, &plans[env], net_sets_of(sets.mask, sets, env), *net_sets_of(sets.count, sets, env));
 }
 
 KERNEL void plan_test(const struct net_setup *setup, struct eval_plan *plans)
@@ -84,6 +83,7 @@ KERNEL void plan_test(const struct net_setup *setup, struct eval_plan *plans)
     plans[env].count = 1;
     blended_slots(setup, env, &plans[env].mask[0]); /* the committed network (E-19) */
     plans[env].config[0] = 0;
+    plans[env].right[0] = 0;
 }
 
 /* One block. An env's position is the number of those that come before it. */
@@ -117,13 +117,22 @@ KERNEL void plan_order(const struct eval_plan *plans, int envs, struct eval_orde
     }
 }
 
+DEVICE double points_of(uint32_t right, int images)
+{
+    const struct net_score score = {0, (double)right, (uint64_t)images};
+    return net_points(false, SHAPE_CLASSES, &score);
+}
+
 /* One block per env: every thread adds up its images in double, thread 0 the threads' sums, in order. */
-KERNEL void plan_measured(const struct net_setup *setup, const float *losses)
+KERNEL void plan_evaluated(const struct net_setup *setup, const struct eval_plan *plans, const float *losses)
 {
     __shared__ double part[PLAN_THREADS];
     const size_t env = blockIdx.x;
+    const struct eval_plan &plan = plans[env];
     const int images = setup->val_images;
     double sum = 0;
+    for (size_t k = threadIdx.x; k < SUBSETS_MAX; k += PLAN_THREADS)
+        setup->subset_score[env * SUBSETS_MAX + k] = k < plan.count ? points_of(plan.right[k], images) : 0;
     for (int n = (int)threadIdx.x; n < images; n += PLAN_THREADS)
         sum += (double)losses[env * (size_t)images + (size_t)n];
     part[threadIdx.x] = sum;
@@ -133,15 +142,22 @@ KERNEL void plan_measured(const struct net_setup *setup, const float *losses)
     for (int t = 1; t < PLAN_THREADS; t++)
         sum += part[t];
     setup->val_loss[env] = sum / images;
-    /* configuration 0 is the whole set */
-    setup->val_accuracy[env] = 100.0 * (double)setup->subset_correct[env * SUBSETS_MAX] / (double)(uint32_t)images;
+    setup->val_accuracy[env] = points_of(plan.right[0], images); /* configuration 0 is the whole set */
 }
 
-KERNEL void plan_tested(const struct net_setup *setup, const uint32_t *correct, double *accuracy)
+KERNEL void plan_measured(const struct net_setup *setup, const struct eval_plan *plans, struct net_sets sets)
+{
+    const size_t env = blockIdx.x;
+    double *score = net_sets_of(sets.score, sets, env);
+    for (uint32_t k = threadIdx.x; k < plans[env].count; k += PLAN_THREADS)
+        score[k] = points_of(plans[env].right[k], setup->val_images);
+}
+
+KERNEL void plan_tested(const struct net_setup *setup, const struct eval_plan *plans, double *accuracy)
 {
     const size_t env = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
     if (env < (size_t)setup->envs)
-        accuracy[env] = 100.0 * correct[env] / setup->test_images;
+        accuracy[env] = points_of(plans[env].right[0], setup->test_images);
 }
 
 static struct launch threads_for(size_t count)
@@ -185,13 +201,18 @@ void net_plan_order(struct net_device *net, const struct eval_plan *plans, struc
     runtime_launch(net->runtime, plan_order, one, plans, net->setup.envs, order);
 }
 
-void net_plan_measured(struct net_device *net, const float *losses)
+void net_plan_evaluated(struct net_device *net, const struct eval_plan *plans, const float *losses)
 {
-    runtime_launch(net->runtime, plan_measured, block_per_env(net), net->placed, losses);
+    runtime_launch(net->runtime, plan_evaluated, block_per_env(net), net->placed, plans, losses);
 }
 
-void net_plan_tested(struct net_device *net, const uint32_t *correct)
+void net_plan_measured(struct net_device *net, const struct eval_plan *plans, struct net_sets sets)
 {
-    runtime_launch(net->runtime, plan_tested, threads_for((size_t)net->setup.envs), net->placed, correct,
+    runtime_launch(net->runtime, plan_measured, block_per_env(net), net->placed, plans, sets);
+}
+
+void net_plan_tested(struct net_device *net, const struct eval_plan *plans)
+{
+    runtime_launch(net->runtime, plan_tested, threads_for((size_t)net->setup.envs), net->placed, plans,
                    net->setup.test_accuracy);
 }

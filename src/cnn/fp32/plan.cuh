@@ -16,7 +16,9 @@ struct eval_plan {
     uint32_t count;
     uint32_t mask[NET_SETS_MAX];   /* in visiting order */
     uint16_t config[NET_SETS_MAX]; /* index of each in the order requested */
+    uint32_t right[NET_SETS_MAX];  /* by that index: images classified correctly; the evaluation counts from 0 */
 };
+enum { PLAN_STRIDE = sizeof(struct eval_plan) / sizeof(uint32_t) }; /* words from an env's counts to the next one's */
 
 /* The envs of an evaluation, those with the most work first, so that all blocks of a kernel finish at about the same
  * time. */
@@ -28,7 +30,7 @@ struct eval_order {
 
 /* exec of all slots, for a step of training. */
 void net_plan_train(struct net_device *net);
-/* exec, the subset arrays (counts zero) and plans [env], for a validation. */
+/* exec, the subset arrays (but for the scores) and plans [env], for a validation. */
 void net_plan_evaluate(struct net_device *net, struct eval_plan *plans);
 /* plans [env] of the sets. */
 void net_plan_measure(struct net_device *net, struct eval_plan *plans, struct net_sets sets);
@@ -38,11 +40,12 @@ void net_plan_test(struct net_device *net, struct eval_plan *plans);
 /* The plans' envs in order. */
 void net_plan_order(struct net_device *net, const struct eval_plan *plans, struct eval_order order);
 
-/* After an evaluation has filled subset_correct: val_accuracy, and val_loss from losses [env][image] of configuration
- * 0, summed in a fixed order. */
-void net_plan_measured(struct net_device *net, const float *losses);
-/* After a test has filled correct [env]. */
-void net_plan_tested(struct net_device *net, const uint32_t *correct);
+/* When the plans hold the counts of a validation: subset_score, val_accuracy, and val_loss from losses [env][image] of
+ * configuration 0, summed in a fixed order. */
+void net_plan_evaluated(struct net_device *net, const struct eval_plan *plans, const float *losses);
+/* Likewise the scores of the sets, and test_accuracy. */
+void net_plan_measured(struct net_device *net, const struct eval_plan *plans, struct net_sets sets);
+void net_plan_tested(struct net_device *net, const struct eval_plan *plans);
 
 /* Position in exec order of the first slot at which two masks differ; `slots` where they do not. */
 DEVICE int eval_parting(const struct net_shape *shape, uint32_t a, uint32_t b)

@@ -31,15 +31,15 @@ static void place_setup(struct trial *trial, const struct net_trial *given)
     setup->envs = setup->val_images = 1;
     setup->rates = given->rates;
     setup->source.batches = 1;
-    setup->source.batch = (uint32_t)given->images;
+    setup->source.batch = (uint32_t)given->samples;
     setup->source.conditions.lr_factor = place_array(rt, &plain, 1);
     setup->host = place_array(rt, given->params.host, shape->host.storage);
     setup->stats = place_array(rt, given->params.stats, shape->stats);
     setup->seed = place_array(rt, given->params.seed, shape->seed_storage);
     setup->gate = place_array(rt, given->params.gate, shape->gate_storage);
-    setup->host_momentum = place_array(rt, given->momentum.host, shape->host.storage);
-    setup->seed_momentum = place_array(rt, given->momentum.seed, shape->seed_storage);
-    setup->gate_momentum = place_array(rt, given->momentum.gate, shape->gate_storage);
+    setup->host_momentum = place_array(rt, given->memory.first.host, shape->host.storage);
+    setup->seed_momentum = place_array(rt, given->memory.first.seed, shape->seed_storage);
+    setup->gate_momentum = place_array(rt, given->memory.first.gate, shape->gate_storage);
     setup->train_loss = runtime_alloc<double>(rt, 1);
     setup->train_accuracy = runtime_alloc<double>(rt, 1);
     setup->grads = runtime_alloc<struct slot_grads>(rt, SHAPE_SLOTS);
@@ -53,8 +53,8 @@ static void place_images(struct trial *trial, const struct net_trial *given)
     const struct net_view *net = &trial->net->view;
     const struct block_shape *first = &cnn_shape_of(given->shape)->block[0];
     const size_t floats = (size_t)(first->height * first->width) * GATHER_CHANNELS;
-    std::vector<double> labels(given->labels, given->labels + given->images);
-    for (size_t n = 0; n < (size_t)given->images; n++) {
+    std::vector<double> labels(given->labels, given->labels + given->samples);
+    for (size_t n = 0; n < (size_t)given->samples; n++) {
         runtime_copy_to(rt, net->frames + n * net->frame + net->input, given->pixels + n * floats,
                         floats * sizeof(float));
         runtime_copy_to(rt, net->figures + n * net->figure + net->label, &labels[n], sizeof labels[n]);
@@ -77,9 +77,9 @@ static void take_arrays(struct trial *trial, struct net_trial *given)
         {given->params.stats, setup->stats, shape->stats},
         {given->params.seed, setup->seed, shape->seed_storage},
         {given->params.gate, setup->gate, shape->gate_storage},
-        {given->momentum.host, setup->host_momentum, shape->host.storage},
-        {given->momentum.seed, setup->seed_momentum, shape->seed_storage},
-        {given->momentum.gate, setup->gate_momentum, shape->gate_storage},
+        {given->memory.first.host, setup->host_momentum, shape->host.storage},
+        {given->memory.first.seed, setup->seed_momentum, shape->seed_storage},
+        {given->memory.first.gate, setup->gate_momentum, shape->gate_storage},
     };
     for (const auto &array : arrays)
         runtime_copy_from(rt, array.to, array.from, array.count * sizeof(float));
@@ -109,17 +109,16 @@ static void take_answers(struct trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->runtime;
     const struct net_view *net = &trial->net->view;
-    given->result.loss = 0;
-    given->result.correct = 0;
-    for (size_t n = 0; n < (size_t)given->images; n++) {
+    given->result.score = {0, 0, (uint64_t)given->samples};
+    for (size_t n = 0; n < (size_t)given->samples; n++) {
         double loss = 0, right = 0;
         runtime_copy_from(rt, given->logits + n * SHAPE_CLASSES, net->frames + n * net->frame + net->logit,
                           SHAPE_CLASSES * sizeof(float));
         runtime_copy_from(rt, &loss, net->figures + n * net->figure + net->loss, sizeof loss);
         runtime_copy_from(rt, &right, net->figures + n * net->figure + net->right, sizeof right);
         runtime_wait(rt);
-        given->result.loss += loss;
-        given->result.correct += (uint32_t)right;
+        given->result.score.loss += loss;
+        given->result.score.hits += right;
     }
 }
 
@@ -157,16 +156,16 @@ static void seed_trial(struct trial *trial, struct net_trial *given)
         return;
     const struct net_view *net = &trial->net->view;
     const size_t map = (size_t)(net->slot[0].pixels * net->slot[0].channels), bytes = map * sizeof(float);
-    for (size_t n = 0; n < (size_t)given->images; n++) {
+    for (size_t n = 0; n < (size_t)given->samples; n++) {
         float *frame = net->frames + n * net->frame;
         runtime_copy_to(rt, frame + net->slot[0].x, given->x + n * map, bytes);
         runtime_copy_to(rt, frame + net->block[0].grad, given->dy + n * map, bytes);
     }
     fp32_pack(trial->net, 0, 1);
-    runtime_launch(rt, seed_alone, net_blocks((unsigned)given->images, 1, BLOCK_THREADS), trial->net->net);
+    runtime_launch(rt, seed_alone, net_blocks((unsigned)given->samples, 1, BLOCK_THREADS), trial->net->net);
     fp32_update(trial->net, 0, 1);
     take_gradients(trial, given);
-    for (size_t n = 0; n < (size_t)given->images; n++) {
+    for (size_t n = 0; n < (size_t)given->samples; n++) {
         const float *frame = net->frames + n * net->frame;
         runtime_copy_from(rt, given->y + n * map, frame + net->slot[0].y, bytes);
         runtime_copy_from(rt, given->dx + n * map, frame + net->block[0].grad, bytes);

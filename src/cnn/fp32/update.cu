@@ -330,7 +330,7 @@ DEVICE float clip_factor(double square, double max_norm)
     return (float)gradient_clip(sqrt(square), max_norm);
 }
 
-DEVICE void sgd_step(const struct sgd &sgd, float lr_factor, float factor, float g, float *w, float *m)
+DEVICE void sgd_step(const struct optimiser &sgd, float lr_factor, float factor, float g, float *w, float *m)
 {
     *m = fmaf(sgd.momentum, *m, fmaf(factor, g, sgd.weight_decay * *w));
     *w = fmaf(-(sgd.lr * lr_factor), *m, *w);
