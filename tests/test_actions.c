@@ -57,7 +57,7 @@ static void bad_heads_are_refused(void **state)
     const struct action bad[] = {
         {.op = OP_COUNT},
         {.op = 255},
-        {.op = OP_GERMINATE, .blueprint = BLUEPRINT_COUNT},
+        {.op = OP_GERMINATE, .blueprint = BLUEPRINT_MAX},
         {.op = OP_GERMINATE, .style = STYLE_COUNT},
         {.op = OP_GERMINATE, .tempo = TEMPO_COUNT},
         {.op = OP_GERMINATE, .alpha_target = ALPHA_TARGET_COUNT},

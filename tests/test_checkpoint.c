@@ -81,9 +81,9 @@ static void every_type_comes_back_bit_for_bit(void **state)
 /* A text of the key's type that is not its value; false: there is none among these. */
 static bool change(struct config *config, int key)
 {
-    static const char *const texts[] = {"1",    "2",     "3",         "16",     "0.5",      "1e-07",
-                                        "true", "false", "random",    "sparse", "original", "minimum",
-                                        "r0c1", "words", "synthetic", "debug",  "cuda",     "bf16"};
+    static const char *const texts[] = {"1",         "2",      "3",      "16",       "0.5",     "1e-07",      "true",
+                                        "false",     "random", "sparse", "original", "minimum", "r0c1",       "words",
+                                        "synthetic", "debug",  "cuda",   "bf16",     "sgd",     "transformer"};
     char before[CONFIG_TEXT], after[CONFIG_TEXT];
     struct esper_error error;
     config_format_exact(config, key, before);
@@ -99,6 +99,12 @@ static bool change(struct config *config, int key)
             return true;
     }
     return false;
+}
+
+/* While there is one family of hosts. */
+static bool one_choice(int key)
+{
+    return FAMILY_COUNT == 1 && strcmp(config_key_name(key), "host.family") == 0;
 }
 
 /* What is written in the background is the state at the start, whatever has happened to the world since. */
@@ -151,7 +157,7 @@ static void configuration_comes_back_exactly(void **state)
     struct esper_error error = {0};
     rig_make(&rig, 3, 1);
     for (int key = 0; key < config_key_count(); key++)
-        assert_true(change(&rig.config, key));
+        assert_true(change(&rig.config, key) || one_choice(key));
     rig.config.host_lr = 0.1 + 0.2;
     rig.config.gamma = 1.0 / 3;
     rig.config.seed = UINT64_MAX;
@@ -207,6 +213,8 @@ static void another_configuration_is_refused_by_key(void **state)
         bool may_differ = false;
         rig.config = original;
         config_format_exact(&original, key, there);
+        if (one_choice(key))
+            continue;
         assert_true(change(&rig.config, key));
         for (size_t i = 0; i < sizeof free / sizeof free[0]; i++)
             may_differ = may_differ || strcmp(free[i], config_key_name(key)) == 0;

@@ -293,6 +293,12 @@ static void keys_that_contradict_each_other_are_refused(void **state)
         {{"host.blocks=5", "host.pools=5", "data.set=synthetic", "data.size=16"}, "host.pools = 5|16x16"},
         {{"host.blocks=5", "host.pools=5"}, NULL},
         {{"host.blocks=6", "host.base=512"}, "host.base = 512|at most 512"},
+        {{"host.width=32"}, "host.width = 32|family cnn|host.family"},
+        {{"host.segments=2", "host.base=4"}, "host.segments = 2|family cnn"},
+        {{"host.width=64", "host.family=cnn"}, NULL}, /* the default, said aloud */
+        {{"host.optimizer=adamw"}, "host.optimizer = adamw|sgd"},
+        {{"seed.optimizer=adamw"}, "seed.optimizer = adamw|sgd"},
+        {{"host.optimizer=sgd", "seed.optimizer=sgd"}, NULL},
         {{"slots=r0c3"}, "r0c3|r0c2"},
         {{"slots=r2c0"}, "r2c0"},
         {{"slots=r1c0", "host.pools=0"}, "r1c0|0 pools"},

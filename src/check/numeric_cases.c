@@ -15,6 +15,7 @@ const struct numeric_case numeric_case_table[] = {
     {"relu", case_relu, NULL, false},
     {"loss", case_loss, NULL, false},
     {"sgd", case_sgd, NULL, false},
+    {"adamw", case_adamw, NULL, false},
     {"linear", case_linear, NULL, false},
     {"lstm_cell", case_lstm_cell, NULL, false},
     {"layer_norm", case_layer_norm, NULL, false},

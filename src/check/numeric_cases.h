@@ -21,6 +21,7 @@ void case_group_norm(struct check_report *report, const char *name);
 void case_relu(struct check_report *report, const char *name);
 void case_loss(struct check_report *report, const char *name);
 void case_sgd(struct check_report *report, const char *name);
+void case_adamw(struct check_report *report, const char *name);
 
 /* numeric_blend.c */
 void case_tanh(struct check_report *report, const char *name);

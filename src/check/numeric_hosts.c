@@ -196,7 +196,7 @@ static void cnn_eval(const struct source *source, const char *host, struct rig *
     cnn_evaluate(rig->net, &rig->params, &eval);
     host_compare_logits(source, name_of("%s.eval.logits", host).text, images->images, SHAPE_CLASSES, eval.logits,
                         CNN_LOGITS, scrap);
-    host_compare_scalar(source, name_of("%s.score.loss", host).text, score.loss / images->images, CNN_LOSS);
+    host_compare_scalar(source, name_of("%s.eval.loss", host).text, score.loss / images->images, CNN_LOSS);
 }
 
 /* The host's settings in the metadata; the norm's constants must be those that are built in. */

@@ -545,3 +545,33 @@ void case_sgd(struct check_report *report, const char *name)
     case_error(report, fmax(worst_of(w, want_w, COUNT).error, worst_of(m, want_m, COUNT).error), 4 * ROUNDING,
                "%s step", name);
 }
+
+/*
+ * Three steps from birth, by the definition in double: m and v are running means of the gradient and of its square,
+ * corrected for their start at zero; the decay shrinks w by itself, and with the rate alone.
+ */
+void case_adamw(struct check_report *report, const char *name)
+{
+    enum { COUNT = 37, STEPS = 3 };
+    const struct optimiser adamw = {OPTIMISER_ADAMW, (real)0.01, (real)0.9, (real)0.95, (real)1e-8, (real)0.1};
+    const double lr = (double)adamw.lr, first = (double)adamw.momentum, second = (double)adamw.second;
+    real g[COUNT], w[COUNT], m[COUNT] = {0}, v[COUNT] = {0};
+    double want_w[COUNT], want_m[COUNT] = {0}, want_v[COUNT] = {0};
+    fill_random(w, COUNT, 90, 1);
+    for (int i = 0; i < COUNT; i++)
+        want_w[i] = (double)w[i];
+    for (int step = 1; step <= STEPS; step++) {
+        fill_random(g, COUNT, 90 + (uint32_t)step, 1);
+        optimiser_step(&adamw, COUNT, (uint32_t)step, (real)0.5, g, (struct optimiser_piece){w, m, v});
+        for (int i = 0; i < COUNT; i++) {
+            const double d = 0.5 * (double)g[i];
+            want_m[i] = first * want_m[i] + (1 - first) * d;
+            want_v[i] = second * want_v[i] + (1 - second) * d * d;
+            const double mean = want_m[i] / (1 - pow(first, step)), square = want_v[i] / (1 - pow(second, step));
+            want_w[i] -= lr * ((double)adamw.weight_decay * want_w[i] + mean / (sqrt(square) + (double)adamw.epsilon));
+        }
+    }
+    case_error(report, worst_of(w, want_w, COUNT).error, 8 * ROUNDING, "%s step", name);
+    case_error(report, fmax(worst_of(m, want_m, COUNT).error, worst_of(v, want_v, COUNT).error), 8 * ROUNDING,
+               "%s moments", name);
+}

@@ -64,7 +64,8 @@ struct blueprint_list {
 
 static inline struct blueprint_list family_list(const struct host_family *family)
 {
-    struct blueprint_list list = {0};
+    struct blueprint_list list;
+    list.count = 0;
     for (int b = 0; b < family->blueprints; b++)
         if (family_has(family, b)) {
             list.number[list.count] = (uint8_t)b;
