@@ -159,7 +159,8 @@ enum config_flag {
     KEY_UNTOLD = 64,   /* a recipe of the run needs no --set of it */
     KEY_FILE = 128,    /* a file or a run, perhaps relative to the directory in which the command was given */
     KEY_OF_CNN = 256,  /* hosts of other families have no such key */
-    KEY_OF_TRANSFORMER = 512 /* likewise */
+    KEY_OF_TRANSFORMER = 512,                       /* likewise */
+    KEY_OF_FAMILY = KEY_OF_CNN | KEY_OF_TRANSFORMER /* not a key of all hosts */
 };
 
 int config_key_count(void);

@@ -5,13 +5,15 @@
 static enum esper_status check_keys(const struct config *config, const struct host_family *family,
                                     struct esper_error *error)
 {
-    const enum config_flag flags[] = {KEY_OF_CNN, KEY_OF_TRANSFORMER}; /* in the order of FAMILIES */
+#define KEY_OF(with, NAME, name) KEY_OF_##NAME,
+    static const enum config_flag own[FAMILY_COUNT] = {FAMILIES(KEY_OF, )};
+#undef KEY_OF
     struct config defaults;
     char text[CONFIG_TEXT];
     config_defaults(&defaults);
     for (int key = 0; key < config_key_count(); key++) {
-        const bool has_owner = config_key_is(key, KEY_OF_CNN) || config_key_is(key, KEY_OF_TRANSFORMER);
-        if (!has_owner || config_key_is(key, flags[family->id]) || !config_differ_in(key, config, &defaults))
+        if (!config_key_is(key, KEY_OF_FAMILY) || config_key_is(key, own[family->id]) ||
+            !config_differ_in(key, config, &defaults))
             continue;
         config_format(config, key, text);
         return error_set(error, ESPER_INVALID, "%s = %s: hosts of the family %s have no such key (host.family)",
