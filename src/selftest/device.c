@@ -98,7 +98,7 @@ static double drift(const float *a, const float *b, const float *from, size_t co
     return way > 0 ? sqrt(apart / way) : sqrt(apart);
 }
 
-/* In images. */
+/* In images, of which scores are counts. */
 static double correct_apart(const struct world *a, const struct world *b)
 {
     double worst = 0;
@@ -107,7 +107,7 @@ static double correct_apart(const struct world *a, const struct world *b)
             size_t at = (size_t)env * SUBSETS_MAX + k;
             worst = fmax(worst, fabs(a->subset_score[at] - b->subset_score[at]));
         }
-    return worst / 100 * a->config.data_val_images;
+    return round(worst / 100 * a->config.data_val_images);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
