@@ -438,7 +438,7 @@ static void check_gather(enum data_set set, enum augment augment)
     *engine->world->step = 18;
     engine->world->config.data_set = set; /* for its augmentation and normalisation; the images stay the same */
     engine->world->config.data_augment = true;
-    engine->normalise = gather_table_make(image_set_of(set));
+    engine->normalise = gather_table_make(data_facts_of(set));
     pair_attach(&pair, &cnn_fp32);
     pair_write(&pair);
     const size_t area = 32 * 32, images = (size_t)c.envs * BATCH;
@@ -482,7 +482,7 @@ static void check_gather(enum data_set set, enum augment augment)
     }
     char text[64];
     snprintf(text, sizeof text, "%zu of %zu pixels differ", wrong, pixels.size());
-    check(wrong == 0, std::string("gather: augmented batches of ") + image_set_of(set)->name + " in bf16", text);
+    check(wrong == 0, std::string("gather: augmented batches of ") + data_facts_of(set)->name + " in bf16", text);
     pair_close(&pair);
 }
 

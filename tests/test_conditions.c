@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "data/image_set.h"
+#include "data/data_set.h"
 #include "engine/engine.h"
 #include "engine/world.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
-#include "data/image_set.h"
+#include "data/data_set.h"
 
 static char folder[] = "/tmp/esper-config-XXXXXX";
 

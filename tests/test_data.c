@@ -37,7 +37,7 @@ static float oracle_value(int channel, int value)
 
 static struct gather_table table_of(enum data_set set)
 {
-    return gather_table_make(image_set_of(set));
+    return gather_table_make(data_facts_of(set));
 }
 
 static float oracle_pixel(const uint8_t *image, int size, int top, int left, bool flip, int y, int x, int channel)
@@ -62,13 +62,13 @@ static void gather_equals_the_exact_table(void **state)
         for (int i = 0; i < 256; i++) {
             for (int c = 0; c < 3; c++) {
                 assert_true(bits_equal(out[4 * i + c], oracle_value_of(set, c, image[3 * i + c])));
-                assert_true(bits_equal(out[4 * i + c], gather_normalise(image_set_of(set), c, image[3 * i + c])));
+                assert_true(bits_equal(out[4 * i + c], gather_normalise(data_facts_of(set), c, image[3 * i + c])));
             }
             assert_true(bits_equal(out[4 * i + 3], 0.0f));
         }
     }
-    assert_true(bits_equal(gather_normalise(image_set_of(DATA_CIFAR10), 0, 0), (float)(-0.4914 / 0.2470)));
-    assert_true(fabsf(gather_normalise(image_set_of(DATA_CIFAR10), 2, 255) - 2.1158f) < 1e-4f);
+    assert_true(bits_equal(gather_normalise(data_facts_of(DATA_CIFAR10), 0, 0), (float)(-0.4914 / 0.2470)));
+    assert_true(fabsf(gather_normalise(data_facts_of(DATA_CIFAR10), 2, 255) - 2.1158f) < 1e-4f);
 }
 
 /* The same bits on machines with and without fused multiply-add; this file is compiled without contraction. */

@@ -85,7 +85,7 @@ static struct engine *grown(int base, int kernel)
 static void logits_of_world(const struct world *world, int env, const uint8_t *images, float *logits)
 {
     const struct variant *kernels = variant_best();
-    struct gather_table table = gather_table_make(image_set_of(world->config.data_set));
+    struct gather_table table = gather_table_make(data_facts_of(world->config.data_set));
     struct net_params params = world_params(world, env);
     struct slot_exec exec[SHAPE_SLOTS];
     float alpha[1][SHAPE_SLOTS] = {{0}};

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
-#include "data/image_set.h"
+#include "data/data_set.h"
 #include "model/graph.h"
 #include "model/runner.h"
 #include "testing_folder.h"

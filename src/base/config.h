@@ -99,7 +99,7 @@ struct config {
     char slots[CONFIG_MAX_SLOTS][8]; /* "r{row}c{col}", sorted row by row: the policy's action order (D-30) */
     int max_seeds;                   /* 0 = as many as slots */
 
-    int data_set;                            /* enum data_set (data/image_set.h) */
+    int data_set;                            /* enum data_set (data/data_set.h) */
     char data_path[CONFIG_TEXT];             /* empty: the set's own file, where data is kept */
     int data_size, data_batch, data_batches; /* batches per step; 0 = one pass over the training split */
     int data_val_images, data_test_images;
@@ -136,7 +136,7 @@ enum esper_status config_set_value(struct config *config, const char *key, const
  * rules: slots exist on that host, images survive the pooling, the data suffices ... */
 typedef enum esper_status (*config_rule)(const struct config *config, struct esper_error *error);
 extern const config_rule config_rules[]; /* all of them, then NULL (engine/config_rules.c) */
-extern const char config_data_sets[];    /* "|cifar10|...": what data.set may be (data/image_set.c) */
+extern const char config_data_sets[];    /* "|cifar10|...": what data.set may be (data/data_set.c) */
 
 /* Whether the configuration obeys all rules. */
 enum esper_status config_check(const struct config *config, struct esper_error *error);

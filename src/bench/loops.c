@@ -250,7 +250,8 @@ static enum esper_status make_config(const struct loops *loops, const struct loo
     config->precision = loops->options.precision;
     config->data_batch = loop->batch;
     config->data_batches = loop->batches;
-    const bool packed = image_set_of(config->data_set)->packed;
+    const struct data_facts *set = data_facts_of(config->data_set);
+    const bool packed = set->packed && set->kind == KIND_IMAGES;
     if (packed)
         config->data_set = DATA_CIFAR10; /* only the time matters: its images, or random ones, stand for all others */
     if (loop->val_images && packed)

@@ -160,7 +160,7 @@ static void add_step(struct steps *steps, struct step_host *host, bool grown, do
         .rates = {.host = optimiser_sgd((float)config->host_lr, momentum, (float)config->weight_decay),
                   .seed = optimiser_sgd((float)config->seed_lr, momentum, 0),
                   .max_grad_norm = config->max_grad_norm},
-        .normalise = gather_table_make(image_set_of(config->data_set)),
+        .normalise = gather_table_make(data_facts_of(config->data_set)),
         .in_place = {.work = train_in_place, .subject = step, .items = host->nets, .seconds = seconds},
         .gathered = {.work = train_gathered, .subject = step, .items = host->nets, .seconds = seconds},
     };

@@ -171,16 +171,19 @@ static enum found show_packed(const struct place *place, enum data_set set, bool
     char text[CONFIG_PATH], path[CONFIG_PATH + 32];
     struct esper_error error = {0};
     struct dataset *data;
-    const char *name = image_set_of(set)->name;
+    const char *name = data_facts_of(set)->name;
     snprintf(path, sizeof path, "%s/%s" DATASET_EXTENSION, place->path, name);
     if (!place->path[0] || access(path, F_OK) != 0)
         return FOUND_NONE;
-    if (dataset_open(path, set, DATASET_SIZE_MAX, &data, &error) != ESPER_OK) {
+    if (dataset_open(path, set, data_facts_of(set)->kind == KIND_TEXT ? 0 : DATASET_SIZE_MAX, &data, &error) !=
+        ESPER_OK) {
         cli_print("  %-12s damaged: %s\n", place->label, error.text);
         return FOUND_DAMAGED;
     }
-    snprintf(text, sizeof text, "%s" DATASET_EXTENSION " (%zu training, %zu validation, %zu test images)%s", name,
-             data->count[SPLIT_TRAIN], data->count[SPLIT_VAL], data->count[SPLIT_TEST], hidden ? "" : ", in use");
+    const size_t *size = data->kind == KIND_TEXT ? data->bytes : data->count;
+    snprintf(text, sizeof text, "%s" DATASET_EXTENSION " (%zu training, %zu validation, %zu test %s)%s", name,
+             size[SPLIT_TRAIN], size[SPLIT_VAL], size[SPLIT_TEST], data->kind == KIND_TEXT ? "bytes" : "images",
+             hidden ? "" : ", in use");
     show_place(place, text);
     dataset_close(data);
     return FOUND_GOOD;
@@ -190,9 +193,11 @@ static enum found show_packed(const struct place *place, enum data_set set, bool
 static bool show_data(void)
 {
     struct place place;
-    bool good = true, used[DATA_SETS] = {[DATA_SYNTHETIC] = true};
+    bool good = true, used[DATA_SETS] = {0};
     cli_print("data, each set from the first place that has it\n");
-    line("synthetic", "built in");
+    for (int set = 0; set < DATA_SETS; set++)
+        if ((used[set] = !data_facts_of(set)->packed))
+            line(data_facts_of(set)->name, "built in");
     for (int i = 0; dataset_place(i, &place); i++) {
         bool empty = true;
         for (int set = 0; set < DATA_SETS; set++) {
@@ -206,7 +211,7 @@ static bool show_data(void)
     }
     for (int set = 0; set < DATA_SETS; set++) {
         char remedy[64];
-        const struct image_set *known = image_set_of(set);
+        const struct data_facts *known = data_facts_of(set);
         snprintf(remedy, sizeof remedy, "esper data get %s", known->name);
         if (!used[set])
             missing(known->name, "its tasks cannot be trained", remedy);

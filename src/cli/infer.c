@@ -72,10 +72,14 @@ static enum esper_status network_open(struct network *network, const char *path,
 
 static enum esper_status open_data(const char *text, int size, struct dataset **data, struct esper_error *error)
 {
-    if (image_set_named(text) != DATA_SYNTHETIC && size != DATASET_SIZE_MAX)
+    if (data_set_named(text) != DATA_SYNTHETIC && size != DATASET_SIZE_MAX)
         return error_set(error, ESPER_INVALID, "%s: its images are %dx%d, the network takes %dx%d; try synthetic", text,
                          DATASET_SIZE_MAX, DATASET_SIZE_MAX, size, size);
-    return dataset_open_named(text, size, data, error);
+    TRY(dataset_open_named(text, size, 0, data, error));
+    if ((*data)->kind != KIND_IMAGES)
+        return error_set(error, ESPER_INVALID, "%s: holds text, the network takes images of %dx%d; give images", text,
+                         size, size);
+    return ESPER_OK;
 }
 
 static size_t count_correct(const float *logits, const uint8_t *labels, size_t count)
@@ -139,7 +143,7 @@ static enum esper_status infer_data(struct network *network, const struct datase
             cli_print("%s\n", network->source);
         cli_print("accuracy %.2f %% (%zu of %zu %s images of %s), %.0f images/s\n",
                   100.0 * (double)correct / (double)count, correct, count, split_name(split),
-                  image_set_of(data->set)->name, (double)count / (seconds > 0 ? seconds : 1e-9));
+                  data_facts_of(data->set)->name, (double)count / (seconds > 0 ? seconds : 1e-9));
     }
     memory_free(logits);
     return status;

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "data/image_set.h"
+#include "data/data_set.h"
 #include "morph/stage.h"
 
 enum { HEADER_EVERY = 20, LINE = 512 };
@@ -49,7 +49,7 @@ static void format_left(const struct progress *progress, char *text, size_t size
 static double images_per_env_step(const struct config *config)
 {
     int batches = config->data_batches;
-    return batches ? (double)batches * config->data_batch : image_set_of(config->data_set)->train;
+    return batches ? (double)batches * config->data_batch : data_facts_of(config->data_set)->train;
 }
 
 static bool learns(const struct config *config)

@@ -11,7 +11,7 @@
 #include "base/config.h"
 #include "base/philox.h"
 #include "base/rule.h"
-#include "data/image_set.h"
+#include "data/data_set.h"
 
 enum { CROP_PAD = 4 }; /* pixels of black on each side */
 
@@ -20,7 +20,7 @@ enum augment { AUGMENT_NONE, AUGMENT_CROP, AUGMENT_CROP_FLIP };
 /* What a run does with the images of its set. */
 static inline enum augment augment_of(const struct config *config)
 {
-    const struct image_set *set = image_set_of(config->data_set);
+    const struct data_facts *set = data_facts_of(config->data_set);
     return !config->data_augment || !set->crop ? AUGMENT_NONE : set->mirror ? AUGMENT_CROP_FLIP : AUGMENT_CROP;
 }
 

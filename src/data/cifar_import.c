@@ -188,7 +188,7 @@ static enum esper_status histogram_check(const char *what, const struct split_su
 
 enum esper_status cifar_verify(const struct pack *pack, struct esper_error *error)
 {
-    const struct image_set *known = image_set_of(DATA_CIFAR10);
+    const struct data_facts *known = data_facts_of(DATA_CIFAR10);
     /* A fifth of the distance between the red and the green mean: no mix-up of colours or byte order passes. */
     const double tolerance = 0.002;
     const size_t test = pack->test, train = pack->train;

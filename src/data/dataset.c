@@ -11,7 +11,9 @@
 #include "base/crc32.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
+#include "data/language.h"
 #include "data/synthetic.h"
+#include "data/window.h"
 
 const char *split_name(enum split split)
 {
@@ -57,7 +59,7 @@ bool dataset_place(int i, struct place *place)
 bool dataset_find(enum data_set set, char path[CONFIG_PATH])
 {
     struct place place;
-    const char *name = image_set_of(set)->name;
+    const char *name = data_facts_of(set)->name;
     for (int i = 0; dataset_place(i, &place); i++)
         if (place.path[0] && snprintf(path, CONFIG_PATH, "%s/%s" DATASET_EXTENSION, place.path, name) < CONFIG_PATH &&
             access(path, F_OK) == 0)
@@ -106,7 +108,7 @@ static enum esper_status synthetic_open(struct dataset *dataset, struct esper_er
     if (dataset->size != 16 && dataset->size != 32)
         return error_set(error, ESPER_INVALID, "synthetic images are 16 or 32 pixels wide, not %d; set data.size",
                          dataset->size);
-    const struct image_set *set = image_set_of(DATA_SYNTHETIC);
+    const struct data_facts *set = data_facts_of(DATA_SYNTHETIC);
     const size_t count[SPLIT_COUNT] = {(size_t)set->train, (size_t)set->val, (size_t)set->test};
     const size_t bytes = image_bytes(dataset->size), total = count[0] + count[1] + count[2];
     const uint8_t *image = synthetic_drawn(dataset->size, count, error);
@@ -121,6 +123,46 @@ static enum esper_status synthetic_open(struct dataset *dataset, struct esper_er
         label += count[split];
     }
     return ESPER_OK;
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+/* The samples of a text follow from its context. */
+static enum esper_status count_windows(struct dataset *dataset, struct esper_error *error)
+{
+    const uint32_t context = (uint32_t)dataset->context;
+    for (int split = 0; split < SPLIT_COUNT && context; split++) {
+        const size_t bytes = dataset->bytes[split];
+        dataset->count[split] = split == SPLIT_TRAIN ? window_starts(bytes, context) : window_count(bytes, context);
+        if (dataset->count[split] == 0)
+            return error_set(error, ESPER_INVALID,
+                             "host.context = %d: a window has %d bytes, the %s split %zu; use a shorter context or more "
+                             "text",
+                             dataset->context, dataset->context + 1, split_name((enum split)split), bytes);
+    }
+    return ESPER_OK;
+}
+
+/* Written once, for the first who wants it, and kept. */
+static enum esper_status language_open(struct dataset *dataset, struct esper_error *error)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint8_t *kept;
+    const struct data_facts *set = data_facts_of(DATA_LANGUAGE);
+    const size_t bytes[SPLIT_COUNT] = {(size_t)set->train, (size_t)set->val, (size_t)set->test};
+    pthread_mutex_lock(&lock);
+    if (!kept && (kept = memory_alloc(bytes[0] + bytes[1] + bytes[2], 1, error)) != NULL) {
+        uint8_t *stream = kept;
+        for (int split = 0; split < SPLIT_COUNT; stream += bytes[split++])
+            language_write((enum split)split, stream, bytes[split]);
+    }
+    const uint8_t *stream = kept;
+    pthread_mutex_unlock(&lock);
+    for (int split = 0; split < SPLIT_COUNT && stream; stream += bytes[split++]) {
+        dataset->stream[split] = stream;
+        dataset->bytes[split] = bytes[split];
+    }
+    return stream ? count_windows(dataset, error) : ESPER_FAILED;
 }
 
 /* ---- a packed file ---------------------------------------------------------------------------------------------- */
@@ -138,7 +180,19 @@ static enum esper_status packed_find(const struct st_file *file, const char *spl
     return ESPER_OK;
 }
 
-static enum esper_status packed_open_split(struct dataset *dataset, enum split split, struct esper_error *error)
+static enum esper_status packed_count(const struct st_file *file, const char *split, size_t count, const char *what,
+                                      struct esper_error *error)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", count);
+    const char *stated = st_meta(file, split);
+    if (!stated || strcmp(stated, text) != 0)
+        return error_set(error, ESPER_INVALID, "%s holds %zu %s, its metadata says %s", split, count, what,
+                         stated ? stated : "nothing");
+    return ESPER_OK;
+}
+
+static enum esper_status packed_open_images(struct dataset *dataset, enum split split, struct esper_error *error)
 {
     const char *name = split_name(split);
     const struct st_tensor *images, *labels;
@@ -150,12 +204,7 @@ static enum esper_status packed_open_split(struct dataset *dataset, enum split s
                          images->shape[1], images->shape[2], images->shape[3], size, size);
     if (count == 0 || labels->shape[0] != count)
         return error_set(error, ESPER_INVALID, "%s holds %zu images and %zu labels", name, count, labels->shape[0]);
-    char text[24];
-    snprintf(text, sizeof text, "%zu", count);
-    const char *stated = st_meta(dataset->file, name);
-    if (!stated || strcmp(stated, text) != 0)
-        return error_set(error, ESPER_INVALID, "%s holds %zu images, its metadata says %s", name, count,
-                         stated ? stated : "nothing");
+    TRY(packed_count(dataset->file, name, count, "images", error));
     const uint8_t *label = labels->data;
     for (size_t i = 0; i < count; i++)
         if (label[i] >= dataset->classes)
@@ -167,13 +216,30 @@ static enum esper_status packed_open_split(struct dataset *dataset, enum split s
     return ESPER_OK;
 }
 
-/* A damaged image looks like any other: only the checksum tells. Files of earlier versions have none. */
+static enum esper_status packed_open_text(struct dataset *dataset, enum split split, struct esper_error *error)
+{
+    const char *name = split_name(split);
+    const struct st_tensor *stream;
+    TRY(packed_find(dataset->file, name, "bytes", 1, &stream, error));
+    const size_t bytes = stream->shape[0];
+    if (bytes < 2 || bytes > UINT32_MAX)
+        return error_set(error, ESPER_INVALID, "%s.bytes has %zu bytes; it must be from 2 to %u", name, bytes,
+                         UINT32_MAX);
+    TRY(packed_count(dataset->file, name, bytes, "bytes", error));
+    dataset->stream[split] = stream->data;
+    dataset->bytes[split] = bytes;
+    return ESPER_OK;
+}
+
+/* A damaged image or text looks like any other: only the checksum tells. Files of earlier versions have none. */
 static enum esper_status packed_check(struct dataset *dataset, struct esper_error *error)
 {
     const char *stated = st_meta(dataset->file, DATASET_CHECKSUM);
     uint32_t crc = 0;
     for (int split = 0; split < SPLIT_COUNT; split++)
-        crc = split_checksum(crc, dataset->images[split], dataset->labels[split], dataset->count[split], dataset->size);
+        crc = dataset->kind == KIND_TEXT ? crc32_update(crc, dataset->stream[split], dataset->bytes[split])
+                                         : split_checksum(crc, dataset->images[split], dataset->labels[split],
+                                                          dataset->count[split], dataset->size);
     snprintf(dataset->checksum, sizeof dataset->checksum, "%08x", (unsigned)crc);
     if (stated && strcmp(stated, dataset->checksum) != 0)
         return error_set(error, ESPER_INVALID, "damaged: its checksum is %s, not %.8s", dataset->checksum, stated);
@@ -184,13 +250,26 @@ static enum esper_status packed_check(struct dataset *dataset, struct esper_erro
 static enum esper_status packed_set(const struct st_file *file, enum data_set *set, struct esper_error *error)
 {
     const char *format = st_meta(file, "format"), *version = st_meta(file, "version"), *name = st_meta(file, "name");
-    *set = name ? image_set_named(name) : DATA_SETS;
-    if (!format || strcmp(format, DATASET_FORMAT) != 0 || *set == DATA_SETS || !image_set_of(*set)->packed)
+    *set = name ? data_set_named(name) : DATA_SETS;
+    const struct data_facts *facts = *set == DATA_SETS ? NULL : data_facts_of(*set);
+    if (!facts || !facts->packed || !format ||
+        strcmp(format, facts->kind == KIND_TEXT ? DATASET_TEXT : DATASET_IMAGES) != 0)
         return error_set(error, ESPER_INVALID, "not a packed data set");
     if (!version || strcmp(version, DATASET_VERSION) != 0)
         return error_set(error, ESPER_INVALID, "has format version %s, this program reads %s",
                          version ? version : "none", DATASET_VERSION);
     return ESPER_OK;
+}
+
+static enum esper_status packed_content(struct dataset *dataset, struct esper_error *error)
+{
+    const bool text = dataset->kind == KIND_TEXT;
+    for (int split = 0; split < SPLIT_COUNT; split++)
+        TRY(text ? packed_open_text(dataset, (enum split)split, error)
+                 : packed_open_images(dataset, (enum split)split, error));
+    const char *documents = text ? st_meta(dataset->file, DATASET_DOCUMENTS) : NULL;
+    dataset->documents = documents ? strtoul(documents, NULL, 10) : 0;
+    return packed_check(dataset, error);
 }
 
 static enum esper_status packed_read(const char *path, struct dataset *dataset, struct esper_error *error)
@@ -199,23 +278,34 @@ static enum esper_status packed_read(const char *path, struct dataset *dataset, 
     snprintf(dataset->path, sizeof dataset->path, "%s", path);
     enum data_set found;
     enum esper_status status = packed_set(dataset->file, &found, error);
-    if (status == ESPER_OK && dataset->set == DATA_SETS)
+    if (status == ESPER_OK && dataset->set != DATA_SETS && dataset->set != found)
+        status = error_set(error, ESPER_INVALID, "holds %s, not %s", data_facts_of(found)->title,
+                           data_facts_of(dataset->set)->title);
+    if (status == ESPER_OK) {
         dataset->set = found;
-    if (status == ESPER_OK && dataset->set != found)
-        status = error_set(error, ESPER_INVALID, "holds %s, not %s", image_set_of(found)->title,
-                           image_set_of(dataset->set)->title);
-    for (int split = 0; split < SPLIT_COUNT && status == ESPER_OK; split++)
-        status = packed_open_split(dataset, (enum split)split, error);
-    if (status == ESPER_OK)
-        status = packed_check(dataset, error);
+        dataset->kind = data_facts_of(found)->kind;
+        status = packed_content(dataset, error);
+    }
     if (status != ESPER_OK)
         error_where(error, "%s", path);
     return status;
 }
 
+/* How to come by the packed file of a set; any, for DATA_SETS. */
+struct remedy {
+    char line[64];
+};
+
+static struct remedy remedy_for(enum data_set set)
+{
+    struct remedy remedy;
+    snprintf(remedy.line, sizeof remedy.line, "`esper data get %s`%s", set == DATA_SETS ? "SET" : data_facts_of(set)->name,
+             set == DATA_TEXT ? " or `esper data import FILE...`" : "");
+    return remedy;
+}
+
 static enum esper_status nowhere(enum data_set set, struct esper_error *error)
 {
-    const char *name = image_set_of(set)->name;
     struct place place;
     char looked[PLACE_COUNT * (CONFIG_PATH + 2)] = "";
     for (int i = 0; dataset_place(i, &place); i++) {
@@ -223,59 +313,60 @@ static enum esper_status nowhere(enum data_set set, struct esper_error *error)
         if (place.path[0])
             snprintf(looked + used, sizeof looked - used, "%s%s", used ? ", " : "", place.path);
     }
-    return error_set(error, ESPER_INVALID,
-                     "no %s" DATASET_EXTENSION " in %.380s; run `esper data get %s` or set data.path", name, looked,
-                     name);
+    return error_set(error, ESPER_INVALID, "no %s" DATASET_EXTENSION " in %.380s; run %s or set data.path",
+                     data_facts_of(set)->name, looked, remedy_for(set).line);
 }
 
 /* No path, or the one that runs of earlier versions wrote down: data/NAME.safetensors. */
 static bool looks_everywhere(const char *path, enum data_set set)
 {
     char usual[64];
-    snprintf(usual, sizeof usual, "data/%s" DATASET_EXTENSION, image_set_of(set)->name);
+    snprintf(usual, sizeof usual, "data/%s" DATASET_EXTENSION, data_facts_of(set)->name);
     return !path || !path[0] || strcmp(path, usual) == 0;
 }
 
 static enum esper_status packed_open(const char *path, struct dataset *dataset, struct esper_error *error)
 {
-    const bool any = dataset->set == DATA_SETS;
-    const char *name = any ? "SET" : image_set_of(dataset->set)->name;
-    if (dataset->size != DATASET_SIZE_MAX)
+    const enum data_set wanted = dataset->set; /* DATA_SETS: any */
+    if (dataset->kind == KIND_IMAGES && dataset->size != DATASET_SIZE_MAX)
         return error_set(error, ESPER_INVALID, "%s: packed images are 32 pixels wide, not %d; set data.size=32",
-                         any ? path : name, dataset->size);
+                         wanted == DATA_SETS ? path : data_facts_of(wanted)->name, dataset->size);
     char found[CONFIG_PATH];
-    if (!any && looks_everywhere(path, dataset->set)) {
-        if (!dataset_find(dataset->set, found))
-            return nowhere(dataset->set, error);
+    if (wanted != DATA_SETS && looks_everywhere(path, wanted)) {
+        if (!dataset_find(wanted, found))
+            return nowhere(wanted, error);
         path = found;
     }
     if (access(path, F_OK) != 0)
-        return error_set(error, ESPER_INVALID, "%s: no such file; run `esper data get %s` or set data.path", path,
-                         name);
+        return error_set(error, ESPER_INVALID, "%s: no such file; run %s or set data.path", path, remedy_for(wanted).line);
     enum esper_status status = packed_read(path, dataset, error);
     if (status == ESPER_INVALID && error) {
         char line[sizeof error->text];
         memcpy(line, error->text, sizeof line);
-        error_set(error, status, "%.440s; `esper data get %s` writes a good one", line, name);
+        error_set(error, status, "%.420s; %s writes a good one", line, remedy_for(wanted).line);
     }
+    if (status == ESPER_OK && dataset->kind == KIND_TEXT && (status = count_windows(dataset, error)) != ESPER_OK)
+        error_where(error, "%s", path);
     return status;
 }
 
-/* ---- either -------------------------------------------------------------------------------------------------------
- */
+/* ---- any of them ------------------------------------------------------------------------------------------------- */
 
-enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
-                               struct esper_error *error)
+static enum esper_status open_as(const char *path, enum data_set set, int size, int context, struct dataset **out,
+                                 struct esper_error *error)
 {
     *out = NULL;
     struct dataset *dataset = memory_alloc(1, sizeof *dataset, error);
     if (!dataset)
         return ESPER_FAILED;
+    dataset->kind = set == DATA_SETS ? KIND_IMAGES : data_facts_of(set)->kind; /* or what the file turns out to be */
     dataset->size = size;
+    dataset->context = context;
     dataset->classes = DATASET_CLASSES;
     dataset->set = set;
-    enum esper_status status = set == DATA_SYNTHETIC ? synthetic_open(dataset, error)
-                                                     : packed_open(path, dataset, error);
+    enum esper_status status = set == DATA_SYNTHETIC  ? synthetic_open(dataset, error)
+                               : set == DATA_LANGUAGE ? language_open(dataset, error)
+                                                      : packed_open(path, dataset, error);
     if (status == ESPER_OK)
         *out = dataset;
     else
@@ -283,10 +374,17 @@ enum esper_status dataset_open(const char *path, enum data_set set, int size, st
     return status;
 }
 
-enum esper_status dataset_open_named(const char *text, int size, struct dataset **out, struct esper_error *error)
+enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
+                               struct esper_error *error)
 {
-    const enum data_set set = image_set_named(text); /* DATA_SETS: whichever the file holds */
-    return dataset_open(set == DATA_SETS ? text : NULL, set, size, out, error);
+    return open_as(path, set, size, size, out, error);
+}
+
+enum esper_status dataset_open_named(const char *text, int size, int context, struct dataset **out,
+                                     struct esper_error *error)
+{
+    const enum data_set set = data_set_named(text); /* DATA_SETS: whichever the file holds */
+    return open_as(set == DATA_SETS ? text : NULL, set, size, context, out, error);
 }
 
 void dataset_close(struct dataset *dataset)
@@ -319,11 +417,28 @@ struct split_summary split_summarise(const uint8_t *images, const uint8_t *label
     return summary;
 }
 
+void text_summarise(struct text_summary *summary, const uint8_t *stream, size_t bytes)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < bytes; i++)
+        summary->histogram[stream[i]]++;
+    for (int byte = 0; byte < 256; byte++)
+        total += summary->histogram[byte];
+    summary->distinct = 0;
+    summary->entropy = 0;
+    for (int byte = 0; byte < 256; byte++)
+        if (summary->histogram[byte]) {
+            const double share = (double)summary->histogram[byte] / (double)total;
+            summary->distinct++;
+            summary->entropy -= share * log2(share);
+        }
+}
+
 /* ---- the rules of its keys --------------------------------------------------------------------------------------- */
 
 enum esper_status dataset_check(const struct config *c, struct esper_error *error)
 {
-    const struct image_set *set = image_set_of(c->data_set);
+    const struct data_facts *set = data_facts_of(c->data_set);
     if (set->packed && c->data_size != DATASET_SIZE_MAX)
         return error_set(error, ESPER_INVALID, "data.size = %d: %s images are %dx%d; use data.set=synthetic",
                          c->data_size, set->name, DATASET_SIZE_MAX, DATASET_SIZE_MAX);

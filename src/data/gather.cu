@@ -77,15 +77,21 @@ struct gather_data gather_upload(struct runtime *rt, const struct dataset *data,
     const size_t image = (size_t)data->size * (size_t)data->size * DATASET_COLOURS;
     struct gather_data to = {};
     to.size = data->size;
+    to.context = (uint32_t)data->context;
     to.normalise = *normalise;
+    const auto copy = [rt](const uint8_t *bytes, size_t count) {
+        uint8_t *room = runtime_alloc<uint8_t>(rt, count + SLACK);
+        runtime_copy_to(rt, room, bytes, count);
+        return room;
+    };
     for (int i = 0; i < SPLIT_COUNT; i++) {
-        uint8_t *images = runtime_alloc<uint8_t>(rt, data->count[i] * image + SLACK);
-        uint8_t *labels = runtime_alloc<uint8_t>(rt, data->count[i] + SLACK);
-        runtime_copy_to(rt, images, data->images[i], data->count[i] * image);
-        runtime_copy_to(rt, labels, data->labels[i], data->count[i]);
-        to.images[i] = images;
-        to.labels[i] = labels;
         to.count[i] = (uint32_t)data->count[i];
+        if (data->kind == KIND_TEXT) {
+            to.stream[i] = copy(data->stream[i], data->bytes[i]);
+        } else {
+            to.images[i] = copy(data->images[i], data->count[i] * image);
+            to.labels[i] = copy(data->labels[i], data->count[i]);
+        }
     }
     return to;
 }

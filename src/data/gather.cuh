@@ -1,6 +1,6 @@
 /*
- * From bytes to pixels on the device: which image, which crop, which value. The rules are data/order.h and
- * data/augment.h; values are bit-equal to gather_normalise, fused or not (see struct gather_table).
+ * From bytes to pixels on the device: which image, which crop, which value; of text, which window. The rules are
+ * data/order.h, data/augment.h and data/window.h; values are bit-equal to gather_normalise, fused or not (see struct gather_table).
  */
 #ifndef DATA_GATHER_CUH
 #define DATA_GATHER_CUH
@@ -11,13 +11,16 @@ extern "C" {
 #include "base/envs.h"
 #include "data/gather.h"
 #include "data/order.h"
+#include "data/window.h"
 }
 
 /* The splits in device memory, and how their bytes become pixels. */
 struct gather_data {
     const uint8_t *images[SPLIT_COUNT], *labels[SPLIT_COUNT]; /* u8 NHWC, with 16 readable bytes after the last */
-    uint32_t count[SPLIT_COUNT];
-    int size;
+    const uint8_t *stream[SPLIT_COUNT]; /* text; NULL where the set is one of images, whose pointers it has not */
+    uint32_t count[SPLIT_COUNT];        /* samples */
+    int size;                           /* of an image */
+    uint32_t context;                   /* of a window of text */
     struct gather_table normalise;
 };
 
@@ -51,13 +54,7 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
     const uint32_t round = *source.round, step = *source.step + 1, whole = source.data.count[SPLIT_TRAIN];
     const uint64_t at = ((uint64_t)(step - 1) * source.batches + index) * source.batch + sample;
     const struct conditions conditions = conditions_load(&source.conditions, env);
-    const uint32_t count = conditions.images;
-    struct order order = order_of_pass(source.seed, round, birth, (uint32_t)(at / count), count);
-    uint32_t image = order_at(&order, (uint32_t)(at % count));
-    if (count < whole) {
-        order = order_of_pass(source.seed, round, birth, ORDER_OWN, whole);
-        image = order_at(&order, image);
-    }
+    const uint32_t image = order_sample(source.seed, round, birth, at, conditions.images, whole);
     struct gather_view view;
     view.image = source.data.images[SPLIT_TRAIN] +
                  (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
@@ -65,6 +62,23 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
     view.label = conditions_label(&conditions, source.seed, round, birth, image, source.data.labels[SPLIT_TRAIN][image],
                                   DATASET_CLASSES);
     return view;
+}
+
+/* The same of a text: the first of its context + 1 bytes. */
+DEVICE const uint8_t *gather_train_window(const struct gather_source &source, uint32_t env, uint32_t index,
+                                          uint32_t sample)
+{
+    const uint32_t birth = conditions_birth(env_number(source.first_env, (int)env), source.group);
+    const uint64_t at = ((uint64_t)*source.step * source.batches + index) * source.batch + sample;
+    return source.data.stream[SPLIT_TRAIN] + order_sample(source.seed, *source.round, birth, at,
+                                                          source.conditions.images[env],
+                                                          source.data.count[SPLIT_TRAIN]);
+}
+
+/* Window i of a split: validation and test. */
+DEVICE const uint8_t *gather_range_window(const struct gather_data &data, enum split split, uint32_t i)
+{
+    return data.stream[split] + window_place(i, data.context);
 }
 
 /* Image `image` of a split as it is: validation and test. */

@@ -1,6 +1,7 @@
 /*
  * From bytes to what a network reads: pick images in an env's order, crop, flip, normalise, and lay them out as
- * NHWC floats with four floats per pixel (red, green, blue, 0), so that a pixel is one vector.
+ * NHWC floats with four floats per pixel (red, green, blue, 0), so that a pixel is one vector. Windows of text are
+ * copied as they are.
  *
  * The values are those of the exact table normalised(u8) = (u8/255 - mean)/std, computed in f64 and rounded once.
  */
@@ -30,11 +31,11 @@ struct gather_table {
     float slope_rest[GATHER_CHANNELS], offset[GATHER_CHANNELS];
 };
 
-/* For the mean and deviation of a data set. */
-struct gather_table gather_table_make(const struct image_set *set);
+/* For the mean and deviation of a data set; empty for text. */
+struct gather_table gather_table_make(const struct data_facts *set);
 
 /* The definition: what the vector form must equal, bit for bit. */
-float gather_normalise(const struct image_set *set, int channel, uint8_t value);
+float gather_normalise(const struct data_facts *set, int channel, uint8_t value);
 
 /*
  * Write one size x size image (size at most DATASET_SIZE_MAX), cropped at top, left of its padded frame (CROP_PAD each
@@ -50,27 +51,27 @@ struct gather_target {
     size_t image_stride; /* from an image to the next */
     size_t row_stride;   /* from a row to the next */
     uint8_t *labels;     /* [count] */
-    uint8_t *tokens;     /* text: the first row; the rest is for images, and NULL or 0 */
+    uint8_t *tokens;     /* text: [count][context + 1]; the rest is for images, and NULL or 0 */
     size_t token_stride; /* bytes from a row to the next */
 };
 
-/* Which training batch: everything that determines its images, and nothing else. */
+/* Which training batch: everything that determines its samples, and nothing else. */
 struct gather_job {
     uint64_t seed;
     uint32_t round, env;
     uint32_t step;    /* from 1 */
     uint32_t index;   /* of the batch within the step, from 0 */
     uint32_t batches; /* per step */
-    uint32_t batch;   /* images per batch */
+    uint32_t batch;   /* samples per batch */
     enum augment augment;
     struct conditions conditions; /* of the env in this round */
 };
 
-/* Batch `job` of the training split, in the env's own order. */
+/* Batch `job` of the training split, in the env's own order: images and labels, or tokens. */
 void gather_batch(const struct gather_table *table, const struct dataset *dataset, const struct gather_job *job,
                   const struct gather_target *target);
 
-/* Images first .. first + count - 1 of a split in file order, as they are: validation and test. */
+/* Samples first .. first + count - 1 of a split in file order, as they are: validation and test. */
 void gather_range(const struct gather_table *table, const struct dataset *dataset, enum split split, size_t first,
                   size_t count, const struct gather_target *target);
 

@@ -169,6 +169,6 @@ enum esper_status idx_verify(enum data_set set, const uint32_t crc[IDX_FILES], s
     for (int file = 0; file < IDX_FILES; file++)
         if (crc[file] != known[set][file])
             return error_set(error, ESPER_INVALID, "%s: checksum %08x, not %08x: damaged, or not %s", file_names[file],
-                             crc[file], known[set][file], image_set_of(set)->title);
+                             crc[file], known[set][file], data_facts_of(set)->title);
     return ESPER_OK;
 }

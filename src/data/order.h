@@ -1,9 +1,9 @@
 /*
  * The order in which an env walks the training split.
  *
- * Image n of an env in a round is perm[n / N](n mod N): every pass over the N images is a fresh permutation, given by a
- * keyed bijection instead of a shuffled list. Nothing is stored, sorted or resumed, and any image of any pass can be
- * computed directly, on the host and on the device (E-09).
+ * Sample n (an image, or the start of a window of text) of an env in a round is perm[n / N](n mod N): every pass over
+ * the N samples is a fresh permutation, given by a keyed bijection instead of a shuffled list. Nothing is stored,
+ * sorted or resumed, and any sample of any pass can be computed directly, on the host and on the device (E-09).
  */
 #ifndef DATA_ORDER_H
 #define DATA_ORDER_H
@@ -15,7 +15,7 @@
 
 enum { ORDER_ROUNDS = 8 };
 
-/* Not a pass: the permutation of the whole split whose first images are those that an env has, where it has fewer. */
+/* Not a pass: the permutation of the whole split whose first samples are those that an env has, where it has fewer. */
 #define ORDER_OWN UINT32_MAX
 
 /* One permutation of 0 .. count - 1. */
@@ -66,6 +66,18 @@ ESPER_RULE uint32_t order_at(const struct order *order, uint32_t index)
         index = left << bits | right;
     } while (index >= order->count);
     return index;
+}
+
+/* The n-th sample that an env sees in a round, where it has `count` of the `whole` split. */
+ESPER_RULE uint32_t order_sample(uint64_t seed, uint32_t round, uint32_t env, uint64_t n, uint32_t count,
+                                 uint32_t whole)
+{
+    struct order order = order_of_pass(seed, round, env, (uint32_t)(n / count), count);
+    const uint32_t sample = order_at(&order, (uint32_t)(n % count));
+    if (count == whole)
+        return sample;
+    order = order_of_pass(seed, round, env, ORDER_OWN, whole);
+    return order_at(&order, sample);
 }
 
 #endif

@@ -18,7 +18,7 @@ enum esper_status pack_alloc(struct pack *pack, enum data_set set, size_t train,
 
 enum esper_status pack_whole(struct pack *pack, enum data_set set, struct esper_error *error)
 {
-    const struct image_set *known = image_set_of(set);
+    const struct data_facts *known = data_facts_of(set);
     return pack_alloc(pack, set, (size_t)known->train + (size_t)known->val, (size_t)known->test, error);
 }
 
@@ -31,7 +31,7 @@ void pack_free(struct pack *pack)
 
 size_t pack_count(const struct pack *pack, enum split split)
 {
-    const struct image_set *set = image_set_of(pack->set);
+    const struct data_facts *set = data_facts_of(pack->set);
     const size_t val = pack->train * (size_t)set->val / (size_t)(set->train + set->val);
     return split == SPLIT_TRAIN ? pack->train - val : split == SPLIT_VAL ? val : pack->test;
 }
@@ -63,9 +63,9 @@ enum esper_status pack_write(const struct pack *pack, const size_t count[SPLIT_C
     }
     snprintf(checksum, sizeof checksum, "%08x", (unsigned)crc);
     const char *const meta[][2] = {
-        {"format", DATASET_FORMAT},
+        {"format", DATASET_IMAGES},
         {"version", DATASET_VERSION},
-        {"name", image_set_of(pack->set)->name},
+        {"name", data_facts_of(pack->set)->name},
         {"source", source},
         {DATASET_CHECKSUM, checksum},
         {split_name(SPLIT_TRAIN), counts[SPLIT_TRAIN]},

@@ -164,7 +164,7 @@ enum esper_status engine_create_part(struct engine **out, const struct config *c
         return ESPER_FAILED;
     engine->kernels = variant_best();
     engine->nets = engine->kernels->net[host_family_of(config)->id];
-    engine->normalise = gather_table_make(image_set_of(config->data_set));
+    engine->normalise = gather_table_make(data_facts_of(config->data_set));
     engine->rates = host_rates(config);
     enum esper_status status = create_parts(engine, config, envs, error);
     if (status != ESPER_OK) {

@@ -126,7 +126,7 @@ static void write_host_keys(const struct model *model, cJSON *network)
 static void write_image(const struct model *model, cJSON *network)
 {
     cJSON *image = json_add_object(network, "image");
-    const struct image_set *set = image_set_of(model->config.data_set);
+    const struct data_facts *set = data_facts_of(model->config.data_set);
     json_add_number(image, "size", model->config.data_size);
     json_add(image, "mean", cJSON_CreateDoubleArray(set->mean, DATASET_COLOURS));
     json_add(image, "deviation", cJSON_CreateDoubleArray(set->deviation, DATASET_COLOURS));
@@ -183,9 +183,9 @@ static enum esper_status read_colours(const cJSON *image, struct config *config,
     TRY(json_get_array(image, "mean", &mean, error));
     TRY(json_get_array(image, "deviation", &deviation, error));
     for (int i = 0; i < DATA_SETS; i++) {
-        const struct image_set *set = image_set_of((enum data_set)i);
+        const struct data_facts *set = data_facts_of((enum data_set)i);
         config->data_set = (enum data_set)i;
-        if (same_colours(mean, set->mean) && same_colours(deviation, set->deviation) &&
+        if (set->kind == KIND_IMAGES && same_colours(mean, set->mean) && same_colours(deviation, set->deviation) &&
             (!set->packed || config->data_size == DATASET_SIZE_MAX))
             return ESPER_OK;
     }

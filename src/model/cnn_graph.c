@@ -290,7 +290,7 @@ static int slot(struct builder *b, int j, int h)
 /* (x / 255 - mean) / deviation, from raw pixels */
 static int normalise(struct builder *b, int image)
 {
-    const struct image_set *set = image_set_of(b->model->config.data_set);
+    const struct data_facts *set = data_facts_of(b->model->config.data_set);
     double mean[DATASET_COLOURS], deviation[DATASET_COLOURS];
     for (int i = 0; i < DATASET_COLOURS; i++) {
         mean[i] = 255 * set->mean[i];

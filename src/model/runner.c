@@ -21,7 +21,7 @@ enum esper_status model_runner_create(struct model_runner **out, const struct mo
         return ESPER_FAILED;
     runner->model = model;
     runner->nets = variant_best()->net[host_family_of(&model->config)->id];
-    runner->normalise = gather_table_make(image_set_of(model->config.data_set));
+    runner->normalise = gather_table_make(data_facts_of(model->config.data_set));
     runner->batch = batch;
     runner->memory = memory_alloc(runner->nets->bytes(&model->shape, batch), 1, error);
     if (!runner->memory) {

@@ -1,17 +1,18 @@
-#include "data/image_set.h"
+#include "data/data_set.h"
 
 #include <string.h>
 
 #include "base/config.h"
 
-const char config_data_sets[] = IMAGE_SETS(WORD_CHOICE, );
+const char config_data_sets[] = DATA_SET_WORDS(WORD_CHOICE, );
 
 /*
  * A photograph or a piece of clothing may be mirrored; a digit may not: 2 and 5 would look alike. Shifts by a few
  * pixels change neither. The synthetic set is normalised like CIFAR-10 and never augmented: its classes are directions.
+ * The language's splits hold whole windows of any power of two, and the byte that follows the last.
  */
 // clang-format off
-static const struct image_set sets[DATA_SETS] = {
+static const struct data_facts sets[DATA_SETS] = {
     [DATA_CIFAR10] = {.title = "CIFAR-10", .packed = true, .crop = true, .mirror = true,
                       .train = 45000, .val = 5000, .test = 10000,
                       .mean = {0.4914, 0.4822, 0.4465}, .deviation = {0.2470, 0.2435, 0.2616}},
@@ -24,18 +25,21 @@ static const struct image_set sets[DATA_SETS] = {
     [DATA_MNIST] = {.title = "MNIST", .packed = true, .crop = true,
                     .train = 55000, .val = 5000, .test = 10000,
                     .mean = {0.1000, 0.1000, 0.1000}, .deviation = {0.2752, 0.2752, 0.2752}},
+    [DATA_TEXT] = {.title = "text", .kind = KIND_TEXT, .packed = true},
+    [DATA_LANGUAGE] = {.title = "the synthetic language", .kind = KIND_TEXT,
+                       .train = 1 << 19, .val = (1 << 16) + 1, .test = (1 << 17) + 1},
 #define NAMED(with, NAME, word) [DATA_##NAME].name = #word,
-    IMAGE_SETS(NAMED, )
+    DATA_SET_WORDS(NAMED, )
 #undef NAMED
 };
 // clang-format on
 
-const struct image_set *image_set_of(int set)
+const struct data_facts *data_facts_of(int set)
 {
     return &sets[set];
 }
 
-enum data_set image_set_named(const char *name)
+enum data_set data_set_named(const char *name)
 {
     int set = 0;
     while (set < DATA_SETS && strcmp(sets[set].name, name) != 0)
