@@ -31,7 +31,7 @@ const char *loop_unit(enum loop_kind kind)
 static enum esper_status write_images(const char *path, struct esper_error *error)
 {
     static const size_t counts[SPLIT_COUNT] = {8192, 5000, 1000};
-    static const char *const meta[][2] = {{"format", DATASET_FORMAT},
+    static const char *const meta[][2] = {{"format", DATASET_IMAGES},
                                           {"version", DATASET_VERSION},
                                           {"name", "cifar10"},
                                           {"train", "8192"},

@@ -185,8 +185,7 @@ static const struct cli_page get_page = {
     .options =
         (const struct cli_option[]){
             {"from", CLI_TEXT, "DIR", AT(from),
-             "read files already on disk: data_batch_1.bin ..., train-images-idx3-ubyte[.gz] ..., corpus.txt",
-             0, 0},
+             "read files already on disk: data_batch_1.bin ..., train-images-idx3-ubyte[.gz] ..., corpus.txt", 0, 0},
             {"out", CLI_TEXT, "FILE", AT(out), "the packed file to write; - is stdout", 0, 0},
             {"train", CLI_INT, "N", AT(count[SPLIT_TRAIN]), "take the first N of the training images", 1, 55000},
             {"val", CLI_INT, "N", AT(count[SPLIT_VAL]), "take the first N of the 5000 validation images", 1, 5000},
@@ -228,10 +227,11 @@ static enum esper_status import_files(struct cli_call *call, struct esper_error 
 
 static const struct cli_page import_page = {
     .usage = "data import FILE... [--as text] [--out FILE]",
-    .about = "Writes the packed file of a text of your own: the files are documents, one after the other as they are\n"
-             "given, byte for byte. The first 90 % train, 5 % validate, 5 % test; a cut moves to the end of a file that\n"
-             "is near. Without --out it becomes text.safetensors where `esper data get` would put it; any other file\n"
-             "is used with --set data.path=FILE.",
+    .about =
+        "Writes the packed file of a text of your own: the files are documents, one after the other as they are\n"
+        "given, byte for byte. The first 90 % train, 5 % validate, 5 % test; a cut moves to the end of a file that\n"
+        "is near. Without --out it becomes text.safetensors where `esper data get` would put it; any other file\n"
+        "is used with --set data.path=FILE.",
     .example = "esper data import book1.txt book2.txt --as text --out books.safetensors",
     .options = (const struct cli_option[]){{"as", CLI_TEXT, "KIND", offsetof(struct import_options, as),
                                             "what the files are: text (default)", 0, 0},
@@ -285,8 +285,8 @@ static void text_print(const struct dataset *dataset)
         cli_print(", checksum %s", dataset->checksum);
     cli_print("\n");
     for (int split = 0; split < SPLIT_COUNT; split++)
-        cli_print("%-6s %9zu bytes  distinct %3d  entropy %.3f\n", split_name((enum split)split),
-                  dataset->bytes[split], of_split[split].distinct, of_split[split].entropy);
+        cli_print("%-6s %9zu bytes  distinct %3d  entropy %.3f\n", split_name((enum split)split), dataset->bytes[split],
+                  of_split[split].distinct, of_split[split].entropy);
 }
 
 static enum esper_status show_set(struct cli_call *call, struct esper_error *error)

@@ -135,10 +135,11 @@ static enum esper_status count_windows(struct dataset *dataset, struct esper_err
         const size_t bytes = dataset->bytes[split];
         dataset->count[split] = split == SPLIT_TRAIN ? window_starts(bytes, context) : window_count(bytes, context);
         if (dataset->count[split] == 0)
-            return error_set(error, ESPER_INVALID,
-                             "host.context = %d: a window has %d bytes, the %s split %zu; use a shorter context or more "
-                             "text",
-                             dataset->context, dataset->context + 1, split_name((enum split)split), bytes);
+            return error_set(
+                error, ESPER_INVALID,
+                "host.context = %d: a window has %d bytes, the %s split %zu; use a shorter context or more "
+                "text",
+                dataset->context, dataset->context + 1, split_name((enum split)split), bytes);
     }
     return ESPER_OK;
 }
@@ -299,7 +300,8 @@ struct remedy {
 static struct remedy remedy_for(enum data_set set)
 {
     struct remedy remedy;
-    snprintf(remedy.line, sizeof remedy.line, "`esper data get %s`%s", set == DATA_SETS ? "SET" : data_facts_of(set)->name,
+    snprintf(remedy.line, sizeof remedy.line, "`esper data get %s`%s",
+             set == DATA_SETS ? "SET" : data_facts_of(set)->name,
              set == DATA_TEXT ? " or `esper data import FILE...`" : "");
     return remedy;
 }
@@ -338,7 +340,8 @@ static enum esper_status packed_open(const char *path, struct dataset *dataset, 
         path = found;
     }
     if (access(path, F_OK) != 0)
-        return error_set(error, ESPER_INVALID, "%s: no such file; run %s or set data.path", path, remedy_for(wanted).line);
+        return error_set(error, ESPER_INVALID, "%s: no such file; run %s or set data.path", path,
+                         remedy_for(wanted).line);
     enum esper_status status = packed_read(path, dataset, error);
     if (status == ESPER_INVALID && error) {
         char line[sizeof error->text];
@@ -436,23 +439,67 @@ void text_summarise(struct text_summary *summary, const uint8_t *stream, size_t 
 
 /* ---- the rules of its keys --------------------------------------------------------------------------------------- */
 
-enum esper_status dataset_check(const struct config *c, struct esper_error *error)
+int dataset_size(const struct config *config)
+{
+    return data_facts_of(config->data_set)->kind == KIND_TEXT ? config->host_context : config->data_size;
+}
+
+/* Whether a split has the samples that a key asks for; split_size is 0 where only the file knows. */
+static enum esper_status check_samples(const struct config *c, const char *key, int wanted, int split_size,
+                                       struct esper_error *error)
+{
+    const struct data_facts *set = data_facts_of(c->data_set);
+    if (set->kind == KIND_IMAGES && wanted > split_size)
+        return error_set(error, ESPER_INVALID, "%s = %d: %s has %d", key, wanted, set->name, split_size);
+    const uint32_t windows = window_count((uint64_t)split_size, (uint32_t)c->host_context);
+    if (set->kind == KIND_TEXT && split_size && (uint32_t)wanted > windows)
+        return error_set(error, ESPER_INVALID, "%s = %d: %s has %u windows of host.context = %d", key, wanted,
+                         set->name, windows, c->host_context);
+    return ESPER_OK;
+}
+
+static enum esper_status check_text(const struct config *c, struct esper_error *error)
+{
+    if (c->data_batches == 0)
+        return error_set(error, ESPER_INVALID,
+                         "data.batches = 0: a pass over a text is a window for each of its bytes; give a number");
+    if (c->mixed.label_noise > 0)
+        return error_set(error, ESPER_INVALID, "mixed.label_noise = %g: text has no labels; use 0",
+                         c->mixed.label_noise);
+    return ESPER_OK;
+}
+
+static enum esper_status check_images(const struct config *c, struct esper_error *error)
 {
     const struct data_facts *set = data_facts_of(c->data_set);
     if (set->packed && c->data_size != DATASET_SIZE_MAX)
         return error_set(error, ESPER_INVALID, "data.size = %d: %s images are %dx%d; use data.set=synthetic",
                          c->data_size, set->name, DATASET_SIZE_MAX, DATASET_SIZE_MAX);
-    if (c->data_val_images > set->val)
-        return error_set(error, ESPER_INVALID, "data.val_images = %d: %s has %d", c->data_val_images, set->name,
-                         set->val);
-    if (c->data_test_images > set->test)
-        return error_set(error, ESPER_INVALID, "data.test_images = %d: %s has %d", c->data_test_images, set->name,
-                         set->test);
-    /* Positions in a round's stream of images are 32-bit. */
+    return ESPER_OK;
+}
+
+enum esper_status dataset_check(const struct config *c, struct esper_error *error)
+{
+    const struct data_facts *set = data_facts_of(c->data_set);
+    const bool text = set->kind == KIND_TEXT;
+    if (text && c->host_family == FAMILY_CNN)
+        return error_set(error, ESPER_INVALID,
+                         "data.set = %s: host.family = cnn reads images; use a set of images or "
+                         "host.family=transformer",
+                         set->name);
+    if (!text && c->host_family != FAMILY_CNN)
+        return error_set(error, ESPER_INVALID,
+                         "data.set = %s: this host.family reads text; use data.set=text or "
+                         "data.set=language",
+                         set->name);
+    TRY(text ? check_text(c, error) : check_images(c, error));
+    TRY(check_samples(c, "data.val_images", c->data_val_images, set->val, error));
+    TRY(check_samples(c, "data.test_images", c->data_test_images, set->test, error));
+    /* Positions in a round's stream of samples are 32-bit. */
     double step = c->data_batches ? (double)c->data_batch * c->data_batches : set->train;
     if (step * c->steps > 0x7FFFFFFF)
         return error_set(error, ESPER_INVALID,
-                         "data.batch x data.batches x steps = %.0f images in a round; at most %d are allowed",
-                         step * c->steps, 0x7FFFFFFF);
+                         "data.batch x data.batches x steps = %.0f %s in a round; at most %d are allowed",
+                         step * c->steps, text ? "windows" : "images", 0x7FFFFFFF);
     return ESPER_OK;
 }

@@ -1,6 +1,7 @@
 /*
  * From bytes to pixels on the device: which image, which crop, which value; of text, which window. The rules are
- * data/order.h, data/augment.h and data/window.h; values are bit-equal to gather_normalise, fused or not (see struct gather_table).
+ * data/order.h, data/augment.h and data/window.h; values are bit-equal to gather_normalise, fused or not (see struct
+ * gather_table).
  */
 #ifndef DATA_GATHER_CUH
 #define DATA_GATHER_CUH

