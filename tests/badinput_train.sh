@@ -181,7 +181,7 @@ header=$(
 { printf '\000\004\000\000\000\000\000\000%-1024s' "$header" && head -c 276570 /dev/zero; } >subset
 refused 'subset: holds CIFAR-10, not Fashion-MNIST' --task fashion_baseline --set data.path=subset
 refused 'no mnist.safetensors in data, ' --task mnist_baseline
-refused 'mixed.images_least=0.0001: an episode may have as few as 1 images, and data.batch=32' --task quick_mixed \
+refused 'mixed.images_least=0.0001: an episode may have as few as 1 samples, and data.batch=32' --task quick_mixed \
     --set mixed.images_least=0.0001
 small() { # small TEXT VAL TEST BATCH: the subset is refused
     refused "$1" --task cifar_minimal --envs 1 --set data.path=subset --set data.val_images="$2" \
@@ -189,7 +189,7 @@ small() { # small TEXT VAL TEST BATCH: the subset is refused
 }
 small 'data.val_images=21' 21 30 40
 small 'data.test_images=31' 20 31 40
-small 'data.batch=41: the data set holds 40 training images' 20 30 41
+small 'data.batch=41: the data set holds 40 training samples' 20 30 41
 
 # ---- evaluation ------------------------------------------------------------------------------------------------------
 fails 2 'eval needs a run, or --policy' eval

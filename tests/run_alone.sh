@@ -58,7 +58,7 @@ rm -r tasks "$work/bin/tasks"
 # ---- data ------------------------------------------------------------------------------------------------------------
 fails 2 "no cifar10.safetensors in data, $HOME/.local/share/esper; run .esper data get cifar10." data info
 fails 2 'run .esper data get cifar10.' train --task cifar_pointwise $tiny
-for set in cifar10 fashion mnist; do shows "^  $set  *missing" doctor; done
+for set in cifar10 fashion mnist text; do shows "^  $set  *missing" doctor; done
 
 # Images of two values per colour that have CIFAR-10's mean and deviation, in the form of its binary files.
 plane() { # plane OCTAL: 1024 bytes of that value
