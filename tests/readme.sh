@@ -9,7 +9,7 @@ commands=$(sed -n 's/^    \(build\/esper .*\)/\1/p' README.md | sed 's/ *#.*//')
 while IFS= read -r command; do
     full=$command
     case $command in
-    *"data get"* | *" tui "* | *" serve"*) command="$command --help" ;; # these have their own tests
+    *"data get"* | *"data import"* | *" tui "* | *" serve"*) command="$command --help" ;; # these have their own tests
     *"data info"* | *cifar_*)
         if ! "$esper" data info >/dev/null 2>&1; then
             skip "$command: no CIFAR-10 here"

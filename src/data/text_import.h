@@ -31,8 +31,9 @@ enum esper_status text_read_books(struct text *text, const char *directory, stru
 void text_free(struct text *text);
 
 /*
- * The bytes of each split: the first 90 %, the next 5 %, the last 5 %. A cut moves to the nearest end of a document
- * within 2 % of the text, the earlier of two; so no split is empty, and none takes a book apart if it need not.
+ * The bytes of each split (E-23): the first 90 %, the next 5 %, the last 5 %. A cut moves to the nearest end of a
+ * document within 2 % of the text, the earlier of two; so no split is empty, and none takes a book apart if it need
+ * not.
  */
 void text_split(const struct text *text, size_t bytes[SPLIT_COUNT]);
 

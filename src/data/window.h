@@ -1,6 +1,6 @@
 /*
  * Windows of text: a sample is context + 1 bytes of a split, of which the first `context` are read and the last
- * `context` predicted. Windows never leave their split, and nothing is padded.
+ * `context` predicted. Windows never leave their split, and nothing is padded (E-23).
  */
 #ifndef DATA_WINDOW_H
 #define DATA_WINDOW_H
