@@ -110,7 +110,7 @@ static void clear_future(const struct head *h, int i, real *row)
     memset(row + i + 1, 0, sizeof(real) * (size_t)((end < h->wide ? end : h->wide) - i - 1));
 }
 
-void attention_forward(const struct attention *a, const real *qkv, real *kept, real *out, real *workspace)
+void attend_forward(const struct attention *a, const real *qkv, real *kept, real *out, real *workspace)
 {
     const int width = a->heads * a->head, wide = wide_of(a->length);
     const struct head h = {a->length, a->head, 3 * width, wide};
@@ -127,7 +127,7 @@ void attention_forward(const struct attention *a, const real *qkv, real *kept, r
     }
 }
 
-void attention_backward(const struct attention *a, const real *qkv, const real *kept, const real *dout, real *dqkv,
+void attend_backward(const struct attention *a, const real *qkv, const real *kept, const real *dout, real *dqkv,
                         real *workspace)
 {
     const int width = a->heads * a->head, wide = wide_of(a->length);

@@ -17,8 +17,8 @@ size_t attention_kept(const struct attention *attention);
 size_t attention_workspace(const struct attention *attention);
 
 /* qkv [length][3 * heads * head], out [length][heads * head]. */
-void attention_forward(const struct attention *attention, const real *qkv, real *kept, real *out, real *workspace);
-void attention_backward(const struct attention *attention, const real *qkv, const real *kept, const real *dout,
+void attend_forward(const struct attention *attention, const real *qkv, real *kept, real *out, real *workspace);
+void attend_backward(const struct attention *attention, const real *qkv, const real *kept, const real *dout,
                         real *dqkv, real *workspace);
 
 #endif

@@ -4,7 +4,7 @@ static const struct seed_plan plans[TRANSFORMER_BLUEPRINTS] = {
     [TRANSFORMER_ATTENTION] = {.kind = BRANCH_ATTENTION, .wider = 3},
     [TRANSFORMER_NORM] = {.norm = true},
     [TRANSFORMER_LORA] = {.kind = BRANCH_LORA, .rank = 8},
-    [TRANSFORMER_LORA_LARGE] = {.kind = BRANCH_LORA, .rank = 32},
+    [TRANSFORMER_LORA_LARGE] = {.kind = BRANCH_LORA, .rank = SEED_RANK_MAX},
     [TRANSFORMER_MLP_SMALL] = {.kind = BRANCH_MLP, .wider = 2},
     [TRANSFORMER_MLP] = {.kind = BRANCH_MLP, .wider = 4},
 };

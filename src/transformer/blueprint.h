@@ -23,7 +23,10 @@ enum transformer_blueprint {
     TRANSFORMER_BLUEPRINTS
 };
 
-enum { SEED_HEADS = 4 }; /* of an attention seed, whatever its host has: they divide the width */
+enum {
+    SEED_HEADS = 4,    /* of an attention seed, whatever its host has: they divide the width */
+    SEED_RANK_MAX = 32 /* of the largest LORA */
+};
 
 /* What f is: nothing, GELU, or causal attention over the thirds of what W1 yields. */
 enum branch_kind { BRANCH_NONE, BRANCH_LORA, BRANCH_MLP, BRANCH_ATTENTION };
