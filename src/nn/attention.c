@@ -1,7 +1,6 @@
 #include "nn/attention.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "nn/linear.h"
 #include "nn/tokens.h"
@@ -103,11 +102,10 @@ static void mix_forth(const struct head *h, const real *weights, const real *x, 
     }
 }
 
-/* Beyond the diagonal, as far as products read. */
-static void clear_future(const struct head *h, int i, real *row)
+/* As far as products read row i: to the end of its block. */
+static int room_of(int i)
 {
-    int end = (i / PANEL + 1) * PANEL;
-    memset(row + i + 1, 0, sizeof(real) * (size_t)((end < h->wide ? end : h->wide) - i - 1));
+    return (i / PANEL + 1) * PANEL;
 }
 
 void attend_forward(const struct attention *a, const real *qkv, real *kept, real *out, real *workspace)
@@ -118,11 +116,8 @@ void attend_forward(const struct attention *a, const real *qkv, real *kept, real
     for (int k = 0; k < a->heads; k++, kept += (size_t)a->length * (size_t)wide) {
         const real *q = qkv + k * a->head;
         scores_of(&h, q, h.row, q + width, workspace, kept);
-        for (int i = 0; i < a->length; i++) {
-            real *row = kept + (size_t)i * (size_t)wide;
-            softmax_row(i + 1, scale, row);
-            clear_future(&h, i, row);
-        }
+        for (int i = 0; i < a->length; i++)
+            softmax_row(i + 1, room_of(i), scale, kept + (size_t)i * (size_t)wide);
         mix_back(&h, kept, q + 2 * width, h.row, workspace, out + k * a->head, width);
     }
 }
@@ -139,11 +134,9 @@ void attend_backward(const struct attention *a, const real *qkv, const real *kep
         real *dq = dqkv + k * a->head;
         mix_forth(&h, kept, d, width, packed, dq + 2 * width);
         scores_of(&h, d, width, q + 2 * width, packed, scores);
-        for (int i = 0; i < a->length; i++) {
-            real *row = scores + (size_t)i * (size_t)wide;
-            softmax_row_backward(i + 1, scale, kept + (size_t)i * (size_t)wide, row);
-            clear_future(&h, i, row);
-        }
+        for (int i = 0; i < a->length; i++)
+            softmax_row_backward(i + 1, room_of(i), scale, kept + (size_t)i * (size_t)wide,
+                                 scores + (size_t)i * (size_t)wide);
         mix_back(&h, scores, q + width, h.row, packed, dq, h.row);
         mix_forth(&h, scores, q, h.row, packed, dq + width);
     }

@@ -1,7 +1,7 @@
 /*
  * Causal attention over one sequence: token i sees tokens 0 to i. Queries, keys and values are the thirds of a row,
- * q | k | v, each the heads one after another. Products are cut along the diagonal in blocks of a panel, so that half
- * of them are never computed, and a token's result has no term of a later one, not even times zero beyond its block.
+ * q | k | v, each the heads one after another. Products are cut along the diagonal in blocks of a panel, so that
+ * nearly half of them are never computed.
  */
 #ifndef NN_ATTENTION_H
 #define NN_ATTENTION_H

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "nn/exponent.h"
 #include "nn/rows.h"
@@ -44,21 +45,27 @@ static inline real row_dot(int width, const real *x, const real *y)
     return total_of(part);
 }
 
+/* A vector of its own: compilers do not see that the order of comparisons does not matter. */
+static inline vec16 larger_of(vec16 a, vec16 b)
+{
+    const mask16 first = a > b;
+    return (vec16)(((mask16)a & first) | ((mask16)b & ~first));
+}
+
 static inline real row_largest(int width, const real *x)
 {
-    real part[STREAMS], largest;
+    vec16 part = (vec16){0} + x[0];
     int i = 0;
-    for (int k = 0; k < STREAMS; k++)
-        part[k] = x[0];
     for (; i + STREAMS <= width; i += STREAMS)
-        for (int k = 0; k < STREAMS; k++)
-            part[k] = x[i + k] > part[k] ? x[i + k] : part[k];
+        part = larger_of(*(const vec16 *)(x + i), part);
     for (int k = 0; i + k < width; k++)
         part[k] = x[i + k] > part[k] ? x[i + k] : part[k];
-    largest = part[0];
-    for (int k = 1; k < STREAMS; k++)
-        largest = part[k] > largest ? part[k] : largest;
-    return largest;
+    real at[STREAMS];
+    memcpy(at, &part, sizeof at);
+    for (int half = STREAMS / 2; half >= 1; half /= 2)
+        for (int k = 0; k < half; k++)
+            at[k] = at[k + half] > at[k] ? at[k + half] : at[k];
+    return at[0];
 }
 
 /* ---- LayerNorm -------------------------------------------------------------------------------------------------- */
@@ -196,19 +203,34 @@ void token_loss(int rows, int classes, real *restrict logits, const uint8_t *tar
 
 /* ---- softmax ---------------------------------------------------------------------------------------------------- */
 
-void softmax_row(int count, real scale, real *x)
+/* Whole streams: where the row goes on with what may be written, there is no remainder to do one by one. */
+static inline int whole_streams(int count)
 {
-    const real largest = row_largest(count, x) * scale;
-    for (int k = 0; k < count; k++)
-        x[k] = exp_below(x[k] * scale - largest);
-    const real factor = 1 / row_sum(count, x);
-    for (int k = 0; k < count; k++)
-        x[k] *= factor;
+    return (count + STREAMS - 1) / STREAMS * STREAMS;
 }
 
-void softmax_row_backward(int count, real scale, const real *restrict p, real *restrict d)
+void softmax_row(int count, int room, real scale, real *x)
 {
-    const real mean = row_dot(count, p, d);
-    for (int k = 0; k < count; k++)
-        d[k] = scale * p[k] * (d[k] - mean);
+    const int whole = whole_streams(count);
+    for (int k = count; k < whole; k++)
+        x[k] = x[0];
+    const real largest = row_largest(whole, x) * scale;
+    for (int i = 0; i < whole; i += STREAMS)
+        for (int k = 0; k < STREAMS; k++)
+            x[i + k] = exp_below(x[i + k] * scale - largest);
+    memset(x + count, 0, sizeof(real) * (size_t)(room - count));
+    const real factor = 1 / row_sum(whole, x);
+    for (int i = 0; i < whole; i += STREAMS)
+        for (int k = 0; k < STREAMS; k++)
+            x[i + k] *= factor;
+}
+
+void softmax_row_backward(int count, int room, real scale, const real *restrict p, real *restrict d)
+{
+    const int whole = whole_streams(count);
+    memset(d + count, 0, sizeof(real) * (size_t)(room - count));
+    const real mean = row_dot(whole, p, d);
+    for (int i = 0; i < whole; i += STREAMS)
+        for (int k = 0; k < STREAMS; k++)
+            d[i + k] = scale * p[i + k] * (d[i + k] - mean);
 }
