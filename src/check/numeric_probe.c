@@ -29,7 +29,7 @@ double probe_error(const struct probe *probe, real *values, const real *grads, s
 }
 
 void probe_layout(struct check_report *report, const struct probe *probe, const struct param_layout *layout,
-                         real *params, const real *grads, const char *what)
+                  real *params, const real *grads, const char *what)
 {
     for (int t = 0; t < layout->count; t++) {
         const struct tensor_layout *tensor = &layout->tensor[t];

@@ -1,4 +1,5 @@
-/* What holds for every transformer: gradients, causality, and that sequences, seeds and configurations do not meddle. */
+/* What holds for every transformer: gradients, causality, and that sequences, seeds and configurations do not meddle.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -249,10 +250,9 @@ void case_text_birth(struct check_report *report, const char *name)
 /* I-24: a seed in TRAINING changes nothing of its host's step, and learns. */
 void case_text_leaf(struct check_report *report, const char *name)
 {
-    static const struct net_rates rates = {
-        {OPTIMISER_ADAMW, (real)1e-2, (real)0.9, (real)0.95, (real)1e-8, (real)0.1},
-        {OPTIMISER_ADAMW, (real)1e-2, (real)0.9, (real)0.95, (real)1e-8, (real)0.1},
-        0.5};
+    static const struct net_rates rates = {{OPTIMISER_ADAMW, (real)1e-2, (real)0.9, (real)0.95, (real)1e-8, (real)0.1},
+                                           {OPTIMISER_ADAMW, (real)1e-2, (real)0.9, (real)0.95, (real)1e-8, (real)0.1},
+                                           0.5};
     for (int k = 0; k < KINDS; k++) {
         struct scrap scrap = {0};
         struct text_rig bare, grown;
@@ -310,7 +310,7 @@ void case_text_batch(struct check_report *report, const char *name)
     scrap_free(&scrap);
 }
 
-/* I-60, I-61: configurations together equal each of them alone, whatever the others are. */
+/* Configurations together equal each of them alone, whatever the others are. */
 void case_text_configs(struct check_report *report, const char *name)
 {
     enum { CONFIGS = 9 };
@@ -348,7 +348,7 @@ void case_text_configs(struct check_report *report, const char *name)
             same &= same_bits(alone, all + (size_t)k * count, count) && score.loss == scores[k].loss &&
                     score.hits == scores[k].hits && score.count == scores[k].count;
         }
-        case_flag(report, same, "differs from the configurations one by one", "%s (I-60)", name);
+        case_flag(report, same, "differs from the configurations one by one", "%s", name);
     }
     scrap_free(&scrap);
 }

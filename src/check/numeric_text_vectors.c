@@ -40,8 +40,9 @@ static bool seed_vector_read(const struct source *source, const char *blueprint,
     v->blueprint = v->gate ? BLUEPRINT_NOOP : blueprint_named(blueprint);
     v->x = st_find(source->file, name_of("%s.x", v->name).text);
     if (v->blueprint < 0 || !v->x || v->x->dtype != ST_F32 || v->x->dims != 3) {
-        source_fail(source, v->name, v->blueprint < 0 ? "names a blueprint that does not exist"
-                                                      : "should have x, F32 [sequences][tokens][width]");
+        source_fail(source, v->name,
+                    v->blueprint < 0 ? "names a blueprint that does not exist"
+                                     : "should have x, F32 [sequences][tokens][width]");
         return false;
     }
     const size_t *shape = v->x->shape;
@@ -225,8 +226,8 @@ static void host_vector_compare(const struct source *source, struct host_vector 
     source_compare(source, logit_name.text, logits, want, TEXT_LOGITS);
     source_compare_value(source, loss_name.text, result.score.loss / (double)result.score.count, (double)*loss,
                          TEXT_LOSS);
-    source_compare_value(source, name_of("%s.evaluated", v->name).text, score.loss / (double)score.count,
-                         (double)*loss, TEXT_LOSS);
+    source_compare_value(source, name_of("%s.evaluated", v->name).text, score.loss / (double)score.count, (double)*loss,
+                         TEXT_LOSS);
     if (st_find(source->file, name_of("%s.correct", v->name).text)) {
         const int32_t *correct = source_integers(source, name_of("%s.correct", v->name).text, 1);
         source_flag(source, name_of("%s.correct", v->name).text,

@@ -35,7 +35,8 @@ size_t attention_workspace(const struct attention *a)
 }
 
 /* Rows [from, to) of a block on the diagonal. */
-#define EACH_BLOCK(length) for (int from = 0, to; to = from + PANEL < (length) ? from + PANEL : (length), from < (length); from = to)
+#define EACH_BLOCK(length)                                                                                             \
+    for (int from = 0, to; to = from + PANEL < (length) ? from + PANEL : (length), from < (length); from = to)
 
 /* scores[i][j] = x[i] . y[j] for j in the blocks up to i's; x and y are rows of a head. */
 static void scores_of(const struct head *h, const real *x, ptrdiff_t x_row, const real *y, real *packed, real *scores)
@@ -123,7 +124,7 @@ void attend_forward(const struct attention *a, const real *qkv, real *kept, real
 }
 
 void attend_backward(const struct attention *a, const real *qkv, const real *kept, const real *dout, real *dqkv,
-                        real *workspace)
+                     real *workspace)
 {
     const int width = a->heads * a->head, wide = wide_of(a->length);
     const struct head h = {a->length, a->head, 3 * width, wide};

@@ -18,7 +18,7 @@ size_t attention_workspace(const struct attention *attention);
 
 /* qkv [length][3 * heads * head], out [length][heads * head]. */
 void attend_forward(const struct attention *attention, const real *qkv, real *kept, real *out, real *workspace);
-void attend_backward(const struct attention *attention, const real *qkv, const real *kept, const real *dout,
-                        real *dqkv, real *workspace);
+void attend_backward(const struct attention *attention, const real *qkv, const real *kept, const real *dout, real *dqkv,
+                     real *workspace);
 
 #endif

@@ -128,7 +128,13 @@ typedef void tile_runner(const struct tile *t);
 /* Tallest first. run: for whole panels and for those of up to HALF columns, along k and across it. */
 #define TILES(rows)                                                                                                    \
     {                                                                                                                  \
-        rows, {{along_##rows, across_##rows}, {half_along_##rows, half_across_##rows}}                                 \
+        rows,                                                                                                          \
+        {                                                                                                              \
+            {along_##rows, across_##rows},                                                                             \
+            {                                                                                                          \
+                half_along_##rows, half_across_##rows                                                                  \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 static const struct {
     int rows;

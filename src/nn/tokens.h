@@ -24,8 +24,8 @@ void multiply_into(size_t count, const real *x, real *out);
 void column_sums(int rows, int width, const real *x, real *sum);
 
 /*
- * x becomes softmax(scale * x), scale > 0; backward: from the gradient d of that, p, to the gradient of x before it. The
- * row has `room` for more, a multiple of 16, which becomes 0.
+ * x becomes softmax(scale * x), scale > 0; backward: from the gradient d of that, p, to the gradient of x before it.
+ * The row has `room` for more, a multiple of 16, which becomes 0.
  */
 void softmax_row(int count, int room, real scale, real *x);
 void softmax_row_backward(int count, int room, real scale, const real *p, real *d);

@@ -1,6 +1,6 @@
 /*
- * Blueprints: the kinds of seed that a slot of a transformer can grow, by the table they all come from. All but the norm
- * are branches, s = x + W2 f(W1 x + b1) + b2, that begin with W2 = 0 and b2 = 0: a newborn seed is the identity.
+ * Blueprints: the kinds of seed that a slot of a transformer can grow, by the table they all come from. All but the
+ * norm are branches, s = x + W2 f(W1 x + b1) + b2, that begin with W2 = 0 and b2 = 0: a newborn seed is the identity.
  */
 #ifndef TRANSFORMER_BLUEPRINT_H
 #define TRANSFORMER_BLUEPRINT_H

@@ -7,12 +7,8 @@ _Static_assert((int)TRANSFORMER_BLUEPRINTS <= (int)BLUEPRINT_MAX, "morph/stage.h
 
 /* NULL where only another family has a blueprint of that number. */
 static const char *const names[TRANSFORMER_BLUEPRINTS] = {
-    [BLUEPRINT_NOOP] = "noop",
-    [TRANSFORMER_ATTENTION] = "attention",
-    [TRANSFORMER_NORM] = "norm",
-    [TRANSFORMER_LORA] = "lora",
-    [TRANSFORMER_LORA_LARGE] = "lora_large",
-    [TRANSFORMER_MLP_SMALL] = "mlp_small",
+    [BLUEPRINT_NOOP] = "noop",   [TRANSFORMER_ATTENTION] = "attention",   [TRANSFORMER_NORM] = "norm",
+    [TRANSFORMER_LORA] = "lora", [TRANSFORMER_LORA_LARGE] = "lora_large", [TRANSFORMER_MLP_SMALL] = "mlp_small",
     [TRANSFORMER_MLP] = "mlp",
 };
 

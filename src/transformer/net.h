@@ -1,5 +1,5 @@
-/* The transformer's networks on the CPU, as struct net_kernels has them, and what only checks ask for. Compiled once per
- * variant. */
+/* The transformer's networks on the CPU, as struct net_kernels has them, and what only checks ask for. Compiled once
+ * per variant. */
 #ifndef TRANSFORMER_NET_H
 #define TRANSFORMER_NET_H
 

@@ -6,9 +6,11 @@
 #define INIT_DEVIATION 0.02
 
 #define LAYER_NAMES(i)                                                                                                 \
-    {"layer" #i ".ln1.gamma",  "layer" #i ".ln1.beta",      "layer" #i ".qkv.weight", "layer" #i ".qkv.bias",          \
-     "layer" #i ".proj.weight", "layer" #i ".proj.bias",    "layer" #i ".ln2.gamma",  "layer" #i ".ln2.beta",          \
-     "layer" #i ".fc.weight",  "layer" #i ".fc.bias",       "layer" #i ".fcproj.weight", "layer" #i ".fcproj.bias"}
+    {                                                                                                                  \
+        "layer" #i ".ln1.gamma", "layer" #i ".ln1.beta", "layer" #i ".qkv.weight", "layer" #i ".qkv.bias",             \
+            "layer" #i ".proj.weight", "layer" #i ".proj.bias", "layer" #i ".ln2.gamma", "layer" #i ".ln2.beta",       \
+            "layer" #i ".fc.weight", "layer" #i ".fc.bias", "layer" #i ".fcproj.weight", "layer" #i ".fcproj.bias"     \
+    }
 static const char *const layer_names[TRANSFORMER_LAYERS][LAYER_TENSORS] = {
     LAYER_NAMES(0), LAYER_NAMES(1), LAYER_NAMES(2), LAYER_NAMES(3),
     LAYER_NAMES(4), LAYER_NAMES(5), LAYER_NAMES(6), LAYER_NAMES(7)};
@@ -120,8 +122,9 @@ enum esper_status transformer_check_keys(const struct config *c, struct esper_er
         return error_set(error, ESPER_INVALID, "host.heads = %d: does not divide the width of %d (host.width)",
                          c->host_heads, c->host_width);
     if (c->host_width % SEED_HEADS != 0)
-        return error_set(error, ESPER_INVALID, "host.width = %d: must be a multiple of %d, the heads of attention seeds",
-                         c->host_width, SEED_HEADS);
+        return error_set(error, ESPER_INVALID,
+                         "host.width = %d: must be a multiple of %d, the heads of attention seeds", c->host_width,
+                         SEED_HEADS);
     if (c->host_layers % c->host_segments != 0)
         return error_set(error, ESPER_INVALID, "host.segments = %d: does not divide the %d layers (host.layers)",
                          c->host_segments, c->host_layers);

@@ -27,10 +27,20 @@ void branch_begin(struct branch *branch, enum branch_kind kind, int width, int h
 {
     const int mixed = kind == BRANCH_ATTENTION ? width : hidden;
     branch->kind = kind;
-    branch->first = (struct dense){width,      hidden,     params.w1, params.b1,
-                                   params.dw1, params.db1, {branch->first.packed[0], branch->first.packed[1]}};
-    branch->second = (struct dense){mixed,      width,      params.w2, params.b2,
-                                    params.dw2, params.db2, {branch->second.packed[0], branch->second.packed[1]}};
+    branch->first = (struct dense){width,
+                                   hidden,
+                                   params.w1,
+                                   params.b1,
+                                   params.dw1,
+                                   params.db1,
+                                   {branch->first.packed[0], branch->first.packed[1]}};
+    branch->second = (struct dense){mixed,
+                                    width,
+                                    params.w2,
+                                    params.b2,
+                                    params.dw2,
+                                    params.db2,
+                                    {branch->second.packed[0], branch->second.packed[1]}};
     dense_pack(&branch->first, backward);
     dense_pack(&branch->second, backward);
 }
@@ -45,8 +55,8 @@ static void each_attention(const struct branch *b, const struct net *net, int se
     const size_t length = (size_t)b->attention.length, hidden = (size_t)b->first.out, mixed = (size_t)b->second.in;
     for (int n = 0; n < sequences; n++)
         attend_forward(&b->attention, b->hidden + (size_t)n * length * hidden,
-                          b->weights + (size_t)n * attention_kept(&b->attention), b->mixed + (size_t)n * length * mixed,
-                          net->workspace);
+                       b->weights + (size_t)n * attention_kept(&b->attention), b->mixed + (size_t)n * length * mixed,
+                       net->workspace);
 }
 
 void branch_forward(const struct branch *b, const struct net *net, int sequences, const real *x, real *y)
@@ -65,9 +75,9 @@ static void each_attention_backward(const struct branch *b, const struct net *ne
     const size_t length = (size_t)b->attention.length, hidden = (size_t)b->first.out, mixed = (size_t)b->second.in;
     for (int n = 0; n < sequences; n++)
         attend_backward(&b->attention, b->hidden + (size_t)n * length * hidden,
-                           b->weights + (size_t)n * attention_kept(&b->attention),
-                           net->grad_mixed + (size_t)n * length * mixed, net->grad_hidden + (size_t)n * length * hidden,
-                           net->workspace);
+                        b->weights + (size_t)n * attention_kept(&b->attention),
+                        net->grad_mixed + (size_t)n * length * mixed, net->grad_hidden + (size_t)n * length * hidden,
+                        net->workspace);
 }
 
 void branch_backward(const struct branch *b, const struct net *net, int sequences, const real *x, const real *dy,

@@ -43,7 +43,8 @@ static void net_lay_out(struct net *net, const struct transformer_shape *shape, 
     const int fits = shape->context < GROUP_ROWS ? GROUP_ROWS / shape->context : 1;
     made.group = fits < batch ? fits : batch;
     const size_t rows = (size_t)made.group * (size_t)shape->context, width = (size_t)shape->width;
-    const size_t hidden = larger(MLP_WIDER * width, larger(SEED_RANK_MAX, (size_t)transformer_gate_hidden(shape->width)));
+    const size_t hidden =
+        larger(MLP_WIDER * width, larger(SEED_RANK_MAX, (size_t)transformer_gate_hidden(shape->width)));
     const size_t token_stride = (size_t)shape->context + 1;
     made.tokens = bump_take(bump, (size_t)batch * token_stride, 1);
     for (int i = 0; i < shape->layers; i++)

@@ -14,7 +14,8 @@ void site_lay_out(struct site *site, const struct transformer_shape *shape, size
     const size_t width = (size_t)shape->width;
     const int hidden = transformer_gate_hidden(shape->width);
     const struct attention attention = {shape->context, SEED_HEADS, shape->width / SEED_HEADS};
-    const int mlp = MLP_WIDER * shape->width, widest = mlp > SEED_RANK_MAX ? mlp : SEED_RANK_MAX; /* an MLP, or a large LORA */
+    const int mlp = MLP_WIDER * shape->width,
+              widest = mlp > SEED_RANK_MAX ? mlp : SEED_RANK_MAX; /* an MLP, or a large LORA */
     struct site made = {0};
     branch_lay_out(&made.branch, shape->width, widest, &attention, rows, bump);
     made.norm.hat = bump_take(bump, rows * width, sizeof(real));
@@ -143,7 +144,8 @@ static void norm_backward(const struct net *net, const struct net_params *params
         dx[i] = u[i] - du[i];
     }
     layer_norm_backward((int)rows, width, site->norm.hat, site->norm.rstd, gamma, du, dx,
-                        train ? seed_grad(net, slot, NORM_GAMMA) : NULL, train ? seed_grad(net, slot, NORM_BETA) : NULL);
+                        train ? seed_grad(net, slot, NORM_GAMMA) : NULL,
+                        train ? seed_grad(net, slot, NORM_BETA) : NULL);
 }
 
 /* ---- gate net --------------------------------------------------------------------------------------------------- */
@@ -274,8 +276,8 @@ static void seed_backward(const struct net *net, const struct net_params *params
         add_into(count, u, dx);
 }
 
-static void blend_backward(const struct net *net, const struct net_params *params, const struct slot_exec *exec, int slot,
-                           int sequences, real *grad)
+static void blend_backward(const struct net *net, const struct net_params *params, const struct slot_exec *exec,
+                           int slot, int sequences, real *grad)
 {
     const struct site *site = &net->site[slot];
     const size_t rows = net_rows(net, sequences), width = (size_t)net->shape->width, count = rows * width;
@@ -288,8 +290,7 @@ static void blend_backward(const struct net *net, const struct net_params *param
         for (size_t r = 0; r < rows; r++) {
             const size_t at = r * width;
             blend_add_backward(width, grad + at, amplitude_of(site, exec, a, r), dh + at, ds + at);
-            net->gate_grad[r] =
-                exec->gate ? a * blend_amplitude_grad(width, site->x + at, site->s + at, grad + at) : 0;
+            net->gate_grad[r] = exec->gate ? a * blend_amplitude_grad(width, site->x + at, site->s + at, grad + at) : 0;
         }
     }
     if (exec->algorithm == ALGORITHM_MULTIPLY && !exec->isolate)

@@ -15,8 +15,7 @@ static void slot_forward(const struct net *net, const struct net_params *params,
                          int sequences)
 {
     if (exec->mode == SLOT_STE) {
-        memcpy(net->site[slot].x, net->stream,
-               sizeof(real) * net_rows(net, sequences) * (size_t)net->shape->width);
+        memcpy(net->site[slot].x, net->stream, sizeof(real) * net_rows(net, sequences) * (size_t)net->shape->width);
     } else if (exec->mode == SLOT_BLEND && exec->alpha > 0) {
         site_forward(net, params, exec, slot, sequences, net->stream);
         site_blend(net, exec, slot, (real)exec->alpha, sequences, net->stream);
@@ -110,8 +109,7 @@ void transformer_gradients(struct net *net, const struct net_params *params, con
         const int sequences = batch->samples - first < net->group ? batch->samples - first : net->group;
         group_forward(net, params, batch, first, sequences);
         for (int n = 0; n < sequences; n++)
-            token_loss(context, net->shape->vocabulary,
-                       net->logits + net_rows(net, n) * (size_t)net->shape->vocabulary,
+            token_loss(context, net->shape->vocabulary, net->logits + net_rows(net, n) * (size_t)net->shape->vocabulary,
                        net->targets + (size_t)(first + n) * net->target_stride, scale, &score);
         group_backward(net, params, batch, first, sequences);
     }
@@ -184,21 +182,27 @@ void transformer_update(struct net *net, const struct net_params *params, const 
                         const struct net_batch *batch, const struct net_rates *rates, struct net_result *result)
 {
     const struct net_shape *shape = &net->shape->net;
-    const struct part host = {&shape->host, net->grads.host,
+    const struct part host = {&shape->host,
+                              net->grads.host,
                               {params->host, memory->first.host, memory->second.host},
-                              net_updates(memory, NET_HOST), net->shape};
+                              net_updates(memory, NET_HOST),
+                              net->shape};
     part_step(&host, &rates->host, (real)gradient_clip(result->host_norm, rates->max_grad_norm));
     for (int j = 0; j < shape->slots; j++) {
         if (!batch->exec[j].train)
             continue;
         const size_t at = shape->slot[j].seed, gate_at = shape->slot[j].gate;
-        const struct part seed = {&net->seed[j].layout, net->grads.seed + at,
+        const struct part seed = {&net->seed[j].layout,
+                                  net->grads.seed + at,
                                   {params->seed + at, memory->first.seed + at, beyond(memory->second.seed, at)},
-                                  net_updates(memory, net_seed_part(j)), NULL};
-        const struct part gate = {&net->gate_layout, net->grads.gate + gate_at,
-                                  {params->gate + gate_at, memory->first.gate + gate_at,
-                                   beyond(memory->second.gate, gate_at)},
-                                  net_updates(memory, net_gate_part(shape->slots, j)), NULL};
+                                  net_updates(memory, net_seed_part(j)),
+                                  NULL};
+        const struct part gate = {
+            &net->gate_layout,
+            net->grads.gate + gate_at,
+            {params->gate + gate_at, memory->first.gate + gate_at, beyond(memory->second.gate, gate_at)},
+            net_updates(memory, net_gate_part(shape->slots, j)),
+            NULL};
         double square = square_norm(net->seed[j].layout.storage, seed.g);
         if (batch->exec[j].gate)
             square += square_norm(net->gate_layout.storage, gate.g);

@@ -20,8 +20,8 @@ struct branch {
     enum branch_kind kind;
     struct attention attention;
     struct dense first, second;
-    real *hidden; /* kept: W1 x + b1, which attention reads again; an MLP keeps GELU's slope there */
-    real *mixed;  /* kept: f of it; a LORA's is `hidden` */
+    real *hidden;  /* kept: W1 x + b1, which attention reads again; an MLP keeps GELU's slope there */
+    real *mixed;   /* kept: f of it; a LORA's is `hidden` */
     real *weights; /* kept: attention's probabilities */
 };
 
@@ -40,8 +40,8 @@ struct layer {
 struct site {
     struct branch branch;
     struct layer_norm norm;
-    struct dense gate; /* its first layer */
-    real *x, *s;       /* kept: the features that enter, and the seed's output */
+    struct dense gate;     /* its first layer */
+    real *x, *s;           /* kept: the features that enter, and the seed's output */
     real *gate_hidden, *q; /* kept: of the gate net; q [rows] */
 };
 
@@ -65,16 +65,16 @@ struct net {
     struct seed seed[SHAPE_SLOTS];
     struct param_layout gate_layout;
 
-    real *stream;        /* the features on their way up */
-    real *normed;        /* [width] a norm's output */
-    real *added;         /* [width] a branch's output */
-    real *logits;        /* [vocabulary] */
-    real *grad;          /* [width] the gradient on its way down */
-    real *grad_part, *grad_seed; /* [width] */
+    real *stream;                   /* the features on their way up */
+    real *normed;                   /* [width] a norm's output */
+    real *added;                    /* [width] a branch's output */
+    real *logits;                   /* [vocabulary] */
+    real *grad;                     /* [width] the gradient on its way down */
+    real *grad_part, *grad_seed;    /* [width] */
     real *grad_mixed, *grad_hidden; /* [MLP_WIDER * width] inside a branch */
-    real *gate_grad;     /* [rows] */
-    real *workspace;     /* of products and of attention */
-    real *level[SHAPE_SLOTS + 1]; /* evaluation: the stream of each branching depth */
+    real *gate_grad;                /* [rows] */
+    real *workspace;                /* of products and of attention */
+    real *level[SHAPE_SLOTS + 1];   /* evaluation: the stream of each branching depth */
     struct net_params grads;
 };
 
