@@ -74,19 +74,20 @@ static inline __attribute__((always_inline)) void tile_run(const struct tile *t,
         UNROLL for (int j = 0; j < vectors; j++)
             sum[i][j] = t->start ? ((const vec *)(t->start + i * t->start_stride))[j] : (vec){0};
     }
-    int k = 0;
     if (across) {
         const real *x = t->a;
-        for (; k < t->k; k++, x += t->a_stride)
+        for (int k = 0; k < t->k; k++, x += t->a_stride)
             MULTIPLY(x[i]);
+    } else {
+        int k = 0;
+        for (; k + LANES <= t->k; k += LANES) {
+            FOUR x[ROWS];
+            UNROLL for (int i = 0; i < rows; i++) x[i] = LOAD(a[i] + k);
+            UNROLL for (int lane = 0; lane < LANES; lane++) MULTIPLY(x[i][lane]);
+        }
+        for (; k < t->k; k++)
+            MULTIPLY(a[i][k]);
     }
-    for (; k + LANES <= t->k; k += LANES) {
-        FOUR x[ROWS];
-        UNROLL for (int i = 0; i < rows; i++) x[i] = LOAD(a[i] + k);
-        UNROLL for (int lane = 0; lane < LANES; lane++) MULTIPLY(x[i][lane]);
-    }
-    for (; k < t->k; k++)
-        MULTIPLY(a[i][k]);
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < vectors; j++)((vec *)(t->c + i * t->c_stride))[j] = sum[i][j];
 }
@@ -209,6 +210,55 @@ void linear_product(const struct product *p, int first, int last)
 
 /* ---- moving ----------------------------------------------------------------------------------------------------- */
 
+/* `width` columns of a panel whose rows are contiguous where they come from; the sizes that matter are constants. */
+static void pack_straight(int k, int width, const real *from, ptrdiff_t k_stride, real *packed)
+{
+    if (width == PANEL)
+        for (int d = 0; d < k; d++)
+            memcpy(packed + d * PANEL, from + d * k_stride, sizeof(real) * PANEL);
+    else if (width == HALF)
+        for (int d = 0; d < k; d++) {
+            memcpy(packed + d * PANEL, from + d * k_stride, sizeof(real) * HALF);
+            memset(packed + d * PANEL + HALF, 0, sizeof(real) * (PANEL - HALF));
+        }
+    else
+        for (int d = 0; d < k; d++) {
+            memcpy(packed + d * PANEL, from + d * k_stride, sizeof(real) * (size_t)width);
+            memset(packed + d * PANEL + width, 0, sizeof(real) * (size_t)(PANEL - width));
+        }
+}
+
+/* The same where its columns are contiguous: four by four as far as that goes. */
+static void pack_turned(int k, int width, const real *from, ptrdiff_t column_stride, real *packed)
+{
+    int j = 0;
+    for (; j + LANES <= width; j += LANES) {
+        const real *column[LANES];
+        int d = 0;
+        for (int i = 0; i < LANES; i++)
+            column[i] = from + (j + i) * column_stride;
+        for (; d + LANES <= k; d += LANES) {
+            const vec4 a = *(const vec4 *)(column[0] + d), b = *(const vec4 *)(column[1] + d),
+                       c = *(const vec4 *)(column[2] + d), e = *(const vec4 *)(column[3] + d);
+            const vec4 ab = __builtin_shuffle(a, b, (mask4){0, 4, 1, 5}),
+                       ce = __builtin_shuffle(c, e, (mask4){0, 4, 1, 5}),
+                       AB = __builtin_shuffle(a, b, (mask4){2, 6, 3, 7}),
+                       CE = __builtin_shuffle(c, e, (mask4){2, 6, 3, 7});
+            real *to = packed + d * PANEL + j;
+            *(vec4 *)to = __builtin_shuffle(ab, ce, (mask4){0, 1, 4, 5});
+            *(vec4 *)(to + PANEL) = __builtin_shuffle(ab, ce, (mask4){2, 3, 6, 7});
+            *(vec4 *)(to + 2 * PANEL) = __builtin_shuffle(AB, CE, (mask4){0, 1, 4, 5});
+            *(vec4 *)(to + 3 * PANEL) = __builtin_shuffle(AB, CE, (mask4){2, 3, 6, 7});
+        }
+        for (; d < k; d++)
+            for (int i = 0; i < LANES; i++)
+                packed[d * PANEL + j + i] = column[i][d];
+    }
+    for (; j < width; j++)
+        for (int d = 0; d < k; d++)
+            packed[d * PANEL + j] = from[d + j * column_stride];
+}
+
 void linear_pack(int k, int columns, const real *from, ptrdiff_t k_stride, ptrdiff_t column_stride, int first, int last,
                  real *packed)
 {
@@ -216,14 +266,14 @@ void linear_pack(int k, int columns, const real *from, ptrdiff_t k_stride, ptrdi
     for (int panel = first; panel < last; panel++, packed += (size_t)k * PANEL) {
         int column = panel * PANEL, width = columns - column < PANEL ? columns - column : PANEL;
         const real *at = from + column * column_stride;
+        if (column_stride == 1) {
+            pack_straight(k, width, at, k_stride, packed);
+            continue;
+        }
         if (width < PANEL)
             memset(packed, 0, sizeof(real) * (size_t)k * PANEL);
-        if (column_stride == 1 && width == PANEL)
-            for (int d = 0; d < k; d++)
-                memcpy(packed + d * PANEL, at + d * k_stride, sizeof(real) * PANEL);
-        else if (column_stride == 1)
-            for (int d = 0; d < k; d++)
-                memcpy(packed + d * PANEL, at + d * k_stride, sizeof(real) * (size_t)width);
+        if (k_stride == 1)
+            pack_turned(k, width, at, column_stride, packed);
         else
             for (int d = 0; d < k; d++)
                 for (int j = 0; j < width; j++)
