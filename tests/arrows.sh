@@ -12,14 +12,15 @@ data:       base cuda
 nn:         base cuda
 morph:      base cuda data nn
 cnn:        base cuda data nn morph
-host:       base morph cnn
+transformer: base cuda data nn morph
+host:       base morph cnn transformer
 policy:     base cuda nn morph
 reward:     base morph
 learn:      base cuda nn policy
 telemetry:  base
 variant:    base nn morph policy
 model:      base data nn morph cnn host variant
-check:      base nn morph cnn policy reward learn variant
+check:      base nn morph cnn transformer policy reward learn variant
 engine:     base cuda data morph host policy reward learn telemetry variant
 session:    base data morph policy learn telemetry variant model engine
 search:     base morph host policy telemetry

@@ -14,7 +14,9 @@
 #define WORD_ONE(...)                 +1        /* to count them */
 
 /* The families of hosts, each in a room of its own: src/cnn defines cnn_family, cnn_kernels and cnn_device. */
-#define FAMILIES(WORD, with) WORD(with, CNN, cnn)
+#define FAMILIES(WORD, with)                                                                                           \
+    WORD(with, CNN, cnn)                                                                                               \
+    WORD(with, TRANSFORMER, transformer)
 
 enum host_family_id { FAMILIES(WORD_ENUM, FAMILY) FAMILY_COUNT };
 

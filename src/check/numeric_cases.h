@@ -41,6 +41,16 @@ void case_linear(struct check_report *report, const char *name);
 void case_lstm_cell(struct check_report *report, const char *name);
 void case_layer_norm(struct check_report *report, const char *name);
 
+/* numeric_text_cases.c */
+void case_gelu(struct check_report *report, const char *name);
+void case_token_loss(struct check_report *report, const char *name);
+void case_gradient_text(struct check_report *report, const char *name);
+void case_text_causal(struct check_report *report, const char *name);
+void case_text_birth(struct check_report *report, const char *name);
+void case_text_leaf(struct check_report *report, const char *name);
+void case_text_batch(struct check_report *report, const char *name);
+void case_text_configs(struct check_report *report, const char *name);
+
 /* numeric_policy.c */
 void case_gradient_policy(struct check_report *report, const char *name);
 

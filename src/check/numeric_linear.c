@@ -10,17 +10,18 @@
 
 struct product_case {
     struct product product;
-    real *a, *b, *packed, *bias, *c;
+    real *a, *turned_a, *b, *packed, *bias, *c;
 };
 
 static void product_take(struct product_case *p, struct scrap *scrap, int rows, int k, int columns)
 {
     p->a = scrap_reals(scrap, (size_t)rows * k);
+    p->turned_a = scrap_reals(scrap, (size_t)rows * k);
     p->b = scrap_reals(scrap, (size_t)k * columns);
     p->packed = scrap_reals(scrap, packed_size(k, columns));
     p->bias = scrap_reals(scrap, (size_t)columns);
     p->c = scrap_reals(scrap, (size_t)rows * columns);
-    p->product = (struct product){rows, k, columns, p->a, k, p->packed, p->bias, 0, p->c, columns};
+    p->product = (struct product){rows, k, columns, p->a, k, p->packed, p->bias, 0, p->c, columns, false};
 }
 
 static double product_error(const struct product_case *p, int transposed)
@@ -68,6 +69,15 @@ static void product_check(struct check_report *report, const char *name, int row
             linear_product(&one, panel, panel + 1);
         }
     case_flag(report, same_bits(whole, turned, (size_t)rows * columns), "a row alone has other bits", "%s %d x %d x %d",
+              name, rows, k, columns);
+    struct product across = p.product;
+    linear_transpose(rows, k, p.a, k, p.turned_a, rows);
+    across.a = p.turned_a;
+    across.a_stride = rows;
+    across.across = true;
+    across.c = turned;
+    linear_product(&across, 0, panel_count(columns));
+    case_flag(report, same_bits(whole, turned, (size_t)rows * columns), "has other bits", "%s %d x %d x %d across",
               name, rows, k, columns);
     linear_transpose(rows, columns, whole, columns, turned, rows);
     bool equal = true;

@@ -7,6 +7,7 @@
 #include "check/numeric_modules.h"
 #include "check/numeric_policy.h"
 #include "check/numeric_source.h"
+#include "check/numeric_text.h"
 #include "cnn/cpu/work.h"
 
 /* ---- blend_ops -------------------------------------------------------------------------------------------------- */
@@ -180,6 +181,8 @@ bool check_numeric_vectors(const struct st_file *file, const char *kind, struct 
                  {"blend_ops", check_blends},
                  {"host_cnn", check_host_cnn},
                  {"host_slots", check_host_slots},
+                 {"blueprints_transformer", check_blueprints_transformer},
+                 {"host_transformer", check_host_transformer},
                  {"policy_net", check_policy_net}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kind, kinds[i].kind) == 0) {

@@ -5,10 +5,12 @@
 #include "cnn/shape.h"
 #include "morph/family.h"
 #include "morph/net.h"
+#include "transformer/shape.h"
 
 union host_shape {
     struct net_shape net; /* what they all begin with */
     struct cnn_shape cnn;
+    struct transformer_shape transformer;
 };
 
 /* How its hosts and its seeds learn, and how fast. */

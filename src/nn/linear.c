@@ -20,7 +20,7 @@ typedef vec4 vec;
 enum { ROWS = 3 };
 #endif
 
-enum { VECTORS = PANEL / (int)(sizeof(vec) / sizeof(real)) };
+enum { VECTORS = PANEL / (int)(sizeof(vec) / sizeof(real)), HALF = PANEL / 2 };
 
 /* Where multiplying by a lane is free, four numbers are loaded as a vector; other machines broadcast from memory. */
 #if defined(__aarch64__)
@@ -49,45 +49,65 @@ struct tile {
 #define MULTIPLY(number)                                                                                               \
     do {                                                                                                               \
         vec w[VECTORS];                                                                                                \
-        if (VECTORS > 2) {                                                                                             \
-            UNROLL for (int j = 0; j < VECTORS; j++)                                                                   \
+        if (vectors > 2) {                                                                                             \
+            UNROLL for (int j = 0; j < vectors; j++)                                                                   \
             {                                                                                                          \
                 w[j] = ((const vec *)b)[j];                                                                            \
                 UNROLL for (int i = 0; i < rows; i++) sum[i][j] += w[j] * number;                                      \
             }                                                                                                          \
         } else {                                                                                                       \
-            UNROLL for (int j = 0; j < VECTORS; j++) w[j] = ((const vec *)b)[j];                                       \
-            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] += w[j] * number; \
+            UNROLL for (int j = 0; j < vectors; j++) w[j] = ((const vec *)b)[j];                                       \
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += w[j] * number; \
         }                                                                                                              \
         b += PANEL;                                                                                                    \
     } while (0)
 
-static inline __attribute__((always_inline)) void tile_run(const struct tile *t, const int rows)
+/* Of the panel, the first `vectors`. */
+static inline __attribute__((always_inline)) void tile_run(const struct tile *t, const int rows, const int vectors,
+                                                           const bool across)
 {
     const real *a[ROWS], *b = t->b;
     vec sum[ROWS][VECTORS];
     UNROLL for (int i = 0; i < rows; i++)
     {
-        a[i] = t->a + i * t->a_stride;
-        UNROLL for (int j = 0; j < VECTORS; j++)
+        a[i] = t->a + (across ? i : i * t->a_stride);
+        UNROLL for (int j = 0; j < vectors; j++)
             sum[i][j] = t->start ? ((const vec *)(t->start + i * t->start_stride))[j] : (vec){0};
     }
-    int k = 0;
-    for (; k + LANES <= t->k; k += LANES) {
-        FOUR x[ROWS];
-        UNROLL for (int i = 0; i < rows; i++) x[i] = LOAD(a[i] + k);
-        UNROLL for (int lane = 0; lane < LANES; lane++) MULTIPLY(x[i][lane]);
+    if (across) {
+        const real *x = t->a;
+        for (int k = 0; k < t->k; k++, x += t->a_stride)
+            MULTIPLY(x[i]);
+    } else {
+        int k = 0;
+        for (; k + LANES <= t->k; k += LANES) {
+            FOUR x[ROWS];
+            UNROLL for (int i = 0; i < rows; i++) x[i] = LOAD(a[i] + k);
+            UNROLL for (int lane = 0; lane < LANES; lane++) MULTIPLY(x[i][lane]);
+        }
+        for (; k < t->k; k++)
+            MULTIPLY(a[i][k]);
     }
-    for (; k < t->k; k++)
-        MULTIPLY(a[i][k]);
     UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < VECTORS; j++)((vec *)(t->c + i * t->c_stride))[j] = sum[i][j];
+        UNROLL for (int j = 0; j < vectors; j++)((vec *)(t->c + i * t->c_stride))[j] = sum[i][j];
 }
 
 #define TILE(rows)                                                                                                     \
-    static void tile_##rows(const struct tile *t)                                                                      \
+    static void along_##rows(const struct tile *t)                                                                     \
     {                                                                                                                  \
-        tile_run(t, rows);                                                                                             \
+        tile_run(t, rows, VECTORS, false);                                                                             \
+    }                                                                                                                  \
+    static void across_##rows(const struct tile *t)                                                                    \
+    {                                                                                                                  \
+        tile_run(t, rows, VECTORS, true);                                                                              \
+    }                                                                                                                  \
+    static void half_along_##rows(const struct tile *t)                                                                \
+    {                                                                                                                  \
+        tile_run(t, rows, VECTORS / 2, false);                                                                         \
+    }                                                                                                                  \
+    static void half_across_##rows(const struct tile *t)                                                               \
+    {                                                                                                                  \
+        tile_run(t, rows, VECTORS / 2, true);                                                                          \
     }
 TILE(1)
 TILE(2)
@@ -104,24 +124,36 @@ TILE(8)
 TILE(12)
 #endif
 
-/* Tallest first. */
+typedef void tile_runner(const struct tile *t);
+
+/* Tallest first. run: for whole panels and for those of up to HALF columns, along k and across it. */
+#define TILES(rows)                                                                                                    \
+    {                                                                                                                  \
+        rows,                                                                                                          \
+        {                                                                                                              \
+            {along_##rows, across_##rows},                                                                             \
+            {                                                                                                          \
+                half_along_##rows, half_across_##rows                                                                  \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
 static const struct {
     int rows;
-    void (*run)(const struct tile *t);
+    tile_runner *run[2][2];
 } tiles[] = {
 #if VECTOR == 16
-    {12, tile_12}, {8, tile_8},
+    TILES(12), TILES(8),
 #endif
 #if VECTOR == 8 || VECTOR == 16
-    {6, tile_6},
+    TILES(6),
 #endif
 #if VECTOR == 8 || VECTOR == 16 || defined(__aarch64__)
-    {5, tile_5},   {4, tile_4},
+    TILES(5),  TILES(4),
 #endif
-    {3, tile_3},   {2, tile_2}, {1, tile_1}};
+    TILES(3),  TILES(2), TILES(1)};
 
-/* A panel with fewer columns than PANEL is computed in a spare one. */
-static void tile_narrow(int rows, int columns, void (*run)(const struct tile *t), const struct tile *t)
+/* A panel that is neither whole nor a half is computed in a spare one. */
+static void tile_narrow(int rows, int columns, tile_runner *run, const struct tile *t)
 {
     real spare[ROWS * PANEL] = {0};
     struct tile own = *t;
@@ -135,17 +167,19 @@ static void tile_narrow(int rows, int columns, void (*run)(const struct tile *t)
 }
 
 /* All rows of one panel over a range of k short enough for the panel to stay in the L1 cache. */
-static void panel_run(int rows, int columns, struct tile t)
+static void panel_run(int rows, int columns, bool across, struct tile t)
 {
+    const bool half = columns <= HALF, fits = columns == PANEL || columns == HALF;
     for (int row = 0, shape = 0; row < rows;) {
         while (tiles[shape].rows > rows - row)
             shape++;
-        if (columns < PANEL)
-            tile_narrow(tiles[shape].rows, columns, tiles[shape].run, &t);
+        tile_runner *run = tiles[shape].run[half][across];
+        if (fits)
+            run(&t);
         else
-            tiles[shape].run(&t);
+            tile_narrow(tiles[shape].rows, columns, run, &t);
         row += tiles[shape].rows;
-        t.a += tiles[shape].rows * t.a_stride;
+        t.a += across ? tiles[shape].rows : tiles[shape].rows * t.a_stride;
         t.start += t.start ? tiles[shape].rows * t.start_stride : 0;
         t.c += tiles[shape].rows * t.c_stride;
     }
@@ -159,14 +193,14 @@ void linear_product(const struct product *p, int first, int last)
         ptrdiff_t start_stride = p->start_stride;
         do {
             struct tile t = {.k = p->k - k < PANEL_DEPTH ? p->k - k : PANEL_DEPTH,
-                             .a = p->a + k,
+                             .a = p->a + (p->across ? k * p->a_stride : k),
                              .a_stride = p->a_stride,
                              .b = p->b + ((size_t)panel * (size_t)p->k + (size_t)k) * PANEL,
                              .start = start,
                              .start_stride = start_stride,
                              .c = p->c + column,
                              .c_stride = p->c_stride};
-            panel_run(p->rows, columns, t);
+            panel_run(p->rows, columns, p->across, t);
             start = p->c + column; /* resume the sum where it stopped */
             start_stride = p->c_stride;
             k += PANEL_DEPTH;
@@ -176,6 +210,55 @@ void linear_product(const struct product *p, int first, int last)
 
 /* ---- moving ----------------------------------------------------------------------------------------------------- */
 
+/* `width` columns of a panel whose rows are contiguous where they come from; the sizes that matter are constants. */
+static void pack_straight(int k, int width, const real *from, ptrdiff_t k_stride, real *packed)
+{
+    if (width == PANEL)
+        for (int d = 0; d < k; d++)
+            memcpy(packed + d * PANEL, from + d * k_stride, sizeof(real) * PANEL);
+    else if (width == HALF)
+        for (int d = 0; d < k; d++) {
+            memcpy(packed + d * PANEL, from + d * k_stride, sizeof(real) * HALF);
+            memset(packed + d * PANEL + HALF, 0, sizeof(real) * (PANEL - HALF));
+        }
+    else
+        for (int d = 0; d < k; d++) {
+            memcpy(packed + d * PANEL, from + d * k_stride, sizeof(real) * (size_t)width);
+            memset(packed + d * PANEL + width, 0, sizeof(real) * (size_t)(PANEL - width));
+        }
+}
+
+/* The same where its columns are contiguous: four by four as far as that goes. */
+static void pack_turned(int k, int width, const real *from, ptrdiff_t column_stride, real *packed)
+{
+    int j = 0;
+    for (; j + LANES <= width; j += LANES) {
+        const real *column[LANES];
+        int d = 0;
+        for (int i = 0; i < LANES; i++)
+            column[i] = from + (j + i) * column_stride;
+        for (; d + LANES <= k; d += LANES) {
+            const vec4 a = *(const vec4 *)(column[0] + d), b = *(const vec4 *)(column[1] + d),
+                       c = *(const vec4 *)(column[2] + d), e = *(const vec4 *)(column[3] + d);
+            const vec4 ab = __builtin_shuffle(a, b, (mask4){0, 4, 1, 5}),
+                       ce = __builtin_shuffle(c, e, (mask4){0, 4, 1, 5}),
+                       AB = __builtin_shuffle(a, b, (mask4){2, 6, 3, 7}),
+                       CE = __builtin_shuffle(c, e, (mask4){2, 6, 3, 7});
+            real *to = packed + d * PANEL + j;
+            *(vec4 *)to = __builtin_shuffle(ab, ce, (mask4){0, 1, 4, 5});
+            *(vec4 *)(to + PANEL) = __builtin_shuffle(ab, ce, (mask4){2, 3, 6, 7});
+            *(vec4 *)(to + 2 * PANEL) = __builtin_shuffle(AB, CE, (mask4){0, 1, 4, 5});
+            *(vec4 *)(to + 3 * PANEL) = __builtin_shuffle(AB, CE, (mask4){2, 3, 6, 7});
+        }
+        for (; d < k; d++)
+            for (int i = 0; i < LANES; i++)
+                packed[d * PANEL + j + i] = column[i][d];
+    }
+    for (; j < width; j++)
+        for (int d = 0; d < k; d++)
+            packed[d * PANEL + j] = from[d + j * column_stride];
+}
+
 void linear_pack(int k, int columns, const real *from, ptrdiff_t k_stride, ptrdiff_t column_stride, int first, int last,
                  real *packed)
 {
@@ -183,11 +266,14 @@ void linear_pack(int k, int columns, const real *from, ptrdiff_t k_stride, ptrdi
     for (int panel = first; panel < last; panel++, packed += (size_t)k * PANEL) {
         int column = panel * PANEL, width = columns - column < PANEL ? columns - column : PANEL;
         const real *at = from + column * column_stride;
+        if (column_stride == 1) {
+            pack_straight(k, width, at, k_stride, packed);
+            continue;
+        }
         if (width < PANEL)
             memset(packed, 0, sizeof(real) * (size_t)k * PANEL);
-        if (column_stride == 1)
-            for (int d = 0; d < k; d++)
-                memcpy(packed + d * PANEL, at + d * k_stride, sizeof(real) * (size_t)width);
+        if (k_stride == 1)
+            pack_turned(k, width, at, column_stride, packed);
         else
             for (int d = 0; d < k; d++)
                 for (int j = 0; j < width; j++)

@@ -9,6 +9,8 @@
 #ifndef NN_LINEAR_H
 #define NN_LINEAR_H
 
+#include <stdbool.h>
+
 #include "nn/real.h"
 
 #if VECTOR == 16
@@ -43,6 +45,7 @@ struct product {
     ptrdiff_t start_stride;
     real *c;
     ptrdiff_t c_stride;
+    bool across; /* a is stored [k][row], k by k a_stride apart: as the first factor of a weight gradient is */
 };
 
 /* Panels first .. last-1 of c. */

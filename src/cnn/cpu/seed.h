@@ -9,17 +9,11 @@
 #define CNN_CPU_SEED_H
 
 #include "cnn/blueprint.h"
+#include "nn/bump.h"
 #include "nn/conv.h"
 #include "nn/norm.h"
 
 enum { SEED_NORMS = 2 }; /* no chain normalises more often */
-
-/* Memory handed out piece by piece; with base NULL it only counts. */
-struct bump {
-    char *base;
-    size_t used;
-};
-void *bump_take(struct bump *bump, size_t count, size_t size);
 
 /* Buffers for the images of one range, shared by all slots of a net. */
 struct seed_scratch {

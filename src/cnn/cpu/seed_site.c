@@ -2,13 +2,6 @@
 
 #include "cnn/cpu/seed.h"
 
-void *bump_take(struct bump *bump, size_t count, size_t size)
-{
-    size_t at = (bump->used + 63) / 64 * 64;
-    bump->used = at + count * size;
-    return bump->base ? bump->base + at : NULL;
-}
-
 static void take_conv(struct conv *conv, int height, int width, int cin, int cout, int kernel, struct bump *bump)
 {
     void *table = bump_take(bump, conv_table_bytes(height, width), 1);
