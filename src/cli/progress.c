@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "data/data_set.h"
-#include "morph/stage.h"
+#include "morph/family.h"
 
 enum { HEADER_EVERY = 20, LINE = 512 };
 
@@ -93,8 +93,8 @@ static const struct {
     [COLUMN_ROUND] = {"round", 5, 0, false},
     [COLUMN_LEFT] = {"ETA", 6, 2, false},
     [COLUMN_STEPS] = {"step/s", 6, 7, false}, /* env-steps */
-    [COLUMN_IMAGES] = {"img/s", 5, 8, false},
-    [COLUMN_MEAN] = {"acc", 4, 1, false},
+    [COLUMN_IMAGES] = {NULL, 5, 8, false},    /* in the family's words */
+    [COLUMN_MEAN] = {NULL, 4, 1, false},      /* likewise */
     [COLUMN_BEST] = {"best", 4, 4, false},
     [COLUMN_TEST] = {"test", 4, 12, false},
     [COLUMN_REWARD] = {"reward", 6, 3, false},
@@ -141,12 +141,25 @@ static void add_cell(const struct progress *progress, int column, const char *ce
     snprintf(text + used, size - used, "%s%*s", used ? " " : "", column_width(progress, column), cell);
 }
 
+/* What the hosts' family calls its score and its samples. */
+static struct family_words words_of(const struct progress *progress)
+{
+    return host_family_of(progress->config)->words;
+}
+
 void progress_header(const struct progress *progress, unsigned columns, char *text, size_t size)
 {
+    const struct family_words words = words_of(progress);
+    char samples[16];
+    snprintf(samples, sizeof samples, "%s/s", words.samples_short);
     text[0] = '\0';
     for (int i = 0; i < COLUMN_COUNT; i++)
         if (columns >> i & 1)
-            add_cell(progress, i, columns_of[i].title, text, size);
+            add_cell(progress, i,
+                     i == COLUMN_IMAGES ? samples
+                     : i == COLUMN_MEAN ? words.score_short
+                                        : columns_of[i].title,
+                     text, size);
 }
 
 static void format_cell(const struct progress *progress, int column, const struct session_progress *step, char *cell,
@@ -277,6 +290,7 @@ void progress_live(const struct progress *progress, const struct session_progres
 {
     const struct config *config = progress->config;
     char left[32], speed[32], images[32], seeds[64];
+    const struct family_words words = words_of(progress);
     unsigned round = step->round + !step->round_done; /* the one in progress, or the one just done */
     format_left(progress, left, sizeof left);
     format_count(step->env_steps_per_s, speed, sizeof speed);
@@ -289,16 +303,17 @@ void progress_live(const struct progress *progress, const struct session_progres
         add_part(text, size, width, "round %u/%d step %u/%d", round, config->rounds,
                  step->round_done ? (unsigned)config->steps : step->step, config->steps);
     add_part(text, size, width, "%s left", left);
-    add_part(text, size, width, "acc %.1f/%.1f", step->val_accuracy_mean, step->val_accuracy_best);
+    add_part(text, size, width, "%s %.1f/%.1f", words.score_short, step->val_accuracy_mean, step->val_accuracy_best);
     add_part(text, size, width, "%s", seeds);
     add_part(text, size, width, "%s step/s", speed);
-    add_part(text, size, width, "%s img/s", images);
+    add_part(text, size, width, "%s %s/s", images, words.samples_short);
 }
 
 void progress_plain(const struct progress *progress, const struct session_progress *step, char *text, size_t size)
 {
     char left[32], speed[32], images[32], reward[32], seeds[64];
     const struct round_record *round = &step->record;
+    const struct family_words words = words_of(progress);
     if (!step->round_done) {
         progress_live(progress, step, LINE, text, size);
         return;
@@ -310,10 +325,10 @@ void progress_plain(const struct progress *progress, const struct session_progre
     format_seeds((int)(round->germinated + round->training), (int)round->blending, (int)round->holding,
                  (int)round->fossilized, seeds, sizeof seeds);
     text[0] = '\0';
-    add_part(text, size, LINE, "round %u/%d  %s left  %s env-steps/s  %s images/s", step->round,
-             progress->config->rounds, left, speed, images);
-    add_part(text, size, LINE, "accuracy %.1f best %.1f  reward %s", round->val_accuracy_mean, round->val_accuracy_best,
-             reward);
+    add_part(text, size, LINE, "round %u/%d  %s left  %s env-steps/s  %s %s/s", step->round, progress->config->rounds,
+             left, speed, images, words.samples);
+    add_part(text, size, LINE, "%s %.1f best %.1f  reward %s", words.score, round->val_accuracy_mean,
+             round->val_accuracy_best, reward);
     if (step->has_ppo)
         add_part(text, size, LINE, "entropy %.3f  KL %.4f  EV %.2f", step->ppo.op_entropy, step->ppo.kl,
                  step->ppo.explained_variance);

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/drive.h"
 #include "cli/tui.h"
+#include "morph/family.h"
 #include "telemetry/dump.h"
 #include "telemetry/run.h"
 #include "telemetry/store.h"
@@ -15,16 +16,32 @@
 
 /* ---- what was learned -------------------------------------------------------------------------------------------- */
 
-enum { MEASURES = 6, SPAN = 10 };
+enum { MEASURES = 7, SPAN = 10 };
 
 static const struct {
     const char *title, *expression; /* averaged over rounds; ?2 is the number of envs */
     int digits;
+    bool score, text; /* named by the family; only where hosts read text */
 } measures[MEASURES] = {
-    {"validation accuracy, %", "avg(val_accuracy_mean)", 1}, {"test accuracy, %", "avg(test_accuracy_mean)", 1},
-    {"reward of an episode", "avg(reward_mean)", 2},         {"seeds germinated", "avg(germinations) / ?2", 2},
-    {"seeds fossilised", "avg(fossilizations) / ?2", 2},     {"seeds pruned", "avg(prunes) / ?2", 2},
+    {"validation", "avg(val_accuracy_mean)", 1, true, false},
+    {"test", "avg(test_accuracy_mean)", 1, true, false},
+    {"test, bits per byte", "8 * (1 - avg(test_accuracy_mean) / 100)", 3, false, true}, /* points tell nothing else */
+    {"reward of an episode", "avg(reward_mean)", 2, false, false},
+    {"seeds germinated", "avg(germinations) / ?2", 2, false, false},
+    {"seeds fossilised", "avg(fossilizations) / ?2", 2, false, false},
+    {"seeds pruned", "avg(prunes) / ?2", 2, false, false},
 };
+
+/* The title of a measure; NULL where the family's hosts have none. */
+static const char *measure_title(int i, enum host_family_id family, const struct family_words *words, char text[64])
+{
+    if (measures[i].text && family != FAMILY_TRANSFORMER)
+        return NULL;
+    if (!measures[i].score)
+        return measures[i].title;
+    snprintf(text, 64, "%s %s, %s", measures[i].title, words->score, words->unit);
+    return text;
+}
 
 /* Means of the first (ASC) or last (DESC) `rounds` rounds of the record; false when it cannot be read. */
 static bool read_means(struct sqlite3 *sql, const char *order, int rounds, int envs, double means[MEASURES])
@@ -64,12 +81,17 @@ static void print_learned(const struct drive_end *end)
         char head[2][32] = {"", ""};
         snprintf(head[0], sizeof head[0], "first %d", span);
         snprintf(head[1], sizeof head[1], learned ? "last %d" : "all %d", span);
-        cli_print("\n%-24s", "mean of rounds");
+        cli_print("\n%-26s", "mean of rounds");
         if (learned)
             cli_print(" %10s", head[0]);
         cli_print(" %10s\n", head[1]);
+        const struct family_words words = host_family_of(&end->config)->words;
         for (int i = 0; i < MEASURES; i++) {
-            cli_print("  %-22s", measures[i].title);
+            char text[64];
+            const char *title = measure_title(i, end->config.host_family, &words, text);
+            if (!title)
+                continue;
+            cli_print("  %-24s", title);
             if (learned)
                 cli_print(" %10.*f", measures[i].digits, first[i]);
             cli_print(" %10.*f\n", measures[i].digits, last[i]);

@@ -43,6 +43,7 @@ static void describe(const struct config *config, char *text, size_t size)
 const struct host_family cnn_family = {
     .id = FAMILY_CNN,
     .name = "cnn",
+    .words = {"accuracy", "%", "acc", "images", "img"},
     .blueprints = BLUEPRINT_COUNT,
     .blueprint_names = names,
     .optimiser = OPTIMISER_SGD,

@@ -28,9 +28,15 @@ struct growth {
     double host_macs, host_train_macs; /* the host's, of a forward pass and of a training step */
 };
 
+/* What people call the points of a family's networks and the samples they learn from, in full and in few letters. */
+struct family_words {
+    const char *score, *unit, *score_short, *samples, *samples_short;
+};
+
 struct host_family {
     enum host_family_id id;
     const char *name;
+    struct family_words words;
     int blueprints;                     /* its blueprints have numbers below this, from BLUEPRINT_NOOP on */
     const char *const *blueprint_names; /* [blueprints]; NULL where it has none of that number */
     enum optimiser_kind optimiser;      /* where host.optimizer or seed.optimizer is auto */

@@ -51,6 +51,7 @@ static void describe(const struct config *config, char *text, size_t size)
 const struct host_family transformer_family = {
     .id = FAMILY_TRANSFORMER,
     .name = "transformer",
+    .words = {"score", "points", "pts", "windows", "win"},
     .blueprints = TRANSFORMER_BLUEPRINTS,
     .blueprint_names = names,
     .optimiser = OPTIMISER_ADAMW,
