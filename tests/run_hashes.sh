@@ -49,14 +49,17 @@ nth() { # nth N WORDS...: the one that N is in turn for
     echo "$1"
 }
 germinate() { # germinate STEP SLOT N
-    blueprint=$(nth "$3" conv_light attention norm depthwise bottleneck conv_small conv_heavy)
+    case $task in
+    text_*) blueprint=$(nth "$3" lora attention norm mlp lora_large mlp_small) ;;
+    *) blueprint=$(nth "$3" conv_light attention norm depthwise bottleneck conv_small conv_heavy) ;;
+    esac
     printf '{"step": %d, "op": "germinate", "slot": "%s", "blueprint": "%s", ' "$1" "$2" "$blueprint"
     printf '"style": "%s", "tempo": 3},\n' "$(nth "$3" linear_add sigmoid_add gated_gate linear_multiply)"
 }
-grow() { # grow TASK: three seeds blend in; one becomes a fossil, one is turned down, one pruned
-    number=$(echo "$1" | cksum) # tasks have different blueprints, whatever other tasks there are
+grow() { # grow: three seeds blend in; one becomes a fossil, one is turned down, one pruned
+    number=$(echo "$task" | cksum) # tasks have different blueprints, whatever other tasks there are
     number=${number%% *}
-    set -- $("$esper" config slots --task "$1" | sed -n '1s/.* = //p' | tr , ' ')
+    set -- $("$esper" config slots --task "$task" | sed -n '1s/.* = //p' | tr , ' ')
     first=$1
     shift $(($# / 2))
     middle=$1
@@ -78,9 +81,10 @@ of_seeds='select round, step, env, slot, stage, blueprint, algorithm, params, al
     grad_health from seed order by round, step, env, slot'
 
 play() { # play DEVICE PRECISION TASK grown|learned: its line
+    task=$3
     case $4 in
     grown)
-        grow "$3" >grown.json
+        grow >grown.json
         options="--rounds 1 --steps 18 --script grown.json --set reward.mode=shaped"
         ;;
     learned)
@@ -88,7 +92,10 @@ play() { # play DEVICE PRECISION TASK grown|learned: its line
             --set policy.hidden=32 --set ppo.epochs=2"
         ;;
     esac
-    case $3 in *_mixed) options="$options --set mixed.images_least=0.1" ;; esac # the sets are tiny
+    case $task in
+    *_mixed) options="$options --set mixed.images_least=0.1" ;; # the sets are tiny
+    text_*) options="$options --set data.set=language" ;;
+    esac
     rm -rf runs
     "$esper" train --device "$1" --precision "$2" --task "$3" --name run --envs $envs --set data.val_images=$images \
         $small $options >out 2>err || {

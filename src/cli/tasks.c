@@ -13,8 +13,7 @@ static void print_task(const struct config *config, const char *path)
     struct growth growth;
     host_shape_init(&shape, config);
     host_growth_init(&growth, config);
-    snprintf(host, sizeof host, "%dx%d %d..%d k%d p%d", config->data_size, config->data_size, config->host_base,
-             config->host_base << (config->host_blocks - 1), config->host_kernel, config->host_pools);
+    host_family_of(config)->brief(config, host, sizeof host);
     snprintf(budget, sizeof budget, "%dx%dx%d", config->envs, config->steps, config->rounds);
     cli_print("%-24s %-20s %7zu %9.3f  %-11s ", config->task, host, shape.net.host.params, 1e-6 * growth.host_macs,
               budget);
@@ -31,7 +30,7 @@ static enum esper_status list_tasks(struct cli_call *call, struct esper_error *e
     struct task *tasks;
     int count;
     TRY(task_list(&tasks, &count, error));
-    cli_print("%-24s %-20s %7s %9s  %-11s  %s\n", "task", "images, channels", "params", "MMAC", "budget", "slots");
+    cli_print("%-24s %-20s %7s %9s  %-11s  %s\n", "task", "host", "params", "MMAC", "budget", "slots");
     for (int i = 0; i < count; i++) {
         struct config config;
         config_defaults(&config);
@@ -49,8 +48,9 @@ static enum esper_status list_tasks(struct cli_call *call, struct esper_error *e
 
 const struct cli_page tasks_page = {
     .usage = "tasks",
-    .about = "Every task with its host (image size, channels of the first and last block, kernel k, pools p),\n"
-             "parameters, million multiply-accumulates per image, budget (envs x steps x rounds) and slots.\n"
+    .about = "Every task with its host (CNNs: image size, channels of the first and last block, kernel k, pools p;\n"
+             "transformers: tokens of a window t, width w, heads h, layers l, segments s), parameters, million\n"
+             "multiply-accumulates per image or window, budget (envs x steps x rounds) and slots.\n"
              "`esper config --task NAME` shows every key of one of them, `esper search NAME --list` its schedules.\n"
              "Tasks are built in; a file NAME.json in $ESPER_TASKS, in tasks/ here or in tasks/ beside the program\n"
              "adds one or replaces one, and the list says so.",

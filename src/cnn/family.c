@@ -40,6 +40,12 @@ static void describe(const struct config *config, char *text, size_t size)
              config->host_base, config->host_kernel, config->host_kernel, config->data_size, config->data_size);
 }
 
+static void brief(const struct config *config, char *text, size_t size)
+{
+    snprintf(text, size, "%dx%d %d..%d k%d p%d", config->data_size, config->data_size, config->host_base,
+             config->host_base << (config->host_blocks - 1), config->host_kernel, config->host_pools);
+}
+
 const struct host_family cnn_family = {
     .id = FAMILY_CNN,
     .name = "cnn",
@@ -51,4 +57,5 @@ const struct host_family cnn_family = {
     .shape = shape_of,
     .growth = growth_of,
     .describe = describe,
+    .brief = brief,
 };

@@ -23,10 +23,13 @@ static struct optimiser optimiser_of(const struct config *config, int choice, do
 
 struct net_rates host_rates(const struct config *config)
 {
-    return (struct net_rates){
+    struct net_rates rates = {
         .host = optimiser_of(config, config->host_optimizer, config->host_lr, config->weight_decay),
         .seed = optimiser_of(config, config->seed_optimizer, config->seed_lr, 0),
         .max_grad_norm = config->max_grad_norm};
+    if (rates.seed.kind == OPTIMISER_ADAMW) /* with SGD, a seed's parameters do not decay */
+        rates.seed.weight_decay = rates.host.weight_decay;
+    return rates;
 }
 
 void host_shape_init(union host_shape *shape, const struct config *config)

@@ -48,6 +48,8 @@ struct host_family {
     void (*growth)(const struct net_shape *shape, struct growth *growth);
     /* The host in a few words, for a message: "3 blocks from 8 channels, ...". */
     void (*describe)(const struct config *config, char *text, size_t size);
+    /* The same in a table: at most 20 letters. */
+    void (*brief)(const struct config *config, char *text, size_t size);
 };
 
 #define FAMILY_DECLARED(with, NAME, name) extern const struct host_family name##_family;

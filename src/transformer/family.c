@@ -48,6 +48,12 @@ static void describe(const struct config *config, char *text, size_t size)
              config->host_heads, config->host_context);
 }
 
+static void brief(const struct config *config, char *text, size_t size)
+{
+    snprintf(text, size, "t%d w%d h%d l%d s%d", config->host_context, config->host_width, config->host_heads,
+             config->host_layers, config->host_segments);
+}
+
 const struct host_family transformer_family = {
     .id = FAMILY_TRANSFORMER,
     .name = "transformer",
@@ -59,4 +65,5 @@ const struct host_family transformer_family = {
     .shape = shape_of,
     .growth = growth_of,
     .describe = describe,
+    .brief = brief,
 };
