@@ -43,8 +43,10 @@ static void show(struct screen *screen, bool end)
         if (!length && !end && screen->count < expected(screen->held[0]) && (screen->count == 1 || continues))
             return;
         const bool shown = length && (strchr("\n\t", screen->held[0]) || text_shows(screen->held, length));
-        for (size_t i = 0; i < (length ? length : 1); i++)
-            printf(shown ? "%c" : "\\x%02x", (unsigned char)screen->held[i]);
+        if (shown)
+            cli_print("%.*s", (int)length, screen->held);
+        for (size_t i = 0; !shown && i < (length ? length : 1); i++)
+            cli_print("\\x%02x", (unsigned)(unsigned char)screen->held[i]);
         drop(screen, length ? length : 1);
     }
 }
