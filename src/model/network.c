@@ -6,7 +6,8 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 
-enum { GRAPH_BATCH = 8 }; /* plain loops gain nothing from more, and keep every value of each */
+/* Plain loops gain little from a batch, and keep every value of each of its samples. */
+enum { GRAPH_IMAGES = 8, GRAPH_TEXTS = 1 };
 
 void network_close(struct network *network)
 {
@@ -42,9 +43,9 @@ static enum esper_status check_sample(const char *path, const struct model_sampl
 static enum esper_status open_graph(struct network *network, const char *path, int batch, struct esper_error *error)
 {
     TRY(onnx_read(path, &network->graph, error));
+    const int most = graph_reads(network->graph) == KIND_TEXT ? GRAPH_TEXTS : GRAPH_IMAGES;
     memcpy(network->source, network->graph->source, sizeof network->source);
-    if (graph_runner_create(&network->graph_runner, network->graph, batch < GRAPH_BATCH ? batch : GRAPH_BATCH, error) !=
-        ESPER_OK)
+    if (graph_runner_create(&network->graph_runner, network->graph, batch < most ? batch : most, error) != ESPER_OK)
         return error_where(error, "%s", path);
     network->sample = graph_sample(network->graph_runner);
     return check_sample(path, &network->sample, error);
