@@ -19,7 +19,7 @@ reward:     base morph
 learn:      base cuda nn policy
 telemetry:  base
 variant:    base nn morph policy
-model:      base data nn morph cnn host variant
+model:      base data nn morph cnn transformer host variant
 check:      base nn morph cnn transformer policy reward learn variant
 engine:     base cuda data morph host policy reward learn telemetry variant
 session:    base data morph policy learn telemetry variant model engine

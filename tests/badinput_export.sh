@@ -1,5 +1,5 @@
 #!/bin/sh
-# Bad input to `esper export` and `esper infer`: runs that have nothing to export, files that are damaged, foreign or of
+# Bad input to `esper export`, `esper infer` and `esper sample`: runs that have nothing to export, files that are damaged, foreign or of
 # another version, disks that refuse. One clear line, the right exit code, nothing half written.
 # Usage: badinput_export.sh ESPER (from the project's root).
 set -u
@@ -120,6 +120,47 @@ sed 's/kernel_shape/kernel_shade/' good.onnx >other.onnx
 refused 'an attribute this reader does not know: kernel_shade' infer other.onnx synthetic
 sed '0,/host.block1.conv.weight/s//host.block1.conv.weighx/' good.onnx >other.onnx # the first: where it is read
 refused 'a node reads what nothing before it made: host.block1.conv.weighx' infer other.onnx synthetic
+
+# ---- language models -------------------------------------------------------------------------------------------------
+cat >text.json <<JSON
+{"host.family": "transformer", "host.width": 8, "host.heads": 2, "host.layers": 1, "host.context": 8, "host.segments": 1,
+ "slots": ["r0c0"], "data.set": "language", "data.batch": 4, "data.val_images": 10, "data.test_images": 10}
+JSON
+"$esper" train --task ./text.json --policy static --envs 1 --steps 2 --rounds 1 --set data.batches=1 --name prose --quiet \
+    >stdout.txt 2>stderr.txt || cat stderr.txt
+"$esper" export prose --safetensors prose.safetensors --onnx prose.onnx >stdout.txt 2>stderr.txt || cat stderr.txt
+verdict 'inspect prose.onnx' "$("$esper" inspect prose.onnx | grep -q '^  input  *tokens Nx8$' || echo no)"
+for model in prose prose.safetensors prose.onnx; do
+    verdict "what comes out runs: $model" \
+        "$("$esper" infer $model language --images 20 2>&1 | grep -q '^bits per byte .* points (20 test windows of 8 bytes' || echo no)"
+    refused 'synthetic: holds images, the network reads text' infer $model synthetic
+    refused 'cifar10: holds images, the network reads text' infer $model cifar10
+done
+for model in one good good.onnx; do
+    refused 'language: holds text, the network takes images of 16x16' infer $model language
+    refused "$model: its network reads images; give a language model" sample $model
+done
+printf '%02000d' 0 >digits
+"$esper" data import digits --as text --out digits.safetensors >stdout.txt 2>stderr.txt || cat stderr.txt
+verdict 'a text of one'"'"'s own' "$("$esper" infer prose digits.safetensors 2>&1 | grep -q '^bits per byte .* of text), ' || echo no)"
+refused 'text.json: not a safetensors file but a JSON file' infer prose text.json
+refused 'the test split has' infer prose language --images 1000000
+refused 'give a run or a file' sample
+refused 'nowhere' sample nowhere
+refused 'nowhere.onnx: cannot open' sample nowhere.onnx
+refused 'text.json: is a JSON file; give a network' sample text.json
+refused 'from 1 to' sample prose --bytes 0
+refused 'from 1 to' sample prose --bytes -1
+refused 'from 0 to' sample prose --seed -1
+for heat in -1 -0.5 nan inf 101 1e999 hot '' 0x1; do
+    refused 'it must be a number from 0 to 100' sample prose --temperature "$heat"
+done
+head -c 3000 prose.onnx >cut.onnx
+refused 'cut.onnx: ' sample cut.onnx
+sed 's/Softmax/Hardmax/' prose.onnx >other.onnx
+refused 'no operator Hardmax' sample other.onnx
+sed 's/transformer/transfoxmer/' prose.safetensors >other.safetensors
+refused 'other.safetensors: metadata "network": "family": unknown value "transfoxmer"' sample other.safetensors
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -13,9 +13,12 @@ import torch.nn.functional as F
 
 docs, model, onnx_file, output = sys.argv[1:]
 scope = {}
-exec(re.search(r"```python\n(.*?)```", open(docs).read(), re.S).group(1), scope)
+for code in re.findall(r"```python\n(.*?)```", open(docs).read(), re.S):
+    exec(code, scope)
 _, sample = scope["load"](output)
-images, wanted = sample["images"], sample["logits"]
+text, wanted = "tokens" in sample, sample["logits"]
+limit = 1e-4 if text else 1e-5
+feed = {"tokens": sample["tokens"].long()} if text else {"image": sample["images"].permute(0, 3, 1, 2).float()}
 failed = False
 
 
@@ -26,7 +29,9 @@ def compare(name, got, limit):
     print(f"{name}: largest difference of a logit {worst:.2g} (limit {limit:g})")
 
 
-compare("PyTorch", scope["logits"](*scope["load"](model), images), 1e-5)
+loaded = scope["load"](model)
+compare("PyTorch", scope["text_logits"](*loaded, sample["tokens"]) if text else scope["logits"](*loaded, sample["images"]),
+        limit)
 
 try:
     import onnx
@@ -39,7 +44,7 @@ else:
     inferred = onnx.shape_inference.infer_shapes(graph, strict_mode=True, check_type=True)
     assert inferred.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "N"
     values = {t.name: torch.from_numpy(numpy_helper.to_array(t).copy()) for t in graph.graph.initializer}
-    values["image"] = images.permute(0, 3, 1, 2).float()
+    values.update(feed)
     for node in graph.graph.node:
         x = [values[name] for name in node.input]
         a = {k.name: onnx.helper.get_attribute_value(k) for k in node.attribute}
@@ -62,8 +67,14 @@ else:
             "Reshape": lambda: x[0].reshape([x[0].shape[i] if n == 0 else n for i, n in enumerate(x[1].tolist())]),
             "Flatten": lambda: x[0].flatten(1),
             "Gemm": lambda: F.linear(x[0], x[1], x[2]),
+            "Erf": lambda: torch.erf(x[0]),
+            "MatMul": lambda: x[0] @ x[1],
+            "Transpose": lambda: x[0].permute(a["perm"]),
+            "Softmax": lambda: x[0].softmax(a["axis"]),
+            "LayerNormalization": lambda: F.layer_norm(x[0], x[0].shape[-1:], x[1], x[2], a["epsilon"]),
+            "Gather": lambda: x[0][x[1]],
         }[node.op_type]()
-    compare("ONNX by PyTorch's operators", values["logits"], 1e-5)
+    compare("ONNX by PyTorch's operators", values["logits"], limit)
 
 try:
     import onnxruntime
@@ -71,7 +82,7 @@ except ImportError:
     print("onnxruntime is not installed: skipped")
 else:
     session = onnxruntime.InferenceSession(onnx_file, providers=["CPUExecutionProvider"])
-    result = session.run(None, {"image": images.permute(0, 3, 1, 2).float().numpy()})[0]
+    result = session.run(None, {name: value.numpy() for name, value in feed.items()})[0]
     compare("onnxruntime", torch.from_numpy(result), 1e-4)
 
 sys.exit(failed)

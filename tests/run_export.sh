@@ -1,6 +1,7 @@
 #!/bin/sh
-# Networks leave a run: grown by script in real runs, exported in both forms, run again. Their accuracy is the one that
-# the trainer recorded; the logits of both forms agree; so do PyTorch, onnx and onnxruntime where they are installed.
+# Networks leave a run, CNNs and language models: grown by script in real runs, exported in both forms, run again. Their
+# score is the one that the trainer recorded; the logits of both forms agree; so do PyTorch, onnx and onnxruntime (for
+# Python or for node) where they are installed. Language models write text.
 # Usage: run_export.sh ESPER (from the project's root).
 set -u
 LC_ALL=C
@@ -43,7 +44,27 @@ script four depthwise gated_gate noop linear_multiply bottleneck linear_multiply
 python=/usr/bin/python3
 "$python" -c 'import torch' 2>/dev/null || python=
 [ -n "$python" ] || echo 'python3-torch is not installed: the comparison with PyTorch and onnx is skipped'
+node=node
+"$node" -e 'require("onnxruntime-node")' 2>/dev/null || node=
+[ -n "$node" ] || echo 'onnxruntime-node is not installed: the comparison with it is skipped'
 
+# peers NAME: what others make of the files of NAME
+peers() {
+    if [ -n "$python" ]; then
+        "$python" tests/export_peer.py docs/export.md "$work/$1.safetensors" "$work/$1.onnx" "$work/a" >"$work/peer" 2>&1
+        code=$?
+        sed "s/^/$1: /" "$work/peer"
+        verdict "$1: peers" "$([ $code -eq 0 ] || tail -3 "$work/peer")"
+    fi
+    if [ -n "$node" ]; then
+        "$node" tests/export_peer.cjs "$work/$1.onnx" "$work/a" >"$work/peer" 2>&1
+        code=$?
+        sed "s/^/$1: /" "$work/peer"
+        verdict "$1: onnxruntime" "$([ $code -eq 0 ] || tail -3 "$work/peer")"
+    fi
+}
+
+# ---- CNNs ------------------------------------------------------------------------------------------------------------
 for name in one two three four; do
     kernel=1
     [ $name != four ] || kernel=3
@@ -60,15 +81,12 @@ for name in one two three four; do
     # the same images that the trainer tested on, and the same count of them right
     "$esper" infer "$model" synthetic --images 500 --output "$work/a" >"$work/infer" 2>&1
     "$esper" infer "$onnx" synthetic --images 500 -o "$work/b" >"$work/infer_onnx" 2>&1
+    "$esper" infer $name synthetic --images 500 --runs "$work" >"$work/infer_run" 2>&1
     line=$(grep '^accuracy' "$work/infer" | sed 's/,.*//')
-    [ -n "$line" ] && [ "$line" = "$(grep '^accuracy' "$work/infer_onnx" | sed 's/,.*//')" ]
-    verdict "$name: both forms" "$([ $? -eq 0 ] || cat "$work/infer" "$work/infer_onnx")"
-    if [ -n "$python" ]; then
-        "$python" tests/export_peer.py docs/export.md "$model" "$onnx" "$work/a" >"$work/peer" 2>&1
-        code=$?
-        sed "s/^/$name: /" "$work/peer"
-        verdict "$name: peers" "$([ $code -eq 0 ] || tail -3 "$work/peer")"
-    fi
+    [ -n "$line" ] && [ "$line" = "$(grep '^accuracy' "$work/infer_onnx" | sed 's/,.*//')" ] &&
+        [ "$line" = "$(grep '^accuracy' "$work/infer_run" | sed 's/,.*//')" ]
+    verdict "$name: both forms" "$([ $? -eq 0 ] || cat "$work/infer" "$work/infer_onnx" "$work/infer_run")"
+    peers $name
     if command -v sqlite3 >/dev/null; then
         env=$(sed -n 's/.* env \([0-9]*\), .*/\1/p' "$work/export")
         recorded=$(sqlite3 "$work/$name/telemetry.db" \
@@ -78,6 +96,73 @@ for name in one two three four; do
     fi
 done
 
+# ---- language models --------------------------------------------------------------------------------------------------
+cat >"$work/language.json" <<JSON
+{"host.family": "transformer", "host.width": 16, "host.heads": 2, "host.layers": 3, "host.context": 16, "host.segments": 3,
+ "host.lr": 0.001, "seed.lr": 0.001, "slots": ["r0c0", "r0c1", "r0c2"], "data.set": "language", "data.batch": 8,
+ "data.val_images": 50, "data.test_images": 100}
+JSON
+script text_one mlp_small gated_gate attention linear_multiply lora linear_add
+script text_two mlp linear_add norm gated_gate lora_large sigmoid_add
+
+# near NUMBER NUMBER LIMIT
+near() {
+    echo "$1 $2 $3" | awk '{ d = $1 - $2; exit !(NF == 3 && d <= $3 && -d <= $3) }'
+}
+
+for name in text_one text_two; do
+    problem=
+    grep -v r1c0 "$work/$name.json" >"$work/slots.json"
+    "$esper" train --task "$work/language.json" --script "$work/slots.json" --name $name --envs 1 --rounds 1 --steps 30 \
+        --set data.batches=4 --runs "$work" --quiet >"$work/out" 2>&1 || problem=$(cat "$work/out")
+    model=$work/$name.safetensors onnx=$work/$name.onnx
+    "$esper" export $name --runs "$work" --safetensors "$model" --onnx "$onnx" >"$work/export" 2>&1 ||
+        problem="$problem$(cat "$work/export")"
+    grep -q 'points, [0-9.]* bits per byte$' "$work/export" || problem="$problem; $(cat "$work/export")"
+    grep -q 'r0c0 .*r0c1 .*r0c2 .* parameters grown' "$work/export" || problem="$problem; $(cat "$work/export")"
+    verdict "$name: export" "$problem"
+
+    # the windows that the trainer tested on
+    score='^bits per byte \([0-9.]*\), loss [0-9.]* nats, score \([0-9.]*\) points (100 test windows of 16 bytes of language).*'
+    "$esper" infer "$model" language --images 100 --output "$work/a" >"$work/infer" 2>&1
+    "$esper" infer "$onnx" language --images 100 >"$work/infer_onnx" 2>&1
+    "$esper" infer $name language --images 100 --runs "$work" >"$work/infer_run" 2>&1
+    bits=$(sed -n "s/$score/\1/p" "$work/infer") points=$(sed -n "s/$score/\2/p" "$work/infer")
+    near "$bits" "$(sed -n "s/$score/\1/p" "$work/infer_onnx")" 0.00011 &&
+        near "$bits" "$(sed -n "s/$score/\1/p" "$work/infer_run")" 0 && near "$bits" "$(echo "$points" | awk '{ print 8 - $1 * 0.08 }')" 0.001
+    verdict "$name: both forms" "$([ $? -eq 0 ] || cat "$work/infer" "$work/infer_onnx" "$work/infer_run")"
+    peers $name
+    if command -v sqlite3 >/dev/null; then
+        recorded=$(sqlite3 "$work/$name/telemetry.db" 'select test_accuracy from outcome')
+        near "$points" "$recorded" 0.011
+        verdict "$name: the score that was recorded" "$([ $? -eq 0 ] || echo "$points; the record says $recorded")"
+    fi
+done
+
+# sampled NAME OPTIONS...: into $work/NAME
+sampled() {
+    to=$work/$1
+    shift
+    "$esper" sample "$@" --bytes 300 >"$to" 2>&1
+}
+sampled s1 text_one --runs "$work" --prompt '([' --seed 1
+sampled s2 text_one --runs "$work" --prompt '([' --seed 1
+sampled s3 text_one --runs "$work" --prompt '([' --seed 2
+sampled s4 "$work/text_one.onnx" --temperature 0 --seed 1
+sampled s5 "$work/text_one.safetensors" --temperature 0 --seed 2
+sampled s6 "$work/text_one.safetensors" --temperature 1e-9 --prompt "$(printf '\nx')"
+verdict 'sample: as many bytes as asked for' "$([ "$(wc -c <"$work/s1")" -eq 300 ] || head -c 300 "$work/s1")"
+verdict 'sample: the same seed' "$(cmp "$work/s1" "$work/s2" 2>&1)"
+verdict 'sample: another seed' "$(cmp -s "$work/s1" "$work/s3" && echo 'the same bytes')"
+verdict 'sample: the likeliest bytes, by any seed and from either form' "$(cmp "$work/s4" "$work/s5" 2>&1)"
+verdict 'sample: the prompt counts' "$(cmp -s "$work/s5" "$work/s6" && echo 'the same bytes')"
+if env script --version >/dev/null 2>&1; then # at this temperature any byte may come
+    env script -qec "$esper sample $work/text_one.onnx --temperature 100 --bytes 400" /dev/null >"$work/terminal" </dev/null
+    verdict 'sample: a terminal is not steered' \
+        "$(grep -q '\\x[01][0-9a-f]' "$work/terminal" && ! tr -d '\r\n\t' <"$work/terminal" | grep -q '[[:cntrl:]]' || echo no)"
+fi
+
+# ---- an env as it stands ---------------------------------------------------------------------------------------------
 # a run that was stopped in the middle of a round: env N as it stands
 "$esper" train --script "$work/one.json" --name stopped --envs 2 --rounds 100 --runs "$work" --plain --steps 30 \
     --set slots=r0c0,r0c1,r0c2,r1c0 >"$work/out" 2>&1 &

@@ -22,7 +22,7 @@ static double onnx_difference(const struct model *model, uint32_t number)
         onnx_read(in_folder("model.onnx"), &read, &error) != ESPER_OK ||
         graph_runner_create(&runner, read, 4, &error) != ESPER_OK)
         fail_msg("%s", error.text);
-    assert_int_equal(graph_classes(runner), SHAPE_CLASSES);
+    assert_int_equal(graph_sample(runner).classes, SHAPE_CLASSES);
     assert_int_equal(read->node_count, graph->node_count);
     assert_string_equal(read->source, graph->source);
     logits_of_model(model, images, IMAGES, kernels);
@@ -129,7 +129,7 @@ static void test_conv_by_hand(void **state)
     node->pads[3] = 1; /* a column to the right */
     graph->output = add_node(graph, GRAPH_FLATTEN, "flat", node->output)->output;
     assert_int_equal(graph_runner_create(&runner, graph, 1, NULL), ESPER_OK);
-    assert_int_equal(graph_classes(runner), 3 * 1 * 2);
+    assert_int_equal(graph_sample(runner).classes, 3 * 1 * 2);
     uint8_t image[18];
     float out[6];
     for (int i = 0; i < 6; i++)

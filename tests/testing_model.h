@@ -31,9 +31,7 @@ static inline void randomise(struct model *model, uint32_t number)
         for (size_t i = 0; i < tensors[t].size; i++) {
             float u = random_float(at, (uint32_t)i);
             bool positive = strcmp(part, ".gamma") == 0 || strcmp(part, ".beta") == 0 || strcmp(part, ".var") == 0;
-            tensors[t].data[i] = positive                  ? 1 + 0.5f * u
-                                 : strcmp(part, ".weight") ? u
-                                                           : u * sqrtf(3.0f / (float)fan_in);
+            tensors[t].data[i] = positive ? 1 + 0.5f * u : tensors[t].dims < 2 ? u : u * sqrtf(3.0f / (float)fan_in);
         }
     }
 }
@@ -67,6 +65,34 @@ static inline struct model *random_model(const struct host_case *host, const str
     return model;
 }
 
+/* ---- transformers ------------------------------------------------------------------------------------------------ */
+
+struct text_case {
+    const char *name;
+    int width, heads, layers, context, segments;
+};
+
+static inline struct model *random_text_model(const struct text_case *host, const struct model_seed *seeds, int count,
+                                              uint32_t number)
+{
+    const struct config config = {.host_family = FAMILY_TRANSFORMER,
+                                  .host_width = host->width,
+                                  .host_heads = host->heads,
+                                  .host_layers = host->layers,
+                                  .host_context = host->context,
+                                  .host_segments = host->segments,
+                                  .data_set = DATA_LANGUAGE};
+    struct model *model;
+    struct esper_error error = {0};
+    if (model_make(&model, &config, seeds, count, &error) != ESPER_OK)
+        fail_msg("%s", error.text);
+    randomise(model, number);
+    snprintf(model->source.run, sizeof model->source.run, "test");
+    return model;
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
 /* [count][size][size][3] bytes: noise around a different colour in every image. Release with memory_free. */
 static inline uint8_t *random_images(int count, int size, uint32_t number)
 {
@@ -82,13 +108,13 @@ static inline uint8_t *random_images(int count, int size, uint32_t number)
     return images;
 }
 
-static inline void logits_of_model(const struct model *model, const uint8_t *images, int count, float *logits)
+static inline void logits_of_model(const struct model *model, const uint8_t *samples, int count, float *logits)
 {
     struct model_runner *runner;
     struct esper_error error = {0};
     if (model_runner_create(&runner, model, 8, &error) != ESPER_OK)
         fail_msg("%s", error.text);
-    model_logits(runner, images, (size_t)count, logits);
+    model_logits(runner, samples, (size_t)count, logits);
     model_runner_free(runner);
 }
 

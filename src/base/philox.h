@@ -26,7 +26,8 @@ enum random_stream {
     STREAM_SEARCH = 12,     /* env word 0: a = random schedule; env word 1: a = stage, its seed */
     STREAM_CONDITIONS = 13, /* a = 0: an episode's conditions; a = 1, block = image: its label */
     STREAM_EXAM = 14,       /* a = resample */
-    STREAM_LANGUAGE = 15    /* a = split, env word = line, round 0, block = draw / 4 */
+    STREAM_LANGUAGE = 15,   /* a = split, env word = line, round 0, block = draw / 4 */
+    STREAM_SAMPLE = 16      /* element = byte of a sampled text */
 };
 
 struct philox_block {

@@ -230,6 +230,7 @@ void cli_progress_end(struct cli_progress *progress);
     COMMAND(inspect, "look into a run, a checkpoint or another file")                                                  \
     COMMAND(export, "write a run's grown network or record as files for other programs")                               \
     COMMAND(infer, "run an exported network on a data set")                                                            \
+    COMMAND(sample, "let a grown language model write text")                                                           \
     COMMAND(sql, "ask the record of a run anything, in SQL")                                                           \
     COMMAND(tui, "watch a run in the terminal, live or later")                                                         \
     COMMAND(serve, "show the runs as a web page")                                                                      \

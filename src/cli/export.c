@@ -5,7 +5,6 @@
 
 #include "cli/cli.h"
 #include "model/graph.h"
-#include "session/checkpoint.h"
 #include "session/export.h"
 #include "telemetry/dump.h"
 #include "telemetry/tensorboard.h"
@@ -34,31 +33,10 @@ static enum esper_status parse_env(const char *text, int *env, struct esper_erro
     return ESPER_OK;
 }
 
-static enum esper_status take_model(const struct run *run, int env, struct model **model, struct esper_error *error)
-{
-    struct world *world;
-    struct checkpoint_info info;
-    char folder[PATH_MAX];
-    if (snprintf(folder, sizeof folder, "%s/checkpoints", run->path) >= (int)sizeof folder)
-        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
-    TRY(world_create(&world, &run->config, error));
-    enum esper_status status = checkpoint_read_newest(folder, &world->table, &run->config, &info, NULL, error);
-    if (status == ESPER_OK && world_check(world, error) != ESPER_OK)
-        status = error_where(error, "%s", info.path);
-    if (status == ESPER_OK) {
-        status = env < 0 ? export_best(world, run->name, model, error)
-                         : export_env(world, env, run->name, model, error);
-        if (status != ESPER_OK)
-            error_where(error, "%s", run->path);
-    }
-    world_free(world);
-    return status;
-}
-
 static void print_model(const struct model *model)
 {
     char text[MODEL_TEXT];
-    model_describe(&model->source, text);
+    model_describe(model, text);
     cli_print("%s\nhost of %zu parameters", text, model_host_params(model));
     for (int i = 0; i < model->shape.slots; i++) {
         int j = model->shape.exec_order[i];
@@ -86,7 +64,7 @@ static enum esper_status export_network(const struct run *run, const struct expo
     struct model *model;
     int env;
     TRY(parse_env(options->env, &env, error));
-    TRY(take_model(run, env, &model, error));
+    TRY(export_run(run, env, &model, error));
     enum esper_status status = ESPER_OK;
     if (options->safetensors)
         status = model_write(model, options->safetensors, error);
@@ -149,7 +127,7 @@ static void claim_output(const struct export_options *options)
         cli_output(files[i]);
 }
 
-static enum esper_status export_run(struct cli_call *call, struct esper_error *error)
+static enum esper_status export_files(struct cli_call *call, struct esper_error *error)
 {
     const struct export_options *options = call->flags;
     struct run run;
@@ -201,7 +179,7 @@ const struct cli_page export_page = {
     .min_words = 1,
     .max_words = 1,
     .wanted = "a run",
-    .run = export_run,
+    .run = export_files,
     .flags_size = sizeof(struct export_options),
     .defaults = &(const struct export_options){.env = "best"},
 };

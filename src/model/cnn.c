@@ -14,14 +14,9 @@ struct list {
 };
 
 static void add(struct list *list, const char *prefix, const char *name, const struct tensor_layout *layout,
-                float *data)
+                float *part)
 {
-    struct model_tensor *tensor = &list->tensors[list->count++];
-    snprintf(tensor->name, sizeof tensor->name, "%s.%s", prefix, name);
-    tensor->dims = layout->dims;
-    memcpy(tensor->shape, layout->shape, sizeof tensor->shape);
-    tensor->size = layout->size;
-    tensor->data = data;
+    list->tensors[list->count++] = model_tensor(prefix, name, layout, part);
 }
 
 static void add_vector(struct list *list, const char *prefix, const char *name, int size, float *data)
@@ -38,15 +33,14 @@ static void add_host(const struct model *model, struct list *list)
         const struct block_shape *b = &shape->block[i];
         char prefix[24];
         snprintf(prefix, sizeof prefix, "host.block%d", i);
-        add(list, prefix, "conv.weight", &tensor[b->weight], model->params.host + tensor[b->weight].offset);
-        add(list, prefix, "norm.gamma", &tensor[b->gamma], model->params.host + tensor[b->gamma].offset);
-        add(list, prefix, "norm.beta", &tensor[b->beta], model->params.host + tensor[b->beta].offset);
+        add(list, prefix, "conv.weight", &tensor[b->weight], model->params.host);
+        add(list, prefix, "norm.gamma", &tensor[b->gamma], model->params.host);
+        add(list, prefix, "norm.beta", &tensor[b->beta], model->params.host);
         add_vector(list, prefix, "norm.mean", b->cout, model->params.stats + b->mean);
         add_vector(list, prefix, "norm.var", b->cout, model->params.stats + b->var);
     }
-    add(list, "host.classifier", "weight", &tensor[shape->fc_weight],
-        model->params.host + tensor[shape->fc_weight].offset);
-    add(list, "host.classifier", "bias", &tensor[shape->fc_bias], model->params.host + tensor[shape->fc_bias].offset);
+    add(list, "host.classifier", "weight", &tensor[shape->fc_weight], model->params.host);
+    add(list, "host.classifier", "bias", &tensor[shape->fc_bias], model->params.host);
 }
 
 /* The t-th tensor of a blueprint's layout. In a chain a layer and its norm carry the number of their step. */
@@ -83,11 +77,21 @@ static void add_slot(const struct model *model, int j, struct list *list)
     blueprint_layout(model->exec[j].blueprint, model->host_shape.cnn.site[j].channels, &layout);
     for (int t = 0; t < layout.count; t++) {
         seed_tensor_name(model->exec[j].blueprint, t, name);
-        add(list, prefix, name, &layout.tensor[t], model->params.seed + slot->seed + layout.tensor[t].offset);
+        add(list, prefix, name, &layout.tensor[t], model->params.seed + slot->seed);
     }
     gate_layout(model->host_shape.cnn.site[j].channels, &layout);
     for (int t = 0; model->exec[j].gate && t < layout.count; t++)
-        add(list, prefix, gate_names[t], &layout.tensor[t], model->params.gate + slot->gate + layout.tensor[t].offset);
+        add(list, prefix, gate_names[t], &layout.tensor[t], model->params.gate + slot->gate);
+}
+
+static struct model_sample sample_of(const struct model *model)
+{
+    const int size = model->config.data_size;
+    return (struct model_sample){.kind = KIND_IMAGES,
+                                 .size = size,
+                                 .bytes = (size_t)size * (size_t)size * DATASET_COLOURS,
+                                 .targets = 1,
+                                 .classes = SHAPE_CLASSES};
 }
 
 static int tensors_of(const struct model *model, struct model_tensor tensors[MODEL_TENSORS])
@@ -107,7 +111,6 @@ static void copy_host(struct config *to, const struct config *from)
     to->host_blocks = from->host_blocks;
     to->host_kernel = from->host_kernel;
     to->host_pools = from->host_pools;
-    to->data_set = from->data_set;
     to->data_size = from->data_size;
 }
 
@@ -156,15 +159,6 @@ static void write_seed(const struct model *model, int slot, cJSON *entry)
         write_chain(blueprint, entry);
 }
 
-static enum esper_status get_int(const cJSON *object, const char *key, int min, int max, int *out,
-                                 struct esper_error *error)
-{
-    int64_t value;
-    TRY(json_get_integer(object, key, min, max, &value, error));
-    *out = (int)value;
-    return ESPER_OK;
-}
-
 static bool same_colours(const cJSON *list, const double *known)
 {
     bool same = cJSON_GetArraySize(list) == DATASET_COLOURS;
@@ -199,16 +193,16 @@ static enum esper_status read_host(const cJSON *network, struct config *config, 
     double epsilon;
     int classes;
     TRY(json_get_object(network, "host", &host, error));
-    TRY(get_int(host, "base", 1, 512, &config->host_base, error));
-    TRY(get_int(host, "blocks", 2, SHAPE_BLOCKS, &config->host_blocks, error));
-    TRY(get_int(host, "kernel", 1, 3, &config->host_kernel, error));
-    TRY(get_int(host, "pools", 0, SHAPE_BLOCKS, &config->host_pools, error));
-    TRY(get_int(host, "classes", SHAPE_CLASSES, SHAPE_CLASSES, &classes, error));
+    TRY(model_get_int(host, "base", 1, 512, &config->host_base, error));
+    TRY(model_get_int(host, "blocks", 2, SHAPE_BLOCKS, &config->host_blocks, error));
+    TRY(model_get_int(host, "kernel", 1, 3, &config->host_kernel, error));
+    TRY(model_get_int(host, "pools", 0, SHAPE_BLOCKS, &config->host_pools, error));
+    TRY(model_get_int(host, "classes", SHAPE_CLASSES, SHAPE_CLASSES, &classes, error));
     TRY(json_get_number(host, "epsilon", NORM_EPS, NORM_EPS, &epsilon, error));
     if (config->host_kernel == 2)
         return error_set(error, ESPER_INVALID, "\"kernel\" must be 1 or 3");
     TRY(json_get_object(network, "image", &image, error));
-    TRY(get_int(image, "size", 16, DATASET_SIZE_MAX, &config->data_size, error));
+    TRY(model_get_int(image, "size", 16, DATASET_SIZE_MAX, &config->data_size, error));
     if (config->data_size != 16 && config->data_size != 32)
         return error_set(error, ESPER_INVALID, "\"size\" must be 16 or 32");
     return read_colours(image, config, error);
@@ -216,6 +210,7 @@ static enum esper_status read_host(const cJSON *network, struct config *config, 
 
 const struct model_family model_cnn = {
     .layout = "conv [out][kh][kw][in], depthwise [kh][kw][channels], linear [out][in]",
+    .sample = sample_of,
     .tensors = tensors_of,
     .copy_host = copy_host,
     .write_host = write_host,

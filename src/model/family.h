@@ -7,6 +7,7 @@
 
 struct model_family {
     const char *layout; /* how weights are stored, for readers of the file */
+    struct model_sample (*sample)(const struct model *model);
     int (*tensors)(const struct model *model, struct model_tensor tensors[MODEL_TENSORS]);
     /* The keys that describe its host, from one configuration to another. */
     void (*copy_host)(struct config *to, const struct config *from);
@@ -18,12 +19,16 @@ struct model_family {
     void (*build)(const struct model *model, struct graph *graph);
 };
 
-extern const struct model_family model_cnn;
+extern const struct model_family model_cnn, model_transformer;
 
-/* NULL: networks of this family cannot be exported. */
 const struct model_family *model_family_of(const struct config *config);
 
-/* model/cnn_graph.c */
+/* model/cnn_graph.c, model/transformer_graph.c */
 void cnn_graph_build(const struct model *model, struct graph *graph);
+void transformer_graph_build(const struct model *model, struct graph *graph);
+
+/* For read_host. */
+enum esper_status model_get_int(const cJSON *object, const char *key, int min, int max, int *out,
+                                struct esper_error *error);
 
 #endif

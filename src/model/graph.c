@@ -14,6 +14,7 @@ const struct graph_op_info graph_ops[GRAPH_OP_COUNT] = {
     [GRAPH_RELU] = {"Relu", 1, 1, 0},
     [GRAPH_SIGMOID] = {"Sigmoid", 1, 1, 0},
     [GRAPH_TANH] = {"Tanh", 1, 1, 0},
+    [GRAPH_ERF] = {"Erf", 1, 1, 0},
     [GRAPH_CONV] = {"Conv", 2, 3, GRAPH_KERNEL | GRAPH_STRIDES | GRAPH_PADS | GRAPH_GROUP},
     [GRAPH_BATCH_NORM] = {"BatchNormalization", 5, 5, GRAPH_EPSILON},
     [GRAPH_INSTANCE_NORM] = {"InstanceNormalization", 3, 3, GRAPH_EPSILON},
@@ -22,6 +23,11 @@ const struct graph_op_info graph_ops[GRAPH_OP_COUNT] = {
     [GRAPH_RESHAPE] = {"Reshape", 2, 2, 0},
     [GRAPH_FLATTEN] = {"Flatten", 1, 1, GRAPH_AXIS},
     [GRAPH_GEMM] = {"Gemm", 3, 3, GRAPH_TRANS_B},
+    [GRAPH_MATMUL] = {"MatMul", 2, 2, 0},
+    [GRAPH_TRANSPOSE] = {"Transpose", 1, 1, GRAPH_PERM},
+    [GRAPH_SOFTMAX] = {"Softmax", 1, 1, GRAPH_AXIS},
+    [GRAPH_LAYER_NORM] = {"LayerNormalization", 3, 3, GRAPH_AXIS | GRAPH_EPSILON},
+    [GRAPH_GATHER] = {"Gather", 2, 2, 0},
 };
 
 /* Enough for any host and its seeds many times over; anything that needs more is not one of our networks. */
@@ -126,7 +132,7 @@ enum esper_status graph_from_model(struct graph **out, const struct model *model
     struct graph *graph = graph_create(error);
     if (!graph)
         return ESPER_FAILED;
-    model_describe(&model->source, graph->source);
+    model_describe(model, graph->source);
     memcpy(graph->task, model->source.task, sizeof graph->task);
     memcpy(graph->left_out, model->source.left_out, sizeof graph->left_out);
     model_family_of(&model->config)->build(model, graph);

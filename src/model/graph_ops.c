@@ -148,11 +148,77 @@ static const char *plan_flatten(const struct graph_node *node, const struct grap
     return set_shape(out, 2, (const int64_t[]){x->shape[0], (int64_t)graph_tensor_size(x) / x->shape[0]});
 }
 
+/* [..][m][k] times [k][n], or times [..][k][n]. */
+static const char *plan_matmul(const struct graph_tensor *const *in, struct graph_tensor *out, double *work)
+{
+    const struct graph_tensor *a = in[0], *b = in[1];
+    int64_t shape[GRAPH_DIMS];
+    if (a->dims < 2 || b->dims < 2 || (b->dims > 2 && b->dims != a->dims) ||
+        a->shape[a->dims - 1] != b->shape[b->dims - 2])
+        return "its matrices do not go together";
+    for (int d = 0; d + 1 < a->dims; d++) {
+        if (d + 2 < b->dims && a->shape[d] != b->shape[d])
+            return "its matrices do not go together";
+        shape[d] = a->shape[d];
+    }
+    shape[a->dims - 1] = b->shape[b->dims - 1];
+    const char *problem = set_shape(out, a->dims, shape);
+    if (!problem)
+        *work += (double)graph_tensor_size(out) * (double)a->shape[a->dims - 1];
+    return problem;
+}
+
+static const char *plan_transpose(const struct graph_node *node, const struct graph_tensor *x, struct graph_tensor *out)
+{
+    int64_t shape[GRAPH_DIMS];
+    unsigned seen = 0;
+    if (!(node->given & GRAPH_PERM) || node->perm_count != x->dims)
+        return "its perm does not name the dimensions of its input";
+    for (int d = 0; d < x->dims; d++) {
+        if (node->perm[d] < 0 || node->perm[d] >= x->dims || (seen & 1u << node->perm[d]))
+            return "its perm does not name the dimensions of its input";
+        seen |= 1u << node->perm[d];
+        shape[d] = x->shape[node->perm[d]];
+    }
+    return set_shape(out, x->dims, shape);
+}
+
+/* Softmax and LayerNormalization: along the last dimension alone. */
+static const char *plan_rows(const struct graph_node *node, const struct graph_tensor *const *in,
+                             struct graph_tensor *out)
+{
+    const struct graph_tensor *x = in[0];
+    if (x->dims < 1 || ((node->given & GRAPH_AXIS) && node->axis != -1))
+        return "only axis = -1 is known";
+    for (int i = 1; i < node->input_count; i++)
+        if (in[i]->dims != 1 || in[i]->shape[0] != x->shape[x->dims - 1])
+            return "a coefficient is not one number per feature";
+    if (!(node->epsilon >= 0 && node->epsilon < 1))
+        return "its epsilon is out of range";
+    return set_shape(out, x->dims, x->shape);
+}
+
+/* Rows of a table by the input's bytes: every byte must have one. */
+static const char *plan_gather(const struct graph_tensor *const *in, struct graph_tensor *out)
+{
+    if (in[0]->dims != 2 || in[0]->shape[0] != UINT8_MAX + 1)
+        return "it is not a table of one row per byte, read by the input";
+    return set_shape(out, 3, (const int64_t[]){in[1]->shape[0], in[1]->shape[1], in[0]->shape[1]});
+}
+
+/* What input i of a node must be. */
+static bool right_type(const struct graph_node *node, int i, const struct graph_tensor *in)
+{
+    if (node->op == GRAPH_GATHER && i == 1)
+        return in->tokens;
+    return !in->tokens && (in->integers != NULL) == (node->op == GRAPH_RESHAPE && i == 1);
+}
+
 const char *graph_op_plan(const struct graph_node *node, const struct graph_tensor *const *in, struct graph_tensor *out,
                           double *work)
 {
     for (int i = 0; i < node->input_count; i++)
-        if ((in[i]->integers != NULL) != (node->op == GRAPH_RESHAPE && i == 1))
+        if (!right_type(node, i, in[i]))
             return "an input is of another type";
     switch (node->op) {
     case GRAPH_ADD:
@@ -163,6 +229,7 @@ const char *graph_op_plan(const struct graph_node *node, const struct graph_tens
     case GRAPH_RELU:
     case GRAPH_SIGMOID:
     case GRAPH_TANH:
+    case GRAPH_ERF:
         return set_shape(out, in[0]->dims, in[0]->shape);
     case GRAPH_CONV:
         return plan_conv(node, in, out, work);
@@ -181,6 +248,15 @@ const char *graph_op_plan(const struct graph_node *node, const struct graph_tens
         return plan_flatten(node, in[0], out);
     case GRAPH_GEMM:
         return plan_gemm(node, in, out, work);
+    case GRAPH_MATMUL:
+        return plan_matmul(in, out, work);
+    case GRAPH_TRANSPOSE:
+        return plan_transpose(node, in[0], out);
+    case GRAPH_SOFTMAX:
+    case GRAPH_LAYER_NORM:
+        return plan_rows(node, in, out);
+    case GRAPH_GATHER:
+        return plan_gather(in, out);
     case GRAPH_OP_COUNT:
         break;
     }
@@ -220,13 +296,25 @@ static void run_binary(enum graph_op op, const struct graph_tensor *const *in, s
             }
 }
 
+static float unary_of(enum graph_op op, float x)
+{
+    switch (op) {
+    case GRAPH_RELU:
+        return x <= 0 ? 0 : x;
+    case GRAPH_TANH:
+        return tanhf(x);
+    case GRAPH_ERF:
+        return erff(x);
+    default:
+        return 1 / (1 + expf(-x));
+    }
+}
+
 static void run_unary(enum graph_op op, const struct graph_tensor *in, struct graph_tensor *out)
 {
     size_t size = graph_tensor_size(out);
-    for (size_t i = 0; i < size; i++) {
-        float x = in->data[i];
-        out->data[i] = op == GRAPH_RELU ? (x <= 0 ? 0 : x) : op == GRAPH_TANH ? tanhf(x) : 1 / (1 + expf(-x));
-    }
+    for (size_t i = 0; i < size; i++)
+        out->data[i] = unary_of(op, in->data[i]);
 }
 
 /* One image and output channel: a tap of the kernel at a time, over all rows at once. */
@@ -279,6 +367,22 @@ static void run_batch_norm(const struct graph_node *node, const struct graph_ten
     }
 }
 
+struct moments {
+    double mean, variance;
+};
+
+static struct moments moments_of(const float *x, int64_t count)
+{
+    struct moments m = {0, 0};
+    for (int64_t i = 0; i < count; i++)
+        m.mean += (double)x[i];
+    m.mean /= (double)count;
+    for (int64_t i = 0; i < count; i++)
+        m.variance += ((double)x[i] - m.mean) * ((double)x[i] - m.mean);
+    m.variance /= (double)count;
+    return m;
+}
+
 static void run_instance_norm(const struct graph_node *node, const struct graph_tensor *const *in,
                               struct graph_tensor *out)
 {
@@ -286,15 +390,10 @@ static void run_instance_norm(const struct graph_node *node, const struct graph_
     int64_t size = (int64_t)graph_tensor_size(out) / maps;
     for (int64_t m = 0; m < maps; m++) {
         const float *x = in[0]->data + m * size;
-        double mean = 0, square = 0;
+        const struct moments of = moments_of(x, size);
+        double scale = (double)in[1]->data[m % channels] / sqrt(of.variance + (double)node->epsilon);
         for (int64_t i = 0; i < size; i++)
-            mean += (double)x[i];
-        mean /= (double)size;
-        for (int64_t i = 0; i < size; i++)
-            square += ((double)x[i] - mean) * ((double)x[i] - mean);
-        double scale = (double)in[1]->data[m % channels] / sqrt(square / (double)size + (double)node->epsilon);
-        for (int64_t i = 0; i < size; i++)
-            out->data[m * size + i] = (float)(((double)x[i] - mean) * scale + (double)in[2]->data[m % channels]);
+            out->data[m * size + i] = (float)(((double)x[i] - of.mean) * scale + (double)in[2]->data[m % channels]);
     }
 }
 
@@ -338,6 +437,88 @@ static void run_gemm(const struct graph_tensor *const *in, struct graph_tensor *
         }
 }
 
+/* A row of [m][k] times [k][n], some columns at a time, summed in double. */
+static void multiply_row(const float *a, const float *b, int64_t k, int64_t n, float *out)
+{
+    enum { COLUMNS = 64 };
+    for (int64_t first = 0; first < n; first += COLUMNS) {
+        double sum[COLUMNS] = {0};
+        const int64_t columns = n - first < COLUMNS ? n - first : COLUMNS;
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t c = 0; c < columns; c++)
+                sum[c] += (double)a[i] * (double)b[i * n + first + c];
+        for (int64_t c = 0; c < columns; c++)
+            out[first + c] = (float)sum[c];
+    }
+}
+
+static void run_matmul(const struct graph_tensor *const *in, struct graph_tensor *out)
+{
+    const struct graph_tensor *a = in[0], *b = in[1];
+    const int64_t rows = (int64_t)graph_tensor_size(a) / a->shape[a->dims - 1], m = a->shape[a->dims - 2];
+    const int64_t k = a->shape[a->dims - 1], n = out->shape[out->dims - 1];
+    for (int64_t r = 0; r < rows; r++)
+        multiply_row(a->data + r * k, b->data + (b->dims > 2 ? r / m * k * n : 0), k, n, out->data + r * n);
+}
+
+static void run_transpose(const struct graph_node *node, const struct graph_tensor *x, struct graph_tensor *out)
+{
+    const int64_t size = (int64_t)graph_tensor_size(out);
+    int64_t step[GRAPH_DIMS] = {0}, own = 1, at[GRAPH_DIMS] = {0}, from = 0;
+    for (int d = x->dims - 1; d >= 0; d--) {
+        for (int o = 0; o < x->dims; o++)
+            if (node->perm[o] == d)
+                step[o] = own;
+        own *= x->shape[d];
+    }
+    for (int64_t i = 0; i < size; i++) {
+        out->data[i] = x->data[from];
+        for (int d = out->dims - 1; d >= 0; d--) { /* the next place: count up, and carry */
+            from += step[d];
+            if (++at[d] < out->shape[d])
+                break;
+            from -= step[d] * at[d];
+            at[d] = 0;
+        }
+    }
+}
+
+static void run_softmax(const struct graph_tensor *x, struct graph_tensor *out)
+{
+    const int64_t columns = x->shape[x->dims - 1], size = (int64_t)graph_tensor_size(x);
+    for (int64_t first = 0; first < size; first += columns) {
+        const float *from = x->data + first;
+        float largest = from[0], *to = out->data + first;
+        double sum = 0;
+        for (int64_t i = 1; i < columns; i++)
+            largest = from[i] > largest ? from[i] : largest;
+        for (int64_t i = 0; i < columns; i++)
+            sum += (double)(to[i] = expf(from[i] - largest));
+        for (int64_t i = 0; i < columns; i++)
+            to[i] = (float)((double)to[i] / sum);
+    }
+}
+
+static void run_layer_norm(const struct graph_node *node, const struct graph_tensor *const *in,
+                           struct graph_tensor *out)
+{
+    const int64_t columns = out->shape[out->dims - 1], size = (int64_t)graph_tensor_size(out);
+    for (int64_t first = 0; first < size; first += columns) {
+        const struct moments m = moments_of(in[0]->data + first, columns);
+        const double scale = 1 / sqrt(m.variance + (double)node->epsilon);
+        for (int64_t i = 0; i < columns; i++)
+            out->data[first + i] = (float)(((double)in[0]->data[first + i] - m.mean) * scale * (double)in[1]->data[i] +
+                                           (double)in[2]->data[i]);
+    }
+}
+
+static void run_gather(const struct graph_tensor *const *in, struct graph_tensor *out)
+{
+    const int64_t width = in[0]->shape[1], rows = (int64_t)graph_tensor_size(in[1]);
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(out->data + r * width, in[0]->data + in[1]->integers[r] * width, sizeof(float) * (size_t)width);
+}
+
 void graph_op_run(const struct graph_node *node, const struct graph_tensor *const *in, struct graph_tensor *out)
 {
     switch (node->op) {
@@ -350,6 +531,7 @@ void graph_op_run(const struct graph_node *node, const struct graph_tensor *cons
     case GRAPH_RELU:
     case GRAPH_SIGMOID:
     case GRAPH_TANH:
+    case GRAPH_ERF:
         run_unary(node->op, in[0], out);
         break;
     case GRAPH_CONV:
@@ -369,6 +551,21 @@ void graph_op_run(const struct graph_node *node, const struct graph_tensor *cons
         break;
     case GRAPH_GEMM:
         run_gemm(in, out);
+        break;
+    case GRAPH_MATMUL:
+        run_matmul(in, out);
+        break;
+    case GRAPH_TRANSPOSE:
+        run_transpose(node, in[0], out);
+        break;
+    case GRAPH_SOFTMAX:
+        run_softmax(in[0], out);
+        break;
+    case GRAPH_LAYER_NORM:
+        run_layer_norm(node, in, out);
+        break;
+    case GRAPH_GATHER:
+        run_gather(in, out);
         break;
     case GRAPH_RESHAPE:
     case GRAPH_FLATTEN:

@@ -9,7 +9,8 @@ struct graph_tensor {
     int dims;
     int64_t shape[GRAPH_DIMS];
     float *data;
-    const int64_t *integers; /* a list of extents instead */
+    const int64_t *integers; /* a list of extents instead, */
+    bool tokens;             /* or the input's bytes, 0 to 255, which are `integers` once it runs */
 };
 
 static inline size_t graph_tensor_size(const struct graph_tensor *tensor)

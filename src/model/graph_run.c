@@ -1,5 +1,5 @@
 /*
- * Runs a graph: every node once, in order, by plain loops over NCHW floats. It exists so that an exported file can be
+ * Runs a graph: every node once, in order, by plain loops over floats. It exists so that an exported file can be
  * tried and trusted, and shares nothing with the trainer's kernels; it is not meant to be fast.
  */
 #include <stdio.h>
@@ -15,6 +15,7 @@ struct graph_runner {
     int batch;
     double work;
     float *memory;
+    int64_t *tokens;                           /* where the input is text */
     struct graph_tensor tensors[GRAPH_VALUES]; /* of each value: shape, and where its data is */
 };
 
@@ -46,28 +47,37 @@ static enum esper_status plan(struct graph_runner *runner, struct esper_error *e
         tensor->integers = value->integers;
     }
     runner->tensors[graph->input].shape[0] = runner->batch;
+    runner->tensors[graph->input].tokens = graph_reads(graph) == KIND_TEXT;
     for (int i = 0; i < graph->node_count; i++)
         TRY(plan_node(runner, &graph->nodes[i], error));
-    const struct graph_tensor *output = &runner->tensors[graph->output];
-    if (output->dims != 2 || output->shape[0] != runner->batch)
-        return error_set(error, ESPER_INVALID, "output \"%s\" is not one row of numbers per image",
-                         graph->values[graph->output].name);
-    return ESPER_OK;
+    const struct graph_tensor *output = &runner->tensors[graph->output], *input = &runner->tensors[graph->input];
+    if (output->shape[0] == runner->batch) {
+        if (!input->tokens && output->dims == 2)
+            return ESPER_OK;
+        if (input->tokens && output->dims == 3 && output->shape[1] == input->shape[1])
+            return ESPER_OK;
+    }
+    return error_set(error, ESPER_INVALID, "output \"%s\" is not one row of numbers per %s",
+                     graph->values[graph->output].name, input->tokens ? "byte" : "image");
 }
 
 /* Assigns memory to every value that is not a constant: first counts, then places. */
 static enum esper_status place(struct graph_runner *runner, struct esper_error *error)
 {
     const struct graph *graph = runner->graph;
-    size_t input = graph_tensor_size(&runner->tensors[graph->input]), total = input, used = input;
+    struct graph_tensor *input = &runner->tensors[graph->input];
+    size_t total = graph_tensor_size(input), used = total;
     for (int i = 0; i < graph->node_count; i++)
         total += graph_tensor_size(&runner->tensors[graph->nodes[i].output]);
     if (total > MEMORY_MAX)
         return error_set(error, ESPER_INVALID, "it needs more memory than this reader gives to a network");
     runner->memory = memory_alloc(total, sizeof(float), error);
-    if (!runner->memory)
+    if (input->tokens)
+        runner->tokens = memory_alloc(used, sizeof *runner->tokens, error);
+    if (!runner->memory || (input->tokens && !runner->tokens))
         return ESPER_FAILED;
-    runner->tensors[graph->input].data = runner->memory;
+    input->data = runner->memory;
+    input->integers = runner->tokens;
     for (int i = 0; i < graph->node_count; i++) {
         struct graph_tensor *tensor = &runner->tensors[graph->nodes[i].output];
         tensor->data = runner->memory + used;
@@ -100,12 +110,21 @@ void graph_runner_free(struct graph_runner *runner)
     if (!runner)
         return;
     memory_free(runner->memory);
+    memory_free(runner->tokens);
     memory_free(runner);
 }
 
-int graph_classes(const struct graph_runner *runner)
+struct model_sample graph_sample(const struct graph_runner *runner)
 {
-    return (int)runner->tensors[runner->graph->output].shape[1];
+    const struct graph_tensor *input = &runner->tensors[runner->graph->input];
+    const struct graph_tensor *output = &runner->tensors[runner->graph->output];
+    const size_t outputs = graph_tensor_size(output) / (size_t)runner->batch,
+                 classes = (size_t)output->shape[output->dims - 1];
+    return (struct model_sample){.kind = graph_reads(runner->graph),
+                                 .size = (int)input->shape[input->dims - 1],
+                                 .bytes = graph_tensor_size(input) / (size_t)runner->batch,
+                                 .targets = outputs / classes,
+                                 .classes = classes};
 }
 
 double graph_work(const struct graph_runner *runner)
@@ -121,6 +140,17 @@ static void place_image(const uint8_t *image, int64_t pixels, float *out)
             out[c * pixels + i] = (float)image[i * SHAPE_COLOURS + c];
 }
 
+/* Sample n of a batch. */
+static void place_sample(struct graph_runner *runner, const uint8_t *sample, size_t bytes, size_t n)
+{
+    const struct graph_tensor *input = &runner->tensors[runner->graph->input];
+    if (input->tokens)
+        for (size_t i = 0; i < bytes; i++)
+            runner->tokens[n * bytes + i] = sample[i];
+    else
+        place_image(sample, input->shape[2] * input->shape[3], input->data + n * bytes);
+}
+
 static void run_nodes(struct graph_runner *runner)
 {
     const struct graph *graph = runner->graph;
@@ -134,18 +164,17 @@ static void run_nodes(struct graph_runner *runner)
 }
 
 /* A batch is always full: the last one is padded with what the input still holds, and those rows are dropped. */
-void graph_logits(struct graph_runner *runner, const uint8_t *images, size_t count, float *logits)
+void graph_logits(struct graph_runner *runner, const uint8_t *samples, size_t count, float *logits)
 {
-    const struct graph *graph = runner->graph;
-    const struct graph_tensor *input = &runner->tensors[graph->input], *output = &runner->tensors[graph->output];
-    int64_t pixels = input->shape[2] * input->shape[3], classes = output->shape[1];
-    for (size_t first = 0; first < count; first += (size_t)runner->batch) {
-        size_t left = count - first, images_now = left < (size_t)runner->batch ? left : (size_t)runner->batch;
-        for (size_t n = 0; n < images_now; n++)
-            place_image(images + (first + n) * (size_t)pixels * SHAPE_COLOURS, pixels,
-                        input->data + (int64_t)n * SHAPE_COLOURS * pixels);
+    const struct model_sample sample = graph_sample(runner);
+    const size_t batch = (size_t)runner->batch, outputs = sample.targets * sample.classes;
+    const float *answer = runner->tensors[runner->graph->output].data;
+    for (size_t first = 0; first < count; first += batch) {
+        const size_t now = count - first < batch ? count - first : batch;
+        for (size_t n = 0; n < now; n++)
+            place_sample(runner, samples + (first + n) * sample.bytes, sample.bytes, n);
         run_nodes(runner);
-        for (size_t k = 0; k < images_now * (size_t)classes; k++)
-            logits[first * (size_t)classes + k] = output->data[k];
+        for (size_t k = 0; k < now * outputs; k++)
+            logits[first * outputs + k] = answer[k];
     }
 }

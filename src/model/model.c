@@ -9,8 +9,9 @@
 
 const struct model_family *model_family_of(const struct config *config)
 {
-    static const struct model_family *const families[FAMILY_COUNT] = {[FAMILY_CNN] = &model_cnn};
-    return families[host_family_of(config)->id];
+#define MODEL_FAMILY(with, NAME, name) [FAMILY_##NAME] = &model_##name,
+    static const struct model_family *const families[FAMILY_COUNT] = {FAMILIES(MODEL_FAMILY, )};
+    return families[config->host_family];
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -46,6 +47,8 @@ static enum esper_status set_geometry(struct config *config, const struct config
                                       int count, struct esper_error *error)
 {
     config_defaults(config);
+    config->host_family = host->host_family;
+    config->data_set = host->data_set;
     model_family_of(host)->copy_host(config, host);
     config->data_val_images = config->data_test_images = 1;
     config->slot_count = count;
@@ -90,9 +93,6 @@ static enum esper_status make_parts(struct model *model, const struct config *ho
 enum esper_status model_make(struct model **out, const struct config *host, const struct model_seed *seeds, int count,
                              struct esper_error *error)
 {
-    if (!model_family_of(host))
-        return error_set(error, ESPER_UNSUPPORTED, "networks of the family %s cannot be exported",
-                         host_family_of(host)->name);
     struct model *model = memory_alloc(1, sizeof *model, error);
     if (!model)
         return ESPER_FAILED;
@@ -186,6 +186,19 @@ enum esper_status model_take(struct model **out, const struct config *host, cons
 
 /* ---- what it holds ----------------------------------------------------------------------------------------------- */
 
+struct model_sample model_sample(const struct model *model)
+{
+    return model_family_of(&model->config)->sample(model);
+}
+
+struct model_tensor model_tensor(const char *prefix, const char *name, const struct tensor_layout *layout, float *part)
+{
+    struct model_tensor tensor = {.dims = layout->dims, .size = layout->size, .data = part + layout->offset};
+    snprintf(tensor.name, sizeof tensor.name, "%s.%s", prefix, name);
+    memcpy(tensor.shape, layout->shape, sizeof tensor.shape);
+    return tensor;
+}
+
 int model_tensors(const struct model *model, struct model_tensor tensors[MODEL_TENSORS])
 {
     return model_family_of(&model->config)->tensors(model, tensors);
@@ -223,9 +236,15 @@ enum esper_status model_check(const struct model *model, struct esper_error *err
     return ESPER_OK;
 }
 
-void model_describe(const struct model_source *source, char text[MODEL_TEXT])
+void model_describe(const struct model *model, char text[MODEL_TEXT])
 {
-    snprintf(text, MODEL_TEXT, "%s %s, round %u, env %u, step %u, validation %.2f %%",
-             source->best ? "best network of" : "a network of", source->run, (unsigned)source->round,
-             (unsigned)source->env, (unsigned)source->step, source->val_accuracy);
+    const struct model_source *source = &model->source;
+    int used = snprintf(text, MODEL_TEXT, "%s %s, round %u, env %u, step %u, validation %.2f ",
+                        source->best ? "best network of" : "a network of", source->run, (unsigned)source->round,
+                        (unsigned)source->env, (unsigned)source->step, source->val_accuracy);
+    if (model_sample(model).kind == KIND_IMAGES)
+        snprintf(text + used, MODEL_TEXT - (size_t)used, "%%");
+    else
+        snprintf(text + used, MODEL_TEXT - (size_t)used, "points, %.3f bits per byte",
+                 8 * (1 - source->val_accuracy / 100));
 }

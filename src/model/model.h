@@ -9,6 +9,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "data/data_set.h"
 #include "host/families.h"
 #include "morph/net.h"
 
@@ -57,8 +58,19 @@ enum esper_status model_read(const char *path, struct model **out, struct esper_
 size_t model_host_params(const struct model *model);
 size_t model_seed_params(const struct model *model);
 
-/* The source in one line: "best network of quick, round 12, env 3, validation 63.3 %". */
-void model_describe(const struct model_source *source, char text[MODEL_TEXT]);
+/* The source in one line: "best network of quick, round 12, env 3, step 40, validation 63.30 %". */
+void model_describe(const struct model *model, char text[MODEL_TEXT]);
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+/* What a network reads, and what it answers: for each of a sample's targets a number per class. */
+struct model_sample {
+    enum data_kind kind;
+    int size; /* images are size x size pixels of red, green, blue; text is so many bytes */
+    size_t bytes, targets, classes;
+};
+
+struct model_sample model_sample(const struct model *model);
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
@@ -70,6 +82,8 @@ struct model_tensor {
     float *data; /* in the model */
 };
 
+/* A tensor of one of the parts, as it is laid out there, under the name "prefix.name". */
+struct model_tensor model_tensor(const char *prefix, const char *name, const struct tensor_layout *layout, float *part);
 /* All tensors in the order in which data passes through the network; returns how many. */
 int model_tensors(const struct model *model, struct model_tensor tensors[MODEL_TENSORS]);
 

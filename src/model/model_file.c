@@ -32,6 +32,7 @@ static void add_seeds(cJSON *network, const struct model *model)
 static char *network_text(const struct model *model)
 {
     cJSON *network = cJSON_CreateObject();
+    json_add_text(network, "family", host_family_of(&model->config)->name);
     model_family_of(&model->config)->write_host(model, network);
     add_seeds(network, model);
     return json_finish(network, JSON_ONE_LINE);
@@ -118,6 +119,31 @@ static enum esper_status get_blueprint(const cJSON *entry, const struct host_fam
     return error_set(error, ESPER_INVALID, "\"blueprint\": unknown value \"%.40s\"", text);
 }
 
+enum esper_status model_get_int(const cJSON *object, const char *key, int min, int max, int *out,
+                                struct esper_error *error)
+{
+    int64_t value;
+    TRY(json_get_integer(object, key, min, max, &value, error));
+    *out = (int)value;
+    return ESPER_OK;
+}
+
+/* Files of earlier versions have no such word: they are CNNs. */
+static enum esper_status read_family(const cJSON *network, struct config *host, struct esper_error *error)
+{
+    static const char *const words[] = {FAMILIES(WORD_NAME, )};
+    const char *text;
+    if (!json_find(network, "family"))
+        return ESPER_OK;
+    TRY(json_get_string(network, "family", &text, error));
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (strcmp(words[i], text) == 0) {
+            host->host_family = (enum host_family_id)i;
+            return ESPER_OK;
+        }
+    return error_set(error, ESPER_INVALID, "\"family\": unknown value \"%.40s\"", text);
+}
+
 static enum esper_status read_seed(const cJSON *entry, const struct host_family *family, struct model_seed *seed,
                                    struct esper_error *error)
 {
@@ -141,7 +167,9 @@ static enum esper_status read_network(const char *text, struct model **out, stru
     struct model_seed seeds[SHAPE_SLOTS] = {{{0}, 0, 0, 0, 0}};
     int count = 0;
     TRY(json_parse(text, strlen(text), &network, error));
-    enum esper_status status = model_family_of(&host)->read_host(network, &host, error);
+    enum esper_status status = read_family(network, &host, error);
+    if (status == ESPER_OK)
+        status = model_family_of(&host)->read_host(network, &host, error);
     if (status == ESPER_OK)
         status = json_get_array(network, "slots", &list, error);
     for (const cJSON *entry = status == ESPER_OK ? list->child : NULL; entry && status == ESPER_OK; entry = entry->next)

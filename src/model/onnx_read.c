@@ -122,6 +122,11 @@ static enum esper_status read_constant(struct reader *r, struct pb_view view)
 
 /* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
 
+struct border {
+    struct graph_value value; /* its name and shape */
+    uint64_t type;            /* of elements; 0: not given */
+};
+
 static enum esper_status read_dim(struct reader *r, struct pb_view view, int64_t *extent)
 {
     struct pb_field field;
@@ -148,64 +153,72 @@ static enum esper_status read_shape(struct reader *r, struct pb_view view, struc
     return intact(r, "a shape");
 }
 
-static enum esper_status read_type(struct reader *r, struct pb_view view, struct graph_value *value)
+static enum esper_status read_type(struct reader *r, struct pb_view view, struct border *border)
 {
     struct pb_field field, inner;
-    bool floats = false;
     while (pb_next(&view, &field, &r->broken)) {
         if (field.number != TYPE_TENSOR || field.kind != PB_BYTES)
-            return refuse(r, "not a tensor:", value->name);
+            return refuse(r, "not a tensor:", border->value.name);
         while (pb_next(&field.bytes, &inner, &r->broken)) {
-            if (inner.number == TENSOR_TYPE_ELEMENT)
-                floats = inner.kind == PB_VARINT && inner.value == ONNX_FLOAT;
+            if (inner.number == TENSOR_TYPE_ELEMENT && inner.kind == PB_VARINT)
+                border->type = inner.value;
             else if (inner.number == TENSOR_TYPE_SHAPE && inner.kind == PB_BYTES)
-                TRY(read_shape(r, inner.bytes, value));
+                TRY(read_shape(r, inner.bytes, &border->value));
         }
     }
-    TRY(intact(r, "a type"));
-    return floats ? ESPER_OK : refuse(r, "not a tensor of floats:", value->name);
+    return intact(r, "a type");
 }
 
 /* Name and type of an input or output. */
-static enum esper_status read_border(struct reader *r, struct pb_view view, struct graph_value *value)
+static enum esper_status read_border(struct reader *r, struct pb_view view, struct border *border)
 {
     struct pb_view whole = view;
     struct pb_field field;
     while (pb_next(&view, &field, &r->broken))
         if (field.number == VALUE_NAME)
-            TRY(take_text(r, &field, value->name, sizeof value->name));
+            TRY(take_text(r, &field, border->value.name, sizeof border->value.name));
     while (pb_next(&whole, &field, &r->broken))
         if (field.number == VALUE_TYPE && field.kind == PB_BYTES)
-            TRY(read_type(r, field.bytes, value));
+            TRY(read_type(r, field.bytes, border));
     return intact(r, "an input or output");
+}
+
+/* Colour images of floats, or text of integers. */
+static bool is_samples(const struct border *border)
+{
+    const int64_t *shape = border->value.shape;
+    if (border->value.dims == 2)
+        return border->type == ONNX_INT64 && shape[1] > 0;
+    return border->type == ONNX_FLOAT && border->value.dims == 4 && shape[1] == SHAPE_COLOURS && shape[2] > 0 &&
+           shape[3] > 0;
 }
 
 static enum esper_status read_input(struct reader *r, struct pb_view view)
 {
-    struct graph_value border = {.dims = 0};
+    struct border border = {.type = 0};
     TRY(read_border(r, view, &border));
     if (r->graph->input >= 0)
-        return refuse(r, "more than one input:", border.name);
-    if (border.dims != 4 || border.shape[1] != SHAPE_COLOURS || border.shape[2] < 1 || border.shape[3] < 1)
-        return refuse(r, "the input is not a batch of colour images:", border.name);
-    r->graph->input = graph_value(r->graph, border.name);
+        return refuse(r, "more than one input:", border.value.name);
+    if (!is_samples(&border))
+        return refuse(r, "the input is neither colour images nor bytes of text:", border.value.name);
+    r->graph->input = graph_value(r->graph, border.value.name);
     if (r->graph->input < 0)
         return error_set(r->error, r->graph->error.status, "%s", r->graph->error.text);
-    struct graph_value *input = &r->graph->values[r->graph->input];
-    input->dims = 4;
-    memcpy(input->shape, border.shape, sizeof input->shape);
-    input->shape[0] = 0;
+    r->graph->values[r->graph->input] = border.value;
+    r->graph->values[r->graph->input].shape[0] = 0;
     return ESPER_OK;
 }
 
 static enum esper_status read_output(struct reader *r, struct pb_view view)
 {
-    struct graph_value border = {.dims = 0};
+    struct border border = {.type = 0};
     TRY(read_border(r, view, &border));
     if (r->graph->output >= 0)
-        return refuse(r, "more than one output:", border.name);
-    r->graph->output = graph_find(r->graph, border.name);
-    return r->graph->output >= 0 ? ESPER_OK : refuse(r, "no node makes the output", border.name);
+        return refuse(r, "more than one output:", border.value.name);
+    if (border.type != ONNX_FLOAT)
+        return refuse(r, "not a tensor of floats:", border.value.name);
+    r->graph->output = graph_find(r->graph, border.value.name);
+    return r->graph->output >= 0 ? ESPER_OK : refuse(r, "no node makes the output", border.value.name);
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
@@ -241,19 +254,16 @@ static enum esper_status read_attribute(struct reader *r, struct pb_view view, s
     static const struct {
         const char *name;
         unsigned bit;
-        int count; /* of a list; 0 for one number */
-    } known[] = {{"kernel_shape", GRAPH_KERNEL, 2},
-                 {"strides", GRAPH_STRIDES, 2},
-                 {"pads", GRAPH_PADS, 4},
-                 {"group", GRAPH_GROUP, 0},
-                 {"epsilon", GRAPH_EPSILON, 0},
-                 {"transB", GRAPH_TRANS_B, 0},
-                 {"axis", GRAPH_AXIS, 0}};
+        int count; /* of a list; 0: one number; GRAPH_DIMS + 1: a list of any length */
+    } known[] = {{"kernel_shape", GRAPH_KERNEL, 2}, {"strides", GRAPH_STRIDES, 2},       {"pads", GRAPH_PADS, 4},
+                 {"group", GRAPH_GROUP, 0},         {"epsilon", GRAPH_EPSILON, 0},       {"transB", GRAPH_TRANS_B, 0},
+                 {"axis", GRAPH_AXIS, 0},           {"perm", GRAPH_PERM, GRAPH_DIMS + 1}};
     struct attribute a = {.name = ""};
     unsigned bit = 0;
     TRY(parse_attribute(r, view, &a));
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].name, a.name) == 0 && known[i].count == a.count)
+        if (strcmp(known[i].name, a.name) == 0 &&
+            (known[i].count == a.count || (known[i].count > GRAPH_DIMS && a.count > 0)))
             bit = known[i].bit & graph_ops[node->op].attributes;
     if (!bit)
         return error_set(r->error, ESPER_INVALID, "%s has an attribute this reader does not know: %s",
@@ -271,8 +281,12 @@ static enum esper_status read_attribute(struct reader *r, struct pb_view view, s
         node->epsilon = a.number;
     else if (bit == GRAPH_TRANS_B)
         node->trans_b = a.integer;
-    else
+    else if (bit == GRAPH_AXIS)
         node->axis = a.integer;
+    else {
+        node->perm_count = a.count;
+        memcpy(node->perm, a.integers, sizeof node->perm);
+    }
     return ESPER_OK;
 }
 

@@ -57,6 +57,8 @@ static void put_node(struct pb_buffer *out, const struct graph *graph, const str
         put_int(out, "transB", node->trans_b);
     if (node->given & GRAPH_AXIS)
         put_int(out, "axis", node->axis);
+    if (node->given & GRAPH_PERM)
+        put_ints(out, "perm", node->perm, node->perm_count);
     pb_end(out, GRAPHS_NODE, begin);
 }
 
@@ -83,16 +85,16 @@ static void put_dim(struct pb_buffer *out, int64_t extent)
     pb_end(out, SHAPE_DIM, begin);
 }
 
-/* A float tensor that is the graph's input or output; an extent of 0 may be any size. */
-static void put_border(struct pb_buffer *out, int field, const char *name, int dims, const int64_t *shape)
+/* The graph's input or output; an extent of 0 may be any size. */
+static void put_border(struct pb_buffer *out, int field, const struct graph_value *border, int type_of_elements)
 {
     size_t value = pb_begin(out);
-    pb_text(out, VALUE_NAME, name);
+    pb_text(out, VALUE_NAME, border->name);
     size_t type = pb_begin(out), tensor = pb_begin(out);
-    pb_integer(out, TENSOR_TYPE_ELEMENT, ONNX_FLOAT);
+    pb_integer(out, TENSOR_TYPE_ELEMENT, type_of_elements);
     size_t extents = pb_begin(out);
-    for (int d = 0; d < dims; d++)
-        put_dim(out, shape[d]);
+    for (int d = 0; d < border->dims; d++)
+        put_dim(out, border->shape[d]);
     pb_end(out, TENSOR_TYPE_SHAPE, extents);
     pb_end(out, TYPE_TENSOR, tensor);
     pb_end(out, VALUE_TYPE, type);
@@ -101,7 +103,6 @@ static void put_border(struct pb_buffer *out, int field, const char *name, int d
 
 static void put_graph(struct pb_buffer *out, const struct graph *graph)
 {
-    const struct graph_value *input = &graph->values[graph->input];
     size_t begin = pb_begin(out);
     for (int i = 0; i < graph->node_count; i++)
         put_node(out, graph, &graph->nodes[i]);
@@ -109,8 +110,9 @@ static void put_graph(struct pb_buffer *out, const struct graph *graph)
     for (int i = 0; i < graph->value_count; i++)
         if (graph->values[i].floats || graph->values[i].integers)
             put_constant(out, &graph->values[i]);
-    put_border(out, GRAPHS_INPUT, input->name, input->dims, input->shape);
-    put_border(out, GRAPHS_OUTPUT, graph->values[graph->output].name, 2, (const int64_t[]){0, SHAPE_CLASSES});
+    put_border(out, GRAPHS_INPUT, &graph->values[graph->input],
+               graph_reads(graph) == KIND_TEXT ? ONNX_INT64 : ONNX_FLOAT);
+    put_border(out, GRAPHS_OUTPUT, &graph->values[graph->output], ONNX_FLOAT);
     pb_end(out, MODEL_GRAPH, begin);
 }
 
@@ -127,7 +129,10 @@ static void put_model(struct pb_buffer *out, const struct graph *graph)
     pb_integer(out, MODEL_IR, ONNX_IR_VERSION);
     pb_text(out, MODEL_PRODUCER, "esper");
     pb_text(out, MODEL_PRODUCER_VERSION, ESPER_VERSION);
-    pb_text(out, MODEL_DOC, "image: raw pixels 0..255, red, green, blue; normalisation is part of the graph");
+    pb_text(out, MODEL_DOC,
+            graph_reads(graph) == KIND_TEXT
+                ? "tokens: bytes of text, 0..255; logits: of the byte after each of them"
+                : "image: raw pixels 0..255, red, green, blue; normalisation is part of the graph");
     put_graph(out, graph);
     size_t begin = pb_begin(out);
     pb_text(out, OPSET_DOMAIN, "");

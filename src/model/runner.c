@@ -1,5 +1,7 @@
 #include "model/runner.h"
 
+#include <string.h>
+
 #include "base/memory.h"
 #include "data/gather.h"
 #include "variant/variant.h"
@@ -8,6 +10,7 @@ struct model_runner {
     const struct model *model;
     const struct net_kernels *nets;
     struct gather_table normalise;
+    struct model_sample sample;
     int batch;
     void *memory;
     struct net *net;
@@ -22,6 +25,7 @@ enum esper_status model_runner_create(struct model_runner **out, const struct mo
     runner->model = model;
     runner->nets = variant_best()->net[host_family_of(&model->config)->id];
     runner->normalise = gather_table_make(data_facts_of(model->config.data_set));
+    runner->sample = model_sample(model);
     runner->batch = batch;
     runner->memory = memory_alloc(runner->nets->bytes(&model->shape, batch), 1, error);
     if (!runner->memory) {
@@ -41,17 +45,24 @@ void model_runner_free(struct model_runner *runner)
     memory_free(runner);
 }
 
-static void run_batch(struct model_runner *runner, const uint8_t *images, int count, float *logits)
+static void place_samples(struct model_runner *runner, const uint8_t *samples, int count)
+{
+    const struct net_input input = runner->nets->input(runner->net);
+    const int size = runner->sample.size;
+    for (int n = 0; n < count; n++, samples += runner->sample.bytes)
+        if (runner->sample.kind == KIND_TEXT)
+            memcpy(input.tokens + (size_t)n * input.token_stride, samples, runner->sample.bytes);
+        else
+            gather_image(&runner->normalise, samples, size, CROP_PAD, CROP_PAD, false,
+                         input.pixels + (size_t)n * input.image_stride, input.row_stride);
+}
+
+static void run_batch(struct model_runner *runner, const uint8_t *samples, int count, float *logits)
 {
     const struct model *model = runner->model;
-    struct net_input input = runner->nets->input(runner->net);
-    int size = model->config.data_size;
-    size_t bytes = (size_t)size * (size_t)size * DATASET_COLOURS;
     float alpha[1][SHAPE_SLOTS] = {{0}};
-    struct net_score score = {0}; /* of labels that nobody gave: not used */
-    for (int n = 0; n < count; n++)
-        gather_image(&runner->normalise, images + (size_t)n * bytes, size, CROP_PAD, CROP_PAD, false,
-                     input.pixels + (size_t)n * input.image_stride, input.row_stride);
+    struct net_score score = {0}; /* of targets that nobody gave: not used */
+    place_samples(runner, samples, count);
     for (int j = 0; j < model->shape.slots; j++)
         alpha[0][j] = model->exec[j].alpha;
     struct net_eval eval = {.samples = count,
@@ -63,13 +74,10 @@ static void run_batch(struct model_runner *runner, const uint8_t *images, int co
     runner->nets->evaluate(runner->net, &model->params, &eval);
 }
 
-void model_logits(struct model_runner *runner, const uint8_t *images, size_t count, float *logits)
+void model_logits(struct model_runner *runner, const uint8_t *samples, size_t count, float *logits)
 {
-    int size = runner->model->config.data_size;
-    size_t bytes = (size_t)size * (size_t)size * DATASET_COLOURS;
-    for (size_t first = 0; first < count; first += (size_t)runner->batch) {
-        size_t left = count - first;
-        run_batch(runner, images + first * bytes, left < (size_t)runner->batch ? (int)left : runner->batch,
-                  logits + first * SHAPE_CLASSES);
-    }
+    const size_t batch = (size_t)runner->batch, outputs = runner->sample.targets * runner->sample.classes;
+    for (size_t first = 0; first < count; first += batch)
+        run_batch(runner, samples + first * runner->sample.bytes, (int)(count - first < batch ? count - first : batch),
+                  logits + first * outputs);
 }

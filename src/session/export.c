@@ -1,6 +1,10 @@
 #include "session/export.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "session/checkpoint.h"
 
 static struct model_source source_of(const struct world *world, const char *run)
 {
@@ -46,4 +50,47 @@ enum esper_status export_best(const struct world *world, const char *run, struct
     source.env = *best->env;
     source.val_accuracy = *best->accuracy;
     return model_take(out, &world->config, &world->shape, &params, slots, &source, error);
+}
+
+enum esper_status export_run(const struct run *run, int env, struct model **out, struct esper_error *error)
+{
+    struct world *world;
+    struct checkpoint_info info;
+    char folder[PATH_MAX];
+    if (snprintf(folder, sizeof folder, "%s/checkpoints", run->path) >= (int)sizeof folder)
+        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", run->path);
+    TRY(world_create(&world, &run->config, error));
+    enum esper_status status = checkpoint_read_newest(folder, &world->table, &run->config, &info, NULL, error);
+    if (status == ESPER_OK && world_check(world, error) != ESPER_OK)
+        status = error_where(error, "%s", info.path);
+    if (status == ESPER_OK) {
+        status = env < 0 ? export_best(world, run->name, out, error) : export_env(world, env, run->name, out, error);
+        if (status != ESPER_OK)
+            error_where(error, "%s", run->path);
+    }
+    world_free(world);
+    return status;
+}
+
+/* What is there and no directory, or has the name of one of our files. */
+static bool is_file(const char *text)
+{
+    struct stat info;
+    const char *dot = strrchr(text, '.');
+    if (stat(text, &info) == 0)
+        return !S_ISDIR(info.st_mode);
+    return dot && (strcmp(dot, ".safetensors") == 0 || strcmp(dot, ".onnx") == 0);
+}
+
+enum esper_status export_open(const char *runs, const char *text, int batch, struct network *network,
+                              struct esper_error *error)
+{
+    struct run run;
+    struct model *model;
+    if (is_file(text))
+        return network_open(network, text, batch, error);
+    TRY(run_open(&run, runs, text, error));
+    enum esper_status status = export_run(&run, -1, &model, error);
+    run_close(&run);
+    return status == ESPER_OK ? network_take(network, model, batch, error) : status;
 }

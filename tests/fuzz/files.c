@@ -30,24 +30,34 @@ bool harness_safetensors(const uint8_t *data, size_t size)
     return true;
 }
 
+/* What is accepted can be run on a sample of zeros. */
+static void run_model(const struct model *model)
+{
+    struct model_runner *runner;
+    struct esper_error error = {0};
+    const struct model_sample sample = model_sample(model);
+    uint8_t *zeros = memory_alloc(sample.bytes, 1, NULL);
+    float *logits = memory_alloc(sample.targets * sample.classes, sizeof *logits, NULL);
+    PROMISE(sample.bytes <= 32 * 32 * 3 && sample.classes <= 256);
+    if (zeros && logits && harness_accepted(model_runner_create(&runner, model, 1, &error), &error)) {
+        model_logits(runner, zeros, 1, logits);
+        model_runner_free(runner);
+    }
+    memory_free(zeros);
+    memory_free(logits);
+}
+
 /* What is accepted can be run, as it is and as a graph. */
 bool harness_network(const uint8_t *data, size_t size)
 {
-    static uint8_t image[32 * 32 * 3];
     struct model *model;
-    struct model_runner *runner;
     struct graph *graph;
     struct esper_error error = {0};
     char text[MODEL_TEXT];
-    float logits[SHAPE_CLASSES];
     if (!harness_accepted(model_read(harness_file("network", data, size), &model, &error), &error))
         return false;
-    model_describe(&model->source, text);
-    PROMISE(model->config.data_size <= 32);
-    if (harness_accepted(model_runner_create(&runner, model, 1, &error), &error)) {
-        model_logits(runner, image, 1, logits);
-        model_runner_free(runner);
-    }
+    model_describe(model, text);
+    run_model(model);
     PROMISE(graph_from_model(&graph, model, &error) == ESPER_OK);
     graph_free(graph);
     model_free(model);
@@ -63,14 +73,13 @@ bool harness_onnx(const uint8_t *data, size_t size)
     if (!harness_accepted(onnx_read(harness_file("network.onnx", data, size), &graph, &error), &error))
         return false;
     if (harness_accepted(graph_runner_create(&runner, graph, 1, &error), &error)) {
-        const struct graph_value *input = &graph->values[graph->input];
-        const size_t pixels = (size_t)(input->shape[2] * input->shape[3]) * 3;
-        if (graph_work(runner) < 1e6 && pixels < 1 << 16) {
-            uint8_t *image = memory_alloc(pixels, 1, NULL);
-            float *logits = memory_alloc((size_t)graph_classes(runner), sizeof *logits, NULL);
-            if (image && logits)
-                graph_logits(runner, image, 1, logits);
-            memory_free(image);
+        const struct model_sample sample = graph_sample(runner);
+        if (graph_work(runner) < 1e6 && sample.bytes < 1 << 16) {
+            uint8_t *zeros = memory_alloc(sample.bytes, 1, NULL);
+            float *logits = memory_alloc(sample.targets * sample.classes, sizeof *logits, NULL);
+            if (zeros && logits)
+                graph_logits(runner, zeros, 1, logits);
+            memory_free(zeros);
             memory_free(logits);
         }
         graph_runner_free(runner);
