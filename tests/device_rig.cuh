@@ -166,15 +166,19 @@ static inline struct config config_of(const struct world_case &c)
 }
 
 /* The CPU's side. */
-static inline void pair_begin(struct pair *pair, const struct world_case &c)
+static inline void pair_begin(struct pair *pair, const struct config &config, const char *name)
 {
     struct esper_error error = {};
-    const struct config config = config_of(c);
     *pair = {};
     if (engine_create(&pair->engine, &config, &error) != ESPER_OK)
-        stop(c.name, error.text);
+        stop(name, error.text);
     engine_begin(pair->engine);
     pair->world = pair->engine->world;
+}
+
+static inline void pair_begin(struct pair *pair, const struct world_case &c)
+{
+    pair_begin(pair, config_of(c), c.name);
 }
 
 static inline void pair_attach(struct pair *pair, const struct net_device_kernels *kernels)

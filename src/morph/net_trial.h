@@ -18,6 +18,7 @@ struct net_trial {
     const float *pixels;          /* images: [sample][y][x][4]: red, green, blue, 0 */
     const uint8_t *labels;        /* of images */
     const uint8_t *tokens;        /* text: [sample][context + 1] */
+    const uint8_t *targets;       /* [sample][context], or NULL: the tokens one byte later */
     const struct slot_exec *exec; /* [slot] */
     bool learn;                   /* a step of training; otherwise an evaluation with running statistics */
     bool bf16;                    /* by bf16 kernels, which must fit: it learns, and returns no logits */
@@ -30,7 +31,7 @@ struct net_trial {
     struct net_result result;
 
     /* If x is given, runs the seed of slot 0 alone instead, in place of its host's output: maps
-     * [image][pixel][channel]. From its input and the gradient of its output to the output, the gradient of the input,
+     * [image][pixel][channel], or [sequence][token][width]. From its input and the gradient of its output to the output, the gradient of the input,
      * and grads. */
     const float *x, *dy;
     float *y, *dx;

@@ -1,7 +1,7 @@
 /*
  * Images are independent here, so a thread block takes a network from its pixels to its logits without leaving the SM.
  * Two kernels share the envs: one for those without a blended seed, with pools fused into the convolutions; the other
- * for the grown ones, walking the configurations in the order of plan.cuh of fp32: the output of each block is kept,
+ * for the grown ones, walking the configurations in the order of morph/plan.cuh: the output of each block is kept,
  * and a configuration starts at the first block in which it differs from the one before.
  *
  * Pixels, weights, and the outputs of ReLUs and blends are rounded to bf16; seeds as in seed_kinds.cuh.

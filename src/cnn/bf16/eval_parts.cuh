@@ -5,7 +5,7 @@
 #include "cnn/bf16/eval.cuh"
 #include "cnn/bf16/seed.cuh"
 #include "cnn/bf16/seed_mix.cuh"
-#include "cnn/fp32/plan.cuh"
+#include "morph/plan.cuh"
 
 enum { EVAL_FEATURES = 32 };
 

@@ -7,7 +7,7 @@
 #include "cnn/bf16/conv.cuh"
 #include "cnn/bf16/eval.cuh"
 #include "cnn/bf16/seed.cuh"
-#include "cnn/fp32/plan.cuh"
+#include "morph/plan.cuh"
 
 #include <cstdlib>
 

@@ -10,7 +10,7 @@
 #define CNN_FP32_NET_CUH
 
 #include "cnn/device.cuh"
-#include "cnn/fp32/plan.cuh"
+#include "morph/plan.cuh"
 #include "nn/convolve.cuh"
 
 /* A layer with weights, and the chunks of images over which its weights' gradients are summed. */

@@ -4,48 +4,13 @@
 
 #include "cnn/bf16/trial.h"
 #include "cnn/fp32/seed.cuh"
-#include "morph/net_trial.h"
+#include "morph/net_trial.cuh"
 
 struct trial {
     struct runtime *runtime;
     struct net_setup setup; /* of a single env */
     struct fp32_net *net;
 };
-
-/* An array on the device, filled from the host's. */
-static float *place_array(struct runtime *rt, const float *from, size_t count)
-{
-    float *to = runtime_alloc<float>(rt, count + 1);
-    runtime_copy_to(rt, to, from, count * sizeof *to);
-    return to;
-}
-
-static void place_setup(struct trial *trial, const struct net_trial *given)
-{
-    struct runtime *rt = trial->runtime;
-    const struct net_shape *shape = given->shape;
-    static const float plain = 1.0f; /* it is copied later */
-    struct net_setup *setup = &trial->setup;
-    setup->shape = *shape;
-    setup->host_shape = shape;
-    setup->envs = setup->val_images = 1;
-    setup->rates = given->rates;
-    setup->source.batches = 1;
-    setup->source.batch = (uint32_t)given->samples;
-    setup->source.conditions.lr_factor = place_array(rt, &plain, 1);
-    setup->host = place_array(rt, given->params.host, shape->host.storage);
-    setup->stats = place_array(rt, given->params.stats, shape->stats);
-    setup->seed = place_array(rt, given->params.seed, shape->seed_storage);
-    setup->gate = place_array(rt, given->params.gate, shape->gate_storage);
-    setup->host_momentum = place_array(rt, given->memory.first.host, shape->host.storage);
-    setup->seed_momentum = place_array(rt, given->memory.first.seed, shape->seed_storage);
-    setup->gate_momentum = place_array(rt, given->memory.first.gate, shape->gate_storage);
-    setup->train_loss = runtime_alloc<double>(rt, 1);
-    setup->train_accuracy = runtime_alloc<double>(rt, 1);
-    setup->grads = runtime_alloc<struct slot_grads>(rt, SHAPE_SLOTS);
-    setup->exec = runtime_alloc<struct slot_exec>(rt, SHAPE_SLOTS);
-    runtime_copy_to(rt, setup->exec, given->exec, sizeof *given->exec * (size_t)shape->slots);
-}
 
 static void place_images(struct trial *trial, const struct net_trial *given)
 {
@@ -59,31 +24,6 @@ static void place_images(struct trial *trial, const struct net_trial *given)
                         floats * sizeof(float));
         runtime_copy_to(rt, net->figures + n * net->figure + net->label, &labels[n], sizeof labels[n]);
     }
-    runtime_wait(rt);
-}
-
-/* Fetches what a step leaves, in either implementation. */
-static void take_arrays(struct trial *trial, struct net_trial *given)
-{
-    struct runtime *rt = trial->runtime;
-    const struct net_shape *shape = given->shape;
-    const struct net_setup *setup = &trial->setup;
-    const struct {
-        float *to;
-        const float *from;
-        size_t count;
-    } arrays[] = {
-        {given->params.host, setup->host, shape->host.storage},
-        {given->params.stats, setup->stats, shape->stats},
-        {given->params.seed, setup->seed, shape->seed_storage},
-        {given->params.gate, setup->gate, shape->gate_storage},
-        {given->memory.first.host, setup->host_momentum, shape->host.storage},
-        {given->memory.first.seed, setup->seed_momentum, shape->seed_storage},
-        {given->memory.first.gate, setup->gate_momentum, shape->gate_storage},
-    };
-    for (const auto &array : arrays)
-        runtime_copy_from(rt, array.to, array.from, array.count * sizeof(float));
-    runtime_copy_from(rt, given->result.grads, setup->grads, sizeof(struct slot_grads) * (size_t)shape->slots);
     runtime_wait(rt);
 }
 
@@ -176,7 +116,7 @@ static void seed_trial(struct trial *trial, struct net_trial *given)
 
 static void run(struct trial *trial, struct net_trial *given)
 {
-    place_setup(trial, given);
+    trial->setup = trial_setup(trial->runtime, given);
     if (given->x)
         seed_trial(trial, given);
     else if (given->bf16)
@@ -184,7 +124,7 @@ static void run(struct trial *trial, struct net_trial *given)
     else
         exact_trial(trial, given);
     if (given->learn)
-        take_arrays(trial, given);
+        trial_take(trial->runtime, given, &trial->setup);
 }
 
 enum esper_status cnn_trial_run(struct net_trial *given, struct esper_error *error)

@@ -1,6 +1,6 @@
 #include "cuda/runtime.cuh"
 
-#include "cnn/fp32/plan.cuh"
+#include "morph/plan.cuh"
 
 enum { PLAN_THREADS = 128, ORDER_THREADS = 256 };
 
@@ -117,10 +117,11 @@ KERNEL void plan_order(const struct eval_plan *plans, int envs, struct eval_orde
     }
 }
 
-DEVICE double points_of(uint32_t right, int images)
+/* Of a family whose points are the targets predicted right, one per sample. */
+DEVICE double points_of(const struct net_setup *setup, uint32_t right, int samples)
 {
-    const struct net_score score = {0, (double)right, (uint64_t)images};
-    return net_points(false, SHAPE_CLASSES, &score);
+    const struct net_score score = {0, (double)right, (uint64_t)samples};
+    return net_points(false, setup->classes, &score);
 }
 
 /* One block per env: every thread adds up its images in double, thread 0 the threads' sums, in order. */
@@ -132,7 +133,7 @@ KERNEL void plan_evaluated(const struct net_setup *setup, const struct eval_plan
     const int images = setup->val_images;
     double sum = 0;
     for (size_t k = threadIdx.x; k < SUBSETS_MAX; k += PLAN_THREADS)
-        setup->subset_score[env * SUBSETS_MAX + k] = k < plan.count ? points_of(plan.right[k], images) : 0;
+        setup->subset_score[env * SUBSETS_MAX + k] = k < plan.count ? points_of(setup, plan.right[k], images) : 0;
     for (int n = (int)threadIdx.x; n < images; n += PLAN_THREADS)
         sum += (double)losses[env * (size_t)images + (size_t)n];
     part[threadIdx.x] = sum;
@@ -142,7 +143,7 @@ KERNEL void plan_evaluated(const struct net_setup *setup, const struct eval_plan
     for (int t = 1; t < PLAN_THREADS; t++)
         sum += part[t];
     setup->val_loss[env] = sum / images;
-    setup->val_accuracy[env] = points_of(plan.right[0], images); /* configuration 0 is the whole set */
+    setup->val_accuracy[env] = points_of(setup, plan.right[0], images); /* configuration 0 is the whole set */
 }
 
 KERNEL void plan_measured(const struct net_setup *setup, const struct eval_plan *plans, struct net_sets sets)
@@ -150,14 +151,14 @@ KERNEL void plan_measured(const struct net_setup *setup, const struct eval_plan 
     const size_t env = blockIdx.x;
     double *score = net_sets_of(sets.score, sets, env);
     for (uint32_t k = threadIdx.x; k < plans[env].count; k += PLAN_THREADS)
-        score[k] = points_of(plans[env].right[k], setup->val_images);
+        score[k] = points_of(setup, plans[env].right[k], setup->val_images);
 }
 
 KERNEL void plan_tested(const struct net_setup *setup, const struct eval_plan *plans, double *accuracy)
 {
     const size_t env = (size_t)blockIdx.x * PLAN_THREADS + threadIdx.x;
     if (env < (size_t)setup->envs)
-        accuracy[env] = points_of(plans[env].right[0], setup->test_images);
+        accuracy[env] = points_of(setup, plans[env].right[0], setup->test_images);
 }
 
 static struct launch threads_for(size_t count)

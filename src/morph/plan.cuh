@@ -2,10 +2,10 @@
  * How a phase treats each env's slots, computed on the device from the slots' states. Shared by all implementations of
  * net_device.cuh.
  */
-#ifndef CNN_FP32_PLAN_CUH
-#define CNN_FP32_PLAN_CUH
+#ifndef MORPH_PLAN_CUH
+#define MORPH_PLAN_CUH
 
-#include "cnn/device.cuh"
+#include "morph/net_device.cuh"
 
 /*
  * The configurations of an evaluation: masks of slots that are on, at their own alpha. They are visited in an order in

@@ -1,0 +1,15 @@
+/* The transformer's networks on a device: fp32 takes every host. */
+#ifndef TRANSFORMER_DEVICE_CUH
+#define TRANSFORMER_DEVICE_CUH
+
+#include "morph/net_device.cuh"
+
+extern "C" {
+#include "transformer/shape.h"
+}
+
+extern const struct net_device_kernels transformer_fp32;
+
+enum esper_status transformer_trial_run(struct net_trial *trial, struct esper_error *error);
+
+#endif

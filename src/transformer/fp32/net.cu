@@ -1,0 +1,324 @@
+/* Setup and release of the transformer's fp32 networks: the memory layout. */
+#include "cuda/runtime.cuh"
+
+#include <cstring>
+
+#include "transformer/fp32/net.cuh"
+
+/* Gradients are summed over chunks of so many tokens at least, and over so many chunks at most. */
+enum { CHUNK_ROWS = 512, CHUNKS = 8, EVAL_BLOCKS = 2 };
+
+size_t transformer_budget = 0;
+
+/* Half of the free memory, and no more than is useful. */
+static size_t frame_budget()
+{
+    const size_t most = (size_t)40 << 30;
+    size_t available = most, total = 0;
+    if (transformer_budget)
+        return transformer_budget;
+#ifndef EMULATE
+    if (cudaMemGetInfo(&available, &total) != cudaSuccess)
+        return most;
+#endif
+    (void)total;
+    return available / 2 < most ? available / 2 : most;
+}
+
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+static struct branch_view branch_of(enum branch_kind kind, int width, int hidden, const struct param_layout *layout,
+                                    int first)
+{
+    struct branch_view branch = {};
+    const bool lora = kind == BRANCH_LORA;
+    const auto offset = [&](int tensor) { return (uint32_t)layout->tensor[first + tensor].offset; };
+    branch.kind = kind;
+    branch.hidden = hidden;
+    branch.mixed = kind == BRANCH_ATTENTION ? width : hidden;
+    branch.biased = !lora;
+    branch.w1 = offset(lora ? (int)LORA_DOWN : (int)BRANCH_W1);
+    branch.w2 = offset(lora ? (int)LORA_UP : (int)BRANCH_W2);
+    branch.b1 = lora ? 0 : offset(BRANCH_B1);
+    branch.b2 = lora ? 0 : offset(BRANCH_B2);
+    return branch;
+}
+
+static struct norm_view norm_of(const struct param_layout *layout, int gamma, int beta)
+{
+    return {(uint32_t)layout->tensor[gamma].offset, (uint32_t)layout->tensor[beta].offset};
+}
+
+static struct text_part part_of(const struct param_layout *layout)
+{
+    struct text_part part = {};
+    part.tensors = layout->count;
+    part.params = (uint32_t)layout->params;
+    for (int t = 0; t < layout->count; t++)
+        part.tensor[t] = {(uint32_t)layout->tensor[t].offset, (uint32_t)layout->tensor[t].size,
+                          layout->tensor[t].dims == 2};
+    return part;
+}
+
+static struct text_seed text_seed_of(int blueprint, int width)
+{
+    const struct seed_plan *plan = transformer_seed(blueprint);
+    struct text_seed seed = {};
+    struct param_layout layout;
+    transformer_seed_layout(blueprint, width, &layout);
+    seed.part = part_of(&layout);
+    seed.norm = plan && plan->norm;
+    if (seed.norm) {
+        seed.norm_at = norm_of(&layout, NORM_GAMMA, NORM_BETA);
+        seed.sigma = (uint32_t)layout.tensor[NORM_SIGMA].offset;
+    } else if (plan) {
+        seed.branch = branch_of(plan->kind, width, seed_hidden(plan, width), &layout, 0);
+    }
+    return seed;
+}
+
+static void view_params(struct text_view *net, const struct transformer_shape *shape)
+{
+    const struct param_layout *host = &shape->net.host;
+    struct param_layout gate;
+    for (int i = 0; i < shape->layers; i++) {
+        struct text_half *half = net->layer[i].half;
+        half[0].norm = norm_of(host, layer_tensor(i, LAYER_NORM1_GAMMA), layer_tensor(i, LAYER_NORM1_BETA));
+        half[1].norm = norm_of(host, layer_tensor(i, LAYER_NORM2_GAMMA), layer_tensor(i, LAYER_NORM2_BETA));
+        half[0].branch =
+            branch_of(BRANCH_ATTENTION, shape->width, 3 * shape->width, host, layer_tensor(i, LAYER_QKV_WEIGHT));
+        half[1].branch =
+            branch_of(BRANCH_MLP, shape->width, MLP_WIDER * shape->width, host, layer_tensor(i, LAYER_FC_WEIGHT));
+        net->layer[i].slot = (i + 1) % net->each == 0 ? shape->slot_after[i / net->each] : -1;
+    }
+    net->last = norm_of(host, last_norm_gamma(shape), last_norm_beta(shape));
+    net->tokens = (uint32_t)host->tensor[HOST_TOKENS].offset;
+    net->positions = (uint32_t)host->tensor[HOST_POSITIONS].offset;
+    net->embeddings = (uint32_t)host->tensor[HOST_LAYERS].offset;
+    net->host_params = (uint32_t)host->params;
+    net->host_storage = (uint32_t)host->storage;
+    net->seed_storage = (uint32_t)shape->net.seed_storage;
+    net->gate_storage = (uint32_t)shape->net.gate_storage;
+    net->grad = host->storage + shape->net.seed_storage + shape->net.gate_storage;
+    for (int b = 0; b < TRANSFORMER_BLUEPRINTS; b++)
+        net->seed_of[b] = text_seed_of(b, shape->width);
+    transformer_gate_layout(shape->width, &gate);
+    net->gate = part_of(&gate);
+    net->gate_branch = branch_of(BRANCH_MLP, shape->width, net->gate_hidden, &gate, 0); /* ReLU in GELU's place */
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+/* A place for `count` numbers of each row. */
+static place_t take(struct text_view *net, int count)
+{
+    const size_t place = net->line;
+    net->line += ((size_t)count + 3) / 4 * 4;
+    return (place_t)place;
+}
+
+static struct norm_places take_norm(struct text_view *net)
+{
+    return {take(net, net->width), take(net, 1), take(net, net->width), take(net, net->width)};
+}
+
+static struct branch_places take_branch(struct text_view *net, int hidden, int mixed, int heads)
+{
+    return {take(net, hidden), take(net, mixed), take(net, heads), take(net, hidden)};
+}
+
+static void lay_out_slot(struct text_view *net, const struct transformer_shape *shape, int j)
+{
+    const struct slot_shape *s = &shape->net.slot[j];
+    struct text_slot *slot = &net->slot[j];
+    int hidden = net->width; /* of attention's mixed */
+    for (const struct text_seed &seed : net->seed_of)
+        hidden = seed.branch.hidden > hidden ? seed.branch.hidden : hidden;
+    slot->seed = (uint32_t)s->seed;
+    slot->seed_storage = (uint32_t)s->seed_storage;
+    slot->gate = (uint32_t)s->gate;
+    slot->gate_storage = (uint32_t)s->gate_storage;
+    for (int i = 0; i < net->layers; i++)
+        slot->layer = net->layer[i].slot == j ? i : slot->layer;
+    slot->x = take(net, net->width);
+    slot->s = take(net, net->width);
+    slot->dy = take(net, net->width);
+    slot->ds = take(net, net->width);
+    slot->places = take_branch(net, hidden, hidden, SEED_HEADS);
+    slot->hat = take(net, net->width);
+    slot->rstd = take(net, 1);
+    slot->sigma = take(net, 1);
+    slot->gate_hidden = take(net, net->gate_hidden);
+    slot->q = take(net, 1);
+    slot->dgate_hidden = take(net, net->gate_hidden);
+    slot->dq = take(net, 1);
+}
+
+static void lay_out(struct text_view *net, const struct transformer_shape *shape)
+{
+    for (int i = 0; i < net->layers; i++)
+        for (struct text_half &half : net->layer[i].half) {
+            half.norms = take_norm(net);
+            half.places = take_branch(net, half.branch.hidden, half.branch.mixed, net->heads);
+            half.dy = take(net, net->width);
+        }
+    for (int j = 0; j < net->slots; j++)
+        lay_out_slot(net, shape, j);
+    net->stream = take(net, net->width);
+    net->dmixed = take(net, net->width);
+    net->dembed = take(net, net->width);
+    net->last_places = take_norm(net);
+    net->logits = take(net, net->vocabulary);
+    net->dlogits = take(net, net->vocabulary);
+}
+
+/* Sequences per chunk, from the size of the batch alone. */
+static int chunk_sequences(int batch, int context)
+{
+    const int least = (CHUNK_ROWS + context - 1) / context, most = (batch + CHUNKS - 1) / CHUNKS,
+              chunk = least > most ? least : most;
+    return chunk < batch ? chunk : batch;
+}
+
+/* ---- gradients of weights: division of the work ------------------------------------------------------------------ */
+
+/* Entries for every chunk and tile of a linear layer. */
+static void add_work(const struct text_view *net, std::vector<text_work> *work, int of, int index, int which, int tiles)
+{
+    for (int chunk = 0; chunk < net->chunks; chunk++)
+        for (int tile = 0; tile < tiles; tile++)
+            work->push_back({(int16_t)of, (int16_t)index, (int16_t)which, (int16_t)chunk, tile});
+}
+
+static std::vector<text_work> list_work(const struct text_view *net)
+{
+    std::vector<text_work> work;
+    const int width = net->width;
+    add_work(net, &work, OF_CLASSIFIER, 0, 0, matmul_tiles(net->vocabulary, width));
+    for (int i = 0; i < net->layers; i++)
+        for (int half = 0; half < 2; half++) {
+            const struct branch_view &branch = net->layer[i].half[half].branch;
+            add_work(net, &work, OF_LAYER, i, 2 * half + LINEAR_FIRST, matmul_tiles(branch.hidden, width));
+            add_work(net, &work, OF_LAYER, i, 2 * half + LINEAR_SECOND, matmul_tiles(width, branch.mixed));
+        }
+    for (int j = 0; j < net->slots; j++) {
+        int tiles[2] = {0, 0}; /* the most that a seed has */
+        for (const struct text_seed &seed : net->seed_of) {
+            const int own[2] = {matmul_tiles(seed.branch.hidden, width), matmul_tiles(width, seed.branch.mixed)};
+            for (int k = 0; k < 2; k++)
+                tiles[k] = own[k] > tiles[k] ? own[k] : tiles[k];
+        }
+        for (int k = 0; k < 2; k++)
+            add_work(net, &work, OF_SLOT, j, LINEAR_SEED + k, tiles[k]);
+        add_work(net, &work, OF_SLOT, j, LINEAR_GATE + LINEAR_FIRST, matmul_tiles(net->gate_hidden, width));
+        add_work(net, &work, OF_SLOT, j, LINEAR_GATE + LINEAR_SECOND, matmul_tiles(1, net->gate_hidden));
+    }
+    return work;
+}
+
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
+
+template <class T> static T *placed(struct runtime *rt, const std::vector<T> &list)
+{
+    T *to = runtime_alloc<T>(rt, list.size());
+    runtime_copy_to(rt, to, list.data(), list.size() * sizeof(T));
+    runtime_wait(rt);
+    return to;
+}
+
+static std::vector<uint8_t> decays_of(const struct transformer_shape *shape)
+{
+    std::vector<uint8_t> decays(shape->net.host.storage / LAYOUT_ALIGN + 1);
+    for (int t = 0; t < shape->net.host.count; t++) {
+        const struct tensor_layout *tensor = &shape->net.host.tensor[t];
+        for (size_t i = 0; i < tensor->size; i += LAYOUT_ALIGN)
+            decays[(tensor->offset + i) / LAYOUT_ALIGN] = host_tensor_decays(shape, t);
+    }
+    return decays;
+}
+
+/* Bytes of what exists per env of the group. */
+static size_t env_bytes(const struct text_view *net)
+{
+    return sizeof(float) * ((size_t)net->rows * net->line + net->grad * (size_t)(net->chunks + 1) + net->embeddings) +
+           (size_t)net->rows * (sizeof(double) + 1) + (size_t)net->batch * (size_t)(net->context + 1);
+}
+
+static void allocate(struct transformer_net *device)
+{
+    struct runtime *rt = device->runtime;
+    struct text_view *net = &device->view;
+    const size_t envs = (size_t)device->setup.envs, group = (size_t)net->group, rows = group * (size_t)net->rows;
+    net->frames = runtime_alloc<float>(rt, rows * net->line);
+    net->windows = runtime_alloc<uint8_t>(rt, group * (size_t)net->batch * (size_t)(net->context + 1));
+    net->losses = runtime_alloc<double>(rt, rows);
+    net->hits = runtime_alloc<uint8_t>(rt, rows);
+    net->partials = runtime_alloc<float>(rt, group * (size_t)net->chunks * net->grad);
+    net->grads = runtime_alloc<float>(rt, group * net->grad);
+    net->embedded = runtime_alloc<float>(rt, group * net->embeddings);
+    net->squares = runtime_alloc<double>(rt, group * (size_t)net->spans);
+    net->part = runtime_alloc<struct part_step>(rt, group * NET_PARTS);
+    net->train = runtime_alloc<struct net_score>(rt, envs);
+    net->plans = runtime_alloc<struct eval_plan>(rt, envs);
+    net->scores = runtime_alloc<struct net_score>(rt, envs * EVAL_PARTS * NET_SETS_MAX);
+    const std::vector<text_work> work = list_work(net);
+    device->work = (unsigned)work.size();
+    net->work = placed(rt, work);
+    net->decays = placed(rt, decays_of(transformer_shape_of(device->setup.host_shape)));
+}
+
+static void view_init(struct transformer_net *device)
+{
+    const struct transformer_shape *shape = transformer_shape_of(device->setup.host_shape);
+    struct text_view *net = &device->view;
+    net->setup = device->placed;
+    net->batch = (int)device->setup.source.batch;
+    net->context = shape->context;
+    net->width = shape->width;
+    net->heads = shape->heads;
+    net->vocabulary = shape->vocabulary;
+    net->layers = shape->layers;
+    net->slots = shape->net.slots;
+    net->gate_hidden = transformer_gate_hidden(shape->width);
+    net->each = shape->layers / shape->segments;
+    net->rows = net->batch * net->context;
+    net->chunk = chunk_sequences(net->batch, net->context);
+    net->chunks = (net->batch + net->chunk - 1) / net->chunk;
+    view_params(net, shape);
+    net->spans = (int)((net->host_storage + SPAN - 1) / SPAN);
+    lay_out(net, shape);
+    const size_t fit = frame_budget() / env_bytes(net);
+    net->group = fit < 1 ? 1 : fit < (size_t)device->setup.envs ? (int)fit : device->setup.envs;
+    const size_t host = attend_shared(net->width / net->heads), seed = attend_shared(net->width / SEED_HEADS);
+    device->attend_shared = host > seed ? host : seed;
+}
+
+static struct net_device *create(struct runtime *rt, const struct net_setup *setup)
+{
+    struct transformer_net *device = new transformer_net();
+    struct text_view *net = &device->view;
+    net_device_begin(device, rt, setup);
+    view_init(device);
+    allocate(device);
+    transformer_allow_train(device);
+    transformer_allow_evaluate(device);
+    const unsigned frames = (unsigned)(net->group * net->batch);
+    const unsigned most = (unsigned)(runtime_processors(rt) * EVAL_BLOCKS);
+    device->eval_blocks = frames < most ? frames : most;
+    device->net = runtime_alloc<struct text_view>(rt, 1);
+    runtime_copy_to(rt, device->net, net, sizeof *net);
+    runtime_wait(rt);
+    if (rt->failed) {
+        delete device;
+        return nullptr;
+    }
+    return device;
+}
+
+static void release(struct net_device *given)
+{
+    delete transformer_net_of(given); /* device memory is released with the runtime */
+}
+
+extern const struct net_device_kernels transformer_fp32 = {
+    create, release, transformer_fp32_train, transformer_fp32_evaluate, transformer_fp32_measure, transformer_fp32_test};

@@ -1,0 +1,332 @@
+/*
+ * The transformer's fp32 networks on the device: the memory layout.
+ *
+ * A *frame* holds all that a pass over some sequences leaves, array after array, each [row][numbers] with a row per
+ * token. In training a frame has the batch of an env; an array is a kernel's input long after it was written, so each
+ * has its own place. In an evaluation a thread block has a frame for one sequence, and the layers share the places of
+ * the first. Frames are many megabytes per env, so envs are trained in groups of as many as fit a fixed budget: an
+ * env's numbers do not depend on its group.
+ *
+ * Gradients of parameters are summed over chunks of the batch and then over the chunks, in order.
+ */
+#ifndef TRANSFORMER_FP32_NET_CUH
+#define TRANSFORMER_FP32_NET_CUH
+
+#include "morph/plan.cuh"
+#include "nn/attend.cuh"
+#include "nn/matmul.cuh"
+#include "nn/token_rows.cuh"
+#include "transformer/device.cuh"
+
+enum { STAGE_THREADS = 256, STAGE_WARPS = STAGE_THREADS / WARP_LANES };
+#define STAGE_KERNEL KERNEL void __launch_bounds__(STAGE_THREADS)
+
+/* Places of arrays in a frame: floats of a row before them. */
+typedef uint32_t place_t;
+
+/* W2 f(W1 x + b1) + b2: offsets of the tensors in the host's, a seed's or a gate net's parameters. */
+struct branch_view {
+    enum branch_kind kind; /* BRANCH_NONE: there is none */
+    int hidden, mixed;     /* numbers of a row of W1 x, and of f of it */
+    bool biased;
+    uint32_t w1, b1, w2, b2;
+};
+
+struct branch_places {
+    place_t hidden; /* W1 x + b1; of an MLP, GELU's slope there */
+    place_t mixed;  /* f of it; a LORA's is `hidden` */
+    place_t logs;   /* of attention's sums */
+    place_t dhidden;
+};
+
+struct norm_view {
+    uint32_t gamma, beta;
+};
+
+struct norm_places {
+    place_t hat, rstd, normed, dnormed;
+};
+
+/* h += branch(norm(h)). */
+struct text_half {
+    struct norm_view norm;
+    struct branch_view branch;
+    struct norm_places norms;
+    struct branch_places places;
+    place_t dy; /* the gradient of what the half adds, which is that of the stream after it */
+};
+
+struct text_layer {
+    struct text_half half[2];
+    int slot; /* after it, or -1 */
+};
+
+struct text_tensor {
+    uint32_t offset, size;
+    bool decays;
+};
+
+struct text_part { /* what was born as one: a seed of a blueprint, or a gate net */
+    int tensors;
+    uint32_t params;
+    struct text_tensor tensor[LAYOUT_TENSORS];
+};
+
+struct text_seed {
+    struct text_part part;
+    struct branch_view branch;
+    bool norm; /* no branch: s = x + tanh(sigma) (LayerNorm(x) - x) */
+    struct norm_view norm_at;
+    uint32_t sigma;
+};
+
+struct text_slot {
+    uint32_t seed, seed_storage, gate, gate_storage; /* offsets in the pools */
+    int layer;                                       /* the one before it */
+    place_t x, s;                                    /* the stream that enters, and the seed's output */
+    place_t dy, ds;                                  /* gradients after the slot, and of s */
+    struct branch_places places;
+    place_t hat, rstd, sigma; /* of a norm; sigma: a token's part of its gradient */
+    place_t gate_hidden, q;   /* of the gate net */
+    place_t dgate_hidden, dq; /* dq: of what enters its sigmoid */
+};
+
+/* A linear layer: of a layer, a slot or the classifier. */
+enum linear_of { OF_LAYER, OF_SLOT, OF_CLASSIFIER };
+enum { LINEAR_FIRST, LINEAR_SECOND, LINEAR_SEED = 0, LINEAR_GATE = 2 };
+
+/* A thread block's share of the weights' gradients. `which`: of a layer, 2 * half + first or second; of a slot, those
+ * of the seed and of the gate net. */
+struct text_work {
+    int16_t of, index, which, chunk;
+    int32_t tile;
+};
+
+/* What an update needs to know about a part: the host, or a seed with its gate. */
+struct part_step {
+    double square;               /* of the gradient, before clipping */
+    struct gradient_tally tally; /* of a seed and its gate */
+    float factor;                /* of clipping */
+    struct adam_step {
+        float rate, root_scale; /* the bias corrections */
+    } adam[2];                  /* of host or seed; of the gate */
+};
+
+enum {
+    NET_PARTS = 1 + SHAPE_SLOTS, /* the host and every slot */
+    SPAN = 1024,                 /* parameters of the host whose squares are summed by a block */
+    EVAL_PARTS = 128             /* into so many at most the windows of a split are divided */
+};
+
+struct text_view {
+    const struct net_setup *setup; /* device */
+    int batch, context, width, heads, vocabulary, layers, slots, gate_hidden;
+    int each; /* layers of a segment */
+    int rows; /* tokens of a batch */
+    int chunk, chunks; /* sequences of a chunk; how many there are */
+    int group;         /* envs whose frames exist */
+    struct text_layer layer[TRANSFORMER_LAYERS];
+    struct text_slot slot[SHAPE_SLOTS];
+    struct text_seed seed_of[TRANSFORMER_BLUEPRINTS];
+    struct text_part gate;
+    struct branch_view gate_branch; /* its two linear layers, as far as that goes */
+    struct norm_view last;
+    uint32_t tokens, positions, host_params;
+    uint32_t embeddings; /* floats at the beginning of the host's, the two embeddings */
+    uint32_t host_storage, seed_storage, gate_storage;
+    size_t grad; /* their sum */
+
+    size_t line; /* floats of a row of a frame */
+    place_t stream, dmixed, dembed;
+    struct norm_places last_places;
+    place_t logits, dlogits;
+
+    /* per env of the group */
+    float *frames;
+    uint8_t *windows;    /* [batch][context + 1] */
+    const uint8_t *targets; /* [batch][context] in place of the windows' bytes one later, or NULL: trials alone */
+    double *losses;      /* [rows] */
+    uint8_t *hits;       /* [rows] */
+    float *partials;     /* [chunk][host, then seeds, then gates] */
+    float *grads;        /* [host, then seeds, then gates] */
+    float *embedded;     /* [embeddings]: their gradient from where tokens enter */
+    double *squares;     /* [spans of the host] */
+    struct part_step *part; /* [NET_PARTS] */
+    int spans;
+
+    /* per env */
+    struct net_score *train; /* sums of the step */
+    struct eval_plan *plans;
+    struct net_score *scores; /* [parts of the windows][NET_SETS_MAX] */
+
+    const uint8_t *decays; /* of the host, per LAYOUT_ALIGN floats */
+    const struct text_work *work;
+};
+
+struct transformer_net : net_device {
+    struct text_view view; /* on the host */
+    struct text_view *net; /* on the device */
+    unsigned work;        /* entries of text_view.work */
+    unsigned eval_blocks;
+    size_t attend_shared; /* bytes */
+};
+
+static inline struct transformer_net *transformer_net_of(struct net_device *device)
+{
+    return static_cast<struct transformer_net *>(device);
+}
+
+/* ---- a frame in the works ---------------------------------------------------------------------------------------- */
+
+struct frame {
+    const struct text_view *net;
+    int env, place; /* among all; in the group */
+    int sequences, rows;
+    bool evaluating; /* layers share the places of the first; only blended seeds run, and only those in `on` */
+    uint32_t on;
+    float *base;
+    const uint8_t *tokens, *targets; /* rows of them are so far apart: */
+    int token_stride, target_stride;
+    const struct slot_exec *exec;    /* [slot] */
+    const float *host, *seed, *gate; /* the env's parameters */
+};
+
+DEVICE struct frame frame_of(const struct text_view *net, int env)
+{
+    const struct net_setup *setup = net->setup;
+    struct frame frame = {};
+    frame.net = net;
+    frame.env = env;
+    frame.on = ~0u;
+    frame.exec = setup->exec + (size_t)env * (size_t)net->slots;
+    frame.host = setup->host + (size_t)env * net->host_storage;
+    frame.seed = setup->seed + (size_t)env * net->seed_storage;
+    frame.gate = setup->gate + (size_t)env * net->gate_storage;
+    return frame;
+}
+
+/* The batch of an env of the group, blockIdx.y. */
+DEVICE struct frame train_frame(const struct text_view *net, int first)
+{
+    const size_t place = blockIdx.y;
+    struct frame frame = frame_of(net, first + (int)place);
+    frame.place = (int)place;
+    frame.sequences = net->batch;
+    frame.rows = net->rows;
+    frame.base = net->frames + place * (size_t)net->rows * net->line;
+    frame.tokens = net->windows + place * (size_t)net->batch * (size_t)(net->context + 1);
+    frame.token_stride = net->context + 1;
+    frame.targets = net->targets ? net->targets : frame.tokens + 1;
+    frame.target_stride = net->targets ? net->context : frame.token_stride;
+    return frame;
+}
+
+/* This block's share of the work on its env's batch. */
+DEVICE struct share block_share()
+{
+    struct share share = {(int)blockIdx.x, (int)gridDim.x};
+    return share;
+}
+
+DEVICE float *at(const struct frame &frame, place_t place)
+{
+    return frame.base + (size_t)frame.rows * place;
+}
+
+/* The half of a layer, with the places that are its own in this frame. */
+DEVICE const struct text_half &places_of(const struct frame &frame, int layer, int half)
+{
+    return frame.net->layer[frame.evaluating ? 0 : layer].half[half];
+}
+
+/* How much of the seed is mixed in, gate aside. */
+DEVICE float slot_amplitude(const struct slot_exec &exec)
+{
+    return exec.alpha < 0 ? 0 : exec.alpha > 1 ? 1 : exec.alpha;
+}
+
+/* The seed changes the slot's output. */
+DEVICE bool slot_mixes(const struct frame &frame, int slot)
+{
+    const struct slot_exec &exec = frame.exec[slot];
+    return exec.mode == SLOT_BLEND && slot_amplitude(exec) > 0 && (frame.on >> slot & 1u);
+}
+
+/* Gradients of the seed's parameters are computed in this batch. */
+DEVICE bool slot_learns(const struct slot_exec &exec)
+{
+    return exec.train && (exec.mode == SLOT_STE || (exec.mode == SLOT_BLEND && slot_amplitude(exec) > 0));
+}
+
+/* The seed takes part in the pass. */
+DEVICE bool slot_runs(const struct frame &frame, int slot)
+{
+    return slot_mixes(frame, slot) || (!frame.evaluating && slot_learns(frame.exec[slot]));
+}
+
+/* Gradients reach what enters the slot through the seed. */
+DEVICE bool slot_passes(const struct frame &frame, int slot)
+{
+    return slot_mixes(frame, slot) && !frame.exec[slot].isolate;
+}
+
+DEVICE bool slot_gated(const struct frame &frame, int slot)
+{
+    return slot_mixes(frame, slot) && frame.exec[slot].gate;
+}
+
+DEVICE const struct text_seed &seed_of(const struct frame &frame, int slot)
+{
+    return frame.net->seed_of[frame.exec[slot].blueprint];
+}
+
+DEVICE const float *seed_params(const struct frame &frame, int slot)
+{
+    return frame.seed + frame.net->slot[slot].seed;
+}
+
+DEVICE const float *gate_params(const struct frame &frame, int slot)
+{
+    return frame.gate + frame.net->slot[slot].gate;
+}
+
+/* The gradient of the seed's output: in TRAINING that after the slot, straight through. */
+DEVICE const float *seed_gradient(const struct frame &frame, int slot)
+{
+    const struct text_slot &view = frame.net->slot[slot];
+    return at(frame, frame.exec[slot].mode == SLOT_STE ? view.dy : view.ds);
+}
+
+/* Bytes of device memory that a group's frames may take; 0: depends on the free device memory. Tests set it. */
+extern size_t transformer_budget;
+
+static inline struct launch net_blocks(unsigned columns, int envs, unsigned threads, size_t shared = 0)
+{
+    struct launch shape = {dim3(columns, (unsigned)envs), dim3(threads), shared, false};
+    return shape;
+}
+
+/* Thread blocks for so many rows with a warp each. */
+static inline unsigned row_blocks(int rows)
+{
+    return (unsigned)(rows + STAGE_WARPS - 1) / STAGE_WARPS;
+}
+
+/* Parts of a phase, for the envs first .. first + envs - 1. */
+void transformer_forward(struct transformer_net *device, int first, int envs); /* from the windows to losses */
+void transformer_backward(struct transformer_net *device, int first, int envs);
+void transformer_slot_forward(struct transformer_net *device, int slot); /* of env 0 alone: trials */
+void transformer_slot_backward(struct transformer_net *device, int slot);
+void transformer_step(struct transformer_net *device, int first, int envs); /* after the passes of a batch */
+void transformer_end_step(struct transformer_net *device, int first, int envs);
+void transformer_begin_step(struct transformer_net *device);
+
+/* net_device.cuh */
+void transformer_fp32_train(struct net_device *given);
+void transformer_fp32_evaluate(struct net_device *given);
+void transformer_fp32_measure(struct net_device *given, struct net_sets sets);
+void transformer_fp32_test(struct net_device *given);
+void transformer_allow_evaluate(struct transformer_net *device); /* once, in create */
+void transformer_allow_train(struct transformer_net *device);
+
+#endif

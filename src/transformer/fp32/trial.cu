@@ -1,0 +1,133 @@
+#include "cuda/runtime.cuh"
+
+#include <cmath>
+
+#include "morph/net_trial.cuh"
+#include "transformer/fp32/net.cuh"
+
+struct text_trial {
+    struct runtime *runtime;
+    struct net_setup setup; /* of a single env */
+    struct transformer_net *net;
+};
+
+static size_t row_count(const struct text_trial *trial)
+{
+    return (size_t)trial->net->view.rows;
+}
+
+static float *array_at(const struct text_trial *trial, place_t place)
+{
+    return trial->net->view.frames + row_count(trial) * place;
+}
+
+static void take_gradients(struct text_trial *trial, struct net_trial *given)
+{
+    struct runtime *rt = trial->runtime;
+    const struct net_shape *shape = given->shape;
+    const float *grads = trial->net->view.grads, *seeds = grads + shape->host.storage,
+                *gates = seeds + shape->seed_storage;
+    struct part_step part[NET_PARTS] = {};
+    runtime_copy_from(rt, given->grads.host, grads, shape->host.storage * sizeof(float));
+    runtime_copy_from(rt, given->grads.seed, seeds, shape->seed_storage * sizeof(float));
+    runtime_copy_from(rt, given->grads.gate, gates, shape->gate_storage * sizeof(float));
+    runtime_copy_from(rt, part, trial->net->view.part, sizeof part[0] * (size_t)(1 + shape->slots));
+    runtime_wait(rt);
+    given->result.host_norm = std::sqrt(part[0].square);
+    for (int j = 0; j < shape->slots; j++)
+        given->result.slot_norm[j] = given->exec[j].train ? std::sqrt(part[1 + j].square) : 0;
+}
+
+/* Logits of every token, and the resulting score. */
+static void take_answers(struct text_trial *trial, struct net_trial *given)
+{
+    struct runtime *rt = trial->runtime;
+    const struct text_view *net = &trial->net->view;
+    const size_t rows = row_count(trial);
+    std::vector<double> losses(rows);
+    std::vector<uint8_t> hits(rows);
+    runtime_copy_from(rt, losses.data(), net->losses, rows * sizeof(double));
+    runtime_copy_from(rt, hits.data(), net->hits, rows);
+    if (given->logits)
+        runtime_copy_from(rt, given->logits, array_at(trial, net->logits),
+                          rows * (size_t)net->vocabulary * sizeof(float));
+    runtime_wait(rt);
+    given->result.score = {0, 0, rows};
+    for (size_t i = 0; i < rows; i++) {
+        given->result.score.loss += losses[i];
+        given->result.score.hits += hits[i];
+    }
+}
+
+/* Before create copies the view to the device, the trial's own targets cannot be in it. */
+static void place_targets(struct text_trial *trial, const struct net_trial *given)
+{
+    struct runtime *rt = trial->runtime;
+    struct text_view *net = &trial->net->view;
+    net->targets = trial_place(rt, given->targets, row_count(trial));
+    runtime_copy_to(rt, trial->net->net, net, sizeof *net);
+    runtime_wait(rt);
+}
+
+static void net_trial_run(struct text_trial *trial, struct net_trial *given)
+{
+    struct runtime *rt = trial->runtime;
+    const struct text_view *net = &trial->net->view;
+    place_targets(trial, given);
+    runtime_copy_to(rt, net->windows, given->tokens, (size_t)given->samples * (size_t)(net->context + 1));
+    transformer_forward(trial->net, 0, 1);
+    if (given->learn) {
+        transformer_begin_step(trial->net);
+        transformer_backward(trial->net, 0, 1);
+        transformer_step(trial->net, 0, 1);
+        transformer_end_step(trial->net, 0, 1);
+        take_gradients(trial, given);
+    }
+    take_answers(trial, given);
+}
+
+/* A seed that makes up all of the slot's output: what exec says. */
+static void seed_trial_run(struct text_trial *trial, struct net_trial *given)
+{
+    struct runtime *rt = trial->runtime;
+    const struct text_view *net = &trial->net->view;
+    const struct text_slot *slot = &net->slot[0];
+    const size_t bytes = row_count(trial) * (size_t)net->width * sizeof(float);
+    runtime_copy_to(rt, array_at(trial, slot->x), given->x, bytes);
+    runtime_copy_to(rt, array_at(trial, slot->dy), given->dy, bytes);
+    transformer_slot_forward(trial->net, 0);
+    transformer_slot_backward(trial->net, 0);
+    transformer_step(trial->net, 0, 1);
+    take_gradients(trial, given);
+    runtime_copy_from(rt, given->y, array_at(trial, net->stream), bytes);
+    runtime_copy_from(rt, given->dx, array_at(trial, net->layer[slot->layer].half[1].dy), bytes);
+    runtime_wait(rt);
+}
+
+static void run(struct text_trial *trial, struct net_trial *given)
+{
+    trial->setup = trial_setup(trial->runtime, given);
+    trial->net = transformer_net_of(transformer_fp32.create(trial->runtime, &trial->setup));
+    if (!trial->net)
+        return;
+    if (given->x)
+        seed_trial_run(trial, given);
+    else
+        net_trial_run(trial, given);
+    if (given->learn)
+        trial_take(trial->runtime, given, &trial->setup);
+    transformer_fp32.free(trial->net);
+}
+
+enum esper_status transformer_trial_run(struct net_trial *given, struct esper_error *error)
+{
+    struct text_trial trial = {};
+    struct runtime *rt = trial.runtime = runtime_create(error);
+    if (!rt)
+        return ESPER_FAILED;
+    run(&trial, given);
+    const enum esper_status status = rt->failed ? ESPER_FAILED : ESPER_OK;
+    *error = rt->error;
+    runtime_free(rt);
+    return status;
+}
