@@ -16,7 +16,7 @@ static const __device__ struct share alone = {0, 1};
 
 DEVICE void walk_half(const struct frame &frame, int layer, int half, unsigned char *shared)
 {
-    const struct text_half &view = frame.net->layer[layer].half[half], &places = places_of(frame, layer, half);
+    const struct exact_half &view = frame.net->layer[layer].half[half], &places = places_of(frame, layer, half);
     stage_norm(frame, view.norm, places.norms, alone);
     __syncthreads();
     stage_first(frame, view.branch, places.places, frame.host, at(frame, places.norms.normed), alone);
@@ -48,7 +48,7 @@ DEVICE void walk_slot(const struct frame &frame, int slot, unsigned char *shared
 /* From the stream before a layer to the logits. */
 DEVICE void walk_from(const struct frame &frame, int layer, unsigned char *shared)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     for (; layer < net.layers; layer++) {
         for (int half = 0; half < 2; half++)
             walk_half(frame, layer, half, shared);
@@ -65,7 +65,7 @@ DEVICE void walk_from(const struct frame &frame, int layer, unsigned char *share
 DEVICE struct net_score walk_score(const struct frame &frame)
 {
     __shared__ double loss[STAGE_WARPS], hits[STAGE_WARPS];
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     const int warp = (int)threadIdx.x / WARP_LANES;
     struct net_score score = {0, 0, (uint64_t)frame.rows};
     each_row(frame.rows, alone, [&](int row) {
@@ -90,7 +90,7 @@ DEVICE struct net_score walk_score(const struct frame &frame)
 /* All configurations of one window; `scores` [config] +=. */
 DEVICE void walk_window(struct frame frame, struct net_score *scores, unsigned char *shared)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     const struct net_shape &shape = net.setup->shape;
     const struct eval_plan &plan = net.plans[frame.env];
     for (uint32_t k = 0; k < plan.count; k++) {
@@ -114,7 +114,7 @@ DEVICE void walk_window(struct frame frame, struct net_score *scores, unsigned c
 
 /* ---- a split ----------------------------------------------------------------------------------------------------- */
 
-struct text_pass {
+struct exact_pass {
     enum split split;
     int windows;
 };
@@ -130,12 +130,12 @@ static inline __host__ __device__ int part_count(int windows)
     return (windows + part_windows(windows) - 1) / part_windows(windows);
 }
 
-DEVICE struct net_score *part_scores(const struct text_view *net, int env, int part)
+DEVICE struct net_score *part_scores(const struct exact_view *net, int env, int part)
 {
     return net->scores + ((size_t)env * EVAL_PARTS + (size_t)part) * NET_SETS_MAX;
 }
 
-STAGE_KERNEL evaluate(const struct text_view *net, struct text_pass pass)
+STAGE_KERNEL evaluate(const struct exact_view *net, struct exact_pass pass)
 {
     SHARED_BYTES(shared);
     const int parts = part_count(pass.windows), each = part_windows(pass.windows);
@@ -161,7 +161,7 @@ STAGE_KERNEL evaluate(const struct text_view *net, struct text_pass pass)
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 
-DEVICE struct net_score total_of(const struct text_view *net, int env, uint32_t config, int windows)
+DEVICE struct net_score total_of(const struct exact_view *net, int env, uint32_t config, int windows)
 {
     struct net_score total = {0, 0, 0};
     for (int part = 0; part < part_count(windows); part++)
@@ -174,7 +174,7 @@ DEVICE double points_of(const struct net_setup *setup, const struct net_score &s
     return net_points(setup->scored_by_loss, setup->classes, &score);
 }
 
-KERNEL void evaluated(const struct text_view *net)
+KERNEL void evaluated(const struct exact_view *net)
 {
     const struct net_setup *setup = net->setup;
     const int env = (int)blockIdx.x;
@@ -190,7 +190,7 @@ KERNEL void evaluated(const struct text_view *net)
     }
 }
 
-KERNEL void measured(const struct text_view *net, struct net_sets sets)
+KERNEL void measured(const struct exact_view *net, struct net_sets sets)
 {
     const struct net_setup *setup = net->setup;
     const int env = (int)blockIdx.x;
@@ -199,7 +199,7 @@ KERNEL void measured(const struct text_view *net, struct net_sets sets)
         score[k] = points_of(setup, total_of(net, env, k, setup->val_images));
 }
 
-KERNEL void tested(const struct text_view *net)
+KERNEL void tested(const struct exact_view *net)
 {
     const struct net_setup *setup = net->setup;
     const int env = (int)(blockIdx.x * SCORE_THREADS + threadIdx.x);
@@ -209,7 +209,7 @@ KERNEL void tested(const struct text_view *net)
 
 /* ---- enqueued ---------------------------------------------------------------------------------------------------- */
 
-static void enqueue(struct transformer_net *device, struct text_pass pass)
+static void enqueue(struct transformer_net *device, struct exact_pass pass)
 {
     runtime_launch(device->runtime, evaluate,
                    net_blocks(device->eval_blocks, 1, STAGE_THREADS, device->attend_shared), device->net, pass);

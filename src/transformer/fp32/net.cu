@@ -49,9 +49,9 @@ static struct norm_view norm_of(const struct param_layout *layout, int gamma, in
     return {(uint32_t)layout->tensor[gamma].offset, (uint32_t)layout->tensor[beta].offset};
 }
 
-static struct text_part part_of(const struct param_layout *layout)
+static struct exact_part part_of(const struct param_layout *layout)
 {
-    struct text_part part = {};
+    struct exact_part part = {};
     part.tensors = layout->count;
     part.params = (uint32_t)layout->params;
     for (int t = 0; t < layout->count; t++)
@@ -60,10 +60,10 @@ static struct text_part part_of(const struct param_layout *layout)
     return part;
 }
 
-static struct text_seed text_seed_of(int blueprint, int width)
+static struct exact_seed exact_seed_of(int blueprint, int width)
 {
     const struct seed_plan *plan = transformer_seed(blueprint);
-    struct text_seed seed = {};
+    struct exact_seed seed = {};
     struct param_layout layout;
     transformer_seed_layout(blueprint, width, &layout);
     seed.part = part_of(&layout);
@@ -77,12 +77,12 @@ static struct text_seed text_seed_of(int blueprint, int width)
     return seed;
 }
 
-static void view_params(struct text_view *net, const struct transformer_shape *shape)
+static void view_params(struct exact_view *net, const struct transformer_shape *shape)
 {
     const struct param_layout *host = &shape->net.host;
     struct param_layout gate;
     for (int i = 0; i < shape->layers; i++) {
-        struct text_half *half = net->layer[i].half;
+        struct exact_half *half = net->layer[i].half;
         half[0].norm = norm_of(host, layer_tensor(i, LAYER_NORM1_GAMMA), layer_tensor(i, LAYER_NORM1_BETA));
         half[1].norm = norm_of(host, layer_tensor(i, LAYER_NORM2_GAMMA), layer_tensor(i, LAYER_NORM2_BETA));
         half[0].branch =
@@ -101,7 +101,7 @@ static void view_params(struct text_view *net, const struct transformer_shape *s
     net->gate_storage = (uint32_t)shape->net.gate_storage;
     net->grad = host->storage + shape->net.seed_storage + shape->net.gate_storage;
     for (int b = 0; b < TRANSFORMER_BLUEPRINTS; b++)
-        net->seed_of[b] = text_seed_of(b, shape->width);
+        net->seed_of[b] = exact_seed_of(b, shape->width);
     transformer_gate_layout(shape->width, &gate);
     net->gate = part_of(&gate);
     net->gate_branch = branch_of(BRANCH_MLP, shape->width, net->gate_hidden, &gate, 0); /* ReLU in GELU's place */
@@ -110,29 +110,29 @@ static void view_params(struct text_view *net, const struct transformer_shape *s
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
 
 /* A place for `count` numbers of each row. */
-static place_t take(struct text_view *net, int count)
+static place_t take(struct exact_view *net, int count)
 {
     const size_t place = net->line;
     net->line += ((size_t)count + 3) / 4 * 4;
     return (place_t)place;
 }
 
-static struct norm_places take_norm(struct text_view *net)
+static struct norm_places take_norm(struct exact_view *net)
 {
     return {take(net, net->width), take(net, 1), take(net, net->width), take(net, net->width)};
 }
 
-static struct branch_places take_branch(struct text_view *net, int hidden, int mixed, int heads)
+static struct branch_places take_branch(struct exact_view *net, int hidden, int mixed, int heads)
 {
     return {take(net, hidden), take(net, mixed), take(net, heads), take(net, hidden)};
 }
 
-static void lay_out_slot(struct text_view *net, const struct transformer_shape *shape, int j)
+static void lay_out_slot(struct exact_view *net, const struct transformer_shape *shape, int j)
 {
     const struct slot_shape *s = &shape->net.slot[j];
-    struct text_slot *slot = &net->slot[j];
+    struct exact_slot *slot = &net->slot[j];
     int hidden = net->width; /* of attention's mixed */
-    for (const struct text_seed &seed : net->seed_of)
+    for (const struct exact_seed &seed : net->seed_of)
         hidden = seed.branch.hidden > hidden ? seed.branch.hidden : hidden;
     slot->seed = (uint32_t)s->seed;
     slot->seed_storage = (uint32_t)s->seed_storage;
@@ -154,10 +154,10 @@ static void lay_out_slot(struct text_view *net, const struct transformer_shape *
     slot->dq = take(net, 1);
 }
 
-static void lay_out(struct text_view *net, const struct transformer_shape *shape)
+static void lay_out(struct exact_view *net, const struct transformer_shape *shape)
 {
     for (int i = 0; i < net->layers; i++)
-        for (struct text_half &half : net->layer[i].half) {
+        for (struct exact_half &half : net->layer[i].half) {
             half.norms = take_norm(net);
             half.places = take_branch(net, half.branch.hidden, half.branch.mixed, net->heads);
             half.dy = take(net, net->width);
@@ -183,16 +183,16 @@ static int chunk_sequences(int batch, int context)
 /* ---- gradients of weights: division of the work ------------------------------------------------------------------ */
 
 /* Entries for every chunk and tile of a linear layer. */
-static void add_work(const struct text_view *net, std::vector<text_work> *work, int of, int index, int which, int tiles)
+static void add_work(const struct exact_view *net, std::vector<exact_work> *work, int of, int index, int which, int tiles)
 {
     for (int chunk = 0; chunk < net->chunks; chunk++)
         for (int tile = 0; tile < tiles; tile++)
             work->push_back({(int16_t)of, (int16_t)index, (int16_t)which, (int16_t)chunk, tile});
 }
 
-static std::vector<text_work> list_work(const struct text_view *net)
+static std::vector<exact_work> list_work(const struct exact_view *net)
 {
-    std::vector<text_work> work;
+    std::vector<exact_work> work;
     const int width = net->width;
     add_work(net, &work, OF_CLASSIFIER, 0, 0, matmul_tiles(net->vocabulary, width));
     for (int i = 0; i < net->layers; i++)
@@ -203,7 +203,7 @@ static std::vector<text_work> list_work(const struct text_view *net)
         }
     for (int j = 0; j < net->slots; j++) {
         int tiles[2] = {0, 0}; /* the most that a seed has */
-        for (const struct text_seed &seed : net->seed_of) {
+        for (const struct exact_seed &seed : net->seed_of) {
             const int own[2] = {matmul_tiles(seed.branch.hidden, width), matmul_tiles(width, seed.branch.mixed)};
             for (int k = 0; k < 2; k++)
                 tiles[k] = own[k] > tiles[k] ? own[k] : tiles[k];
@@ -238,7 +238,7 @@ static std::vector<uint8_t> decays_of(const struct transformer_shape *shape)
 }
 
 /* Bytes of what exists per env of the group. */
-static size_t env_bytes(const struct text_view *net)
+static size_t env_bytes(const struct exact_view *net)
 {
     return sizeof(float) * ((size_t)net->rows * net->line + net->grad * (size_t)(net->chunks + 1) + net->embeddings) +
            (size_t)net->rows * (sizeof(double) + 1) + (size_t)net->batch * (size_t)(net->context + 1);
@@ -247,7 +247,7 @@ static size_t env_bytes(const struct text_view *net)
 static void allocate(struct transformer_net *device)
 {
     struct runtime *rt = device->runtime;
-    struct text_view *net = &device->view;
+    struct exact_view *net = &device->view;
     const size_t envs = (size_t)device->setup.envs, group = (size_t)net->group, rows = group * (size_t)net->rows;
     net->frames = runtime_alloc<float>(rt, rows * net->line);
     net->windows = runtime_alloc<uint8_t>(rt, group * (size_t)net->batch * (size_t)(net->context + 1));
@@ -261,7 +261,7 @@ static void allocate(struct transformer_net *device)
     net->train = runtime_alloc<struct net_score>(rt, envs);
     net->plans = runtime_alloc<struct eval_plan>(rt, envs);
     net->scores = runtime_alloc<struct net_score>(rt, envs * EVAL_PARTS * NET_SETS_MAX);
-    const std::vector<text_work> work = list_work(net);
+    const std::vector<exact_work> work = list_work(net);
     device->work = (unsigned)work.size();
     net->work = placed(rt, work);
     net->decays = placed(rt, decays_of(transformer_shape_of(device->setup.host_shape)));
@@ -270,7 +270,7 @@ static void allocate(struct transformer_net *device)
 static void view_init(struct transformer_net *device)
 {
     const struct transformer_shape *shape = transformer_shape_of(device->setup.host_shape);
-    struct text_view *net = &device->view;
+    struct exact_view *net = &device->view;
     net->setup = device->placed;
     net->batch = (int)device->setup.source.batch;
     net->context = shape->context;
@@ -296,7 +296,7 @@ static void view_init(struct transformer_net *device)
 static struct net_device *create(struct runtime *rt, const struct net_setup *setup)
 {
     struct transformer_net *device = new transformer_net();
-    struct text_view *net = &device->view;
+    struct exact_view *net = &device->view;
     net_device_begin(device, rt, setup);
     view_init(device);
     allocate(device);
@@ -305,7 +305,7 @@ static struct net_device *create(struct runtime *rt, const struct net_setup *set
     const unsigned frames = (unsigned)(net->group * net->batch);
     const unsigned most = (unsigned)(runtime_processors(rt) * EVAL_BLOCKS);
     device->eval_blocks = frames < most ? frames : most;
-    device->net = runtime_alloc<struct text_view>(rt, 1);
+    device->net = runtime_alloc<struct exact_view>(rt, 1);
     runtime_copy_to(rt, device->net, net, sizeof *net);
     runtime_wait(rt);
     if (rt->failed) {

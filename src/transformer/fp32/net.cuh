@@ -48,7 +48,7 @@ struct norm_places {
 };
 
 /* h += branch(norm(h)). */
-struct text_half {
+struct exact_half {
     struct norm_view norm;
     struct branch_view branch;
     struct norm_places norms;
@@ -56,31 +56,31 @@ struct text_half {
     place_t dy; /* the gradient of what the half adds, which is that of the stream after it */
 };
 
-struct text_layer {
-    struct text_half half[2];
+struct exact_layer {
+    struct exact_half half[2];
     int slot; /* after it, or -1 */
 };
 
-struct text_tensor {
+struct exact_tensor {
     uint32_t offset, size;
     bool decays;
 };
 
-struct text_part { /* what was born as one: a seed of a blueprint, or a gate net */
+struct exact_part { /* what was born as one: a seed of a blueprint, or a gate net */
     int tensors;
     uint32_t params;
-    struct text_tensor tensor[LAYOUT_TENSORS];
+    struct exact_tensor tensor[LAYOUT_TENSORS];
 };
 
-struct text_seed {
-    struct text_part part;
+struct exact_seed {
+    struct exact_part part;
     struct branch_view branch;
     bool norm; /* no branch: s = x + tanh(sigma) (LayerNorm(x) - x) */
     struct norm_view norm_at;
     uint32_t sigma;
 };
 
-struct text_slot {
+struct exact_slot {
     uint32_t seed, seed_storage, gate, gate_storage; /* offsets in the pools */
     int layer;                                       /* the one before it */
     place_t x, s;                                    /* the stream that enters, and the seed's output */
@@ -97,7 +97,7 @@ enum { LINEAR_FIRST, LINEAR_SECOND, LINEAR_SEED = 0, LINEAR_GATE = 2 };
 
 /* A thread block's share of the weights' gradients. `which`: of a layer, 2 * half + first or second; of a slot, those
  * of the seed and of the gate net. */
-struct text_work {
+struct exact_work {
     int16_t of, index, which, chunk;
     int32_t tile;
 };
@@ -118,17 +118,17 @@ enum {
     EVAL_PARTS = 128             /* into so many at most the windows of a split are divided */
 };
 
-struct text_view {
+struct exact_view {
     const struct net_setup *setup; /* device */
     int batch, context, width, heads, vocabulary, layers, slots, gate_hidden;
     int each; /* layers of a segment */
     int rows; /* tokens of a batch */
     int chunk, chunks; /* sequences of a chunk; how many there are */
     int group;         /* envs whose frames exist */
-    struct text_layer layer[TRANSFORMER_LAYERS];
-    struct text_slot slot[SHAPE_SLOTS];
-    struct text_seed seed_of[TRANSFORMER_BLUEPRINTS];
-    struct text_part gate;
+    struct exact_layer layer[TRANSFORMER_LAYERS];
+    struct exact_slot slot[SHAPE_SLOTS];
+    struct exact_seed seed_of[TRANSFORMER_BLUEPRINTS];
+    struct exact_part gate;
     struct branch_view gate_branch; /* its two linear layers, as far as that goes */
     struct norm_view last;
     uint32_t tokens, positions, host_params;
@@ -160,13 +160,13 @@ struct text_view {
     struct net_score *scores; /* [parts of the windows][NET_SETS_MAX] */
 
     const uint8_t *decays; /* of the host, per LAYOUT_ALIGN floats */
-    const struct text_work *work;
+    const struct exact_work *work;
 };
 
 struct transformer_net : net_device {
-    struct text_view view; /* on the host */
-    struct text_view *net; /* on the device */
-    unsigned work;        /* entries of text_view.work */
+    struct exact_view view; /* on the host */
+    struct exact_view *net; /* on the device */
+    unsigned work;        /* entries of exact_view.work */
     unsigned eval_blocks;
     size_t attend_shared; /* bytes */
 };
@@ -179,7 +179,7 @@ static inline struct transformer_net *transformer_net_of(struct net_device *devi
 /* ---- a frame in the works ---------------------------------------------------------------------------------------- */
 
 struct frame {
-    const struct text_view *net;
+    const struct exact_view *net;
     int env, place; /* among all; in the group */
     int sequences, rows;
     bool evaluating; /* layers share the places of the first; only blended seeds run, and only those in `on` */
@@ -191,7 +191,7 @@ struct frame {
     const float *host, *seed, *gate; /* the env's parameters */
 };
 
-DEVICE struct frame frame_of(const struct text_view *net, int env)
+DEVICE struct frame frame_of(const struct exact_view *net, int env)
 {
     const struct net_setup *setup = net->setup;
     struct frame frame = {};
@@ -206,7 +206,7 @@ DEVICE struct frame frame_of(const struct text_view *net, int env)
 }
 
 /* The batch of an env of the group, blockIdx.y. */
-DEVICE struct frame train_frame(const struct text_view *net, int first)
+DEVICE struct frame train_frame(const struct exact_view *net, int first)
 {
     const size_t place = blockIdx.y;
     struct frame frame = frame_of(net, first + (int)place);
@@ -234,7 +234,7 @@ DEVICE float *at(const struct frame &frame, place_t place)
 }
 
 /* The half of a layer, with the places that are its own in this frame. */
-DEVICE const struct text_half &places_of(const struct frame &frame, int layer, int half)
+DEVICE const struct exact_half &places_of(const struct frame &frame, int layer, int half)
 {
     return frame.net->layer[frame.evaluating ? 0 : layer].half[half];
 }
@@ -275,7 +275,7 @@ DEVICE bool slot_gated(const struct frame &frame, int slot)
     return slot_mixes(frame, slot) && frame.exec[slot].gate;
 }
 
-DEVICE const struct text_seed &seed_of(const struct frame &frame, int slot)
+DEVICE const struct exact_seed &seed_of(const struct frame &frame, int slot)
 {
     return frame.net->seed_of[frame.exec[slot].blueprint];
 }
@@ -293,7 +293,7 @@ DEVICE const float *gate_params(const struct frame &frame, int slot)
 /* The gradient of the seed's output: in TRAINING that after the slot, straight through. */
 DEVICE const float *seed_gradient(const struct frame &frame, int slot)
 {
-    const struct text_slot &view = frame.net->slot[slot];
+    const struct exact_slot &view = frame.net->slot[slot];
     return at(frame, frame.exec[slot].mode == SLOT_STE ? view.dy : view.ds);
 }
 

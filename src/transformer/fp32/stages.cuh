@@ -19,7 +19,7 @@ template <class F> DEVICE void each_row(int rows, const struct share &share, F f
 
 DEVICE void stage_embed(const struct frame &frame, const struct share &share)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     float *stream = at(frame, net.stream);
     each_row(frame.rows, share, [&](int row) {
         const int n = row / net.context, t = row % net.context;
@@ -122,14 +122,14 @@ DEVICE void stage_attend(const struct frame &frame, const struct branch_places &
 /* Where the stream goes after a layer: a slot keeps what enters it. */
 DEVICE float *stream_after(const struct frame &frame, int layer, int half)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     const int slot = half == 1 ? net.layer[layer].slot : -1;
     return at(frame, slot < 0 ? net.stream : net.slot[slot].x);
 }
 
 DEVICE void stage_logits(const struct frame &frame, const struct share &share)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     float *logits = at(frame, net.logits);
     linear_forward(frame, net.width, net.vocabulary, frame.host + net.tokens, nullptr,
                    at(frame, net.last_places.normed), share, [&](int row, int column, float sum) {
@@ -152,7 +152,7 @@ DEVICE bool seed_has_branch(const struct frame &frame, int slot)
 
 DEVICE void stage_seed_first(const struct frame &frame, int slot, const struct share &share)
 {
-    const struct text_slot &view = frame.net->slot[slot];
+    const struct exact_slot &view = frame.net->slot[slot];
     if (seed_has_branch(frame, slot))
         stage_first(frame, seed_of(frame, slot).branch, view.places, seed_params(frame, slot), at(frame, view.x),
                     share);
@@ -166,7 +166,7 @@ DEVICE void stage_seed_attend(const struct frame &frame, int slot, const struct 
 
 DEVICE void stage_seed_second(const struct frame &frame, int slot, const struct share &share)
 {
-    const struct text_slot &view = frame.net->slot[slot];
+    const struct exact_slot &view = frame.net->slot[slot];
     if (slot_mixes(frame, slot) && seed_of(frame, slot).branch.kind != BRANCH_NONE)
         stage_second(frame, seed_of(frame, slot).branch, view.places, seed_params(frame, slot), at(frame, view.x),
                      at(frame, view.s), share);
@@ -174,7 +174,7 @@ DEVICE void stage_seed_second(const struct frame &frame, int slot, const struct 
 
 DEVICE void stage_gate(const struct frame &frame, int slot, const struct share &share)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     const float *params = gate_params(frame, slot);
     float *hidden = at(frame, net.slot[slot].gate_hidden);
     if (slot_gated(frame, slot))
@@ -187,7 +187,7 @@ DEVICE void stage_gate(const struct frame &frame, int slot, const struct share &
 /* The gate net's value for a token. */
 DEVICE float gate_value(const struct frame &frame, int slot, int row)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     const float *w = gate_params(frame, slot) + net.gate_branch.w2,
                 *hidden = at(frame, net.slot[slot].gate_hidden) + (size_t)row * (size_t)net.gate_hidden;
     double sum = 0;
@@ -205,8 +205,8 @@ DEVICE float norm_mix(const struct frame &frame, int slot)
 /* The output of a seed that is no branch, for a token; a norm's statistics are kept. */
 DEVICE void seed_row(const struct frame &frame, int slot, int row)
 {
-    const struct text_slot &view = frame.net->slot[slot];
-    const struct text_seed &seed = seed_of(frame, slot);
+    const struct exact_slot &view = frame.net->slot[slot];
+    const struct exact_seed &seed = seed_of(frame, slot);
     const int width = frame.net->width;
     const size_t first = (size_t)row * (size_t)width;
     const float *x = at(frame, view.x) + first, *params = seed_params(frame, slot);
@@ -243,7 +243,7 @@ DEVICE float blended(bool multiply, float a, float h, const float *s)
 /* The stream after the slot. */
 DEVICE void stage_mix(const struct frame &frame, int slot, const struct share &share)
 {
-    const struct text_slot &view = frame.net->slot[slot];
+    const struct exact_slot &view = frame.net->slot[slot];
     const int width = frame.net->width;
     const bool mixes = slot_mixes(frame, slot), gated = slot_gated(frame, slot),
                plain = slot_runs(frame, slot) && !seed_has_branch(frame, slot),

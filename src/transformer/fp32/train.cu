@@ -9,7 +9,7 @@
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* A block per sequence. */
-STAGE_KERNEL gather(const struct text_view *net, int first, uint32_t index)
+STAGE_KERNEL gather(const struct exact_view *net, int first, uint32_t index)
 {
     const size_t row = (size_t)net->context + 1, sequence = (size_t)blockIdx.y * (size_t)net->batch + blockIdx.x;
     const uint8_t *window = gather_train_window(net->setup->source, (uint32_t)first + blockIdx.y, index, blockIdx.x);
@@ -17,75 +17,75 @@ STAGE_KERNEL gather(const struct text_view *net, int first, uint32_t index)
         net->windows[sequence * row + t] = window[t];
 }
 
-STAGE_KERNEL embed(const struct text_view *net, int first)
+STAGE_KERNEL embed(const struct exact_view *net, int first)
 {
     stage_embed(train_frame(net, first), block_share());
 }
 
-STAGE_KERNEL norm(const struct text_view *net, int first, int layer, int half)
+STAGE_KERNEL norm(const struct exact_view *net, int first, int layer, int half)
 {
-    const struct text_half &view = net->layer[layer].half[half];
+    const struct exact_half &view = net->layer[layer].half[half];
     stage_norm(train_frame(net, first), view.norm, view.norms, block_share());
 }
 
-STAGE_KERNEL half_first(const struct text_view *net, int first, int layer, int half)
+STAGE_KERNEL half_first(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct text_half &view = net->layer[layer].half[half];
+    const struct exact_half &view = net->layer[layer].half[half];
     stage_first(frame, view.branch, view.places, frame.host, at(frame, view.norms.normed), block_share());
 }
 
-STAGE_KERNEL half_attend(const struct text_view *net, int first, int layer)
+STAGE_KERNEL half_attend(const struct exact_view *net, int first, int layer)
 {
     SHARED_BYTES(shared);
     stage_attend(train_frame(net, first), net->layer[layer].half[0].places, net->heads, block_share(), shared);
 }
 
-STAGE_KERNEL half_second(const struct text_view *net, int first, int layer, int half)
+STAGE_KERNEL half_second(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct text_half &view = net->layer[layer].half[half];
+    const struct exact_half &view = net->layer[layer].half[half];
     stage_second(frame, view.branch, view.places, frame.host, at(frame, net->stream), stream_after(frame, layer, half),
                  block_share());
 }
 
-STAGE_KERNEL seed_first(const struct text_view *net, int first, int slot)
+STAGE_KERNEL seed_first(const struct exact_view *net, int first, int slot)
 {
     stage_seed_first(train_frame(net, first), slot, block_share());
 }
 
-STAGE_KERNEL seed_attend(const struct text_view *net, int first, int slot)
+STAGE_KERNEL seed_attend(const struct exact_view *net, int first, int slot)
 {
     SHARED_BYTES(shared);
     stage_seed_attend(train_frame(net, first), slot, block_share(), shared);
 }
 
-STAGE_KERNEL seed_second(const struct text_view *net, int first, int slot)
+STAGE_KERNEL seed_second(const struct exact_view *net, int first, int slot)
 {
     stage_seed_second(train_frame(net, first), slot, block_share());
 }
 
-STAGE_KERNEL gate(const struct text_view *net, int first, int slot)
+STAGE_KERNEL gate(const struct exact_view *net, int first, int slot)
 {
     stage_gate(train_frame(net, first), slot, block_share());
 }
 
-STAGE_KERNEL mix(const struct text_view *net, int first, int slot)
+STAGE_KERNEL mix(const struct exact_view *net, int first, int slot)
 {
     stage_mix(train_frame(net, first), slot, block_share());
 }
 
-STAGE_KERNEL last_norm(const struct text_view *net, int first)
+STAGE_KERNEL last_norm(const struct exact_view *net, int first)
 {
     stage_norm(train_frame(net, first), net->last, net->last_places, block_share());
 }
 
-STAGE_KERNEL classify(const struct text_view *net, int first)
+STAGE_KERNEL classify(const struct exact_view *net, int first)
 {
     stage_logits(train_frame(net, first), block_share());
 }
 
-STAGE_KERNEL judge(const struct text_view *net, int first)
+STAGE_KERNEL judge(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
     const float scale = (float)(1 / (double)net->rows);
@@ -137,23 +137,23 @@ DEVICE void attend_backward(const struct frame &frame, const struct branch_place
     });
 }
 
-STAGE_KERNEL half_second_backward(const struct text_view *net, int first, int layer, int half)
+STAGE_KERNEL half_second_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct text_half &view = net->layer[layer].half[half];
+    const struct exact_half &view = net->layer[layer].half[half];
     second_backward(frame, view.branch, view.places, frame.host, at(frame, view.dy));
 }
 
-STAGE_KERNEL half_attend_backward(const struct text_view *net, int first, int layer)
+STAGE_KERNEL half_attend_backward(const struct exact_view *net, int first, int layer)
 {
     SHARED_BYTES(shared);
     attend_backward(train_frame(net, first), net->layer[layer].half[0].places, net->heads, shared);
 }
 
-STAGE_KERNEL half_first_backward(const struct text_view *net, int first, int layer, int half)
+STAGE_KERNEL half_first_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct text_half &view = net->layer[layer].half[half];
+    const struct exact_half &view = net->layer[layer].half[half];
     float *to = at(frame, view.norms.dnormed);
     linear_backward(frame, net->width, view.branch.hidden, frame.host + view.branch.w1, at(frame, view.places.dhidden),
                     [&](int row, int column, float sum) {
@@ -180,22 +180,22 @@ DEVICE void norm_backward(const struct frame &frame, const struct norm_view &nor
 /* Where the gradient of the stream above a layer belongs: to the slot after it, or to its second half. */
 DEVICE float *gradient_above(const struct frame &frame, int layer)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     if (layer < 0)
         return at(frame, net.dembed);
     const int slot = net.layer[layer].slot;
     return at(frame, slot < 0 ? net.layer[layer].half[1].dy : net.slot[slot].dy);
 }
 
-STAGE_KERNEL half_norm_backward(const struct text_view *net, int first, int layer, int half)
+STAGE_KERNEL half_norm_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct text_half &view = net->layer[layer].half[half];
+    const struct exact_half &view = net->layer[layer].half[half];
     norm_backward(frame, view.norm, view.norms, at(frame, view.dy),
                   half == 1 ? at(frame, net->layer[layer].half[0].dy) : gradient_above(frame, layer - 1));
 }
 
-STAGE_KERNEL classify_backward(const struct text_view *net, int first)
+STAGE_KERNEL classify_backward(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
     float *to = at(frame, net->last_places.dnormed);
@@ -205,7 +205,7 @@ STAGE_KERNEL classify_backward(const struct text_view *net, int first)
                     });
 }
 
-STAGE_KERNEL last_norm_backward(const struct text_view *net, int first)
+STAGE_KERNEL last_norm_backward(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
     norm_backward(frame, net->last, net->last_places, nullptr, gradient_above(frame, net->layers - 1));
@@ -216,8 +216,8 @@ STAGE_KERNEL last_norm_backward(const struct text_view *net, int first)
 /* The gate net of a token, from the gradient of its value to that of its hidden layer. */
 DEVICE void gate_row_backward(const struct frame &frame, int slot, int row, float dvalue)
 {
-    const struct text_view &net = *frame.net;
-    const struct text_slot &view = net.slot[slot];
+    const struct exact_view &net = *frame.net;
+    const struct exact_slot &view = net.slot[slot];
     const float q = at(frame, view.q)[row], d = dvalue * q * (1 - q),
                 *w = gate_params(frame, slot) + net.gate_branch.w2;
     const size_t first = (size_t)row * (size_t)net.gate_hidden;
@@ -230,8 +230,8 @@ DEVICE void gate_row_backward(const struct frame &frame, int slot, int row, floa
 /* A norm seed of a token: a token's part of sigma's gradient, and dx += where gradients pass. */
 DEVICE void norm_row_backward(const struct frame &frame, int slot, int row, float *dx)
 {
-    const struct text_slot &view = frame.net->slot[slot];
-    const struct text_seed &seed = seed_of(frame, slot);
+    const struct exact_slot &view = frame.net->slot[slot];
+    const struct exact_seed &seed = seed_of(frame, slot);
     const int width = frame.net->width;
     const size_t first = (size_t)row * (size_t)width;
     const float *params = seed_params(frame, slot), *gamma = params + seed.norm_at.gamma,
@@ -249,7 +249,7 @@ DEVICE void norm_row_backward(const struct frame &frame, int slot, int row, floa
  * branch, that of the seed's output, and the gate net's. */
 DEVICE void blend_row_backward(const struct frame &frame, int slot, int row, const float *g, float *dx)
 {
-    const struct text_slot &view = frame.net->slot[slot];
+    const struct exact_slot &view = frame.net->slot[slot];
     const struct slot_exec &exec = frame.exec[slot];
     const int width = frame.net->width;
     const size_t first = (size_t)row * (size_t)width;
@@ -273,10 +273,10 @@ DEVICE void blend_row_backward(const struct frame &frame, int slot, int row, con
                           slot_amplitude(exec) * row_total(width, [&](int i) { return g[i] * (s[i] - x[i]); }));
 }
 
-STAGE_KERNEL mix_backward(const struct text_view *net, int first, int slot)
+STAGE_KERNEL mix_backward(const struct exact_view *net, int first, int slot)
 {
     const struct frame frame = train_frame(net, first);
-    const struct text_slot &view = net->slot[slot];
+    const struct exact_slot &view = net->slot[slot];
     const bool mixes = slot_mixes(frame, slot), norm = slot_runs(frame, slot) && seed_of(frame, slot).norm,
                passes = slot_passes(frame, slot);
     each_row(frame.rows, block_share(), [&](int row) {
@@ -292,7 +292,7 @@ STAGE_KERNEL mix_backward(const struct text_view *net, int first, int slot)
     });
 }
 
-STAGE_KERNEL seed_second_backward(const struct text_view *net, int first, int slot)
+STAGE_KERNEL seed_second_backward(const struct exact_view *net, int first, int slot)
 {
     const struct frame frame = train_frame(net, first);
     if (seed_has_branch(frame, slot))
@@ -300,7 +300,7 @@ STAGE_KERNEL seed_second_backward(const struct text_view *net, int first, int sl
                         seed_gradient(frame, slot));
 }
 
-STAGE_KERNEL seed_attend_backward(const struct text_view *net, int first, int slot)
+STAGE_KERNEL seed_attend_backward(const struct exact_view *net, int first, int slot)
 {
     SHARED_BYTES(shared);
     const struct frame frame = train_frame(net, first);
@@ -318,7 +318,7 @@ DEVICE void add_backward(const struct frame &frame, int slot, int out, const flo
     });
 }
 
-STAGE_KERNEL seed_first_backward(const struct text_view *net, int first, int slot)
+STAGE_KERNEL seed_first_backward(const struct exact_view *net, int first, int slot)
 {
     const struct frame frame = train_frame(net, first);
     const struct branch_view &branch = seed_of(frame, slot).branch;
@@ -327,7 +327,7 @@ STAGE_KERNEL seed_first_backward(const struct text_view *net, int first, int slo
                      at(frame, net->slot[slot].places.dhidden));
 }
 
-STAGE_KERNEL gate_backward(const struct text_view *net, int first, int slot)
+STAGE_KERNEL gate_backward(const struct exact_view *net, int first, int slot)
 {
     const struct frame frame = train_frame(net, first);
     if (slot_passes(frame, slot) && slot_gated(frame, slot))
@@ -352,7 +352,7 @@ struct stages {
     }
     struct launch attention(int heads, int times) const
     {
-        const struct text_view &net = device->view;
+        const struct exact_view &net = device->view;
         return net_blocks((unsigned)(net.batch * heads * times * attend_tiles(net.context, net.width / heads)), envs,
                           STAGE_THREADS, attend_shared(net.width / heads));
     }
@@ -360,19 +360,19 @@ struct stages {
     int seed_hidden_most() const
     {
         int most = 0;
-        for (const struct text_seed &seed : device->view.seed_of)
+        for (const struct exact_seed &seed : device->view.seed_of)
             most = seed.branch.hidden > most ? seed.branch.hidden : most;
         return most;
     }
     template <class... P, class... A> void run(void (*kernel)(P...), const struct launch &shape, A... args) const
     {
-        runtime_launch(device->runtime, kernel, shape, (const struct text_view *)device->net, first, args...);
+        runtime_launch(device->runtime, kernel, shape, (const struct exact_view *)device->net, first, args...);
     }
 };
 
 static void slot_forward(const struct stages &s, int slot)
 {
-    const struct text_view &net = s.device->view;
+    const struct exact_view &net = s.device->view;
     s.run(seed_first, s.product(s.seed_hidden_most()), slot);
     s.run(seed_attend, s.attention(SEED_HEADS, 1), slot);
     s.run(seed_second, s.product(net.width), slot);
@@ -382,7 +382,7 @@ static void slot_forward(const struct stages &s, int slot)
 
 static void slot_backward(const struct stages &s, int slot)
 {
-    const struct text_view &net = s.device->view;
+    const struct exact_view &net = s.device->view;
     s.run(mix_backward, s.rows(), slot);
     s.run(seed_second_backward, s.product(s.seed_hidden_most()), slot);
     s.run(seed_attend_backward, s.attention(SEED_HEADS, 2), slot);
@@ -402,7 +402,7 @@ void transformer_slot_backward(struct transformer_net *device, int slot)
 
 void transformer_forward(struct transformer_net *device, int first, int envs)
 {
-    const struct text_view &net = device->view;
+    const struct exact_view &net = device->view;
     const struct stages s = {device, first, envs};
     s.run(embed, s.rows());
     for (int i = 0; i < net.layers; i++) {
@@ -423,7 +423,7 @@ void transformer_forward(struct transformer_net *device, int first, int envs)
 
 void transformer_backward(struct transformer_net *device, int first, int envs)
 {
-    const struct text_view &net = device->view;
+    const struct exact_view &net = device->view;
     const struct stages s = {device, first, envs};
     s.run(classify_backward, s.product(net.width));
     s.run(last_norm_backward, s.rows());

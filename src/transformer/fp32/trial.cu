@@ -5,23 +5,23 @@
 #include "morph/net_trial.cuh"
 #include "transformer/fp32/net.cuh"
 
-struct text_trial {
+struct exact_trial {
     struct runtime *runtime;
     struct net_setup setup; /* of a single env */
     struct transformer_net *net;
 };
 
-static size_t row_count(const struct text_trial *trial)
+static size_t row_count(const struct exact_trial *trial)
 {
     return (size_t)trial->net->view.rows;
 }
 
-static float *array_at(const struct text_trial *trial, place_t place)
+static float *array_at(const struct exact_trial *trial, place_t place)
 {
     return trial->net->view.frames + row_count(trial) * place;
 }
 
-static void take_gradients(struct text_trial *trial, struct net_trial *given)
+static void take_gradients(struct exact_trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->runtime;
     const struct net_shape *shape = given->shape;
@@ -39,10 +39,10 @@ static void take_gradients(struct text_trial *trial, struct net_trial *given)
 }
 
 /* Logits of every token, and the resulting score. */
-static void take_answers(struct text_trial *trial, struct net_trial *given)
+static void take_answers(struct exact_trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->runtime;
-    const struct text_view *net = &trial->net->view;
+    const struct exact_view *net = &trial->net->view;
     const size_t rows = row_count(trial);
     std::vector<double> losses(rows);
     std::vector<uint8_t> hits(rows);
@@ -60,19 +60,19 @@ static void take_answers(struct text_trial *trial, struct net_trial *given)
 }
 
 /* Before create copies the view to the device, the trial's own targets cannot be in it. */
-static void place_targets(struct text_trial *trial, const struct net_trial *given)
+static void place_targets(struct exact_trial *trial, const struct net_trial *given)
 {
     struct runtime *rt = trial->runtime;
-    struct text_view *net = &trial->net->view;
+    struct exact_view *net = &trial->net->view;
     net->targets = trial_place(rt, given->targets, row_count(trial));
     runtime_copy_to(rt, trial->net->net, net, sizeof *net);
     runtime_wait(rt);
 }
 
-static void net_trial_run(struct text_trial *trial, struct net_trial *given)
+static void net_trial_run(struct exact_trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->runtime;
-    const struct text_view *net = &trial->net->view;
+    const struct exact_view *net = &trial->net->view;
     place_targets(trial, given);
     runtime_copy_to(rt, net->windows, given->tokens, (size_t)given->samples * (size_t)(net->context + 1));
     transformer_forward(trial->net, 0, 1);
@@ -87,11 +87,11 @@ static void net_trial_run(struct text_trial *trial, struct net_trial *given)
 }
 
 /* A seed that makes up all of the slot's output: what exec says. */
-static void seed_trial_run(struct text_trial *trial, struct net_trial *given)
+static void seed_trial_run(struct exact_trial *trial, struct net_trial *given)
 {
     struct runtime *rt = trial->runtime;
-    const struct text_view *net = &trial->net->view;
-    const struct text_slot *slot = &net->slot[0];
+    const struct exact_view *net = &trial->net->view;
+    const struct exact_slot *slot = &net->slot[0];
     const size_t bytes = row_count(trial) * (size_t)net->width * sizeof(float);
     runtime_copy_to(rt, array_at(trial, slot->x), given->x, bytes);
     runtime_copy_to(rt, array_at(trial, slot->dy), given->dy, bytes);
@@ -104,7 +104,7 @@ static void seed_trial_run(struct text_trial *trial, struct net_trial *given)
     runtime_wait(rt);
 }
 
-static void run(struct text_trial *trial, struct net_trial *given)
+static void run(struct exact_trial *trial, struct net_trial *given)
 {
     trial->setup = trial_setup(trial->runtime, given);
     trial->net = transformer_net_of(transformer_fp32.create(trial->runtime, &trial->setup));
@@ -121,7 +121,7 @@ static void run(struct text_trial *trial, struct net_trial *given)
 
 enum esper_status transformer_trial_run(struct net_trial *given, struct esper_error *error)
 {
-    struct text_trial trial = {};
+    struct exact_trial trial = {};
     struct runtime *rt = trial.runtime = runtime_create(error);
     if (!rt)
         return ESPER_FAILED;

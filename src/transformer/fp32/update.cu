@@ -10,17 +10,17 @@ enum { NORM_COLUMNS = 64, NORM_LANES = STAGE_THREADS / NORM_COLUMNS };
 
 DEVICE float *chunk_sums(const struct frame &frame, int chunk)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     return net.partials + ((size_t)frame.place * (size_t)net.chunks + (size_t)chunk) * net.grad;
 }
 
 /* Rows of a chunk: first, and how many. */
-DEVICE int chunk_first(const struct text_view *net, int chunk)
+DEVICE int chunk_first(const struct exact_view *net, int chunk)
 {
     return chunk * net->chunk * net->context;
 }
 
-DEVICE int chunk_rows(const struct text_view *net, int chunk)
+DEVICE int chunk_rows(const struct exact_view *net, int chunk)
 {
     const int left = net->rows - chunk_first(net, chunk), most = net->chunk * net->context;
     return left < most ? left : most;
@@ -51,8 +51,8 @@ DEVICE struct linear_grad branch_grad(const struct branch_view &branch, size_t p
 
 DEVICE struct linear_grad slot_grad(const struct frame &frame, int slot, int which)
 {
-    const struct text_view &net = *frame.net;
-    const struct text_slot &view = net.slot[slot];
+    const struct exact_view &net = *frame.net;
+    const struct exact_slot &view = net.slot[slot];
     const struct slot_exec &exec = frame.exec[slot];
     const bool second = which % 2;
     struct linear_grad none = {};
@@ -75,9 +75,9 @@ DEVICE struct linear_grad slot_grad(const struct frame &frame, int slot, int whi
                        second ? seed_gradient(frame, slot) : at(frame, view.places.dhidden));
 }
 
-DEVICE struct linear_grad linear_grad_of(const struct frame &frame, const struct text_work &work)
+DEVICE struct linear_grad linear_grad_of(const struct frame &frame, const struct exact_work &work)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     if (work.of == OF_CLASSIFIER) {
         struct linear_grad classifier = {net.width,  net.vocabulary, at(frame, net.last_places.normed),
                                          at(frame, net.dlogits), net.tokens, 0, false};
@@ -85,7 +85,7 @@ DEVICE struct linear_grad linear_grad_of(const struct frame &frame, const struct
     }
     if (work.of == OF_SLOT)
         return slot_grad(frame, work.index, work.which);
-    const struct text_half &half = net.layer[work.index].half[work.which / 2];
+    const struct exact_half &half = net.layer[work.index].half[work.which / 2];
     const bool second = work.which % 2;
     return branch_grad(half.branch, 0, second, net.width,
                        second ? mixed_of(frame, half.branch, half.places) : at(frame, half.norms.normed),
@@ -93,9 +93,9 @@ DEVICE struct linear_grad linear_grad_of(const struct frame &frame, const struct
 }
 
 /* dW = dy^T x over a chunk, a tile per thread block; the first of a row of tiles adds up dy for the bias as well. */
-STAGE_KERNEL weights(const struct text_view *net, int first)
+STAGE_KERNEL weights(const struct exact_view *net, int first)
 {
-    const struct text_work work = net->work[blockIdx.x];
+    const struct exact_work work = net->work[blockIdx.x];
     const struct frame frame = train_frame(net, first);
     const struct linear_grad linear = linear_grad_of(frame, work);
     if (!linear.in || work.tile >= matmul_tiles(linear.out, linear.in))
@@ -135,11 +135,11 @@ struct norm_grad {
 /* Those of the layers, then the last one, then those of the slots. */
 DEVICE struct norm_grad norm_grad_of(const struct frame &frame, int index)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     struct norm_grad grad = {};
     if (index <= 2 * net.layers) {
         const bool last = index == 2 * net.layers;
-        const struct text_half &half = net.layer[last ? 0 : index / 2].half[index % 2];
+        const struct exact_half &half = net.layer[last ? 0 : index / 2].half[index % 2];
         const struct norm_places &places = last ? net.last_places : half.norms;
         const struct norm_view &norm = last ? net.last : half.norm;
         grad = {at(frame, places.dnormed), at(frame, places.hat), 1, norm.gamma, norm.beta};
@@ -171,7 +171,7 @@ template <int THREADS> DEVICE double block_total(double value)
 }
 
 /* A block per norm and NORM_COLUMNS columns (x), env (y) and chunk (z). */
-STAGE_KERNEL norm_sums(const struct text_view *net, int first)
+STAGE_KERNEL norm_sums(const struct exact_view *net, int first)
 {
     __shared__ float part[2][STAGE_THREADS];
     const struct frame frame = train_frame(net, first);
@@ -215,7 +215,7 @@ STAGE_KERNEL norm_sums(const struct text_view *net, int first)
 /* ---- embeddings -------------------------------------------------------------------------------------------------- */
 
 /* A block per entry of the vocabulary, which adds up the tokens that are it in their order, and per position. */
-STAGE_KERNEL embed_sums(const struct text_view *net, int first)
+STAGE_KERNEL embed_sums(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
     const size_t width = (size_t)net->width;
@@ -242,7 +242,7 @@ STAGE_KERNEL embed_sums(const struct text_view *net, int first)
 /* ---- over the chunks --------------------------------------------------------------------------------------------- */
 
 /* The tensor that holds the number at `at` of a part, or NULL between tensors. */
-DEVICE const struct text_tensor *tensor_of(const struct text_part &part, uint32_t at)
+DEVICE const struct exact_tensor *tensor_of(const struct exact_part &part, uint32_t at)
 {
     for (int t = 0; t < part.tensors; t++)
         if (at >= part.tensor[t].offset && at < part.tensor[t].offset + part.tensor[t].size)
@@ -255,18 +255,18 @@ struct slot_number {
     int slot;
     bool gate;
     uint32_t offset; /* in the pool */
-    const struct text_tensor *tensor; /* NULL: nobody's */
+    const struct exact_tensor *tensor; /* NULL: nobody's */
 };
 
 DEVICE struct slot_number slot_number_of(const struct frame &frame, uint32_t at)
 {
-    const struct text_view &net = *frame.net;
+    const struct exact_view &net = *frame.net;
     struct slot_number number = {net.slots - 1, at >= net.seed_storage, at, nullptr};
     number.offset -= number.gate ? net.seed_storage : 0;
     while (number.slot > 0 &&
            number.offset < (number.gate ? net.slot[number.slot].gate : net.slot[number.slot].seed))
         number.slot--;
-    const struct text_slot &slot = net.slot[number.slot];
+    const struct exact_slot &slot = net.slot[number.slot];
     const struct slot_exec &exec = frame.exec[number.slot];
     if (exec.train && exec.mode != SLOT_SKIP && (!number.gate || exec.gate))
         number.tensor = number.gate ? tensor_of(net.gate, number.offset - slot.gate)
@@ -283,7 +283,7 @@ DEVICE float over_chunks(const struct frame &frame, size_t i)
 }
 
 /* SPAN numbers per block: first the host's, with the sum of their squares, then those of seeds and gates. */
-STAGE_KERNEL reduce(const struct text_view *net, int first)
+STAGE_KERNEL reduce(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
     const size_t place = (size_t)frame.place;
@@ -314,7 +314,7 @@ STAGE_KERNEL reduce(const struct text_view *net, int first)
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
-DEVICE void measure_part(const struct text_part &part, const float *g, struct part_step *step)
+DEVICE void measure_part(const struct exact_part &part, const float *g, struct part_step *step)
 {
     for (int t = 0; t < part.tensors; t++) {
         double square = 0;
@@ -343,7 +343,7 @@ DEVICE struct part_step::adam_step count_update(const struct net_setup *setup, c
 }
 
 /* A block per env and part: the host, and each slot being trained. The host's block also sums the batch's losses. */
-STAGE_KERNEL settle(const struct text_view *net, int first)
+STAGE_KERNEL settle(const struct exact_view *net, int first)
 {
     const struct net_setup *setup = net->setup;
     const struct frame frame = train_frame(net, first);
@@ -413,7 +413,7 @@ DEVICE struct number number_at(float *w, float *first, float *second, size_t i)
 }
 
 /* One thread per parameter. */
-STAGE_KERNEL update(const struct text_view *net, int first)
+STAGE_KERNEL update(const struct exact_view *net, int first)
 {
     const struct net_setup *setup = net->setup;
     const struct frame frame = train_frame(net, first);
@@ -440,14 +440,14 @@ STAGE_KERNEL update(const struct text_view *net, int first)
                                  : number_at(setup->seed, setup->seed_momentum, setup->seed_second, place));
 }
 
-KERNEL void begin_step(const struct text_view *net, int envs)
+KERNEL void begin_step(const struct exact_view *net, int envs)
 {
     const int env = (int)(blockIdx.x * STAGE_THREADS + threadIdx.x);
     if (env < envs)
         net->train[env] = {0, 0, 0};
 }
 
-DEVICE struct slot_grads slot_report(const struct text_view *net, const struct part_step *part, int slot,
+DEVICE struct slot_grads slot_report(const struct exact_view *net, const struct part_step *part, int slot,
                                      const struct slot_exec &exec)
 {
     if (exec.mode == SLOT_SKIP || !exec.train)
@@ -459,7 +459,7 @@ DEVICE struct slot_grads slot_report(const struct text_view *net, const struct p
 }
 
 /* After the last batch: the step's measurements. One thread per env of the group. */
-KERNEL void end_step(const struct text_view *net, int first, int envs)
+KERNEL void end_step(const struct exact_view *net, int first, int envs)
 {
     const struct net_setup *setup = net->setup;
     const int place = (int)(blockIdx.x * STAGE_THREADS + threadIdx.x), env = first + place;
@@ -478,7 +478,7 @@ KERNEL void end_step(const struct text_view *net, int first, int envs)
 void transformer_step(struct transformer_net *device, int first, int envs)
 {
     struct runtime *rt = device->runtime;
-    const struct text_view *net = device->net, &view = device->view;
+    const struct exact_view *net = device->net, &view = device->view;
     const unsigned slot_spans = (view.seed_storage + view.gate_storage + SPAN - 1) / SPAN,
                    numbers = (unsigned)((view.grad + STAGE_THREADS - 1) / STAGE_THREADS),
                    norms = (unsigned)((2 * view.layers + 1 + view.slots) *
