@@ -41,7 +41,7 @@ CPP += $(HAVE)
 KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/*/cpu/*.c src/policy/network*.c))
 NUMERIC_CHECK_SRC := $(sort $(wildcard src/check/numeric_*.c))
 # Checks of golden vectors and answers to the case table once more, on networks that the device executes.
-DEVICE_CHECK_SRC := src/selftest/device_net.c src/selftest/device_policy.c $(foreach f,hosts modules networks policies policy policy_net rig slots source util,src/check/numeric_$(f).c)
+DEVICE_CHECK_SRC := $(foreach f,net policy text,src/selftest/device_$(f).c) $(foreach f,hosts modules networks policies policy policy_net rig slots source text text_networks text_vectors util,src/check/numeric_$(f).c)
 PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/variant/table.c $(NUMERIC_CHECK_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c src/*/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 

@@ -41,6 +41,7 @@ const struct numeric_case numeric_case_table[] = {
     {"gradient_policy", case_gradient_policy, NULL, true},
     {"gradient_loss", case_gradient_loss, NULL, true},
     {"network", NULL, answer_network, false},
+    {"transformer", NULL, answer_text, false},
     {"policy", NULL, answer_policy, false},
     {NULL, NULL, NULL, false},
 };

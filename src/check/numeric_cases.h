@@ -61,8 +61,9 @@ void case_gradient_loss(struct check_report *report, const char *name);
 void case_seed_shapes(struct check_report *report, const char *name);
 void case_seed_birth(struct check_report *report, const char *name);
 
-/* numeric_networks.c, numeric_policies.c */
+/* numeric_networks.c, numeric_text_networks.c, numeric_policies.c */
 enum answer_status answer_network(const struct check_backend *backend, int index, struct answers *answers);
+enum answer_status answer_text(const struct check_backend *backend, int index, struct answers *answers);
 enum answer_status answer_policy(const struct check_backend *backend, int index, struct answers *answers);
 
 #endif

@@ -39,6 +39,15 @@ struct net_score text_logits(struct text_rig *rig, int samples, real *logits);
 size_t text_logit_count(const struct text_rig *rig);
 real *text_seed(const struct text_rig *rig, int slot);
 
+/* Gradients, their statistics and the step. */
+void text_step(struct text_rig *rig, const struct net_rates *rates, struct net_result *result);
+/*
+ * The seed of slot 0 as the whole of the stream, or the slot's gate net by itself: from what enters and the gradient of
+ * the output to the output y and the gradient of x; those of the parameters are the net's. At most so many tokens.
+ */
+enum { TEXT_SEED_ROWS = 64 };
+void text_seed_run(struct text_rig *rig, bool gate, const real *x, const real *dy, real *y, real *dx);
+
 /* Files of golden vectors. */
 struct source;
 void check_blueprints_transformer(const struct source *source);

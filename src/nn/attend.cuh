@@ -59,10 +59,10 @@ static inline __host__ __device__ int attend_tiles(int length, int head)
 /* A head in the works. Maps are [row of the tile][head + 1]. */
 struct attending {
     const struct attended &a;
-    int tile, pitch;     /* rows of a tile; of a map, floats */
-    int row, lane;       /* of this thread; a row beyond the tile has nothing to do but to wait */
-    size_t wide, width;  /* floats of a row of qkv, and of out */
-    size_t at;           /* where the head begins in a row */
+    int tile, pitch;    /* rows of a tile; of a map, floats */
+    int row, lane;      /* of this thread; a row beyond the tile has nothing to do but to wait */
+    size_t wide, width; /* floats of a row of qkv, and of out */
+    size_t at;          /* where the head begins in a row */
     float scale;
     float *map, *scores; /* shared memory */
 
@@ -171,8 +171,9 @@ DEVICE void attend_forward(const struct attended &a, int head, int part, unsigne
         a.logs[(size_t)query * (size_t)a.heads + (size_t)head] = largest + logf(total);
 }
 
-/* Probabilities and gradients of the scores of a tile of queries and one of keys, left in shared memory as [query][key];
- * 0 where a key is later than the query, or beyond the sequence. `delta`: sum over a query's keys of p * dp. */
+/* Probabilities and gradients of the scores of a tile of queries and one of keys, left in shared memory as
+ * [query][key]; 0 where a key is later than the query, or beyond the sequence. `delta`: sum over a query's keys of p *
+ * dp. */
 DEVICE void attend_again(const struct attending &w, int q, int k, int dout, int v, int first, int begin, float log_sum,
                          float delta)
 {

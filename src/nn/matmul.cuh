@@ -27,7 +27,8 @@ struct matmul {
 };
 
 /* A piece of an operand in shared memory. */
-struct __align__(16) matmul_slab {
+struct __align__(16) matmul_slab
+{
     float at[MATMUL_DEPTH][MATMUL_PITCH];
 };
 
@@ -63,8 +64,7 @@ template <enum matmul_order ORDER> DEVICE void matmul_keep(struct matmul_slab *s
             slab->at[t / 64 + 4 * i][t % 64] = part[i];
 }
 
-DEVICE void matmul_slabs(const struct matmul_slab &a, const struct matmul_slab &b,
-                         float sum[MATMUL_OWN][MATMUL_OWN])
+DEVICE void matmul_slabs(const struct matmul_slab &a, const struct matmul_slab &b, float sum[MATMUL_OWN][MATMUL_OWN])
 {
     const int row = (int)threadIdx.x / 16 * MATMUL_OWN, column = (int)threadIdx.x % 16 * MATMUL_OWN;
 #pragma unroll
@@ -89,7 +89,8 @@ DEVICE void matmul_tile(const struct matmul &m, int tile, Start start, Put put, 
     __shared__ struct matmul_slab slab_a, slab_b;
     const int across = (m.columns + MATMUL_TILE - 1) / MATMUL_TILE;
     const int row = tile / across * MATMUL_TILE, column = tile % across * MATMUL_TILE;
-    const int own_row = row + (int)threadIdx.x / 16 * MATMUL_OWN, own_column = column + (int)threadIdx.x % 16 * MATMUL_OWN;
+    const int own_row = row + (int)threadIdx.x / 16 * MATMUL_OWN,
+              own_column = column + (int)threadIdx.x % 16 * MATMUL_OWN;
     float sum[MATMUL_OWN][MATMUL_OWN], part_a[MATMUL_OWN], part_b[MATMUL_OWN];
 #pragma unroll
     for (int j = 0; j < MATMUL_OWN; j++) {

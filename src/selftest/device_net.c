@@ -9,6 +9,7 @@
 #include "check/numeric_modules.h"
 #include "check/numeric_policy.h"
 #include "check/numeric_rig.h"
+#include "check/numeric_text.h"
 #include "morph/net_trial.h"
 #include "selftest/device_parts.h"
 #include "selftest/device_vectors.h"
@@ -85,7 +86,7 @@ struct net_input cnn_input(struct net *net)
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-static void run(struct net_trial *trial)
+void device_run(struct net_trial *trial)
 {
     struct esper_error error = {0};
     if (!device_failure->text[0] && device_tried->try_net(trial, &error) != ESPER_OK)
@@ -121,7 +122,7 @@ void cnn_gradients(struct net *net, const struct net_params *params, const struc
     copy_params(net->shape, &net->spare, params);
     trial.params = net->spare;
     trial.memory = net->spare_memory;
-    run(&trial);
+    device_run(&trial);
     memcpy(params->stats, net->spare.stats, sizeof(real) * net->shape->stats);
     *result = net->result = trial.result;
 }
@@ -141,7 +142,7 @@ void cnn_update(struct net *net, const struct net_params *params, const struct n
     trial.params.stats = net->spare.stats;
     trial.memory = *memory;
     trial.rates = *rates;
-    run(&trial);
+    device_run(&trial);
     *result = trial.result;
 }
 
@@ -153,7 +154,7 @@ void rig_step(struct rig *rig, const struct net_rates *rates, struct net_result 
     trial.params = rig->params;
     trial.memory = rig->memory;
     trial.rates = *rates;
-    run(&trial);
+    device_run(&trial);
     *result = trial.result;
 }
 
@@ -181,7 +182,7 @@ void cnn_evaluate(struct net *net, const struct net_params *params, struct net_e
         trial.learn = false;
         trial.params = *params;
         trial.memory = net->spare_memory;
-        run(&trial);
+        device_run(&trial);
         net_score_add(&eval->score[k], trial.result.score);
         if (eval->logits)
             memcpy(eval->logits + (size_t)k * (size_t)eval->samples * SHAPE_CLASSES, net->logits,
@@ -217,7 +218,7 @@ bool module_run(struct module_case *c, struct scrap *scrap)
     trial.y = y;
     trial.dx = dx;
     trial.learn = false;
-    run(&trial);
+    device_run(&trial);
     pad_pixels(c->pixels, c->channels, y, c->out);
     pad_pixels(c->pixels, c->channels, dx, c->d);
     memcpy(c->g, rig.net->grads.seed, sizeof(real) * c->layout.storage);
@@ -244,6 +245,10 @@ bool check_device_vectors(const struct device_api *api, bool bf16, const struct 
         check_host_slots(&source);
     else if (strcmp(kind, "blueprints_cnn") == 0 && !bf16)
         check_blueprints(&source);
+    else if (strcmp(kind, "host_transformer") == 0 && !bf16)
+        check_host_transformer(&source);
+    else if (strcmp(kind, "blueprints_transformer") == 0 && !bf16)
+        check_blueprints_transformer(&source);
     else if (strcmp(kind, "policy_net") == 0 && !bf16)
         check_policy_net(&source);
     else if (strcmp(kind, "gae_and_ppo") == 0 && !bf16)
@@ -263,5 +268,7 @@ enum answer_status device_answer(const struct device_api *api, const struct chec
     device_failure = error;
     if (strcmp(table, "network") == 0)
         return answer_network(backend, index, answers);
+    if (strcmp(table, "transformer") == 0)
+        return answer_text(backend, index, answers);
     return strcmp(table, "policy") == 0 ? answer_policy(backend, index, answers) : ANSWER_LACKED;
 }

@@ -69,9 +69,9 @@ DEVICE struct net_score walk_score(const struct frame &frame)
     const int warp = (int)threadIdx.x / WARP_LANES;
     struct net_score score = {0, 0, (uint64_t)frame.rows};
     each_row(frame.rows, alone, [&](int row) {
-        const struct row_verdict verdict =
-            row_judge(net.vocabulary, at(frame, net.logits) + (size_t)row * (size_t)net.vocabulary,
-                      target_of(frame, row), 0, [](int, float) {});
+        const struct row_verdict verdict = row_judge(net.vocabulary,
+                                                     at(frame, net.logits) + (size_t)row * (size_t)net.vocabulary,
+                                                     target_of(frame, row), 0, [](int, float) {});
         score.loss += verdict.loss;
         score.hits += verdict.hit;
     });
@@ -180,8 +180,7 @@ KERNEL void evaluated(const struct exact_view *net)
     const int env = (int)blockIdx.x;
     for (uint32_t k = threadIdx.x; k < SUBSETS_MAX; k += SCORE_THREADS) {
         const bool measured = k < net->plans[env].count;
-        const struct net_score score =
-            measured ? total_of(net, env, k, setup->val_images) : net_score{0, 0, 0};
+        const struct net_score score = measured ? total_of(net, env, k, setup->val_images) : net_score{0, 0, 0};
         setup->subset_score[(size_t)env * SUBSETS_MAX + k] = measured ? points_of(setup, score) : 0;
         if (k == 0) { /* the whole set */
             setup->val_loss[env] = score.loss / (double)score.count;
@@ -211,8 +210,8 @@ KERNEL void tested(const struct exact_view *net)
 
 static void enqueue(struct transformer_net *device, struct exact_pass pass)
 {
-    runtime_launch(device->runtime, evaluate,
-                   net_blocks(device->eval_blocks, 1, STAGE_THREADS, device->attend_shared), device->net, pass);
+    runtime_launch(device->runtime, evaluate, net_blocks(device->eval_blocks, 1, STAGE_THREADS, device->attend_shared),
+                   device->net, pass);
 }
 
 static struct launch block_per_env(const struct transformer_net *device)

@@ -5,8 +5,7 @@
 
 #include "transformer/fp32/net.cuh"
 
-/* Gradients are summed over chunks of so many tokens at least, and over so many chunks at most. */
-enum { CHUNK_ROWS = 512, CHUNKS = 8, EVAL_BLOCKS = 2 };
+enum { EVAL_BLOCKS = 2 }; /* of an evaluation, per processor */
 
 size_t transformer_budget = 0;
 
@@ -183,7 +182,8 @@ static int chunk_sequences(int batch, int context)
 /* ---- gradients of weights: division of the work ------------------------------------------------------------------ */
 
 /* Entries for every chunk and tile of a linear layer. */
-static void add_work(const struct exact_view *net, std::vector<exact_work> *work, int of, int index, int which, int tiles)
+static void add_work(const struct exact_view *net, std::vector<exact_work> *work, int of, int index, int which,
+                     int tiles)
 {
     for (int chunk = 0; chunk < net->chunks; chunk++)
         for (int tile = 0; tile < tiles; tile++)
@@ -320,5 +320,9 @@ static void release(struct net_device *given)
     delete transformer_net_of(given); /* device memory is released with the runtime */
 }
 
-extern const struct net_device_kernels transformer_fp32 = {
-    create, release, transformer_fp32_train, transformer_fp32_evaluate, transformer_fp32_measure, transformer_fp32_test};
+extern const struct net_device_kernels transformer_fp32 = {create,
+                                                           release,
+                                                           transformer_fp32_train,
+                                                           transformer_fp32_evaluate,
+                                                           transformer_fp32_measure,
+                                                           transformer_fp32_test};

@@ -114,15 +114,22 @@ struct part_step {
 
 enum {
     NET_PARTS = 1 + SHAPE_SLOTS, /* the host and every slot */
-    SPAN = 1024,                 /* parameters of the host whose squares are summed by a block */
-    EVAL_PARTS = 128             /* into so many at most the windows of a split are divided */
+    SPAN = 1024                  /* parameters of the host whose squares are summed by a block */
 };
+
+/* Gradients are summed over chunks of so many tokens at least, and over so many chunks at most; the windows of a split
+ * are divided into so many parts at most. */
+#ifdef EMULATE /* fewer, or a test's few sequences would be one chunk, and each a part */
+enum { CHUNK_ROWS = 64, CHUNKS = 8, EVAL_PARTS = 4 };
+#else
+enum { CHUNK_ROWS = 512, CHUNKS = 8, EVAL_PARTS = 128 };
+#endif
 
 struct exact_view {
     const struct net_setup *setup; /* device */
     int batch, context, width, heads, vocabulary, layers, slots, gate_hidden;
-    int each; /* layers of a segment */
-    int rows; /* tokens of a batch */
+    int each;          /* layers of a segment */
+    int rows;          /* tokens of a batch */
     int chunk, chunks; /* sequences of a chunk; how many there are */
     int group;         /* envs whose frames exist */
     struct exact_layer layer[TRANSFORMER_LAYERS];
@@ -143,14 +150,14 @@ struct exact_view {
 
     /* per env of the group */
     float *frames;
-    uint8_t *windows;    /* [batch][context + 1] */
+    uint8_t *windows;       /* [batch][context + 1] */
     const uint8_t *targets; /* [batch][context] in place of the windows' bytes one later, or NULL: trials alone */
-    double *losses;      /* [rows] */
-    uint8_t *hits;       /* [rows] */
-    float *partials;     /* [chunk][host, then seeds, then gates] */
-    float *grads;        /* [host, then seeds, then gates] */
-    float *embedded;     /* [embeddings]: their gradient from where tokens enter */
-    double *squares;     /* [spans of the host] */
+    double *losses;         /* [rows] */
+    uint8_t *hits;          /* [rows] */
+    float *partials;        /* [chunk][host, then seeds, then gates] */
+    float *grads;           /* [host, then seeds, then gates] */
+    float *embedded;        /* [embeddings]: their gradient from where tokens enter */
+    double *squares;        /* [spans of the host] */
     struct part_step *part; /* [NET_PARTS] */
     int spans;
 
@@ -166,7 +173,7 @@ struct exact_view {
 struct transformer_net : net_device {
     struct exact_view view; /* on the host */
     struct exact_view *net; /* on the device */
-    unsigned work;        /* entries of exact_view.work */
+    unsigned work;          /* entries of exact_view.work */
     unsigned eval_blocks;
     size_t attend_shared; /* bytes */
 };

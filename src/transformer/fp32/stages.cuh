@@ -50,7 +50,8 @@ DEVICE void linear_forward(const struct frame &frame, int in, int out, const flo
                            const float *x, const struct share &share, Put put)
 {
     const struct matmul product = {frame.rows, out, in, x, weight, in, in};
-    matmul_share<BY_DEPTH, BY_DEPTH>(product, share, [&](int column) { return bias ? bias[column] : 0.0f; }, put);
+    matmul_share<BY_DEPTH, BY_DEPTH>(
+        product, share, [&](int column) { return bias ? bias[column] : 0.0f; }, put);
 }
 
 DEVICE void stage_first(const struct frame &frame, const struct branch_view &branch, const struct branch_places &places,
@@ -131,10 +132,9 @@ DEVICE void stage_logits(const struct frame &frame, const struct share &share)
 {
     const struct exact_view &net = *frame.net;
     float *logits = at(frame, net.logits);
-    linear_forward(frame, net.width, net.vocabulary, frame.host + net.tokens, nullptr,
-                   at(frame, net.last_places.normed), share, [&](int row, int column, float sum) {
-                       logits[(size_t)row * (size_t)net.vocabulary + (size_t)column] = sum;
-                   });
+    linear_forward(
+        frame, net.width, net.vocabulary, frame.host + net.tokens, nullptr, at(frame, net.last_places.normed), share,
+        [&](int row, int column, float sum) { logits[(size_t)row * (size_t)net.vocabulary + (size_t)column] = sum; });
 }
 
 DEVICE int target_of(const struct frame &frame, int row)

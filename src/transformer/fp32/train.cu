@@ -1,6 +1,6 @@
 /*
- * The passes of a batch, a kernel per stage, for a group of envs at a time. Seeds run beside the host: those in TRAINING
- * take the stream that enters their slot and the gradient after it, and give nothing back.
+ * The passes of a batch, a kernel per stage, for a group of envs at a time. Seeds run beside the host: those in
+ * TRAINING take the stream that enters their slot and the gradient after it, and give nothing back.
  */
 #include "cuda/runtime.cuh"
 
@@ -92,9 +92,9 @@ STAGE_KERNEL judge(const struct exact_view *net, int first)
     each_row(frame.rows, block_share(), [&](int row) {
         const size_t at_row = (size_t)row * (size_t)net->vocabulary;
         float *gradient = at(frame, net->dlogits) + at_row;
-        const struct row_verdict verdict =
-            row_judge(net->vocabulary, at(frame, net->logits) + at_row, target_of(frame, row), scale,
-                      [&](int k, float g) { gradient[k] = g; });
+        const struct row_verdict verdict = row_judge(net->vocabulary, at(frame, net->logits) + at_row,
+                                                     target_of(frame, row), scale,
+                                                     [&](int k, float g) { gradient[k] = g; });
         if (threadIdx.x % WARP_LANES == 0) {
             const size_t place = (size_t)frame.place * (size_t)net->rows + (size_t)row;
             net->losses[place] = verdict.loss;
@@ -110,7 +110,8 @@ template <class Put>
 DEVICE void linear_backward(const struct frame &frame, int in, int out, const float *weight, const float *dy, Put put)
 {
     const struct matmul product = {frame.rows, in, out, dy, weight, out, in};
-    matmul_share<BY_DEPTH, BY_LINE>(product, block_share(), [](int) { return 0.0f; }, put);
+    matmul_share<BY_DEPTH, BY_LINE>(
+        product, block_share(), [](int) { return 0.0f; }, put);
 }
 
 /* From the gradient of what the branch adds to that of `hidden` or, for attention, of what it mixed. */
@@ -155,10 +156,9 @@ STAGE_KERNEL half_first_backward(const struct exact_view *net, int first, int la
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
     float *to = at(frame, view.norms.dnormed);
-    linear_backward(frame, net->width, view.branch.hidden, frame.host + view.branch.w1, at(frame, view.places.dhidden),
-                    [&](int row, int column, float sum) {
-                        to[(size_t)row * (size_t)net->width + (size_t)column] = sum;
-                    });
+    linear_backward(
+        frame, net->width, view.branch.hidden, frame.host + view.branch.w1, at(frame, view.places.dhidden),
+        [&](int row, int column, float sum) { to[(size_t)row * (size_t)net->width + (size_t)column] = sum; });
 }
 
 /* The gradient of a norm's input, added to the one that goes past it; `past` NULL: there is none. */
@@ -199,10 +199,9 @@ STAGE_KERNEL classify_backward(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
     float *to = at(frame, net->last_places.dnormed);
-    linear_backward(frame, net->width, net->vocabulary, frame.host + net->tokens, at(frame, net->dlogits),
-                    [&](int row, int column, float sum) {
-                        to[(size_t)row * (size_t)net->width + (size_t)column] = sum;
-                    });
+    linear_backward(
+        frame, net->width, net->vocabulary, frame.host + net->tokens, at(frame, net->dlogits),
+        [&](int row, int column, float sum) { to[(size_t)row * (size_t)net->width + (size_t)column] = sum; });
 }
 
 STAGE_KERNEL last_norm_backward(const struct exact_view *net, int first)
@@ -313,9 +312,8 @@ DEVICE void add_backward(const struct frame &frame, int slot, int out, const flo
 {
     const int width = frame.net->width;
     float *dx = at(frame, frame.net->layer[frame.net->slot[slot].layer].half[1].dy);
-    linear_backward(frame, width, out, weight, dy, [&](int row, int column, float sum) {
-        dx[(size_t)row * (size_t)width + (size_t)column] += sum;
-    });
+    linear_backward(frame, width, out, weight, dy,
+                    [&](int row, int column, float sum) { dx[(size_t)row * (size_t)width + (size_t)column] += sum; });
 }
 
 STAGE_KERNEL seed_first_backward(const struct exact_view *net, int first, int slot)

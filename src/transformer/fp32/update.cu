@@ -61,9 +61,9 @@ DEVICE struct linear_grad slot_grad(const struct frame &frame, int slot, int whi
     if (which >= LINEAR_GATE && !exec.gate)
         return none;
     if (which >= LINEAR_GATE) {
-        struct linear_grad gate =
-            branch_grad(net.gate_branch, (size_t)net.host_storage + net.seed_storage + view.gate, second, net.width,
-                        at(frame, second ? view.gate_hidden : view.x), at(frame, second ? view.dq : view.dgate_hidden));
+        struct linear_grad gate = branch_grad(net.gate_branch, (size_t)net.host_storage + net.seed_storage + view.gate,
+                                              second, net.width, at(frame, second ? view.gate_hidden : view.x),
+                                              at(frame, second ? view.dq : view.dgate_hidden));
         gate.out = second ? 1 : gate.out;
         return gate;
     }
@@ -79,8 +79,8 @@ DEVICE struct linear_grad linear_grad_of(const struct frame &frame, const struct
 {
     const struct exact_view &net = *frame.net;
     if (work.of == OF_CLASSIFIER) {
-        struct linear_grad classifier = {net.width,  net.vocabulary, at(frame, net.last_places.normed),
-                                         at(frame, net.dlogits), net.tokens, 0, false};
+        struct linear_grad classifier = {
+            net.width, net.vocabulary, at(frame, net.last_places.normed), at(frame, net.dlogits), net.tokens, 0, false};
         return classifier;
     }
     if (work.of == OF_SLOT)
@@ -254,7 +254,7 @@ DEVICE const struct exact_tensor *tensor_of(const struct exact_part &part, uint3
 struct slot_number {
     int slot;
     bool gate;
-    uint32_t offset; /* in the pool */
+    uint32_t offset;                   /* in the pool */
     const struct exact_tensor *tensor; /* NULL: nobody's */
 };
 
@@ -263,8 +263,7 @@ DEVICE struct slot_number slot_number_of(const struct frame &frame, uint32_t at)
     const struct exact_view &net = *frame.net;
     struct slot_number number = {net.slots - 1, at >= net.seed_storage, at, nullptr};
     number.offset -= number.gate ? net.seed_storage : 0;
-    while (number.slot > 0 &&
-           number.offset < (number.gate ? net.slot[number.slot].gate : net.slot[number.slot].seed))
+    while (number.slot > 0 && number.offset < (number.gate ? net.slot[number.slot].gate : net.slot[number.slot].seed))
         number.slot--;
     const struct exact_slot &slot = net.slot[number.slot];
     const struct slot_exec &exec = frame.exec[number.slot];
@@ -426,8 +425,8 @@ STAGE_KERNEL update(const struct exact_view *net, int first)
                 lr_factor = setup->source.conditions.lr_factor[env];
     if (i < net->host_storage) {
         optimiser_number(setup->rates.host, lr_factor, net->decays[i / LAYOUT_ALIGN], part[0].factor, part[0].adam[0],
-                         g, number_at(setup->host, setup->host_momentum, setup->host_second,
-                                      env * net->host_storage + i));
+                         g,
+                         number_at(setup->host, setup->host_momentum, setup->host_second, env * net->host_storage + i));
         return;
     }
     const struct slot_number number = slot_number_of(frame, i - net->host_storage);
@@ -453,8 +452,7 @@ DEVICE struct slot_grads slot_report(const struct exact_view *net, const struct 
     if (exec.mode == SLOT_SKIP || !exec.train)
         return gradient_none(exec.mode != SLOT_SKIP);
     const struct part_step &own = part[1 + slot];
-    const double params =
-        (double)net->seed_of[exec.blueprint].part.params + (exec.gate ? (double)net->gate.params : 0);
+    const double params = (double)net->seed_of[exec.blueprint].part.params + (exec.gate ? (double)net->gate.params : 0);
     return gradient_report(&own.tally, sqrt(own.square), params, sqrt(part[0].square), (double)net->host_params);
 }
 
@@ -497,8 +495,9 @@ void transformer_step(struct transformer_net *device, int first, int envs)
 void transformer_begin_step(struct transformer_net *device)
 {
     const unsigned envs = (unsigned)device->setup.envs;
-    runtime_launch(device->runtime, begin_step, net_blocks((envs + STAGE_THREADS - 1) / STAGE_THREADS, 1, STAGE_THREADS),
-                   device->net, device->setup.envs);
+    runtime_launch(device->runtime, begin_step,
+                   net_blocks((envs + STAGE_THREADS - 1) / STAGE_THREADS, 1, STAGE_THREADS), device->net,
+                   device->setup.envs);
 }
 
 void transformer_end_step(struct transformer_net *device, int first, int envs)
