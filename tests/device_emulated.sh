@@ -87,6 +87,37 @@ agree 'schedules' schedule-cpu schedule-cuda 'select step, env, op, slot, bluepr
 verdict 'they differ from env to env' "$(ask schedule-cuda "select env, count(*) from step where op in ('germinate', 'fossilize')
     group by env" | tail -n +2 | tr -s ' ' | tr '\n' ';' | grep -v '^ 0 4; 1 4; 3 4;$')"
 
+# Transformers: the same episodes on text; seeds of a script learn, blend and stay; auto says what it took.
+cat >"$work/text.json" <<'END'
+{"about": "a very small language model", "host.family": "transformer", "host.width": 8, "host.heads": 2, "host.layers": 2,
+ "host.context": 8, "host.segments": 2, "slots": ["r0c0", "r0c1"], "host.lr": 0.003, "seed.lr": 0.003,
+ "data.set": "language", "data.batches": 1, "data.batch": 3, "data.val_images": 2, "data.test_images": 2,
+ "policy.feature_dim": 32, "policy.hidden": 32, "ppo.epochs": 2}
+END
+cat >"$work/text_seeds.json" <<'END'
+[{"step": 1, "op": "germinate", "slot": "r0c0", "blueprint": "attention", "style": "gated_gate", "tempo": 3},
+ {"step": 2, "op": "germinate", "slot": "r0c1", "blueprint": "mlp", "tempo": 3}]
+END
+text() { # text NAME OPTIONS...
+    name=$1
+    shift
+    "$esper" train --task "$work/text.json" --runs "$work" --name "$name" --envs 2 --rounds 1 --steps 12 --quiet \
+        --precision fp32 "$@" >"$work/out" 2>"$work/err" || { cat "$work/err"; exit 1; }
+}
+text_steps='select step, env, op, slot, blueprint, result, round(val_accuracy, 2), round(train_loss, 3), round(val_loss, 3) from step'
+for device in cpu cuda; do
+    text text-$device --device $device
+    text text-script-$device --device $device --script "$work/text_seeds.json"
+done
+agree 'text as on the CPU' text-cpu text-cuda "$text_steps"
+agree 'text with seeds of a script' text-script-cpu text-script-cuda "$text_steps"
+agree 'its seeds' text-script-cpu text-script-cuda "select step, env, slot, stage, alpha, round(contribution, 2),
+    round(grad_norm, 2), round(grad_health, 3) from seed"
+ESPER_EMULATE_ORDER=late text text-again --device cuda
+same 'text twice' text-cuda text-again
+fails 1 'precision = bf16: there are no bf16 kernels for this host (2 layers of width 8' train --task "$work/text.json" \
+    --runs "$work" --name none --device cuda --precision bf16
+
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
 for device in cpu cuda; do
     train six-$device --envs 2 --rounds 2 --steps 24 --script examples/six_seeds.json --device $device --precision fp32 \

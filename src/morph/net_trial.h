@@ -31,8 +31,8 @@ struct net_trial {
     struct net_result result;
 
     /* If x is given, runs the seed of slot 0 alone instead, in place of its host's output: maps
-     * [image][pixel][channel], or [sequence][token][width]. From its input and the gradient of its output to the output, the gradient of the input,
-     * and grads. */
+     * [image][pixel][channel], or [sequence][token][width]. From its input and the gradient of its output to the
+     * output, the gradient of the input, and grads. */
     const float *x, *dy;
     float *y, *dx;
 };

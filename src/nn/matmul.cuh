@@ -91,6 +91,7 @@ DEVICE void matmul_tile(const struct matmul &m, int tile, Start start, Put put, 
     const int row = tile / across * MATMUL_TILE, column = tile % across * MATMUL_TILE;
     const int own_row = row + (int)threadIdx.x / 16 * MATMUL_OWN,
               own_column = column + (int)threadIdx.x % 16 * MATMUL_OWN;
+    const bool mine = own_row < m.rows && own_column < m.columns;
     float sum[MATMUL_OWN][MATMUL_OWN], part_a[MATMUL_OWN], part_b[MATMUL_OWN];
 #pragma unroll
     for (int j = 0; j < MATMUL_OWN; j++) {
@@ -108,7 +109,8 @@ DEVICE void matmul_tile(const struct matmul &m, int tile, Start start, Put put, 
         __syncthreads();
         matmul_fetch<A>(m.a, m.a_stride, m.rows, m.depth, row, begin + MATMUL_DEPTH, part_a);
         matmul_fetch<B>(m.b, m.b_stride, m.columns, m.depth, column, begin + MATMUL_DEPTH, part_b);
-        matmul_slabs(slab_a, slab_b, sum);
+        if (mine)
+            matmul_slabs(slab_a, slab_b, sum);
         watch(slab_a, m.depth - begin < MATMUL_DEPTH ? m.depth - begin : (int)MATMUL_DEPTH);
     }
 #pragma unroll

@@ -319,10 +319,11 @@ DEVICE void add_backward(const struct frame &frame, int slot, int out, const flo
 STAGE_KERNEL seed_first_backward(const struct exact_view *net, int first, int slot)
 {
     const struct frame frame = train_frame(net, first);
+    if (!slot_passes(frame, slot) || !seed_has_branch(frame, slot))
+        return;
     const struct branch_view &branch = seed_of(frame, slot).branch;
-    if (slot_passes(frame, slot) && branch.kind != BRANCH_NONE)
-        add_backward(frame, slot, branch.hidden, seed_params(frame, slot) + branch.w1,
-                     at(frame, net->slot[slot].places.dhidden));
+    add_backward(frame, slot, branch.hidden, seed_params(frame, slot) + branch.w1,
+                 at(frame, net->slot[slot].places.dhidden));
 }
 
 STAGE_KERNEL gate_backward(const struct exact_view *net, int first, int slot)

@@ -214,29 +214,50 @@ STAGE_KERNEL norm_sums(const struct exact_view *net, int first)
 
 /* ---- embeddings -------------------------------------------------------------------------------------------------- */
 
-/* A block per entry of the vocabulary, which adds up the tokens that are it in their order, and per position. */
+/* add(row) for the rows of the batch whose token is `entry`, in their order, by a warp. */
+template <class Add> DEVICE void each_token(const struct frame &frame, int entry, Add add)
+{
+    const int context = frame.net->context, lane = (int)threadIdx.x % WARP_LANES;
+    for (int n = 0; n < frame.sequences; n++) {
+        const uint8_t *row = frame.tokens + (size_t)n * (size_t)frame.token_stride;
+        for (int t = 0; t < context; t += WARP_LANES) {
+            unsigned found = __ballot_sync(0xffffffffu, t + lane < context && row[t + lane] == entry);
+            for (; found; found &= found - 1)
+                add(n * context + t + __ffs((int)found) - 1);
+        }
+    }
+}
+
+/* A warp per entry of the vocabulary, which adds up the tokens that are it, and per position. */
 STAGE_KERNEL embed_sums(const struct exact_view *net, int first)
 {
+    enum { OWN = 4 }; /* columns of a lane at once */
     const struct frame frame = train_frame(net, first);
-    const size_t width = (size_t)net->width;
-    const bool token = (int)blockIdx.x < net->vocabulary;
-    const int entry = (int)blockIdx.x - (token ? 0 : net->vocabulary);
+    const int width = net->width, lane = (int)threadIdx.x % WARP_LANES;
     const float *g = at(frame, net->dembed);
-    float *to = net->embedded + (size_t)frame.place * net->embeddings + (token ? net->tokens : net->positions) +
-                (size_t)entry * width;
-    for (size_t column = threadIdx.x; column < width; column += STAGE_THREADS) {
-        float sum = 0;
-        for (int n = 0; n < net->batch; n++) {
-            const uint8_t *row = frame.tokens + (size_t)n * (size_t)frame.token_stride;
-            const float *rows = g + (size_t)n * (size_t)net->context * width + column;
-            if (!token)
-                sum += rows[(size_t)entry * width];
-            for (int t = 0; token && t < net->context; t++)
-                if (row[t] == entry)
-                    sum += rows[(size_t)t * width];
+    each_row(net->vocabulary + net->context, block_share(), [&](int entry) {
+        const bool token = entry < net->vocabulary;
+        const int own = token ? entry : entry - net->vocabulary;
+        float *to = net->embedded + (size_t)frame.place * net->embeddings + (token ? net->tokens : net->positions) +
+                    (size_t)own * (size_t)width;
+        for (int column = lane; column - lane < width; column += OWN * WARP_LANES) {
+            float sum[OWN] = {};
+            const auto add = [&](int row) {
+#pragma unroll
+                for (int k = 0; k < OWN; k++)
+                    if (column + k * WARP_LANES < width)
+                        sum[k] += g[(size_t)row * (size_t)width + (size_t)(column + k * WARP_LANES)];
+            };
+            if (token)
+                each_token(frame, own, add);
+            for (int n = 0; !token && n < frame.sequences; n++)
+                add(n * net->context + own);
+#pragma unroll
+            for (int k = 0; k < OWN; k++)
+                if (column + k * WARP_LANES < width)
+                    to[column + k * WARP_LANES] = sum[k];
         }
-        to[column] = sum;
-    }
+    });
 }
 
 /* ---- over the chunks --------------------------------------------------------------------------------------------- */
@@ -485,7 +506,7 @@ void transformer_step(struct transformer_net *device, int first, int envs)
                                        false};
     runtime_launch(rt, weights, net_blocks(device->work, envs, STAGE_THREADS), net, first);
     runtime_launch(rt, norm_sums, norm_blocks, net, first);
-    runtime_launch(rt, embed_sums, net_blocks((unsigned)(view.vocabulary + view.context), envs, STAGE_THREADS), net,
+    runtime_launch(rt, embed_sums, net_blocks(row_blocks(view.vocabulary + view.context), envs, STAGE_THREADS), net,
                    first);
     runtime_launch(rt, reduce, net_blocks((unsigned)view.spans + slot_spans, envs, STAGE_THREADS), net, first);
     runtime_launch(rt, settle, net_blocks(1 + (unsigned)view.slots, envs, STAGE_THREADS), net, first);
