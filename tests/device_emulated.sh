@@ -101,7 +101,7 @@ END
 text() { # text NAME OPTIONS...
     name=$1
     shift
-    "$esper" train --task "$work/text.json" --runs "$work" --name "$name" --envs 2 --rounds 1 --steps 12 --quiet \
+    "$esper" train --task "$work/text.json" --runs "$work" --name "$name" --envs 2 --rounds 1 --steps 15 --quiet \
         --precision fp32 "$@" >"$work/out" 2>"$work/err" || { cat "$work/err"; exit 1; }
 }
 text_steps='select step, env, op, slot, blueprint, result, round(val_accuracy, 2), round(train_loss, 3), round(val_loss, 3) from step'
