@@ -8,8 +8,8 @@
 
 #include "cnn/bf16/conv.cuh"
 #include "cnn/bf16/seed.cuh"
-#include "morph/plan.cuh"
 #include "device_rig.cuh"
+#include "morph/plan.cuh"
 
 static int envs = 1, batch = 1, batches = 1, images = 2, turns = 1; /* turns: of a graph, in one measurement */
 

@@ -215,7 +215,7 @@ enum answer_status answer_text(const struct check_backend *backend, int index, s
              : index == TALL ? "long"
                              : "grown",
              index);
-    snprintf(answers->group, sizeof answers->group, "transformers");
+    snprintf(answers->group, sizeof answers->group, "hosts");
     if (!backend)
         return ANSWER_GIVEN;
     build(&run, index, &scrap);
