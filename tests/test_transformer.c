@@ -50,6 +50,20 @@ static void hosts_have_the_parameters_of_the_formula(void **state)
     assert_int_equal(original.net.host.params, 30044544);
 }
 
+/* What an exam's wider hosts are made of. */
+static void the_next_wider_host_exists(void **state)
+{
+    (void)state;
+    static const int heads[] = {1, 2, 3, 4, 6}, wider[] = {100, 100, 108, 100, 108};
+    for (int i = 0; i < 5; i++) {
+        struct config config = config_of(96, heads[i], 2, 32, 2);
+        struct esper_error error = {0};
+        host_family_of(&config)->widen(&config);
+        assert_int_equal(config.host_width, wider[i]);
+        assert_int_equal(host_family_of(&config)->check(&config, &error), ESPER_OK);
+    }
+}
+
 static void births_shrink_with_the_layers_that_add_up(void **state)
 {
     (void)state;
@@ -254,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_have_the_parameters_of_the_formula),
+        cmocka_unit_test(the_next_wider_host_exists),
         cmocka_unit_test(births_shrink_with_the_layers_that_add_up),
         cmocka_unit_test(hosts_that_cannot_be_are_refused),
         cmocka_unit_test(seeds_have_the_parameters_of_their_table),

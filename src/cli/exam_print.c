@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "morph/family.h"
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
@@ -73,9 +74,12 @@ static void print_notes(const struct exam_result *result)
     cli_print("\nrank correlation of J and test score over the catalogue's %d schedules: %.3f\n", exam->catalogue.count,
               result->rank_correlation);
     for (int i = 0; i < exam->count; i++)
-        if (exam->parts[i].widest)
-            cli_print("%s: the widest host that the engine takes (host.base = %d) falls short of it\n",
-                      exam_kind_title(exam->parts[i].kind), exam->parts[i].config.host_base);
+        if (exam->parts[i].widest) {
+            char host[64];
+            host_family_of(&exam->parts[i].config)->brief(&exam->parts[i].config, host, sizeof host);
+            cli_print("%s: the widest host that the engine takes (%s) falls short of it\n",
+                      exam_kind_title(exam->parts[i].kind), host);
+        }
     if (exam->setup.seeds < 2)
         cli_print("one training says nothing about the next: verdicts need --seeds 2 or more\n");
     if (exam->other_mode)

@@ -46,6 +46,11 @@ static void brief(const struct config *config, char *text, size_t size)
              config->host_base << (config->host_blocks - 1), config->host_kernel, config->host_pools);
 }
 
+static void widen(struct config *config)
+{
+    config->host_base++;
+}
+
 const struct host_family cnn_family = {
     .id = FAMILY_CNN,
     .name = "cnn",
@@ -58,4 +63,5 @@ const struct host_family cnn_family = {
     .growth = growth_of,
     .describe = describe,
     .brief = brief,
+    .widen = widen,
 };

@@ -366,14 +366,15 @@ void exam_widen_host(const struct exam *exam, struct exam_part *part)
     }
     if (part->config.precision == PRECISION_BF16) /* not every width has kernels for it */
         part->config.precision = PRECISION_AUTO;
-    for (;; part->config.host_base++) {
+    for (;;) {
         struct config wider = part->config;
         const bool reached = part->kind == EXAM_WIDE_PARAMS ? (double)exam_host_params(&wider) * count >= params
                                                             : exam_host_work(&wider, bare) * count >= work;
-        wider.host_base++;
+        host_family_of(&wider)->widen(&wider);
         part->widest = !reached && config_check(&wider, NULL) != ESPER_OK;
         if (reached || part->widest)
             return;
+        part->config = wider;
     }
 }
 

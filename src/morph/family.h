@@ -50,6 +50,8 @@ struct host_family {
     void (*describe)(const struct config *config, char *text, size_t size);
     /* The same in a table: at most 20 letters. */
     void (*brief)(const struct config *config, char *text, size_t size);
+    /* The next wider host of its kind; config_check says whether there is one. */
+    void (*widen)(struct config *config);
 };
 
 #define FAMILY_DECLARED(with, NAME, name) extern const struct host_family name##_family;

@@ -54,6 +54,14 @@ static void brief(const struct config *config, char *text, size_t size)
              config->host_layers, config->host_segments);
 }
 
+/* Every head gets as much, the host's and those of an attention seed. */
+static void widen(struct config *config)
+{
+    do
+        config->host_width += config->host_heads;
+    while (config->host_width % SEED_HEADS != 0);
+}
+
 const struct host_family transformer_family = {
     .id = FAMILY_TRANSFORMER,
     .name = "transformer",
@@ -66,4 +74,5 @@ const struct host_family transformer_family = {
     .growth = growth_of,
     .describe = describe,
     .brief = brief,
+    .widen = widen,
 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "morph/family.h"
 #include "view/report_parts.h"
 #include "view/svg.h"
 
@@ -328,8 +329,11 @@ static void write_protocol(struct html *html, const struct exam_result *result, 
         const struct exam_part *part = &exam->parts[i];
         if (part->kind != EXAM_WIDE_PARAMS && part->kind != EXAM_WIDE_WORK)
             continue;
-        html_add(html, "<li>%s (as PPO at price %g, on average): host.base = %d instead of %d%s.</li>\n",
-                 exam_kind_title(part->kind), setup->price[0], part->config.host_base, setup->config.host_base,
+        char wide[64], bare[64];
+        host_family_of(&part->config)->brief(&part->config, wide, sizeof wide);
+        host_family_of(&setup->config)->brief(&setup->config, bare, sizeof bare);
+        html_add(html, "<li>%s (as PPO at price %g, on average): %s instead of %s%s.</li>\n",
+                 exam_kind_title(part->kind), setup->price[0], wide, bare,
                  part->widest ? "; the widest that the engine takes, which falls short" : "");
     }
     html_raw(html, "<li>A training whose best network has no fossils leaves nothing to replay: its bare host plays "
