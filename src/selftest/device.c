@@ -12,9 +12,8 @@
 
 enum { ENVS = 2, STEPS = 6, TRACKED = 5 };
 
-/* How much results that went through a network may differ. fp32 sums in another order, so a value next to a kink may
- * fall on its other side (0.0065 of conv_heavy's step on one card; the case table, which stays away from kinks, is held
- * to 5e-5). bf16 keeps eight bits, and a seed's gradient over the few images of these cases is a sum in which much
+/* How much results that went through a network may differ. fp32 sums in another order; conv_heavy
+ * was once 0.0065 of its step off on a card, perhaps a value on the other side of a kink, which nobody has looked into. bf16 keeps eight bits, and a seed's gradient over the few images of these cases is a sum in which much
  * cancels. */
 struct limits {
     double loss;    /* absolute */
