@@ -13,8 +13,8 @@
 enum { ENVS = 2, STEPS = 6, TRACKED = 5 };
 
 /* How much results that went through a network may differ. fp32 sums in another order; conv_heavy
- * was once 0.0065 of its step off on a card, perhaps a value on the other side of a kink, which nobody has looked into. bf16 keeps eight bits, and a seed's gradient over the few images of these cases is a sum in which much
- * cancels. */
+ * was once 0.0065 of its step off on a card, perhaps a value on the other side of a kink, which nobody has looked into.
+ * bf16 keeps eight bits, and a seed's gradient over the few images of these cases is a sum in which much cancels. */
 struct limits {
     double loss;    /* absolute */
     double params;  /* of a whole tensor, relative to what one step changed in it */
