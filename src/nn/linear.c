@@ -240,15 +240,13 @@ static void pack_turned(int k, int width, const real *from, ptrdiff_t column_str
         for (; d + LANES <= k; d += LANES) {
             const vec4 a = *(const vec4 *)(column[0] + d), b = *(const vec4 *)(column[1] + d),
                        c = *(const vec4 *)(column[2] + d), e = *(const vec4 *)(column[3] + d);
-            const vec4 ab = __builtin_shuffle(a, b, (mask4){0, 4, 1, 5}),
-                       ce = __builtin_shuffle(c, e, (mask4){0, 4, 1, 5}),
-                       AB = __builtin_shuffle(a, b, (mask4){2, 6, 3, 7}),
-                       CE = __builtin_shuffle(c, e, (mask4){2, 6, 3, 7});
+            const vec4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ce = __builtin_shufflevector(c, e, 0, 4, 1, 5),
+                       AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CE = __builtin_shufflevector(c, e, 2, 6, 3, 7);
             real *to = packed + d * PANEL + j;
-            *(vec4 *)to = __builtin_shuffle(ab, ce, (mask4){0, 1, 4, 5});
-            *(vec4 *)(to + PANEL) = __builtin_shuffle(ab, ce, (mask4){2, 3, 6, 7});
-            *(vec4 *)(to + 2 * PANEL) = __builtin_shuffle(AB, CE, (mask4){0, 1, 4, 5});
-            *(vec4 *)(to + 3 * PANEL) = __builtin_shuffle(AB, CE, (mask4){2, 3, 6, 7});
+            *(vec4 *)to = __builtin_shufflevector(ab, ce, 0, 1, 4, 5);
+            *(vec4 *)(to + PANEL) = __builtin_shufflevector(ab, ce, 2, 3, 6, 7);
+            *(vec4 *)(to + 2 * PANEL) = __builtin_shufflevector(AB, CE, 0, 1, 4, 5);
+            *(vec4 *)(to + 3 * PANEL) = __builtin_shufflevector(AB, CE, 2, 3, 6, 7);
         }
         for (; d < k; d++)
             for (int i = 0; i < LANES; i++)
