@@ -36,7 +36,7 @@ static inline void check(bool good, const std::string &name, const std::string &
 static inline void check_within(const std::string &name, double figure, double bound)
 {
     char text[64];
-    snprintf(text, sizeof text, figure <= bound ? "%.3g" : "%.6g > %.6g", figure, bound);
+    snprintf(text, sizeof text, figure <= bound ? "%.3g of %.3g" : "%.6g > %.6g", figure, bound);
     check(figure <= bound, name, text);
 }
 
