@@ -377,7 +377,7 @@ static void judge_run(const char *name, bool falls, struct verdict *verdict)
             assert_true(recorder_flush(recorder, 10));
     }
     must_stop(recorder);
-    if (query_open(&query, &run, &error) != ESPER_OK || verdict_of(query, &finished, verdict, &error) != ESPER_OK)
+    if (query_open(&query, &run, &error) != ESPER_OK || verdict_of(query, &run, &finished, verdict, &error) != ESPER_OK)
         fail_msg("%s", error.text);
     query_close(query);
     run_close(&run);

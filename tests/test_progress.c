@@ -8,6 +8,7 @@
 #include "testing.h"
 
 static struct config config;
+static int family; /* of the hosts */
 
 /* The largest figures that a column has to hold. */
 static struct session_progress a_full_round(void)
@@ -34,6 +35,7 @@ static struct session_progress a_full_round(void)
 static void begin(struct progress *progress)
 {
     config_defaults(&config);
+    config.host_family = family;
     progress_begin(progress, &config, PROGRESS_QUIET);
     progress->left = 12 * 3600;
 }
@@ -56,6 +58,32 @@ static void rows_fit_every_width(void **state)
         progress_live(&progress, &step, width, live, sizeof live);
         assert_true(strlen(live) <= (size_t)width);
     }
+}
+
+/* The same widths; points and bits per byte have columns of their own, and no line speaks of accuracy. */
+static void text_has_points_and_bits(void **state)
+{
+    struct progress progress;
+    char header[512], row[512], line[512];
+    family = FAMILY_TRANSFORMER;
+    rows_fit_every_width(state);
+    begin(&progress);
+    struct session_progress step = a_full_round();
+    step.record.val_accuracy_mean = step.val_accuracy_mean = 37.5;
+    progress_header(&progress, progress_columns(&progress, 79), header, sizeof header);
+    progress_row(&progress, progress_columns(&progress, 79), &step, row, sizeof row);
+    assert_non_null(strstr(header, " pts   bpb best"));
+    assert_non_null(strstr(row, " 37.5 5.000  100"));
+    progress_live(&progress, &step, 200, line, sizeof line);
+    assert_non_null(strstr(line, "pts 37.5/100.0  5.000 bpb"));
+    progress_plain(&progress, &step, line, sizeof line);
+    assert_non_null(strstr(line, "score 37.5 best 100.0  bits per byte 5.000  reward"));
+    family = FAMILY_CNN;
+    begin(&progress);
+    progress_header(&progress, progress_columns(&progress, 240), header, sizeof header);
+    progress_plain(&progress, &step, line, sizeof line);
+    assert_null(strstr(header, "bpb"));
+    assert_non_null(strstr(line, "accuracy 37.5 best 100.0  reward"));
 }
 
 static void columns_come_with_the_room(void **state)
@@ -170,11 +198,9 @@ static void alerts_are_counted_and_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_fit_every_width),
-        cmocka_unit_test(columns_come_with_the_room),
-        cmocka_unit_test(what_does_not_learn_has_no_learning_columns),
-        cmocka_unit_test(missing_is_a_dash),
-        cmocka_unit_test(plain_lines_say_everything),
+        cmocka_unit_test(rows_fit_every_width),        cmocka_unit_test(text_has_points_and_bits),
+        cmocka_unit_test(columns_come_with_the_room),  cmocka_unit_test(what_does_not_learn_has_no_learning_columns),
+        cmocka_unit_test(missing_is_a_dash),           cmocka_unit_test(plain_lines_say_everything),
         cmocka_unit_test(alerts_are_counted_and_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -295,18 +295,18 @@ static void verdict_follows_the_record(void **state)
     (void)state;
     struct verdict verdict;
     struct run_status status = {.state = RUN_FINISHED};
-    assert_int_equal(verdict_of(query, &status, &verdict, &error), ESPER_OK);
+    assert_int_equal(verdict_of(query, &run, &status, &verdict, &error), ESPER_OK);
     assert_int_equal(verdict.state, VERDICT_WATCH); /* a rollback in 20 episodes */
     assert_int_equal(verdict.gates[1].state, GATE_WATCH);
     assert_int_equal(verdict.gates[0].state, GATE_PASS);
     assert_int_equal(verdict.gates[2].state, GATE_UNKNOWN); /* 4 updates are too few */
     assert_non_null(strstr(verdict.gates[1].text, "5.0 per 100 episodes"));
     status.state = RUN_RUNNING; /* and no process holds the lock */
-    assert_int_equal(verdict_of(query, &status, &verdict, &error), ESPER_OK);
+    assert_int_equal(verdict_of(query, &run, &status, &verdict, &error), ESPER_OK);
     assert_int_equal(verdict.state, VERDICT_BLOCKED);
     assert_non_null(strstr(verdict.text, "died"));
     status.alive = true;
-    assert_int_equal(verdict_of(query, &status, &verdict, &error), ESPER_OK);
+    assert_int_equal(verdict_of(query, &run, &status, &verdict, &error), ESPER_OK);
     assert_int_equal(verdict.state, VERDICT_WATCH);
 }
 
@@ -327,7 +327,7 @@ static void nothing_is_an_answer(void **state)
         sheet_free(&sheet);
     }
     const struct run_status status = {.state = RUN_RUNNING, .alive = true};
-    assert_int_equal(verdict_of(query, &status, &verdict, &error), ESPER_OK);
+    assert_int_equal(verdict_of(query, &run, &status, &verdict, &error), ESPER_OK);
     assert_int_equal(verdict.state, VERDICT_COLLECTING);
 }
 

@@ -12,6 +12,7 @@ struct grown {
     int detailed; /* this many last rounds have steps, seeds, lives and phases */
     const char *blueprint, *command;
     bool busy; /* a gate is checked at every step, as while seeds blend */
+    bool text; /* of transformers that read text */
 };
 
 enum { GROWN_BATCH = 512 };
@@ -211,6 +212,12 @@ static inline void grow_run(struct run *run, const char *name, const struct grow
     config.slot_count = 2;
     snprintf(config.slots[0], sizeof config.slots[0], "r0c0");
     snprintf(config.slots[1], sizeof config.slots[1], "r0c1");
+    static const char *const text_keys[][2] = {
+        {"host.family", "transformer"}, {"data.set", "language"},  {"host.segments", "2"},    {"host.layers", "2"},
+        {"host.context", "16"},         {"data.val_images", "64"}, {"data.test_images", "64"}};
+    for (size_t i = 0; grown->text && i < sizeof text_keys / sizeof text_keys[0]; i++)
+        if (config_set_value(&config, text_keys[i][0], text_keys[i][1], ORIGIN_TASK, &error) != ESPER_OK)
+            fail_msg("%s", error.text);
     if (run_create(run, folder, name, &config, "base", "", grown->command, &error) != ESPER_OK)
         fail_msg("%s", error.text);
     grower = (struct grower){.store = must_open(run)};

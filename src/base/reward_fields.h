@@ -75,7 +75,7 @@ enum attribution_formula { ATTRIBUTION_HARMONIC, ATTRIBUTION_MINIMUM };
     FIELD(min_prune_bonus_age, 0, 1e6, "3", "age from which pruning can earn a bonus")                                 \
     FIELD(early_prune_threshold, 0, 1e6, "5", "age below which pruning is early")                                      \
     FIELD(early_prune_penalty, -100, 100, "-0.1", "an early PRUNE")                                                    \
-    FIELD(terminal_acc_weight, -100, 100, "0.05", "paid at the last step per point of validation accuracy")            \
+    FIELD(terminal_acc_weight, -100, 100, "0.05", "paid at the last step per point of the validation score")           \
     FIELD(basic_acc_delta_weight, -1000, 1000, "5", "basic: weight of the accuracy gained")                            \
     FIELD(basic_fossilize_base_bonus, -100, 100, "0.3", "basic: FOSSILIZE of a contributing seed")                     \
     FIELD(basic_contribution_scale, -100, 100, "0.5", "basic: the same, per point")                                    \

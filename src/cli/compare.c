@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/words.h"
 #include "cli/cli.h"
+#include "morph/family.h"
 #include "telemetry/cohort.h"
 
 enum { COHORTS_MAX = 26 }; /* they are called A to Z */
@@ -24,6 +25,7 @@ struct contrast {
 
 struct comparison {
     int count;
+    const struct family_words *words; /* all runs are of one task */
     struct cohort cohorts[COHORTS_MAX];
     struct interval means[COHORTS_MAX][METRIC_COUNT];
     struct contrast contrasts[COHORTS_MAX]; /* [0] is empty */
@@ -53,6 +55,19 @@ static enum esper_status choose_metrics(struct comparison *c, const char *name, 
         return ESPER_OK;
     return error_set(error, ESPER_INVALID, "--metric %.60s is unknown%s", name,
                      word_hint(name, names, METRIC_COUNT + 1, NULL).text);
+}
+
+/* What the runs' family does not have is not shown, and refused where it was asked for by name. */
+static enum esper_status drop_metrics(struct comparison *c, const char *name, struct esper_error *error)
+{
+    c->words = &host_family_of(&c->cohorts[0].runs[0].run.config)->words;
+    for (int i = 0; i < METRIC_COUNT; i++) {
+        if (name && c->shown[i] && !metric_fits((enum metric)i, c->words))
+            return error_set(error, ESPER_INVALID, "--metric %s: %s is of images; only runs on text have it", name,
+                             c->cohorts[0].runs[0].run.path);
+        c->shown[i] = c->shown[i] && metric_fits((enum metric)i, c->words);
+    }
+    return ESPER_OK;
 }
 
 static enum esper_status contrast_with_first(struct comparison *c, int other, struct esper_error *error)
@@ -94,6 +109,7 @@ static enum esper_status compare(struct comparison *c, const char *runs, const s
         if (c->control < 0 && strcmp(c->cohorts[c->count].policy, "static") == 0)
             c->control = c->count;
     }
+    TRY(drop_metrics(c, metric, error));
     if (metric && c->gain_shown && c->control < 0)
         return error_set(error, ESPER_INVALID,
                          "--metric %s is the gain over a run of the static policy: name such a run as well", GAIN_NAME);
@@ -157,10 +173,11 @@ static void print_number(double value, int width, int decimals, bool sign)
 
 static void print_means(const struct comparison *c)
 {
+    char head[METRIC_TITLE];
     cli_print("\nmeans    ");
     for (int i = 0; i < METRIC_COUNT; i++)
         if (c->shown[i])
-            cli_print(" %9s", metrics[i].head);
+            cli_print(" %9s", metric_head((enum metric)i, c->words, head));
     cli_print("\n");
     for (int i = 0; i < c->count; i++) {
         cli_print("%c        ", letter(i));
@@ -190,13 +207,14 @@ static void print_contrast(const struct comparison *c, int other)
         cli_print(" of %d seeds", contrast->seeds);
     if (left)
         cli_print(" (%d unpaired)", left);
-    cli_print("\n%-27s%9s  %s\n", "", "mean",
+    cli_print("\n%-28s%9s  %s\n", "", "mean",
               contrast->seeds > 1 ? "95 % over episodes    95 % over seeds" : "95 % interval");
     for (int i = 0; i < METRIC_COUNT; i++) {
         const struct difference *difference = &contrast->differences[i];
         if (!c->shown[i] || (i == METRIC_REWARD && contrast->reward_key))
             continue;
-        cli_print("%-27s", metrics[i].title);
+        char title[METRIC_TITLE];
+        cli_print("%-28s", metric_title((enum metric)i, c->words, title));
         print_number(difference->episodes.mean, 9, metrics[i].decimals, true);
         print_interval(&difference->episodes, metrics[i].decimals, contrast->seeds < 2);
         if (contrast->seeds > 1)
@@ -209,7 +227,8 @@ static void print_contrast(const struct comparison *c, int other)
 
 static void print_gains(const struct comparison *c)
 {
-    cli_print("\ntest accuracy gained over %c (static), points per 1000 parameters added\n", letter(c->control));
+    cli_print("\ntest %s gained over %c (static), points per 1000 parameters added\n", c->words->score,
+              letter(c->control));
     for (int i = 0; i < c->count; i++)
         if (i != c->control) {
             cli_print("%c  %-24.24s", letter(i), c->cohorts[i].policy);
@@ -222,7 +241,7 @@ static void print_gains(const struct comparison *c)
 /* The whole table in a line each, for somebody who reads no intervals. */
 static void print_summary(const struct comparison *c)
 {
-    cli_print("\nin short, by test accuracy\n");
+    cli_print("\nin short, by test %s\n", c->words->score);
     for (int i = 1; i < c->count; i++) {
         const struct difference *difference = &c->contrasts[i].differences[METRIC_TEST_ACCURACY];
         const struct interval *interval = c->contrasts[i].seeds > 1 ? &difference->seeds : &difference->episodes;
@@ -345,7 +364,7 @@ const struct cli_page compare_page = {
         "interval (paired t) over the episodes that both played, paired by seed, round and env. Runs must share a\n"
         "task; policies may differ. Commas join runs of one policy with different seeds: A1,A2,A3 B1,B2,B3. Their\n"
         "interval over seeds is the one that predicts another training. With a run of the static policy, also\n"
-        "the test accuracy gained over it per 1000 parameters added.",
+        "the test accuracy (of text, the score) gained over it per 1000 parameters added.",
     .example = "esper compare quick-ppo quick-static quick-random",
     .options = (const struct cli_option[]){CLI_RUNS_OPTION,
                                            {"metric", CLI_TEXT, "NAME", AT(metric),

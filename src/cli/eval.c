@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/drive.h"
+#include "morph/family.h"
 #include "telemetry/cohort.h"
 #include "telemetry/run.h"
 
@@ -79,14 +80,18 @@ enum esper_status drive_print_outcomes(const char *path, const struct config *co
     struct cohort cohort;
     enum esper_status status = ESPER_OK;
     TRY(cohort_load(&cohort, ".", path, error));
+    const struct family_words *words = &host_family_of(config)->words;
     cli_print("\n%s, policy %s%s: mean of %d episodes and its 95 %% interval\n", config->task, cohort.policy,
               config->policy.greedy ? " (greedy)" : "", cohort.episodes);
     for (int i = 0; i < METRIC_COUNT && status == ESPER_OK; i++) {
         struct interval mean;
+        char title[METRIC_TITLE];
         int decimals = metrics[i].decimals;
+        if (!metric_fits((enum metric)i, words))
+            continue;
         status = cohort_mean(&cohort, (enum metric)i, &mean, error);
         if (status == ESPER_OK && isfinite(mean.mean))
-            cli_print("  %-28s %10.*f", metrics[i].title, decimals, mean.mean);
+            cli_print("  %-28s %10.*f", metric_title((enum metric)i, words, title), decimals, mean.mean);
         if (status == ESPER_OK && isfinite(mean.low))
             cli_print("   [%.*f, %.*f]", decimals, mean.low, decimals, mean.high);
         if (status == ESPER_OK && isfinite(mean.mean))

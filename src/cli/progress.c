@@ -65,6 +65,7 @@ enum column {
     COLUMN_STEPS,
     COLUMN_IMAGES,
     COLUMN_MEAN,
+    COLUMN_BITS,
     COLUMN_BEST,
     COLUMN_TEST,
     COLUMN_REWARD,
@@ -88,13 +89,14 @@ enum column {
 static const struct {
     const char *title;
     int width, rank;
-    bool learning; /* only where a policy learns */
+    bool learning; /* only where a policy learns; bits per byte, only where there are any */
 } columns_of[COLUMN_COUNT] = {
     [COLUMN_ROUND] = {"round", 5, 0, false},
     [COLUMN_LEFT] = {"ETA", 6, 2, false},
     [COLUMN_STEPS] = {"step/s", 6, 7, false}, /* env-steps */
     [COLUMN_IMAGES] = {NULL, 5, 8, false},    /* in the family's words */
     [COLUMN_MEAN] = {NULL, 4, 1, false},      /* likewise */
+    [COLUMN_BITS] = {BITS_PER_BYTE_SHORT, 5, 1, false},
     [COLUMN_BEST] = {"best", 4, 4, false},
     [COLUMN_TEST] = {"test", 4, 12, false},
     [COLUMN_REWARD] = {"reward", 6, 3, false},
@@ -118,13 +120,25 @@ static int column_width(const struct progress *progress, int column)
     return column == COLUMN_ROUND && rounds > columns_of[column].width ? rounds : columns_of[column].width;
 }
 
+/* What the hosts' family calls its score and its samples. */
+static const struct family_words *words_of(const struct progress *progress)
+{
+    return &host_family_of(progress->config)->words;
+}
+
+static bool has_column(const struct progress *progress, int column)
+{
+    return (!columns_of[column].learning || learns(progress->config)) &&
+           (column != COLUMN_BITS || words_of(progress)->bytes);
+}
+
 unsigned progress_columns(const struct progress *progress, int width)
 {
     unsigned chosen = 0;
     int used = -1; /* the first column has no space before it */
     for (int rank = 0; rank < COLUMN_COUNT; rank++)
         for (int i = 0; i < COLUMN_COUNT; i++) {
-            if (columns_of[i].rank != rank || (columns_of[i].learning && !learns(progress->config)))
+            if (columns_of[i].rank != rank || !has_column(progress, i))
                 continue;
             int needed = 1 + column_width(progress, i);
             if (used + needed > width)
@@ -141,23 +155,17 @@ static void add_cell(const struct progress *progress, int column, const char *ce
     snprintf(text + used, size - used, "%s%*s", used ? " " : "", column_width(progress, column), cell);
 }
 
-/* What the hosts' family calls its score and its samples. */
-static struct family_words words_of(const struct progress *progress)
-{
-    return host_family_of(progress->config)->words;
-}
-
 void progress_header(const struct progress *progress, unsigned columns, char *text, size_t size)
 {
-    const struct family_words words = words_of(progress);
+    const struct family_words *words = words_of(progress);
     char samples[16];
-    snprintf(samples, sizeof samples, "%s/s", words.samples_short);
+    snprintf(samples, sizeof samples, "%s/s", words->samples_short);
     text[0] = '\0';
     for (int i = 0; i < COLUMN_COUNT; i++)
         if (columns >> i & 1)
             add_cell(progress, i,
                      i == COLUMN_IMAGES ? samples
-                     : i == COLUMN_MEAN ? words.score_short
+                     : i == COLUMN_MEAN ? words->score_short
                                         : columns_of[i].title,
                      text, size);
 }
@@ -186,6 +194,9 @@ static void format_cell(const struct progress *progress, int column, const struc
         break;
     case COLUMN_MEAN:
         format_real(round->val_accuracy_mean, round->val_accuracy_mean < 99.95 ? 1 : 0, cell, size);
+        break;
+    case COLUMN_BITS:
+        format_real(family_bits(words_of(progress), round->val_accuracy_mean), 3, cell, size);
         break;
     case COLUMN_BEST:
         format_real(round->val_accuracy_best, round->val_accuracy_best < 99.95 ? 1 : 0, cell, size);
@@ -290,7 +301,7 @@ void progress_live(const struct progress *progress, const struct session_progres
 {
     const struct config *config = progress->config;
     char left[32], speed[32], images[32], seeds[64];
-    const struct family_words words = words_of(progress);
+    const struct family_words *words = words_of(progress);
     unsigned round = step->round + !step->round_done; /* the one in progress, or the one just done */
     format_left(progress, left, sizeof left);
     format_count(step->env_steps_per_s, speed, sizeof speed);
@@ -303,17 +314,19 @@ void progress_live(const struct progress *progress, const struct session_progres
         add_part(text, size, width, "round %u/%d step %u/%d", round, config->rounds,
                  step->round_done ? (unsigned)config->steps : step->step, config->steps);
     add_part(text, size, width, "%s left", left);
-    add_part(text, size, width, "%s %.1f/%.1f", words.score_short, step->val_accuracy_mean, step->val_accuracy_best);
+    add_part(text, size, width, "%s %.1f/%.1f", words->score_short, step->val_accuracy_mean, step->val_accuracy_best);
+    if (words->bytes)
+        add_part(text, size, width, "%.3f " BITS_PER_BYTE_SHORT, family_bits(words, step->val_accuracy_mean));
     add_part(text, size, width, "%s", seeds);
     add_part(text, size, width, "%s step/s", speed);
-    add_part(text, size, width, "%s %s/s", images, words.samples_short);
+    add_part(text, size, width, "%s %s/s", images, words->samples_short);
 }
 
 void progress_plain(const struct progress *progress, const struct session_progress *step, char *text, size_t size)
 {
     char left[32], speed[32], images[32], reward[32], seeds[64];
     const struct round_record *round = &step->record;
-    const struct family_words words = words_of(progress);
+    const struct family_words *words = words_of(progress);
     if (!step->round_done) {
         progress_live(progress, step, LINE, text, size);
         return;
@@ -326,9 +339,11 @@ void progress_plain(const struct progress *progress, const struct session_progre
                  (int)round->fossilized, seeds, sizeof seeds);
     text[0] = '\0';
     add_part(text, size, LINE, "round %u/%d  %s left  %s env-steps/s  %s %s/s", step->round, progress->config->rounds,
-             left, speed, images, words.samples);
-    add_part(text, size, LINE, "%s %.1f best %.1f  reward %s", words.score, round->val_accuracy_mean,
-             round->val_accuracy_best, reward);
+             left, speed, images, words->samples);
+    add_part(text, size, LINE, "%s %.1f best %.1f", words->score, round->val_accuracy_mean, round->val_accuracy_best);
+    if (words->bytes)
+        add_part(text, size, LINE, BITS_PER_BYTE " %.3f", family_bits(words, round->val_accuracy_mean));
+    add_part(text, size, LINE, "reward %s", reward);
     if (step->has_ppo)
         add_part(text, size, LINE, "entropy %.3f  KL %.4f  EV %.2f", step->ppo.op_entropy, step->ppo.kl,
                  step->ppo.explained_variance);

@@ -21,11 +21,11 @@ enum { MEASURES = 7, SPAN = 10 };
 static const struct {
     const char *title, *expression; /* averaged over rounds; ?2 is the number of envs */
     int digits;
-    bool score, text; /* named by the family; only where hosts read text */
+    bool score, bits; /* points, named by the family; the same as bits per byte, where it has any */
 } measures[MEASURES] = {
     {"validation", "avg(val_accuracy_mean)", 1, true, false},
     {"test", "avg(test_accuracy_mean)", 1, true, false},
-    {"test, bits per byte", "8 * (1 - avg(test_accuracy_mean) / 100)", 3, false, true}, /* points tell nothing else */
+    {"test, " BITS_PER_BYTE, "avg(test_accuracy_mean)", 3, false, true},
     {"reward of an episode", "avg(reward_mean)", 2, false, false},
     {"seeds germinated", "avg(germinations) / ?2", 2, false, false},
     {"seeds fossilised", "avg(fossilizations) / ?2", 2, false, false},
@@ -33,14 +33,19 @@ static const struct {
 };
 
 /* The title of a measure; NULL where the family's hosts have none. */
-static const char *measure_title(int i, enum host_family_id family, const struct family_words *words, char text[64])
+static const char *measure_title(int i, const struct family_words *words, char text[64])
 {
-    if (measures[i].text && family != FAMILY_TRANSFORMER)
+    if (measures[i].bits && !words->bytes)
         return NULL;
     if (!measures[i].score)
         return measures[i].title;
     snprintf(text, 64, "%s %s, %s", measures[i].title, words->score, words->unit);
     return text;
+}
+
+static double measured(int i, const struct family_words *words, double mean)
+{
+    return measures[i].bits ? family_bits(words, mean) : mean;
 }
 
 /* Means of the first (ASC) or last (DESC) `rounds` rounds of the record; false when it cannot be read. */
@@ -85,16 +90,16 @@ static void print_learned(const struct drive_end *end)
         if (learned)
             cli_print(" %10s", head[0]);
         cli_print(" %10s\n", head[1]);
-        const struct family_words words = host_family_of(&end->config)->words;
+        const struct family_words *words = &host_family_of(&end->config)->words;
         for (int i = 0; i < MEASURES; i++) {
             char text[64];
-            const char *title = measure_title(i, end->config.host_family, &words, text);
+            const char *title = measure_title(i, words, text);
             if (!title)
                 continue;
             cli_print("  %-24s", title);
             if (learned)
-                cli_print(" %10.*f", measures[i].digits, first[i]);
-            cli_print(" %10.*f\n", measures[i].digits, last[i]);
+                cli_print(" %10.*f", measures[i].digits, measured(i, words, first[i]));
+            cli_print(" %10.*f\n", measures[i].digits, measured(i, words, last[i]));
         }
     }
     store_close(store);
@@ -269,9 +274,9 @@ const struct cli_page train_page = {
              "prunes seeds in them and learns from the results. Without --task it trains quickstart.\n"
              "Ctrl-C, SIGTERM, SIGHUP and a closed pipe stop at the next step and save; --resume continues from\n"
              "there, bit for bit. A second Ctrl-C, a second or more later, ends it at once.\n"
-             "The table shows, per round: validation accuracy (mean and best env, %), reward of an episode,\n"
-             "entropy of the op head, KL divergence and explained variance of the update, and the seeds in\n"
-             "training, blending, holding and fossilized; ! counts the active alerts.",
+             "The table shows, per round: validation accuracy (mean and best env, %; of text the score in points and\n"
+             "bits per byte, bpb), reward of an episode, entropy of the op head, KL divergence and explained variance\n"
+             "of the update, and the seeds in training, blending, holding and fossilized; ! counts the active alerts.",
     .example = "esper train --task quickstart --rounds 60 --name first",
     .options =
         (const struct cli_option[]){

@@ -54,7 +54,7 @@ static void widen(struct config *config)
 const struct host_family cnn_family = {
     .id = FAMILY_CNN,
     .name = "cnn",
-    .words = {"accuracy", "%", "acc", "images", "img"},
+    .words = {"accuracy", "%", "acc", "%", "images", "img", false},
     .blueprints = BLUEPRINT_COUNT,
     .blueprint_names = names,
     .optimiser = OPTIMISER_SGD,

@@ -239,12 +239,11 @@ enum esper_status model_check(const struct model *model, struct esper_error *err
 void model_describe(const struct model *model, char text[MODEL_TEXT])
 {
     const struct model_source *source = &model->source;
-    int used = snprintf(text, MODEL_TEXT, "%s %s, round %u, env %u, step %u, validation %.2f ",
+    const struct family_words *words = &host_family_of(&model->config)->words;
+    const double bits = family_bits(words, source->val_accuracy);
+    int used = snprintf(text, MODEL_TEXT, "%s %s, round %u, env %u, step %u, validation %.2f %s",
                         source->best ? "best network of" : "a network of", source->run, (unsigned)source->round,
-                        (unsigned)source->env, (unsigned)source->step, source->val_accuracy);
-    if (model_sample(model).kind == KIND_IMAGES)
-        snprintf(text + used, MODEL_TEXT - (size_t)used, "%%");
-    else
-        snprintf(text + used, MODEL_TEXT - (size_t)used, "points, %.3f bits per byte",
-                 8 * (1 - source->val_accuracy / 100));
+                        (unsigned)source->env, (unsigned)source->step, source->val_accuracy, words->unit);
+    if (isfinite(bits))
+        snprintf(text + used, MODEL_TEXT - (size_t)used, ", %.3f " BITS_PER_BYTE, bits);
 }

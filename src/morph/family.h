@@ -7,6 +7,7 @@
 #ifndef MORPH_FAMILY_H
 #define MORPH_FAMILY_H
 
+#include "base/family_words.h"
 #include "morph/birth.h"
 #include "morph/shape.h"
 #include "morph/stage.h"
@@ -26,11 +27,6 @@ struct growth {
     struct birth seed[SHAPE_SLOTS][BLUEPRINT_MAX], gate[SHAPE_SLOTS]; /* how seeds and gate nets start */
     double seed_macs[SHAPE_SLOTS][BLUEPRINT_MAX];                     /* of a forward pass */
     double host_macs, host_train_macs; /* the host's, of a forward pass and of a training step */
-};
-
-/* What people call the points of a family's networks and the samples they learn from, in full and in few letters. */
-struct family_words {
-    const char *score, *unit, *score_short, *samples, *samples_short;
 };
 
 struct host_family {

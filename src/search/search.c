@@ -195,8 +195,8 @@ enum esper_status search_lines(const struct search *search, int stage, char **li
 
 const char *search_score_title(const struct config *config)
 {
-    return config->reward.mode == REWARD_GAIN ? "validation accuracy - the twin's - price, points"
-                                              : "validation accuracy - price, points";
+    return config->reward.mode == REWARD_GAIN ? "validation score - the twin's - price, points"
+                                              : "validation score - price, points";
 }
 
 /* The objective where it is recorded; without twins, what a schedule has influence on. */

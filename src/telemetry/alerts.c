@@ -122,7 +122,7 @@ const struct alert_rule alert_rules[] = {
     /* behaviour */
     {"wait", "WAIT is %.2f of the choices", RISE, 0.8, 0.95, 3, 3, 0, AT(wait_share), SETTLES},
     {"refusals", "%.2f of the actions refused", RISE, 0.5, 0.8, 3, 3, 0, AT(refused_share), ALWAYS},
-    {"performance", "accuracy %.0f %% below its rolling mean", RISE, 10, 25, 2, 2, 0, AT(accuracy_drop), ALWAYS},
+    {"performance", "validation %.0f %% below its rolling mean", RISE, 10, 25, 2, 2, 0, AT(accuracy_drop), ALWAYS},
 };
 const int alert_rule_count = sizeof alert_rules / sizeof alert_rules[0];
 enum { RULES = sizeof alert_rules / sizeof alert_rules[0] };

@@ -185,20 +185,51 @@ enum esper_status cohort_match(const struct cohort *a, const struct cohort *b, s
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
 const struct metric_info metrics[METRIC_COUNT] = {
-    [METRIC_TEST_ACCURACY] = {"test_accuracy", "test accuracy, %", "test %", 2},
-    [METRIC_VAL_ACCURACY] = {"val_accuracy", "validation accuracy, %", "val. %", 2},
+    [METRIC_TEST_ACCURACY] = {"test_accuracy", NULL, NULL, 2},
+    [METRIC_TEST_BITS] = {"test_bits_per_byte", "test, " BITS_PER_BYTE, "test " BITS_PER_BYTE_SHORT, 3},
+    [METRIC_VAL_ACCURACY] = {"val_accuracy", NULL, NULL, 2},
     [METRIC_REWARD] = {"reward", "reward of an episode", "reward", 2},
     [METRIC_ADDED_PARAMS] = {"added_params", "added parameters", "added", 1},
-    [METRIC_ACCURACY_PER_1000] = {"accuracy_per_1000", "test % per 1000 parameters", "% per 1k", 3},
+    [METRIC_ACCURACY_PER_1000] = {"accuracy_per_1000", NULL, NULL, 3},
     [METRIC_FOSSILIZED] = {"fossilized", "seeds fossilised", "fossils", 2},
     [METRIC_PRUNED] = {"pruned", "seeds pruned", "pruned", 2},
 };
+
+bool metric_fits(enum metric metric, const struct family_words *words)
+{
+    return metric != METRIC_TEST_BITS || words->bytes;
+}
+
+const char *metric_title(enum metric metric, const struct family_words *words, char text[METRIC_TITLE])
+{
+    if (metric == METRIC_ACCURACY_PER_1000)
+        snprintf(text, METRIC_TITLE, "test %s per 1000 parameters", words->unit_short);
+    else if (!metrics[metric].title)
+        snprintf(text, METRIC_TITLE, "%s %s, %s", metric == METRIC_TEST_ACCURACY ? "test" : "validation", words->score,
+                 words->unit);
+    else
+        snprintf(text, METRIC_TITLE, "%s", metrics[metric].title);
+    return text;
+}
+
+const char *metric_head(enum metric metric, const struct family_words *words, char text[METRIC_TITLE])
+{
+    if (metric == METRIC_ACCURACY_PER_1000)
+        snprintf(text, METRIC_TITLE, "%s/1k", words->unit_short);
+    else if (!metrics[metric].head)
+        snprintf(text, METRIC_TITLE, "%s %s", metric == METRIC_TEST_ACCURACY ? "test" : "val.", words->unit_short);
+    else
+        snprintf(text, METRIC_TITLE, "%s", metrics[metric].head);
+    return text;
+}
 
 double metric_value(enum metric metric, const struct outcome_record *outcome)
 {
     switch (metric) {
     case METRIC_TEST_ACCURACY:
         return outcome->test_accuracy;
+    case METRIC_TEST_BITS:
+        return points_bits(outcome->test_accuracy);
     case METRIC_VAL_ACCURACY:
         return outcome->val_accuracy;
     case METRIC_REWARD:

@@ -6,6 +6,7 @@
 #ifndef TELEMETRY_COHORT_H
 #define TELEMETRY_COHORT_H
 
+#include "base/family_words.h"
 #include "telemetry/paired.h"
 #include "telemetry/query.h"
 #include "telemetry/record.h"
@@ -49,7 +50,8 @@ enum esper_status cohort_match(const struct cohort *a, const struct cohort *b, s
 
 /* The quantities compared. */
 enum metric {
-    METRIC_TEST_ACCURACY,
+    METRIC_TEST_ACCURACY, /* points; the family says what they are called */
+    METRIC_TEST_BITS,     /* the same in bits per byte, where there are any */
     METRIC_VAL_ACCURACY,
     METRIC_REWARD,
     METRIC_ADDED_PARAMS,
@@ -60,12 +62,18 @@ enum metric {
 };
 struct metric_info {
     const char *name;  /* for --metric and JSON */
-    const char *title; /* of a row, with the unit */
+    const char *title; /* of a row, with the unit; NULL: in the family's words, as the next one */
     const char *head;  /* of a column, at most 8 bytes */
     int decimals;
 };
 extern const struct metric_info metrics[METRIC_COUNT];
 double metric_value(enum metric metric, const struct outcome_record *outcome); /* NAN: not measured */
+
+/* Whether results of such a family have it, and what it is called there. */
+enum { METRIC_TITLE = 64 };
+bool metric_fits(enum metric metric, const struct family_words *words);
+const char *metric_title(enum metric metric, const struct family_words *words, char text[METRIC_TITLE]);
+const char *metric_head(enum metric metric, const struct family_words *words, char text[METRIC_TITLE]);
 
 enum esper_status cohort_mean(const struct cohort *cohort, enum metric metric, struct interval *out,
                               struct esper_error *error);
@@ -76,7 +84,7 @@ struct difference {
 };
 enum esper_status cohort_difference(const struct cohort_pair *pairs, int count, enum metric metric,
                                     struct difference *out, struct esper_error *error);
-/* Gain in test accuracy over b, which grew nothing, per 1000 parameters that a added. */
+/* Gain in test points over b, which grew nothing, per 1000 parameters that a added. */
 enum esper_status cohort_gain(const struct cohort_pair *pairs, int count, struct interval *out,
                               struct esper_error *error);
 

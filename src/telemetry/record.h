@@ -26,18 +26,21 @@ enum { RECORD_TEXT = 48 };
 /* The record keeps the numbers of base/round.h; code that shows them to people passes them through round_shown. */
 #define ROUND_NUMBER "number of the round, from 0, in evaluations from 8388608; screens and exports count from 1"
 
+/* base/family_words.h names the scores of a family; the columns are the same for all. */
+#define POINTS "percent; of text the score in points, 8 * (1 - points / 100) bits per byte"
+
 #define STAGE_COUNT(FIELD, NAME, name, value) FIELD(INTEGER, name, "slots in stage " #NAME " at the end")
 
 #define ROUND_FIELDS(FIELD)                                                                                            \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, env_steps, "env-steps of the round")                                                                \
-    FIELD(INTEGER, train_images, "images trained on in the round, all envs")                                           \
+    FIELD(INTEGER, train_images, "images or windows of text trained on in the round, all envs")                        \
     FIELD(NUMBER, seconds, "wall time of the round, update included, s")                                               \
     FIELD(NUMBER, env_steps_per_s, "env-steps per second")                                                             \
-    FIELD(NUMBER, images_per_s, "training images per second")                                                          \
-    FIELD(NUMBER, val_accuracy_mean, "validation accuracy at the last step, mean of the envs, percent")                \
-    FIELD(NUMBER, val_accuracy_best, "validation accuracy of the best env at the last step, percent")                  \
-    FIELD(NUMBER, test_accuracy_mean, "test accuracy at the last step, mean of the envs, percent")                     \
+    FIELD(NUMBER, images_per_s, "training images or windows per second")                                               \
+    FIELD(NUMBER, val_accuracy_mean, "validation accuracy at the last step, mean of the envs, " POINTS)                \
+    FIELD(NUMBER, val_accuracy_best, "validation accuracy of the best env at the last step, " POINTS)                  \
+    FIELD(NUMBER, test_accuracy_mean, "test accuracy at the last step, mean of the envs, " POINTS)                     \
     FIELD(NUMBER, reward_mean, "sum of an episode's raw rewards, mean of the envs")                                    \
     LIVE_STAGES(STAGE_COUNT, FIELD)                                                                                    \
     FIELD(INTEGER, cooling, "slots in PRUNED, EMBARGOED or RESETTING at the end")                                      \
@@ -81,9 +84,9 @@ enum { RECORD_TEXT = 48 };
     FIELD(NUMBER, entropy, "normalised entropy of the op head before its floor, 0 to 1")                               \
     FIELD(NUMBER, value, "the critic's value of the state, in units of its targets")                                   \
     FIELD(NUMBER, train_loss, "training loss of the step, nats")                                                       \
-    FIELD(NUMBER, train_accuracy, "training accuracy of the step, percent")                                            \
+    FIELD(NUMBER, train_accuracy, "training accuracy of the step, " POINTS)                                            \
     FIELD(NUMBER, val_loss, "validation loss, nats")                                                                   \
-    FIELD(NUMBER, val_accuracy, "validation accuracy, percent")                                                        \
+    FIELD(NUMBER, val_accuracy, "validation accuracy, " POINTS)                                                        \
     FIELD(INTEGER, live, "live seeds before the decision")                                                             \
     FIELD(INTEGER, added_params, "their parameters")                                                                   \
     FIELD(NUMBER, reward, "raw reward: the sum of the components below; missing when rolled back")                     \
@@ -104,8 +107,8 @@ enum { RECORD_TEXT = 48 };
     FIELD(NUMBER, alpha_target, "alpha that the ramp leads to")                                                        \
     FIELD(INTEGER, age, "steps since germination")                                                                     \
     FIELD(INTEGER, stage_age, "steps in the stage")                                                                    \
-    FIELD(NUMBER, improvement, "validation accuracy gained since the stage began, points")                             \
-    FIELD(NUMBER, contribution, "validation accuracy lost without it, points; missing: not measured")                  \
+    FIELD(NUMBER, improvement, "val_accuracy gained since the stage began, points")                                    \
+    FIELD(NUMBER, contribution, "val_accuracy lost without it, points; missing: not measured")                         \
     FIELD(NUMBER, contribution_velocity, "running change of the contribution per step, points")                        \
     FIELD(NUMBER, interaction, "gain of it and the others together beyond each alone, points")                         \
     FIELD(NUMBER, share,                                                                                               \
@@ -143,18 +146,18 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
     FIELD(INTEGER, mask, "seeds that were on, bit j = slot j")                                                         \
-    FIELD(INTEGER, correct, "validation images classified correctly")                                                  \
-    FIELD(NUMBER, accuracy, "share of them, percent")
+    FIELD(INTEGER, correct, "validation images (bytes of text) predicted right")                                       \
+    FIELD(NUMBER, accuracy, "share of them, " POINTS)
 
 /* One episode. */
 #define OUTCOME_FIELDS(FIELD)                                                                                          \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
-    FIELD(NUMBER, val_accuracy, "validation accuracy at the end of the committed network: host and fossils, percent")  \
+    FIELD(NUMBER, val_accuracy, "validation accuracy at the end of the committed network: host and fossils, " POINTS)  \
     FIELD(NUMBER, val_loss, "validation loss at the last step, all blended seeds included, nats")                      \
-    FIELD(NUMBER, test_accuracy, "test accuracy of the committed network, percent")                                    \
+    FIELD(NUMBER, test_accuracy, "test accuracy of the committed network, " POINTS)                                    \
     FIELD(NUMBER, twin_accuracy,                                                                                       \
-          "validation accuracy of the twin, the same host never grown; missing without, percent")                      \
+          "validation accuracy of the twin, the same host never grown; missing without, " POINTS)                      \
     FIELD(NUMBER, gain, "the objective: val_accuracy - twin_accuracy - price; missing without a twin, points")         \
     FIELD(NUMBER, reward, "sum of the episode's raw rewards")                                                          \
     FIELD(NUMBER, stability, "1 / (1 + variance of the last 20 raw rewards)")                                          \
@@ -167,8 +170,8 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, pruned, "seeds pruned in the episode")                                                              \
     FIELD(INTEGER, live, "live seeds at the end, fossils included")                                                    \
     FIELD(INTEGER, rollbacks, "rollbacks by the governor in the episode")                                              \
-    FIELD(INTEGER, success, "1 when the validation accuracy reached 80 percent")                                       \
-    FIELD(OPTIONAL, images, "training images that the env had")                                                        \
+    FIELD(INTEGER, success, "1 when val_accuracy reached 80")                                                          \
+    FIELD(OPTIONAL, images, "training images, or starts of windows, that the env had")                                 \
     FIELD(NUMBER, label_noise, "share of them with a wrong label")                                                     \
     FIELD(NUMBER, lr_factor, "factor of its learning rates")
 

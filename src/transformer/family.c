@@ -65,7 +65,7 @@ static void widen(struct config *config)
 const struct host_family transformer_family = {
     .id = FAMILY_TRANSFORMER,
     .name = "transformer",
-    .words = {"score", "points", "pts", "windows", "win"},
+    .words = {"score", "points", "pts", "pts", "windows", "win", true},
     .blueprints = TRANSFORMER_BLUEPRINTS,
     .blueprint_names = names,
     .optimiser = OPTIMISER_ADAMW,

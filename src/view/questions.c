@@ -76,7 +76,7 @@ const struct question questions[] = {
      " (SELECT sum(count) FROM drops WHERE reason = 'thinned') AS rows_thinned,"
      " configuration FROM run LIMIT 1"},
 
-    {"rounds", "accuracy, reward, seeds by stage, events and speed of each round; thinned to 2000 rounds", ":from :to",
+    {"rounds", "scores, reward, seeds by stage, events and speed of each round; thinned to 2000 rounds", ":from :to",
      "SELECT * FROM round" SERIES("round") "ORDER BY round LIMIT 2002"},
 
     {"ppo", "all numbers of the updates; thinned to 2000 rounds", ":from :to",
@@ -105,7 +105,7 @@ const struct question questions[] = {
      " FROM newest CROSS JOIN seed ON seed.round = :round AND seed.step = newest.step AND seed.env = newest.env"
      " ORDER BY seed.env, slot LIMIT 65536"},
 
-    {"episode", "every kept step of an env in a round: decision, probabilities, accuracies, reward and its components",
+    {"episode", "every kept step of an env in a round: decision, probabilities, scores, reward and its components",
      ":round :env",
      STEPS_OF("step") "SELECT step.* FROM number CROSS JOIN step ON round = :round AND step = n AND env = :env"
      " ORDER BY step LIMIT 10000"},
@@ -164,11 +164,11 @@ const struct question questions[] = {
     {"outcomes", "the episodes of a round", ":round",
      "SELECT * FROM outcome WHERE round = :round ORDER BY env LIMIT 4096"},
 
-    {"top", "the episodes with the highest test accuracy, then the fewest added parameters", ":from :to :limit",
+    {"top", "the episodes with the highest test score, then the fewest added parameters", ":from :to :limit",
      "SELECT * FROM outcome WHERE round BETWEEN :from AND :to AND test_accuracy IS NOT NULL"
      " ORDER BY test_accuracy DESC, added_params, round, env" LIMITED(1000)},
 
-    {"pareto", "episodes, test accuracy versus added parameters: the frontier first (frontier = 1), then the newest",
+    {"pareto", "episodes, test score versus added parameters: the frontier first (frontier = 1), then the newest",
      ":from :to :limit",
      FRONTIER
      "SELECT * FROM (SELECT * FROM (SELECT " PARETO ", 1 AS frontier FROM outcome WHERE round BETWEEN :from AND :to"
@@ -178,7 +178,7 @@ const struct question questions[] = {
      "  ORDER BY round DESC, env DESC" LIMITED(10000) "))"
      " ORDER BY frontier DESC, frontier * added_params, round DESC, env" LIMITED(10000)},
 
-    {"subsets", "validation accuracy with seeds switched off, at the newest step of the episode that has it",
+    {"subsets", "validation score with seeds switched off, at the newest step of the episode that has it",
      ":round :env",
      "SELECT step, mask, correct, accuracy FROM subset WHERE round = :round AND env = :env"
      " AND step = (SELECT max(step) FROM subset WHERE round = :round) ORDER BY mask LIMIT 4096"},
@@ -236,7 +236,7 @@ const struct question questions[] = {
      "  FROM drops WHERE reason = 'full' AND round BETWEEN :from AND :to ORDER BY round DESC, step DESC"
      LIMITED(2000) ")) ORDER BY round DESC, coalesce(step, 1000000000) DESC, env DESC, slot DESC, kind" LIMITED(2000)},
 
-    {"bottom", "the episodes with the lowest test accuracy, then the most added parameters", ":from :to :limit",
+    {"bottom", "the episodes with the lowest test score, then the most added parameters", ":from :to :limit",
      "SELECT * FROM outcome WHERE round BETWEEN :from AND :to AND test_accuracy IS NOT NULL"
      " ORDER BY test_accuracy, added_params DESC, round DESC, env" LIMITED(1000)},
 

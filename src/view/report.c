@@ -41,13 +41,14 @@ enum esper_status report_open(struct report_run *report, const char *runs, const
     const struct question_values all = question_all();
     *report = (struct report_run){.newest = NAN};
     TRY(run_open(&report->run, runs, word, error));
+    report->words = &host_family_of(&report->run.config)->words;
     if (run_get_status(&report->run, &report->status, &problem) != ESPER_OK)
         note(report, problem.text);
     report->unrecorded = !report->trouble[0] && !has_record(&report->run);
     /* One snapshot of the record for the whole page, whatever a trainer adds meanwhile. */
     if (query_open(&report->query, &report->run, &problem) != ESPER_OK ||
         query_hold(report->query, &problem) != ESPER_OK ||
-        verdict_of(report->query, &report->status, &report->verdict, &problem) != ESPER_OK) {
+        verdict_of(report->query, &report->run, &report->status, &report->verdict, &problem) != ESPER_OK) {
         note(report, problem.text);
         query_close(report->query);
         report->query = NULL;
@@ -77,6 +78,13 @@ struct shown shown_number(double value, int decimals)
     if (isfinite(value))
         snprintf(shown.text, sizeof shown.text, fabs(value) < 1e15 ? "%.*f" : "%.*g", decimals, value);
     return shown;
+}
+
+struct worded worded(const struct family_words *words, const char *before, const char *after)
+{
+    struct worded worded;
+    snprintf(worded.text, sizeof worded.text, "%s%s, %s%s", before, words->score, words->unit, after);
+    return worded;
 }
 
 double *shown_rounds(struct html *html, const struct sheet *sheet)
@@ -183,6 +191,26 @@ static double episodes_of(struct report_run *report)
     return episodes;
 }
 
+static void write_scores(struct html *html, struct report_run *report)
+{
+    const struct {
+        const char *before, *after, *column;
+    } scores[] = {{"validation ", ", newest round", "val_accuracy_mean_last"},
+                  {NULL, "best mean of a round", "val_accuracy_mean_best"},
+                  {NULL, "best env", "val_accuracy_best"},
+                  {"test ", ", newest round", "test_accuracy_mean_last"}};
+    for (size_t i = 0; i < sizeof scores / sizeof scores[0]; i++) {
+        char name[96], unit[96];
+        double points = sheet_number(&report->summary, 0, scores[i].column);
+        snprintf(name, sizeof name, "%s%s%s", scores[i].before ? scores[i].before : "",
+                 scores[i].before ? report->words->score : "", scores[i].after);
+        snprintf(unit, sizeof unit, " %s", report->words->unit);
+        if (report->words->bytes)
+            snprintf(unit, sizeof unit, " %s<br/>%.3f " BITS_PER_BYTE, report->words->unit, points_bits(points));
+        report_tile(html, name, points, 1, unit);
+    }
+}
+
 static void write_tiles(struct html *html, struct report_run *report)
 {
     const struct sheet *summary = &report->summary;
@@ -190,10 +218,7 @@ static void write_tiles(struct html *html, struct report_run *report)
     html_raw(html, "<div class=\"tiles\">\n");
     report_tile(html, "rounds finished", sheet_number(summary, 0, "rounds_done"), 0, "");
     report_tile(html, "episodes", episodes_of(report), 0, "");
-    report_tile(html, "validation accuracy, newest round", sheet_number(summary, 0, "val_accuracy_mean_last"), 1, " %");
-    report_tile(html, "best mean of a round", sheet_number(summary, 0, "val_accuracy_mean_best"), 1, " %");
-    report_tile(html, "best env", sheet_number(summary, 0, "val_accuracy_best"), 1, " %");
-    report_tile(html, "test accuracy, newest round", sheet_number(summary, 0, "test_accuracy_mean_last"), 1, " %");
+    write_scores(html, report);
     report_tile(html, "reward of an episode, newest round", sheet_number(summary, 0, "reward_mean_last"), 1, "");
     report_tile(html, "seeds germinated", sheet_number(summary, 0, "germinations"), 0, "");
     report_tile(html, "seeds fossilised", sheet_number(summary, 0, "fossilizations"), 0, "");

@@ -1,4 +1,5 @@
-/* The report's comparison of cohorts: the numbers that `esper compare` prints, and all accuracies in one plot. */
+/* The report's comparison of cohorts: the numbers that `esper compare` prints, and all validation scores in one plot.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 /* The words of one kind: training runs, or evaluations. They cannot be paired with each other. */
 struct group {
+    const struct family_words *words; /* of their families, if they are of one */
     struct cohort cohorts[REPORT_WORDS];
     char letters[REPORT_WORDS]; /* A for the first word */
     int count;
@@ -67,7 +69,10 @@ static void list_means(struct html *html, const struct group *group)
         html_add(html, "<th class=\"n\">%c %.31s</th><th></th>", group->letters[i], group->cohorts[i].policy);
     html_raw(html, "</tr></thead><tbody>\n");
     for (int metric = 0; metric < METRIC_COUNT; metric++) {
-        html_add(html, "<tr><td>%s</td>", metrics[metric].title);
+        char title[METRIC_TITLE];
+        if (!metric_fits((enum metric)metric, group->words))
+            continue;
+        html_add(html, "<tr><td>%s</td>", metric_title((enum metric)metric, group->words, title));
         for (int i = 0; i < group->count; i++) {
             struct interval mean = {0, NAN, NAN, NAN};
             if (cohort_mean(&group->cohorts[i], (enum metric)metric, &mean, NULL) != ESPER_OK)
@@ -89,7 +94,8 @@ static int seeds_of(const struct cohort_pair *pairs, int count)
     return seeds;
 }
 
-static void list_differences(struct html *html, const struct cohort_pair *pairs, int count, const char *reward_key)
+static void list_differences(struct html *html, const struct cohort_pair *pairs, int count, const char *reward_key,
+                             const struct family_words *words)
 {
     int seeds = seeds_of(pairs, count);
     html_add(html,
@@ -98,13 +104,14 @@ static void list_differences(struct html *html, const struct cohort_pair *pairs,
              seeds > 1 ? "<th class=\"n\">mean</th><th class=\"n\">95 % over seeds</th>" : "");
     for (int metric = 0; metric < METRIC_COUNT; metric++) {
         struct difference difference;
-        if (metric == METRIC_REWARD && reward_key)
+        char title[METRIC_TITLE];
+        if (!metric_fits((enum metric)metric, words) || (metric == METRIC_REWARD && reward_key))
             continue;
         if (cohort_difference(pairs, count, (enum metric)metric, &difference, NULL) != ESPER_OK) {
             html->failed = true; /* of memory */
             return;
         }
-        html_add(html, "<tr><td>%s</td>", metrics[metric].title);
+        html_add(html, "<tr><td>%s</td>", metric_title((enum metric)metric, words, title));
         interval_cells(html, &difference.episodes, metrics[metric].decimals);
         if (seeds > 1)
             interval_cells(html, &difference.seeds, metrics[metric].decimals);
@@ -137,7 +144,7 @@ static void contrast(struct html *html, const struct group *group, int other)
                  "<p class=\"soft\">%d episodes that both played, paired by seed, round and env; %d played by only "
                  "one.</p>\n",
                  count, a->episodes + b->episodes - 2 * count);
-        list_differences(html, pairs, count, reward_key);
+        list_differences(html, pairs, count, reward_key, group->words);
     }
     html_raw(html, "</div>\n");
     memory_free(pairs);
@@ -152,8 +159,8 @@ static void list_gains(struct html *html, const struct group *group)
             control = i;
     if (control < 0)
         return;
-    html_add(html, "<h3>Test accuracy gained over %c (static), points per 1000 parameters added</h3>\n<table>\n",
-             group->letters[control]);
+    html_add(html, "<h3>Test %s gained over %c (static), points per 1000 parameters added</h3>\n<table>\n",
+             group->words->score, group->letters[control]);
     for (int i = 0; i < group->count; i++) {
         struct cohort_pair *pairs = NULL;
         struct interval gain = {0, NAN, NAN, NAN};
@@ -172,12 +179,12 @@ static void list_gains(struct html *html, const struct group *group)
     html_raw(html, "</table>\n");
 }
 
-/* ---- all accuracies ---------------------------------------------------------------------------------------------- */
+/* ---- all scores -------------------------------------------------------------------------------------------------- */
 
-static void draw_accuracies(struct html *html, const char *runs, const struct group *group)
+static void draw_scores(struct html *html, const char *runs, const struct group *group)
 {
-    struct svg_plot plot = {
-        .title = "Validation accuracy, mean of the envs, percent", .x_name = "round", .y_low = NAN, .y_high = NAN};
+    const struct worded title = worded(group->words, "Validation ", ", mean of the envs");
+    struct svg_plot plot = {.title = title.text, .x_name = "round", .y_low = NAN, .y_high = NAN};
     struct report_run *reports = html_alloc(html, SVG_SERIES_MAX, sizeof *reports);
     char names[SVG_SERIES_MAX][24];
     for (int i = 0; reports && i < group->count; i++)
@@ -220,7 +227,7 @@ static void compare_group(struct html *html, const char *runs, const struct grou
     list_means(html, group);
     list_gains(html, group);
     html_raw(html, "<div class=\"plots\">\n");
-    draw_accuracies(html, runs, group);
+    draw_scores(html, runs, group);
     for (int i = 1; i < group->count; i++)
         contrast(html, group, i);
     html_raw(html, "</div>\n");
@@ -241,6 +248,8 @@ void report_compare(struct html *html, const char *runs, const char *const *word
             continue;
         }
         struct group *group = &groups[cohort.runs[0].run.config.evaluate];
+        const struct family_words *called = &host_family_of(&cohort.runs[0].run.config)->words;
+        group->words = !group->words || group->words == called ? called : &family_words_any;
         group->letters[group->count] = (char)('A' + i);
         group->cohorts[group->count++] = cohort;
     }

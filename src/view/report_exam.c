@@ -281,7 +281,7 @@ static void write_trainings(struct html *html, const struct exam_result *result)
                    "<th class=\"n\">its net score</th><th class=\"n\">regret</th></tr></thead><tbody>\n");
     for (int p = 0; p < setup->prices; p++) {
         const struct exam_ppo *ppo = &result->ppo[p];
-        html_add(html, "<tr><td>price %g, test %%</td>", setup->price[p]);
+        html_add(html, "<tr><td>price %g, test, %s</td>", setup->price[p], host_family_of(&setup->config)->words.unit);
         for (int k = 0; k < setup->seeds; k++)
             number_cell(html, ppo->of_seed[k], 2);
         number_cell(html, ppo->net.mean, 2);

@@ -33,15 +33,15 @@ static void draw_episode(struct html *html, struct report_run *report, const cha
     struct question_values values = {.round = (int64_t)report->newest,
                                      .env = (int64_t)sheet_number(outcomes, row, "env")};
     const char *names[CONFIG_MAX_SLOTS];
-    char title[320];
+    char title[320], score[FAMILY_SCORE];
     struct sheet stages;
     for (int i = 0; i < config->slot_count; i++)
         names[i] = config->slots[i];
     report_ask(report, &stages, "stages", &values);
     struct svg_span *spans = html_alloc(html, (size_t)stages.rows + 1, sizeof *spans);
-    snprintf(title, sizeof title, "%s episode of round %s: env %lld, test accuracy %s %%, reward %s, +%s parameters",
-             which, shown_number(shown_round(report->newest), 0).text, (long long)values.env,
-             shown_number(sheet_number(outcomes, row, "test_accuracy"), 1).text,
+    snprintf(title, sizeof title, "%s episode of round %s: env %lld, test %s %s, reward %s, +%s parameters", which,
+             shown_number(shown_round(report->newest), 0).text, (long long)values.env, report->words->score,
+             family_score(report->words, sheet_number(outcomes, row, "test_accuracy"), score),
              shown_number(sheet_number(outcomes, row, "reward"), 1).text,
              shown_number(sheet_number(outcomes, row, "added_params"), 0).text);
     struct svg_lanes lanes = {.title = title,
@@ -116,8 +116,10 @@ static void list_blueprints(struct html *html, struct report_run *report)
     write_heading(html, "Blueprints", &sheet);
     REPORT_TABLE(html, &sheet, columns, "No seed germinated.");
     if (sheet.rows)
-        html_raw(html, "<p class=\"soft\">Rate: fossilised per germinated seed. Share: what a fossil adds to the "
-                       "validation accuracy at the last step, mean. Parameters: mean over seeds alive then.</p>\n");
+        html_add(html,
+                 "<p class=\"soft\">Rate: fossilised per germinated seed. Share: what a fossil adds to the "
+                 "validation %s at the last step, mean. Parameters: mean over seeds alive then.</p>\n",
+                 report->words->score);
     html_raw(html, "</div>\n");
     sheet_free(&sheet);
 }
@@ -209,7 +211,8 @@ void report_growth(struct html *html, struct report_run *report)
 
 static void draw_pareto(struct html *html, struct report_run *report)
 {
-    enum { NAME = 80 };
+    enum { NAME = 128 };
+    char score[FAMILY_SCORE];
     struct question_values values = question_all();
     struct sheet sheet;
     values.limit = 2000;
@@ -218,14 +221,13 @@ static void draw_pareto(struct html *html, struct report_run *report)
     char(*names)[NAME] = html_alloc(html, (size_t)sheet.rows + 1, NAME);
     for (int i = 0; points && names && i < sheet.rows; i++) {
         double x = sheet_number(&sheet, i, "added_params"), y = sheet_number(&sheet, i, "test_accuracy");
-        snprintf(names[i], NAME, "%.1f %% with %.0f parameters: round %.0f, env %.0f", y, x,
-                 shown_round(sheet_number(&sheet, i, "round")), sheet_number(&sheet, i, "env"));
+        snprintf(names[i], NAME, "%s with %.0f parameters: round %.0f, env %.0f", family_score(report->words, y, score),
+                 x, shown_round(sheet_number(&sheet, i, "round")), sheet_number(&sheet, i, "env"));
         points[i] = (struct svg_point){x, y, sheet_number(&sheet, i, "frontier") == 1, names[i]};
     }
-    struct svg_scatter scatter = {.title = "Test accuracy, percent, by parameters added",
-                                  .x_name = "parameters added",
-                                  .points = points,
-                                  .count = points && names ? sheet.rows : 0};
+    const struct worded title = worded(report->words, "Test ", ", by parameters added");
+    struct svg_scatter scatter = {
+        .title = title.text, .x_name = "parameters added", .points = points, .count = points && names ? sheet.rows : 0};
     svg_scatter(html, &scatter);
     memory_free(points);
     memory_free(names);
@@ -235,11 +237,14 @@ static void draw_pareto(struct html *html, struct report_run *report)
 void report_outcomes(struct html *html, struct report_run *report)
 {
     struct question_values values = question_all();
+    char test[32], validation[32];
+    snprintf(test, sizeof test, "test, %s", report->words->unit);
+    snprintf(validation, sizeof validation, "validation, %s", report->words->unit);
     const struct report_column columns[] = {
         {"round", "round", SHOWN_ROUND},
         {"env", "env", 0},
-        {"test, %", "test_accuracy", 1},
-        {"validation, %", "val_accuracy", 1},
+        {test, "test_accuracy", 1},
+        {validation, "val_accuracy", 1},
         {"reward", "reward", 1},
         {"host parameters", "host_params", 0},
         {"added", "added_params", 0},

@@ -2,6 +2,7 @@
 #ifndef VIEW_REPORT_PARTS_H
 #define VIEW_REPORT_PARTS_H
 
+#include "morph/family.h"
 #include "telemetry/query.h"
 #include "view/html.h"
 #include "view/sheet.h"
@@ -9,6 +10,7 @@
 
 struct report_run {
     struct run run;
+    const struct family_words *words; /* what its scores are called */
     struct run_status status;
     struct query *query; /* NULL: there is no record, or it cannot be read */
     struct verdict verdict;
@@ -25,6 +27,11 @@ void report_close(struct report_run *report);
 /* The page up to the beginning of <main>; a number in a box, for <div class="tiles">. */
 void report_head(struct html *html, const char *title);
 void report_tile(struct html *html, const char *name, double value, int decimals, const char *unit);
+/* A heading or another text with the score's name and unit in it: "Test accuracy, %". */
+struct worded {
+    char text[128];
+};
+struct worded worded(const struct family_words *words, const char *before, const char *after);
 
 /* Asks; a failure is noted as trouble and gives an empty sheet. */
 void report_ask(struct report_run *report, struct sheet *sheet, const char *question,
@@ -59,7 +66,7 @@ void report_outcomes(struct html *html, struct report_run *report); /* report_gr
 void report_trouble(struct html *html, struct report_run *report);  /* report_tables.c */
 void report_time(struct html *html, struct report_run *report);     /* report_tables.c */
 void report_identity(struct html *html, struct report_run *report); /* report_tables.c */
-/* Every word as a cohort; the accuracies of all their runs in one plot. */
+/* Every word as a cohort; the validation scores of all their runs in one plot. */
 void report_compare(struct html *html, const char *runs, const char *const *words, int count); /* report_compare.c */
 
 #endif

@@ -43,7 +43,7 @@ static void draw(const struct canvas *canvas, const char *title, double y_low, d
     svg_lines(canvas->html, &plot);
 }
 
-static void draw_rounds(const struct canvas *canvas)
+static void draw_rounds(const struct canvas *canvas, const struct family_words *words)
 {
     const struct drawn accuracy[] = {{"validation, mean of the envs", "val_accuracy_mean", NULL, NULL},
                                      {"best env", "val_accuracy_best", NULL, NULL},
@@ -58,7 +58,7 @@ static void draw_rounds(const struct canvas *canvas)
                                    {"pruned", "prunes", NULL, NULL},
                                    {"refused by a gate", "refusals", NULL, NULL}};
     const struct drawn speed[] = {{NULL, "env_steps_per_s", NULL, NULL}};
-    draw(canvas, "Accuracy at the last step, percent", NAN, NAN, accuracy, 3);
+    draw(canvas, worded(words, "Validation and test ", ", last step").text, NAN, NAN, accuracy, 3);
     draw(canvas, "Reward of an episode, mean of the envs", NAN, NAN, reward, 1);
     draw(canvas, "Slots by stage at the end of the round", 0, NAN, stages, 4);
     draw(canvas, "Seeds per round", 0, NAN, events, 4);
@@ -161,7 +161,7 @@ void report_learning(struct html *html, struct report_run *report)
             canvas.marks[canvas.mark_count++] = canvas.marks[i];
     }
     html_raw(html, "<h2 id=\"learning\">Learning</h2>\n<div class=\"plots\">\n");
-    draw_rounds(&canvas);
+    draw_rounds(&canvas, report->words);
     memory_free(canvas.x);
     if (ppo.rows) {
         canvas.sheet = &ppo;

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/words.h"
+#include "morph/family.h"
 #include "telemetry/store_schema.h"
 #include "view/questions.h"
 #include "view/verdict.h"
@@ -116,6 +117,16 @@ void api_write_status(struct json_out *out, const struct run_status *status)
     json_text(out, "updated", status->updated);
 }
 
+void api_write_words(struct json_out *out, const struct family_words *words)
+{
+    json_open(out, "words", '{');
+    json_text(out, "score", words->score);
+    json_text(out, "unit", words->unit);
+    json_text(out, "samples", words->samples);
+    json_bool(out, "bytes", words->bytes);
+    json_close(out, '}');
+}
+
 void api_write_identity(struct json_out *out, const struct run *run)
 {
     const struct config *config = &run->config;
@@ -126,6 +137,7 @@ void api_write_identity(struct json_out *out, const struct run *run)
     snprintf(text, sizeof text, "%llu", (unsigned long long)config->seed);
     json_text(out, "seed", text); /* 64 bits: more than a JSON number holds */
     json_bool(out, "evaluate", config->evaluate);
+    api_write_words(out, &host_family_of(config)->words);
     json_integer(out, "envs", config->envs);
     json_integer(out, "steps", config->steps);
     json_integer(out, "rounds", config->rounds);
@@ -220,7 +232,7 @@ static enum esper_status write_run(const struct api *api, const struct run *run,
         status = api_write_members(out, query, sql, &options, error);
     json_close(out, '}');
     if (status == ESPER_OK)
-        status = verdict_of(query, &state, &verdict, error);
+        status = verdict_of(query, run, &state, &verdict, error);
     query_close(query);
     if (status == ESPER_OK)
         write_verdict(out, &verdict);

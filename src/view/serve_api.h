@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/family_words.h"
 #include "telemetry/query.h"
 #include "view/json_out.h"
 
@@ -79,6 +80,8 @@ int api_integer(const struct api_arguments *arguments, const char *key, int64_t 
 /* Members of an object: the status, which changes without a trace in the record; and what never changes. */
 void api_write_status(struct json_out *out, const struct run_status *status);
 void api_write_identity(struct json_out *out, const struct run *run);
+/* What its scores are called. */
+void api_write_words(struct json_out *out, const struct family_words *words);
 /* The only row of an answer, member by member; without a row every member is null. */
 enum esper_status api_write_members(struct json_out *out, struct query *query, const char *sql,
                                     const struct query_options *options, struct esper_error *error);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "morph/family.h"
 #include "telemetry/cohort.h"
 #include "view/serve_api.h"
 
@@ -21,7 +22,7 @@ static void write_letter(struct json_out *out, const char *key, int cohort)
 }
 
 static enum esper_status write_cohort(struct json_out *out, const struct cohort *cohort, int index,
-                                      struct esper_error *error)
+                                      const struct family_words *words, struct esper_error *error)
 {
     json_open(out, NULL, '{');
     write_letter(out, "cohort", index);
@@ -43,6 +44,8 @@ static enum esper_status write_cohort(struct json_out *out, const struct cohort 
     json_open(out, "means", '{');
     for (int i = 0; i < METRIC_COUNT; i++) {
         struct interval mean;
+        if (!metric_fits((enum metric)i, words))
+            continue;
         TRY(cohort_mean(cohort, (enum metric)i, &mean, error));
         write_interval(out, metrics[i].name, &mean);
     }
@@ -52,7 +55,8 @@ static enum esper_status write_cohort(struct json_out *out, const struct cohort 
 }
 
 static enum esper_status write_differences(struct json_out *out, const struct cohort_pair *pairs, int count,
-                                           const char *reward_key, struct esper_error *error)
+                                           const struct family_words *words, const char *reward_key,
+                                           struct esper_error *error)
 {
     int seeds = 0;
     for (int i = 0; i < count; i++)
@@ -64,7 +68,7 @@ static enum esper_status write_differences(struct json_out *out, const struct co
     json_open(out, "differences", '{');
     for (int i = 0; i < METRIC_COUNT; i++) {
         struct difference difference;
-        if (i == METRIC_REWARD && reward_key)
+        if (!metric_fits((enum metric)i, words) || (i == METRIC_REWARD && reward_key))
             continue;
         TRY(cohort_difference(pairs, count, (enum metric)i, &difference, error));
         json_open(out, metrics[i].name, '{');
@@ -78,7 +82,7 @@ static enum esper_status write_differences(struct json_out *out, const struct co
 
 /* Cohorts that do not pair say why; their means are given all the same. */
 static enum esper_status write_contrast(struct json_out *out, const struct cohort *first, const struct cohort *other,
-                                        int index, struct esper_error *error)
+                                        int index, const struct family_words *words, struct esper_error *error)
 {
     struct cohort_pair *pairs = NULL;
     int count = 0;
@@ -92,7 +96,7 @@ static enum esper_status write_contrast(struct json_out *out, const struct cohor
     write_letter(out, "of", 0);
     write_letter(out, "minus", index);
     if (status == ESPER_OK)
-        status = write_differences(out, pairs, count, reward_key, error);
+        status = write_differences(out, pairs, count, words, reward_key, error);
     else if (status == ESPER_INVALID) {
         json_text(out, "error", error->text);
         status = ESPER_OK;
@@ -102,13 +106,28 @@ static enum esper_status write_contrast(struct json_out *out, const struct cohor
     return status;
 }
 
-static void write_metrics(struct json_out *out)
+/* Of one family, its own words; otherwise those for any. */
+static const struct family_words *words_of(const struct cohort *cohorts, int count)
 {
+    const struct host_family *first = host_family_of(&cohorts[0].runs[0].run.config);
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < cohorts[i].run_count; j++)
+            if (host_family_of(&cohorts[i].runs[j].run.config) != first)
+                return &family_words_any;
+    return &first->words;
+}
+
+static void write_metrics(struct json_out *out, const struct family_words *words)
+{
+    char title[METRIC_TITLE];
+    api_write_words(out, words);
     json_open(out, "metrics", '[');
     for (int i = 0; i < METRIC_COUNT; i++) {
+        if (!metric_fits((enum metric)i, words))
+            continue;
         json_open(out, NULL, '{');
         json_text(out, "name", metrics[i].name);
-        json_text(out, "title", metrics[i].title);
+        json_text(out, "title", metric_title((enum metric)i, words, title));
         json_integer(out, "decimals", metrics[i].decimals);
         json_close(out, '}');
     }
@@ -118,15 +137,16 @@ static void write_metrics(struct json_out *out)
 static enum esper_status write_comparison(struct json_out *out, const struct cohort *cohorts, int count,
                                           struct esper_error *error)
 {
+    const struct family_words *words = words_of(cohorts, count);
     json_open(out, NULL, '{');
-    write_metrics(out);
+    write_metrics(out, words);
     json_open(out, "cohorts", '[');
     for (int i = 0; i < count; i++)
-        TRY(write_cohort(out, &cohorts[i], i, error));
+        TRY(write_cohort(out, &cohorts[i], i, words, error));
     json_close(out, ']');
     json_open(out, "comparisons", '[');
     for (int i = 1; i < count; i++)
-        TRY(write_contrast(out, &cohorts[0], &cohorts[i], i, error));
+        TRY(write_contrast(out, &cohorts[0], &cohorts[i], i, words, error));
     json_close(out, ']');
     json_close(out, '}');
     return ESPER_OK;

@@ -371,7 +371,7 @@ static enum esper_status judge(struct tui_data *data, struct esper_error *error)
     if (!run_has_ended(&data->status))
         data->judged = 0;
     else if (data->judged != data->changes) {
-        TRY(verdict_of(data->query, &data->status, &data->verdict, error));
+        TRY(verdict_of(data->query, &data->run, &data->status, &data->verdict, error));
         data->judged = data->changes;
     }
     return ESPER_OK;

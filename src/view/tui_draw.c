@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "morph/family.h"
+
 /* ---- what the screens share -------------------------------------------------------------------------------------- */
 
 const char *const tui_stages[TUI_STAGES] = {LIVE_STAGES(WORD_NAME, ) "cooling"};
@@ -26,6 +28,11 @@ enum ink tui_stage_ink(char letter)
         if (tui_stage_letter(tui_stages[i]) == letter)
             return (enum ink)(INK_GERMINATED + i);
     return INK_FAINT;
+}
+
+const struct family_words *tui_words(const struct tui_data *data)
+{
+    return &host_family_of(&data->run.config)->words;
 }
 
 const char *tui_slot_name(const struct tui_data *data, double slot, char text[TUI_NUMBER])
@@ -241,11 +248,12 @@ void tui_draw_help(struct box box)
         {"", ""},
         {"* + = x", "live, finished, interrupted, crashed or failed; ! is an alert"},
         {"-", "missing: it was not measured, or there is none"},
-        {"accuracy", "validation accuracy at the last step, mean of the envs, percent"},
+        {"accuracy", "of images: validation accuracy at the last step, mean of the envs, percent"},
+        {"score", "of text, likewise: points, the share of a byte's 8 bits that is saved, percent"},
         {"reward", "sum of an episode's raw rewards, mean of the envs"},
         {"entropy", "of the op head, 0 (always the same) to 1 (uniform)"},
         {"KL, EV", "policy change per update; variance explained by the critic"},
-        {"share", "a seed's Shapley share of what all add, points of accuracy"},
+        {"share", "a seed's Shapley share of what all add, points"},
     };
     box_title(&box, "help");
     for (int i = 0; i < (int)(sizeof lines / sizeof lines[0]); i++) {

@@ -3,6 +3,7 @@
 #ifndef VIEW_TUI_DRAW_H
 #define VIEW_TUI_DRAW_H
 
+#include "base/family_words.h"
 #include "view/tui_canvas.h"
 #include "view/tui_data.h"
 
@@ -27,6 +28,8 @@ extern const char *const tui_stages[TUI_STAGES];
 /* The initial of a live stage, x while the slot cools down, '.' empty or unknown. */
 char tui_stage_letter(const char *stage);
 enum ink tui_stage_ink(char letter);
+/* What the run's scores are called. */
+const struct family_words *tui_words(const struct tui_data *data);
 /* "r0c1", or its number where the run has no such slot. */
 const char *tui_slot_name(const struct tui_data *data, double slot, char text[TUI_NUMBER]);
 

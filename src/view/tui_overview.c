@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "morph/stage.h"
+#include "morph/family.h"
 #include "view/tui_draw.h"
 
 /* ---- now --------------------------------------------------------------------------------------------------------- */
@@ -38,11 +38,16 @@ static void draw_now(struct box *body, const struct tui_data *data)
     double gain = gained(rounds, &span);
     shown = shown > 3 ? 3 : shown;
     struct box box = box_cut_top(body, 1 + shown);
+    const struct family_words *words = tui_words(data);
+    const double score = answer_named(rounds, last, "val_accuracy_mean");
     int column = 1 + box_print(&box, 0, 1, INK_TITLE, "NOW ");
-    column += box_print(&box, 0, column, INK_PLAIN, "accuracy %s %%, best env %s %%, test %s %%",
-                        tui_real(answer_named(rounds, last, "val_accuracy_mean"), 1, mean),
-                        tui_real(answer_named(rounds, last, "val_accuracy_best"), 1, best),
-                        tui_real(answer_named(rounds, last, "test_accuracy_mean"), 1, test));
+    column += box_print(&box, 0, column, INK_PLAIN, "%s %s %s", words->score, tui_real(score, 1, mean), words->unit);
+    if (words->bytes)
+        column +=
+            box_print(&box, 0, column, INK_PLAIN, " (%s " BITS_PER_BYTE ")", tui_real(points_bits(score), 3, mean));
+    column += box_print(&box, 0, column, INK_PLAIN, ", best env %s %s, test %s %s",
+                        tui_real(answer_named(rounds, last, "val_accuracy_best"), 1, best), words->unit_short,
+                        tui_real(answer_named(rounds, last, "test_accuracy_mean"), 1, test), words->unit_short);
     if (isfinite(gain))
         box_print(&box, 0, column, gain >= 0 ? INK_GOOD : INK_WARN, "; %+.1f points in %d round%s", gain, span,
                   span == 1 ? "" : "s");
@@ -54,11 +59,14 @@ static void draw_now(struct box *body, const struct tui_data *data)
 
 static void draw_curves(struct box box, const struct tui_data *data, int height)
 {
-    static const struct {
+    const struct family_words *words = tui_words(data);
+    char unit[8];
+    snprintf(unit, sizeof unit, " %s", words->unit_short);
+    const struct {
         const char *label, *name, *unit;
         bool ppo;
         int digits;
-    } curves[] = {{"accuracy", "val_accuracy_mean", " %", false, 1},
+    } curves[] = {{words->score, "val_accuracy_mean", unit, false, 1},
                   {"reward", "reward_mean", "", false, 2},
                   {"entropy", "op_entropy", "", true, 3},
                   {"KL", "kl", "", true, 4},
@@ -184,7 +192,7 @@ static void draw_list(struct box box, const struct tui_data *data, const struct 
     bool wide = box.columns >= at_slots + slots * SLOT_WIDE + 24;
     int at_op = at_slots + (wide ? slots * SLOT_WIDE : slots < 5 ? 6 : slots + 1);
     struct box head = box_cut_top(&box, 1);
-    box_print(&head, 0, 0, INK_FAINT, " env  acc %%   reward   params");
+    box_print(&head, 0, 0, INK_FAINT, " env %6s   reward   params", tui_words(data)->bytes ? "pts" : "acc %");
     box_print(&head, 0, at_slots, INK_FAINT, "slots");
     box_print(&head, 0, at_op, INK_FAINT, "decided");
     int first = first_shown(choice->env, envs->rows, box.rows);
@@ -257,11 +265,13 @@ static void draw_outcomes(struct box box, const struct tui_data *data, const str
 {
     const struct tui_answer *outcomes = &data->answers[ASK_OUTCOMES];
     if (data->last_round >= 0)
-        box_title(&box, "outcomes of round %lld", (long long)tui_round_shown((double)data->last_round));
+        box_title(&box, "outcomes of round %lld%s", (long long)tui_round_shown((double)data->last_round),
+                  tui_words(data)->bytes ? ", points" : "");
     else
         box_title(&box, "outcomes");
     struct box head = box_cut_top(&box, 1);
-    box_print(&head, 0, 0, INK_FAINT, " env val %% test %% reward params");
+    box_print(&head, 0, 0, INK_FAINT,
+              tui_words(data)->bytes ? " env   val   test reward params" : " env val %% test %% reward params");
     if (box.columns >= 44)
         box_print(&head, 0, 33, INK_FAINT, "fossils pruned");
     int first = first_shown(choice->env, outcomes->rows, box.rows);

@@ -62,11 +62,14 @@ static void draw_waterfall(struct box box, const struct tui_data *data, const st
 
 /* ---- episodes ---------------------------------------------------------------------------------------------------- */
 
-static void draw_episodes(struct box box, const struct tui_answer *rows, const char *title)
+static void draw_episodes(struct box box, const struct tui_data *data, enum tui_question of, const char *title)
 {
-    box_title(&box, "%s", title);
+    const struct tui_answer *rows = &data->answers[of];
+    const bool text = tui_words(data)->bytes;
+    box_title(&box, "%s%s", title, text ? ", points" : "");
     struct box head = box_cut_top(&box, 1);
-    box_print(&head, 0, 0, INK_FAINT, " round env test %%  val %%  params  reward");
+    box_print(&head, 0, 0, INK_FAINT,
+              text ? " round env   test    val  params  reward" : " round env test %%  val %%  params  reward");
     for (int i = 0; i < rows->rows && i < box.rows; i++) {
         char number[TUI_NUMBER];
         box_print_right(&box, i, 6, INK_PLAIN, "%lld", (long long)tui_round_shown(answer_named(rows, i, "round")));
@@ -78,7 +81,7 @@ static void draw_episodes(struct box box, const struct tui_answer *rows, const c
     }
 }
 
-/* ---- accuracy by size -------------------------------------------------------------------------------------------- */
+/* ---- score by size ----------------------------------------------------------------------------------------------- */
 
 struct range {
     double low, high;
@@ -112,7 +115,7 @@ static void draw_pareto(struct box box, const struct tui_data *data)
     int of_x = answer_column(rows, "added_params"), of_y = answer_column(rows, "test_accuracy"),
         of_frontier = answer_column(rows, "frontier");
     bool unicode = box.canvas->unicode;
-    box_title(&box, "test %% by added parameters, %s best", unicode ? "\u25C6" : "*");
+    box_title(&box, "test %s by added parameters, %s best", tui_words(data)->unit_short, unicode ? "\u25C6" : "*");
     if (rows->rows == 0 || box.rows < 3 || box.columns < 20) {
         box_print(&box, 0, 1, INK_FAINT, "-");
         return;
@@ -142,7 +145,7 @@ void tui_draw_rewards(struct box box, const struct tui_data *data, const struct 
     struct box left = box_cut_left(&box, box.columns - right > 30 ? box.columns - right : box.columns);
     int listed = box.rows >= 36 ? 12 : box.rows >= 26 ? 8 : 5;
     draw_waterfall(left, data, choice);
-    draw_episodes(box_cut_top(&box, listed), &data->answers[ASK_TOP], "best episodes");
-    draw_episodes(box_cut_top(&box, listed), &data->answers[ASK_BOTTOM], "worst episodes");
+    draw_episodes(box_cut_top(&box, listed), data, ASK_TOP, "best episodes");
+    draw_episodes(box_cut_top(&box, listed), data, ASK_BOTTOM, "worst episodes");
     draw_pareto(box, data);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "morph/family.h"
 #include "telemetry/alerts.h"
 #include "view/sheet.h"
 
@@ -139,16 +140,17 @@ static void judge_lifecycle(struct verdict_gate *gate, const struct sheet *healt
         snprintf(gate->text, VERDICT_TEXT, "last 10 rounds: nothing germinated");
 }
 
-static void tell_trend(struct verdict *verdict, const struct sheet *health)
+static void tell_trend(struct verdict *verdict, const struct sheet *health, const struct family_words *words)
 {
+    char before[FAMILY_SCORE], now[FAMILY_SCORE];
     double first = asked(health, "val_accuracy_first"), recent = asked(health, "val_accuracy_recent");
     if (counted(health, "rounds_done") < 20 || isnan(first) || isnan(recent))
         snprintf(verdict->trend, VERDICT_TEXT, "too few rounds for a trend; it takes 20");
     else
         snprintf(verdict->trend, VERDICT_TEXT,
-                 "validation accuracy %+.1f points: %.1f %% in the first 10 rounds, %.1f %% in the last 10; "
-                 "reward %+.1f",
-                 recent - first, first, recent, asked(health, "reward_recent") - asked(health, "reward_first"));
+                 "validation %s %+.1f points: %s in the first 10 rounds, %s in the last 10; reward %+.1f", words->score,
+                 recent - first, family_score(words, first, before), family_score(words, recent, now),
+                 asked(health, "reward_recent") - asked(health, "reward_first"));
 }
 
 /* The text comes from the first gate that fails, then from a critical alert that was not cleared, then from the first
@@ -180,8 +182,8 @@ static void conclude(struct verdict *verdict, const struct sheet *health, const 
         snprintf(verdict->text, VERDICT_TEXT, "data complete, numbers finite, nothing to watch in the last 10 rounds");
 }
 
-enum esper_status verdict_of(struct query *query, const struct run_status *status, struct verdict *verdict,
-                             struct esper_error *error)
+enum esper_status verdict_of(struct query *query, const struct run *run, const struct run_status *status,
+                             struct verdict *verdict, struct esper_error *error)
 {
     const struct question_values all = question_all();
     struct sheet health, alerts;
@@ -202,7 +204,7 @@ enum esper_status verdict_of(struct query *query, const struct run_status *statu
     judge_policy(&verdict->gates[POLICY], &health, &alerts);
     judge_critic(&verdict->gates[CRITIC], &health);
     judge_lifecycle(&verdict->gates[LIFECYCLE], &health);
-    tell_trend(verdict, &health);
+    tell_trend(verdict, &health, &host_family_of(&run->config)->words);
     conclude(verdict, &health, &alerts, run_has_ended(status));
     sheet_free(&health);
     sheet_free(&alerts);

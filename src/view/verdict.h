@@ -13,7 +13,7 @@
 
 enum verdict_state { VERDICT_INTERPRETABLE, VERDICT_COLLECTING, VERDICT_WATCH, VERDICT_BLOCKED };
 enum gate_state { GATE_PASS, GATE_WATCH, GATE_FAIL, GATE_UNKNOWN };
-enum { VERDICT_GATES = 5, VERDICT_TEXT = 192 };
+enum { VERDICT_GATES = 5, VERDICT_TEXT = 224 };
 
 struct verdict_gate {
     const char *name;  /* data, numerics, policy, critic or lifecycle */
@@ -29,8 +29,8 @@ struct verdict {
     struct verdict_gate gates[VERDICT_GATES];
 };
 
-enum esper_status verdict_of(struct query *query, const struct run_status *status, struct verdict *verdict,
-                             struct esper_error *error);
+enum esper_status verdict_of(struct query *query, const struct run *run, const struct run_status *status,
+                             struct verdict *verdict, struct esper_error *error);
 
 const char *verdict_state_name(enum verdict_state state); /* "interpretable", "collecting", "watch", "blocked" */
 const char *gate_state_name(enum gate_state state);       /* "pass", "watch", "fail", "unknown" */
