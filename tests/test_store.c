@@ -31,6 +31,7 @@ static void assert_value(sqlite3_stmt *statement, int at, enum column_type type,
         assert_true(sqlite3_column_double(statement, at) == real);
         return;
     case COLUMN_TEXT:
+    case COLUMN_PASSAGE:
         name = *field ? field : NULL;
         /* fall through */
     case COLUMN_NAME:

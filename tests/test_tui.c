@@ -349,7 +349,8 @@ static void add_expression(char *sql, size_t size, const char *column, enum colu
                                           [COLUMN_OPTIONAL] = "(r + s + e + k) % 5",
                                           [COLUMN_NUMBER] = "0.001 * (r * 31 + s * 7 + e * 3 + k)",
                                           [COLUMN_NAME] = "'name'",
-                                          [COLUMN_TEXT] = "'a text of some length'"};
+                                          [COLUMN_TEXT] = "'a text of some length'",
+                                          [COLUMN_PASSAGE] = "'a passage'"};
     const char *expression = by_type[type];
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].column, column) == 0)

@@ -97,6 +97,7 @@ static inline void fill_row(struct record_row *row, enum record_kind kind, int64
             memcpy(field, &name, sizeof name);
             break;
         case COLUMN_TEXT:
+        case COLUMN_PASSAGE:
             if (!absent)
                 snprintf(field, RECORD_TEXT, "text %08lld", (long long)base + i);
             break;

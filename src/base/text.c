@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* RFC 3629: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
@@ -45,6 +46,17 @@ bool text_shows(const char *at, size_t length)
     uint32_t three = (uint32_t)text[0] << 16 | (uint32_t)text[1] << 8 | text[2];
     bool turns = (three >= 0xE280AA && three <= 0xE280AE) || (three >= 0xE281A6 && three <= 0xE281A9);
     return length > 3 || !turns;
+}
+
+size_t text_shown(const char *text, size_t bytes, char shown[TEXT_SHOWN])
+{
+    const size_t length = text_character(text, bytes);
+    const bool as_it_is = length && (*text == '\n' || *text == '\t' || text_shows(text, length));
+    if (as_it_is)
+        snprintf(shown, TEXT_SHOWN, "%.*s", (int)length, text);
+    else
+        snprintf(shown, TEXT_SHOWN, "\\x%02x", (unsigned)(unsigned char)*text);
+    return as_it_is ? length : 1;
 }
 
 bool text_is_plain(const char *text)

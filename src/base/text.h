@@ -13,6 +13,11 @@ size_t text_character(const char *text, size_t bytes);
  * set (0 to 1F and 7F, 80 to 9F), nor one that turns the direction of writing. */
 bool text_shows(const char *text, size_t length);
 
+/* What stands for the first bytes of a non-empty text that may hold anything: a character that may be shown, a line
+ * break or a tab as it is, otherwise \\xNN for one byte. Returns how many bytes that was. */
+enum { TEXT_SHOWN = 5 };
+size_t text_shown(const char *text, size_t bytes, char shown[TEXT_SHOWN]);
+
 /* Whether all of a text may be shown, on one line. Bytes that are not UTF-8 are no reason to refuse it: paths may have
  * them. */
 bool text_is_plain(const char *text);

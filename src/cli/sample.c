@@ -42,12 +42,10 @@ static void show(struct screen *screen, bool end)
         const bool continues = (screen->held[screen->count - 1] & 0xC0) == 0x80;
         if (!length && !end && screen->count < expected(screen->held[0]) && (screen->count == 1 || continues))
             return;
-        const bool shown = length && (strchr("\n\t", screen->held[0]) || text_shows(screen->held, length));
-        if (shown)
-            cli_print("%.*s", (int)length, screen->held);
-        for (size_t i = 0; !shown && i < (length ? length : 1); i++)
-            cli_print("\\x%02x", (unsigned)(unsigned char)screen->held[i]);
-        drop(screen, length ? length : 1);
+        char shown[TEXT_SHOWN];
+        const size_t bytes = text_shown(screen->held, screen->count, shown);
+        cli_print("%s", shown);
+        drop(screen, bytes);
     }
 }
 

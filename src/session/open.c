@@ -103,6 +103,7 @@ static enum esper_status begin(struct session *session, const char *runs, struct
 void session_release(struct session *session)
 {
     behind_free(session->behind);
+    sampler_free(session->sampler);            /* before the recorder, which it writes to */
     recorder_stop(session->recorder, 0, NULL); /* unless it was stopped in good order */
     engine_free(session->engine);
     if (session->run_open)
@@ -121,6 +122,7 @@ static enum esper_status open_engine(struct session *session, struct esper_error
     session->outcomes = memory_alloc((size_t)config->envs, sizeof *session->outcomes, error);
     if (!session->outcomes)
         return ESPER_FAILED;
+    TRY(sampler_create(&session->sampler, error));
     return behind_create(&session->behind, &engine_world(session->engine)->table, error);
 }
 
@@ -224,8 +226,19 @@ enum esper_status session_record_checkpoint(struct session *session, const char 
     return ESPER_OK;
 }
 
+enum esper_status session_sample(struct session *session, struct esper_error *error)
+{
+    const struct world *world = engine_world(session->engine);
+    if (!sampler_wanted(world, session->recorder))
+        return ESPER_OK;
+    const enum esper_status before = sampler_wait(session->sampler, error);
+    TRY(sampler_start(session->sampler, world, session->run.name, session->recorder, error));
+    return before;
+}
+
 /* First removes the stored rows of steps that will be repeated; restores the row of the checkpoint that the run resumes
- * `from`, if the process was killed before it could write that row. NULL: the run begins. */
+ * `from` and that of its best network's text, if the process was killed before it could write them. NULL: the run
+ * begins. */
 static enum esper_status open_record(struct session *session, bool spans, const struct checkpoint_info *from,
                                      struct esper_error *error)
 {
@@ -239,9 +252,12 @@ static enum esper_status open_record(struct session *session, bool spans, const 
         return status;
     }
     bool known = !from || store_has_checkpoint(store, file);
+    bool sampled = *world->best.accuracy < 0 || store_has_sample(store, *world->best.round);
     TRY(recorder_start(&session->recorder, store, session->config.telemetry, session->config.rounds, error));
     engine_record(session->engine, session->recorder, moment_of_creation(&session->run),
                   spans || session->config.telemetry == TELEMETRY_DEBUG);
+    if (!sampled)
+        TRY(session_sample(session, error));
     return known ? ESPER_OK : session_record_checkpoint(session, file, "periodic", from, error);
 }
 

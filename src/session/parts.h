@@ -6,6 +6,7 @@
 #include "session/behind.h"
 #include "session/checkpoint.h"
 #include "session/resume.h"
+#include "session/sampler.h"
 #include "session/session.h"
 #include "telemetry/recorder.h"
 
@@ -28,11 +29,14 @@ struct session {
     bool told_unsaved;                /* and this was reported */
     struct esper_error trouble;       /* why, the last time */
     struct behind *behind;            /* writes best.ckpt */
+    struct sampler *sampler;          /* lets the best network write */
     struct outcome_record *outcomes;  /* [env] */
 };
 
 /* Releases everything a session holds and the session itself; what was not written is lost. */
 void session_release(struct session *session);
+/* Lets the best network write, where that is wanted; what fails is a row that is missing. */
+enum esper_status session_sample(struct session *session, struct esper_error *error);
 /* The checkpoint's row in the record; an error if the file that was written is not to be seen. */
 enum esper_status session_record_checkpoint(struct session *session, const char *file, const char *kind,
                                             const struct checkpoint_info *info, struct esper_error *error);

@@ -131,6 +131,15 @@ static void retry_best(struct session *session)
         behind_retry(session->behind);
 }
 
+/* A text less is no reason to stop. */
+static void sample_best(struct session *session, struct session_progress *progress)
+{
+    struct esper_error error;
+    if (session_sample(session, &error) != ESPER_OK)
+        snprintf(progress->notice, sizeof progress->notice, "no text was sampled: %.400s; training goes on",
+                 error.text);
+}
+
 static enum esper_status finish_round(struct session *session, struct session_progress *progress,
                                       struct esper_error *error)
 {
@@ -138,6 +147,8 @@ static enum esper_status finish_round(struct session *session, struct session_pr
     struct round_report report = {.outcomes = session->outcomes};
     double rounds = session->config.rounds, done = *world->round - session->first_round;
     engine_finish(session->engine, session->outcomes);
+    if (*world->best.accuracy >= 0 && *world->best.round == *world->round)
+        sample_best(session, progress);
     report_round(session->engine, session->outcomes, &report.round);
     report.has_ppo = engine_update(session->engine, rounds > 1 ? done / (rounds - 1) : 1, &report.ppo, report.heads);
     fill_speed(session, &report.round);
@@ -267,6 +278,8 @@ enum esper_status session_close(struct session *session, struct esper_error *err
     if (session->best_unsaved)
         status = join_trouble(status, error, session->trouble.status, &session->trouble);
     part = is_saved(session) ? ESPER_OK : save(session, done ? "final" : "stop", &trouble);
+    status = join_trouble(status, error, part, &trouble);
+    part = sampler_wait(session->sampler, &trouble);
     status = join_trouble(status, error, part, &trouble);
     part = recorder_stop(session->recorder, CLOSE_SECONDS, &trouble);
     session->recorder = NULL;

@@ -62,8 +62,9 @@ static void fill_field(sqlite3_stmt *statement, int at, enum column_type type, c
         memcpy(field, &text, sizeof text);
         break;
     case COLUMN_TEXT:
+    case COLUMN_PASSAGE:
         text = (const char *)sqlite3_column_text(statement, at);
-        snprintf(field, RECORD_TEXT, "%s", text ? text : "");
+        snprintf(field, column_bytes(type), "%s", text ? text : "");
         break;
     }
 }

@@ -5,7 +5,7 @@
  * FIELD(kind, name, description with the unit). A missing value is NULL in the record and never 0; here it is
  *   INTEGER   int64_t, never missing        NUMBER  double, NAN
  *   OPTIONAL  int64_t, RECORD_NONE          NAME    a string constant, NULL
- *   TEXT      char[RECORD_TEXT], ""
+ *   TEXT      char[RECORD_TEXT], ""         PASSAGE char[RECORD_PASSAGE], ""
  */
 #ifndef TELEMETRY_RECORD_H
 #define TELEMETRY_RECORD_H
@@ -17,11 +17,11 @@
 
 /* Changing these lists requires raising the version, user_version in the record. A new column must be of a kind that
  * can be missing: it is NULL in the rows of older records, which are read all the same (store_upgrade.c). */
-#define STORE_VERSION 3
+#define STORE_VERSION 4
 #define STORE_OLDEST  2 /* the oldest one that can be read */
 
 #define RECORD_NONE INT64_MIN
-enum { RECORD_TEXT = 48 };
+enum { RECORD_TEXT = 48, RECORD_PASSAGE = 352 }; /* no row is longer than one of `step`: the rings hold thousands */
 
 /* The record keeps the numbers of base/round.h; code that shows them to people passes them through round_shown. */
 #define ROUND_NUMBER "number of the round, from 0, in evaluations from 8388608; screens and exports count from 1"
@@ -204,6 +204,13 @@ enum { RECORD_TEXT = 48 };
     FIELD(INTEGER, bytes, "size of the file")                                                                          \
     FIELD(TEXT, written, "when it was written, ISO 8601, UTC")
 
+#define SAMPLE_FIELDS(FIELD)                                                                                           \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
+    FIELD(INTEGER, env, "env whose network became the best of the run")                                                \
+    FIELD(NUMBER, score, "its validation score, points")                                                               \
+    FIELD(NUMBER, bits_per_byte, "the same in bits per byte")                                                          \
+    FIELD(PASSAGE, text, "text that it writes, as `esper sample` does by default; what cannot be shown as \\xNN")
+
 #define PHASE_FIELDS(FIELD)                                                                                            \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step of the episode, from 1; the last one includes the work after it")                       \
@@ -239,6 +246,8 @@ enum { RECORD_TEXT = 48 };
     KIND(ALERT, alert, CRITICAL, NORMAL, "round, rule", "one row per alert that a round raised or cleared")            \
     KIND(CHECKPOINT, checkpoint, CRITICAL, OFF, "file",                                                                \
          "one row per file written to checkpoints/, even if removed since")                                            \
+    KIND(SAMPLE, sample, CRITICAL, NORMAL, "round",                                                                    \
+         "one row per round of a run on text that ended with a better network than all before")                        \
     KIND(PHASE, phase, BULK, NORMAL, "round, step, thread, start_us, name, env", "one row per span of work")           \
     KIND(DROPS, drops, CRITICAL, OFF, "round, step, name, reason", "one row per count of missing rows")
 
@@ -251,6 +260,7 @@ enum record_kind { RECORD_KINDS(RECORD_ENUM) RECORD_KIND_COUNT };
 #define RECORD_MEMBER_NUMBER(name)      double name;
 #define RECORD_MEMBER_NAME(name)        const char *name;
 #define RECORD_MEMBER_TEXT(name)        char name[RECORD_TEXT];
+#define RECORD_MEMBER_PASSAGE(name)     char name[RECORD_PASSAGE];
 #define RECORD_MEMBER(kind, name, help) RECORD_MEMBER_##kind(name)
 #define RECORD_STRUCT(NAME, name, lane, level, key, help)                                                              \
     struct name##_record {                                                                                             \

@@ -157,6 +157,7 @@ static int bind(sqlite3_stmt *statement, int at, enum column_type type, const ch
         memcpy(&text, field, sizeof text);
         return sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
     case COLUMN_TEXT:
+    case COLUMN_PASSAGE:
         break;
     }
     return *field ? sqlite3_bind_text(statement, at, field, -1, SQLITE_STATIC) : sqlite3_bind_null(statement, at);

@@ -39,6 +39,8 @@ enum esper_status store_sync(struct store *store, struct esper_error *error);
 
 /* Does the record list the checkpoint of that name? */
 bool store_has_checkpoint(struct store *store, const char *file);
+/* Does it hold the text of the network that was the best from that round on? */
+bool store_has_sample(struct store *store, uint32_t round);
 /* How far the record of a run reaches; one that the run had no time to create reaches nowhere. */
 struct store_reach {
     int64_t rounds; /* finished rounds in it */

@@ -86,6 +86,15 @@ enum esper_status store_open_reader(struct store **out, const struct run *run, s
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
 
+bool store_has_sample(struct store *store, uint32_t round)
+{
+    char sql[64];
+    int64_t count = 0;
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM sample WHERE round = %u", (unsigned)round);
+    store_allow(store, STORE_SECONDS, NULL);
+    return store_ask(store, sql, &count, NULL) == ESPER_OK && count > 0;
+}
+
 bool store_has_checkpoint(struct store *store, const char *file)
 {
     sqlite3_stmt *query = NULL;

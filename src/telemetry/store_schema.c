@@ -11,6 +11,7 @@
 #define SQL_NUMBER                   " REAL"
 #define SQL_NAME                     " TEXT"
 #define SQL_TEXT                     " TEXT"
+#define SQL_PASSAGE                  " TEXT"
 #define SQL_COLUMN(type, name, help) "    " #name SQL_##type ", -- " help "\n"
 #define SQL_TABLE(NAME, name, lane, level, key, help)                                                                  \
     "CREATE TABLE " #name " ( -- " help "\n" NAME##_FIELDS(SQL_COLUMN) "    PRIMARY KEY (" key                         \
@@ -42,10 +43,12 @@ RECORD_KINDS(COLUMNS)
 #define BYTES_NUMBER            sizeof(double)
 #define BYTES_NAME              sizeof(const char *)
 #define BYTES_TEXT              RECORD_TEXT
+#define BYTES_PASSAGE           RECORD_PASSAGE
 #define BYTES(type, name, help) +BYTES_##type
 #define DENSE(NAME, name, lane, level, key, help)                                                                      \
     _Static_assert(sizeof(struct name##_record) == (0 NAME##_FIELDS(BYTES)), "fields follow each other");
 RECORD_KINDS(DENSE)
+_Static_assert(sizeof(struct sample_record) <= sizeof(struct step_record), "it makes the rings no larger");
 _Static_assert(sizeof(int64_t) == sizeof(double) && sizeof(const char *) == sizeof(double), "all but texts are alike");
 
 #define LAYOUT(NAME, name, lane, level, key, help)                                                                     \

@@ -10,7 +10,7 @@
 
 #define STORE_APPLICATION 0x45737072 /* application_id, "Espr" */
 
-enum column_type { COLUMN_INTEGER, COLUMN_OPTIONAL, COLUMN_NUMBER, COLUMN_NAME, COLUMN_TEXT };
+enum column_type { COLUMN_INTEGER, COLUMN_OPTIONAL, COLUMN_NUMBER, COLUMN_NAME, COLUMN_TEXT, COLUMN_PASSAGE };
 
 struct store_column {
     const char *name;
@@ -30,7 +30,7 @@ extern const char *const store_run_table; /* the CREATE TABLE of `run`, which is
 
 static inline size_t column_bytes(enum column_type type)
 {
-    return type == COLUMN_TEXT ? (size_t)RECORD_TEXT : sizeof(double);
+    return type == COLUMN_TEXT ? (size_t)RECORD_TEXT : type == COLUMN_PASSAGE ? (size_t)RECORD_PASSAGE : sizeof(double);
 }
 
 /* Whether rows of the table belong to a step, not to a whole round. */

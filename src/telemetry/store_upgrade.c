@@ -44,8 +44,11 @@ static bool is_lacking(const struct store_layout *layout, const bool found[COLUM
 
 static int add_columns(sqlite3 *db, const struct store_layout *layout, const bool found[COLUMNS_MAX])
 {
-    static const char *const types[] = {
-        [COLUMN_OPTIONAL] = "INTEGER", [COLUMN_NUMBER] = "REAL", [COLUMN_NAME] = "TEXT", [COLUMN_TEXT] = "TEXT"};
+    static const char *const types[] = {[COLUMN_OPTIONAL] = "INTEGER",
+                                        [COLUMN_NUMBER] = "REAL",
+                                        [COLUMN_NAME] = "TEXT",
+                                        [COLUMN_TEXT] = "TEXT",
+                                        [COLUMN_PASSAGE] = "TEXT"};
     int code = SQLITE_OK;
     for (int i = 0; i < layout->count && code == SQLITE_OK; i++) {
         char sql[160];
