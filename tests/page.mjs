@@ -538,6 +538,61 @@ async function checkLive(tab, trainer, server) {
     });
 }
 
+// A run on text: scores are points with bits per byte beside them, and what the best network wrote is text, never markup.
+async function checkText(tab) {
+    const beside = (points) => `${(8 * (1 - points / 100)).toFixed(3)}\u00a0bits per byte`;
+    await attempt("a run on text: points and bits per byte, no accuracy", async () => {
+        await show(tab, "#/", "table[data-name=runs] tbody tr");
+        await until("the list", async () => (await cells(tab, "runs")).some((row) => row[0] === "prose"));
+        const [{ v, t }] = await sql(
+            "prose",
+            "select val_accuracy_mean v, test_accuracy_mean t from round order by round desc limit 1",
+        );
+        const line = (await cells(tab, "runs")).find((row) => row[0] === "prose");
+        let problem =
+            differs("validation", line[7], v, `points, ${beside(v)}`) +
+            differs("test", line[9], t, `points, ${beside(t)}`);
+        for (const view of ["overview", "envs", "outcomes", "attribution", "seeds"]) {
+            await show(tab, `#/run/prose/${view}`, "main .panel");
+            if (/accuracy/i.test(await tab.text("main"))) problem += `${view} speaks of accuracy; `;
+        }
+        await show(tab, "#/run/prose/overview", ".tile .value");
+        return (
+            problem +
+            differs("validation", await tile(tab, "val_accuracy"), v, "points") +
+            ((await tab.text('.tile[data-name="val_accuracy"] .note')).includes(beside(v)) ? "" : "no bits; ")
+        );
+    });
+    await attempt("a run on text: what the best network wrote, newest first, is text and no markup", async () => {
+        await show(tab, "#/run/prose/text", "[data-name=samples] pre");
+        const wanted = await sql("prose", "select score, text from sample order by round desc");
+        const shown = await tab.run(
+            `[...document.querySelectorAll("[data-name=samples] li")].map((li) => ({
+                text: li.querySelector("pre").textContent,
+                markup: li.querySelector("pre").children.length,
+                score: li.querySelector("[data-name=score]").textContent,
+            }))`,
+        );
+        if (shown.length !== wanted.length || !shown.length) return `${shown.length} texts, not ${wanted.length}`;
+        return (
+            wanted
+                .map(
+                    ({ score, text }, i) =>
+                        (shown[i].text === text ? "" : `"${shown[i].text}" is not "${text}"; `) +
+                        (shown[i].markup ? "it is markup; " : "") +
+                        differs("score", shown[i].score, score, `points, ${beside(score)}`),
+                )
+                .join("") + (wanted.some(({ text }) => text.includes("<b id=evil>")) ? "" : "no text is dangerous; ")
+        );
+    });
+    await attempt("a run on images has no view of text", async () => {
+        await show(tab, "#/run/over/overview", ".tile .value");
+        const links = await tab.run("[...document.querySelectorAll('nav a')].map((a) => a.textContent)");
+        await show(tab, "#/run/over/text", ".none");
+        return links.includes("Text") || !links.includes("Outcomes") ? `${links}` : "";
+    });
+}
+
 async function takePictures(tab, url) {
     const views = [
         ["runs", "#/"],
@@ -592,6 +647,18 @@ await execute(esper, [
     "--set",
     'about=<b id=evil>"x"</b>',
 ]);
+// A language that is markup: its networks write nothing else.
+await mkdir(runs, { recursive: true });
+await writeFile(`${runs}/markup.txt`, "<b id=evil>x</b>\n".repeat(4000));
+await execute(esper, ["data", "import", `${runs}/markup.txt`, "--as", "text", "--out", `${runs}/markup.safetensors`]);
+const prose = ["data.set=text", `data.path=${runs}/markup.safetensors`, "data.batch=8", "data.batches=4"];
+prose.push("data.val_images=16", "data.test_images=16", "host.context=16", "host.width=16", "reward.mode=shaped");
+await execute(esper, [
+    "train",
+    ...["--runs", runs, "--quiet", "--threads", "1", "--name", "prose", "--task", "text_quick"],
+    ...["--rounds", "3", "--envs", "2", "--policy", "random"],
+    ...prose.flatMap((key) => ["--set", key]),
+]);
 if (pictures) {
     await execute(esper, ["train", "--runs", runs, "--quiet", "--name", "tour", "--rounds", "60"]);
     for (const policy of ["ppo", "static"])
@@ -604,6 +671,7 @@ try {
     const tab = await browser.openTab();
     await tab.go(server.url);
     await checkFinished(tab);
+    await checkText(tab);
     if (pictures) await takePictures(tab, server.url);
     await checkLive(tab, trainer, server);
     check("no error on the console", tab.errors.join("; "));

@@ -105,6 +105,9 @@ static void the_report_says_it(void **state)
     must_say(&page, "Validation and test score, points, last step");
     must_say(&page, "<td>test, bits per byte</td>");
     must_say(&page, "<th class=\"n\">test, points</th>");
+    must_say(&page, "<h3>Round 25, env 0: ");
+    must_say(&page, "<pre>text of round 24\n&lt;b id=evil&gt;&amp;amp; \\x00</pre>"); /* never as markup */
+    assert_true(strstr(page.text, "text of round 24") < strstr(page.text, "text of round 20"));
     assert_null(strstr(page.text, "test accuracy"));
     assert_null(strstr(page.text, "alidation accuracy"));
     html_free(&page);
@@ -113,6 +116,11 @@ static void the_report_says_it(void **state)
     must_say(&page, "<td>test score, points</td>"); /* of either: no word of one is said of both */
     assert_null(strstr(page.text, "<td>test, bits per byte</td>"));
     assert_null(strstr(page.text, "accuracy, %"));
+    html_free(&page);
+    page = (struct html){0};
+    assert_int_equal(report_make(&page, folder, mixed + 1, 1, path, sizeof path, &error), ESPER_OK);
+    must_say(&page, "accuracy, %");
+    assert_null(strstr(page.text, "id=\"text\""));
     html_free(&page);
 }
 

@@ -226,6 +226,13 @@ static inline void grow_run(struct run *run, const char *name, const struct grow
         if (round >= grown->rounds - grown->detailed)
             grow_details(&grower, grown, round);
     }
+    for (int round = 0; grown->text && round < grown->rounds; round += 4) {
+        struct sample_record *sample = &grow(&grower, RECORD_SAMPLE)->sample;
+        sample->round = round;
+        sample->score = grown_accuracy(round, 0);
+        sample->bits_per_byte = 8 * (1 - sample->score / 100);
+        snprintf(sample->text, sizeof sample->text, "text of round %d\n<b id=evil>&amp; \\x00", round);
+    }
     if (grown->rounds > 2)
         grow_trouble(&grower);
     must_write(grower.store, grower.rows, grower.count);

@@ -146,8 +146,8 @@ enum { RECORD_TEXT = 48, RECORD_PASSAGE = 352 }; /* no row is longer than one of
     FIELD(INTEGER, step, "step of the episode, from 1")                                                                \
     FIELD(INTEGER, env, "env")                                                                                         \
     FIELD(INTEGER, mask, "seeds that were on, bit j = slot j")                                                         \
-    FIELD(INTEGER, correct, "validation images (bytes of text) predicted right")                                       \
-    FIELD(NUMBER, accuracy, "share of them, " POINTS)
+    FIELD(INTEGER, correct, "validation images classified correctly; of text 0")                                       \
+    FIELD(NUMBER, accuracy, "its validation accuracy, " POINTS)
 
 /* One episode. */
 #define OUTCOME_FIELDS(FIELD)                                                                                          \

@@ -201,6 +201,10 @@ const struct question questions[] = {
      "SELECT round, rule, severity, value, threshold, text FROM (SELECT *, max(round) FROM alert GROUP BY rule)"
      " WHERE state = 'raised' ORDER BY severity, round DESC, rule LIMIT 64"},
 
+    {"samples", "what the best network of a run on text wrote whenever there was a better one, newest first",
+     ":from :to :limit",
+     "SELECT * FROM sample WHERE round BETWEEN :from AND :to ORDER BY round DESC" LIMITED(1000)},
+
     {"phases", "where the time of a round went; percent of its wall time, all threads together", ":round",
      "SELECT name, count(*) AS spans, count(DISTINCT thread) AS threads, sum(duration_us) / 1e6 AS seconds,"
      " avg(duration_us) / 1e3 AS mean_ms, max(duration_us) / 1e3 AS max_ms,"

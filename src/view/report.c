@@ -283,20 +283,23 @@ static void write_title(struct html *html, const struct report_run *report)
     html_raw(html, "</p>\n");
 }
 
-static void write_links(struct html *html, bool several)
+static void write_links(struct html *html, bool several, bool text)
 {
     if (several)
         html_raw(html, "<nav><a href=\"#compare\">Comparison</a>");
     else
         html_raw(html, "<nav>");
-    html_raw(html, "<a href=\"#learning\">Learning</a><a href=\"#growth\">Growth</a><a href=\"#outcomes\">Outcomes</a>"
-                   "<a href=\"#trouble\">Trouble</a><a href=\"#time\">Time</a>"
+    html_raw(html,
+             "<a href=\"#learning\">Learning</a><a href=\"#growth\">Growth</a><a href=\"#outcomes\">Outcomes</a>");
+    if (text)
+        html_raw(html, "<a href=\"#text\">Text</a>");
+    html_raw(html, "<a href=\"#trouble\">Trouble</a><a href=\"#time\">Time</a>"
                    "<a href=\"#identity\">Configuration</a></nav>\n");
 }
 
 static void write_record(struct html *html, struct report_run *report, bool several)
 {
-    write_links(html, several);
+    write_links(html, several, report->words->bytes);
     write_verdict(html, report);
     write_tiles(html, report);
 }
@@ -306,6 +309,8 @@ static void write_parts(struct html *html, struct report_run *report)
     report_learning(html, report);
     report_growth(html, report);
     report_outcomes(html, report);
+    if (report->words->bytes)
+        report_text(html, report);
     report_trouble(html, report);
     report_time(html, report);
 }

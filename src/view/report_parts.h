@@ -63,6 +63,7 @@ void report_table(struct html *html, const struct sheet *sheet, const struct rep
 void report_learning(struct html *html, struct report_run *report); /* report_plots.c */
 void report_growth(struct html *html, struct report_run *report);   /* report_growth.c */
 void report_outcomes(struct html *html, struct report_run *report); /* report_growth.c */
+void report_text(struct html *html, struct report_run *report);     /* report_tables.c; only where hosts read text */
 void report_trouble(struct html *html, struct report_run *report);  /* report_tables.c */
 void report_time(struct html *html, struct report_run *report);     /* report_tables.c */
 void report_identity(struct html *html, struct report_run *report); /* report_tables.c */

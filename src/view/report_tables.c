@@ -1,4 +1,4 @@
-/* The report's parts that are lists: trouble, time, configuration, how to reproduce the run. */
+/* The report's parts that are lists: text, trouble, time, configuration, how to reproduce the run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,33 @@
 #include "telemetry/run_json.h"
 #include "view/recipe.h"
 #include "view/report_parts.h"
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+/* The record's text is what a network made up: html_text makes it harmless. */
+void report_text(struct html *html, struct report_run *report)
+{
+    enum { LISTED = 10 };
+    struct question_values values = question_all();
+    struct sheet samples;
+    values.limit = LISTED;
+    report_ask(report, &samples, "samples", &values);
+    html_raw(html,
+             "<h2 id=\"text\">Text</h2>\n<p class=\"soft\">What the best network wrote, each time a round ended with "
+             "a better one than all before; the newest 10. Bytes that cannot be shown are \\xNN.</p>\n");
+    for (int i = 0; i < samples.rows; i++) {
+        char score[FAMILY_SCORE];
+        html_add(html, "<h3>Round %s, env %s: %s</h3>\n<pre>",
+                 shown_number(shown_round(sheet_number(&samples, i, "round")), 0).text,
+                 shown_number(sheet_number(&samples, i, "env"), 0).text,
+                 family_score(report->words, sheet_number(&samples, i, "score"), score));
+        html_text(html, sheet_text(&samples, i, "text"));
+        html_raw(html, "</pre>\n");
+    }
+    if (!samples.rows)
+        html_raw(html, "<p class=\"soft\">There is none.</p>\n");
+    sheet_free(&samples);
+}
 
 /* ---- trouble ----------------------------------------------------------------------------------------------------- */
 

@@ -41,6 +41,17 @@ export function figures(x, unit = "") {
 export const count = (x, unit = "") => number(x, 0, unit);
 export const percent = (x) => number(x, 2, "%");
 
+// Scores in the words of the run's family, which come with the run (src/base/family_words.h): accuracy in % or points, and
+// of text bits per byte beside them.
+export const score =
+    (run, digits = 2) =>
+    (x) =>
+        number(x, digits, run.words?.unit);
+export const bits = (run, points) =>
+    run.words?.bytes && known(points) ? number(8 * (1 - points / 100), 3, "bits per byte") : "";
+export const scored = (run, points) => [score(run)(points), bits(run, points)].filter(Boolean).join(", ");
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 export function signed(x, digits = 2, unit = "") {
     return known(x) && x > 0 ? "+" + number(x, digits, unit) : number(x, digits, unit);
 }

@@ -21,8 +21,9 @@ import { Policy } from "./view_policy.jsx";
 import { Runs } from "./view_runs.jsx";
 import { Seeds } from "./view_seeds.jsx";
 import { System } from "./view_system.jsx";
+import { Text } from "./view_text.jsx";
 
-// [address, title, view, whether its charts run over rounds and follow the zoom]
+// [address, title, view, whether its charts run over rounds and follow the zoom, whether it is of text alone]
 const VIEWS = [
     ["overview", "Overview", Overview, true],
     ["policy", "Policy and critic", Policy, true],
@@ -31,6 +32,7 @@ const VIEWS = [
     ["seeds", "Seeds", Seeds],
     ["attribution", "Attribution", Attribution],
     ["outcomes", "Outcomes", Outcomes],
+    ["text", "Text", Text, false, true],
     ["events", "Events", Events],
     ["system", "System", System, true],
 ];
@@ -135,7 +137,7 @@ function RunPage({ name, view }) {
                 </span>
             </div>
             <nav aria-label="views of the run">
-                {VIEWS.map(([key, title]) => (
+                {VIEWS.filter(([, , , , ofText]) => !ofText || run?.words.bytes).map(([key, title]) => (
                     <a
                         key={key}
                         href={link(["run", name, key], { rounds: route.value.values.rounds })}

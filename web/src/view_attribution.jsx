@@ -1,7 +1,7 @@
 // What each seed adds: validation with seeds switched off, shares, and interactions.
 import { useRows } from "./ask.js";
 import { Intervals } from "./bars.jsx";
-import { MISSING, count, known, number, percent, shownRound, signed, slotName, stageLetter } from "./format.js";
+import { MISSING, count, known, number, score, shownRound, signed, slotName, stageLetter } from "./format.js";
 import { EnvPicker, Lack, Panel, RoundPicker, Stage, Table, useEnv, useRound } from "./parts.jsx";
 
 const names = (run, mask) => run.slots.filter((_, i) => mask & (1 << i)).join(" + ") || "none";
@@ -12,7 +12,7 @@ function Subsets({ run, answer }) {
     return (
         <Panel
             title="Seeds switched off"
-            note={rows.length ? `step ${rows[0].step}; validation accuracy with only these seeds on` : ""}
+            note={rows.length ? `step ${rows[0].step}; validation ${run.words.score} with only these seeds on` : ""}
         >
             {rows.length ? (
                 <Table
@@ -21,8 +21,10 @@ function Subsets({ run, answer }) {
                     rows={rows}
                     columns={[
                         { key: "mask", title: "seeds on", text: true, show: (mask) => names(run, mask) },
-                        { key: "correct", title: "correct, images", show: (x) => count(x) },
-                        { key: "accuracy", show: percent },
+                        ...(run.words.bytes // scored by its loss
+                            ? []
+                            : [{ key: "correct", title: "correct, images", show: (x) => count(x) }]),
+                        { key: "accuracy", title: run.words.score, show: score(run) },
                         {
                             key: "gain",
                             title: "gain over none, points",

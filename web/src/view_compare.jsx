@@ -5,12 +5,13 @@ import { address, query, read } from "./api.js";
 import { useAnswer } from "./ask.js";
 import { Intervals } from "./bars.jsx";
 import { Chart } from "./chart.jsx";
-import { count, known, number, percent, shownRound, signed } from "./format.js";
+import { count, known, number, scored, shownRound, signed } from "./format.js";
 import { Badge, Lack, Panel, Table } from "./parts.jsx";
 import { route, turn } from "./route.js";
 import { useRuns } from "./view_runs.jsx";
 
 const LETTERS = "ABCDEFGH";
+const ANY = { score: "score", unit: "points" }; // until the server has said what it is called
 
 // "a1:a2,b" in the address: cohorts by comma, runs of one policy with different seeds joined by colon.
 const cohortsOf = (text) => (text ? text.split(",").map((names) => names.split(":")) : []);
@@ -70,7 +71,7 @@ function Chooser({ cohorts }) {
                         },
                         { key: "task", text: true },
                         { key: "seed" },
-                        { key: "test_accuracy", title: "test accuracy", show: percent },
+                        { key: "test_accuracy", title: "test", show: (x, run) => scored(run, x) },
                     ]}
                 />
             ) : (
@@ -153,7 +154,7 @@ function Result({ answer }) {
 }
 
 // Series of several runs on one axis of rounds.
-function Learning({ names }) {
+function Learning({ names, words }) {
     const [all, setAll] = useState([]);
     useEffect(() => {
         let wanted = true;
@@ -174,8 +175,8 @@ function Learning({ names }) {
     return (
         lines.length > 0 && (
             <Chart
-                title="Validation accuracy, mean of the envs"
-                unit="percent"
+                title={`Validation ${words.score}, mean of the envs`}
+                unit={words.unit}
                 x={x}
                 lines={lines}
                 xName="round"
@@ -202,7 +203,7 @@ export function Compare() {
             ) : (
                 <Lack answer={answer} />
             )}
-            {cohorts.length > 0 && <Learning names={cohorts.flat().slice(0, 8)} />}
+            {cohorts.length > 0 && <Learning names={cohorts.flat().slice(0, 8)} words={answer.data?.words ?? ANY} />}
             <Chooser cohorts={cohorts} />
         </>
     );

@@ -5,11 +5,12 @@ import { Waterfall, Stack } from "./bars.jsx";
 import { Chart } from "./chart.jsx";
 import {
     MISSING,
+    capital,
     count,
     figures,
     known,
     number,
-    percent,
+    score,
     shownRound,
     slotName,
     stageLetter,
@@ -21,7 +22,7 @@ import { turn } from "./route.js";
 import { ramp } from "./theme.js";
 import { OPS, REWARD_COMPONENTS } from "./words.js";
 
-// A cell: colour and number show the accuracy, letters the stages of its slots.
+// A cell: colour and number show the score, letters the stages of its slots.
 function Cell({ run, env, seeds, low, high, picked }) {
     const share = known(env.val_accuracy) ? (env.val_accuracy - low) / (high - low || 1) : null;
     const { back, ink } = share === null ? {} : ramp(share);
@@ -35,14 +36,14 @@ function Cell({ run, env, seeds, low, high, picked }) {
             data-env={env.env}
             style={{ background: back, color: ink }}
             aria-pressed={picked}
-            aria-label={`env ${env.env}: ${percent(env.val_accuracy)}, slots ${letters}`}
+            aria-label={`env ${env.env}: ${score(run)(env.val_accuracy)}, slots ${letters}`}
             onClick={() => turn({ env: env.env })}
         >
             <small>
                 env {env.env}
                 {rolledBack ? " ↩" : ""}
             </small>
-            <b>{number(env.val_accuracy, 1, "%")}</b>
+            <b>{number(env.val_accuracy, 1, run.words.bytes ? "" : run.words.unit)}</b>
             <span class="letters">{letters}</span>
         </button>
     );
@@ -60,7 +61,7 @@ function Grid({ run, round, env }) {
             wide
             note={
                 values.length
-                    ? `validation accuracy, dark ${percent(low)} to bright ${percent(high)}; letters: its slots ${run.slots.join(" ")}; ↩ rolled back`
+                    ? `validation ${run.words.score}, dark ${score(run)(low)} to bright ${score(run)(high)}; letters: its slots ${run.slots.join(" ")}; ↩ rolled back`
                     : ""
             }
         >
@@ -85,7 +86,7 @@ function Grid({ run, round, env }) {
             {envs.rows.length > 0 && (
                 <Panel
                     title={`Host of env ${env} now`}
-                    note="line width of a seed's branch: alpha; adds: validation accuracy lost without it"
+                    note="line width of a seed's branch: alpha; adds: points lost without it"
                 >
                     <Host run={run} seeds={seeds.rows.filter((seed) => seed.env === env)} />
                 </Panel>
@@ -124,8 +125,8 @@ function decisions(run) {
         { key: "entropy", title: "entropy, 0–1", show: (x) => figures(x) },
         { key: "value", title: "value, target units", show: (x) => figures(x) },
         { key: "reward", show: (x) => figures(x) },
-        { key: "val_accuracy", title: "validation", show: percent },
-        { key: "train_accuracy", title: "training", show: percent },
+        { key: "val_accuracy", title: "validation", show: score(run) },
+        { key: "train_accuracy", title: "training", show: score(run) },
         { key: "live", title: "live seeds", show: (x) => count(x) },
         { key: "added_params", title: "added parameters", show: (x) => count(x) },
     ];
@@ -163,8 +164,8 @@ function Detail({ run, round, env }) {
         <>
             <div class="grid2">
                 <Chart
-                    title={`Accuracy of env ${env}`}
-                    unit="percent"
+                    title={`${capital(run.words.score)} of env ${env}`}
+                    unit={run.words.unit}
                     x={lines.x}
                     lines={lines.accuracy}
                     xName="step"

@@ -1,7 +1,7 @@
-// Was it worth it: accuracy by size, best and worst episodes, and the parts of the reward.
+// Was it worth it: score by size, best and worst episodes, and the parts of the reward.
 import { useRows } from "./ask.js";
 import { Scatter, Waterfall } from "./bars.jsx";
-import { count, figures, known, number, percent, shownRound } from "./format.js";
+import { capital, count, figures, known, number, score, scored, shownRound } from "./format.js";
 import { Lack, Panel, RoundPicker, Table, useRound } from "./parts.jsx";
 import { link } from "./route.js";
 import { REWARD_COMPONENTS } from "./words.js";
@@ -17,8 +17,8 @@ function columns(run) {
             ),
         },
         { key: "env" },
-        { key: "test_accuracy", title: "test", show: percent },
-        { key: "val_accuracy", title: "validation", show: percent },
+        { key: "test_accuracy", title: "test", show: score(run) },
+        { key: "val_accuracy", title: "validation", show: score(run) },
         { key: "added_params", title: "added parameters", show: (x) => count(x) },
         { key: "fossilized", title: "fossils", show: (x) => count(x) },
         { key: "reward", show: (x) => figures(x) },
@@ -41,17 +41,17 @@ export function Outcomes({ run }) {
         x: p.added_params,
         y: p.test_accuracy,
         frontier: p.frontier,
-        label: `round ${shownRound(p.round)}, env ${p.env}: ${percent(p.test_accuracy)}, ${count(p.added_params)} parameters added`,
+        label: `round ${shownRound(p.round)}, env ${p.env}: ${scored(run, p.test_accuracy)}, ${count(p.added_params)} parameters added`,
     }));
     const frontier = pareto.rows.filter((p) => p.frontier);
     return (
         <div class="grid2">
             <Panel
-                title="Accuracy by size"
+                title={`${capital(run.words.score)} by size`}
                 note="one point per episode, the newest 1 500 and the frontier ◆: nothing smaller is better"
             >
                 {points.length ? (
-                    <Scatter points={points} xName="added parameters" yName="test accuracy, percent" />
+                    <Scatter points={points} xName="added parameters" yName={`test ${run.words.score}, ${run.words.unit}`} />
                 ) : (
                     <Lack answer={pareto} none="No episode has finished yet." />
                 )}
@@ -83,14 +83,14 @@ export function Outcomes({ run }) {
                     <Lack answer={pareto} none="No episode has finished yet." />
                 )}
             </Panel>
-            <Panel title="Best episodes" note="by test accuracy">
+            <Panel title="Best episodes" note={`by test ${run.words.score}`}>
                 {top.rows.length ? (
                     <Table name="top" caption="best episodes" rows={top.rows} columns={columns(run)} />
                 ) : (
                     <Lack answer={top} none="No episode has finished yet." />
                 )}
             </Panel>
-            <Panel title="Worst episodes" note="by test accuracy">
+            <Panel title="Worst episodes" note={`by test ${run.words.score}`}>
                 {bottom.rows.length ? (
                     <Table name="bottom" caption="worst episodes" rows={bottom.rows} columns={columns(run)} />
                 ) : (

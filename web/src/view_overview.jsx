@@ -2,7 +2,19 @@
 import { useMemo } from "preact/hooks";
 import { useRows } from "./ask.js";
 import { Chart } from "./chart.jsx";
-import { STAGES, count, figures, known, number, percent, shownRound, stageName, words } from "./format.js";
+import {
+    STAGES,
+    bits,
+    capital,
+    count,
+    figures,
+    known,
+    number,
+    score,
+    shownRound,
+    stageName,
+    words,
+} from "./format.js";
 import { Badge, Lack, Panel, StageLegend, Table, Tile } from "./parts.jsx";
 import { useAlertMarks, useSeries, zoomTo } from "./series.js";
 
@@ -36,25 +48,28 @@ function Verdict({ verdict }) {
 
 function Tiles({ run }) {
     const s = run.summary;
+    const name = run.words.score;
+    const show = score(run);
+    const beside = (points, note) => [bits(run, points), note].filter(Boolean).join("; ");
     return (
         <div class="tiles">
             <Tile
                 name="val_accuracy"
-                title="validation accuracy"
-                value={percent(s.val_accuracy_mean_last)}
-                note="mean of the envs, newest round"
+                title={`validation ${name}`}
+                value={show(s.val_accuracy_mean_last)}
+                note={beside(s.val_accuracy_mean_last, "mean of the envs, newest round")}
             />
             <Tile
                 name="val_accuracy_best"
-                title="best validation accuracy"
-                value={percent(s.val_accuracy_best)}
-                note="best env over all rounds"
+                title={`best validation ${name}`}
+                value={show(s.val_accuracy_best)}
+                note={beside(s.val_accuracy_best, "best env over all rounds")}
             />
             <Tile
                 name="test_accuracy"
-                title="test accuracy"
-                value={percent(s.test_accuracy_mean_last)}
-                note="mean of the envs, newest round"
+                title={`test ${name}`}
+                value={show(s.test_accuracy_mean_last)}
+                note={beside(s.test_accuracy_mean_last, "mean of the envs, newest round")}
             />
             <Tile name="reward" title="reward" value={figures(s.reward_mean_last)} note="per episode, newest round" />
             <Tile
@@ -208,8 +223,8 @@ export function Overview({ run }) {
                 <Chart
                     {...shared}
                     name="accuracy"
-                    title="Accuracy at the end of the round"
-                    unit="percent"
+                    title={`${capital(run.words.score)} at the end of the round`}
+                    unit={run.words.unit}
                     lines={lines.accuracy}
                 />
                 <Chart

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { useAnswer } from "./ask.js";
-import { count, figures, percent, time } from "./format.js";
+import { count, figures, scored, time } from "./format.js";
 import { Badge, Lack, Panel, Table } from "./parts.jsx";
 import { link } from "./route.js";
 
@@ -28,9 +28,9 @@ const COLUMNS = [
     { key: "seed" },
     { key: "rounds_done", title: "rounds", show: (done, run) => `${count(done)} of ${count(run.rounds)}` },
     { key: "envs", show: (n) => count(n) },
-    { key: "val_accuracy", title: "validation accuracy", show: percent },
-    { key: "val_accuracy_best", title: "best env", show: percent },
-    { key: "test_accuracy", title: "test accuracy", show: percent },
+    { key: "val_accuracy", title: "validation", show: (x, run) => scored(run, x) },
+    { key: "val_accuracy_best", title: "best env", show: (x, run) => scored(run, x) },
+    { key: "test_accuracy", title: "test", show: (x, run) => scored(run, x) },
     { key: "reward", title: "reward per episode", show: (x) => figures(x) },
     { key: "updated", text: true, show: time },
 ];
@@ -39,7 +39,7 @@ export function Runs() {
     const answer = useRuns();
     const runs = answer.data?.runs ?? [];
     return (
-        <Panel title="Runs" note="newest first; accuracies are means of the envs at the end of the newest round" wide>
+        <Panel title="Runs" note="newest first; accuracy, or of text the score, at the end of the newest round: means of the envs" wide>
             {runs.length ? (
                 <Table name="runs" columns={COLUMNS} rows={runs} caption="runs" cards />
             ) : (

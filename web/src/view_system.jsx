@@ -69,7 +69,7 @@ export function System({ run }) {
     const charts = useMemo(
         () => [
             ["speed", "Speed", "env-steps per second", [series.line(NAMES[0], "env-steps/s")]],
-            ["images", "Training images", "images per second", [series.line(NAMES[1], "images/s")]],
+            ["images", `Training ${run.words.samples}`, "per second", [series.line(NAMES[1], `${run.words.samples}/s`)]],
             [
                 "time",
                 "Time of a round",
