@@ -88,10 +88,11 @@ static enum esper_status check_data(const struct engine *engine, struct esper_er
     const struct dataset *data = engine->data;
     if ((size_t)config->data_val_images > data->count[SPLIT_VAL] ||
         (size_t)config->data_test_images > data->count[SPLIT_TEST])
-        return error_set(error, ESPER_INVALID,
-                         "data.val_images=%d and data.test_images=%d: the data set holds %zu and %zu; ask for fewer",
-                         config->data_val_images, config->data_test_images, data->count[SPLIT_VAL],
-                         data->count[SPLIT_TEST]);
+        return error_set(
+            error, ESPER_INVALID,
+            "data.val_images=%d and data.test_images=%d: the data set holds %zu and %zu %s; ask for fewer%s",
+            config->data_val_images, config->data_test_images, data->count[SPLIT_VAL], data->count[SPLIT_TEST],
+            host_family_of(config)->words.samples, data->kind == KIND_TEXT ? ", or use a shorter host.context" : "");
     if ((size_t)config->data_batch > data->count[SPLIT_TRAIN])
         return error_set(error, ESPER_INVALID,
                          "data.batch=%d: the data set holds %zu training samples; use a smaller batch",

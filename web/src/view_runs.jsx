@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { useAnswer } from "./ask.js";
-import { count, figures, scored, time } from "./format.js";
+import { count, figures, score, scored, time } from "./format.js";
 import { Badge, Lack, Panel, Table } from "./parts.jsx";
 import { link } from "./route.js";
 
@@ -29,7 +29,7 @@ const COLUMNS = [
     { key: "rounds_done", title: "rounds", show: (done, run) => `${count(done)} of ${count(run.rounds)}` },
     { key: "envs", show: (n) => count(n) },
     { key: "val_accuracy", title: "validation", show: (x, run) => scored(run, x) },
-    { key: "val_accuracy_best", title: "best env", show: (x, run) => scored(run, x) },
+    { key: "val_accuracy_best", title: "best env", show: (x, run) => score(run)(x) },
     { key: "test_accuracy", title: "test", show: (x, run) => scored(run, x) },
     { key: "reward", title: "reward per episode", show: (x) => figures(x) },
     { key: "updated", text: true, show: time },
