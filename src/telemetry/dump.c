@@ -158,10 +158,12 @@ void dump_json_row(FILE *file, const struct query_row *row, const char *table)
 
 enum esper_status dump_finish(FILE *file, struct esper_error *error)
 {
+    const int before = ferror(file) ? errno : 0; /* of a write just now, if there is nothing left that could fail */
     errno = 0;
     if (fflush(file) == 0 && !ferror(file))
         return ESPER_OK;
-    return error_set(error, ESPER_FAILED, "cannot write the output: %s", errno ? strerror(errno) : "an earlier error");
+    const int why = errno ? errno : before;
+    return error_set(error, ESPER_FAILED, "cannot write the output: %s", why ? strerror(why) : "an earlier error");
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
