@@ -1,6 +1,6 @@
 /*
  * What people call the points of a family's networks and the samples they learn from. Each family fills one in
- * (morph/family.h); whatever shows a score asks it, and nothing else says "accuracy" or "%".
+ * (morph/family.h); whatever shows the scores of a run asks it, and has no word of its own for them.
  */
 #ifndef BASE_FAMILY_WORDS_H
 #define BASE_FAMILY_WORDS_H

@@ -40,7 +40,7 @@ enum attribution_formula { ATTRIBUTION_HARMONIC, ATTRIBUTION_MINIMUM };
     FIELD(attribution_sigmoid_steepness, 0, 100, "3", "how fast a negative gain discounts attribution")                \
     FIELD(germination_warmup_epochs, 0, 1e6, "10", "seeds germinated before this step are paid less")                  \
     FIELD(germination_discount_floor, 0, 1, "0.4", "what the earliest seeds are paid")                                 \
-    FIELD(escrow_stable_window, 1, 5, "3", "steps over which accuracy counts as stable")                               \
+    FIELD(escrow_stable_window, 1, 5, "3", "steps over which the score counts as stable")                              \
     FIELD(escrow_delta_clip, 0, 1000, "2", "maximum change of the escrow per step; 0 = no limit")                      \
     FIELD(pbrs_weight, 0, 100, "0.3", "weight of potential-based shaping")                                             \
     FIELD(epoch_progress_bonus, 0, 100, "0.3", "potential gained per step in a stage")                                 \
@@ -76,7 +76,7 @@ enum attribution_formula { ATTRIBUTION_HARMONIC, ATTRIBUTION_MINIMUM };
     FIELD(early_prune_threshold, 0, 1e6, "5", "age below which pruning is early")                                      \
     FIELD(early_prune_penalty, -100, 100, "-0.1", "an early PRUNE")                                                    \
     FIELD(terminal_acc_weight, -100, 100, "0.05", "paid at the last step per point of the validation score")           \
-    FIELD(basic_acc_delta_weight, -1000, 1000, "5", "basic: weight of the accuracy gained")                            \
+    FIELD(basic_acc_delta_weight, -1000, 1000, "5", "basic: weight of the points gained")                              \
     FIELD(basic_fossilize_base_bonus, -100, 100, "0.3", "basic: FOSSILIZE of a contributing seed")                     \
     FIELD(basic_contribution_scale, -100, 100, "0.5", "basic: the same, per point")                                    \
     FIELD(basic_fossilize_invalid_penalty, -100, 100, "-0.5", "basic: FOSSILIZE that is invalid or games")             \

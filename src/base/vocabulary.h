@@ -80,7 +80,7 @@ enum stage { STAGES(STAGE_ENUM, STAGE) STAGE_LIMIT };
 /* The components that add up to a reward, with what each is for. */
 #define REWARD_COMPONENTS(WORD, with)                                                                                  \
     WORD(with, ATTRIBUTION, attribution, "contributions of the seeds")                                                 \
-    WORD(with, BLENDING_WARNING, blending_warning, "penalty for a blending seed that hurts accuracy")                  \
+    WORD(with, BLENDING_WARNING, blending_warning, "penalty for a blending seed that hurts the score")                 \
     WORD(with, HOLDING_WARNING, holding_warning, "penalty for a seed held too long")                                   \
     WORD(with, PBRS, pbrs, "potential-based shaping")                                                                  \
     WORD(with, SYNERGY, synergy, "bonus for seeds that help each other")                                               \
@@ -90,7 +90,7 @@ enum stage { STAGES(STAGE_ENUM, STAGE) STAGE_LIMIT };
     WORD(with, FOSSILIZED_RENT, fossilized_rent, "upkeep of fossils")                                                  \
     WORD(with, ACTION_SHAPING, action_shaping, "cost or bonus of the op")                                              \
     WORD(with, FOSSILIZE_BONUS, fossilize_bonus, "immediate bonus for a fossil")                                       \
-    WORD(with, TERMINAL, terminal, "for the accuracy at the last step")                                                \
+    WORD(with, TERMINAL, terminal, "for the score at the last step")                                                   \
     WORD(with, TERMINAL_FOSSIL, terminal_fossil, "for the fossils at the last step")                                   \
     WORD(with, DRIP, drip, "what fossils pay, step by step")                                                           \
     WORD(with, LOSS_DELTA, loss_delta, "change in the loss")                                                           \
