@@ -3,82 +3,21 @@
  * subsets, sets of slots, a test. Then what must be bit-identical: repetition, other envs, groups of envs, the number
  * of sequences, causality, empty slots and seeds in TRAINING. Single networks are the case table's: cuda_cases.
  */
-#include "device_rig.cuh"
-#include "morph/net_trial.h"
 #include "nn/attend.cuh"
-#include "transformer/device.cuh"
+#include "text_rig.cuh"
 
-extern size_t transformer_budget; /* of transformer/fp32: bytes of frames at once; 0: what fits */
-
-static const int blueprints[] = {BLUEPRINT_NOOP,         TRANSFORMER_ATTENTION, TRANSFORMER_NORM, TRANSFORMER_LORA,
-                                 TRANSFORMER_LORA_LARGE, TRANSFORMER_MLP_SMALL, TRANSFORMER_MLP};
-enum { KINDS = sizeof blueprints / sizeof blueprints[0] };
-
-static const char *named(int blueprint)
+/* What the worlds here are made of. */
+static struct config worlds(int envs)
 {
-    return family_blueprint(&transformer_family, blueprint);
+    return text_config(envs, 16, 2, 12);
 }
 
-/* Weights of the usual size, gains and shifts off their initial values, nothing zero. */
-static void fill(const struct param_layout &layout, uint32_t key, float *params)
+static struct bits bits_of(int envs, void (*prepare)(struct world *), int slots = 3)
 {
-    uint32_t random = key;
-    for (int t = 0; t < layout.count; t++) {
-        const struct tensor_layout &tensor = layout.tensor[t];
-        const float bound = tensor.dims == 2 ? 2 / sqrtf((float)tensor.shape[1]) : 0.4f;
-        for (size_t i = 0; i < tensor.size; i++)
-            params[tensor.offset + i] = tensor.value + bound * noise(&random);
-    }
+    return step_bits(&transformer_fp32, worlds(envs), prepare, slots);
 }
 
 /* ---- one network ------------------------------------------------------------------------------------------------- */
-
-struct text_case {
-    int vocabulary, width, heads, layers, context, segments, samples;
-};
-
-struct network {
-    struct config config;
-    struct transformer_shape shape;
-    std::vector<float> params[3]; /* host, seeds, gates */
-    std::vector<struct slot_exec> exec;
-    std::vector<uint8_t> tokens;
-    int samples;
-};
-
-static void network_make(struct network *n, const struct text_case &c, uint32_t key)
-{
-    uint32_t random = key;
-    config_defaults(&n->config);
-    n->config.host_width = c.width;
-    n->config.host_heads = c.heads;
-    n->config.host_layers = c.layers;
-    n->config.host_context = c.context;
-    n->config.host_segments = n->config.slot_count = c.segments;
-    for (int j = 0; j < c.segments; j++)
-        snprintf(n->config.slots[j], sizeof n->config.slots[j], "r0c%d", j % TRANSFORMER_LAYERS);
-    transformer_shape_init_sized(&n->shape, &n->config, c.vocabulary);
-    const size_t sizes[3] = {n->shape.net.host.storage, n->shape.net.seed_storage, n->shape.net.gate_storage};
-    for (int k = 0; k < 3; k++)
-        n->params[k].assign(sizes[k], 0);
-    n->exec.assign((size_t)c.segments, slot_exec{});
-    n->samples = c.samples;
-    n->tokens.resize((size_t)(c.samples * (c.context + 1)));
-    for (uint8_t &token : n->tokens)
-        token = (uint8_t)((noise(&random) + 0.5f) * (float)c.vocabulary);
-    fill(n->shape.net.host, key + 1, n->params[0].data());
-}
-
-static void network_plant(struct network *n, int slot, int blueprint, int algorithm, float alpha)
-{
-    struct param_layout layout;
-    n->exec[(size_t)slot] = {
-        SLOT_BLEND, (uint8_t)algorithm, (uint8_t)blueprint, false, true, algorithm == ALGORITHM_GATE, alpha};
-    transformer_seed_layout(blueprint, n->shape.width, &layout);
-    fill(layout, 100 + (uint32_t)(slot * 16 + blueprint), &n->params[1][n->shape.net.slot[slot].seed]);
-    transformer_gate_layout(n->shape.width, &layout);
-    fill(layout, 7 + (uint32_t)slot, &n->params[2][n->shape.net.slot[slot].gate]);
-}
 
 /* Logits of its batch. */
 static std::vector<float> logits_of(struct network &n)
@@ -98,11 +37,6 @@ static std::vector<float> logits_of(struct network &n)
     if (transformer_device.try_net(&trial, &error) != ESPER_OK)
         stop("trial", error.text);
     return logits;
-}
-
-static double relative(double a, double b)
-{
-    return a == b ? 0 : std::fabs(a - b) / std::max(1e-6, std::fabs(b));
 }
 
 static void compare_grads(const std::string &name, int slots, const struct slot_grads *got,
@@ -225,87 +159,6 @@ static void check_wide(int head, int length)
 
 /* ---- worlds ------------------------------------------------------------------------------------------------------ */
 
-static struct config text_config(int envs)
-{
-    struct config config;
-    struct esper_error error = {};
-    config_defaults(&config);
-    config.envs = envs;
-    config.threads = 1;
-    config.device = WISH_CPU;
-    config.reward.mode = REWARD_SHAPED; /* whose first step is not a twin's */
-    config.host_family = FAMILY_TRANSFORMER;
-    config.host_width = 16;
-    config.host_heads = 2;
-    config.host_layers = 3;
-    config.host_context = 12;
-    config.host_segments = 3;
-    config.slot_count = 3;
-    for (int j = 0; j < config.slot_count; j++)
-        snprintf(config.slots[j], sizeof config.slots[j], "r0c%d", j % TRANSFORMER_LAYERS);
-    config.max_seeds = 0;
-    config.host_lr = config.seed_lr = 1e-3;
-    config.mixed = {0.02, 0, 3}; /* every env has its own windows and learning rate */
-    config.data_set = DATA_LANGUAGE;
-    config.data_batch = 9; /* in two chunks, emulated */
-    config.data_batches = 2;
-    config.data_val_images = 7; /* in parts of two windows */
-    config.data_test_images = 5;
-    config.policy.kind = POLICY_RANDOM;
-    if (config_check(&config, &error) != ESPER_OK)
-        stop("configuration", error.text);
-    return config;
-}
-
-/* A seed as the lifecycle would leave it, without parameters that are zero. */
-static void plant_seed(struct world *world, int env, int slot, int stage, int blueprint, int algorithm, float alpha)
-{
-    struct slot_state state;
-    struct param_layout layout;
-    struct net_params params = world_params(world, env);
-    slot_clear(&state);
-    state.stage = (uint8_t)stage;
-    state.blueprint = (uint8_t)blueprint;
-    state.algorithm = (uint8_t)algorithm;
-    state.alpha = alpha;
-    state.germinations = 1;
-    world_set_slot(world, env, slot, &state);
-    const int width = world->host_shape.transformer.width;
-    transformer_seed_layout(blueprint, width, &layout);
-    fill(layout, (uint32_t)(env * 64 + slot + 1), params.seed + world->shape.slot[slot].seed);
-    transformer_gate_layout(width, &layout);
-    fill(layout, (uint32_t)(env * 64 + slot + 33), params.gate + world->shape.slot[slot].gate);
-}
-
-/* Env 0 is bare, env 1 trains seeds, env 2 blends, env 3 does both and has fossils. */
-static void plant_all(struct world *world)
-{
-    for (int j = 0; j < world->shape.slots; j++) {
-        plant_seed(world, 1, j, STAGE_TRAINING, blueprints[(j + 1) % KINDS], ALGORITHM_ADD, 0);
-        plant_seed(world, 2, j, STAGE_BLENDING, blueprints[(2 * j + 2) % KINDS], 1 + j % 3, 0.6f);
-        plant_seed(world, 3, j,
-                   j == 1   ? STAGE_TRAINING
-                   : j == 2 ? STAGE_FOSSILIZED
-                            : STAGE_HOLDING,
-                   blueprints[(2 * j + 1) % KINDS], 1 + (j + 1) % 3,
-                   j == 1   ? 0.0f
-                   : j == 2 ? 1.0f
-                            : 0.4f);
-    }
-}
-
-/* What a step that was captured leaves. */
-static arenas step_from(struct pair *pair, struct graph *graph, const arenas &state)
-{
-    arenas_restore(pair->world, state);
-    pair_write(pair);
-    if (graph_begin(pair->runtime, graph))
-        pair->kernels->train(pair->net);
-    graph_run(pair->runtime, graph);
-    pair_read(pair);
-    return arenas_of(pair->world);
-}
-
 static void check_train(struct pair *pair)
 {
     struct world *world = pair->world;
@@ -393,7 +246,7 @@ static void check_evaluate(struct pair *pair)
 static void check_world(void)
 {
     struct pair pair;
-    pair_begin(&pair, text_config(4), "world");
+    pair_begin(&pair, worlds(4), "world");
     pair_attach(&pair, &transformer_fp32);
     engine_reset(pair.engine, 3);
     plant_all(pair.world);
@@ -404,81 +257,18 @@ static void check_world(void)
 
 /* ---- bit-identical ----------------------------------------------------------------------------------------------- */
 
-struct bits {
-    std::vector<float> host, seed;
-    std::vector<double> score;
-};
-
-/* Env 0 after a step and a validation. */
-static struct bits step_bits(int envs, void (*prepare)(struct world *), int slots = 3)
-{
-    struct pair pair;
-    struct config config = text_config(envs);
-    config.data_val_images = 3;
-    config.data_batches = 1;
-    config.slot_count = slots;
-    pair_begin(&pair, config, "bits");
-    pair_attach(&pair, &transformer_fp32);
-    const struct world *world = pair.world;
-    engine_reset(pair.engine, 1);
-    prepare(pair.world);
-    pair_write(&pair);
-    pair.kernels->train(pair.net);
-    pair.kernels->evaluate(pair.net);
-    pair_read(&pair);
-    struct bits bits = {{world->host, world->host + world->shape.host.storage},
-                        {world->seed, world->seed + world->shape.seed_storage},
-                        {world->train_loss[0], world->val_loss[0], world->val_accuracy[0]}};
-    bits.host.insert(bits.host.end(), world->host_momentum, world->host_momentum + world->shape.host.storage);
-    bits.host.insert(bits.host.end(), world->host_second, world->host_second + world->shape.host.storage);
-    pair_close(&pair);
-    return bits;
-}
-
-static bool same_host(const struct bits &a, const struct bits &b)
-{
-    return a.host == b.host && a.score == b.score; /* no NAN among them */
-}
-
-static void prepare_bare(struct world *)
-{
-}
-
-static void prepare_grown(struct world *world)
-{
-    for (int env = 0; env < world->envs; env++)
-        for (int j = 0; j < world->shape.slots; j++) /* what other envs hold must not matter */
-            if (env == 0 || j != 1)
-                plant_seed(world, env, j, j % 2 ? STAGE_TRAINING : STAGE_HOLDING, blueprints[(1 + env + 2 * j) % KINDS],
-                           1 + j % 3, j % 2 ? 0.0f : 0.4f);
-}
-
-static void prepare_training(struct world *world)
-{
-    for (int j = 0; j < world->shape.slots; j++)
-        plant_seed(world, 0, j, STAGE_TRAINING, blueprints[(j + 1) % KINDS], ALGORITHM_ADD, 0);
-}
-
-static void prepare_alpha_zero(struct world *world)
-{
-    for (int j = 0; j < world->shape.slots; j++) {
-        plant_seed(world, 0, j, STAGE_BLENDING, TRANSFORMER_MLP, ALGORITHM_ADD, 0);
-        world_params(world, 0).seed[world->shape.slot[j].seed] = NAN;
-    }
-}
-
 static void check_bits(void)
 {
-    const struct bits one = step_bits(1, prepare_grown), three = step_bits(3, prepare_grown);
+    const struct bits one = bits_of(1, prepare_grown), three = bits_of(3, prepare_grown);
     check(same_host(one, three) && one.seed == three.seed, "env 0 among 1 and among 3");
     transformer_budget = 1; /* every env in its own group */
-    const struct bits grouped = step_bits(3, prepare_grown);
+    const struct bits grouped = bits_of(3, prepare_grown);
     check(same_host(one, grouped) && one.seed == grouped.seed, "envs in groups");
     transformer_budget = 0;
-    const struct bits bare = step_bits(1, prepare_bare), training = step_bits(1, prepare_training);
-    check(same_host(bare, step_bits(1, prepare_bare, 1)), "T10: empty slots and a host with fewer");
+    const struct bits bare = bits_of(1, prepare_bare), training = bits_of(1, prepare_training);
+    check(same_host(bare, bits_of(1, prepare_bare, 1)), "T10: empty slots and a host with fewer");
     check(same_host(bare, training) && bare.seed != training.seed, "T11: seeds in TRAINING leave the host alone");
-    check(same_host(bare, step_bits(1, prepare_alpha_zero)), "I-20: seeds at alpha 0, whatever they hold");
+    check(same_host(bare, bits_of(1, prepare_alpha_zero)), "I-20: seeds at alpha 0, whatever they hold");
 }
 
 int main(void)

@@ -11,6 +11,10 @@ static const struct net_rates rates = {.host = {OPTIMISER_ADAMW, 1e-2f, 0.9f, 0.
 /* Odd sizes: heads of ten and of five, a context that fills no panel and no tile, several groups and chunks. */
 static const struct text_host plain = {29, 20, 2, 3, 11, 3, 7}, tall = {50, 24, 2, 1, 71, 1, 9};
 
+/* Hosts for which bf16 has kernels: of the smaller width, a context that fills no tile and several blocks of a batch;
+ * of the larger, a whole context. */
+static const struct text_host small = {256, 32, 2, 3, 41, 3, 5}, small_wide = {256, 64, 4, 3, 64, 3, 2};
+
 static const int blueprints[] = {BLUEPRINT_NOOP,         TRANSFORMER_ATTENTION, TRANSFORMER_NORM, TRANSFORMER_LORA,
                                  TRANSFORMER_LORA_LARGE, TRANSFORMER_MLP_SMALL, TRANSFORMER_MLP};
 static const struct {
@@ -27,6 +31,10 @@ enum {
     SEATS = 3,
     DEALT = (KINDS * WAYS + SEATS - 1) / SEATS, /* networks in which every blueprint is in every way once */
     TALL = 1 + DEALT,                           /* the first is bare, the last has long sequences */
+    SMALL = TALL + 1,                           /* likewise for bf16 */
+    SMALL_WIDE = SMALL + 1 + DEALT,
+    WIDER = 6, /* of these, in which every blueprint is twice */
+    NETWORKS = SMALL_WIDE + WIDER,
     CONFIGS = 3                                 /* as it is; every other seed switched off; the bare host */
 };
 
@@ -44,14 +52,22 @@ static void plant(struct text_rig *rig, int slot, int turn)
     rig->exec[slot].isolate |= ways[way].isolate;
 }
 
+static const struct text_host *host_at(int index)
+{
+    return index < TALL ? &plain : index == TALL ? &tall : index < SMALL_WIDE ? &small : &small_wide;
+}
+
 static void build(struct text_run *run, int index, struct scrap *scrap)
 {
     struct text_rig *rig = &run->rig;
-    text_init(rig, scrap, index == TALL ? &tall : &plain);
+    const int dealt = index < TALL ? index : index - SMALL, wide = index - SMALL_WIDE;
+    text_init(rig, scrap, host_at(index));
     if (scrap->failed)
         return;
-    for (int j = 0; j < SEATS && index > 0 && index < TALL; j++)
-        plant(rig, j, SEATS * (index - 1) + j);
+    for (int j = 0; j < SEATS && dealt > 0 && index != TALL && index < SMALL_WIDE; j++)
+        plant(rig, j, SEATS * (dealt - 1) + j);
+    for (int j = 0; j < SEATS && wide > 0; j++)
+        plant(rig, j, (SEATS * (wide - 1) + j) % KINDS + KINDS * ((wide + j) % 4));
     if (index == TALL)
         plant(rig, 0, KINDS + 1); /* attention */
     text_randomise(rig, 700 + 1000 * (uint32_t)index);
@@ -208,14 +224,16 @@ enum answer_status answer_text(const struct check_backend *backend, int index, s
 {
     struct scrap scrap = {0};
     struct text_run run = {.answers = answers};
-    if (index > TALL)
+    if (index >= NETWORKS)
         return ANSWER_END;
     snprintf(answers->name, sizeof answers->name, "%s %d",
-             index == 0      ? "bare"
-             : index == TALL ? "long"
-                             : "grown",
+             index == 0           ? "bare"
+             : index < TALL       ? "grown"
+             : index == TALL      ? "long"
+             : index < SMALL_WIDE ? "small"
+                                  : "wide",
              index);
-    snprintf(answers->group, sizeof answers->group, "hosts");
+    snprintf(answers->group, sizeof answers->group, index > TALL ? "small hosts" : "hosts");
     if (!backend)
         return ANSWER_GIVEN;
     build(&run, index, &scrap);

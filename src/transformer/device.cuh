@@ -1,4 +1,4 @@
-/* The transformer's networks on a device: fp32 takes every host. */
+/* The transformer's networks on a device: fp32 takes every host; bf16 small ones, for which its kernels were made. */
 #ifndef TRANSFORMER_DEVICE_CUH
 #define TRANSFORMER_DEVICE_CUH
 
@@ -8,7 +8,9 @@ extern "C" {
 #include "transformer/shape.h"
 }
 
-extern const struct net_device_kernels transformer_fp32;
+extern const struct net_device_kernels transformer_fp32, transformer_bf16;
+
+bool transformer_bf16_fits(const struct net_shape *shape, int batch);
 
 enum esper_status transformer_trial_run(struct net_trial *trial, struct esper_error *error);
 

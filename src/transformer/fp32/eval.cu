@@ -114,27 +114,6 @@ DEVICE void walk_window(struct frame frame, struct net_score *scores, unsigned c
 
 /* ---- a split ----------------------------------------------------------------------------------------------------- */
 
-struct exact_pass {
-    enum split split;
-    int windows;
-};
-
-/* Windows of a part, from the size of the split alone; parts are numbered from 0. */
-static inline __host__ __device__ int part_windows(int windows)
-{
-    return (windows + EVAL_PARTS - 1) / EVAL_PARTS;
-}
-
-static inline __host__ __device__ int part_count(int windows)
-{
-    return (windows + part_windows(windows) - 1) / part_windows(windows);
-}
-
-DEVICE struct net_score *part_scores(const struct exact_view *net, int env, int part)
-{
-    return net->scores + ((size_t)env * EVAL_PARTS + (size_t)part) * NET_SETS_MAX;
-}
-
 STAGE_KERNEL evaluate(const struct exact_view *net, struct exact_pass pass)
 {
     SHARED_BYTES(shared);
@@ -208,7 +187,7 @@ KERNEL void tested(const struct exact_view *net)
 
 /* ---- enqueued ---------------------------------------------------------------------------------------------------- */
 
-static void enqueue(struct transformer_net *device, struct exact_pass pass)
+void transformer_fp32_walk(struct transformer_net *device, struct exact_pass pass)
 {
     runtime_launch(device->runtime, evaluate, net_blocks(device->eval_blocks, 1, STAGE_THREADS, device->attend_shared),
                    device->net, pass);
@@ -224,27 +203,27 @@ void transformer_allow_evaluate(struct transformer_net *device)
     runtime_allow_shared(device->runtime, evaluate, device->attend_shared);
 }
 
-void transformer_fp32_evaluate(struct net_device *given)
+void transformer_evaluate_all(struct net_device *given)
 {
     struct transformer_net *device = transformer_net_of(given);
     net_plan_evaluate(device, device->view.plans);
-    enqueue(device, {SPLIT_VAL, device->setup.val_images});
+    device->walk(device, {SPLIT_VAL, device->setup.val_images});
     runtime_launch(device->runtime, evaluated, block_per_env(device), device->net);
 }
 
-void transformer_fp32_measure(struct net_device *given, struct net_sets sets)
+void transformer_measure_all(struct net_device *given, struct net_sets sets)
 {
     struct transformer_net *device = transformer_net_of(given);
     net_plan_measure(device, device->view.plans, sets);
-    enqueue(device, {SPLIT_VAL, device->setup.val_images});
+    device->walk(device, {SPLIT_VAL, device->setup.val_images});
     runtime_launch(device->runtime, measured, block_per_env(device), device->net, sets);
 }
 
-void transformer_fp32_test(struct net_device *given)
+void transformer_test_all(struct net_device *given)
 {
     struct transformer_net *device = transformer_net_of(given);
     const unsigned blocks = ((unsigned)device->setup.envs + SCORE_THREADS - 1) / SCORE_THREADS;
     net_plan_test(device, device->view.plans);
-    enqueue(device, {SPLIT_TEST, device->setup.test_images});
+    device->walk(device, {SPLIT_TEST, device->setup.test_images});
     runtime_launch(device->runtime, tested, net_blocks(blocks, 1, SCORE_THREADS), device->net);
 }

@@ -126,19 +126,25 @@ static struct branch_places take_branch(struct exact_view *net, int hidden, int 
     return {take(net, hidden), take(net, mixed), take(net, heads), take(net, hidden)};
 }
 
-static void lay_out_slot(struct exact_view *net, const struct transformer_shape *shape, int j)
+/* Where a slot is: in the pools, and in the host. */
+static void lay_out_params(struct exact_view *net, const struct transformer_shape *shape, int j)
 {
     const struct slot_shape *s = &shape->net.slot[j];
     struct exact_slot *slot = &net->slot[j];
-    int hidden = net->width; /* of attention's mixed */
-    for (const struct exact_seed &seed : net->seed_of)
-        hidden = seed.branch.hidden > hidden ? seed.branch.hidden : hidden;
     slot->seed = (uint32_t)s->seed;
     slot->seed_storage = (uint32_t)s->seed_storage;
     slot->gate = (uint32_t)s->gate;
     slot->gate_storage = (uint32_t)s->gate_storage;
     for (int i = 0; i < net->layers; i++)
         slot->layer = net->layer[i].slot == j ? i : slot->layer;
+}
+
+static void lay_out_slot(struct exact_view *net, int j)
+{
+    struct exact_slot *slot = &net->slot[j];
+    int hidden = net->width; /* of attention's mixed */
+    for (const struct exact_seed &seed : net->seed_of)
+        hidden = seed.branch.hidden > hidden ? seed.branch.hidden : hidden;
     slot->x = take(net, net->width);
     slot->s = take(net, net->width);
     slot->dy = take(net, net->width);
@@ -153,8 +159,13 @@ static void lay_out_slot(struct exact_view *net, const struct transformer_shape 
     slot->dq = take(net, 1);
 }
 
-static void lay_out(struct exact_view *net, const struct transformer_shape *shape)
+static void lay_out(struct exact_view *net, const struct transformer_shape *shape, bool whole)
 {
+    net->dembed = take(net, net->width);
+    for (int j = 0; j < net->slots; j++)
+        lay_out_params(net, shape, j);
+    if (!whole)
+        return;
     for (int i = 0; i < net->layers; i++)
         for (struct exact_half &half : net->layer[i].half) {
             half.norms = take_norm(net);
@@ -162,10 +173,9 @@ static void lay_out(struct exact_view *net, const struct transformer_shape *shap
             half.dy = take(net, net->width);
         }
     for (int j = 0; j < net->slots; j++)
-        lay_out_slot(net, shape, j);
+        lay_out_slot(net, j);
     net->stream = take(net, net->width);
     net->dmixed = take(net, net->width);
-    net->dembed = take(net, net->width);
     net->last_places = take_norm(net);
     net->logits = take(net, net->vocabulary);
     net->dlogits = take(net, net->vocabulary);
@@ -218,14 +228,6 @@ static std::vector<exact_work> list_work(const struct exact_view *net)
 
 /* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
-template <class T> static T *placed(struct runtime *rt, const std::vector<T> &list)
-{
-    T *to = runtime_alloc<T>(rt, list.size());
-    runtime_copy_to(rt, to, list.data(), list.size() * sizeof(T));
-    runtime_wait(rt);
-    return to;
-}
-
 static std::vector<uint8_t> decays_of(const struct transformer_shape *shape)
 {
     std::vector<uint8_t> decays(shape->net.host.storage / LAYOUT_ALIGN + 1);
@@ -244,10 +246,12 @@ static size_t env_bytes(const struct exact_view *net)
            (size_t)net->rows * (sizeof(double) + 1) + (size_t)net->batch * (size_t)(net->context + 1);
 }
 
-static void allocate(struct transformer_net *device)
+void transformer_allocate(struct transformer_net *device, size_t own_bytes)
 {
     struct runtime *rt = device->runtime;
     struct exact_view *net = &device->view;
+    const size_t fit = frame_budget() / (env_bytes(net) + own_bytes);
+    net->group = fit < 1 ? 1 : fit < (size_t)device->setup.envs ? (int)fit : device->setup.envs;
     const size_t envs = (size_t)device->setup.envs, group = (size_t)net->group, rows = group * (size_t)net->rows;
     net->frames = runtime_alloc<float>(rt, rows * net->line);
     net->windows = runtime_alloc<uint8_t>(rt, group * (size_t)net->batch * (size_t)(net->context + 1));
@@ -261,13 +265,10 @@ static void allocate(struct transformer_net *device)
     net->train = runtime_alloc<struct net_score>(rt, envs);
     net->plans = runtime_alloc<struct eval_plan>(rt, envs);
     net->scores = runtime_alloc<struct net_score>(rt, envs * EVAL_PARTS * NET_SETS_MAX);
-    const std::vector<exact_work> work = list_work(net);
-    device->work = (unsigned)work.size();
-    net->work = placed(rt, work);
-    net->decays = placed(rt, decays_of(transformer_shape_of(device->setup.host_shape)));
+    net->decays = transformer_placed(rt, decays_of(transformer_shape_of(device->setup.host_shape)));
 }
 
-static void view_init(struct transformer_net *device)
+void transformer_view_init(struct transformer_net *device, bool whole)
 {
     const struct transformer_shape *shape = transformer_shape_of(device->setup.host_shape);
     struct exact_view *net = &device->view;
@@ -283,14 +284,20 @@ static void view_init(struct transformer_net *device)
     net->each = shape->layers / shape->segments;
     net->rows = net->batch * net->context;
     net->chunk = chunk_sequences(net->batch, net->context);
-    net->chunks = (net->batch + net->chunk - 1) / net->chunk;
+    net->chunks = whole ? (net->batch + net->chunk - 1) / net->chunk : 0;
     view_params(net, shape);
     net->spans = (int)((net->host_storage + SPAN - 1) / SPAN);
-    lay_out(net, shape);
-    const size_t fit = frame_budget() / env_bytes(net);
-    net->group = fit < 1 ? 1 : fit < (size_t)device->setup.envs ? (int)fit : device->setup.envs;
+    lay_out(net, shape, whole);
     const size_t host = attend_shared(net->width / net->heads), seed = attend_shared(net->width / SEED_HEADS);
     device->attend_shared = host > seed ? host : seed;
+}
+
+void transformer_place(struct transformer_net *device)
+{
+    struct runtime *rt = device->runtime;
+    device->net = runtime_alloc<struct exact_view>(rt, 1);
+    runtime_copy_to(rt, device->net, &device->view, sizeof device->view);
+    runtime_wait(rt);
 }
 
 static struct net_device *create(struct runtime *rt, const struct net_setup *setup)
@@ -298,16 +305,18 @@ static struct net_device *create(struct runtime *rt, const struct net_setup *set
     struct transformer_net *device = new transformer_net();
     struct exact_view *net = &device->view;
     net_device_begin(device, rt, setup);
-    view_init(device);
-    allocate(device);
+    transformer_view_init(device, true);
+    transformer_allocate(device, 0);
+    const std::vector<exact_work> work = list_work(net);
+    device->work = (unsigned)work.size();
+    net->work = transformer_placed(rt, work);
+    device->walk = transformer_fp32_walk;
     transformer_allow_train(device);
     transformer_allow_evaluate(device);
     const unsigned frames = (unsigned)(net->group * net->batch);
     const unsigned most = (unsigned)(runtime_processors(rt) * EVAL_BLOCKS);
     device->eval_blocks = frames < most ? frames : most;
-    device->net = runtime_alloc<struct exact_view>(rt, 1);
-    runtime_copy_to(rt, device->net, net, sizeof *net);
-    runtime_wait(rt);
+    transformer_place(device);
     if (rt->failed) {
         delete device;
         return nullptr;
@@ -323,6 +332,6 @@ static void release(struct net_device *given)
 extern const struct net_device_kernels transformer_fp32 = {create,
                                                            release,
                                                            transformer_fp32_train,
-                                                           transformer_fp32_evaluate,
-                                                           transformer_fp32_measure,
-                                                           transformer_fp32_test};
+                                                           transformer_evaluate_all,
+                                                           transformer_measure_all,
+                                                           transformer_test_all};

@@ -170,9 +170,16 @@ struct exact_view {
     const struct exact_work *work;
 };
 
+/* Windows of a split to evaluate. */
+struct exact_pass {
+    enum split split;
+    int windows;
+};
+
 struct transformer_net : net_device {
     struct exact_view view; /* on the host */
     struct exact_view *net; /* on the device */
+    void (*walk)(struct transformer_net *device, struct exact_pass pass); /* enqueues an evaluation, to view.scores */
     unsigned work;          /* entries of exact_view.work */
     unsigned eval_blocks;
     size_t attend_shared; /* bytes */
@@ -307,6 +314,19 @@ DEVICE const float *seed_gradient(const struct frame &frame, int slot)
 /* Bytes of device memory that a group's frames may take; 0: depends on the free device memory. Tests set it. */
 extern size_t transformer_budget;
 
+/* In create, one after the other. Networks of another precision have no frames but for the gradient that reaches the
+ * embeddings (`whole` false), and memory of their own, `own_bytes` per env. */
+void transformer_view_init(struct transformer_net *device, bool whole);
+void transformer_allocate(struct transformer_net *device, size_t own_bytes);
+void transformer_place(struct transformer_net *device); /* the view, on the device */
+template <class T> static inline T *transformer_placed(struct runtime *rt, const std::vector<T> &list)
+{
+    T *to = runtime_alloc<T>(rt, list.size());
+    runtime_copy_to(rt, to, list.data(), list.size() * sizeof(T));
+    runtime_wait(rt);
+    return to;
+}
+
 static inline struct launch net_blocks(unsigned columns, int envs, unsigned threads, size_t shared = 0)
 {
     struct launch shape = {dim3(columns, (unsigned)envs), dim3(threads), shared, false};
@@ -324,16 +344,38 @@ void transformer_forward(struct transformer_net *device, int first, int envs); /
 void transformer_backward(struct transformer_net *device, int first, int envs);
 void transformer_slot_forward(struct transformer_net *device, int slot); /* of env 0 alone: trials */
 void transformer_slot_backward(struct transformer_net *device, int slot);
+void transformer_gather(struct transformer_net *device, int first, int envs, uint32_t index); /* the windows */
 void transformer_step(struct transformer_net *device, int first, int envs); /* after the passes of a batch */
+void transformer_embed_sums(struct transformer_net *device, int first, int envs); /* of a step: the embeddings' part, */
+void transformer_update(struct transformer_net *device, int first, int envs);     /* and all from the gradients on */
 void transformer_end_step(struct transformer_net *device, int first, int envs);
 void transformer_begin_step(struct transformer_net *device);
 
-/* net_device.cuh */
+/* net_device.cuh; the last three by `walk` */
 void transformer_fp32_train(struct net_device *given);
-void transformer_fp32_evaluate(struct net_device *given);
-void transformer_fp32_measure(struct net_device *given, struct net_sets sets);
-void transformer_fp32_test(struct net_device *given);
+void transformer_evaluate_all(struct net_device *given);
+void transformer_measure_all(struct net_device *given, struct net_sets sets);
+void transformer_test_all(struct net_device *given);
+void transformer_fp32_walk(struct transformer_net *device, struct exact_pass pass);
 void transformer_allow_evaluate(struct transformer_net *device); /* once, in create */
 void transformer_allow_train(struct transformer_net *device);
+
+/* ---- the windows of a split, in parts ---------------------------------------------------------------------------- */
+
+/* Windows of a part, from the size of the split alone; parts are numbered from 0. */
+static inline __host__ __device__ int part_windows(int windows)
+{
+    return (windows + EVAL_PARTS - 1) / EVAL_PARTS;
+}
+
+static inline __host__ __device__ int part_count(int windows)
+{
+    return (windows + part_windows(windows) - 1) / part_windows(windows);
+}
+
+DEVICE struct net_score *part_scores(const struct exact_view *net, int env, int part)
+{
+    return net->scores + ((size_t)env * EVAL_PARTS + (size_t)part) * NET_SETS_MAX;
+}
 
 #endif

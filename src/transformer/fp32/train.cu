@@ -447,6 +447,12 @@ void transformer_allow_train(struct transformer_net *device)
     runtime_allow_shared(device->runtime, seed_attend_backward, device->attend_shared);
 }
 
+void transformer_gather(struct transformer_net *device, int first, int envs, uint32_t index)
+{
+    runtime_launch(device->runtime, gather, net_blocks((unsigned)device->view.batch, envs, STAGE_THREADS), device->net,
+                   first, index);
+}
+
 void transformer_fp32_train(struct net_device *given)
 {
     struct transformer_net *device = transformer_net_of(given);
@@ -455,9 +461,8 @@ void transformer_fp32_train(struct net_device *given)
     transformer_begin_step(device);
     for (int first = 0; first < all; first += device->view.group) {
         const int envs = all - first < device->view.group ? all - first : device->view.group;
-        const struct stages s = {device, first, envs};
         for (uint32_t index = 0; index < device->setup.source.batches; index++) {
-            s.run(gather, net_blocks((unsigned)device->view.batch, envs, STAGE_THREADS), index);
+            transformer_gather(device, first, envs, index);
             transformer_forward(device, first, envs);
             transformer_backward(device, first, envs);
             transformer_step(device, first, envs);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "morph/net_trial.cuh"
+#include "transformer/bf16/trial.h"
 #include "transformer/fp32/net.cuh"
 
 struct exact_trial {
@@ -48,7 +49,7 @@ static void take_answers(struct exact_trial *trial, struct net_trial *given)
     std::vector<uint8_t> hits(rows);
     runtime_copy_from(rt, losses.data(), net->losses, rows * sizeof(double));
     runtime_copy_from(rt, hits.data(), net->hits, rows);
-    if (given->logits)
+    if (given->logits && !given->bf16)
         runtime_copy_from(rt, given->logits, array_at(trial, net->logits),
                           rows * (size_t)net->vocabulary * sizeof(float));
     runtime_wait(rt);
@@ -75,11 +76,16 @@ static void net_trial_run(struct exact_trial *trial, struct net_trial *given)
     const struct exact_view *net = &trial->net->view;
     place_targets(trial, given);
     runtime_copy_to(rt, net->windows, given->tokens, (size_t)given->samples * (size_t)(net->context + 1));
-    transformer_forward(trial->net, 0, 1);
-    if (given->learn) {
-        transformer_begin_step(trial->net);
+    transformer_begin_step(trial->net);
+    if (given->bf16)
+        small_trial(trial->net);
+    else
+        transformer_forward(trial->net, 0, 1);
+    if (given->learn && !given->bf16) {
         transformer_backward(trial->net, 0, 1);
         transformer_step(trial->net, 0, 1);
+    }
+    if (given->learn) {
         transformer_end_step(trial->net, 0, 1);
         take_gradients(trial, given);
     }
@@ -106,17 +112,19 @@ static void seed_trial_run(struct exact_trial *trial, struct net_trial *given)
 
 static void run(struct exact_trial *trial, struct net_trial *given)
 {
+    const struct net_device_kernels &kernels = given->bf16 ? transformer_bf16 : transformer_fp32;
     trial->setup = trial_setup(trial->runtime, given);
-    trial->net = transformer_net_of(transformer_fp32.create(trial->runtime, &trial->setup));
-    if (!trial->net)
+    struct net_device *net = kernels.create(trial->runtime, &trial->setup);
+    if (!net)
         return;
+    trial->net = transformer_net_of(net);
     if (given->x)
         seed_trial_run(trial, given);
     else
         net_trial_run(trial, given);
     if (given->learn)
         trial_take(trial->runtime, given, &trial->setup);
-    transformer_fp32.free(trial->net);
+    kernels.free(trial->net);
 }
 
 enum esper_status transformer_trial_run(struct net_trial *given, struct esper_error *error)

@@ -4,6 +4,7 @@
  */
 #include "cuda/runtime.cuh"
 
+#include "transformer/fp32/numbers.cuh"
 #include "transformer/fp32/stages.cuh"
 
 enum { NORM_COLUMNS = 64, NORM_LANES = STAGE_THREADS / NORM_COLUMNS };
@@ -155,21 +156,6 @@ DEVICE struct norm_grad norm_grad_of(const struct frame &frame, int index)
     return grad;
 }
 
-/* All threads of the block; the sum of their values in their order, in every thread. */
-template <int THREADS> DEVICE double block_total(double value)
-{
-    __shared__ double part[THREADS];
-    __syncthreads();
-    part[threadIdx.x] = value;
-    __syncthreads();
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        if ((int)threadIdx.x < half)
-            part[threadIdx.x] += part[(int)threadIdx.x + half];
-        __syncthreads();
-    }
-    return part[0];
-}
-
 /* A block per norm and NORM_COLUMNS columns (x), env (y) and chunk (z). */
 STAGE_KERNEL norm_sums(const struct exact_view *net, int first)
 {
@@ -261,38 +247,6 @@ STAGE_KERNEL embed_sums(const struct exact_view *net, int first)
 }
 
 /* ---- over the chunks --------------------------------------------------------------------------------------------- */
-
-/* The tensor that holds the number at `at` of a part, or NULL between tensors. */
-DEVICE const struct exact_tensor *tensor_of(const struct exact_part &part, uint32_t at)
-{
-    for (int t = 0; t < part.tensors; t++)
-        if (at >= part.tensor[t].offset && at < part.tensor[t].offset + part.tensor[t].size)
-            return &part.tensor[t];
-    return nullptr;
-}
-
-/* A number of an env's seeds and gates: whose it is. */
-struct slot_number {
-    int slot;
-    bool gate;
-    uint32_t offset;                   /* in the pool */
-    const struct exact_tensor *tensor; /* NULL: nobody's */
-};
-
-DEVICE struct slot_number slot_number_of(const struct frame &frame, uint32_t at)
-{
-    const struct exact_view &net = *frame.net;
-    struct slot_number number = {net.slots - 1, at >= net.seed_storage, at, nullptr};
-    number.offset -= number.gate ? net.seed_storage : 0;
-    while (number.slot > 0 && number.offset < (number.gate ? net.slot[number.slot].gate : net.slot[number.slot].seed))
-        number.slot--;
-    const struct exact_slot &slot = net.slot[number.slot];
-    const struct slot_exec &exec = frame.exec[number.slot];
-    if (exec.train && exec.mode != SLOT_SKIP && (!number.gate || exec.gate))
-        number.tensor = number.gate ? tensor_of(net.gate, number.offset - slot.gate)
-                                    : tensor_of(seed_of(frame, number.slot).part, number.offset - slot.seed);
-    return number;
-}
 
 DEVICE float over_chunks(const struct frame &frame, size_t i)
 {
@@ -494,23 +448,36 @@ KERNEL void end_step(const struct exact_view *net, int first, int envs)
 
 /* ---- enqueued ---------------------------------------------------------------------------------------------------- */
 
+void transformer_embed_sums(struct transformer_net *device, int first, int envs)
+{
+    const struct exact_view &view = device->view;
+    runtime_launch(device->runtime, embed_sums,
+                   net_blocks(row_blocks(view.vocabulary + view.context), envs, STAGE_THREADS), device->net, first);
+}
+
+void transformer_update(struct transformer_net *device, int first, int envs)
+{
+    const struct exact_view &view = device->view;
+    const unsigned numbers = (unsigned)((view.grad + STAGE_THREADS - 1) / STAGE_THREADS);
+    runtime_launch(device->runtime, settle, net_blocks(1 + (unsigned)view.slots, envs, STAGE_THREADS), device->net,
+                   first);
+    runtime_launch(device->runtime, update, net_blocks(numbers, envs, STAGE_THREADS), device->net, first);
+}
+
 void transformer_step(struct transformer_net *device, int first, int envs)
 {
     struct runtime *rt = device->runtime;
     const struct exact_view *net = device->net, &view = device->view;
     const unsigned slot_spans = (view.seed_storage + view.gate_storage + SPAN - 1) / SPAN,
-                   numbers = (unsigned)((view.grad + STAGE_THREADS - 1) / STAGE_THREADS),
                    norms = (unsigned)((2 * view.layers + 1 + view.slots) *
                                       ((view.width + NORM_COLUMNS - 1) / NORM_COLUMNS));
     const struct launch norm_blocks = {dim3(norms, (unsigned)envs, (unsigned)view.chunks), dim3(STAGE_THREADS), 0,
                                        false};
     runtime_launch(rt, weights, net_blocks(device->work, envs, STAGE_THREADS), net, first);
     runtime_launch(rt, norm_sums, norm_blocks, net, first);
-    runtime_launch(rt, embed_sums, net_blocks(row_blocks(view.vocabulary + view.context), envs, STAGE_THREADS), net,
-                   first);
+    transformer_embed_sums(device, first, envs);
     runtime_launch(rt, reduce, net_blocks((unsigned)view.spans + slot_spans, envs, STAGE_THREADS), net, first);
-    runtime_launch(rt, settle, net_blocks(1 + (unsigned)view.slots, envs, STAGE_THREADS), net, first);
-    runtime_launch(rt, update, net_blocks(numbers, envs, STAGE_THREADS), net, first);
+    transformer_update(device, first, envs);
 }
 
 void transformer_begin_step(struct transformer_net *device)

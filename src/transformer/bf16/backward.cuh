@@ -1,0 +1,342 @@
+/*
+ * The backward pass of a sequence, by the team that took it forward. The gradient of the stream is in registers; while
+ * a branch is worked on it waits in shared memory. Hidden layers, queries, keys and values are computed once more.
+ */
+#ifndef TRANSFORMER_BF16_BACKWARD_CUH
+#define TRANSFORMER_BF16_BACKWARD_CUH
+
+#include "transformer/bf16/outer.cuh"
+
+/* ---- the stream's gradient, aside -------------------------------------------------------------------------------- */
+
+template <int C> DEVICE void bank_put(const struct trainer &t, const struct lines<C> &x)
+{
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+        store_shared_128(t.bank + (uint32_t)(j * t.teams * TEAM_THREADS * 16), __float_as_uint(x.v[j][0]),
+                         __float_as_uint(x.v[j][1]), __float_as_uint(x.v[j][2]), __float_as_uint(x.v[j][3]));
+}
+
+template <int C> DEVICE struct lines<C> bank_get(const struct trainer &t)
+{
+    struct lines<C> x;
+#pragma unroll
+    for (int j = 0; j < C / 8; j++) {
+        uint32_t four[4];
+        load_shared_128(four, t.bank + (uint32_t)(j * t.teams * TEAM_THREADS * 16));
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            x.v[j][e] = __uint_as_float(four[e]);
+    }
+    return x;
+}
+
+/* ---- norms ------------------------------------------------------------------------------------------------------- */
+
+/* dx += the gradient before the norm, from dn after it; gamma's and beta's go to the slab. */
+template <int C>
+DEVICE void norm_backward(const struct trainer &t, struct lines<C> &dx, const struct lines<C> &dn,
+                          const struct pairs<C> &hat, const float rstd[2], const struct norm_view &norm)
+{
+    const float *gamma = t.frame->host + norm.gamma;
+    float mean[2], slope[2];
+    block_columns<C>(
+        t, C, [&](int j, int e) { return dn.v[j][e] * number_of(hat, j, e); }, t.slab + norm.gamma,
+        [&](int j, int e) { return dn.v[j][e]; }, t.slab + norm.beta);
+    const auto v = [&](int j, int e) { return dn.v[j][e] * __ldg(gamma + column_of(j) + e % 2); };
+    row_sums<C>(mean, v);
+    row_sums<C>(slope, [&](int j, int e) { return v(j, e) * number_of(hat, j, e); });
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            dx.v[j][e] += rstd[e / 2] * (v(j, e) - mean[e / 2] / (float)C -
+                                         number_of(hat, j, e) * (slope[e / 2] / (float)C));
+}
+
+/* ---- MLP and LORA ------------------------------------------------------------------------------------------------ */
+
+/* What is wanted of a branch: gradients of its parameters, that of its input. */
+struct wanted {
+    bool learns, passes;
+};
+
+/* A sixteenth of the hidden layer: f of it to sheet 2, its gradient to sheet 3 and, through W1, to dx. */
+template <int C>
+DEVICE void inner_slice(const struct trainer &t, const struct branch_at &branch, const struct pairs<C> &dy,
+                        const struct pairs<C> &x, struct lines<C> &dx, struct wanted wanted, int slice, int column)
+{
+    struct lines<TILE> mixed, d = lines_zero<TILE>();
+    first_slice<C>(mixed.v, branch, x, slice);
+    product<C, TILE>(d.v, dy.a, branch.w2_back + slice * (C / TILE) * TILE_LANES, C / TILE);
+    if (branch.kind == BRANCH_MLP) {
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            float slope;
+            mixed.v[e / 4][e % 4] = gelu_both(mixed.v[e / 4][e % 4], &slope);
+            d.v[e / 4][e % 4] *= slope;
+        }
+    }
+    const struct pairs<TILE> own = rounded(d);
+    if (wanted.learns) {
+        const struct pairs<TILE> act = rounded(mixed);
+        sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row, column, act.a);
+        sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row, column, own.a);
+    }
+    if (wanted.passes)
+        product<TILE, C>(dx.v, own.a, branch.w1_back + slice * TILE_LANES, branch.slices);
+}
+
+/* From dy, the gradient of the branch's output: dx +=, and the slab's. */
+template <int C>
+DEVICE void inner_backward(const struct trainer &t, const struct branch_at &branch, const struct pairs<C> &dy,
+                           const struct pairs<C> &x, struct lines<C> &dx, struct wanted wanted)
+{
+    enum { AT_ONCE = C / TILE };
+    if (wanted.learns) {
+        sheet_store<C, C>(sheet_of<C>(t, 0), t.row, 0, dy.a);
+        sheet_store<C, C>(sheet_of<C>(t, 1), t.row, 0, x.a);
+    }
+#pragma unroll 1
+    for (int first = 0; first < branch.slices; first += AT_ONCE) {
+        const int count = min(branch.slices - first, (int)AT_ONCE);
+#pragma unroll 1
+        for (int k = 0; k < count; k++)
+            inner_slice<C>(t, branch, dy, x, dx, wanted, first + k, k * TILE);
+        if (!wanted.learns)
+            continue;
+        const struct outer both[2] = {
+            {0, 2, C, count * TILE, branch.dw2 + first * 2 * TILE * 8, 2 * branch.slices, first ? nullptr : branch.db2},
+            {3, 1, count * TILE, C, branch.dw1 + first * (C / 8) * TILE * 8, C / 8,
+             branch.db1 ? branch.db1 + first * TILE : nullptr}};
+        outer_products<C>(t, both);
+    }
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+/* Natural: of the gradient of q k. */
+template <int D> DEVICE float gradient_scale()
+{
+    return D == 16 ? 0.25f : 0.35355339f;
+}
+
+/* Sums over keys, for the warp's queries: dq. */
+template <int C, int D>
+DEVICE void head_queries(const struct trainer &t, int head, const float *logs, float (*dq)[4])
+{
+    const int g = lane_of() / 4, column = head * D;
+    uint32_t q[4], dout[4], b[4];
+    float log[2], dot[2];
+    head_own<C, D>(q, sheet_of<C>(t, 0), t.row, column);
+    head_own<C, D>(dout, sheet_of<C>(t, 3), t.row, column);
+    for (int r = 0; r < 2; r++) {
+        const int at = head * TEAM_TOKENS + t.row + g + 8 * r;
+        log[r] = logs[at];
+        dot[r] = load_shared_float(t.dots + (uint32_t)(4 * at));
+    }
+#pragma unroll 1
+    for (int n = 0; n <= t.warp; n++) {
+        struct lines<TILE> s = lines_zero<TILE>(), d = lines_zero<TILE>();
+        head_rows<C, D>(b, sheet_of<C>(t, 1), n * TILE, column);
+        mma_bf16(s.v[0], q, b[0], b[1]);
+        mma_bf16(s.v[1], q, b[2], b[3]);
+        head_rows<C, D>(b, sheet_of<C>(t, 2), n * TILE, column);
+        mma_bf16(d.v[0], dout, b[0], b[1]);
+        mma_bf16(d.v[1], dout, b[2], b[3]);
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            const int r = e % 4 / 2, key = n * TILE + column_of(e / 4) + e % 2, query = t.row + g + 8 * r;
+            const float p = key > query ? 0.0f : exp2f(fmaf(s.v[e / 4][e % 4], head_scale<D>(), -log[r]));
+            d.v[e / 4][e % 4] = p * (d.v[e / 4][e % 4] - dot[r]) * gradient_scale<D>();
+        }
+        const struct pairs<TILE> ds = rounded(d);
+        head_add<C, D>(dq, ds.a[0], sheet_of<C>(t, 1), n * TILE, column);
+    }
+}
+
+/* Sums over queries, for the warp's keys and values: dk and dv. */
+template <int C, int D>
+DEVICE void head_keys(const struct trainer &t, int head, const float *logs, float (*dk)[4], float (*dv)[4])
+{
+    const int g = lane_of() / 4, column = head * D;
+    uint32_t k[4], v[4], b[4];
+    head_own<C, D>(k, sheet_of<C>(t, 1), t.row, column);
+    head_own<C, D>(v, sheet_of<C>(t, 2), t.row, column);
+#pragma unroll 1
+    for (int n = t.warp; n < TEAM_WARPS; n++) {
+        struct lines<TILE> p = lines_zero<TILE>(), d = lines_zero<TILE>();
+        head_rows<C, D>(b, sheet_of<C>(t, 0), n * TILE, column);
+        mma_bf16(p.v[0], k, b[0], b[1]);
+        mma_bf16(p.v[1], k, b[2], b[3]);
+        head_rows<C, D>(b, sheet_of<C>(t, 3), n * TILE, column);
+        mma_bf16(d.v[0], v, b[0], b[1]);
+        mma_bf16(d.v[1], v, b[2], b[3]);
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            const int query = n * TILE + column_of(e / 4) + e % 2, key = t.row + g + 8 * (e % 4 / 2),
+                      at = head * TEAM_TOKENS + query;
+            float &own = p.v[e / 4][e % 4];
+            own = key > query ? 0.0f : exp2f(fmaf(own, head_scale<D>(), -logs[at]));
+            d.v[e / 4][e % 4] = own * (d.v[e / 4][e % 4] - load_shared_float(t.dots + (uint32_t)(4 * at))) *
+                                gradient_scale<D>();
+        }
+        const struct pairs<TILE> weights = rounded(p), ds = rounded(d);
+        head_add<C, D>(dv, weights.a[0], sheet_of<C>(t, 3), n * TILE, column);
+        head_add<C, D>(dk, ds.a[0], sheet_of<C>(t, 0), n * TILE, column);
+    }
+}
+
+/* Queries, keys and values in the sheets 0 to 2 become their gradients; sheet 3 has that of what was mixed. */
+template <int C, int D> DEVICE void heads_backward(const struct trainer &t, const float *logs)
+{
+#pragma unroll 1
+    for (int head = 0; head < C / D; head++) {
+        float dq[D / 8][4] = {}, dk[D / 8][4] = {}, dv[D / 8][4] = {};
+        head_queries<C, D>(t, head, logs, dq);
+        head_keys<C, D>(t, head, logs, dk, dv);
+        team_meet(t); /* nobody reads this head's columns any more */
+        head_store<C, D>(sheet_of<C>(t, 0), t.row, head * D, dq);
+        head_store<C, D>(sheet_of<C>(t, 1), t.row, head * D, dk);
+        head_store<C, D>(sheet_of<C>(t, 2), t.row, head * D, dv);
+    }
+    __syncwarp();
+}
+
+/* The gradient of what was mixed to sheet 3, and its product with what was, head by head. */
+template <int C, int D>
+DEVICE void mixed_backward(const struct trainer &t, const struct branch_at &branch, const struct pairs<C> &dy,
+                           const struct pairs<C> &mixed)
+{
+    struct lines<C> d = lines_zero<C>();
+    product<C, C>(d.v, dy.a, branch.w2_back, C / TILE);
+#pragma unroll
+    for (int head = 0; head < C / D; head++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            float dot = 0;
+#pragma unroll
+            for (int j = head * D / 8; j < (head + 1) * D / 8; j++)
+                dot += d.v[j][2 * r] * number_of(mixed, j, 2 * r) + d.v[j][2 * r + 1] * number_of(mixed, j, 2 * r + 1);
+            dot = quad_sum(dot);
+            if (lane_of() % 4 == 0)
+                store_shared_float(t.dots + (uint32_t)(4 * (head * TEAM_TOKENS + t.row + lane_of() / 4 + 8 * r)), dot);
+        }
+    const struct pairs<C> out = rounded(d);
+    sheet_store<C, C>(sheet_of<C>(t, 3), t.row, 0, out.a);
+}
+
+/* As inner_backward. */
+template <int C, int D>
+DEVICE void attention_backward(const struct trainer &t, const struct branch_at &branch, const struct pairs<C> &dy,
+                               const struct pairs<C> &x, uint32_t mixed_place, const float *logs, struct lines<C> &dx,
+                               struct wanted wanted)
+{
+    {
+        const struct pairs<C> mixed = tape_read<C>(t, mixed_place);
+        if (wanted.learns) {
+            sheet_store<C, C>(sheet_of<C>(t, 0), t.row, 0, dy.a);
+            sheet_store<C, C>(sheet_of<C>(t, 1), t.row, 0, mixed.a);
+            const struct outer second[1] = {{0, 1, C, C, branch.dw2, C / 8, branch.db2}};
+            outer_products<C>(t, second);
+        }
+        mixed_backward<C, D>(t, branch, dy, mixed);
+    }
+    attention_first<C>(t, branch, x);
+    heads_backward<C, D>(t, logs);
+    if (wanted.passes)
+        for (int third = 0; third < 3; third++) {
+            struct pairs<C> own;
+            sheet_load<C, C>(own.a, sheet_of<C>(t, third), t.row, 0);
+            product<C, C>(dx.v, own.a, branch.w1_back + third * (C / TILE) * TILE_LANES, 3 * C / TILE);
+        }
+    if (!wanted.learns)
+        return;
+    sheet_store<C, C>(sheet_of<C>(t, 3), t.row, 0, x.a);
+    struct outer first[3];
+#pragma unroll
+    for (int third = 0; third < 3; third++)
+        first[third] = {third, 3, C, C, branch.dw1 + third * C * C, C / 8, branch.db1 + third * C};
+    outer_products<C>(t, first);
+}
+
+/* ---- the host ---------------------------------------------------------------------------------------------------- */
+
+template <int C> DEVICE void layer_backward(const struct trainer &t, struct lines<C> &dh, int layer)
+{
+    const struct exact_layer &view = t.frame->net->layer[layer];
+    const struct small_tape &tape = t.small->layer[layer];
+#pragma unroll 1
+    for (int half = 1; half >= 0; half--) {
+        const struct norm_view &norm = view.half[half].norm;
+        const struct branch_at branch = half_branch(t, layer, half, t.slab);
+        const uint32_t place = half ? tape.second : tape.first;
+        const struct wanted all = {true, true};
+        struct lines<C> dn = lines_zero<C>();
+        bank_put<C>(t, dh);
+        {
+            const struct pairs<C> dy = rounded(dh),
+                                  x = scaled<C>(tape_read<C>(t, place), t.frame->host + norm.gamma,
+                                                t.frame->host + norm.beta);
+            if (half)
+                inner_backward<C>(t, branch, dy, x, dn, all);
+            else
+                attention_backward<C, 16>(t, branch, dy, x, tape.mixed, t.log + tape.logs, dn, all);
+        }
+        float rstd[2];
+        tape_read_two(t, tape.numbers, half, rstd);
+        dh = bank_get<C>(t);
+        norm_backward<C>(t, dh, dn, tape_read<C>(t, place), rstd, norm);
+    }
+}
+
+/* ---- the classifier ---------------------------------------------------------------------------------------------- */
+
+/* From the last stream to losses and, `scale` times, the stream's gradient. */
+template <int C>
+DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &stream, const uint8_t *targets,
+                                float scale, struct verdict verdict[2])
+{
+    enum { AT_ONCE = C / TILE };
+    const struct exact_view &net = *t.frame->net;
+    const struct small_tape &tape = t.small->last;
+    struct lines<C> dn = lines_zero<C>(), dh = lines_zero<C>();
+    int target[2];
+    {
+        const struct pairs<C> x = norm_forward<C>(t, stream, net.last, tape.first, tape.numbers, 0);
+        targets_of(t, targets, target);
+        judge_tokens<C>(t, x, target, verdict);
+        float own[2];
+        for (int r = 0; r < 2; r++)
+            own[r] = t.row + lane_of() / 4 + 8 * r < net.context ? scale : 0.0f;
+        team_meet(t); /* nobody reads the sheets any more */
+        sheet_store<C, C>(sheet_of<C>(t, 0), t.row, 0, x.a);
+#pragma unroll 1
+        for (int part = 0; part < TRANSFORMER_BYTES / TILE; part += 2 * AT_ONCE) {
+#pragma unroll 1
+            for (int k = 0; k < 2 * AT_ONCE; k++) {
+                struct lines<TILE> d = logits_of<C>(t, x, part + k);
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    const int r = e % 4 / 2, byte = (part + k) * TILE + column_of(e / 4) + e % 2;
+                    const float p = exp2f((d.v[e / 4][e % 4] - verdict[r].top - verdict[r].log) * 1.44269504f);
+                    d.v[e / 4][e % 4] = own[r] * (p - (byte == target[r] ? 1.0f : 0.0f));
+                }
+                const struct pairs<TILE> out = rounded(d);
+                sheet_store<C, TILE>(sheet_of<C>(t, 2 + k / AT_ONCE), t.row, k % AT_ONCE * TILE, out.a);
+                product<TILE, C>(dn.v, out.a, t.tiles + t.small->tokens.backward + (part + k) * TILE_LANES,
+                                 TRANSFORMER_BYTES / TILE);
+            }
+            float *weight = t.slab + t.small->tokens.slab + part * TILE * C;
+            const struct outer both[2] = {{2, 0, C, C, weight, C / 8, nullptr},
+                                          {3, 0, C, C, weight + C * C, C / 8, nullptr}};
+            outer_products<C>(t, both);
+        }
+    }
+    float rstd[2];
+    tape_read_two(t, tape.numbers, 0, rstd);
+    norm_backward<C>(t, dh, dn, tape_read<C>(t, tape.first), rstd, net.last);
+    return dh;
+}
+
+#endif

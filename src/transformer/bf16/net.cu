@@ -1,0 +1,313 @@
+/* Setup and release of the transformer's bf16 networks: where everything lies, and the order of a training step. */
+#include "cuda/runtime.cuh"
+
+#include "transformer/bf16/net.cuh"
+#include "transformer/bf16/trial.h"
+
+/* Thread blocks of an evaluation, per processor. */
+enum { WALKS = 4 };
+
+/* Width 64 or 32 with heads of 16, no more than 64 tokens, all bytes. */
+bool transformer_bf16_fits(const struct net_shape *host, int batch)
+{
+    const struct transformer_shape *shape = transformer_shape_of(host);
+    return (shape->width == 64 || shape->width == 32) && shape->heads * TILE == shape->width &&
+           shape->context <= TEAM_TOKENS && shape->vocabulary == TRANSFORMER_BYTES && batch >= 1;
+}
+
+/* ---- division of a batch ----------------------------------------------------------------------------------------- */
+
+/* From its size alone: an env's bits must not depend on the others. */
+static void divide(struct small_view *small, int batch)
+{
+#ifdef EMULATE /* so that a test's few sequences are divided as well */
+    const int many = 8, some = 4;
+#else
+    const int many = 32, some = 16;
+#endif
+    small->teams = batch >= many ? 4 : batch >= some ? 2 : 1;
+    const int groups = (batch + small->teams - 1) / small->teams;
+    small->rounds = (groups + SLABS_MOST - 1) / SLABS_MOST;
+    small->slabs = (groups + small->rounds - 1) / small->rounds;
+}
+
+/* ---- tiles and slabs --------------------------------------------------------------------------------------------- */
+
+/* Takes a place for a matrix of `at` uint4 so far. */
+static struct packed packed_at(uint32_t params, int rows, int columns, uint32_t slab, uint32_t *at)
+{
+    struct packed m = {params, rows, columns, 0, 0, slab};
+    m.forward = *at;
+    m.backward = *at + packed_size(m);
+    *at += 2 * packed_size(m);
+    return m;
+}
+
+static uint32_t take(uint32_t *at, uint32_t count)
+{
+    const uint32_t place = *at;
+    *at += (count + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+    return place;
+}
+
+/* Gradients of the host are where its parameters are, matrices in tiles. */
+static struct small_branch host_branch(const struct branch_view &view, int width, uint32_t *at)
+{
+    struct small_branch branch = {};
+    branch.w1 = packed_at(view.w1, view.hidden, width, view.w1, at);
+    branch.w2 = packed_at(view.w2, width, view.mixed, view.w2, at);
+    branch.b1 = view.b1;
+    branch.b2 = view.b2;
+    return branch;
+}
+
+/* Those of a seed have their own places, because narrow matrices are padded. */
+static struct small_branch seed_branch(const struct branch_view &view, int width, uint32_t *tiles, uint32_t *slab)
+{
+    struct small_branch branch = {};
+    branch.w1 = packed_at(view.w1, view.hidden, width, 0, tiles);
+    branch.w2 = packed_at(view.w2, width, view.mixed, 0, tiles);
+    branch.w1.slab = take(slab, packed_slab(branch.w1));
+    branch.w2.slab = take(slab, packed_slab(branch.w2));
+    branch.b1 = take(slab, (uint32_t)view.hidden);
+    branch.b2 = take(slab, (uint32_t)width);
+    return branch;
+}
+
+static void lay_out_tiles(struct small_view *small, const struct exact_view *net)
+{
+    small->tokens = packed_at(net->tokens, net->vocabulary, net->width, net->tokens, &small->host_tiles);
+    for (int i = 0; i < net->layers; i++)
+        for (int half = 0; half < 2; half++)
+            small->half[i][half] = host_branch(net->layer[i].half[half].branch, net->width, &small->host_tiles);
+    for (int b = 0; b < TRANSFORMER_BLUEPRINTS; b++) {
+        uint32_t tiles = 0, slab = 0;
+        if (net->seed_of[b].branch.kind != BRANCH_NONE)
+            small->seed_of[b] = seed_branch(net->seed_of[b].branch, net->width, &tiles, &slab);
+        small->seed_tiles = tiles > small->seed_tiles ? tiles : small->seed_tiles;
+        small->seed_slab = slab > small->seed_slab ? slab : small->seed_slab;
+    }
+    uint32_t norm = 0; /* less than any branch */
+    small->seed_norm.gamma = take(&norm, (uint32_t)net->width);
+    small->seed_norm.beta = take(&norm, (uint32_t)net->width);
+    small->seed_norm.sigma = take(&norm, 2);
+    uint32_t tiles = small->seed_tiles; /* a slot's gate net comes after its seed */
+    small->gate = packed_at(net->gate_branch.w1, net->gate_hidden, net->width, 0, &tiles);
+    small->gate_tiles = tiles - small->seed_tiles;
+    small->gate.slab = take(&small->gate_slab, packed_slab(small->gate));
+    small->gate_b1 = take(&small->gate_slab, TILE);
+    small->gate_w2 = take(&small->gate_slab, TILE);
+    small->gate_b2 = take(&small->gate_slab, TILE);
+    small->slab = net->host_storage + (uint32_t)net->slots * (small->seed_slab + small->gate_slab);
+}
+
+/* ---- where a number of the parameters is in a slab --------------------------------------------------------------- */
+
+static void order_vector(uint32_t *order, uint32_t params, int count, uint32_t slab)
+{
+    for (int i = 0; i < count; i++)
+        order[params + (uint32_t)i] = slab + (uint32_t)i;
+}
+
+/* Tiles of 16 x 8: lane 4 g + t has (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1). */
+static void order_matrix(uint32_t *order, const struct packed &m)
+{
+    const int across = in_tiles(m.columns) * 2;
+    for (int r = 0; r < m.rows; r++)
+        for (int c = 0; c < m.columns; c++)
+            order[m.params + (uint32_t)(r * m.columns + c)] =
+                m.slab + (uint32_t)((r / TILE * across + c / 8) * TILE * 8 + (r % 8 * 4 + c % 8 / 2) * 4 +
+                                    r % TILE / 8 * 2 + c % 2);
+}
+
+static void order_branch(uint32_t *order, const struct branch_view &view, const struct small_branch &branch, int width)
+{
+    order_matrix(order, branch.w1);
+    order_matrix(order, branch.w2);
+    if (view.biased) {
+        order_vector(order, view.b1, view.hidden, branch.b1);
+        order_vector(order, view.b2, width, branch.b2);
+    }
+}
+
+static std::vector<uint32_t> host_order(const struct small_view *small, const struct exact_view *net)
+{
+    std::vector<uint32_t> order(net->host_storage, NOWHERE);
+    const auto norm = [&](const struct norm_view &view) {
+        order_vector(order.data(), view.gamma, net->width, view.gamma);
+        order_vector(order.data(), view.beta, net->width, view.beta);
+    };
+    order_matrix(order.data(), small->tokens);
+    for (int i = 0; i < net->layers; i++)
+        for (int half = 0; half < 2; half++) {
+            norm(net->layer[i].half[half].norm);
+            order_branch(order.data(), net->layer[i].half[half].branch, small->half[i][half], net->width);
+        }
+    norm(net->last);
+    return order;
+}
+
+static std::vector<uint32_t> seed_order(const struct small_view *small, const struct exact_view *net)
+{
+    std::vector<uint32_t> order((size_t)small->seed_numbers * TRANSFORMER_BLUEPRINTS, NOWHERE);
+    for (int b = 0; b < TRANSFORMER_BLUEPRINTS; b++) {
+        const struct exact_seed &seed = net->seed_of[b];
+        uint32_t *own = order.data() + (size_t)b * small->seed_numbers;
+        if (seed.norm) {
+            order_vector(own, seed.norm_at.gamma, net->width, small->seed_norm.gamma);
+            order_vector(own, seed.norm_at.beta, net->width, small->seed_norm.beta);
+            order_vector(own, seed.sigma, 1, small->seed_norm.sigma);
+        } else if (seed.branch.kind != BRANCH_NONE) {
+            order_branch(own, seed.branch, small->seed_of[b], net->width);
+        }
+    }
+    return order;
+}
+
+static std::vector<uint32_t> gate_order(const struct small_view *small, const struct exact_view *net)
+{
+    uint32_t count = 1;
+    for (int j = 0; j < net->slots; j++)
+        count = net->slot[j].gate_storage > count ? net->slot[j].gate_storage : count;
+    std::vector<uint32_t> order(count, NOWHERE);
+    if (net->slots > 0) {
+        order_matrix(order.data(), small->gate);
+        order_vector(order.data(), net->gate_branch.b1, net->gate_hidden, small->gate_b1);
+        order_vector(order.data(), net->gate_branch.w2, net->gate_hidden, small->gate_w2);
+        order_vector(order.data(), net->gate_branch.b2, 1, small->gate_b2);
+    }
+    return order;
+}
+
+/* ---- the tape ---------------------------------------------------------------------------------------------------- */
+
+static struct small_tape tape_place(struct small_view *small, int width, int heads)
+{
+    const uint32_t wide = (uint32_t)(width / TILE), at = small->tape;
+    const struct small_tape tape = {at, at + wide, at + 2 * wide, at + 3 * wide, small->logs};
+    small->tape += 3 * wide + 1;
+    small->logs += (uint32_t)(heads * TEAM_TOKENS);
+    return tape;
+}
+
+static void lay_out_tape(struct small_view *small, const struct exact_view *net)
+{
+    for (int i = 0; i < net->layers; i++)
+        small->layer[i] = tape_place(small, net->width, net->heads);
+    for (int j = 0; j < net->slots; j++)
+        small->slot[j] = tape_place(small, net->width, SEED_HEADS);
+    small->last = tape_place(small, net->width, 0);
+    small->kept = (uint32_t)(net->slots * net->width / 8);
+}
+
+/* ---- lifetime ---------------------------------------------------------------------------------------------------- */
+
+static void view_small(struct small_net *net)
+{
+    struct small_view *small = &net->small;
+    divide(small, net->view.batch);
+    lay_out_tiles(small, &net->view);
+    lay_out_tape(small, &net->view);
+    for (int j = 0; j < net->view.slots; j++)
+        small->seed_numbers = net->view.slot[j].seed_storage > small->seed_numbers ? net->view.slot[j].seed_storage
+                                                                                   : small->seed_numbers;
+    const bool wide = net->view.width == 64;
+    net->train_shared = wide ? block_shared<64>::all(small->teams) : block_shared<32>::all(small->teams);
+    net->walk_shared = (size_t)SHEETS * (wide ? (size_t)sheet<64>::BYTES : (size_t)sheet<32>::BYTES);
+}
+
+static size_t env_tiles(const struct small_net *net)
+{
+    return net->small.host_tiles + (size_t)net->view.slots * (net->small.seed_tiles + net->small.gate_tiles);
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+static void allocate_small(struct small_net *net)
+{
+    struct runtime *rt = net->runtime;
+    struct small_view *small = &net->small;
+    const size_t group = (size_t)net->view.group;
+    const unsigned processors = (unsigned)runtime_processors(rt), envs = (unsigned)group;
+    net->train_blocks = least(processors, envs * (unsigned)small->slabs);
+    net->walk_blocks = least(processors * WALKS, envs * EVAL_PARTS);
+    small->tiles = runtime_alloc<uint4>(rt, group * env_tiles(net));
+    small->slabs_at = runtime_alloc<float>(rt, group * (size_t)small->slabs * small->slab);
+    const size_t teams = (size_t)net->train_blocks * (size_t)small->teams;
+    small->tapes = runtime_alloc<uint4>(rt, teams * small->tape * TEAM_THREADS);
+    small->log = runtime_alloc<float>(rt, teams * small->logs);
+    small->keeps = runtime_alloc<float4>(rt, (size_t)net->walk_blocks * small->kept * TEAM_THREADS + 1);
+    small->host_order = transformer_placed(rt, host_order(small, &net->view));
+    small->seed_order = transformer_placed(rt, seed_order(small, &net->view));
+    small->gate_order = transformer_placed(rt, gate_order(small, &net->view));
+    net->placed_small = runtime_alloc<struct small_view>(rt, 1);
+    runtime_copy_to(rt, net->placed_small, small, sizeof *small);
+    runtime_wait(rt);
+}
+
+static void release(struct net_device *given)
+{
+    delete small_net_of(transformer_net_of(given)); /* device memory is released with the runtime */
+}
+
+static struct net_device *create(struct runtime *rt, const struct net_setup *setup)
+{
+    if (!transformer_bf16_fits(setup->host_shape, (int)setup->source.batch))
+        return nullptr;
+    struct small_net *net = new small_net();
+    net_device_begin(net, rt, setup);
+    transformer_view_init(net, false);
+    view_small(net);
+    transformer_allocate(net, env_tiles(net) * sizeof(uint4) +
+                                  (size_t)net->small.slabs * net->small.slab * sizeof(float));
+    allocate_small(net);
+    net->walk = small_walk;
+    small_allow_train(net);
+    small_allow_walk(net);
+    transformer_place(net);
+    if (rt->failed) {
+        release(net);
+        return nullptr;
+    }
+    return net;
+}
+
+void small_learn(struct small_net *net, int first, int envs)
+{
+    small_pack(net, first, envs);
+    small_passes(net, first, envs);
+    transformer_embed_sums(net, first, envs);
+    small_reduce(net, first, envs);
+    transformer_update(net, first, envs);
+}
+
+static void train(struct net_device *given)
+{
+    struct small_net *net = small_net_of(transformer_net_of(given));
+    const int all = net->setup.envs;
+    net_plan_train(net);
+    transformer_begin_step(net);
+    for (int first = 0; first < all; first += net->view.group) {
+        const int envs = all - first < net->view.group ? all - first : net->view.group;
+        for (uint32_t index = 0; index < net->setup.source.batches; index++) {
+            transformer_gather(net, first, envs, index);
+            small_learn(net, first, envs);
+        }
+        transformer_end_step(net, first, envs);
+    }
+}
+
+void small_trial(struct transformer_net *net)
+{
+    small_learn(small_net_of(net), 0, 1);
+}
+
+extern const struct net_device_kernels transformer_bf16 = {create,
+                                                           release,
+                                                           train,
+                                                           transformer_evaluate_all,
+                                                           transformer_measure_all,
+                                                           transformer_test_all};

@@ -1,0 +1,143 @@
+/*
+ * The transformer's bf16 networks: small hosts, width 64 or 32 with heads of 16, sequences of at most 64 bytes.
+ *
+ * A thread block takes some sequences of an env through both passes of a batch at once, a *team* of four warps per
+ * sequence, a warp per sixteen tokens (lines.cuh). Products are bf16 on the tensor cores with fp32 sums. What the
+ * backward pass needs of the forward pass is on the team's *tape*, in global memory, from where the same threads read
+ * it that wrote it. Gradients of weights are products over all tokens of the block, in a *slab* of its own; the slabs
+ * of an env are added up in order. Sequences of a block and blocks of a slab depend on the batch alone, so an env's
+ * bits do not depend on what else is trained.
+ *
+ * Parameters, planning, the optimiser's step and the scores of an evaluation are those of fp32 (struct exact_view).
+ */
+#ifndef TRANSFORMER_BF16_NET_CUH
+#define TRANSFORMER_BF16_NET_CUH
+
+#include "transformer/bf16/lines.cuh"
+#include "transformer/fp32/net.cuh"
+
+enum { SHEETS = 4, TEAMS_MOST = 4 };
+#ifdef EMULATE /* fewer, or a test's few sequences would never share one */
+enum { SLABS_MOST = 2 };
+#else
+enum { SLABS_MOST = 8 };
+#endif
+#define NOWHERE 0xffffffffu
+
+/* A matrix packed twice: for products with it, outputs its rows, and for those with it transposed. Tiles of zeros pad
+ * it to multiples of 16. */
+struct packed {
+    uint32_t params;             /* offset of its numbers, [rows][columns] */
+    int rows, columns;           /* real ones */
+    uint32_t forward, backward;  /* offsets in uint4 */
+    uint32_t slab;               /* of its gradient: tiles of 16 x 8, a float4 per lane */
+};
+
+static inline __host__ __device__ int in_tiles(int count)
+{
+    return (count + TILE - 1) / TILE;
+}
+
+/* uint4 of a packed matrix, and floats of its gradient. */
+static inline __host__ __device__ uint32_t packed_size(const struct packed &m)
+{
+    return (uint32_t)(in_tiles(m.rows) * in_tiles(m.columns) * TILE_LANES);
+}
+
+static inline __host__ __device__ uint32_t packed_slab(const struct packed &m)
+{
+    return (uint32_t)(in_tiles(m.rows) * in_tiles(m.columns) * TILE * TILE);
+}
+
+/* W2 f(W1 x + b1) + b2 (struct branch_view has the parameters' places): its matrices, and where gradients go. */
+struct small_branch {
+    struct packed w1, w2;
+    uint32_t b1, b2; /* in a slab */
+};
+
+struct small_norm {
+    uint32_t gamma, beta, sigma; /* in a slab */
+};
+
+/* Places on a tape, in uint4 of a thread; logs: in floats of a team. */
+struct small_tape {
+    uint32_t first, second, mixed, numbers, logs;
+};
+
+struct small_view {
+    int teams;  /* sequences of a block */
+    int rounds; /* how often a block takes as many, at most */
+    int slabs;  /* blocks of an env */
+    struct packed tokens;
+    struct small_branch half[TRANSFORMER_LAYERS][2];
+    struct small_branch seed_of[TRANSFORMER_BLUEPRINTS]; /* places within a slot's */
+    struct small_norm seed_norm;                         /* likewise */
+    struct packed gate;
+    uint32_t gate_b1, gate_w2, gate_b2;
+    uint32_t host_tiles, seed_tiles, gate_tiles; /* uint4 of the host, of a slot's seed and of its gate net */
+    uint32_t seed_slab, gate_slab, slab;         /* floats of a slot's seed and gate net; of all */
+
+    struct small_tape layer[TRANSFORMER_LAYERS], slot[SHAPE_SLOTS], last;
+    uint32_t tape, logs; /* uint4 of a thread, floats of a team */
+    uint32_t kept;       /* float4 of a thread: streams that enter slots, in an evaluation */
+
+    uint4 *tiles;  /* [env] of the group */
+    uint4 *tapes;  /* [block][team] */
+    float *log;    /* likewise */
+    float4 *keeps; /* [block of an evaluation] */
+    float *slabs_at;            /* [env of the group][slab] */
+    const uint32_t *host_order; /* [number of the host]: its place in a slab, or NOWHERE */
+    const uint32_t *seed_order; /* [blueprint][number of a slot] likewise, within a slot's */
+    const uint32_t *gate_order;
+    uint32_t seed_numbers; /* of a slot */
+};
+
+struct small_net : transformer_net {
+    struct small_view small;  /* on the host */
+    struct small_view *placed_small; /* on the device */
+    unsigned train_blocks;    /* at once */
+    unsigned walk_blocks;
+    size_t train_shared, walk_shared;
+};
+
+static inline struct small_net *small_net_of(struct transformer_net *net)
+{
+    return static_cast<struct small_net *>(net);
+}
+
+/* Parts of a phase, for the envs first .. first + envs - 1. */
+void small_pack(struct small_net *net, int first, int envs);   /* weights into tiles */
+void small_passes(struct small_net *net, int first, int envs); /* of a batch of windows, to slabs and losses */
+void small_reduce(struct small_net *net, int first, int envs); /* slabs into gradients */
+void small_learn(struct small_net *net, int first, int envs);  /* a batch of windows: all of that, and the step */
+void small_walk(struct transformer_net *net, struct exact_pass pass);
+void small_allow_train(struct small_net *net); /* once, in create */
+void small_allow_walk(struct small_net *net);
+
+/* ---- shared memory of a block of training ------------------------------------------------------------------------ */
+
+/* Sheets of every team, a stream's gradient per thread, sums of columns per warp, numbers of attention per team. */
+template <int C> struct block_shared {
+    static inline __host__ __device__ uint32_t sheets(int team)
+    {
+        return (uint32_t)(team * SHEETS * sheet<C>::BYTES);
+    }
+    static inline __host__ __device__ uint32_t bank(int teams)
+    {
+        return sheets(teams);
+    }
+    static inline __host__ __device__ uint32_t sums(int teams)
+    {
+        return bank(teams) + (uint32_t)(teams * TEAM_THREADS * C / 2 * 4);
+    }
+    static inline __host__ __device__ uint32_t dots(int teams)
+    {
+        return sums(teams) + (uint32_t)(teams * TEAM_WARPS * 2 * C * 4);
+    }
+    static inline __host__ __device__ uint32_t all(int teams)
+    {
+        return dots(teams) + (uint32_t)(teams * 4 * TEAM_TOKENS * 4); /* at most four heads */
+    }
+};
+
+#endif

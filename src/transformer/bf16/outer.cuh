@@ -1,0 +1,160 @@
+/*
+ * Gradients of parameters: sums over all tokens of a thread block, by all of its warps. A weight's is a product of two
+ * sheets over the tokens; sums of columns (biases, norms) come with it, or over the warps in order. What a block
+ * computes goes into its slab, or is added there if it has been there before.
+ */
+#ifndef TRANSFORMER_BF16_OUTER_CUH
+#define TRANSFORMER_BF16_OUTER_CUH
+
+#include "transformer/bf16/forward.cuh"
+
+struct trainer : team {
+    int teams;
+    uint32_t shared;           /* of the block, and in it: */
+    uint32_t bank, sums, dots; /* a stream of the thread; sums of columns; numbers of the team's attention */
+    float *slab;
+    bool again;
+};
+
+DEVICE void slab_put(const struct trainer &t, float *at, float sum)
+{
+    *at = t.again ? *at + sum : sum;
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* [m][n] = sum over tokens of a's column m times b's column n. */
+struct outer {
+    int a, b; /* sheets */
+    int m, n; /* multiples of 16 */
+    float *weight;
+    int across;  /* tiles of 16 x 8 in a row of them */
+    float *bias; /* [m]: sums of a's columns; NULL: not asked for */
+};
+
+DEVICE void slab_put_tile(const struct trainer &t, float *at, const float sum[4])
+{
+    float4 *to = reinterpret_cast<float4 *>(at) + lane_of();
+    float4 four = make_float4(sum[0], sum[1], sum[2], sum[3]);
+    if (t.again) {
+        const float4 was = *to;
+        four = make_float4(was.x + four.x, was.y + four.y, was.z + four.z, was.w + four.w);
+    }
+    *to = four;
+}
+
+/* M rows and 16 columns of the product. */
+template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const struct outer &o, int row, int column)
+{
+    const uint32_t ones = 0x3f803f80u;
+    const bool biased = o.bias && column == 0;
+    float sum[M / TILE][2][4] = {}, side[M / TILE][4] = {};
+#pragma unroll 1
+    for (int team = 0; team < t.teams; team++) {
+        const uint32_t sheets = t.shared + block_shared<C>::sheets(team), a_at = sheets + (uint32_t)(o.a * sheet<C>::BYTES),
+                       b_at = sheets + (uint32_t)(o.b * sheet<C>::BYTES);
+#pragma unroll
+        for (int k = 0; k < TEAM_TOKENS; k += TILE) {
+            uint32_t a[4], b[4];
+            sheet_columns<C>(b, b_at, k, column);
+#pragma unroll
+            for (int m = 0; m < M / TILE; m++) {
+                sheet_turned<C>(a, a_at, k, row + m * TILE);
+                mma_bf16(sum[m][0], a, b[0], b[1]);
+                mma_bf16(sum[m][1], a, b[2], b[3]);
+                if (biased)
+                    mma_bf16(side[m], a, ones, ones);
+            }
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < M / TILE; m++) {
+        float *at = o.weight + ((row / TILE + m) * o.across + column / 8) * TILE * 8;
+        slab_put_tile(t, at, sum[m][0]);
+        slab_put_tile(t, at + TILE * 8, sum[m][1]);
+        if (biased && lane_of() % 4 == 0) {
+            slab_put(t, o.bias + row + m * TILE + lane_of() / 4, side[m][0]);
+            slab_put(t, o.bias + row + m * TILE + lane_of() / 4 + 8, side[m][2]);
+        }
+    }
+}
+
+/* All warps of the block, between two barriers. */
+template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, const struct outer (&o)[COUNT])
+{
+    __syncthreads();
+    int begin = 0;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const int high = o[i].m % (2 * TILE) == 0 ? 2 * TILE : TILE, columns = o[i].n / TILE,
+                  units = o[i].m / high * columns, warps = t.teams * TEAM_WARPS;
+        int unit = (t.index * TEAM_WARPS + t.warp - begin % warps + warps) % warps; /* the next ones are free first */
+        for (; unit < units; unit += warps) {
+            if (high == TILE)
+                outer_unit<C, TILE>(t, o[i], unit / columns * high, unit % columns * TILE);
+            else
+                outer_unit<C, 2 * TILE>(t, o[i], unit / columns * high, unit % columns * TILE);
+        }
+        begin += units;
+    }
+    __syncthreads();
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+/* Sums over the warp's tokens of f(j, e) in shared memory, [C]. */
+template <int C, class F> DEVICE void warp_columns(uint32_t to, F f)
+{
+    enum { N = C / 4 };
+    const int lane = lane_of();
+    float x[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        x[i] = f(i / 2, i % 2) + f(i / 2, i % 2 + 2);
+    if (N < 8) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            for (int mask = 4; mask < TILE_LANES; mask *= 2)
+                x[i] += exchange(x[i], mask);
+            if (lane < 4)
+                store_shared_float(to + (uint32_t)(4 * (column_of(i / 2) + i % 2)), x[i]);
+        }
+        return;
+    }
+    /* Lanes that share columns halve what they have three times: each ends with its own. */
+    int first = 0;
+#pragma unroll
+    for (int step = 0; step < 3; step++) {
+        const int mask = 16 >> step, half = N >> (step + 1);
+        const bool upper = lane & mask;
+#pragma unroll
+        for (int i = 0; i < half; i++) {
+            const float away = upper ? x[i] : x[i + half], own = upper ? x[i + half] : x[i];
+            x[i] = own + exchange(away, mask);
+        }
+        first += upper ? half : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < (N + 7) / 8; i++)
+        store_shared_float(to + (uint32_t)(4 * (column_of((first + i) / 2) + (first + i) % 2)), x[i]);
+}
+
+/* Sums over all tokens of the block: of a(j, e), the columns, to `to_a`, and of b(j, e) to `to_b`; `count` of each. */
+template <int N, class A, class B>
+DEVICE void block_columns(const struct trainer &t, int count, A a, float *to_a, B b, float *to_b)
+{
+    const uint32_t own = t.sums + (uint32_t)((t.index * TEAM_WARPS + t.warp) * 2 * N * 4);
+    __syncthreads();
+    warp_columns<N>(own, a);
+    warp_columns<N>(own + N * 4, b);
+    __syncthreads();
+    const int which = (int)threadIdx.x / N, column = (int)threadIdx.x % N;
+    if (which > 1 || column >= count)
+        return;
+    float sum = 0;
+    for (int warp = 0; warp < t.teams * TEAM_WARPS; warp++)
+        sum += load_shared_float(t.sums + (uint32_t)((warp * 2 * N + (int)threadIdx.x) * 4));
+    slab_put(t, (which ? to_b : to_a) + column, sum);
+}
+
+#endif

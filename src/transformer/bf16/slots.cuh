@@ -1,0 +1,158 @@
+/* Slots in the backward pass: the blend, the seed, and its gate net. Seeds in TRAINING take the gradient after the slot
+ * as it is, and give nothing back. */
+#ifndef TRANSFORMER_BF16_SLOTS_CUH
+#define TRANSFORMER_BF16_SLOTS_CUH
+
+#include "transformer/bf16/backward.cuh"
+
+DEVICE float *slot_slab(const struct trainer &t, int slot)
+{
+    return t.slab + t.frame->net->host_storage + (size_t)slot * (t.small->seed_slab + t.small->gate_slab);
+}
+
+/* A norm seed: from u, the gradient of its output, to its parameters' and, where gradients pass, dh +=. */
+template <int C>
+DEVICE void norm_seed_backward(const struct trainer &t, int slot, const struct lines<C> &u, const struct pairs<C> &x,
+                               struct lines<C> &dh, struct wanted wanted)
+{
+    const struct exact_seed &seed = seed_of(*t.frame, slot);
+    const float *params = seed_params(*t.frame, slot), *gamma = params + seed.norm_at.gamma,
+                *beta = params + seed.norm_at.beta, mix = norm_mix(*t.frame, slot);
+    float *slab = slot_slab(t, slot), rstd[2], sigma[2], mean[2], slope[2];
+    struct lines<C> hat;
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            hat.v[j][e] = number_of(x, j, e);
+    hat = normalised<C>(hat, rstd, (float)LAYER_NORM_EPS);
+    const auto gain = [&](int j, int e) { return __ldg(gamma + column_of(j) + e % 2); };
+    if (wanted.learns) {
+        row_sums<C>(sigma, [&](int j, int e) {
+            return u.v[j][e] *
+                   (fmaf(gain(j, e), hat.v[j][e], __ldg(beta + column_of(j) + e % 2)) - number_of(x, j, e));
+        });
+        block_columns<C>(
+            t, C, [&](int j, int e) { return mix * u.v[j][e] * hat.v[j][e]; }, slab + t.small->seed_norm.gamma,
+            [&](int j, int e) { return mix * u.v[j][e]; }, slab + t.small->seed_norm.beta);
+        block_columns<TILE>(
+            t, 1, [&](int, int e) { return (1 - mix * mix) * sigma[e / 2]; }, slab + t.small->seed_norm.sigma,
+            [](int, int) { return 0.0f; }, slab + t.small->seed_norm.sigma + 1);
+    }
+    if (!wanted.passes)
+        return;
+    row_sums<C>(mean, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e); });
+    row_sums<C>(slope, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e) * hat.v[j][e]; });
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            dh.v[j][e] += u.v[j][e] - mix * u.v[j][e] +
+                          rstd[e / 2] * (mix * u.v[j][e] * gain(j, e) - mean[e / 2] / (float)C -
+                                         hat.v[j][e] * (slope[e / 2] / (float)C));
+}
+
+/* The gate net, from d, the gradient of what enters its sigmoid, of a lane's two tokens. */
+template <int C>
+DEVICE void gate_backward(const struct trainer &t, int slot, const float d[2], const struct pairs<C> &x,
+                          struct lines<C> &dh, struct wanted wanted)
+{
+    const struct small_view &small = *t.small;
+    const struct lines<TILE> hidden = gate_hidden_of<C>(t, slot, x);
+    struct lines<TILE> back;
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        const float w = gate_weight(t, slot, column_of(e / 4) + e % 2);
+        back.v[e / 4][e % 4] = hidden.v[e / 4][e % 4] > 0 ? d[e % 4 / 2] * w : 0.0f;
+    }
+    const struct pairs<TILE> own = rounded(back);
+    if (wanted.passes)
+        product<TILE, C>(dh.v, own.a, slot_tiles(t, slot) + small.gate.backward, 1);
+    if (!wanted.learns)
+        return;
+    float *slab = slot_slab(t, slot) + small.seed_slab;
+    block_columns<TILE>(
+        t, TILE, [&](int j, int e) { return d[e / 2] * fmaxf(hidden.v[j][e], 0.0f); }, slab + small.gate_w2,
+        [&](int, int e) { return d[e / 2]; }, slab + small.gate_b2);
+    sheet_store<C, TILE>(sheet_of<C>(t, 0), t.row, 0, own.a);
+    sheet_store<C, C>(sheet_of<C>(t, 1), t.row, 0, x.a);
+    const struct outer first[1] = {{0, 1, TILE, C, slab + small.gate.slab, C / 8, slab + small.gate_b1}};
+    outer_products<C>(t, first);
+}
+
+/* From dh after the slot to dh past the seed; returns the gradient of the seed's output. `gate`: of what enters the
+ * gate's sigmoid. */
+template <int C>
+DEVICE struct lines<C> blend_backward(const struct trainer &t, int slot, struct lines<C> &dh, const struct pairs<C> &x,
+                                      float gate[2])
+{
+    const struct slot_exec &exec = t.frame->exec[slot];
+    const struct pairs<C> d = tape_read<C>(t, t.small->slot[slot].second);
+    const bool multiply = exec.algorithm == ALGORITHM_MULTIPLY, passes = slot_passes(*t.frame, slot),
+               through = passes && !seed_of(*t.frame, slot).norm; /* s = x + ... */
+    struct lines<C> ds;
+    float q[2], a[2], total[2];
+    tape_read_two(t, t.small->slot[slot].numbers, 0, q);
+    seed_weights(t, slot, q, a);
+    row_sums<C>(total, [&](int j, int e) { return dh.v[j][e] * number_of(d, j, e); });
+    for (int r = 0; r < 2; r++)
+        gate[r] = slot_amplitude(exec) * total[r] * q[r] * (1 - q[r]);
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const float g = dh.v[j][e], weight = a[e / 2];
+            float past = (1 - weight) * g;
+            ds.v[j][e] = weight * g;
+            if (multiply) {
+                const float bend = tanhf(number_of(d, j, e));
+                ds.v[j][e] = g * number_of(x, j, e) * (weight * (1 - bend * bend));
+                past = g * (1 + weight * bend) - (passes ? ds.v[j][e] : 0.0f);
+            }
+            dh.v[j][e] = past + (through ? ds.v[j][e] : 0.0f);
+        }
+    return ds;
+}
+
+template <int C>
+DEVICE void seed_backward(const struct trainer &t, int slot, const struct pairs<C> &dy, const struct pairs<C> &x,
+                          struct lines<C> &dh, struct wanted wanted)
+{
+    const struct branch_at branch = seed_branch(t, slot, wanted.learns ? slot_slab(t, slot) : nullptr);
+    const struct small_tape &tape = t.small->slot[slot];
+    struct lines<C> dx = lines_zero<C>();
+    bank_put<C>(t, dh);
+    if (branch.kind == BRANCH_ATTENTION)
+        attention_backward<C, C / SEED_HEADS>(t, branch, dy, x, tape.mixed, t.log + tape.logs, dx, wanted);
+    else
+        inner_backward<C>(t, branch, dy, x, dx, wanted);
+    dh = bank_get<C>(t);
+    if (!wanted.passes)
+        return;
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            dh.v[j][e] += dx.v[j][e];
+}
+
+template <int C> DEVICE void slot_backward(const struct trainer &t, struct lines<C> &dh, int slot)
+{
+    if (!slot_runs(*t.frame, slot))
+        return;
+    const struct exact_seed &seed = seed_of(*t.frame, slot);
+    const struct wanted wanted = {slot_learns(t.frame->exec[slot]), slot_passes(*t.frame, slot)};
+    const struct pairs<C> x = tape_read<C>(t, t.small->slot[slot].first);
+    struct lines<C> ds = dh;
+    float gate[2];
+    if (slot_mixes(*t.frame, slot))
+        ds = blend_backward<C>(t, slot, dh, x, gate);
+    if (seed.norm)
+        norm_seed_backward<C>(t, slot, ds, x, dh, wanted);
+    else if (seed.branch.kind != BRANCH_NONE && (wanted.learns || wanted.passes))
+        seed_backward<C>(t, slot, rounded(ds), x, dh, wanted);
+    if (slot_gated(*t.frame, slot))
+        gate_backward<C>(t, slot, gate, x, dh, wanted);
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* A batch, forward and backward, in one kernel. */
+#include "cuda/runtime.cuh"
+
+#include "transformer/bf16/slots.cuh"
+
+enum { TRAIN_THREADS = TEAMS_MOST * TEAM_THREADS };
+
+/* The env's batch, as train_frame has it. */
+DEVICE struct frame batch_frame(const struct exact_view *net, int first, int place)
+{
+    struct frame frame = frame_of(net, first + place);
+    frame.place = place;
+    frame.sequences = net->batch;
+    frame.rows = net->rows;
+    frame.base = net->frames + (size_t)place * (size_t)net->rows * net->line;
+    frame.tokens = net->windows + (size_t)place * (size_t)net->batch * (size_t)(net->context + 1);
+    frame.token_stride = net->context + 1;
+    frame.targets = net->targets ? net->targets : frame.tokens + 1;
+    frame.target_stride = net->targets ? net->context : frame.token_stride;
+    return frame;
+}
+
+template <int C>
+DEVICE struct trainer trainer_of(const struct frame *frame, const struct small_view *small, uint32_t shared)
+{
+    struct trainer t;
+    t.frame = frame;
+    t.small = small;
+    t.index = (int)threadIdx.x / TEAM_THREADS;
+    t.warp = (int)threadIdx.x / TILE_LANES % TEAM_WARPS;
+    t.row = t.warp * TILE;
+    t.teams = small->teams;
+    t.shared = shared;
+    t.sheets = shared + block_shared<C>::sheets(t.index);
+    t.bank = shared + block_shared<C>::bank(t.teams) + threadIdx.x * 16;
+    t.sums = shared + block_shared<C>::sums(t.teams);
+    t.dots = shared + block_shared<C>::dots(t.teams) + (uint32_t)(t.index * 4 * TEAM_TOKENS * 4);
+    const size_t team = (size_t)blockIdx.x * (size_t)t.teams + (size_t)t.index;
+    t.tape = small->tapes + team * small->tape * TEAM_THREADS + threadIdx.x % TEAM_THREADS;
+    t.log = small->log + team * small->logs;
+    return t;
+}
+
+/* Losses of the warp's tokens, and what the gradient of the embeddings is made of. */
+DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct verdict verdict[2])
+{
+    const struct exact_view &net = *t.frame->net;
+    for (int r = 0; r < 2; r++) {
+        const int token = t.row + lane_of() / 4 + 8 * r;
+        if (token >= net.context || lane_of() % 4 > 0)
+            continue;
+        const size_t at = (size_t)t.frame->place * (size_t)net.rows + (size_t)(sequence * net.context + token);
+        net.losses[at] = (double)verdict[r].loss;
+        net.hits[at] = verdict[r].hit;
+    }
+}
+
+template <int C> DEVICE void keep_embedded(const struct trainer &t, int sequence, const struct lines<C> &dh)
+{
+    const struct exact_view &net = *t.frame->net;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int token = t.row + lane_of() / 4 + 8 * half;
+        if (token >= net.context)
+            continue;
+        float *to = at(*t.frame, net.dembed) + (size_t)(sequence * net.context + token) * C;
+#pragma unroll
+        for (int j = 0; j < C / 8; j++)
+            *reinterpret_cast<float2 *>(to + column_of(j)) = make_float2(dh.v[j][2 * half], dh.v[j][2 * half + 1]);
+    }
+}
+
+/* A team's sequence; beyond the batch, the last one once more without gradients, because all warps add up gradients. */
+template <int C> DEVICE void both_passes(const struct trainer &t, int sequence)
+{
+    const struct exact_view &net = *t.frame->net;
+    const bool within = sequence < net.batch;
+    const size_t row = (size_t)(within ? sequence : net.batch - 1);
+    struct verdict verdict[2];
+    struct lines<C> stream = embedded<C>(t, t.frame->tokens + row * (size_t)t.frame->token_stride);
+#pragma unroll 1
+    for (int layer = 0; layer < net.layers; layer++) {
+        layer_forward<C>(t, stream, layer);
+        if (net.layer[layer].slot >= 0)
+            slot_forward<C>(t, stream, net.layer[layer].slot);
+    }
+    stream = classify<C>(t, stream, t.frame->targets + row * (size_t)t.frame->target_stride,
+                         within ? (float)(1 / (double)net.rows) : 0.0f, verdict);
+    if (within)
+        keep_verdicts(t, sequence, verdict);
+#pragma unroll 1
+    for (int layer = net.layers - 1; layer >= 0; layer--) {
+        if (net.layer[layer].slot >= 0)
+            slot_backward<C>(t, stream, net.layer[layer].slot);
+        layer_backward<C>(t, stream, layer);
+    }
+    if (within)
+        keep_embedded<C>(t, sequence, stream);
+}
+
+template <int C>
+static __global__ void __launch_bounds__(TRAIN_THREADS, 1)
+    train(const struct exact_view *net, const struct small_view *small, int first, int envs)
+{
+    SHARED_BYTES(shared);
+    __shared__ struct frame frame;
+    for (int item = (int)blockIdx.x; item < envs * small->slabs; item += (int)gridDim.x) {
+        const int place = item / small->slabs, slab = item % small->slabs;
+        __syncthreads();
+        if (threadIdx.x == 0)
+            frame = batch_frame(net, first, place);
+        __syncthreads();
+        struct trainer t = trainer_of<C>(&frame, small, smem(shared));
+        t.tiles = small->tiles +
+                  (size_t)place * (small->host_tiles +
+                                   (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
+        t.slab = small->slabs_at + (size_t)item * small->slab;
+#pragma unroll 1
+        for (int round = 0; round < small->rounds; round++) {
+            const int sequence = (slab * small->rounds + round) * t.teams;
+            if (sequence >= net->batch)
+                break;
+            t.again = round > 0;
+            both_passes<C>(t, sequence + t.index);
+        }
+    }
+}
+
+void small_passes(struct small_net *net, int first, int envs)
+{
+    const unsigned items = (unsigned)(envs * net->small.slabs);
+    const struct launch shape = {dim3(items < net->train_blocks ? items : net->train_blocks),
+                                 dim3((unsigned)(net->small.teams * TEAM_THREADS)), net->train_shared, false};
+    if (net->view.width == 64)
+        runtime_launch(net->runtime, train<64>, shape, (const struct exact_view *)net->net,
+                       (const struct small_view *)net->placed_small, first, envs);
+    else
+        runtime_launch(net->runtime, train<32>, shape, (const struct exact_view *)net->net,
+                       (const struct small_view *)net->placed_small, first, envs);
+}
+
+void small_allow_train(struct small_net *net)
+{
+    runtime_allow_shared(net->runtime, train<64>, block_shared<64>::all(TEAMS_MOST));
+    runtime_allow_shared(net->runtime, train<32>, block_shared<32>::all(TEAMS_MOST));
+}
