@@ -13,7 +13,7 @@ template <int C> DEVICE void bank_put(const struct trainer &t, const struct line
 {
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
-        store_shared_128(t.bank + (uint32_t)(j * t.teams * TEAM_THREADS * 16), __float_as_uint(x.v[j][0]),
+        store_shared_128(t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16), __float_as_uint(x.v[j][0]),
                          __float_as_uint(x.v[j][1]), __float_as_uint(x.v[j][2]), __float_as_uint(x.v[j][3]));
 }
 
@@ -23,7 +23,7 @@ template <int C> DEVICE struct lines<C> bank_get(const struct trainer &t)
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
         uint32_t four[4];
-        load_shared_128(four, t.bank + (uint32_t)(j * t.teams * TEAM_THREADS * 16));
+        load_shared_128(four, t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16));
 #pragma unroll
         for (int e = 0; e < 4; e++)
             x.v[j][e] = __uint_as_float(four[e]);
@@ -38,11 +38,11 @@ template <int C>
 DEVICE void norm_backward(const struct trainer &t, struct lines<C> &dx, const struct lines<C> &dn,
                           const struct pairs<C> &hat, const float rstd[2], const struct norm_view &norm)
 {
-    const float *gamma = t.frame->host + norm.gamma;
+    const float *gamma = t.frame().host + norm.gamma;
     float mean[2], slope[2];
-    block_columns<C>(
-        t, C, [&](int j, int e) { return dn.v[j][e] * number_of(hat, j, e); }, t.slab + norm.gamma,
-        [&](int j, int e) { return dn.v[j][e]; }, t.slab + norm.beta);
+    block_columns<C, C>(
+        t, C, [&](int j, int e) { return dn.v[j][e] * number_of(hat, j, e); }, t.desk->slab + norm.gamma,
+        [&](int j, int e) { return dn.v[j][e]; }, t.desk->slab + norm.beta);
     const auto v = [&](int j, int e) { return dn.v[j][e] * __ldg(gamma + column_of(j) + e % 2); };
     row_sums<C>(mean, v);
     row_sums<C>(slope, [&](int j, int e) { return v(j, e) * number_of(hat, j, e); });
@@ -80,8 +80,8 @@ DEVICE void inner_slice(const struct trainer &t, const struct branch_at &branch,
     const struct pairs<TILE> own = rounded(d);
     if (wanted.learns) {
         const struct pairs<TILE> act = rounded(mixed);
-        sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row, column, act.a);
-        sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row, column, own.a);
+        sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row(), column, act.a);
+        sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row(), column, own.a);
     }
     if (wanted.passes)
         product<TILE, C>(dx.v, own.a, branch.w1_back + slice * TILE_LANES, branch.slices);
@@ -94,8 +94,8 @@ DEVICE void inner_backward(const struct trainer &t, const struct branch_at &bran
 {
     enum { AT_ONCE = C / TILE };
     if (wanted.learns) {
-        sheet_store<C, C>(sheet_of<C>(t, 0), t.row, 0, dy.a);
-        sheet_store<C, C>(sheet_of<C>(t, 1), t.row, 0, x.a);
+        sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
+        sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
     }
 #pragma unroll 1
     for (int first = 0; first < branch.slices; first += AT_ONCE) {
@@ -128,15 +128,15 @@ DEVICE void head_queries(const struct trainer &t, int head, const float *logs, f
     const int g = lane_of() / 4, column = head * D;
     uint32_t q[4], dout[4], b[4];
     float log[2], dot[2];
-    head_own<C, D>(q, sheet_of<C>(t, 0), t.row, column);
-    head_own<C, D>(dout, sheet_of<C>(t, 3), t.row, column);
+    head_own<C, D>(q, sheet_of<C>(t, 0), t.row(), column);
+    head_own<C, D>(dout, sheet_of<C>(t, 3), t.row(), column);
     for (int r = 0; r < 2; r++) {
-        const int at = head * TEAM_TOKENS + t.row + g + 8 * r;
+        const int at = head * TEAM_TOKENS + t.row() + g + 8 * r;
         log[r] = logs[at];
-        dot[r] = load_shared_float(t.dots + (uint32_t)(4 * at));
+        dot[r] = load_shared_float(t.dots<C>() + (uint32_t)(4 * at));
     }
 #pragma unroll 1
-    for (int n = 0; n <= t.warp; n++) {
+    for (int n = 0; n <= t.warp(); n++) {
         struct lines<TILE> s = lines_zero<TILE>(), d = lines_zero<TILE>();
         head_rows<C, D>(b, sheet_of<C>(t, 1), n * TILE, column);
         mma_bf16(s.v[0], q, b[0], b[1]);
@@ -146,7 +146,7 @@ DEVICE void head_queries(const struct trainer &t, int head, const float *logs, f
         mma_bf16(d.v[1], dout, b[2], b[3]);
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            const int r = e % 4 / 2, key = n * TILE + column_of(e / 4) + e % 2, query = t.row + g + 8 * r;
+            const int r = e % 4 / 2, key = n * TILE + column_of(e / 4) + e % 2, query = t.row() + g + 8 * r;
             const float p = key > query ? 0.0f : exp2f(fmaf(s.v[e / 4][e % 4], head_scale<D>(), -log[r]));
             d.v[e / 4][e % 4] = p * (d.v[e / 4][e % 4] - dot[r]) * gradient_scale<D>();
         }
@@ -161,10 +161,10 @@ DEVICE void head_keys(const struct trainer &t, int head, const float *logs, floa
 {
     const int g = lane_of() / 4, column = head * D;
     uint32_t k[4], v[4], b[4];
-    head_own<C, D>(k, sheet_of<C>(t, 1), t.row, column);
-    head_own<C, D>(v, sheet_of<C>(t, 2), t.row, column);
+    head_own<C, D>(k, sheet_of<C>(t, 1), t.row(), column);
+    head_own<C, D>(v, sheet_of<C>(t, 2), t.row(), column);
 #pragma unroll 1
-    for (int n = t.warp; n < TEAM_WARPS; n++) {
+    for (int n = t.warp(); n < TEAM_WARPS; n++) {
         struct lines<TILE> p = lines_zero<TILE>(), d = lines_zero<TILE>();
         head_rows<C, D>(b, sheet_of<C>(t, 0), n * TILE, column);
         mma_bf16(p.v[0], k, b[0], b[1]);
@@ -174,11 +174,11 @@ DEVICE void head_keys(const struct trainer &t, int head, const float *logs, floa
         mma_bf16(d.v[1], v, b[2], b[3]);
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            const int query = n * TILE + column_of(e / 4) + e % 2, key = t.row + g + 8 * (e % 4 / 2),
+            const int query = n * TILE + column_of(e / 4) + e % 2, key = t.row() + g + 8 * (e % 4 / 2),
                       at = head * TEAM_TOKENS + query;
             float &own = p.v[e / 4][e % 4];
             own = key > query ? 0.0f : exp2f(fmaf(own, head_scale<D>(), -logs[at]));
-            d.v[e / 4][e % 4] = own * (d.v[e / 4][e % 4] - load_shared_float(t.dots + (uint32_t)(4 * at))) *
+            d.v[e / 4][e % 4] = own * (d.v[e / 4][e % 4] - load_shared_float(t.dots<C>() + (uint32_t)(4 * at))) *
                                 gradient_scale<D>();
         }
         const struct pairs<TILE> weights = rounded(p), ds = rounded(d);
@@ -196,9 +196,9 @@ template <int C, int D> DEVICE void heads_backward(const struct trainer &t, cons
         head_queries<C, D>(t, head, logs, dq);
         head_keys<C, D>(t, head, logs, dk, dv);
         team_meet(t); /* nobody reads this head's columns any more */
-        head_store<C, D>(sheet_of<C>(t, 0), t.row, head * D, dq);
-        head_store<C, D>(sheet_of<C>(t, 1), t.row, head * D, dk);
-        head_store<C, D>(sheet_of<C>(t, 2), t.row, head * D, dv);
+        head_store<C, D>(sheet_of<C>(t, 0), t.row(), head * D, dq);
+        head_store<C, D>(sheet_of<C>(t, 1), t.row(), head * D, dk);
+        head_store<C, D>(sheet_of<C>(t, 2), t.row(), head * D, dv);
     }
     __syncwarp();
 }
@@ -220,10 +220,10 @@ DEVICE void mixed_backward(const struct trainer &t, const struct branch_at &bran
                 dot += d.v[j][2 * r] * number_of(mixed, j, 2 * r) + d.v[j][2 * r + 1] * number_of(mixed, j, 2 * r + 1);
             dot = quad_sum(dot);
             if (lane_of() % 4 == 0)
-                store_shared_float(t.dots + (uint32_t)(4 * (head * TEAM_TOKENS + t.row + lane_of() / 4 + 8 * r)), dot);
+                store_shared_float(t.dots<C>() + (uint32_t)(4 * (head * TEAM_TOKENS + t.row() + lane_of() / 4 + 8 * r)), dot);
         }
     const struct pairs<C> out = rounded(d);
-    sheet_store<C, C>(sheet_of<C>(t, 3), t.row, 0, out.a);
+    sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, out.a);
 }
 
 /* As inner_backward. */
@@ -235,8 +235,8 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at &
     {
         const struct pairs<C> mixed = tape_read<C>(t, mixed_place);
         if (wanted.learns) {
-            sheet_store<C, C>(sheet_of<C>(t, 0), t.row, 0, dy.a);
-            sheet_store<C, C>(sheet_of<C>(t, 1), t.row, 0, mixed.a);
+            sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
+            sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, mixed.a);
             const struct outer second[1] = {{0, 1, C, C, branch.dw2, C / 8, branch.db2}};
             outer_products<C>(t, second);
         }
@@ -247,12 +247,12 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at &
     if (wanted.passes)
         for (int third = 0; third < 3; third++) {
             struct pairs<C> own;
-            sheet_load<C, C>(own.a, sheet_of<C>(t, third), t.row, 0);
+            sheet_load<C, C>(own.a, sheet_of<C>(t, third), t.row(), 0);
             product<C, C>(dx.v, own.a, branch.w1_back + third * (C / TILE) * TILE_LANES, 3 * C / TILE);
         }
     if (!wanted.learns)
         return;
-    sheet_store<C, C>(sheet_of<C>(t, 3), t.row, 0, x.a);
+    sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, x.a);
     struct outer first[3];
 #pragma unroll
     for (int third = 0; third < 3; third++)
@@ -264,24 +264,24 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at &
 
 template <int C> DEVICE void layer_backward(const struct trainer &t, struct lines<C> &dh, int layer)
 {
-    const struct exact_layer &view = t.frame->net->layer[layer];
+    const struct exact_layer &view = t.frame().net->layer[layer];
     const struct small_tape &tape = t.small->layer[layer];
 #pragma unroll 1
     for (int half = 1; half >= 0; half--) {
         const struct norm_view &norm = view.half[half].norm;
-        const struct branch_at branch = half_branch(t, layer, half, t.slab);
+        const struct branch_at branch = half_branch(t, layer, half, t.desk->slab);
         const uint32_t place = half ? tape.second : tape.first;
         const struct wanted all = {true, true};
         struct lines<C> dn = lines_zero<C>();
         bank_put<C>(t, dh);
         {
             const struct pairs<C> dy = rounded(dh),
-                                  x = scaled<C>(tape_read<C>(t, place), t.frame->host + norm.gamma,
-                                                t.frame->host + norm.beta);
+                                  x = scaled<C>(tape_read<C>(t, place), t.frame().host + norm.gamma,
+                                                t.frame().host + norm.beta);
             if (half)
                 inner_backward<C>(t, branch, dy, x, dn, all);
             else
-                attention_backward<C, 16>(t, branch, dy, x, tape.mixed, t.log + tape.logs, dn, all);
+                attention_backward<C, 16>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dn, all);
         }
         float rstd[2];
         tape_read_two(t, tape.numbers, half, rstd);
@@ -298,7 +298,7 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
                                 float scale, struct verdict verdict[2])
 {
     enum { AT_ONCE = C / TILE };
-    const struct exact_view &net = *t.frame->net;
+    const struct exact_view &net = *t.frame().net;
     const struct small_tape &tape = t.small->last;
     struct lines<C> dn = lines_zero<C>(), dh = lines_zero<C>();
     int target[2];
@@ -308,9 +308,9 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
         judge_tokens<C>(t, x, target, verdict);
         float own[2];
         for (int r = 0; r < 2; r++)
-            own[r] = t.row + lane_of() / 4 + 8 * r < net.context ? scale : 0.0f;
+            own[r] = t.row() + lane_of() / 4 + 8 * r < net.context ? scale : 0.0f;
         team_meet(t); /* nobody reads the sheets any more */
-        sheet_store<C, C>(sheet_of<C>(t, 0), t.row, 0, x.a);
+        sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, x.a);
 #pragma unroll 1
         for (int part = 0; part < TRANSFORMER_BYTES / TILE; part += 2 * AT_ONCE) {
 #pragma unroll 1
@@ -323,11 +323,11 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
                     d.v[e / 4][e % 4] = own[r] * (p - (byte == target[r] ? 1.0f : 0.0f));
                 }
                 const struct pairs<TILE> out = rounded(d);
-                sheet_store<C, TILE>(sheet_of<C>(t, 2 + k / AT_ONCE), t.row, k % AT_ONCE * TILE, out.a);
-                product<TILE, C>(dn.v, out.a, t.tiles + t.small->tokens.backward + (part + k) * TILE_LANES,
+                sheet_store<C, TILE>(sheet_of<C>(t, 2 + k / AT_ONCE), t.row(), k % AT_ONCE * TILE, out.a);
+                product<TILE, C>(dn.v, out.a, t.desk->tiles + t.small->tokens.backward + (part + k) * TILE_LANES,
                                  TRANSFORMER_BYTES / TILE);
             }
-            float *weight = t.slab + t.small->tokens.slab + part * TILE * C;
+            float *weight = t.desk->slab + t.small->tokens.slab + part * TILE * C;
             const struct outer both[2] = {{2, 0, C, C, weight, C / 8, nullptr},
                                           {3, 0, C, C, weight + C * C, C / 8, nullptr}};
             outer_products<C>(t, both);

@@ -32,22 +32,22 @@ template <int C>
 DEVICE struct net_score window_score(const struct team &team, const struct lines<C> &stream, const uint8_t *targets)
 {
     __shared__ double loss[TEAM_WARPS], hits[TEAM_WARPS];
-    const struct exact_view &net = *team.frame->net;
+    const struct exact_view &net = *team.frame().net;
     struct verdict verdict[2];
     int target[2];
     struct net_score score = {0, 0, (uint64_t)net.context};
     targets_of(team, targets, target);
     judge_tokens<C>(team, norm_forward<C>(team, stream, net.last, 0, 0, 0), target, verdict);
     for (int r = 0; r < 2; r++)
-        if (team.row + lane_of() / 4 + 8 * r < net.context && lane_of() % 4 == 0) {
+        if (team.row() + lane_of() / 4 + 8 * r < net.context && lane_of() % 4 == 0) {
             score.loss += (double)verdict[r].loss;
             score.hits += verdict[r].hit;
         }
     score.loss = lanes_sum(score.loss);
     score.hits = lanes_sum(score.hits);
     __syncthreads();
-    loss[team.warp] = score.loss;
-    hits[team.warp] = score.hits;
+    loss[team.warp()] = score.loss;
+    hits[team.warp()] = score.hits;
     __syncthreads();
     score.loss = score.hits = 0;
     for (int w = 0; w < TEAM_WARPS; w++) {
@@ -59,8 +59,9 @@ DEVICE struct net_score window_score(const struct team &team, const struct lines
 
 /* All configurations of one window; `scores` [config] +=. */
 template <int C>
-DEVICE void walk_window(const struct team &team, struct frame *frame, float4 *kept, struct net_score *scores)
+DEVICE void walk_window(const struct team &team, struct desk *desk, float4 *kept, struct net_score *scores)
 {
+    const struct frame *frame = &desk->frame;
     const struct exact_view &net = *frame->net;
     const struct net_shape &shape = net.setup->shape;
     const struct eval_plan &plan = net.plans[frame->env];
@@ -70,7 +71,7 @@ DEVICE void walk_window(const struct team &team, struct frame *frame, float4 *ke
                   slot = parting < net.slots ? shape.exec_order[parting] : -1;
         __syncthreads();
         if (threadIdx.x == 0)
-            frame->on = plan.mask[k];
+            desk->frame.on = plan.mask[k];
         __syncthreads();
         struct lines<C> stream = slot < 0 ? embedded<C>(team, frame->tokens) : kept_read<C>(kept, slot);
         if (slot >= 0)
@@ -94,29 +95,30 @@ template <int C>
 static __global__ void __launch_bounds__(TEAM_THREADS, 4)
     walk(const struct exact_view *net, const struct small_view *small, struct exact_pass pass, int first, int envs)
 {
-    SHARED_BYTES(shared);
-    __shared__ struct frame frame;
-    const int parts = part_count(pass.windows), each = part_windows(pass.windows), warp = (int)threadIdx.x / TILE_LANES;
+    __shared__ struct desk desk;
+    const int parts = part_count(pass.windows), each = part_windows(pass.windows);
     float4 *kept = small->keeps + (size_t)blockIdx.x * small->kept * TEAM_THREADS + threadIdx.x;
-    struct team team = {&frame, small, 0, warp, warp * TILE, smem(shared), nullptr, nullptr, nullptr};
+    const struct team team = {&desk, small};
     for (int item = (int)blockIdx.x; item < envs * parts; item += (int)gridDim.x) {
         const int place = item / parts, env = first + place, part = item % parts;
         struct net_score *scores = part_scores(net, env, part);
         const uint32_t configs = net->plans[env].count;
-        team.tiles = small->tiles + (size_t)place * (small->host_tiles +
-                                                     (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
         for (uint32_t k = threadIdx.x; k < configs; k += TEAM_THREADS)
             scores[k] = {0, 0, 0};
         for (int n = part * each; configs && n < (part + 1) * each && n < pass.windows; n++) {
             __syncthreads();
             if (threadIdx.x == 0) {
-                frame = frame_of(net, env);
-                frame.evaluating = true;
-                frame.tokens = gather_range_window(net->setup->source.data, pass.split, (uint32_t)n);
-                frame.targets = frame.tokens + 1;
+                desk = {};
+                desk.frame = frame_of(net, env);
+                desk.frame.evaluating = true;
+                desk.frame.tokens = gather_range_window(net->setup->source.data, pass.split, (uint32_t)n);
+                desk.frame.targets = desk.frame.tokens + 1;
+                desk.tiles = small->tiles +
+                             (size_t)place * (small->host_tiles +
+                                              (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
             }
             __syncthreads();
-            walk_window<C>(team, &frame, kept, scores);
+            walk_window<C>(team, &desk, kept, scores);
         }
     }
 }

@@ -8,36 +8,78 @@
 #include "transformer/bf16/net.cuh"
 #include "transformer/fp32/stages.cuh"
 
-struct team {
-    const struct frame *frame; /* shared by the block; its rows are those of the whole batch */
-    const struct small_view *small;
-    int index, warp;
-    int row;           /* the warp's first token */
-    uint32_t sheets;   /* shared memory */
+/* What a thread block works on, in shared memory: registers are scarce. */
+struct desk {
+    struct frame frame; /* its rows are those of the whole batch */
     const uint4 *tiles; /* of the env */
-    uint4 *tape;       /* of the thread; NULL in an evaluation */
-    float *log;        /* of the team, likewise */
+    uint4 *tape;        /* of the block's teams; NULL in an evaluation */
+    float *log;         /* likewise */
+    float *slab;
+    bool again; /* the slab has sums already */
+};
+
+DEVICE uint32_t block_memory()
+{
+    SHARED_BYTES(shared);
+    return smem(shared);
+}
+
+/* A thread's view of its team. */
+struct team {
+    const struct desk *desk;
+    const struct small_view *small;
+
+    DEVICE_MEMBER const struct frame &frame() const
+    {
+        return desk->frame;
+    }
+    DEVICE_MEMBER int index() const
+    {
+        return (int)threadIdx.x / TEAM_THREADS;
+    }
+    DEVICE_MEMBER int teams() const
+    {
+        return (int)blockDim.x / TEAM_THREADS;
+    }
+    DEVICE_MEMBER int warp() const
+    {
+        return (int)threadIdx.x / TILE_LANES % TEAM_WARPS;
+    }
+    /* The warp's first token. */
+    DEVICE_MEMBER int row() const
+    {
+        return warp() * TILE;
+    }
+    DEVICE_MEMBER uint4 *tape() const
+    {
+        return desk->tape + (size_t)index() * small->tape * TEAM_THREADS + threadIdx.x % TEAM_THREADS;
+    }
+    /* Logarithms of attention at a place; NULL in an evaluation. */
+    DEVICE_MEMBER float *logs(uint32_t place) const
+    {
+        return desk->log ? desk->log + (size_t)index() * small->logs + place : nullptr;
+    }
 };
 
 DEVICE void team_meet(const struct team &team)
 {
-    team_sync(1 + team.index, TEAM_THREADS);
+    team_sync(1 + team.index(), TEAM_THREADS);
 }
 
 template <int C> DEVICE uint32_t sheet_of(const struct team &team, int sheet_index)
 {
-    return team.sheets + (uint32_t)(sheet_index * sheet<C>::BYTES);
+    return block_memory() + block_shared<C>::sheets(team.index()) + (uint32_t)(sheet_index * sheet<C>::BYTES);
 }
 
 /* ---- the tape ---------------------------------------------------------------------------------------------------- */
 
 template <int C> DEVICE void tape_write(const struct team &team, uint32_t place, const struct pairs<C> &x)
 {
-    if (!team.tape)
+    if (!team.desk->tape)
         return;
 #pragma unroll
     for (int k = 0; k < C / TILE; k++)
-        team.tape[(place + (uint32_t)k) * TEAM_THREADS] = make_uint4(x.a[k][0], x.a[k][1], x.a[k][2], x.a[k][3]);
+        team.tape()[(place + (uint32_t)k) * TEAM_THREADS] = make_uint4(x.a[k][0], x.a[k][1], x.a[k][2], x.a[k][3]);
 }
 
 template <int C> DEVICE struct pairs<C> tape_read(const struct team &team, uint32_t place)
@@ -45,7 +87,7 @@ template <int C> DEVICE struct pairs<C> tape_read(const struct team &team, uint3
     struct pairs<C> x;
 #pragma unroll
     for (int k = 0; k < C / TILE; k++) {
-        const uint4 four = team.tape[(place + (uint32_t)k) * TEAM_THREADS];
+        const uint4 four = team.tape()[(place + (uint32_t)k) * TEAM_THREADS];
         x.a[k][0] = four.x;
         x.a[k][1] = four.y;
         x.a[k][2] = four.z;
@@ -57,14 +99,14 @@ template <int C> DEVICE struct pairs<C> tape_read(const struct team &team, uint3
 /* One of the two pairs of numbers at a place. */
 DEVICE void tape_write_two(const struct team &team, uint32_t place, int which, const float x[2])
 {
-    if (team.tape)
-        reinterpret_cast<uint2 *>(team.tape + place * TEAM_THREADS)[which] =
+    if (team.desk->tape)
+        reinterpret_cast<uint2 *>(team.tape() + place * TEAM_THREADS)[which] =
             make_uint2(__float_as_uint(x[0]), __float_as_uint(x[1]));
 }
 
 DEVICE void tape_read_two(const struct team &team, uint32_t place, int which, float x[2])
 {
-    const uint2 two = reinterpret_cast<const uint2 *>(team.tape + place * TEAM_THREADS)[which];
+    const uint2 two = reinterpret_cast<const uint2 *>(team.tape() + place * TEAM_THREADS)[which];
     x[0] = __uint_as_float(two.x);
     x[1] = __uint_as_float(two.y);
 }
@@ -101,19 +143,19 @@ DEVICE struct branch_at branch_of(const struct branch_view &view, const struct s
 
 DEVICE struct branch_at half_branch(const struct team &team, int layer, int half, float *slab)
 {
-    return branch_of(team.frame->net->layer[layer].half[half].branch, team.small->half[layer][half], team.frame->host,
-                     team.tiles, slab);
+    return branch_of(team.frame().net->layer[layer].half[half].branch, team.small->half[layer][half], team.frame().host,
+                     team.desk->tiles, slab);
 }
 
 DEVICE const uint4 *slot_tiles(const struct team &team, int slot)
 {
-    return team.tiles + team.small->host_tiles + (uint32_t)slot * (team.small->seed_tiles + team.small->gate_tiles);
+    return team.desk->tiles + team.small->host_tiles + (uint32_t)slot * (team.small->seed_tiles + team.small->gate_tiles);
 }
 
 DEVICE struct branch_at seed_branch(const struct team &team, int slot, float *slab)
 {
-    return branch_of(seed_of(*team.frame, slot).branch, team.small->seed_of[team.frame->exec[slot].blueprint],
-                     seed_params(*team.frame, slot), slot_tiles(team, slot), slab);
+    return branch_of(seed_of(team.frame(), slot).branch, team.small->seed_of[team.frame().exec[slot].blueprint],
+                     seed_params(team.frame(), slot), slot_tiles(team, slot), slab);
 }
 
 /* W1 x + b1, sixteen columns. */
@@ -173,7 +215,7 @@ DEVICE void attention_first(const struct team &team, const struct branch_at &bra
         struct lines<TILE> sum;
         first_slice<C>(sum.v, branch, x, slice);
         const struct pairs<TILE> out = rounded(sum);
-        sheet_store<C, TILE>(sheet_of<C>(team, slice / (C / TILE)), team.row, slice % (C / TILE) * TILE, out.a);
+        sheet_store<C, TILE>(sheet_of<C>(team, slice / (C / TILE)), team.row(), slice % (C / TILE) * TILE, out.a);
     }
     team_meet(team);
 }
@@ -231,20 +273,20 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
     uint32_t q[4], b[4];
     float s[TEAM_TOKENS / 8][4], top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0}, out[D / 8][4] = {};
     const int g = lane_of() / 4, column = head * D;
-    head_own<C, D>(q, sheet_of<C>(team, 0), team.row, column);
+    head_own<C, D>(q, sheet_of<C>(team, 0), team.row(), column);
 #pragma unroll
     for (int n = 0; n < TEAM_WARPS; n++) {
 #pragma unroll
         for (int e = 0; e < 8; e++)
             s[2 * n + e / 4][e % 4] = 0;
-        if (n > team.warp)
+        if (n > team.warp())
             continue;
         head_rows<C, D>(b, sheet_of<C>(team, 1), n * TILE, column);
         mma_bf16(s[2 * n], q, b[0], b[1]);
         mma_bf16(s[2 * n + 1], q, b[2], b[3]);
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            const int key = n * TILE + column_of(e / 4) + e % 2, query = team.row + g + e % 4 / 2 * 8;
+            const int key = n * TILE + column_of(e / 4) + e % 2, query = team.row() + g + e % 4 / 2 * 8;
             float &own = s[2 * n + e / 4][e % 4];
             own = key > query ? -INFINITY : own * head_scale<D>();
             top[e % 4 / 2] = fmaxf(top[e % 4 / 2], own);
@@ -254,7 +296,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
     top[1] = quad_max(top[1]);
 #pragma unroll
     for (int n = 0; n < TEAM_WARPS; n++) {
-        if (n > team.warp)
+        if (n > team.warp())
             continue;
         struct lines<TILE> p;
 #pragma unroll
@@ -268,14 +310,14 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
     for (int r = 0; r < 2; r++) {
         total[r] = quad_sum(total[r]);
         if (logs && lane_of() % 4 == 0)
-            logs[head * TEAM_TOKENS + team.row + g + 8 * r] = top[r] + log2f(total[r]);
+            logs[head * TEAM_TOKENS + team.row() + g + 8 * r] = top[r] + log2f(total[r]);
     }
 #pragma unroll
     for (int j = 0; j < D / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
             out[j][e] /= total[e / 2];
-    head_store<C, D>(sheet_of<C>(team, 3), team.row, column, out);
+    head_store<C, D>(sheet_of<C>(team, 3), team.row(), column, out);
 }
 
 /* What attention mixed, of the warp's tokens; `logs` NULL: nobody will ask. */
@@ -289,7 +331,7 @@ DEVICE struct pairs<C> attention_mixed(const struct team &team, const struct bra
     for (int head = 0; head < C / D; head++)
         head_forward<C, D>(team, head, logs);
     __syncwarp();
-    sheet_load<C, C>(mixed.a, sheet_of<C>(team, 3), team.row, 0);
+    sheet_load<C, C>(mixed.a, sheet_of<C>(team, 3), team.row(), 0);
     return mixed;
 }
 
@@ -297,15 +339,15 @@ DEVICE struct pairs<C> attention_mixed(const struct team &team, const struct bra
 
 template <int C> DEVICE struct lines<C> embedded(const struct team &team, const uint8_t *tokens)
 {
-    const struct exact_view &net = *team.frame->net;
+    const struct exact_view &net = *team.frame().net;
     struct lines<C> stream;
     const int g = lane_of() / 4;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const int t = team.row + g + 8 * half;
+        const int t = team.row() + g + 8 * half;
         const bool within = t < net.context;
-        const float *entry = team.frame->host + net.tokens + (within ? (uint32_t)tokens[t] * C : 0),
-                    *position = team.frame->host + net.positions + (within ? (uint32_t)t * C : 0);
+        const float *entry = team.frame().host + net.tokens + (within ? (uint32_t)tokens[t] * C : 0),
+                    *position = team.frame().host + net.positions + (within ? (uint32_t)t * C : 0);
 #pragma unroll
         for (int j = 0; j < C / 8; j++)
 #pragma unroll
@@ -325,17 +367,17 @@ DEVICE struct pairs<C> norm_forward(const struct team &team, const struct lines<
     const struct pairs<C> hat = rounded(normalised<C>(x, rstd, (float)LAYER_NORM_EPS));
     tape_write<C>(team, place, hat);
     tape_write_two(team, numbers, which, rstd);
-    return scaled<C>(hat, team.frame->host + norm.gamma, team.frame->host + norm.beta);
+    return scaled<C>(hat, team.frame().host + norm.gamma, team.frame().host + norm.beta);
 }
 
 template <int C> DEVICE void layer_forward(const struct team &team, struct lines<C> &stream, int layer)
 {
-    const struct exact_layer &view = team.frame->net->layer[layer];
+    const struct exact_layer &view = team.frame().net->layer[layer];
     const struct small_tape &tape = team.small->layer[layer];
     {
         const struct branch_at branch = half_branch(team, layer, 0, nullptr);
         struct pairs<C> x = norm_forward<C>(team, stream, view.half[0].norm, tape.first, tape.numbers, 0);
-        x = attention_mixed<C, 16>(team, branch, x, team.log ? team.log + tape.logs : nullptr);
+        x = attention_mixed<C, 16>(team, branch, x, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, x);
         lines_add_bias(stream, branch.b2);
         product<C, C>(stream.v, x.a, branch.w2, C / TILE);
@@ -350,8 +392,8 @@ template <int C> DEVICE void layer_forward(const struct team &team, struct lines
 /* The gate net's hidden layer of a slot: W1 x + b1, before ReLU. */
 template <int C> DEVICE struct lines<TILE> gate_hidden_of(const struct team &team, int slot, const struct pairs<C> &x)
 {
-    const struct exact_view &net = *team.frame->net;
-    const float *bias = gate_params(*team.frame, slot) + net.gate_branch.b1;
+    const struct exact_view &net = *team.frame().net;
+    const float *bias = gate_params(team.frame(), slot) + net.gate_branch.b1;
     struct lines<TILE> hidden;
 #pragma unroll
     for (int e = 0; e < 8; e++) {
@@ -365,15 +407,15 @@ template <int C> DEVICE struct lines<TILE> gate_hidden_of(const struct team &tea
 /* W2 of the gate net at a lane's column, or 0 beyond. */
 DEVICE float gate_weight(const struct team &team, int slot, int column)
 {
-    const struct exact_view &net = *team.frame->net;
-    return column < net.gate_hidden ? __ldg(gate_params(*team.frame, slot) + net.gate_branch.w2 + column) : 0.0f;
+    const struct exact_view &net = *team.frame().net;
+    return column < net.gate_hidden ? __ldg(gate_params(team.frame(), slot) + net.gate_branch.w2 + column) : 0.0f;
 }
 
 /* The gate net's value of a lane's two tokens. */
 template <int C> DEVICE void gate_values(const struct team &team, int slot, const struct pairs<C> &x, float q[2])
 {
     const struct lines<TILE> hidden = gate_hidden_of<C>(team, slot, x);
-    const float bias = __ldg(gate_params(*team.frame, slot) + team.frame->net->gate_branch.b2);
+    const float bias = __ldg(gate_params(team.frame(), slot) + team.frame().net->gate_branch.b2);
     float sum[2];
     row_sums<TILE>(sum, [&](int j, int e) {
         return fmaxf(hidden.v[j][e], 0.0f) * gate_weight(team, slot, column_of(j) + e % 2);
@@ -387,13 +429,13 @@ template <int C>
 DEVICE struct lines<C> seed_forward(const struct team &team, int slot, const struct lines<C> &stream,
                                     const struct pairs<C> &x, bool mixes)
 {
-    const struct exact_seed &seed = seed_of(*team.frame, slot);
+    const struct exact_seed &seed = seed_of(team.frame(), slot);
     const struct small_tape &tape = team.small->slot[slot];
     struct lines<C> d = lines_zero<C>();
     if (seed.branch.kind == BRANCH_ATTENTION) {
         const struct branch_at branch = seed_branch(team, slot, nullptr);
         const struct pairs<C> mixed =
-            attention_mixed<C, C / SEED_HEADS>(team, branch, x, team.log ? team.log + tape.logs : nullptr);
+            attention_mixed<C, C / SEED_HEADS>(team, branch, x, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, mixed);
         if (mixes) {
             lines_add_bias(d, branch.b2);
@@ -402,7 +444,7 @@ DEVICE struct lines<C> seed_forward(const struct team &team, int slot, const str
     } else if (seed.branch.kind != BRANCH_NONE && mixes) {
         inner_forward<C>(d, seed_branch(team, slot, nullptr), x);
     } else if (seed.norm && mixes) {
-        const float *params = seed_params(*team.frame, slot), t = norm_mix(*team.frame, slot),
+        const float *params = seed_params(team.frame(), slot), t = norm_mix(team.frame(), slot),
                     *gamma = params + seed.norm_at.gamma, *beta = params + seed.norm_at.beta;
         float rstd[2];
         d = normalised<C>(stream, rstd, (float)LAYER_NORM_EPS);
@@ -420,7 +462,7 @@ DEVICE struct lines<C> seed_forward(const struct team &team, int slot, const str
 /* The weight of a seed for a lane's two tokens. */
 DEVICE void seed_weights(const struct team &team, int slot, const float q[2], float a[2])
 {
-    const struct slot_exec &exec = team.frame->exec[slot];
+    const struct slot_exec &exec = team.frame().exec[slot];
     for (int r = 0; r < 2; r++) {
         const float scaled_by = exec.gate ? slot_amplitude(exec) * q[r] : slot_amplitude(exec);
         a[r] = scaled_by < 0 ? 0 : scaled_by > 1 ? 1 : scaled_by;
@@ -429,10 +471,10 @@ DEVICE void seed_weights(const struct team &team, int slot, const float q[2], fl
 
 template <int C> DEVICE void slot_forward(const struct team &team, struct lines<C> &stream, int slot)
 {
-    if (!slot_runs(*team.frame, slot))
+    if (!slot_runs(team.frame(), slot))
         return;
-    const bool mixes = slot_mixes(*team.frame, slot),
-               multiply = team.frame->exec[slot].algorithm == ALGORITHM_MULTIPLY;
+    const bool mixes = slot_mixes(team.frame(), slot),
+               multiply = team.frame().exec[slot].algorithm == ALGORITHM_MULTIPLY;
     const struct small_tape &tape = team.small->slot[slot];
     const struct pairs<C> x = rounded(stream);
     float q[2] = {1, 1}, a[2];
@@ -440,7 +482,7 @@ template <int C> DEVICE void slot_forward(const struct team &team, struct lines<
     const struct lines<C> d = seed_forward<C>(team, slot, stream, x, mixes);
     if (!mixes)
         return;
-    if (slot_gated(*team.frame, slot))
+    if (slot_gated(team.frame(), slot))
         gate_values<C>(team, slot, x, q);
     seed_weights(team, slot, q, a);
     tape_write<C>(team, tape.second, rounded(d));
@@ -466,7 +508,7 @@ struct verdict {
 template <int C> DEVICE struct lines<TILE> logits_of(const struct team &team, const struct pairs<C> &x, int slice)
 {
     struct lines<TILE> logits = lines_zero<TILE>();
-    product<C, TILE>(logits.v, x.a, team.tiles + team.small->tokens.forward + slice * (C / TILE) * TILE_LANES,
+    product<C, TILE>(logits.v, x.a, team.desk->tiles + team.small->tokens.forward + slice * (C / TILE) * TILE_LANES,
                      C / TILE);
     return logits;
 }
@@ -514,8 +556,8 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
 DEVICE void targets_of(const struct team &team, const uint8_t *targets, int target[2])
 {
     for (int r = 0; r < 2; r++) {
-        const int t = team.row + lane_of() / 4 + 8 * r;
-        target[r] = t < team.frame->net->context ? targets[t] : 0;
+        const int t = team.row() + lane_of() / 4 + 8 * r;
+        target[r] = t < team.frame().net->context ? targets[t] : 0;
     }
 }
 

@@ -9,6 +9,8 @@
 
 #include "cuda/warp.cuh"
 
+#define DEVICE_MEMBER __device__ __forceinline__
+
 enum { TILE = 16, TILE_LANES = 32, TEAM_TOKENS = 64, TEAM_WARPS = 4, TEAM_THREADS = 128 };
 
 template <int C> struct lines {

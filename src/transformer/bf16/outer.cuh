@@ -9,16 +9,24 @@
 #include "transformer/bf16/forward.cuh"
 
 struct trainer : team {
-    int teams;
-    uint32_t shared;           /* of the block, and in it: */
-    uint32_t bank, sums, dots; /* a stream of the thread; sums of columns; numbers of the team's attention */
-    float *slab;
-    bool again;
+    /* A stream of the thread's, with steps of so many bytes; sums of columns; numbers of the team's attention. */
+    template <int C> DEVICE_MEMBER uint32_t bank() const
+    {
+        return block_memory() + block_shared<C>::bank(teams()) + threadIdx.x * 16;
+    }
+    template <int C> DEVICE_MEMBER uint32_t sums() const
+    {
+        return block_memory() + block_shared<C>::sums(teams());
+    }
+    template <int C> DEVICE_MEMBER uint32_t dots() const
+    {
+        return block_memory() + block_shared<C>::dots(teams()) + (uint32_t)(index() * 4 * TEAM_TOKENS * 4);
+    }
 };
 
 DEVICE void slab_put(const struct trainer &t, float *at, float sum)
 {
-    *at = t.again ? *at + sum : sum;
+    *at = t.desk->again ? *at + sum : sum;
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
@@ -36,7 +44,7 @@ DEVICE void slab_put_tile(const struct trainer &t, float *at, const float sum[4]
 {
     float4 *to = reinterpret_cast<float4 *>(at) + lane_of();
     float4 four = make_float4(sum[0], sum[1], sum[2], sum[3]);
-    if (t.again) {
+    if (t.desk->again) {
         const float4 was = *to;
         four = make_float4(was.x + four.x, was.y + four.y, was.z + four.z, was.w + four.w);
     }
@@ -50,8 +58,8 @@ template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const st
     const bool biased = o.bias && column == 0;
     float sum[M / TILE][2][4] = {}, side[M / TILE][4] = {};
 #pragma unroll 1
-    for (int team = 0; team < t.teams; team++) {
-        const uint32_t sheets = t.shared + block_shared<C>::sheets(team), a_at = sheets + (uint32_t)(o.a * sheet<C>::BYTES),
+    for (int team = 0; team < t.teams(); team++) {
+        const uint32_t sheets = block_memory() + block_shared<C>::sheets(team), a_at = sheets + (uint32_t)(o.a * sheet<C>::BYTES),
                        b_at = sheets + (uint32_t)(o.b * sheet<C>::BYTES);
 #pragma unroll
         for (int k = 0; k < TEAM_TOKENS; k += TILE) {
@@ -87,8 +95,8 @@ template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, 
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
         const int high = o[i].m % (2 * TILE) == 0 ? 2 * TILE : TILE, columns = o[i].n / TILE,
-                  units = o[i].m / high * columns, warps = t.teams * TEAM_WARPS;
-        int unit = (t.index * TEAM_WARPS + t.warp - begin % warps + warps) % warps; /* the next ones are free first */
+                  units = o[i].m / high * columns, warps = t.teams() * TEAM_WARPS;
+        int unit = (t.index() * TEAM_WARPS + t.warp() - begin % warps + warps) % warps; /* the next ones are free first */
         for (; unit < units; unit += warps) {
             if (high == TILE)
                 outer_unit<C, TILE>(t, o[i], unit / columns * high, unit % columns * TILE);
@@ -140,10 +148,10 @@ template <int C, class F> DEVICE void warp_columns(uint32_t to, F f)
 }
 
 /* Sums over all tokens of the block: of a(j, e), the columns, to `to_a`, and of b(j, e) to `to_b`; `count` of each. */
-template <int N, class A, class B>
+template <int C, int N, class A, class B>
 DEVICE void block_columns(const struct trainer &t, int count, A a, float *to_a, B b, float *to_b)
 {
-    const uint32_t own = t.sums + (uint32_t)((t.index * TEAM_WARPS + t.warp) * 2 * N * 4);
+    const uint32_t own = t.sums<C>() + (uint32_t)((t.index() * TEAM_WARPS + t.warp()) * 2 * N * 4);
     __syncthreads();
     warp_columns<N>(own, a);
     warp_columns<N>(own + N * 4, b);
@@ -152,8 +160,8 @@ DEVICE void block_columns(const struct trainer &t, int count, A a, float *to_a, 
     if (which > 1 || column >= count)
         return;
     float sum = 0;
-    for (int warp = 0; warp < t.teams * TEAM_WARPS; warp++)
-        sum += load_shared_float(t.sums + (uint32_t)((warp * 2 * N + (int)threadIdx.x) * 4));
+    for (int warp = 0; warp < t.teams() * TEAM_WARPS; warp++)
+        sum += load_shared_float(t.sums<C>() + (uint32_t)((warp * 2 * N + (int)threadIdx.x) * 4));
     slab_put(t, (which ? to_b : to_a) + column, sum);
 }
 

@@ -7,7 +7,7 @@
 
 DEVICE float *slot_slab(const struct trainer &t, int slot)
 {
-    return t.slab + t.frame->net->host_storage + (size_t)slot * (t.small->seed_slab + t.small->gate_slab);
+    return t.desk->slab + t.frame().net->host_storage + (size_t)slot * (t.small->seed_slab + t.small->gate_slab);
 }
 
 /* A norm seed: from u, the gradient of its output, to its parameters' and, where gradients pass, dh +=. */
@@ -15,9 +15,9 @@ template <int C>
 DEVICE void norm_seed_backward(const struct trainer &t, int slot, const struct lines<C> &u, const struct pairs<C> &x,
                                struct lines<C> &dh, struct wanted wanted)
 {
-    const struct exact_seed &seed = seed_of(*t.frame, slot);
-    const float *params = seed_params(*t.frame, slot), *gamma = params + seed.norm_at.gamma,
-                *beta = params + seed.norm_at.beta, mix = norm_mix(*t.frame, slot);
+    const struct exact_seed &seed = seed_of(t.frame(), slot);
+    const float *params = seed_params(t.frame(), slot), *gamma = params + seed.norm_at.gamma,
+                *beta = params + seed.norm_at.beta, mix = norm_mix(t.frame(), slot);
     float *slab = slot_slab(t, slot), rstd[2], sigma[2], mean[2], slope[2];
     struct lines<C> hat;
 #pragma unroll
@@ -32,10 +32,10 @@ DEVICE void norm_seed_backward(const struct trainer &t, int slot, const struct l
             return u.v[j][e] *
                    (fmaf(gain(j, e), hat.v[j][e], __ldg(beta + column_of(j) + e % 2)) - number_of(x, j, e));
         });
-        block_columns<C>(
+        block_columns<C, C>(
             t, C, [&](int j, int e) { return mix * u.v[j][e] * hat.v[j][e]; }, slab + t.small->seed_norm.gamma,
             [&](int j, int e) { return mix * u.v[j][e]; }, slab + t.small->seed_norm.beta);
-        block_columns<TILE>(
+        block_columns<C, TILE>(
             t, 1, [&](int, int e) { return (1 - mix * mix) * sigma[e / 2]; }, slab + t.small->seed_norm.sigma,
             [](int, int) { return 0.0f; }, slab + t.small->seed_norm.sigma + 1);
     }
@@ -71,11 +71,11 @@ DEVICE void gate_backward(const struct trainer &t, int slot, const float d[2], c
     if (!wanted.learns)
         return;
     float *slab = slot_slab(t, slot) + small.seed_slab;
-    block_columns<TILE>(
+    block_columns<C, TILE>(
         t, TILE, [&](int j, int e) { return d[e / 2] * fmaxf(hidden.v[j][e], 0.0f); }, slab + small.gate_w2,
         [&](int, int e) { return d[e / 2]; }, slab + small.gate_b2);
-    sheet_store<C, TILE>(sheet_of<C>(t, 0), t.row, 0, own.a);
-    sheet_store<C, C>(sheet_of<C>(t, 1), t.row, 0, x.a);
+    sheet_store<C, TILE>(sheet_of<C>(t, 0), t.row(), 0, own.a);
+    sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
     const struct outer first[1] = {{0, 1, TILE, C, slab + small.gate.slab, C / 8, slab + small.gate_b1}};
     outer_products<C>(t, first);
 }
@@ -86,10 +86,10 @@ template <int C>
 DEVICE struct lines<C> blend_backward(const struct trainer &t, int slot, struct lines<C> &dh, const struct pairs<C> &x,
                                       float gate[2])
 {
-    const struct slot_exec &exec = t.frame->exec[slot];
+    const struct slot_exec &exec = t.frame().exec[slot];
     const struct pairs<C> d = tape_read<C>(t, t.small->slot[slot].second);
-    const bool multiply = exec.algorithm == ALGORITHM_MULTIPLY, passes = slot_passes(*t.frame, slot),
-               through = passes && !seed_of(*t.frame, slot).norm; /* s = x + ... */
+    const bool multiply = exec.algorithm == ALGORITHM_MULTIPLY, passes = slot_passes(t.frame(), slot),
+               through = passes && !seed_of(t.frame(), slot).norm; /* s = x + ... */
     struct lines<C> ds;
     float q[2], a[2], total[2];
     tape_read_two(t, t.small->slot[slot].numbers, 0, q);
@@ -123,7 +123,7 @@ DEVICE void seed_backward(const struct trainer &t, int slot, const struct pairs<
     struct lines<C> dx = lines_zero<C>();
     bank_put<C>(t, dh);
     if (branch.kind == BRANCH_ATTENTION)
-        attention_backward<C, C / SEED_HEADS>(t, branch, dy, x, tape.mixed, t.log + tape.logs, dx, wanted);
+        attention_backward<C, C / SEED_HEADS>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dx, wanted);
     else
         inner_backward<C>(t, branch, dy, x, dx, wanted);
     dh = bank_get<C>(t);
@@ -138,20 +138,20 @@ DEVICE void seed_backward(const struct trainer &t, int slot, const struct pairs<
 
 template <int C> DEVICE void slot_backward(const struct trainer &t, struct lines<C> &dh, int slot)
 {
-    if (!slot_runs(*t.frame, slot))
+    if (!slot_runs(t.frame(), slot))
         return;
-    const struct exact_seed &seed = seed_of(*t.frame, slot);
-    const struct wanted wanted = {slot_learns(t.frame->exec[slot]), slot_passes(*t.frame, slot)};
+    const struct exact_seed &seed = seed_of(t.frame(), slot);
+    const struct wanted wanted = {slot_learns(t.frame().exec[slot]), slot_passes(t.frame(), slot)};
     const struct pairs<C> x = tape_read<C>(t, t.small->slot[slot].first);
     struct lines<C> ds = dh;
     float gate[2];
-    if (slot_mixes(*t.frame, slot))
+    if (slot_mixes(t.frame(), slot))
         ds = blend_backward<C>(t, slot, dh, x, gate);
     if (seed.norm)
         norm_seed_backward<C>(t, slot, ds, x, dh, wanted);
     else if (seed.branch.kind != BRANCH_NONE && (wanted.learns || wanted.passes))
         seed_backward<C>(t, slot, rounded(ds), x, dh, wanted);
-    if (slot_gated(*t.frame, slot))
+    if (slot_gated(t.frame(), slot))
         gate_backward<C>(t, slot, gate, x, dh, wanted);
 }
 

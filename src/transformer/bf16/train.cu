@@ -20,36 +20,29 @@ DEVICE struct frame batch_frame(const struct exact_view *net, int first, int pla
     return frame;
 }
 
-template <int C>
-DEVICE struct trainer trainer_of(const struct frame *frame, const struct small_view *small, uint32_t shared)
+/* By one thread of the block. */
+DEVICE void desk_lay(struct desk *desk, const struct exact_view *net, const struct small_view *small, int first,
+                     int item)
 {
-    struct trainer t;
-    t.frame = frame;
-    t.small = small;
-    t.index = (int)threadIdx.x / TEAM_THREADS;
-    t.warp = (int)threadIdx.x / TILE_LANES % TEAM_WARPS;
-    t.row = t.warp * TILE;
-    t.teams = small->teams;
-    t.shared = shared;
-    t.sheets = shared + block_shared<C>::sheets(t.index);
-    t.bank = shared + block_shared<C>::bank(t.teams) + threadIdx.x * 16;
-    t.sums = shared + block_shared<C>::sums(t.teams);
-    t.dots = shared + block_shared<C>::dots(t.teams) + (uint32_t)(t.index * 4 * TEAM_TOKENS * 4);
-    const size_t team = (size_t)blockIdx.x * (size_t)t.teams + (size_t)t.index;
-    t.tape = small->tapes + team * small->tape * TEAM_THREADS + threadIdx.x % TEAM_THREADS;
-    t.log = small->log + team * small->logs;
-    return t;
+    const int place = item / small->slabs;
+    const size_t team = (size_t)blockIdx.x * (size_t)small->teams;
+    desk->frame = batch_frame(net, first, place);
+    desk->tiles = small->tiles + (size_t)place * (small->host_tiles +
+                                                  (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
+    desk->tape = small->tapes + team * small->tape * TEAM_THREADS;
+    desk->log = small->log + team * small->logs;
+    desk->slab = small->slabs_at + (size_t)item * small->slab;
 }
 
 /* Losses of the warp's tokens, and what the gradient of the embeddings is made of. */
 DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct verdict verdict[2])
 {
-    const struct exact_view &net = *t.frame->net;
+    const struct exact_view &net = *t.frame().net;
     for (int r = 0; r < 2; r++) {
-        const int token = t.row + lane_of() / 4 + 8 * r;
+        const int token = t.row() + lane_of() / 4 + 8 * r;
         if (token >= net.context || lane_of() % 4 > 0)
             continue;
-        const size_t at = (size_t)t.frame->place * (size_t)net.rows + (size_t)(sequence * net.context + token);
+        const size_t at = (size_t)t.frame().place * (size_t)net.rows + (size_t)(sequence * net.context + token);
         net.losses[at] = (double)verdict[r].loss;
         net.hits[at] = verdict[r].hit;
     }
@@ -57,13 +50,13 @@ DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct ve
 
 template <int C> DEVICE void keep_embedded(const struct trainer &t, int sequence, const struct lines<C> &dh)
 {
-    const struct exact_view &net = *t.frame->net;
+    const struct exact_view &net = *t.frame().net;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const int token = t.row + lane_of() / 4 + 8 * half;
+        const int token = t.row() + lane_of() / 4 + 8 * half;
         if (token >= net.context)
             continue;
-        float *to = at(*t.frame, net.dembed) + (size_t)(sequence * net.context + token) * C;
+        float *to = at(t.frame(), net.dembed) + (size_t)(sequence * net.context + token) * C;
 #pragma unroll
         for (int j = 0; j < C / 8; j++)
             *reinterpret_cast<float2 *>(to + column_of(j)) = make_float2(dh.v[j][2 * half], dh.v[j][2 * half + 1]);
@@ -73,18 +66,18 @@ template <int C> DEVICE void keep_embedded(const struct trainer &t, int sequence
 /* A team's sequence; beyond the batch, the last one once more without gradients, because all warps add up gradients. */
 template <int C> DEVICE void both_passes(const struct trainer &t, int sequence)
 {
-    const struct exact_view &net = *t.frame->net;
+    const struct exact_view &net = *t.frame().net;
     const bool within = sequence < net.batch;
     const size_t row = (size_t)(within ? sequence : net.batch - 1);
     struct verdict verdict[2];
-    struct lines<C> stream = embedded<C>(t, t.frame->tokens + row * (size_t)t.frame->token_stride);
+    struct lines<C> stream = embedded<C>(t, t.frame().tokens + row * (size_t)t.frame().token_stride);
 #pragma unroll 1
     for (int layer = 0; layer < net.layers; layer++) {
         layer_forward<C>(t, stream, layer);
         if (net.layer[layer].slot >= 0)
             slot_forward<C>(t, stream, net.layer[layer].slot);
     }
-    stream = classify<C>(t, stream, t.frame->targets + row * (size_t)t.frame->target_stride,
+    stream = classify<C>(t, stream, t.frame().targets + row * (size_t)t.frame().target_stride,
                          within ? (float)(1 / (double)net.rows) : 0.0f, verdict);
     if (within)
         keep_verdicts(t, sequence, verdict);
@@ -102,28 +95,22 @@ template <int C>
 static __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     train(const struct exact_view *net, const struct small_view *small, int first, int envs)
 {
-    SHARED_BYTES(shared);
-    __shared__ struct frame frame;
-    for (int item = (int)blockIdx.x; item < envs * small->slabs; item += (int)gridDim.x) {
-        const int place = item / small->slabs, slab = item % small->slabs;
-        __syncthreads();
-        if (threadIdx.x == 0)
-            frame = batch_frame(net, first, place);
-        __syncthreads();
-        struct trainer t = trainer_of<C>(&frame, small, smem(shared));
-        t.tiles = small->tiles +
-                  (size_t)place * (small->host_tiles +
-                                   (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
-        t.slab = small->slabs_at + (size_t)item * small->slab;
+    __shared__ struct desk desk;
+    const struct trainer t = {{&desk, small}};
+    for (int item = (int)blockIdx.x; item < envs * small->slabs; item += (int)gridDim.x)
 #pragma unroll 1
         for (int round = 0; round < small->rounds; round++) {
-            const int sequence = (slab * small->rounds + round) * t.teams;
+            const int sequence = (item % small->slabs * small->rounds + round) * t.teams();
             if (sequence >= net->batch)
                 break;
-            t.again = round > 0;
-            both_passes<C>(t, sequence + t.index);
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                desk_lay(&desk, net, small, first, item);
+                desk.again = round > 0;
+            }
+            __syncthreads();
+            both_passes<C>(t, sequence + t.index());
         }
-    }
 }
 
 void small_passes(struct small_net *net, int first, int envs)
