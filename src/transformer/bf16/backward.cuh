@@ -17,41 +17,47 @@ template <int C> DEVICE void bank_put(const struct trainer &t, const struct line
                          __float_as_uint(x.v[j][1]), __float_as_uint(x.v[j][2]), __float_as_uint(x.v[j][3]));
 }
 
-template <int C> DEVICE struct lines<C> bank_get(const struct trainer &t)
+/* x += what was put there. */
+template <int C> DEVICE void bank_add(const struct trainer &t, struct lines<C> &x)
 {
-    struct lines<C> x;
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
         uint32_t four[4];
         load_shared_128(four, t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16));
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            x.v[j][e] = __uint_as_float(four[e]);
+            x.v[j][e] += __uint_as_float(four[e]);
     }
-    return x;
 }
 
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
-/* dx += the gradient before the norm, from dn after it; gamma's and beta's go to the slab. */
+/* d, the gradient after the norm, becomes that before it; gamma's and beta's go to the slab. */
 template <int C>
-DEVICE void norm_backward(const struct trainer &t, struct lines<C> &dx, const struct lines<C> &dn,
-                          const struct pairs<C> &hat, const float rstd[2], const struct norm_view &norm)
+DEVICE void norm_backward(const struct trainer &t, struct lines<C> &d, const struct pairs<C> &hat, const float rstd[2],
+                          const struct norm_view &norm)
 {
     const float *gamma = t.frame().host + norm.gamma;
     float mean[2], slope[2];
     block_columns<C, C>(
-        t, C, [&](int j, int e) { return dn.v[j][e] * number_of(hat, j, e); }, t.desk->slab + norm.gamma,
-        [&](int j, int e) { return dn.v[j][e]; }, t.desk->slab + norm.beta);
-    const auto v = [&](int j, int e) { return dn.v[j][e] * __ldg(gamma + column_of(j) + e % 2); };
-    row_sums<C>(mean, v);
-    row_sums<C>(slope, [&](int j, int e) { return v(j, e) * number_of(hat, j, e); });
+        t, C, [&](int j, int e) { return d.v[j][e] * number_of(hat, j, e); }, t.desk->slab + norm.gamma,
+        [&](int j, int e) { return d.v[j][e]; }, t.desk->slab + norm.beta);
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            dx.v[j][e] += rstd[e / 2] * (v(j, e) - mean[e / 2] / (float)C -
-                                         number_of(hat, j, e) * (slope[e / 2] / (float)C));
+            d.v[j][e] *= __ldg(gamma + column_of(j) + e % 2);
+    row_sums<C>(mean, [&](int j, int e) { return d.v[j][e]; });
+    row_sums<C>(slope, [&](int j, int e) { return d.v[j][e] * number_of(hat, j, e); });
+    for (int r = 0; r < 2; r++) {
+        mean[r] /= (float)C;
+        slope[r] /= (float)C;
+    }
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            d.v[j][e] = rstd[e / 2] * (d.v[j][e] - mean[e / 2] - number_of(hat, j, e) * slope[e / 2]);
 }
 
 /* ---- MLP and LORA ------------------------------------------------------------------------------------------------ */
@@ -61,54 +67,75 @@ struct wanted {
     bool learns, passes;
 };
 
-/* A sixteenth of the hidden layer: f of it to sheet 2, its gradient to sheet 3 and, through W1, to dx. */
+/* Up to C columns of the hidden layer: f of them to sheet 2, their gradients to sheet 3 and, through W1, to dx. The
+ * gradient of the branch's output is in sheet 0, its input in sheet 1. */
 template <int C>
-DEVICE void inner_slice(const struct trainer &t, const struct branch_at &branch, const struct pairs<C> &dy,
-                        const struct pairs<C> &x, struct lines<C> &dx, struct wanted wanted, int slice, int column)
+DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branch, struct lines<C> &dx,
+                       struct wanted wanted, int first, int count)
 {
-    struct lines<TILE> mixed, d = lines_zero<TILE>();
-    first_slice<C>(mixed.v, branch, x, slice);
-    product<C, TILE>(d.v, dy.a, branch.w2_back + slice * (C / TILE) * TILE_LANES, C / TILE);
-    if (branch.kind == BRANCH_MLP) {
+    uint32_t slope[C / TILE][4];
+    struct pairs<C> in;
+    sheet_load<C, C>(in.a, sheet_of<C>(t, 1), t.row(), 0);
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            float slope;
-            mixed.v[e / 4][e % 4] = gelu_both(mixed.v[e / 4][e % 4], &slope);
-            d.v[e / 4][e % 4] *= slope;
+    for (int k = 0; k < C / TILE; k++) {
+        if (k >= count)
+            continue;
+        struct lines<TILE> act, by;
+        first_slice<C>(act.v, branch, in, first + k);
+        if (branch.kind == BRANCH_MLP) {
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                act.v[e / 4][e % 4] = gelu_both(act.v[e / 4][e % 4], &by.v[e / 4][e % 4]);
+            const struct pairs<TILE> own = rounded(by);
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                slope[k][e] = own.a[0][e];
         }
+        const struct pairs<TILE> out = rounded(act);
+        sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row(), k * TILE, out.a);
     }
-    const struct pairs<TILE> own = rounded(d);
-    if (wanted.learns) {
-        const struct pairs<TILE> act = rounded(mixed);
-        sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row(), column, act.a);
-        sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row(), column, own.a);
+    sheet_load<C, C>(in.a, sheet_of<C>(t, 0), t.row(), 0);
+#pragma unroll
+    for (int k = 0; k < C / TILE; k++) {
+        if (k >= count)
+            continue;
+        struct lines<TILE> d = lines_zero<TILE>();
+        product<C, TILE>(d.v, in.a, branch.w2_back() + (first + k) * (C / TILE) * TILE_LANES, C / TILE);
+        if (branch.kind == BRANCH_MLP) {
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                const uint32_t pair = slope[k][e / 4 * 2 + e % 4 / 2];
+                d.v[e / 4][e % 4] *= e % 2 ? bf16_hi(pair) : bf16_lo(pair);
+            }
+        }
+        const struct pairs<TILE> own = rounded(d);
+        sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row(), k * TILE, own.a);
+        if (wanted.passes)
+            product<TILE, C>(dx.v, own.a, branch.w1_back() + (first + k) * TILE_LANES, branch.slices);
     }
-    if (wanted.passes)
-        product<TILE, C>(dx.v, own.a, branch.w1_back + slice * TILE_LANES, branch.slices);
 }
 
-/* From dy, the gradient of the branch's output: dx +=, and the slab's. */
-template <int C>
-DEVICE void inner_backward(const struct trainer &t, const struct branch_at &branch, const struct pairs<C> &dy,
-                           const struct pairs<C> &x, struct lines<C> &dx, struct wanted wanted)
+/* From dy, the gradient of the branch's output, and in(), its input: dx +=, and the slab's. */
+template <int C, class Input>
+DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
+                           Input in, struct lines<C> &dx, struct wanted wanted)
 {
     enum { AT_ONCE = C / TILE };
-    if (wanted.learns) {
-        sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
-        sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
-    }
+    const struct pairs<C> x = in();
+    sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
+    sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
+    __syncwarp();
 #pragma unroll 1
     for (int first = 0; first < branch.slices; first += AT_ONCE) {
         const int count = min(branch.slices - first, (int)AT_ONCE);
-#pragma unroll 1
-        for (int k = 0; k < count; k++)
-            inner_slice<C>(t, branch, dy, x, dx, wanted, first + k, k * TILE);
+        inner_part<C>(t, branch, dx, wanted, first, count);
         if (!wanted.learns)
             continue;
         const struct outer both[2] = {
-            {0, 2, C, count * TILE, branch.dw2 + first * 2 * TILE * 8, 2 * branch.slices, first ? nullptr : branch.db2},
-            {3, 1, count * TILE, C, branch.dw1 + first * (C / 8) * TILE * 8, C / 8,
-             branch.db1 ? branch.db1 + first * TILE : nullptr}};
+            {0, 2, C, count * TILE, branch.slab + branch.at_w2() + first * 2 * TILE * 8, 2 * branch.slices,
+             branch.biased && first == 0 ? branch.slab + branch.at_b2() : nullptr},
+            {3, 1, count * TILE, C, branch.slab + first * TILE * C, C / 8,
+             branch.biased ? branch.slab + branch.at_b1() + first * TILE : nullptr}};
         outer_products<C>(t, both);
     }
 }
@@ -205,11 +232,11 @@ template <int C, int D> DEVICE void heads_backward(const struct trainer &t, cons
 
 /* The gradient of what was mixed to sheet 3, and its product with what was, head by head. */
 template <int C, int D>
-DEVICE void mixed_backward(const struct trainer &t, const struct branch_at &branch, const struct pairs<C> &dy,
+DEVICE void mixed_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
                            const struct pairs<C> &mixed)
 {
     struct lines<C> d = lines_zero<C>();
-    product<C, C>(d.v, dy.a, branch.w2_back, C / TILE);
+    product<C, C>(d.v, dy.a, branch.w2_back(), C / TILE);
 #pragma unroll
     for (int head = 0; head < C / D; head++)
 #pragma unroll
@@ -227,9 +254,9 @@ DEVICE void mixed_backward(const struct trainer &t, const struct branch_at &bran
 }
 
 /* As inner_backward. */
-template <int C, int D>
-DEVICE void attention_backward(const struct trainer &t, const struct branch_at &branch, const struct pairs<C> &dy,
-                               const struct pairs<C> &x, uint32_t mixed_place, const float *logs, struct lines<C> &dx,
+template <int C, int D, class Input>
+DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
+                               Input in, uint32_t mixed_place, const float *logs, struct lines<C> &dx,
                                struct wanted wanted)
 {
     {
@@ -237,57 +264,60 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at &
         if (wanted.learns) {
             sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
             sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, mixed.a);
-            const struct outer second[1] = {{0, 1, C, C, branch.dw2, C / 8, branch.db2}};
+            const struct outer second[1] = {
+                {0, 1, C, C, branch.slab + branch.at_w2(), C / 8, branch.slab + branch.at_b2()}};
             outer_products<C>(t, second);
         }
         mixed_backward<C, D>(t, branch, dy, mixed);
     }
-    attention_first<C>(t, branch, x);
+    attention_first<C>(t, branch, in());
     heads_backward<C, D>(t, logs);
     if (wanted.passes)
         for (int third = 0; third < 3; third++) {
             struct pairs<C> own;
             sheet_load<C, C>(own.a, sheet_of<C>(t, third), t.row(), 0);
-            product<C, C>(dx.v, own.a, branch.w1_back + third * (C / TILE) * TILE_LANES, 3 * C / TILE);
+            product<C, C>(dx.v, own.a, branch.w1_back() + third * (C / TILE) * TILE_LANES, 3 * C / TILE);
         }
     if (!wanted.learns)
         return;
+    const struct pairs<C> x = in();
     sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, x.a);
     struct outer first[3];
 #pragma unroll
     for (int third = 0; third < 3; third++)
-        first[third] = {third, 3, C, C, branch.dw1 + third * C * C, C / 8, branch.db1 + third * C};
+        first[third] = {third, 3, C, C, branch.slab + third * C * C, C / 8, branch.slab + branch.at_b1() + third * C};
     outer_products<C>(t, first);
 }
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
+template <int C, int HALF> DEVICE void half_backward(const struct trainer &t, struct lines<C> &dh, int layer)
+{
+    const struct norm_view &norm = t.frame().net->layer[layer].half[HALF].norm;
+    const struct small_tape &tape = t.small->layer[layer];
+    const uint32_t place = HALF ? tape.second : tape.first;
+    const struct branch_at<C> branch = half_branch<C>(t, layer, HALF);
+    const struct wanted all = {true, true};
+    const auto x = [&] {
+        return scaled<C>(tape_read<C>(t, place), t.frame().host + norm.gamma, t.frame().host + norm.beta);
+    };
+    bank_put<C>(t, dh);
+    const struct pairs<C> dy = rounded(dh);
+    dh = lines_zero<C>();
+    if (HALF)
+        inner_backward<C>(t, branch, dy, x, dh, all);
+    else
+        attention_backward<C, 16>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dh, all);
+    float rstd[2];
+    tape_read_two(t, tape.numbers, HALF, rstd);
+    norm_backward<C>(t, dh, tape_read<C>(t, place), rstd, norm);
+    bank_add<C>(t, dh);
+}
+
 template <int C> DEVICE void layer_backward(const struct trainer &t, struct lines<C> &dh, int layer)
 {
-    const struct exact_layer &view = t.frame().net->layer[layer];
-    const struct small_tape &tape = t.small->layer[layer];
-#pragma unroll 1
-    for (int half = 1; half >= 0; half--) {
-        const struct norm_view &norm = view.half[half].norm;
-        const struct branch_at branch = half_branch(t, layer, half, t.desk->slab);
-        const uint32_t place = half ? tape.second : tape.first;
-        const struct wanted all = {true, true};
-        struct lines<C> dn = lines_zero<C>();
-        bank_put<C>(t, dh);
-        {
-            const struct pairs<C> dy = rounded(dh),
-                                  x = scaled<C>(tape_read<C>(t, place), t.frame().host + norm.gamma,
-                                                t.frame().host + norm.beta);
-            if (half)
-                inner_backward<C>(t, branch, dy, x, dn, all);
-            else
-                attention_backward<C, 16>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dn, all);
-        }
-        float rstd[2];
-        tape_read_two(t, tape.numbers, half, rstd);
-        dh = bank_get<C>(t);
-        norm_backward<C>(t, dh, dn, tape_read<C>(t, place), rstd, norm);
-    }
+    half_backward<C, 1>(t, dh, layer);
+    half_backward<C, 0>(t, dh, layer);
 }
 
 /* ---- the classifier ---------------------------------------------------------------------------------------------- */
@@ -300,7 +330,7 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
     enum { AT_ONCE = C / TILE };
     const struct exact_view &net = *t.frame().net;
     const struct small_tape &tape = t.small->last;
-    struct lines<C> dn = lines_zero<C>(), dh = lines_zero<C>();
+    struct lines<C> dn = lines_zero<C>();
     int target[2];
     {
         const struct pairs<C> x = norm_forward<C>(t, stream, net.last, tape.first, tape.numbers, 0);
@@ -335,8 +365,8 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
     }
     float rstd[2];
     tape_read_two(t, tape.numbers, 0, rstd);
-    norm_backward<C>(t, dh, dn, tape_read<C>(t, tape.first), rstd, net.last);
-    return dh;
+    norm_backward<C>(t, dn, tape_read<C>(t, tape.first), rstd, net.last);
+    return dn;
 }
 
 #endif

@@ -61,9 +61,19 @@ struct team {
     }
 };
 
+/* With numbers that the compiler knows: a kernel takes as many barriers as it may use. */
 DEVICE void team_meet(const struct team &team)
 {
-    team_sync(1 + team.index(), TEAM_THREADS);
+    switch (team.index()) {
+    case 0:
+        return team_sync(1, TEAM_THREADS);
+    case 1:
+        return team_sync(2, TEAM_THREADS);
+    case 2:
+        return team_sync(3, TEAM_THREADS);
+    default:
+        return team_sync(4, TEAM_THREADS);
+    }
 }
 
 template <int C> DEVICE uint32_t sheet_of(const struct team &team, int sheet_index)
@@ -113,69 +123,102 @@ DEVICE void tape_read_two(const struct team &team, uint32_t place, int which, fl
 
 /* ---- branches ---------------------------------------------------------------------------------------------------- */
 
-/* A branch of an env: its parameters and tiles, and where its gradients go. */
-struct branch_at {
+/* A branch of an env: one place each for its tiles, its parameters and its gradients, from which the rest follows
+ * (W1, b1, W2, b2; tiles without biases, each matrix once more for products with it transposed). */
+template <int C> struct branch_at {
+    enum { ACROSS = C / TILE };
     enum branch_kind kind;
-    int slices; /* sixteenths of what W1 yields */
-    const uint4 *w1, *w2, *w1_back, *w2_back;
-    const float *b1, *b2;           /* NULL: none */
-    float *dw1, *dw2, *db1, *db2;   /* NULL: not asked for */
+    bool biased;
+    int slices, mixed; /* sixteenths of what W1 yields and of what W2 reads */
+    const uint4 *tiles;
+    const float *params;
+    float *slab; /* NULL: not asked for */
+
+    DEVICE_MEMBER const uint4 *w1() const
+    {
+        return tiles;
+    }
+    DEVICE_MEMBER const uint4 *w1_back() const
+    {
+        return tiles + slices * ACROSS * TILE_LANES;
+    }
+    DEVICE_MEMBER const uint4 *w2() const
+    {
+        return tiles + 2 * slices * ACROSS * TILE_LANES;
+    }
+    DEVICE_MEMBER const uint4 *w2_back() const
+    {
+        return tiles + (2 * slices + mixed) * ACROSS * TILE_LANES;
+    }
+    /* Numbers before each but W1, in the parameters of a biased branch and in a slab. */
+    DEVICE_MEMBER int at_b1() const
+    {
+        return slices * TILE * C;
+    }
+    DEVICE_MEMBER int at_w2() const
+    {
+        return slices * TILE * (C + 1);
+    }
+    DEVICE_MEMBER int at_b2() const
+    {
+        return at_w2() + mixed * TILE * C;
+    }
 };
 
-DEVICE struct branch_at branch_of(const struct branch_view &view, const struct small_branch &small, const float *params,
-                                  const uint4 *tiles, float *slab)
+template <int C> DEVICE struct branch_at<C> half_branch(const struct team &team, int layer, int half)
 {
-    struct branch_at at;
-    at.kind = view.kind;
-    at.slices = in_tiles(view.hidden);
-    at.w1 = tiles + small.w1.forward;
-    at.w2 = tiles + small.w2.forward;
-    at.w1_back = tiles + small.w1.backward;
-    at.w2_back = tiles + small.w2.backward;
-    at.b1 = view.biased ? params + view.b1 : nullptr;
-    at.b2 = view.biased ? params + view.b2 : nullptr;
-    at.dw1 = slab ? slab + small.w1.slab : nullptr;
-    at.dw2 = slab ? slab + small.w2.slab : nullptr;
-    at.db1 = slab && view.biased ? slab + small.b1 : nullptr;
-    at.db2 = slab && view.biased ? slab + small.b2 : nullptr;
+    const struct small_branch &small = team.small->half[layer][half];
+    struct branch_at<C> at;
+    at.kind = half ? BRANCH_MLP : BRANCH_ATTENTION;
+    at.biased = true;
+    at.slices = (half ? MLP_WIDER : 3) * C / TILE;
+    at.mixed = (half ? MLP_WIDER : 1) * C / TILE;
+    at.tiles = team.desk->tiles + small.w1.forward;
+    at.params = team.frame().host + small.w1.params;
+    at.slab = team.desk->slab + small.w1.slab;
     return at;
-}
-
-DEVICE struct branch_at half_branch(const struct team &team, int layer, int half, float *slab)
-{
-    return branch_of(team.frame().net->layer[layer].half[half].branch, team.small->half[layer][half], team.frame().host,
-                     team.desk->tiles, slab);
 }
 
 DEVICE const uint4 *slot_tiles(const struct team &team, int slot)
 {
-    return team.desk->tiles + team.small->host_tiles + (uint32_t)slot * (team.small->seed_tiles + team.small->gate_tiles);
+    return team.desk->tiles + team.small->host_tiles +
+           (uint32_t)slot * (team.small->seed_tiles + team.small->gate_tiles);
 }
 
-DEVICE struct branch_at seed_branch(const struct team &team, int slot, float *slab)
+template <int C> DEVICE struct branch_at<C> seed_branch(const struct team &team, int slot, float *slab)
 {
-    return branch_of(seed_of(team.frame(), slot).branch, team.small->seed_of[team.frame().exec[slot].blueprint],
-                     seed_params(team.frame(), slot), slot_tiles(team, slot), slab);
+    const struct branch_view &view = seed_of(team.frame(), slot).branch;
+    struct branch_at<C> at;
+    at.kind = view.kind;
+    at.biased = view.biased;
+    at.slices = in_tiles(view.hidden);
+    at.mixed = in_tiles(view.mixed);
+    at.tiles = slot_tiles(team, slot);
+    at.params = seed_params(team.frame(), slot);
+    at.slab = slab;
+    return at;
 }
 
 /* W1 x + b1, sixteen columns. */
 template <int C>
-DEVICE void first_slice(float to[2][4], const struct branch_at &branch, const struct pairs<C> &x, int slice)
+DEVICE void first_slice(float to[2][4], const struct branch_at<C> &branch, const struct pairs<C> &x, int slice)
 {
-    const struct lines<TILE> bias = lines_of<TILE>(branch.b1 ? branch.b1 + slice * TILE : nullptr);
+    const struct lines<TILE> bias =
+        lines_of<TILE>(branch.biased ? branch.params + branch.at_b1() + slice * TILE : nullptr);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         to[0][e] = bias.v[0][e];
         to[1][e] = bias.v[1][e];
     }
-    product<C, TILE>(to, x.a, branch.w1 + slice * (C / TILE) * TILE_LANES, C / TILE);
+    product<C, TILE>(to, x.a, branch.w1() + slice * (C / TILE) * TILE_LANES, C / TILE);
 }
 
-template <int C> DEVICE void lines_add_bias(struct lines<C> &to, const float *bias)
+/* to += b2. */
+template <int C> DEVICE void second_bias(struct lines<C> &to, const struct branch_at<C> &branch)
 {
-    if (!bias)
+    if (!branch.biased)
         return;
-    const struct lines<C> all = lines_of<C>(bias);
+    const struct lines<C> all = lines_of<C>(branch.params + branch.at_b2());
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
 #pragma unroll
@@ -185,9 +228,9 @@ template <int C> DEVICE void lines_add_bias(struct lines<C> &to, const float *bi
 
 /* to += the branch's output, of an MLP or a LORA. */
 template <int C>
-DEVICE void inner_forward(struct lines<C> &to, const struct branch_at &branch, const struct pairs<C> &x)
+DEVICE void inner_forward(struct lines<C> &to, const struct branch_at<C> &branch, const struct pairs<C> &x)
 {
-    lines_add_bias(to, branch.b2);
+    second_bias(to, branch);
 #pragma unroll 2
     for (int slice = 0; slice < branch.slices; slice++) {
         struct lines<TILE> hidden;
@@ -199,7 +242,7 @@ DEVICE void inner_forward(struct lines<C> &to, const struct branch_at &branch, c
                 hidden.v[e / 4][e % 4] = gelu_both(hidden.v[e / 4][e % 4], &slope);
         }
         const struct pairs<TILE> mixed = rounded(hidden);
-        product<TILE, C>(to.v, mixed.a, branch.w2 + slice * TILE_LANES, branch.slices);
+        product<TILE, C>(to.v, mixed.a, branch.w2() + slice * TILE_LANES, branch.slices);
     }
 }
 
@@ -207,7 +250,7 @@ DEVICE void inner_forward(struct lines<C> &to, const struct branch_at &branch, c
 
 /* What W1 yields, into the sheets 0 (queries), 1 (keys) and 2 (values). */
 template <int C>
-DEVICE void attention_first(const struct team &team, const struct branch_at &branch, const struct pairs<C> &x)
+DEVICE void attention_first(const struct team &team, const struct branch_at<C> &branch, const struct pairs<C> &x)
 {
     team_meet(team); /* nobody reads the sheets any more */
 #pragma unroll 2
@@ -322,7 +365,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
 
 /* What attention mixed, of the warp's tokens; `logs` NULL: nobody will ask. */
 template <int C, int D>
-DEVICE struct pairs<C> attention_mixed(const struct team &team, const struct branch_at &branch,
+DEVICE struct pairs<C> attention_mixed(const struct team &team, const struct branch_at<C> &branch,
                                        const struct pairs<C> &x, float *logs)
 {
     struct pairs<C> mixed;
@@ -375,14 +418,14 @@ template <int C> DEVICE void layer_forward(const struct team &team, struct lines
     const struct exact_layer &view = team.frame().net->layer[layer];
     const struct small_tape &tape = team.small->layer[layer];
     {
-        const struct branch_at branch = half_branch(team, layer, 0, nullptr);
+        const struct branch_at<C> branch = half_branch<C>(team, layer, 0);
         struct pairs<C> x = norm_forward<C>(team, stream, view.half[0].norm, tape.first, tape.numbers, 0);
         x = attention_mixed<C, 16>(team, branch, x, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, x);
-        lines_add_bias(stream, branch.b2);
-        product<C, C>(stream.v, x.a, branch.w2, C / TILE);
+        second_bias(stream, branch);
+        product<C, C>(stream.v, x.a, branch.w2(), C / TILE);
     }
-    const struct branch_at branch = half_branch(team, layer, 1, nullptr);
+    const struct branch_at<C> branch = half_branch<C>(team, layer, 1);
     const struct pairs<C> x = norm_forward<C>(team, stream, view.half[1].norm, tape.second, tape.numbers, 1);
     inner_forward<C>(stream, branch, x);
 }
@@ -433,16 +476,16 @@ DEVICE struct lines<C> seed_forward(const struct team &team, int slot, const str
     const struct small_tape &tape = team.small->slot[slot];
     struct lines<C> d = lines_zero<C>();
     if (seed.branch.kind == BRANCH_ATTENTION) {
-        const struct branch_at branch = seed_branch(team, slot, nullptr);
+        const struct branch_at<C> branch = seed_branch<C>(team, slot, nullptr);
         const struct pairs<C> mixed =
             attention_mixed<C, C / SEED_HEADS>(team, branch, x, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, mixed);
         if (mixes) {
-            lines_add_bias(d, branch.b2);
-            product<C, C>(d.v, mixed.a, branch.w2, C / TILE);
+            second_bias(d, branch);
+            product<C, C>(d.v, mixed.a, branch.w2(), C / TILE);
         }
     } else if (seed.branch.kind != BRANCH_NONE && mixes) {
-        inner_forward<C>(d, seed_branch(team, slot, nullptr), x);
+        inner_forward<C>(d, seed_branch<C>(team, slot, nullptr), x);
     } else if (seed.norm && mixes) {
         const float *params = seed_params(team.frame(), slot), t = norm_mix(team.frame(), slot),
                     *gamma = params + seed.norm_at.gamma, *beta = params + seed.norm_at.beta;

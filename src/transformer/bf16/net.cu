@@ -68,8 +68,8 @@ static struct small_branch seed_branch(const struct branch_view &view, int width
     branch.w1 = packed_at(view.w1, view.hidden, width, 0, tiles);
     branch.w2 = packed_at(view.w2, width, view.mixed, 0, tiles);
     branch.w1.slab = take(slab, packed_slab(branch.w1));
-    branch.w2.slab = take(slab, packed_slab(branch.w2));
     branch.b1 = take(slab, (uint32_t)view.hidden);
+    branch.w2.slab = take(slab, packed_slab(branch.w2));
     branch.b2 = take(slab, (uint32_t)width);
     return branch;
 }

@@ -110,6 +110,17 @@ template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, 
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
+/* Lanes that differ in `MASK` share columns: each keeps the sums of half of them. */
+template <int MASK, int N> DEVICE void halve(float (&x)[N], float (&to)[N / 2])
+{
+    const bool upper = lane_of() & MASK;
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) {
+        const float away = upper ? x[i] : x[i + N / 2], own = upper ? x[i + N / 2] : x[i];
+        to[i] = own + exchange(away, MASK);
+    }
+}
+
 /* Sums over the warp's tokens of f(j, e) in shared memory, [C]. */
 template <int C, class F> DEVICE void warp_columns(uint32_t to, F f)
 {
@@ -119,32 +130,25 @@ template <int C, class F> DEVICE void warp_columns(uint32_t to, F f)
 #pragma unroll
     for (int i = 0; i < N; i++)
         x[i] = f(i / 2, i % 2) + f(i / 2, i % 2 + 2);
-    if (N < 8) {
+    if constexpr (N < 8) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
+#pragma unroll
             for (int mask = 4; mask < TILE_LANES; mask *= 2)
                 x[i] += exchange(x[i], mask);
             if (lane < 4)
                 store_shared_float(to + (uint32_t)(4 * (column_of(i / 2) + i % 2)), x[i]);
         }
-        return;
+    } else {
+        float half[N / 2], quarter[N / 4], own[N / 8];
+        halve<16>(x, half);
+        halve<8>(half, quarter);
+        halve<4>(quarter, own);
+        const int first = (lane >> 4 & 1) * (N / 2) + (lane >> 3 & 1) * (N / 4) + (lane >> 2 & 1) * (N / 8);
+#pragma unroll
+        for (int i = 0; i < N / 8; i++)
+            store_shared_float(to + (uint32_t)(4 * (column_of((first + i) / 2) + (first + i) % 2)), own[i]);
     }
-    /* Lanes that share columns halve what they have three times: each ends with its own. */
-    int first = 0;
-#pragma unroll
-    for (int step = 0; step < 3; step++) {
-        const int mask = 16 >> step, half = N >> (step + 1);
-        const bool upper = lane & mask;
-#pragma unroll
-        for (int i = 0; i < half; i++) {
-            const float away = upper ? x[i] : x[i + half], own = upper ? x[i + half] : x[i];
-            x[i] = own + exchange(away, mask);
-        }
-        first += upper ? half : 0;
-    }
-#pragma unroll
-    for (int i = 0; i < (N + 7) / 8; i++)
-        store_shared_float(to + (uint32_t)(4 * (column_of((first + i) / 2) + (first + i) % 2)), x[i]);
 }
 
 /* Sums over all tokens of the block: of a(j, e), the columns, to `to_a`, and of b(j, e) to `to_b`; `count` of each. */

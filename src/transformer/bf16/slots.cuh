@@ -115,25 +115,19 @@ DEVICE struct lines<C> blend_backward(const struct trainer &t, int slot, struct 
 }
 
 template <int C>
-DEVICE void seed_backward(const struct trainer &t, int slot, const struct pairs<C> &dy, const struct pairs<C> &x,
-                          struct lines<C> &dh, struct wanted wanted)
+DEVICE void seed_backward(const struct trainer &t, int slot, const struct pairs<C> &dy, struct lines<C> &dh,
+                          struct wanted wanted)
 {
-    const struct branch_at branch = seed_branch(t, slot, wanted.learns ? slot_slab(t, slot) : nullptr);
+    const struct branch_at<C> branch = seed_branch<C>(t, slot, wanted.learns ? slot_slab(t, slot) : nullptr);
     const struct small_tape &tape = t.small->slot[slot];
-    struct lines<C> dx = lines_zero<C>();
+    const auto x = [&] { return tape_read<C>(t, tape.first); };
     bank_put<C>(t, dh);
+    dh = lines_zero<C>();
     if (branch.kind == BRANCH_ATTENTION)
-        attention_backward<C, C / SEED_HEADS>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dx, wanted);
+        attention_backward<C, C / SEED_HEADS>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dh, wanted);
     else
-        inner_backward<C>(t, branch, dy, x, dx, wanted);
-    dh = bank_get<C>(t);
-    if (!wanted.passes)
-        return;
-#pragma unroll
-    for (int j = 0; j < C / 8; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            dh.v[j][e] += dx.v[j][e];
+        inner_backward<C>(t, branch, dy, x, dh, wanted);
+    bank_add<C>(t, dh); /* zero where nothing passes */
 }
 
 template <int C> DEVICE void slot_backward(const struct trainer &t, struct lines<C> &dh, int slot)
@@ -142,17 +136,19 @@ template <int C> DEVICE void slot_backward(const struct trainer &t, struct lines
         return;
     const struct exact_seed &seed = seed_of(t.frame(), slot);
     const struct wanted wanted = {slot_learns(t.frame().exec[slot]), slot_passes(t.frame(), slot)};
-    const struct pairs<C> x = tape_read<C>(t, t.small->slot[slot].first);
-    struct lines<C> ds = dh;
+    const uint32_t place = t.small->slot[slot].first; /* the stream that entered */
     float gate[2];
-    if (slot_mixes(t.frame(), slot))
-        ds = blend_backward<C>(t, slot, dh, x, gate);
-    if (seed.norm)
-        norm_seed_backward<C>(t, slot, ds, x, dh, wanted);
-    else if (seed.branch.kind != BRANCH_NONE && (wanted.learns || wanted.passes))
-        seed_backward<C>(t, slot, rounded(ds), x, dh, wanted);
+    {
+        struct lines<C> ds = dh;
+        if (slot_mixes(t.frame(), slot))
+            ds = blend_backward<C>(t, slot, dh, tape_read<C>(t, place), gate);
+        if (seed.norm)
+            norm_seed_backward<C>(t, slot, ds, tape_read<C>(t, place), dh, wanted);
+        else if (seed.branch.kind != BRANCH_NONE && (wanted.learns || wanted.passes))
+            seed_backward<C>(t, slot, rounded(ds), dh, wanted);
+    }
     if (slot_gated(t.frame(), slot))
-        gate_backward<C>(t, slot, gate, x, dh, wanted);
+        gate_backward<C>(t, slot, gate, tape_read<C>(t, place), dh, wanted);
 }
 
 #endif
