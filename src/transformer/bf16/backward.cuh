@@ -7,29 +7,6 @@
 
 #include "transformer/bf16/outer.cuh"
 
-/* ---- the stream's gradient, aside -------------------------------------------------------------------------------- */
-
-template <int C> DEVICE void bank_put(const struct trainer &t, const struct lines<C> &x)
-{
-#pragma unroll
-    for (int j = 0; j < C / 8; j++)
-        store_shared_128(t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16), __float_as_uint(x.v[j][0]),
-                         __float_as_uint(x.v[j][1]), __float_as_uint(x.v[j][2]), __float_as_uint(x.v[j][3]));
-}
-
-/* x += what was put there. */
-template <int C> DEVICE void bank_add(const struct trainer &t, struct lines<C> &x)
-{
-#pragma unroll
-    for (int j = 0; j < C / 8; j++) {
-        uint32_t four[4];
-        load_shared_128(four, t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16));
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            x.v[j][e] += __uint_as_float(four[e]);
-    }
-}
-
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
 /* d, the gradient after the norm, becomes that before it; gamma's and beta's go to the slab. */

@@ -50,6 +50,11 @@ struct team {
     {
         return warp() * TILE;
     }
+    /* In shared memory, the thread's place for a stream. */
+    template <int C> DEVICE_MEMBER uint32_t bank() const
+    {
+        return block_memory() + block_shared<C>::bank(teams()) + threadIdx.x * 16;
+    }
     DEVICE_MEMBER uint4 *tape() const
     {
         return desk->tape + (size_t)index() * small->tape * TEAM_THREADS + threadIdx.x % TEAM_THREADS;
@@ -79,6 +84,36 @@ DEVICE void team_meet(const struct team &team)
 template <int C> DEVICE uint32_t sheet_of(const struct team &team, int sheet_index)
 {
     return block_memory() + block_shared<C>::sheets(team.index()) + (uint32_t)(sheet_index * sheet<C>::BYTES);
+}
+
+/* ---- a stream, or its gradient, aside ---------------------------------------------------------------------------- */
+
+template <int C> DEVICE void bank_put(const struct team &t, const struct lines<C> &x)
+{
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+        store_shared_128(t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16), __float_as_uint(x.v[j][0]),
+                         __float_as_uint(x.v[j][1]), __float_as_uint(x.v[j][2]), __float_as_uint(x.v[j][3]));
+}
+
+/* x += what was put there. */
+template <int C> DEVICE void bank_add(const struct team &t, struct lines<C> &x)
+{
+#pragma unroll
+    for (int j = 0; j < C / 8; j++) {
+        uint32_t four[4];
+        load_shared_128(four, t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16));
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            x.v[j][e] += __uint_as_float(four[e]);
+    }
+}
+
+template <int C> DEVICE struct lines<C> bank_get(const struct team &t)
+{
+    struct lines<C> x = lines_zero<C>();
+    bank_add<C>(t, x);
+    return x;
 }
 
 /* ---- the tape ---------------------------------------------------------------------------------------------------- */
@@ -467,39 +502,45 @@ template <int C> DEVICE void gate_values(const struct team &team, int slot, cons
         q[r] = 1 / (1 + expf(-(sum[r] + bias)));
 }
 
-/* What a seed adds to the stream that enters it; 0 for NOOP. In TRAINING only attention runs, for the tape. */
-template <int C>
-DEVICE struct lines<C> seed_forward(const struct team &team, int slot, const struct lines<C> &stream,
-                                    const struct pairs<C> &x, bool mixes)
+template <int C> DEVICE void norm_seed_forward(const struct team &team, int slot, struct lines<C> &d)
+{
+    const struct exact_seed &seed = seed_of(team.frame(), slot);
+    const float *params = seed_params(team.frame(), slot), t = norm_mix(team.frame(), slot),
+                *gamma = params + seed.norm_at.gamma, *beta = params + seed.norm_at.beta;
+    float rstd[2];
+    const struct lines<C> hat = normalised<C>(d, rstd, (float)LAYER_NORM_EPS);
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int c = column_of(j) + e % 2;
+            d.v[j][e] = t * (fmaf(__ldg(gamma + c), hat.v[j][e], __ldg(beta + c)) - d.v[j][e]);
+        }
+}
+
+/* d is the stream that enters a seed, and becomes what the seed adds to it; 0 for NOOP. In TRAINING only attention
+ * runs, for the tape. */
+template <int C> DEVICE void seed_forward(const struct team &team, int slot, struct lines<C> &d, bool mixes)
 {
     const struct exact_seed &seed = seed_of(team.frame(), slot);
     const struct small_tape &tape = team.small->slot[slot];
-    struct lines<C> d = lines_zero<C>();
-    if (seed.branch.kind == BRANCH_ATTENTION) {
-        const struct branch_at<C> branch = seed_branch<C>(team, slot, nullptr);
-        const struct pairs<C> mixed =
-            attention_mixed<C, C / SEED_HEADS>(team, branch, x, team.logs(tape.logs));
+    const struct branch_at<C> branch = seed_branch<C>(team, slot, nullptr);
+    if (seed.norm && mixes) {
+        norm_seed_forward<C>(team, slot, d);
+        return;
+    }
+    const struct pairs<C> x = rounded(d);
+    d = lines_zero<C>();
+    if (branch.kind == BRANCH_ATTENTION) {
+        const struct pairs<C> mixed = attention_mixed<C, C / SEED_HEADS>(team, branch, x, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, mixed);
         if (mixes) {
             second_bias(d, branch);
             product<C, C>(d.v, mixed.a, branch.w2(), C / TILE);
         }
-    } else if (seed.branch.kind != BRANCH_NONE && mixes) {
-        inner_forward<C>(d, seed_branch<C>(team, slot, nullptr), x);
-    } else if (seed.norm && mixes) {
-        const float *params = seed_params(team.frame(), slot), t = norm_mix(team.frame(), slot),
-                    *gamma = params + seed.norm_at.gamma, *beta = params + seed.norm_at.beta;
-        float rstd[2];
-        d = normalised<C>(stream, rstd, (float)LAYER_NORM_EPS);
-#pragma unroll
-        for (int j = 0; j < C / 8; j++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int c = column_of(j) + e % 2;
-                d.v[j][e] = t * (fmaf(__ldg(gamma + c), d.v[j][e], __ldg(beta + c)) - stream.v[j][e]);
-            }
+    } else if (branch.kind != BRANCH_NONE && mixes) {
+        inner_forward<C>(d, branch, x);
     }
-    return d;
 }
 
 /* The weight of a seed for a lane's two tokens. */
@@ -512,6 +553,7 @@ DEVICE void seed_weights(const struct team &team, int slot, const float q[2], fl
     }
 }
 
+/* The stream waits in the bank for what the seed adds to it. */
 template <int C> DEVICE void slot_forward(const struct team &team, struct lines<C> &stream, int slot)
 {
     if (!slot_runs(team.frame(), slot))
@@ -519,23 +561,26 @@ template <int C> DEVICE void slot_forward(const struct team &team, struct lines<
     const bool mixes = slot_mixes(team.frame(), slot),
                multiply = team.frame().exec[slot].algorithm == ALGORITHM_MULTIPLY;
     const struct small_tape &tape = team.small->slot[slot];
-    const struct pairs<C> x = rounded(stream);
     float q[2] = {1, 1}, a[2];
-    tape_write<C>(team, tape.first, x);
-    const struct lines<C> d = seed_forward<C>(team, slot, stream, x, mixes);
-    if (!mixes)
+    bank_put<C>(team, stream);
+    tape_write<C>(team, tape.first, rounded(stream));
+    seed_forward<C>(team, slot, stream, mixes);
+    if (!mixes) {
+        stream = bank_get<C>(team);
         return;
+    }
+    tape_write<C>(team, tape.second, rounded(stream));
     if (slot_gated(team.frame(), slot))
-        gate_values<C>(team, slot, x, q);
+        gate_values<C>(team, slot, rounded(bank_get<C>(team)), q);
     seed_weights(team, slot, q, a);
-    tape_write<C>(team, tape.second, rounded(d));
     tape_write_two(team, tape.numbers, 0, q);
+    const struct lines<C> x = bank_get<C>(team);
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            const float s = stream.v[j][e] + d.v[j][e];
-            stream.v[j][e] = blended(multiply, a[e / 2], stream.v[j][e], &s);
+            const float s = x.v[j][e] + stream.v[j][e];
+            stream.v[j][e] = blended(multiply, a[e / 2], x.v[j][e], &s);
         }
 }
 

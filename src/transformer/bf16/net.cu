@@ -213,7 +213,7 @@ static void view_small(struct small_net *net)
                                                                                    : small->seed_numbers;
     const bool wide = net->view.width == 64;
     net->train_shared = wide ? block_shared<64>::all(small->teams) : block_shared<32>::all(small->teams);
-    net->walk_shared = (size_t)SHEETS * (wide ? (size_t)sheet<64>::BYTES : (size_t)sheet<32>::BYTES);
+    net->walk_shared = wide ? block_shared<64>::sums(1) : block_shared<32>::sums(1); /* sheets and bank */
 }
 
 static size_t env_tiles(const struct small_net *net)

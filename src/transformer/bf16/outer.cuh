@@ -9,11 +9,7 @@
 #include "transformer/bf16/forward.cuh"
 
 struct trainer : team {
-    /* A stream of the thread's, with steps of so many bytes; sums of columns; numbers of the team's attention. */
-    template <int C> DEVICE_MEMBER uint32_t bank() const
-    {
-        return block_memory() + block_shared<C>::bank(teams()) + threadIdx.x * 16;
-    }
+    /* Sums of columns; numbers of the team's attention. */
     template <int C> DEVICE_MEMBER uint32_t sums() const
     {
         return block_memory() + block_shared<C>::sums(teams());

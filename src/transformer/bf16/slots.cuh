@@ -10,46 +10,46 @@ DEVICE float *slot_slab(const struct trainer &t, int slot)
     return t.desk->slab + t.frame().net->host_storage + (size_t)slot * (t.small->seed_slab + t.small->gate_slab);
 }
 
-/* A norm seed: from u, the gradient of its output, to its parameters' and, where gradients pass, dh +=. */
+/* A norm seed: from u, the gradient of its output, to its parameters' and, in its place, what passes through it. */
 template <int C>
-DEVICE void norm_seed_backward(const struct trainer &t, int slot, const struct lines<C> &u, const struct pairs<C> &x,
-                               struct lines<C> &dh, struct wanted wanted)
+DEVICE void norm_seed_backward(const struct trainer &t, int slot, struct lines<C> &u, const struct pairs<C> &x,
+                               struct wanted wanted)
 {
     const struct exact_seed &seed = seed_of(t.frame(), slot);
     const float *params = seed_params(t.frame(), slot), *gamma = params + seed.norm_at.gamma,
                 *beta = params + seed.norm_at.beta, mix = norm_mix(t.frame(), slot);
     float *slab = slot_slab(t, slot), rstd[2], sigma[2], mean[2], slope[2];
-    struct lines<C> hat;
+    struct lines<C> from;
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            hat.v[j][e] = number_of(x, j, e);
-    hat = normalised<C>(hat, rstd, (float)LAYER_NORM_EPS);
+            from.v[j][e] = number_of(x, j, e);
+    const struct pairs<C> hat = rounded(normalised<C>(from, rstd, (float)LAYER_NORM_EPS));
     const auto gain = [&](int j, int e) { return __ldg(gamma + column_of(j) + e % 2); };
     if (wanted.learns) {
         row_sums<C>(sigma, [&](int j, int e) {
             return u.v[j][e] *
-                   (fmaf(gain(j, e), hat.v[j][e], __ldg(beta + column_of(j) + e % 2)) - number_of(x, j, e));
+                   (fmaf(gain(j, e), number_of(hat, j, e), __ldg(beta + column_of(j) + e % 2)) - number_of(x, j, e));
         });
-        block_columns<C, C>(
-            t, C, [&](int j, int e) { return mix * u.v[j][e] * hat.v[j][e]; }, slab + t.small->seed_norm.gamma,
-            [&](int j, int e) { return mix * u.v[j][e]; }, slab + t.small->seed_norm.beta);
         block_columns<C, TILE>(
             t, 1, [&](int, int e) { return (1 - mix * mix) * sigma[e / 2]; }, slab + t.small->seed_norm.sigma,
             [](int, int) { return 0.0f; }, slab + t.small->seed_norm.sigma + 1);
+        block_columns<C, C>(
+            t, C, [&](int j, int e) { return mix * u.v[j][e] * number_of(hat, j, e); },
+            slab + t.small->seed_norm.gamma, [&](int j, int e) { return mix * u.v[j][e]; },
+            slab + t.small->seed_norm.beta);
     }
-    if (!wanted.passes)
-        return;
     row_sums<C>(mean, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e); });
-    row_sums<C>(slope, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e) * hat.v[j][e]; });
+    row_sums<C>(slope, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e) * number_of(hat, j, e); });
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
 #pragma unroll
-        for (int e = 0; e < 4; e++)
-            dh.v[j][e] += u.v[j][e] - mix * u.v[j][e] +
-                          rstd[e / 2] * (mix * u.v[j][e] * gain(j, e) - mean[e / 2] / (float)C -
-                                         hat.v[j][e] * (slope[e / 2] / (float)C));
+        for (int e = 0; e < 4; e++) {
+            const float own = mix * u.v[j][e] * gain(j, e) - mean[e / 2] / (float)C -
+                              number_of(hat, j, e) * (slope[e / 2] / (float)C);
+            u.v[j][e] = wanted.passes ? u.v[j][e] - mix * u.v[j][e] + rstd[e / 2] * own : 0.0f;
+        }
 }
 
 /* The gate net, from d, the gradient of what enters its sigmoid, of a lane's two tokens. */
@@ -80,17 +80,17 @@ DEVICE void gate_backward(const struct trainer &t, int slot, const float d[2], c
     outer_products<C>(t, first);
 }
 
-/* From dh after the slot to dh past the seed; returns the gradient of the seed's output. `gate`: of what enters the
- * gate's sigmoid. */
+/* dh after the slot becomes the gradient of the seed's output; what goes past the seed's branch, into the bank. `gate`:
+ * of what enters the gate's sigmoid. */
 template <int C>
-DEVICE struct lines<C> blend_backward(const struct trainer &t, int slot, struct lines<C> &dh, const struct pairs<C> &x,
-                                      float gate[2])
+DEVICE void blend_backward(const struct trainer &t, int slot, struct lines<C> &dh, const struct pairs<C> &x,
+                           float gate[2])
 {
     const struct slot_exec &exec = t.frame().exec[slot];
     const struct pairs<C> d = tape_read<C>(t, t.small->slot[slot].second);
     const bool multiply = exec.algorithm == ALGORITHM_MULTIPLY, passes = slot_passes(t.frame(), slot),
                through = passes && !seed_of(t.frame(), slot).norm; /* s = x + ... */
-    struct lines<C> ds;
+    struct lines<C> over;
     float q[2], a[2], total[2];
     tape_read_two(t, t.small->slot[slot].numbers, 0, q);
     seed_weights(t, slot, q, a);
@@ -102,32 +102,33 @@ DEVICE struct lines<C> blend_backward(const struct trainer &t, int slot, struct 
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const float g = dh.v[j][e], weight = a[e / 2];
-            float past = (1 - weight) * g;
-            ds.v[j][e] = weight * g;
+            float past = (1 - weight) * g, ds = weight * g;
             if (multiply) {
                 const float bend = tanhf(number_of(d, j, e));
-                ds.v[j][e] = g * number_of(x, j, e) * (weight * (1 - bend * bend));
-                past = g * (1 + weight * bend) - (passes ? ds.v[j][e] : 0.0f);
+                ds = g * number_of(x, j, e) * (weight * (1 - bend * bend));
+                past = g * (1 + weight * bend) - (passes ? ds : 0.0f);
             }
-            dh.v[j][e] = past + (through ? ds.v[j][e] : 0.0f);
+            dh.v[j][e] = ds;
+            over.v[j][e] = past + (through ? ds : 0.0f);
         }
-    return ds;
+    bank_put<C>(t, over);
 }
 
+/* dh, the gradient of the seed's output, becomes what passes through its branch; 0 where nothing does. */
 template <int C>
-DEVICE void seed_backward(const struct trainer &t, int slot, const struct pairs<C> &dy, struct lines<C> &dh,
-                          struct wanted wanted)
+DEVICE void seed_backward(const struct trainer &t, int slot, struct lines<C> &dh, struct wanted wanted)
 {
-    const struct branch_at<C> branch = seed_branch<C>(t, slot, wanted.learns ? slot_slab(t, slot) : nullptr);
+    const struct branch_at<C> branch = seed_branch<C>(t, slot, slot_slab(t, slot));
     const struct small_tape &tape = t.small->slot[slot];
     const auto x = [&] { return tape_read<C>(t, tape.first); };
-    bank_put<C>(t, dh);
+    const struct pairs<C> dy = rounded(dh);
     dh = lines_zero<C>();
+    if (branch.kind == BRANCH_NONE || (!wanted.learns && !wanted.passes))
+        return;
     if (branch.kind == BRANCH_ATTENTION)
         attention_backward<C, C / SEED_HEADS>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dh, wanted);
     else
         inner_backward<C>(t, branch, dy, x, dh, wanted);
-    bank_add<C>(t, dh); /* zero where nothing passes */
 }
 
 template <int C> DEVICE void slot_backward(const struct trainer &t, struct lines<C> &dh, int slot)
@@ -138,15 +139,14 @@ template <int C> DEVICE void slot_backward(const struct trainer &t, struct lines
     const struct wanted wanted = {slot_learns(t.frame().exec[slot]), slot_passes(t.frame(), slot)};
     const uint32_t place = t.small->slot[slot].first; /* the stream that entered */
     float gate[2];
-    {
-        struct lines<C> ds = dh;
-        if (slot_mixes(t.frame(), slot))
-            ds = blend_backward<C>(t, slot, dh, tape_read<C>(t, place), gate);
-        if (seed.norm)
-            norm_seed_backward<C>(t, slot, ds, tape_read<C>(t, place), dh, wanted);
-        else if (seed.branch.kind != BRANCH_NONE && (wanted.learns || wanted.passes))
-            seed_backward<C>(t, slot, rounded(ds), dh, wanted);
-    }
+    bank_put<C>(t, dh);
+    if (slot_mixes(t.frame(), slot))
+        blend_backward<C>(t, slot, dh, tape_read<C>(t, place), gate);
+    if (seed.norm)
+        norm_seed_backward<C>(t, slot, dh, tape_read<C>(t, place), wanted);
+    else
+        seed_backward<C>(t, slot, dh, wanted);
+    bank_add<C>(t, dh);
     if (slot_gated(t.frame(), slot))
         gate_backward<C>(t, slot, gate, tape_read<C>(t, place), dh, wanted);
 }
