@@ -1,7 +1,8 @@
 /*
  * Transformers in bf16 on the device: gradients of every tensor of the case table's small networks (every blueprint, in
- * training and with every blend) compared with the CPU in double precision, whole steps and evaluations of many networks
- * with the CPU's, and what must be bit-identical: repetition, other envs, groups, causality, seeds in TRAINING.
+ * training and with every blend) compared with the CPU in double precision, whole steps and evaluations of many
+ * networks with the CPU's, and what must be bit-identical: repetition, other envs, groups, causality, seeds in
+ * TRAINING.
  */
 #include "morph/net_trial.cuh"
 #include "text_rig.cuh"
@@ -129,8 +130,8 @@ static std::vector<double> losses_of(struct network &n)
     trial.shape = &n.shape.net;
     trial.samples = n.samples;
     trial.exec = n.exec.data();
-    trial.params = trial.memory.first = trial.memory.second = {n.params[0].data(), nullptr, n.params[1].data(),
-                                                               n.params[2].data()};
+    trial.params = trial.memory.first =
+        trial.memory.second = {n.params[0].data(), nullptr, n.params[1].data(), n.params[2].data()};
     trial.memory.updates = updates.data();
     trial.rates.host.kind = trial.rates.seed.kind = OPTIMISER_ADAMW;
     const struct net_setup setup = trial_setup(rt, &trial);

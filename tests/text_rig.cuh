@@ -1,6 +1,6 @@
 /*
- * What the programs that try the device's transformers share: networks of one batch, and worlds whose envs have seeds in
- * every stage.
+ * What the programs that try the device's transformers share: networks of one batch, and worlds whose envs have seeds
+ * in every stage.
  */
 #ifndef TESTS_TEXT_RIG_CUH
 #define TESTS_TEXT_RIG_CUH
@@ -122,7 +122,8 @@ static inline struct config text_config(int envs, int width, int heads, int cont
 }
 
 /* A seed as the lifecycle would leave it, without parameters that are zero. */
-static inline void plant_seed(struct world *world, int env, int slot, int stage, int blueprint, int algorithm, float alpha)
+static inline void plant_seed(struct world *world, int env, int slot, int stage, int blueprint, int algorithm,
+                              float alpha)
 {
     struct slot_state state;
     struct param_layout layout;

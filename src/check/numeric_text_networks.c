@@ -35,7 +35,7 @@ enum {
     SMALL_WIDE = SMALL + 1 + DEALT,
     WIDER = 6, /* of these, in which every blueprint is twice */
     NETWORKS = SMALL_WIDE + WIDER,
-    CONFIGS = 3                                 /* as it is; every other seed switched off; the bare host */
+    CONFIGS = 3 /* as it is; every other seed switched off; the bare host */
 };
 
 struct text_run {

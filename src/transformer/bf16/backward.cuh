@@ -108,11 +108,11 @@ DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &b
         inner_part<C>(t, branch, dx, wanted, first, count);
         if (!wanted.learns)
             continue;
-        const struct outer both[2] = {
-            {0, 2, C, count * TILE, branch.slab + branch.at_w2() + first * 2 * TILE * 8, 2 * branch.slices,
-             branch.biased && first == 0 ? branch.slab + branch.at_b2() : nullptr},
-            {3, 1, count * TILE, C, branch.slab + first * TILE * C, C / 8,
-             branch.biased ? branch.slab + branch.at_b1() + first * TILE : nullptr}};
+        const struct outer both[2] = {{0, 2, C, count * TILE, branch.slab + branch.at_w2() + first * 2 * TILE * 8,
+                                       2 * branch.slices,
+                                       branch.biased && first == 0 ? branch.slab + branch.at_b2() : nullptr},
+                                      {3, 1, count * TILE, C, branch.slab + first * TILE * C, C / 8,
+                                       branch.biased ? branch.slab + branch.at_b1() + first * TILE : nullptr}};
         outer_products<C>(t, both);
     }
 }
@@ -126,8 +126,7 @@ template <int D> DEVICE float gradient_scale()
 }
 
 /* Sums over keys, for the warp's queries: dq. */
-template <int C, int D>
-DEVICE void head_queries(const struct trainer &t, int head, const float *logs, float (*dq)[4])
+template <int C, int D> DEVICE void head_queries(const struct trainer &t, int head, const float *logs, float (*dq)[4])
 {
     const int g = lane_of() / 4, column = head * D;
     uint32_t q[4], dout[4], b[4];
@@ -224,7 +223,8 @@ DEVICE void mixed_backward(const struct trainer &t, const struct branch_at<C> &b
                 dot += d.v[j][2 * r] * number_of(mixed, j, 2 * r) + d.v[j][2 * r + 1] * number_of(mixed, j, 2 * r + 1);
             dot = quad_sum(dot);
             if (lane_of() % 4 == 0)
-                store_shared_float(t.dots<C>() + (uint32_t)(4 * (head * TEAM_TOKENS + t.row() + lane_of() / 4 + 8 * r)), dot);
+                store_shared_float(t.dots<C>() + (uint32_t)(4 * (head * TEAM_TOKENS + t.row() + lane_of() / 4 + 8 * r)),
+                                   dot);
         }
     const struct pairs<C> out = rounded(d);
     sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, out.a);
@@ -302,8 +302,7 @@ template <int C> DEVICE void layer_backward(const struct trainer &t, struct line
 /* From the last stream to losses and, `scale` times, the stream's gradient. */
 template <int C>
 DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &stream, const uint8_t *targets,
-                                float scale, struct verdict verdict[2])
-{
+                                float scale, struct token_verdict verdict[2]) {
     enum { AT_ONCE = C / TILE };
     const struct exact_view &net = *t.frame().net;
     const struct small_tape &tape = t.small->last;

@@ -13,8 +13,7 @@ template <int C> DEVICE void kept_write(float4 *kept, int slot, const struct lin
         kept[(slot * C / 8 + j) * TEAM_THREADS] = make_float4(x.v[j][0], x.v[j][1], x.v[j][2], x.v[j][3]);
 }
 
-template <int C> DEVICE struct lines<C> kept_read(const float4 *kept, int slot)
-{
+template <int C> DEVICE struct lines<C> kept_read(const float4 *kept, int slot) {
     struct lines<C> x;
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
@@ -33,7 +32,7 @@ DEVICE struct net_score window_score(const struct team &team, const struct lines
 {
     __shared__ double loss[TEAM_WARPS], hits[TEAM_WARPS];
     const struct exact_view &net = *team.frame().net;
-    struct verdict verdict[2];
+    struct token_verdict verdict[2];
     int target[2];
     struct net_score score = {0, 0, (uint64_t)net.context};
     targets_of(team, targets, target);
@@ -114,8 +113,8 @@ static __global__ void __launch_bounds__(TEAM_THREADS, 4)
                 desk.frame.tokens = gather_range_window(net->setup->source.data, pass.split, (uint32_t)n);
                 desk.frame.targets = desk.frame.tokens + 1;
                 desk.tiles = small->tiles +
-                             (size_t)place * (small->host_tiles +
-                                              (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
+                             (size_t)place *
+                                 (small->host_tiles + (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
             }
             __syncthreads();
             walk_window<C>(team, &desk, kept, scores);

@@ -31,8 +31,7 @@ DEVICE int column_of(int j)
     return 8 * j + 2 * (lane_of() % 4);
 }
 
-template <int C> DEVICE struct lines<C> lines_zero()
-{
+template <int C> DEVICE struct lines<C> lines_zero() {
     struct lines<C> zero;
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
@@ -43,8 +42,8 @@ template <int C> DEVICE struct lines<C> lines_zero()
 }
 
 /* Every token the same: a bias; NULL: zeros. */
-template <int C> DEVICE struct lines<C> lines_of(const float *bias)
-{
+template <int C>
+DEVICE struct lines<C> lines_of(const float *bias) {
     struct lines<C> all;
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
@@ -55,8 +54,8 @@ template <int C> DEVICE struct lines<C> lines_of(const float *bias)
     return all;
 }
 
-template <int C> DEVICE struct pairs<C> rounded(const struct lines<C> &x)
-{
+template <int C>
+DEVICE struct pairs<C> rounded(const struct lines<C> &x) {
     struct pairs<C> y;
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
@@ -67,7 +66,8 @@ template <int C> DEVICE struct pairs<C> rounded(const struct lines<C> &x)
 }
 
 /* What v[j][e] was before it was rounded. */
-template <int C> DEVICE float number_of(const struct pairs<C> &x, int j, int e)
+template <int C>
+DEVICE float number_of(const struct pairs<C> &x, int j, int e)
 {
     const uint32_t pair = x.a[j / 2][j % 2 * 2 + e / 2];
     return e % 2 ? bf16_hi(pair) : bf16_lo(pair);
@@ -137,8 +137,7 @@ template <int C> DEVICE uint32_t across_first()
 }
 
 /* The warp's sixteen tokens, from token `row` of a sheet and column `column`, N columns in all. */
-template <int C, int N>
-DEVICE void sheet_store(uint32_t sheet_at, int row, int column, const uint32_t (*a)[4])
+template <int C, int N> DEVICE void sheet_store(uint32_t sheet_at, int row, int column, const uint32_t (*a)[4])
 {
     const uint32_t at = sheet_at + (uint32_t)(row * sheet<C>::ROW + 2 * column) + down_first<C>();
 #pragma unroll
@@ -175,8 +174,7 @@ template <int C> DEVICE void sheet_turned(uint32_t a[4], uint32_t sheet_at, int 
 /* ---- a norm ------------------------------------------------------------------------------------------------------ */
 
 /* Rows normalised; rstd of a lane's two. */
-template <int C> DEVICE struct lines<C> normalised(const struct lines<C> &x, float rstd[2], float eps)
-{
+template <int C> DEVICE struct lines<C> normalised(const struct lines<C> &x, float rstd[2], float eps) {
     struct lines<C> hat;
     float mean[2], square[2];
     row_sums<C>(mean, [&](int j, int e) { return x.v[j][e]; });
@@ -198,8 +196,7 @@ template <int C> DEVICE struct lines<C> normalised(const struct lines<C> &x, flo
 
 /* gamma hat + beta. */
 template <int C>
-DEVICE struct pairs<C> scaled(const struct pairs<C> &hat, const float *gamma, const float *beta)
-{
+DEVICE struct pairs<C> scaled(const struct pairs<C> &hat, const float *gamma, const float *beta) {
     struct pairs<C> y;
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
@@ -207,8 +204,8 @@ DEVICE struct pairs<C> scaled(const struct pairs<C> &hat, const float *gamma, co
         const float g0 = __ldg(gamma + c), g1 = __ldg(gamma + c + 1), b0 = __ldg(beta + c), b1 = __ldg(beta + c + 1);
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            y.a[j / 2][j % 2 * 2 + half] = pack_bf16(fmaf(g0, number_of(hat, j, 2 * half), b0),
-                                                     fmaf(g1, number_of(hat, j, 2 * half + 1), b1));
+            y.a[j / 2][j % 2 * 2 + half] =
+                pack_bf16(fmaf(g0, number_of(hat, j, 2 * half), b0), fmaf(g1, number_of(hat, j, 2 * half + 1), b1));
     }
     return y;
 }
@@ -217,11 +214,12 @@ DEVICE struct pairs<C> scaled(const struct pairs<C> &hat, const float *gamma, co
 
 /* x Phi(x), and its derivative: erf by a polynomial in 1 / (1 + p |z|) times the bell, which the derivative needs as
  * well, to 2e-7. */
-DEVICE float gelu_both(float x, float *slope)
+DEVICE float
+gelu_both(float x, float *slope)
 {
     const float z = fabsf(x) * 0.70710678f, t = __fdividef(1.0f, fmaf(0.3275911f, z, 1.0f)), bell = __expf(-z * z);
-    float tail = fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t,
-                      0.254829592f);
+    float tail =
+        fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t, 0.254829592f);
     tail *= 0.5f * t * bell; /* Phi(-|x|) */
     const float phi = x < 0 ? tail : 1 - tail;
     *slope = fmaf(x * 0.39894228f, bell, phi);

@@ -261,8 +261,8 @@ static struct net_device *create(struct runtime *rt, const struct net_setup *set
     net_device_begin(net, rt, setup);
     transformer_view_init(net, false);
     view_small(net);
-    transformer_allocate(net, env_tiles(net) * sizeof(uint4) +
-                                  (size_t)net->small.slabs * net->small.slab * sizeof(float));
+    transformer_allocate(net,
+                         env_tiles(net) * sizeof(uint4) + (size_t)net->small.slabs * net->small.slab * sizeof(float));
     allocate_small(net);
     net->walk = small_walk;
     small_allow_train(net);
@@ -305,9 +305,5 @@ void small_trial(struct transformer_net *net)
     small_learn(small_net_of(net), 0, 1);
 }
 
-extern const struct net_device_kernels transformer_bf16 = {create,
-                                                           release,
-                                                           train,
-                                                           transformer_evaluate_all,
-                                                           transformer_measure_all,
-                                                           transformer_test_all};
+extern const struct net_device_kernels transformer_bf16 = {
+    create, release, train, transformer_evaluate_all, transformer_measure_all, transformer_test_all};

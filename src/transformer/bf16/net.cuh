@@ -27,10 +27,10 @@ enum { SLABS_MOST = 8 };
 /* A matrix packed twice: for products with it, outputs its rows, and for those with it transposed. Tiles of zeros pad
  * it to multiples of 16. */
 struct packed {
-    uint32_t params;             /* offset of its numbers, [rows][columns] */
-    int rows, columns;           /* real ones */
-    uint32_t forward, backward;  /* offsets in uint4 */
-    uint32_t slab;               /* of its gradient: tiles of 16 x 8, a float4 per lane */
+    uint32_t params;            /* offset of its numbers, [rows][columns] */
+    int rows, columns;          /* real ones */
+    uint32_t forward, backward; /* offsets in uint4 */
+    uint32_t slab;              /* of its gradient: tiles of 16 x 8, a float4 per lane */
 };
 
 static inline __host__ __device__ int in_tiles(int count)
@@ -81,10 +81,10 @@ struct small_view {
     uint32_t tape, logs; /* uint4 of a thread, floats of a team */
     uint32_t kept;       /* float4 of a thread: streams that enter slots, in an evaluation */
 
-    uint4 *tiles;  /* [env] of the group */
-    uint4 *tapes;  /* [block][team] */
-    float *log;    /* likewise */
-    float4 *keeps; /* [block of an evaluation] */
+    uint4 *tiles;               /* [env] of the group */
+    uint4 *tapes;               /* [block][team] */
+    float *log;                 /* likewise */
+    float4 *keeps;              /* [block of an evaluation] */
     float *slabs_at;            /* [env of the group][slab] */
     const uint32_t *host_order; /* [number of the host]: its place in a slab, or NOWHERE */
     const uint32_t *seed_order; /* [blueprint][number of a slot] likewise, within a slot's */
@@ -93,9 +93,9 @@ struct small_view {
 };
 
 struct small_net : transformer_net {
-    struct small_view small;  /* on the host */
+    struct small_view small;         /* on the host */
     struct small_view *placed_small; /* on the device */
-    unsigned train_blocks;    /* at once */
+    unsigned train_blocks;           /* at once */
     unsigned walk_blocks;
     size_t train_shared, walk_shared;
 };

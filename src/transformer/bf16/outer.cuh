@@ -55,7 +55,8 @@ template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const st
     float sum[M / TILE][2][4] = {}, side[M / TILE][4] = {};
 #pragma unroll 1
     for (int team = 0; team < t.teams(); team++) {
-        const uint32_t sheets = block_memory() + block_shared<C>::sheets(team), a_at = sheets + (uint32_t)(o.a * sheet<C>::BYTES),
+        const uint32_t sheets = block_memory() + block_shared<C>::sheets(team),
+                       a_at = sheets + (uint32_t)(o.a * sheet<C>::BYTES),
                        b_at = sheets + (uint32_t)(o.b * sheet<C>::BYTES);
 #pragma unroll
         for (int k = 0; k < TEAM_TOKENS; k += TILE) {
@@ -92,7 +93,8 @@ template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, 
     for (int i = 0; i < COUNT; i++) {
         const int high = o[i].m % (2 * TILE) == 0 ? 2 * TILE : TILE, columns = o[i].n / TILE,
                   units = o[i].m / high * columns, warps = t.teams() * TEAM_WARPS;
-        int unit = (t.index() * TEAM_WARPS + t.warp() - begin % warps + warps) % warps; /* the next ones are free first */
+        int unit = (t.index() * TEAM_WARPS + t.warp() - begin % warps + warps) %
+                   warps; /* the next ones are free first */
         for (; unit < units; unit += warps) {
             if (high == TILE)
                 outer_unit<C, TILE>(t, o[i], unit / columns * high, unit % columns * TILE);

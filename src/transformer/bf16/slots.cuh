@@ -36,9 +36,8 @@ DEVICE void norm_seed_backward(const struct trainer &t, int slot, struct lines<C
             t, 1, [&](int, int e) { return (1 - mix * mix) * sigma[e / 2]; }, slab + t.small->seed_norm.sigma,
             [](int, int) { return 0.0f; }, slab + t.small->seed_norm.sigma + 1);
         block_columns<C, C>(
-            t, C, [&](int j, int e) { return mix * u.v[j][e] * number_of(hat, j, e); },
-            slab + t.small->seed_norm.gamma, [&](int j, int e) { return mix * u.v[j][e]; },
-            slab + t.small->seed_norm.beta);
+            t, C, [&](int j, int e) { return mix * u.v[j][e] * number_of(hat, j, e); }, slab + t.small->seed_norm.gamma,
+            [&](int j, int e) { return mix * u.v[j][e]; }, slab + t.small->seed_norm.beta);
     }
     row_sums<C>(mean, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e); });
     row_sums<C>(slope, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e) * number_of(hat, j, e); });
@@ -115,8 +114,7 @@ DEVICE void blend_backward(const struct trainer &t, int slot, struct lines<C> &d
 }
 
 /* dh, the gradient of the seed's output, becomes what passes through its branch; 0 where nothing does. */
-template <int C>
-DEVICE void seed_backward(const struct trainer &t, int slot, struct lines<C> &dh, struct wanted wanted)
+template <int C> DEVICE void seed_backward(const struct trainer &t, int slot, struct lines<C> &dh, struct wanted wanted)
 {
     const struct branch_at<C> branch = seed_branch<C>(t, slot, slot_slab(t, slot));
     const struct small_tape &tape = t.small->slot[slot];

@@ -27,15 +27,15 @@ DEVICE void desk_lay(struct desk *desk, const struct exact_view *net, const stru
     const int place = item / small->slabs;
     const size_t team = (size_t)blockIdx.x * (size_t)small->teams;
     desk->frame = batch_frame(net, first, place);
-    desk->tiles = small->tiles + (size_t)place * (small->host_tiles +
-                                                  (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
+    desk->tiles = small->tiles +
+                  (size_t)place * (small->host_tiles + (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
     desk->tape = small->tapes + team * small->tape * TEAM_THREADS;
     desk->log = small->log + team * small->logs;
     desk->slab = small->slabs_at + (size_t)item * small->slab;
 }
 
 /* Losses of the warp's tokens, and what the gradient of the embeddings is made of. */
-DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct verdict verdict[2])
+DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct token_verdict verdict[2])
 {
     const struct exact_view &net = *t.frame().net;
     for (int r = 0; r < 2; r++) {
@@ -69,7 +69,7 @@ template <int C> DEVICE void both_passes(const struct trainer &t, int sequence)
     const struct exact_view &net = *t.frame().net;
     const bool within = sequence < net.batch;
     const size_t row = (size_t)(within ? sequence : net.batch - 1);
-    struct verdict verdict[2];
+    struct token_verdict verdict[2];
     struct lines<C> stream = embedded<C>(t, t.frame().tokens + row * (size_t)t.frame().token_stride);
 #pragma unroll 1
     for (int layer = 0; layer < net.layers; layer++) {

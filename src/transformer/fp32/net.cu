@@ -329,9 +329,5 @@ static void release(struct net_device *given)
     delete transformer_net_of(given); /* device memory is released with the runtime */
 }
 
-extern const struct net_device_kernels transformer_fp32 = {create,
-                                                           release,
-                                                           transformer_fp32_train,
-                                                           transformer_evaluate_all,
-                                                           transformer_measure_all,
-                                                           transformer_test_all};
+extern const struct net_device_kernels transformer_fp32 = {
+    create, release, transformer_fp32_train, transformer_evaluate_all, transformer_measure_all, transformer_test_all};

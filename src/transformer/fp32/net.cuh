@@ -177,10 +177,10 @@ struct exact_pass {
 };
 
 struct transformer_net : net_device {
-    struct exact_view view; /* on the host */
-    struct exact_view *net; /* on the device */
+    struct exact_view view;                                               /* on the host */
+    struct exact_view *net;                                               /* on the device */
     void (*walk)(struct transformer_net *device, struct exact_pass pass); /* enqueues an evaluation, to view.scores */
-    unsigned work;          /* entries of exact_view.work */
+    unsigned work;                                                        /* entries of exact_view.work */
     unsigned eval_blocks;
     size_t attend_shared; /* bytes */
 };
@@ -345,7 +345,7 @@ void transformer_backward(struct transformer_net *device, int first, int envs);
 void transformer_slot_forward(struct transformer_net *device, int slot); /* of env 0 alone: trials */
 void transformer_slot_backward(struct transformer_net *device, int slot);
 void transformer_gather(struct transformer_net *device, int first, int envs, uint32_t index); /* the windows */
-void transformer_step(struct transformer_net *device, int first, int envs); /* after the passes of a batch */
+void transformer_step(struct transformer_net *device, int first, int envs);       /* after the passes of a batch */
 void transformer_embed_sums(struct transformer_net *device, int first, int envs); /* of a step: the embeddings' part, */
 void transformer_update(struct transformer_net *device, int first, int envs);     /* and all from the gradients on */
 void transformer_end_step(struct transformer_net *device, int first, int envs);

@@ -1,0 +1,136 @@
+/* Causal attention of a team's sequence, forward: what W1 yields is in the team's sheets, so that every warp sees it.
+ */
+#ifndef TRANSFORMER_BF16_ATTENTION_CUH
+#define TRANSFORMER_BF16_ATTENTION_CUH
+
+#include "transformer/bf16/team.cuh"
+
+/* What W1 yields, into the sheets 0 (queries), 1 (keys) and 2 (values). */
+template <int C>
+DEVICE void attention_first(const struct team &team, const struct branch_at<C> &branch, const struct pairs<C> &x)
+{
+    team_meet(team); /* nobody reads the sheets any more */
+#pragma unroll 2
+    for (int slice = 0; slice < 3 * C / TILE; slice++) {
+        struct lines<TILE> sum;
+        first_slice<C>(sum.v, branch, x, slice);
+        const struct pairs<TILE> out = rounded(sum);
+        sheet_store<C, TILE>(sheet_of<C>(team, slice / (C / TILE)), team.row(), slice % (C / TILE) * TILE, out.a);
+    }
+    team_meet(team);
+}
+
+/* Operands of heads of 16 columns, or of 8: the rest of the depth is zero. */
+template <int C, int D> DEVICE void head_own(uint32_t a[4], uint32_t sheet_at, int row, int column)
+{
+    uint32_t four[1][4];
+    sheet_load<C, TILE>(four, sheet_at, row, column);
+    for (int k = 0; k < 4; k++)
+        a[k] = D < TILE && k >= 2 ? 0 : four[0][k];
+}
+
+template <int C, int D> DEVICE void head_rows(uint32_t b[4], uint32_t sheet_at, int row, int column)
+{
+    sheet_rows<C>(b, sheet_at, row, column);
+    if (D < TILE)
+        b[1] = b[3] = 0;
+}
+
+/* to [D / 8] += a times sixteen rows of a sheet. */
+template <int C, int D>
+DEVICE void head_add(float (*to)[4], const uint32_t a[4], uint32_t sheet_at, int row, int column)
+{
+    uint32_t b[4];
+    sheet_columns<C>(b, sheet_at, row, column);
+    mma_bf16(to[0], a, b[0], b[1]);
+    if (D == TILE)
+        mma_bf16(to[D / 8 - 1], a, b[2], b[3]);
+}
+
+/* Columns of a head, rounded, into the warp's own rows of a sheet. */
+template <int C, int D> DEVICE void head_store(uint32_t sheet_at, int row, int column, const float (*x)[4])
+{
+    const int g = lane_of() / 4;
+#pragma unroll
+    for (int j = 0; j < D / 8; j++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            store_shared_32(sheet_at + (uint32_t)((row + g + 8 * half) * sheet<C>::ROW + 2 * (column + column_of(j))),
+                            pack_bf16(x[j][2 * half], x[j][2 * half + 1]));
+}
+
+/* Base 2, as the tape's logarithms: of softmax(q k / sqrt(D)). */
+template <int D> DEVICE float head_scale()
+{
+    return D == 16 ? 0.25f * 1.44269504f : 0.35355339f * 1.44269504f;
+}
+
+/* The warp's queries of a head against all keys up to them; the output goes to sheet 3, the warp's own rows. */
+template <int C, int D> DEVICE void head_forward(const struct team &team, int head, float *logs)
+{
+    enum { NONE = -1 };
+    uint32_t q[4], b[4];
+    float s[TEAM_TOKENS / 8][4], top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0}, out[D / 8][4] = {};
+    const int g = lane_of() / 4, column = head * D;
+    head_own<C, D>(q, sheet_of<C>(team, 0), team.row(), column);
+#pragma unroll
+    for (int n = 0; n < TEAM_WARPS; n++) {
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            s[2 * n + e / 4][e % 4] = 0;
+        if (n > team.warp())
+            continue;
+        head_rows<C, D>(b, sheet_of<C>(team, 1), n * TILE, column);
+        mma_bf16(s[2 * n], q, b[0], b[1]);
+        mma_bf16(s[2 * n + 1], q, b[2], b[3]);
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            const int key = n * TILE + column_of(e / 4) + e % 2, query = team.row() + g + e % 4 / 2 * 8;
+            float &own = s[2 * n + e / 4][e % 4];
+            own = key > query ? -INFINITY : own * head_scale<D>();
+            top[e % 4 / 2] = fmaxf(top[e % 4 / 2], own);
+        }
+    }
+    top[0] = quad_max(top[0]);
+    top[1] = quad_max(top[1]);
+#pragma unroll
+    for (int n = 0; n < TEAM_WARPS; n++) {
+        if (n > team.warp())
+            continue;
+        struct lines<TILE> p;
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            p.v[e / 4][e % 4] = exp2f(s[2 * n + e / 4][e % 4] - top[e % 4 / 2]);
+            total[e % 4 / 2] += p.v[e / 4][e % 4];
+        }
+        const struct pairs<TILE> weights = rounded(p);
+        head_add<C, D>(out, weights.a[0], sheet_of<C>(team, 2), n * TILE, column);
+    }
+    for (int r = 0; r < 2; r++) {
+        total[r] = quad_sum(total[r]);
+        if (logs && lane_of() % 4 == 0)
+            logs[head * TEAM_TOKENS + team.row() + g + 8 * r] = top[r] + log2f(total[r]);
+    }
+#pragma unroll
+    for (int j = 0; j < D / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            out[j][e] /= total[e / 2];
+    head_store<C, D>(sheet_of<C>(team, 3), team.row(), column, out);
+}
+
+/* What attention mixed, of the warp's tokens; `logs` NULL: nobody will ask. */
+template <int C, int D>
+DEVICE struct pairs<C> attention_mixed(const struct team &team, const struct branch_at<C> &branch,
+                                       const struct pairs<C> &x, float *logs) {
+    struct pairs<C> mixed;
+    attention_first<C>(team, branch, x);
+#pragma unroll 1
+    for (int head = 0; head < C / D; head++)
+        head_forward<C, D>(team, head, logs);
+    __syncwarp();
+    sheet_load<C, C>(mixed.a, sheet_of<C>(team, 3), team.row(), 0);
+    return mixed;
+}
+
+#endif

@@ -1,0 +1,283 @@
+/*
+ * A team of four warps and its sequence: who a thread is, what waits in shared memory, what is on the tape, and
+ * branches W2 f(W1 x + b1) + b2.
+ */
+#ifndef TRANSFORMER_BF16_TEAM_CUH
+#define TRANSFORMER_BF16_TEAM_CUH
+
+#include "transformer/bf16/net.cuh"
+#include "transformer/fp32/stages.cuh"
+
+/* What a thread block works on, in shared memory: registers are scarce. */
+struct desk {
+    struct frame frame; /* its rows are those of the whole batch */
+    const uint4 *tiles; /* of the env */
+    uint4 *tape;        /* of the block's teams; NULL in an evaluation */
+    float *log;         /* likewise */
+    float *slab;
+    bool again; /* the slab has sums already */
+};
+
+DEVICE uint32_t block_memory()
+{
+    SHARED_BYTES(shared);
+    return smem(shared);
+}
+
+/* A thread's view of its team. */
+struct team {
+    const struct desk *desk;
+    const struct small_view *small;
+
+    DEVICE_MEMBER const struct frame &frame() const
+    {
+        return desk->frame;
+    }
+    DEVICE_MEMBER int index() const
+    {
+        return (int)threadIdx.x / TEAM_THREADS;
+    }
+    DEVICE_MEMBER int teams() const
+    {
+        return (int)blockDim.x / TEAM_THREADS;
+    }
+    DEVICE_MEMBER int warp() const
+    {
+        return (int)threadIdx.x / TILE_LANES % TEAM_WARPS;
+    }
+    /* The warp's first token. */
+    DEVICE_MEMBER int row() const
+    {
+        return warp() * TILE;
+    }
+    /* In shared memory, the thread's place for a stream. */
+    template <int C> DEVICE_MEMBER uint32_t bank() const
+    {
+        return block_memory() + block_shared<C>::bank(teams()) + threadIdx.x * 16;
+    }
+    DEVICE_MEMBER uint4 *tape() const
+    {
+        return desk->tape + (size_t)index() * small->tape * TEAM_THREADS + threadIdx.x % TEAM_THREADS;
+    }
+    /* Logarithms of attention at a place; NULL in an evaluation. */
+    DEVICE_MEMBER float *logs(uint32_t place) const
+    {
+        return desk->log ? desk->log + (size_t)index() * small->logs + place : nullptr;
+    }
+};
+
+/* With numbers that the compiler knows: a kernel takes as many barriers as it may use. */
+DEVICE void team_meet(const struct team &team)
+{
+    switch (team.index()) {
+    case 0:
+        return team_sync(1, TEAM_THREADS);
+    case 1:
+        return team_sync(2, TEAM_THREADS);
+    case 2:
+        return team_sync(3, TEAM_THREADS);
+    default:
+        return team_sync(4, TEAM_THREADS);
+    }
+}
+
+template <int C> DEVICE uint32_t sheet_of(const struct team &team, int sheet_index)
+{
+    return block_memory() + block_shared<C>::sheets(team.index()) + (uint32_t)(sheet_index * sheet<C>::BYTES);
+}
+
+/* ---- a stream, or its gradient, aside ---------------------------------------------------------------------------- */
+
+template <int C> DEVICE void bank_put(const struct team &t, const struct lines<C> &x)
+{
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+        store_shared_128(t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16), __float_as_uint(x.v[j][0]),
+                         __float_as_uint(x.v[j][1]), __float_as_uint(x.v[j][2]), __float_as_uint(x.v[j][3]));
+}
+
+/* x += what was put there. */
+template <int C> DEVICE void bank_add(const struct team &t, struct lines<C> &x)
+{
+#pragma unroll
+    for (int j = 0; j < C / 8; j++) {
+        uint32_t four[4];
+        load_shared_128(four, t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16));
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            x.v[j][e] += __uint_as_float(four[e]);
+    }
+}
+
+template <int C> DEVICE struct lines<C> bank_get(const struct team &t) {
+    struct lines<C> x = lines_zero<C>();
+    bank_add<C>(t, x);
+    return x;
+}
+
+/* ---- the tape ---------------------------------------------------------------------------------------------------- */
+
+template <int C>
+DEVICE void tape_write(const struct team &team, uint32_t place, const struct pairs<C> &x)
+{
+    if (!team.desk->tape)
+        return;
+#pragma unroll
+    for (int k = 0; k < C / TILE; k++)
+        team.tape()[(place + (uint32_t)k) * TEAM_THREADS] = make_uint4(x.a[k][0], x.a[k][1], x.a[k][2], x.a[k][3]);
+}
+
+template <int C> DEVICE struct pairs<C> tape_read(const struct team &team, uint32_t place) {
+    struct pairs<C> x;
+#pragma unroll
+    for (int k = 0; k < C / TILE; k++) {
+        const uint4 four = team.tape()[(place + (uint32_t)k) * TEAM_THREADS];
+        x.a[k][0] = four.x;
+        x.a[k][1] = four.y;
+        x.a[k][2] = four.z;
+        x.a[k][3] = four.w;
+    }
+    return x;
+}
+
+/* One of the two pairs of numbers at a place. */
+DEVICE void
+tape_write_two(const struct team &team, uint32_t place, int which, const float x[2])
+{
+    if (team.desk->tape)
+        reinterpret_cast<uint2 *>(team.tape() + place * TEAM_THREADS)[which] =
+            make_uint2(__float_as_uint(x[0]), __float_as_uint(x[1]));
+}
+
+DEVICE void tape_read_two(const struct team &team, uint32_t place, int which, float x[2])
+{
+    const uint2 two = reinterpret_cast<const uint2 *>(team.tape() + place * TEAM_THREADS)[which];
+    x[0] = __uint_as_float(two.x);
+    x[1] = __uint_as_float(two.y);
+}
+
+/* ---- branches ---------------------------------------------------------------------------------------------------- */
+
+/* A branch of an env: one place each for its tiles, its parameters and its gradients, from which the rest follows
+ * (W1, b1, W2, b2; tiles without biases, each matrix once more for products with it transposed). */
+template <int C> struct branch_at {
+    enum { ACROSS = C / TILE };
+    enum branch_kind kind;
+    bool biased;
+    int slices, mixed; /* sixteenths of what W1 yields and of what W2 reads */
+    const uint4 *tiles;
+    const float *params;
+    float *slab; /* NULL: not asked for */
+
+    DEVICE_MEMBER const uint4 *w1() const
+    {
+        return tiles;
+    }
+    DEVICE_MEMBER const uint4 *w1_back() const
+    {
+        return tiles + slices * ACROSS * TILE_LANES;
+    }
+    DEVICE_MEMBER const uint4 *w2() const
+    {
+        return tiles + 2 * slices * ACROSS * TILE_LANES;
+    }
+    DEVICE_MEMBER const uint4 *w2_back() const
+    {
+        return tiles + (2 * slices + mixed) * ACROSS * TILE_LANES;
+    }
+    /* Numbers before each but W1, in the parameters of a biased branch and in a slab. */
+    DEVICE_MEMBER int at_b1() const
+    {
+        return slices * TILE * C;
+    }
+    DEVICE_MEMBER int at_w2() const
+    {
+        return slices * TILE * (C + 1);
+    }
+    DEVICE_MEMBER int at_b2() const
+    {
+        return at_w2() + mixed * TILE * C;
+    }
+};
+
+template <int C> DEVICE struct branch_at<C> half_branch(const struct team &team, int layer, int half) {
+    const struct small_branch &small = team.small->half[layer][half];
+    struct branch_at<C> at;
+    at.kind = half ? BRANCH_MLP : BRANCH_ATTENTION;
+    at.biased = true;
+    at.slices = (half ? MLP_WIDER : 3) * C / TILE;
+    at.mixed = (half ? MLP_WIDER : 1) * C / TILE;
+    at.tiles = team.desk->tiles + small.w1.forward;
+    at.params = team.frame().host + small.w1.params;
+    at.slab = team.desk->slab + small.w1.slab;
+    return at;
+}
+
+DEVICE const uint4 *
+slot_tiles(const struct team &team, int slot)
+{
+    return team.desk->tiles + team.small->host_tiles +
+           (uint32_t)slot * (team.small->seed_tiles + team.small->gate_tiles);
+}
+
+template <int C> DEVICE struct branch_at<C> seed_branch(const struct team &team, int slot, float *slab) {
+    const struct branch_view &view = seed_of(team.frame(), slot).branch;
+    struct branch_at<C> at;
+    at.kind = view.kind;
+    at.biased = view.biased;
+    at.slices = in_tiles(view.hidden);
+    at.mixed = in_tiles(view.mixed);
+    at.tiles = slot_tiles(team, slot);
+    at.params = seed_params(team.frame(), slot);
+    at.slab = slab;
+    return at;
+}
+
+/* W1 x + b1, sixteen columns. */
+template <int C>
+DEVICE void first_slice(float to[2][4], const struct branch_at<C> &branch, const struct pairs<C> &x, int slice)
+{
+    const struct lines<TILE> bias =
+        lines_of<TILE>(branch.biased ? branch.params + branch.at_b1() + slice * TILE : nullptr);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        to[0][e] = bias.v[0][e];
+        to[1][e] = bias.v[1][e];
+    }
+    product<C, TILE>(to, x.a, branch.w1() + slice * (C / TILE) * TILE_LANES, C / TILE);
+}
+
+/* to += b2. */
+template <int C> DEVICE void second_bias(struct lines<C> &to, const struct branch_at<C> &branch)
+{
+    if (!branch.biased)
+        return;
+    const struct lines<C> all = lines_of<C>(branch.params + branch.at_b2());
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            to.v[j][e] += all.v[j][e];
+}
+
+/* to += the branch's output, of an MLP or a LORA. */
+template <int C>
+DEVICE void inner_forward(struct lines<C> &to, const struct branch_at<C> &branch, const struct pairs<C> &x)
+{
+    second_bias(to, branch);
+#pragma unroll 2
+    for (int slice = 0; slice < branch.slices; slice++) {
+        struct lines<TILE> hidden;
+        first_slice<C>(hidden.v, branch, x, slice);
+        if (branch.kind == BRANCH_MLP) {
+            float slope;
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                hidden.v[e / 4][e % 4] = gelu_both(hidden.v[e / 4][e % 4], &slope);
+        }
+        const struct pairs<TILE> mixed = rounded(hidden);
+        product<TILE, C>(to.v, mixed.a, branch.w2() + slice * TILE_LANES, branch.slices);
+    }
+}
+
+#endif
