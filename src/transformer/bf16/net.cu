@@ -138,6 +138,7 @@ static std::vector<uint32_t> host_order(const struct small_view *small, const st
         order_vector(order.data(), view.beta, net->width, view.beta);
     };
     order_matrix(order.data(), small->tokens);
+    order_vector(order.data(), net->positions, net->context * net->width, net->positions);
     for (int i = 0; i < net->layers; i++)
         for (int half = 0; half < 2; half++) {
             norm(net->layer[i].half[half].norm);
@@ -279,7 +280,6 @@ void small_learn(struct small_net *net, int first, int envs)
 {
     small_pack(net, first, envs);
     small_passes(net, first, envs);
-    transformer_embed_sums(net, first, envs);
     small_reduce(net, first, envs);
     transformer_update(net, first, envs);
 }

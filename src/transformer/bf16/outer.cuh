@@ -36,11 +36,11 @@ struct outer {
     float *bias; /* [m]: sums of a's columns; NULL: not asked for */
 };
 
-DEVICE void slab_put_tile(const struct trainer &t, float *at, const float sum[4])
+DEVICE void slab_put_tile(float *at, const float sum[4], bool again)
 {
     float4 *to = reinterpret_cast<float4 *>(at) + lane_of();
     float4 four = make_float4(sum[0], sum[1], sum[2], sum[3]);
-    if (t.desk->again) {
+    if (again) {
         const float4 was = *to;
         four = make_float4(was.x + four.x, was.y + four.y, was.z + four.z, was.w + four.w);
     }
@@ -75,8 +75,8 @@ template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const st
 #pragma unroll
     for (int m = 0; m < M / TILE; m++) {
         float *at = o.weight + ((row / TILE + m) * o.across + column / 8) * TILE * 8;
-        slab_put_tile(t, at, sum[m][0]);
-        slab_put_tile(t, at + TILE * 8, sum[m][1]);
+        slab_put_tile(at, sum[m][0], t.desk->again);
+        slab_put_tile(at + TILE * 8, sum[m][1], t.desk->again);
         if (biased && lane_of() % 4 == 0) {
             slab_put(t, o.bias + row + m * TILE + lane_of() / 4, side[m][0]);
             slab_put(t, o.bias + row + m * TILE + lane_of() / 4 + 8, side[m][2]);
@@ -103,6 +103,98 @@ template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, 
         }
         begin += units;
     }
+    __syncthreads();
+}
+
+/* ---- embeddings -------------------------------------------------------------------------------------------------- */
+
+/* The team's sequence, or beyond the batch the last one. */
+DEVICE int batch_row(const struct team &t, int team)
+{
+    return min(t.desk->sequence + team, t.frame().net->batch - 1);
+}
+
+/* A of sixteen entries of the vocabulary and sixteen tokens: 1 where a token is the entry. Beyond the context gradients
+ * are zero, whatever the token. */
+DEVICE void entries_of(uint32_t a[4], const uint8_t *tokens, int context, int k, int entry)
+{
+    const int g = lane_of() / 4, first = k + lane_of() % 4 * 2;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        uint32_t low = 0, high = 0; /* entries g and g + 8 */
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int at = first + 8 * half + i, token = at < context ? __ldg(tokens + at) : 0;
+            low |= token == entry + g ? 0x3f80u << 16 * i : 0;
+            high |= token == entry + g + 8 ? 0x3f80u << 16 * i : 0;
+        }
+        a[2 * half] = low;
+        a[2 * half + 1] = high;
+    }
+}
+
+/* 32 entries and 16 columns of the embeddings' gradient where tokens enter, from sheet 0; the slab has the classifier's
+ * already. */
+template <int C> DEVICE void entries_unit(const struct trainer &t, int entry, int column)
+{
+    const struct frame &frame = t.frame();
+    float sum[2][2][4] = {};
+#pragma unroll 1
+    for (int team = 0; team < t.teams(); team++) {
+        const uint8_t *tokens = frame.tokens + (size_t)batch_row(t, team) * (size_t)frame.token_stride;
+#pragma unroll
+        for (int k = 0; k < TEAM_TOKENS; k += TILE) {
+            uint32_t a[4], b[4];
+            sheet_columns<C>(b, block_memory() + block_shared<C>::sheets(team), k, column);
+#pragma unroll
+            for (int m = 0; m < 2; m++) {
+                entries_of(a, tokens, frame.net->context, k, entry + m * TILE);
+                mma_bf16(sum[m][0], a, b[0], b[1]);
+                mma_bf16(sum[m][1], a, b[2], b[3]);
+            }
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+        float *at = t.desk->slab + t.small->tokens.slab + ((entry / TILE + m) * (C / 8) + column / 8) * TILE * 8;
+        slab_put_tile(at, sum[m][0], true);
+        slab_put_tile(at + TILE * 8, sum[m][1], true);
+    }
+}
+
+/* Positions: sums over the teams of what is in their banks, by the first team. */
+template <int C> DEVICE void positions_sum(const struct trainer &t)
+{
+    const struct exact_view &net = *t.frame().net;
+#pragma unroll 1
+    for (int j = 0; j < C / 8; j++) {
+        float sum[4] = {};
+        for (int team = 0; team < t.teams(); team++) {
+            uint32_t four[4];
+            load_shared_128(four, t.bank<C>() + (uint32_t)((j * t.teams() + team) * TEAM_THREADS * 16));
+            for (int e = 0; e < 4; e++)
+                sum[e] += __uint_as_float(four[e]);
+        }
+        for (int e = 0; e < 4; e++) {
+            const int token = t.row() + lane_of() / 4 + e / 2 * 8;
+            if (token < net.context)
+                slab_put(t, t.desk->slab + net.positions + token * C + column_of(j) + e % 2, sum[e]);
+        }
+    }
+}
+
+/* From the gradient of the stream where it begins. */
+template <int C> DEVICE void embed_backward(const struct trainer &t, const struct lines<C> &dh)
+{
+    const struct pairs<C> d = rounded(dh);
+    sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, d.a);
+    bank_put<C>(t, dh);
+    __syncthreads();
+    for (int unit = t.index() * TEAM_WARPS + t.warp(); unit < TRANSFORMER_BYTES / (2 * TILE) * (C / TILE);
+         unit += t.teams() * TEAM_WARPS)
+        entries_unit<C>(t, unit / (C / TILE) * 2 * TILE, unit % (C / TILE) * TILE);
+    if (t.index() == 0)
+        positions_sum<C>(t);
     __syncthreads();
 }
 

@@ -132,8 +132,7 @@ STAGE_KERNEL reduce(const struct exact_view *net, const struct small_view *small
     for (uint32_t i = begin + threadIdx.x; i < begin + SPAN && i < count; i += STAGE_THREADS) {
         float sum = 0;
         if (host) {
-            sum = over_slabs(small, slabs, small->host_order[i]) +
-                  (i < net->embeddings ? net->embedded[place * net->embeddings + i] : 0.0f);
+            sum = over_slabs(small, slabs, small->host_order[i]);
             square += (double)sum * (double)sum;
             grads[i] = sum;
         } else {

@@ -15,7 +15,8 @@ struct desk {
     uint4 *tape;        /* of the block's teams; NULL in an evaluation */
     float *log;         /* likewise */
     float *slab;
-    bool again; /* the slab has sums already */
+    int sequence; /* that of the first team */
+    bool again;   /* the slab has sums already */
 };
 
 DEVICE uint32_t block_memory()

@@ -12,7 +12,6 @@ DEVICE struct frame batch_frame(const struct exact_view *net, int first, int pla
     frame.place = place;
     frame.sequences = net->batch;
     frame.rows = net->rows;
-    frame.base = net->frames + (size_t)place * (size_t)net->rows * net->line;
     frame.tokens = net->windows + (size_t)place * (size_t)net->batch * (size_t)(net->context + 1);
     frame.token_stride = net->context + 1;
     frame.targets = net->targets ? net->targets : frame.tokens + 1;
@@ -34,7 +33,7 @@ DEVICE void desk_lay(struct desk *desk, const struct exact_view *net, const stru
     desk->slab = small->slabs_at + (size_t)item * small->slab;
 }
 
-/* Losses of the warp's tokens, and what the gradient of the embeddings is made of. */
+/* Losses of the warp's tokens. */
 DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct token_verdict verdict[2])
 {
     const struct exact_view &net = *t.frame().net;
@@ -48,27 +47,13 @@ DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct to
     }
 }
 
-template <int C> DEVICE void keep_embedded(const struct trainer &t, int sequence, const struct lines<C> &dh)
-{
-    const struct exact_view &net = *t.frame().net;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int token = t.row() + lane_of() / 4 + 8 * half;
-        if (token >= net.context)
-            continue;
-        float *to = at(t.frame(), net.dembed) + (size_t)(sequence * net.context + token) * C;
-#pragma unroll
-        for (int j = 0; j < C / 8; j++)
-            *reinterpret_cast<float2 *>(to + column_of(j)) = make_float2(dh.v[j][2 * half], dh.v[j][2 * half + 1]);
-    }
-}
-
 /* A team's sequence; beyond the batch, the last one once more without gradients, because all warps add up gradients. */
-template <int C> DEVICE void both_passes(const struct trainer &t, int sequence)
+template <int C> DEVICE void both_passes(const struct trainer &t)
 {
     const struct exact_view &net = *t.frame().net;
+    const int sequence = t.desk->sequence + t.index();
     const bool within = sequence < net.batch;
-    const size_t row = (size_t)(within ? sequence : net.batch - 1);
+    const size_t row = (size_t)batch_row(t, t.index());
     struct token_verdict verdict[2];
     struct lines<C> stream = embedded<C>(t, t.frame().tokens + row * (size_t)t.frame().token_stride);
 #pragma unroll 1
@@ -87,8 +72,7 @@ template <int C> DEVICE void both_passes(const struct trainer &t, int sequence)
             slot_backward<C>(t, stream, net.layer[layer].slot);
         layer_backward<C>(t, stream, layer);
     }
-    if (within)
-        keep_embedded<C>(t, sequence, stream);
+    embed_backward<C>(t, stream);
 }
 
 template <int C>
@@ -106,10 +90,11 @@ static __global__ void __launch_bounds__(TRAIN_THREADS, 1)
             __syncthreads();
             if (threadIdx.x == 0) {
                 desk_lay(&desk, net, small, first, item);
+                desk.sequence = sequence;
                 desk.again = round > 0;
             }
             __syncthreads();
-            both_passes<C>(t, sequence + t.index());
+            both_passes<C>(t);
         }
 }
 

@@ -159,12 +159,11 @@ static void lay_out_slot(struct exact_view *net, int j)
     slot->dq = take(net, 1);
 }
 
-static void lay_out(struct exact_view *net, const struct transformer_shape *shape, bool whole)
+static void lay_out(struct exact_view *net, const struct transformer_shape *shape, bool frames)
 {
-    net->dembed = take(net, net->width);
     for (int j = 0; j < net->slots; j++)
         lay_out_params(net, shape, j);
-    if (!whole)
+    if (!frames)
         return;
     for (int i = 0; i < net->layers; i++)
         for (struct exact_half &half : net->layer[i].half) {
@@ -176,6 +175,7 @@ static void lay_out(struct exact_view *net, const struct transformer_shape *shap
         lay_out_slot(net, j);
     net->stream = take(net, net->width);
     net->dmixed = take(net, net->width);
+    net->dembed = take(net, net->width);
     net->last_places = take_norm(net);
     net->logits = take(net, net->vocabulary);
     net->dlogits = take(net, net->vocabulary);
@@ -259,7 +259,7 @@ void transformer_allocate(struct transformer_net *device, size_t own_bytes)
     net->hits = runtime_alloc<uint8_t>(rt, rows);
     net->partials = runtime_alloc<float>(rt, group * (size_t)net->chunks * net->grad);
     net->grads = runtime_alloc<float>(rt, group * net->grad);
-    net->embedded = runtime_alloc<float>(rt, group * net->embeddings);
+    net->embedded = runtime_alloc<float>(rt, net->line ? group * net->embeddings : 0);
     net->squares = runtime_alloc<double>(rt, group * (size_t)net->spans);
     net->part = runtime_alloc<struct part_step>(rt, group * NET_PARTS);
     net->train = runtime_alloc<struct net_score>(rt, envs);
@@ -268,7 +268,7 @@ void transformer_allocate(struct transformer_net *device, size_t own_bytes)
     net->decays = transformer_placed(rt, decays_of(transformer_shape_of(device->setup.host_shape)));
 }
 
-void transformer_view_init(struct transformer_net *device, bool whole)
+void transformer_view_init(struct transformer_net *device, bool frames)
 {
     const struct transformer_shape *shape = transformer_shape_of(device->setup.host_shape);
     struct exact_view *net = &device->view;
@@ -284,10 +284,10 @@ void transformer_view_init(struct transformer_net *device, bool whole)
     net->each = shape->layers / shape->segments;
     net->rows = net->batch * net->context;
     net->chunk = chunk_sequences(net->batch, net->context);
-    net->chunks = whole ? (net->batch + net->chunk - 1) / net->chunk : 0;
+    net->chunks = frames ? (net->batch + net->chunk - 1) / net->chunk : 0;
     view_params(net, shape);
     net->spans = (int)((net->host_storage + SPAN - 1) / SPAN);
-    lay_out(net, shape, whole);
+    lay_out(net, shape, frames);
     const size_t host = attend_shared(net->width / net->heads), seed = attend_shared(net->width / SEED_HEADS);
     device->attend_shared = host > seed ? host : seed;
 }

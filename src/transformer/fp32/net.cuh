@@ -314,9 +314,9 @@ DEVICE const float *seed_gradient(const struct frame &frame, int slot)
 /* Bytes of device memory that a group's frames may take; 0: depends on the free device memory. Tests set it. */
 extern size_t transformer_budget;
 
-/* In create, one after the other. Networks of another precision have no frames but for the gradient that reaches the
- * embeddings (`whole` false), and memory of their own, `own_bytes` per env. */
-void transformer_view_init(struct transformer_net *device, bool whole);
+/* In create, one after the other. Networks of another precision have no frames, and memory of their own, `own_bytes`
+ * per env. */
+void transformer_view_init(struct transformer_net *device, bool frames);
 void transformer_allocate(struct transformer_net *device, size_t own_bytes);
 void transformer_place(struct transformer_net *device); /* the view, on the device */
 template <class T> static inline T *transformer_placed(struct runtime *rt, const std::vector<T> &list)
@@ -345,9 +345,9 @@ void transformer_backward(struct transformer_net *device, int first, int envs);
 void transformer_slot_forward(struct transformer_net *device, int slot); /* of env 0 alone: trials */
 void transformer_slot_backward(struct transformer_net *device, int slot);
 void transformer_gather(struct transformer_net *device, int first, int envs, uint32_t index); /* the windows */
-void transformer_step(struct transformer_net *device, int first, int envs);       /* after the passes of a batch */
-void transformer_embed_sums(struct transformer_net *device, int first, int envs); /* of a step: the embeddings' part, */
-void transformer_update(struct transformer_net *device, int first, int envs);     /* and all from the gradients on */
+void transformer_step(struct transformer_net *device, int first, int envs); /* after the passes of a batch */
+void transformer_update(struct transformer_net *device, int first,
+                        int envs); /* of a step, what follows the gradients */
 void transformer_end_step(struct transformer_net *device, int first, int envs);
 void transformer_begin_step(struct transformer_net *device);
 

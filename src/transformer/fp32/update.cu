@@ -448,13 +448,6 @@ KERNEL void end_step(const struct exact_view *net, int first, int envs)
 
 /* ---- enqueued ---------------------------------------------------------------------------------------------------- */
 
-void transformer_embed_sums(struct transformer_net *device, int first, int envs)
-{
-    const struct exact_view &view = device->view;
-    runtime_launch(device->runtime, embed_sums,
-                   net_blocks(row_blocks(view.vocabulary + view.context), envs, STAGE_THREADS), device->net, first);
-}
-
 void transformer_update(struct transformer_net *device, int first, int envs)
 {
     const struct exact_view &view = device->view;
@@ -475,7 +468,8 @@ void transformer_step(struct transformer_net *device, int first, int envs)
                                        false};
     runtime_launch(rt, weights, net_blocks(device->work, envs, STAGE_THREADS), net, first);
     runtime_launch(rt, norm_sums, norm_blocks, net, first);
-    transformer_embed_sums(device, first, envs);
+    runtime_launch(rt, embed_sums, net_blocks(row_blocks(view.vocabulary + view.context), envs, STAGE_THREADS), net,
+                   first);
     runtime_launch(rt, reduce, net_blocks((unsigned)view.spans + slot_spans, envs, STAGE_THREADS), net, first);
     transformer_update(device, first, envs);
 }

@@ -1,0 +1,115 @@
+/*
+ * How fast small transformers are in bf16: whole training steps and validations of the host of text_bytes, bare and
+ * grown, and each kernel of a batch alone.
+ *
+ *     cuda_bench_text ENVS BATCH [ENVS BATCH]...    without arguments the smallest of everything, once
+ */
+#include <chrono>
+
+#include "text_rig.cuh"
+#include "transformer/bf16/net.cuh"
+
+static int batches = 1, windows = 1, context = 16, turns = 1; /* turns: of a graph, in one measurement */
+
+static double seconds(void)
+{
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/* The median of nine measurements, of a graph of `again` times the work. */
+template <class F> static double microseconds(struct pair *pair, int again, F enqueue)
+{
+    struct runtime *rt = pair->runtime;
+    struct graph graph = {};
+    std::vector<double> times;
+    if (graph_begin(rt, &graph))
+        for (int i = 0; i < again; i++)
+            enqueue();
+    graph_run(rt, &graph);
+    runtime_wait(rt);
+    for (int round = 0; round < (turns > 1 ? 9 : 1); round++) {
+        const double start = seconds();
+        for (int i = 0; i < turns; i++)
+            graph_run(rt, &graph);
+        runtime_wait(rt);
+        times.push_back(1e6 * (seconds() - start) / (turns * again));
+    }
+    graph_free(&graph);
+    if (rt->failed)
+        stop("device", rt->error.text);
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+}
+
+static void open(struct pair *pair, int envs, int batch, int blueprint, int stage)
+{
+    struct config config = text_config(envs, 64, 4, context);
+    config.data_batch = batch;
+    config.data_batches = batches;
+    config.data_val_images = windows;
+    pair_begin(pair, config, "bench");
+    pair_attach(pair, &transformer_bf16);
+    engine_reset(pair->engine, 1);
+    for (int k = 0; blueprint != BLUEPRINT_NOOP && k < envs * pair->world->shape.slots; k++)
+        plant_seed(pair->world, k / pair->world->shape.slots, k % pair->world->shape.slots, stage, blueprint,
+                   ALGORITHM_ADD, stage == STAGE_TRAINING ? 0.0f : 0.4f);
+    pair_write(pair);
+}
+
+static void bench_steps(int envs, int batch, int blueprint, int stage)
+{
+    struct pair pair;
+    open(&pair, envs, batch, blueprint, stage);
+    const double train = microseconds(&pair, 1, [&] { pair.kernels->train(pair.net); }) / batches,
+                 evaluate = microseconds(&pair, 1, [&] { pair.kernels->evaluate(pair.net); });
+    printf("%d envs x %d, %s%s: %.1f us a batch, %.2f M tokens/s; validation of %d windows %.0f us\n", envs, batch,
+           blueprint == BLUEPRINT_NOOP ? "bare" : named(blueprint),
+           blueprint == BLUEPRINT_NOOP ? ""
+           : stage == STAGE_TRAINING   ? " training in every slot"
+                                       : " blended in every slot",
+           train, (double)envs * batch * context / train, windows, evaluate);
+    fflush(stdout);
+    pair_close(&pair);
+}
+
+/* The kernels of a batch, one after the other. */
+static void bench_kernels(int envs, int batch)
+{
+    struct pair pair;
+    open(&pair, envs, batch, BLUEPRINT_NOOP, STAGE_DORMANT);
+    struct small_net *net = small_net_of(transformer_net_of(pair.net));
+    const int all = std::min(envs, net->view.group), again = turns > 1 ? 20 : 1;
+    microseconds(&pair, 1, [&] { pair.kernels->train(pair.net); });
+    const double gather = microseconds(&pair, again, [&] { transformer_gather(net, 0, all, 0); }),
+                 pack = microseconds(&pair, again, [&] { small_pack(net, 0, all); }),
+                 passes = microseconds(&pair, again, [&] { small_passes(net, 0, all); }),
+                 reduce = microseconds(&pair, again, [&] { small_reduce(net, 0, all); }),
+                 update = microseconds(&pair, again, [&] { transformer_update(net, 0, all); });
+    printf("%d envs x %d, us: gather %.1f, pack %.1f, passes %.1f, reduce %.1f, update %.1f\n", all, batch, gather,
+           pack, passes, reduce, update);
+    fflush(stdout);
+    pair_close(&pair);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        bench_steps(1, 1, TRANSFORMER_MLP, STAGE_BLENDING);
+        bench_kernels(1, 1);
+        return conclude();
+    }
+    batches = 24;
+    windows = 500;
+    context = 64;
+    turns = 5;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const int envs = atoi(argv[i]), batch = atoi(argv[i + 1]);
+        bench_steps(envs, batch, BLUEPRINT_NOOP, STAGE_DORMANT);
+        bench_kernels(envs, batch);
+        for (int blueprint : blueprints)
+            for (int stage : {STAGE_TRAINING, STAGE_HOLDING})
+                if (blueprint != BLUEPRINT_NOOP)
+                    bench_steps(envs, batch, blueprint, stage);
+    }
+    return 0;
+}
