@@ -89,9 +89,9 @@ static void compare_case(const struct answers &got, const struct answers &want, 
 
 static const struct numeric_checks *reference(void)
 {
-    const struct numeric_checks *one, *last = NULL;
-    for (int i = 0; (one = numeric_checks_at(i)); i++)
-        last = one;
+    const struct numeric_checks *last = NULL;
+    for (int i = 0; numeric_checks_at(i); i++)
+        last = numeric_checks_at(i);
     return last;
 }
 

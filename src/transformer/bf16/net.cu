@@ -4,8 +4,8 @@
 #include "transformer/bf16/net.cuh"
 #include "transformer/bf16/trial.h"
 
-/* Thread blocks of an evaluation, per processor. */
-enum { WALKS = 4 };
+/* Thread blocks of an evaluation, per processor; bytes of shared memory beside what a block is given. */
+enum { WALKS = 4, SHARED_OWN = 1024 };
 
 /* Width 64 or 32 with heads of 16, no more than 64 tokens, all bytes. */
 bool transformer_bf16_fits(const struct net_shape *host, int batch)
@@ -17,15 +17,35 @@ bool transformer_bf16_fits(const struct net_shape *host, int batch)
 
 /* ---- division of a batch ----------------------------------------------------------------------------------------- */
 
-/* From its size alone: an env's bits must not depend on the others. */
-static void divide(struct small_view *small, int batch)
+/* Bytes of shared memory that a thread block may have. */
+static size_t shared_most()
+{
+    int bytes = 232448; /* of sm_90 */
+#ifndef EMULATE
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
+        bytes = 0;
+#endif
+    return (size_t)bytes;
+}
+
+static size_t train_shared(int width, int teams)
+{
+    return width == 64 ? block_shared<64>::all(teams) : block_shared<32>::all(teams);
+}
+
+/* From its size and the card alone: an env's bits must not depend on the others. */
+static void divide(struct small_view *small, int width, int batch)
 {
 #ifdef EMULATE /* so that a test's few sequences are divided as well */
     const int many = 8, some = 4;
 #else
     const int many = 32, some = 16;
 #endif
-    small->teams = batch >= many ? 4 : batch >= some ? 2 : 1;
+    small->teams = batch >= many ? TEAMS_MOST : batch >= some ? 2 : 1;
+    while (small->teams > 1 && train_shared(width, small->teams) + SHARED_OWN > shared_most())
+        small->teams /= 2;
     const int groups = (batch + small->teams - 1) / small->teams;
     small->rounds = (groups + SLABS_MOST - 1) / SLABS_MOST;
     small->slabs = (groups + small->rounds - 1) / small->rounds;
@@ -206,15 +226,15 @@ static void lay_out_tape(struct small_view *small, const struct exact_view *net)
 static void view_small(struct small_net *net)
 {
     struct small_view *small = &net->small;
-    divide(small, net->view.batch);
+    divide(small, net->view.width, net->view.batch);
     lay_out_tiles(small, &net->view);
     lay_out_tape(small, &net->view);
     for (int j = 0; j < net->view.slots; j++)
         small->seed_numbers = net->view.slot[j].seed_storage > small->seed_numbers ? net->view.slot[j].seed_storage
                                                                                    : small->seed_numbers;
-    const bool wide = net->view.width == 64;
-    net->train_shared = wide ? block_shared<64>::all(small->teams) : block_shared<32>::all(small->teams);
-    net->walk_shared = wide ? block_shared<64>::sums(1) : block_shared<32>::sums(1); /* sheets and bank */
+    net->train_shared = train_shared(net->view.width, small->teams);
+    net->walk_shared = net->view.width == 64 ? block_shared<64>::sums(1)
+                                             : block_shared<32>::sums(1); /* sheets and bank */
 }
 
 static size_t env_tiles(const struct small_net *net)

@@ -113,6 +113,6 @@ void small_passes(struct small_net *net, int first, int envs)
 
 void small_allow_train(struct small_net *net)
 {
-    runtime_allow_shared(net->runtime, train<64>, block_shared<64>::all(TEAMS_MOST));
-    runtime_allow_shared(net->runtime, train<32>, block_shared<32>::all(TEAMS_MOST));
+    runtime_allow_shared(net->runtime, train<64>, net->train_shared);
+    runtime_allow_shared(net->runtime, train<32>, net->train_shared);
 }
