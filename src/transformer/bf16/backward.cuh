@@ -92,16 +92,20 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
     }
 }
 
-/* From dy, the gradient of the branch's output, and in(), its input: dx +=, and the slab's. */
+/* From dy, the gradient of the branch's output, and in(), its input: dx, which is zero where it is not wanted, and the
+ * slab's. */
 template <int C, class Input>
 DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
                            Input in, struct lines<C> &dx, struct wanted wanted)
 {
     enum { AT_ONCE = C / TILE };
-    const struct pairs<C> x = in();
-    sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
-    sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
+    {
+        const struct pairs<C> x = in();
+        sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
+        sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
+    }
     __syncwarp();
+    dx = lines_zero<C>();
 #pragma unroll 1
     for (int first = 0; first < branch.slices; first += AT_ONCE) {
         const int count = min(branch.slices - first, (int)AT_ONCE);
@@ -249,6 +253,7 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
     }
     attention_first<C>(t, branch, in());
     heads_backward<C, D>(t, logs);
+    dx = lines_zero<C>();
     if (wanted.passes)
         for (int third = 0; third < 3; third++) {
             struct pairs<C> own;
@@ -259,10 +264,7 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
         return;
     const struct pairs<C> x = in();
     sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, x.a);
-    struct outer first[3];
-#pragma unroll
-    for (int third = 0; third < 3; third++)
-        first[third] = {third, 3, C, C, branch.slab + third * C * C, C / 8, branch.slab + branch.at_b1() + third * C};
+    const struct outer first[1] = {{0, 3, 3 * C, C, branch.slab, C / 8, branch.slab + branch.at_b1()}};
     outer_products<C>(t, first);
 }
 
@@ -280,7 +282,6 @@ template <int C, int HALF> DEVICE void half_backward(const struct trainer &t, st
     };
     bank_put<C>(t, dh);
     const struct pairs<C> dy = rounded(dh);
-    dh = lines_zero<C>();
     if (HALF)
         inner_backward<C>(t, branch, dy, x, dh, all);
     else
@@ -333,10 +334,9 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
                 product<TILE, C>(dn.v, out.a, t.desk->tiles + t.small->tokens.backward + (part + k) * TILE_LANES,
                                  TRANSFORMER_BYTES / TILE);
             }
-            float *weight = t.desk->slab + t.small->tokens.slab + part * TILE * C;
-            const struct outer both[2] = {{2, 0, C, C, weight, C / 8, nullptr},
-                                          {3, 0, C, C, weight + C * C, C / 8, nullptr}};
-            outer_products<C>(t, both);
+            const struct outer entries[1] = {
+                {2, 0, 2 * C, C, t.desk->slab + t.small->tokens.slab + part * TILE * C, C / 8, nullptr}};
+            outer_products<C>(t, entries);
         }
     }
     float rstd[2];

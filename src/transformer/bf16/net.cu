@@ -253,7 +253,7 @@ static void allocate_small(struct small_net *net)
     struct small_view *small = &net->small;
     const size_t group = (size_t)net->view.group;
     const unsigned processors = (unsigned)runtime_processors(rt), envs = (unsigned)group;
-    net->train_blocks = least(processors, envs * (unsigned)small->slabs);
+    net->train_blocks = least(processors * (small->teams == 1 ? TRAINS_ALONE : 1), envs * (unsigned)small->slabs);
     net->walk_blocks = least(processors * WALKS, envs * EVAL_PARTS);
     small->tiles = runtime_alloc<uint4>(rt, group * env_tiles(net));
     small->slabs_at = runtime_alloc<float>(rt, group * (size_t)small->slabs * small->slab);

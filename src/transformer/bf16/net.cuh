@@ -16,7 +16,7 @@
 #include "transformer/bf16/lines.cuh"
 #include "transformer/fp32/net.cuh"
 
-enum { SHEETS = 4, TEAMS_MOST = 4 };
+enum { SHEETS = 4, TEAMS_MOST = 4, TRAINS_ALONE = 2 /* blocks of a team alone, per processor */ };
 #ifdef EMULATE /* fewer, or a test's few sequences would never share one */
 enum { SLABS_MOST = 2 };
 #else
@@ -107,11 +107,29 @@ static inline struct small_net *small_net_of(struct transformer_net *net)
 
 /* Parts of a phase, for the envs first .. first + envs - 1. */
 void small_pack(struct small_net *net, int first, int envs);   /* weights into tiles */
-void small_passes(struct small_net *net, int first, int envs); /* of a batch of windows, to slabs and losses */
 void small_reduce(struct small_net *net, int first, int envs); /* slabs into gradients */
 void small_learn(struct small_net *net, int first, int envs);  /* a batch of windows: all of that, and the step */
 void small_walk(struct transformer_net *net, struct exact_pass pass);
-void small_allow_train(struct small_net *net); /* once, in create */
+
+/* Both passes of a batch of windows, to slabs and losses, by width; `allow` once, in create. */
+void small_passes_64(struct small_net *net, int first, int envs);
+void small_passes_32(struct small_net *net, int first, int envs);
+void small_allow_train_64(struct small_net *net);
+void small_allow_train_32(struct small_net *net);
+static inline void small_passes(struct small_net *net, int first, int envs)
+{
+    if (net->view.width == 64)
+        small_passes_64(net, first, envs);
+    else
+        small_passes_32(net, first, envs);
+}
+static inline void small_allow_train(struct small_net *net)
+{
+    if (net->view.width == 64)
+        small_allow_train_64(net);
+    else
+        small_allow_train_32(net);
+}
 void small_allow_walk(struct small_net *net);
 
 /* ---- shared memory of a block of training ------------------------------------------------------------------------ */

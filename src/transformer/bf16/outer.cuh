@@ -29,7 +29,7 @@ DEVICE void slab_put(const struct trainer &t, float *at, float sum)
 
 /* [m][n] = sum over tokens of a's column m times b's column n. */
 struct outer {
-    int a, b; /* sheets */
+    int a, b; /* sheets; beyond C columns `a` goes on in the next one */
     int m, n; /* multiples of 16 */
     float *weight;
     int across;  /* tiles of 16 x 8 in a row of them */
@@ -56,7 +56,7 @@ template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const st
 #pragma unroll 1
     for (int team = 0; team < t.teams(); team++) {
         const uint32_t sheets = block_memory() + block_shared<C>::sheets(team),
-                       a_at = sheets + (uint32_t)(o.a * sheet<C>::BYTES),
+                       a_at = sheets + (uint32_t)((o.a + row / C) * sheet<C>::BYTES),
                        b_at = sheets + (uint32_t)(o.b * sheet<C>::BYTES);
 #pragma unroll
         for (int k = 0; k < TEAM_TOKENS; k += TILE) {
@@ -64,7 +64,7 @@ template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const st
             sheet_columns<C>(b, b_at, k, column);
 #pragma unroll
             for (int m = 0; m < M / TILE; m++) {
-                sheet_turned<C>(a, a_at, k, row + m * TILE);
+                sheet_turned<C>(a, a_at, k, row % C + m * TILE);
                 mma_bf16(sum[m][0], a, b[0], b[1]);
                 mma_bf16(sum[m][1], a, b[2], b[3]);
                 if (biased)

@@ -120,10 +120,9 @@ template <int C> DEVICE void seed_backward(const struct trainer &t, int slot, st
     const struct small_tape &tape = t.small->slot[slot];
     const auto x = [&] { return tape_read<C>(t, tape.first); };
     const struct pairs<C> dy = rounded(dh);
-    dh = lines_zero<C>();
     if (branch.kind == BRANCH_NONE || (!wanted.learns && !wanted.passes))
-        return;
-    if (branch.kind == BRANCH_ATTENTION)
+        dh = lines_zero<C>();
+    else if (branch.kind == BRANCH_ATTENTION)
         attention_backward<C, C / SEED_HEADS>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dh, wanted);
     else
         inner_backward<C>(t, branch, dy, x, dh, wanted);

@@ -1,9 +1,8 @@
-/* A batch, forward and backward, in one kernel. */
-#include "cuda/runtime.cuh"
+/* A batch, forward and backward, in one kernel. Each width is compiled by itself. */
+#ifndef TRANSFORMER_BF16_TRAIN_CUH
+#define TRANSFORMER_BF16_TRAIN_CUH
 
 #include "transformer/bf16/slots.cuh"
-
-enum { TRAIN_THREADS = TEAMS_MOST * TEAM_THREADS };
 
 /* The env's batch, as train_frame has it. */
 DEVICE struct frame batch_frame(const struct exact_view *net, int first, int place)
@@ -75,8 +74,9 @@ template <int C> DEVICE void both_passes(const struct trainer &t)
     embed_backward<C>(t, stream);
 }
 
-template <int C>
-static __global__ void __launch_bounds__(TRAIN_THREADS, 1)
+/* Fewer teams have more registers each. */
+template <int C, int TEAMS>
+static __global__ void __launch_bounds__(TEAMS *TEAM_THREADS, TEAMS == 1 ? TRAINS_ALONE : 1)
     train(const struct exact_view *net, const struct small_view *small, int first, int envs)
 {
     __shared__ struct desk desk;
@@ -98,21 +98,34 @@ static __global__ void __launch_bounds__(TRAIN_THREADS, 1)
         }
 }
 
-void small_passes(struct small_net *net, int first, int envs)
+template <int C, int TEAMS> static void passes_of(struct small_net *net, int first, int envs)
 {
     const unsigned items = (unsigned)(envs * net->small.slabs);
     const struct launch shape = {dim3(items < net->train_blocks ? items : net->train_blocks),
-                                 dim3((unsigned)(net->small.teams * TEAM_THREADS)), net->train_shared, false};
-    if (net->view.width == 64)
-        runtime_launch(net->runtime, train<64>, shape, (const struct exact_view *)net->net,
-                       (const struct small_view *)net->placed_small, first, envs);
-    else
-        runtime_launch(net->runtime, train<32>, shape, (const struct exact_view *)net->net,
-                       (const struct small_view *)net->placed_small, first, envs);
+                                 dim3(TEAMS * TEAM_THREADS), net->train_shared, false};
+    runtime_launch(net->runtime, train<C, TEAMS>, shape, (const struct exact_view *)net->net,
+                   (const struct small_view *)net->placed_small, first, envs);
 }
 
-void small_allow_train(struct small_net *net)
-{
-    runtime_allow_shared(net->runtime, train<64>, net->train_shared);
-    runtime_allow_shared(net->runtime, train<32>, net->train_shared);
-}
+#define SMALL_TRAIN(C)                                                                                                 \
+    void small_passes_##C(struct small_net *net, int first, int envs)                                                  \
+    {                                                                                                                  \
+        if (net->small.teams == 1)                                                                                     \
+            passes_of<C, 1>(net, first, envs);                                                                         \
+        else if (net->small.teams == 2)                                                                                \
+            passes_of<C, 2>(net, first, envs);                                                                         \
+        else                                                                                                           \
+            passes_of<C, TEAMS_MOST>(net, first, envs);                                                                \
+    }                                                                                                                  \
+                                                                                                                       \
+    void small_allow_train_##C(struct small_net *net)                                                                  \
+    {                                                                                                                  \
+        if (net->small.teams == 1)                                                                                     \
+            runtime_allow_shared(net->runtime, train<C, 1>, net->train_shared);                                        \
+        else if (net->small.teams == 2)                                                                                \
+            runtime_allow_shared(net->runtime, train<C, 2>, net->train_shared);                                        \
+        else                                                                                                           \
+            runtime_allow_shared(net->runtime, train<C, TEAMS_MOST>, net->train_shared);                               \
+    }
+
+#endif
