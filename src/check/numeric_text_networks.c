@@ -12,8 +12,9 @@ static const struct net_rates rates = {.host = {OPTIMISER_ADAMW, 1e-2f, 0.9f, 0.
 static const struct text_host plain = {29, 20, 2, 3, 11, 3, 7}, tall = {50, 24, 2, 1, 71, 1, 9};
 
 /* Hosts for which bf16 has kernels: of the smaller width, a context that fills no tile and several blocks of a batch;
- * of the larger, a whole context. */
-static const struct text_host small = {256, 32, 2, 3, 41, 3, 5}, small_wide = {256, 64, 4, 3, 64, 3, 2};
+ * of the larger, a whole context; and as many sequences as a block takes at once. */
+static const struct text_host small = {256, 32, 2, 3, 41, 3, 5}, small_wide = {256, 64, 4, 3, 64, 3, 2},
+                              small_full = {256, 64, 4, 3, 64, 3, 8};
 
 static const int blueprints[] = {BLUEPRINT_NOOP,         TRANSFORMER_ATTENTION, TRANSFORMER_NORM, TRANSFORMER_LORA,
                                  TRANSFORMER_LORA_LARGE, TRANSFORMER_MLP_SMALL, TRANSFORMER_MLP};
@@ -54,7 +55,11 @@ static void plant(struct text_rig *rig, int slot, int turn)
 
 static const struct text_host *host_at(int index)
 {
-    return index < TALL ? &plain : index == TALL ? &tall : index < SMALL_WIDE ? &small : &small_wide;
+    return index < TALL           ? &plain
+           : index == TALL        ? &tall
+           : index < SMALL_WIDE   ? &small
+           : index < NETWORKS - 1 ? &small_wide
+                                  : &small_full;
 }
 
 static void build(struct text_run *run, int index, struct scrap *scrap)

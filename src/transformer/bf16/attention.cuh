@@ -68,7 +68,6 @@ template <int D> DEVICE float head_scale()
 /* The warp's queries of a head against all keys up to them; the output goes to sheet 3, the warp's own rows. */
 template <int C, int D> DEVICE void head_forward(const struct team &team, int head, float *logs)
 {
-    enum { NONE = -1 };
     uint32_t q[4], b[4];
     float s[TEAM_TOKENS / 8][4], top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0}, out[D / 8][4] = {};
     const int g = lane_of() / 4, column = head * D;
@@ -110,12 +109,13 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
         total[r] = quad_sum(total[r]);
         if (logs && lane_of() % 4 == 0)
             logs[head * TEAM_TOKENS + team.row() + g + 8 * r] = top[r] + log2f(total[r]);
+        total[r] = 1 / total[r];
     }
 #pragma unroll
     for (int j = 0; j < D / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            out[j][e] /= total[e / 2];
+            out[j][e] *= total[e / 2];
     head_store<C, D>(sheet_of<C>(team, 3), team.row(), column, out);
 }
 

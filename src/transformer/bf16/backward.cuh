@@ -20,10 +20,12 @@ DEVICE void norm_backward(const struct trainer &t, struct lines<C> &d, const str
         t, C, [&](int j, int e) { return d.v[j][e] * number_of(hat, j, e); }, t.desk->slab + norm.gamma,
         [&](int j, int e) { return d.v[j][e]; }, t.desk->slab + norm.beta);
 #pragma unroll
-    for (int j = 0; j < C / 8; j++)
+    for (int j = 0; j < C / 8; j++) {
+        const float2 gain = two_at(gamma + column_of(j));
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            d.v[j][e] *= __ldg(gamma + column_of(j) + e % 2);
+            d.v[j][e] *= e % 2 ? gain.y : gain.x;
+    }
     row_sums<C>(mean, [&](int j, int e) { return d.v[j][e]; });
     row_sums<C>(slope, [&](int j, int e) { return d.v[j][e] * number_of(hat, j, e); });
     for (int r = 0; r < 2; r++) {

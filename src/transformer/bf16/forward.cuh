@@ -20,11 +20,11 @@ template <int C> DEVICE struct lines<C> embedded(const struct team &team, const 
         const float *entry = team.frame().host + net.tokens + (within ? (uint32_t)tokens[t] * C : 0),
                     *position = team.frame().host + net.positions + (within ? (uint32_t)t * C : 0);
 #pragma unroll
-        for (int j = 0; j < C / 8; j++)
-#pragma unroll
-            for (int e = 0; e < 2; e++)
-                stream.v[j][2 * half + e] =
-                    within ? __ldg(position + column_of(j) + e) + __ldg(entry + column_of(j) + e) : 0.0f;
+        for (int j = 0; j < C / 8; j++) {
+            const float2 from = two_at(position + column_of(j)), own = two_at(entry + column_of(j));
+            stream.v[j][2 * half] = within ? from.x + own.x : 0.0f;
+            stream.v[j][2 * half + 1] = within ? from.y + own.y : 0.0f;
+        }
     }
     return stream;
 }

@@ -31,6 +31,12 @@ DEVICE int column_of(int j)
     return 8 * j + 2 * (lane_of() % 4);
 }
 
+/* A lane's two neighbouring numbers of a row of parameters, from an even column. */
+DEVICE float2 two_at(const float *x)
+{
+    return __ldg(reinterpret_cast<const float2 *>(x));
+}
+
 template <int C> DEVICE struct lines<C> lines_zero() {
     struct lines<C> zero;
 #pragma unroll
@@ -47,9 +53,9 @@ DEVICE struct lines<C> lines_of(const float *bias) {
     struct lines<C> all;
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
-        const float b0 = bias ? __ldg(bias + column_of(j)) : 0.0f, b1 = bias ? __ldg(bias + column_of(j) + 1) : 0.0f;
-        all.v[j][0] = all.v[j][2] = b0;
-        all.v[j][1] = all.v[j][3] = b1;
+        const float2 two = bias ? two_at(bias + column_of(j)) : make_float2(0, 0);
+        all.v[j][0] = all.v[j][2] = two.x;
+        all.v[j][1] = all.v[j][3] = two.y;
     }
     return all;
 }
@@ -200,12 +206,11 @@ DEVICE struct pairs<C> scaled(const struct pairs<C> &hat, const float *gamma, co
     struct pairs<C> y;
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
-        const int c = column_of(j);
-        const float g0 = __ldg(gamma + c), g1 = __ldg(gamma + c + 1), b0 = __ldg(beta + c), b1 = __ldg(beta + c + 1);
+        const float2 gain = two_at(gamma + column_of(j)), shift = two_at(beta + column_of(j));
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            y.a[j / 2][j % 2 * 2 + half] =
-                pack_bf16(fmaf(g0, number_of(hat, j, 2 * half), b0), fmaf(g1, number_of(hat, j, 2 * half + 1), b1));
+            y.a[j / 2][j % 2 * 2 + half] = pack_bf16(fmaf(gain.x, number_of(hat, j, 2 * half), shift.x),
+                                                     fmaf(gain.y, number_of(hat, j, 2 * half + 1), shift.y));
     }
     return y;
 }
