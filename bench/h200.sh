@@ -13,6 +13,7 @@
 #   loops        the whole loop with 1 to 1 024 envs, grown, and on cifar_impaired and cifar_scale; counters per step
 #   hosts        training only, envs x batch
 #   blueprints   training with every blueprint in every slot, in TRAINING and BLENDING; validation of all subsets
+#   text         small transformers in bf16: training in tokens/s, envs x batch, bare and grown; time by kernel
 #   busy         64 envs: where the time of a step goes, and how busy the GPU is
 #   kernels      time, bytes/s and share of the peak by kernel (Nsight Compute, where counters are permitted)
 #   torch        the same hosts in PyTorch, side by side (bench/torch_many.py)
@@ -28,7 +29,7 @@ out=${OUT:-bench/results}
 name=${NAME:-h200}
 device=${DEVICE:-cuda} # cpu: to try this script itself
 esper=$build/esper
-parts='build parity sanitize same equal loops hosts blueprints busy kernels torch'
+parts='build parity sanitize same equal loops hosts blueprints text busy kernels torch'
 PATH=$PATH:/usr/local/cuda/bin
 export PATH ESPER_TASKS="$PWD/tasks"
 
@@ -229,6 +230,14 @@ part_blueprints() {
 }
 
 # The recorder's spans are those of the host; nvidia-smi reports how busy the device is meanwhile.
+part_text() {
+    [ -x "$build/tests/cuda_bench_text" ] || {
+        echo 'cuda_bench_text is not built'
+        return 1
+    }
+    "$build/tests/cuda_bench_text" 16 32 64 32 16 8 | sed 's/^/    /'
+}
+
 part_busy() {
     if command -v nvidia-smi >/dev/null; then
         nvidia-smi --query-gpu=utilization.gpu,power.draw --format=csv,noheader,nounits -lms 100 >"$runs/busy.csv" 2>/dev/null &
