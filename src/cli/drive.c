@@ -62,8 +62,8 @@ static void describe_machine(const struct session *session, char *text, size_t s
     const char *kernels = session_kernels(session);
     int threads = session_threads(session);
     if (use->cuda)
-        snprintf(text, size, "%s, %s%s", use->info.name, kernels,
-                 use->tf32 && !use->bf16 ? " (no bf16 kernels for this host)" : "");
+        snprintf(text, size, "%s, %s%s%s%s", use->info.name, kernels, use->fp32_because ? " (" : "",
+                 use->fp32_because ? use->fp32_because : "", use->fp32_because ? ")" : "");
     else
         snprintf(text, size, "cpu, %d thread%s, %s fp32", threads, threads == 1 ? "" : "s", kernels);
 }

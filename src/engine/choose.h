@@ -11,7 +11,8 @@
 struct device_use {
     const struct device_api *cuda; /* NULL: the CPU, in fp32 */
     bool bf16;                     /* for the networks' products; master weights and statistics are always fp32 */
-    bool tf32;                     /* for the policy's products; set without bf16 where the host has no bf16 kernels */
+    bool tf32;                     /* for the policy's products */
+    const char *fp32_because;      /* why `auto` did not take bf16 on a card that has it; NULL: it did */
     struct device_info info;       /* the device found, or why there is none; unused if the CPU was requested */
 };
 
