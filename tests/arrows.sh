@@ -23,6 +23,7 @@ model:      base data nn morph cnn transformer host variant
 check:      base nn morph cnn transformer policy reward learn variant
 engine:     base cuda data morph host policy reward learn telemetry variant
 session:    base data morph policy learn telemetry variant model engine
+api:        base host policy learn telemetry variant model engine session
 search:     base morph host policy telemetry
 exam:       base morph host policy telemetry search
 selftest:   base morph cnn policy engine check

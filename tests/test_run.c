@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/file.h>
 
+#include "base/build.h"
 #include "base/json.h"
 #include "telemetry/run_json.h"
 #include "telemetry/run_plan.h"

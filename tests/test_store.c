@@ -1,6 +1,7 @@
 /* The record: every column of every table comes back, missing is NULL, whole batches or none; access rights. */
 #include <signal.h>
 
+#include "base/build.h"
 #include "testing_record.h"
 
 static struct esper_error error;

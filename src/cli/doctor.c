@@ -18,6 +18,7 @@
 #endif
 
 #include "base/asset.h"
+#include "base/build.h"
 #include "base/json.h"
 #include "base/pool.h"
 #include "base/tasks.h"

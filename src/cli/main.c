@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/build.h"
 #include "base/words.h"
 #include "cli/cli.h"
 #include "variant/variant.h"

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "telemetry/run_json.h"

@@ -1,0 +1,89 @@
+/* What all handles share, and the agreement between caller and library. */
+#include "api/parts.h"
+
+#include "base/build.h"
+
+enum esper_status api_enter(struct api_handle *handle, const char *name, struct esper_error *error)
+{
+    if (!handle)
+        return error_set(error, ESPER_INVALID, "%s: the handle is NULL; open one first", name);
+    if (atomic_flag_test_and_set(&handle->busy))
+        return error_set(error, ESPER_INVALID, "%s: the handle is in use on another thread; it serves one at a time",
+                         name);
+    return ESPER_OK;
+}
+
+enum esper_status api_leave(struct api_handle *handle, enum esper_status status)
+{
+    atomic_flag_clear(&handle->busy);
+    return status;
+}
+
+enum esper_status api_array(const char *name, const void *array, size_t count, size_t wanted, struct esper_error *error)
+{
+    if (!array)
+        return error_set(error, ESPER_INVALID, "%s: is NULL; %zu elements are needed", name, wanted);
+    if (count != wanted)
+        return error_set(error, ESPER_INVALID, "%s: has %zu elements; %zu are needed", name, count, wanted);
+    return ESPER_OK;
+}
+
+const char *esper_version(void)
+{
+    return esper_build;
+}
+
+void esper_abi_get(struct esper_abi *out)
+{
+    const struct esper_abi own = ESPER_ABI_HERE;
+    if (out)
+        *out = own;
+}
+
+enum esper_status esper_abi_check(const struct esper_abi *here, struct esper_error *error)
+{
+    const struct esper_abi own = ESPER_ABI_HERE;
+    if (!here)
+        return error_set(error, ESPER_INVALID, "esper_abi_check: nothing to compare; pass ESPER_ABI_HERE");
+    if (here->abi != own.abi)
+        return error_set(error, ESPER_UNSUPPORTED,
+                         "the program was compiled for interface %u of libesper, and this is %u (%s); compile it again",
+                         (unsigned)here->abi, (unsigned)own.abi, esper_build);
+#define SAME(member)                                                                                                   \
+    if (here->member != own.member)                                                                                    \
+        return error_set(error, ESPER_UNSUPPORTED,                                                                     \
+                         "struct esper_" #member " has %u bytes in the program and %u in libesper %s; compile it "     \
+                         "again with the library's own esper.h",                                                       \
+                         (unsigned)here->member, (unsigned)own.member, esper_build);
+    SAME(error)
+    SAME(env_info)
+    SAME(step)
+    SAME(outcome)
+    SAME(network_info)
+#undef SAME
+    return ESPER_OK;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+#define SAME_NUMBER(with, NAME, ...) _Static_assert((int)ESPER_##with##_##NAME == (int)with##_##NAME, "of esper.h");
+HEADS(SAME_NUMBER, HEAD)
+OPS(SAME_NUMBER, OP)
+_Static_assert((int)ESPER_HEADS == (int)HEAD_COUNT, "heads of esper.h");
+_Static_assert((int)ESPER_OPS == (int)OP_COUNT, "ops of esper.h");
+_Static_assert((int)ESPER_COMPONENTS == (int)REWARD_COMPONENT_COUNT, "components of esper.h");
+
+const char *esper_head_name(uint32_t head)
+{
+    return head < HEAD_COUNT ? head_name((int)head) : NULL;
+}
+
+const char *esper_op_name(uint32_t op)
+{
+    return op < OP_COUNT ? op_name((int)op) : NULL;
+}
+
+const char *esper_component_name(uint32_t component)
+{
+    return component < REWARD_COMPONENT_COUNT ? reward_component_name((int)component) : NULL;
+}

@@ -1,0 +1,602 @@
+/* The library as a program uses it (esper.h): order of calls, sizes, actions; the bits of `esper eval`; save and
+ * resume; calls in any order with anything. ESPER_FUZZ sets how many of the latter (10 000 by default). */
+#include <pthread.h>
+
+#include "session/export.h"
+#include "testing_sessions.h"
+
+static const char *const small[] = {"envs=2",    "steps=12",           "data.batch=16",       "data.batches=1",
+                                    "threads=1", "data.val_images=32", "data.test_images=32", "reward.mode=shaped"};
+enum { SMALL = sizeof small / sizeof small[0], ENVS = 2, ACTIONS = ENVS * ESPER_HEADS, MOST_CHOICES = 64 };
+
+static struct esper_error wrong;
+
+#define WORKS(call)                                                                                                    \
+    do {                                                                                                               \
+        struct esper_error failed = {0};                                                                               \
+        if ((call) != ESPER_OK)                                                                                        \
+            fail_msg(#call ": %s", failed.text);                                                                       \
+    } while (0)
+#define REFUSED(with, word, call)                                                                                      \
+    do {                                                                                                               \
+        assert_int_equal(call, with);                                                                                  \
+        assert_int_equal(wrong.status, with);                                                                          \
+        assert_says(&wrong, word);                                                                                     \
+    } while (0)
+
+static struct esper_env *open_small(void)
+{
+    struct esper_env *env = NULL;
+    WORKS(esper_env_open(&env, "quickstart", small, SMALL, &failed));
+    return env;
+}
+
+/* ---- a player ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t roll(uint32_t *dice, uint32_t sides)
+{
+    *dice = *dice * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)*dice * sides >> 32);
+}
+
+static uint8_t pick(uint32_t *dice, const uint8_t *allowed, uint32_t count)
+{
+    uint32_t at = roll(dice, count);
+    for (uint32_t i = 0; i < count; i++, at++)
+        if (allowed[at % count])
+            return (uint8_t)(at % count);
+    return 0;
+}
+
+/* Any action that the masks allow, and nonsense in the heads that do not matter. */
+static void random_actions(struct esper_env *env, uint32_t *dice, uint8_t actions[ACTIONS])
+{
+    struct esper_env_info info;
+    uint8_t choices[ENVS * MOST_CHOICES], slot_by_op[ENVS * ESPER_OPS * 16];
+    WORKS(esper_env_describe(env, &info, &failed));
+    assert_int_equal(info.envs, ENVS);
+    WORKS(esper_env_masks(env, choices, ENVS * info.choices, slot_by_op, ENVS * ESPER_OPS * info.slots, &failed));
+    for (uint32_t e = 0; e < ENVS; e++) {
+        const uint8_t *mask = choices + e * info.choices;
+        uint8_t *action = actions + e * ESPER_HEADS;
+        for (uint32_t head = 0; head < ESPER_HEADS; mask += info.head_size[head++])
+            action[head] = pick(dice, mask, info.head_size[head]);
+        const uint32_t op = action[ESPER_HEAD_OP];
+        action[ESPER_HEAD_SLOT] = pick(dice, slot_by_op + (e * ESPER_OPS + op) * info.slots, info.slots);
+        if (op == ESPER_OP_WAIT)
+            action[ESPER_HEAD_SLOT] = action[ESPER_HEAD_STYLE] = 255;
+    }
+}
+
+/* Steps up to the end of the episode; returns how many seeds germinated. */
+static int play(struct esper_env *env, uint32_t *dice, int steps, double reward[ENVS])
+{
+    struct esper_step step[ENVS];
+    uint8_t actions[ACTIONS];
+    int born = 0;
+    for (int i = 0; i < steps; i++) {
+        random_actions(env, dice, actions);
+        WORKS(esper_env_step(env, actions, ACTIONS, step, ENVS, &failed));
+        for (int e = 0; e < ENVS; e++) {
+            double sum = 0;
+            for (int k = 0; k < ESPER_COMPONENTS; k++)
+                sum += step[e].component[k];
+            if (step[e].result != ESPER_ROLLED_BACK)
+                assert_true(fabs(sum - step[e].reward) < 1e-9);
+            reward[e] += step[e].reward;
+            born += actions[e * ESPER_HEADS + ESPER_HEAD_OP] == ESPER_OP_GERMINATE && step[e].result == ESPER_DONE;
+        }
+    }
+    return born;
+}
+
+/* ---- order, sizes, actions --------------------------------------------------------------------------------------- */
+
+/* Episodes from beginning to end; what was told step by step is what the outcomes say. */
+static void test_episodes(void **state)
+{
+    (void)state;
+    struct esper_env *env = open_small();
+    struct esper_env_info info;
+    struct esper_outcome outcome[ENVS];
+    uint32_t dice = 1, born = 0;
+    WORKS(esper_env_describe(env, &info, &failed));
+    assert_int_equal(info.steps, 12);
+    assert_string_equal(esper_env_slot_name(env, 0), "r0c0");
+    assert_null(esper_env_slot_name(env, info.slots));
+    assert_string_equal(esper_env_blueprint_name(env, 0), "noop");
+    assert_null(esper_env_blueprint_name(env, 4000));
+    for (uint32_t episode = 0; episode < 3; episode++) {
+        double reward[ENVS] = {0};
+        WORKS(esper_env_reset(env, &failed));
+        born += (uint32_t)play(env, &dice, 12, reward);
+        WORKS(esper_env_outcomes(env, outcome, ENVS, &failed));
+        for (uint32_t e = 0; e < ENVS; e++) {
+            assert_int_equal(outcome[e].episode, episode);
+            assert_int_equal(outcome[e].env, e);
+            assert_true(outcome[e].reward == reward[e]);
+            born -= outcome[e].germinated;
+        }
+    }
+    assert_int_equal(born, 0);
+    esper_env_close(&env);
+    assert_null(env);
+    esper_env_close(&env);
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    struct esper_env *env = open_small();
+    struct esper_env_info info;
+    struct esper_outcome outcome[ENVS];
+    uint8_t waits[ACTIONS] = {0};
+    float seen[ENVS * 512], again[ENVS * 512];
+    WORKS(esper_env_describe(env, &info, &failed));
+    const size_t features = ENVS * info.features;
+    REFUSED(ESPER_INVALID, "esper_env_reset", esper_env_observe(env, seen, features, &wrong));
+    REFUSED(ESPER_INVALID, "esper_env_reset", esper_env_step(env, waits, ACTIONS, NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "esper_env_reset", esper_env_save(env, in_folder("early.ckpt"), &wrong));
+    WORKS(esper_env_reset(env, &failed));
+    REFUSED(ESPER_INVALID, "not over", esper_env_outcomes(env, outcome, ENVS, &wrong));
+    WORKS(esper_env_observe(env, seen, features, &failed));
+    WORKS(esper_env_observe(env, again, features, &failed));
+    assert_memory_equal(seen, again, sizeof(float) * features);
+    REFUSED(ESPER_INVALID, "a step has begun", esper_env_save(env, in_folder("late.ckpt"), &wrong));
+    for (uint32_t i = 0; i < info.steps; i++)
+        WORKS(esper_env_step(env, waits, ACTIONS, NULL, 0, &failed)); /* without a look */
+    REFUSED(ESPER_INVALID, "is over", esper_env_step(env, waits, ACTIONS, NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "is over", esper_env_masks(env, NULL, 0, NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "no episode", esper_env_save(env, in_folder("late.ckpt"), &wrong));
+    WORKS(esper_env_outcomes(env, outcome, ENVS, &failed));
+    REFUSED(ESPER_INVALID, "episode 8388608", esper_env_reset_to(env, 1u << 23, &wrong));
+    WORKS(esper_env_reset_to(env, 0, &failed)); /* the same again */
+    WORKS(esper_env_observe(env, again, features, &failed));
+    assert_memory_equal(seen, again, sizeof(float) * features);
+    esper_env_close(&env);
+}
+
+static void test_openings(void **state)
+{
+    (void)state;
+    struct esper_env *env = NULL;
+    struct esper_policy *policy = NULL;
+    struct esper_network *network = NULL;
+    const char *set = NULL;
+    REFUSED(ESPER_INVALID, "unknown task", esper_env_open(&env, "quikstart", NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "what to open is NULL", esper_env_open(&env, NULL, NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "out is NULL", esper_env_open(NULL, "quickstart", NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "sets is NULL", esper_env_open(&env, "quickstart", NULL, 1, &wrong));
+    REFUSED(ESPER_INVALID, "number 0 is NULL", esper_env_open(&env, "quickstart", &set, 1, &wrong));
+    set = "evns=3";
+    REFUSED(ESPER_INVALID, "envs", esper_env_open(&env, "quickstart", &set, 1, &wrong));
+    set = "policy.kind=random";
+    REFUSED(ESPER_INVALID, "decides", esper_env_open(&env, "quickstart", &set, 1, &wrong));
+    set = "device=cuda";
+    REFUSED(ESPER_UNSUPPORTED, "CPU", esper_env_open(&env, "quickstart", &set, 1, &wrong));
+    REFUSED(ESPER_INVALID, "cannot open", esper_env_open_run(&env, "/nowhere/run", NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "/nowhere/x.ckpt", esper_env_resume(&env, "/nowhere/x.ckpt", &wrong));
+    REFUSED(ESPER_INVALID, "cannot open", esper_policy_open(&policy, "/nowhere/run", &wrong));
+    REFUSED(ESPER_INVALID, "what to open is NULL", esper_policy_open(&policy, NULL, &wrong));
+    REFUSED(ESPER_INVALID, "/nowhere/x.onnx", esper_network_open(&network, "/nowhere/x.onnx", &wrong));
+    assert_true(!env && !policy && !network);
+    put_file(in_folder("junk.ckpt"), "junk", 4);
+    REFUSED(ESPER_INVALID, "junk.ckpt", esper_policy_open(&policy, in_folder("junk.ckpt"), &wrong));
+    REFUSED(ESPER_INVALID, "junk.ckpt", esper_env_resume(&env, in_folder("junk.ckpt"), &wrong));
+    REFUSED(ESPER_INVALID, "junk.ckpt", esper_network_open(&network, in_folder("junk.ckpt"), &wrong));
+    assert_true(!env && !policy && !network);
+    assert_int_equal(esper_env_open(&env, "nothing", NULL, 0, NULL), ESPER_INVALID); /* nobody wants to know why */
+}
+
+/* What the masks do not allow is refused by env, head and value, and nothing happens. */
+static void test_wrong_actions(void **state)
+{
+    (void)state;
+    struct esper_env *env = open_small();
+    struct esper_step step[ENVS];
+    uint8_t actions[ACTIONS] = {0}, *second = actions + ESPER_HEADS;
+    uint32_t dice = 3;
+    WORKS(esper_env_reset(env, &failed));
+    REFUSED(ESPER_INVALID, "has 15 elements; 16", esper_env_step(env, actions, ACTIONS - 1, NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "is NULL", esper_env_step(env, NULL, ACTIONS, NULL, 0, &wrong));
+    REFUSED(ESPER_INVALID, "out [envs]: has 1", esper_env_step(env, actions, ACTIONS, step, 1, &wrong));
+    second[ESPER_HEAD_OP] = ESPER_OP_FOSSILIZE;
+    REFUSED(ESPER_INVALID, "env 1: op = 4 (fossilize)", esper_env_step(env, actions, ACTIONS, NULL, 0, &wrong));
+    second[ESPER_HEAD_OP] = 77;
+    REFUSED(ESPER_INVALID, "env 1: op = 77", esper_env_step(env, actions, ACTIONS, NULL, 0, &wrong));
+    second[ESPER_HEAD_OP] = ESPER_OP_GERMINATE;
+    second[ESPER_HEAD_BLUEPRINT] = 0;
+    REFUSED(ESPER_INVALID, "env 1: blueprint = 0", esper_env_step(env, actions, ACTIONS, NULL, 0, &wrong));
+    second[ESPER_HEAD_BLUEPRINT] = 1;
+    second[ESPER_HEAD_SLOT] = 9;
+    REFUSED(ESPER_INVALID, "env 1: slot = 9", esper_env_step(env, actions, ACTIONS, NULL, 0, &wrong));
+    second[ESPER_HEAD_SLOT] = 255;
+    REFUSED(ESPER_INVALID, "env 1: slot = 255", esper_env_step(env, actions, ACTIONS, NULL, 0, &wrong));
+    random_actions(env, &dice, actions); /* still the first step */
+    WORKS(esper_env_step(env, actions, ACTIONS, step, ENVS, &failed));
+    assert_false(step[0].ended);
+    esper_env_close(&env);
+}
+
+static void test_abi(void **state)
+{
+    (void)state;
+    const struct esper_abi here = ESPER_ABI_HERE;
+    struct esper_abi own, other = here;
+    esper_abi_get(&own);
+    esper_abi_get(NULL);
+    assert_memory_equal(&own, &here, sizeof own);
+    WORKS(esper_abi_check(&here, &failed));
+    other.step += 8;
+    REFUSED(ESPER_UNSUPPORTED, "struct esper_step has", esper_abi_check(&other, &wrong));
+    other = here;
+    other.abi++;
+    REFUSED(ESPER_UNSUPPORTED, "interface 2", esper_abi_check(&other, &wrong));
+    REFUSED(ESPER_INVALID, "ESPER_ABI_HERE", esper_abi_check(NULL, &wrong));
+    /* Whoever changes a struct changes ESPER_ABI, and these numbers. */
+    assert_int_equal(ESPER_ABI, 1);
+    assert_int_equal(own.error, 516);
+    assert_int_equal(own.env_info, 52);
+    assert_int_equal(own.step, 200);
+    assert_int_equal(own.outcome, 120);
+    assert_int_equal(own.network_info, 532);
+    assert_non_null(strstr(esper_version(), ESPER_VERSION " ("));
+    assert_string_equal(esper_head_name(ESPER_HEAD_OP), "op");
+    assert_string_equal(esper_op_name(ESPER_OP_PRUNE), "prune");
+    assert_string_equal(esper_component_name(0), "attribution");
+    assert_true(!esper_head_name(ESPER_HEADS) && !esper_op_name(ESPER_OPS) && !esper_component_name(ESPER_COMPONENTS));
+}
+
+/* ---- the bits of eval -------------------------------------------------------------------------------------------- */
+
+/* A run that learned a little, with rollbacks; and its evaluation, as `esper eval` plays it. */
+static void learn(void)
+{
+    struct config config = small_session(POLICY_PPO);
+    struct esper_error error = {0};
+    restless(&config, 0.3, 1.5);
+    config.ppo.lr = 0.02; /* weights so large that what the policy remembers decides */
+    config.ppo.target_kl = 0;
+    config.ppo.max_grad_norm = 1e6;
+    run_whole(&config, "learned");
+    config.evaluate = true;
+    config.group = 1;
+    assert_int_equal(config_set_value(&config, "policy.from", in_folder("learned"), ORIGIN_FLAG, &error), ESPER_OK);
+    run_whole(&config, "sampled");
+    config.policy.greedy = true;
+    run_whole(&config, "greedy");
+}
+
+static void compare_outcome(struct store *store, const struct esper_outcome *outcome)
+{
+#define SAME(column, member)                                                                                           \
+    assert_true(number(store, "SELECT " column " FROM outcome WHERE round = %u AND env = %u",                          \
+                       (1u << 23) + outcome->episode, outcome->env) == (double)outcome->member)
+    SAME("val_accuracy", val_score);
+    SAME("test_accuracy", test_score);
+    SAME("val_loss", val_loss);
+    SAME("reward", reward);
+    SAME("stability", stability);
+    SAME("train_work", train_work);
+    SAME("added_params", added_params);
+    SAME("germinated", germinated);
+    SAME("fossilized", fossilized);
+    SAME("pruned", pruned);
+    SAME("rollbacks", rollbacks);
+    SAME("live", live);
+#undef SAME
+}
+
+static void same_as(const char *name, bool greedy)
+{
+    struct esper_env *env = NULL;
+    struct esper_policy *policy = NULL;
+    struct esper_env_info info;
+    struct esper_outcome outcome[ENVS];
+    uint8_t actions[ACTIONS], again[ACTIONS];
+    struct store *store = record_of(name);
+    uint32_t rollbacks = 0, germinated = 0;
+    WORKS(esper_env_open_run(&env, in_folder("learned"), NULL, 0, &failed));
+    WORKS(esper_policy_open(&policy, in_folder("learned"), &failed));
+    WORKS(esper_env_describe(env, &info, &failed));
+    for (int episode = 0; episode < 2; episode++) {
+        WORKS(esper_env_reset(env, &failed));
+        for (uint32_t step = 0; step < info.steps; step++) {
+            WORKS(esper_policy_act(policy, env, greedy, actions, ACTIONS, &failed));
+            WORKS(esper_policy_act(policy, env, greedy, again, ACTIONS, &failed)); /* from the same memory */
+            assert_memory_equal(actions, again, ACTIONS);
+            WORKS(esper_env_step(env, actions, ACTIONS, NULL, 0, &failed));
+        }
+        WORKS(esper_env_outcomes(env, outcome, ENVS, &failed));
+        for (int e = 0; e < ENVS; e++) {
+            compare_outcome(store, &outcome[e]);
+            rollbacks += outcome[e].rollbacks;
+            germinated += outcome[e].germinated;
+        }
+    }
+    print_message("%s: %u germinations, %u rollbacks\n", name, germinated, rollbacks);
+    assert_true(germinated > 0 && rollbacks > 0); /* there was something to get wrong */
+    store_close(store);
+    esper_policy_close(&policy);
+    esper_policy_close(&policy);
+    esper_env_close(&env);
+}
+
+static void test_same_as_eval(void **state)
+{
+    (void)state;
+    learn();
+    same_as("sampled", false);
+    same_as("greedy", true);
+}
+
+/* A policy serves environments of its own shape, of any number of envs, one after the other. */
+static void test_policies(void **state)
+{
+    (void)state;
+    static const char *const more[] = {"envs=3"}, *const fewer_slots[] = {"slots=r0c0"};
+    struct esper_env *two = NULL, *three = NULL, *other = NULL;
+    struct esper_policy *policy = NULL;
+    uint8_t first[ACTIONS], again[ACTIONS], actions[3 * ESPER_HEADS];
+    struct checkpoint_info info;
+    assert_int_equal(checkpoint_newest(in_folder("learned/checkpoints"), &info, NULL, &wrong), ESPER_OK);
+    WORKS(esper_policy_open(&policy, info.path, &failed)); /* the file alone */
+    WORKS(esper_env_open_run(&two, in_folder("learned"), NULL, 0, &failed));
+    WORKS(esper_env_open_run(&three, in_folder("learned"), more, 1, &failed));
+    WORKS(esper_env_open_run(&other, in_folder("learned"), fewer_slots, 1, &failed));
+    REFUSED(ESPER_INVALID, "esper_env_reset", esper_policy_act(policy, two, 0, first, ACTIONS, &wrong));
+    WORKS(esper_env_reset(two, &failed));
+    WORKS(esper_env_reset(three, &failed));
+    WORKS(esper_env_reset(other, &failed));
+    REFUSED(ESPER_INVALID, "slots", esper_policy_act(policy, other, 0, first, ACTIONS, &wrong));
+    REFUSED(ESPER_INVALID, "has 16 elements; 24", esper_policy_act(policy, three, 0, actions, ACTIONS, &wrong));
+    REFUSED(ESPER_INVALID, "handle is NULL", esper_policy_act(policy, NULL, 0, first, ACTIONS, &wrong));
+    REFUSED(ESPER_INVALID, "handle is NULL", esper_policy_act(NULL, two, 0, first, ACTIONS, &wrong));
+    WORKS(esper_policy_act(policy, two, 0, first, ACTIONS, &failed));
+    WORKS(esper_policy_act(policy, three, 0, actions, sizeof actions, &failed));
+    assert_memory_equal(first, actions, ACTIONS); /* an env does not depend on its neighbours */
+    WORKS(esper_policy_act(policy, two, 0, again, ACTIONS, &failed));
+    assert_memory_equal(first, again, ACTIONS);
+    REFUSED(ESPER_INVALID, "esper_env_save", esper_env_resume(&other, info.path, &wrong));
+    esper_policy_close(&policy);
+    esper_env_close(&two);
+    esper_env_close(&three);
+    esper_env_close(&other);
+}
+
+/* The best network of a run: the same logits as the trainer's own kernels give. */
+static void test_networks(void **state)
+{
+    (void)state;
+    struct esper_network *network = NULL;
+    struct esper_network_info info;
+    struct network own = {0};
+    enum { IMAGES = 70, BYTES = 16 * 16 * 3, LOGITS = 10 * IMAGES }; /* more than a batch */
+    uint8_t *images = memory_alloc(IMAGES, BYTES, NULL);
+    float logits[LOGITS], expected[LOGITS];
+    uint32_t dice = 5;
+    for (int i = 0; i < IMAGES * BYTES; i++)
+        images[i] = (uint8_t)roll(&dice, 256);
+    WORKS(esper_network_open(&network, in_folder("learned"), &failed));
+    WORKS(esper_network_describe(network, &info, &failed));
+    assert_true(!info.text && info.bytes == BYTES && info.targets == 1 && info.classes == 10);
+    assert_non_null(strstr(info.source, "learned"));
+    WORKS(esper_network_infer(network, images, IMAGES * BYTES, logits, LOGITS, &failed));
+    WORKS(export_open(folder, "learned", IMAGES, &own, &failed));
+    network_logits(&own, images, IMAGES, expected);
+    assert_memory_equal(logits, expected, sizeof logits);
+    WORKS(esper_network_infer(network, images, 0, logits, 0, &failed));
+    REFUSED(ESPER_INVALID, "not whole", esper_network_infer(network, images, BYTES + 1, logits, LOGITS, &wrong));
+    REFUSED(ESPER_INVALID, "has 9 elements; 10", esper_network_infer(network, images, BYTES, logits, 9, &wrong));
+    REFUSED(ESPER_INVALID, "NULL", esper_network_infer(network, NULL, BYTES, logits, 10, &wrong));
+    REFUSED(ESPER_INVALID, "out is NULL", esper_network_describe(network, NULL, &wrong));
+    network_close(&own);
+    esper_network_close(&network);
+    esper_network_close(&network);
+    memory_free(images);
+}
+
+/* ---- save and resume --------------------------------------------------------------------------------------------- */
+
+static void test_resume(void **state)
+{
+    (void)state;
+    struct esper_env *env = open_small(), *other = NULL;
+    struct esper_outcome outcome[ENVS], resumed[ENVS];
+    double reward[ENVS] = {0};
+    uint32_t dice = 7;
+    WORKS(esper_env_reset_to(env, 4, &failed));
+    play(env, &dice, 7, reward);
+    WORKS(esper_env_save(env, in_folder("middle.ckpt"), &failed));
+    uint32_t same = dice;
+    play(env, &dice, 5, reward);
+    WORKS(esper_env_outcomes(env, outcome, ENVS, &failed));
+    WORKS(esper_env_resume(&other, in_folder("middle.ckpt"), &failed));
+    play(other, &same, 5, reward);
+    WORKS(esper_env_outcomes(other, resumed, ENVS, &failed));
+    for (int e = 0; e < ENVS; e++) {
+        assert_int_equal(outcome[e].episode, 4);
+        assert_true(resumed[e].reward == outcome[e].reward && resumed[e].val_loss == outcome[e].val_loss &&
+                    resumed[e].test_score == outcome[e].test_score && resumed[e].live == outcome[e].live &&
+                    resumed[e].episode == 4);
+    }
+    WORKS(esper_env_reset(env, &failed)); /* and the episode after that one */
+    WORKS(esper_env_reset(other, &failed));
+    WORKS(esper_env_save(env, in_folder("a.ckpt"), &failed));
+    WORKS(esper_env_save(other, in_folder("b.ckpt"), &failed));
+    struct checkpoint_info a, b;
+    assert_int_equal(checkpoint_peek(in_folder("a.ckpt"), &a, NULL, NULL), ESPER_OK);
+    assert_int_equal(checkpoint_peek(in_folder("b.ckpt"), &b, NULL, NULL), ESPER_OK);
+    assert_true(a.round == 5 && a.hash == b.hash);
+    esper_env_close(&env);
+    esper_env_close(&other);
+}
+
+/* ---- anything ---------------------------------------------------------------------------------------------------- */
+
+struct hostile {
+    uint32_t dice;
+    struct esper_env *env[2];
+    struct esper_policy *policy;
+    struct esper_network *network;
+    long worked;
+};
+
+enum { ROOM = 4096 };
+static uint8_t bytes[ROOM];
+static float floats[ROOM];
+
+/* Right now and then, wrong in any way otherwise; never more than there is room for. */
+static size_t any_count(struct hostile *h, size_t right)
+{
+    return roll(&h->dice, 4) ? right : roll(&h->dice, ROOM);
+}
+
+static void *any(struct hostile *h, void *array)
+{
+    return roll(&h->dice, 16) ? array : NULL;
+}
+
+static enum esper_status play_hostile(struct hostile *h, struct esper_env *env, struct esper_error *error)
+{
+    struct esper_step steps[ENVS];
+    if (roll(&h->dice, 3))
+        for (int i = 0; i < ACTIONS; i++)
+            bytes[i] = (uint8_t)roll(&h->dice, roll(&h->dice, 8) ? 4 : 256);
+    else
+        memset(bytes, 0, ACTIONS);
+    return esper_env_step(env, any(h, bytes), any_count(h, ACTIONS), roll(&h->dice, 2) ? steps : NULL,
+                          roll(&h->dice, 3) ? ENVS : 0, error);
+}
+
+static enum esper_status hostile_call(struct hostile *h, struct esper_error *error)
+{
+    struct esper_env *env = h->env[roll(&h->dice, 2)];
+    struct esper_env_info info = {0};
+    struct esper_outcome outcomes[ENVS];
+    struct esper_network_info network;
+    const size_t features = esper_env_describe(env, &info, NULL) == ESPER_OK ? ENVS * info.features : 3;
+    switch (roll(&h->dice, 16)) {
+    case 0:
+        return roll(&h->dice, 8) ? esper_env_reset(env, error)
+                                 : esper_env_reset_to(env, roll(&h->dice, 9000000), error);
+    case 1:
+        return esper_env_observe(env, any(h, floats), any_count(h, features), error);
+    case 2:
+        return esper_env_masks(env, any(h, bytes), any_count(h, ENVS * info.choices), bytes + ROOM / 2,
+                               roll(&h->dice, 2) * ENVS * ESPER_OPS * info.slots, error);
+    case 3:
+        return esper_env_outcomes(env, any(h, outcomes), roll(&h->dice, 4), error);
+    case 4:
+        return esper_env_save(env, any(h, (void *)in_folder("hostile.ckpt")), error);
+    case 5:
+        if (roll(&h->dice, 20))
+            return ESPER_INVALID;
+        esper_env_close(&h->env[0]);
+        return esper_env_resume(&h->env[0], in_folder("hostile.ckpt"), error);
+    case 6:
+        return esper_policy_act(roll(&h->dice, 8) ? h->policy : NULL, env, (int)roll(&h->dice, 2), any(h, bytes),
+                                any_count(h, ACTIONS), error);
+    case 7:
+        return esper_network_infer(h->network, any(h, bytes), any_count(h, 768), floats, any_count(h, 10), error);
+    case 8:
+        return esper_network_describe(h->network, any(h, &network), error);
+    case 9:
+        if (roll(&h->dice, 30))
+            return ESPER_INVALID;
+        esper_network_close(&h->network);
+        return esper_network_open(&h->network, roll(&h->dice, 4) ? in_folder("learned") : "nothing", error);
+    case 10:
+        if (roll(&h->dice, 30))
+            return ESPER_INVALID;
+        esper_policy_close(&h->policy);
+        return esper_policy_open(&h->policy, roll(&h->dice, 4) ? in_folder("learned") : "nothing", error);
+    default:
+        return play_hostile(h, env, error);
+    }
+}
+
+static void test_hostile_calls(void **state)
+{
+    (void)state;
+    const char *text = getenv("ESPER_FUZZ");
+    const long calls = text ? atol(text) : 10000;
+    struct hostile h = {.dice = 11};
+    h.env[0] = open_small();
+    WORKS(esper_policy_open(&h.policy, in_folder("learned"), &failed));
+    for (long i = 0; i < calls; i++) { /* env[1] stays NULL */
+        struct esper_error error = {0};
+        enum esper_status status = hostile_call(&h, &error);
+        h.worked += status == ESPER_OK;
+        if (error.status != ESPER_OK) {
+            assert_int_equal(status, error.status);
+            assert_true(error.text[0] && !strchr(error.text, '\n'));
+        }
+    }
+    print_message("%ld of %ld calls did something\n", h.worked, calls);
+    assert_true(h.worked > calls / 50);
+    esper_env_close(&h.env[0]);
+    esper_policy_close(&h.policy);
+    esper_network_close(&h.network);
+
+    struct esper_env *env = open_small(); /* and the library is as it was */
+    double reward[ENVS] = {0};
+    WORKS(esper_env_reset(env, &failed));
+    play(env, &h.dice, 12, reward);
+    esper_env_close(&env);
+}
+
+/* A handle that is busy on one thread is refused on another. */
+struct crowd {
+    struct esper_env *env;
+    long steps, busy, others;
+};
+
+static void *crowd(void *context)
+{
+    struct crowd *c = context;
+    static const uint8_t waits[ACTIONS];
+    for (int i = 0; i < 40; i++) {
+        struct esper_error error = {0};
+        if (esper_env_step(c->env, waits, ACTIONS, NULL, 0, &error) == ESPER_OK)
+            c->steps++;
+        else if (strstr(error.text, "another thread"))
+            c->busy++;
+        else if (strstr(error.text, "is over"))
+            c->others += esper_env_reset(c->env, NULL) == ESPER_OK;
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    struct esper_env *env = open_small();
+    struct crowd c[3];
+    pthread_t thread[3];
+    WORKS(esper_env_reset(env, &failed));
+    for (int i = 0; i < 3; i++) {
+        c[i] = (struct crowd){.env = env};
+        assert_int_equal(pthread_create(&thread[i], NULL, crowd, &c[i]), 0);
+    }
+    long steps = 0, busy = 0;
+    for (int i = 0; i < 3; i++) {
+        pthread_join(thread[i], NULL);
+        steps += c[i].steps;
+        busy += c[i].busy;
+    }
+    print_message("%ld steps on three threads, %ld refused\n", steps, busy);
+    assert_true(steps > 0);
+    esper_env_close(&env);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_episodes),      cmocka_unit_test(test_order),    cmocka_unit_test(test_openings),
+        cmocka_unit_test(test_wrong_actions), cmocka_unit_test(test_abi),      cmocka_unit_test(test_same_as_eval),
+        cmocka_unit_test(test_policies),      cmocka_unit_test(test_networks), cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_hostile_calls), cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_clear);
+}
