@@ -83,11 +83,11 @@ TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 FAULTS := $(if $(SAN),,$(addprefix $(BUILD)/tests/faults/,libfaults.so drive powerloss))
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
+.PHONY: all install uninstall run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
-all: check-required features $(BUILD)/esper
+all: check-required features $(BUILD)/esper $(BUILD)/libesper.so
 
 help:
 	@echo 'make run      install what is missing, build, and watch the quick start grow'
@@ -97,6 +97,7 @@ help:
 	@echo 'make fuzz     coverage-guided fuzzing with clang (SECONDS=60 HARNESS=onnx)'
 	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed, and the peak of the machine'
 	@echo 'make cuda     build the device library     make asan|ubsan|tsan   sanitizer runs'
+	@echo 'make install  put what was built under PREFIX (/usr/local), in DESTDIR; make uninstall takes it away'
 	@echo 'make emulated build it for the CPU, where the tests run its kernels'
 	@echo 'make lint     formatter and linter         make tidy     the same with analyzers, for minutes'
 	@echo 'make format   clang-format in place'
@@ -150,6 +151,15 @@ $(BUILD)/esper: $(BUILD)/src/cli/main.o $(BUILD)/libesper.a
 $(BUILD)/libesper.a: $(LIB_OBJ)
 	@rm -f $@
 	@$(AR) rcs $@ $^
+
+# For other programs: what include/esper.h declares, and nothing else to be seen. Its soname changes with the interface.
+of_header = $(shell sed -n 's/^$(hash)define $(1) "*\([0-9.]*\)"*$$/\1/p' include/esper.h)
+SONAME := libesper.so.$(call of_header,ESPER_ABI)
+API_OBJ := $(filter $(BUILD)/src/api/%,$(PLAIN_OBJ))
+$(BUILD)/libesper.so: $(API_OBJ) $(BUILD)/libesper.a src/api/exports.map
+	@echo "  link  $@"
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script,src/api/exports.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
+		$(API_OBJ) $(BUILD)/libesper.a $(HARDEN_LINK) $(LINK) -Wl,--as-needed $(LIBS) -o $@
 
 # What reads input from strangers, one input at a time: for the mutants of `make test` and for libFuzzer (`make fuzz`).
 HARNESS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/entry.c,$(wildcard tests/fuzz/*.c)))
@@ -307,6 +317,39 @@ $(EMULATED_TESTS): $(BUILD)/tests/emulated_%: $(BUILD)/emulated/tests/cuda_%.o $
 	@mkdir -p $(@D)
 	@echo "  link  $@"
 	@$(CXX) $(CFLAGS) $(SAN_FLAGS) $^ $(LINK) $(LIBS) -o $@
+
+# ---- installing: what was built; nothing is built here, since it may be root who installs -------------------------
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DOCDIR := $(PREFIX)/share/doc/esper
+# The program looks for the device library here, seen from its own directory.
+DEVICEDIR := $(PREFIX)/lib/esper
+VERSION := $(call of_header,ESPER_VERSION)
+INSTALLED := $(BINDIR)/esper $(addprefix $(LIBDIR)/,libesper.so $(SONAME) libesper.so.$(VERSION) pkgconfig/esper.pc) \
+	$(DEVICEDIR)/libesper_cuda.so $(INCLUDEDIR)/esper.h $(addprefix $(PREFIX)/share/esper/,$(wildcard tasks/*.json)) \
+	$(addprefix $(DOCDIR)/,LICENSE README.md CHANGELOG.md SECURITY.md $(wildcard docs/*.md docs/rules/*.md examples/*))
+put = install -D -m $(1) $(2) '$(DESTDIR)$(3)'
+
+install:
+	@test -x $(BUILD)/esper && test -e $(BUILD)/libesper.so || { echo 'esper: nothing is built in $(BUILD) to be installed; run: make' >&2; exit 1; }
+	@$(call put,755,$(BUILD)/esper,$(BINDIR)/esper)
+	@$(call put,644,$(BUILD)/libesper.so,$(LIBDIR)/libesper.so.$(VERSION))
+	@ln -sf libesper.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
+	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libesper.so'
+	@if test -e $(CUDA_BUILD)/libesper_cuda.so; then $(call put,644,$(CUDA_BUILD)/libesper_cuda.so,$(DEVICEDIR)/libesper_cuda.so); fi
+	@$(call put,644,include/esper.h,$(INCLUDEDIR)/esper.h)
+	@install -d '$(DESTDIR)$(LIBDIR)/pkgconfig'
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' src/api/esper.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/esper.pc'
+	@for file in tasks/*.json; do $(call put,644,$$file,$(PREFIX)/share/esper/)$$file || exit 1; done
+	@for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/*.md docs/rules/*.md examples/*; do $(call put,644,$$file,$(DOCDIR)/)$$file || exit 1; done
+	@echo 'esper: installed in $(DESTDIR)$(PREFIX)'
+
+uninstall:
+	@for file in $(INSTALLED); do rm -f "$(DESTDIR)$$file"; done
+	@for folder in $(DEVICEDIR) $(PREFIX)/share/esper/tasks $(PREFIX)/share/esper $(DOCDIR)/examples $(DOCDIR)/docs/rules $(DOCDIR)/docs $(DOCDIR); do \
+		rmdir "$(DESTDIR)$$folder" 2>/dev/null || :; done
 
 # The formatter's and the linter's check, in a minute; `tidy` adds the analyzers, which take many. Bodies of macros (*.inc)
 # are beyond the formatter. Versions of the formatter disagree, so its check only runs with the one the code follows.

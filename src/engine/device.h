@@ -23,7 +23,8 @@ struct device_info {
     bool bf16; /* tensor cores that the bf16 kernels can use */
 };
 
-/* Open the library (ESPER_CUDA_LIBRARY, next to the program, or where the loader looks) and query it for a device. */
+/* Open the library (ESPER_CUDA_LIBRARY, next to the program, in ../lib/esper from there, or where the loader looks) and
+ * query it for a device. */
 bool device_find(struct device_info *info);
 
 /* ---- between the program and the library ------------------------------------------------------------------------- */
