@@ -104,9 +104,15 @@ done
 fails_to 'a file that is none' 'inference: ' ./inference images.bin
 
 # ---- the device library ----------------------------------------------------------------------------------------------
-mkdir -p "$prefix/lib/esper" && cp "$library" "$prefix/lib/esper/libesper_cuda.so" # found, and not the right one
-"$esper" train --device cuda --rounds 1 --quiet >"$work/out.txt" 2>&1
-verdict 'the device library is found' "$(grep -q "lib/esper/libesper_cuda.so was built for another version" "$work/out.txt" || cat "$work/out.txt")"
+# A library that is found and is not the right one is named. One beside the program comes first.
+found_in() { # found_in FOLDER
+    mkdir -p "$prefix/$1" && cp "$library" "$prefix/$1/libesper_cuda.so"
+    "$esper" train --device cuda --rounds 1 --quiet >"$work/out.txt" 2>&1
+    verdict "the device library in $1" "$(grep -q "$1/libesper_cuda.so was built for another version" "$work/out.txt" || cat "$work/out.txt")"
+}
+found_in lib/esper
+found_in bin
+rm "$prefix/bin/libesper_cuda.so"
 
 # ---- uninstalling ----------------------------------------------------------------------------------------------------
 put uninstall

@@ -335,7 +335,7 @@ static void test_policies(void **state)
 {
     (void)state;
     static const char *const more[] = {"envs=3"}, *const fewer_slots[] = {"slots=r0c0"};
-    struct esper_env *two = NULL, *three = NULL, *other = NULL;
+    struct esper_env *two = NULL, *three = NULL, *other = NULL, *none = NULL;
     struct esper_policy *policy = NULL;
     uint8_t first[ACTIONS], again[ACTIONS], actions[3 * ESPER_HEADS];
     struct checkpoint_info info;
@@ -357,7 +357,7 @@ static void test_policies(void **state)
     assert_memory_equal(first, actions, ACTIONS); /* an env does not depend on its neighbours */
     WORKS(esper_policy_act(policy, two, 0, again, ACTIONS, &failed));
     assert_memory_equal(first, again, ACTIONS);
-    REFUSED(ESPER_INVALID, "esper_env_save", esper_env_resume(&other, info.path, &wrong));
+    REFUSED(ESPER_INVALID, "esper_env_save", esper_env_resume(&none, info.path, &wrong));
     esper_policy_close(&policy);
     esper_env_close(&two);
     esper_env_close(&three);
