@@ -432,6 +432,59 @@ static void test_resume(void **state)
     esper_env_close(&other);
 }
 
+/* Where rewards are relative to a twin, it is played first, also after a resume; the rewards add up to the gain. */
+static void test_twins(void **state)
+{
+    (void)state;
+    const char *sets[SMALL];
+    struct esper_env *env = NULL, *early = NULL, *middle = NULL;
+    struct esper_outcome outcome[ENVS], resumed[ENVS];
+    double reward[ENVS] = {0}, ignored[ENVS] = {0};
+    uint32_t dice = 9, first = 9;
+    memcpy(sets, small, sizeof sets);
+    sets[SMALL - 1] = "reward.mode=gain";
+    WORKS(esper_env_open(&env, "quickstart", sets, SMALL, &failed));
+    WORKS(esper_env_reset(env, &failed));
+    WORKS(esper_env_save(env, in_folder("early.ckpt"), &failed));
+    play(env, &dice, 5, reward);
+    WORKS(esper_env_save(env, in_folder("middle.ckpt"), &failed));
+    uint32_t second = dice;
+    play(env, &dice, 7, reward);
+    WORKS(esper_env_outcomes(env, outcome, ENVS, &failed));
+    for (int e = 0; e < ENVS; e++) {
+        assert_true(isfinite(outcome[e].twin_score) && outcome[e].gain == reward[e]);
+    }
+    WORKS(esper_env_resume(&early, in_folder("early.ckpt"), &failed));
+    WORKS(esper_env_resume(&middle, in_folder("middle.ckpt"), &failed));
+    play(early, &first, 12, ignored);
+    play(middle, &second, 7, ignored);
+    WORKS(esper_env_outcomes(early, resumed, ENVS, &failed));
+    assert_memory_equal(outcome, resumed, sizeof outcome);
+    WORKS(esper_env_outcomes(middle, resumed, ENVS, &failed));
+    assert_memory_equal(outcome, resumed, sizeof outcome);
+    esper_env_close(&env);
+    esper_env_close(&early);
+    esper_env_close(&middle);
+}
+
+/* Hosts of another family are played in the same way. */
+static void test_text(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"envs=2",       "steps=3",   "data.batches=1",     "data.val_images=8",
+                                       "data.batch=8", "threads=1", "data.test_images=8", "reward.mode=shaped"};
+    struct esper_env *env = NULL;
+    double reward[ENVS] = {0};
+    struct esper_outcome outcome[ENVS];
+    uint32_t dice = 13;
+    WORKS(esper_env_open(&env, "text_quick", sets, sizeof sets / sizeof sets[0], &failed));
+    WORKS(esper_env_reset(env, &failed));
+    play(env, &dice, 3, reward);
+    WORKS(esper_env_outcomes(env, outcome, ENVS, &failed));
+    assert_true(outcome[0].reward == reward[0] && outcome[1].reward == reward[1] && outcome[0].val_loss > 0);
+    esper_env_close(&env);
+}
+
 /* ---- anything ---------------------------------------------------------------------------------------------------- */
 
 struct hostile {
@@ -596,7 +649,8 @@ int main(void)
         cmocka_unit_test(test_episodes),      cmocka_unit_test(test_order),    cmocka_unit_test(test_openings),
         cmocka_unit_test(test_wrong_actions), cmocka_unit_test(test_abi),      cmocka_unit_test(test_same_as_eval),
         cmocka_unit_test(test_policies),      cmocka_unit_test(test_networks), cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_hostile_calls), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_twins),         cmocka_unit_test(test_text),     cmocka_unit_test(test_hostile_calls),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
 }
