@@ -2,7 +2,7 @@
  * Esper trains networks that grow.
  *
  * This header is the public C API: what a program that embeds Esper may call. Build with
- * `cc $(pkg-config --cflags --libs esper)`; examples/ has whole programs.
+ * `cc $(pkg-config --cflags --libs esper)`; examples/ has whole programs. A calling thread needs 2 MiB of stack.
  *
  *     esper_env_open    a task: many hosts that learn side by side, each waiting to be told how to grow
  *     esper_policy_open a policy that `esper train` learned, which can decide for them

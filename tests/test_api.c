@@ -643,14 +643,46 @@ static void test_threads(void **state)
     esper_env_close(&env);
 }
 
+/* A thread whose stack is too small for the kernels is told so. */
+static void *cramped(void *context)
+{
+    struct esper_env *env = context, *other = NULL;
+    static const uint8_t waits[ACTIONS];
+    struct esper_error error[2] = {{0}};
+    esper_env_step(env, waits, ACTIONS, NULL, 0, &error[0]);
+    esper_env_open(&other, "quickstart", small, SMALL, &error[1]);
+    for (int i = 0; i < 2; i++)
+        if (error[i].status != ESPER_UNSUPPORTED || !strstr(error[i].text, "KiB of stack"))
+            return "was not refused";
+    return NULL;
+}
+
+static void test_small_stack(void **state)
+{
+    (void)state;
+    struct esper_env *env = open_small();
+    pthread_attr_t stack;
+    pthread_t thread;
+    void *problem = NULL;
+    WORKS(esper_env_reset(env, &failed));
+    assert_int_equal(pthread_attr_init(&stack), 0);
+    assert_int_equal(pthread_attr_setstacksize(&stack, 512 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &stack, cramped, env), 0);
+    pthread_join(thread, &problem);
+    pthread_attr_destroy(&stack);
+    if (problem)
+        fail_msg("%s", (const char *)problem);
+    esper_env_close(&env);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_episodes),      cmocka_unit_test(test_order),    cmocka_unit_test(test_openings),
-        cmocka_unit_test(test_wrong_actions), cmocka_unit_test(test_abi),      cmocka_unit_test(test_same_as_eval),
-        cmocka_unit_test(test_policies),      cmocka_unit_test(test_networks), cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_twins),         cmocka_unit_test(test_text),     cmocka_unit_test(test_hostile_calls),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_episodes),      cmocka_unit_test(test_order),       cmocka_unit_test(test_openings),
+        cmocka_unit_test(test_wrong_actions), cmocka_unit_test(test_abi),         cmocka_unit_test(test_same_as_eval),
+        cmocka_unit_test(test_policies),      cmocka_unit_test(test_networks),    cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_twins),         cmocka_unit_test(test_text),        cmocka_unit_test(test_hostile_calls),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_small_stack),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
 }

@@ -77,7 +77,7 @@ static enum esper_status check_call(const char *name, struct esper_env **out, co
     *out = NULL;
     if (!text || (count && !sets))
         return error_set(error, ESPER_INVALID, "%s: %s is NULL", name, text ? "sets" : "what to open");
-    return ESPER_OK;
+    return api_ready(error);
 }
 
 enum esper_status esper_env_open(struct esper_env **out, const char *task, const char *const *sets, size_t set_count,

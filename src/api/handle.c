@@ -1,10 +1,68 @@
 /* What all handles share, and the agreement between caller and library. */
 #include "api/parts.h"
 
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "base/build.h"
+#include "variant/variant.h"
+
+/* ---- room -------------------------------------------------------------------------------------------------------- */
+
+/* The kernels keep tiles on the stack, up to about one MiB. Whose stack that is, the caller decides. */
+#define STACK_BYTES ((size_t)1536 << 10)
+
+/* What is left of the calling thread's. */
+static size_t stack_room(void)
+{
+    pthread_attr_t attributes;
+    struct rlimit limit;
+    void *lowest = NULL;
+    size_t size = 0;
+    if (gettid() == getpid()) /* it grows up to the limit */
+        return getrlimit(RLIMIT_STACK, &limit) == 0 ? (size_t)limit.rlim_cur : SIZE_MAX;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return SIZE_MAX;
+    pthread_attr_getstack(&attributes, &lowest, &size);
+    pthread_attr_destroy(&attributes);
+    return (size_t)((char *)__builtin_frame_address(0) - (char *)lowest);
+}
+
+/* What threads get that a handle will start. */
+static size_t stack_of_threads(void)
+{
+    pthread_attr_t attributes;
+    size_t size = SIZE_MAX;
+    if (pthread_getattr_default_np(&attributes) != 0)
+        return SIZE_MAX;
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
+    return size;
+}
+
+static enum esper_status check_stack(size_t room, const char *whose, struct esper_error *error)
+{
+    if (room >= STACK_BYTES)
+        return ESPER_OK;
+    return error_set(
+        error, ESPER_UNSUPPORTED,
+        "%s %zu KiB of stack, where the kernels need %zu; give more (ulimit -s, pthread_attr_setstacksize)", whose,
+        room >> 10, STACK_BYTES >> 10);
+}
+
+enum esper_status api_ready(struct esper_error *error)
+{
+    TRY(variant_check(error));
+    TRY(check_stack(stack_of_threads(), "new threads get", error));
+    return check_stack(stack_room(), "the calling thread has", error);
+}
+
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
 
 enum esper_status api_enter(struct api_handle *handle, const char *name, struct esper_error *error)
 {
+    TRY(check_stack(stack_room(), "the calling thread has", error));
     if (!handle)
         return error_set(error, ESPER_INVALID, "%s: the handle is NULL; open one first", name);
     if (atomic_flag_test_and_set(&handle->busy))
@@ -27,6 +85,8 @@ enum esper_status api_array(const char *name, const void *array, size_t count, s
         return error_set(error, ESPER_INVALID, "%s: has %zu elements; %zu are needed", name, count, wanted);
     return ESPER_OK;
 }
+
+/* ---- the agreement ----------------------------------------------------------------------------------------------- */
 
 const char *esper_version(void)
 {

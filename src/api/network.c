@@ -12,6 +12,7 @@ enum esper_status esper_network_open(struct esper_network **out, const char *sou
     *out = NULL;
     if (!source)
         return error_set(error, ESPER_INVALID, "esper_network_open: what to open is NULL");
+    TRY(api_ready(error));
     struct esper_network *network = memory_alloc(1, sizeof *network, error);
     if (!network)
         return ESPER_FAILED;

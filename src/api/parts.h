@@ -13,6 +13,8 @@ struct api_handle {
     atomic_flag busy;
 };
 
+/* Before anything is opened: kernels that were asked for exist, and threads have room for them. */
+enum esper_status api_ready(struct esper_error *error);
 /* Take the handle for a call, `name` being what its caller called; `handle` may be NULL, which is refused. */
 enum esper_status api_enter(struct api_handle *handle, const char *name, struct esper_error *error);
 /* ... and return the call's status. */

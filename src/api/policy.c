@@ -108,6 +108,7 @@ enum esper_status esper_policy_open(struct esper_policy **out, const char *sourc
     *out = NULL;
     if (!source)
         return error_set(error, ESPER_INVALID, "esper_policy_open: what to open is NULL");
+    TRY(api_ready(error));
     struct esper_policy *policy = memory_alloc(1, sizeof *policy, error);
     if (!policy)
         return ESPER_FAILED;
