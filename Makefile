@@ -344,10 +344,12 @@ install:
 	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' src/api/esper.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/esper.pc'
 	@for file in tasks/*.json; do $(call put,644,$$file,$(PREFIX)/share/esper/)$$file || exit 1; done
 	@for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/*.md docs/rules/*.md examples/*; do $(call put,644,$$file,$(DOCDIR)/)$$file || exit 1; done
+	@scripts/manual $(BUILD)/esper '$(DESTDIR)$(PREFIX)/share'
 	@echo 'esper: installed in $(DESTDIR)$(PREFIX)'
 
 uninstall:
-	@for file in $(INSTALLED); do rm -f "$(DESTDIR)$$file"; done
+	@for file in $(INSTALLED) $(PREFIX)/share/bash-completion/completions/esper; do rm -f "$(DESTDIR)$$file"; done
+	@rm -f '$(DESTDIR)$(PREFIX)'/share/man/man1/esper.1 '$(DESTDIR)$(PREFIX)'/share/man/man1/esper-*.1
 	@for folder in $(DEVICEDIR) $(PREFIX)/share/esper/tasks $(PREFIX)/share/esper $(DOCDIR)/examples $(DOCDIR)/docs/rules $(DOCDIR)/docs $(DOCDIR); do \
 		rmdir "$(DESTDIR)$$folder" 2>/dev/null || :; done
 

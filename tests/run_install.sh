@@ -103,6 +103,31 @@ for file in grown.safetensors grown.onnx first; do
 done
 fails_to 'a file that is none' 'inference: ' ./inference images.bin
 
+# ---- manual pages and completion -------------------------------------------------------------------------------------
+for command in $("$esper" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    "$esper" help "$command" | sed -n '/^options:/,/^$/s/^  --\([a-z-]*\).*/\1/p' | sed 's/-/\\-/g' >"$work/options.txt"
+    sed -n 's/^\.B \\-\\-\([^ ]*\).*/\1/p' "$prefix/share/man/man1/esper-$command.1" >"$work/paged.txt"
+    verdict "options of esper-$command(1)" "$(diff "$work/options.txt" "$work/paged.txt" 2>&1)"
+done
+if command -v man >/dev/null && man -l "$prefix/share/man/man1/esper-train.1" >"$work/page.txt" 2>&1; then
+    verdict 'man esper-train' "$(grep -q -- '--resume RUN' "$work/page.txt" && grep -q 'train hosts that grow' "$work/page.txt" || cat "$work/page.txt")"
+fi
+completes() { # completes ANSWER WORDS...: what bash offers for the last word
+    answer=$1
+    shift
+    given=$(bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _esper; echo "${COMPREPLY[*]}"' bash \
+        "$prefix/share/bash-completion/completions/esper" "$@" 2>&1)
+    verdict "completion of $*" "$([ "$given" = "$answer" ] || echo "$given")"
+}
+if command -v bash >/dev/null; then
+    completes train esper tr
+    completes 'search serve selftest' esper se
+    completes '--resume' esper train --res
+    completes 'import info' esper data i
+    completes '--from' esper data get --f
+    completes '' esper inspect fi
+fi
+
 # ---- the device library ----------------------------------------------------------------------------------------------
 # A library that is found and is not the right one is named. One beside the program comes first.
 found_in() { # found_in FOLDER
