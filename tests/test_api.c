@@ -1,94 +1,16 @@
 /* The library as a program uses it (esper.h): order of calls, sizes, actions; the bits of `esper eval`; save and
- * resume; calls in any order with anything. ESPER_FUZZ sets how many of the latter (10 000 by default). */
-#include <pthread.h>
-
+ * resume. */
 #include "session/export.h"
-#include "testing_sessions.h"
-
-static const char *const small[] = {"envs=2",    "steps=12",           "data.batch=16",       "data.batches=1",
-                                    "threads=1", "data.val_images=32", "data.test_images=32", "reward.mode=shaped"};
-enum { SMALL = sizeof small / sizeof small[0], ENVS = 2, ACTIONS = ENVS * ESPER_HEADS, MOST_CHOICES = 64 };
+#include "testing_api.h"
 
 static struct esper_error wrong;
 
-#define WORKS(call)                                                                                                    \
-    do {                                                                                                               \
-        struct esper_error failed = {0};                                                                               \
-        if ((call) != ESPER_OK)                                                                                        \
-            fail_msg(#call ": %s", failed.text);                                                                       \
-    } while (0)
 #define REFUSED(with, word, call)                                                                                      \
     do {                                                                                                               \
         assert_int_equal(call, with);                                                                                  \
         assert_int_equal(wrong.status, with);                                                                          \
         assert_says(&wrong, word);                                                                                     \
     } while (0)
-
-static struct esper_env *open_small(void)
-{
-    struct esper_env *env = NULL;
-    WORKS(esper_env_open(&env, "quickstart", small, SMALL, &failed));
-    return env;
-}
-
-/* ---- a player ---------------------------------------------------------------------------------------------------- */
-
-static uint32_t roll(uint32_t *dice, uint32_t sides)
-{
-    *dice = *dice * 1664525u + 1013904223u;
-    return (uint32_t)((uint64_t)*dice * sides >> 32);
-}
-
-static uint8_t pick(uint32_t *dice, const uint8_t *allowed, uint32_t count)
-{
-    uint32_t at = roll(dice, count);
-    for (uint32_t i = 0; i < count; i++, at++)
-        if (allowed[at % count])
-            return (uint8_t)(at % count);
-    return 0;
-}
-
-/* Any action that the masks allow, and nonsense in the heads that do not matter. */
-static void random_actions(struct esper_env *env, uint32_t *dice, uint8_t actions[ACTIONS])
-{
-    struct esper_env_info info;
-    uint8_t choices[ENVS * MOST_CHOICES], slot_by_op[ENVS * ESPER_OPS * 16];
-    WORKS(esper_env_describe(env, &info, &failed));
-    assert_int_equal(info.envs, ENVS);
-    WORKS(esper_env_masks(env, choices, ENVS * info.choices, slot_by_op, ENVS * ESPER_OPS * info.slots, &failed));
-    for (uint32_t e = 0; e < ENVS; e++) {
-        const uint8_t *mask = choices + e * info.choices;
-        uint8_t *action = actions + e * ESPER_HEADS;
-        for (uint32_t head = 0; head < ESPER_HEADS; mask += info.head_size[head++])
-            action[head] = pick(dice, mask, info.head_size[head]);
-        const uint32_t op = action[ESPER_HEAD_OP];
-        action[ESPER_HEAD_SLOT] = pick(dice, slot_by_op + (e * ESPER_OPS + op) * info.slots, info.slots);
-        if (op == ESPER_OP_WAIT)
-            action[ESPER_HEAD_SLOT] = action[ESPER_HEAD_STYLE] = 255;
-    }
-}
-
-/* Steps up to the end of the episode; returns how many seeds germinated. */
-static int play(struct esper_env *env, uint32_t *dice, int steps, double reward[ENVS])
-{
-    struct esper_step step[ENVS];
-    uint8_t actions[ACTIONS];
-    int born = 0;
-    for (int i = 0; i < steps; i++) {
-        random_actions(env, dice, actions);
-        WORKS(esper_env_step(env, actions, ACTIONS, step, ENVS, &failed));
-        for (int e = 0; e < ENVS; e++) {
-            double sum = 0;
-            for (int k = 0; k < ESPER_COMPONENTS; k++)
-                sum += step[e].component[k];
-            if (step[e].result != ESPER_ROLLED_BACK)
-                assert_true(fabs(sum - step[e].reward) < 1e-9);
-            reward[e] += step[e].reward;
-            born += actions[e * ESPER_HEADS + ESPER_HEAD_OP] == ESPER_OP_GERMINATE && step[e].result == ESPER_DONE;
-        }
-    }
-    return born;
-}
 
 /* ---- order, sizes, actions --------------------------------------------------------------------------------------- */
 
@@ -249,16 +171,11 @@ static void test_abi(void **state)
 
 /* ---- the bits of eval -------------------------------------------------------------------------------------------- */
 
-/* A run that learned a little, with rollbacks; and its evaluation, as `esper eval` plays it. */
-static void learn(void)
+/* Its evaluation, as `esper eval` plays it. */
+static void evaluate(void)
 {
-    struct config config = small_session(POLICY_PPO);
+    struct config config = learn();
     struct esper_error error = {0};
-    restless(&config, 0.3, 1.5);
-    config.ppo.lr = 0.02; /* weights so large that what the policy remembers decides */
-    config.ppo.target_kl = 0;
-    config.ppo.max_grad_norm = 1e6;
-    run_whole(&config, "learned");
     config.evaluate = true;
     config.group = 1;
     assert_int_equal(config_set_value(&config, "policy.from", in_folder("learned"), ORIGIN_FLAG, &error), ESPER_OK);
@@ -325,7 +242,7 @@ static void same_as(const char *name, bool greedy)
 static void test_same_as_eval(void **state)
 {
     (void)state;
-    learn();
+    evaluate();
     same_as("sampled", false);
     same_as("greedy", true);
 }
@@ -485,204 +402,13 @@ static void test_text(void **state)
     esper_env_close(&env);
 }
 
-/* ---- anything ---------------------------------------------------------------------------------------------------- */
-
-struct hostile {
-    uint32_t dice;
-    struct esper_env *env[2];
-    struct esper_policy *policy;
-    struct esper_network *network;
-    long worked;
-};
-
-enum { ROOM = 4096 };
-static uint8_t bytes[ROOM];
-static float floats[ROOM];
-
-/* Right now and then, wrong in any way otherwise; never more than there is room for. */
-static size_t any_count(struct hostile *h, size_t right)
-{
-    return roll(&h->dice, 4) ? right : roll(&h->dice, ROOM);
-}
-
-static void *any(struct hostile *h, void *array)
-{
-    return roll(&h->dice, 16) ? array : NULL;
-}
-
-static enum esper_status play_hostile(struct hostile *h, struct esper_env *env, struct esper_error *error)
-{
-    struct esper_step steps[ENVS];
-    if (roll(&h->dice, 3))
-        for (int i = 0; i < ACTIONS; i++)
-            bytes[i] = (uint8_t)roll(&h->dice, roll(&h->dice, 8) ? 4 : 256);
-    else
-        memset(bytes, 0, ACTIONS);
-    return esper_env_step(env, any(h, bytes), any_count(h, ACTIONS), roll(&h->dice, 2) ? steps : NULL,
-                          roll(&h->dice, 3) ? ENVS : 0, error);
-}
-
-static enum esper_status hostile_call(struct hostile *h, struct esper_error *error)
-{
-    struct esper_env *env = h->env[roll(&h->dice, 2)];
-    struct esper_env_info info = {0};
-    struct esper_outcome outcomes[ENVS];
-    struct esper_network_info network;
-    const size_t features = esper_env_describe(env, &info, NULL) == ESPER_OK ? ENVS * info.features : 3;
-    switch (roll(&h->dice, 16)) {
-    case 0:
-        return roll(&h->dice, 8) ? esper_env_reset(env, error)
-                                 : esper_env_reset_to(env, roll(&h->dice, 9000000), error);
-    case 1:
-        return esper_env_observe(env, any(h, floats), any_count(h, features), error);
-    case 2:
-        return esper_env_masks(env, any(h, bytes), any_count(h, ENVS * info.choices), bytes + ROOM / 2,
-                               roll(&h->dice, 2) * ENVS * ESPER_OPS * info.slots, error);
-    case 3:
-        return esper_env_outcomes(env, any(h, outcomes), roll(&h->dice, 4), error);
-    case 4:
-        return esper_env_save(env, any(h, (void *)in_folder("hostile.ckpt")), error);
-    case 5:
-        if (roll(&h->dice, 20))
-            return ESPER_INVALID;
-        esper_env_close(&h->env[0]);
-        return esper_env_resume(&h->env[0], in_folder("hostile.ckpt"), error);
-    case 6:
-        return esper_policy_act(roll(&h->dice, 8) ? h->policy : NULL, env, (int)roll(&h->dice, 2), any(h, bytes),
-                                any_count(h, ACTIONS), error);
-    case 7:
-        return esper_network_infer(h->network, any(h, bytes), any_count(h, 768), floats, any_count(h, 10), error);
-    case 8:
-        return esper_network_describe(h->network, any(h, &network), error);
-    case 9:
-        if (roll(&h->dice, 30))
-            return ESPER_INVALID;
-        esper_network_close(&h->network);
-        return esper_network_open(&h->network, roll(&h->dice, 4) ? in_folder("learned") : "nothing", error);
-    case 10:
-        if (roll(&h->dice, 30))
-            return ESPER_INVALID;
-        esper_policy_close(&h->policy);
-        return esper_policy_open(&h->policy, roll(&h->dice, 4) ? in_folder("learned") : "nothing", error);
-    default:
-        return play_hostile(h, env, error);
-    }
-}
-
-static void test_hostile_calls(void **state)
-{
-    (void)state;
-    const char *text = getenv("ESPER_FUZZ");
-    const long calls = text ? atol(text) : 10000;
-    struct hostile h = {.dice = 11};
-    h.env[0] = open_small();
-    WORKS(esper_policy_open(&h.policy, in_folder("learned"), &failed));
-    for (long i = 0; i < calls; i++) { /* env[1] stays NULL */
-        struct esper_error error = {0};
-        enum esper_status status = hostile_call(&h, &error);
-        h.worked += status == ESPER_OK;
-        if (error.status != ESPER_OK) {
-            assert_int_equal(status, error.status);
-            assert_true(error.text[0] && !strchr(error.text, '\n'));
-        }
-    }
-    print_message("%ld of %ld calls did something\n", h.worked, calls);
-    assert_true(h.worked > calls / 50);
-    esper_env_close(&h.env[0]);
-    esper_policy_close(&h.policy);
-    esper_network_close(&h.network);
-
-    struct esper_env *env = open_small(); /* and the library is as it was */
-    double reward[ENVS] = {0};
-    WORKS(esper_env_reset(env, &failed));
-    play(env, &h.dice, 12, reward);
-    esper_env_close(&env);
-}
-
-/* A handle that is busy on one thread is refused on another. */
-struct crowd {
-    struct esper_env *env;
-    long steps, busy, others;
-};
-
-static void *crowd(void *context)
-{
-    struct crowd *c = context;
-    static const uint8_t waits[ACTIONS];
-    for (int i = 0; i < 40; i++) {
-        struct esper_error error = {0};
-        if (esper_env_step(c->env, waits, ACTIONS, NULL, 0, &error) == ESPER_OK)
-            c->steps++;
-        else if (strstr(error.text, "another thread"))
-            c->busy++;
-        else if (strstr(error.text, "is over"))
-            c->others += esper_env_reset(c->env, NULL) == ESPER_OK;
-    }
-    return NULL;
-}
-
-static void test_threads(void **state)
-{
-    (void)state;
-    struct esper_env *env = open_small();
-    struct crowd c[3];
-    pthread_t thread[3];
-    WORKS(esper_env_reset(env, &failed));
-    for (int i = 0; i < 3; i++) {
-        c[i] = (struct crowd){.env = env};
-        assert_int_equal(pthread_create(&thread[i], NULL, crowd, &c[i]), 0);
-    }
-    long steps = 0, busy = 0;
-    for (int i = 0; i < 3; i++) {
-        pthread_join(thread[i], NULL);
-        steps += c[i].steps;
-        busy += c[i].busy;
-    }
-    print_message("%ld steps on three threads, %ld refused\n", steps, busy);
-    assert_true(steps > 0);
-    esper_env_close(&env);
-}
-
-/* A thread whose stack is too small for the kernels is told so. */
-static void *cramped(void *context)
-{
-    struct esper_env *env = context, *other = NULL;
-    static const uint8_t waits[ACTIONS];
-    struct esper_error error[2] = {{0}};
-    esper_env_step(env, waits, ACTIONS, NULL, 0, &error[0]);
-    esper_env_open(&other, "quickstart", small, SMALL, &error[1]);
-    for (int i = 0; i < 2; i++)
-        if (error[i].status != ESPER_UNSUPPORTED || !strstr(error[i].text, "KiB of stack"))
-            return "was not refused";
-    return NULL;
-}
-
-static void test_small_stack(void **state)
-{
-    (void)state;
-    struct esper_env *env = open_small();
-    pthread_attr_t stack;
-    pthread_t thread;
-    void *problem = NULL;
-    WORKS(esper_env_reset(env, &failed));
-    assert_int_equal(pthread_attr_init(&stack), 0);
-    assert_int_equal(pthread_attr_setstacksize(&stack, 512 << 10), 0);
-    assert_int_equal(pthread_create(&thread, &stack, cramped, env), 0);
-    pthread_join(thread, &problem);
-    pthread_attr_destroy(&stack);
-    if (problem)
-        fail_msg("%s", (const char *)problem);
-    esper_env_close(&env);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_episodes),      cmocka_unit_test(test_order),       cmocka_unit_test(test_openings),
-        cmocka_unit_test(test_wrong_actions), cmocka_unit_test(test_abi),         cmocka_unit_test(test_same_as_eval),
-        cmocka_unit_test(test_policies),      cmocka_unit_test(test_networks),    cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_twins),         cmocka_unit_test(test_text),        cmocka_unit_test(test_hostile_calls),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_small_stack),
+        cmocka_unit_test(test_episodes),      cmocka_unit_test(test_order),    cmocka_unit_test(test_openings),
+        cmocka_unit_test(test_wrong_actions), cmocka_unit_test(test_abi),      cmocka_unit_test(test_same_as_eval),
+        cmocka_unit_test(test_policies),      cmocka_unit_test(test_networks), cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_twins),         cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
 }
