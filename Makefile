@@ -52,11 +52,12 @@ KERNEL_SAN_FLAGS ?=
 # As Debian hardens its programs; a sanitizer has checks of its own, and the C library's need an optimising compiler.
 HARDEN := $(if $(SAN),,-fstack-protector-strong -fstack-clash-protection $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 HARDEN_LINK := -Wl,-z,relro -Wl,-z,now
-# One set of objects serves the program and the shared library; what is called inside it may still be inlined.
-PIC := -fPIC -fno-semantic-interposition
+# One set of objects serves the program and the shared library. Kernels may still be inlined in each other
+# (-fno-semantic-interposition); elsewhere gcc then refuses the C library's checked functions.
+PIC := -fPIC
 PLAIN_FLAGS := -std=c11 $(CFLAGS) $(PIC) $(WARN) $(CPP) -ffp-contract=off $(HARDEN) $(SAN_FLAGS)
 # Vectors are passed between functions of one variant only, so how a machine passes them does not matter (psabi).
-KERNEL_FLAGS := -std=gnu11 $(CFLAGS) $(PIC) $(if $(SAN),-O2,-O3) $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(HARDEN) $(SAN_FLAGS) $(KERNEL_SAN_FLAGS)
+KERNEL_FLAGS := -std=gnu11 $(CFLAGS) $(PIC) -fno-semantic-interposition $(if $(SAN),-O2,-O3) $(filter-out -Wpedantic,$(WARN)) -Wno-psabi $(CPP) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(HARDEN) $(SAN_FLAGS) $(KERNEL_SAN_FLAGS)
 
 # What src/variant/variant.h and src/check/sets.c list for this architecture.
 ifeq ($(ARCH),x86_64)
