@@ -225,12 +225,16 @@ static enum esper_status act(struct esper_policy *policy, struct esper_env *env,
     return ESPER_OK;
 }
 
+static enum esper_status act_on(struct esper_policy *policy, struct esper_env *env, bool greedy, uint8_t *actions,
+                                size_t action_count, struct esper_error *error)
+{
+    TRY(api_enter(env ? &env->handle : NULL, "esper_policy_act: env", error));
+    return api_leave(&env->handle, act(policy, env, greedy, actions, action_count, error));
+}
+
 enum esper_status esper_policy_act(struct esper_policy *policy, struct esper_env *env, int greedy, uint8_t *actions,
                                    size_t action_count, struct esper_error *error)
 {
     TRY(api_enter(policy ? &policy->handle : NULL, "esper_policy_act: policy", error));
-    enum esper_status status = api_enter(env ? &env->handle : NULL, "esper_policy_act: env", error);
-    if (status == ESPER_OK)
-        status = api_leave(&env->handle, act(policy, env, greedy != 0, actions, action_count, error));
-    return api_leave(&policy->handle, status);
+    return api_leave(&policy->handle, act_on(policy, env, greedy != 0, actions, action_count, error));
 }

@@ -401,7 +401,10 @@ static void check_updates(struct learn_source *source, const cJSON *cases)
     if (gae_case_make(source, &flags, rig.envs, rig.steps) && gae_case_flags(source, &flags, "") && mask &&
         update_rig_make(source, &rig) && update_rig_rollout(source, &rig, flags.flags, mask) && source->complete) {
         const cJSON *settings;
-        cJSON_ArrayForEach(settings, cases) check_update(source, &rig, flags.flags, settings);
+        cJSON_ArrayForEach(settings, cases)
+        {
+            check_update(source, &rig, flags.flags, settings);
+        }
     }
     memory_free(mask);
     gae_case_free(&flags);

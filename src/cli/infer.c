@@ -53,12 +53,13 @@ static struct part part_of(const struct dataset *data, enum split split)
 
 static void score_row(const float *logits, size_t classes, uint8_t target, struct net_score *score)
 {
-    size_t best = 0;
+    size_t best = 0, k = 0;
     double sum = 0;
-    for (size_t k = 1; k < classes; k++)
-        best = logits[k] > logits[best] ? k : best;
-    for (size_t k = 0; k < classes; k++)
+    for (size_t other = 1; other < classes; other++)
+        best = logits[other] > logits[best] ? other : best;
+    do /* there is a class */
         sum += exp((double)logits[k] - (double)logits[best]);
+    while (++k < classes);
     score->loss += log(sum) + (double)logits[best] - (double)logits[target];
     score->hits += best == target;
     score->count++;

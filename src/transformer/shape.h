@@ -59,7 +59,7 @@ static inline int last_norm_beta(const struct transformer_shape *shape)
 /* Weight decay is for matrices alone: no embedding, norm or bias. */
 static inline bool host_tensor_decays(const struct transformer_shape *shape, int tensor)
 {
-    return tensor >= HOST_LAYERS && shape->net.host.tensor[tensor].dims == 2;
+    return shape->net.host.tensor[tensor].dims == 2 && tensor >= HOST_LAYERS;
 }
 
 /* The rules of the keys host.* and slots: whether such a host exists, and has these slots. */
