@@ -12,10 +12,10 @@
 
 enum { ENVS = 2, STEPS = 6, TRACKED = 5 };
 
-/* How much results that went through a network may differ. fp32 sums in another order: of the half a million values
- * before a ReLU about one falls on its other side, and that is worth some thousandths of the gradient. A card was off
- * by 0.0065 of a step of conv_heavy's in one env and by 1e-6 in the other. bf16 keeps eight bits, and a seed's gradient
- * over the few images of these cases is a sum in which much cancels. */
+/* How much results that went through a network may differ. fp32 sums in another order: by estimate one of the half a
+ * million values before a ReLU may then fall on its other side, which is worth some thousandths of the gradient. A card
+ * was off by 0.0065 of a step of conv_heavy's in one env and by 1e-6 in the other. bf16 keeps eight bits, and a seed's
+ * gradient over the few images of these cases is a sum in which much cancels. */
 struct limits {
     double loss;    /* absolute */
     double params;  /* of a whole tensor, relative to what one step changed in it */
