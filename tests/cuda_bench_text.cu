@@ -4,42 +4,11 @@
  *
  *     cuda_bench_text ENVS BATCH [ENVS BATCH]...    without arguments the smallest of everything, once
  */
-#include <chrono>
-
+#include "device_timer.cuh"
 #include "text_rig.cuh"
 #include "transformer/bf16/net.cuh"
 
-static int batches = 1, windows = 1, context = 16, turns = 1; /* turns: of a graph, in one measurement */
-
-static double seconds(void)
-{
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/* The median of nine measurements, of a graph of `again` times the work. */
-template <class F> static double microseconds(struct pair *pair, int again, F enqueue)
-{
-    struct runtime *rt = pair->runtime;
-    struct graph graph = {};
-    std::vector<double> times;
-    if (graph_begin(rt, &graph))
-        for (int i = 0; i < again; i++)
-            enqueue();
-    graph_run(rt, &graph);
-    runtime_wait(rt);
-    for (int round = 0; round < (turns > 1 ? 9 : 1); round++) {
-        const double start = seconds();
-        for (int i = 0; i < turns; i++)
-            graph_run(rt, &graph);
-        runtime_wait(rt);
-        times.push_back(1e6 * (seconds() - start) / (turns * again));
-    }
-    graph_free(&graph);
-    if (rt->failed)
-        stop("device", rt->error.text);
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
-}
+static int batches = 1, windows = 1, context = 16;
 
 static void open(struct pair *pair, int envs, int batch, int blueprint, int stage)
 {

@@ -119,15 +119,18 @@ fails 1 'precision = bf16: there are no bf16 kernels for this host (2 layers of 
     --runs "$work" --name none --device cuda --precision bf16
 
 # In bf16, which hosts of width 32 with heads of 16 may be computed in: the same seeds, losses close to the CPU's, the
-# same bits again. By itself nobody gets it.
-small_text='--script text_seeds.json --set host.width=32 --set host.context=20 --set data.batch=5'
-small_text=$(echo "$small_text" | sed "s|text_seeds|$work/text_seeds|")
+# same bits again. `auto` does not take it, and says so.
+small_text="--script $work/text_seeds.json --set host.width=32 --set host.context=20 --set data.batch=5"
 text text-bf16-cpu --device cpu $small_text
 text text-bf16-cuda --device cuda $small_text --precision bf16
 ESPER_EMULATE_ORDER=late text text-bf16-again --device cuda $small_text --precision bf16
 same 'text in bf16 twice' text-bf16-cuda text-bf16-again
 agree 'text in bf16, its seeds' text-bf16-cpu text-bf16-cuda 'select step, env, slot, stage, blueprint, alpha from seed'
 agree 'text in bf16, its losses' text-bf16-cpu text-bf16-cuda 'select step, env, op, round(val_loss, 1) from step'
+text text-fp32-cuda --device cuda $small_text
+text text-auto-cuda --device cuda $small_text --precision auto
+verdict 'auto says why it took fp32' "$(grep -q 'cuda fp32.*(bf16 for text must be asked for)' "$work/err" || cat "$work/err")"
+agree 'text by auto, in fp32' text-fp32-cuda text-auto-cuda "$text_steps"
 
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
 for device in cpu cuda; do
