@@ -9,6 +9,8 @@
 #ifndef CUDA_WARP_CUH
 #define CUDA_WARP_CUH
 
+#include <float.h>
+
 #include "cuda/runtime.cuh"
 
 DEVICE float bf16_lo(uint32_t pair)
@@ -44,6 +46,21 @@ DEVICE uint32_t pack_bf16_relu(float lo, float hi)
 {
     uint32_t r;
     asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+
+/* To some 2e-7 of the result; numbers below the normal ones are zero. */
+DEVICE float quick_exp2(float x)
+{
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+DEVICE float quick_reciprocal(float x)
+{
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
 
@@ -249,6 +266,17 @@ DEVICE uint32_t load_acquire(const uint32_t *at)
 static inline uint32_t smem(const void *p)
 {
     return (uint32_t)((const unsigned char *)p - emulate::current->block->shared_base);
+}
+
+static inline float quick_exp2(float x)
+{
+    const float r = exp2f(x);
+    return r < FLT_MIN ? 0 : r; /* NaN stays */
+}
+
+static inline float quick_reciprocal(float x)
+{
+    return 1 / x;
 }
 
 static inline uint32_t bf16_bits(float x)

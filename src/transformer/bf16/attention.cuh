@@ -9,11 +9,13 @@
 template <int C>
 DEVICE void attention_first(const struct team &team, const struct branch_at<C> &branch, const struct pairs<C> &x)
 {
+    enum { SLICES = 3 * C / TILE };
+    struct slice_in<C> in = fetch_slice<C>(branch, 0);
     team_meet(team); /* nobody reads the sheets any more */
 #pragma unroll 2
-    for (int slice = 0; slice < 3 * C / TILE; slice++) {
-        struct lines<TILE> sum;
-        first_slice<C>(sum.v, branch, x, slice);
+    for (int slice = 0; slice < SLICES; slice++) {
+        const struct lines<TILE> sum = first_slice<C>(in, x);
+        in = fetch_slice<C>(branch, min(slice + 1, (int)SLICES - 1));
         const struct pairs<TILE> out = rounded(sum);
         sheet_store<C, TILE>(sheet_of<C>(team, slice / (C / TILE)), team.row(), slice % (C / TILE) * TILE, out.a);
     }
@@ -65,6 +67,17 @@ template <int D> DEVICE float head_scale()
     return D == 16 ? 0.25f * 1.44269504f : 0.35355339f * 1.44269504f;
 }
 
+/* Sixteen tokens against themselves, rows queries and columns keys, or turned: a key after its query counts nothing. */
+template <bool TURNED> DEVICE void hide_future(float (*x)[4])
+{
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        const int row = lane_of() / 4 + e % 4 / 2 * 8, column = column_of(e / 4) + e % 2;
+        if (TURNED ? row > column : column > row)
+            x[e / 4][e % 4] = -INFINITY;
+    }
+}
+
 /* The warp's queries of a head against all keys up to them; the output goes to sheet 3, the warp's own rows. */
 template <int C, int D> DEVICE void head_forward(const struct team &team, int head, float *logs)
 {
@@ -82,16 +95,14 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
         head_rows<C, D>(b, sheet_of<C>(team, 1), n * TILE, column);
         mma_bf16(s[2 * n], q, b[0], b[1]);
         mma_bf16(s[2 * n + 1], q, b[2], b[3]);
+        if (n == team.warp())
+            hide_future<false>(&s[2 * n]);
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            const int key = n * TILE + column_of(e / 4) + e % 2, query = team.row() + g + e % 4 / 2 * 8;
-            float &own = s[2 * n + e / 4][e % 4];
-            own = key > query ? -INFINITY : own * head_scale<D>();
-            top[e % 4 / 2] = fmaxf(top[e % 4 / 2], own);
-        }
+        for (int e = 0; e < 8; e++)
+            top[e % 4 / 2] = fmaxf(top[e % 4 / 2], s[2 * n + e / 4][e % 4]);
     }
-    top[0] = quad_max(top[0]);
-    top[1] = quad_max(top[1]);
+    top[0] = quad_max(top[0]) * head_scale<D>();
+    top[1] = quad_max(top[1]) * head_scale<D>();
 #pragma unroll
     for (int n = 0; n < TEAM_WARPS; n++) {
         if (n > team.warp())
@@ -99,7 +110,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
         struct lines<TILE> p;
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            p.v[e / 4][e % 4] = exp2f(s[2 * n + e / 4][e % 4] - top[e % 4 / 2]);
+            p.v[e / 4][e % 4] = quick_exp2(fmaf(s[2 * n + e / 4][e % 4], head_scale<D>(), -top[e % 4 / 2]));
             total[e % 4 / 2] += p.v[e / 4][e % 4];
         }
         const struct pairs<TILE> weights = rounded(p);

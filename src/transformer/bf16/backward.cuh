@@ -53,14 +53,15 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
                        struct wanted wanted, int first, int count)
 {
     uint32_t slope[C / TILE][4];
-    struct pairs<C> in;
-    sheet_load<C, C>(in.a, sheet_of<C>(t, 1), t.row(), 0);
+    struct slice_in<C> in = fetch_slice<C>(branch, first);
 #pragma unroll
     for (int k = 0; k < C / TILE; k++) {
         if (k >= count)
             continue;
-        struct lines<TILE> act, by;
-        first_slice<C>(act.v, branch, in, first + k);
+        struct pairs<C> x;
+        sheet_load<C, C>(x.a, sheet_of<C>(t, 1), t.row(), 0);
+        struct lines<TILE> act = first_slice<C>(in, x), by;
+        in = fetch_slice<C>(branch, first + min(k + 1, count - 1));
         if (branch.kind == BRANCH_MLP) {
 #pragma unroll
             for (int e = 0; e < 8; e++)
@@ -73,13 +74,17 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
         const struct pairs<TILE> out = rounded(act);
         sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row(), k * TILE, out.a);
     }
-    sheet_load<C, C>(in.a, sheet_of<C>(t, 0), t.row(), 0);
+    struct fetched<C / TILE> back = fetch<C / TILE>(branch.w2_back() + first * (C / TILE) * TILE_LANES, 1);
 #pragma unroll
     for (int k = 0; k < C / TILE; k++) {
         if (k >= count)
             continue;
+        const struct fetched<C / TILE> on = fetch<C / TILE>(branch.w1_back() + (first + k) * TILE_LANES, branch.slices);
         struct lines<TILE> d = lines_zero<TILE>();
-        product<C, TILE>(d.v, in.a, branch.w2_back() + (first + k) * (C / TILE) * TILE_LANES, C / TILE);
+        struct pairs<C> dy;
+        sheet_load<C, C>(dy.a, sheet_of<C>(t, 0), t.row(), 0);
+        multiply_deep(d.v, dy.a, back);
+        back = fetch<C / TILE>(branch.w2_back() + (first + min(k + 1, count - 1)) * (C / TILE) * TILE_LANES, 1);
         if (branch.kind == BRANCH_MLP) {
 #pragma unroll
             for (int e = 0; e < 8; e++) {
@@ -90,7 +95,7 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
         const struct pairs<TILE> own = rounded(d);
         sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row(), k * TILE, own.a);
         if (wanted.passes)
-            product<TILE, C>(dx.v, own.a, branch.w1_back() + (first + k) * TILE_LANES, branch.slices);
+            multiply_wide(dx.v, own.a[0], on);
     }
 }
 
@@ -132,18 +137,15 @@ template <int D> DEVICE float gradient_scale()
 }
 
 /* Sums over keys, for the warp's queries: dq. */
-template <int C, int D> DEVICE void head_queries(const struct trainer &t, int head, const float *logs, float (*dq)[4])
+template <int C, int D> DEVICE void head_queries(const struct trainer &t, int head, float (*dq)[4])
 {
     const int g = lane_of() / 4, column = head * D;
     uint32_t q[4], dout[4], b[4];
-    float log[2], dot[2];
+    uint32_t mark[2][2];
     head_own<C, D>(q, sheet_of<C>(t, 0), t.row(), column);
     head_own<C, D>(dout, sheet_of<C>(t, 3), t.row(), column);
-    for (int r = 0; r < 2; r++) {
-        const int at = head * TEAM_TOKENS + t.row() + g + 8 * r;
-        log[r] = logs[at];
-        dot[r] = load_shared_float(t.dots<C>() + (uint32_t)(4 * at));
-    }
+    for (int r = 0; r < 2; r++)
+        load_shared_64(mark[r], t.marks<C>(head, t.row() + g + 8 * r));
 #pragma unroll 1
     for (int n = 0; n <= t.warp(); n++) {
         struct lines<TILE> s = lines_zero<TILE>(), d = lines_zero<TILE>();
@@ -153,11 +155,13 @@ template <int C, int D> DEVICE void head_queries(const struct trainer &t, int he
         head_rows<C, D>(b, sheet_of<C>(t, 2), n * TILE, column);
         mma_bf16(d.v[0], dout, b[0], b[1]);
         mma_bf16(d.v[1], dout, b[2], b[3]);
+        if (n == t.warp())
+            hide_future<false>(s.v);
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            const int r = e % 4 / 2, key = n * TILE + column_of(e / 4) + e % 2, query = t.row() + g + 8 * r;
-            const float p = key > query ? 0.0f : exp2f(fmaf(s.v[e / 4][e % 4], head_scale<D>(), -log[r]));
-            d.v[e / 4][e % 4] = p * (d.v[e / 4][e % 4] - dot[r]) * gradient_scale<D>();
+            const float log = __uint_as_float(mark[e % 4 / 2][0]), dot = __uint_as_float(mark[e % 4 / 2][1]);
+            const float p = quick_exp2(fmaf(s.v[e / 4][e % 4], head_scale<D>(), -log));
+            d.v[e / 4][e % 4] = p * (d.v[e / 4][e % 4] - dot);
         }
         const struct pairs<TILE> ds = rounded(d);
         head_add<C, D>(dq, ds.a[0], sheet_of<C>(t, 1), n * TILE, column);
@@ -165,10 +169,9 @@ template <int C, int D> DEVICE void head_queries(const struct trainer &t, int he
 }
 
 /* Sums over queries, for the warp's keys and values: dk and dv. */
-template <int C, int D>
-DEVICE void head_keys(const struct trainer &t, int head, const float *logs, float (*dk)[4], float (*dv)[4])
+template <int C, int D> DEVICE void head_keys(const struct trainer &t, int head, float (*dk)[4], float (*dv)[4])
 {
-    const int g = lane_of() / 4, column = head * D;
+    const int column = head * D;
     uint32_t k[4], v[4], b[4];
     head_own<C, D>(k, sheet_of<C>(t, 1), t.row(), column);
     head_own<C, D>(v, sheet_of<C>(t, 2), t.row(), column);
@@ -181,14 +184,18 @@ DEVICE void head_keys(const struct trainer &t, int head, const float *logs, floa
         head_rows<C, D>(b, sheet_of<C>(t, 3), n * TILE, column);
         mma_bf16(d.v[0], v, b[0], b[1]);
         mma_bf16(d.v[1], v, b[2], b[3]);
+        if (n == t.warp())
+            hide_future<true>(p.v);
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            const int query = n * TILE + column_of(e / 4) + e % 2, key = t.row() + g + 8 * (e % 4 / 2),
-                      at = head * TEAM_TOKENS + query;
-            float &own = p.v[e / 4][e % 4];
-            own = key > query ? 0.0f : exp2f(fmaf(own, head_scale<D>(), -logs[at]));
-            d.v[e / 4][e % 4] = own * (d.v[e / 4][e % 4] - load_shared_float(t.dots<C>() + (uint32_t)(4 * at))) *
-                                gradient_scale<D>();
+        for (int j = 0; j < 2; j++) {
+            uint32_t mark[4]; /* of two queries */
+            load_shared_128(mark, t.marks<C>(head, n * TILE + column_of(j)));
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const float log = __uint_as_float(mark[e % 2 * 2]), dot = __uint_as_float(mark[e % 2 * 2 + 1]);
+                p.v[j][e] = quick_exp2(fmaf(p.v[j][e], head_scale<D>(), -log));
+                d.v[j][e] = p.v[j][e] * (d.v[j][e] - dot);
+            }
         }
         const struct pairs<TILE> weights = rounded(p), ds = rounded(d);
         head_add<C, D>(dv, weights.a[0], sheet_of<C>(t, 3), n * TILE, column);
@@ -197,13 +204,18 @@ DEVICE void head_keys(const struct trainer &t, int head, const float *logs, floa
 }
 
 /* Queries, keys and values in the sheets 0 to 2 become their gradients; sheet 3 has that of what was mixed. */
-template <int C, int D> DEVICE void heads_backward(const struct trainer &t, const float *logs)
+template <int C, int D> DEVICE void heads_backward(const struct trainer &t)
 {
 #pragma unroll 1
     for (int head = 0; head < C / D; head++) {
         float dq[D / 8][4] = {}, dk[D / 8][4] = {}, dv[D / 8][4] = {};
-        head_queries<C, D>(t, head, logs, dq);
-        head_keys<C, D>(t, head, logs, dk, dv);
+        head_queries<C, D>(t, head, dq);
+        head_keys<C, D>(t, head, dk, dv);
+#pragma unroll
+        for (int e = 0; e < D / 2; e++) {
+            dq[e / 4][e % 4] *= gradient_scale<D>();
+            dk[e / 4][e % 4] *= gradient_scale<D>();
+        }
         team_meet(t); /* nobody reads this head's columns any more */
         head_store<C, D>(sheet_of<C>(t, 0), t.row(), head * D, dq);
         head_store<C, D>(sheet_of<C>(t, 1), t.row(), head * D, dk);
@@ -212,10 +224,10 @@ template <int C, int D> DEVICE void heads_backward(const struct trainer &t, cons
     __syncwarp();
 }
 
-/* The gradient of what was mixed to sheet 3, and its product with what was, head by head. */
+/* The gradient of what was mixed to sheet 3, and head by head its product with what was, and the logarithm. */
 template <int C, int D>
 DEVICE void mixed_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
-                           const struct pairs<C> &mixed)
+                           const struct pairs<C> &mixed, const float *logs)
 {
     struct lines<C> d = lines_zero<C>();
     product<C, C>(d.v, dy.a, branch.w2_back(), C / TILE);
@@ -228,9 +240,10 @@ DEVICE void mixed_backward(const struct trainer &t, const struct branch_at<C> &b
             for (int j = head * D / 8; j < (head + 1) * D / 8; j++)
                 dot += d.v[j][2 * r] * number_of(mixed, j, 2 * r) + d.v[j][2 * r + 1] * number_of(mixed, j, 2 * r + 1);
             dot = quad_sum(dot);
+            const int token = t.row() + lane_of() / 4 + 8 * r;
             if (lane_of() % 4 == 0)
-                store_shared_float(t.dots<C>() + (uint32_t)(4 * (head * TEAM_TOKENS + t.row() + lane_of() / 4 + 8 * r)),
-                                   dot);
+                store_shared_64(t.marks<C>(head, token), __float_as_uint(logs[head * TEAM_TOKENS + token]),
+                                __float_as_uint(dot));
         }
     const struct pairs<C> out = rounded(d);
     sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, out.a);
@@ -251,10 +264,10 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
                 {0, 1, C, C, branch.slab + branch.at_w2(), C / 8, branch.slab + branch.at_b2()}};
             outer_products<C>(t, second);
         }
-        mixed_backward<C, D>(t, branch, dy, mixed);
+        mixed_backward<C, D>(t, branch, dy, mixed, logs);
     }
     attention_first<C>(t, branch, in());
-    heads_backward<C, D>(t, logs);
+    heads_backward<C, D>(t);
     dx = lines_zero<C>();
     if (wanted.passes)
         for (int third = 0; third < 3; third++) {
@@ -320,21 +333,24 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
             own[r] = t.row() + lane_of() / 4 + 8 * r < net.context ? scale : 0.0f;
         team_meet(t); /* nobody reads the sheets any more */
         sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, x.a);
+        struct fetched<C / TILE> tiles = fetch_logits<C>(t, 0);
 #pragma unroll 1
-        for (int part = 0; part < TRANSFORMER_BYTES / TILE; part += 2 * AT_ONCE) {
+        for (int part = 0; part < LOGIT_SLICES; part += 2 * AT_ONCE) {
 #pragma unroll 1
             for (int k = 0; k < 2 * AT_ONCE; k++) {
-                struct lines<TILE> d = logits_of<C>(t, x, part + k);
+                const struct fetched<C / TILE> on = fetch<C / TILE>(
+                    t.desk->tiles + t.small->tokens.backward + (part + k) * TILE_LANES, (int)LOGIT_SLICES);
+                struct lines<TILE> d = logits_of<C>(tiles, x);
+                tiles = fetch_logits<C>(t, part + k + 1);
 #pragma unroll
                 for (int e = 0; e < 8; e++) {
                     const int r = e % 4 / 2, byte = (part + k) * TILE + column_of(e / 4) + e % 2;
-                    const float p = exp2f((d.v[e / 4][e % 4] - verdict[r].top - verdict[r].log) * 1.44269504f);
+                    const float p = quick_exp2(d.v[e / 4][e % 4] - verdict[r].log);
                     d.v[e / 4][e % 4] = own[r] * (p - (byte == target[r] ? 1.0f : 0.0f));
                 }
                 const struct pairs<TILE> out = rounded(d);
                 sheet_store<C, TILE>(sheet_of<C>(t, 2 + k / AT_ONCE), t.row(), k % AT_ONCE * TILE, out.a);
-                product<TILE, C>(dn.v, out.a, t.desk->tiles + t.small->tokens.backward + (part + k) * TILE_LANES,
-                                 TRANSFORMER_BYTES / TILE);
+                multiply_wide(dn.v, out.a[0], on);
             }
             const struct outer entries[1] = {
                 {2, 0, 2 * C, C, t.desk->slab + t.small->tokens.slab + part * TILE * C, C / 8, nullptr}};

@@ -179,16 +179,27 @@ template <int C> DEVICE void slot_forward(const struct team &team, struct lines<
 /* ---- the classifier ---------------------------------------------------------------------------------------------- */
 
 struct token_verdict {
-    float top, log; /* the largest logit, and the logarithm of the sum of exponentials */
+    float log; /* base 2, of the sum of exponentials */
     float loss;
     bool hit; /* the target is the first of the largest */
 };
 
-/* Sixteen logits of the warp's tokens. */
-template <int C> DEVICE struct lines<TILE> logits_of(const struct team &team, const struct pairs<C> &x, int slice) {
+enum { LOGIT_SLICES = TRANSFORMER_BYTES / TILE };
+
+/* Tiles of sixteen logits; beyond the last, the last. */
+template <int C> DEVICE struct fetched<C / TILE> fetch_logits(const struct team &team, int slice) {
+    return fetch<C / TILE>(
+        team.desk->tiles + team.small->tokens.forward + min(slice, (int)LOGIT_SLICES - 1) * (C / TILE) * TILE_LANES, 1);
+}
+
+/* Sixteen logits of the warp's tokens, in base 2. */
+template <int C>
+DEVICE struct lines<TILE> logits_of(const struct fetched<C / TILE> &tiles, const struct pairs<C> &x) {
     struct lines<TILE> logits = lines_zero<TILE>();
-    product<C, TILE>(logits.v, x.a, team.desk->tiles + team.small->tokens.forward + slice * (C / TILE) * TILE_LANES,
-                     C / TILE);
+    multiply_deep(logits.v, x.a, tiles);
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+        logits.v[e / 4][e % 4] *= 1.44269504f;
     return logits;
 }
 
@@ -199,9 +210,11 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
 {
     float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0}, wanted[2] = {0, 0};
     int first[2] = {TRANSFORMER_BYTES, TRANSFORMER_BYTES};
-#pragma unroll 2
-    for (int slice = 0; slice < TRANSFORMER_BYTES / TILE; slice++) {
-        const struct lines<TILE> logits = logits_of<C>(team, x, slice);
+    struct fetched<C / TILE> tiles = fetch_logits<C>(team, 0);
+#pragma unroll 1
+    for (int slice = 0; slice < LOGIT_SLICES; slice++) {
+        const struct lines<TILE> logits = logits_of<C>(tiles, x);
+        tiles = fetch_logits<C>(team, slice + 1);
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             const float before = top[r];
@@ -213,10 +226,10 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
                 top[r] = fmaxf(top[r], own);
                 wanted[r] = k == target[r] ? own : wanted[r];
             }
-            total[r] *= exp2f((before - top[r]) * 1.44269504f);
+            total[r] *= quick_exp2(before - top[r]);
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                total[r] += exp2f((logits.v[e / 2][2 * r + e % 2] - top[r]) * 1.44269504f);
+                total[r] += quick_exp2(logits.v[e / 2][2 * r + e % 2] - top[r]);
         }
     }
     for (int r = 0; r < 2; r++) {
@@ -224,10 +237,9 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
         int best = top[r] == top_of_all ? first[r] : TRANSFORMER_BYTES;
         for (int mask = 1; mask < 4; mask *= 2)
             best = min(best, __shfl_xor_sync(~0u, best, mask));
-        total[r] = quad_sum(total[r] * exp2f((top[r] - top_of_all) * 1.44269504f));
-        out[r].top = top_of_all;
-        out[r].log = logf(total[r]);
-        out[r].loss = out[r].log + (top_of_all - quad_sum(wanted[r]));
+        total[r] = quad_sum(total[r] * quick_exp2(top[r] - top_of_all));
+        out[r].log = top_of_all + log2f(total[r]);
+        out[r].loss = (log2f(total[r]) + (top_of_all - quad_sum(wanted[r]))) * 0.69314718f;
         out[r].hit = best == target[r];
     }
 }

@@ -107,18 +107,47 @@ template <int C, class F> DEVICE void row_sums(float sum[2], F f)
 
 /* ---- products with packed weights -------------------------------------------------------------------------------- */
 
+/* Tiles in registers: asked for long before they are needed, because nothing else hides the way from memory. */
+template <int N> struct fetched {
+    uint4 w[N];
+};
+
+/* N tiles, `apart` tiles from each other. */
+template <int N> DEVICE struct fetched<N> fetch(const uint4 *tiles, int apart) {
+    struct fetched<N> in;
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        in.w[n] = __ldg(tiles + lane_of() + n * apart * TILE_LANES);
+    return in;
+}
+
+/* to[2] += a, of a depth of 16 N, times the N tiles of sixteen outputs. */
+template <int N>
+DEVICE void multiply_deep(float (*to)[4], const uint32_t (*a)[4], const struct fetched<N> &tiles)
+{
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        mma_bf16(to[0], a[k], tiles.w[k].x, tiles.w[k].y);
+        mma_bf16(to[1], a[k], tiles.w[k].z, tiles.w[k].w);
+    }
+}
+
+/* to[2 N] += a, of a depth of 16, times N tiles of sixteen outputs each. */
+template <int N> DEVICE void multiply_wide(float (*to)[4], const uint32_t a[4], const struct fetched<N> &tiles)
+{
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        mma_bf16(to[2 * n], a, tiles.w[n].x, tiles.w[n].y);
+        mma_bf16(to[2 * n + 1], a, tiles.w[n].z, tiles.w[n].w);
+    }
+}
+
 /* to[8 n..] += a of a depth of K times tiles: those of 16 outputs are `across` apart. */
 template <int K, int N> DEVICE void product(float (*to)[4], const uint32_t (*a)[4], const uint4 *tiles, int across)
 {
-    const uint4 *at = tiles + lane_of();
 #pragma unroll
     for (int n = 0; n < N / TILE; n++)
-#pragma unroll
-        for (int k = 0; k < K / TILE; k++) {
-            const uint4 w = __ldg(at + (n * across + k) * TILE_LANES);
-            mma_bf16(to[2 * n], a[k], w.x, w.y);
-            mma_bf16(to[2 * n + 1], a[k], w.z, w.w);
-        }
+        multiply_deep(to + 2 * n, a, fetch<K / TILE>(tiles + n * across * TILE_LANES, 1));
 }
 
 /* ---- shared memory ----------------------------------------------------------------------------------------------- */
@@ -217,16 +246,29 @@ DEVICE struct pairs<C> scaled(const struct pairs<C> &hat, const float *gamma, co
 
 /* ---- GELU -------------------------------------------------------------------------------------------------------- */
 
-/* x Phi(x), and its derivative: erf by a polynomial in 1 / (1 + p |z|) times the bell, which the derivative needs as
- * well, to 2e-7. */
+/* Phi(x): erf by a polynomial in 1 / (1 + p |z|) times the bell exp(-x x / 2), which the derivative needs as well, to
+ * 2e-7. */
 DEVICE float
-gelu_both(float x, float *slope)
+bell_sum(float x, float *bell)
 {
-    const float z = fabsf(x) * 0.70710678f, t = __fdividef(1.0f, fmaf(0.3275911f, z, 1.0f)), bell = __expf(-z * z);
-    float tail =
-        fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t, 0.254829592f);
-    tail *= 0.5f * t * bell; /* Phi(-|x|) */
-    const float phi = x < 0 ? tail : 1 - tail;
+    const float t = quick_reciprocal(fmaf(0.23164189f, fabsf(x), 1.0f));
+    const float tail =
+        fmaf(fmaf(fmaf(fmaf(0.5307027145f, t, -0.7265760135f), t, 0.7107068705f), t, -0.142248368f), t, 0.127414796f);
+    *bell = quick_exp2(x * x * -0.72134752f);
+    const float above = tail * t * *bell; /* Phi(-|x|) */
+    return x < 0 ? above : 1 - above;
+}
+
+DEVICE float gelu(float x)
+{
+    float bell;
+    return x * bell_sum(x, &bell);
+}
+
+DEVICE float gelu_both(float x, float *slope)
+{
+    float bell;
+    const float phi = bell_sum(x, &bell);
     *slope = fmaf(x * 0.39894228f, bell, phi);
     return x * phi;
 }

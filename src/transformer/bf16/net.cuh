@@ -148,13 +148,13 @@ template <int C> struct block_shared {
     {
         return bank(teams) + (uint32_t)(teams * TEAM_THREADS * C / 2 * 4);
     }
-    static inline __host__ __device__ uint32_t dots(int teams)
+    static inline __host__ __device__ uint32_t marks(int teams)
     {
         return sums(teams) + (uint32_t)(teams * TEAM_WARPS * 2 * C * 4);
     }
     static inline __host__ __device__ uint32_t all(int teams)
     {
-        return dots(teams) + (uint32_t)(teams * 4 * TEAM_TOKENS * 4); /* at most four heads */
+        return marks(teams) + (uint32_t)(teams * 4 * TEAM_TOKENS * 8); /* at most four heads */
     }
 };
 

@@ -9,14 +9,16 @@
 #include "transformer/bf16/forward.cuh"
 
 struct trainer : team {
-    /* Sums of columns; numbers of the team's attention. */
+    /* Sums of columns. */
     template <int C> DEVICE_MEMBER uint32_t sums() const
     {
         return block_memory() + block_shared<C>::sums(teams());
     }
-    template <int C> DEVICE_MEMBER uint32_t dots() const
+    /* Two numbers of a query of the team's attention: its logarithm, and its output times its gradient. */
+    template <int C> DEVICE_MEMBER uint32_t marks(int head, int query) const
     {
-        return block_memory() + block_shared<C>::dots(teams()) + (uint32_t)(index() * 4 * TEAM_TOKENS * 4);
+        return block_memory() + block_shared<C>::marks(teams()) +
+               (uint32_t)(((index() * 4 + head) * TEAM_TOKENS + query) * 8);
     }
 };
 

@@ -234,22 +234,33 @@ template <int C> DEVICE struct branch_at<C> seed_branch(const struct team &team,
     return at;
 }
 
-/* W1 x + b1, sixteen columns. */
+/* What sixteen columns of W1 x + b1 are made of. */
 template <int C>
-DEVICE void first_slice(float to[2][4], const struct branch_at<C> &branch, const struct pairs<C> &x, int slice)
-{
-    const struct lines<TILE> bias =
-        lines_of<TILE>(branch.biased ? branch.params + branch.at_b1() + slice * TILE : nullptr);
+struct slice_in {
+    struct fetched<C / TILE> tiles;
+    struct lines<TILE> bias;
+};
+
+template <int C> DEVICE struct slice_in<C> fetch_slice(const struct branch_at<C> &branch, int slice) {
+    struct slice_in<C> in;
+    in.tiles = fetch<C / TILE>(branch.w1() + slice * (C / TILE) * TILE_LANES, 1);
+    in.bias = lines_of<TILE>(branch.biased ? branch.params + branch.at_b1() + slice * TILE : nullptr);
+    return in;
+}
+
+template <int C>
+DEVICE struct lines<TILE> first_slice(const struct slice_in<C> &in, const struct pairs<C> &x) {
+    struct lines<TILE> sum = lines_zero<TILE>();
+    multiply_deep(sum.v, x.a, in.tiles);
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-        to[0][e] = bias.v[0][e];
-        to[1][e] = bias.v[1][e];
-    }
-    product<C, TILE>(to, x.a, branch.w1() + slice * (C / TILE) * TILE_LANES, C / TILE);
+    for (int e = 0; e < 8; e++)
+        sum.v[e / 4][e % 4] += in.bias.v[e / 4][e % 4];
+    return sum;
 }
 
 /* to += b2. */
-template <int C> DEVICE void second_bias(struct lines<C> &to, const struct branch_at<C> &branch)
+template <int C>
+DEVICE void second_bias(struct lines<C> &to, const struct branch_at<C> &branch)
 {
     if (!branch.biased)
         return;
@@ -265,19 +276,20 @@ template <int C> DEVICE void second_bias(struct lines<C> &to, const struct branc
 template <int C>
 DEVICE void inner_forward(struct lines<C> &to, const struct branch_at<C> &branch, const struct pairs<C> &x)
 {
+    struct slice_in<C> in = fetch_slice<C>(branch, 0);
     second_bias(to, branch);
-#pragma unroll 2
+#pragma unroll 1
     for (int slice = 0; slice < branch.slices; slice++) {
-        struct lines<TILE> hidden;
-        first_slice<C>(hidden.v, branch, x, slice);
+        const struct fetched<C / TILE> out = fetch<C / TILE>(branch.w2() + slice * TILE_LANES, branch.slices);
+        struct lines<TILE> hidden = first_slice<C>(in, x);
+        in = fetch_slice<C>(branch, min(slice + 1, branch.slices - 1));
         if (branch.kind == BRANCH_MLP) {
-            float slope;
 #pragma unroll
             for (int e = 0; e < 8; e++)
-                hidden.v[e / 4][e % 4] = gelu_both(hidden.v[e / 4][e % 4], &slope);
+                hidden.v[e / 4][e % 4] = gelu(hidden.v[e / 4][e % 4]);
         }
         const struct pairs<TILE> mixed = rounded(hidden);
-        product<TILE, C>(to.v, mixed.a, branch.w2() + slice * TILE_LANES, branch.slices);
+        multiply_wide(to.v, mixed.a[0], out);
     }
 }
 
