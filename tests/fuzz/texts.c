@@ -26,31 +26,35 @@ bool harness_json(const uint8_t *data, size_t size)
     return true;
 }
 
-/* What is accepted can be printed and set again, key by key, to the same configuration. */
+static const struct config *defaults(void)
+{
+    static struct config config;
+    static bool set;
+    if (!set)
+        config_defaults(&config);
+    set = true;
+    return &config;
+}
+
+/* What differs from the defaults can be printed and set again, key by key, to the same configuration. */
 bool harness_config(const uint8_t *data, size_t size)
 {
-    struct config config, again;
+    struct config config = *defaults(), again = config;
     struct esper_error error = {0};
-    config_defaults(&config);
     if (!harness_accepted(config_load_file(&config, harness_file("config.json", data, size), &error), &error))
         return false;
     (void)harness_accepted(config_check(&config, &error), &error);
-    again = config;
     for (int key = 1; key < config_key_count(); key++) { /* all but "task" */
         char text[CONFIG_TEXT], same[CONFIG_TEXT];
         config_format(&config, key, text);
+        config_format(&again, key, same);
+        if (strcmp(text, same) == 0)
+            continue;
         PROMISE(config_set_value(&again, config_key_name(key), text, ORIGIN_FILE, &error) == ESPER_OK);
         config_format(&again, key, same);
         PROMISE(strcmp(text, same) == 0);
     }
     return true;
-}
-
-static const struct config *defaults(void)
-{
-    static struct config config;
-    config_defaults(&config);
-    return &config;
 }
 
 /* Every line is about an env and a step of the run, in order. */
