@@ -15,9 +15,12 @@ struct exponential {
 
 static inline struct exponential exponential_of(float x)
 {
-    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    float n = x * 1.44269504f + shift;
-    n -= shift;
+    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, in the lowest bits */
+    union {
+        float f;
+        uint32_t i;
+    } shifted = {.f = x * 1.44269504f + shift}, power;
+    const float n = shifted.f - shift;
     float r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
     float p = 1.0f / 5040;
     p = p * r + 1.0f / 720;
@@ -26,10 +29,7 @@ static inline struct exponential exponential_of(float x)
     p = p * r + 1.0f / 6;
     p = p * r + 0.5f;
     p = p * (r * r) + r;
-    union {
-        int32_t i;
-        float f;
-    } power = {.i = ((int32_t)n + 127) << 23};
+    power.i = (shifted.i - 0x4b400000u + 127) << 23; /* of NAN anything: the rest is NAN */
     return (struct exponential){power.f, p};
 }
 

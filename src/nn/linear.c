@@ -180,7 +180,8 @@ static void panel_run(int rows, int columns, bool across, struct tile t)
             tile_narrow(tiles[shape].rows, columns, run, &t);
         row += tiles[shape].rows;
         t.a += across ? tiles[shape].rows : tiles[shape].rows * t.a_stride;
-        t.start += t.start ? tiles[shape].rows * t.start_stride : 0;
+        if (t.start)
+            t.start += tiles[shape].rows * t.start_stride;
         t.c += tiles[shape].rows * t.c_stride;
     }
 }
