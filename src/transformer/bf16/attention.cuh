@@ -3,19 +3,26 @@
 #ifndef TRANSFORMER_BF16_ATTENTION_CUH
 #define TRANSFORMER_BF16_ATTENTION_CUH
 
-#include "transformer/bf16/team.cuh"
+#include "transformer/bf16/belt.cuh"
 
-/* What W1 yields, into the sheets 0 (queries), 1 (keys) and 2 (values). */
-template <int C>
-DEVICE void attention_first(const struct team &team, const struct branch_at<C> &branch, const struct pairs<C> &x)
+/* Slices of what W1 yields: queries, keys, values. */
+template <int C> DEVICE auto first_course(const struct branch_at<C> &branch)
 {
-    enum { SLICES = 3 * C / TILE };
-    struct slice_in<C> in = fetch_slice<C>(branch, 0);
-    team_meet(team); /* nobody reads the sheets any more */
-#pragma unroll 2
-    for (int slice = 0; slice < SLICES; slice++) {
-        const struct lines<TILE> sum = first_slice<C>(in, x);
-        in = fetch_slice<C>(branch, min(slice + 1, (int)SLICES - 1));
+    const uint4 *w1 = branch.w1();
+    return [=](int slice) {
+        return slice < 3 * C / TILE ? slice_tiles{w1 + slice * (C / TILE) * TILE_LANES, nullptr, 0} : slice_tiles{};
+    };
+}
+
+/* What W1 yields, into the sheets 0 (queries), 1 (keys) and 2 (values), which nobody reads any more; `belt`, of its
+ * first_course, has been started. */
+template <int C, class Course>
+DEVICE void attention_first(const struct team &team, const struct branch_at<C> &branch, const struct pairs<C> &x,
+                            const struct belt<C, Course> &belt)
+{
+#pragma unroll 1
+    for (int slice = 0; slice < 3 * C / TILE; slice++) {
+        const struct lines<TILE> sum = first_slice<C>(branch, x, slice, belt.next(slice));
         const struct pairs<TILE> out = rounded(sum);
         sheet_store<C, TILE>(sheet_of<C>(team, slice / (C / TILE)), team.row(), slice % (C / TILE) * TILE, out.a);
     }
@@ -130,12 +137,9 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
     head_store<C, D>(sheet_of<C>(team, 3), team.row(), column, out);
 }
 
-/* What attention mixed, of the warp's tokens; `logs` NULL: nobody will ask. */
-template <int C, int D>
-DEVICE struct pairs<C> attention_mixed(const struct team &team, const struct branch_at<C> &branch,
-                                       const struct pairs<C> &x, float *logs) {
+/* What attention mixes of the sheets, of the warp's tokens; `logs` NULL: nobody will ask. */
+template <int C, int D> DEVICE struct pairs<C> attention_mixed(const struct team &team, float *logs) {
     struct pairs<C> mixed;
-    attention_first<C>(team, branch, x);
 #pragma unroll 1
     for (int head = 0; head < C / D; head++)
         head_forward<C, D>(team, head, logs);

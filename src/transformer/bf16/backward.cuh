@@ -46,22 +46,37 @@ struct wanted {
     bool learns, passes;
 };
 
+/* C columns of a hidden layer at once, or what is left of it: first what makes them, then what makes their gradients
+ * and what those make. */
+template <int C> DEVICE auto parts_course(const struct branch_at<C> &branch)
+{
+    const uint4 *w1 = branch.w1(), *w2_back = branch.w2_back(), *w1_back = branch.w1_back();
+    const int slices = branch.slices;
+    return [=](int step) {
+        enum { AT_ONCE = C / TILE };
+        const int slice = step / (2 * AT_ONCE) * AT_ONCE + step % AT_ONCE, deep = slice * AT_ONCE * TILE_LANES;
+        if (slice >= slices)
+            return slice_tiles{};
+        return step % (2 * AT_ONCE) < AT_ONCE ? slice_tiles{w1 + deep, nullptr, 0}
+                                              : slice_tiles{w2_back + deep, w1_back + slice * TILE_LANES, slices};
+    };
+}
+
 /* Up to C columns of the hidden layer: f of them to sheet 2, their gradients to sheet 3 and, through W1, to dx. The
  * gradient of the branch's output is in sheet 0, its input in sheet 1. */
-template <int C>
+template <int C, class Course>
 DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branch, struct lines<C> &dx,
-                       struct wanted wanted, int first, int count)
+                       struct wanted wanted, int first, int count, const struct belt<C, Course> &belt)
 {
     uint32_t slope[C / TILE][4];
-    struct slice_in<C> in = fetch_slice<C>(branch, first);
+    struct pairs<C> in;
+    sheet_load<C, C>(in.a, sheet_of<C>(t, 1), t.row(), 0);
 #pragma unroll
     for (int k = 0; k < C / TILE; k++) {
+        const uint32_t stage = belt.next(2 * first + k);
         if (k >= count)
             continue;
-        struct pairs<C> x;
-        sheet_load<C, C>(x.a, sheet_of<C>(t, 1), t.row(), 0);
-        struct lines<TILE> act = first_slice<C>(in, x), by;
-        in = fetch_slice<C>(branch, first + min(k + 1, count - 1));
+        struct lines<TILE> act = first_slice<C>(branch, in, first + k, stage), by;
         if (branch.kind == BRANCH_MLP) {
 #pragma unroll
             for (int e = 0; e < 8; e++)
@@ -74,17 +89,14 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
         const struct pairs<TILE> out = rounded(act);
         sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row(), k * TILE, out.a);
     }
-    struct fetched<C / TILE> back = fetch<C / TILE>(branch.w2_back() + first * (C / TILE) * TILE_LANES, 1);
+    sheet_load<C, C>(in.a, sheet_of<C>(t, 0), t.row(), 0);
 #pragma unroll
     for (int k = 0; k < C / TILE; k++) {
+        const uint32_t stage = belt.next(2 * first + C / TILE + k);
         if (k >= count)
             continue;
-        const struct fetched<C / TILE> on = fetch<C / TILE>(branch.w1_back() + (first + k) * TILE_LANES, branch.slices);
         struct lines<TILE> d = lines_zero<TILE>();
-        struct pairs<C> dy;
-        sheet_load<C, C>(dy.a, sheet_of<C>(t, 0), t.row(), 0);
-        multiply_deep(d.v, dy.a, back);
-        back = fetch<C / TILE>(branch.w2_back() + (first + min(k + 1, count - 1)) * (C / TILE) * TILE_LANES, 1);
+        multiply_deep<C>(d.v, in.a, stage);
         if (branch.kind == BRANCH_MLP) {
 #pragma unroll
             for (int e = 0; e < 8; e++) {
@@ -95,7 +107,7 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
         const struct pairs<TILE> own = rounded(d);
         sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row(), k * TILE, own.a);
         if (wanted.passes)
-            multiply_wide(dx.v, own.a[0], on);
+            multiply_wide<C>(dx.v, own.a[0], stage);
     }
 }
 
@@ -106,6 +118,8 @@ DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &b
                            Input in, struct lines<C> &dx, struct wanted wanted)
 {
     enum { AT_ONCE = C / TILE };
+    const auto belt = belt_of<C>(t, parts_course<C>(branch));
+    belt.start();
     {
         const struct pairs<C> x = in();
         sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
@@ -116,7 +130,7 @@ DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &b
 #pragma unroll 1
     for (int first = 0; first < branch.slices; first += AT_ONCE) {
         const int count = min(branch.slices - first, (int)AT_ONCE);
-        inner_part<C>(t, branch, dx, wanted, first, count);
+        inner_part<C>(t, branch, dx, wanted, first, count, belt);
         if (!wanted.learns)
             continue;
         const struct outer both[2] = {{0, 2, C, count * TILE, branch.slab + branch.at_w2() + first * 2 * TILE * 8,
@@ -224,13 +238,14 @@ template <int C, int D> DEVICE void heads_backward(const struct trainer &t)
     __syncwarp();
 }
 
-/* The gradient of what was mixed to sheet 3, and head by head its product with what was, and the logarithm. */
-template <int C, int D>
-DEVICE void mixed_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
-                           const struct pairs<C> &mixed, const float *logs)
+/* The gradient of what was mixed to sheet 3, and head by head its product with what was, and the logarithm. W2,
+ * transposed, is on the belt. */
+template <int C, int D, class Course>
+DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, const struct pairs<C> &mixed,
+                           const float *logs, const struct belt<C, Course> &belt)
 {
     struct lines<C> d = lines_zero<C>();
-    product<C, C>(d.v, dy.a, branch.w2_back(), C / TILE);
+    square_product<C>(belt, d, dy);
 #pragma unroll
     for (int head = 0; head < C / D; head++)
 #pragma unroll
@@ -249,38 +264,60 @@ DEVICE void mixed_backward(const struct trainer &t, const struct branch_at<C> &b
     sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, out.a);
 }
 
+/* Of what W1 yielded, third after third: what the gradient is multiplied with. */
+template <int C> DEVICE auto thirds_course(const struct branch_at<C> &branch)
+{
+    const uint4 *tiles = branch.w1_back();
+    return [=](int slice) {
+        enum { ACROSS = C / TILE };
+        return slice < 3 * ACROSS
+                   ? slice_tiles{tiles + (slice % ACROSS * 3 + slice / ACROSS) * ACROSS * TILE_LANES, nullptr, 0}
+                   : slice_tiles{};
+    };
+}
+
 /* As inner_backward. */
 template <int C, int D, class Input>
 DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
                                Input in, uint32_t mixed_place, const float *logs, struct lines<C> &dx,
                                struct wanted wanted)
 {
+    const auto second = belt_of<C>(t, square_course<C>(branch.w2_back(), C / TILE));
+    const auto first = belt_of<C>(t, first_course<C>(branch));
+    const auto back = belt_of<C>(t, thirds_course<C>(branch));
+    second.start();
     {
         const struct pairs<C> mixed = tape_read<C>(t, mixed_place);
         if (wanted.learns) {
             sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
             sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, mixed.a);
-            const struct outer second[1] = {
+            const struct outer w2[1] = {
                 {0, 1, C, C, branch.slab + branch.at_w2(), C / 8, branch.slab + branch.at_b2()}};
-            outer_products<C>(t, second);
+            outer_products<C>(t, w2);
         }
-        mixed_backward<C, D>(t, branch, dy, mixed, logs);
+        mixed_backward<C, D>(t, dy, mixed, logs, second);
     }
-    attention_first<C>(t, branch, in());
+    first.start();
+    attention_first<C>(t, branch, in(), first);
+    if (wanted.passes)
+        back.start();
     heads_backward<C, D>(t);
     dx = lines_zero<C>();
     if (wanted.passes)
+#pragma unroll 1
         for (int third = 0; third < 3; third++) {
             struct pairs<C> own;
             sheet_load<C, C>(own.a, sheet_of<C>(t, third), t.row(), 0);
-            product<C, C>(dx.v, own.a, branch.w1_back() + third * (C / TILE) * TILE_LANES, 3 * C / TILE);
+#pragma unroll
+            for (int n = 0; n < C / TILE; n++)
+                multiply_deep<C>(dx.v + 2 * n, own.a, back.next(third * (C / TILE) + n));
         }
     if (!wanted.learns)
         return;
     const struct pairs<C> x = in();
     sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, x.a);
-    const struct outer first[1] = {{0, 3, 3 * C, C, branch.slab, C / 8, branch.slab + branch.at_b1()}};
-    outer_products<C>(t, first);
+    const struct outer w1[1] = {{0, 3, 3 * C, C, branch.slab, C / 8, branch.slab + branch.at_b1()}};
+    outer_products<C>(t, w1);
 }
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
@@ -333,15 +370,14 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
             own[r] = t.row() + lane_of() / 4 + 8 * r < net.context ? scale : 0.0f;
         team_meet(t); /* nobody reads the sheets any more */
         sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, x.a);
-        struct fetched<C / TILE> tiles = fetch_logits<C>(t, 0);
+        const auto belt = belt_of<C>(t, logits_course<C>(t, true));
+        belt.start();
 #pragma unroll 1
         for (int part = 0; part < LOGIT_SLICES; part += 2 * AT_ONCE) {
 #pragma unroll 1
             for (int k = 0; k < 2 * AT_ONCE; k++) {
-                const struct fetched<C / TILE> on = fetch<C / TILE>(
-                    t.desk->tiles + t.small->tokens.backward + (part + k) * TILE_LANES, (int)LOGIT_SLICES);
-                struct lines<TILE> d = logits_of<C>(tiles, x);
-                tiles = fetch_logits<C>(t, part + k + 1);
+                const uint32_t stage = belt.next(part + k);
+                struct lines<TILE> d = logits_of<C>(x, stage);
 #pragma unroll
                 for (int e = 0; e < 8; e++) {
                     const int r = e % 4 / 2, byte = (part + k) * TILE + column_of(e / 4) + e % 2;
@@ -350,7 +386,7 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
                 }
                 const struct pairs<TILE> out = rounded(d);
                 sheet_store<C, TILE>(sheet_of<C>(t, 2 + k / AT_ONCE), t.row(), k % AT_ONCE * TILE, out.a);
-                multiply_wide(dn.v, out.a[0], on);
+                multiply_wide<C>(dn.v, out.a[0], stage);
             }
             const struct outer entries[1] = {
                 {2, 0, 2 * C, C, t.desk->slab + t.small->tokens.slab + part * TILE * C, C / 8, nullptr}};

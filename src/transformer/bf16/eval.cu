@@ -112,6 +112,7 @@ static __global__ void __launch_bounds__(TEAM_THREADS, 4)
                 desk.frame.evaluating = true;
                 desk.frame.tokens = gather_range_window(net->setup->source.data, pass.split, (uint32_t)n);
                 desk.frame.targets = desk.frame.tokens + 1;
+                desk.bank = small->banks + (size_t)blockIdx.x * (size_t)(net->width / 8) * TEAM_THREADS;
                 desk.tiles = small->tiles +
                              (size_t)place *
                                  (small->host_tiles + (size_t)net->slots * (small->seed_tiles + small->gate_tiles));

@@ -47,15 +47,22 @@ DEVICE void layer_forward(const struct team &team, struct lines<C> &stream, int 
     const struct small_tape &tape = team.small->layer[layer];
     {
         const struct branch_at<C> branch = half_branch<C>(team, layer, 0);
+        const auto first = belt_of<C>(team, first_course<C>(branch));
+        const auto second = belt_of<C>(team, square_course<C>(branch.w2(), C / TILE));
+        first.start();
         struct pairs<C> x = norm_forward<C>(team, stream, view.half[0].norm, tape.first, tape.numbers, 0);
-        x = attention_mixed<C, 16>(team, branch, x, team.logs(tape.logs));
+        attention_first<C>(team, branch, x, first);
+        second.start();
+        x = attention_mixed<C, 16>(team, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, x);
         second_bias(stream, branch);
-        product<C, C>(stream.v, x.a, branch.w2(), C / TILE);
+        square_product<C>(second, stream, x);
     }
     const struct branch_at<C> branch = half_branch<C>(team, layer, 1);
+    const auto inner = belt_of<C>(team, inner_course<C>(branch));
+    inner.start();
     const struct pairs<C> x = norm_forward<C>(team, stream, view.half[1].norm, tape.second, tape.numbers, 1);
-    inner_forward<C>(stream, branch, x);
+    inner_forward<C>(stream, branch, x, inner);
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
@@ -124,14 +131,22 @@ template <int C> DEVICE void seed_forward(const struct team &team, int slot, str
     const struct pairs<C> x = rounded(d);
     d = lines_zero<C>();
     if (branch.kind == BRANCH_ATTENTION) {
-        const struct pairs<C> mixed = attention_mixed<C, C / SEED_HEADS>(team, branch, x, team.logs(tape.logs));
+        const auto first = belt_of<C>(team, first_course<C>(branch));
+        const auto second = belt_of<C>(team, square_course<C>(branch.w2(), C / TILE));
+        first.start();
+        attention_first<C>(team, branch, x, first);
+        if (mixes)
+            second.start();
+        const struct pairs<C> mixed = attention_mixed<C, C / SEED_HEADS>(team, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, mixed);
         if (mixes) {
             second_bias(d, branch);
-            product<C, C>(d.v, mixed.a, branch.w2(), C / TILE);
+            square_product<C>(second, d, mixed);
         }
     } else if (branch.kind != BRANCH_NONE && mixes) {
-        inner_forward<C>(d, branch, x);
+        const auto inner = belt_of<C>(team, inner_course<C>(branch));
+        inner.start();
+        inner_forward<C>(d, branch, x, inner);
     }
 }
 
@@ -186,17 +201,22 @@ struct token_verdict {
 
 enum { LOGIT_SLICES = TRANSFORMER_BYTES / TILE };
 
-/* Tiles of sixteen logits; beyond the last, the last. */
-template <int C> DEVICE struct fetched<C / TILE> fetch_logits(const struct team &team, int slice) {
-    return fetch<C / TILE>(
-        team.desk->tiles + team.small->tokens.forward + min(slice, (int)LOGIT_SLICES - 1) * (C / TILE) * TILE_LANES, 1);
+/* Slices of sixteen logits and, for the backward pass, what their gradients are multiplied with. */
+template <int C> DEVICE auto logits_course(const struct team &team, bool backward)
+{
+    const uint4 *tiles = team.desk->tiles + team.small->tokens.forward,
+                *back = team.desk->tiles + team.small->tokens.backward;
+    return [=](int slice) {
+        return slice < LOGIT_SLICES ? slice_tiles{tiles + slice * (C / TILE) * TILE_LANES,
+                                                  backward ? back + slice * TILE_LANES : nullptr, LOGIT_SLICES}
+                                    : slice_tiles{};
+    };
 }
 
 /* Sixteen logits of the warp's tokens, in base 2. */
-template <int C>
-DEVICE struct lines<TILE> logits_of(const struct fetched<C / TILE> &tiles, const struct pairs<C> &x) {
+template <int C> DEVICE struct lines<TILE> logits_of(const struct pairs<C> &x, uint32_t stage) {
     struct lines<TILE> logits = lines_zero<TILE>();
-    multiply_deep(logits.v, x.a, tiles);
+    multiply_deep<C>(logits.v, x.a, stage);
 #pragma unroll
     for (int e = 0; e < 8; e++)
         logits.v[e / 4][e % 4] *= 1.44269504f;
@@ -210,11 +230,11 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
 {
     float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0}, wanted[2] = {0, 0};
     int first[2] = {TRANSFORMER_BYTES, TRANSFORMER_BYTES};
-    struct fetched<C / TILE> tiles = fetch_logits<C>(team, 0);
+    const auto belt = belt_of<C>(team, logits_course<C>(team, false));
+    belt.start();
 #pragma unroll 1
     for (int slice = 0; slice < LOGIT_SLICES; slice++) {
-        const struct lines<TILE> logits = logits_of<C>(tiles, x);
-        tiles = fetch_logits<C>(team, slice + 1);
+        const struct lines<TILE> logits = logits_of<C>(x, belt.next(slice));
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             const float before = top[r];

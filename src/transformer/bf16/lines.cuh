@@ -107,47 +107,18 @@ template <int C, class F> DEVICE void row_sums(float sum[2], F f)
 
 /* ---- products with packed weights -------------------------------------------------------------------------------- */
 
-/* Tiles in registers: asked for long before they are needed, because nothing else hides the way from memory. */
-template <int N> struct fetched {
-    uint4 w[N];
-};
-
-/* N tiles, `apart` tiles from each other. */
-template <int N> DEVICE struct fetched<N> fetch(const uint4 *tiles, int apart) {
-    struct fetched<N> in;
-#pragma unroll
-    for (int n = 0; n < N; n++)
-        in.w[n] = __ldg(tiles + lane_of() + n * apart * TILE_LANES);
-    return in;
-}
-
-/* to[2] += a, of a depth of 16 N, times the N tiles of sixteen outputs. */
-template <int N>
-DEVICE void multiply_deep(float (*to)[4], const uint32_t (*a)[4], const struct fetched<N> &tiles)
-{
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        mma_bf16(to[0], a[k], tiles.w[k].x, tiles.w[k].y);
-        mma_bf16(to[1], a[k], tiles.w[k].z, tiles.w[k].w);
-    }
-}
-
-/* to[2 N] += a, of a depth of 16, times N tiles of sixteen outputs each. */
-template <int N> DEVICE void multiply_wide(float (*to)[4], const uint32_t a[4], const struct fetched<N> &tiles)
-{
-#pragma unroll
-    for (int n = 0; n < N; n++) {
-        mma_bf16(to[2 * n], a, tiles.w[n].x, tiles.w[n].y);
-        mma_bf16(to[2 * n + 1], a, tiles.w[n].z, tiles.w[n].w);
-    }
-}
-
-/* to[8 n..] += a of a depth of K times tiles: those of 16 outputs are `across` apart. */
+/* to[8 n..] += a of a depth of K times tiles: those of 16 outputs are `across` apart. For what is not worth a belt. */
 template <int K, int N> DEVICE void product(float (*to)[4], const uint32_t (*a)[4], const uint4 *tiles, int across)
 {
+    const uint4 *at = tiles + lane_of();
 #pragma unroll
     for (int n = 0; n < N / TILE; n++)
-        multiply_deep(to + 2 * n, a, fetch<K / TILE>(tiles + n * across * TILE_LANES, 1));
+#pragma unroll
+        for (int k = 0; k < K / TILE; k++) {
+            const uint4 w = __ldg(at + (n * across + k) * TILE_LANES);
+            mma_bf16(to[2 * n], a[k], w.x, w.y);
+            mma_bf16(to[2 * n + 1], a[k], w.z, w.w);
+        }
 }
 
 /* ---- shared memory ----------------------------------------------------------------------------------------------- */

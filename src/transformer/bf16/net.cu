@@ -234,7 +234,7 @@ static void view_small(struct small_net *net)
                                                                                    : small->seed_numbers;
     net->train_shared = train_shared(net->view.width, small->teams);
     net->walk_shared = net->view.width == 64 ? block_shared<64>::sums(1)
-                                             : block_shared<32>::sums(1); /* sheets and bank */
+                                             : block_shared<32>::sums(1); /* sheets and belt */
 }
 
 static size_t env_tiles(const struct small_net *net)
@@ -261,6 +261,8 @@ static void allocate_small(struct small_net *net)
     small->tapes = runtime_alloc<uint4>(rt, teams * small->tape * TEAM_THREADS);
     small->log = runtime_alloc<float>(rt, teams * small->logs);
     small->keeps = runtime_alloc<float4>(rt, (size_t)net->walk_blocks * small->kept * TEAM_THREADS + 1);
+    const size_t banks = teams > net->walk_blocks ? teams : net->walk_blocks;
+    small->banks = runtime_alloc<float4>(rt, banks * (size_t)(net->view.width / 8) * TEAM_THREADS);
     small->host_order = transformer_placed(rt, host_order(small, &net->view));
     small->seed_order = transformer_placed(rt, seed_order(small, &net->view));
     small->gate_order = transformer_placed(rt, gate_order(small, &net->view));

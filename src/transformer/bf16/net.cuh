@@ -85,6 +85,7 @@ struct small_view {
     uint4 *tapes;               /* [block][team] */
     float *log;                 /* likewise */
     float4 *keeps;              /* [block of an evaluation] */
+    float4 *banks;              /* [block][team]: a stream, or its gradient, that waits; [block of an evaluation] */
     float *slabs_at;            /* [env of the group][slab] */
     const uint32_t *host_order; /* [number of the host]: its place in a slab, or NOWHERE */
     const uint32_t *seed_order; /* [blueprint][number of a slot] likewise, within a slot's */
@@ -134,19 +135,22 @@ void small_allow_walk(struct small_net *net);
 
 /* ---- shared memory of a block of training ------------------------------------------------------------------------ */
 
-/* Sheets of every team, a stream's gradient per thread, sums of columns per warp, numbers of attention per team. */
+enum { BELT_STAGES = 4 };
+
+/* Sheets and belt of every team, sums of columns per warp, numbers of attention per team. */
 template <int C> struct block_shared {
+    enum { BELT = BELT_STAGES * 2 * (C / TILE) * TILE_LANES * 16 };
     static inline __host__ __device__ uint32_t sheets(int team)
     {
         return (uint32_t)(team * SHEETS * sheet<C>::BYTES);
     }
-    static inline __host__ __device__ uint32_t bank(int teams)
+    static inline __host__ __device__ uint32_t belt(int teams, int team)
     {
-        return sheets(teams);
+        return sheets(teams) + (uint32_t)(team * BELT);
     }
     static inline __host__ __device__ uint32_t sums(int teams)
     {
-        return bank(teams) + (uint32_t)(teams * TEAM_THREADS * C / 2 * 4);
+        return belt(teams, teams);
     }
     static inline __host__ __device__ uint32_t marks(int teams)
     {

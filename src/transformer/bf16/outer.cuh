@@ -172,10 +172,11 @@ template <int C> DEVICE void positions_sum(const struct trainer &t)
     for (int j = 0; j < C / 8; j++) {
         float sum[4] = {};
         for (int team = 0; team < t.teams(); team++) {
-            uint32_t four[4];
-            load_shared_128(four, t.bank<C>() + (uint32_t)((j * t.teams() + team) * TEAM_THREADS * 16));
-            for (int e = 0; e < 4; e++)
-                sum[e] += __uint_as_float(four[e]);
+            const float4 four = t.bank<C>(team)[j * TEAM_THREADS];
+            sum[0] += four.x;
+            sum[1] += four.y;
+            sum[2] += four.z;
+            sum[3] += four.w;
         }
         for (int e = 0; e < 4; e++) {
             const int token = t.row() + lane_of() / 4 + e / 2 * 8;

@@ -14,6 +14,7 @@ struct desk {
     const uint4 *tiles; /* of the env */
     uint4 *tape;        /* of the block's teams; NULL in an evaluation */
     float *log;         /* likewise */
+    float4 *bank;       /* of the block's teams */
     float *slab;
     int sequence; /* that of the first team */
     bool again;   /* the slab has sums already */
@@ -51,10 +52,10 @@ struct team {
     {
         return warp() * TILE;
     }
-    /* In shared memory, the thread's place for a stream. */
-    template <int C> DEVICE_MEMBER uint32_t bank() const
+    /* The thread's place for a stream, of one of the block's teams. */
+    template <int C> DEVICE_MEMBER float4 *bank(int of) const
     {
-        return block_memory() + block_shared<C>::bank(teams()) + threadIdx.x * 16;
+        return desk->bank + (size_t)of * (C / 8) * TEAM_THREADS + threadIdx.x % TEAM_THREADS;
     }
     DEVICE_MEMBER uint4 *tape() const
     {
@@ -91,22 +92,23 @@ template <int C> DEVICE uint32_t sheet_of(const struct team &team, int sheet_ind
 
 template <int C> DEVICE void bank_put(const struct team &t, const struct lines<C> &x)
 {
+    float4 *bank = t.bank<C>(t.index());
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
-        store_shared_128(t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16), __float_as_uint(x.v[j][0]),
-                         __float_as_uint(x.v[j][1]), __float_as_uint(x.v[j][2]), __float_as_uint(x.v[j][3]));
+        bank[j * TEAM_THREADS] = make_float4(x.v[j][0], x.v[j][1], x.v[j][2], x.v[j][3]);
 }
 
 /* x += what was put there. */
 template <int C> DEVICE void bank_add(const struct team &t, struct lines<C> &x)
 {
+    const float4 *bank = t.bank<C>(t.index());
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
-        uint32_t four[4];
-        load_shared_128(four, t.bank<C>() + (uint32_t)(j * t.teams() * TEAM_THREADS * 16));
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            x.v[j][e] += __uint_as_float(four[e]);
+        const float4 four = bank[j * TEAM_THREADS];
+        x.v[j][0] += four.x;
+        x.v[j][1] += four.y;
+        x.v[j][2] += four.z;
+        x.v[j][3] += four.w;
     }
 }
 
@@ -234,30 +236,6 @@ template <int C> DEVICE struct branch_at<C> seed_branch(const struct team &team,
     return at;
 }
 
-/* What sixteen columns of W1 x + b1 are made of. */
-template <int C>
-struct slice_in {
-    struct fetched<C / TILE> tiles;
-    struct lines<TILE> bias;
-};
-
-template <int C> DEVICE struct slice_in<C> fetch_slice(const struct branch_at<C> &branch, int slice) {
-    struct slice_in<C> in;
-    in.tiles = fetch<C / TILE>(branch.w1() + slice * (C / TILE) * TILE_LANES, 1);
-    in.bias = lines_of<TILE>(branch.biased ? branch.params + branch.at_b1() + slice * TILE : nullptr);
-    return in;
-}
-
-template <int C>
-DEVICE struct lines<TILE> first_slice(const struct slice_in<C> &in, const struct pairs<C> &x) {
-    struct lines<TILE> sum = lines_zero<TILE>();
-    multiply_deep(sum.v, x.a, in.tiles);
-#pragma unroll
-    for (int e = 0; e < 8; e++)
-        sum.v[e / 4][e % 4] += in.bias.v[e / 4][e % 4];
-    return sum;
-}
-
 /* to += b2. */
 template <int C>
 DEVICE void second_bias(struct lines<C> &to, const struct branch_at<C> &branch)
@@ -270,27 +248,6 @@ DEVICE void second_bias(struct lines<C> &to, const struct branch_at<C> &branch)
 #pragma unroll
         for (int e = 0; e < 4; e++)
             to.v[j][e] += all.v[j][e];
-}
-
-/* to += the branch's output, of an MLP or a LORA. */
-template <int C>
-DEVICE void inner_forward(struct lines<C> &to, const struct branch_at<C> &branch, const struct pairs<C> &x)
-{
-    struct slice_in<C> in = fetch_slice<C>(branch, 0);
-    second_bias(to, branch);
-#pragma unroll 1
-    for (int slice = 0; slice < branch.slices; slice++) {
-        const struct fetched<C / TILE> out = fetch<C / TILE>(branch.w2() + slice * TILE_LANES, branch.slices);
-        struct lines<TILE> hidden = first_slice<C>(in, x);
-        in = fetch_slice<C>(branch, min(slice + 1, branch.slices - 1));
-        if (branch.kind == BRANCH_MLP) {
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                hidden.v[e / 4][e % 4] = gelu(hidden.v[e / 4][e % 4]);
-        }
-        const struct pairs<TILE> mixed = rounded(hidden);
-        multiply_wide(to.v, mixed.a[0], out);
-    }
 }
 
 #endif

@@ -29,6 +29,7 @@ DEVICE void desk_lay(struct desk *desk, const struct exact_view *net, const stru
                   (size_t)place * (small->host_tiles + (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
     desk->tape = small->tapes + team * small->tape * TEAM_THREADS;
     desk->log = small->log + team * small->logs;
+    desk->bank = small->banks + team * (size_t)(net->width / 8) * TEAM_THREADS;
     desk->slab = small->slabs_at + (size_t)item * small->slab;
 }
 
