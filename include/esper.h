@@ -7,11 +7,14 @@
  *     esper_env_open    a task: many hosts that learn side by side, each waiting to be told how to grow
  *     esper_policy_open a policy that `esper train` learned, which can decide for them
  *     esper_network_open a grown network that `esper export` wrote, ready to run
+ *     esper_train_open  a run that learns, round by round, as `esper train` does
+ *     esper_run_open    the record of a run, as columns
  *
  * Handles are opaque and share nothing: there is no global state. A handle serves one call at a time; a call that
  * finds it busy on another thread is refused. Closing takes the handle's address and leaves NULL there, so that closing
- * twice is harmless. Every call that can fail returns a status and writes one line into the esper_error, which may be
- * NULL. Arrays come with how many elements they have, and any other number than the right one is refused.
+ * twice is harmless; a handle that is busy on another thread stays open, and the call says ESPER_INVALID. Every call
+ * that can fail returns a status and writes one line into the esper_error, which may be NULL. Arrays come with
+ * how many elements they have, and any other number than the right one is refused.
  */
 #ifndef ESPER_H
 #define ESPER_H
@@ -126,7 +129,7 @@ enum esper_status esper_env_open_run(struct esper_env **out, const char *run, co
                                      struct esper_error *error);
 /* From where esper_env_save left off, to the same bits. */
 enum esper_status esper_env_resume(struct esper_env **out, const char *path, struct esper_error *error);
-void esper_env_close(struct esper_env **env);
+enum esper_status esper_env_close(struct esper_env **env);
 
 enum esper_status esper_env_describe(struct esper_env *env, struct esper_env_info *out, struct esper_error *error);
 /* Names, for people; NULL where there is none of that number. They live as long as the handle. */
@@ -139,7 +142,8 @@ enum esper_status esper_env_reset_to(struct esper_env *env, uint32_t episode, st
 
 /*
  * Before each step, one of these lets the hosts learn for a step and measures them, which takes nearly all of its time;
- * until the step is taken, further calls only tell the same again. `out` is [envs][features].
+ * until the step is taken, further calls only tell the same again. `out` is [envs][features]. After an episode's last
+ * step, until the next reset, it is what was observed before that step.
  */
 enum esper_status esper_env_observe(struct esper_env *env, float *out, size_t count, struct esper_error *error);
 /* `choices` [envs][choices], all heads side by side, and `slot_by_op` [envs][ESPER_OPS][slots]: 1 where allowed. The
@@ -154,6 +158,9 @@ enum esper_status esper_env_masks(struct esper_env *env, uint8_t *choices, size_
  */
 enum esper_status esper_env_step(struct esper_env *env, const uint8_t *actions, size_t action_count,
                                  struct esper_step *out, size_t out_count, struct esper_error *error);
+/* `allowed` [envs]: 1 where esper_env_step would take the env's action, 0 where the masks do not allow it. */
+enum esper_status esper_env_allowed(struct esper_env *env, const uint8_t *actions, size_t action_count,
+                                    uint8_t *allowed, size_t allowed_count, struct esper_error *error);
 /* `out` [envs]; from the end of an episode until the next reset. */
 enum esper_status esper_env_outcomes(struct esper_env *env, struct esper_outcome *out, size_t count,
                                      struct esper_error *error);
@@ -173,7 +180,7 @@ struct esper_policy;
 /* The policy that a run learned: from its newest checkpoint, given the run's directory or its name under runs/, or from
  * a checkpoint file. */
 enum esper_status esper_policy_open(struct esper_policy **out, const char *source, struct esper_error *error);
-void esper_policy_close(struct esper_policy **policy);
+enum esper_status esper_policy_close(struct esper_policy **policy);
 
 /*
  * Decide for all envs: `actions` [envs][ESPER_HEADS], ready for esper_env_step; nothing is taken yet. Sampled, the
@@ -199,12 +206,80 @@ struct esper_network;
 
 /* A safetensors or ONNX file that `esper export` wrote, or a run, whose best network it is then. */
 enum esper_status esper_network_open(struct esper_network **out, const char *source, struct esper_error *error);
-void esper_network_close(struct esper_network **network);
+enum esper_status esper_network_close(struct esper_network **network);
 enum esper_status esper_network_describe(struct esper_network *network, struct esper_network_info *out,
                                          struct esper_error *error);
 /* `samples` [n][bytes] of `sample_count` bytes in all, `logits` [n][targets][classes] of `logit_count` floats. */
 enum esper_status esper_network_infer(struct esper_network *network, const uint8_t *samples, size_t sample_count,
                                       float *logits, size_t logit_count, struct esper_error *error);
+
+/* ---- training ---------------------------------------------------------------------------------------------------- */
+
+/* What a round of training came to: means over its episodes, one per env. Scores are points. */
+struct esper_round {
+    double reward_mean;
+    double val_score_mean, val_score_best, test_score_mean;
+    double seconds; /* update included */
+    uint64_t env_steps;
+    uint32_t round; /* rounds done, this one included */
+    uint32_t germinations, fossilizations, prunes, rollbacks;
+};
+
+struct esper_train;
+
+/* A new run in the directory `runs` (NULL: runs/) with that name (NULL: made from time, task and seed), as `esper train
+ * --task TASK --set KEY=VALUE...` begins it: the same bits. It trains on the CPU. */
+enum esper_status esper_train_open(struct esper_train **out, const char *task, const char *const *sets,
+                                   size_t set_count, const char *runs, const char *name, struct esper_error *error);
+/* A run that goes on from its newest checkpoint; rounds 0 keeps the number that was planned. */
+enum esper_status esper_train_resume(struct esper_train **out, const char *run, uint32_t rounds,
+                                     struct esper_error *error);
+/* Play a round, learn from it, record it and save when it is time to. `out` may be NULL; `out_size` is sizeof *out. */
+enum esper_status esper_train_round(struct esper_train *train, struct esper_round *out, size_t out_size,
+                                    struct esper_error *error);
+/* Whether no round is left. */
+int esper_train_done(const struct esper_train *train);
+/* The directory of the run. */
+const char *esper_train_path(const struct esper_train *train);
+/* From any thread, or from a handler of signals: the round in progress, or the next one, ends after its step with
+ * ESPER_INTERRUPTED. The round can be gone on with, or the handle closed, which saves it. */
+void esper_train_stop(struct esper_train *train);
+/* Saves what is not saved. */
+enum esper_status esper_train_close(struct esper_train **train, struct esper_error *error);
+
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+enum esper_column {
+    ESPER_COLUMN_NONE, /* there is no such column */
+    ESPER_COLUMN_INTEGERS,
+    ESPER_COLUMN_REALS,
+    ESPER_COLUMN_TEXTS
+};
+
+struct esper_run;
+
+/* The record of a run that trains, has ended or crashed, given by its directory or its name under runs/; read-only. */
+enum esper_status esper_run_open(struct esper_run **out, const char *run, struct esper_error *error);
+enum esper_status esper_run_close(struct esper_run **run);
+/* The directory of the run. It lives as long as the handle. */
+const char *esper_run_path(const struct esper_run *run);
+/* What a column of a table means, with its unit; NULL where the record has none of that name. */
+const char *esper_run_help(const char *table, const char *column);
+
+/* One question, as `esper sql RUN` takes it. Its answer stays until the next question, or until the handle is closed;
+ * names and texts of the answer live as long. */
+enum esper_status esper_run_ask(struct esper_run *run, const char *sql, size_t *rows, uint32_t *columns,
+                                struct esper_error *error);
+const char *esper_run_column_name(const struct esper_run *run, uint32_t column);
+/* A column of integers of which some are missing is one of reals. */
+enum esper_column esper_run_column_kind(const struct esper_run *run, uint32_t column);
+/* `out` [rows]. Integers can be read as reals; a missing real is NAN, a missing text NULL. */
+enum esper_status esper_run_integers(struct esper_run *run, uint32_t column, int64_t *out, size_t count,
+                                     struct esper_error *error);
+enum esper_status esper_run_reals(struct esper_run *run, uint32_t column, double *out, size_t count,
+                                  struct esper_error *error);
+enum esper_status esper_run_texts(struct esper_run *run, uint32_t column, const char **out, size_t count,
+                                  struct esper_error *error);
 
 /* ---- version ----------------------------------------------------------------------------------------------------- */
 

@@ -58,7 +58,7 @@ sanitizer=
 ! nm -D "$library" | grep -q __asan_init || sanitizer=-fsanitize=address,undefined
 mkdir "$work/project" && cd "$work/project" || exit 1
 unset ESPER_TASKS
-for name in random_player own_policy trained_policy inference; do
+for name in random_player own_policy trained_policy inference train; do
     # shellcheck disable=SC2086
     verdict "build $name" "$(${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic $sanitizer "$prefix/share/doc/esper/examples/$name.c" $flags -o $name 2>&1)"
 done
@@ -79,6 +79,8 @@ sets=$(for set in $small; do echo "--set $set"; done)
     verdict 'random player' "$(./random_player quickstart envs=3 $small 2>&1 | grep -c '^env [012]: validation [0-9]' | grep -vx 3)"
     ./own_policy conv_heavy quickstart envs=2 $small >own.txt 2>&1
     verdict 'hand-written policy' "$(grep -q '^step 1: env 0 did germinate in r0c0' own.txt && grep -q '^score of env 0' own.txt || cat own.txt)"
+    ./train quickstart envs=2 rounds=2 policy.hidden=16 policy.feature_dim=16 $small >train.txt 2>&1
+    verdict 'training' "$([ "$(grep -c '^round [12]: reward [-0-9]' train.txt)" -eq 2 ] && "$esper" inspect latest | grep -q finished || cat train.txt)"
     "$esper" train --envs 2 --rounds 1 --name first --quiet $sets >/dev/null 2>train.txt || verdict 'train' "$(cat train.txt)"
     "$esper" eval first --episodes 4 --quiet >/dev/null 2>&1
 }

@@ -53,7 +53,7 @@ static void test_order(void **state)
     struct esper_env_info info;
     struct esper_outcome outcome[ENVS];
     uint8_t waits[ACTIONS] = {0};
-    float seen[ENVS * 512], again[ENVS * 512];
+    float seen[ENVS * 512], again[ENVS * 512], last[ENVS * 512];
     WORKS(esper_env_describe(env, &info, &failed));
     const size_t features = ENVS * info.features;
     REFUSED(ESPER_INVALID, "esper_env_reset", esper_env_observe(env, seen, features, &wrong));
@@ -65,8 +65,12 @@ static void test_order(void **state)
     WORKS(esper_env_observe(env, again, features, &failed));
     assert_memory_equal(seen, again, sizeof(float) * features);
     REFUSED(ESPER_INVALID, "a step has begun", esper_env_save(env, in_folder("late.ckpt"), &wrong));
-    for (uint32_t i = 0; i < info.steps; i++)
+    for (uint32_t i = 1; i < info.steps; i++)
         WORKS(esper_env_step(env, waits, ACTIONS, NULL, 0, &failed)); /* without a look */
+    WORKS(esper_env_observe(env, last, features, &failed));
+    WORKS(esper_env_step(env, waits, ACTIONS, NULL, 0, &failed));
+    WORKS(esper_env_observe(env, again, features, &failed)); /* what there was to see before it ended */
+    assert_memory_equal(last, again, sizeof(float) * features);
     REFUSED(ESPER_INVALID, "is over", esper_env_step(env, waits, ACTIONS, NULL, 0, &wrong));
     REFUSED(ESPER_INVALID, "is over", esper_env_masks(env, NULL, 0, NULL, 0, &wrong));
     REFUSED(ESPER_INVALID, "no episode", esper_env_save(env, in_folder("late.ckpt"), &wrong));
@@ -116,7 +120,7 @@ static void test_wrong_actions(void **state)
     (void)state;
     struct esper_env *env = open_small();
     struct esper_step step[ENVS];
-    uint8_t actions[ACTIONS] = {0}, *second = actions + ESPER_HEADS;
+    uint8_t actions[ACTIONS] = {0}, *second = actions + ESPER_HEADS, allowed[ENVS];
     uint32_t dice = 3;
     WORKS(esper_env_reset(env, &failed));
     REFUSED(ESPER_INVALID, "has 15 elements; 16", esper_env_step(env, actions, ACTIONS - 1, NULL, 0, &wrong));
@@ -134,7 +138,13 @@ static void test_wrong_actions(void **state)
     REFUSED(ESPER_INVALID, "env 1: slot = 9", esper_env_step(env, actions, ACTIONS, NULL, 0, &wrong));
     second[ESPER_HEAD_SLOT] = 255;
     REFUSED(ESPER_INVALID, "env 1: slot = 255", esper_env_step(env, actions, ACTIONS, NULL, 0, &wrong));
+    WORKS(esper_env_allowed(env, actions, ACTIONS, allowed, ENVS, &failed));
+    assert_true(allowed[0] == 1 && allowed[1] == 0);
+    REFUSED(ESPER_INVALID, "allowed [envs]: has 1", esper_env_allowed(env, actions, ACTIONS, allowed, 1, &wrong));
+    REFUSED(ESPER_INVALID, "actions [envs][heads]: has 3", esper_env_allowed(env, actions, 3, allowed, ENVS, &wrong));
     random_actions(env, &dice, actions); /* still the first step */
+    WORKS(esper_env_allowed(env, actions, ACTIONS, allowed, ENVS, &failed));
+    assert_true(allowed[0] == 1 && allowed[1] == 1);
     WORKS(esper_env_step(env, actions, ACTIONS, step, ENVS, &failed));
     assert_false(step[0].ended);
     esper_env_close(&env);

@@ -9,12 +9,14 @@ struct hostile {
     struct esper_env *env[2];
     struct esper_policy *policy;
     struct esper_network *network;
+    struct esper_run *run;
+    size_t rows; /* of its answer */
     long worked;
 };
 
 enum { ROOM = 4096 };
 static uint8_t bytes[ROOM];
-static float floats[ROOM];
+static _Alignas(8) float floats[ROOM];
 
 /* Right now and then, wrong in any way otherwise; never more than there is room for. */
 static size_t any_count(struct hostile *h, size_t right)
@@ -39,6 +41,42 @@ static enum esper_status play_hostile(struct hostile *h, struct esper_env *env, 
                           roll(&h->dice, 3) ? ENVS : 0, error);
 }
 
+/* Questions to the record of a run, some of which are none, and columns that may not be there. */
+static enum esper_status ask_hostile(struct hostile *h, struct esper_error *error)
+{
+    static const char *const questions[] = {"select * from round",
+                                            "select name, null from run",
+                                            "drop table round",
+                                            "select op, slot from step limit 9",
+                                            ";",
+                                            "select 'a', 1.5, x'00'"};
+    size_t rows = 0;
+    uint32_t columns = 0;
+    const uint32_t column = roll(&h->dice, 4);
+    enum esper_status status;
+    switch (roll(&h->dice, 8)) {
+    case 0:
+        esper_run_close(&h->run);
+        return esper_run_open(&h->run, roll(&h->dice, 4) ? in_folder("learned") : "nothing", error);
+    case 1:
+    case 2:
+        h->rows = 0; /* it is gone even if this fails */
+        status = esper_run_ask(h->run, any(h, (void *)questions[roll(&h->dice, 6)]), &rows, any(h, &columns), error);
+        h->rows = rows;
+        return status;
+    case 3:
+        return esper_run_integers(h->run, column, any(h, floats), any_count(h, h->rows) / 2, error);
+    case 4:
+        return esper_run_reals(h->run, column, any(h, floats), any_count(h, h->rows) / 2, error);
+    case 5:
+        return esper_run_texts(h->run, column, any(h, floats), any_count(h, h->rows) / 2, error);
+    default:
+        esper_run_column_name(h->run, column);
+        esper_run_column_kind(h->run, column);
+        return esper_train_round(NULL, NULL, roll(&h->dice, 99), error);
+    }
+}
+
 static enum esper_status hostile_call(struct hostile *h, struct esper_error *error)
 {
     struct esper_env *env = h->env[roll(&h->dice, 2)];
@@ -46,7 +84,7 @@ static enum esper_status hostile_call(struct hostile *h, struct esper_error *err
     struct esper_outcome outcomes[ENVS];
     struct esper_network_info network;
     const size_t features = esper_env_describe(env, &info, NULL) == ESPER_OK ? ENVS * info.features : 3;
-    switch (roll(&h->dice, 16)) {
+    switch (roll(&h->dice, 18)) {
     case 0:
         return roll(&h->dice, 8) ? esper_env_reset(env, error)
                                  : esper_env_reset_to(env, roll(&h->dice, 9000000), error);
@@ -81,6 +119,13 @@ static enum esper_status hostile_call(struct hostile *h, struct esper_error *err
             return ESPER_INVALID;
         esper_policy_close(&h->policy);
         return esper_policy_open(&h->policy, roll(&h->dice, 4) ? in_folder("learned") : "nothing", error);
+    case 11:
+        for (int i = 0; i < ACTIONS; i++)
+            bytes[i] = (uint8_t)roll(&h->dice, 8);
+        return esper_env_allowed(env, any(h, bytes), any_count(h, ACTIONS), any(h, bytes + ROOM / 2),
+                                 any_count(h, ENVS), error);
+    case 12:
+        return ask_hostile(h, error);
     default:
         return play_hostile(h, env, error);
     }
@@ -109,6 +154,7 @@ static void test_hostile_calls(void **state)
     esper_env_close(&h.env[0]);
     esper_policy_close(&h.policy);
     esper_network_close(&h.network);
+    esper_run_close(&h.run);
 
     struct esper_env *env = open_small(); /* and the library is as it was */
     double reward[ENVS] = {0};
@@ -197,6 +243,50 @@ static void test_threads(void **state)
     esper_env_close(&env);
 }
 
+/* Closing what another thread works on is refused, and harms nothing. */
+struct player {
+    struct esper_env *env;
+    struct esper_policy *policy;
+    enum esper_status status;
+};
+
+static void *decide_once(void *context)
+{
+    struct player *p = context;
+    uint8_t actions[ACTIONS];
+    p->status = esper_policy_act(p->policy, p->env, 0, actions, ACTIONS, NULL);
+    return NULL;
+}
+
+static void test_closed_by_others(void **state)
+{
+    (void)state;
+    const char *sets[SMALL];
+    struct player p = {0};
+    struct esper_error error = {0};
+    struct esper_env_info info;
+    pthread_t thread;
+    memcpy(sets, small, sizeof sets);
+    sets[3] = "data.batches=200"; /* so that the hosts learn for a while */
+    WORKS(esper_env_open(&p.env, "quickstart", sets, SMALL, &failed));
+    WORKS(esper_policy_open(&p.policy, in_folder("learned"), &failed));
+    WORKS(esper_env_reset(p.env, &failed));
+    struct esper_env *env = p.env;
+    struct esper_policy *policy = p.policy;
+    assert_int_equal(pthread_create(&thread, NULL, decide_once, &p), 0);
+    while (esper_env_describe(env, &info, &error) == ESPER_OK)
+        sched_yield();
+    assert_says(&error, "another thread");
+    assert_int_equal(esper_env_close(&env), ESPER_INVALID);
+    assert_int_equal(esper_policy_close(&policy), ESPER_INVALID);
+    assert_true(env == p.env && policy == p.policy); /* still open */
+    pthread_join(thread, NULL);
+    assert_int_equal(p.status, ESPER_OK);
+    assert_int_equal(esper_env_close(&env), ESPER_OK);
+    assert_int_equal(esper_policy_close(&policy), ESPER_OK);
+    assert_true(!env && !policy);
+}
+
 /* A thread whose stack is too small for the kernels is told so. */
 static void *cramped(void *context)
 {
@@ -232,10 +322,8 @@ static void test_small_stack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile_calls),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_small_stack),
+        cmocka_unit_test(test_hostile_calls),    cmocka_unit_test(test_memory),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_closed_by_others), cmocka_unit_test(test_small_stack),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);
 }

@@ -84,8 +84,10 @@ static enum esper_status observe_all(struct esper_env *env, float *out, size_t c
     const struct world *world = engine_world(env->engine);
     const size_t features = (size_t)world->rollout.obs, wanted = (size_t)world->envs * features;
     TRY(api_array("esper_env_observe: out [envs][features]", out, count, wanted, error));
-    TRY(env_ask(env, error));
-    memcpy(out, world->rollout.raw + world_rollout_row(world, 0) * features, wanted * sizeof *out);
+    if (env->place != ENV_ENDED)
+        TRY(env_ask(env, error));
+    const size_t row = world_rollout_row(world, 0) - (env->place == ENV_ENDED ? (size_t)world->envs : 0);
+    memcpy(out, world->rollout.raw + row * features, wanted * sizeof *out);
     return ESPER_OK;
 }
 
@@ -158,6 +160,29 @@ static enum esper_status take_action(const struct world *world, int env, const s
     }
     *out = action_of_heads(choice);
     return ESPER_OK;
+}
+
+/* Which envs' actions a step would take. */
+static enum esper_status judge_actions(struct esper_env *env, const uint8_t *actions, size_t action_count,
+                                       uint8_t *allowed, size_t allowed_count, struct esper_error *error)
+{
+    const struct world *world = engine_world(env->engine);
+    const size_t envs = (size_t)world->envs;
+    struct action ignored;
+    TRY(api_array("esper_env_allowed: actions [envs][heads]", actions, action_count, envs * HEAD_COUNT, error));
+    TRY(api_array("esper_env_allowed: allowed [envs]", allowed, allowed_count, envs, error));
+    TRY(env_ask(env, error));
+    for (int e = 0; e < world->envs; e++)
+        allowed[e] = take_action(world, e, &engine_masks(env->engine)[e], actions + e * HEAD_COUNT, &ignored, NULL) ==
+                     ESPER_OK;
+    return ESPER_OK;
+}
+
+enum esper_status esper_env_allowed(struct esper_env *env, const uint8_t *actions, size_t action_count,
+                                    uint8_t *allowed, size_t allowed_count, struct esper_error *error)
+{
+    TRY(api_enter(env ? &env->handle : NULL, "esper_env_allowed", error));
+    return api_leave(&env->handle, judge_actions(env, actions, action_count, allowed, allowed_count, error));
 }
 
 /* What a rollback takes back from the step that it blames; the rewards of an episode add up to its outcome's. */

@@ -9,6 +9,9 @@
 
 #define RUNS "runs" /* where a run that is given by its name is looked for */
 
+/* A name that no other environment of the process has; nothing else hangs on it. */
+static _Atomic uint64_t opened;
+
 enum esper_status env_wrap(struct esper_env **out, struct engine *engine, struct esper_error *error)
 {
     struct esper_env *env = memory_alloc(1, sizeof *env, error);
@@ -19,19 +22,24 @@ enum esper_status env_wrap(struct esper_env **out, struct engine *engine, struct
         engine_free(engine);
         return ESPER_FAILED;
     }
-    *env = (struct esper_env){.handle = {ATOMIC_FLAG_INIT}, .engine = engine, .outcomes = outcomes};
+    *env = (struct esper_env){.handle = {ATOMIC_FLAG_INIT},
+                              .engine = engine,
+                              .number = atomic_fetch_add(&opened, 1) + 1,
+                              .outcomes = outcomes};
     *out = env;
     return ESPER_OK;
 }
 
-void esper_env_close(struct esper_env **env)
+enum esper_status esper_env_close(struct esper_env **env)
 {
     if (!env || !*env)
-        return;
+        return ESPER_OK;
+    TRY(api_retire(&(*env)->handle));
     engine_free((*env)->engine);
     memory_free((*env)->outcomes);
     memory_free(*env);
     *env = NULL;
+    return ESPER_OK;
 }
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */

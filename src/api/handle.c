@@ -77,6 +77,11 @@ enum esper_status api_leave(struct api_handle *handle, enum esper_status status)
     return status;
 }
 
+enum esper_status api_retire(struct api_handle *handle)
+{
+    return atomic_flag_test_and_set(&handle->busy) ? ESPER_INVALID : ESPER_OK;
+}
+
 enum esper_status api_array(const char *name, const void *array, size_t count, size_t wanted, struct esper_error *error)
 {
     if (!array)

@@ -24,13 +24,15 @@ enum esper_status esper_network_open(struct esper_network **out, const char *sou
     return status;
 }
 
-void esper_network_close(struct esper_network **network)
+enum esper_status esper_network_close(struct esper_network **network)
 {
     if (!network || !*network)
-        return;
+        return ESPER_OK;
+    TRY(api_retire(&(*network)->handle));
     network_close(&(*network)->network);
     memory_free(*network);
     *network = NULL;
+    return ESPER_OK;
 }
 
 enum esper_status esper_network_describe(struct esper_network *network, struct esper_network_info *out,

@@ -19,6 +19,8 @@ enum esper_status api_ready(struct esper_error *error);
 enum esper_status api_enter(struct api_handle *handle, const char *name, struct esper_error *error);
 /* ... and return the call's status. */
 enum esper_status api_leave(struct api_handle *handle, enum esper_status status);
+/* Take the handle for good, to close it: refused while a call works on it. */
+enum esper_status api_retire(struct api_handle *handle);
 
 /* An array of the caller: `count` elements where `wanted` are needed. */
 enum esper_status api_array(const char *name, const void *array, size_t count, size_t wanted,
@@ -35,6 +37,7 @@ enum env_place {
 struct esper_env {
     struct api_handle handle;
     struct engine *engine;
+    uint64_t number; /* of this handle among all that were opened: addresses come back */
     enum env_place place;
     uint32_t next;                   /* number of the next episode */
     struct outcome_record *outcomes; /* [env] of the last episode */

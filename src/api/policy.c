@@ -24,8 +24,8 @@ struct esper_policy {
     const struct policy_kernels *kernels;
 
     /* for the environment that it decides for */
-    const struct esper_env *env; /* compared, never followed */
-    uint32_t round, step;        /* of the last decision */
+    uint64_t env;         /* its number; 0: none */
+    uint32_t round, step; /* of the last decision */
     int envs;
     struct policy_net *net;
     void *net_memory;
@@ -88,7 +88,7 @@ static void forget_env(struct esper_policy *policy)
     policy->net_memory = NULL;
     policy->state = (struct memory){NULL, NULL};
     policy->observed = policy->logits = policy->values = NULL;
-    policy->env = NULL;
+    policy->env = 0;
     policy->envs = 0;
 }
 
@@ -122,12 +122,14 @@ enum esper_status esper_policy_open(struct esper_policy **out, const char *sourc
     return ESPER_OK;
 }
 
-void esper_policy_close(struct esper_policy **policy)
+enum esper_status esper_policy_close(struct esper_policy **policy)
 {
     if (!policy || !*policy)
-        return;
+        return ESPER_OK;
+    TRY(api_retire(&(*policy)->handle));
     release(*policy);
     *policy = NULL;
+    return ESPER_OK;
 }
 
 /* ---- acting ------------------------------------------------------------------------------------------------------ */
@@ -157,7 +159,7 @@ static enum esper_status meet_env(struct esper_policy *policy, const struct espe
     }
     policy->net = policy->kernels->net_init(shape, envs, 0, policy->pool, policy->net_memory);
     policy->kernels->pack(policy->net, policy->world->learner.w);
-    policy->env = env;
+    policy->env = env->number;
     policy->step = UINT32_MAX;
     return ESPER_OK;
 }
@@ -212,7 +214,7 @@ static enum esper_status act(struct esper_policy *policy, struct esper_env *env,
                          "the policy was trained on hosts of %d slots (%d features), the environment's have %d (%d)",
                          shape->slots, shape->obs, world->shape.slots, world->rollout.obs);
     TRY(env_ask(env, error));
-    if (policy->env != env || policy->envs != world->envs)
+    if (policy->env != env->number)
         TRY(meet_env(policy, env, world->envs, error));
     recall(policy, world);
     think(policy, world);
