@@ -84,7 +84,7 @@ TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 FAULTS := $(if $(SAN),,$(addprefix $(BUILD)/tests/faults/,libfaults.so drive powerloss))
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all install uninstall run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
+.PHONY: all install uninstall wheel run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -99,6 +99,7 @@ help:
 	@echo 'make all      build $(BUILD)/esper         make bench    kernel and training speed, and the peak of the machine'
 	@echo 'make cuda     build the device library     make asan|ubsan|tsan   sanitizer runs'
 	@echo 'make install  put what was built under PREFIX (/usr/local), in DESTDIR; make uninstall takes it away'
+	@echo 'make wheel    the Python package, with the library in it, in $(WHEELS) (docs/python.md)'
 	@echo 'make emulated build it for the CPU, where the tests run its kernels'
 	@echo 'make lint     formatter and linter         make tidy     the same with analyzers, for minutes'
 	@echo 'make format   clang-format in place'
@@ -353,6 +354,16 @@ uninstall:
 	@rm -f '$(DESTDIR)$(PREFIX)'/share/man/man1/esper.1 '$(DESTDIR)$(PREFIX)'/share/man/man1/esper-*.1
 	@for folder in $(DEVICEDIR) $(PREFIX)/share/esper/tasks $(PREFIX)/share/esper $(DOCDIR)/examples $(DOCDIR)/docs/rules $(DOCDIR)/docs $(DOCDIR); do \
 		rmdir "$(DESTDIR)$$folder" 2>/dev/null || :; done
+
+# The Python package as a file for pip, made in a copy: pip leaves its own files beside what it builds.
+PYTHON ?= /usr/bin/python3
+WHEELS ?= $(BUILD)/wheels
+wheel:
+	@test -e $(BUILD)/libesper.so || { echo 'esper: $(BUILD)/libesper.so is not built; run: make' >&2; exit 1; }
+	@$(PYTHON) -c 'import setuptools, wheel, pip' 2>/dev/null || { echo 'esper: a wheel takes pip, setuptools and wheel; run: apt-get install python3-pip python3-setuptools python3-wheel' >&2; exit 1; }
+	@rm -rf $(BUILD)/python && mkdir -p $(BUILD)/python/include && cp -r python include $(BUILD)/python/
+	@ESPER_LIBRARY='$(abspath $(BUILD))/libesper.so' $(PYTHON) -m pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir '$(WHEELS)' $(BUILD)/python/python
+	@ls $(WHEELS)/esper-*.whl
 
 # The formatter's and the linter's check, in a minute; `tidy` adds the analyzers, which take many. Bodies of macros (*.inc)
 # are beyond the formatter. Versions of the formatter disagree, so its check only runs with the one the code follows.

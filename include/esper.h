@@ -172,6 +172,8 @@ enum esper_status esper_env_save(struct esper_env *env, const char *path, struct
 const char *esper_head_name(uint32_t head);
 const char *esper_op_name(uint32_t op);
 const char *esper_component_name(uint32_t component);
+/* 1 where the head matters to the op: what is chosen in the others is ignored. */
+int esper_op_uses(uint32_t op, uint32_t head);
 
 /* ---- policies ---------------------------------------------------------------------------------------------------- */
 

@@ -176,6 +176,9 @@ static void test_abi(void **state)
     assert_string_equal(esper_head_name(ESPER_HEAD_OP), "op");
     assert_string_equal(esper_op_name(ESPER_OP_PRUNE), "prune");
     assert_string_equal(esper_component_name(0), "attribution");
+    assert_true(esper_op_uses(ESPER_OP_GERMINATE, ESPER_HEAD_BLUEPRINT) && esper_op_uses(ESPER_OP_WAIT, ESPER_HEAD_OP));
+    assert_true(!esper_op_uses(ESPER_OP_WAIT, ESPER_HEAD_SLOT) && !esper_op_uses(ESPER_OPS, ESPER_HEAD_OP) &&
+                !esper_op_uses(ESPER_OP_WAIT, ESPER_HEADS));
     assert_true(!esper_head_name(ESPER_HEADS) && !esper_op_name(ESPER_OPS) && !esper_component_name(ESPER_COMPONENTS));
 }
 

@@ -148,6 +148,11 @@ const char *esper_op_name(uint32_t op)
     return op < OP_COUNT ? op_name((int)op) : NULL;
 }
 
+int esper_op_uses(uint32_t op, uint32_t head)
+{
+    return op < OP_COUNT && head < HEAD_COUNT && (head_relevance((int)op) >> head & 1u);
+}
+
 const char *esper_component_name(uint32_t component)
 {
     return component < REWARD_COMPONENT_COUNT ? reward_component_name((int)component) : NULL;
