@@ -329,9 +329,10 @@ DOCDIR := $(PREFIX)/share/doc/esper
 # The program looks for the device library here, seen from its own directory.
 DEVICEDIR := $(PREFIX)/lib/esper
 VERSION := $(call of_header,ESPER_VERSION)
+EXAMPLES := examples/*.c examples/*.json examples/python/*.py
 INSTALLED := $(BINDIR)/esper $(addprefix $(LIBDIR)/,libesper.so $(SONAME) libesper.so.$(VERSION) pkgconfig/esper.pc) \
 	$(DEVICEDIR)/libesper_cuda.so $(INCLUDEDIR)/esper.h $(addprefix $(PREFIX)/share/esper/,$(wildcard tasks/*.json)) \
-	$(addprefix $(DOCDIR)/,LICENSE README.md CHANGELOG.md SECURITY.md $(wildcard docs/*.md docs/rules/*.md examples/*))
+	$(addprefix $(DOCDIR)/,LICENSE README.md CHANGELOG.md SECURITY.md $(wildcard docs/*.md docs/rules/*.md $(EXAMPLES)))
 put = install -D -m $(1) $(2) '$(DESTDIR)$(3)'
 
 install:
@@ -345,14 +346,14 @@ install:
 	@install -d '$(DESTDIR)$(LIBDIR)/pkgconfig'
 	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' src/api/esper.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/esper.pc'
 	@for file in tasks/*.json; do $(call put,644,$$file,$(PREFIX)/share/esper/)$$file || exit 1; done
-	@for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/*.md docs/rules/*.md examples/*; do $(call put,644,$$file,$(DOCDIR)/)$$file || exit 1; done
+	@for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/*.md docs/rules/*.md $(EXAMPLES); do $(call put,644,$$file,$(DOCDIR)/)$$file || exit 1; done
 	@scripts/manual $(BUILD)/esper '$(DESTDIR)$(PREFIX)/share'
 	@echo 'esper: installed in $(DESTDIR)$(PREFIX)'
 
 uninstall:
 	@for file in $(INSTALLED) $(PREFIX)/share/bash-completion/completions/esper; do rm -f "$(DESTDIR)$$file"; done
 	@rm -f '$(DESTDIR)$(PREFIX)'/share/man/man1/esper.1 '$(DESTDIR)$(PREFIX)'/share/man/man1/esper-*.1
-	@for folder in $(DEVICEDIR) $(PREFIX)/share/esper/tasks $(PREFIX)/share/esper $(DOCDIR)/examples $(DOCDIR)/docs/rules $(DOCDIR)/docs $(DOCDIR); do \
+	@for folder in $(DEVICEDIR) $(PREFIX)/share/esper/tasks $(PREFIX)/share/esper $(DOCDIR)/examples/python $(DOCDIR)/examples $(DOCDIR)/docs/rules $(DOCDIR)/docs $(DOCDIR); do \
 		rmdir "$(DESTDIR)$$folder" 2>/dev/null || :; done
 
 # The Python package as a file for pip, made in a copy: pip leaves its own files beside what it builds.

@@ -26,7 +26,7 @@ put install
 # ---- what is there ---------------------------------------------------------------------------------------------------
 doc=share/doc/esper
 for file in bin/esper lib/libesper.so lib/pkgconfig/esper.pc include/esper.h share/esper/tasks/quickstart.json $doc/LICENSE \
-    $doc/README.md $doc/docs/guide.md $doc/examples/own_policy.c; do
+    $doc/README.md $doc/docs/guide.md $doc/examples/own_policy.c $doc/examples/python/ppo.py; do
     verdict "$file" "$([ -s "$prefix/$file" ] || echo missing)"
 done
 put install DESTDIR="$work/stage"

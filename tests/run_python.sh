@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Python package: environments with Gymnasium and without, policies that reproduce `esper eval`, networks, records,
-# installing, and, in the long form, the example that learns. Parts that other packages are needed for are skipped with
+# documentation, examples and installing. Parts that other packages are needed for are skipped with
 # the line that adds them. Usage: run_python.sh ESPER (from the project's root; PYTHON names another interpreter).
 . tests/script.inc
 root=$PWD
@@ -31,7 +31,7 @@ enter_work
 tests() { # tests NAME VARIABLES...: a file of tests/python, what it skips and how it fails
     name=$1
     shift
-    if env "$@" "$python" "$root/tests/python/$name.py" >"$work/$name.txt" 2>&1; then
+    if env "$@" "$python" "$root/tests/python/$name.py" "$root" >"$work/$name.txt" 2>&1; then
         verdict "$name $*" ''
         sed -n 's/^skipped: //p' "$work/$name.txt" | while read -r line; do echo "skipped: $line"; done
         ! grep -q '^skipped: ' "$work/$name.txt" || skipped=$((skipped + 1))
@@ -54,6 +54,14 @@ tests test_trained
 tests test_env ESPER_ALONE=1
 ! "$python" -c 'import gymnasium' 2>/dev/null || tests test_env
 tests test_gymnasium
+
+# ---- documentation and examples, on a quick start that is quicker ----------------------------------------------------
+mkdir tasks
+cat >tasks/quickstart.json <<EOF
+{"envs": 2, "steps": 6, "rounds": 2, "host.base": 4, "host.kernel": 1, "data.set": "synthetic", "data.size": 16, "data.batch": 16,
+ "data.batches": 1, "data.val_images": 32, "data.test_images": 32}
+EOF
+tests test_docs ESPER_TASKS="$work/tasks"
 
 # ---- the library is another one --------------------------------------------------------------------------------------
 says() { # says NAME TEXT COMMAND...: it fails, with TEXT in the last line

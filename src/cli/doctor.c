@@ -110,6 +110,22 @@ static bool in_path(const char *program, char *found, size_t size)
     return false;
 }
 
+/* For the package `esper`: Debian's interpreter, and its numpy. Others know best where theirs is. */
+static void show_python(void)
+{
+    char found[CONFIG_PATH];
+    cli_print("Python (docs/python.md)\n");
+    if (!in_path("python3", found, sizeof found)) {
+        missing("python3", "no package esper", "apt-get install python3-numpy");
+        return;
+    }
+    line("python3", found);
+    if (access("/usr/lib/python3/dist-packages/numpy", R_OK) == 0)
+        line("numpy", "found, for /usr/bin/python3");
+    else
+        missing("numpy", "no package esper for /usr/bin/python3", "apt-get install python3-numpy");
+}
+
 /* The GPU comes in three parts: a compiler for the library, the library, and a device with its driver. Each has its own
  * remedy if missing. */
 static void show_cuda(void)
@@ -226,6 +242,7 @@ static enum esper_status examine(struct cli_call *call, struct esper_error *erro
     show_build();
     show_machine();
     show_cuda();
+    show_python();
     show_tasks();
     call->code = show_data() ? CLI_OK : CLI_FAILED;
     return ESPER_OK;

@@ -209,4 +209,4 @@ class Threads(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])

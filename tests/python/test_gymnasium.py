@@ -1,4 +1,5 @@
 """Gymnasium's own checks and vector wrappers over esper.VectorEnv. Skipped where Gymnasium is not installed."""
+import sys
 import unittest
 import warnings
 
@@ -135,4 +136,4 @@ class Wrappers(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])

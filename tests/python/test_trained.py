@@ -3,6 +3,7 @@ import csv
 import json
 import os
 import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -129,4 +130,4 @@ class Records(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])
