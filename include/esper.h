@@ -146,6 +146,9 @@ enum esper_status esper_env_reset_to(struct esper_env *env, uint32_t episode, st
  * step, until the next reset, it is what was observed before that step.
  */
 enum esper_status esper_env_observe(struct esper_env *env, float *out, size_t count, struct esper_error *error);
+/* `out` [envs][slots]: the number of the blueprint that grows in each slot, -1 where there is none. A trained policy
+ * sees these besides the features. */
+enum esper_status esper_env_blueprints(struct esper_env *env, int8_t *out, size_t count, struct esper_error *error);
 /* `choices` [envs][choices], all heads side by side, and `slot_by_op` [envs][ESPER_OPS][slots]: 1 where allowed. The
  * legal slots depend on the op. Either may be NULL, with a count of 0. */
 enum esper_status esper_env_masks(struct esper_env *env, uint8_t *choices, size_t choice_count, uint8_t *slot_by_op,
@@ -243,6 +246,9 @@ enum esper_status esper_train_round(struct esper_train *train, struct esper_roun
 int esper_train_done(const struct esper_train *train);
 /* The directory of the run. */
 const char *esper_train_path(const struct esper_train *train);
+/* One line that a person should know of: what was found when the run was resumed, trouble with its files since; "" if
+ * there is none. It lives until the next call. */
+const char *esper_train_note(const struct esper_train *train);
 /* From any thread, or from a handler of signals: the round in progress, or the next one, ends after its step with
  * ESPER_INTERRUPTED. The round can be gone on with, or the handle closed, which saves it. */
 void esper_train_stop(struct esper_train *train);

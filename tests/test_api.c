@@ -54,6 +54,7 @@ static void test_order(void **state)
     struct esper_outcome outcome[ENVS];
     uint8_t waits[ACTIONS] = {0};
     float seen[ENVS * 512], again[ENVS * 512], last[ENVS * 512];
+    int8_t grown[ENVS * 16];
     WORKS(esper_env_describe(env, &info, &failed));
     const size_t features = ENVS * info.features;
     REFUSED(ESPER_INVALID, "esper_env_reset", esper_env_observe(env, seen, features, &wrong));
@@ -69,6 +70,8 @@ static void test_order(void **state)
         WORKS(esper_env_step(env, waits, ACTIONS, NULL, 0, &failed)); /* without a look */
     WORKS(esper_env_observe(env, last, features, &failed));
     WORKS(esper_env_step(env, waits, ACTIONS, NULL, 0, &failed));
+    WORKS(esper_env_blueprints(env, grown, ENVS * info.slots, &failed));
+    assert_true(grown[0] == -1 && grown[ENVS * info.slots - 1] == -1);
     WORKS(esper_env_observe(env, again, features, &failed)); /* what there was to see before it ended */
     assert_memory_equal(last, again, sizeof(float) * features);
     REFUSED(ESPER_INVALID, "is over", esper_env_step(env, waits, ACTIONS, NULL, 0, &wrong));
@@ -145,8 +148,16 @@ static void test_wrong_actions(void **state)
     random_actions(env, &dice, actions); /* still the first step */
     WORKS(esper_env_allowed(env, actions, ACTIONS, allowed, ENVS, &failed));
     assert_true(allowed[0] == 1 && allowed[1] == 1);
+    memset(actions, 0, sizeof actions);
+    actions[ESPER_HEAD_OP] = ESPER_OP_GERMINATE;
+    actions[ESPER_HEAD_BLUEPRINT] = 7;
+    actions[ESPER_HEAD_SLOT] = 1;
     WORKS(esper_env_step(env, actions, ACTIONS, step, ENVS, &failed));
     assert_false(step[0].ended);
+    int8_t grown[ENVS * 3];
+    REFUSED(ESPER_INVALID, "has 2 elements; 6", esper_env_blueprints(env, grown, 2, &wrong));
+    WORKS(esper_env_blueprints(env, grown, ENVS * 3, &failed));
+    assert_true(grown[0] == -1 && grown[1] == 7 && grown[2] == -1 && grown[4] == -1);
     esper_env_close(&env);
 }
 

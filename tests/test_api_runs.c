@@ -42,6 +42,7 @@ static void test_training(void **state)
 
     WORKS(esper_train_open(&train, "quickstart", few, FEW, folder, "parts", &failed));
     assert_false(esper_train_done(train));
+    assert_string_equal(esper_train_note(train), "");
     for (uint32_t i = 1; i <= 2; i++) {
         WORKS(esper_train_round(train, &round, sizeof round, &failed));
         assert_true(round.round == i && round.env_steps == 24 && round.seconds > 0);
@@ -53,7 +54,9 @@ static void test_training(void **state)
     assert_null(train);
     WORKS(esper_train_close(&train, &failed));
 
+    put_file(in_folder("parts/checkpoints/r000003-s000.ckpt"), "junk", 4); /* the one before it will do */
     WORKS(esper_train_resume(&train, in_folder("parts"), 0, &failed));
+    assert_non_null(strstr(esper_train_note(train), "ckpt"));
     REFUSED(ESPER_UNSUPPORTED, "struct esper_round has 8", esper_train_round(train, &round, 8, &wrong));
     WORKS(esper_train_round(train, NULL, 0, &failed));
     assert_true(esper_train_done(train));

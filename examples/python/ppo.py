@@ -76,7 +76,9 @@ class Agent(nn.Module):
         super().__init__()
         self.sizes, self.floor = env.head_sizes, floor
         self.uses = torch.tensor(esper.OP_USES_HEAD)
-        self.features = nn.Sequential(layer(env.features, hidden), nn.LayerNorm(hidden), nn.ReLU())
+        self.kinds = nn.Embedding(len(env.blueprints) + 1, 4)  # what grows in a slot, or nothing
+        inputs = env.features + 4 * len(env.slots)
+        self.features = nn.Sequential(layer(inputs, hidden), nn.LayerNorm(hidden), nn.ReLU())
         self.memory = nn.LSTM(hidden, hidden)
         for name, weights in self.memory.named_parameters():
             nn.init.zeros_(weights) if "bias" in name else nn.init.orthogonal_(weights)
@@ -90,9 +92,9 @@ class Agent(nn.Module):
             for op, logit in prior.items():
                 self.heads[OP][-1].bias[esper.OP_NAMES.index(op)] = logit
 
-    def forward(self, seen, state):
-        """seen [steps][envs][features]; logits of all heads and values of the states."""
-        features = self.features(seen)
+    def forward(self, seen, grown, state):
+        """seen [steps][envs][features], grown [steps][envs][slots]; logits of all heads and values of the states."""
+        features = self.features(torch.cat((seen, self.kinds(grown.long() + 1).flatten(-2)), -1))
         remembered, state = self.memory(features, state)
         hidden = self.norm(features + remembered)
         return [head(hidden) for head in self.heads], self.critic(hidden).squeeze(-1), state
@@ -143,8 +145,9 @@ def rollout(env, agent, normalize, first=None):
     seen, info = env.reset() if first is None else first
     state, rows, done = None, [], False
     while not done:
-        x, masks, slots = torch.as_tensor(seen), torch.as_tensor(info["action_mask"]), torch.as_tensor(info["slot_by_op"])
-        logits, values, state = agent(normalize(x)[None], state)
+        x, grown = torch.as_tensor(seen), torch.as_tensor(info["blueprints"])
+        masks, slots = torch.as_tensor(info["action_mask"]), torch.as_tensor(info["slot_by_op"])
+        logits, values, state = agent(normalize(x)[None], grown[None], state)
         actions = agent.act([scores[0] for scores in logits], masks, slots)
         seen, rewards, terminated, _, info = env.step(actions.numpy())
         done = terminated.all()
@@ -152,7 +155,7 @@ def rollout(env, agent, normalize, first=None):
         if state is not None and (rolled := info["result"] == esper.RESULT_NAMES.index("rolled_back")).any():
             keep = torch.as_tensor(~rolled).float()[None, :, None]
             state = (state[0] * keep, state[1] * keep)
-        rows.append((x, masks, slots, actions, values[0], torch.as_tensor(rewards.astype(np.float32))))
+        rows.append((x, grown, masks, slots, actions, values[0], torch.as_tensor(rewards.astype(np.float32))))
     return [torch.stack(column) for column in zip(*rows)]
 
 
@@ -171,7 +174,7 @@ def mean_by_head(x, counts):
 
 
 def update(agent, optimizer, normalize, scale, data, args, progress):
-    seen, masks, slots, actions, values, rewards = data
+    seen, grown, masks, slots, actions, values, rewards = data
     scale["rewards"].append(rewards.flatten())
     spread = torch.cat(scale["rewards"]).std().clamp(min=1e-3)
     shift, width = scale["returns"]
@@ -187,7 +190,7 @@ def update(agent, optimizer, normalize, scale, data, args, progress):
 
     before = None
     for epoch in range(args.epochs):
-        logits, predicted, _ = agent(x, None)
+        logits, predicted, _ = agent(x, grown, None)
         log_probs, entropy, counts = agent.rate(logits, masks, slots, actions)
         if before is None:
             before, chosen = log_probs.detach(), counts.any(-1)

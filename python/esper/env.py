@@ -118,19 +118,21 @@ class VectorEnv(Handle, Base):
         self._seen = np.empty((envs, self.features), np.float32)
         self._mask = np.empty((envs, sum(self.head_sizes)), np.int8)
         self._slot_by_op = np.empty((envs, OPS, len(self.slots)), np.int8)
-        self._places = tuple(address(array) for array in (self._seen, self._mask, self._slot_by_op))
+        self._grown = np.empty((envs, len(self.slots)), np.int8)
+        self._places = tuple(address(array) for array in (self._seen, self._mask, self._slot_by_op, self._grown))
 
     def _look(self):
         """The hosts learn for a step and are measured."""
         if self._copy:
             self._fresh()
-        seen, mask, slots = self._places
+        seen, mask, slots, grown = self._places
         self._call(lib.esper_env_observe, seen, self._seen.size)
         self._call(lib.esper_env_masks, mask, self._mask.size, slots, self._slot_by_op.size)
+        self._call(lib.esper_env_blueprints, grown, self._grown.size)
 
     def _masks(self):
-        return {"action_mask": self._mask, "_action_mask": self._all,
-                "slot_by_op": self._slot_by_op, "_slot_by_op": self._all}
+        return {"action_mask": self._mask, "_action_mask": self._all, "slot_by_op": self._slot_by_op,
+                "_slot_by_op": self._all, "blueprints": self._grown, "_blueprints": self._all}
 
     # ---- Gymnasium's functions ---------------------------------------------------------------------------------------
 
@@ -245,7 +247,7 @@ class VectorEnv(Handle, Base):
         for env, seen in enumerate(self._seen.copy()):
             final[env] = seen
         if not self._copy:
-            last.update(action_mask=self._mask.copy(), slot_by_op=self._slot_by_op.copy())
+            last.update({name: last[name].copy() for name in ("action_mask", "slot_by_op", "blueprints")})
         self._begin_episode()
         self._look()
         return dict(self._masks(), final_obs=final, _final_obs=self._all, final_info=last, _final_info=self._all)

@@ -80,6 +80,7 @@ _CALLS = {  # name: arguments; all return a status
     "esper_env_reset": [_HANDLE, _ERROR],
     "esper_env_reset_to": [_HANDLE, c_uint32, _ERROR],
     "esper_env_observe": [_HANDLE, _ARRAY, c_size_t, _ERROR],
+    "esper_env_blueprints": [_HANDLE, _ARRAY, c_size_t, _ERROR],
     "esper_env_masks": [_HANDLE, _ARRAY, c_size_t, _ARRAY, c_size_t, _ERROR],
     "esper_env_allowed": [_HANDLE, _ARRAY, c_size_t, _ARRAY, c_size_t, _ERROR],
     "esper_env_step": [_HANDLE, _ARRAY, c_size_t, _ARRAY, c_size_t, _ERROR],

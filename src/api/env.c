@@ -79,16 +79,42 @@ enum esper_status env_ask(struct esper_env *env, struct esper_error *error)
     return ESPER_OK;
 }
 
+/* The rollout's first row of the decision that is due, or, after the last one, of that. */
+static enum esper_status row_of_decision(struct esper_env *env, size_t *row, struct esper_error *error)
+{
+    const struct world *world = engine_world(env->engine);
+    if (env->place != ENV_ENDED)
+        TRY(env_ask(env, error));
+    *row = world_rollout_row(world, 0) - (env->place == ENV_ENDED ? (size_t)world->envs : 0);
+    return ESPER_OK;
+}
+
 static enum esper_status observe_all(struct esper_env *env, float *out, size_t count, struct esper_error *error)
 {
     const struct world *world = engine_world(env->engine);
     const size_t features = (size_t)world->rollout.obs, wanted = (size_t)world->envs * features;
+    size_t row;
     TRY(api_array("esper_env_observe: out [envs][features]", out, count, wanted, error));
-    if (env->place != ENV_ENDED)
-        TRY(env_ask(env, error));
-    const size_t row = world_rollout_row(world, 0) - (env->place == ENV_ENDED ? (size_t)world->envs : 0);
+    TRY(row_of_decision(env, &row, error));
     memcpy(out, world->rollout.raw + row * features, wanted * sizeof *out);
     return ESPER_OK;
+}
+
+static enum esper_status tell_blueprints(struct esper_env *env, int8_t *out, size_t count, struct esper_error *error)
+{
+    const struct world *world = engine_world(env->engine);
+    const size_t slots = (size_t)world->shape.slots, wanted = (size_t)world->envs * slots;
+    size_t row;
+    TRY(api_array("esper_env_blueprints: out [envs][slots]", out, count, wanted, error));
+    TRY(row_of_decision(env, &row, error));
+    memcpy(out, world->rollout.bp + row * slots, wanted * sizeof *out);
+    return ESPER_OK;
+}
+
+enum esper_status esper_env_blueprints(struct esper_env *env, int8_t *out, size_t count, struct esper_error *error)
+{
+    TRY(api_enter(env ? &env->handle : NULL, "esper_env_blueprints", error));
+    return api_leave(&env->handle, tell_blueprints(env, out, count, error));
 }
 
 enum esper_status esper_env_observe(struct esper_env *env, float *out, size_t count, struct esper_error *error)

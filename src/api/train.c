@@ -1,5 +1,6 @@
 /* A run that learns, as a handle: a session, advanced a round at a time. */
 #include <limits.h>
+#include <stdio.h>
 
 #include "api/parts.h"
 #include "base/memory.h"
@@ -10,6 +11,7 @@ struct esper_train {
     struct api_handle handle;
     struct session *session;
     atomic_bool stop;
+    char note[512];
 };
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -27,11 +29,13 @@ static enum esper_status make(struct esper_train **out, struct esper_error *erro
 /* A handle that has its session, or none. */
 static enum esper_status settle(struct esper_train **out, struct esper_train *train, enum esper_status status)
 {
-    if (status != ESPER_OK)
+    if (status != ESPER_OK) {
         memory_free(train);
-    else
-        *out = train;
-    return status;
+        return status;
+    }
+    snprintf(train->note, sizeof train->note, "%s", session_note(train->session));
+    *out = train;
+    return ESPER_OK;
 }
 
 static enum esper_status configure(struct config *config, const char *task, const char *const *sets, size_t count,
@@ -101,6 +105,11 @@ const char *esper_train_path(const struct esper_train *train)
     return train && train->session ? session_path(train->session) : NULL;
 }
 
+const char *esper_train_note(const struct esper_train *train)
+{
+    return train ? train->note : "";
+}
+
 void esper_train_stop(struct esper_train *train)
 {
     if (train)
@@ -135,10 +144,13 @@ static enum esper_status play_round(struct esper_train *train, struct esper_roun
         return error_set(error, ESPER_INVALID, "esper_train_round: the training failed before; close the handle");
     if (session_done(train->session))
         return error_set(error, ESPER_INVALID, "esper_train_round: all rounds are done");
+    train->note[0] = '\0';
     while (!progress.round_done) {
         if (atomic_exchange(&train->stop, false))
             return error_set(error, ESPER_INTERRUPTED, "stopped on request; the next call goes on with the round");
         enum esper_status status = session_advance(train->session, &progress, error);
+        if (progress.notice[0])
+            snprintf(train->note, sizeof train->note, "%s", progress.notice);
         if (status != ESPER_OK) { /* what it holds is no longer whole */
             session_abandon(train->session);
             train->session = NULL;

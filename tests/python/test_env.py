@@ -28,6 +28,7 @@ class Playing(Case):
         self.assertEqual(info["action_mask"].shape, (3, sum(env.head_sizes)))
         self.assertEqual(info["slot_by_op"].shape, (3, len(esper.OP_NAMES), len(env.slots)))
         self.assertEqual(tuple(env.single_action_space.nvec), env.head_sizes)
+        self.assertEqual(info["blueprints"].tolist(), [[-1] * len(env.slots)] * 3)
         self.assertEqual(esper.HEAD_NAMES[-1], "op")
         actions = env.sample_actions()
         self.assertIn(actions, env.action_space)
@@ -140,6 +141,7 @@ class Playing(Case):
         wild = np.array([[0] * 8, [0, 1, 0, 0, 2, 0, 0, 1]])
         one, other = env.step(wild), gentle.step(np.array([[9] * 8, [0, 1, 0, 0, 2, 0, 0, 1]]))
         np.testing.assert_array_equal(one[0], other[0])
+        self.assertEqual(env.blueprints[one[4]["blueprints"][1, 0]], "conv_light")
         for _ in range(30):
             gentle.step(gentle.action_space.sample())
 
