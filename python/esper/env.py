@@ -1,4 +1,5 @@
 """A task of Esper as a vector environment, in the manner of Gymnasium 1.x."""
+import operator
 from ctypes import byref, c_char_p, c_void_p
 
 import numpy as np
@@ -66,8 +67,8 @@ class VectorEnv(Handle, Base):
         self._source = ("esper_env_open_run", path_bytes(run)) if run is not None else (
             "esper_env_open", path_bytes("quickstart" if task is None else task))
         self._settings = dict(settings or {})
-        self._settings.update({} if num_envs is None else {"envs": int(num_envs)})
-        self._settings.update({} if seed is None else {"seed": int(seed)})
+        self._settings.update({} if num_envs is None else {"envs": operator.index(num_envs)})
+        self._settings.update({} if seed is None else {"seed": operator.index(seed)})
         self._begin(_mode(autoreset_mode), illegal, copy)
 
     @classmethod
@@ -130,6 +131,15 @@ class VectorEnv(Handle, Base):
         self._call(lib.esper_env_masks, mask, self._mask.size, slots, self._slot_by_op.size)
         self._call(lib.esper_env_blueprints, grown, self._grown.size)
 
+    def _look_back(self):
+        """After the last step: what there was to see before it, again, in arrays of its own. There are no new masks."""
+        mask, slot_by_op = self._mask, self._slot_by_op
+        if self._copy:
+            self._fresh()
+            self._mask[:], self._slot_by_op[:] = mask, slot_by_op
+        self._call(lib.esper_env_observe, self._places[0], self._seen.size)
+        self._call(lib.esper_env_blueprints, self._places[3], self._grown.size)
+
     def _masks(self):
         return {"action_mask": self._mask, "_action_mask": self._all, "slot_by_op": self._slot_by_op,
                 "_slot_by_op": self._all, "blueprints": self._grown, "_blueprints": self._all}
@@ -140,7 +150,7 @@ class VectorEnv(Handle, Base):
     def reset(self, *, seed=None, options=None):
         """Begin the next episode; with a seed, the first one of that seed; options={"episode": n}: that one, from 0."""
         options = dict(options or {})
-        episode = options.pop("episode", None if seed is None else 0)
+        episode = options.pop("episode", None)
         mask = options.pop("reset_mask", None)
         if options:
             raise Invalid(f"options: {', '.join(options)}: there are episode and reset_mask")
@@ -148,6 +158,7 @@ class VectorEnv(Handle, Base):
             raise Invalid("options['reset_mask']: all envs begin and end together, so all of it is True")
         if seed is not None:
             self._seed_with(seed)
+            episode = 0 if episode is None else episode
         self._begin_episode(episode)
         self._look()
         return self._seen, self._masks()
@@ -175,8 +186,8 @@ class VectorEnv(Handle, Base):
         if episode is None:
             self._call(lib.esper_env_reset)
         else:
-            if not 0 <= int(episode) < 1 << 32:
-                raise Invalid(f"episode = {episode}: they are numbered from 0")
+            if not isinstance(episode, (int, np.integer)) or not 0 <= episode < 1 << 32:
+                raise Invalid(f"episode = {episode!r}: they are numbered from 0")
             self._call(lib.esper_env_reset_to, int(episode))
         self._over = False
         self._save_if_asked()
@@ -196,6 +207,7 @@ class VectorEnv(Handle, Base):
         if self._over:
             self._outcomes = np.empty(self.num_envs, OUTCOME)
             self._call(lib.esper_env_outcomes, address(self._outcomes), self._outcomes.size)
+            self._look_back()
             info = self._told(steps)
             if self._mode == AutoresetMode.SAME_STEP:
                 info = self._next_at_once(info)

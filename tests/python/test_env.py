@@ -51,6 +51,7 @@ class Playing(Case):
             self.assertEqual(terminated.all(), step == 11)
             self.assertEqual(terminated.any(), step == 11)
             self.assertEqual("outcome" in info, step == 11)
+        self.assertIsNot(seen, before)
         np.testing.assert_array_equal(seen, before)  # what there was to see before it ended
         np.testing.assert_array_equal(info["action_mask"], masks["action_mask"])
         self.assertEqual(list(info["outcome"]["episode"]), [0, 0])
@@ -156,6 +157,7 @@ class Playing(Case):
         self.refused("0 to 256", env.step, np.array([[256] + [0] * 7, [0] * 8]))  # it would not come round to 0
         self.refused("there are episode and reset_mask", env.reset, options={"epsiode": 1})
         self.refused("episode = -1", env.reset, options={"episode": -1})
+        self.refused("episode = 1.5", env.reset, options={"episode": 1.5})
         self.refused("there are episodes 0 to", env.reset, options={"episode": 1 << 30})
         self.refused("unknown task", esper.VectorEnv, "quikstart")
         self.refused("leave out one", esper.VectorEnv, "quickstart", run="first")
