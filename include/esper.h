@@ -247,7 +247,7 @@ int esper_train_done(const struct esper_train *train);
 /* The directory of the run. */
 const char *esper_train_path(const struct esper_train *train);
 /* One line that a person should know of: what was found when the run was resumed, trouble with its files since; "" if
- * there is none. It lives until the next call. */
+ * there is none, or while a round is played. It lives until the next call. */
 const char *esper_train_note(const struct esper_train *train);
 /* From any thread, or from a handler of signals: the round in progress, or the next one, ends after its step with
  * ESPER_INTERRUPTED. The round can be gone on with, or the handle closed, which saves it. */

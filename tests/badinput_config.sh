@@ -19,6 +19,7 @@ shows '^host.lr  *0.02  *--set ' config --task quickstart --set host.lr=0.02
 shows '^envs  *3  *flag ' config --task quickstart --set envs=2 --envs 3
 shows '^seed  *9  *flag ' config --task=quickstart --seed=9
 shows 'cJSON  *[0-9]' doctor
+shows '^  python3  *' doctor
 
 # without a command: the overview, but not as if something had been done
 "$esper" >"$work/stdout.txt" 2>"$work/stderr.txt"

@@ -32,7 +32,7 @@ def panel(top, title, rounds, lines):
     for tick in ticks(low, high):
         y = top + HEIGHT * (high - tick) / (high - low)
         yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - 20}" stroke="#ddd"/>'
-        yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
+        yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick + 0.0:g}</text>'
     for place, ((name, column), colour) in enumerate(zip(lines.items(), COLOURS)):
         down = top + HEIGHT * (high - column) / (high - low)
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down) if y == y)  # what is missing is left out

@@ -22,10 +22,8 @@ enum esper_status env_wrap(struct esper_env **out, struct engine *engine, struct
         engine_free(engine);
         return ESPER_FAILED;
     }
-    *env = (struct esper_env){.handle = {ATOMIC_FLAG_INIT},
-                              .engine = engine,
-                              .number = atomic_fetch_add(&opened, 1) + 1,
-                              .outcomes = outcomes};
+    *env = (struct esper_env){
+        .handle = {false}, .engine = engine, .number = atomic_fetch_add(&opened, 1) + 1, .outcomes = outcomes};
     *out = env;
     return ESPER_OK;
 }

@@ -65,7 +65,7 @@ enum esper_status api_enter(struct api_handle *handle, const char *name, struct 
     TRY(check_stack(stack_room(), "the calling thread has", error));
     if (!handle)
         return error_set(error, ESPER_INVALID, "%s: the handle is NULL; open one first", name);
-    if (atomic_flag_test_and_set(&handle->busy))
+    if (atomic_exchange(&handle->busy, true))
         return error_set(error, ESPER_INVALID, "%s: the handle is in use on another thread; it serves one at a time",
                          name);
     return ESPER_OK;
@@ -73,13 +73,13 @@ enum esper_status api_enter(struct api_handle *handle, const char *name, struct 
 
 enum esper_status api_leave(struct api_handle *handle, enum esper_status status)
 {
-    atomic_flag_clear(&handle->busy);
+    atomic_store(&handle->busy, false);
     return status;
 }
 
 enum esper_status api_retire(struct api_handle *handle)
 {
-    return atomic_flag_test_and_set(&handle->busy) ? ESPER_INVALID : ESPER_OK;
+    return atomic_exchange(&handle->busy, true) ? ESPER_INVALID : ESPER_OK;
 }
 
 enum esper_status api_array(const char *name, const void *array, size_t count, size_t wanted, struct esper_error *error)

@@ -16,7 +16,7 @@ enum esper_status esper_network_open(struct esper_network **out, const char *sou
     struct esper_network *network = memory_alloc(1, sizeof *network, error);
     if (!network)
         return ESPER_FAILED;
-    atomic_flag_clear(&network->handle.busy);
+    atomic_init(&network->handle.busy, false);
     enum esper_status status = export_open("runs", source, NETWORK_BATCH, &network->network, error);
     *out = network;
     if (status != ESPER_OK)

@@ -10,7 +10,7 @@
 
 /* A handle is busy while a call works on it: another thread's call is refused. */
 struct api_handle {
-    atomic_flag busy;
+    atomic_bool busy;
 };
 
 /* Before anything is opened: kernels that were asked for exist, and threads have room for them. */
@@ -21,6 +21,12 @@ enum esper_status api_enter(struct api_handle *handle, const char *name, struct 
 enum esper_status api_leave(struct api_handle *handle, enum esper_status status);
 /* Take the handle for good, to close it: refused while a call works on it. */
 enum esper_status api_retire(struct api_handle *handle);
+
+/* Whether a call works on the handle now: what that changes cannot be told. */
+static inline bool api_busy(const struct api_handle *handle)
+{
+    return atomic_load(&handle->busy);
+}
 
 /* An array of the caller: `count` elements where `wanted` are needed. */
 enum esper_status api_array(const char *name, const void *array, size_t count, size_t wanted,

@@ -112,7 +112,7 @@ enum esper_status esper_policy_open(struct esper_policy **out, const char *sourc
     struct esper_policy *policy = memory_alloc(1, sizeof *policy, error);
     if (!policy)
         return ESPER_FAILED;
-    atomic_flag_clear(&policy->handle.busy);
+    atomic_init(&policy->handle.busy, false);
     enum esper_status status = open_parts(policy, source, error);
     if (status != ESPER_OK) {
         release(policy);

@@ -68,7 +68,7 @@ enum esper_status esper_run_open(struct esper_run **out, const char *source, str
     struct esper_run *run = memory_alloc(1, sizeof *run, error);
     if (!run)
         return ESPER_FAILED;
-    atomic_flag_clear(&run->handle.busy);
+    atomic_init(&run->handle.busy, false);
     enum esper_status status = open_record(run, source, error);
     if (status != ESPER_OK)
         memory_free(run);
@@ -204,14 +204,14 @@ static const struct cell *cell_at(const struct esper_run *run, size_t row, uint3
 
 const char *esper_run_column_name(const struct esper_run *run, uint32_t column)
 {
-    return run && column < run->columns ? run->names[column] : NULL;
+    return run && !api_busy(&run->handle) && column < run->columns ? run->names[column] : NULL;
 }
 
 /* The most general of its values: one text makes texts of all, one real or one that is missing makes reals. */
-enum esper_column esper_run_column_kind(const struct esper_run *run, uint32_t column)
+static enum esper_column kind_of(const struct esper_run *run, uint32_t column)
 {
     enum esper_column kind = ESPER_COLUMN_INTEGERS;
-    if (!run || column >= run->columns)
+    if (column >= run->columns)
         return ESPER_COLUMN_NONE;
     for (size_t row = 0; row < run->rows; row++) {
         const enum query_kind value = cell_at(run, row, column)->kind;
@@ -223,12 +223,17 @@ enum esper_column esper_run_column_kind(const struct esper_run *run, uint32_t co
     return kind;
 }
 
+enum esper_column esper_run_column_kind(const struct esper_run *run, uint32_t column)
+{
+    return run && !api_busy(&run->handle) ? kind_of(run, column) : ESPER_COLUMN_NONE;
+}
+
 /* A column of that kind can be told in an array of the caller's. */
 static enum esper_status check_column(const struct esper_run *run, uint32_t column, enum esper_column wanted,
                                       const void *out, size_t count, struct esper_error *error)
 {
     static const char *const words[] = {"nothing", "integers", "reals", "texts"};
-    const enum esper_column kind = esper_run_column_kind(run, column);
+    const enum esper_column kind = kind_of(run, column);
     if (kind == ESPER_COLUMN_NONE)
         return error_set(error, ESPER_INVALID, "column %u: the answer has %u", (unsigned)column,
                          (unsigned)run->columns);

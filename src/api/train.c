@@ -9,9 +9,9 @@
 
 struct esper_train {
     struct api_handle handle;
-    struct session *session;
-    atomic_bool stop;
-    char note[512];
+    struct session *session; /* NULL after a failure */
+    atomic_bool stop, done;
+    char path[PATH_MAX], note[512];
 };
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -21,8 +21,9 @@ static enum esper_status make(struct esper_train **out, struct esper_error *erro
     *out = memory_alloc(1, sizeof **out, error);
     if (!*out)
         return ESPER_FAILED;
-    atomic_flag_clear(&(*out)->handle.busy);
+    atomic_init(&(*out)->handle.busy, false);
     atomic_init(&(*out)->stop, false);
+    atomic_init(&(*out)->done, false);
     return ESPER_OK;
 }
 
@@ -34,6 +35,8 @@ static enum esper_status settle(struct esper_train **out, struct esper_train *tr
         return status;
     }
     snprintf(train->note, sizeof train->note, "%s", session_note(train->session));
+    snprintf(train->path, sizeof train->path, "%s", session_path(train->session));
+    atomic_store(&train->done, session_done(train->session));
     *out = train;
     return ESPER_OK;
 }
@@ -97,17 +100,17 @@ enum esper_status esper_train_resume(struct esper_train **out, const char *run, 
 
 int esper_train_done(const struct esper_train *train)
 {
-    return !train || !train->session || session_done(train->session);
+    return !train || atomic_load(&train->done);
 }
 
 const char *esper_train_path(const struct esper_train *train)
 {
-    return train && train->session ? session_path(train->session) : NULL;
+    return train ? train->path : NULL;
 }
 
 const char *esper_train_note(const struct esper_train *train)
 {
-    return train ? train->note : "";
+    return train && !api_busy(&train->handle) ? train->note : "";
 }
 
 void esper_train_stop(struct esper_train *train)
@@ -154,9 +157,11 @@ static enum esper_status play_round(struct esper_train *train, struct esper_roun
         if (status != ESPER_OK) { /* what it holds is no longer whole */
             session_abandon(train->session);
             train->session = NULL;
+            atomic_store(&train->done, true);
             return status;
         }
     }
+    atomic_store(&train->done, session_done(train->session));
     if (out)
         tell(&progress, out);
     return ESPER_OK;
