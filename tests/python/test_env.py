@@ -172,6 +172,14 @@ class Playing(Case):
         self.refused("/nowhere", esper.VectorEnv.resume, "/nowhere/x.ckpt")
         play(env)
 
+    def test_text(self):
+        env = esper.VectorEnv("text_quick", 2, settings={"steps": 3, "data.batches": 1, "data.batch": 8, "data.val_images": 8,
+                                                         "data.test_images": 8, "reward.mode": "shaped"})
+        env.reset()
+        self.assertIn("mlp", env.blueprints)
+        self.assertEqual(play(env)[1], 3)
+        self.assertTrue((env.outcomes["val_loss"] > 0).all())
+
     def test_memory(self):
         env = small()
         for episode in range(1000):
