@@ -62,8 +62,6 @@ class VectorEnv(Handle, Base):
         Handle.__init__(self)
         if task is not None and run is not None:
             raise Invalid("task and run: a run has its own task; leave out one of the two")
-        if illegal not in ("raise", "wait"):
-            raise Invalid(f"illegal = {illegal!r}: it is 'raise' or 'wait'")
         self._source = ("esper_env_open_run", path_bytes(run)) if run is not None else (
             "esper_env_open", path_bytes("quickstart" if task is None else task))
         self._settings = dict(settings or {})
@@ -82,6 +80,8 @@ class VectorEnv(Handle, Base):
         return env
 
     def _begin(self, mode, illegal, copy):
+        if illegal not in ("raise", "wait"):
+            raise Invalid(f"illegal = {illegal!r}: it is 'raise' or 'wait'")
         self.metadata = {"autoreset_mode": mode}
         self._mode, self._wait, self._copy = mode, illegal == "wait", copy
         self._save_path = None
@@ -104,6 +104,7 @@ class VectorEnv(Handle, Base):
         self._all = np.ones(self.num_envs, bool)
         self._all.flags.writeable = False
         self._fresh()
+        self._mask[:], self._slot_by_op[:] = 0, 0  # nothing may be done yet
 
     def _handle_open(self):
         name, source = self._source
@@ -274,7 +275,7 @@ class VectorEnv(Handle, Base):
     @exclusive
     def observe(self):
         """The observations and masks of the decision that is due, without a step: after resume(), for example."""
-        self._look()
+        (self._look_back if self._over else self._look)()
         return self._seen, self._masks()
 
     @property

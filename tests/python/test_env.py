@@ -54,6 +54,7 @@ class Playing(Case):
         self.assertIsNot(seen, before)
         np.testing.assert_array_equal(seen, before)  # what there was to see before it ended
         np.testing.assert_array_equal(info["action_mask"], masks["action_mask"])
+        np.testing.assert_array_equal(env.observe()[0], before)
         self.assertEqual(list(info["outcome"]["episode"]), [0, 0])
         first, rewards, terminated, _, info = env.step(np.full((2, 8), 99))  # whatever the actions
         self.assertFalse(terminated.any() or rewards.any() or "outcome" in info)
@@ -149,6 +150,8 @@ class Playing(Case):
     def test_wrong(self):
         env = small()
         self.refused("call esper_env_reset first", env.step, np.zeros((2, 8), int))
+        self.refused("call esper_env_reset first", env.step, env.sample_actions())
+        self.refused("call esper_env_reset first", env.observe)
         env.reset()
         self.refused("integers (2, 8)", env.step, np.zeros((3, 8), int))
         self.refused("integers (2, 8)", env.step, np.zeros((2, 8)))
