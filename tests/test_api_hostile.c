@@ -84,7 +84,7 @@ static enum esper_status hostile_call(struct hostile *h, struct esper_error *err
     struct esper_outcome outcomes[ENVS];
     struct esper_network_info network;
     const size_t features = esper_env_describe(env, &info, NULL) == ESPER_OK ? ENVS * info.features : 3;
-    switch (roll(&h->dice, 18)) {
+    switch (roll(&h->dice, 19)) {
     case 0:
         return roll(&h->dice, 8) ? esper_env_reset(env, error)
                                  : esper_env_reset_to(env, roll(&h->dice, 9000000), error);
@@ -126,6 +126,9 @@ static enum esper_status hostile_call(struct hostile *h, struct esper_error *err
                                  any_count(h, ENVS), error);
     case 12:
         return ask_hostile(h, error);
+    case 13:
+        esper_op_uses(roll(&h->dice, 9), roll(&h->dice, 99));
+        return esper_env_blueprints(env, any(h, bytes), any_count(h, ENVS * info.slots), error);
     default:
         return play_hostile(h, env, error);
     }
