@@ -6,6 +6,8 @@
  *
  *     cuda_net [fp32|bf16]
  */
+#include <algorithm>
+
 #include "cnn/bf16/host.cuh"
 #include "cuda/warp.cuh"
 #include "device_rig.cuh"
@@ -443,7 +445,8 @@ static void check_gather(enum data_set set, enum augment augment)
     pair_write(&pair);
     const size_t area = 32 * 32, images = (size_t)c.envs * BATCH;
     std::vector<uint2> pixels(images * area);
-    std::vector<uint8_t> labels(images), expected_labels(BATCH);
+    std::vector<uint8_t> labels(images);
+    std::vector<uint16_t> expected_labels(BATCH);
     std::vector<float> expected(BATCH * area * GATHER_CHANNELS);
     struct runtime *rt = pair.runtime;
     struct gather_bf16 target = {runtime_alloc<uint2>(rt, pixels.size()), runtime_alloc<uint8_t>(rt, images)};
@@ -478,7 +481,7 @@ static void check_gather(enum data_set set, enum augment augment)
             uint2 p = pixels[env * BATCH * area + i];
             wrong += p.x != (bf16(e[0]) | bf16(e[1]) << 16) || p.y != bf16(e[2]);
         }
-        wrong += memcmp(expected_labels.data(), &labels[env * BATCH], BATCH) != 0;
+        wrong += !std::equal(expected_labels.begin(), expected_labels.end(), &labels[env * BATCH]);
     }
     char text[64];
     snprintf(text, sizeof text, "%zu of %zu pixels differ", wrong, pixels.size());

@@ -48,7 +48,7 @@ static inline void rig_load(struct rig *rig, uint32_t key)
     struct random_site site = random_at(key, STREAM_SYNTHETIC, 0, 0, 0);
     uint32_t element = 0;
     for (int n = 0; n < rig->images; n++) {
-        input.labels[n] = (uint8_t)(n % SHAPE_CLASSES);
+        input.labels[n] = (uint16_t)(n % SHAPE_CLASSES);
         for (int y = 0; y < rig->height; y++)
             for (int x = 0; x < rig->width; x++)
                 for (int c = 0; c < SHAPE_COLOURS; c++)

@@ -85,7 +85,7 @@ static void wrong_labels_have_their_share_and_are_wrong(void **state)
     const struct conditions c = {IMAGES, 0.3f, 1};
     int wrong = 0, of[10] = {0}, differs = 0;
     for (uint32_t image = 0; image < DRAWS; image++) {
-        const uint8_t label = (uint8_t)(image % 10), shown = conditions_label(&c, 42, 1, 2, image, label, 10);
+        const uint16_t label = (uint16_t)(image % 10), shown = conditions_label(&c, 42, 1, 2, image, label, 10);
         assert_true(shown < 10);
         assert_int_equal(shown, conditions_label(&c, 42, 1, 2, image, label, 10));
         wrong += shown != label;

@@ -123,11 +123,12 @@ enum { TINY = 50, TINY_SIZE = 16, TINY_BYTES = TINY_SIZE * TINY_SIZE * 3 };
 
 static struct dataset *tiny_dataset(void)
 {
-    static uint8_t images[TINY][TINY_BYTES], labels[TINY];
+    static uint8_t images[TINY][TINY_BYTES];
+    static uint16_t labels[TINY];
     static struct dataset dataset = {.size = TINY_SIZE, .classes = 10};
     for (uint32_t i = 0; i < TINY; i++) {
         synthetic_image(SPLIT_TRAIN, i, TINY_SIZE, images[i]);
-        labels[i] = (uint8_t)i; /* the index itself, so that a batch's labels say which images it holds */
+        labels[i] = (uint16_t)i; /* the index itself, so that a batch's labels say which images it holds */
     }
     for (int split = 0; split < SPLIT_COUNT; split++) {
         dataset.count[split] = TINY;
@@ -140,7 +141,7 @@ static struct dataset *tiny_dataset(void)
 enum { SPACE = TINY_SIZE * TINY_SIZE * 4 };
 
 /* The conditions are plain where a job has none. */
-static void batch_run(const struct gather_job *wish, float *images, uint8_t *labels)
+static void batch_run(const struct gather_job *wish, float *images, uint16_t *labels)
 {
     struct gather_job made = *wish, *job = &made;
     if (job->conditions.images == 0)
@@ -157,7 +158,7 @@ static void batch_equals_its_definition(void **state)
     (void)state;
     const struct dataset *tiny = tiny_dataset();
     static float images[24 * SPACE];
-    uint8_t labels[24];
+    uint16_t labels[24];
     for (uint32_t k = 0; k < 40; k++) {
         struct gather_job job = {.seed = 42 + k % 3,
                                  .round = k % 2,
@@ -196,7 +197,7 @@ static void every_image_once_per_pass(void **state)
 {
     (void)state;
     static float images[64 * SPACE];
-    uint8_t labels[64];
+    uint16_t labels[64];
     static const uint32_t sizes[] = {1, 7, 25, 50, 64};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         int seen[4][TINY] = {{0}};
@@ -220,7 +221,7 @@ static void few_images_are_the_envs_own(void **state)
     (void)state;
     enum { FEW = 12, ENVS = 40 };
     static float images[FEW * SPACE];
-    uint8_t labels[FEW];
+    uint16_t labels[FEW];
     int shown[TINY] = {0};
     for (uint32_t env = 0; env < ENVS; env++) {
         bool own[TINY] = {false};
@@ -252,7 +253,7 @@ static void labels_stay_as_they_are(void **state)
 {
     (void)state;
     static float images[TINY * SPACE];
-    uint8_t labels[TINY];
+    uint16_t labels[TINY];
     struct gather_job job = {
         .seed = 9, .round = 3, .env = 1, .batches = 1, .batch = TINY, .conditions = {TINY, 0.5f, 1}};
     int first[TINY], wrong = 0;
@@ -262,7 +263,7 @@ static void labels_stay_as_they_are(void **state)
         struct order order = order_of_pass(9, 3, 1, pass, TINY);
         for (uint32_t j = 0; j < TINY; j++) {
             const uint32_t image = order_at(&order, j);
-            assert_int_equal(labels[j], conditions_label(&job.conditions, 9, 3, 1, image, (uint8_t)image, 10));
+            assert_int_equal(labels[j], conditions_label(&job.conditions, 9, 3, 1, image, (uint16_t)image, 10));
             assert_true(pass == 0 || labels[j] == first[image]);
             first[image] = labels[j];
             wrong += pass == 0 && labels[j] != image;
@@ -276,7 +277,7 @@ static void order_does_not_depend_on_the_batch_size(void **state)
 {
     (void)state;
     static float one[32 * SPACE], many[32 * SPACE];
-    uint8_t one_labels[32], many_labels[32];
+    uint16_t one_labels[32], many_labels[32];
     struct gather_job job = {.seed = 5, .round = 2, .env = 3, .step = 3, .index = 0, .batches = 1, .batch = 32};
     batch_run(&job, one, one_labels);
     struct gather_job cut = {.seed = 5, .round = 2, .env = 3, .step = 3, .batches = 4, .batch = 8};
@@ -291,7 +292,7 @@ static void batches_differ_where_they_should(void **state)
 {
     (void)state;
     static float images[32 * SPACE], again[32 * SPACE];
-    uint8_t labels[32], other[32];
+    uint16_t labels[32], other[32];
     const struct gather_job job = {
         .seed = 5, .step = 2, .index = 1, .batches = 4, .batch = 32, .augment = AUGMENT_CROP_FLIP};
     batch_run(&job, images, labels);
@@ -341,7 +342,7 @@ static void range_is_in_file_order(void **state)
     const struct dataset *tiny = tiny_dataset();
     struct gather_table table = table_of(DATA_SYNTHETIC);
     static float images[8 * SPACE];
-    uint8_t labels[8];
+    uint16_t labels[8];
     struct gather_target target = {
         .images = images, .image_stride = SPACE, .row_stride = TINY_SIZE * 4, .labels = labels};
     gather_range(&table, tiny, SPLIT_VAL, TINY - 8, 8, &target);

@@ -326,18 +326,18 @@ static void packed_file_gives_back_what_went_in(void **state)
 }
 
 /* A packed file of one image per split, with one thing wrong at a time. */
-struct packed {
+struct parcel {
     struct st_tensor tensor[6];
     const char *meta[6][2];
     int tensors;
 };
 
-static struct packed packed_make(void)
+static struct parcel packed_make(void)
 {
     static const uint8_t image[PACK_IMAGE_BYTES * 2], label[2] = {9, 0};
     static const char *const names[] = {"train.images", "val.images", "test.images",
                                         "train.labels", "val.labels", "test.labels"};
-    struct packed packed = {.tensors = 6,
+    struct parcel packed = {.tensors = 6,
                             .meta = {{"format", "esper-images"},
                                      {"version", "1"},
                                      {"name", "cifar10"},
@@ -352,7 +352,7 @@ static struct packed packed_make(void)
     return packed;
 }
 
-static enum esper_status packed_try(struct fixture *f, const struct packed *packed)
+static enum esper_status packed_try(struct fixture *f, const struct parcel *packed)
 {
     const char *const meta[][2] = {{packed->meta[0][0], packed->meta[0][1]}, {packed->meta[1][0], packed->meta[1][1]},
                                    {packed->meta[2][0], packed->meta[2][1]}, {packed->meta[3][0], packed->meta[3][1]},
@@ -367,7 +367,7 @@ static enum esper_status packed_try(struct fixture *f, const struct packed *pack
 
 #define ASSERT_PACKED_FAILS(what, ...)                                                                                 \
     do {                                                                                                               \
-        struct packed p = packed_make();                                                                               \
+        struct parcel p = packed_make();                                                                               \
         __VA_ARGS__;                                                                                                   \
         assert_int_equal(packed_try(f, &p), ESPER_INVALID);                                                            \
         assert_says(&f->error, what);                                                                                  \
@@ -378,7 +378,7 @@ static void damaged_packed_files_are_refused(void **state)
 {
     struct fixture *f = *state;
     static const uint8_t wrong_label = 10;
-    struct packed good = packed_make();
+    struct parcel good = packed_make();
     assert_int_equal(packed_try(f, &good), ESPER_OK);
     ASSERT_PACKED_FAILS("not a packed data set", p.meta[0][1] = "something");
     ASSERT_PACKED_FAILS("not a packed data set", p.meta[2][1] = "cifar100");
@@ -404,7 +404,7 @@ static void missing_or_cut_packed_files_are_refused(void **state)
     struct dataset *dataset;
     assert_int_equal(dataset_open(path_of(f, "packed"), DATA_CIFAR10, 32, &dataset, &f->error), ESPER_INVALID);
     assert_says(&f->error, "esper data get cifar10");
-    struct packed good = packed_make();
+    struct parcel good = packed_make();
     assert_int_equal(packed_try(f, &good), ESPER_OK);
     assert_int_equal(dataset_open(path_of(f, "packed"), DATA_CIFAR10, 16, &dataset, &f->error), ESPER_INVALID);
     assert_says(&f->error, "data.size=32");

@@ -286,9 +286,12 @@ static void test_refused(void **state)
     refused_after("\\\"base\\\":4", "\\\"base\\\":5", "host.block0.conv.weight");
     refused_after("\\\"base\\\":4", "\\\"base\\\":0", "base");
     refused_after("\\\"kernel\\\":1", "\\\"kernel\\\":2", "kernel");
-    refused_after("\\\"size\\\":16", "\\\"size\\\":17", "16 or 32");
+    refused_after("\\\"size\\\":16", "\\\"size\\\":17", "17x17 images (data.size) cannot be halved");
+    refused_after("\\\"size\\\":16", "\\\"size\\\":99", "size");
+    refused_after("\\\"classes\\\":10", "\\\"classes\\\":11", "host.classifier.weight");
+    refused_after("\\\"classes\\\":10", "\\\"classes\\\":-1", "classes");
     refused_after("\\\"pools\\\":3", "\\\"pools\\\":4", "pools");
-    refused_after("0.4914", "0.4915", "normalises differently");
+    refused_after("0.4914", "1.4914", "must be three numbers");
     refused_after("conv_light", "conv_lighx", "unknown value \"conv_lighx\"");
     refused_after("conv_light", "conv_heavy", "slot.r0c0.conv2.weight is missing");
     refused_after("\\\"alpha\\\":0.5", "\\\"alpha\\\":0.0", "alpha");

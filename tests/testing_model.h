@@ -55,7 +55,8 @@ static inline struct model *random_model(const struct host_case *host, const str
                                   .host_kernel = host->kernel,
                                   .host_pools = host->pools,
                                   .data_set = DATA_SYNTHETIC,
-                                  .data_size = host->size};
+                                  .data_size = host->size,
+                                  .data_classes = SHAPE_CLASSES};
     struct model *model;
     struct esper_error error = {0};
     if (model_make(&model, &config, seeds, count, &error) != ESPER_OK)

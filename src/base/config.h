@@ -42,6 +42,7 @@ enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGI
 #define CONFIG_MAX_SLOTS 16
 #define CONFIG_MAX_KEYS  192
 #define CONFIG_TEXT      512  /* longest formatted value, NUL included: a schedule with every slot of any host */
+#define CONFIG_DATA_NAME 65   /* longest name of a packed file, NUL included */
 #define CONFIG_PATH      1024 /* longest path of a file that is looked up */
 
 struct policy_config {
@@ -101,6 +102,9 @@ struct config {
 
     int data_set;                            /* enum data_set (data/data_set.h) */
     char data_path[CONFIG_TEXT];             /* empty: the set's own file, where data is kept */
+    char data_name[CONFIG_DATA_NAME];        /* of a packed file there, instead of the set's */
+    int data_classes;                        /* of images */
+    double data_mean[3], data_deviation[3];  /* of the colours of somebody's own images, in 0 .. 1 */
     int data_size, data_batch, data_batches; /* batches per step; 0 = one pass over the training split */
     int data_val_images, data_test_images;
     bool data_augment; /* as far as the set allows */

@@ -52,6 +52,13 @@
     {"policy.prior." #name, PLAYER, REAL(policy.prior[OP_##NAME], -20, 20),                                            \
      PRIOR_##NAME("logit of " #NAME " in a fresh policy")},
 
+/* Rows per colour. */
+#define COLOUR_ROW(c, colour)                                                                                          \
+    {"data.mean." colour, EPISODE | KEY_OF_CNN | KEY_UNTOLD, REAL(data_mean[c], 0, 1), "0",                            \
+     "images of your own: mean of " colour ", as the file says"},                                                      \
+        {"data.deviation." colour, EPISODE | KEY_OF_CNN | KEY_UNTOLD, REAL(data_deviation[c], 0, 1), "0",              \
+         "... and its standard deviation, likewise"},
+
 #define RATE_ROW(with, NAME, name)                                                                                     \
     {"policy.rate." #name, PLAYER, REAL(policy.rate[OP_##NAME], 0, 1000), "1",                                         \
      "random: how often " #NAME " is drawn, relative to the other ops allowed"},
@@ -99,8 +106,14 @@ const struct config_key config_keys[] = {
     {"data.set", EPISODE, CHOICE(data_set, &config_data_sets[1]), "cifar10", "the images or the text"},
     {"data.path", WORK | KEY_FILE, TEXT(data_path), "",
      "the packed file of the set; empty = as it is called in $ESPER_DATA, data/ or the user's data directory"},
-    {"data.size", EPISODE | KEY_OF_CNN, ONE_OF(data_size, "16|32"), "32", "height and width of images"},
-    {"data.batch", EPISODE, INT(data_batch, 2, 4096), "128", "images of a batch, or windows of text"},
+    {"data.name", EPISODE, TEXT(data_name), "",
+     "images or text of your own: the name that `esper data import --name` gave it"},
+    {"data.size", EPISODE | KEY_OF_CNN, INT(data_size, 16, 64), "32",
+     "height and width of images; of your own, as the file says"},
+    {"data.classes", EPISODE | KEY_OF_CNN | KEY_UNTOLD, INT(data_classes, 2, 1000), "10",
+     "classes of the images; of your own, as the file says"},
+    COLOUR_ROW(0, "red") COLOUR_ROW(1, "green") COLOUR_ROW(2, "blue"){"data.batch", EPISODE, INT(data_batch, 2, 4096),
+                                                                      "128", "images of a batch, or windows of text"},
     {"data.batches", EPISODE, INT(data_batches, 0, 65535), "24",
      "batches of a step; 0 = one pass over the training split"},
     {"data.val_images", EPISODE, INT(data_val_images, 1, 5000), "1000",

@@ -37,7 +37,7 @@ static enum esper_status write_images(const char *path, struct esper_error *erro
                                           {"train", "8192"},
                                           {"val", "5000"},
                                           {"test", "1000"}};
-    const size_t image = (size_t)DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS, most = counts[SPLIT_TRAIN];
+    const size_t image = (size_t)DATASET_SIZE * DATASET_SIZE * DATASET_COLOURS, most = counts[SPLIT_TRAIN];
     struct random_site site = random_at(BENCH_SEED, STREAM_SYNTHETIC, 0, 0, 0);
     uint8_t *pixels = memory_alloc(most, image, error), *labels = memory_alloc(most, 1, error);
     struct st_tensor tensors[2 * SPLIT_COUNT];
@@ -56,7 +56,7 @@ static enum esper_status write_images(const char *path, struct esper_error *erro
             .name = names[2 * split],
             .dtype = ST_U8,
             .dims = 4,
-            .shape = {counts[split], DATASET_SIZE_MAX, DATASET_SIZE_MAX, DATASET_COLOURS},
+            .shape = {counts[split], DATASET_SIZE, DATASET_SIZE, DATASET_COLOURS},
             .data = pixels,
         };
         tensors[2 * split + 1] = (struct st_tensor){
@@ -211,7 +211,7 @@ enum esper_status loops_create(struct loops **out, const struct loops_options *o
     if (status == ESPER_OK)
         choose_cases(loops);
     char found[CONFIG_PATH];
-    if (status == ESPER_OK && !dataset_find(DATA_CIFAR10, found))
+    if (status == ESPER_OK && !dataset_find(data_facts_of(DATA_CIFAR10)->name, found))
         status = make_images(loops, error);
     if (status != ESPER_OK) {
         loops_free(loops);
@@ -252,8 +252,12 @@ static enum esper_status make_config(const struct loops *loops, const struct loo
     config->data_batches = loop->batches;
     const struct data_facts *set = data_facts_of(config->data_set);
     const bool packed = set->packed && set->kind == KIND_IMAGES;
-    if (packed)
+    if (packed) {
         config->data_set = DATA_CIFAR10; /* only the time matters: its images, or random ones, stand for all others */
+        config->data_size = DATASET_SIZE;
+        config->data_classes = DATASET_CLASSES;
+        config->data_name[0] = '\0';
+    }
     if (loop->val_images && packed)
         config->data_val_images = loop->val_images;
     if (loop->kind != LOOP_WHOLE)

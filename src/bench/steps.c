@@ -6,35 +6,36 @@
 #include "base/philox.h"
 #include "variant/variant.h"
 
-enum { DATA_IMAGES = 4096, BENCH_SEED = 42 };
+enum { STEP_IMAGES = 4096, BENCH_SEED = 42 };
 static const double step_seconds = 0.12, peer_seconds = 0.08;
 
 /* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
 static enum esper_status make_images(struct steps *steps, struct esper_error *error)
 {
-    size_t pixels = (size_t)DATA_IMAGES * DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS, words = pixels / 4;
+    size_t pixels = (size_t)STEP_IMAGES * DATASET_SIZE * DATASET_SIZE * DATASET_COLOURS, words = pixels / 4;
     struct random_site site = random_at(BENCH_SEED, STREAM_SYNTHETIC, 0, 0, 0);
-    steps->images = memory_alloc(pixels + DATA_IMAGES, 1, error);
+    steps->images = memory_alloc(pixels + sizeof(uint16_t) * STEP_IMAGES, 1, error);
     if (!steps->images)
         return ESPER_FAILED;
     for (size_t i = 0; i < words; i += 4) {
         struct philox_block block = random_block(site, (uint32_t)(i / 4));
         memcpy(steps->images + 4 * i, block.word, sizeof block.word);
     }
-    for (size_t i = 0; i < DATA_IMAGES; i++)
-        steps->images[pixels + i] = (uint8_t)(i % DATASET_CLASSES);
+    uint16_t *labels = (uint16_t *)(void *)(steps->images + pixels);
+    for (size_t i = 0; i < STEP_IMAGES; i++)
+        labels[i] = (uint16_t)(i % DATASET_CLASSES);
     return ESPER_OK;
 }
 
 /* Images of either size are cut from the same bytes. */
 static struct dataset view_images(const struct steps *steps, int size)
 {
-    size_t pixels = (size_t)DATA_IMAGES * DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS;
+    size_t pixels = (size_t)STEP_IMAGES * DATASET_SIZE * DATASET_SIZE * DATASET_COLOURS;
     struct dataset dataset = {.size = size, .classes = DATASET_CLASSES};
-    dataset.count[SPLIT_TRAIN] = DATA_IMAGES;
+    dataset.count[SPLIT_TRAIN] = STEP_IMAGES;
     dataset.images[SPLIT_TRAIN] = steps->images;
-    dataset.labels[SPLIT_TRAIN] = steps->images + pixels;
+    dataset.labels[SPLIT_TRAIN] = (const uint16_t *)(const void *)(steps->images + pixels);
     return dataset;
 }
 
@@ -153,6 +154,7 @@ static void add_step(struct steps *steps, struct step_host *host, bool grown, do
 {
     struct step_case *step = &steps->step[steps->cases++];
     const struct config *config = &host->host.config;
+    const struct data_facts set = data_facts_for(config);
     const float momentum = (float)config->momentum;
     *step = (struct step_case){
         .host = host,
@@ -160,7 +162,7 @@ static void add_step(struct steps *steps, struct step_host *host, bool grown, do
         .rates = {.host = optimiser_sgd((float)config->host_lr, momentum, (float)config->weight_decay),
                   .seed = optimiser_sgd((float)config->seed_lr, momentum, 0),
                   .max_grad_norm = config->max_grad_norm},
-        .normalise = gather_table_make(data_facts_of(config->data_set)),
+        .normalise = gather_table_make(&set),
         .in_place = {.work = train_in_place, .subject = step, .items = host->nets, .seconds = seconds},
         .gathered = {.work = train_gathered, .subject = step, .items = host->nets, .seconds = seconds},
     };

@@ -53,7 +53,7 @@ void host_load_batch(struct rig *rig, const struct host_batch *batch)
     rig->images = batch->images;
     rig_load(rig, batch->images, batch->pixels);
     for (int n = 0; n < batch->images; n++)
-        rig->labels[n] = (uint8_t)batch->labels[n];
+        rig->labels[n] = (uint16_t)batch->labels[n];
 }
 
 /* The size of the images in tensor `name`, which determines everything else. */

@@ -493,14 +493,14 @@ void case_loss(struct check_report *report, const char *name)
 {
     enum { ROWS = 37, CLASSES = 10, STRIDE = 12 };
     real logits[ROWS * STRIDE] = {0}, grads[ROWS * STRIDE];
-    uint8_t labels[ROWS];
+    uint16_t labels[ROWS];
     struct loss_sums sums = {0};
     struct worst worst = {0};
     double loss = 0;
     uint32_t correct = 0;
     for (int r = 0; r < ROWS; r++) {
         fill_random(logits + r * STRIDE, CLASSES, 70 + (uint32_t)r, r == 5 ? 500 : 4);
-        labels[r] = (uint8_t)(random_word_of(71, (uint32_t)r) % CLASSES);
+        labels[r] = (uint16_t)(random_word_of(71, (uint32_t)r) % CLASSES);
     }
     logits[3] = logits[7] = 6; /* a tie: the first class is the answer */
     labels[0] = 7;

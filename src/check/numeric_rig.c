@@ -104,7 +104,7 @@ void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap)
         pixels[i] = (float)(random_word_of(key, (uint32_t)i) >> 8) * 0x1p-22f - 2;
     rig_load(rig, rig->images, pixels);
     for (int n = 0; n < rig->images; n++)
-        rig->labels[n] = (uint8_t)(random_word_of(key + 1, (uint32_t)n) % SHAPE_CLASSES);
+        rig->labels[n] = (uint16_t)(random_word_of(key + 1, (uint32_t)n) % SHAPE_CLASSES);
     fill_layout(&rig->shape.host, key + 2, rig->params.host);
     for (int i = 0; i < rig->cnn.blocks; i++)
         for (int c = 0; c < rig->cnn.block[i].cout; c++) {

@@ -22,7 +22,7 @@ struct rig {
     struct slot_exec exec[SHAPE_SLOTS];
     struct param_layout seed_layout[SHAPE_SLOTS], gate_layout[SHAPE_SLOTS]; /* of the occupied ones */
     int images;
-    uint8_t *labels; /* [images] in the net's input */
+    uint16_t *labels; /* [images] in the net's input */
 };
 
 /* Whether such a host exists, and whether it has this slot. */

@@ -145,7 +145,7 @@ static enum esper_status import_fetched(const struct get_options *options, struc
 static enum esper_status check_request(const struct cli_list *words, struct get_options *get, struct esper_error *error)
 {
     get->set = words->count ? data_set_named(words->items[0]) : DATA_SETS;
-    if (get->set == DATA_SETS || !data_facts_of(get->set)->packed)
+    if (get->set == DATA_SETS || !data_facts_of(get->set)->packed || data_facts_of(get->set)->own)
         return error_set(error, ESPER_INVALID,
                          "data get: name the data set to get: esper data get cifar10, fashion, mnist or text");
     const struct data_facts *set = data_facts_of(get->set);
@@ -250,8 +250,7 @@ static const struct cli_page import_page = {
 
 static void images_print(const struct dataset *dataset)
 {
-    cli_print("%s: %dx%d pixels, %d classes", data_facts_of(dataset->set)->name, dataset->size, dataset->size,
-              dataset->classes);
+    cli_print("%s: %dx%d pixels, %d classes", dataset->name, dataset->size, dataset->size, dataset->classes);
     if (dataset->file)
         cli_print(", checksum %s", dataset->checksum);
     cli_print("\n");
@@ -292,7 +291,8 @@ static void text_print(const struct dataset *dataset)
 static enum esper_status show_set(struct cli_call *call, struct esper_error *error)
 {
     const char *text = call->words.count ? call->words.items[0] : data_facts_of(DATA_CIFAR10)->name;
-    const int size = data_set_named(text) == DATA_SYNTHETIC ? *(const int *)call->flags : DATASET_SIZE_MAX;
+    const enum data_set set = data_set_named(text);
+    const int size = set == DATA_SYNTHETIC ? *(const int *)call->flags : set == DATA_SETS ? 0 : DATASET_SIZE;
     struct dataset *dataset;
     TRY(dataset_open_named(text, size, 0, &dataset, error));
     if (dataset->kind == KIND_TEXT)

@@ -192,8 +192,7 @@ static enum found show_packed(const struct place *place, enum data_set set, bool
     snprintf(path, sizeof path, "%s/%s" DATASET_EXTENSION, place->path, name);
     if (!place->path[0] || access(path, F_OK) != 0)
         return FOUND_NONE;
-    if (dataset_open(path, set, data_facts_of(set)->kind == KIND_TEXT ? 0 : DATASET_SIZE_MAX, &data, &error) !=
-        ESPER_OK) {
+    if (dataset_open(path, set, data_facts_of(set)->kind == KIND_TEXT ? 0 : DATASET_SIZE, &data, &error) != ESPER_OK) {
         cli_print("  %-12s damaged: %s\n", place->label, error.text);
         return FOUND_DAMAGED;
     }
@@ -218,6 +217,8 @@ static bool show_data(void)
     for (int i = 0; dataset_place(i, &place); i++) {
         bool empty = true;
         for (int set = 0; set < DATA_SETS; set++) {
+            if (data_facts_of(set)->own) /* whose names are anybody's: `esper data list` */
+                continue;
             enum found found = show_packed(&place, (enum data_set)set, used[set]);
             good = good && (found != FOUND_DAMAGED || used[set]); /* unless an earlier place has a good one */
             used[set] = used[set] || found != FOUND_NONE;
@@ -230,7 +231,7 @@ static bool show_data(void)
         char remedy[64];
         const struct data_facts *known = data_facts_of(set);
         snprintf(remedy, sizeof remedy, "esper data get %s", known->name);
-        if (!used[set])
+        if (!used[set] && !known->own)
             missing(known->name, "its tasks cannot be trained", remedy);
     }
     return good;

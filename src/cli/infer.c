@@ -27,31 +27,42 @@ static enum esper_status open_data(const char *text, const struct model_sample *
     const bool reads_text = sample->kind == KIND_TEXT;
     if (set != DATA_SETS && data_facts_of(set)->kind != sample->kind)
         return wrong_kind(text, sample, error);
-    if (!reads_text && set != DATA_SYNTHETIC && sample->size != DATASET_SIZE_MAX)
-        return error_set(error, ESPER_INVALID, "%s: its images are %dx%d, the network takes %dx%d; try synthetic", text,
-                         DATASET_SIZE_MAX, DATASET_SIZE_MAX, sample->size, sample->size);
-    TRY(dataset_open_named(text, reads_text ? DATASET_SIZE_MAX : sample->size, reads_text ? sample->size : 0, data,
-                           error));
-    return (*data)->kind == sample->kind ? ESPER_OK : wrong_kind(text, sample, error);
+    const bool drawn = set == DATA_SYNTHETIC && !reads_text; /* in the size that is asked for */
+    TRY(dataset_open_named(text,
+                           drawn              ? sample->size
+                           : set == DATA_SETS ? 0
+                                              : DATASET_SIZE,
+                           reads_text ? sample->size : 0, data, error));
+    if ((*data)->kind != sample->kind)
+        return wrong_kind(text, sample, error);
+    if (!reads_text && (*data)->size != sample->size)
+        return error_set(error, ESPER_INVALID, "%s: its images are %dx%d, the network takes %dx%d%s", text,
+                         (*data)->size, (*data)->size, sample->size, sample->size,
+                         sample->size == 16 ? "; try synthetic" : "");
+    if (!reads_text && (size_t)(*data)->classes != sample->classes)
+        return error_set(error, ESPER_INVALID, "%s: has %d classes, the network answers with %zu", text,
+                         (*data)->classes, sample->classes);
+    return ESPER_OK;
 }
 
 /* A split as the network reads it. Windows of text lie side by side, and their targets are one byte further on. */
 struct part {
     enum split split;
     size_t count;
-    const uint8_t *samples, *targets; /* [count][bytes], [count][targets] */
+    const uint8_t *samples, *targets; /* [count][bytes]; text: [count][targets] */
+    const uint16_t *labels;           /* images: [count] */
 };
 
 static struct part part_of(const struct dataset *data, enum split split)
 {
     if (data->kind == KIND_TEXT)
-        return (struct part){split, data->count[split], data->stream[split], data->stream[split] + 1};
-    return (struct part){split, data->count[split], data->images[split], data->labels[split]};
+        return (struct part){split, data->count[split], data->stream[split], data->stream[split] + 1, NULL};
+    return (struct part){split, data->count[split], data->images[split], NULL, data->labels[split]};
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static void score_row(const float *logits, size_t classes, uint8_t target, struct net_score *score)
+static void score_row(const float *logits, size_t classes, uint32_t target, struct net_score *score)
 {
     size_t best = 0, k = 0;
     double sum = 0;
@@ -65,11 +76,17 @@ static void score_row(const float *logits, size_t classes, uint8_t target, struc
     score->count++;
 }
 
-/* Images or text, targets and logits, for comparing another runtime with this one. */
-static enum esper_status write_output(const char *path, const struct model_sample *sample, const struct part *part,
+/* Images, labels and logits, for comparing another runtime with this one. Labels take a byte where that is enough. */
+static enum esper_status write_images(const char *path, const struct model_sample *sample, const struct part *part,
                                       const float *logits, struct esper_error *error)
 {
     const size_t count = part->count, size = (size_t)sample->size, classes = sample->classes;
+    const bool wide = classes > 256;
+    uint8_t *bytes = memory_alloc(count, 1, error);
+    if (!bytes)
+        return ESPER_FAILED;
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)part->labels[i];
     const struct st_tensor images[] = {
         {.name = "logits", .dtype = ST_F32, .dims = 2, .shape = {count, classes}, .data = logits},
         {.name = "images",
@@ -77,14 +94,28 @@ static enum esper_status write_output(const char *path, const struct model_sampl
          .dims = 4,
          .shape = {count, size, size, DATASET_COLOURS},
          .data = part->samples},
-        {.name = "labels", .dtype = ST_U8, .dims = 1, .shape = {count}, .data = part->targets},
+        {.name = "labels",
+         .dtype = wide ? ST_U16 : ST_U8,
+         .dims = 1,
+         .shape = {count},
+         .data = wide ? (const void *)part->labels : bytes},
     };
+    enum esper_status status = st_write(path, images, 3, NULL, 0, error);
+    memory_free(bytes);
+    return status;
+}
+
+/* The same of a text. */
+static enum esper_status write_text(const char *path, const struct model_sample *sample, const struct part *part,
+                                    const float *logits, struct esper_error *error)
+{
+    const size_t count = part->count, size = (size_t)sample->size;
     const struct st_tensor text[] = {
-        {.name = "logits", .dtype = ST_F32, .dims = 3, .shape = {count, size, classes}, .data = logits},
+        {.name = "logits", .dtype = ST_F32, .dims = 3, .shape = {count, size, sample->classes}, .data = logits},
         {.name = "tokens", .dtype = ST_U8, .dims = 2, .shape = {count, size}, .data = part->samples},
         {.name = "targets", .dtype = ST_U8, .dims = 2, .shape = {count, size}, .data = part->targets},
     };
-    return st_write(path, sample->kind == KIND_TEXT ? text : images, 3, NULL, 0, error);
+    return st_write(path, text, 3, NULL, 0, error);
 }
 
 /* All logits stay where `keep` says so; otherwise a batch's are overwritten by the next. */
@@ -98,14 +129,15 @@ static void run_part(struct network *network, const struct part *part, bool keep
         float *to = logits + (keep ? first * outputs : 0);
         network_logits(network, part->samples + first * sample->bytes, now, to);
         for (size_t r = 0; r < now * sample->targets; r++)
-            score_row(to + r * sample->classes, sample->classes, part->targets[first * sample->targets + r], score);
+            score_row(to + r * sample->classes, sample->classes,
+                      part->labels ? part->labels[first + r] : part->targets[first * sample->targets + r], score);
     }
 }
 
 static void print_score(const struct network *network, const struct dataset *data, const struct part *part,
                         const struct net_score *score, double seconds)
 {
-    const char *set = data_facts_of(data->set)->name;
+    const char *set = data->name;
     const double speed = (double)score->count / (seconds > 0 ? seconds : 1e-9);
     const bool text = data->kind == KIND_TEXT;
     const double points = net_points(text, (int)network->sample.classes, score),
@@ -144,7 +176,8 @@ static enum esper_status infer_data(struct network *network, const struct datase
     double seconds = clock_seconds() - start;
     enum esper_status status = ESPER_OK;
     if (options->output)
-        status = write_output(options->output, &network->sample, &part, logits, error);
+        status = data->kind == KIND_TEXT ? write_text(options->output, &network->sample, &part, logits, error)
+                                         : write_images(options->output, &network->sample, &part, logits, error);
     if (status == ESPER_OK)
         print_score(network, data, &part, &score, seconds);
     memory_free(logits);
@@ -175,7 +208,7 @@ const struct cli_page infer_page = {
     .about =
         "Runs a network that `esper export` wrote, in either form, or the best network of a run, and prints its\n"
         "accuracy; of a language model, bits per byte, loss and score. DATA is cifar10, fashion, mnist, synthetic,\n"
-        "text, language, or a packed file. A safetensors model and a run's are run by the trainer's own kernels, an\n"
+        "text, language, the name of data of your own, or a packed file. A safetensors model and a run's are run by the trainer's own kernels, an\n"
         "ONNX file by plain loops that share nothing with them.",
     .example = "esper infer grown.safetensors synthetic",
     .options =

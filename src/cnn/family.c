@@ -16,7 +16,7 @@ static void growth_of(const struct net_shape *shape, struct growth *growth)
 {
     const struct cnn_shape *cnn = cnn_shape_of(shape);
     struct param_layout layout;
-    growth->classes = SHAPE_CLASSES;
+    growth->classes = cnn->classes;
     growth->scored_by_loss = false;
     growth->offered = CNN_OFFERED;
     growth->rotation = cnn_rotation();

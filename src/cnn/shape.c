@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#include "nn/flat.h"
+
+_Static_assert((int)SHAPE_CLASSES_MAX <= (int)LOSS_CLASSES, "the loss has room for so many");
+
 static const char *const weight_names[SHAPE_BLOCKS] = {"conv0.weight", "conv1.weight", "conv2.weight",
                                                        "conv3.weight", "conv4.weight", "conv5.weight"};
 static const char *const gamma_names[SHAPE_BLOCKS] = {"bn0.gamma", "bn1.gamma", "bn2.gamma",
@@ -46,8 +50,8 @@ static void add_blocks(struct cnn_shape *shape, const struct config *config, int
         width = b->pool ? width / 2 : width;
     }
     shape->features = cin;
-    shape->fc_weight = add_tensor(&shape->net.host, "fc.weight", cin, 0, 2, (const int[]){SHAPE_CLASSES, cin});
-    shape->fc_bias = add_tensor(&shape->net.host, "fc.bias", cin, 0, 1, (const int[]){SHAPE_CLASSES});
+    shape->fc_weight = add_tensor(&shape->net.host, "fc.weight", cin, 0, 2, (const int[]){shape->classes, cin});
+    shape->fc_bias = add_tensor(&shape->net.host, "fc.bias", cin, 0, 1, (const int[]){shape->classes});
 }
 
 /* The most parameter storage that a seed of any blueprint needs at this width: blueprints overlay one another
@@ -98,6 +102,7 @@ void cnn_shape_init_sized(struct cnn_shape *shape, const struct config *config, 
     shape->net.family = FAMILY_CNN;
     shape->kernel = config->host_kernel;
     shape->blocks = config->host_blocks;
+    shape->classes = config->data_classes;
     shape->net.slots = config->slot_count;
     add_blocks(shape, config, height, width);
     add_slots(shape, config);
@@ -116,7 +121,7 @@ static uint64_t block_macs(const struct cnn_shape *shape, int i)
 
 uint64_t cnn_forward_macs(const struct cnn_shape *shape)
 {
-    uint64_t macs = (uint64_t)shape->features * SHAPE_CLASSES;
+    uint64_t macs = (uint64_t)shape->features * (uint64_t)shape->classes;
     for (int i = 0; i < shape->blocks; i++)
         macs += block_macs(shape, i);
     return macs;

@@ -8,7 +8,8 @@
 #include "cnn/blueprint.h"
 #include "morph/family.h"
 
-enum { SHAPE_BLOCKS = 6, SHAPE_CLASSES = 10, SHAPE_COLOURS = 3, SLOT_ROWS = 2 };
+/* SHAPE_CLASSES: of the data sets that the program knows; the bf16 kernels have no others. */
+enum { SHAPE_BLOCKS = 6, SHAPE_CLASSES = 10, SHAPE_CLASSES_MAX = 1000, SHAPE_COLOURS = 3, SLOT_ROWS = 2 };
 
 struct block_shape {
     int cin, cout, height, width; /* the convolution's channels and maps */
@@ -27,6 +28,7 @@ struct cnn_shape {
     struct net_shape net;
     int kernel, blocks;
     int features; /* channels that enter the classifier */
+    int classes;  /* that leave it */
     struct block_shape block[SHAPE_BLOCKS];
     struct site_shape site[SHAPE_SLOTS]; /* of each slot */
     int fc_weight, fc_bias;              /* tensors of the host's layout */

@@ -45,7 +45,7 @@ enum esper_status cifar_detect(const char *directory, enum cifar_form *form, str
 
 /* ---- binary ----------------------------------------------------------------------------------------------------- */
 
-static enum esper_status records_read(const uint8_t *records, size_t count, uint8_t *images, uint8_t *labels,
+static enum esper_status records_read(const uint8_t *records, size_t count, uint8_t *images, uint16_t *labels,
                                       struct esper_error *error)
 {
     for (size_t i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static enum esper_status records_read(const uint8_t *records, size_t count, uint
     return ESPER_OK;
 }
 
-static enum esper_status binary_read(const char *path, size_t count, uint8_t *images, uint8_t *labels,
+static enum esper_status binary_read(const char *path, size_t count, uint8_t *images, uint16_t *labels,
                                      struct esper_error *error)
 {
     if (access(path, F_OK) != 0)
@@ -81,7 +81,7 @@ static enum esper_status binary_read(const char *path, size_t count, uint8_t *im
 
 /* ---- package ---------------------------------------------------------------------------------------------------- */
 
-static enum esper_status labels_take(const cJSON *list, size_t count, uint8_t *labels, struct esper_error *error)
+static enum esper_status labels_take(const cJSON *list, size_t count, uint16_t *labels, struct esper_error *error)
 {
     if (!cJSON_IsArray(list))
         return error_set(error, ESPER_INVALID, "not a list of labels but %s", json_type_name(list));
@@ -93,7 +93,7 @@ static enum esper_status labels_take(const cJSON *list, size_t count, uint8_t *l
         if (!(label >= 0 && label < DATASET_CLASSES) || label != floor(label))
             return error_set(error, ESPER_INVALID, "label %zu is not a class from 0 to %d", i, DATASET_CLASSES - 1);
         if (i < count)
-            labels[i] = (uint8_t)label;
+            labels[i] = (uint16_t)label;
         i++;
     }
     if (i != count)
@@ -101,7 +101,7 @@ static enum esper_status labels_take(const cJSON *list, size_t count, uint8_t *l
     return ESPER_OK;
 }
 
-static enum esper_status labels_read(const char *directory, const char *name, size_t count, uint8_t *labels,
+static enum esper_status labels_read(const char *directory, const char *name, size_t count, uint16_t *labels,
                                      struct esper_error *error)
 {
     char path[PATH_MAX];
@@ -164,7 +164,8 @@ enum esper_status cifar_read_part(struct pack *pack, enum cifar_form form, const
                                   struct esper_error *error)
 {
     const size_t count = pack->test, first = (size_t)part * count;
-    uint8_t *images = pack->images + first * PACK_IMAGE_BYTES, *labels = pack->labels + first;
+    uint8_t *images = pack->images + first * PACK_IMAGE_BYTES;
+    uint16_t *labels = pack->labels + first;
     char path[PATH_MAX];
     part_path(path, directory, part, form == CIFAR_BINARY ? "bin" : "png");
     if (form == CIFAR_BINARY)
@@ -192,9 +193,9 @@ enum esper_status cifar_verify(const struct pack *pack, struct esper_error *erro
     /* A fifth of the distance between the red and the green mean: no mix-up of colours or byte order passes. */
     const double tolerance = 0.002;
     const size_t test = pack->test, train = pack->train;
-    struct split_summary of_train = split_summarise(pack->images, pack->labels, train, DATASET_SIZE_MAX);
+    struct split_summary of_train = split_summarise(pack->images, pack->labels, train, DATASET_SIZE);
     struct split_summary of_test =
-        split_summarise(pack->images + train * PACK_IMAGE_BYTES, pack->labels + train, test, DATASET_SIZE_MAX);
+        split_summarise(pack->images + train * PACK_IMAGE_BYTES, pack->labels + train, test, DATASET_SIZE);
     TRY(histogram_check("training", &of_train, train / DATASET_CLASSES, error));
     TRY(histogram_check("test", &of_test, test / DATASET_CLASSES, error));
     for (int c = 0; c < DATASET_COLOURS; c++)

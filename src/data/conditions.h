@@ -44,8 +44,8 @@ ESPER_RULE struct conditions conditions_plain(uint32_t images)
 
 /* The label under which an env sees a training image in every pass: its own, or one of the others. Stream 13, a = 1,
  * block = image: words whether, which. */
-ESPER_RULE uint8_t conditions_label(const struct conditions *conditions, uint64_t seed, uint32_t round, uint32_t env,
-                                    uint32_t image, uint8_t label, uint32_t classes)
+ESPER_RULE uint16_t conditions_label(const struct conditions *conditions, uint64_t seed, uint32_t round, uint32_t env,
+                                     uint32_t image, uint16_t label, uint32_t classes)
 {
     if (conditions->label_noise <= 0.0f)
         return label;
@@ -53,7 +53,7 @@ ESPER_RULE uint8_t conditions_label(const struct conditions *conditions, uint64_
     if (random_unit(words.word[0]) >= conditions->label_noise)
         return label;
     const uint32_t other = (uint32_t)((uint64_t)words.word[1] * (classes - 1) >> 32); /* 0 .. classes - 2 */
-    return (uint8_t)((label + 1 + other) % classes);
+    return (uint16_t)((label + 1 + other) % classes);
 }
 
 #endif

@@ -2,13 +2,12 @@
 
 #include <string.h>
 
-#include "base/config.h"
-
 const char config_data_sets[] = DATA_SET_WORDS(WORD_CHOICE, );
 
 /*
  * A photograph or a piece of clothing may be mirrored; a digit may not: 2 and 5 would look alike. Shifts by a few
  * pixels change neither. The synthetic set is normalised like CIFAR-10 and never augmented: its classes are directions.
+ * Of somebody's own images nobody knows whether left and right mean something, so they are not mirrored.
  * The language's splits hold whole windows of any power of two, and the byte that follows the last.
  */
 // clang-format off
@@ -25,6 +24,7 @@ static const struct data_facts sets[DATA_SETS] = {
     [DATA_MNIST] = {.title = "MNIST", .packed = true, .crop = true,
                     .train = 55000, .val = 5000, .test = 10000,
                     .mean = {0.1000, 0.1000, 0.1000}, .deviation = {0.2752, 0.2752, 0.2752}},
+    [DATA_IMAGES] = {.title = "images of your own", .packed = true, .own = true, .crop = true},
     [DATA_TEXT] = {.title = "text", .kind = KIND_TEXT, .packed = true},
     [DATA_LANGUAGE] = {.title = "the synthetic language", .kind = KIND_TEXT,
                        .train = 1 << 19, .val = (1 << 16) + 1, .test = (1 << 17) + 1},
@@ -37,6 +37,16 @@ static const struct data_facts sets[DATA_SETS] = {
 const struct data_facts *data_facts_of(int set)
 {
     return &sets[set];
+}
+
+struct data_facts data_facts_for(const struct config *config)
+{
+    struct data_facts facts = sets[config->data_set];
+    if (facts.own) {
+        memcpy(facts.mean, config->data_mean, sizeof facts.mean);
+        memcpy(facts.deviation, config->data_deviation, sizeof facts.deviation);
+    }
+    return facts;
 }
 
 enum data_set data_set_named(const char *name)

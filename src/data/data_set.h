@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "base/config.h"
 #include "base/vocabulary.h"
 
 /* As the key data.set names them, in the order of their wire values. */
@@ -13,7 +14,8 @@
     WORD(with, FASHION, fashion)                                                                                       \
     WORD(with, MNIST, mnist)                                                                                           \
     WORD(with, TEXT, text)                                                                                             \
-    WORD(with, LANGUAGE, language)
+    WORD(with, LANGUAGE, language)                                                                                     \
+    WORD(with, IMAGES, images)
 
 enum data_set { DATA_SET_WORDS(WORD_ENUM, DATA) DATA_SETS };
 
@@ -24,14 +26,17 @@ struct data_facts {
     const char *title; /* as people call it */
     enum data_kind kind;
     bool packed;          /* from a file; otherwise made in memory */
+    bool own;             /* somebody's own images: classes, size, counts and colours are the file's to say */
     int train, val, test; /* images of each split (E-11), or bytes; 0 where they are the file's to say */
 
-    /* Of images alone. Packed ones are 32 pixels wide, others 16 or 32. */
+    /* Of images alone. Those that are published are packed 32 pixels wide, the synthetic ones 16 or 32. */
     bool crop, mirror;            /* what leaves its training images in their class (E-12) */
     double mean[3], deviation[3]; /* per colour, of all its training images as packed, in 0 .. 1 (E-11) */
 };
 
 const struct data_facts *data_facts_of(int set);
+/* The same for a configuration, which knows the colours of somebody's own images. */
+struct data_facts data_facts_for(const struct config *config);
 /* The set of that name; DATA_SETS when there is none. */
 enum data_set data_set_named(const char *name);
 

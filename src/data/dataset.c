@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/safetensors.h"
 #include "data/language.h"
+#include "data/own.h"
 #include "data/synthetic.h"
 #include "data/window.h"
 
@@ -24,11 +25,6 @@ const char *split_name(enum split split)
 static size_t image_bytes(int size)
 {
     return (size_t)size * (size_t)size * DATASET_COLOURS;
-}
-
-uint32_t split_checksum(uint32_t crc, const uint8_t *images, const uint8_t *labels, size_t count, int size)
-{
-    return crc32_update(crc32_update(crc, images, count * image_bytes(size)), labels, count);
 }
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -56,15 +52,28 @@ bool dataset_place(int i, struct place *place)
     return true;
 }
 
-bool dataset_find(enum data_set set, char path[CONFIG_PATH])
+bool dataset_find(const char *name, char path[CONFIG_PATH])
 {
     struct place place;
-    const char *name = data_facts_of(set)->name;
     for (int i = 0; dataset_place(i, &place); i++)
         if (place.path[0] && snprintf(path, CONFIG_PATH, "%s/%s" DATASET_EXTENSION, place.path, name) < CONFIG_PATH &&
             access(path, F_OK) == 0)
             return true;
     return false;
+}
+
+enum esper_status dataset_check_name(const char *name, struct esper_error *error)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const size_t length = strlen(name);
+    if (!length || length >= CONFIG_DATA_NAME || strspn(name, letters) != length || strchr("._-", name[0]))
+        return error_set(error, ESPER_INVALID,
+                         "a data set is called by at most %d letters, digits, '.', '_' and '-', the first a letter or "
+                         "a digit",
+                         CONFIG_DATA_NAME - 1);
+    if (data_set_named(name) != DATA_SETS)
+        return error_set(error, ESPER_INVALID, "%s is the name of a data set of Esper; choose another", name);
+    return ESPER_OK;
 }
 
 void dataset_home(char path[CONFIG_PATH])
@@ -86,16 +95,17 @@ void dataset_home(char path[CONFIG_PATH])
 static const uint8_t *synthetic_drawn(int size, const size_t count[SPLIT_COUNT], struct esper_error *error)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static uint8_t *kept[DATASET_SIZE_MAX + 1];
+    static uint8_t *kept[DATASET_SIZE + 1]; /* an image has an even number of bytes */
     const size_t bytes = image_bytes(size), total = count[0] + count[1] + count[2];
     pthread_mutex_lock(&lock);
     uint8_t *drawn = kept[size];
-    if (!drawn && (drawn = memory_alloc(total, bytes + 1, error)) != NULL) {
-        uint8_t *image = drawn, *label = drawn + total * bytes;
+    if (!drawn && (drawn = memory_alloc(total, bytes + sizeof(uint16_t), error)) != NULL) {
+        uint8_t *image = drawn;
+        uint16_t *label = (uint16_t *)(void *)(drawn + total * bytes);
         for (int split = 0; split < SPLIT_COUNT; split++)
             for (uint32_t i = 0; i < count[split]; i++, image += bytes) {
                 synthetic_image((enum split)split, i, size, image);
-                *label++ = (uint8_t)synthetic_label(i);
+                *label++ = (uint16_t)synthetic_label(i);
             }
         kept[size] = drawn;
     }
@@ -114,7 +124,7 @@ static enum esper_status synthetic_open(struct dataset *dataset, struct esper_er
     const uint8_t *image = synthetic_drawn(dataset->size, count, error);
     if (!image)
         return ESPER_FAILED;
-    const uint8_t *label = image + total * bytes;
+    const uint16_t *label = (const uint16_t *)(const void *)(image + total * bytes);
     for (int split = 0; split < SPLIT_COUNT; split++) {
         dataset->count[split] = count[split];
         dataset->images[split] = image;
@@ -176,7 +186,8 @@ static enum esper_status packed_find(const struct st_file *file, const char *spl
     *out = st_find(file, name);
     if (!*out)
         return error_set(error, ESPER_INVALID, "tensor %s is missing", name);
-    if ((*out)->dtype != ST_U8 || (*out)->dims != dims)
+    const bool wide = (*out)->dtype == ST_U16 && strcmp(what, "labels") == 0; /* of more than 256 classes */
+    if (((*out)->dtype != ST_U8 && !wide) || (*out)->dims != dims)
         return error_set(error, ESPER_INVALID, "tensor %s is not %d-dimensional U8", name, dims);
     return ESPER_OK;
 }
@@ -193,7 +204,23 @@ static enum esper_status packed_count(const struct st_file *file, const char *sp
     return ESPER_OK;
 }
 
-static enum esper_status packed_open_images(struct dataset *dataset, enum split split, struct esper_error *error)
+/* Labels of either width, as `to`. */
+static enum esper_status packed_labels(const struct st_tensor *labels, int classes, const char *split, uint16_t *to,
+                                       struct esper_error *error)
+{
+    const uint8_t *narrow = labels->data;
+    const uint16_t *wide = labels->data;
+    for (size_t i = 0; i < labels->count; i++) {
+        to[i] = labels->dtype == ST_U8 ? narrow[i] : wide[i];
+        if (to[i] >= classes)
+            return error_set(error, ESPER_INVALID, "%s.labels[%zu] is %d, not a class from 0 to %d", split, i, to[i],
+                             classes - 1);
+    }
+    return ESPER_OK;
+}
+
+static enum esper_status packed_open_images(struct dataset *dataset, enum split split, uint16_t **room, uint32_t *crc,
+                                            struct esper_error *error)
 {
     const char *name = split_name(split);
     const struct st_tensor *images, *labels;
@@ -205,19 +232,20 @@ static enum esper_status packed_open_images(struct dataset *dataset, enum split 
                          images->shape[1], images->shape[2], images->shape[3], size, size);
     if (count == 0 || labels->shape[0] != count)
         return error_set(error, ESPER_INVALID, "%s holds %zu images and %zu labels", name, count, labels->shape[0]);
+    if (count > INT32_MAX)
+        return error_set(error, ESPER_INVALID, "%s holds %zu images; at most %d are allowed", name, count, INT32_MAX);
     TRY(packed_count(dataset->file, name, count, "images", error));
-    const uint8_t *label = labels->data;
-    for (size_t i = 0; i < count; i++)
-        if (label[i] >= dataset->classes)
-            return error_set(error, ESPER_INVALID, "%s.labels[%zu] is %d, not a class from 0 to %d", name, i, label[i],
-                             dataset->classes - 1);
+    TRY(packed_labels(labels, dataset->classes, name, *room, error));
+    *crc = crc32_update(crc32_update(*crc, images->data, images->bytes), labels->data, labels->bytes);
     dataset->count[split] = count;
     dataset->images[split] = images->data;
-    dataset->labels[split] = label;
+    dataset->labels[split] = *room;
+    *room += count;
     return ESPER_OK;
 }
 
-static enum esper_status packed_open_text(struct dataset *dataset, enum split split, struct esper_error *error)
+static enum esper_status packed_open_text(struct dataset *dataset, enum split split, uint32_t *crc,
+                                          struct esper_error *error)
 {
     const char *name = split_name(split);
     const struct st_tensor *stream;
@@ -227,20 +255,16 @@ static enum esper_status packed_open_text(struct dataset *dataset, enum split sp
         return error_set(error, ESPER_INVALID, "%s.bytes has %zu bytes; it must be from 2 to %u", name, bytes,
                          UINT32_MAX);
     TRY(packed_count(dataset->file, name, bytes, "bytes", error));
+    *crc = crc32_update(*crc, stream->data, bytes);
     dataset->stream[split] = stream->data;
     dataset->bytes[split] = bytes;
     return ESPER_OK;
 }
 
 /* A damaged image or text looks like any other: only the checksum tells. Files of earlier versions have none. */
-static enum esper_status packed_check(struct dataset *dataset, struct esper_error *error)
+static enum esper_status packed_check(struct dataset *dataset, uint32_t crc, struct esper_error *error)
 {
     const char *stated = st_meta(dataset->file, DATASET_CHECKSUM);
-    uint32_t crc = 0;
-    for (int split = 0; split < SPLIT_COUNT; split++)
-        crc = dataset->kind == KIND_TEXT ? crc32_update(crc, dataset->stream[split], dataset->bytes[split])
-                                         : split_checksum(crc, dataset->images[split], dataset->labels[split],
-                                                          dataset->count[split], dataset->size);
     snprintf(dataset->checksum, sizeof dataset->checksum, "%08x", (unsigned)crc);
     if (stated && strcmp(stated, dataset->checksum) != 0)
         return error_set(error, ESPER_INVALID, "damaged: its checksum is %s, not %.8s", dataset->checksum, stated);
@@ -262,15 +286,35 @@ static enum esper_status packed_set(const struct st_file *file, enum data_set *s
     return ESPER_OK;
 }
 
+/* Room for the labels of all splits, as far as the file has them. */
+static enum esper_status label_room(struct dataset *dataset, struct esper_error *error)
+{
+    size_t count = 0;
+    for (int split = 0; split < SPLIT_COUNT; split++) {
+        const struct st_tensor *labels;
+        TRY(packed_find(dataset->file, split_name((enum split)split), "labels", 1, &labels, error));
+        count += labels->count;
+    }
+    dataset->label_memory = memory_alloc(count, sizeof *dataset->label_memory, error);
+    return dataset->label_memory ? ESPER_OK : ESPER_FAILED;
+}
+
 static enum esper_status packed_content(struct dataset *dataset, struct esper_error *error)
 {
     const bool text = dataset->kind == KIND_TEXT;
+    uint16_t *room = NULL;
+    uint32_t crc = 0;
+    if (!text) {
+        TRY(own_facts(dataset, error));
+        TRY(label_room(dataset, error));
+        room = dataset->label_memory;
+    }
     for (int split = 0; split < SPLIT_COUNT; split++)
-        TRY(text ? packed_open_text(dataset, (enum split)split, error)
-                 : packed_open_images(dataset, (enum split)split, error));
+        TRY(text ? packed_open_text(dataset, (enum split)split, &crc, error)
+                 : packed_open_images(dataset, (enum split)split, &room, &crc, error));
     const char *documents = text ? st_meta(dataset->file, DATASET_DOCUMENTS) : NULL;
     dataset->documents = documents ? strtoul(documents, NULL, 10) : 0;
-    return packed_check(dataset, error);
+    return packed_check(dataset, crc, error);
 }
 
 static enum esper_status packed_read(const char *path, struct dataset *dataset, struct esper_error *error)
@@ -285,6 +329,7 @@ static enum esper_status packed_read(const char *path, struct dataset *dataset, 
     if (status == ESPER_OK) {
         dataset->set = found;
         dataset->kind = data_facts_of(found)->kind;
+        dataset->name = data_facts_of(found)->name;
         status = packed_content(dataset, error);
     }
     if (status != ESPER_OK)
@@ -294,19 +339,22 @@ static enum esper_status packed_read(const char *path, struct dataset *dataset, 
 
 /* How to come by the packed file of a set; any, for DATA_SETS. */
 struct remedy {
-    char line[64];
+    char line[96];
 };
 
 static struct remedy remedy_for(enum data_set set)
 {
     struct remedy remedy;
-    snprintf(remedy.line, sizeof remedy.line, "`esper data get %s`%s",
-             set == DATA_SETS ? "SET" : data_facts_of(set)->name,
-             set == DATA_TEXT ? " or `esper data import FILE...`" : "");
+    if (set != DATA_SETS && data_facts_of(set)->own)
+        snprintf(remedy.line, sizeof remedy.line, "`esper data import DIR --name NAME`");
+    else
+        snprintf(remedy.line, sizeof remedy.line, "`esper data get %s`%s",
+                 set == DATA_SETS ? "SET" : data_facts_of(set)->name,
+                 set == DATA_TEXT ? " or `esper data import FILE...`" : "");
     return remedy;
 }
 
-static enum esper_status nowhere(enum data_set set, struct esper_error *error)
+static enum esper_status nowhere(const char *name, const char *remedy, struct esper_error *error)
 {
     struct place place;
     char looked[PLACE_COUNT * (CONFIG_PATH + 2)] = "";
@@ -315,8 +363,8 @@ static enum esper_status nowhere(enum data_set set, struct esper_error *error)
         if (place.path[0])
             snprintf(looked + used, sizeof looked - used, "%s%s", used ? ", " : "", place.path);
     }
-    return error_set(error, ESPER_INVALID, "no %s" DATASET_EXTENSION " in %.380s; run %s or set data.path",
-                     data_facts_of(set)->name, looked, remedy_for(set).line);
+    return error_set(error, ESPER_INVALID, "no %.64s" DATASET_EXTENSION " in %.300s; run %s or set data.path", name,
+                     looked, remedy);
 }
 
 /* No path, or the one that runs of earlier versions wrote down: data/NAME.safetensors. */
@@ -330,13 +378,14 @@ static bool looks_everywhere(const char *path, enum data_set set)
 static enum esper_status packed_open(const char *path, struct dataset *dataset, struct esper_error *error)
 {
     const enum data_set wanted = dataset->set; /* DATA_SETS: any */
-    if (dataset->kind == KIND_IMAGES && dataset->size != DATASET_SIZE_MAX)
+    if (wanted != DATA_SETS && !data_facts_of(wanted)->own && dataset->kind == KIND_IMAGES &&
+        dataset->size != DATASET_SIZE)
         return error_set(error, ESPER_INVALID, "%s: packed images are 32 pixels wide, not %d; set data.size=32",
-                         wanted == DATA_SETS ? path : data_facts_of(wanted)->name, dataset->size);
+                         data_facts_of(wanted)->name, dataset->size);
     char found[CONFIG_PATH];
     if (wanted != DATA_SETS && looks_everywhere(path, wanted)) {
-        if (!dataset_find(wanted, found))
-            return nowhere(wanted, error);
+        if (!dataset_find(data_facts_of(wanted)->name, found))
+            return nowhere(data_facts_of(wanted)->name, remedy_for(wanted).line, error);
         path = found;
     }
     if (access(path, F_OK) != 0)
@@ -367,6 +416,12 @@ static enum esper_status open_as(const char *path, enum data_set set, int size, 
     dataset->context = context;
     dataset->classes = DATASET_CLASSES;
     dataset->set = set;
+    if (set != DATA_SETS) {
+        const struct data_facts *facts = data_facts_of(set);
+        dataset->name = facts->name;
+        memcpy(dataset->mean, facts->mean, sizeof dataset->mean);
+        memcpy(dataset->deviation, facts->deviation, sizeof dataset->deviation);
+    }
     enum esper_status status = set == DATA_SYNTHETIC  ? synthetic_open(dataset, error)
                                : set == DATA_LANGUAGE ? language_open(dataset, error)
                                                       : packed_open(path, dataset, error);
@@ -383,10 +438,32 @@ enum esper_status dataset_open(const char *path, enum data_set set, int size, st
     return open_as(path, set, size, size, out, error);
 }
 
+/* A name that was given to `esper data import`, as a path. */
+static enum esper_status named_path(const char *name, char path[CONFIG_PATH], struct esper_error *error)
+{
+    return dataset_find(name, path) ? ESPER_OK : nowhere(name, "`esper data list` to see what there is,", error);
+}
+
+enum esper_status dataset_open_for(const struct config *config, struct dataset **out, struct esper_error *error)
+{
+    char found[CONFIG_PATH];
+    const char *path = config->data_path;
+    if (!path[0] && config->data_name[0]) {
+        TRY(named_path(config->data_name, found, error));
+        path = found;
+    }
+    return dataset_open(path, (enum data_set)config->data_set, dataset_size(config), out, error);
+}
+
 enum esper_status dataset_open_named(const char *text, int size, int context, struct dataset **out,
                                      struct esper_error *error)
 {
     const enum data_set set = data_set_named(text); /* DATA_SETS: whichever the file holds */
+    char found[CONFIG_PATH];
+    if (set == DATA_SETS && access(text, F_OK) != 0 && dataset_check_name(text, NULL) == ESPER_OK) {
+        TRY(named_path(text, found, error));
+        text = found;
+    }
     return open_as(set == DATA_SETS ? text : NULL, set, size, context, out, error);
 }
 
@@ -396,10 +473,11 @@ void dataset_close(struct dataset *dataset)
         return;
     if (dataset->file)
         st_close(dataset->file);
+    memory_free(dataset->label_memory);
     memory_free(dataset);
 }
 
-struct split_summary split_summarise(const uint8_t *images, const uint8_t *labels, size_t count, int size)
+struct split_summary split_summarise(const uint8_t *images, const uint16_t *labels, size_t count, int size)
 {
     struct split_summary summary = {0};
     uint64_t sum[DATASET_COLOURS] = {0}, squares[DATASET_COLOURS] = {0};
@@ -435,71 +513,4 @@ void text_summarise(struct text_summary *summary, const uint8_t *stream, size_t 
             summary->distinct++;
             summary->entropy -= share * log2(share);
         }
-}
-
-/* ---- the rules of its keys --------------------------------------------------------------------------------------- */
-
-int dataset_size(const struct config *config)
-{
-    return data_facts_of(config->data_set)->kind == KIND_TEXT ? config->host_context : config->data_size;
-}
-
-/* Whether a split has the samples that a key asks for; split_size is 0 where only the file knows. */
-static enum esper_status check_samples(const struct config *c, const char *key, int wanted, int split_size,
-                                       struct esper_error *error)
-{
-    const struct data_facts *set = data_facts_of(c->data_set);
-    if (set->kind == KIND_IMAGES && wanted > split_size)
-        return error_set(error, ESPER_INVALID, "%s = %d: %s has %d", key, wanted, set->name, split_size);
-    const uint32_t windows = window_count((uint64_t)split_size, (uint32_t)c->host_context);
-    if (set->kind == KIND_TEXT && split_size && (uint32_t)wanted > windows)
-        return error_set(error, ESPER_INVALID, "%s = %d: %s has %u windows of host.context = %d", key, wanted,
-                         set->name, windows, c->host_context);
-    return ESPER_OK;
-}
-
-static enum esper_status check_text(const struct config *c, struct esper_error *error)
-{
-    if (c->data_batches == 0)
-        return error_set(error, ESPER_INVALID,
-                         "data.batches = 0: a pass over a text is a window for each of its bytes; give a number");
-    if (c->mixed.label_noise > 0)
-        return error_set(error, ESPER_INVALID, "mixed.label_noise = %g: text has no labels; use 0",
-                         c->mixed.label_noise);
-    return ESPER_OK;
-}
-
-static enum esper_status check_images(const struct config *c, struct esper_error *error)
-{
-    const struct data_facts *set = data_facts_of(c->data_set);
-    if (set->packed && c->data_size != DATASET_SIZE_MAX)
-        return error_set(error, ESPER_INVALID, "data.size = %d: %s images are %dx%d; use data.set=synthetic",
-                         c->data_size, set->name, DATASET_SIZE_MAX, DATASET_SIZE_MAX);
-    return ESPER_OK;
-}
-
-enum esper_status dataset_check(const struct config *c, struct esper_error *error)
-{
-    const struct data_facts *set = data_facts_of(c->data_set);
-    const bool text = set->kind == KIND_TEXT;
-    if (text && c->host_family == FAMILY_CNN)
-        return error_set(error, ESPER_INVALID,
-                         "data.set = %s: host.family = cnn reads images; use a set of images or "
-                         "host.family=transformer",
-                         set->name);
-    if (!text && c->host_family != FAMILY_CNN)
-        return error_set(error, ESPER_INVALID,
-                         "data.set = %s: this host.family reads text; use data.set=text or "
-                         "data.set=language",
-                         set->name);
-    TRY(text ? check_text(c, error) : check_images(c, error));
-    TRY(check_samples(c, "data.val_images", c->data_val_images, set->val, error));
-    TRY(check_samples(c, "data.test_images", c->data_test_images, set->test, error));
-    /* Positions in a round's stream of samples are 32-bit. */
-    double step = c->data_batches ? (double)c->data_batch * c->data_batches : set->train;
-    if (step * c->steps > 0x7FFFFFFF)
-        return error_set(error, ESPER_INVALID,
-                         "data.batch x data.batches x steps = %.0f %s in a round; at most %d are allowed",
-                         step * c->steps, text ? "windows" : "images", 0x7FFFFFFF);
-    return ESPER_OK;
 }

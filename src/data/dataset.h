@@ -21,9 +21,12 @@
 enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_TEST, SPLIT_COUNT };
 
 enum {
-    DATASET_CLASSES = 10,
-    DATASET_COLOURS = 3,
-    DATASET_SIZE_MAX = 32,
+    DATASET_CLASSES = 10, /* of all sets that the program knows */
+    DATASET_CLASSES_MAX = 1000,
+    DATASET_COLOURS = 3, /* grey images have three equal ones */
+    DATASET_SIZE = 32,   /* of the published sets, as they are packed */
+    DATASET_SIZE_MIN = 16,
+    DATASET_SIZE_MAX = 64,
     DATASET_CHECKSUM_TEXT = 9, /* eight hexadecimal digits */
 };
 
@@ -33,6 +36,13 @@ enum {
 #define DATASET_VERSION   "1"
 #define DATASET_CHECKSUM  "crc32" /* key of the checksum in the metadata */
 #define DATASET_DOCUMENTS "documents"
+/* Of somebody's own images (docs/data.md): how they are called, what they are, and how they are normalised. */
+#define DATASET_TITLE       "title"
+#define DATASET_PIXELS      "size"
+#define DATASET_CLASS_COUNT "classes"
+#define DATASET_CLASS_NAMES "class_names" /* a line each */
+#define DATASET_MEAN        "mean"        /* red green blue, in 0 .. 1 */
+#define DATASET_DEVIATION   "deviation"
 
 struct dataset {
     enum data_kind kind;
@@ -41,15 +51,19 @@ struct dataset {
 
     int size; /* images are size x size */
     int classes;
-    const uint8_t *images[SPLIT_COUNT]; /* [count][size][size][3] */
-    const uint8_t *labels[SPLIT_COUNT]; /* [count], 0 .. classes - 1 */
+    const uint8_t *images[SPLIT_COUNT];                       /* [count][size][size][3] */
+    const uint16_t *labels[SPLIT_COUNT];                      /* [count], 0 .. classes - 1 */
+    double mean[DATASET_COLOURS], deviation[DATASET_COLOURS]; /* by which they are normalised */
+    const char *class_names;                                  /* a line each; NULL: they are numbers */
+    const char *name;                                         /* of the set, or the title of somebody's own */
 
     int context;                        /* a window of text is context + 1 bytes; 0: it has none */
     const uint8_t *stream[SPLIT_COUNT]; /* [bytes] */
     size_t bytes[SPLIT_COUNT];
     size_t documents; /* that the streams are made of; 0: none in particular */
 
-    struct st_file *file; /* what the pointers point into, if it is a packed file; otherwise these are empty */
+    uint16_t *label_memory; /* those of a packed file, whose own may be bytes */
+    struct st_file *file;   /* what the pointers point into, if it is a packed file; otherwise these are empty */
     char path[CONFIG_PATH];
     char checksum[DATASET_CHECKSUM_TEXT]; /* of its content, whether or not the file states it */
 };
@@ -57,18 +71,26 @@ struct dataset {
 /* The i-th directory in which data is looked for: $ESPER_DATA, data/ in the working directory, the user's data
  * directory ($XDG_DATA_HOME/esper or ~/.local/share/esper). False past the last one. */
 bool dataset_place(int i, struct place *place);
-/* The set's packed file in the first place that has it; false when none does. */
-bool dataset_find(enum data_set set, char path[CONFIG_PATH]);
+/* The packed file of that name (a set's, or one that `esper data import` was given) in the first place that has it;
+ * false when none does. */
+bool dataset_find(const char *name, char path[CONFIG_PATH]);
+/* Whether a packed file may be so called: letters, digits, '.', '_' and '-', the first a letter or a digit; and it is
+ * not the name of a set. */
+enum esper_status dataset_check_name(const char *name, struct esper_error *error);
 /* The directory where it goes by default: $ESPER_DATA, data/ if that exists, the user's. */
 void dataset_home(char path[CONFIG_PATH]);
 
 /* `path` names the packed file of the set; NULL, empty or data/NAME.safetensors looks in all places. `size` is that of
- * a sample: packed images have 32, synthetic ones, which have no path, 16 or 32; of text it is the context, or 0. */
+ * a sample: published images have 32, synthetic ones, which have no path, 16 or 32, one's own what their file says or
+ * 0 for whatever it says; of text it is the context, or 0. */
 enum esper_status dataset_open(const char *path, enum data_set set, int size, struct dataset **out,
                                struct esper_error *error);
+/* What a configuration asks for: the file that data.path or data.name says, holding what it was settled for. */
+enum esper_status dataset_open_for(const struct config *config, struct dataset **out, struct esper_error *error);
 /* The size of a run's samples. */
 int dataset_size(const struct config *config);
-/* A set by its name, or the packed file of any: images of that size, or windows of that context. */
+/* A set by its name, the packed file of any, or the name that one was imported under: images of that size, or windows
+ * of that context. */
 enum esper_status dataset_open_named(const char *text, int size, int context, struct dataset **out,
                                      struct esper_error *error);
 void dataset_close(struct dataset *dataset);
@@ -78,12 +100,18 @@ const char *split_name(enum split split);
 /* The rules of the keys data.*: whether the set has what they ask for. */
 enum esper_status dataset_check(const struct config *config, struct esper_error *error);
 
-/* The checksum of a set after another split: `crc` is that of the splits before it, 0 at first. */
-uint32_t split_checksum(uint32_t crc, const uint8_t *images, const uint8_t *labels, size_t count, int size);
+/*
+ * Classes, size and colours of somebody's own images are what their file says: write them into a configuration that
+ * names such a set, and no more images than there are where nobody asked for a number. A key that was given and says
+ * something else is an error. Other sets are left as they are.
+ */
+enum esper_status dataset_settle(struct config *config, struct esper_error *error);
+/* Whether a set is the one that a configuration was settled for: a file may have been replaced since. */
+enum esper_status dataset_matches(const struct config *config, const struct dataset *data, struct esper_error *error);
 
 /* What a split holds, for people and for the importers' checks: values of mean and deviation in 0 .. 1. */
 struct split_summary {
-    size_t histogram[DATASET_CLASSES];
+    size_t histogram[DATASET_CLASSES_MAX];
     double mean[DATASET_COLOURS], deviation[DATASET_COLOURS];
 };
 
@@ -96,6 +124,6 @@ struct text_summary {
 /* Add a stream to a histogram that starts empty; the other figures are of all that was added. */
 void text_summarise(struct text_summary *summary, const uint8_t *stream, size_t bytes);
 
-struct split_summary split_summarise(const uint8_t *images, const uint8_t *labels, size_t count, int size);
+struct split_summary split_summarise(const uint8_t *images, const uint16_t *labels, size_t count, int size);
 
 #endif

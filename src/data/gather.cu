@@ -5,7 +5,7 @@
 
 enum {
     GATHER_WARPS = 8, /* per thread block; each warp takes an image */
-    GATHER_BYTES = DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS,
+    GATHER_BYTES = DATASET_SIZE * DATASET_SIZE * DATASET_COLOURS,
 };
 
 /* The whole image at once: images are scattered over memory, and one wait is enough. */
@@ -55,7 +55,7 @@ KERNEL void write_train_batch(const __grid_constant__ struct gather_source sourc
     struct gather_view view = gather_train_view(source, env, index, sample);
     write_image(source, view, target.pixels + image * area);
     if (threadIdx.x % 32 == 0)
-        target.labels[image] = view.label;
+        target.labels[image] = (uint8_t)view.label;
 }
 
 static struct launch warps_for(uint32_t images, uint32_t envs)
@@ -77,11 +77,12 @@ struct gather_data gather_upload(struct runtime *rt, const struct dataset *data,
     const size_t image = (size_t)data->size * (size_t)data->size * DATASET_COLOURS;
     struct gather_data to = {};
     to.size = data->size;
+    to.classes = data->classes;
     to.context = (uint32_t)data->context;
     to.normalise = *normalise;
-    const auto copy = [rt](const uint8_t *bytes, size_t count) {
-        uint8_t *room = runtime_alloc<uint8_t>(rt, count + SLACK);
-        runtime_copy_to(rt, room, bytes, count);
+    const auto copy = [rt](const void *from, size_t bytes) {
+        uint8_t *room = runtime_alloc<uint8_t>(rt, bytes + SLACK);
+        runtime_copy_to(rt, room, from, bytes);
         return room;
     };
     for (int i = 0; i < SPLIT_COUNT; i++) {
@@ -90,7 +91,7 @@ struct gather_data gather_upload(struct runtime *rt, const struct dataset *data,
             to.stream[i] = copy(data->stream[i], data->bytes[i]);
         } else {
             to.images[i] = copy(data->images[i], data->count[i] * image);
-            to.labels[i] = copy(data->labels[i], data->count[i]);
+            to.labels[i] = reinterpret_cast<uint16_t *>(copy(data->labels[i], data->count[i] * sizeof(uint16_t)));
         }
     }
     return to;

@@ -17,10 +17,11 @@ extern "C" {
 
 /* The splits in device memory, and how their bytes become pixels. */
 struct gather_data {
-    const uint8_t *images[SPLIT_COUNT], *labels[SPLIT_COUNT]; /* u8 NHWC, with 16 readable bytes after the last */
+    const uint8_t *images[SPLIT_COUNT]; /* NHWC, with 16 readable bytes after the last */
+    const uint16_t *labels[SPLIT_COUNT];
     const uint8_t *stream[SPLIT_COUNT]; /* text; NULL where the set is one of images, whose pointers it has not */
     uint32_t count[SPLIT_COUNT];        /* samples */
-    int size;                           /* of an image */
+    int size, classes;                  /* of an image */
     uint32_t context;                   /* of a window of text */
     struct gather_table normalise;
 };
@@ -44,7 +45,7 @@ struct gather_data gather_upload(struct runtime *rt, const struct dataset *data,
 struct gather_view {
     const uint8_t *image;
     struct crop crop;
-    uint8_t label;
+    uint16_t label;
 };
 
 /* Sample `sample` of batch `index` of the step in progress. */
@@ -61,7 +62,7 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
                  (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
     view.crop = crop_draw(source.augment, source.seed, round, birth, step, index, sample);
     view.label = conditions_label(&conditions, source.seed, round, birth, image, source.data.labels[SPLIT_TRAIN][image],
-                                  DATASET_CLASSES);
+                                  (uint32_t)source.data.classes);
     return view;
 }
 
@@ -114,7 +115,7 @@ DEVICE float4 gather_pixel(const struct gather_table &table, const struct gather
 
 /*
  * Whole batches for kernels that read bf16: [env][image][y][x][4], red, green, blue, 0 in 8 bytes, and labels
- * [env][image].
+ * [env][image], of which a byte is enough: these kernels have ten classes.
  */
 struct gather_bf16 {
     uint2 *pixels;

@@ -50,7 +50,7 @@ struct gather_target {
     float *images;       /* first interior pixel of the first image */
     size_t image_stride; /* from an image to the next */
     size_t row_stride;   /* from a row to the next */
-    uint8_t *labels;     /* [count] */
+    uint16_t *labels;    /* [count] */
     uint8_t *tokens;     /* text: [count][context + 1]; the rest is for images, and NULL or 0 */
     size_t token_stride; /* bytes from a row to the next */
 };

@@ -14,7 +14,7 @@
 
 enum {
     SIDE = 28,
-    MARGIN = (DATASET_SIZE_MAX - SIDE) / 2,
+    MARGIN = (DATASET_SIZE - SIDE) / 2,
     IMAGES_MAGIC = 0x803, /* bytes in three dimensions */
     LABELS_MAGIC = 0x801, /* bytes in one */
     HEADER_MAX = 4 * sizeof(uint32_t),
@@ -110,7 +110,7 @@ static enum esper_status take_images(const struct content *content, size_t count
     const uint8_t *grey = content->bytes + HEADER_MAX;
     for (size_t i = 0; i < count; i++, images += PACK_IMAGE_BYTES) /* which are black as allocated */
         for (size_t y = 0; y < SIDE; y++) {
-            uint8_t *out = images + ((MARGIN + y) * DATASET_SIZE_MAX + MARGIN) * DATASET_COLOURS;
+            uint8_t *out = images + ((MARGIN + y) * DATASET_SIZE + MARGIN) * DATASET_COLOURS;
             for (size_t x = 0; x < SIDE; x++, grey++)
                 for (size_t c = 0; c < DATASET_COLOURS; c++)
                     *out++ = *grey;
@@ -118,7 +118,7 @@ static enum esper_status take_images(const struct content *content, size_t count
     return ESPER_OK;
 }
 
-static enum esper_status take_labels(const struct content *content, size_t count, uint8_t *labels,
+static enum esper_status take_labels(const struct content *content, size_t count, uint16_t *labels,
                                      struct esper_error *error)
 {
     TRY(check_header(content, LABELS_MAGIC, count, 0, error));

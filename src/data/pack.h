@@ -11,14 +11,28 @@
 #include "base/status.h"
 #include "data/dataset.h"
 
-enum { PACK_IMAGE_BYTES = DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS };
+enum { PACK_IMAGE_BYTES = DATASET_SIZE * DATASET_SIZE * DATASET_COLOURS };
 
 struct pack {
     enum data_set set;
     size_t train, test; /* images; `train` includes those for validation */
     uint8_t *images;    /* [train + test][32][32][3] */
-    uint8_t *labels;    /* [train + test] */
+    uint16_t *labels;   /* [train + test] */
 };
+
+/* The splits of any set of images, as they are written. */
+struct packed {
+    int size, classes;
+    size_t count[SPLIT_COUNT];
+    const uint8_t *images[SPLIT_COUNT]; /* [count][size][size][3] */
+    const uint16_t *labels[SPLIT_COUNT];
+};
+
+enum { PACKED_META = 16 }; /* most lines of metadata */
+
+/* Write them; `meta` has the lines of metadata that say what they are and where they came from. */
+enum esper_status packed_write(const struct packed *packed, const char *const meta[][2], int lines, const char *path,
+                               struct esper_error *error);
 
 /* Room for that many images; real sets have pack_whole, tests use small ones. */
 enum esper_status pack_alloc(struct pack *pack, enum data_set set, size_t train, size_t test,

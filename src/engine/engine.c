@@ -143,7 +143,8 @@ static enum esper_status create_parts(struct engine *engine, const struct config
         TRY(load_script(engine, error));
     if (config->policy.kind == POLICY_SCHEDULE)
         TRY(load_schedules(engine, error));
-    TRY(dataset_open(config->data_path, config->data_set, dataset_size(config), &engine->data, error));
+    TRY(dataset_open_for(config, &engine->data, error));
+    TRY(dataset_matches(config, engine->data, error));
     TRY(check_data(engine, error));
     engine->batches = config->data_batches ? (uint32_t)config->data_batches
                                            : (uint32_t)(engine->data->count[SPLIT_TRAIN] / (size_t)config->data_batch);
@@ -165,7 +166,8 @@ enum esper_status engine_create_part(struct engine **out, const struct config *c
         return ESPER_FAILED;
     engine->kernels = variant_best();
     engine->nets = engine->kernels->net[host_family_of(config)->id];
-    engine->normalise = gather_table_make(data_facts_of(config->data_set));
+    const struct data_facts set = data_facts_for(config);
+    engine->normalise = gather_table_make(&set);
     engine->rates = host_rates(config);
     enum esper_status status = create_parts(engine, config, envs, error);
     if (status != ESPER_OK) {

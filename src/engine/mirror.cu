@@ -59,7 +59,8 @@ struct net_setup mirror_net_setup(const struct mirror *mirror, const struct devi
     struct runtime *rt = mirror->runtime;
     const struct world *view = &mirror->view;
     const struct config *config = &view->config;
-    const struct gather_table normalise = gather_table_make(data_facts_of(config->data_set));
+    const struct data_facts set = data_facts_for(config);
+    const struct gather_table normalise = gather_table_make(&set);
     const size_t envs = (size_t)view->envs, rows = envs * (size_t)view->shape.slots;
     struct net_setup setup = {};
     setup.shape = view->shape;

@@ -91,7 +91,7 @@ static struct model_sample sample_of(const struct model *model)
                                  .size = size,
                                  .bytes = (size_t)size * (size_t)size * DATASET_COLOURS,
                                  .targets = 1,
-                                 .classes = SHAPE_CLASSES};
+                                 .classes = (size_t)model->host_shape.cnn.classes};
 }
 
 static int tensors_of(const struct model *model, struct model_tensor tensors[MODEL_TENSORS])
@@ -112,6 +112,9 @@ static void copy_host(struct config *to, const struct config *from)
     to->host_kernel = from->host_kernel;
     to->host_pools = from->host_pools;
     to->data_size = from->data_size;
+    to->data_classes = from->data_classes;
+    memcpy(to->data_mean, from->data_mean, sizeof to->data_mean);
+    memcpy(to->data_deviation, from->data_deviation, sizeof to->data_deviation);
 }
 
 static void write_host_keys(const struct model *model, cJSON *network)
@@ -122,17 +125,17 @@ static void write_host_keys(const struct model *model, cJSON *network)
     json_add_number(host, "blocks", config->host_blocks);
     json_add_number(host, "kernel", config->host_kernel);
     json_add_number(host, "pools", config->host_pools);
-    json_add_number(host, "classes", SHAPE_CLASSES);
+    json_add_number(host, "classes", config->data_classes);
     json_add_number(host, "epsilon", NORM_EPS);
 }
 
 static void write_image(const struct model *model, cJSON *network)
 {
     cJSON *image = json_add_object(network, "image");
-    const struct data_facts *set = data_facts_of(model->config.data_set);
+    const struct data_facts set = data_facts_for(&model->config);
     json_add_number(image, "size", model->config.data_size);
-    json_add(image, "mean", cJSON_CreateDoubleArray(set->mean, DATASET_COLOURS));
-    json_add(image, "deviation", cJSON_CreateDoubleArray(set->deviation, DATASET_COLOURS));
+    json_add(image, "mean", cJSON_CreateDoubleArray(set.mean, DATASET_COLOURS));
+    json_add(image, "deviation", cJSON_CreateDoubleArray(set.deviation, DATASET_COLOURS));
 }
 
 /* What each step of a chain does, for readers that do not know the blueprints: "conv norm relu", ... */
@@ -159,52 +162,60 @@ static void write_seed(const struct model *model, int slot, cJSON *entry)
         write_chain(blueprint, entry);
 }
 
-static bool same_colours(const cJSON *list, const double *known)
+static enum esper_status read_three(const cJSON *image, const char *name, double least, double out[DATASET_COLOURS],
+                                    struct esper_error *error)
 {
-    bool same = cJSON_GetArraySize(list) == DATASET_COLOURS;
-    for (int i = 0; same && i < DATASET_COLOURS; i++) {
+    const cJSON *list;
+    TRY(json_get_array(image, name, &list, error));
+    bool good = cJSON_GetArraySize(list) == DATASET_COLOURS;
+    for (int i = 0; good && i < DATASET_COLOURS; i++) {
         const cJSON *value = cJSON_GetArrayItem(list, i);
-        same = cJSON_IsNumber(value) && value->valuedouble == known[i];
+        good = cJSON_IsNumber(value) && value->valuedouble >= least && value->valuedouble <= 1;
+        out[i] = good ? value->valuedouble : 0;
     }
-    return same;
+    return good ? ESPER_OK : error_set(error, ESPER_INVALID, "\"%s\" must be three numbers from %g to 1", name, least);
 }
 
-/* The first data set that is normalised this way and has images of this size. The constants must be those of one, or
- * the kernels would compute something else. */
+static bool same_colours(const double *a, const double *b)
+{
+    return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
+}
+
+/* The first data set of the program that is normalised this way and has such images; otherwise, somebody's own. */
 static enum esper_status read_colours(const cJSON *image, struct config *config, struct esper_error *error)
 {
-    const cJSON *mean, *deviation;
-    TRY(json_get_array(image, "mean", &mean, error));
-    TRY(json_get_array(image, "deviation", &deviation, error));
+    TRY(read_three(image, "mean", 0, config->data_mean, error));
+    TRY(read_three(image, "deviation", 1e-4, config->data_deviation, error));
     for (int i = 0; i < DATA_SETS; i++) {
         const struct data_facts *set = data_facts_of((enum data_set)i);
-        config->data_set = (enum data_set)i;
-        if (set->kind == KIND_IMAGES && same_colours(mean, set->mean) && same_colours(deviation, set->deviation) &&
-            (!set->packed || config->data_size == DATASET_SIZE_MAX))
+        const bool sized = config->data_size == DATASET_SIZE || (!set->packed && config->data_size == 16);
+        if (set->kind == KIND_IMAGES && !set->own && sized && config->data_classes == DATASET_CLASSES &&
+            same_colours(config->data_mean, set->mean) && same_colours(config->data_deviation, set->deviation)) {
+            config->data_set = i;
+            memset(config->data_mean, 0, sizeof config->data_mean);
+            memset(config->data_deviation, 0, sizeof config->data_deviation);
             return ESPER_OK;
+        }
     }
-    return error_set(error, ESPER_INVALID,
-                     "\"mean\" and \"deviation\" are those of no data set of this program: it normalises differently");
+    config->data_set = DATA_IMAGES;
+    return ESPER_OK;
 }
 
 static enum esper_status read_host(const cJSON *network, struct config *config, struct esper_error *error)
 {
     const cJSON *host, *image;
     double epsilon;
-    int classes;
     TRY(json_get_object(network, "host", &host, error));
     TRY(model_get_int(host, "base", 1, 512, &config->host_base, error));
     TRY(model_get_int(host, "blocks", 2, SHAPE_BLOCKS, &config->host_blocks, error));
     TRY(model_get_int(host, "kernel", 1, 3, &config->host_kernel, error));
     TRY(model_get_int(host, "pools", 0, SHAPE_BLOCKS, &config->host_pools, error));
-    TRY(model_get_int(host, "classes", SHAPE_CLASSES, SHAPE_CLASSES, &classes, error));
+    TRY(model_get_int(host, "classes", 2, SHAPE_CLASSES_MAX, &config->data_classes, error));
     TRY(json_get_number(host, "epsilon", NORM_EPS, NORM_EPS, &epsilon, error));
     if (config->host_kernel == 2)
         return error_set(error, ESPER_INVALID, "\"kernel\" must be 1 or 3");
     TRY(json_get_object(network, "image", &image, error));
-    TRY(model_get_int(image, "size", 16, DATASET_SIZE_MAX, &config->data_size, error));
-    if (config->data_size != 16 && config->data_size != 32)
-        return error_set(error, ESPER_INVALID, "\"size\" must be 16 or 32");
+    TRY(model_get_int(image, "size", DATASET_SIZE_MIN, DATASET_SIZE_MAX, &config->data_size, error));
     return read_colours(image, config, error);
 }
 

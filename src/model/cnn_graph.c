@@ -184,11 +184,11 @@ static int slot(struct builder *b, int j, int h)
 /* (x / 255 - mean) / deviation, from raw pixels */
 static int normalise(struct builder *b, int image)
 {
-    const struct data_facts *set = data_facts_of(b->model->config.data_set);
+    const struct data_facts set = data_facts_for(&b->model->config);
     double mean[DATASET_COLOURS], deviation[DATASET_COLOURS];
     for (int i = 0; i < DATASET_COLOURS; i++) {
-        mean[i] = 255 * set->mean[i];
-        deviation[i] = 255 * set->deviation[i];
+        mean[i] = 255 * set.mean[i];
+        deviation[i] = 255 * set.deviation[i];
     }
     int centre = channels(b, "image.mean", DATASET_COLOURS, mean);
     int spread = channels(b, "image.deviation", DATASET_COLOURS, deviation);
@@ -248,7 +248,7 @@ static void network(struct builder *b)
     if (node) {
         node->given = GRAPH_TRANS_B;
         node->trans_b = 1;
-        build_output(b, node->output, 1, (const int64_t[]){SHAPE_CLASSES});
+        build_output(b, node->output, 1, (const int64_t[]){b->model->host_shape.cnn.classes});
     }
 }
 

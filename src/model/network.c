@@ -29,14 +29,14 @@ enum esper_status network_take(struct network *network, struct model *model, int
 static enum esper_status check_sample(const char *path, const struct model_sample *sample, struct esper_error *error)
 {
     const bool text = sample->kind == KIND_TEXT;
-    const size_t classes = text ? TRANSFORMER_BYTES : DATASET_CLASSES;
+    const size_t least = text ? TRANSFORMER_BYTES : 2, most = text ? TRANSFORMER_BYTES : DATASET_CLASSES_MAX;
     if (!text && (sample->bytes != (size_t)sample->size * (size_t)sample->size * DATASET_COLOURS ||
-                  (sample->size != 16 && sample->size != DATASET_SIZE_MAX)))
-        return error_set(error, ESPER_INVALID, "%s: takes images of %zux%d; the data sets have 16x16 or 32x32", path,
+                  sample->size < DATASET_SIZE_MIN || sample->size > DATASET_SIZE_MAX))
+        return error_set(error, ESPER_INVALID, "%s: takes images of %zux%d; data sets have from 16x16 to 64x64", path,
                          sample->bytes / DATASET_COLOURS / (size_t)sample->size, sample->size);
-    if (sample->classes != classes)
+    if (sample->classes < least || sample->classes > most)
         return error_set(error, ESPER_INVALID, "%s: has %zu outputs; %s", path, sample->classes,
-                         text ? "text has 256 bytes" : "the data sets have 10 classes");
+                         text ? "text has 256 bytes" : "data sets have from 2 to 1000 classes");
     return ESPER_OK;
 }
 

@@ -24,7 +24,8 @@ enum esper_status model_runner_create(struct model_runner **out, const struct mo
         return ESPER_FAILED;
     runner->model = model;
     runner->nets = variant_best()->net[host_family_of(&model->config)->id];
-    runner->normalise = gather_table_make(data_facts_of(model->config.data_set));
+    const struct data_facts set = data_facts_for(&model->config);
+    runner->normalise = gather_table_make(&set);
     runner->sample = model_sample(model);
     runner->batch = batch;
     runner->memory = memory_alloc(runner->nets->bytes(&model->shape, batch), 1, error);

@@ -99,8 +99,8 @@ enum { NET_MAX_CONFIGS = 64 };
 struct net_input {
     real *pixels;
     size_t image_stride, row_stride;
-    uint8_t *labels; /* [batch] */
-    uint8_t *tokens; /* [batch][context + 1], rows token_stride apart; NULL where samples are images, and vice versa */
+    uint16_t *labels; /* [batch] */
+    uint8_t *tokens;  /* [batch][context + 1], rows token_stride apart; NULL where samples are images, and vice versa */
     size_t token_stride;
 };
 

@@ -16,7 +16,7 @@ struct net_trial {
     const struct net_shape *shape;
     int samples;
     const float *pixels;          /* images: [sample][y][x][4]: red, green, blue, 0 */
-    const uint8_t *labels;        /* of images */
+    const uint16_t *labels;       /* of images */
     const uint8_t *tokens;        /* text: [sample][context + 1] */
     const uint8_t *targets;       /* [sample][context], or NULL: the tokens one byte later */
     const struct slot_exec *exec; /* [slot] */

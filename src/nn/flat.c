@@ -125,7 +125,7 @@ real blend_amplitude_grad(size_t count, const real *restrict h, const real *rest
 
 /* ---- loss ------------------------------------------------------------------------------------------------------- */
 
-void cross_entropy(int rows, int classes, int stride, const real *logits, const uint8_t *labels, real *dlogits,
+void cross_entropy(int rows, int classes, int stride, const real *logits, const uint16_t *labels, real *dlogits,
                    struct loss_sums *sums)
 {
     for (int r = 0; r < rows; r++, logits += stride) {
@@ -135,7 +135,7 @@ void cross_entropy(int rows, int classes, int stride, const real *logits, const 
                 best = k;
         sums->correct += best == labels[r];
 
-        double total = 0, weight[256];
+        double total = 0, weight[LOSS_CLASSES];
         for (int k = 0; k < classes; k++)
             total += weight[k] = exp((double)logits[k] - (double)logits[best]);
         /* cppcheck-suppress invalidFunctionArg ; the largest logit alone adds 1 to the total */

@@ -35,7 +35,8 @@ struct loss_sums {
     double loss;
     uint32_t correct;
 };
-void cross_entropy(int rows, int classes, int stride, const real *logits, const uint8_t *labels, real *dlogits,
+enum { LOSS_CLASSES = 1000 }; /* at most */
+void cross_entropy(int rows, int classes, int stride, const real *logits, const uint16_t *labels, real *dlogits,
                    struct loss_sums *sums);
 
 /* Squared L2 norm in double. */

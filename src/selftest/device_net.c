@@ -20,9 +20,9 @@ bool device_in_bf16;
 
 struct net {
     const struct net_shape *shape;
-    real *pixels;    /* [image][y][x][4] */
-    real *logits;    /* [image][class] */
-    uint8_t *labels; /* [image] */
+    real *pixels;     /* [image][y][x][4] */
+    real *logits;     /* [image][class] */
+    uint16_t *labels; /* [image] */
     struct net_params grads, spare;
     struct net_memory spare_memory;
     struct net_result result;
@@ -57,9 +57,10 @@ static size_t image_reals(const struct net_shape *shape)
 
 size_t cnn_bytes(const struct net_shape *shape, int batch)
 {
+    const size_t classes = (size_t)cnn_shape_of(shape)->classes;
     size_t params = shape->host.storage + shape->stats + shape->seed_storage + shape->gate_storage;
-    return sizeof(struct net) + sizeof(real) * (3 * params + (size_t)batch * (image_reals(shape) + SHAPE_CLASSES)) +
-           (size_t)batch;
+    return sizeof(struct net) + sizeof(real) * (3 * params + (size_t)batch * (image_reals(shape) + classes)) +
+           sizeof(uint16_t) * (size_t)batch;
 }
 
 struct net *cnn_init(const struct net_shape *shape, int batch, void *memory)
@@ -71,8 +72,8 @@ struct net *cnn_init(const struct net_shape *shape, int batch, void *memory)
     take_params(&net->spare, shape, &free);
     take_params(&net->spare_memory.first, shape, &free);
     net->pixels = take(&free, (size_t)batch * image_reals(shape));
-    net->logits = take(&free, (size_t)batch * SHAPE_CLASSES);
-    net->labels = (uint8_t *)free;
+    net->logits = take(&free, (size_t)batch * (size_t)cnn_shape_of(shape)->classes);
+    net->labels = (uint16_t *)free;
     return net;
 }
 
@@ -165,13 +166,14 @@ struct net_params cnn_grads(struct net *net)
 
 const real *cnn_logits(const struct net *net, int *stride)
 {
-    *stride = SHAPE_CLASSES;
+    *stride = cnn_shape_of(net->shape)->classes;
     return net->logits;
 }
 
 /* One configuration after the other. */
 void cnn_evaluate(struct net *net, const struct net_params *params, struct net_eval *eval)
 {
+    const size_t outputs = (size_t)eval->samples * (size_t)cnn_shape_of(net->shape)->classes;
     for (int k = 0; k < eval->configs; k++) {
         struct slot_exec exec[SHAPE_SLOTS];
         memcpy(exec, eval->exec, sizeof *exec * (size_t)net->shape->slots);
@@ -185,8 +187,7 @@ void cnn_evaluate(struct net *net, const struct net_params *params, struct net_e
         device_run(&trial);
         net_score_add(&eval->score[k], trial.result.score);
         if (eval->logits)
-            memcpy(eval->logits + (size_t)k * (size_t)eval->samples * SHAPE_CLASSES, net->logits,
-                   sizeof(real) * (size_t)eval->samples * SHAPE_CLASSES);
+            memcpy(eval->logits + (size_t)k * outputs, net->logits, sizeof(real) * outputs);
     }
 }
 

@@ -17,7 +17,7 @@
 bool cnn_bf16_fits(const struct net_shape *host, int batch)
 {
     const struct cnn_shape *shape = cnn_shape_of(host);
-    if (shape->kernel != 3 || shape->blocks != 3 || batch < 1)
+    if (shape->kernel != 3 || shape->blocks != 3 || shape->classes != SHAPE_CLASSES || batch < 1)
         return false;
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];

@@ -27,7 +27,8 @@ static void place_images(struct bf16_net *net, const struct net_trial *given)
         packed[p] = make_uint2(rounded(v[0]) | rounded(v[1]) << 16, rounded(v[2]));
     }
     runtime_copy_to(rt, net->gathered[0].pixels, packed.data(), pixels * sizeof packed[0]);
-    runtime_copy_to(rt, net->gathered[0].labels, given->labels, (size_t)given->samples);
+    const std::vector<uint8_t> labels(given->labels, given->labels + given->samples); /* of ten classes */
+    runtime_copy_to(rt, net->gathered[0].labels, labels.data(), labels.size());
     runtime_wait(rt);
 }
 

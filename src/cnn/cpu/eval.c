@@ -27,16 +27,17 @@ static void walk_leaf(const struct walk *walk, const real *out, const struct bra
     struct net *net = walk->net;
     struct net_eval *eval = walk->eval;
     const struct net_block *last = &net->block[net->shape->blocks - 1];
+    const int classes = net->shape->classes;
     struct loss_sums sums = {0};
     mean_forward(walk->images, (int)(last->out_map / (size_t)last->conv.cout_p), net->features_p, out, net->features);
     net_classify(net, walk->params, walk->images, net->features, net->logits);
-    cross_entropy(walk->images, SHAPE_CLASSES, net->classes_p, net->logits, net->labels + walk->first, NULL, &sums);
+    cross_entropy(walk->images, classes, net->classes_p, net->logits, net->labels + walk->first, NULL, &sums);
     for (int k = 0; k < branch->count; k++) {
         int config = branch->config[k];
         net_score_add(&eval->score[config], (struct net_score){sums.loss, sums.correct, (uint64_t)walk->images});
         for (int n = 0; eval->logits && n < walk->images; n++)
-            memcpy(eval->logits + ((size_t)config * eval->samples + walk->first + n) * SHAPE_CLASSES,
-                   net->logits + (size_t)n * net->classes_p, sizeof(real) * SHAPE_CLASSES);
+            memcpy(eval->logits + ((size_t)config * eval->samples + walk->first + n) * (size_t)classes,
+                   net->logits + (size_t)n * net->classes_p, sizeof(real) * (size_t)classes);
     }
 }
 

@@ -99,20 +99,20 @@ static void net_lay_out(struct net *net, const struct cnn_shape *shape, int batc
     made.grad_map[0] = bump_take(bump, (size_t)batch * batch_map, sizeof(real));
     made.grad_map[1] = bump_take(bump, (size_t)batch * batch_map, sizeof(real));
     made.features_p = padded(shape->features);
-    made.classes_p = padded(SHAPE_CLASSES);
+    made.classes_p = padded(shape->classes);
     void *table = bump_take(bump, conv_table_bytes(1, 1), 1);
-    take_conv_memory(conv_packed_reals(1, 1, shape->features, SHAPE_CLASSES, 1), made.fc_packed, &made.fc_sums, bump);
+    take_conv_memory(conv_packed_reals(1, 1, shape->features, shape->classes, 1), made.fc_packed, &made.fc_sums, bump);
     made.features = bump_take(bump, (size_t)batch * made.features_p, sizeof(real));
     made.dfeatures = bump_take(bump, (size_t)batch * made.features_p, sizeof(real));
     made.logits = bump_take(bump, (size_t)batch * made.classes_p, sizeof(real));
     made.dlogits = bump_take(bump, (size_t)batch * made.classes_p, sizeof(real));
-    made.labels = bump_take(bump, (size_t)batch, sizeof(uint8_t));
+    made.labels = bump_take(bump, (size_t)batch, sizeof(uint16_t));
     made.gate_grad = bump_take(bump, CONV_BLOCK, sizeof(real));
     made.grads.host = bump_take(bump, shape->net.host.storage, sizeof(real));
     made.grads.seed = bump_take(bump, shape->net.seed_storage, sizeof(real));
     made.grads.gate = bump_take(bump, shape->net.gate_storage, sizeof(real));
     if (bump->base) {
-        conv_init(&made.fc, 1, 1, shape->features, SHAPE_CLASSES, 1, table);
+        conv_init(&made.fc, 1, 1, shape->features, shape->classes, 1, table);
         *net = made;
     }
 }
@@ -169,7 +169,7 @@ void net_classify(struct net *net, const struct net_params *params, int images, 
     const real *bias = host_tensor(net, params->host, net->shape->fc_bias);
     conv_forward(&net->fc, images, features, net->fc_packed[0], logits);
     for (int n = 0; n < images; n++)
-        for (int k = 0; k < SHAPE_CLASSES; k++)
+        for (int k = 0; k < net->shape->classes; k++)
             logits[n * net->classes_p + k] += bias[k];
 }
 

@@ -410,7 +410,7 @@ static void head_forward(struct pass *pass, struct net_result *result)
     }
     net_classify(net, pass->params, images, net->features, net->logits);
     struct loss_sums sums = {0};
-    cross_entropy(images, SHAPE_CLASSES, net->classes_p, net->logits, net->labels, net->dlogits, &sums);
+    cross_entropy(images, net->shape->classes, net->classes_p, net->logits, net->labels, net->dlogits, &sums);
     result->score = (struct net_score){sums.loss, sums.correct, (uint64_t)images};
 }
 
@@ -420,7 +420,7 @@ static void head_backward(struct pass *pass, real *grad_map)
     const struct net_block *last = &net->block[net->shape->blocks - 1];
     int pixels = (int)(last->out_map / (size_t)last->conv.cout_p), images = pass->batch->samples;
     real *bias = host_grad(net, net->shape->fc_bias);
-    for (int k = 0; k < SHAPE_CLASSES; k++) {
+    for (int k = 0; k < net->shape->classes; k++) {
         double sum = 0;
         for (int n = 0; n < images; n++)
             sum += (double)net->dlogits[n * net->classes_p + k];

@@ -48,7 +48,7 @@ struct net {
     real *fc_packed[2], *fc_sums;
     int features_p, classes_p;
     real *features, *dfeatures, *logits, *dlogits; /* [batch] */
-    uint8_t *labels;                               /* likewise */
+    uint16_t *labels;                              /* likewise */
     real *gate_grad;                               /* [CONV_BLOCK] */
     struct net_params grads;
 };

@@ -43,7 +43,7 @@ DEVICE void walk_from_block(const struct image &image, int i, uint32_t on)
 /* All configurations of one image. `right` [config] counts, `loss` is that of configuration 0. */
 DEVICE void walk_image(const struct image &image, const struct gather_view &view, uint32_t *right, float *loss)
 {
-    __shared__ float logits[SHAPE_CLASSES];
+    __shared__ float logits[SHAPE_CLASSES_MAX];
     const struct net_view &net = *image.net;
     const struct net_shape &shape = net.setup->shape;
     const struct eval_plan &plan = net.plans[image.env];
@@ -61,7 +61,7 @@ DEVICE void walk_image(const struct image &image, const struct gather_view &view
         walk_from_block(image, next, on);
         image_classify(image, logits);
         if (threadIdx.x == 0) {
-            const struct verdict verdict = image_judge(logits, view.label);
+            const struct verdict verdict = image_judge(logits, net.classes, view.label);
             if (verdict.best == view.label)
                 atomicAdd(&right[plan.config[k]], 1u);
             if (loss && plan.config[k] == 0)
@@ -97,15 +97,15 @@ IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, struct ev
 /* An image that is in its frame, with its label. */
 IMAGE_KERNEL look(const struct net_view *net)
 {
-    __shared__ float logits[SHAPE_CLASSES];
+    __shared__ float logits[SHAPE_CLASSES_MAX];
     const struct image image = image_of(net, 0, 0, blockIdx.x);
     walk_from_block(image, 0, ~0u);
     image_classify(image, logits);
-    if (threadIdx.x < SHAPE_CLASSES)
-        image.frame[net->logit + threadIdx.x] = logits[threadIdx.x];
+    for (int k = (int)threadIdx.x; k < net->classes; k += BLOCK_THREADS)
+        image.frame[net->logit + (uint32_t)k] = logits[k];
     if (threadIdx.x == 0) {
         const int label = (int)image.figures[net->label];
-        const struct verdict verdict = image_judge(logits, label);
+        const struct verdict verdict = image_judge(logits, net->classes, label);
         image.figures[net->loss] = verdict.loss;
         image.figures[net->right] = verdict.best == label;
     }

@@ -208,8 +208,8 @@ static void lay_out(struct net_view *net, const struct cnn_shape *shape)
     net->dx = take(&net->frame, largest);
     net->chain = take(&net->frame, largest);
     net->feature = take(&net->frame, (size_t)shape->features);
-    net->logit = take(&net->frame, SHAPE_CLASSES);
-    net->dlogit = take(&net->frame, SHAPE_CLASSES);
+    net->logit = take(&net->frame, (size_t)shape->classes);
+    net->dlogit = take(&net->frame, (size_t)shape->classes);
     net->block_sums = take(&net->figure, 2 * channels);
     net->label = take(&net->figure, 1);
     net->loss = take(&net->figure, 1);
@@ -355,6 +355,7 @@ static void view_init(struct fp32_net *device)
     net->blocks = shape->blocks;
     net->slots = shape->net.slots;
     net->features = shape->features;
+    net->classes = shape->classes;
     net->kernel = shape->kernel;
     net->fc_weight = tensor_at(&shape->net.host, shape->fc_weight);
     net->fc_bias = tensor_at(&shape->net.host, shape->fc_bias);

@@ -87,7 +87,7 @@ enum { NET_PARTS = 1 + SHAPE_SLOTS }; /* the host and every slot */
 
 struct net_view {
     const struct net_setup *setup; /* device */
-    int batch, blocks, slots, features, kernel;
+    int batch, blocks, slots, features, classes, kernel;
     int group; /* envs whose frames exist */
     struct block_view block[SHAPE_BLOCKS];
     struct slot_view slot[SHAPE_SLOTS];

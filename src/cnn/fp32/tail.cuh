@@ -116,11 +116,11 @@ DEVICE void image_classify(const struct image &image, float *logits)
     float *features = image.frame + net.feature;
     mean_forward(pixels, net.features, image.frame + last.out, features);
     const float *w = image.host + net.fc_weight, *bias = image.host + net.fc_bias;
-    if (threadIdx.x < SHAPE_CLASSES) {
+    for (int k = (int)threadIdx.x; k < net.classes; k += BLOCK_THREADS) {
         float sum = 0;
         for (int c = 0; c < net.features; c++)
-            sum = fmaf(w[(int)threadIdx.x * net.features + c], features[c], sum);
-        logits[threadIdx.x] = sum + bias[threadIdx.x];
+            sum = fmaf(w[k * net.features + c], features[c], sum);
+        logits[k] = sum + bias[k];
     }
     __syncthreads();
 }
@@ -130,13 +130,13 @@ struct verdict {
     int best;
 };
 
-DEVICE struct verdict image_judge(const float *logits, int label)
+DEVICE struct verdict image_judge(const float *logits, int classes, int label)
 {
     struct verdict verdict = {0, 0, 0};
-    for (int k = 1; k < SHAPE_CLASSES; k++)
+    for (int k = 1; k < classes; k++)
         if (logits[k] > logits[verdict.best])
             verdict.best = k;
-    for (int k = 0; k < SHAPE_CLASSES; k++)
+    for (int k = 0; k < classes; k++)
         verdict.total += exp((double)logits[k] - (double)logits[verdict.best]);
     verdict.loss = log(verdict.total) + (double)logits[verdict.best] - (double)logits[label];
     return verdict;

@@ -107,20 +107,21 @@ IMAGE_KERNEL norm_forward(const struct net_view *net, int first, int i)
 
 IMAGE_KERNEL head(const struct net_view *net, int first)
 {
-    __shared__ float logits[SHAPE_CLASSES];
+    __shared__ float logits[SHAPE_CLASSES_MAX];
     const struct image image = batch_image(net, first);
     const struct block_view &last = net->block[net->blocks - 1];
     const int label = (int)image.figures[net->label], pixels = last.pool ? last.pixels / 4 : last.pixels;
     tail_forward(image, last, slots_on(image));
     image_classify(image, logits);
     float *dlogits = image.frame + net->dlogit;
-    if (threadIdx.x < SHAPE_CLASSES) {
-        const int k = (int)threadIdx.x;
-        struct verdict verdict = image_judge(logits, label);
-        double share = exp((double)logits[k] - (double)logits[verdict.best]) / verdict.total;
-        dlogits[k] = (float)((share - (k == label)) / net->batch);
-        image.frame[net->logit + (uint32_t)k] = logits[k];
-        if (k == 0) {
+    if ((int)threadIdx.x < net->classes) {
+        const struct verdict verdict = image_judge(logits, net->classes, label);
+        for (int k = (int)threadIdx.x; k < net->classes; k += BLOCK_THREADS) {
+            double share = exp((double)logits[k] - (double)logits[verdict.best]) / verdict.total;
+            dlogits[k] = (float)((share - (k == label)) / net->batch);
+            image.frame[net->logit + (uint32_t)k] = logits[k];
+        }
+        if (threadIdx.x == 0) {
             image.figures[net->loss] = verdict.loss;
             image.figures[net->right] = verdict.best == label;
         }
@@ -130,7 +131,7 @@ IMAGE_KERNEL head(const struct net_view *net, int first)
     float *g = tail_gradient(image, last);
     map_set(pixels, net->features, g, [&](int, int c) {
         float sum = 0;
-        for (int k = 0; k < SHAPE_CLASSES; k++)
+        for (int k = 0; k < net->classes; k++)
             sum = fmaf(w[k * net->features + c], dlogits[k], sum);
         return sum / (float)pixels;
     });

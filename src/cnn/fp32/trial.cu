@@ -52,8 +52,8 @@ static void take_answers(struct trial *trial, struct net_trial *given)
     given->result.score = {0, 0, (uint64_t)given->samples};
     for (size_t n = 0; n < (size_t)given->samples; n++) {
         double loss = 0, right = 0;
-        runtime_copy_from(rt, given->logits + n * SHAPE_CLASSES, net->frames + n * net->frame + net->logit,
-                          SHAPE_CLASSES * sizeof(float));
+        runtime_copy_from(rt, given->logits + n * (size_t)net->classes, net->frames + n * net->frame + net->logit,
+                          (size_t)net->classes * sizeof(float));
         runtime_copy_from(rt, &loss, net->figures + n * net->figure + net->loss, sizeof loss);
         runtime_copy_from(rt, &right, net->figures + n * net->figure + net->right, sizeof right);
         runtime_wait(rt);

@@ -120,13 +120,13 @@ DEVICE float host_gradient(const struct net_view *net, const struct batch_view &
     const uint32_t features = (uint32_t)net->features, k = (at - net->fc_weight) / features,
                    c = (at - net->fc_weight) % features;
     double sum = 0;
-    if (at >= net->fc_weight && at < net->fc_weight + SHAPE_CLASSES * features) {
+    if (at >= net->fc_weight && at < net->fc_weight + (uint32_t)net->classes * features) {
 #pragma unroll 8
         for (int n = 0; n < batch.images; n++) {
             const float *frame = batch.frame + (size_t)n * batch.frame_step;
             sum += (double)frame[net->dlogit + k] * (double)frame[net->feature + c];
         }
-    } else if (at >= net->fc_bias && at < net->fc_bias + SHAPE_CLASSES) {
+    } else if (at >= net->fc_bias && at < net->fc_bias + (uint32_t)net->classes) {
 #pragma unroll 8
         for (int n = 0; n < batch.images; n++)
             sum += (double)batch.frame[(size_t)n * batch.frame_step + net->dlogit + (at - net->fc_bias)];
