@@ -4,7 +4,6 @@
 
 #include "api/parts.h"
 #include "base/memory.h"
-#include "data/dataset.h"
 #include "session/checkpoint.h"
 #include "telemetry/run.h"
 
@@ -53,7 +52,7 @@ static enum esper_status settle(struct config *config, struct esper_error *error
     config->policy.kind = POLICY_STATIC;
     config->policy.from[0] = '\0';
     config->device = WISH_CPU;
-    TRY(dataset_settle(config, error));
+    TRY(config_settle(config, error));
     return config_check(config, error);
 }
 

@@ -142,6 +142,9 @@ typedef enum esper_status (*config_rule)(const struct config *config, struct esp
 extern const config_rule config_rules[]; /* all of them, then NULL (engine/config_rules.c) */
 extern const char config_data_sets[];    /* "|cifar10|...": what data.set may be (data/data_set.c) */
 
+/* Fill in what the configuration leaves to its data, which must be there (engine/config_rules.c). For whoever puts one
+ * together, before it is checked; one that was saved is settled. */
+enum esper_status config_settle(struct config *config, struct esper_error *error);
 /* Whether the configuration obeys all rules. */
 enum esper_status config_check(const struct config *config, struct esper_error *error);
 

@@ -14,7 +14,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/words.h"
-#include "data/dataset.h"
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
@@ -295,7 +294,7 @@ enum esper_status cli_config_override(const struct cli_config_flags *flags, stru
     TRY(apply_flag(config, "device", "device", flags->device, error));
     TRY(apply_flag(config, "precision", "precision", flags->precision, error));
     TRY(apply_policy(config, flags, error));
-    TRY(dataset_settle(config, error));
+    TRY(config_settle(config, error));
     return config_check(config, error);
 }
 

@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "base/tasks.h"
 #include "cli/cli.h"
-#include "data/dataset.h"
 #include "host/families.h"
 
 static void print_task(const struct config *config, const char *path)
@@ -37,7 +36,7 @@ static enum esper_status list_tasks(struct cli_call *call, struct esper_error *e
         config_defaults(&config);
         if (config_load_task(&config, tasks[i].name, error) != ESPER_OK)
             call->code = cli_fail(error);
-        else if (dataset_settle(&config, error) != ESPER_OK || config_check(&config, error) != ESPER_OK) {
+        else if (config_settle(&config, error) != ESPER_OK || config_check(&config, error) != ESPER_OK) {
             error_where(error, "%s", *tasks[i].path ? tasks[i].path : tasks[i].name);
             call->code = cli_fail(error);
         } else

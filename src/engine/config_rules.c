@@ -29,4 +29,9 @@ static enum esper_status check_host(const struct config *config, struct esper_er
     return family->check(config, error);
 }
 
+enum esper_status config_settle(struct config *config, struct esper_error *error)
+{
+    return dataset_settle(config, error);
+}
+
 const config_rule config_rules[] = {check_host, dataset_check, NULL};
