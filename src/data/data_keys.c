@@ -34,22 +34,11 @@ static enum esper_status check_text(const struct config *c, struct esper_error *
     return ESPER_OK;
 }
 
-/* Images of one's own were settled (dataset_settle), or come from a run or a model that was. */
-static enum esper_status check_own(const struct config *c, struct esper_error *error)
-{
-    for (int i = 0; i < DATASET_COLOURS; i++)
-        if (!(c->data_deviation[i] >= 1e-4))
-            return error_set(error, ESPER_INVALID,
-                             "data.set = images: say which, with data.name=NAME or data.path=FILE; `esper data list` "
-                             "names those there are");
-    return ESPER_OK;
-}
-
 static enum esper_status check_images(const struct config *c, struct esper_error *error)
 {
     const struct data_facts *set = data_facts_of(c->data_set);
-    if (set->own)
-        return check_own(c, error);
+    if (set->own) /* as their file says (dataset_settle) */
+        return ESPER_OK;
     if (set->packed && c->data_size != DATASET_SIZE)
         return error_set(error, ESPER_INVALID, "data.size = %d: %s images are %dx%d; use data.set=synthetic",
                          c->data_size, set->name, DATASET_SIZE, DATASET_SIZE);

@@ -395,7 +395,7 @@ static enum esper_status packed_open(const char *path, struct dataset *dataset, 
     if (status == ESPER_INVALID && error) {
         char line[sizeof error->text];
         memcpy(line, error->text, sizeof line);
-        error_set(error, status, "%.420s; %s writes a good one", line, remedy_for(wanted).line);
+        error_set(error, status, "%.420s; %s writes a good one", line, remedy_for(dataset->set).line);
     }
     if (status == ESPER_OK && dataset->kind == KIND_TEXT && (status = count_windows(dataset, error)) != ESPER_OK)
         error_where(error, "%s", path);
@@ -448,6 +448,10 @@ enum esper_status dataset_open_for(const struct config *config, struct dataset *
 {
     char found[CONFIG_PATH];
     const char *path = config->data_path;
+    if (!path[0] && !config->data_name[0] && data_facts_of(config->data_set)->own)
+        return error_set(error, ESPER_INVALID,
+                         "data.set = images: say which, with data.name=NAME or data.path=FILE; `esper data list` "
+                         "names those there are");
     if (!path[0] && config->data_name[0]) {
         TRY(named_path(config->data_name, found, error));
         path = found;
