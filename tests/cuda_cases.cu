@@ -50,6 +50,7 @@ static void inputs_take(struct inputs *to, const struct network_case *network, c
     to->config.host_blocks = host.blocks;
     to->config.host_kernel = host.kernel;
     to->config.host_pools = host.pools;
+    to->config.data_classes = host.classes ? host.classes : SHAPE_CLASSES;
     to->config.slot_count = network->seats;
     for (int j = 0; j < network->seats; j++)
         snprintf(to->config.slots[j], sizeof to->config.slots[j], "%s", network->seat[j].id);

@@ -65,6 +65,21 @@ static const struct network_case given[] = {
      1,
      true,
      220},
+    /* Classes that are not ten: one vector of logits is not full, or there are many. */
+    {"seven classes",
+     "seven classes",
+     {.base = 3, .blocks = 2, .kernel = 3, .pools = 1, .height = 6, .width = 7, .images = 8, .classes = 7},
+     {BLENDED("r0c0", CONV_LIGHT, ADD, 0.3f), BLENDED("r1c0", NORM, GATE, 0.6f)},
+     2,
+     true,
+     220},
+    {"two classes",
+     "two classes",
+     {.base = 2, .blocks = 2, .kernel = 1, .pools = 0, .height = 5, .width = 5, .images = 4, .classes = 2},
+     {BLENDED("r0c1", DEPTHWISE, MULTIPLY, 0.4f)},
+     1,
+     true,
+     220},
 };
 enum { GIVEN = sizeof given / sizeof given[0] };
 
@@ -80,16 +95,17 @@ static const struct {
     const char *slot[6];
 } dealt[] = {
     /* In each slot every blueprint learns once by itself and once as a part of the host. */
-    {"cifar", {8, 3, 3, 3, 32, 32, 9}, 2 * BLUEPRINT_COUNT, {BOTH}},
-    {"small", {4, 3, 3, 3, 16, 16, 5}, 8, {BOTH}},
-    {"two pools", {4, 3, 3, 2, 16, 16, 6}, 4, {BEFORE}},
-    {"one channel", {1, 3, 1, 3, 16, 16, 24}, 4, {BEFORE}},
-    {"no pools", {4, 3, 1, 0, 16, 16, 4}, 4, {BEFORE}},
-    {"odd channels", {3, 2, 3, 2, 16, 16, 5}, 4, {"r0c0", "r0c1", "r1c0", "r1c1"}},
-    {"wide", {16, 3, 3, 3, 16, 16, 3}, 2, {BOTH}},
-    {"very wide", {80, 2, 3, 2, 16, 16, 2}, 3, {"r0c1", "r1c1"}},
-    {"six blocks", {2, 6, 1, 4, 16, 16, 6}, 4, {"r0c0", "r0c2", "r0c5", "r1c1", "r1c3"}},
-    {"no slots", {8, 3, 3, 3, 32, 32, 12}, 1, {NULL}},
+    {"cifar", {8, 3, 3, 3, 32, 32, 9, 0}, 2 * BLUEPRINT_COUNT, {BOTH}},
+    {"small", {4, 3, 3, 3, 16, 16, 5, 0}, 8, {BOTH}},
+    {"two pools", {4, 3, 3, 2, 16, 16, 6, 0}, 4, {BEFORE}},
+    {"one channel", {1, 3, 1, 3, 16, 16, 24, 0}, 4, {BEFORE}},
+    {"no pools", {4, 3, 1, 0, 16, 16, 4, 0}, 4, {BEFORE}},
+    {"odd channels", {3, 2, 3, 2, 16, 16, 5, 0}, 4, {"r0c0", "r0c1", "r1c0", "r1c1"}},
+    {"wide", {16, 3, 3, 3, 16, 16, 3, 0}, 2, {BOTH}},
+    {"very wide", {80, 2, 3, 2, 16, 16, 2, 0}, 3, {"r0c1", "r1c1"}},
+    {"six blocks", {2, 6, 1, 4, 16, 16, 6, 0}, 4, {"r0c0", "r0c2", "r0c5", "r1c1", "r1c3"}},
+    {"no slots", {8, 3, 3, 3, 32, 32, 12, 0}, 1, {NULL}},
+    {"many classes", {4, 3, 3, 3, 24, 24, 5, 300}, 2, {BOTH}},
 };
 enum { DEALT = sizeof dealt / sizeof dealt[0] };
 

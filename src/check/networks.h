@@ -12,6 +12,7 @@
 /* A host's geometry, and the images of a batch. */
 struct rig_host {
     int base, blocks, kernel, pools, height, width, images;
+    int classes; /* 0: SHAPE_CLASSES */
 };
 
 struct network_seat {

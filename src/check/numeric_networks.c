@@ -136,9 +136,9 @@ static void train(struct network_run *run, const struct check_backend *backend)
     const real *logits = cnn_logits(rig->net, &stride);
     double *to = backend->rough
                      ? NULL
-                     : answers_add(run->answers, ANSWER_VALUES, 0, (size_t)(rig->images * SHAPE_CLASSES), "logits");
-    for (int i = 0; to && i < rig->images * SHAPE_CLASSES; i++)
-        to[i] = (double)logits[i / SHAPE_CLASSES * stride + i % SHAPE_CLASSES];
+                     : answers_add(run->answers, ANSWER_VALUES, 0, (size_t)(rig->images * rig->cnn.classes), "logits");
+    for (int i = 0; to && i < rig->images * rig->cnn.classes; i++)
+        to[i] = (double)logits[i / rig->cnn.classes * stride + i % rig->cnn.classes];
     const struct net_params grads = cnn_grads(rig->net);
     double square = 0;
     for (int t = 0; t < rig->shape.host.count; t++) {
@@ -168,12 +168,12 @@ static void evaluate(struct network_run *run, struct scrap *scrap)
                             .configs = CONFIGS,
                             .alpha = (const float(*)[SHAPE_SLOTS])alpha,
                             .score = score,
-                            .logits = scrap_reals(scrap, (size_t)(CONFIGS * rig->images * SHAPE_CLASSES))};
+                            .logits = scrap_reals(scrap, (size_t)(CONFIGS * rig->images * rig->cnn.classes))};
     if (scrap->failed)
         return;
     cnn_evaluate(rig->net, &rig->params, &eval);
     add_number(run, ANSWER_VALUES, score[0].loss, "evaluated loss");
-    answer_reals(run->answers, ANSWER_VALUES, 0, (size_t)(CONFIGS * rig->images * SHAPE_CLASSES), eval.logits,
+    answer_reals(run->answers, ANSWER_VALUES, 0, (size_t)(CONFIGS * rig->images * rig->cnn.classes), eval.logits,
                  "evaluated logits");
     double *counts = answers_add(run->answers, ANSWER_COUNTS, 0, CONFIGS, "evaluated correct answers");
     for (int k = 0; counts && k < CONFIGS; k++)

@@ -40,6 +40,7 @@ void rig_init(struct rig *rig, struct scrap *scrap, const struct rig_host *host,
     rig->config.host_blocks = host->blocks;
     rig->config.host_kernel = host->kernel;
     rig->config.host_pools = host->pools;
+    rig->config.data_classes = host->classes ? host->classes : SHAPE_CLASSES;
     rig->config.slot_count = count;
     for (int i = 0; i < count; i++)
         snprintf(rig->config.slots[i], sizeof rig->config.slots[i], "%s", slots[i]);
@@ -104,7 +105,7 @@ void rig_randomise(struct rig *rig, uint32_t key, struct scrap *scrap)
         pixels[i] = (float)(random_word_of(key, (uint32_t)i) >> 8) * 0x1p-22f - 2;
     rig_load(rig, rig->images, pixels);
     for (int n = 0; n < rig->images; n++)
-        rig->labels[n] = (uint16_t)(random_word_of(key + 1, (uint32_t)n) % SHAPE_CLASSES);
+        rig->labels[n] = (uint16_t)(random_word_of(key + 1, (uint32_t)n) % (uint32_t)rig->cnn.classes);
     fill_layout(&rig->shape.host, key + 2, rig->params.host);
     for (int i = 0; i < rig->cnn.blocks; i++)
         for (int c = 0; c < rig->cnn.block[i].cout; c++) {
