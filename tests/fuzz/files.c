@@ -1,9 +1,11 @@
-/* Binary files: safetensors, exported networks, ONNX. */
+/* Binary files: safetensors, exported networks, ONNX, packed data sets, arrays, pictures. */
 #include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/safetensors.h"
+#include "data/collection.h"
+#include "data/picture.h"
 #include "harness.h"
 #include "model/graph.h"
 #include "model/runner.h"
@@ -38,7 +40,7 @@ static void run_model(const struct model *model)
     const struct model_sample sample = model_sample(model);
     uint8_t *zeros = memory_alloc(sample.bytes, 1, NULL);
     float *logits = memory_alloc(sample.targets * sample.classes, sizeof *logits, NULL);
-    PROMISE(sample.bytes <= 32 * 32 * 3 && sample.classes <= 256);
+    PROMISE(sample.bytes <= 64 * 64 * 3 && sample.classes <= 1000);
     if (zeros && logits && harness_accepted(model_runner_create(&runner, model, 1, &error), &error)) {
         model_logits(runner, zeros, 1, logits);
         model_runner_free(runner);
@@ -85,5 +87,55 @@ bool harness_onnx(const uint8_t *data, size_t size)
         graph_runner_free(runner);
     }
     graph_free(graph);
+    return true;
+}
+
+/* What is accepted as a packed set can be trained on; what is accepted as arrays becomes one. */
+static bool read_packed(const char *path)
+{
+    struct dataset *data;
+    struct esper_error error = {0};
+    if (!harness_accepted(dataset_open_named(path, 0, 0, &data, &error), &error))
+        return false;
+    volatile unsigned sum = 0;
+    for (int split = 0; split < SPLIT_COUNT && data->kind == KIND_IMAGES; split++) {
+        const size_t bytes = (size_t)data->size * (size_t)data->size * DATASET_COLOURS;
+        for (size_t i = 0; i < data->count[split]; i++) {
+            PROMISE(data->labels[split][i] < data->classes);
+            sum += data->images[split][(i + 1) * bytes - 1];
+        }
+    }
+    PROMISE(data->kind == KIND_TEXT || (data->size >= 16 && data->size <= 64 && data->classes <= 1000));
+    dataset_close(data);
+    return true;
+}
+
+bool harness_dataset(const uint8_t *data, size_t size)
+{
+    const char *path = harness_file("set", data, size);
+    struct collection images;
+    struct esper_error error = {0};
+    size_t count[SPLIT_COUNT];
+    const bool arrays = harness_accepted(collection_read(&images, path, &error), &error);
+    if (arrays) {
+        char packed[512];
+        snprintf(packed, sizeof packed, "%s/packed", harness_folder());
+        if (harness_accepted(collection_write(&images, "fuzzed", packed, count, &error), &error))
+            PROMISE(read_packed(packed));
+    }
+    collection_free(&images);
+    return read_packed(path) || arrays;
+}
+
+bool harness_picture(const uint8_t *data, size_t size)
+{
+    static struct picture picture;
+    struct esper_error error = {0};
+    const enum esper_status status = picture_decode(data, size, &picture, &error);
+    if (status == ESPER_UNSUPPORTED) /* this build lacks the library */
+        return true;
+    if (!harness_accepted(status, &error))
+        return false;
+    PROMISE(picture.width >= 1 && picture.width <= 64 && picture.height >= 1 && picture.height <= 64);
     return true;
 }

@@ -32,7 +32,9 @@ typedef bool (*harness)(const uint8_t *data, size_t size);
     X(checkpoint, 10)                                                                                                  \
     X(run, 20)                                                                                                         \
     X(record, 100)                                                                                                     \
-    X(sql, 20)
+    X(sql, 20)                                                                                                         \
+    X(dataset, 10)                                                                                                     \
+    X(picture, 1)
 
 #define HARNESS_DECLARE(name, cost) bool harness_##name(const uint8_t *data, size_t size);
 HARNESSES(HARNESS_DECLARE)
