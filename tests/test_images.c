@@ -312,8 +312,9 @@ static uint8_t pixels_of[64 * BYTES];
 static void put_arrays(const struct fixture *f, enum st_dtype dtype, int dims, const size_t *shape,
                        enum st_dtype label_type, size_t count, const void *labels)
 {
-    struct st_tensor tensors[2] = {{.name = "images", .dtype = dtype, .dims = dims, .data = pixels_of},
-                                   {.name = "labels", .dtype = label_type, .dims = 1, .shape = {count}, .data = labels}};
+    struct st_tensor tensors[2] = {
+        {.name = "images", .dtype = dtype, .dims = dims, .data = pixels_of},
+        {.name = "labels", .dtype = label_type, .dims = 1, .shape = {count}, .data = labels}};
     struct esper_error error = {0};
     memcpy(tensors[0].shape, shape, (size_t)dims * sizeof *shape);
     assert_int_equal(st_write(path_of(f, "arrays"), tensors, labels ? 2 : 1, NULL, 0, &error), ESPER_OK);
@@ -375,7 +376,7 @@ static void idx_files_that_lie_are_refused(void **state)
         int byte;
         uint8_t value;
         const char *says;
-    } lies[] = {{7, IMAGES + 1, "its header says"}, {4, 0x7f, "too much"},   {7, 0, "nothing, or too much"},
+    } lies[] = {{7, IMAGES + 1, "its header says"}, {4, 0x7f, "too much"},     {7, 0, "nothing, or too much"},
                 {11, SIZE + 1, "its header says"},  {3, 7, "not an IDX file"}, {2, 9, "not an IDX file"},
                 {3, 1, "its header says"}};
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
@@ -458,9 +459,8 @@ static void put_own(const struct fixture *f, const char *key, const char *value)
                                   .count = {3, 3, 3},
                                   .images = {pixels_of, pixels_of, pixels_of},
                                   .labels = {labels, labels + 3, labels + 6}};
-    const char *meta[][2] = {{"name", "images"},        {"title", "mine"},
-                             {"size", "16"},            {"classes", "3"},
-                             {"mean", "0.5 0.5 0.5"},   {"deviation", "0.25 0.25 0.25"},
+    const char *meta[][2] = {{"name", "images"},        {"title", "mine"},       {"size", "16"},
+                             {"classes", "3"},          {"mean", "0.5 0.5 0.5"}, {"deviation", "0.25 0.25 0.25"},
                              {"class_names", "a\nb\nc"}};
     struct esper_error error = {0};
     for (size_t i = 0; key && i < sizeof meta / sizeof meta[0]; i++)
@@ -530,7 +530,7 @@ static void a_configuration_follows_its_data(void **state)
     struct config other = config; /* the file was replaced */
     other.data_classes = 4;
     assert_int_equal(dataset_matches(&other, data, &f->error), ESPER_INVALID);
-    assert_says(&f->error, "data.classes = 4: mine has 3");
+    assert_says(&f->error, "holds 3 classes of 16x16 pixels, not the data of this configuration, with 4");
     dataset_close(data);
     static const char *const wishes[][2] = {{"data.classes=4", "mine has 3"},
                                             {"data.size=32", "mine has 16"},

@@ -92,7 +92,7 @@ static enum esper_status import_images(const char *directory, const char *source
 }
 
 enum esper_status data_write_text(const struct text *text, const char *source, const char *path,
-                                    struct esper_error *error)
+                                  struct esper_error *error)
 {
     size_t bytes[SPLIT_COUNT];
     TRY(text_write(text, source, path, error));
@@ -200,9 +200,10 @@ static enum esper_status refuse(struct cli_call *call, struct esper_error *error
         return error_set(error, ESPER_INVALID,
                          "data %s: no such command; there are `data get`, `import`, `info`, `list` and `check`",
                          call->words.items[0]);
-    return error_set(error, ESPER_INVALID,
-                     "data: say what to do: `data get cifar10|fashion|mnist|text`, `data import`, `data info`, `data list` "
-                     "or `data check`");
+    return error_set(
+        error, ESPER_INVALID,
+        "data: say what to do: `data get cifar10|fashion|mnist|text`, `data import`, `data info`, `data list` "
+        "or `data check`");
 }
 
 const struct cli_page data_page = {
@@ -211,8 +212,12 @@ const struct cli_page data_page = {
              "there are, or checks them; `esper data get --help` and so on say more. docs/data.md is about data of\n"
              "your own.",
     .example = "esper data get cifar10",
-    .parts = (const struct cli_part[]){{"get", &get_page}, {"import", &data_import_page}, {"info", &data_info_page},
-                                   {"list", &data_list_page}, {"check", &data_check_page}, {0}},
+    .parts = (const struct cli_part[]){{"get", &get_page},
+                                       {"import", &data_import_page},
+                                       {"info", &data_info_page},
+                                       {"list", &data_list_page},
+                                       {"check", &data_check_page},
+                                       {0}},
     .max_words = CLI_MAX_LIST,
     .run = refuse,
 };

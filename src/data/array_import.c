@@ -323,8 +323,7 @@ static enum esper_status take_file(struct collection *images, const struct st_fi
     if (!arrays[SPLIT_TRAIN].pixels)
         TRY(find_arrays(file, "", &arrays[SPLIT_TRAIN], error));
     if (!arrays[SPLIT_TRAIN].pixels)
-        return error_set(error, ESPER_INVALID,
-                         "no tensors images and labels here, nor train.images and train.labels");
+        return error_set(error, ESPER_INVALID, "no tensors images and labels here, nor train.images and train.labels");
     return take_arrays(images, arrays, error);
 }
 

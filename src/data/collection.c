@@ -158,8 +158,7 @@ static enum esper_status split_all(struct collection *images, struct entry *entr
     const struct entry *next = entries;
     for (int k = 0; k < images->classes; next += of_class[k++]) {
         if (!of_class[k])
-            return error_set(error, ESPER_INVALID, "class %s has no image to train on",
-                             class_text(images, k).text);
+            return error_set(error, ESPER_INVALID, "class %s has no image to train on", class_text(images, k).text);
         TRY(split_class(images, next, of_class[k], error));
     }
     return ESPER_OK;
@@ -245,8 +244,8 @@ enum esper_status collection_write(struct collection *images, const char *title,
     struct entry *entries = memory_alloc(images->count, sizeof *entries, error);
     uint16_t *labels = entries ? memory_alloc(images->count, sizeof *labels, error) : NULL;
     uint8_t *pixels = labels ? memory_alloc(images->count, image_bytes(images), error) : NULL;
-    enum esper_status status =
-        pixels ? write_with(images, entries, pixels, labels, title, path, counts, error) : ESPER_FAILED;
+    enum esper_status status = pixels ? write_with(images, entries, pixels, labels, title, path, counts, error)
+                                      : ESPER_FAILED;
     memory_free(entries);
     memory_free(labels);
     memory_free(pixels);

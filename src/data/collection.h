@@ -1,6 +1,6 @@
 /*
  * Images of one's own on their way into a packed file: whoever reads a format fills a collection; here it is split,
- * measured and written. docs/data.md describes what comes out.
+ * measured and written (E-24). docs/data.md describes what comes out.
  */
 #ifndef DATA_COLLECTION_H
 #define DATA_COLLECTION_H

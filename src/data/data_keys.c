@@ -1,6 +1,4 @@
 /* The rules of the keys data.*, and what they take from a file of somebody's own images. */
-#include <string.h>
-
 #include "data/dataset.h"
 #include "data/window.h"
 
@@ -166,11 +164,16 @@ enum esper_status dataset_settle(struct config *config, struct esper_error *erro
 
 enum esper_status dataset_matches(const struct config *config, const struct dataset *data, struct esper_error *error)
 {
-    struct config settled = *config;
     if (!data_facts_of(config->data_set)->own)
         return ESPER_OK;
-    memset(settled.origin, ORIGIN_SET, sizeof settled.origin);
-    if (settle_from(&settled, data, error) != ESPER_OK)
-        return error_where(error, "%s", data->path);
-    return ESPER_OK;
+    bool same = data->size == config->data_size && data->classes == config->data_classes;
+    for (int c = 0; c < DATASET_COLOURS; c++)
+        same = same && data->mean[c] == config->data_mean[c] && data->deviation[c] == config->data_deviation[c];
+    if (same)
+        return ESPER_OK;
+    return error_set(error, ESPER_INVALID,
+                     "%s: holds %d classes of %dx%d pixels, not the data of this configuration, with %d classes of "
+                     "%dx%d and colours of their own; put the former file back",
+                     data->path, data->classes, data->size, data->size, config->data_classes, config->data_size,
+                     config->data_size);
 }

@@ -464,7 +464,9 @@ enum esper_status dataset_open_named(const char *text, int size, int context, st
 {
     const enum data_set set = data_set_named(text); /* DATA_SETS: whichever the file holds */
     char found[CONFIG_PATH];
-    if (set == DATA_SETS && access(text, F_OK) != 0 && dataset_check_name(text, NULL) == ESPER_OK) {
+    /* A name comes before a file that is called the same: it may be the very folder that was imported. */
+    if (set == DATA_SETS && dataset_check_name(text, NULL) == ESPER_OK &&
+        (dataset_find(text, found) || access(text, F_OK) != 0)) {
         TRY(named_path(text, found, error));
         text = found;
     }

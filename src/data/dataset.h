@@ -103,7 +103,7 @@ enum esper_status dataset_check(const struct config *config, struct esper_error 
 /*
  * Classes, size and colours of somebody's own images are what their file says: write them into a configuration that
  * names such a set, and no more images than there are where nobody asked for a number. A key that was given and says
- * something else is an error. Other sets are left as they are.
+ * something else is an error (E-24). Other sets are left as they are.
  */
 enum esper_status dataset_settle(struct config *config, struct esper_error *error);
 /* Whether a set is the one that a configuration was settled for: a file may have been replaced since. */

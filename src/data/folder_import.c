@@ -85,8 +85,8 @@ static enum esper_status read_picture(struct walk *walk, const char *path, int c
     struct picture picture;
     const size_t i = walk->count;
     TRY(picture_read(path, &picture, error));
-    if (i == 0 && collection_alloc(images, images->count, (size_t)picture.width, (size_t)picture.height, error) !=
-                      ESPER_OK)
+    if (i == 0 &&
+        collection_alloc(images, images->count, (size_t)picture.width, (size_t)picture.height, error) != ESPER_OK)
         return error_where(error, "%s", path);
     if (picture.width != images->size || picture.height != images->size)
         return error_set(error, ESPER_INVALID,
@@ -95,7 +95,7 @@ static enum esper_status read_picture(struct walk *walk, const char *path, int c
     if (i >= images->count)
         return error_set(error, ESPER_FAILED, "%s: files were added while they were read; try again", path);
     collection_put(images, i, picture.pixels, DATASET_COLOURS);
-    images->labels[i] = (uint16_t)class;
+    images->labels[i] = (uint16_t) class;
     images->split[i] = (uint8_t)split;
     return ESPER_OK;
 }
@@ -153,9 +153,10 @@ static enum esper_status class_of(struct walk *walk, const char *folder, const c
     if (*class < walk->classes)
         return ESPER_OK;
     if (!name_serves(name))
-        return error_set(error, ESPER_INVALID,
-                         "%s/%.80s: the name of a class is text of at most %d bytes, all of which can be shown; rename it",
-                         folder, name, OWN_CLASS_NAME);
+        return error_set(
+            error, ESPER_INVALID,
+            "%s/%.80s: the name of a class is text of at most %d bytes, all of which can be shown; rename it", folder,
+            name, OWN_CLASS_NAME);
     if (!may_add)
         return error_set(error, ESPER_INVALID, "%s/%s: the training images have no such class", folder, name);
     if (walk->classes == DATASET_CLASSES_MAX)

@@ -151,7 +151,9 @@ enum esper_status picture_decode(const void *data, size_t bytes, struct picture 
         return jpeg_decode(data, bytes, picture, error);
     const char *kind = file_kind(data, bytes);
     return error_set(error, ESPER_INVALID, "%s, not a PNG or JPEG picture",
-                     bytes == 0 ? "empty" : kind ? kind : "unknown content");
+                     bytes == 0 ? "empty"
+                     : kind     ? kind
+                                : "unknown content");
 }
 
 enum esper_status picture_read(const char *path, struct picture *picture, struct esper_error *error)

@@ -16,7 +16,7 @@
 enum { PICTURE_FILE = 4 << 20 }; /* bytes of a file, at most: such pictures have some kilobytes */
 
 struct picture {
-    int width, height; /* from 1 to DATASET_SIZE_MAX */
+    int width, height;                                                     /* from 1 to DATASET_SIZE_MAX */
     uint8_t pixels[DATASET_SIZE_MAX * DATASET_SIZE_MAX * DATASET_COLOURS]; /* [height][width][3]; grey: three equal */
 };
 
