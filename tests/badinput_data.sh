@@ -54,7 +54,7 @@ problem=
 "$esper" data info synthetic --size 16 >stdout.txt 2>stderr.txt || problem="exit code $?: $(cat stderr.txt)"
 grep -q '^val  *2000 .*per class 200 200' stdout.txt || problem="$problem; $(cat stdout.txt)"
 verdict 'info of the synthetic set' "$problem"
-for page in '' get import info; do
+for page in '' get import info list check; do
     problem=
     "$esper" data $page --help >stdout.txt 2>stderr.txt || problem="exit code $?"
     grep -q 'esper data' stdout.txt || problem="$problem; no example"
@@ -208,8 +208,9 @@ problem=
 "$esper" data import words --out piped >stdout.txt 2>&1 || problem=$(cat stdout.txt)
 "$esper" data import words --out - 2>stderr.txt | cmp - piped || problem="$problem; $(cat stderr.txt)"
 verdict 'import to stdout' "$problem"
-refused 'import of nothing' 2 'give a file of text' import --out out/x
-refused 'import as something else' 2 '--as images: files are imported as text' import words --as images --out out/x
+refused 'import of nothing' 2 'give a folder of images, or a file' import --out out/x
+refused 'import as something else' 2 '--as sounds: it must be images or text' import words --as sounds --out out/x
+refused 'a text as images' 2 'not a safetensors file' import words --as images --out out/x
 refused 'import of a missing file' 2 'nowhere' import words nowhere --out out/x
 refused 'import of a directory' 2 'good' import good --out out/x
 : >empty

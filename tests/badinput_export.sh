@@ -100,7 +100,7 @@ refused 'test or val' infer good synthetic --split train
 refused 'the test split has 2000' infer good synthetic --images 2001
 refused 'from 1 to' infer good synthetic --images 0
 refused 'the network takes 16x16' infer good cifar10
-refused 'the network takes 16x16' infer good.onnx some/file
+refused 'some/file: no such file' infer good.onnx some/file
 complains 2 'no/such/directory' infer good synthetic --images 10 --output no/such/directory/x
 refused 'not a model' infer "$(ls runs/one/checkpoints/r*.ckpt | head -1)" synthetic
 : >empty

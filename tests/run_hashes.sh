@@ -10,7 +10,7 @@
 # libm that rounds differently, there is no list to keep to, and two runs must agree.
 . tests/script.inc
 
-tasks=$(basename -s .json tasks/*.json)
+tasks=$(basename -s .json tasks/*.json | grep -vx images) # whose data is anybody's
 list=$PWD/tests/hashes.txt
 library=${2:-}
 case $library in '' | /*) ;; *) library=$PWD/$library ;; esac

@@ -371,6 +371,7 @@ static void shipped_tasks_are_those_of_the_table(void **state)
         {"cifar_pointwise", 398, 3, 3, 0, 0, 8, 150, 200, 128, 8, 500, 10000},
         {"fashion_baseline", 6418, 3, 3, 0, 0, 64, 150, 30, 128, 24, 1000, 10000},
         {"mnist_baseline", 6418, 3, 3, 0, 0, 64, 150, 30, 128, 24, 1000, 10000},
+        {"images", 6418, 3, 3, 0, 0, 8, 40, 60, 32, 8, 128, 1000},
     };
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
         struct config c;
@@ -398,6 +399,7 @@ static void shipped_tasks_are_those_of_the_table(void **state)
         assert_int_equal(c.data_set, strncmp(c.task, "quick", 5) == 0     ? DATA_SYNTHETIC
                                      : strncmp(c.task, "fashion", 7) == 0 ? DATA_FASHION
                                      : strncmp(c.task, "mnist", 5) == 0   ? DATA_MNIST
+                                     : strcmp(c.task, "images") == 0      ? DATA_IMAGES
                                                                           : DATA_CIFAR10);
         const bool mixed = strstr(c.task, "mixed");
         assert_true((c.mixed.images_least < 1) == mixed && (c.mixed.label_noise > 0) == mixed);

@@ -20,29 +20,33 @@ static enum esper_status wrong_kind(const char *text, const struct model_sample 
                      sample->size, sample->size);
 }
 
+/* Whether images of that size and so many classes are what the network takes. */
+static enum esper_status check_images(const char *text, int size, int classes, const struct model_sample *sample,
+                                      struct esper_error *error)
+{
+    if (size != sample->size)
+        return error_set(error, ESPER_INVALID, "%s: its images are %dx%d, the network takes %dx%d%s", text, size, size,
+                         sample->size, sample->size, sample->size == 16 ? "; try synthetic" : "");
+    if ((size_t)classes != sample->classes)
+        return error_set(error, ESPER_INVALID, "%s: has %d classes, the network answers with %zu", text, classes,
+                         sample->classes);
+    return ESPER_OK;
+}
+
 static enum esper_status open_data(const char *text, const struct model_sample *sample, struct dataset **data,
                                    struct esper_error *error)
 {
-    const enum data_set set = data_set_named(text);
-    const bool reads_text = sample->kind == KIND_TEXT;
+    const enum data_set set = data_set_named(text); /* DATA_SETS: a file, or a name of somebody's own */
+    const bool reads_text = sample->kind == KIND_TEXT, drawn = set == DATA_SYNTHETIC;
+    const int size = drawn && !reads_text ? sample->size : DATASET_SIZE;
     if (set != DATA_SETS && data_facts_of(set)->kind != sample->kind)
         return wrong_kind(text, sample, error);
-    const bool drawn = set == DATA_SYNTHETIC && !reads_text; /* in the size that is asked for */
-    TRY(dataset_open_named(text,
-                           drawn              ? sample->size
-                           : set == DATA_SETS ? 0
-                                              : DATASET_SIZE,
-                           reads_text ? sample->size : 0, data, error));
+    if (set != DATA_SETS && !reads_text && !data_facts_of(set)->own) /* before it is looked for */
+        TRY(check_images(text, size, DATASET_CLASSES, sample, error));
+    TRY(dataset_open_named(text, set == DATA_SETS ? 0 : size, reads_text ? sample->size : 0, data, error));
     if ((*data)->kind != sample->kind)
         return wrong_kind(text, sample, error);
-    if (!reads_text && (*data)->size != sample->size)
-        return error_set(error, ESPER_INVALID, "%s: its images are %dx%d, the network takes %dx%d%s", text,
-                         (*data)->size, (*data)->size, sample->size, sample->size,
-                         sample->size == 16 ? "; try synthetic" : "");
-    if (!reads_text && (size_t)(*data)->classes != sample->classes)
-        return error_set(error, ESPER_INVALID, "%s: has %d classes, the network answers with %zu", text,
-                         (*data)->classes, sample->classes);
-    return ESPER_OK;
+    return reads_text ? ESPER_OK : check_images(text, (*data)->size, (*data)->classes, sample, error);
 }
 
 /* A split as the network reads it. Windows of text lie side by side, and their targets are one byte further on. */
