@@ -94,6 +94,11 @@ static const struct command {
      .files = {"packed"},
      .counts = true,
      .share = 1},
+    {"import",
+     {"data", "import", "../base/pictures", "--name", "pictures", "--out", "packed"},
+     .files = {"packed"},
+     .counts = true,
+     .share = 1},
     {"train",
      {"train", SMALL, "--rounds", "2", "--runs", ".", "--name", "new", "--device", "cuda", "--precision", "fp32"},
      .run = "new",
@@ -443,6 +448,25 @@ static void make_images(void)
     free(data);
 }
 
+/* Three pictures of each of two classes: a grey PNG of 16 x 16 pixels. */
+static void make_pictures(void)
+{
+    static const unsigned char png[] = {
+        0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52,
+        0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x10, 0x08, 0x00, 0x00, 0x00, 0x00, 0x3a, 0x98, 0xa0,
+        0xbd, 0x00, 0x00, 0x00, 0x11, 0x49, 0x44, 0x41, 0x54, 0x78, 0xda, 0x63, 0x38, 0x01, 0x05, 0x72,
+        0x50, 0xc0, 0x30, 0xb2, 0x05, 0x00, 0x70, 0xb2, 0x73, 0x01, 0x06, 0x79, 0x79, 0x3b, 0x00, 0x00,
+        0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+    static const char *const folders[] = {"pictures", "pictures/a", "pictures/b"};
+    char path[64];
+    for (int i = 0; i < 3; i++)
+        mkdir(folders[i], 0777);
+    for (int i = 0; i < 6; i++) {
+        snprintf(path, sizeof path, "%s/%d.png", folders[1 + i % 2], i);
+        write_whole(path, png, sizeof png);
+    }
+}
+
 static void make_base(void)
 {
     if (mkdir(base, 0777) != 0 || chdir(base) != 0)
@@ -453,6 +477,7 @@ static void make_base(void)
     must((char *[]){(char *)esper, "train", SMALL, "--rounds", "2", "--runs", ".", "--name", "half", NULL});
     must((char *[]){(char *)esper, "export", "run", "--runs", ".", "--safetensors", "net.safetensors", NULL});
     make_images();
+    make_pictures();
     base_sum = sum_base();
 }
 
