@@ -67,6 +67,24 @@ fresh_gradients script-cpu 40
 fresh_gradients script-cuda 40
 agree 'their lives' script-cpu script-cuda 'select step, env, slot, event, from_stage, to_stage, passed from life'
 
+# Images of one's own: sixty of 24x24 pixels in three classes, which only fp32 computes, and says so.
+{
+    printf '\350\003\000\000\000\000\000\000%-1000s' '{"images":{"dtype":"U8","shape":[60,24,24],"data_offsets":[0,34560]},
+        "labels":{"dtype":"U8","shape":[60],"data_offsets":[34560,34620]}}'
+    awk 'BEGIN { for (x = 1; i++ < 34560;) { x = 16807 * x % 2147483647; printf "%c", 1 + x % 255 } }'
+    i=0
+    while [ $i -lt 20 ]; do printf '\000\001\002' && i=$((i + 1)); done
+} >"$work/arrays"
+"$esper" data import "$work/arrays" --as images --out "$work/own" >"$work/out" 2>&1 || cat "$work/out"
+own="--envs 2 --rounds 1 --policy random --set data.set=images --set data.path=$work/own --set data.val_images=6 --set data.test_images=6"
+train own-cpu $own --device cpu
+train own-cuda $own $cuda
+train own-auto $own --device cuda
+agree 'images of three classes' own-cpu own-cuda "$steps"
+same 'auto takes fp32 for them' own-cuda own-auto
+complaint 1 '24x24 images of 3 classes' train $small $own --name own-bf16 --device cuda --precision bf16
+verdict 'bf16 refuses them' "$problem"
+
 # The objective: rewards of an episode sum to J on both backends, whose twins are the same hosts.
 for device in cpu cuda; do
     train gain-$device --envs 2 --rounds 2 --steps 40 --script examples/two_seeds.json --device $device --precision fp32 \
