@@ -52,6 +52,7 @@ static enum esper_status open_data(const char *text, const struct model_sample *
 /* A split as the network reads it. Windows of text lie side by side, and their targets are one byte further on. */
 struct part {
     enum split split;
+    bool text;
     size_t count;
     const uint8_t *samples, *targets; /* [count][bytes]; text: [count][targets] */
     const uint16_t *labels;           /* images: [count] */
@@ -60,8 +61,8 @@ struct part {
 static struct part part_of(const struct dataset *data, enum split split)
 {
     if (data->kind == KIND_TEXT)
-        return (struct part){split, data->count[split], data->stream[split], data->stream[split] + 1, NULL};
-    return (struct part){split, data->count[split], data->images[split], NULL, data->labels[split]};
+        return (struct part){split, true, data->count[split], data->stream[split], data->stream[split] + 1, NULL};
+    return (struct part){split, false, data->count[split], data->images[split], NULL, data->labels[split]};
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -134,7 +135,7 @@ static void run_part(struct network *network, const struct part *part, bool keep
         network_logits(network, part->samples + first * sample->bytes, now, to);
         for (size_t r = 0; r < now * sample->targets; r++)
             score_row(to + r * sample->classes, sample->classes,
-                      part->labels ? part->labels[first + r] : part->targets[first * sample->targets + r], score);
+                      part->text ? part->targets[first * sample->targets + r] : part->labels[first + r], score);
     }
 }
 
