@@ -441,7 +441,7 @@ void config_key_range(int key, char text[CONFIG_TEXT])
 
 const char *config_origin_name(enum config_origin origin)
 {
-    static const char *const names[] = {"default", "task", "file", "--set", "flag"};
+    static const char *const names[] = {"default", "task", "data", "file", "--set", "flag"};
     return names[origin];
 }
 

@@ -37,7 +37,8 @@ enum telemetry_level { TELEMETRY_OFF, TELEMETRY_NORMAL, TELEMETRY_DEBUG };
 enum device_wish { WISH_AUTO, WISH_CPU, WISH_CUDA };
 enum precision_wish { PRECISION_AUTO, PRECISION_FP32, PRECISION_BF16 };
 
-enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_FILE, ORIGIN_SET, ORIGIN_FLAG };
+/* ORIGIN_DATA: what config_settle took from the data. From ORIGIN_FILE on, somebody asked for it. */
+enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_DATA, ORIGIN_FILE, ORIGIN_SET, ORIGIN_FLAG };
 
 #define CONFIG_MAX_SLOTS 16
 #define CONFIG_MAX_KEYS  192

@@ -94,13 +94,17 @@ enum esper_status dataset_check(const struct config *c, struct esper_error *erro
 
 /* ---- what a file says -------------------------------------------------------------------------------------------- */
 
-/* A key that was given, not one that came with a task. */
-static bool was_given(const struct config *config, const char *key)
+/* A key that was given, not one that came with a task; any other is the data's from now on. */
+static bool was_given(struct config *config, const char *key)
 {
-    return config->origin[config_key_find(key)] >= ORIGIN_FILE;
+    unsigned char *origin = &config->origin[config_key_find(key)];
+    if (*origin >= ORIGIN_FILE)
+        return true;
+    *origin = ORIGIN_DATA;
+    return false;
 }
 
-static enum esper_status settle_whole(const struct config *config, const char *key, int *value, int has,
+static enum esper_status settle_whole(struct config *config, const char *key, int *value, int has,
                                       const struct dataset *data, struct esper_error *error)
 {
     if (was_given(config, key) && *value != has)
@@ -109,7 +113,7 @@ static enum esper_status settle_whole(const struct config *config, const char *k
     return ESPER_OK;
 }
 
-static enum esper_status settle_real(const struct config *config, const char *key, double *value, double has,
+static enum esper_status settle_real(struct config *config, const char *key, double *value, double has,
                                      const struct dataset *data, struct esper_error *error)
 {
     if (was_given(config, key) && *value != has)
@@ -119,7 +123,7 @@ static enum esper_status settle_real(const struct config *config, const char *ke
 }
 
 /* As many as a task wants, if there are; who asks for more gets an error. */
-static enum esper_status settle_count(const struct config *config, const char *key, int *value, size_t has,
+static enum esper_status settle_count(struct config *config, const char *key, int *value, size_t has,
                                       const struct dataset *data, struct esper_error *error)
 {
     if ((size_t)*value <= has)
@@ -160,6 +164,17 @@ enum esper_status dataset_settle(struct config *config, struct esper_error *erro
     enum esper_status status = settle_from(config, data, error);
     dataset_close(data);
     return status;
+}
+
+enum esper_status dataset_settled(const struct config *config, struct esper_error *error)
+{
+    if (!data_facts_of(config->data_set)->own)
+        return ESPER_OK;
+    for (int c = 0; c < DATASET_COLOURS; c++)
+        if (!(config->data_deviation[c] >= DATASET_DEVIATION_LEAST))
+            return error_set(error, ESPER_INVALID, "data.deviation: images without it; it must be from %g to 1",
+                             DATASET_DEVIATION_LEAST);
+    return ESPER_OK;
 }
 
 enum esper_status dataset_matches(const struct config *config, const struct dataset *data, struct esper_error *error)

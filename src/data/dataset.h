@@ -44,6 +44,8 @@ enum {
 #define DATASET_MEAN        "mean"        /* red green blue, in 0 .. 1 */
 #define DATASET_DEVIATION   "deviation"
 
+#define DATASET_DEVIATION_LEAST 1e-4
+
 struct dataset {
     enum data_kind kind;
     enum data_set set;
@@ -106,6 +108,8 @@ enum esper_status dataset_check(const struct config *config, struct esper_error 
  * something else is an error (E-24). Other sets are left as they are.
  */
 enum esper_status dataset_settle(struct config *config, struct esper_error *error);
+/* Whether that was done: without a deviation, images cannot be normalised. */
+enum esper_status dataset_settled(const struct config *config, struct esper_error *error);
 /* Whether a set is the one that a configuration was settled for: a file may have been replaced since. */
 enum esper_status dataset_matches(const struct config *config, const struct dataset *data, struct esper_error *error);
 

@@ -73,7 +73,7 @@ static enum esper_status read_own(struct dataset *dataset, struct esper_error *e
     TRY(read_whole(file, DATASET_PIXELS, DATASET_SIZE_MIN, DATASET_SIZE_MAX, &size, error));
     TRY(read_whole(file, DATASET_CLASS_COUNT, 2, DATASET_CLASSES_MAX, &dataset->classes, error));
     TRY(read_colours(file, DATASET_MEAN, 0, dataset->mean, error));
-    TRY(read_colours(file, DATASET_DEVIATION, 1e-4, dataset->deviation, error));
+    TRY(read_colours(file, DATASET_DEVIATION, DATASET_DEVIATION_LEAST, dataset->deviation, error));
     if (names)
         TRY(check_names(names, dataset->classes, error));
     if (dataset->size && dataset->size != size)

@@ -185,7 +185,7 @@ static bool same_colours(const double *a, const double *b)
 static enum esper_status read_colours(const cJSON *image, struct config *config, struct esper_error *error)
 {
     TRY(read_three(image, "mean", 0, config->data_mean, error));
-    TRY(read_three(image, "deviation", 1e-4, config->data_deviation, error));
+    TRY(read_three(image, "deviation", DATASET_DEVIATION_LEAST, config->data_deviation, error));
     for (int i = 0; i < DATA_SETS; i++) {
         const struct data_facts *set = data_facts_of((enum data_set)i);
         const bool sized = config->data_size == DATASET_SIZE || (!set->packed && config->data_size == 16);

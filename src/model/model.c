@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "data/dataset.h"
 #include "model/family.h"
 
 const struct model_family *model_family_of(const struct config *config)
@@ -55,6 +56,7 @@ static enum esper_status set_geometry(struct config *config, const struct config
     memset(config->slots, 0, sizeof config->slots);
     for (int i = 0; i < count; i++)
         memcpy(config->slots[i], seeds[i].slot, sizeof config->slots[i]);
+    TRY(dataset_settled(config, error));
     return config_check(config, error);
 }
 

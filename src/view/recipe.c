@@ -56,7 +56,8 @@ static void put_settings(FILE *file, const struct run *run)
     for (int key = 0; key < config_key_count(); key++) {
         char value[PATH_MAX], word[PATH_MAX + 128];
         const char *name = config_key_name(key);
-        if (config_key_is(key, KEY_UNTOLD) || !config_differ_in(key, &run->config, &base))
+        const bool settled = run->config.origin[key] == ORIGIN_DATA; /* as it will be again */
+        if (config_key_is(key, KEY_UNTOLD) || settled || !config_differ_in(key, &run->config, &base))
             continue;
         config_format_exact(&run->config, key, value);
         if (config_key_is(key, KEY_FILE))
