@@ -112,8 +112,8 @@ const struct config_key config_keys[] = {
      "height and width of images; of your own, as the file says"},
     {"data.classes", EPISODE | KEY_OF_CNN | KEY_UNTOLD, INT(data_classes, 2, 1000), "10",
      "classes of the images; of your own, as the file says"},
-    COLOUR_ROW(0, "red") COLOUR_ROW(1, "green") COLOUR_ROW(2, "blue"){"data.batch", EPISODE, INT(data_batch, 2, 4096),
-                                                                      "128", "images of a batch, or windows of text"},
+    COLOUR_ROW(0, "red") COLOUR_ROW(1, "green") COLOUR_ROW(2, "blue") /* of one's own images */
+    {"data.batch", EPISODE, INT(data_batch, 2, 4096), "128", "images of a batch, or windows of text"},
     {"data.batches", EPISODE, INT(data_batches, 0, 65535), "24",
      "batches of a step; 0 = one pass over the training split"},
     {"data.val_images", EPISODE, INT(data_val_images, 1, 5000), "1000",

@@ -57,7 +57,7 @@ static void show_build(void)
             "apt-get install libpng-dev zlib1g-dev, then make");
 #endif
 #ifdef HAVE_JPEG
-    snprintf(text, sizeof text, "%d", JPEG_LIB_VERSION);
+    snprintf(text, sizeof text, "interface %d", JPEG_LIB_VERSION);
     line("libjpeg", text);
 #else
     missing("libjpeg", "no import of JPEG pictures", "apt-get install libjpeg62-turbo-dev, then make");
