@@ -30,7 +30,7 @@ while IFS= read -r command; do
     esac
     case $command in
     *" help "*) ;;
-    *" train"* | *" eval "* | *" search "* | *" exam "* | *" compare "* | *" sample "* | *" inspect "* | *" sql "* | *" export "* | *" report "*) command="$command --runs $work" ;;
+    *" train"* | *" eval "* | *" search "* | *" exam "* | *" compare "* | *" sample "* | *" inspect "* | *" sql "* | *" export "* | *" report "* | *" list"* | *" tag "* | *" rm "* | *" archive "*) command="$command --runs $work" ;;
     esac
     problem=
     sh -c "$(echo "$command" | sed "s|^build/esper|$esper|")" >"$work/out" 2>&1 ||

@@ -9,11 +9,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/words.h"
+#include "variant/variant.h"
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
@@ -41,12 +43,61 @@ void cli_print(const char *format, ...)
     va_end(values);
 }
 
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+static enum cli_level said = CLI_INFO; /* set once, while the command's arguments are read */
+
+bool cli_says(enum cli_level level)
+{
+    return level <= said;
+}
+
 void cli_note(const char *format, ...)
 {
     va_list values;
     va_start(values, format);
-    put(stderr, format, values);
+    if (cli_says(CLI_INFO))
+        put(stderr, format, values);
     va_end(values);
+}
+
+/* One line at once: threads may speak at the same time. */
+static void say(const char *start, const char *format, va_list values)
+{
+    char line[1100];
+    int used = snprintf(line, sizeof line, "esper: %s", start);
+    vsnprintf(line + used, sizeof line - (size_t)used, format, values);
+    text_scrub(line, "\t");
+    fprintf(stderr, "%s\n", line);
+}
+
+void cli_warn(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    if (cli_says(CLI_WARNING))
+        say("", format, values);
+    va_end(values);
+}
+
+void cli_debug(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    if (cli_says(CLI_DEBUG))
+        say("debug: ", format, values);
+    va_end(values);
+}
+
+static enum esper_status set_level(const char *text, struct esper_error *error)
+{
+    enum { COUNT = sizeof level_names / sizeof level_names[0] };
+    for (int i = 0; i < COUNT; i++)
+        if (strcmp(text, level_names[i]) == 0) {
+            said = (enum cli_level)i;
+            return ESPER_OK;
+        }
+    return error_set(error, ESPER_INVALID, "--log-level %.40s: there is no such level%s", text,
+                     word_hint(text, level_names, COUNT, NULL).text);
 }
 
 int cli_finish(int code)
@@ -67,7 +118,10 @@ void cli_output(const char *path)
 
 int cli_fail(const struct esper_error *error)
 {
-    cli_note("esper: %s\n", error->text);
+    char line[sizeof error->text];
+    snprintf(line, sizeof line, "%s", error->text);
+    text_scrub(line, "\n\t");
+    fprintf(stderr, "esper: %s\n", line);
     switch (error->status) {
     case ESPER_OK:
         return CLI_OK;
@@ -86,17 +140,23 @@ int cli_fail(const struct esper_error *error)
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
+/* What every command takes. */
+static const struct cli_option level_option = {
+    "log-level", CLI_LEVEL, "LEVEL", 0, "error, warning, info or debug: how much is said on stderr (info)", 0, 0};
+
+static void print_option(const struct cli_option *option)
+{
+    char name[64];
+    snprintf(name, sizeof name, "--%s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "");
+    cli_print("  %-20s %s\n", name, option->help);
+}
+
 static void print_help(const struct cli_page *page)
 {
-    cli_print("usage: esper %s\n\n%s\n", page->usage, page->about);
-    if (page->options)
-        cli_print("\noptions:\n");
-    for (const struct cli_option *option = page->options; option && option->name; option++) {
-        char name[64];
-        snprintf(name, sizeof name, "--%s%s%s", option->name, option->value ? " " : "",
-                 option->value ? option->value : "");
-        cli_print("  %-20s %s\n", name, option->help);
-    }
+    cli_print("usage: esper %s\n\n%s\n\noptions:\n", page->usage, page->about);
+    for (const struct cli_option *option = page->options; option && option->name; option++)
+        print_option(option);
+    print_option(&level_option);
     cli_print("\nexample:\n  %s\n", page->example);
 }
 
@@ -113,13 +173,13 @@ static const struct cli_option *find_option(const struct cli_page *page, const c
     for (const struct cli_option *option = page->options; option && option->name; option++)
         if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
             return option;
-    return NULL;
+    return strlen(level_option.name) == length && memcmp(level_option.name, name, length) == 0 ? &level_option : NULL;
 }
 
 static enum esper_status unknown_option(const struct cli_page *page, const char *name, struct esper_error *error)
 {
-    const char *names[64] = {"help"};
-    int count = 1;
+    const char *names[64] = {"help", level_option.name};
+    int count = 2;
     for (const struct cli_option *option = page->options; option && option->name && count < 64; option++)
         names[count++] = option->name;
     const char *nearest = nearest_word(name, names, count);
@@ -143,6 +203,8 @@ static enum esper_status store_option(struct cli_call *call, const struct cli_op
     case CLI_WHERE:
         call->runs = value;
         return ESPER_OK;
+    case CLI_LEVEL:
+        return set_level(value, error);
     case CLI_LIST:
         return list_add(target, value, error);
     case CLI_INT:
@@ -183,13 +245,13 @@ static enum esper_status parse_all(struct cli_call *call, const struct cli_page 
     bool options = true;
     for (int at = 1; at < call->argc; at++) {
         const char *word = call->argv[at];
-        bool is_short = word[0] == '-' && word[1] && word[1] != '-';
+        bool is_short = word[0] == '-' && word[1] && word[1] != '-' && !page->minus_words;
         if (options && strcmp(word, "--") == 0) {
             options = false;
         } else if (options && is_short && !(strcmp(word, "-o") == 0 && find_option(page, "output", 6))) {
             return error_set(error, ESPER_INVALID, "unknown option %.60s; options start with two dashes, see --help",
                              word);
-        } else if (options && word[0] == '-' && word[1]) {
+        } else if (options && word[0] == '-' && word[1] && (is_short || word[1] == '-')) {
             TRY(parse_option(call, &at, page, error));
         } else if (call->words.count >= page->max_words) {
             return error_set(error, ESPER_INVALID, "unexpected argument %.60s; see --help", word);
@@ -208,7 +270,19 @@ static enum esper_status run_page(struct cli_call *call, const struct cli_page *
         memcpy(call->flags, page->defaults, page->flags_size);
     if (parse_all(call, page, error) != ESPER_OK)
         return error_where(error, "%s", call->argv[0]);
+    cli_debug("%s of esper %s, kernels %s", call->argv[0], esper_build, variant_best()->name);
     return page->run(call, error);
+}
+
+static void tell_cost(const char *name, double start)
+{
+    struct rusage used;
+    if (cli_says(CLI_DEBUG) && getrusage(RUSAGE_SELF, &used) == 0)
+        cli_debug("%s took %.2f s, %.2f s of processor time and at most %.1f MiB of memory", name,
+                  clock_seconds() - start,
+                  (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                      1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec),
+                  (double)used.ru_maxrss / 1024);
 }
 
 int cli_command(int argc, char **argv, const struct cli_page *page)
@@ -224,8 +298,10 @@ int cli_command(int argc, char **argv, const struct cli_page *page)
         }
     struct cli_call call = {.argc = argc, .argv = argv, .runs = CLI_RUNS};
     call.flags = memory_alloc(1, page->flags_size, &error);
+    const double start = clock_seconds();
     enum esper_status status = call.flags ? run_page(&call, page, &error) : ESPER_FAILED;
     memory_free(call.flags);
+    tell_cost(argv[0], start);
     return status == ESPER_OK ? call.code : cli_fail(&error);
 }
 
@@ -281,6 +357,18 @@ enum esper_status cli_config(const struct cli_config_flags *flags, const char *f
     return cli_config_override(flags, config, error);
 }
 
+/* The keys that neither the defaults nor the task have set. */
+static void tell_given(const struct config *config)
+{
+    char value[CONFIG_TEXT];
+    for (int key = 0; cli_says(CLI_DEBUG) && key < config_key_count(); key++) {
+        const enum config_origin origin = (enum config_origin)config->origin[key];
+        config_format(config, key, value);
+        if (origin != ORIGIN_DEFAULT && origin != ORIGIN_TASK)
+            cli_debug("%s = %s (%s)", config_key_name(key), value, config_origin_name(origin));
+    }
+}
+
 enum esper_status cli_config_override(const struct cli_config_flags *flags, struct config *config,
                                       struct esper_error *error)
 {
@@ -295,6 +383,7 @@ enum esper_status cli_config_override(const struct cli_config_flags *flags, stru
     TRY(apply_flag(config, "precision", "precision", flags->precision, error));
     TRY(apply_policy(config, flags, error));
     TRY(config_settle(config, error));
+    tell_given(config);
     return config_check(config, error);
 }
 
@@ -321,6 +410,8 @@ void cli_progress(struct cli_progress *progress, long long done, long long total
 {
     double now = clock_seconds();
     bool last = done >= total;
+    if (!cli_says(CLI_INFO))
+        return;
     if (!progress->started) {
         progress->started = true;
         progress->live = isatty(STDERR_FILENO);

@@ -23,10 +23,18 @@ enum cli_exit {
 
 /* ---- output ----------------------------------------------------------------------------------------------------- */
 
-/* As printf, to stdout and to stderr; control characters other than newline and tab become '?'. Every command prints
- * through these, since almost everything it prints may hold a name or a text from somebody else's run. */
+/* How much is said on stderr: --log-level of every command. What a command is for goes to stdout in any case. */
+enum cli_level { CLI_ERROR, CLI_WARNING, CLI_INFO, CLI_DEBUG };
+bool cli_says(enum cli_level level);
+
+/* As printf, to stdout and, as information, to stderr; control characters other than newline and tab become '?'. Every
+ * command prints through these, since almost everything it prints may hold a name or a text from somebody else's run.
+ */
 void cli_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* "esper: " and a line: trouble that does not end the command, and what helps to see what it does. */
+void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* For an option that names the file to write: if it is "-", standard output belongs to that file, and what the command
  * prints besides goes to stderr. */
@@ -41,11 +49,12 @@ int cli_fail(const struct esper_error *error);
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 enum cli_kind {
-    CLI_FLAG, /* --name              bool */
-    CLI_TEXT, /* --name VALUE        const char * */
-    CLI_INT,  /* --name N            int, from min to max */
-    CLI_LIST, /* --name VALUE ...    struct cli_list, may be repeated */
-    CLI_WHERE /* --runs DIR          runs of struct cli_call */
+    CLI_FLAG,  /* --name              bool */
+    CLI_TEXT,  /* --name VALUE        const char * */
+    CLI_INT,   /* --name N            int, from min to max */
+    CLI_LIST,  /* --name VALUE ...    struct cli_list, may be repeated */
+    CLI_WHERE, /* --runs DIR         runs of struct cli_call */
+    CLI_LEVEL  /* --log-level LEVEL  of every command */
 };
 
 #define CLI_MAX_LIST 64
@@ -94,6 +103,7 @@ struct cli_page {
     const void *defaults;             /* what that holds before; NULL: zeros */
     int min_words, max_words;         /* arguments that are not options */
     const char *wanted;               /* what the first of them are: "a run" */
+    bool minus_words;                 /* "-x" is one of them, too */
     enum esper_status (*run)(struct cli_call *call, struct esper_error *error);
 };
 
@@ -226,6 +236,10 @@ void cli_progress_end(struct cli_progress *progress);
     COMMAND(search, "look for the best constant schedule, a control for trained policies")                             \
     COMMAND(exam, "examine whether growth and learning pay: every control, verdicts, a page")                          \
     COMMAND(compare, "pair the episodes of runs and show their differences")                                           \
+    COMMAND(list, "list the runs: state, size, age, tags and note")                                                    \
+    COMMAND(tag, "give runs tags and a note")                                                                          \
+    COMMAND(rm, "remove runs")                                                                                         \
+    COMMAND(archive, "pack runs into one file")                                                                        \
     COMMAND(report, "describe a run, or compare several, as one HTML page")                                            \
     COMMAND(inspect, "look into a run, a checkpoint or another file")                                                  \
     COMMAND(export, "write a run's grown network or record as files for other programs")                               \

@@ -81,9 +81,9 @@ static void announce(const char *what, const struct drive_end *end)
 
 static enum progress_style style_of(const struct cli_run_flags *flags)
 {
-    if (flags->quiet || (flags->hidden && flags->hidden()))
+    if (flags->quiet || !cli_says(CLI_INFO) || (flags->hidden && flags->hidden()))
         return PROGRESS_QUIET;
-    return flags->plain || !isatty(STDERR_FILENO) ? PROGRESS_PLAIN : PROGRESS_LIVE;
+    return flags->plain || cli_says(CLI_DEBUG) || !isatty(STDERR_FILENO) ? PROGRESS_PLAIN : PROGRESS_LIVE;
 }
 
 static enum esper_status advance_all(struct session *session, drive_show *show, void *context, struct drive_end *end,
@@ -104,7 +104,7 @@ static enum esper_status advance_all(struct session *session, drive_show *show, 
 void drive_tell_note(const struct session *session)
 {
     if (*session_note(session))
-        cli_note("esper: %s\n", session_note(session));
+        cli_warn("%s", session_note(session));
 }
 
 void drive_begin(const struct session *session, struct drive_end *end)
@@ -143,7 +143,9 @@ static void show_step(void *context, const struct session_progress *step)
     shown->progress.style = style_of(shown->flags); /* the user may have left a viewer */
     if (step)
         progress_step(&shown->progress, step);
-    else
+    if (step && step->checkpoint_written)
+        cli_debug("a checkpoint was written after %u rounds and %u steps", step->round, step->step);
+    if (!step)
         progress_end(&shown->progress);
 }
 

@@ -17,6 +17,7 @@
 #include "telemetry/query.h"
 #include "telemetry/record.h"
 #include "telemetry/run.h"
+#include "telemetry/run_label.h"
 
 /* Text from a file, on one line. */
 static void clean(const char *text, char shown[128])
@@ -376,8 +377,19 @@ static enum esper_status print_run_hash(const char *folder, struct esper_error *
     char note[512];
     TRY(checkpoint_newest(folder, &info, note, error));
     if (*note)
-        cli_note("esper: %s\n", note);
+        cli_warn("%s", note);
     cli_print("%016llx\n", (unsigned long long)info.hash);
+    return ESPER_OK;
+}
+
+static enum esper_status print_label(const char *path, struct esper_error *error)
+{
+    struct run_label label;
+    TRY(run_label_read(path, &label, error));
+    for (int i = 0; i < label.count; i++)
+        cli_print("%s%s%s", i ? " " : "  tags         ", label.tags[i], i == label.count - 1 ? "\n" : "");
+    if (*label.note)
+        cli_print("  %-12s %s\n", "note", label.note);
     return ESPER_OK;
 }
 
@@ -398,10 +410,13 @@ static enum esper_status inspect_run(const char *runs, const char *text, bool ha
         print_config(&run.config);
         cli_print("  %-12s %s\n  %-12s %s\n  %-12s esper %s, kernels %s\n", "created", run.created, "updated",
                   status.updated, "made by", run.version, run.kernels);
+        const enum esper_status label = print_label(run.path, error); /* which, if it is bad, hides nothing else */
         result = print_checkpoints(folder, error);
         print_record(&run);
         if (result == ESPER_OK)
             print_outlook(&run, &status, folder);
+        if (result == ESPER_OK)
+            result = label;
     }
     run_close(&run);
     return result;

@@ -417,7 +417,7 @@ void progress_step(struct progress *progress, const struct session_progress *ste
     update_pace(progress, step);
     if (step->notice[0]) { /* trouble is reported even with --quiet */
         clear_live(progress);
-        cli_note("esper: %s\n", step->notice);
+        cli_warn("%s", step->notice);
     }
     if (progress->style == PROGRESS_QUIET)
         return;

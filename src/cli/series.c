@@ -66,7 +66,7 @@ static void show_step(void *context, const struct session_progress *step)
     if (!step)
         return;
     if (*step->notice)
-        cli_note("esper: %s\n", step->notice);
+        cli_warn("%s", step->notice);
     if (step->twin_step) /* of the round that is to be played */
         return;
     const long long part = (long long)config->envs * ((long long)step->round * config->steps + step->step);

@@ -107,7 +107,7 @@ static enum esper_status ask(struct query *query, const char *sql, const struct 
     }
     TRY(dump_finish(stdout, error));
     if (query_was_cut(query))
-        cli_note("esper: these are the first %lld rows; --rows N shows more\n", (long long)options.rows);
+        cli_warn("these are the first %lld rows; --rows N shows more", (long long)options.rows);
     return ESPER_OK;
 }
 

@@ -4,10 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "cli/drive.h"
 #include "cli/tui.h"
+#include "data/dataset.h"
+#include "engine/choose.h"
+#include "engine/engine.h"
 #include "morph/family.h"
 #include "telemetry/dump.h"
 #include "telemetry/run.h"
@@ -131,7 +135,7 @@ struct train_flags {
     struct cli_config_flags config;
     struct cli_run_flags run;
     const char *resume; /* the run to resume; NULL: a new one */
-    bool from_scratch, trace, serve, tui;
+    bool from_scratch, trace, serve, tui, dry_run;
 };
 
 /* A run is resumed as it was started: any other change would silently make it another experiment. */
@@ -217,16 +221,57 @@ static enum esper_status check_trace(const struct config *config, bool trace, st
     return ESPER_OK;
 }
 
+/* What a new run plays. */
+static enum esper_status configure(const struct train_flags *flags, struct config *config, struct esper_error *error)
+{
+    TRY(cli_config(&flags->config, "quickstart", config, error));
+    TRY(drive_find_from(flags->run.runs, config, error));
+    return check_trace(config, flags->trace, error);
+}
+
 static enum esper_status begin(struct session **session, const struct train_flags *flags, const char *command,
                                struct esper_error *error)
 {
     struct config config;
     const struct session_options options = {
         .runs = flags->run.runs, .name = flags->run.name, .command = command, .spans = flags->trace};
-    TRY(cli_config(&flags->config, "quickstart", &config, error));
-    TRY(drive_find_from(flags->run.runs, &config, error));
-    TRY(check_trace(&config, flags->trace, error));
+    TRY(configure(flags, &config, error));
     return session_create(session, &config, &options, error);
+}
+
+/* --dry-run: everything that comes before the run's directory. */
+static enum esper_status rehearse(const struct train_flags *flags, struct esper_error *error)
+{
+    struct config config;
+    struct engine *engine;
+    char policy[CONFIG_TEXT], path[PATH_MAX];
+    struct stat info;
+    if (flags->resume)
+        return error_set(error, ESPER_INVALID,
+                         "--dry-run: for a new run; `esper inspect %.200s` says what would be "
+                         "resumed",
+                         flags->resume);
+    TRY(configure(flags, &config, error));
+    if (flags->run.name)
+        TRY(run_check_name(flags->run.name, error));
+    snprintf(path, sizeof path, "%.3900s/%.100s", flags->run.runs, flags->run.name ? flags->run.name : "");
+    if (flags->run.name && lstat(path, &info) == 0)
+        return error_set(error, ESPER_INVALID,
+                         "%s: already exists; continue it with --resume, or choose another --name", path);
+    TRY(engine_create(&engine, &config, error));
+    const struct dataset *data = engine_data(engine);
+    size_t bytes = 0;
+    for (int arena = 0; arena < CLASS_COUNT; arena++)
+        bytes += table_bytes(&engine_world(engine)->table, (enum table_class)arena);
+    cli_print("would train %s, policy %s: %d envs x %d steps x %d rounds on %s, %s kernels\n",
+              *config.task ? config.task : "(no task)", config_policy(&config, policy), config.envs, config.steps,
+              config.rounds, engine_device(engine)->cuda ? engine_device(engine)->info.name : "cpu",
+              engine_kernels(engine));
+    cli_print("  data    %s\n  memory  %.1f MiB for the world\n  run     %s%s\n",
+              *data->path ? data->path : "made in memory", (double)bytes / (1 << 20), path,
+              flags->run.name ? "" : "(a name from time, task and seed)");
+    engine_free(engine);
+    return ESPER_OK;
 }
 
 static enum esper_status train(struct cli_call *call, struct esper_error *error)
@@ -239,6 +284,8 @@ static enum esper_status train(struct cli_call *call, struct esper_error *error)
     if (flags->from_scratch && !flags->resume)
         return error_set(error, ESPER_INVALID,
                          "--from-scratch: only --resume reads it; a new run needs no word for that");
+    if (flags->dry_run)
+        return rehearse(flags, error);
     if (flags->tui && (call->code = tui_split(&split)) != CLI_CONTINUE)
         return ESPER_OK;
     if (flags->serve)
@@ -286,6 +333,8 @@ const struct cli_page train_page = {
             {"resume", CLI_TEXT, "RUN", AT(resume), "resume a run, by name or by path", 0, 0},
             {"from-scratch", CLI_FLAG, NULL, AT(from_scratch),
              "with --resume: its checkpoints are lost; begin it again and forget its record", 0, 0},
+            {"dry-run", CLI_FLAG, NULL, AT(dry_run),
+             "check configuration, data, device and memory, say what would be trained, and write nothing", 0, 0},
             {"trace", CLI_FLAG, NULL, AT(trace),
              "time every thread's work; writes RUN/trace.json for Perfetto at the end", 0, 0},
             {"tui", CLI_FLAG, NULL, AT(tui), "watch it in the terminal while it trains, as `esper tui` does", 0, 0},

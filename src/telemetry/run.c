@@ -151,21 +151,50 @@ static enum esper_status lock_refused(int fd, const char *directory, struct espe
                      directory, *pid ? pid : "(unknown)", *pid ? pid : "PID");
 }
 
+/* Waits for half a second: a viewer may be asking just now. */
+static enum esper_status lock_file(int fd, int how, const char *directory, struct esper_error *error)
+{
+    for (int attempt = 0; flock(fd, how | LOCK_NB) != 0; attempt++) {
+        if (errno != EWOULDBLOCK)
+            return system_error(error, directory, "lock it");
+        if (attempt == 50)
+            return lock_refused(fd, directory, error);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return ESPER_OK;
+}
+
+enum esper_status run_hold(const char *directory, bool alone, int *lock, struct esper_error *error)
+{
+    char path[PATH_MAX];
+    *lock = -1;
+    TRY(join(path, directory, "lock", error));
+    TRY(file_check_own(path, error));
+    if (!alone && access(path, F_OK) != 0 && access(directory, W_OK) != 0)
+        return ESPER_OK; /* no lock, and nobody could make one */
+    TRY(file_open_own(path,
+                      alone                     ? O_RDWR | O_CREAT
+                      : access(path, F_OK) == 0 ? O_RDONLY
+                                                : O_RDONLY | O_CREAT,
+                      lock, error));
+    enum esper_status status = lock_file(*lock, alone ? LOCK_EX : LOCK_SH, directory, error);
+    if (status != ESPER_OK) {
+        close(*lock);
+        *lock = -1;
+    }
+    return status;
+}
+
 static enum esper_status take_lock(const char *directory, int *lock, struct esper_error *error)
 {
     char path[PATH_MAX], pid[24];
     int fd;
     TRY(join(path, directory, "lock", error));
     TRY(file_open_own(path, O_RDWR | O_CREAT, &fd, error));
-    for (int attempt = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; attempt++) {
-        if (errno == EWOULDBLOCK && attempt < 50) { /* a viewer may be asking just now */
-            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-            continue;
-        }
-        enum esper_status status = errno == EWOULDBLOCK ? lock_refused(fd, directory, error)
-                                                        : system_error(error, path, "lock");
+    enum esper_status taken = lock_file(fd, LOCK_EX, directory, error);
+    if (taken != ESPER_OK) {
         close(fd);
-        return status;
+        return taken;
     }
     int length = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)length, 0) != length) {
@@ -273,6 +302,19 @@ static void point_latest(const char *runs, const char *name)
     unlink(temp);
     if (symlink(name, temp) == 0 && rename(temp, link) != 0)
         unlink(temp);
+}
+
+void run_forget_latest(const char *path)
+{
+    char link[PATH_MAX], target[256];
+    const char *slash = strrchr(path, '/');
+    const int length = slash ? (int)(slash - path) : 1;
+    if (snprintf(link, sizeof link, "%.*s/latest", length, slash ? path : ".") >= (int)sizeof link)
+        return;
+    ssize_t got = readlink(link, target, sizeof target - 1);
+    target[got > 0 ? got : 0] = '\0';
+    if (got > 0 && strcmp(target, slash ? slash + 1 : path) == 0)
+        unlink(link);
 }
 
 static enum esper_status publish(struct run *run, const char *runs, const char *temp, bool named,

@@ -4,6 +4,7 @@
  *     RUNS/<name>/run.json       written once: identity, configuration, versions, command line
  *                 plan.json      the planned number of rounds, once it was changed (run_plan.h)
  *                 status.json    pid, boot id, state, round and step; replaced by rename
+ *                 label.json     tags and a note, once somebody gave it some (run_label.h)
  *                 telemetry.db   the record
  *                 checkpoints/   r000012-s000.ckpt, best.ckpt
  *                 lock           held (flock) by the process that trains
@@ -59,6 +60,14 @@ enum esper_status run_set_status(const struct run *run, enum run_state state, un
                                  struct esper_error *error);
 enum esper_status run_get_status(const struct run *run, struct run_status *status, struct esper_error *error);
 bool run_is_alive(const char *path); /* whether some process holds the lock of the run in that directory */
+/*
+ * The lock for somebody who does not train: `alone` keeps everybody else out, to remove the run; otherwise only those
+ * who would change it. A run in training is refused in a line that names the process. *lock is -1 for a run in a
+ * directory that nobody can write to, and needs none. Release with close.
+ */
+enum esper_status run_hold(const char *path, bool alone, int *lock, struct esper_error *error);
+/* A run was removed: `latest` beside it no longer points to it. */
+void run_forget_latest(const char *path);
 bool run_has_ended(const struct run_status *status);         /* finished, interrupted, failed or crashed */
 const char *run_state_name(const struct run_status *status); /* "running", "finished", "interrupted", "crashed" ... */
 

@@ -175,3 +175,22 @@ enum esper_status run_json_command(const struct run *run, char **command, struct
     cJSON_Delete(object);
     return status == ESPER_OK ? status : error_where(error, "%s", path);
 }
+
+enum esper_status run_json_check(const char *directory, struct esper_error *error)
+{
+    char path[PATH_MAX];
+    cJSON *object;
+    const cJSON *part;
+    const char *name;
+    int64_t format;
+    if (snprintf(path, sizeof path, "%s/run.json", directory) >= (int)sizeof path)
+        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", directory);
+    TRY(json_read_own(path, &object, error));
+    enum esper_status status = json_get_integer(object, "format", 0, INT32_MAX, &format, error);
+    if (status == ESPER_OK)
+        status = json_get_string(object, "name", &name, error);
+    if (status == ESPER_OK)
+        status = json_get_object(object, "configuration", &part, error);
+    cJSON_Delete(object);
+    return status == ESPER_OK ? status : error_where(error, "%s: not a run's", path);
+}

@@ -16,6 +16,9 @@ enum esper_status run_json_write(const char *directory, const struct run *run, c
 enum esper_status run_json_command(const struct run *run, char **command, struct esper_error *error);
 /* Fills all of them from directory/run.json. */
 enum esper_status run_json_read(const char *directory, struct run *run, struct esper_error *error);
+/* Whether Esper, of whatever version, wrote directory/run.json: for who wants the room that a run takes, not its
+ * content. */
+enum esper_status run_json_check(const char *directory, struct esper_error *error);
 
 /* Replaces a file of the run by this text, all of it or nothing. */
 enum esper_status run_json_replace(const char *path, const char *text, struct esper_error *error);

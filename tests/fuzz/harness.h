@@ -31,6 +31,7 @@ typedef bool (*harness)(const uint8_t *data, size_t size);
     X(onnx, 10)                                                                                                        \
     X(checkpoint, 10)                                                                                                  \
     X(run, 20)                                                                                                         \
+    X(label, 20)                                                                                                       \
     X(record, 100)                                                                                                     \
     X(sql, 20)                                                                                                         \
     X(dataset, 10)                                                                                                     \

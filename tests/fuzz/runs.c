@@ -2,8 +2,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "harness.h"
 #include "telemetry/run_json.h"
+#include "telemetry/run_label.h"
 #include "telemetry/store.h"
 #include "view/questions.h"
 
@@ -25,6 +27,23 @@ bool harness_run(const uint8_t *data, size_t size)
         config_format(&again.config, key, same);
         PROMISE(strcmp(text, same) == 0);
     }
+    return true;
+}
+
+/* Tags and note: what is accepted may be shown, and is the same again when it was written. */
+bool harness_label(const uint8_t *data, size_t size)
+{
+    struct run_label label, again;
+    struct esper_error error = {0};
+    harness_file("label.json", data, size);
+    if (!harness_accepted(run_label_read(harness_folder(), &label, &error), &error))
+        return false;
+    for (int i = 0; i < label.count; i++)
+        PROMISE(run_label_check_tag(label.tags[i], &error) == ESPER_OK);
+    PROMISE(text_is_plain(label.note));
+    PROMISE(run_label_write(harness_folder(), &label, &error) == ESPER_OK);
+    PROMISE(run_label_read(harness_folder(), &again, &error) == ESPER_OK);
+    PROMISE(memcmp(&label, &again, sizeof label) == 0);
     return true;
 }
 
