@@ -333,6 +333,7 @@ DEVICEDIR := $(PREFIX)/lib/esper
 VERSION := $(call of_header,ESPER_VERSION)
 EXAMPLES := examples/*.c examples/*.json examples/python/*.py
 INSTALLED := $(BINDIR)/esper $(addprefix $(LIBDIR)/,libesper.so $(SONAME) libesper.so.$(VERSION) pkgconfig/esper.pc) \
+	$(addprefix $(PREFIX)/share/,bash-completion/completions/esper zsh/site-functions/_esper fish/vendor_completions.d/esper.fish) \
 	$(DEVICEDIR)/libesper_cuda.so $(INCLUDEDIR)/esper.h $(addprefix $(PREFIX)/share/esper/,$(wildcard tasks/*.json)) \
 	$(addprefix $(DOCDIR)/,LICENSE README.md CHANGELOG.md SECURITY.md $(wildcard docs/*.md docs/rules/*.md $(EXAMPLES)))
 put = install -D -m $(1) $(2) '$(DESTDIR)$(3)'
@@ -350,10 +351,11 @@ install:
 	@for file in tasks/*.json; do $(call put,644,$$file,$(PREFIX)/share/esper/)$$file || exit 1; done
 	@for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/*.md docs/rules/*.md $(EXAMPLES); do $(call put,644,$$file,$(DOCDIR)/)$$file || exit 1; done
 	@scripts/manual $(BUILD)/esper '$(DESTDIR)$(PREFIX)/share'
+	@scripts/completion $(BUILD)/esper '$(DESTDIR)$(PREFIX)/share'
 	@echo 'esper: installed in $(DESTDIR)$(PREFIX)'
 
 uninstall:
-	@for file in $(INSTALLED) $(PREFIX)/share/bash-completion/completions/esper; do rm -f "$(DESTDIR)$$file"; done
+	@for file in $(INSTALLED); do rm -f "$(DESTDIR)$$file"; done
 	@rm -f '$(DESTDIR)$(PREFIX)'/share/man/man1/esper.1 '$(DESTDIR)$(PREFIX)'/share/man/man1/esper-*.1
 	@for folder in $(DEVICEDIR) $(PREFIX)/share/esper/tasks $(PREFIX)/share/esper $(DOCDIR)/examples/python $(DOCDIR)/examples $(DOCDIR)/docs/rules $(DOCDIR)/docs $(DOCDIR); do \
 		rmdir "$(DESTDIR)$$folder" 2>/dev/null || :; done

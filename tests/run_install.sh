@@ -114,21 +114,9 @@ done
 if command -v man >/dev/null && man -l "$prefix/share/man/man1/esper-train.1" >"$work/page.txt" 2>&1; then
     verdict 'man esper-train' "$(grep -q -- '--resume RUN' "$work/page.txt" && grep -q 'train hosts that grow' "$work/page.txt" || cat "$work/page.txt")"
 fi
-completes() { # completes ANSWER WORDS...: what bash offers for the last word
-    answer=$1
-    shift
-    given=$(bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _esper; echo "${COMPREPLY[*]}"' bash \
-        "$prefix/share/bash-completion/completions/esper" "$@" 2>&1)
-    verdict "completion of $*" "$([ "$given" = "$answer" ] || echo "$given")"
-}
-if command -v bash >/dev/null; then
-    completes train esper tr
-    completes 'search serve selftest' esper se
-    completes '--resume' esper train --res
-    completes 'import info' esper data i
-    completes '--from' esper data get --f
-    completes '' esper inspect fi
-fi
+for file in bash-completion/completions/esper zsh/site-functions/_esper fish/vendor_completions.d/esper.fish; do
+    verdict "$file" "$([ -s "$prefix/share/$file" ] || echo missing)" # run_completion.sh tries them
+done
 
 # ---- the device library ----------------------------------------------------------------------------------------------
 # A library that is found and is not the right one is named. One beside the program comes first.
