@@ -15,7 +15,7 @@ AR := $(shell $(CC) -print-prog-name=ar)
 endif
 
 # With a sanitizer and little optimisation, gcc warns of what cannot happen: the plain build is the one that judges.
-WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion $(if $(CI),$(if $(SAN),,-Werror))
+WARN := -Wall -Wextra -Wpedantic -Wformat-security -Wshadow -Wconversion -Wno-sign-conversion $(if $(CI),$(if $(SAN),,-Werror))
 CPP := -Iinclude -Isrc -D_GNU_SOURCE -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
 comma := ,
 space := $(subst ,, )
@@ -53,6 +53,7 @@ KERNEL_SAN_FLAGS ?=
 # As Debian hardens its programs; a sanitizer has checks of its own, and the C library's need an optimising compiler.
 HARDEN := $(if $(SAN),,-fstack-protector-strong -fstack-clash-protection $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 HARDEN_LINK := -Wl,-z,relro -Wl,-z,now
+HARDEN_PROGRAM := -pie $(HARDEN_LINK)
 # One set of objects serves the program and the shared library. Kernels may still be inlined in each other
 # (-fno-semantic-interposition); elsewhere gcc then refuses the C library's checked functions.
 PIC := -fPIC
@@ -85,7 +86,7 @@ TESTS := $(TEST_SRC:%.c=$(BUILD)/%)
 FAULTS := $(if $(SAN),,$(addprefix $(BUILD)/tests/faults/,libfaults.so drive powerloss))
 
 # ---- targets -----------------------------------------------------------------------------------------------------
-.PHONY: all install uninstall wheel run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
+.PHONY: all install uninstall wheel deb run test check soak fuzz bench web cuda emulated asan ubsan tsan lint tidy format clean deps test-deps features help check-required unit
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -101,6 +102,7 @@ help:
 	@echo 'make cuda     build the device library     make asan|ubsan|tsan   sanitizer runs'
 	@echo 'make install  put what was built under PREFIX (/usr/local), in DESTDIR; make uninstall takes it away'
 	@echo 'make wheel    the Python package, with the library in it, in $(WHEELS) (docs/python.md)'
+	@echo 'make deb      Debian packages of what was built, in $(BUILD)/deb'
 	@echo 'make emulated build it for the CPU, where the tests run its kernels'
 	@echo 'make lint     formatter and linter         make tidy     the same with analyzers, for minutes'
 	@echo 'make format   clang-format in place'
@@ -150,7 +152,7 @@ unit: $(TESTS) $(FAULTS)
 
 $(BUILD)/esper: $(BUILD)/src/cli/main.o $(BUILD)/libesper.a
 	@echo "  link  $@"
-	@$(CC) $(CFLAGS) $(SAN_FLAGS) -rdynamic $^ $(HARDEN_LINK) $(LINK) $(LIBS) -o $@
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) -rdynamic $^ $(HARDEN_PROGRAM) $(LINK) $(LIBS) -o $@
 
 $(BUILD)/libesper.a: $(LIB_OBJ)
 	@rm -f $@
@@ -369,6 +371,9 @@ wheel:
 	@rm -rf $(BUILD)/python && mkdir -p $(BUILD)/python/include && cp -r python include $(BUILD)/python/
 	@ESPER_LIBRARY='$(abspath $(BUILD))/libesper.so' $(PYTHON) -m pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir '$(WHEELS)' $(BUILD)/python/python
 	@ls $(WHEELS)/esper-*.whl
+
+deb: all
+	@scripts/deb $(BUILD) $(BUILD)/deb
 
 # The formatter's and the linter's check, in a minute; `tidy` adds the analyzers, which take many. Bodies of macros (*.inc)
 # are beyond the formatter. Versions of the formatter disagree, so its check only runs with the one the code follows.
