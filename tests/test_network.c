@@ -377,6 +377,36 @@ static void i62_evaluation_changes_nothing(void **state)
     rig_close(&rig);
 }
 
+/* What the kernels of chains take (cnn/cpu/seed_site.c): a row beyond that would write where it has no room. */
+static void chains_are_what_kernels_take(void **state)
+{
+    (void)state;
+    for (int b = 0; b < BLUEPRINT_COUNT; b++) {
+        const struct seed_blueprint *row = blueprint_at(b);
+        enum step_width width = WIDTH_SLOT;
+        int norms = 0, wide = 0;
+        for (int i = 0; i < row->steps; i++) {
+            const struct chain_step *step = &row->step[i];
+            const bool normed = step->act == ACT_NORM || step->act == ACT_NORM_RELU;
+            const char *flaw = step->from != width ? "takes another width than it is given"
+                               : step->kind != STEP_CONV1 && step->from != step->to     ? "is 3x3 and changes the width"
+                               : step->kind == STEP_DEPTHWISE && step->to != WIDTH_SLOT ? "is depthwise in the neck"
+                               : normed && step->to != WIDTH_SLOT                       ? "normalises in the neck"
+                               : normed != (step->gamma && step->beta) ? "has gamma and beta, or lacks them"
+                                                                       : NULL;
+            if (flaw)
+                fail_msg("%s: step %d %s", blueprint_name(b), i + 1, flaw);
+            width = step->to;
+            norms += normed;
+            wide += step->kind == STEP_CONV3 && step->to == WIDTH_SLOT;
+        }
+        assert_int_equal(width, WIDTH_SLOT);
+        assert_true(row->steps <= CHAIN_STEPS && norms <= 2 && wide <= 2 && (wide < 2 || row->steps == 2));
+        if (row->kind == SEED_CHAIN) /* the sum is normalised: the last step says how much of it there is */
+            assert_true(row->step[row->steps - 1].gamma != NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +424,7 @@ int main(void)
         cmocka_unit_test(i60_many_configurations_at_once_are_each_one_by_itself),
         cmocka_unit_test(i61_a_seed_in_training_takes_no_part_in_evaluation),
         cmocka_unit_test(i62_evaluation_changes_nothing),
+        cmocka_unit_test(chains_are_what_kernels_take),
     };
     return cmocka_run_group_tests_name("network", tests, NULL, NULL);
 }
