@@ -166,6 +166,7 @@ $(BUILD)/libesper.so: $(API_OBJ) $(BUILD)/libesper.a src/api/exports.map
 	@echo "  link  $@"
 	@$(CC) $(CFLAGS) $(SAN_FLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script,src/api/exports.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
 		$(API_OBJ) $(BUILD)/libesper.a $(HARDEN_LINK) $(LINK) -Wl,--as-needed $(LIBS) -o $@
+	@ln -sf libesper.so $(BUILD)/$(SONAME) # so that what is linked with it here runs here
 
 # What reads input from strangers, one input at a time: for the mutants of `make test` and for libFuzzer (`make fuzz`).
 HARNESS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/entry.c,$(wildcard tests/fuzz/*.c)))

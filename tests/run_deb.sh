@@ -40,11 +40,14 @@ fi
 scripts/deb "$work/none" "$work/deb" >"$work/out.txt" 2>&1
 verdict 'nothing to pack' "$([ $? -eq 1 ] && grep -q '^esper: nothing is built .*; run: make$' "$work/out.txt" || cat "$work/out.txt")"
 [ -n "${ESPER_SOAK:-}" ] || export DPKG_DEB_COMPRESSOR_TYPE=none # in half the time
+# a device library is a library: any will do to see it packed
+mkdir "$work/built" && cp "$build/esper" "$build/libesper.so" "$work/built" && cp "$build/libesper.so" "$work/built/libesper_cuda.so"
+build=$work/built
 scripts/deb "$build" "$work/deb" >"$work/out.txt" 2>&1
 verdict 'scripts/deb' "$([ $? -eq 0 ] || cat "$work/out.txt")"
 abi=$(sed -n 's/^#define ESPER_ABI \([0-9]*\)$/\1/p' include/esper.h)
 version=$(sed -n 's/^#define ESPER_VERSION "\(.*\)"$/\1/p' include/esper.h)
-for package in esper libesper$abi libesper-dev; do
+for package in esper libesper$abi libesper-dev esper-cuda; do
     file=$(ls "$work/deb/${package}_$version-1_"*.deb 2>/dev/null)
     verdict "$package" "$(dpkg-deb -x "$file" "$work/root" 2>&1; dpkg-deb -e "$file" "$work/about/$package" 2>&1)"
     verdict "$package: checksums" "$(cd "$work/root" && md5sum -c --quiet "$work/about/$package/md5sums" 2>&1)"
@@ -60,13 +63,16 @@ for library in libc6 libcjson1 libsqlite3-0; do
     needs libesper$abi $library
 done
 needs libesper-dev "libesper$abi (= $version-1)"
+needs esper-cuda "esper (= $version-1)"
 
 cd "$work" || exit 1
 unpacked=$work/root/usr
 lib=$(dirname "$(ls "$unpacked"/lib/*/libesper.so.$abi)")
 esper=$unpacked/bin/esper
 shows "esper $version" version
-shows '1 round done' train --envs 1 --steps 2 --rounds 1 --set data.batches=1 --name first --quiet
+"$esper" train --device cuda --rounds 1 --quiet >out.txt 2>&1
+verdict 'the program finds its device library' "$(grep -q 'lib/esper/libesper_cuda.so was built for another version' out.txt || cat out.txt)"
+shows '1 round done' train --device cpu --envs 1 --steps 2 --rounds 1 --set data.batches=1 --name first --quiet
 for page in esper esper-train esper-archive esper-data-get; do
     verdict "$page(1)" "$(gzip -dc "$unpacked/share/man/man1/$page.1.gz" | grep -q '^\.TH' || echo missing)"
 done
@@ -94,8 +100,8 @@ if [ "$(id -u)" = 0 ]; then
     in_root() { dpkg --root="$work/system" --force-depends --log=/dev/null "$@" >dpkg.txt 2>&1; }
     in_root -i deb/*.deb
     verdict 'dpkg -i' "$([ $? -eq 0 ] || cat dpkg.txt)"
-    verdict 'three are installed' "$(dpkg --root="$work/system" -l | grep -c '^ii' | grep -vx 3)"
-    in_root -P esper libesper$abi libesper-dev
+    verdict 'four are installed' "$(dpkg --root="$work/system" -l | grep -c '^ii' | grep -vx 4)"
+    in_root -P esper libesper$abi libesper-dev esper-cuda
     verdict 'dpkg -P' "$([ $? -eq 0 ] || cat dpkg.txt)"
     verdict 'nothing is left' "$(find system ! -type d ! -path 'system/var/lib/dpkg/*')"
 else

@@ -61,15 +61,22 @@ static enum esper_status pack_file(const struct packing *packing, const struct r
     return status;
 }
 
+/* When run.json was written: a directory's own time would be that of the last lock. */
+static int64_t birth_of_run(const struct run_files *files)
+{
+    for (int i = 0; i < files->count; i++)
+        if (strcmp(files->files[i].name, "run.json") == 0)
+            return files->files[i].modified;
+    return 0;
+}
+
 static enum esper_status pack(const struct packing *packing, const char *run, struct esper_error *error)
 {
     char name[PATH_MAX];
-    struct stat info;
-    if (fstat(packing->files->folder, &info) != 0)
-        return error_set(error, ESPER_FAILED, "%s: cannot look at it: %s", packing->files->path, strerror(errno));
-    TRY(tar_directory(packing->tar, run, info.st_mtime, error));
+    const int64_t born = birth_of_run(packing->files);
+    TRY(tar_directory(packing->tar, run, born, error));
     snprintf(name, sizeof name, "%.200s/checkpoints", run);
-    TRY(tar_directory(packing->tar, name, info.st_mtime, error)); /* every run has one, if an empty one */
+    TRY(tar_directory(packing->tar, name, born, error)); /* every run has one, if an empty one */
     for (int i = 0; i < packing->files->count; i++) {
         const struct run_file *file = &packing->files->files[i];
         snprintf(name, sizeof name, "%.200s/%s", run, file->name);
