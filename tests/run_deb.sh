@@ -76,9 +76,10 @@ shows '1 round done' train --device cpu --envs 1 --steps 2 --rounds 1 --set data
 for page in esper esper-train esper-archive esper-data-get; do
     verdict "$page(1)" "$(gzip -dc "$unpacked/share/man/man1/$page.1.gz" | grep -q '^\.TH' || echo missing)"
 done
-for file in bash-completion/completions/esper zsh/vendor-completions/_esper fish/vendor_completions.d/esper.fish doc/esper/README.md esper/tasks/quickstart.json; do
+for file in bash-completion/completions/esper zsh/vendor-completions/_esper fish/vendor_completions.d/esper.fish esper/tasks/quickstart.json; do
     verdict "$file" "$([ -s "$unpacked/share/$file" ] || echo missing)"
 done
+verdict "its README" "$([ -s "$unpacked/share/doc/esper/"README.md ] || echo missing)"
 verdict 'a program against it' "$(${CC:-cc} -std=c11 -I"$unpacked/include" "$unpacked/share/doc/libesper-dev/examples/random_player.c" -L"$lib" -lesper -o player 2>&1)"
 verdict 'plays' "$(LD_LIBRARY_PATH=$lib ./player quickstart envs=1 steps=4 data.batches=1 2>&1 | grep -q '^env 0: validation' || echo no)"
 for file in "$esper" "$lib/libesper.so.$abi"; do

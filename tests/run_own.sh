@@ -31,7 +31,7 @@ blocks() { # blocks PAGE FOLDER
 
 # What a page changes: patches, new files, and commands that are not for the built program. The names go to $work/PAGE.txt.
 edit() { # edit PAGE
-    blocks "$root/docs/$1.md" "$work/$1"
+    blocks "$root/docs/$1".md "$work/$1"
     for block in "$work/$1"/*; do
         case $block in
         *.diff)
