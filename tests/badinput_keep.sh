@@ -104,7 +104,12 @@ verdict 'no link is followed' "$([ -s precious ] && ls other/good/checkpoints | 
 verdict 'what Esper did not write stays' "$([ -L runs/hurt/telemetry.db ] && [ -L runs/hurt/checkpoints ] && [ ! -e runs/hurt/run.json ] || ls -l runs/hurt)"
 ln -s ../other/good runs/alias
 fails 2 'runs/alias: is a symbolic link' rm alias
+rm other/good/lock
 fails 2 'runs/alias: is a symbolic link' archive alias -o x.tar
+verdict 'nothing is made where a link leads' "$(ls other/good/lock 2>/dev/null)"
+rm runs/alias
+shows 'would write x.tar' archive other/good -o x.tar --dry-run
+verdict 'a dry run makes no lock' "$(ls other/good/lock 2>/dev/null)"
 cp -r other/good "runs/$(printf 'od\033[2Jd')"
 "$esper" list >stdout.txt 2>stderr.txt
 verdict 'names reach a terminal as text' "$(cat stdout.txt stderr.txt | grep -q "$(printf '\033')" && echo 'an escape sequence')"

@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "cli/shelf.h"
 #include "telemetry/run_archive.h"
-#include "telemetry/run_json.h"
 
 struct archive_flags {
     struct shelf_flags shelf;
@@ -64,8 +63,9 @@ static enum esper_status hold_all(struct archive *archive, struct esper_error *e
         return ESPER_FAILED;
     ask_for_descriptors();
     for (int i = 0; i < shelf->count; i++) {
-        TRY(run_json_check(shelf->runs[i].path, error));
-        TRY(run_hold(shelf->runs[i].path, archive->flags->remove, &archive->locks[i], error));
+        archive->locks[i] = -1;
+        if (!archive->flags->shelf.dry_run)
+            TRY(run_hold(shelf->runs[i].path, archive->flags->remove, &archive->locks[i], error));
         archive->held = i + 1;
         TRY(run_files_open(&archive->files[i], shelf->runs[i].path, error));
         archive->total += archive->files[i].bytes;

@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include "cli/shelf.h"
-#include "telemetry/run_json.h"
 
 /* Under the lock, so that nobody begins to train it meanwhile. */
 static enum esper_status remove_run(const struct shelf_run *run, bool quiet, struct esper_error *error)
@@ -18,22 +17,6 @@ static enum esper_status remove_run(const struct shelf_run *run, bool quiet, str
     run_files_close(&files);
     close(lock);
     return status;
-}
-
-/* All of it or the reason, before the first run goes. */
-static enum esper_status check(const struct run_shelf *shelf, struct esper_error *error)
-{
-    for (int i = 0; i < shelf->count; i++) {
-        struct run_files files;
-        enum esper_status status = run_json_check(shelf->runs[i].path, error);
-        if (status == ESPER_OK)
-            status = run_files_open(&files, shelf->runs[i].path, error);
-        else
-            return status;
-        run_files_close(&files);
-        TRY(status);
-    }
-    return ESPER_OK;
 }
 
 /* Removes them one by one; *done counts those that are gone. */
@@ -77,8 +60,6 @@ static enum esper_status rm(struct cli_call *call, struct esper_error *error)
     int done = 0;
     shelf_catch_signals();
     enum esper_status status = shelf_select_idle(call, flags, &shelf, error);
-    if (status == ESPER_OK)
-        status = check(&shelf, error);
     if (status == ESPER_OK) {
         status = remove_all(&shelf, flags, &done, error);
         if (flags->json && print_json(&shelf, flags, done, &lost) != ESPER_OK && status == ESPER_OK)

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "telemetry/run_json.h"
 
 /* ---- which runs -------------------------------------------------------------------------------------------------- */
 
@@ -38,6 +39,19 @@ static void keep_idle(struct run_shelf *shelf)
     shelf->count = kept;
 }
 
+/* Whether Esper can tell what is in them, and they are no links: before anything is touched in any of them. */
+static enum esper_status check(const struct run_shelf *shelf, struct esper_error *error)
+{
+    for (int i = 0; i < shelf->count; i++) {
+        struct run_files files;
+        TRY(run_json_check(shelf->runs[i].path, error));
+        enum esper_status status = run_files_open(&files, shelf->runs[i].path, error);
+        run_files_close(&files);
+        TRY(status);
+    }
+    return ESPER_OK;
+}
+
 enum esper_status shelf_select_idle(const struct cli_call *call, const struct shelf_flags *flags,
                                     struct run_shelf *shelf, struct esper_error *error)
 {
@@ -51,7 +65,7 @@ enum esper_status shelf_select_idle(const struct cli_call *call, const struct sh
             return error_set(error, ESPER_FAILED, "%s: a process is training this run; stop it first, or wait for it",
                              shelf->runs[i].path);
     keep_idle(shelf);
-    return ESPER_OK;
+    return check(shelf, error);
 }
 
 /* ---- in words ---------------------------------------------------------------------------------------------------- */
