@@ -97,7 +97,7 @@ fails 1 'runs/live: a process is training this run' rm first live
 fails 1 'runs/live: a process is training this run' archive live -o live.tar --remove
 "$esper" rm --tag hot >stdout.txt 2>stderr.txt
 is 'by tag: nothing is meant' 'no run is meant; nothing was removed' "$(cat stdout.txt)"
-verdict 'by tag: it is passed over, and that is said' "$(grep -q 'runs/live: is in training and stays' stderr.txt || cat stderr.txt)"
+verdict 'by tag: it is passed over, and that is said' "$(grep -q 'passed over: runs/live: a process is training' stderr.txt || cat stderr.txt)"
 verdict 'neither has gone' "$([ -e runs/live/run.json ] && [ -e runs/first/run.json ] || ls runs)"
 kill -s INT $background
 wait $background
@@ -108,7 +108,12 @@ verdict 'it ended in good order' "$("$esper" list live --state interrupted | gre
 is 'the newest run' live "$(readlink runs/latest)"
 shows 'would remove runs/third' rm --older 30d --dry-run
 verdict 'a dry run removes nothing' "$([ -e runs/third/run.json ] || echo gone)"
-shows 'removed runs/third' rm --older 30d
+mkdir runs/strange && echo '{"a": 1}' >runs/strange/run.json && touch -d 2001-02-03 runs/strange/run.json
+"$esper" rm --older 30d >stdout.txt 2>stderr.txt
+verdict 'rm --older' "$(grep -q '^removed runs/third' stdout.txt || cat stdout.txt stderr.txt)"
+verdict 'what is not a run is passed over, and that is said' \
+    "$([ -e runs/strange/run.json ] && grep -q 'passed over: runs/strange/run.json: not a run' stderr.txt || cat stderr.txt)"
+rm -r runs/strange
 shows '"removed":	[{' rm live --json
 verdict 'no link to what is gone' "$(readlink runs/latest)"
 mkdir runs/folder && echo mine >runs/folder/file

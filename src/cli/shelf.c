@@ -25,47 +25,42 @@ enum esper_status shelf_select(const struct cli_call *call, const struct shelf_f
     return run_shelf_open(shelf, call->runs, &wish, error);
 }
 
-/* Without live runs. */
-static void keep_idle(struct run_shelf *shelf)
+/* Whether it may be packed or removed: nobody trains it, Esper wrote its run.json, and it is no link. */
+static enum esper_status check(const struct shelf_run *run, struct esper_error *error)
 {
-    int kept = 0;
-    for (int i = 0; i < shelf->count; i++) {
-        if (shelf->runs[i].alive) {
-            cli_warn("%s: is in training and stays as it is", shelf->runs[i].path);
-            shelf->bytes -= shelf->runs[i].bytes;
-        } else if (kept++ != i)
-            shelf->runs[kept - 1] = shelf->runs[i];
-    }
-    shelf->count = kept;
-}
-
-/* Whether Esper can tell what is in them, and they are no links: before anything is touched in any of them. */
-static enum esper_status check(const struct run_shelf *shelf, struct esper_error *error)
-{
-    for (int i = 0; i < shelf->count; i++) {
-        struct run_files files;
-        TRY(run_json_check(shelf->runs[i].path, error));
-        enum esper_status status = run_files_open(&files, shelf->runs[i].path, error);
-        run_files_close(&files);
-        TRY(status);
-    }
-    return ESPER_OK;
+    struct run_files files;
+    if (run->alive)
+        return error_set(error, ESPER_FAILED, "%s: a process is training this run; stop it first, or wait for it",
+                         run->path);
+    TRY(run_json_check(run->path, error));
+    enum esper_status status = run_files_open(&files, run->path, error);
+    run_files_close(&files);
+    return status;
 }
 
 enum esper_status shelf_select_idle(const struct cli_call *call, const struct shelf_flags *flags,
                                     struct run_shelf *shelf, struct esper_error *error)
 {
+    int kept = 0;
     memset(shelf, 0, sizeof *shelf);
     if (call->words.count == 0 && !flags->older && !flags->tag && !flags->state)
         return error_set(error, ESPER_INVALID, "%s: name runs, or say which with --older, --tag or --state; see --help",
                          call->argv[0]);
     TRY(shelf_select(call, flags, shelf, error));
-    for (int i = 0; i < shelf->count && call->words.count; i++)
-        if (shelf->runs[i].alive)
-            return error_set(error, ESPER_FAILED, "%s: a process is training this run; stop it first, or wait for it",
-                             shelf->runs[i].path);
-    keep_idle(shelf);
-    return check(shelf, error);
+    /* All of them, before anything is touched in any. */
+    for (int i = 0; i < shelf->count; i++) {
+        if (check(&shelf->runs[i], error) == ESPER_OK) {
+            if (kept++ != i)
+                shelf->runs[kept - 1] = shelf->runs[i];
+            continue;
+        }
+        if (call->words.count)
+            return error->status;
+        cli_warn("passed over: %s", error->text);
+        shelf->bytes -= shelf->runs[i].bytes;
+    }
+    shelf->count = kept;
+    return ESPER_OK;
 }
 
 /* ---- in words ---------------------------------------------------------------------------------------------------- */

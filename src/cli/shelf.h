@@ -37,8 +37,8 @@ struct shelf_flags {
 /* The runs that the command's words and flags mean. */
 enum esper_status shelf_select(const struct cli_call *call, const struct shelf_flags *flags, struct run_shelf *shelf,
                                struct esper_error *error);
-/* The same for a command that acts on them: it must be told which. Live ones are refused if they were named, and
- * otherwise taken off the list, with a line about each; a directory that is none, or a link, is refused in any case. */
+/* The same for a command that acts on them: it must be told which. A live run, a directory that is none and a link are
+ * refused if they were named, and otherwise taken off the list, with a line about each. */
 enum esper_status shelf_select_idle(const struct cli_call *call, const struct shelf_flags *flags,
                                     struct run_shelf *shelf, struct esper_error *error);
 
