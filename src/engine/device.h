@@ -48,7 +48,7 @@ struct update_trial;
 struct device_setup {
     struct world *world; /* its arrays receive the device's when they are read */
     const struct dataset *data;
-    const struct action *script;      /* [step][env]; NULL where the policy is not a script */
+    const struct action *script;      /* [step][env of the run]; NULL where the policy is not a script */
     const struct schedule *schedules; /* [schedule_count]; NULL where the policy is not a schedule */
     int schedule_count;
     const struct net_rates *rates;

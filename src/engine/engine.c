@@ -62,14 +62,13 @@ static enum esper_status load_script(struct engine *engine, struct esper_error *
 {
     const struct world *world = engine->world;
     const struct config *config = &world->config;
-    const size_t envs = (size_t)world->envs, rows = (size_t)config->steps * envs;
+    const size_t envs = (size_t)config->envs, rows = (size_t)config->steps * envs;
     TRY(script_load(&engine->script, config->policy.script, config, error));
     engine->script_actions = memory_alloc(rows, sizeof *engine->script_actions, error);
     if (!engine->script_actions)
         return ESPER_FAILED;
     for (size_t i = 0; i < rows; i++)
-        engine->script_actions[i] =
-            script_action(&engine->script, (int)(i / envs) + 1, (int)world_env_number(world, (int)(i % envs)));
+        engine->script_actions[i] = script_action(&engine->script, (int)(i / envs) + 1, (int)(i % envs));
     engine->step.script = engine->script_actions;
     return ESPER_OK;
 }

@@ -47,7 +47,7 @@ struct engine {
     struct worker *workers; /* [threads] */
     struct net_rates rates;
     struct script script;          /* policy.kind = script */
-    struct action *script_actions; /* [step][env] its actions */
+    struct action *script_actions; /* [step][env of the run] its actions */
     struct schedule *schedules;    /* policy.kind = schedule */
     int schedule_count;
     uint32_t batches;

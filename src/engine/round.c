@@ -108,8 +108,7 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
                                    .label_noise = (double)conditions.label_noise,
                                    .lr_factor = (double)conditions.lr_factor};
     if (world->twin_accuracy) {
-        out->twin_accuracy =
-            world->twin_accuracy[(size_t)(world->config.steps - 1) * (size_t)world->envs + (size_t)env];
+        out->twin_accuracy = world->twin_accuracy[world_round_row(world, (uint32_t)world->config.steps - 1, env)];
         out->gain = episode.reward_sum;
     }
     for (int j = 0; j < world->shape.slots; j++) {

@@ -51,7 +51,7 @@ struct step {
     const struct slot_grads *grads;    /* [env][slot] of the step's last batch */
     const struct shapley_sums *shares; /* [env] */
     const float *logits, *values;      /* [env][logits], [env] */
-    const struct action *script;       /* [step][env]; policy.kind = script */
+    const struct action *script;       /* [step][env of the run]; policy.kind = script */
     const struct schedule *schedules;  /* [schedule_count]; policy.kind = schedule */
     int schedule_count;
 
