@@ -10,7 +10,7 @@ static struct engine *start_part(const struct config *config, struct env_part pa
 {
     struct engine *engine;
     struct esper_error error = {0};
-    if (config_check(config, &error) != ESPER_OK || engine_create_part(&engine, config, part, &error) != ESPER_OK)
+    if (config_check(config, &error) != ESPER_OK || engine_create_part(&engine, config, part, NULL, &error) != ESPER_OK)
         fail_msg("%s", error.text);
     return engine;
 }

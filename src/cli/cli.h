@@ -28,6 +28,8 @@ enum cli_exit {
 void cli_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Print nothing from here on: another rank speaks (cli/ranks.h). */
+void cli_hush(bool hush);
 /* For an option that names the file to write: if it is "-", standard output belongs to that file, and what the command
  * prints besides goes to stderr. */
 void cli_output(const char *path);

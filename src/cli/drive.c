@@ -60,7 +60,10 @@ static void describe_machine(const struct session *session, char *text, size_t s
 {
     const struct device_use *use = session_device(session);
     const char *kernels = session_kernels(session);
-    int threads = session_threads(session);
+    int threads = session_threads(session), ranks = session_ranks(session);
+    size_t used = ranks > 1 ? (size_t)snprintf(text, size, "%d ranks, each ", ranks) : 0;
+    text += used;
+    size -= used;
     if (use->cuda)
         snprintf(text, size, "%s, %s%s%s%s", use->info.name, kernels, use->fp32_because ? " (" : "",
                  use->fp32_because ? use->fp32_because : "", use->fp32_because ? ")" : "");
@@ -90,7 +93,9 @@ static enum esper_status advance_all(struct session *session, drive_show *show, 
                                      struct esper_error *error)
 {
     struct session_progress step = {0};
-    while (!session_done(session) && !stopping) {
+    while (!session_done(session) && !session_stopped(session)) {
+        if (stopping && session_stop(session))
+            break;
         TRY(session_advance(session, &step, error));
         end->round = step.round;
         end->step = step.step;
@@ -123,7 +128,7 @@ int drive_session(struct session *session, drive_show *show, void *context, stru
     show(context, NULL);
     end->seconds = clock_seconds() - start;
     if (status != ESPER_OK)
-        session_abandon(session);
+        session_abandon(session, &error);
     else
         status = session_close(session, &error);
     if (status != ESPER_OK) /* memory was allocated at the start: only writing can fail from here on */

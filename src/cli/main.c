@@ -8,6 +8,7 @@
 #include "base/build.h"
 #include "base/words.h"
 #include "cli/cli.h"
+#include "cli/ranks.h"
 #include "variant/variant.h"
 
 static const struct cli_page help_page, version_page;
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
 {
     static char help[] = "help", version[] = "version";
     struct esper_error error;
+    ranks_hush();
     if (argc < 2) { /* nothing was done: a script should notice */
         print_overview(stderr);
         return CLI_WRONG;

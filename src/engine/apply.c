@@ -1,5 +1,6 @@
 /* apply: every env's turn, its orders and its rows; then the step's rewards are scaled, or kept for that. */
 #include "engine/emit.h"
+#include "engine/ranks.h"
 #include "engine/turn.h"
 
 static void apply_env(void *context, int env, int thread)
@@ -32,5 +33,6 @@ void apply_cpu(struct engine *engine)
         scale_rewards(world, step);
     for (int env = 0; step_scales(world) && world->earned && env < world->envs; env++)
         step_keep_reward(step, env);
+    ranks_report(engine, step->reports);
     step_count(world);
 }

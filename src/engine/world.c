@@ -186,18 +186,18 @@ void world_begin(struct world *world)
     }
 }
 
-void world_keep_best(struct world *world, int env)
+void world_keep_best(struct world *world, const struct world *from, int env)
 {
-    struct net_params params = world_params(world, env);
-    *world->best.accuracy = world_committed_accuracy(world, env);
+    struct net_params params = world_params(from, env);
+    *world->best.accuracy = world_committed_accuracy(from, env);
     *world->best.round = *world->round;
-    *world->best.env = world_env_number(world, env);
+    *world->best.env = world_env_number(from, env);
     memcpy(world->best.host, params.host, sizeof(float) * world->shape.host.storage);
     memcpy(world->best.stats, params.stats, sizeof(float) * world->shape.stats);
     memcpy(world->best.seed, params.seed, sizeof(float) * world->shape.seed_storage);
     memcpy(world->best.gate, params.gate, sizeof(float) * world->shape.gate_storage);
     for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
+        struct slot_state slot = world_slot(from, env, j);
         if (slot.stage != STAGE_FOSSILIZED) /* the committed network */
             slot_clear(&slot);
         slot_store(&world->best.slots, (size_t)j, &slot);

@@ -89,11 +89,12 @@ struct world {
     struct learner learner;
     struct rollout rollout;
     double *components; /* [env][REWARD_COMPONENT_COUNT] of the step's reward */
-    double *earned;     /* [step][env] rewards before they are scaled; NULL: all envs are here, and a step scales them */
+    double *earned; /* [step][env] rewards before they are scaled; NULL: all envs are here, and a step scales them */
 
     /* what a step measured, [env] */
     double *train_loss, *train_accuracy, *val_loss, *val_accuracy;
-    double *twin_accuracy; /* [step][env of the run] validation accuracy of the env's host without growth; NULL: nobody asks */
+    double *twin_accuracy; /* [step][env of the run] validation accuracy of the env's host without growth; NULL: nobody
+                              asks */
     uint32_t *twin_known;  /* [1] whether this round's are there */
     uint32_t *subset_count, *subset_all; /* [env] */
     uint32_t *subset_mask;               /* [env][SUBSETS_MAX] */
@@ -127,8 +128,8 @@ enum esper_status world_check_replay(const struct world *world, struct esper_err
 
 /* The initial state of a run besides its weights: no best network, no totals. */
 void world_begin(struct world *world);
-/* Keep the env's network as the best so far. */
-void world_keep_best(struct world *world, int env);
+/* Keep the network of an env of `from`, which may be another world of the run, as the best so far. */
+void world_keep_best(struct world *world, const struct world *from, int env);
 
 /* ---- the parts of one env; rules, so that the device shares them ------------------------------------------------- */
 
