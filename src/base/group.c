@@ -373,13 +373,12 @@ int group_owner(const struct group *group, int envs, int env)
 
 struct verdict {
     int rank; /* the lowest that failed; -1: none */
-    bool alike;
     struct esper_error error;
 };
 
 enum esper_status group_check(struct group *group, enum esper_status status, struct esper_error *error)
 {
-    struct verdict verdict = {.rank = -1, .alike = true};
+    struct verdict verdict = {.rank = -1};
     struct esper_error own = {.status = ESPER_OK}, other;
     if (!group)
         return status;
@@ -389,19 +388,15 @@ enum esper_status group_check(struct group *group, enum esper_status status, str
     for (int rank = 0; rank < group_ranks(group); rank++) {
         other = own;
         group_bring(group, rank, &other, sizeof other);
-        if (other.status != ESPER_OK && verdict.rank < 0) {
-            verdict.rank = rank;
-            verdict.error = other;
-            verdict.alike = rank == 0;
-        } else if (other.status != verdict.error.status || strcmp(other.text, verdict.error.text) != 0)
-            verdict.alike = false;
+        if (other.status != ESPER_OK && verdict.rank < 0)
+            verdict = (struct verdict){rank, other};
     }
     group_tell(group, &verdict, sizeof verdict);
     if (verdict.rank < 0)
         return ESPER_OK;
     if (error)
         *error = verdict.error;
-    return verdict.alike ? verdict.error.status : error_where(error, "%s", group->names[verdict.rank]);
+    return verdict.rank == 0 ? verdict.error.status : error_where(error, "%s", group->names[verdict.rank]);
 }
 
 enum esper_status group_same(struct group *group, const char *what, const char *text, struct esper_error *error)

@@ -59,7 +59,7 @@ void group_bring(struct group *group, int owner, void *data, size_t bytes); /* t
 void group_hand(struct group *group, int owner, void *data, size_t bytes);  /* rank 0's to the owner */
 void group_tell(struct group *group, void *data, size_t bytes);             /* rank 0's to all */
 
-/* The status of the lowest rank that failed, on all; its line names the rank, unless all failed alike. */
+/* The status of the lowest rank that failed, on all; its line names the rank if it is not the one that speaks. */
 enum esper_status group_check(struct group *group, enum esper_status status, struct esper_error *error);
 /* Whether all ranks have rank 0's text; `what` names it. */
 enum esper_status group_same(struct group *group, const char *what, const char *text, struct esper_error *error);

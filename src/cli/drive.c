@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/group.h"
 #include "cli/progress.h"
 #include "engine/choose.h"
 #include "telemetry/run.h"
@@ -51,6 +52,8 @@ void drive_catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
     catch_unless_ignored(SIGHUP, &action);
     catch_unless_ignored(SIGPIPE, &action);
+    if (group_started() > 1) /* the one that mpirun passes on at once, and batch systems send before they kill */
+        sigaction(SIGUSR1, &action, NULL);
     /* A file size limit is like a full disk: an error with its own message, not a crash. */
     signal(SIGXFSZ, SIG_IGN);
 }

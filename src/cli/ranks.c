@@ -50,14 +50,13 @@ static void end_here(const char *line, enum esper_status status)
     _exit(status == ESPER_DIVERGED ? CLI_DIVERGED : CLI_FAILED);
 }
 
-/* mpirun forwards Ctrl-C and SIGTERM, and kills whoever has not ended a second later. */
+/* After Ctrl-C or SIGTERM mpirun waits for so many seconds, sends SIGTERM, waits once more and kills. */
 static void tell_of_haste(const struct group *group)
 {
     const char *limit = getenv("OMPI_MCA_odls_base_sigkill_timeout");
-    if (group_leads(group) && getenv("OMPI_COMM_WORLD_SIZE") && !getenv("SLURM_STEP_NUM_TASKS") &&
-        (!limit || atoi(limit) < 10))
-        cli_note("esper: mpirun kills ranks one second after Ctrl-C or SIGTERM, saved or not; give them time with: "
-                 "mpirun --mca odls_base_sigkill_timeout 60\n");
+    if (group && group_leads(group) && getenv("OMPI_COMM_WORLD_SIZE") && !getenv("SLURM_STEP_NUM_TASKS") && !limit)
+        cli_note("esper: mpirun kills ranks a second after it tells them to stop, saved or not; give them more with: "
+                 "mpirun --mca odls_base_sigkill_timeout 10\n");
 }
 
 enum esper_status ranks_join(struct group **group, struct esper_error *error)
