@@ -253,23 +253,22 @@ enum esper_status group_open(struct group **out, group_end *end, struct esper_er
     group->names = group->by ? memory_alloc((size_t)group->by->ranks, sizeof *group->names, error) : NULL;
     group->tallies = group->names ? memory_alloc((size_t)group->by->ranks, sizeof *group->tallies, error) : NULL;
     enum esper_status status = group->tallies ? ESPER_OK : ESPER_UNSUPPORTED;
-    if (status == ESPER_OK && group->by->ranks != group_started())
+    if (status == ESPER_OK && group->by->ranks != group_started()) {
+        group->failed = true;
         status = error_set(error, ESPER_UNSUPPORTED,
                            "started as %d ranks, but MPI joins %d: the launcher is not that of %s; with Slurm use: "
                            "srun --mpi=pmix",
                            group_started(), group->by->ranks, library_name);
+    }
     if (status == ESPER_OK) {
         exchange_names(group);
         status = open_watch(group, end, error);
         if (status == ESPER_OK)
             status = check_build(group, error);
     }
-    if (status != ESPER_OK) {
-        group_free(group);
-        return status;
-    }
+    group->failed = group->failed || !group->tallies; /* then there is nobody to part from */
     *out = group;
-    return ESPER_OK;
+    return status;
 }
 
 static void reap_posts(struct group *group, bool all)
@@ -299,10 +298,10 @@ void group_close(struct group *group)
     reap_posts(group, true);
     for (int rank = 1; rank < group_ranks(group); rank++)
         group_bring(group, rank, &done, 1);
-    if (group_leads(group)) /* before the others can end */
+    if (group_leads(group) && group->watch) /* before the others can end */
         watch_part(group->watch);
     group_tell(group, &done, 1);
-    if (!group_leads(group))
+    if (!group_leads(group) && group->watch)
         watch_part(group->watch);
     group->by->end();
     group_free(group);
@@ -326,12 +325,12 @@ void group_fail(struct group *group, const struct esper_error *error)
 
 int group_rank(const struct group *group)
 {
-    return group ? group->by->rank : 0;
+    return group && group->by ? group->by->rank : 0;
 }
 
 int group_ranks(const struct group *group)
 {
-    return group ? group->by->ranks : 1;
+    return group && group->by ? group->by->ranks : 1;
 }
 
 bool group_leads(const struct group *group)

@@ -31,7 +31,8 @@ bool group_available(char text[256]);
 /* How to end when a rank was lost: `line` is what to print, "" on the ranks that say nothing. Any thread may call it.
  */
 typedef void group_end(const char *line, enum esper_status status);
-/* Together: meet the others. *out is NULL if this process is alone. */
+/* Together: meet the others. *out is NULL if this process is alone; otherwise it is to be closed even after an error,
+ * which is to be told first: a launcher may end whoever is left as soon as the first rank has failed. */
 enum esper_status group_open(struct group **out, group_end *end, struct esper_error *error);
 /* Together: after this, ranks may end in any order. */
 void group_close(struct group *group);

@@ -205,8 +205,7 @@ static enum esper_status evaluate(struct cli_call *call, struct esper_error *err
         if (call->code == CLI_OK && leads)
             print_end(&end, evaluation->word ? evaluation->origin : NULL, &evaluation->run);
     }
-    group_close(evaluation->group);
-    return status;
+    return ranks_part(evaluation->group, call, status, error);
 }
 
 #define AT(member) offsetof(struct evaluation, member)

@@ -61,10 +61,23 @@ static void tell_of_haste(const struct group *group)
 
 enum esper_status ranks_join(struct group **group, struct esper_error *error)
 {
-    TRY(group_open(group, end_here, error));
-    if (*group)
+    const enum esper_status status = group_open(group, end_here, error);
+    if (group_ranks(*group) > 1)
         cli_hush(!group_leads(*group));
-    tell_of_haste(*group);
+    if (status == ESPER_OK)
+        tell_of_haste(*group);
+    return status;
+}
+
+enum esper_status ranks_part(struct group *group, struct cli_call *call, enum esper_status status,
+                             const struct esper_error *error)
+{
+    if (!group)
+        return status;
+    if (status != ESPER_OK)
+        call->code = cli_fail(error);
+    fflush(stdout);
+    group_close(group);
     return ESPER_OK;
 }
 

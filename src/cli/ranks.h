@@ -13,6 +13,9 @@ enum esper_status ranks_refuse(const char *command, struct esper_error *error);
 
 /* Meet the other ranks; *group is NULL without any. */
 enum esper_status ranks_join(struct group **group, struct esper_error *error);
+/* At the end, in any case: prints the error, if there is one, before the ranks part. */
+enum esper_status ranks_part(struct group *group, struct cli_call *call, enum esper_status status,
+                             const struct esper_error *error);
 /* What this rank made of its command line: the status of all, and whether they have the same configuration. */
 enum esper_status ranks_agree(struct group *group, enum esper_status status, const struct config *config,
                               struct esper_error *error);

@@ -305,8 +305,7 @@ static enum esper_status train(struct cli_call *call, struct esper_error *error)
     free(command);
     if (session)
         status = play(call, session, &split, error);
-    group_close(flags->group);
-    return status;
+    return ranks_part(flags->group, call, status, error);
 }
 
 #define AT(member) offsetof(struct train_flags, member)
