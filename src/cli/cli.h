@@ -122,7 +122,7 @@ struct cli_config_flags {
 #define CLI_IN(f, member) ((f) + offsetof(struct cli_config_flags, member))
 
 #define CLI_DEVICE_OPTIONS(f)                                                                                          \
-    {"device", CLI_TEXT, "DEVICE", CLI_IN(f, device), "auto, cpu or cuda; auto uses the GPU when there is one", 0, 0}, \
+    {"device", CLI_TEXT, "DEVICE", CLI_IN(f, device), "auto, cpu, cuda, cuda:N; auto: the GPU if there is one", 0, 0}, \
     {                                                                                                                  \
         "precision", CLI_TEXT, "TYPE", CLI_IN(f, precision),                                                           \
             "auto, fp32 or bf16; auto is bf16 where the GPU supports it", 0, 0                                         \

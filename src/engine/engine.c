@@ -134,9 +134,9 @@ static enum esper_status create_device(struct engine *engine, struct esper_error
 }
 
 static enum esper_status create_parts(struct engine *engine, const struct config *config, struct env_part envs,
-                                      struct esper_error *error)
+                                      int local, struct esper_error *error)
 {
-    TRY(device_choose(config, &engine->use, error));
+    TRY(device_choose_for(config, local, &engine->use, error));
     TRY(world_create_part(&engine->world, config, envs, error));
     if (config->policy.kind == POLICY_SCRIPT) /* before the images: what people write is where mistakes are */
         TRY(load_script(engine, error));
@@ -166,7 +166,7 @@ enum esper_status engine_create_part(struct engine **out, const struct config *c
     engine->nets = engine->kernels->net[host_family_of(config)->id];
     engine->normalise = gather_table_make(data_facts_of(config->data_set));
     engine->rates = host_rates(config);
-    enum esper_status status = create_parts(engine, config, envs, error);
+    enum esper_status status = create_parts(engine, config, envs, group_local_rank(group), error);
     if (status == ESPER_OK)
         status = ranks_create(engine, group, error);
     if (status != ESPER_OK) {

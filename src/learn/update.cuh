@@ -8,6 +8,7 @@
 #include "cuda/runtime.cuh"
 
 extern "C" {
+#include "base/envs.h"
 #include "learn/learner.h"
 #include "learn/report.h"
 }

@@ -486,6 +486,8 @@ static enum esper_status resume_parts(struct session *session, const char *path,
     group_tell(group, &session->config, sizeof session->config);
     group_tell(group, session->run.path, sizeof session->run.path);
     group_tell(group, &point.begins, sizeof point.begins);
+    /* where another rank computes is said on its own command line */
+    TRY(group_check(group, leads ? ESPER_OK : apply_changes(session, changes, error), error));
     TRY(open_engine(session, error));
     TRY(group_check(group, leads ? check_data(session, error) : ESPER_OK, error));
     TRY(restore(session, &point, error));
