@@ -1,8 +1,8 @@
 #!/bin/sh
 # Many ranks, one run: checkpoints and record of 1, 2, 3 and 4 ranks are the same bytes; a run that was stopped, or lost a
 # rank, goes on with any number of them; what cannot work is refused in one line, and nothing hangs. With ESPER_SOAK set,
-# ranks are killed at random, ESPER_KILLS times. ESPER_RANKS_DEVICE=cuda plays on the device.
-# Usage: run_ranks.sh ESPER (from the project's root).
+# ranks are killed at random, ESPER_KILLS times. On the emulated device: the same bytes, stopped and resumed.
+# Usage: run_ranks.sh ESPER [DEVICE_LIBRARY] (from the project's root).
 . tests/script.inc
 folder=$(dirname "$esper")
 if [ ! -e "$folder/libesper_mpi.so" ] || ! command -v mpirun >"$work/found"; then
@@ -10,7 +10,6 @@ if [ ! -e "$folder/libesper_mpi.so" ] || ! command -v mpirun >"$work/found"; the
     conclude
     exit
 fi
-device=${ESPER_RANKS_DEVICE:-cpu}
 # One machine, no network; as root and on few cores too; mpirun's own time before it kills.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_odls_base_sigkill_timeout=1
 export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_oob_tcp_if_include=lo
@@ -26,7 +25,14 @@ on() { # on RANKS ARGUMENTS...: that many ranks of the program, which end in tim
 small="--task quickstart --envs 5 --steps 12 --set group=2 --set data.batches=1 --set data.batch=8 --set data.val_images=20
     --set data.test_images=20 --set policy.feature_dim=16 --set policy.hidden=16 --set checkpoint.rounds=1
     --set mixed.images_least=0.1 --set mixed.lr_factor=2 --set host.lr=0.1 --set governor.loss_limit=0
-    --set governor.factor=0 --set governor.sigmas=0 --set governor.streak=1 --runs $work --quiet --device $device"
+    --set governor.factor=0 --set governor.sigmas=0 --set governor.streak=1 --runs $work --quiet"
+rounds=12
+if [ $# -gt 1 ]; then
+    case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
+    export ESPER_CUDA_LIBRARY
+    small="$small --device cuda --precision fp32 --steps 6 --set data.batch=4 --set data.val_images=4 --set data.test_images=4"
+    rounds=3
+fi
 
 contents() { # contents NAME: of its record, what does not depend on time
     for table in step seed life subset outcome rollback alert ppo_head drops; do "$esper" export "$work/$1" --csv $table; done
@@ -47,9 +53,50 @@ same() { # same WHAT NAME OTHER: the same checkpoints and the same record
     verdict "$1" "$problem"
 }
 
+same_hash() { # same_hash WHAT NAME OTHER: the same state at the end
+    verdict "$1" "$([ "$("$esper" inspect "$work/$2" --hash)" = "$("$esper" inspect "$work/$3" --hash)" ] || echo 'another hash')"
+}
+
 # ---- equal bits ------------------------------------------------------------------------------------------------------
+play() { # play RANKS NAME OPTIONS...
+    ranks=$1
+    name=$2
+    shift 2
+    on "$ranks" train $small --name "$name" "$@" >"$work/out" 2>&1 || verdict "$name on $ranks ranks" "$(cat "$work/out")"
+}
+start() { # start RANKS NAME: in the background, until it has a checkpoint
+    mpirun -n "$1" "$esper" train $small --rounds $rounds --name "$2" >"$work/out" 2>"$work/err" &
+    background=$!
+    tries=0
+    while ! ls "$work/$2/checkpoints"/r* >"$work/found" 2>&1 && [ $tries -lt $((5 * limit)) ]; do
+        sleep 0.2
+        tries=$((tries + 1))
+    done
+}
+rank() { pgrep -P "$background" -f "$esper train" | sed -n "$(($1 + 1))p"; } # rank NUMBER: its process
+ended() { # ended: waits for it; its exit code
+    wait "$background"
+    code=$?
+    background=
+}
+stop() { # stop RANKS OTHERS: a run on so many ranks is stopped in the middle, and goes on with the others
+    start "$1" stopped
+    kill -s USR1 "$background" # mpirun hands it on
+    ended
+    verdict 'stopped' "$([ $code -eq 130 ] && grep -q 'stopped after .* saved' "$work/out" || echo "$code $(cat "$work/out")")"
+    on "$2" train --resume "$work/stopped" --quiet >"$work/out" 2>&1 || verdict 'resumed' "$(cat "$work/out")"
+    same_hash "stopped on $1 ranks, resumed on $2" long stopped
+}
+play 1 long --rounds $rounds
+if [ $# -gt 1 ]; then
+    play 2 twice --rounds $rounds
+    same '1 and 2 ranks on the device' long twice
+    stop 2 1
+    conclude
+    exit
+fi
 for ranks in 1 2 3 4; do
-    on $ranks train $small --rounds 3 --name r$ranks >"$work/out" 2>&1 || verdict "$ranks ranks" "$(cat "$work/out")"
+    play $ranks r$ranks --rounds 3
     [ $ranks -eq 1 ] || same "1 and $ranks ranks" r1 r$ranks
 done
 rollbacks=$("$esper" sql "$work/r1" --csv 'select count(*) from rollback' | tail -1 | tr -d '\r')
@@ -61,54 +108,25 @@ done
 same 'eval on 1 and 3 ranks' eval1 eval3
 
 # ---- stopped, lost, resumed ------------------------------------------------------------------------------------------
-start() { # start RANKS NAME OPTIONS...: in the background, until it has a checkpoint
-    ranks=$1
-    name=$2
-    shift 2
-    mpirun -n "$ranks" "$esper" train $small --rounds 12 --name "$name" "$@" >"$work/out" 2>"$work/err" &
-    background=$!
-    tries=0
-    while ! ls "$work/$name/checkpoints"/r* >"$work/found" 2>&1 && [ $tries -lt $limit ]; do
-        sleep 0.2
-        tries=$((tries + 1))
-    done
-}
-rank() { pgrep -P "$background" -f "$esper train" | sed -n "$(($1 + 1))p"; } # rank NUMBER: its process
-ended() { # ended: waits for it; its exit code
-    wait "$background"
-    code=$?
-    background=
-}
-if [ "$device" = cpu ]; then
-    on 1 train $small --rounds 12 --name long >"$work/out" 2>&1 || verdict 'the long one' "$(cat "$work/out")"
-    start 3 stopped
-    kill -s USR1 "$background" # mpirun hands it on
-    ended
-    verdict 'stopped' "$([ $code -eq 130 ] && grep -q 'stopped after .* saved' "$work/out" || echo "$code $(cat "$work/out")")"
-    start_at=$("$esper" inspect "$work/stopped" --hash)
-    on 2 train --resume "$work/stopped" --quiet >"$work/out" 2>&1 || verdict 'resumed' "$(cat "$work/out")"
-    verdict 'it went on' "$([ "$start_at" != "$("$esper" inspect "$work/stopped" --hash)" ] || echo 'it did not')"
-    verdict 'stopped on 3 ranks, resumed on 2' \
-        "$([ "$("$esper" inspect "$work/long" --hash)" = "$("$esper" inspect "$work/stopped" --hash)" ] || echo 'another hash')"
+stop 3 2
 
-    start 2 lost
-    kill -s KILL "$(rank 1)"
-    ended
-    grep '^esper: ' "$work/err" >"$work/line"
-    verdict 'a rank is killed' "$([ $code -ne 0 ] && [ "$(wc -l <"$work/line")" -eq 1 ] &&
-        grep -q "esper: rank 1 ([^)]*) has ended; the run goes on from its checkpoint r0000..-s....ckpt: .*lost" "$work/line" ||
-        echo "$code $(cat "$work/err")")"
-    on 4 train --resume "$work/lost" --quiet >"$work/out" 2>&1 || verdict 'resumed after a loss' "$(cat "$work/out")"
-    same 'lost a rank of 2, resumed on 4' long lost
+start 2 lost
+kill -s KILL "$(rank 1)"
+ended
+grep '^esper: ' "$work/err" >"$work/line"
+verdict 'a rank is killed' "$([ $code -ne 0 ] && [ "$(wc -l <"$work/line")" -eq 1 ] &&
+    grep -q "esper: rank 1 ([^)]*) has ended; the run goes on from its checkpoint r0000..-s....ckpt: .*lost" "$work/line" ||
+    echo "$code $(cat "$work/err")")"
+on 4 train --resume "$work/lost" --quiet >"$work/out" 2>&1 || verdict 'resumed after a loss' "$(cat "$work/out")"
+same 'lost a rank of 2, resumed on 4' long lost
 
-    start 3 frozen
-    frozen=$(rank 2)
-    kill -s STOP "$frozen"
-    kill -s KILL "$(rank 0)" # and the one that would speak
-    ended
-    kill -s KILL "$frozen" 2>"$work/found"
-    verdict 'rank 0 is killed' "$(grep -q 'esper: rank 0 (.*) has ended; ' "$work/err" || cat "$work/err")"
-fi
+start 3 frozen
+frozen=$(rank 2)
+kill -s STOP "$frozen"
+kill -s KILL "$(rank 0)" # and the one that would speak
+ended
+kill -s KILL "$frozen" 2>"$work/found"
+verdict 'rank 0 is killed' "$(grep -q 'esper: rank 0 (.*) has ended; ' "$work/err" || cat "$work/err")"
 
 # ---- what cannot work ------------------------------------------------------------------------------------------------
 refused() { # refused TEXT COMMAND...: it ends with one line of ours that holds TEXT

@@ -3,6 +3,7 @@
  * to the bit, and their rows of the record are the same. And every array of the table says whether it is the envs' or
  * the run's. ESPER_TEST_DEVICE=cuda plays on the device, as in test_poison.c, in shorter episodes.
  */
+#include "base/group.h"
 #include "testing_engine.h"
 #include "testing_recorder.h"
 
@@ -250,12 +251,30 @@ static void parts_are_of_the_run(void **state)
     world_free(world);
 }
 
+/* Each env has one rank, which has one or more and hardly more than another. */
+static void ranks_divide_the_envs(void **state)
+{
+    (void)state;
+    for (int envs = 1; envs <= 40; envs++)
+        for (int ranks = 1; ranks <= envs; ranks++)
+            for (int rank = 0, next = 0; rank < ranks; rank++) {
+                const struct env_part part = env_part_of(rank, ranks, envs);
+                assert_int_equal(part.first, next);
+                assert_in_range(part.count, envs / ranks, (envs + ranks - 1) / ranks);
+                next += part.count;
+                assert_true(rank + 1 < ranks || next == envs);
+            }
+    assert_int_equal(group_started(), 1);
+    assert_int_equal(group_part(NULL, 7).count, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_has_its_scope), cmocka_unit_test(parts_are_of_the_run),
-        cmocka_unit_test(random_play_in_groups),   cmocka_unit_test(a_policy_acts),
-        cmocka_unit_test(schedules_in_turn),       cmocka_unit_test(a_script_names_envs),
+        cmocka_unit_test(ranks_divide_the_envs), cmocka_unit_test(every_row_has_its_scope),
+        cmocka_unit_test(parts_are_of_the_run),  cmocka_unit_test(random_play_in_groups),
+        cmocka_unit_test(a_policy_acts),         cmocka_unit_test(schedules_in_turn),
+        cmocka_unit_test(a_script_names_envs),
     };
     return cmocka_run_group_tests_name("envs", tests, folder_make, folder_clear);
 }

@@ -350,9 +350,7 @@ int group_local_ranks(const struct group *group)
 
 struct env_part group_part_of(const struct group *group, int rank, int envs)
 {
-    const long long ranks = group_ranks(group);
-    const int first = (int)(rank * (long long)envs / ranks), end = (int)((rank + 1) * (long long)envs / ranks);
-    return (struct env_part){first, end - first};
+    return env_part_of(rank, group_ranks(group), envs);
 }
 
 struct env_part group_part(const struct group *group, int envs)
