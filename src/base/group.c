@@ -220,7 +220,8 @@ static enum esper_status open_watch(struct group *group, group_end *end, struct 
     struct watch_door door = {0};
     int listener = -1;
     double silence = group->patience < SILENCE_SECONDS ? group->patience : SILENCE_SECONDS;
-    enum esper_status status = group_leads(group) ? watch_door_open(&door, &listener, error) : ESPER_OK;
+    const bool local = group_local_ranks(group) == group_ranks(group);
+    enum esper_status status = group_leads(group) ? watch_door_open(&door, local, &listener, error) : ESPER_OK;
     group_tell(group, &door, sizeof door);
     if (status == ESPER_OK && door.port == 0)
         status = ESPER_FAILED;

@@ -257,9 +257,10 @@ static void *watch_run(void *context)
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-enum esper_status watch_door_open(struct watch_door *door, int *listener, struct esper_error *error)
+enum esper_status watch_door_open(struct watch_door *door, bool local, int *listener, struct esper_error *error)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(local ? INADDR_LOOPBACK : INADDR_ANY)};
     socklen_t size = sizeof address;
     *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*listener < 0 || bind(*listener, (struct sockaddr *)&address, sizeof address) != 0 ||
@@ -267,6 +268,7 @@ enum esper_status watch_door_open(struct watch_door *door, int *listener, struct
         getrandom(&door->token, sizeof door->token, 0) != (ssize_t)sizeof door->token)
         return error_set(error, ESPER_FAILED, "no line between the ranks can be opened: %s", strerror(errno));
     door->port = ntohs(address.sin_port);
+    door->local = local;
     gethostname(door->host, sizeof door->host - 1);
     return ESPER_OK;
 }
@@ -314,14 +316,12 @@ static enum esper_status let_in(struct watch *watch, const struct watch_door *do
     return ESPER_OK;
 }
 
-/* On the same machine there may be no network at all. */
-static int reach(const struct watch_door *door)
+static int reach(const struct watch_door *door, const char *host)
 {
-    char own[64] = "", port[16];
+    char port[16];
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
-    gethostname(own, sizeof own - 1);
     snprintf(port, sizeof port, "%u", (unsigned)door->port);
-    if (getaddrinfo(strcmp(own, door->host) == 0 ? "127.0.0.1" : door->host, port, &hints, &found) != 0)
+    if (getaddrinfo(host, port, &hints, &found) != 0)
         return -1;
     int line = -1;
     for (struct addrinfo *at = found; at && line < 0; at = at->ai_next) {
@@ -340,7 +340,8 @@ static enum esper_status go_through(struct watch *watch, const struct watch_door
 {
     struct frame hello = make_frame(watch, FRAME_HELLO);
     hello.token = door->token;
-    while ((watch->peers[0].line = reach(door)) < 0 && clock_seconds() < until)
+    /* One machine needs no network, and may have none. */
+    while ((watch->peers[0].line = reach(door, door->local ? "127.0.0.1" : door->host)) < 0 && clock_seconds() < until)
         poll(NULL, 0, 100);
     if (watch->peers[0].line < 0)
         return error_set(error, ESPER_FAILED, "%s cannot reach %s at port %u: ranks need TCP between their machines",

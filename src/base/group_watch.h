@@ -16,11 +16,12 @@ typedef char watch_name[WATCH_NAME]; /* "rank 3 (node7)" */
 
 /* Rank 0 opens its door, which the others come through; they learn port and token from it. */
 struct watch_door {
-    uint32_t port, pad;
+    uint32_t port;
+    bool local;     /* all ranks are on one machine: it is open for nobody else */
     uint64_t token; /* so that nobody else comes in */
     char host[64];
 };
-enum esper_status watch_door_open(struct watch_door *door, int *listener, struct esper_error *error);
+enum esper_status watch_door_open(struct watch_door *door, bool local, int *listener, struct esper_error *error);
 /* Rank 0 lets all others in and closes it; another rank goes through. `seconds` is how long either may take. */
 enum esper_status watch_open(struct watch **out, int rank, int ranks, const watch_name *names,
                              const struct watch_door *door, int listener, double seconds, group_end *end,

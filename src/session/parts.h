@@ -16,9 +16,10 @@
 
 struct session {
     struct config config;
-    struct group *group; /* NULL: alone */
-    bool leads;          /* it owns the run: directory, record and checkpoints; other ranks have none of those */
-    bool stopping, stopped;
+    struct group *group;    /* NULL: alone */
+    bool leads;             /* it owns the run: directory, record and checkpoints; other ranks have none of those */
+    bool stopping, stopped; /* somebody wants it to stop; all ranks have */
+    bool asked;             /* for a meeting, to save */
     struct engine *engine;
     struct run run;
     struct recorder *recorder;

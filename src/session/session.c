@@ -285,10 +285,11 @@ struct orders {
 
 static struct orders give_orders(struct session *session)
 {
+    group_served(session->group); /* first: what is called for from here on gets a meeting of its own */
     struct orders orders = {.save = session->leads && save_is_due(session), .stop = group_stops(session->group)};
     group_tell(session->group, &orders, sizeof orders);
-    group_served(session->group);
     session->stopped = orders.stop;
+    session->asked = false;
     return orders;
 }
 
@@ -315,7 +316,7 @@ enum esper_status session_advance(struct session *session, struct session_progre
         return ESPER_OK;
     if (group_here(session->group))
         save_if_due(session, progress);
-    else if (session->leads && save_is_due(session))
+    else if (session->leads && !session->asked && (session->asked = save_is_due(session)))
         group_call(session->group, false);
     if (!session->leads)
         return ESPER_OK;
