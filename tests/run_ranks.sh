@@ -1,5 +1,5 @@
 #!/bin/sh
-# Many ranks, one run: checkpoints and record of 1, 2, 3 and 4 ranks are the same bytes; a run that was stopped, or lost a
+# Many ranks, one run (E-24): checkpoints and record of 1, 2, 3 and 4 ranks are the same bytes; a run that was stopped, or lost a
 # rank, goes on with any number of them; what cannot work is refused in one line, and nothing hangs. With ESPER_SOAK set,
 # ranks are killed at random, ESPER_KILLS times. On the emulated device: the same bytes, stopped and resumed.
 # Usage: run_ranks.sh ESPER [DEVICE_LIBRARY] (from the project's root).

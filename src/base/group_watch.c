@@ -69,13 +69,13 @@ static void put_frame(struct watch *watch, int rank, const struct frame *frame)
     size_t left = sizeof *frame;
     for (int tries = 0; line >= 0 && left > 0 && tries < 100; tries++) {
         const ssize_t sent = send(line, at, left, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const bool broken = sent < 0 && errno != EINTR && errno != EAGAIN;    /* whoever reads from it will notice */
+        const bool idle = left == sizeof *frame && frame->kind == FRAME_BEAT; /* nobody reads; the next beat will do */
         if (sent > 0) {
             at += sent;
             left -= (size_t)sent;
-        } else if (sent < 0 && errno != EINTR && errno != EAGAIN)
-            return; /* the reader will notice */
-        else if (left == sizeof *frame && frame->kind == FRAME_BEAT)
-            return; /* nobody reads; the next one will do */
+        } else if (broken || idle)
+            return;
         else
             poll(NULL, 0, 10);
     }

@@ -3,8 +3,8 @@
  * anything: the process's world is the run's.
  *
  * Each rank plays its envs. The update is every rank's, the same everywhere: the columns of the rollout are brought
- * together before it, and the rewards scaled in the order of steps and envs, as one process would. Rank 0 has a second
- * world on the host, of all envs: what progress, outcomes and checkpoints are made from.
+ * together before it, and the rewards scaled in the order of steps and envs, as one process would (E-24). Rank 0 has a
+ * second world on the host, of all envs: what progress, outcomes and checkpoints are made from.
  */
 #ifndef ENGINE_RANKS_H
 #define ENGINE_RANKS_H
