@@ -194,7 +194,7 @@ static enum esper_status evaluate(struct cli_call *call, struct esper_error *err
     drive_catch_signals();
     evaluation->word = call->words.items[0];
     evaluation->run.runs = call->runs;
-    enum esper_status status = ranks_join(&evaluation->group, error);
+    enum esper_status status = ranks_join(&evaluation->group, evaluation->run.quiet, error);
     if (status == ESPER_OK)
         status = begin(evaluation, command ? command : "", &session, error);
     free(command);

@@ -7,8 +7,6 @@
 
 #include "base/config_json.h"
 #include "base/crc32.h"
-#include "base/json.h"
-#include "base/memory.h"
 #include "base/text.h"
 
 static int number_in(const char *const *names, size_t count)
@@ -59,12 +57,12 @@ static void tell_of_haste(const struct group *group)
                  "mpirun --mca odls_base_sigkill_timeout 10\n");
 }
 
-enum esper_status ranks_join(struct group **group, struct esper_error *error)
+enum esper_status ranks_join(struct group **group, bool quiet, struct esper_error *error)
 {
     const enum esper_status status = group_open(group, end_here, error);
     if (group_ranks(*group) > 1)
         cli_hush(!group_leads(*group));
-    if (status == ESPER_OK)
+    if (status == ESPER_OK && !quiet)
         tell_of_haste(*group);
     return status;
 }

@@ -11,8 +11,8 @@ void ranks_hush(void);
 /* For a command that is not spread over ranks: each of them would do it all. */
 enum esper_status ranks_refuse(const char *command, struct esper_error *error);
 
-/* Meet the other ranks; *group is NULL without any. */
-enum esper_status ranks_join(struct group **group, struct esper_error *error);
+/* Meet the other ranks; *group is NULL without any. `quiet`: only errors are told. */
+enum esper_status ranks_join(struct group **group, bool quiet, struct esper_error *error);
 /* At the end, in any case: prints the error, if there is one, before the ranks part. */
 enum esper_status ranks_part(struct group *group, struct cli_call *call, enum esper_status status,
                              const struct esper_error *error);

@@ -299,7 +299,7 @@ static enum esper_status train(struct cli_call *call, struct esper_error *error)
         TRY(cli_serve_beside(flags->run.runs, error));
     char *command = drive_command(call);
     drive_catch_signals();
-    enum esper_status status = ranks_join(&flags->group, error);
+    enum esper_status status = ranks_join(&flags->group, flags->run.quiet, error);
     if (status == ESPER_OK)
         status = flags->resume ? resume(&session, call, error) : begin(&session, flags, command ? command : "", error);
     free(command);

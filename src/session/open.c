@@ -330,7 +330,9 @@ static enum esper_status create_parts(struct session *session, const struct sess
     TRY(group_check(session->group, begin(session, options->runs, error), error));
     TRY(group_check(session->group, session->leads ? create_run(session, options, error) : ESPER_OK, error));
     join_run(session, NULL);
-    return session->leads ? run_set_status(&session->run, RUN_RUNNING, 0, 0, error) : ESPER_OK;
+    const enum esper_status status = session->leads ? run_set_status(&session->run, RUN_RUNNING, 0, 0, error)
+                                                    : ESPER_OK;
+    return group_check(session->group, status, error);
 }
 
 static struct session *make_session(struct group *group, struct esper_error *error)
@@ -496,10 +498,11 @@ static enum esper_status resume_parts(struct session *session, const char *path,
     group_tell(group, &session->last_round, sizeof session->last_round);
     group_tell(group, point.from.path, sizeof point.from.path);
     join_run(session, point.begins ? NULL : strrchr(point.from.path, '/') + 1);
-    if (!leads || session_done(session))
-        return ESPER_OK;
     const struct world *world = engine_world(session->engine);
-    return run_set_status(&session->run, RUN_RUNNING, *world->round - session->first_round, *world->step, error);
+    enum esper_status status = ESPER_OK;
+    if (leads && !session_done(session))
+        status = run_set_status(&session->run, RUN_RUNNING, *world->round - session->first_round, *world->step, error);
+    return group_check(group, status, error);
 }
 
 enum esper_status session_resume(struct session **out, const char *path, const struct session_changes *changes,
