@@ -146,6 +146,7 @@ refused 'no run' mpirun -n 2 "$esper" train --resume nothing --runs "$work"
 refused '--tui: not with many ranks' env OMPI_COMM_WORLD_SIZE=2 "$esper" train --tui
 refused 'esper search is not spread over ranks' env OMPI_COMM_WORLD_SIZE=2 "$esper" search quickstart --runs "$work"
 refused 'esper exam is not spread over ranks' env PMI_SIZE=2 "$esper" exam quickstart --runs "$work"
+verdict 'each alone' "$(env ESPER_ALONE=1 OMPI_COMM_WORLD_SIZE=2 "$esper" train $small --rounds 1 --name single 2>&1 | grep -v '1 round done')"
 mkdir "$work/bare" "$work/other_build"
 cp "$esper" "$work/bare/esper"
 refused 'apt-get install openmpi-bin libopenmpi-dev' env SLURM_STEP_NUM_TASKS=2 "$work/bare/esper" train $small --name none

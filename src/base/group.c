@@ -104,7 +104,7 @@ int group_started(void)
 {
     /* Open MPI's and MPICH's launchers; srun, whose tasks are ranks where it started more than one. */
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; !getenv("ESPER_ALONE") && i < sizeof names / sizeof names[0]; i++) {
         const char *text = getenv(names[i]);
         const long ranks = text ? strtol(text, NULL, 10) : 0;
         if (ranks > 1 && ranks < 1 << 20)

@@ -23,7 +23,8 @@ struct group;
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
-/* How many ranks this process was started as one of, by the environment that mpirun and srun set; 1: it is alone. */
+/* How many ranks this process was started as one of, by the environment that mpirun and srun set; 1: it is alone, or
+ * shall be (ESPER_ALONE). */
 int group_started(void);
 /* Whether the part for many ranks can be used: its library, or why not. */
 bool group_available(char text[256]);

@@ -126,7 +126,6 @@ int main(int argc, char **argv)
 {
     static char help[] = "help", version[] = "version";
     struct esper_error error;
-    ranks_hush();
     if (argc < 2) { /* nothing was done: a script should notice */
         print_overview(stderr);
         return CLI_WRONG;
@@ -135,6 +134,7 @@ int main(int argc, char **argv)
         argv[1] = help;
     else if (strcmp(argv[1], "--version") == 0)
         argv[1] = version;
+    ranks_hush(argv[1]);
     if (variant_check(&error) != ESPER_OK)
         return cli_fail(&error);
     return cli_finish(run_with_room(argc - 1, argv + 1));

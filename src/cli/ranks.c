@@ -19,12 +19,15 @@ static int number_in(const char *const *names, size_t count)
     return 0;
 }
 
-/* One per machine: what is missing may be missing there alone. */
-void ranks_hush(void)
+/* One per machine speaks: what is missing may be missing there alone. */
+void ranks_hush(const char *command)
 {
     static const char *const local[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
-    if (group_started() > 1 && number_in(local, sizeof local / sizeof local[0]) > 0)
-        cli_hush(true);
+    static const char *const joint[] = {"train", "eval", "search", "exam"};
+    for (size_t i = 0; i < sizeof joint / sizeof joint[0]; i++)
+        if (strcmp(command, joint[i]) == 0 && group_started() > 1 &&
+            number_in(local, sizeof local / sizeof local[0]) > 0)
+            cli_hush(true);
 }
 
 enum esper_status ranks_refuse(const char *command, struct esper_error *error)

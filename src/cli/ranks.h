@@ -6,8 +6,9 @@
 #include "base/group.h"
 #include "cli/cli.h"
 
-/* Before anything is printed: of the ranks that mpirun or srun started, one speaks. */
-void ranks_hush(void);
+/* Before anything is printed: of the ranks that mpirun or srun started, one speaks, if the command is one that all of
+ * them do together (or cannot). */
+void ranks_hush(const char *command);
 /* For a command that is not spread over ranks: each of them would do it all. */
 enum esper_status ranks_refuse(const char *command, struct esper_error *error);
 
