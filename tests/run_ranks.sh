@@ -26,7 +26,7 @@ small="--task quickstart --envs 5 --steps 12 --set group=2 --set data.batches=1 
     --set data.test_images=20 --set policy.feature_dim=16 --set policy.hidden=16 --set checkpoint.rounds=1
     --set mixed.images_least=0.1 --set mixed.lr_factor=2 --set host.lr=0.1 --set governor.loss_limit=0
     --set governor.factor=0 --set governor.sigmas=0 --set governor.streak=1 --runs $work --quiet"
-rounds=12
+rounds=25
 if [ $# -gt 1 ]; then
     case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
     export ESPER_CUDA_LIBRARY
@@ -68,8 +68,8 @@ start() { # start RANKS NAME: in the background, until it has a checkpoint
     mpirun -n "$1" "$esper" train $small --rounds $rounds --name "$2" >"$work/out" 2>"$work/err" &
     background=$!
     tries=0
-    while ! ls "$work/$2/checkpoints"/r* >"$work/found" 2>&1 && [ $tries -lt $((5 * limit)) ]; do
-        sleep 0.2
+    while ! ls "$work/$2/checkpoints"/r* >"$work/found" 2>&1 && [ $tries -lt $((20 * limit)) ]; do
+        sleep 0.05
         tries=$((tries + 1))
     done
 }
