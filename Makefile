@@ -32,6 +32,9 @@ HAVE_JPEG := $(call probe,$(hash)include <stdio.h>\n$(hash)include <jpeglib.h>\n
 HAVE_CMOCKA := $(call probe,$(hash)include <stdarg.h>\n$(hash)include <stddef.h>\n$(hash)include <setjmp.h>\n$(hash)include <stdint.h>\n$(hash)include <cmocka.h>\nint main(void){assert_true(1);return 0;},-lcmocka)
 HAVE_CURSES := $(call probe,$(hash)define _XOPEN_SOURCE_EXTENDED\n$(hash)include <ncurses.h>\nint main(void){cchar_t c;return setcchar(&c$(comma)L"x"$(comma)0$(comma)0$(comma)0)+(initscr()==0);},-lncursesw)
 HAVE_HTTP := $(call probe,$(hash)include <microhttpd.h>\nint main(void){return MHD_get_version()==0;},-lmicrohttpd)
+# Whether the compiler's wrapper finds a library for the machine that is built for.
+MPICC ?= mpicc
+HAVE_MPI := $(shell printf '$(hash)include <mpi.h>\nint main(void){return MPI_Init(0,0);}' | OMPI_CC="$(CC)" $(MPICC) -x c - -o /dev/null 2>/dev/null && echo yes)
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 
 LIBS := -lcjson -lsqlite3 $(if $(HAVE_PNG),-lpng -lz) $(if $(HAVE_JPEG),-ljpeg) $(if $(HAVE_CURSES),-lncursesw) $(if $(HAVE_HTTP),-lmicrohttpd) -lpthread -ldl -lm
@@ -43,7 +46,7 @@ KERNEL_SRC := $(sort $(wildcard src/nn/*.c src/*/cpu/*.c src/policy/network*.c))
 NUMERIC_CHECK_SRC := $(sort $(wildcard src/check/numeric_*.c))
 # Checks of golden vectors and answers to the case table once more, on networks that the device executes.
 DEVICE_CHECK_SRC := $(foreach f,net policy text,src/selftest/device_$(f).c) $(foreach f,hosts modules networks policies policy policy_net rig slots source text text_networks text_vectors util,src/check/numeric_$(f).c)
-PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/variant/table.c $(NUMERIC_CHECK_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c src/*/*/*.c)))
+PLAIN_SRC := $(sort $(filter-out $(KERNEL_SRC) src/base/group_mpi.c src/variant/table.c $(NUMERIC_CHECK_SRC) $(DEVICE_CHECK_SRC),$(wildcard src/*/*.c src/*/*/*.c)))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 
 # Rules must round identically everywhere, so contraction is off in plain code; kernels depend on fused multiply-add.
@@ -90,7 +93,7 @@ FAULTS := $(if $(SAN),,$(addprefix $(BUILD)/tests/faults/,libfaults.so drive pow
 .DEFAULT_GOAL := all
 .SECONDARY:
 
-all: check-required features $(BUILD)/esper $(BUILD)/libesper.so
+all: check-required features $(BUILD)/esper $(BUILD)/libesper.so $(if $(HAVE_MPI),$(BUILD)/libesper_mpi.so)
 
 help:
 	@echo 'make run      install what is missing, build, and watch the quick start grow'
@@ -146,6 +149,7 @@ features:
 	@echo "  ncursesw           $(if $(HAVE_CURSES),found,missing: no esper tui; add with: apt-get install libncurses-dev)"
 	@echo "  libmicrohttpd      $(if $(HAVE_HTTP),found,missing: no esper serve; add with: apt-get install libmicrohttpd-dev)"
 	@echo "  cmocka             $(if $(HAVE_CMOCKA),found,missing: no unit tests; add with: apt-get install libcmocka-dev)"
+	@echo "  Open MPI           $(if $(HAVE_MPI),found,missing: no training on many ranks; add with: apt-get install openmpi-bin libopenmpi-dev)"
 	@echo "  CUDA compiler      $(if $(NVCC),found: $(NVCC); build the device library with: make cuda,missing: no --device cuda; add with: apt-get install nvidia-cuda-toolkit$(comma) then: make cuda)"
 
 unit: $(TESTS) $(FAULTS)
@@ -153,6 +157,12 @@ unit: $(TESTS) $(FAULTS)
 $(BUILD)/esper: $(BUILD)/src/cli/main.o $(BUILD)/libesper.a
 	@echo "  link  $@"
 	@$(CC) $(CFLAGS) $(SAN_FLAGS) -rdynamic $^ $(HARDEN_PROGRAM) $(LINK) $(LIBS) -o $@
+
+# Beside the program, which opens it when it was started as one of many ranks.
+$(BUILD)/libesper_mpi.so: src/base/group_mpi.c src/base/group_transport.h
+	@mkdir -p $(@D)
+	@echo "  mpicc $<"
+	@OMPI_CC="$(CC)" $(MPICC) $(filter-out -MMD -MP,$(PLAIN_FLAGS)) -shared $< $(HARDEN_LINK) -o $@
 
 $(BUILD)/libesper.a: $(LIB_OBJ)
 	@rm -f $@
@@ -331,13 +341,13 @@ BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR := $(PREFIX)/share/doc/esper
-# The program looks for the device library here, seen from its own directory.
+# The program looks for the libraries of devices and ranks here, seen from its own directory.
 DEVICEDIR := $(PREFIX)/lib/esper
 VERSION := $(call of_header,ESPER_VERSION)
 EXAMPLES := examples/*.c examples/*.json examples/python/*.py
 INSTALLED := $(BINDIR)/esper $(addprefix $(LIBDIR)/,libesper.so $(SONAME) libesper.so.$(VERSION) pkgconfig/esper.pc) \
 	$(addprefix $(PREFIX)/share/,bash-completion/completions/esper zsh/site-functions/_esper fish/vendor_completions.d/esper.fish) \
-	$(DEVICEDIR)/libesper_cuda.so $(INCLUDEDIR)/esper.h $(addprefix $(PREFIX)/share/esper/,$(wildcard tasks/*.json)) \
+	$(addprefix $(DEVICEDIR)/,libesper_cuda.so libesper_mpi.so) $(INCLUDEDIR)/esper.h $(addprefix $(PREFIX)/share/esper/,$(wildcard tasks/*.json)) \
 	$(addprefix $(DOCDIR)/,LICENSE README.md CHANGELOG.md SECURITY.md $(wildcard docs/*.md docs/rules/*.md $(EXAMPLES)))
 put = install -D -m $(1) $(2) '$(DESTDIR)$(3)'
 
@@ -348,6 +358,7 @@ install:
 	@ln -sf libesper.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
 	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libesper.so'
 	@if test -e $(CUDA_BUILD)/libesper_cuda.so; then $(call put,644,$(CUDA_BUILD)/libesper_cuda.so,$(DEVICEDIR)/libesper_cuda.so); fi
+	@if test -e $(BUILD)/libesper_mpi.so; then $(call put,644,$(BUILD)/libesper_mpi.so,$(DEVICEDIR)/libesper_mpi.so); fi
 	@$(call put,644,include/esper.h,$(INCLUDEDIR)/esper.h)
 	@install -d '$(DESTDIR)$(LIBDIR)/pkgconfig'
 	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' src/api/esper.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/esper.pc'

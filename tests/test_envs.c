@@ -3,6 +3,7 @@
  * to the bit, and their rows of the record are the same. And every array of the table says whether it is the envs' or
  * the run's. ESPER_TEST_DEVICE=cuda plays on the device, as in test_poison.c, in shorter episodes.
  */
+#include "base/group.h"
 #include "testing_engine.h"
 #include "testing_recorder.h"
 
@@ -10,7 +11,7 @@ static struct engine *start_part(const struct config *config, struct env_part pa
 {
     struct engine *engine;
     struct esper_error error = {0};
-    if (config_check(config, &error) != ESPER_OK || engine_create_part(&engine, config, part, &error) != ESPER_OK)
+    if (config_check(config, &error) != ESPER_OK || engine_create_part(&engine, config, part, NULL, &error) != ESPER_OK)
         fail_msg("%s", error.text);
     return engine;
 }
@@ -55,11 +56,13 @@ static void compare_arrays(const struct world *part, const struct world *whole)
     for (int i = 0; i < part->table.count; i++) {
         const struct table_row *row = &part->table.rows[i], *all = &whole->table.rows[i];
         const size_t blocks = row->saved ? env_blocks(row) : 0;
-        const size_t bytes = blocks ? row->bytes / blocks / COUNT : 0;
+        const bool round = row->scope == SCOPE_STEP_ENV; /* has room for all envs */
+        const size_t envs = round ? ENVS : COUNT, first = round ? FIRST : 0;
+        const size_t bytes = blocks ? row->bytes / blocks / envs : 0;
         if (blocks == 0 || strcmp(row->name, "rollout.reward") == 0)
             continue;
         for (size_t k = 0; k < blocks; k++)
-            if (memcmp((const char *)row->data + k * COUNT * bytes,
+            if (memcmp((const char *)row->data + (k * envs + first) * bytes,
                        (const char *)all->data + (k * ENVS + FIRST) * bytes, COUNT * bytes) != 0)
                 fail_msg("%s of env %d or %d is another one (block %zu)", row->name, FIRST, FIRST + 1, k);
         compared++;
@@ -242,21 +245,36 @@ static void parts_are_of_the_run(void **state)
     assert_string_equal(error.text, "envs 0 to 5: the run has envs 0 to 4");
 
     config.group = 2; /* 0 and 1, 2 and 3, 4 */
-    assert_int_equal(world_create_part(&world, &config, (struct env_part){3, 2}, &error), ESPER_INVALID);
-    assert_int_equal(world_create_part(&world, &config, (struct env_part){2, 1}, &error), ESPER_INVALID);
-    assert_string_equal(error.text, "envs 2 to 2: groups of 2 learn together; take whole groups");
-    assert_int_equal(world_create_part(&world, &config, (struct env_part){2, 3}, &error), ESPER_OK);
-    assert_int_equal(world_env_number(world, 2), 4);
-    assert_int_equal(world_birth(world, 1), 2);
+    assert_int_equal(world_create_part(&world, &config, (struct env_part){3, 2}, &error), ESPER_OK);
+    assert_int_equal(world_env_number(world, 1), 4);
+    assert_int_equal(world_birth(world, 0), 2);
     world_free(world);
+}
+
+/* Each env has one rank, which has one or more and hardly more than another. */
+static void ranks_divide_the_envs(void **state)
+{
+    (void)state;
+    for (int envs = 1; envs <= 40; envs++)
+        for (int ranks = 1; ranks <= envs; ranks++)
+            for (int rank = 0, next = 0; rank < ranks; rank++) {
+                const struct env_part part = env_part_of(rank, ranks, envs);
+                assert_int_equal(part.first, next);
+                assert_in_range(part.count, envs / ranks, (envs + ranks - 1) / ranks);
+                next += part.count;
+                assert_true(rank + 1 < ranks || next == envs);
+            }
+    assert_int_equal(group_started(), 1);
+    assert_int_equal(group_part(NULL, 7).count, 7);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_has_its_scope), cmocka_unit_test(parts_are_of_the_run),
-        cmocka_unit_test(random_play_in_groups),   cmocka_unit_test(a_policy_acts),
-        cmocka_unit_test(schedules_in_turn),       cmocka_unit_test(a_script_names_envs),
+        cmocka_unit_test(ranks_divide_the_envs), cmocka_unit_test(every_row_has_its_scope),
+        cmocka_unit_test(parts_are_of_the_run),  cmocka_unit_test(random_play_in_groups),
+        cmocka_unit_test(a_policy_acts),         cmocka_unit_test(schedules_in_turn),
+        cmocka_unit_test(a_script_names_envs),
     };
     return cmocka_run_group_tests_name("envs", tests, folder_make, folder_clear);
 }

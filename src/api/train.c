@@ -155,7 +155,7 @@ static enum esper_status play_round(struct esper_train *train, struct esper_roun
         if (progress.notice[0])
             snprintf(train->note, sizeof train->note, "%s", progress.notice);
         if (status != ESPER_OK) { /* what it holds is no longer whole */
-            session_abandon(train->session);
+            session_abandon(train->session, error);
             train->session = NULL;
             atomic_store(&train->done, true);
             return status;

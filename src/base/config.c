@@ -291,6 +291,22 @@ static enum esper_status set_json(struct config *config, int key, const char *te
 
 /* ---- one assignment ---------------------------------------------------------------------------------------------- */
 
+/* "cuda:N" is the GPU N of this machine, from 0; the run's own key is the kind of device. */
+static enum esper_status set_device(struct config *config, int key, const char *text, enum config_origin origin,
+                                    struct esper_error *error)
+{
+    char *end = NULL;
+    const long number = strncmp(text, "cuda:", 5) == 0 && text[5] >= '0' && text[5] <= '9' ? strtol(text + 5, &end, 10)
+                                                                                           : -1;
+    if (number < 0 || number > 1023 || *end) {
+        config->device_number = 0;
+        return set_value(config, key, text, origin, error);
+    }
+    TRY(set_value(config, key, "cuda", origin, error));
+    config->device_number = (int)number + 1;
+    return ESPER_OK;
+}
+
 enum esper_status config_set_value(struct config *config, const char *name, const char *text, enum config_origin origin,
                                    struct esper_error *error)
 {
@@ -301,6 +317,8 @@ enum esper_status config_set_value(struct config *config, const char *name, cons
         return set_json(config, key, text, origin, error);
     if (config_key_is(key, KEY_TASK))
         return error_set(error, ESPER_INVALID, "task cannot be set like this; choose it with --task %.60s", text);
+    if (strcmp(name, "device") == 0)
+        return set_device(config, key, text, origin, error);
     return set_value(config, key, text, origin, error);
 }
 

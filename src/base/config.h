@@ -89,7 +89,8 @@ struct config {
     int envs, steps, rounds;
     int group; /* envs that share births and images in training */
     uint64_t seed;
-    int threads; /* 0 = all cores */
+    int threads;       /* 0 = all cores */
+    int device_number; /* which GPU of the machine, from 1; 0: any. Not a key: it is the process's (device=cuda:N) */
     enum device_wish device;
     enum precision_wish precision;
 

@@ -24,12 +24,13 @@
 enum table_type { TYPE_F32, TYPE_F64, TYPE_I32, TYPE_U32, TYPE_U64, TYPE_U16, TYPE_U8, TYPE_I8 };
 enum table_class { CLASS_PARAM, CLASS_GRAD, CLASS_OPT, CLASS_ACT, CLASS_STATE, CLASS_COUNT };
 
-/* Whose a row is, and which dimension counts the envs: along it, a process that plays some of a run's envs has the part
- * of those. Of a row of the run it has the whole. */
+/* Whose a row is, and which dimension counts the envs. A process that plays some of a run's envs has the whole of the
+ * run's rows, of the envs' rows the part of its own, and a round's rows with room for all envs: it writes the columns
+ * of its own, and the others' come from whoever plays those. */
 enum table_scope {
     SCOPE_RUN,     /* no dimension counts envs */
-    SCOPE_ENV,     /* [env]... */
-    SCOPE_STEP_ENV /* [step][env]... */
+    SCOPE_ENV,     /* [env]... of this process */
+    SCOPE_STEP_ENV /* [step][env]... of the run */
 };
 
 #define TABLE_DIMS 4

@@ -19,12 +19,21 @@
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
+static bool hushed;
+
+void cli_hush(bool hush)
+{
+    hushed = hush;
+}
+
 /* Whatever was inserted into the text (a name of a file, a string of a record) stays text on a terminal. A line needs
  * no memory of its own: one that says there is none left must get out. */
 static void put(FILE *file, const char *format, va_list values)
 {
     char line[1024] = "", *text = NULL;
     va_list again;
+    if (hushed)
+        return;
     va_copy(again, values);
     const int length = vsnprintf(line, sizeof line, format, values);
     if (length >= (int)sizeof line && vasprintf(&text, format, again) < 0)

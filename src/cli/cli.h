@@ -36,6 +36,8 @@ void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Print nothing from here on: another rank speaks (cli/ranks.h). */
+void cli_hush(bool hush);
 /* For an option that names the file to write: if it is "-", standard output belongs to that file, and what the command
  * prints besides goes to stderr. */
 void cli_output(const char *path);
@@ -130,7 +132,7 @@ struct cli_config_flags {
 #define CLI_IN(f, member) ((f) + offsetof(struct cli_config_flags, member))
 
 #define CLI_DEVICE_OPTIONS(f)                                                                                          \
-    {"device", CLI_TEXT, "DEVICE", CLI_IN(f, device), "auto, cpu or cuda; auto uses the GPU when there is one", 0, 0}, \
+    {"device", CLI_TEXT, "DEVICE", CLI_IN(f, device), "auto, cpu, cuda, cuda:N; auto: the GPU if there is one", 0, 0}, \
     {                                                                                                                  \
         "precision", CLI_TEXT, "TYPE", CLI_IN(f, precision),                                                           \
             "auto, fp32 or bf16; auto is bf16 where the GPU supports it", 0, 0                                         \

@@ -22,6 +22,7 @@
 
 #include "base/asset.h"
 #include "base/build.h"
+#include "base/group.h"
 #include "base/json.h"
 #include "base/pool.h"
 #include "base/tasks.h"
@@ -161,6 +162,22 @@ static void show_cuda(void)
     line("device", text);
 }
 
+/* Many ranks need a library of ours, which is built where MPI is found, and a launcher. */
+static void show_ranks(void)
+{
+    char found[CONFIG_PATH], text[256];
+    const char *remedy = "apt-get install openmpi-bin libopenmpi-dev, then make";
+    cli_print("many ranks (mpirun, srun)\n");
+    if (group_available(text))
+        line("library", text);
+    else
+        missing("library", "one process trains a run", remedy);
+    if (in_path("mpirun", found, sizeof found) || in_path("srun", found, sizeof found))
+        line("launcher", found);
+    else
+        missing("launcher", "nothing starts ranks", remedy);
+}
+
 /* A place that was searched, and what was found there. */
 static void show_place(const struct place *place, const char *found)
 {
@@ -253,6 +270,7 @@ static enum esper_status examine(struct cli_call *call, struct esper_error *erro
     show_machine();
     show_cuda();
     show_python();
+    show_ranks();
     show_tasks();
     call->code = show_data() ? CLI_OK : CLI_FAILED;
     return ESPER_OK;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/group.h"
 #include "cli/progress.h"
 #include "engine/choose.h"
 #include "telemetry/run.h"
@@ -51,6 +52,8 @@ void drive_catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
     catch_unless_ignored(SIGHUP, &action);
     catch_unless_ignored(SIGPIPE, &action);
+    if (group_started() > 1) /* the one that mpirun passes on at once, and batch systems send before they kill */
+        sigaction(SIGUSR1, &action, NULL);
     /* A file size limit is like a full disk: an error with its own message, not a crash. */
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -60,7 +63,10 @@ static void describe_machine(const struct session *session, char *text, size_t s
 {
     const struct device_use *use = session_device(session);
     const char *kernels = session_kernels(session);
-    int threads = session_threads(session);
+    int threads = session_threads(session), ranks = session_ranks(session);
+    size_t used = ranks > 1 ? (size_t)snprintf(text, size, "%d ranks, each ", ranks) : 0;
+    text += used;
+    size -= used;
     if (use->cuda)
         snprintf(text, size, "%s, %s%s%s%s", use->info.name, kernels, use->fp32_because ? " (" : "",
                  use->fp32_because ? use->fp32_because : "", use->fp32_because ? ")" : "");
@@ -90,7 +96,9 @@ static enum esper_status advance_all(struct session *session, drive_show *show, 
                                      struct esper_error *error)
 {
     struct session_progress step = {0};
-    while (!session_done(session) && !stopping) {
+    while (!session_done(session) && !session_stopped(session)) {
+        if (stopping && session_stop(session))
+            break;
         TRY(session_advance(session, &step, error));
         end->round = step.round;
         end->step = step.step;
@@ -123,7 +131,7 @@ int drive_session(struct session *session, drive_show *show, void *context, stru
     show(context, NULL);
     end->seconds = clock_seconds() - start;
     if (status != ESPER_OK)
-        session_abandon(session);
+        session_abandon(session, &error);
     else
         status = session_close(session, &error);
     if (status != ESPER_OK) /* memory was allocated at the start: only writing can fail from here on */

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/drive.h"
+#include "cli/ranks.h"
 #include "morph/family.h"
 #include "telemetry/cohort.h"
 #include "telemetry/run.h"
@@ -146,32 +147,41 @@ struct evaluation {
     int episodes;
     bool greedy;
     char origin[PATH_MAX]; /* directory of that run */
+    char name[128];        /* of the evaluation, where it was not given one */
+    struct group *group;   /* the ranks that play; NULL: this process alone */
 };
 
-static enum esper_status begin(struct evaluation *evaluation, const char *command, struct session **session,
-                               struct esper_error *error)
+/* What is played, and under which name. */
+static enum esper_status read_config(struct evaluation *evaluation, struct config *config, struct esper_error *error)
 {
     struct run run;
-    struct config config;
-    char name[128];
-    struct session_options options = {.runs = evaluation->run.runs, .name = evaluation->run.name, .command = command};
+    const char *runs = evaluation->run.runs;
     if (evaluation->word) {
-        TRY(run_open(&run, evaluation->run.runs, evaluation->word, error));
+        TRY(run_open(&run, runs, evaluation->word, error));
         snprintf(evaluation->origin, sizeof evaluation->origin, "%s", run.path);
-        enum esper_status status = config_of_run(&run, &evaluation->flags, &config, error);
+        enum esper_status status = config_of_run(&run, &evaluation->flags, config, error);
         if (status == ESPER_OK)
-            status = set_episodes(&config, evaluation->episodes, evaluation->greedy, error);
-        if (status == ESPER_OK && !options.name) {
-            make_name(options.runs, &run, &config, name, sizeof name);
-            options.name = name;
+            status = set_episodes(config, evaluation->episodes, evaluation->greedy, error);
+        if (status == ESPER_OK && !evaluation->run.name) {
+            make_name(runs, &run, config, evaluation->name, sizeof evaluation->name);
+            evaluation->run.name = evaluation->name;
         }
         run_close(&run);
         TRY(status);
     } else {
-        TRY(config_of_task(&evaluation->flags, &config, error));
-        TRY(set_episodes(&config, evaluation->episodes, evaluation->greedy, error));
+        TRY(config_of_task(&evaluation->flags, config, error));
+        TRY(set_episodes(config, evaluation->episodes, evaluation->greedy, error));
     }
-    TRY(drive_find_from(options.runs, &config, error));
+    return drive_find_from(runs, config, error);
+}
+
+static enum esper_status begin(struct evaluation *evaluation, const char *command, struct session **session,
+                               struct esper_error *error)
+{
+    struct config config;
+    TRY(ranks_agree(evaluation->group, read_config(evaluation, &config, error), &config, error));
+    const struct session_options options = {
+        .group = evaluation->group, .runs = evaluation->run.runs, .name = evaluation->run.name, .command = command};
     return session_create(session, &config, &options, error);
 }
 
@@ -184,13 +194,18 @@ static enum esper_status evaluate(struct cli_call *call, struct esper_error *err
     drive_catch_signals();
     evaluation->word = call->words.items[0];
     evaluation->run.runs = call->runs;
-    enum esper_status status = begin(evaluation, command ? command : "", &session, error);
+    enum esper_status status = ranks_join(&evaluation->group, evaluation->run.quiet, error);
+    if (status == ESPER_OK)
+        status = begin(evaluation, command ? command : "", &session, error);
     free(command);
-    TRY(status);
-    call->code = drive(session, "evaluating", &evaluation->run, &end);
-    if (call->code == CLI_OK)
-        print_end(&end, evaluation->word ? evaluation->origin : NULL, &evaluation->run);
-    return ESPER_OK;
+    if (session) {
+        const bool leads = group_leads(evaluation->group);
+        evaluation->run.quiet = evaluation->run.quiet || !leads;
+        call->code = drive(session, "evaluating", &evaluation->run, &end);
+        if (call->code == CLI_OK && leads)
+            print_end(&end, evaluation->word ? evaluation->origin : NULL, &evaluation->run);
+    }
+    return ranks_part(evaluation->group, call, status, error);
 }
 
 #define AT(member) offsetof(struct evaluation, member)

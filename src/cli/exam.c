@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/drive.h"
 #include "cli/exam_print.h"
+#include "cli/ranks.h"
 #include "cli/series.h"
 #include "exam/record.h"
 #include "exam/score.h"
@@ -204,6 +205,7 @@ static enum esper_status prepare(struct sitting *sitting, const struct cli_list 
 static enum esper_status examine(struct cli_call *call, struct esper_error *error)
 {
     struct sitting *sitting = call->flags;
+    TRY(ranks_refuse("esper exam", error));
     char *command = drive_command(call);
     sitting->runs = call->runs;
     sitting->series.command = command;

@@ -8,6 +8,7 @@
 #include "base/build.h"
 #include "base/words.h"
 #include "cli/cli.h"
+#include "cli/ranks.h"
 #include "variant/variant.h"
 
 static const struct cli_page help_page, version_page;
@@ -133,6 +134,7 @@ int main(int argc, char **argv)
         argv[1] = help;
     else if (strcmp(argv[1], "--version") == 0)
         argv[1] = version;
+    ranks_hush(argv[1]);
     if (variant_check(&error) != ESPER_OK)
         return cli_fail(&error);
     return cli_finish(run_with_room(argc - 1, argv + 1));

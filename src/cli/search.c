@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/drive.h"
+#include "cli/ranks.h"
 #include "cli/series.h"
 #include "search/search.h"
 #include "telemetry/cohort.h"
@@ -153,6 +154,7 @@ static enum esper_status look(struct cli_call *call, struct esper_error *error)
 {
     struct quest *quest = call->flags;
     struct config config;
+    TRY(ranks_refuse("esper search", error));
     TRY(series_task(&quest->flags, &call->words, &config, error));
     if (quest->list)
         return print_catalogue(&config, error);

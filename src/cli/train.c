@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/drive.h"
+#include "cli/ranks.h"
 #include "cli/tui.h"
 #include "data/dataset.h"
 #include "engine/choose.h"
@@ -136,6 +137,7 @@ struct train_flags {
     struct cli_run_flags run;
     const char *resume; /* the run to resume; NULL: a new one */
     bool from_scratch, trace, serve, tui, dry_run;
+    struct group *group; /* the ranks that train together; NULL: this process alone */
 };
 
 /* A run is resumed as it was started: any other change would silently make it another experiment. */
@@ -163,25 +165,36 @@ static enum esper_status refuse_changes(const struct cli_config_flags *flags, co
     return ESPER_OK;
 }
 
-/* Without a session, the error has been printed and the exit code says it. */
-static enum esper_status resume(struct session **session, struct cli_call *call, struct esper_error *error)
+/* What the flags ask to change. */
+static enum esper_status read_changes(const struct train_flags *flags, struct session_changes *changes,
+                                      char path[PATH_MAX], struct esper_error *error)
 {
-    const struct train_flags *flags = call->flags;
-    char path[PATH_MAX];
     struct config scratch; /* parses and checks what may change */
     const struct cli_config_flags *given = &flags->config;
     const struct cli_config_flags free = {
         .rounds = given->rounds, .threads = given->threads, .device = given->device, .precision = given->precision};
     config_defaults(&scratch);
     TRY(refuse_changes(given, &flags->run, error));
-    TRY(run_find(flags->run.runs, flags->resume, path, error));
+    if (group_leads(flags->group)) /* the run is rank 0's */
+        TRY(run_find(flags->run.runs, flags->resume, path, error));
     TRY(cli_config_override(&free, &scratch, error));
-    const struct session_changes changes = {.rounds = given->rounds ? scratch.rounds : 0,
-                                            .threads = given->threads ? scratch.threads : -1,
-                                            .device = given->device,
-                                            .precision = given->precision,
-                                            .spans = flags->trace,
-                                            .from_scratch = flags->from_scratch};
+    *changes = (struct session_changes){.group = flags->group,
+                                        .rounds = given->rounds ? scratch.rounds : 0,
+                                        .threads = given->threads ? scratch.threads : -1,
+                                        .device = given->device,
+                                        .precision = given->precision,
+                                        .spans = flags->trace,
+                                        .from_scratch = flags->from_scratch};
+    return ESPER_OK;
+}
+
+/* Without a session, the error has been printed and the exit code says it. */
+static enum esper_status resume(struct session **session, struct cli_call *call, struct esper_error *error)
+{
+    const struct train_flags *flags = call->flags;
+    char path[PATH_MAX];
+    struct session_changes changes;
+    TRY(group_check(flags->group, read_changes(flags, &changes, path, error), error));
     if (session_resume(session, path, &changes, error) != ESPER_OK) {
         call->code = cli_fail(error);
         if (call->code == CLI_WRONG)
@@ -233,9 +246,12 @@ static enum esper_status begin(struct session **session, const struct train_flag
                                struct esper_error *error)
 {
     struct config config;
-    const struct session_options options = {
-        .runs = flags->run.runs, .name = flags->run.name, .command = command, .spans = flags->trace};
-    TRY(configure(flags, &config, error));
+    const struct session_options options = {.group = flags->group,
+                                            .runs = flags->run.runs,
+                                            .name = flags->run.name,
+                                            .command = command,
+                                            .spans = flags->trace};
+    TRY(ranks_agree(flags->group, configure(flags, &config, error), &config, error));
     return session_create(session, &config, &options, error);
 }
 
@@ -274,29 +290,26 @@ static enum esper_status rehearse(const struct train_flags *flags, struct esper_
     return ESPER_OK;
 }
 
-static enum esper_status train(struct cli_call *call, struct esper_error *error)
+static enum esper_status check_flags(const struct train_flags *flags, struct esper_error *error)
 {
-    struct train_flags *flags = call->flags;
-    struct tui_split split = {.tell = -1};
-    struct session *session = NULL;
-    struct drive_end end;
-    flags->run.runs = call->runs;
     if (flags->from_scratch && !flags->resume)
         return error_set(error, ESPER_INVALID,
                          "--from-scratch: only --resume reads it; a new run needs no word for that");
-    if (flags->dry_run)
-        return rehearse(flags, error);
-    if (flags->tui && (call->code = tui_split(&split)) != CLI_CONTINUE)
-        return ESPER_OK;
-    if (flags->serve)
-        TRY(cli_serve_beside(flags->run.runs, error));
-    char *command = drive_command(call);
-    drive_catch_signals();
-    enum esper_status status = flags->resume ? resume(&session, call, error)
-                                             : begin(&session, flags, command ? command : "", error);
-    free(command);
-    if (!session)
-        return status;
+    if (flags->dry_run && group_started() > 1)
+        return error_set(error, ESPER_INVALID, "--dry-run: without mpirun or srun; one process says it all");
+    if ((flags->tui || flags->serve) && group_started() > 1)
+        return error_set(error, ESPER_INVALID, "--%s: not with many ranks; watch the run from outside: esper %s",
+                         flags->tui ? "tui" : "serve", flags->tui ? "tui" : "serve");
+    return ESPER_OK;
+}
+
+/* The session to its end, and what is said of it. */
+static enum esper_status play(struct cli_call *call, struct session *session, struct tui_split *split,
+                              struct esper_error *error)
+{
+    struct train_flags *flags = call->flags;
+    const bool leads = group_leads(flags->group);
+    struct drive_end end;
     if (flags->resume && session_done(session)) {
         call->code = CLI_OK;
         drive_tell_note(session);
@@ -305,13 +318,38 @@ static enum esper_status train(struct cli_call *call, struct esper_error *error)
         return session_close(session, error);
     }
     flags->run.hidden = tui_has_terminal;
-    tui_split_tell(&split, session_path(session));
+    flags->run.quiet = flags->run.quiet || !leads;
+    tui_split_tell(split, session_path(session));
     call->code = drive(session, flags->resume ? "resuming" : "training", &flags->run, &end);
-    if (call->code == CLI_OK)
+    if (call->code == CLI_OK && leads)
         print_end(&end, &flags->run);
-    if (flags->trace && (call->code == CLI_OK || call->code == CLI_INTERRUPTED))
+    if (flags->trace && leads && (call->code == CLI_OK || call->code == CLI_INTERRUPTED))
         return write_trace(&end, error);
     return ESPER_OK;
+}
+
+static enum esper_status train(struct cli_call *call, struct esper_error *error)
+{
+    struct train_flags *flags = call->flags;
+    struct tui_split split = {.tell = -1};
+    struct session *session = NULL;
+    flags->run.runs = call->runs;
+    TRY(check_flags(flags, error));
+    if (flags->dry_run)
+        return rehearse(flags, error);
+    if (flags->tui && (call->code = tui_split(&split)) != CLI_CONTINUE)
+        return ESPER_OK;
+    if (flags->serve)
+        TRY(cli_serve_beside(flags->run.runs, error));
+    char *command = drive_command(call);
+    drive_catch_signals();
+    enum esper_status status = ranks_join(&flags->group, flags->run.quiet, error);
+    if (status == ESPER_OK)
+        status = flags->resume ? resume(&session, call, error) : begin(&session, flags, command ? command : "", error);
+    free(command);
+    if (session)
+        status = play(call, session, &split, error);
+    return ranks_part(flags->group, call, status, error);
 }
 
 #define AT(member) offsetof(struct train_flags, member)

@@ -36,11 +36,18 @@ static bool create_sides(struct runtime *rt)
     return made;
 }
 
+static int chosen; /* a process computes on one device */
+
+void runtime_choose(int number)
+{
+    chosen = number;
+}
+
 struct runtime *runtime_create(struct esper_error *error)
 {
     struct runtime *rt = new runtime();
     cudaDeviceProp properties;
-    if (RUNTIME_CALL(rt, cudaSetDevice(0)) && RUNTIME_CALL(rt, cudaGetDeviceProperties(&properties, 0)) &&
+    if (RUNTIME_CALL(rt, cudaSetDevice(chosen)) && RUNTIME_CALL(rt, cudaGetDeviceProperties(&properties, chosen)) &&
         RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->main, cudaStreamNonBlocking)) &&
         RUNTIME_CALL(rt, cudaEventCreateWithFlags(&rt->parted, cudaEventDisableTiming)) && create_sides(rt)) {
         rt->stream = rt->main;

@@ -52,6 +52,8 @@ struct runtime {
 bool runtime_code_fits(void);
 
 struct runtime *runtime_create(struct esper_error *error);
+/* Which of the machine's devices runtimes are created on from here on; the first, unless somebody says so. */
+void runtime_choose(int number);
 void runtime_free(struct runtime *rt);
 
 /* Remember the first error; false if `code` is one. */

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "engine/device.h"
 #include "engine/emit.h"
-#include "engine/parts.h"
+#include "engine/ranks.h"
 #include "engine/turn.h"
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -26,18 +26,6 @@ static bool is_hosts(const struct table_row *row)
            strcmp(row->name, "twin.known") == 0;
 }
 
-/* The source of outcomes, reports and progress: small, and needed at the end of every round. */
-static bool is_outcome(const struct table_row *row)
-{
-    static const char *const prefixes[] = {"episode.",        "slot.",         "val.",        "train.",
-                                           "subset.",         "twin.accuracy", "reward.work", "reward.components",
-                                           "learner.failures"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-        if (begins(row->name, prefixes[i]))
-            return true;
-    return false;
-}
-
 static void read_rows(struct engine *engine, bool (*wanted)(const struct table_row *row))
 {
     const struct table *table = &engine->world->table;
@@ -48,16 +36,6 @@ static void read_rows(struct engine *engine, bool (*wanted)(const struct table_r
 
 /* ---- following the device ---------------------------------------------------------------------------------------- */
 
-static void mirror_report(struct world *world, int env, const struct step_report *report)
-{
-    world->val_accuracy[env] = report->val_accuracy;
-    world->val_loss[env] = report->val_loss;
-    world->train_loss[env] = report->train_loss;
-    world->train_accuracy[env] = report->train_accuracy;
-    for (int j = 0; j < world->shape.slots; j++)
-        world_set_slot(world, env, j, &report->after[j]);
-}
-
 /* Take the reports of the finished steps, all but the newest `left`. */
 static void follow(struct engine *engine, uint32_t left)
 {
@@ -65,9 +43,10 @@ static void follow(struct engine *engine, uint32_t left)
     struct device_step step;
     while (engine->steps_ahead > left && engine->use.cuda->take(engine->device, &step)) {
         for (int env = 0; env < engine->world->envs; env++) {
-            mirror_report(engine->world, env, &step.reports[env]);
+            world_mirror_report(engine->world, env, &step.reports[env]);
             emit_report(engine, &step.reports[env]);
         }
+        ranks_report(engine, step.reports);
         for (int k = 0; k < DEVICE_PHASES; k++)
             emit_device_phase(engine, phase[k], step.reports->round, step.reports->step,
                               engine->device_zero + step.time[k], engine->device_zero + step.time[k + 1]);
@@ -123,7 +102,7 @@ static void test_device(struct engine *engine)
     double start = clock_seconds();
     follow(engine, 0);
     engine->use.cuda->test(engine->device, engine->test_accuracy);
-    read_rows(engine, is_outcome);
+    read_rows(engine, engine_row_is_outcome);
     engine_span(engine, "test", start);
 }
 
@@ -133,7 +112,7 @@ static void update_device(struct engine *engine, double progress, struct update_
     double start = clock_seconds();
     engine->use.cuda->update(engine->device, progress, record, heads);
     record->seconds = clock_seconds() - start;
-    read_rows(engine, is_outcome);
+    read_rows(engine, engine_row_is_outcome);
 }
 
 static void fetch_env_device(struct engine *engine, int env)

@@ -39,7 +39,15 @@ static enum esper_status choose_precision(const struct config *config, struct de
 
 enum esper_status device_choose(const struct config *config, struct device_use *use, struct esper_error *error)
 {
+    return device_choose_for(config, 0, use, error);
+}
+
+enum esper_status device_choose_for(const struct config *config, int local, struct device_use *use,
+                                    struct esper_error *error)
+{
     memset(use, 0, sizeof *use);
+    use->info.exact = config->device_number > 0;
+    use->info.number = use->info.exact ? config->device_number - 1 : local;
     if (config->device != WISH_CPU)
         use->cuda = device_open(&use->info);
     if (use->cuda && !use->cuda->computes(config->host_family)) {

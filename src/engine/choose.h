@@ -19,5 +19,9 @@ struct device_use {
 /* `auto` never fails. A GPU or a precision that was asked for by name and is not there, or has no kernels for the host
  * that the configuration describes, is ESPER_UNSUPPORTED. */
 enum esper_status device_choose(const struct config *config, struct device_use *use, struct esper_error *error);
+/* Likewise by the process that has this number among those of the run on this machine: each takes a GPU of its own, as
+ * long as there are enough. */
+enum esper_status device_choose_for(const struct config *config, int local, struct device_use *use,
+                                    struct esper_error *error);
 
 #endif

@@ -58,7 +58,7 @@ static const struct device_api *library_api(void *library, struct device_info *i
 
 const struct device_api *device_open(struct device_info *info)
 {
-    *info = (struct device_info){0};
+    *info = (struct device_info){.number = info->number, .exact = info->exact};
     void *library = library_open(info);
     if (!library) {
         const char *reason = dlerror();
@@ -78,5 +78,6 @@ const struct device_api *device_open(struct device_info *info)
 
 bool device_find(struct device_info *info)
 {
+    *info = (struct device_info){0};
     return device_open(info) != NULL;
 }

@@ -324,7 +324,14 @@ static void device_look(struct device_info *info)
                  code == cudaSuccess ? "none is visible" : cudaGetErrorString(code));
         return;
     }
-    code = cudaGetDeviceProperties(&properties, 0);
+    if (info->exact && info->number >= count) {
+        snprintf(info->why, sizeof info->why, "there is no cuda:%d; this machine has %d, from cuda:0", info->number,
+                 count);
+        return;
+    }
+    info->number %= count;
+    runtime_choose(info->number);
+    code = cudaGetDeviceProperties(&properties, info->number);
     if (code != cudaSuccess) {
         snprintf(info->why, sizeof info->why, "the CUDA device does not respond: %s", cudaGetErrorString(code));
         return;

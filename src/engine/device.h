@@ -14,6 +14,8 @@
 
 /* A usable device, or why there is none. */
 struct device_info {
+    int number; /* which of the machine's, from 0: as wanted, then as found; beyond the last it is counted from the */
+    bool exact; /* first again, unless that very one is wanted */
     bool found;
     char name[128];
     char why[256];     /* not found: one line, what is missing and what to do */
@@ -48,7 +50,7 @@ struct update_trial;
 struct device_setup {
     struct world *world; /* its arrays receive the device's when they are read */
     const struct dataset *data;
-    const struct action *script;      /* [step][env]; NULL where the policy is not a script */
+    const struct action *script;      /* [step][env of the run]; NULL where the policy is not a script */
     const struct schedule *schedules; /* [schedule_count]; NULL where the policy is not a schedule */
     int schedule_count;
     const struct net_rates *rates;
@@ -112,11 +114,12 @@ struct device_api {
     enum esper_status (*try_update)(struct update_trial *trial, struct esper_error *error);
 };
 
-enum { DEVICE_API_VERSION = 6 };
+enum { DEVICE_API_VERSION = 7 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 
-/* NULL and the reason if the library cannot be used. It stays open for the life of the program. */
+/* The device that `info` wants, on which this process computes from then on. NULL and the reason if it cannot be used.
+ * The library stays open for the life of the program. */
 const struct device_api *device_open(struct device_info *info);
 
 #endif

@@ -1,5 +1,5 @@
 /* The engine's lifetime, and its phases as the program calls them: the backend executes them. */
-#include "engine/parts.h"
+#include "engine/ranks.h"
 
 #include <string.h>
 
@@ -62,14 +62,13 @@ static enum esper_status load_script(struct engine *engine, struct esper_error *
 {
     const struct world *world = engine->world;
     const struct config *config = &world->config;
-    const size_t envs = (size_t)world->envs, rows = (size_t)config->steps * envs;
+    const size_t envs = (size_t)config->envs, rows = (size_t)config->steps * envs;
     TRY(script_load(&engine->script, config->policy.script, config, error));
     engine->script_actions = memory_alloc(rows, sizeof *engine->script_actions, error);
     if (!engine->script_actions)
         return ESPER_FAILED;
     for (size_t i = 0; i < rows; i++)
-        engine->script_actions[i] =
-            script_action(&engine->script, (int)(i / envs) + 1, (int)world_env_number(world, (int)(i % envs)));
+        engine->script_actions[i] = script_action(&engine->script, (int)(i / envs) + 1, (int)(i % envs));
     engine->step.script = engine->script_actions;
     return ESPER_OK;
 }
@@ -135,9 +134,9 @@ static enum esper_status create_device(struct engine *engine, struct esper_error
 }
 
 static enum esper_status create_parts(struct engine *engine, const struct config *config, struct env_part envs,
-                                      struct esper_error *error)
+                                      int local, struct esper_error *error)
 {
-    TRY(device_choose(config, &engine->use, error));
+    TRY(device_choose_for(config, local, &engine->use, error));
     TRY(world_create_part(&engine->world, config, envs, error));
     if (config->policy.kind == POLICY_SCRIPT) /* before the images: what people write is where mistakes are */
         TRY(load_script(engine, error));
@@ -155,11 +154,11 @@ static enum esper_status create_parts(struct engine *engine, const struct config
 
 enum esper_status engine_create(struct engine **out, const struct config *config, struct esper_error *error)
 {
-    return engine_create_part(out, config, (struct env_part){0, config->envs}, error);
+    return engine_create_part(out, config, (struct env_part){0, config->envs}, NULL, error);
 }
 
 enum esper_status engine_create_part(struct engine **out, const struct config *config, struct env_part envs,
-                                     struct esper_error *error)
+                                     struct group *group, struct esper_error *error)
 {
     struct engine *engine = memory_alloc(1, sizeof *engine, error);
     if (!engine)
@@ -169,7 +168,9 @@ enum esper_status engine_create_part(struct engine **out, const struct config *c
     const struct data_facts set = data_facts_for(config);
     engine->normalise = gather_table_make(&set);
     engine->rates = host_rates(config);
-    enum esper_status status = create_parts(engine, config, envs, error);
+    enum esper_status status = create_parts(engine, config, envs, group_local_rank(group), error);
+    if (status == ESPER_OK)
+        status = ranks_create(engine, group, error);
     if (status != ESPER_OK) {
         engine_free(engine);
         return status;
@@ -182,6 +183,7 @@ void engine_free(struct engine *engine)
 {
     if (!engine)
         return;
+    ranks_free(engine);
     for (int i = 0; engine->workers && i < pool_threads(engine->pool); i++) {
         memory_free(engine->workers[i].memory);
     }
@@ -217,6 +219,11 @@ void engine_free(struct engine *engine)
 struct world *engine_world(struct engine *engine)
 {
     return engine->world;
+}
+
+struct world *engine_whole(struct engine *engine)
+{
+    return engine->whole;
 }
 
 const struct device_use *engine_device(const struct engine *engine)
@@ -292,9 +299,43 @@ void engine_write(struct engine *engine)
     engine->backend->write(engine);
 }
 
-void engine_read(struct engine *engine)
+void engine_fetch(struct engine *engine)
 {
     engine->backend->read(engine);
+}
+
+void engine_read(struct engine *engine)
+{
+    ranks_settle(engine);
+    engine->backend->read(engine);
+    ranks_gather(engine);
+}
+
+void engine_read_rows(struct engine *engine, bool (*wanted)(const struct table_row *row))
+{
+    const struct table *table = &engine->world->table;
+    for (int i = 0; engine->device && i < table->count; i++)
+        if (wanted(&table->rows[i]))
+            engine->use.cuda->read(engine->device, &table->rows[i], 1);
+}
+
+void engine_write_rows(struct engine *engine, bool (*wanted)(const struct table_row *row))
+{
+    const struct table *table = &engine->world->table;
+    for (int i = 0; engine->device && i < table->count; i++)
+        if (wanted(&table->rows[i]))
+            engine->use.cuda->write(engine->device, &table->rows[i], 1);
+}
+
+bool engine_row_is_outcome(const struct table_row *row)
+{
+    static const char *const prefixes[] = {"episode.",        "slot.",         "val.",        "train.",
+                                           "subset.",         "twin.accuracy", "reward.work", "reward.components",
+                                           "learner.failures"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(row->name, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
 }
 
 void engine_wait(struct engine *engine)
@@ -309,13 +350,25 @@ void engine_record(struct engine *engine, struct recorder *recorder, double zero
     engine->recorder = recorder;
     engine->zero = zero;
     engine->spans = spans;
+    engine->keeps_seeds = recorder_wants(recorder, RECORD_SEED);
+}
+
+void engine_join_record(struct engine *engine)
+{
+    group_tell(engine->group, &engine->keeps_seeds, sizeof engine->keeps_seeds);
+}
+
+void engine_reported(struct engine *engine)
+{
+    engine_wait(engine);
+    ranks_report_end(engine);
 }
 
 bool engine_wants_shares(const struct engine *engine)
 {
     const struct world *world = engine->world;
     return world_last_step(world) && !world_plays_twins(world) && world->shape.slots > SUBSETS_EXACT &&
-           recorder_wants(engine->recorder, RECORD_SEED);
+           engine->keeps_seeds;
 }
 
 void engine_span(struct engine *engine, const char *name, double start)

@@ -20,24 +20,33 @@ struct engine;
 /* The configuration is copied; it must have passed config_check. The world is empty: call engine_begin, or fill its
  * table from a checkpoint and call engine_restored. */
 enum esper_status engine_create(struct engine **out, const struct config *config, struct esper_error *error);
-/* Of some envs of the run alone: they play the same episodes. */
+/* Of some envs of the run alone: they play the same episodes. `group` are the processes that play the rest, in the
+ * parts that group_part gives them (NULL: nobody does). Then creation, engine_join_record, engine_finish,
+ * engine_update, engine_reported, engine_read and engine_restored are called by all of them together. */
+struct group;
 enum esper_status engine_create_part(struct engine **out, const struct config *config, struct env_part envs,
-                                     struct esper_error *error);
+                                     struct group *group, struct esper_error *error);
 void engine_free(struct engine *engine);
 
 /* A fresh run: a new policy, no best network, and the first round. */
 void engine_begin(struct engine *engine);
-/* The table's rows were read from a file: adopt them, if they agree with each other and with the images. */
+/* The rows of the whole world's table were read from a file: adopt them, if they agree with each other and with the
+ * images. */
 enum esper_status engine_restored(struct engine *engine, struct esper_error *error);
+/* Likewise rows of the run in engine_world, which every rank has read for itself after engine_fetch. */
+enum esper_status engine_took(struct engine *engine, struct esper_error *error);
 
 /* From here on rows go to the recorder; NULL: none are recorded. `zero` is clock_seconds when the run was created;
  * `spans` records the time of every env's part of a phase. Recording changes nothing in the world. */
 struct recorder;
 void engine_record(struct engine *engine, struct recorder *recorder, double zero, bool spans);
+/* After the leading rank did so: the others report what its record keeps. */
+void engine_join_record(struct engine *engine);
 /* A span of work on the caller's thread that began at `start` and ends now. */
 void engine_span(struct engine *engine, const char *name, double start);
 
-struct world *engine_world(struct engine *engine);
+struct world *engine_world(struct engine *engine); /* of the envs that are played here */
+struct world *engine_whole(struct engine *engine); /* of all envs, on the leading rank; elsewhere NULL */
 struct device_use;
 const struct device_use *engine_device(const struct engine *engine); /* where it computes (engine/choose.h) */
 const char *engine_kernels(const struct engine *engine);             /* name of the variant in use */
@@ -70,7 +79,8 @@ const struct step_report *engine_reports(const struct engine *engine);
 /* Reward, execution and tick, or rollback; then the rollout's row. Ends the step. */
 void engine_apply(struct engine *engine);
 
-/* After the last step: test every network, fill outcomes [env], keep the best network, update the totals. */
+/* After the last step: test every network, fill outcomes [env of the run] on the leading rank, keep the best network,
+ * update the totals. */
 void engine_finish(struct engine *engine, struct outcome_record *outcomes);
 /* One PPO update from the round's rollout; false if the policy does not learn. `progress` is the share of the run
  * done. */
@@ -80,11 +90,16 @@ bool engine_update(struct engine *engine, double progress, struct update_report 
 /* Current accuracy of the networks on the test images in percent, [env]. */
 void engine_test(struct engine *engine, double *accuracy);
 
+/* All steps so far are in the record, whoever played them. */
+void engine_reported(struct engine *engine);
+
 /*
- * Where the phases run on a device, its copy of the world is the valid one. engine_read copies the saved rows to the
- * host's world (before a checkpoint, for example), engine_write copies the host's to the device; engine_wait returns
- * when nothing is in progress. On the CPU there is one world and nothing to wait for.
+ * Where the phases run on a device, its copy of the world is the valid one. engine_fetch copies the saved rows to the
+ * host's world, engine_read gathers those of all ranks in the whole world as well (before a checkpoint, for example),
+ * engine_write copies the host's to the device; engine_wait returns when nothing is in progress. On the CPU, alone,
+ * there is one world and nothing to wait for.
  */
+void engine_fetch(struct engine *engine);
 void engine_read(struct engine *engine);
 void engine_write(struct engine *engine);
 void engine_wait(struct engine *engine);

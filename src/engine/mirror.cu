@@ -114,6 +114,7 @@ struct policy_setup mirror_policy_setup(const struct mirror *mirror, const struc
     setup.config = &mirror->host->config;
     setup.learner = &view->learner;
     setup.rollout = &view->rollout;
+    setup.acting = {view->first_env, view->envs};
     setup.step = view->step;
     setup.hidden = view->hidden;
     setup.cell = view->cell;

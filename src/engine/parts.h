@@ -2,6 +2,7 @@
 #ifndef ENGINE_PARTS_H
 #define ENGINE_PARTS_H
 
+#include "base/group.h"
 #include "base/pool.h"
 #include "data/gather.h"
 #include "engine/choose.h"
@@ -47,7 +48,7 @@ struct engine {
     struct worker *workers; /* [threads] */
     struct net_rates rates;
     struct script script;          /* policy.kind = script */
-    struct action *script_actions; /* [step][env] its actions */
+    struct action *script_actions; /* [step][env of the run] its actions */
     struct schedule *schedules;    /* policy.kind = schedule */
     int schedule_count;
     uint32_t batches;
@@ -57,8 +58,15 @@ struct engine {
     double device_zero;    /* clock_seconds when it was created */
     uint32_t steps_ahead;  /* steps enqueued whose reports have not been taken yet */
 
+    /* many ranks (ranks.h) */
+    struct group *group;  /* NULL: alone */
+    struct world *whole;  /* of all envs, on rank 0: `world` itself if this process is alone; NULL on other ranks */
+    struct ranks *ranks;  /* NULL: alone */
+    double *all_accuracy; /* [env of the run] on the test images; NULL: alone */
+
     /* the record */
-    struct recorder *recorder; /* NULL: none is kept */
+    struct recorder *recorder; /* NULL: none is kept, or another rank keeps it */
+    bool keeps_seeds;          /* a row for every seed, in this or that record */
     bool spans;                /* every env's part of a phase is a separate span */
     double zero;               /* clock_seconds when the run was created */
 
@@ -72,6 +80,12 @@ struct engine {
 
 /* Run whole envs on the pool's threads, as a phase with this name. */
 void engine_run(struct engine *engine, const char *name, void (*work)(void *engine, int env, int thread));
+
+/* Rows of the table that outcomes, reports and progress are made from: small, and needed at the end of every round. */
+bool engine_row_is_outcome(const struct table_row *row);
+/* Copy rows between the host's world and the device's, where there is one. */
+void engine_read_rows(struct engine *engine, bool (*wanted)(const struct table_row *row));
+void engine_write_rows(struct engine *engine, bool (*wanted)(const struct table_row *row));
 
 /* Must the step's evaluation also yield the seeds' shares, for the record of a finished episode? */
 bool engine_wants_shares(const struct engine *engine);

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "engine/parts.h"
+#include "engine/ranks.h"
 
 /* The episodes' own, which twins and envs of the same birth share. */
 static void draw_conditions(const struct engine *engine)
@@ -21,6 +21,7 @@ void engine_reset(struct engine *engine, uint32_t round)
     struct world *world = engine->world;
     *world->round = round;
     *world->step = 0;
+    ranks_reset(engine);
     draw_conditions(engine);
     if (world->twin_known)
         *world->twin_known = 0;
@@ -56,9 +57,8 @@ void engine_begin(struct engine *engine)
 }
 
 /* How many images there are is the one bound that the table cannot know. */
-static enum esper_status check_images(const struct engine *engine, struct esper_error *error)
+static enum esper_status check_images(const struct engine *engine, const struct world *world, struct esper_error *error)
 {
-    const struct world *world = engine->world;
     const uint32_t images = (uint32_t)engine->data->count[SPLIT_TRAIN];
     for (int env = 0; env < world->envs; env++)
         if (world->conditions.images[env] > images)
@@ -68,17 +68,30 @@ static enum esper_status check_images(const struct engine *engine, struct esper_
     return ESPER_OK;
 }
 
+static enum esper_status check_world(const struct engine *engine, const struct world *world, struct esper_error *error)
+{
+    TRY(world_check(world, error));
+    return check_images(engine, world, error);
+}
+
 enum esper_status engine_restored(struct engine *engine, struct esper_error *error)
 {
-    TRY(world_check(engine->world, error));
-    TRY(check_images(engine, error));
+    const enum esper_status status = engine->whole ? check_world(engine, engine->whole, error) : ESPER_OK;
+    TRY(group_check(engine->group, status, error));
+    ranks_scatter(engine);
     engine_write(engine);
     return ESPER_OK;
 }
 
-static void fill_outcome(const struct engine *engine, int env, struct outcome_record *out)
+enum esper_status engine_took(struct engine *engine, struct esper_error *error)
 {
-    const struct world *world = engine->world;
+    TRY(check_world(engine, engine->world, error));
+    engine_write(engine);
+    return ESPER_OK;
+}
+
+static void fill_outcome(const struct world *world, int env, double test_accuracy, struct outcome_record *out)
+{
     struct episode episode = episode_load(&world->episode, (size_t)env);
     struct conditions conditions = conditions_load(&world->conditions, (size_t)env);
     int recent = episode.rewards < EPISODE_RECENT ? (int)episode.rewards : EPISODE_RECENT;
@@ -91,7 +104,7 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
                                    .env = world_env_number(world, env),
                                    .val_accuracy = committed,
                                    .val_loss = world->val_loss[env],
-                                   .test_accuracy = engine->test_accuracy[env],
+                                   .test_accuracy = test_accuracy,
                                    .reward = episode.reward_sum,
                                    .stability = outcome.stability,
                                    .host_params = (int64_t)host,
@@ -108,8 +121,7 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
                                    .label_noise = (double)conditions.label_noise,
                                    .lr_factor = (double)conditions.lr_factor};
     if (world->twin_accuracy) {
-        out->twin_accuracy =
-            world->twin_accuracy[(size_t)(world->config.steps - 1) * (size_t)world->envs + (size_t)env];
+        out->twin_accuracy = world->twin_accuracy[world_round_row(world, (uint32_t)world->config.steps - 1, env)];
         out->gain = episode.reward_sum;
     }
     for (int j = 0; j < world->shape.slots; j++) {
@@ -119,23 +131,50 @@ static void fill_outcome(const struct engine *engine, int env, struct outcome_re
     }
 }
 
+static void count_episode(struct world *world, const struct episode *episode)
+{
+    *world->total_germinations += episode->germinated;
+    *world->total_fossilizations += episode->fossilized;
+    *world->total_prunes += episode->pruned;
+    *world->total_rollbacks += episode->rollbacks;
+    ++*world->total_episodes;
+}
+
+/* The env with the best network of all rounds so far, the first of its equals; -1: it is of an earlier round. */
+static int close_episodes(struct engine *engine, const double *accuracy, struct outcome_record *outcomes)
+{
+    const struct world *whole = engine->whole;
+    double most = *engine->world->best.accuracy;
+    int best = -1;
+    for (int env = 0; env < whole->envs; env++) {
+        const struct episode episode = episode_load(&whole->episode, (size_t)env);
+        fill_outcome(whole, env, accuracy[env], &outcomes[env]);
+        count_episode(engine->world, &episode);
+        if (isfinite(whole->val_loss[env]) && outcomes[env].val_accuracy > most) {
+            most = outcomes[env].val_accuracy;
+            best = env;
+        }
+    }
+    return best;
+}
+
 void engine_finish(struct engine *engine, struct outcome_record *outcomes)
 {
-    struct world *world = engine->world;
+    int best = -1;
     engine_test(engine, engine->test_accuracy);
-    for (int env = 0; env < world->envs; env++) {
-        struct episode episode = episode_load(&world->episode, (size_t)env);
-        fill_outcome(engine, env, &outcomes[env]);
-        if (isfinite(world->val_loss[env]) && outcomes[env].val_accuracy > *world->best.accuracy) {
-            engine->backend->fetch_env(engine, env);
-            world_keep_best(world, env);
-        }
-        *world->total_germinations += episode.germinated;
-        *world->total_fossilizations += episode.fossilized;
-        *world->total_prunes += episode.pruned;
-        *world->total_rollbacks += episode.rollbacks;
-    }
-    *world->total_episodes += (uint64_t)world->envs;
+    engine_reported(engine);
+    ranks_gather_outcomes(engine, engine->all_accuracy);
+    if (engine->whole)
+        best = close_episodes(engine, engine->group ? engine->all_accuracy : engine->test_accuracy, outcomes);
+    group_tell(engine->group, &best, sizeof best);
+    if (best < 0)
+        return;
+    if (engine->group)
+        ranks_gather_network(engine, best);
+    else
+        engine->backend->fetch_env(engine, best);
+    if (engine->whole)
+        world_keep_best(engine->world, engine->whole, best);
 }
 
 bool engine_update(struct engine *engine, double progress, struct update_report *record,
@@ -145,6 +184,10 @@ bool engine_update(struct engine *engine, double progress, struct update_report 
     double start = clock_seconds();
     if (!world->learns || world->config.evaluate)
         return false;
+    ranks_share_rollout(engine);
+    if (engine->group)
+        engine_span(engine, "gather", start);
+    start = clock_seconds();
     engine->backend->update(engine, progress, record, heads);
     engine_span(engine, "update", start);
     return true;

@@ -128,13 +128,15 @@ DEVICE struct moments step_moments(const struct step *step)
     return moments;
 }
 
-/* One block: scale the rewards, then end the step. */
+/* One block: scale the rewards, or keep them for that, then end the step. */
 KERNEL void end_step(const __grid_constant__ struct step step)
 {
     __shared__ struct moments all;
     const struct world *world = step.world;
     const struct learner *learner = &world->learner;
-    if (step_scales(world)) {
+    for (int env = (int)threadIdx.x; step_scales(world) && world->earned && env < world->envs; env += (int)blockDim.x)
+        step_keep_reward(&step, env);
+    if (step_scales(world) && !world->earned) {
         struct moments moments = step_moments(&step);
         if (threadIdx.x == 0) {
             struct moments before = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
@@ -148,7 +150,9 @@ KERNEL void end_step(const __grid_constant__ struct step step)
             step.scaled[env] = rewards_scaled(all, step.executed[env], step.rewards[env]);
             if (step.executed[env])
                 world->rollout.reward[world_rollout_row(world, env)] =
-                    step_learned_reward(world, env, step.scaled[env]);
+                    world_last_step(world)
+                        ? step_learned_reward(world, world->episode.reward_sum, env, step.scaled[env])
+                        : step.scaled[env];
         }
         __syncthreads();
     }
@@ -196,7 +200,7 @@ struct step_device *step_device_create(const struct mirror *mirror, const struct
     step->shares = device->shares;
     step->logits = logits;
     step->values = values;
-    step->script = upload(rt, setup->script, (size_t)host->config.steps * envs);
+    step->script = upload(rt, setup->script, (size_t)host->config.steps * (size_t)host->config.envs);
     step->schedules = upload(rt, setup->schedules, (size_t)setup->schedule_count);
     step->schedule_count = setup->schedule_count;
     step->masks = runtime_alloc<struct masks>(rt, envs);

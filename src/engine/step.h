@@ -51,7 +51,7 @@ struct step {
     const struct slot_grads *grads;    /* [env][slot] of the step's last batch */
     const struct shapley_sums *shares; /* [env] */
     const float *logits, *values;      /* [env][logits], [env] */
-    const struct action *script;       /* [step][env]; policy.kind = script */
+    const struct action *script;       /* [step][env of the run]; policy.kind = script */
     const struct schedule *schedules;  /* [schedule_count]; policy.kind = schedule */
     int schedule_count;
 
@@ -64,6 +64,17 @@ struct step {
     uint8_t *executed;           /* [env] */
     struct step_report *reports; /* [env] */
 };
+
+/* What progress is shown of, in a world that is behind. */
+ESPER_RULE void world_mirror_report(const struct world *world, int env, const struct step_report *report)
+{
+    world->val_accuracy[env] = report->val_accuracy;
+    world->val_loss[env] = report->val_loss;
+    world->train_loss[env] = report->train_loss;
+    world->train_accuracy[env] = report->train_accuracy;
+    for (int j = 0; j < world->shape.slots; j++)
+        world_set_slot(world, env, j, &report->after[j]);
+}
 
 /* The gates as configured. */
 ESPER_RULE struct gate_rules step_gates(const struct config *config)

@@ -107,7 +107,7 @@ ESPER_RULE void turn_blame_last_row(struct turn *turn)
         episode->unattributed++;
         return;
     }
-    const size_t row = (size_t)episode->last_row * (size_t)world->envs + (size_t)turn->env;
+    const size_t row = world_round_row(world, episode->last_row, turn->env);
     turn->report->blamed_step = episode->last_row + 1;
     turn->report->penalty = penalty;
     turn->report->replaced = episode->last_reward;
@@ -279,29 +279,37 @@ ESPER_RULE bool step_scales(const struct world *world)
     return world->learns && !world->config.evaluate;
 }
 
+/* Where other processes play some of the run's envs, their rewards are not known yet: kept until they are. */
+ESPER_RULE void step_keep_reward(const struct step *step, int env)
+{
+    if (step->executed[env])
+        step->world->earned[world_rollout_row(step->world, env)] = step->rewards[env];
+}
+
 /*
  * What the learner is paid: at the end of an episode relative to what the others of the group earned (L-23). Their
  * births are the env's own and their actions are not, so this takes the luck of birth out of the gradient and nothing
- * else.
+ * else. `env` is its number, `sums` what the episodes of all envs of the run earned.
  */
-ESPER_RULE float step_learned_reward(const struct world *world, int env, float scaled)
+ESPER_RULE float step_learned_reward(const struct world *world, const double *sums, int env, float scaled)
 {
     const struct learner *learner = &world->learner;
-    const int group = world->config.group, first = (int)world_birth(world, env) - world->first_env;
-    const int last = first + group < world->envs ? first + group : world->envs; /* the last group may be smaller */
+    const int envs = world->config.envs, group = world->config.group;
+    const int first = (int)conditions_birth((uint32_t)env, group);
+    const int last = first + group < envs ? first + group : envs; /* the last group may be smaller */
     struct moments moments = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
     double others = 0;
-    if (last - first < 2 || !world_last_step(world))
+    if (last - first < 2)
         return scaled;
     for (int i = first; i < last; i++)
-        others += i == env ? 0.0 : world->episode.reward_sum[i] / (last - first - 1);
+        others += i == env ? 0.0 : sums[i] / (last - first - 1);
     return (float)((double)scaled - others / reward_scale(moments));
 }
 
 /* The end of a step; one thread, after all envs. */
 ESPER_RULE void step_count(const struct world *world)
 {
-    *world->total_env_steps += (uint64_t)world->envs;
+    *world->total_env_steps += (uint64_t)world->config.envs;
     ++*world->step;
 }
 

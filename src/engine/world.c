@@ -77,8 +77,8 @@ static void register_measurements(struct world *w)
     TABLE_ADD(t, &w->val_loss, "val.loss", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs);
     TABLE_ADD(t, &w->val_accuracy, "val.accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, envs);
     if (w->config.reward.mode == REWARD_GAIN) {
-        size_t steps = (size_t)w->config.steps;
-        TABLE_ADD(t, &w->twin_accuracy, "twin.accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_STEP_ENV, steps, envs);
+        size_t steps = (size_t)w->config.steps, all = (size_t)w->config.envs;
+        TABLE_ADD(t, &w->twin_accuracy, "twin.accuracy", TYPE_F64, CLASS_STATE, true, SCOPE_STEP_ENV, steps, all);
         TABLE_ADD(t, &w->twin_known, "twin.known", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, 1);
     }
     TABLE_ADD(t, &w->subset_count, "subset.count", TYPE_U32, CLASS_STATE, true, SCOPE_ENV, envs);
@@ -90,14 +90,17 @@ static void register_measurements(struct world *w)
 /* The policy's part. A run whose policy is not a network has no weights. */
 static void register_policy(struct world *w)
 {
-    int slots = w->shape.slots, obs = observe_size(slots);
+    int slots = w->shape.slots, obs = observe_size(slots), all = w->config.envs;
     if (w->learns) {
         size_t envs = (size_t)w->envs, hidden = (size_t)w->config.policy.hidden;
         TABLE_ADD(&w->table, &w->hidden, "policy.h", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, hidden);
         TABLE_ADD(&w->table, &w->cell, "policy.c", TYPE_F32, CLASS_STATE, true, SCOPE_ENV, envs, hidden);
-        learner_register(&w->learner, &w->table, &w->config, w->envs, w->config.steps, obs, slots);
+        learner_register(&w->learner, &w->table, &w->config, all, w->config.steps, obs, slots);
     }
-    rollout_register(&w->rollout, &w->table, w->config.steps, w->envs, slots, obs);
+    rollout_register(&w->rollout, &w->table, w->config.steps, all, slots, obs);
+    if (w->learns && !world_is_whole(w))
+        TABLE_ADD(&w->table, &w->earned, "rollout.earned", TYPE_F64, CLASS_ACT, false, SCOPE_STEP_ENV,
+                  (size_t)w->config.steps, (size_t)all);
 }
 
 static void register_run(struct world *w)
@@ -118,17 +121,12 @@ static void register_run(struct world *w)
     TABLE_ADD(t, &w->replay.algorithm, "replay.algorithm", TYPE_U8, CLASS_STATE, true, SCOPE_RUN, slots);
 }
 
-/* The learner compares the envs of a group (L-23): a process has all of them or none. */
 static enum esper_status check_part(const struct config *config, struct env_part part, struct esper_error *error)
 {
     const int end = part.first + part.count;
-    const bool learns = config->policy.kind == POLICY_PPO && !config->evaluate;
     if (part.first < 0 || part.count < 1 || end > config->envs)
         return error_set(error, ESPER_INVALID, "envs %d to %d: the run has envs 0 to %d", part.first, end - 1,
                          config->envs - 1);
-    if (learns && (part.first % config->group != 0 || (end % config->group != 0 && end < config->envs)))
-        return error_set(error, ESPER_INVALID, "envs %d to %d: groups of %d learn together; take whole groups",
-                         part.first, end - 1, config->group);
     return ESPER_OK;
 }
 
@@ -188,18 +186,18 @@ void world_begin(struct world *world)
     }
 }
 
-void world_keep_best(struct world *world, int env)
+void world_keep_best(struct world *world, const struct world *from, int env)
 {
-    struct net_params params = world_params(world, env);
-    *world->best.accuracy = world_committed_accuracy(world, env);
+    struct net_params params = world_params(from, env);
+    *world->best.accuracy = world_committed_accuracy(from, env);
     *world->best.round = *world->round;
-    *world->best.env = world_env_number(world, env);
+    *world->best.env = world_env_number(from, env);
     memcpy(world->best.host, params.host, sizeof(float) * world->shape.host.storage);
     memcpy(world->best.stats, params.stats, sizeof(float) * world->shape.stats);
     memcpy(world->best.seed, params.seed, sizeof(float) * world->shape.seed_storage);
     memcpy(world->best.gate, params.gate, sizeof(float) * world->shape.gate_storage);
     for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state slot = world_slot(world, env, j);
+        struct slot_state slot = world_slot(from, env, j);
         if (slot.stage != STAGE_FOSSILIZED) /* the committed network */
             slot_clear(&slot);
         slot_store(&world->best.slots, (size_t)j, &slot);

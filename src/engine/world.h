@@ -89,10 +89,12 @@ struct world {
     struct learner learner;
     struct rollout rollout;
     double *components; /* [env][REWARD_COMPONENT_COUNT] of the step's reward */
+    double *earned; /* [step][env] rewards before they are scaled; NULL: all envs are here, and a step scales them */
 
     /* what a step measured, [env] */
     double *train_loss, *train_accuracy, *val_loss, *val_accuracy;
-    double *twin_accuracy; /* [step][env] validation accuracy of the env's host without growth; NULL: nobody asks */
+    double *twin_accuracy; /* [step][env of the run] validation accuracy of the env's host without growth; NULL: nobody
+                              asks */
     uint32_t *twin_known;  /* [1] whether this round's are there */
     uint32_t *subset_count, *subset_all; /* [env] */
     uint32_t *subset_mask;               /* [env][SUBSETS_MAX] */
@@ -126,8 +128,8 @@ enum esper_status world_check_replay(const struct world *world, struct esper_err
 
 /* The initial state of a run besides its weights: no best network, no totals. */
 void world_begin(struct world *world);
-/* Keep the env's network as the best so far. */
-void world_keep_best(struct world *world, int env);
+/* Keep the network of an env of `from`, which may be another world of the run, as the best so far. */
+void world_keep_best(struct world *world, const struct world *from, int env);
 
 /* ---- the parts of one env; rules, so that the device shares them ------------------------------------------------- */
 
@@ -155,10 +157,16 @@ ESPER_RULE size_t world_slot_row(const struct world *world, int env, int slot)
     return (size_t)env * (size_t)world->shape.slots + (size_t)slot;
 }
 
+/* Index of (step, env) in the rows of a round, which have room for all envs of the run. */
+ESPER_RULE size_t world_round_row(const struct world *world, uint32_t step, int env)
+{
+    return (size_t)step * (size_t)world->config.envs + world_env_number(world, env);
+}
+
 /* Index of (step in progress, env) in the rollout. */
 ESPER_RULE size_t world_rollout_row(const struct world *world, int env)
 {
-    return (size_t)*world->step * (size_t)world->envs + (size_t)env;
+    return world_round_row(world, *world->step, env);
 }
 
 /* Is the step in progress the episode's last? */
@@ -319,6 +327,12 @@ ESPER_RULE double world_step_work(const struct world *world, const struct slot_s
         if (slot_exec_of(&slot[j]).mode != SLOT_SKIP)
             macs += 3 * world->growth.seed_macs[j][slot[j].blueprint];
     return macs / (world->growth.host_train_macs * world->config.steps);
+}
+
+/* Does the world have all envs of its run? */
+ESPER_RULE bool world_is_whole(const struct world *world)
+{
+    return world->envs == world->config.envs;
 }
 
 /* Whether the round's twins are still being played: the same hosts on the same images, before the round itself. */

@@ -150,7 +150,8 @@ void learner_normalise(const struct learner *learner, learner_column column, con
                                         : raw[i];
 }
 
-void learner_scale_rewards(struct learner *learner, int envs, const uint8_t *executed, const double *raw, float *out)
+void learner_scale_rewards(const struct learner *learner, int envs, const uint8_t *executed, const double *raw,
+                           float *out)
 {
     struct moments step = {0, 0, 0}, all = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
     for (int env = 0; env < envs; env++)

@@ -60,7 +60,8 @@ void learner_load(struct learner *learner);
 void learner_normalise(const struct learner *learner, learner_column column, const float *raw, float *state);
 /* All rewards of a step at once: merge them into the statistics (env order), then divide. executed[env] 0: no reward
  * there. */
-void learner_scale_rewards(struct learner *learner, int envs, const uint8_t *executed, const double *raw, float *out);
+void learner_scale_rewards(const struct learner *learner, int envs, const uint8_t *executed, const double *raw,
+                           float *out);
 
 /*
  * One update from a rollout: observation statistics, advantages, value scale, K epochs with KL stop. `progress` in

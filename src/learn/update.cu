@@ -187,6 +187,7 @@ static struct network_device *network_create(struct runtime *rt, const struct po
     struct network_places places = {};
     places.shape = &setup->learner->shape;
     places.envs = u->envs;
+    places.acting = setup->acting;
     places.steps = u->steps;
     places.exact = setup->exact;
     places.w = u->w;

@@ -8,6 +8,7 @@
 #include "cuda/runtime.cuh"
 
 extern "C" {
+#include "base/envs.h"
 #include "learn/learner.h"
 #include "learn/report.h"
 }
@@ -17,9 +18,10 @@ struct policy_setup {
     const struct config *config;
     const struct learner *learner; /* its shape; its saved arrays and gradient, in device memory */
     const struct rollout *rollout; /* in device memory */
+    struct env_part acting;        /* the envs of the rollout that act here */
     const uint32_t *step;          /* [1] in device memory: the clock */
-    float *hidden, *cell;          /* [env][hidden] in device memory: the recurrent state of act */
-    float *logits, *values;        /* [env][logits] and [env] in device memory: what act computes */
+    float *hidden, *cell;          /* [acting env][hidden] in device memory: the recurrent state of act */
+    float *logits, *values;        /* [acting env][logits] and [acting env] in device memory: what act computes */
     bool exact;                    /* fp32 throughout */
 };
 

@@ -62,6 +62,8 @@ static void inputs_run(struct network_device *net, const struct trace *t, int ro
                                  net->shape.slots,
                                  net->in_stride,
                                  step,
+                                 (size_t)net->at.envs,
+                                 (size_t)net->at.acting.first,
                                  net->at.state,
                                  net->at.w + net->shape.tensor[0].offset,
                                  net->at.bp,
@@ -118,7 +120,7 @@ static void after_recurrence(struct network_device *net, const struct trace *t, 
 
 void network_device_act(struct network_device *net)
 {
-    const int envs = net->at.envs, units = envs * net->shape.hidden;
+    const int envs = net->at.acting.count, units = envs * net->shape.hidden;
     before_recurrence<tiling_flat>(net, &net->act, envs, net->at.step, &net->act_lists, nullptr);
     runtime_launch(net->rt, cell_kernel, launch_of((units + 127) / 128, 128, 0), units, net->shape.hidden,
                    net->act.gate, net->at.hidden, net->at.cell, net->act.hat[NORM_LSTM]);

@@ -12,6 +12,7 @@
 #include "cuda/runtime.cuh"
 
 extern "C" {
+#include "base/envs.h"
 #include "policy/network.h"
 }
 
@@ -20,6 +21,7 @@ struct network_device;
 struct network_places {
     const struct policy_shape *shape;
     int envs, steps;
+    struct env_part acting; /* those of the envs that act */
     bool exact;             /* fp32 throughout; else tf32 products */
     const float *w;         /* on the device, as are all below */
     float *grad;            /* like w */
@@ -27,9 +29,9 @@ struct network_places {
     const float *state;     /* [step][env][obs] */
     const int8_t *bp;       /* [step][env][slots] */
     const uint8_t *reset;   /* [step][env] */
-    float *hidden, *cell;   /* [env][hidden] of act */
-    float *act_logits;      /* [env][logits] */
-    float *act_values;      /* [env] */
+    float *hidden, *cell;   /* [acting env][hidden] */
+    float *act_logits;      /* [acting env][logits] */
+    float *act_values;      /* [acting env] */
     float *logits, *values; /* [step][env]... of unroll */
     const float *dlogits, *dvalues;
     const uint32_t *stop; /* [1] not 0: unroll does nothing */

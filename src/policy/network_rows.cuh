@@ -24,6 +24,7 @@ DEVICE int embed_row(int blueprint)
 struct input_rows {
     int rows, obs, slots, stride;
     const uint32_t *step; /* NULL: from row 0 */
+    size_t width, first;  /* rows of a step, and the first of them that is read */
     const float *state, *embed;
     const int8_t *bp;
     float *in;
@@ -36,7 +37,7 @@ KERNEL void input_kernel(const struct input_rows p, const uint32_t *stop)
     const int row = blockIdx.x * ROW_WARPS + threadIdx.x / 32;
     if (row >= p.rows || (stop && *stop))
         return;
-    const size_t from = row + (p.step ? (size_t)*p.step * p.rows : 0);
+    const size_t from = row + (p.step ? (size_t)*p.step * p.width + p.first : 0);
     float *in = p.in + (size_t)row * p.stride;
     for (int i = threadIdx.x % 32; i < p.stride; i += 32) {
         const int e = i - p.obs;

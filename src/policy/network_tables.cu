@@ -333,11 +333,11 @@ struct network_device *network_device_create(struct runtime *rt, const struct ne
     net->shape = *places->shape;
     net->rows = places->envs * places->steps;
     net->in_stride = (net->shape.inputs + 3) / 4 * 4;
-    net->act = trace_create(net, places->envs);
+    net->act = trace_create(net, places->acting.count);
     net->unroll = trace_create(net, net->rows);
     back_create(net);
-    forward_create<tiling_flat>(net, &net->act, places->envs, places->hidden, places->act_logits, places->act_values,
-                                &net->act_lists);
+    forward_create<tiling_flat>(net, &net->act, places->acting.count, places->hidden, places->act_logits,
+                                places->act_values, &net->act_lists);
     forward_create<tiling_wide>(net, &net->unroll, net->rows, nullptr, places->logits, places->values,
                                 &net->unroll_lists);
     back_lists_create(net);

@@ -11,6 +11,7 @@ static struct network_places places_of(struct runtime *rt, const struct policy_t
     struct network_places places = {};
     places.shape = trial->shape;
     places.envs = trial->envs;
+    places.acting = {0, trial->envs};
     places.steps = trial->steps;
     places.exact = !trial->tf32;
     places.w = runtime_place(rt, trial->w, storage);

@@ -5,10 +5,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/pool.h"
 #include "data/dataset.h"
 #include "session/parts.h"
 #include "telemetry/run_plan.h"
@@ -43,9 +45,9 @@ static enum esper_status take_policy(struct session *session, const char *path, 
         "learner.value_scale",
         "learner.value_updates"}; /* all but Adam's moments, which belong to the other run's path */
     struct world *world = engine_world(session->engine);
-    engine_read(session->engine); /* keeps the rest of the world, even if it is on a device */
+    engine_fetch(session->engine); /* keeps the rest of the world, even if it is on a device */
     TRY(checkpoint_read_rows(path, &world->table, names, sizeof names / sizeof names[0], error));
-    return engine_restored(session->engine, error);
+    return engine_took(session->engine, error);
 }
 
 static enum esper_status take_topology(struct session *session, const char *path, struct esper_error *error)
@@ -112,18 +114,58 @@ void session_release(struct session *session)
     memory_free(session);
 }
 
+/* Ranks on one machine divide its cores, unless somebody gave each its own. */
+static int threads_of(const struct session *session)
+{
+    const int cores = pool_cores(), ranks = group_local_ranks(session->group);
+    const bool bound = cores < (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (session->config.threads != 0 || ranks < 2 || bound)
+        return session->config.threads;
+    return cores / ranks > 1 ? cores / ranks : 1;
+}
+
+/* Whatever would make the bits of a run depend on which rank computes. */
+static enum esper_status agree(const struct session *session, struct esper_error *error)
+{
+    const struct dataset *data = engine_data(session->engine);
+    TRY(group_same(session->group, "it computes with", engine_kernels(session->engine), error));
+    return group_same(session->group, "its data has checksum", *data->checksum ? data->checksum : "none", error);
+}
+
+static enum esper_status open_parts(struct session *session, struct esper_error *error)
+{
+    const int envs = session->config.envs, ranks = group_ranks(session->group);
+    struct config config = session->config;
+    config.threads = threads_of(session);
+    if (ranks > envs)
+        return error_set(error, ESPER_INVALID, "%d ranks for %d env%s: each rank plays one or more; start fewer", ranks,
+                         envs, envs == 1 ? "" : "s");
+    TRY(engine_create_part(&session->engine, &config, group_part(session->group, envs), session->group, error));
+    session->outcomes = memory_alloc((size_t)envs, sizeof *session->outcomes, error);
+    if (!session->outcomes)
+        return ESPER_FAILED;
+    if (!session->leads)
+        return ESPER_OK;
+    TRY(sampler_create(&session->sampler, error));
+    return behind_create(&session->behind, &engine_whole(session->engine)->table, error);
+}
+
 /* The engine comes first: a configuration that cannot run leaves no directory behind. */
 static enum esper_status open_engine(struct session *session, struct esper_error *error)
 {
-    const struct config *config = &session->config;
-    TRY(engine_create(&session->engine, config, error));
-    session->first_round = round_first(config->evaluate);
-    session->last_round = session->first_round + (uint32_t)config->rounds;
-    session->outcomes = memory_alloc((size_t)config->envs, sizeof *session->outcomes, error);
-    if (!session->outcomes)
-        return ESPER_FAILED;
-    TRY(sampler_create(&session->sampler, error));
-    return behind_create(&session->behind, &engine_world(session->engine)->table, error);
+    const enum esper_status status = open_parts(session, error);
+    session->first_round = round_first(session->config.evaluate);
+    session->last_round = session->first_round + (uint32_t)session->config.rounds;
+    TRY(group_check(session->group, status, error));
+    return agree(session, error);
+}
+
+void session_words(struct session *session, const char *checkpoint)
+{
+    char words[PATH_MAX + 128];
+    snprintf(words, sizeof words, "the run goes on from %s%s: esper train --resume %s",
+             checkpoint ? "its checkpoint " : "its beginning", checkpoint ? checkpoint : "", session->run.path);
+    group_words(session->group, words);
 }
 
 static void start_clock(struct session *session)
@@ -261,25 +303,53 @@ static enum esper_status open_record(struct session *session, bool spans, const 
     return known ? ESPER_OK : session_record_checkpoint(session, file, "periodic", from, error);
 }
 
-static enum esper_status create_parts(struct session *session, const struct session_options *options,
-                                      struct esper_error *error)
+static enum esper_status create_run(struct session *session, const struct session_options *options,
+                                    struct esper_error *error)
 {
-    TRY(open_engine(session, error));
-    TRY(begin(session, options->runs, error));
     TRY(run_create(&session->run, options->runs, options->name, &session->config, engine_kernels(session->engine),
                    engine_data(session->engine)->checksum, options->command, error));
     session->run_open = true;
     TRY(name_folder(session, error));
     TRY(keep_played(session, error));
-    TRY(open_record(session, options->spans, NULL, error));
+    return open_record(session, options->spans, NULL, error);
+}
+
+/* All ranks know where the run is, and what its record keeps. */
+static void join_run(struct session *session, const char *checkpoint)
+{
+    group_tell(session->group, session->run.path, sizeof session->run.path);
+    engine_join_record(session->engine);
+    session_words(session, checkpoint);
     start_clock(session);
-    return run_set_status(&session->run, RUN_RUNNING, 0, 0, error);
+}
+
+static enum esper_status create_parts(struct session *session, const struct session_options *options,
+                                      struct esper_error *error)
+{
+    TRY(open_engine(session, error));
+    TRY(group_check(session->group, begin(session, options->runs, error), error));
+    TRY(group_check(session->group, session->leads ? create_run(session, options, error) : ESPER_OK, error));
+    join_run(session, NULL);
+    const enum esper_status status = session->leads ? run_set_status(&session->run, RUN_RUNNING, 0, 0, error)
+                                                    : ESPER_OK;
+    return group_check(session->group, status, error);
+}
+
+static struct session *make_session(struct group *group, struct esper_error *error)
+{
+    struct session *session = memory_alloc(1, sizeof *session, error);
+    if (!session)
+        return NULL;
+    session->group = group;
+    session->leads = group_leads(group);
+    session->run.lock = -1;
+    return session;
 }
 
 enum esper_status session_create(struct session **out, const struct config *config,
                                  const struct session_options *options, struct esper_error *error)
 {
-    struct session *session = memory_alloc(1, sizeof *session, error);
+    struct session *session = make_session(options->group, error);
     if (!session)
         return ESPER_FAILED;
     session->config = *config;
@@ -344,23 +414,29 @@ static enum esper_status adopt(struct session *session, const struct checkpoint_
 {
     const struct world *world = engine_world(session->engine);
     enum esper_status status = engine_restored(session->engine, error);
-    if (status == ESPER_OK && (*world->round - session->first_round != info->round || *world->step != info->step))
+    if (status == ESPER_OK && session->leads &&
+        (*world->round - session->first_round != info->round || *world->step != info->step))
         status = error_set(error, ESPER_INVALID, "its header is of round %u, step %u, its arrays of round %u, step %u",
                            (unsigned)info->round, (unsigned)info->step,
                            (unsigned)(*world->round - session->first_round), (unsigned)*world->step);
-    return status == ESPER_OK ? status : error_where(error, "%s", info->path);
+    return status == ESPER_OK || !session->leads ? status : error_where(error, "%s", info->path);
 }
 
 static enum esper_status restore(struct session *session, const struct resume_point *point, struct esper_error *error)
 {
-    struct checkpoint_info info;
+    struct checkpoint_info info = {0};
+    enum esper_status status = ESPER_OK;
     char runs[PATH_MAX];
     if (point->begins) {
         runs_of(session, runs);
-        return begin(session, runs, error);
+        return group_check(session->group, begin(session, runs, error), error);
     }
-    TRY(checkpoint_read(point->from.path, &engine_world(session->engine)->table, &session->config, &info, error));
-    return adopt(session, &info, error);
+    if (session->leads)
+        status =
+            checkpoint_read(point->from.path, &engine_whole(session->engine)->table, &session->config, &info, error);
+    TRY(group_check(session->group, status, error));
+    status = adopt(session, &info, error);
+    return group_check(session->group, status, error);
 }
 
 /* On other images it would be another run (E-02). One of an earlier version does not say what it was trained on. */
@@ -376,38 +452,63 @@ static enum esper_status check_data(const struct session *session, struct esper_
                      session->run.path, before, data->path, data->checksum);
 }
 
-static enum esper_status resume_parts(struct session *session, const char *path, const struct session_changes *changes,
-                                      struct esper_error *error)
+/* What the run is, and where it can go on. */
+static enum esper_status find_run(struct session *session, const char *path, const struct session_changes *changes,
+                                  struct resume_point *point, struct esper_error *error)
 {
-    struct resume_point point;
     TRY(run_open_to_train(&session->run, path, error));
     session->run_open = true;
     session->config = session->run.config;
     TRY(name_folder(session, error));
-    TRY(resume_find(&session->run, session->folder, changes->from_scratch, &point, error));
-    memcpy(session->note, point.note, sizeof session->note);
+    TRY(resume_find(&session->run, session->folder, changes->from_scratch, point, error));
+    memcpy(session->note, point->note, sizeof session->note);
     TRY(apply_changes(session, changes, error));
-    TRY(take_played(session, error));
-    TRY(open_engine(session, error));
-    TRY(check_data(session, error));
-    TRY(restore(session, &point, error));
-    if (point.begins)
+    return take_played(session, error);
+}
+
+static enum esper_status reopen_record(struct session *session, const struct session_changes *changes,
+                                       const struct resume_point *point, struct esper_error *error)
+{
+    if (point->begins)
         TRY(file_make_directories(session->folder, error)); /* it may be gone with the checkpoints */
     TRY(settle_rounds(session, changes, error));
-    const struct world *world = engine_world(session->engine);
-    TRY(open_record(session, changes->spans, point.begins ? NULL : &point.from, error));
+    TRY(open_record(session, changes->spans, point->begins ? NULL : &point->from, error));
     if (changes->from_scratch)
         TRY(checkpoint_clear(session->folder, error)); /* damaged ones would be the newest for ever */
-    start_clock(session);
-    if (session_done(session))
-        return ESPER_OK;
-    return run_set_status(&session->run, RUN_RUNNING, *world->round - session->first_round, *world->step, error);
+    return ESPER_OK;
+}
+
+static enum esper_status resume_parts(struct session *session, const char *path, const struct session_changes *changes,
+                                      struct esper_error *error)
+{
+    struct resume_point point = {0};
+    struct group *group = session->group;
+    const bool leads = session->leads;
+    TRY(group_check(group, leads ? find_run(session, path, changes, &point, error) : ESPER_OK, error));
+    group_tell(group, &session->config, sizeof session->config);
+    group_tell(group, session->run.path, sizeof session->run.path);
+    group_tell(group, &point.begins, sizeof point.begins);
+    /* where another rank computes is said on its own command line */
+    TRY(group_check(group, leads ? ESPER_OK : apply_changes(session, changes, error), error));
+    TRY(open_engine(session, error));
+    TRY(group_check(group, leads ? check_data(session, error) : ESPER_OK, error));
+    TRY(restore(session, &point, error));
+    TRY(group_check(group, leads ? reopen_record(session, changes, &point, error) : ESPER_OK, error));
+    group_tell(group, &session->config, sizeof session->config);
+    group_tell(group, &session->last_round, sizeof session->last_round);
+    group_tell(group, point.from.path, sizeof point.from.path);
+    join_run(session, point.begins ? NULL : strrchr(point.from.path, '/') + 1);
+    const struct world *world = engine_world(session->engine);
+    enum esper_status status = ESPER_OK;
+    if (leads && !session_done(session))
+        status = run_set_status(&session->run, RUN_RUNNING, *world->round - session->first_round, *world->step, error);
+    return group_check(group, status, error);
 }
 
 enum esper_status session_resume(struct session **out, const char *path, const struct session_changes *changes,
                                  struct esper_error *error)
 {
-    struct session *session = memory_alloc(1, sizeof *session, error);
+    struct session *session = make_session(changes->group, error);
     if (!session)
         return ESPER_FAILED;
     enum esper_status status = resume_parts(session, path, changes, error);

@@ -2,6 +2,7 @@
 #ifndef SESSION_PARTS_H
 #define SESSION_PARTS_H
 
+#include "base/group.h"
 #include "engine/engine.h"
 #include "session/behind.h"
 #include "session/checkpoint.h"
@@ -15,6 +16,10 @@
 
 struct session {
     struct config config;
+    struct group *group;    /* NULL: alone */
+    bool leads;             /* it owns the run: directory, record and checkpoints; other ranks have none of those */
+    bool stopping, stopped; /* somebody wants it to stop; all ranks have */
+    bool asked;             /* for a meeting, to save */
     struct engine *engine;
     struct run run;
     struct recorder *recorder;
@@ -33,6 +38,8 @@ struct session {
     struct outcome_record *outcomes;  /* [env] */
 };
 
+/* Tells the ranks from where the run goes on, should one of them be lost. `checkpoint` NULL: there is none yet. */
+void session_words(struct session *session, const char *checkpoint);
 /* Releases everything a session holds and the session itself; what was not written is lost. */
 void session_release(struct session *session);
 /* Lets the best network write, where that is wanted; what fails is a row that is missing. */

@@ -24,7 +24,7 @@ static void count_stages(const struct world *world, struct round_record *out)
 
 void report_round(struct engine *engine, const struct outcome_record *outcomes, struct round_record *out)
 {
-    const struct world *world = engine_world(engine);
+    const struct world *world = engine_whole(engine);
     double envs = world->envs;
     *out = (struct round_record){
         .round = *world->round, .env_steps = (int64_t)world->envs * world->config.steps, .val_accuracy_best = -1};

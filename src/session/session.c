@@ -23,12 +23,16 @@ static enum esper_status prepare(struct session *session, const char *name, char
 {
     const struct world *world = engine_world(session->engine);
     snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX - 32, session->folder, name);
-    recorder_count(session->recorder, *world->round, *world->step);
-    recorder_flush(session->recorder, FLUSH_SECONDS);
+    engine_reported(session->engine);
+    if (session->leads) {
+        recorder_count(session->recorder, *world->round, *world->step);
+        recorder_flush(session->recorder, FLUSH_SECONDS);
+    }
     engine_read(session->engine);
     return engine_check(session->engine, error);
 }
 
+/* All ranks bring what they have; the leading one writes it. */
 static enum esper_status save(struct session *session, const char *kind, struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
@@ -41,12 +45,16 @@ static enum esper_status save(struct session *session, const char *kind, struct 
     struct checkpoint_info info;
     checkpoint_name(round, step, name);
     TRY(prepare(session, name, path, error));
-    TRY(checkpoint_write(path, &world->table, &session->config, round, step, &info, error));
-    TRY(session_record_checkpoint(session, name, kind, &info, error));
-    engine_span(session->engine, "checkpoint", start);
+    if (session->leads) {
+        const struct table *table = &engine_whole(session->engine)->table;
+        TRY(checkpoint_write(path, table, &session->config, round, step, &info, error));
+        TRY(session_record_checkpoint(session, name, kind, &info, error));
+        engine_span(session->engine, "checkpoint", start);
+    }
+    session_words(session, name);
     session->saved_round = *world->round;
     session->saved_step = *world->step;
-    return checkpoint_prune(session->folder, session->config.checkpoint.keep, error);
+    return session->leads ? checkpoint_prune(session->folder, session->config.checkpoint.keep, error) : ESPER_OK;
 }
 
 static bool is_saved(const struct session *session)
@@ -98,7 +106,7 @@ static void collect_best(struct session *session, bool wait)
     enum esper_status status;
     struct checkpoint_info info;
     struct esper_error error;
-    if (!behind_collect(session->behind, wait, &status, &info, &error))
+    if (!session->leads || !behind_collect(session->behind, wait, &status, &info, &error))
         return;
     if (status == ESPER_OK)
         status = session_record_checkpoint(session, BEST_FILE, "best", &info, &error);
@@ -115,8 +123,10 @@ static enum esper_status start_best(struct session *session, struct esper_error 
     char path[PATH_MAX];
     collect_best(session, true);
     TRY(prepare(session, BEST_FILE, path, error));
-    behind_start(session->behind, path, &world->table, &session->config, *world->round - session->first_round,
-                 *world->step);
+    if (!session->leads)
+        return ESPER_OK;
+    behind_start(session->behind, path, &engine_whole(session->engine)->table, &session->config,
+                 *world->round - session->first_round, *world->step);
     engine_span(session->engine, "checkpoint", start);
     return ESPER_OK;
 }
@@ -140,6 +150,25 @@ static void sample_best(struct session *session, struct session_progress *progre
                  error.text);
 }
 
+/* What the round came to, in the record and in `progress`; true if it is the best so far. */
+static bool tell_round(struct session *session, struct round_report *report, struct session_progress *progress)
+{
+    struct world *world = engine_world(session->engine);
+    fill_speed(session, &report->round);
+    recorder_count(session->recorder, *world->round, *world->step);
+    report_emit(report, session->config.envs, session->recorder);
+
+    progress->round_done = true;
+    progress->has_ppo = report->has_ppo;
+    progress->record = report->round;
+    progress->ppo = report->ppo;
+
+    const bool best = report->round.val_accuracy_mean > *world->best_round_accuracy;
+    if (best)
+        *world->best_round_accuracy = report->round.val_accuracy_mean;
+    return best;
+}
+
 static enum esper_status finish_round(struct session *session, struct session_progress *progress,
                                       struct esper_error *error)
 {
@@ -147,22 +176,13 @@ static enum esper_status finish_round(struct session *session, struct session_pr
     struct round_report report = {.outcomes = session->outcomes};
     double rounds = session->config.rounds, done = *world->round - session->first_round;
     engine_finish(session->engine, session->outcomes);
-    if (*world->best.accuracy >= 0 && *world->best.round == *world->round)
+    if (session->leads && *world->best.accuracy >= 0 && *world->best.round == *world->round)
         sample_best(session, progress);
-    report_round(session->engine, session->outcomes, &report.round);
+    if (session->leads)
+        report_round(session->engine, session->outcomes, &report.round);
     report.has_ppo = engine_update(session->engine, rounds > 1 ? done / (rounds - 1) : 1, &report.ppo, report.heads);
-    fill_speed(session, &report.round);
-    recorder_count(session->recorder, *world->round, *world->step);
-    report_emit(&report, world->envs, session->recorder);
-
-    progress->round_done = true;
-    progress->has_ppo = report.has_ppo;
-    progress->record = report.round;
-    progress->ppo = report.ppo;
-
-    bool best = report.round.val_accuracy_mean > *world->best_round_accuracy;
-    if (best)
-        *world->best_round_accuracy = report.round.val_accuracy_mean;
+    bool best = session->leads && tell_round(session, &report, progress);
+    group_tell(session->group, &best, sizeof best);
     engine_reset(session->engine, *world->round + 1);
     session->round_start = clock_seconds();
     session->round_start_step = 0;
@@ -170,7 +190,7 @@ static enum esper_status finish_round(struct session *session, struct session_pr
         TRY(start_best(session, error));
     else
         retry_best(session);
-    if (report.has_ppo && *world->learner.failures >= FAILURE_LIMIT)
+    if (session->leads && report.has_ppo && *world->learner.failures >= FAILURE_LIMIT)
         return error_set(error, ESPER_DIVERGED,
                          "%s: no finite update of the policy in %d rounds; lower ppo.lr, or go back to an earlier "
                          "checkpoint",
@@ -183,18 +203,33 @@ bool session_done(const struct session *session)
     return *engine_world(session->engine)->round >= session->last_round;
 }
 
-static void fill_progress(const struct session *session, struct session_progress *progress)
+bool session_stop(struct session *session)
 {
-    const struct world *world = engine_world(session->engine);
+    if (session->group && !session->stopping)
+        group_call(session->group, true);
+    session->stopping = true;
+    return !session->group;
+}
+
+bool session_stopped(const struct session *session)
+{
+    return session->stopped;
+}
+
+static void fill_progress(struct session *session, struct session_progress *progress)
+{
+    const struct world *world = engine_world(session->engine), *whole = engine_whole(session->engine);
     double seconds = clock_seconds() - session->round_start;
     *progress = (struct session_progress){.round = *world->round - session->first_round, .step = *world->step};
     progress->val_accuracy_best = -1;
-    for (int env = 0; env < world->envs; env++) {
-        progress->val_accuracy_mean += world->val_accuracy[env] / world->envs;
-        progress->val_accuracy_best = fmax(progress->val_accuracy_best, world->val_accuracy[env]);
+    if (!whole)
+        return;
+    for (int env = 0; env < whole->envs; env++) {
+        progress->val_accuracy_mean += whole->val_accuracy[env] / whole->envs;
+        progress->val_accuracy_best = fmax(progress->val_accuracy_best, whole->val_accuracy[env]);
     }
-    report_stages(world, progress->stages);
-    progress->env_steps_per_s = (*world->step - session->round_start_step) * (double)world->envs / seconds;
+    report_stages(whole, progress->stages);
+    progress->env_steps_per_s = (*world->step - session->round_start_step) * (double)whole->envs / seconds;
 }
 
 /* The recorder finds them after the round, while training goes on; those of the last round must be waited for. */
@@ -217,34 +252,74 @@ static enum esper_status advance_twins(struct session *session, struct session_p
     fill_progress(session, progress);
     progress->step = 0;
     progress->twin_step = step;
+    group_step(session->group);
     return engine_check(session->engine, error);
 }
 
-enum esper_status session_advance(struct session *session, struct session_progress *progress, struct esper_error *error)
+static enum esper_status advance_envs(struct session *session, struct session_progress *progress,
+                                      struct esper_error *error)
 {
-    struct world *world = engine_world(session->engine);
-    if (engine_plays_twins(session->engine))
-        return advance_twins(session, progress, error);
+    const struct world *world = engine_world(session->engine);
     engine_train(session->engine);
     engine_evaluate(session->engine);
     engine_decide(session->engine);
     engine_apply(session->engine);
     TRY(engine_check(session->engine, error));
     fill_progress(session, progress);
-    if (*world->step == (uint32_t)session->config.steps) {
-        TRY(finish_round(session, progress, error));
-        progress->round = *world->round - session->first_round;
-        progress->step = 0;
-        run_set_status(&session->run, RUN_RUNNING, progress->round, 0,
-                       NULL); /* one line for viewers; the last one counts */
-    }
-    bool due = save_is_due(session);
+    group_step(session->group);
+    if (*world->step < (uint32_t)session->config.steps)
+        return ESPER_OK;
+    group_meet(session->group);
+    TRY(finish_round(session, progress, error));
+    progress->round = *world->round - session->first_round;
+    progress->step = 0;
+    if (session->leads) /* one line for viewers; the last one counts */
+        run_set_status(&session->run, RUN_RUNNING, progress->round, 0, NULL);
+    return ESPER_OK;
+}
+
+/* What the ranks do where they meet, as the leading one says. */
+struct orders {
+    bool save, stop;
+};
+
+static struct orders give_orders(struct session *session)
+{
+    group_served(session->group); /* first: what is called for from here on gets a meeting of its own */
+    struct orders orders = {.save = session->leads && save_is_due(session), .stop = group_stops(session->group)};
+    group_tell(session->group, &orders, sizeof orders);
+    session->stopped = orders.stop;
+    session->asked = false;
+    return orders;
+}
+
+static void save_if_due(struct session *session, struct session_progress *progress)
+{
+    const bool due = give_orders(session).save;
     collect_best(session, due); /* its row must not lag behind either */
-    if (due) {
-        session->unsaved = save(session, "periodic", &session->trouble) != ESPER_OK;
-        session->saved_at = clock_seconds(); /* or attempted: retrying at every step would be too often */
-        progress->checkpoint_written = !session->unsaved;
-    }
+    if (!due)
+        return;
+    session->unsaved = save(session, "periodic", &session->trouble) != ESPER_OK;
+    session->saved_at = clock_seconds(); /* or attempted: retrying at every step would be too often */
+    progress->checkpoint_written = !session->unsaved;
+}
+
+enum esper_status session_advance(struct session *session, struct session_progress *progress, struct esper_error *error)
+{
+    const bool twins = engine_plays_twins(session->engine);
+    TRY((twins ? advance_twins : advance_envs)(session, progress, error));
+    if (group_due(session->group))
+        group_meet(session->group);
+    if (twins && group_here(session->group))
+        give_orders(session); /* nothing of a twin is saved, and the time for that comes */
+    if (twins)
+        return ESPER_OK;
+    if (group_here(session->group))
+        save_if_due(session, progress);
+    else if (session->leads && !session->asked && (session->asked = save_is_due(session)))
+        group_call(session->group, false);
+    if (!session->leads)
+        return ESPER_OK;
     tell_checkpoints(session, progress);
     if (!progress->notice[0])
         recorder_notice(session->recorder, progress->notice);
@@ -266,7 +341,7 @@ static enum esper_status join_trouble(enum esper_status status, struct esper_err
 }
 
 /* Writes all that can still be written, whatever fails. */
-enum esper_status session_close(struct session *session, struct esper_error *error)
+static enum esper_status close_run(struct session *session, struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
     bool done = session_done(session);
@@ -277,8 +352,12 @@ enum esper_status session_close(struct session *session, struct esper_error *err
     collect_best(session, true);
     if (session->best_unsaved)
         status = join_trouble(status, error, session->trouble.status, &session->trouble);
-    part = is_saved(session) ? ESPER_OK : save(session, done ? "final" : "stop", &trouble);
+    bool unsaved = session->leads && !is_saved(session);
+    group_tell(session->group, &unsaved, sizeof unsaved);
+    part = unsaved ? save(session, done ? "final" : "stop", &trouble) : ESPER_OK;
     status = join_trouble(status, error, part, &trouble);
+    if (!session->leads)
+        return status;
     part = sampler_wait(session->sampler, &trouble);
     status = join_trouble(status, error, part, &trouble);
     part = recorder_stop(session->recorder, CLOSE_SECONDS, &trouble);
@@ -288,13 +367,21 @@ enum esper_status session_close(struct session *session, struct esper_error *err
                           *world->step, &trouble);
     if (status == ESPER_OK) /* otherwise the reason is known */
         status = join_trouble(status, error, part, &trouble);
-    session_release(session);
     return status;
 }
 
-void session_abandon(struct session *session)
+enum esper_status session_close(struct session *session, struct esper_error *error)
+{
+    const enum esper_status status = close_run(session, error);
+    struct group *group = session->group;
+    session_release(session);
+    return group_check(group, status, error);
+}
+
+void session_abandon(struct session *session, const struct esper_error *error)
 {
     const struct world *world = engine_world(session->engine);
+    group_fail(session->group, error);
     run_set_status(&session->run, RUN_FAILED, *world->round - session->first_round, *world->step, NULL);
     session_release(session);
 }
@@ -329,8 +416,13 @@ int session_threads(const struct session *session)
     return engine_threads(session->engine);
 }
 
+int session_ranks(const struct session *session)
+{
+    return group_ranks(session->group);
+}
+
 uint64_t session_hash(const struct session *session)
 {
     engine_read(session->engine);
-    return table_hash(&engine_world(session->engine)->table);
+    return table_hash(&engine_whole(session->engine)->table);
 }

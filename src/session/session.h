@@ -14,8 +14,10 @@
 #include "telemetry/record.h"
 
 struct session;
+struct group; /* the run's processes; NULL: this one alone (base/group.h) */
 
 struct session_options {
+    struct group *group; /* if not NULL, creating, advancing and closing is done by all ranks together */
     const char *runs;    /* the directory that contains the runs */
     const char *name;    /* NULL: made from time, task and seed */
     const char *command; /* the command line, for run.json */
@@ -29,6 +31,7 @@ enum esper_status session_create(struct session **out, const struct config *conf
 /* Continue a run from its newest intact checkpoint, or from its beginning if it ended before its first one. Only these
  * may differ from the run's configuration; 0 (threads: -1, texts: NULL) keeps the run's own value. */
 struct session_changes {
+    struct group *group;
     int rounds, threads;
     const char *device, *precision;
     bool spans;
@@ -45,6 +48,7 @@ struct device_use;
 const struct device_use *session_device(const struct session *session); /* where it computes (engine/choose.h) */
 const char *session_kernels(const struct session *session);
 int session_threads(const struct session *session);
+int session_ranks(const struct session *session);
 
 struct session_progress {
     uint32_t round, step; /* rounds done; steps done of the one in progress (0 after a round's last) */
@@ -64,13 +68,17 @@ struct session_progress {
 };
 
 bool session_done(const struct session *session);
+/* Somebody wants it to stop: true if it can at once. With many ranks it advances until all are at the same step, and
+ * is stopped then. */
+bool session_stop(struct session *session);
+bool session_stopped(const struct session *session);
 /* One step of all envs; at the end of a round also the update, the record and, when due, a checkpoint. */
 enum esper_status session_advance(struct session *session, struct session_progress *progress,
                                   struct esper_error *error);
 /* Save what is not saved, write the last status (finished or interrupted), release everything. */
 enum esper_status session_close(struct session *session, struct esper_error *error);
-/* Release without saving: after a failure. */
-void session_abandon(struct session *session);
+/* Release without saving: after a failure. With many ranks, all end, and the leading one alone returns. */
+void session_abandon(struct session *session, const struct esper_error *error);
 
 /* Hash of the current training state: equal hashes, equal runs. */
 uint64_t session_hash(const struct session *session);
