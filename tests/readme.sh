@@ -19,7 +19,7 @@ while IFS= read -r command; do
     esac
     # The last of two equal flags counts; a script's actions need the full round.
     case $command in
-    *" help "*) ;;
+    *" help "* | *" data "*) ;;
     *" train "*--resume*) command="$command --rounds 3" ;;
     *" train "*--script*) command="$command --rounds 1 --envs 2" ;;
     *" train"*) command="$command $small --rounds 2" ;;
@@ -29,7 +29,7 @@ while IFS= read -r command; do
     *" bench"*) command="$command --kernels" ;;
     esac
     case $command in
-    *" help "*) ;;
+    *" help "* | *" data "*) ;;
     *" train"* | *" eval "* | *" search "* | *" exam "* | *" compare "* | *" sample "* | *" inspect "* | *" sql "* | *" export "* | *" report "* | *" list"* | *" tag "* | *" rm "* | *" archive "*) command="$command --runs $work" ;;
     esac
     problem=

@@ -73,6 +73,8 @@ void cli_note(const char *format, ...)
 static void say(const char *start, const char *format, va_list values)
 {
     char line[1100];
+    if (hushed)
+        return;
     int used = snprintf(line, sizeof line, "esper: %s", start);
     vsnprintf(line + used, sizeof line - (size_t)used, format, values);
     text_scrub(line, "\t");
@@ -130,7 +132,8 @@ int cli_fail(const struct esper_error *error)
     char line[sizeof error->text];
     snprintf(line, sizeof line, "%s", error->text);
     text_scrub(line, "\n\t");
-    fprintf(stderr, "esper: %s\n", line);
+    if (!hushed)
+        fprintf(stderr, "esper: %s\n", line);
     switch (error->status) {
     case ESPER_OK:
         return CLI_OK;
