@@ -2,11 +2,11 @@
  * The transformer's bf16 networks: small hosts, width 64 or 32 with heads of 16, sequences of at most 64 bytes.
  *
  * A thread block takes some sequences of an env through both passes of a batch at once, a *team* of four warps per
- * sequence, a warp per sixteen tokens (lines.cuh). Products are bf16 on the tensor cores with fp32 sums. What the
- * backward pass needs of the forward pass is on the team's *tape*, in global memory, from where the same threads read
- * it that wrote it. Gradients of weights are products over all tokens of the block, in a *slab* of its own; the slabs
- * of an env are added up in order. Sequences of a block and blocks of a slab depend on the batch alone, so an env's
- * bits do not depend on what else is trained.
+ * sequence, a warp per sixteen tokens (lines.cuh). Products are bf16 on the tensor cores with fp32 sums; weights come
+ * to them through shared memory, on the team's *belt* (belt.cuh). What the backward pass needs of the forward pass is
+ * on the team's *tape*, in global memory, from where the same threads read it that wrote it. Gradients of weights are
+ * products over all tokens of the block, in a *slab* of its own; the slabs of an env are added up in order. Sequences
+ * of a block and blocks of a slab depend on the batch alone, so an env's bits do not depend on what else is trained.
  *
  * Parameters, planning, the optimiser's step and the scores of an evaluation are those of fp32 (struct exact_view).
  */
