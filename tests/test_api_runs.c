@@ -1,4 +1,5 @@
 /* The library's runs (esper.h): training round by round, to the bits of a session, and the record as columns. */
+#include "data/pack.h"
 #include "testing_api.h"
 
 static struct esper_error wrong;
@@ -76,6 +77,36 @@ static void test_training(void **state)
     assert_null(train);
     assert_true(esper_train_done(NULL) && !esper_train_path(NULL));
     esper_train_stop(NULL);
+}
+
+/* Classes and size are the data's, as they are in the program. */
+static void test_own_images(void **state)
+{
+    (void)state;
+    enum { EACH = 40, SIZE = 16 };
+    static uint8_t images[EACH * SIZE * SIZE * 3];
+    static uint16_t labels[EACH];
+    static const char *const meta[][2] = {
+        {"name", "images"},        {"title", "mine"},       {"size", "16"},
+        {"classes", "3"},          {"mean", "0.5 0.5 0.5"}, {"deviation", "0.25 0.25 0.25"},
+        {"class_names", "a\nb\nc"}};
+    for (int i = 0; i < EACH; i++)
+        labels[i] = (uint16_t)(i % 3);
+    const struct packed packed = {.size = SIZE,
+                                  .classes = 3,
+                                  .count = {EACH, EACH, EACH},
+                                  .images = {images, images, images},
+                                  .labels = {labels, labels, labels}};
+    char path[512];
+    const char *sets[FEW + 1];
+    struct esper_train *train = NULL;
+    WORKS(packed_write(&packed, meta, 7, in_folder("own.safetensors"), &failed));
+    snprintf(path, sizeof path, "data.path=%s", in_folder("own.safetensors"));
+    memcpy(sets, few, sizeof few);
+    sets[FEW] = path;
+    WORKS(esper_train_open(&train, "images", sets, FEW + 1, folder, "own", &failed));
+    WORKS(esper_train_round(train, NULL, 0, &failed));
+    WORKS(esper_train_close(&train, &failed));
 }
 
 /* ---- the record -------------------------------------------------------------------------------------------------- */
@@ -175,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training),
+        cmocka_unit_test(test_own_images),
         cmocka_unit_test(test_record),
         cmocka_unit_test(test_many_rows),
     };

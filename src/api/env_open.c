@@ -56,17 +56,6 @@ static enum esper_status settle(struct config *config, struct esper_error *error
     return config_check(config, error);
 }
 
-static enum esper_status apply_sets(struct config *config, const char *const *sets, size_t count,
-                                    struct esper_error *error)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!sets[i])
-            return error_set(error, ESPER_INVALID, "sets: number %zu is NULL; each is \"key=value\"", i);
-        TRY(config_set(config, sets[i], error));
-    }
-    return settle(config, error);
-}
-
 static enum esper_status begin(struct esper_env **out, const struct config *config, struct esper_error *error)
 {
     struct engine *engine;
@@ -94,7 +83,8 @@ enum esper_status esper_env_open(struct esper_env **out, const char *task, const
     TRY(check_call("esper_env_open", out, task, sets, set_count, error));
     config_defaults(&config);
     TRY(config_load_task(&config, task, error));
-    TRY(apply_sets(&config, sets, set_count, error));
+    TRY(api_set(&config, sets, set_count, error));
+    TRY(settle(&config, error));
     return begin(out, &config, error);
 }
 
@@ -111,7 +101,8 @@ enum esper_status esper_env_open_run(struct esper_env **out, const char *name, c
     config.evaluate = true;
     config.device = WISH_CPU;
     config.precision = PRECISION_AUTO;
-    TRY(apply_sets(&config, sets, set_count, error));
+    TRY(api_set(&config, sets, set_count, error));
+    TRY(settle(&config, error));
     return begin(out, &config, error);
 }
 

@@ -157,3 +157,13 @@ const char *esper_component_name(uint32_t component)
 {
     return component < REWARD_COMPONENT_COUNT ? reward_component_name((int)component) : NULL;
 }
+
+enum esper_status api_set(struct config *config, const char *const *sets, size_t count, struct esper_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!sets[i])
+            return error_set(error, ESPER_INVALID, "sets: number %zu is NULL; each is \"key=value\"", i);
+        TRY(config_set(config, sets[i], error));
+    }
+    return ESPER_OK;
+}

@@ -32,6 +32,9 @@ static inline bool api_busy(const struct api_handle *handle)
 enum esper_status api_array(const char *name, const void *array, size_t count, size_t wanted,
                             struct esper_error *error);
 
+/* The caller's "key=value" texts; what comes out is not checked yet. */
+enum esper_status api_set(struct config *config, const char *const *sets, size_t count, struct esper_error *error);
+
 /* Where an environment is. A checkpoint holds the world between two steps, and nothing of a step that has begun. */
 enum env_place {
     ENV_OPENED,  /* no episode has begun */

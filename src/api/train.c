@@ -47,11 +47,7 @@ static enum esper_status configure(struct config *config, const char *task, cons
     char path[PATH_MAX];
     config_defaults(config);
     TRY(config_load_task(config, task, error));
-    for (size_t i = 0; i < count; i++) {
-        if (!sets[i])
-            return error_set(error, ESPER_INVALID, "sets: number %zu is NULL; each is \"key=value\"", i);
-        TRY(config_set(config, sets[i], error));
-    }
+    TRY(api_set(config, sets, count, error));
     if (config->policy.from[0]) {
         TRY(run_find(runs, config->policy.from, path, error));
         TRY(config_set_value(config, "policy.from", path, ORIGIN_FLAG, error));
@@ -59,6 +55,7 @@ static enum esper_status configure(struct config *config, const char *task, cons
     if (config->device == WISH_CUDA) /* whose library finds what it needs in the program esper, and not here */
         return error_set(error, ESPER_UNSUPPORTED, "device = cuda: the library trains on the CPU; use: esper train");
     config->device = WISH_CPU;
+    TRY(config_settle(config, error));
     return config_check(config, error);
 }
 

@@ -322,3 +322,21 @@ enum esper_status file_make_directories(const char *path, struct esper_error *er
             return ESPER_OK;
     }
 }
+
+bool file_find_library(const char *name, char *path, size_t size)
+{
+    static const char *const folders[] = {"", "../lib/esper/"};
+    char program[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(program, '/');
+    if (!slash)
+        return false;
+    slash[1] = '\0';
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        const int used = snprintf(path, size, "%s%s%s", program, folders[i], name);
+        if (used > 0 && (size_t)used < size && access(path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}

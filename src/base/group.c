@@ -46,28 +46,9 @@ struct group {
 
 static const char library_name[] = "libesper_mpi.so";
 
-/* Beside the program, or where `make install` puts it. */
-static bool library_find(char path[256])
-{
-    static const char *const folders[] = {"", "../lib/esper/"};
-    char program[256];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length <= 0)
-        return false;
-    program[length] = 0;
-    char *slash = strrchr(program, '/');
-    if (!slash)
-        return false;
-    slash[1] = 0;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-        if (snprintf(path, 256, "%s%s%s", program, folders[i], library_name) < 256 && access(path, R_OK) == 0)
-            return true;
-    return false;
-}
-
 bool group_available(char text[256])
 {
-    if (library_find(text))
+    if (file_find_library(library_name, text, 256))
         return true;
     snprintf(text, 256, "no %s beside the program; add it with: apt-get install openmpi-bin libopenmpi-dev, then: make",
              library_name);

@@ -7,30 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "engine/world.h"
 
 static const char library_name[] = "libesper_cuda.so";
-
-/* Next to the program first: a build needs no installation. Then where `make install` puts it. */
-static bool library_find(struct device_info *info)
-{
-    static const char *const folders[] = {"", "../lib/esper/"};
-    char program[sizeof info->library];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length <= 0)
-        return false;
-    program[length] = 0;
-    char *slash = strrchr(program, '/');
-    if (!slash)
-        return false;
-    slash[1] = 0;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-        if (snprintf(info->library, sizeof info->library, "%s%s%s", program, folders[i], library_name) <
-                (int)sizeof info->library &&
-            access(info->library, R_OK) == 0)
-            return true;
-    return false;
-}
 
 static void *library_open(struct device_info *info)
 {
@@ -39,7 +19,7 @@ static void *library_open(struct device_info *info)
         snprintf(info->library, sizeof info->library, "%s", chosen);
         return dlopen(info->library, RTLD_NOW | RTLD_LOCAL);
     }
-    if (!library_find(info))
+    if (!file_find_library(library_name, info->library, sizeof info->library))
         snprintf(info->library, sizeof info->library, "%s", library_name);
     return dlopen(info->library, RTLD_NOW | RTLD_LOCAL);
 }
