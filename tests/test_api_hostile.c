@@ -1,6 +1,7 @@
 /* The library under calls in any order with anything, from several threads, and for long. ESPER_FUZZ sets how many
  * calls (10 000 by default). */
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "testing_api.h"
 
@@ -251,6 +252,7 @@ struct player {
     struct esper_env *env;
     struct esper_policy *policy;
     enum esper_status status;
+    _Atomic bool over;
 };
 
 static void *decide_once(void *context)
@@ -258,7 +260,35 @@ static void *decide_once(void *context)
     struct player *p = context;
     uint8_t actions[ACTIONS];
     p->status = esper_policy_act(p->policy, p->env, 0, actions, ACTIONS, NULL);
+    atomic_store(&p->over, true);
     return NULL;
+}
+
+/* False if the other thread was refused, or done, before this one could try to close what it used. */
+static bool close_while_used(struct player *p)
+{
+    struct esper_env *env = p->env;
+    struct esper_policy *policy = p->policy;
+    struct esper_error error = {0};
+    struct esper_env_info info;
+    pthread_t thread;
+    WORKS(esper_env_reset(env, &failed));
+    atomic_store(&p->over, false);
+    assert_int_equal(pthread_create(&thread, NULL, decide_once, p), 0);
+    while (!atomic_load(&p->over) && esper_env_describe(env, &info, &error) == ESPER_OK)
+        sched_yield();
+    const enum esper_status env_closed = esper_env_close(&env);
+    const enum esper_status policy_closed = esper_policy_close(&policy);
+    pthread_join(thread, NULL);
+    p->env = env;
+    p->policy = policy;
+    assert_int_equal(env_closed, env ? ESPER_INVALID : ESPER_OK);
+    assert_int_equal(policy_closed, policy ? ESPER_INVALID : ESPER_OK);
+    if (!env || !policy)
+        return false;
+    assert_says(&error, "another thread");
+    assert_int_equal(p->status, ESPER_OK);
+    return true;
 }
 
 static void test_closed_by_others(void **state)
@@ -266,28 +296,20 @@ static void test_closed_by_others(void **state)
     (void)state;
     const char *sets[SMALL];
     struct player p = {0};
-    struct esper_error error = {0};
-    struct esper_env_info info;
-    pthread_t thread;
+    bool met = false;
     memcpy(sets, small, sizeof sets);
     sets[3] = "data.batches=200"; /* so that the hosts learn for a while */
-    WORKS(esper_env_open(&p.env, "quickstart", sets, SMALL, &failed));
-    WORKS(esper_policy_open(&p.policy, in_folder("learned"), &failed));
-    WORKS(esper_env_reset(p.env, &failed));
-    struct esper_env *env = p.env;
-    struct esper_policy *policy = p.policy;
-    assert_int_equal(pthread_create(&thread, NULL, decide_once, &p), 0);
-    while (esper_env_describe(env, &info, &error) == ESPER_OK)
-        sched_yield();
-    assert_says(&error, "another thread");
-    assert_int_equal(esper_env_close(&env), ESPER_INVALID);
-    assert_int_equal(esper_policy_close(&policy), ESPER_INVALID);
-    assert_true(env == p.env && policy == p.policy); /* still open */
-    pthread_join(thread, NULL);
-    assert_int_equal(p.status, ESPER_OK);
-    assert_int_equal(esper_env_close(&env), ESPER_OK);
-    assert_int_equal(esper_policy_close(&policy), ESPER_OK);
-    assert_true(!env && !policy);
+    for (int i = 0; i < 50 && !met; i++) {
+        if (!p.env)
+            WORKS(esper_env_open(&p.env, "quickstart", sets, SMALL, &failed));
+        if (!p.policy)
+            WORKS(esper_policy_open(&p.policy, in_folder("learned"), &failed));
+        met = close_while_used(&p);
+    }
+    assert_true(met);
+    assert_int_equal(esper_env_close(&p.env), ESPER_OK);
+    assert_int_equal(esper_policy_close(&p.policy), ESPER_OK);
+    assert_true(!p.env && !p.policy);
 }
 
 /* A thread whose stack is too small for the kernels is told so. */
