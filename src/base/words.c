@@ -30,13 +30,17 @@ static int edit_distance(const char *a, const char *b)
     return rows[last][columns];
 }
 
-/* A hint that is far off misleads: one letter may differ, plus one for every four typed. */
-static bool is_near(const char *word, const char *name, int distance)
+/* A hint that is far off misleads: one letter may differ, plus one for every four typed, unless one word holds the
+ * other. The distance is only taken where the lengths leave it a chance; -1 for what is far off. */
+static int near_distance(const char *word, const char *name)
 {
-    size_t typed = strlen(word), length = strlen(name);
+    int typed = (int)strlen(word), length = (int)strlen(name), most = 1 + typed / 4;
     if ((typed >= 3 && strstr(name, word)) || (length >= 3 && strstr(word, name)))
-        return true;
-    return distance <= 1 + (int)typed / 4 && distance < (int)length;
+        return edit_distance(word, name);
+    if (typed - length > most || length - typed > most)
+        return -1;
+    int distance = edit_distance(word, name);
+    return distance <= most && distance < length ? distance : -1;
 }
 
 const char *nearest_word(const char *word, const char *const names[], int count)
@@ -44,8 +48,8 @@ const char *nearest_word(const char *word, const char *const names[], int count)
     const char *best = NULL;
     int least = 0;
     for (int i = 0; i < count; i++) {
-        int distance = edit_distance(word, names[i]);
-        if (is_near(word, names[i], distance) && (!best || distance < least)) {
+        int distance = near_distance(word, names[i]);
+        if (distance >= 0 && (!best || distance < least)) {
             best = names[i];
             least = distance;
         }

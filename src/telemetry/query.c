@@ -195,11 +195,12 @@ static void add_suggestion(struct query *query, char *text, size_t size)
         char nearest[64] = "", word[64];
         const char *dot = strrchr(text + length, '.'); /* schema.table, table.column */
         snprintf(word, sizeof word, "%s", dot ? dot + 1 : text + length);
-        const char *function = nearest_word(word, allowed_functions, LENGTH(allowed_functions));
-        if (kinds[i].sql)
+        if (kinds[i].sql) {
             find_nearest(query, kinds[i].sql, word, nearest);
-        else if (function)
-            snprintf(nearest, sizeof nearest, "%s", function);
+        } else {
+            const char *function = nearest_word(word, allowed_functions, LENGTH(allowed_functions));
+            snprintf(nearest, sizeof nearest, "%s", function ? function : "");
+        }
         if (*nearest)
             snprintf(text + used, size - used, "; did you mean \"%s\"?", nearest);
     }

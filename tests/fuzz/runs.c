@@ -58,7 +58,7 @@ static enum esper_status read_values(void *context, const struct query_row *row,
     return ESPER_OK;
 }
 
-static const struct query_options hurried = {.timeout = 0.05, .rows = 1000};
+static const struct query_options hurried = {.timeout = 0.01, .rows = 1000};
 
 /* One of the viewers' questions, to a record from elsewhere; which one is the input's choice. */
 bool harness_record(const uint8_t *data, size_t size)
@@ -68,7 +68,7 @@ bool harness_record(const uint8_t *data, size_t size)
     struct esper_error error = {0};
     const struct question_values values = question_all();
     unsigned sum = 0, which = 0;
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < size; i += 509)
         which = which * 31 + data[i];
     harness_file("telemetry.db", data, size);
     snprintf(run.path, sizeof run.path, "%s", harness_folder());
@@ -110,7 +110,8 @@ bool harness_sql(const uint8_t *data, size_t size)
     }
     const bool answered =
         harness_accepted(query_run(query, harness_text(data, size), &hurried, read_values, &sum, &error), &error);
-    PROMISE(query_run(query, "select count(*) from outcome, life, round", &hurried, read_values, &sum, &error) ==
-            ESPER_OK);
+    if (asked % 8 == 0)
+        PROMISE(query_run(query, "select count(*) from outcome, life, round", &hurried, read_values, &sum, &error) ==
+                ESPER_OK);
     return answered;
 }
