@@ -107,6 +107,25 @@ for ranks in 1 3; do
 done
 same 'eval on 1 and 3 ranks' eval1 eval3
 
+# Rank 0 leads an exam and the search in it; the others play what it plays.
+exam="exam $small --rounds 2 --seeds 1 --episodes 5 --catalogue-episodes 1 --json"
+judged() { grep -v seconds "$work/$1.json" | sed "s/$1\b//"; }
+on 1 $exam --name exam1 >"$work/exam1.json" 2>"$work/err" || verdict 'exam' "$(cat "$work/err")"
+mpirun -n 3 "$esper" $exam --name exam3 >"$work/out" 2>"$work/err" &
+background=$!
+tries=0
+while [ ! -e "$work/exam3/training-p0-s43" ] && [ $tries -lt $((20 * limit)) ]; do
+    sleep 0.05
+    tries=$((tries + 1))
+done
+kill -s USR1 "$background"
+ended
+verdict 'an exam is stopped' "$([ $code -eq 130 ] && grep -q 'exam3: stopped in .*; the same command goes on' "$work/out" ||
+    echo "$code $(cat "$work/out" "$work/err")")"
+on 2 $exam --name exam3 >"$work/exam3.json" 2>"$work/err" || verdict 'an exam goes on' "$(cat "$work/err")"
+verdict 'an exam on 1 rank, and on 3 and 2' "$(judged exam1 >"$work/one"; judged exam3 >"$work/other"
+    [ "$(wc -l <"$work/one")" -gt 100 ] || echo 'says little'; diff "$work/one" "$work/other" | head -5)"
+
 # ---- stopped, lost, resumed ------------------------------------------------------------------------------------------
 stop 3 2
 
@@ -144,8 +163,9 @@ refused ' its configuration has checksum' \
 refused 'did you mean --rounds' mpirun -n 3 "$esper" train --round 2
 refused 'no run' mpirun -n 2 "$esper" train --resume nothing --runs "$work"
 refused '--tui: not with many ranks' env OMPI_COMM_WORLD_SIZE=2 "$esper" train --tui
-refused 'esper search is not spread over ranks' env OMPI_COMM_WORLD_SIZE=2 "$esper" search quickstart --runs "$work"
-refused 'esper exam is not spread over ranks' env PMI_SIZE=2 "$esper" exam quickstart --runs "$work"
+refused ' its configuration has checksum' \
+    mpirun -n 1 "$esper" search --seed 1 --runs "$work" --name none : -n 1 "$esper" search --seed 2 --runs "$work" --name none
+refused '--prices x: up to' mpirun -n 2 "$esper" exam --runs "$work" --name none --prices x
 verdict 'each alone' "$(env ESPER_ALONE=1 OMPI_COMM_WORLD_SIZE=2 "$esper" train $small --rounds 1 --name single 2>&1 | grep -v '1 round done')"
 mkdir "$work/bare" "$work/other_build"
 cp "$esper" "$work/bare/esper"

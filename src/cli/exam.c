@@ -192,33 +192,48 @@ static enum esper_status read_prices(const char *text, struct exam_setup *setup,
     }
 }
 
-static enum esper_status prepare(struct sitting *sitting, const struct cli_list *words, struct esper_error *error)
+static enum esper_status prepare(struct sitting *sitting, const struct config *config, struct esper_error *error)
 {
-    struct exam_setup setup = {
-        .seeds = sitting->seeds, .episodes = sitting->episodes, .catalogue_episodes = sitting->catalogue_episodes};
-    TRY(series_task(&sitting->flags, words, &setup.config, error));
+    struct exam_setup setup = {.config = *config,
+                               .seeds = sitting->seeds,
+                               .episodes = sitting->episodes,
+                               .catalogue_episodes = sitting->catalogue_episodes};
     TRY(read_prices(sitting->prices, &setup, error));
     TRY(series_begin(&sitting->series, "exam", sitting->runs, sitting->name, &setup.config, error));
     return exam_create(&sitting->exam, &setup, error);
 }
 
-static enum esper_status examine(struct cli_call *call, struct esper_error *error)
+/* On rank 0, or alone. */
+static enum esper_status lead(struct cli_call *call, const struct config *config, struct esper_error *error)
 {
     struct sitting *sitting = call->flags;
-    TRY(ranks_refuse("esper exam", error));
-    char *command = drive_command(call);
-    sitting->runs = call->runs;
-    sitting->series.command = command;
-    sitting->series.threads = sitting->flags.threads != NULL;
-    drive_catch_signals();
-    enum esper_status status = prepare(sitting, &call->words, error);
+    enum esper_status status = prepare(sitting, config, error);
     if (status == ESPER_OK && sitting->list)
         exam_print_plan(sitting->exam);
     else if (status == ESPER_OK)
         call->code = sit(sitting);
     exam_free(sitting->exam);
-    free(command);
+    series_dismiss(&sitting->series, call->code);
     return status;
+}
+
+static enum esper_status examine(struct cli_call *call, struct esper_error *error)
+{
+    struct sitting *sitting = call->flags;
+    struct series *series = &sitting->series;
+    struct config config;
+    char *command = drive_command(call);
+    sitting->runs = call->runs;
+    series->command = command;
+    series->threads = sitting->flags.threads != NULL;
+    drive_catch_signals();
+    enum esper_status status = series_join(series, &sitting->flags, &call->words, &config, error);
+    if (status == ESPER_OK && series_follows(series))
+        call->code = series_follow(series, &config);
+    else if (status == ESPER_OK)
+        status = lead(call, &config, error);
+    free(command);
+    return ranks_part(series->group, call, status, error);
 }
 
 #define AT(member) offsetof(struct sitting, member)

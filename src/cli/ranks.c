@@ -30,14 +30,6 @@ void ranks_hush(const char *command)
             cli_hush(true);
 }
 
-enum esper_status ranks_refuse(const char *command, struct esper_error *error)
-{
-    if (group_started() < 2)
-        return ESPER_OK;
-    return error_set(error, ESPER_UNSUPPORTED, "%s is not spread over ranks; start it once, without mpirun or srun",
-                     command);
-}
-
 /* A rank was lost, and there is nothing to be done about it. */
 static void end_here(const char *line, enum esper_status status)
 {

@@ -7,10 +7,8 @@
 #include "cli/cli.h"
 
 /* Before anything is printed: of the ranks that mpirun or srun started, one speaks, if the command is one that all of
- * them do together (or cannot). */
+ * them do together. */
 void ranks_hush(const char *command);
-/* For a command that is not spread over ranks: each of them would do it all. */
-enum esper_status ranks_refuse(const char *command, struct esper_error *error);
 
 /* Meet the other ranks; *group is NULL without any. `quiet`: only errors are told. */
 enum esper_status ranks_join(struct group **group, bool quiet, struct esper_error *error);

@@ -150,25 +150,35 @@ static enum esper_status prepare(struct quest *quest, const struct config *confi
     return ESPER_OK;
 }
 
+/* On rank 0, or alone. */
+static enum esper_status lead(struct cli_call *call, const struct config *config, struct esper_error *error)
+{
+    struct quest *quest = call->flags;
+    enum esper_status status = quest->list ? print_catalogue(config, error) : prepare(quest, config, error);
+    if (status == ESPER_OK && !quest->list)
+        call->code = play_all(quest);
+    search_free(quest->search);
+    series_dismiss(&quest->series, call->code);
+    return status;
+}
+
 static enum esper_status look(struct cli_call *call, struct esper_error *error)
 {
     struct quest *quest = call->flags;
+    struct series *series = &quest->series;
     struct config config;
-    TRY(ranks_refuse("esper search", error));
-    TRY(series_task(&quest->flags, &call->words, &config, error));
-    if (quest->list)
-        return print_catalogue(&config, error);
     char *command = drive_command(call);
     quest->runs = call->runs;
-    quest->series.command = command;
-    quest->series.threads = quest->flags.threads != NULL;
+    series->command = command;
+    series->threads = quest->flags.threads != NULL;
     drive_catch_signals();
-    enum esper_status status = prepare(quest, &config, error);
-    if (status == ESPER_OK)
-        call->code = play_all(quest);
-    search_free(quest->search);
+    enum esper_status status = series_join(series, &quest->flags, &call->words, &config, error);
+    if (status == ESPER_OK && series_follows(series))
+        call->code = series_follow(series, &config);
+    else if (status == ESPER_OK)
+        status = lead(call, &config, error);
     free(command);
-    return status;
+    return ranks_part(series->group, call, status, error);
 }
 
 #define AT(member) offsetof(struct quest, member)

@@ -5,15 +5,17 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/group.h"
 #include "base/memory.h"
 #include "cli/drive.h"
+#include "cli/ranks.h"
 #include "telemetry/cohort.h"
 #include "telemetry/run.h"
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-enum esper_status series_task(struct cli_config_flags *flags, const struct cli_list *words, struct config *config,
-                              struct esper_error *error)
+static enum esper_status read_task(struct cli_config_flags *flags, const struct cli_list *words, struct config *config,
+                                   struct esper_error *error)
 {
     if (words->count && flags->task)
         return error_set(error, ESPER_INVALID, "--task %.60s: the task is %.60s already; leave out one of the two",
@@ -167,16 +169,43 @@ static enum esper_status write_lines(const struct series_run *run, struct esper_
     return file_commit(&writer, error);
 }
 
-static enum esper_status open_run(const struct series *series, const struct series_run *run, struct session **session,
+static enum esper_status prepare_run(const struct series_run *run, struct esper_error *error)
+{
+    TRY(file_make_directories(run->folder, error));
+    return write_lines(run, error);
+}
+
+/* What rank 0 tells the others before each run, and at the end. */
+struct order {
+    bool over, resume, threads; /* no more runs; one that was begun; its threads are to be changed */
+    int code;                   /* at the end: how it ended */
+    struct config config;
+    char folder[PATH_MAX - 64], name[48];
+};
+
+static enum esper_status open_run(const struct series *series, const struct order *order, struct session **session,
                                   struct esper_error *error)
 {
-    const struct session_changes changes = {.threads = series->threads ? run->config.threads : -1};
-    const struct session_options options = {.runs = run->folder, .name = run->name, .command = series->command};
-    if (is_there(run))
-        return session_resume(session, run->path, &changes, error);
-    TRY(file_make_directories(run->folder, error));
-    TRY(write_lines(run, error));
-    return session_create(session, &run->config, &options, error);
+    char path[PATH_MAX];
+    const struct session_changes changes = {.group = series->group,
+                                            .threads = order->threads ? order->config.threads : -1};
+    const struct session_options options = {
+        .group = series->group, .runs = order->folder, .name = order->name, .command = series->command};
+    snprintf(path, sizeof path, "%s/%s", order->folder, order->name);
+    return order->resume ? session_resume(session, path, &changes, error)
+                         : session_create(session, &order->config, &options, error);
+}
+
+static enum esper_status order_run(const struct series *series, const struct series_run *run, struct session **session,
+                                   struct esper_error *error)
+{
+    struct order order = {.resume = is_there(run), .threads = series->threads, .config = run->config};
+    snprintf(order.folder, sizeof order.folder, "%s", run->folder);
+    snprintf(order.name, sizeof order.name, "%s", run->name);
+    if (!order.resume)
+        TRY(prepare_run(run, error));
+    group_tell(series->group, &order, sizeof order);
+    return open_run(series, &order, session, error);
 }
 
 static int play(struct series *series, const struct series_run *run)
@@ -189,11 +218,12 @@ static int play(struct series *series, const struct series_run *run)
         return cli_fail(&error);
     if (done)
         return CLI_OK;
-    if (open_run(series, run, &session, &error) != ESPER_OK)
+    if (order_run(series, run, &session, &error) != ESPER_OK)
         return cli_fail(&error);
     drive_begin(session, &end);
     series->plan = &run->config;
     int code = drive_session(session, show_step, series, &end);
+    group_words(series->group, "the same command goes on");
     if (code == CLI_INTERRUPTED)
         cli_print("%s: stopped in %s, saved; the same command goes on\n", series->folder,
                   run->path + strlen(series->folder) + 1);
@@ -210,6 +240,55 @@ int series_play(struct series *series, struct series_run *run, struct cohort *co
         return code;
     series->done += config_env_steps(&run->config);
     return cohort_load(cohort, ".", run->path, &error) == ESPER_OK ? CLI_CONTINUE : cli_fail(&error);
+}
+
+/* ---- many ranks
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+enum esper_status series_join(struct series *series, struct cli_config_flags *flags, const struct cli_list *words,
+                              struct config *config, struct esper_error *error)
+{
+    TRY(ranks_join(&series->group, series->quiet, error));
+    group_words(series->group, "the same command goes on");
+    return ranks_agree(series->group, read_task(flags, words, config, error), config, error);
+}
+
+bool series_follows(const struct series *series)
+{
+    return !group_leads(series->group);
+}
+
+static void show_nothing(void *context, const struct session_progress *step)
+{
+    (void)context;
+    (void)step;
+}
+
+/* Where this rank computes is its own affair. What goes wrong with a run goes wrong for all, and rank 0 says so. */
+int series_follow(struct series *series, const struct config *own)
+{
+    for (;;) {
+        struct esper_error error = {0};
+        struct order order = {0};
+        struct session *session;
+        struct drive_end end;
+        group_tell(series->group, &order, sizeof order);
+        if (order.over)
+            return order.code;
+        order.config.threads = own->threads;
+        order.config.device = own->device;
+        if (open_run(series, &order, &session, &error) != ESPER_OK)
+            continue;
+        drive_begin(session, &end);
+        drive_session(session, show_nothing, NULL, &end);
+    }
+}
+
+void series_dismiss(struct series *series, int code)
+{
+    struct order order = {.over = true, .code = code};
+    group_tell(series->group, &order, sizeof order);
 }
 
 /* ---- a search ---------------------------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 
 struct session_progress;
 struct cohort;
+struct group;
 
 struct series {
     char folder[PATH_MAX - 128]; /* of the command: RUNS/<name> */
@@ -26,11 +27,21 @@ struct series {
     bool complete;             /* the run in progress is */
     const struct config *plan; /* its configuration */
     struct cli_progress progress;
+    struct group *group; /* the ranks that play; NULL: this process alone */
 };
 
-/* The task of a command that takes its name as a word; `words` may be empty. */
-enum esper_status series_task(struct cli_config_flags *flags, const struct cli_list *words, struct config *config,
-                              struct esper_error *error);
+/*
+ * A series on many ranks: rank 0 plans and judges, the others play with it whatever it plays.
+ *
+ *     series_join, which reads the task of a command that takes its name as a word (`words` may be empty);
+ *     if series_follows: series_follow, until it is over; otherwise the series, then series_dismiss;
+ *     ranks_part, in any case.
+ */
+enum esper_status series_join(struct series *series, struct cli_config_flags *flags, const struct cli_list *words,
+                              struct config *config, struct esper_error *error);
+bool series_follows(const struct series *series);
+int series_follow(struct series *series, const struct config *own);
+void series_dismiss(struct series *series, int code);
 
 /* Names the folder `RUNS/name`, where `name` NULL is "what-task-seed"; refuses one that is a run. */
 enum esper_status series_begin(struct series *series, const char *what, const char *runs, const char *name,
