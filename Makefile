@@ -156,7 +156,7 @@ unit: $(TESTS) $(FAULTS)
 
 $(BUILD)/esper: $(BUILD)/src/cli/main.o $(BUILD)/libesper.a
 	@echo "  link  $@"
-	@$(CC) $(CFLAGS) $(SAN_FLAGS) -rdynamic $^ $(HARDEN_PROGRAM) $(LINK) $(LIBS) -o $@
+	@$(CC) $(CFLAGS) $(SAN_FLAGS) $^ $(HARDEN_PROGRAM) $(LINK) $(LIBS) -o $@
 
 # Beside the program, which opens it when it was started as one of many ranks.
 $(BUILD)/libesper_mpi.so: src/base/group_mpi.c src/base/group_transport.h
@@ -188,9 +188,6 @@ $(BUILD)/fuzz_%: tests/fuzz/entry.c $(HARNESS_OBJ) $(BUILD)/libesper.a
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libesper.a
 	@echo "  link  $@"
 	@$(CC) $(CFLAGS) $(SAN_FLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LINK) $(LIBS) -lcmocka -o $@
-
-# These play on the device as well, whose library finds what it needs in the program.
-$(BUILD)/tests/test_envs $(BUILD)/tests/test_poison: LINK += -rdynamic
 
 # It defines what FORTIFY would wrap.
 $(BUILD)/tests/faults/libfaults.so: tests/faults/faults.c
@@ -316,14 +313,14 @@ $(BUILD)/emulated/%.o: %.cu
 	@echo "  c++   $< (emulated)"
 	@$(CXX) $(EMULATED_FLAGS) -x c++ -c $< -o $@
 
-# The library finds what it needs of the program in the program that opens it (-rdynamic).
-$(CUDA_BUILD)/libesper_cuda.so: $(CUDA_OBJ)
+# The rules that it shares with the program are in it once more, unseen: the program and any other with libesper.so open it.
+$(CUDA_BUILD)/libesper_cuda.so: $(CUDA_OBJ) $(BUILD)/libesper.a
 	@echo "  link  $@"
-	@$(NVCC) -shared -cudart static $^ -o $@
+	@$(NVCC) -shared -cudart static $^ -Xlinker --exclude-libs -Xlinker libesper.a -o $@
 
-$(BUILD)/libesper_emulated.so: $(EMULATED_OBJ)
+$(BUILD)/libesper_emulated.so: $(EMULATED_OBJ) $(BUILD)/libesper.a
 	@echo "  link  $@"
-	@$(CXX) -shared $(SAN_FLAGS) $^ $(HARDEN_LINK) -o $@
+	@$(CXX) -shared $(SAN_FLAGS) $^ -Wl,--exclude-libs,libesper.a $(HARDEN_LINK) -o $@
 
 $(CUDA_TESTS): $(CUDA_BUILD)/tests/%: $(CUDA_BUILD)/cuda/tests/%.o $(CUDA_OBJ) $(BUILD)/libesper.a
 	@mkdir -p $(@D)

@@ -109,6 +109,11 @@ part_parity() {
         grep '^FAILED' "$runs/selftest.log" | head -5 >&2
         echo "| esper selftest --device $device $options | $(tail -1 "$runs/selftest.log") |"
     done
+    for program in test_api test_api_runs; do # the library, which finds the device by itself
+        [ -x "$build/tests/$program" ] || continue
+        ESPER_TEST_DEVICE=$device timeout 120 "$build/tests/$program" >"$runs/$program.log" 2>&1 || bad=1
+        echo "| $program | $(tail -1 "$runs/$program.log") |"
+    done
     # Shares of more seeds than a table of subsets holds: sampled at the last step, the same coalitions everywhere.
     for where in cpu "$device"; do
         "$esper" train --task quickstart --runs "$runs" --name "shares-$where" --quiet --device "$where" --precision fp32 \

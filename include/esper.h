@@ -118,9 +118,10 @@ struct esper_env;
 
 /*
  * A task by name or by the path of its file, with `set_count` assignments "key=value" over it, as `esper train --set`
- * takes them: envs, steps, seed, threads, data.*, reward.* ... (`esper config` lists them). It plays on the CPU. With
- * evaluate=true it plays the episodes of `esper eval`, which training never sees; with group=1 every env has a birth of
- * its own.
+ * takes them: envs, steps, seed, threads, data.*, reward.* ... (`esper config` lists them). It plays on the CPU, with
+ * device=cuda on a GPU, with device=auto on that if there is one (libesper_cuda.so must be where it was built or
+ * installed). With evaluate=true it plays the episodes of `esper eval`, which training never sees; with group=1 every
+ * env has a birth of its own.
  */
 enum esper_status esper_env_open(struct esper_env **out, const char *task, const char *const *sets, size_t set_count,
                                  struct esper_error *error);
@@ -233,7 +234,8 @@ struct esper_round {
 struct esper_train;
 
 /* A new run in the directory `runs` (NULL: runs/) with that name (NULL: made from time, task and seed), as `esper train
- * --task TASK --set KEY=VALUE...` begins it: the same bits. It trains on the CPU. */
+ * --task TASK --set KEY=VALUE...` begins it: the same bits. It trains on the CPU,
+ * unless `device` is among the assignments. */
 enum esper_status esper_train_open(struct esper_train **out, const char *task, const char *const *sets,
                                    size_t set_count, const char *runs, const char *name, struct esper_error *error);
 /* A run that goes on from its newest checkpoint; rounds 0 keeps the number that was planned. */

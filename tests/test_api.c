@@ -101,8 +101,8 @@ static void test_openings(void **state)
     REFUSED(ESPER_INVALID, "envs", esper_env_open(&env, "quickstart", &set, 1, &wrong));
     set = "policy.kind=random";
     REFUSED(ESPER_INVALID, "decides", esper_env_open(&env, "quickstart", &set, 1, &wrong));
-    set = "device=cuda";
-    REFUSED(ESPER_UNSUPPORTED, "CPU", esper_env_open(&env, "quickstart", &set, 1, &wrong));
+    set = "device=cuda:7";
+    REFUSED(ESPER_UNSUPPORTED, "cuda", esper_env_open(&env, "quickstart", &set, 1, &wrong));
     REFUSED(ESPER_INVALID, "cannot open", esper_env_open_run(&env, "/nowhere/run", NULL, 0, &wrong));
     REFUSED(ESPER_INVALID, "/nowhere/x.ckpt", esper_env_resume(&env, "/nowhere/x.ckpt", &wrong));
     REFUSED(ESPER_INVALID, "cannot open", esper_policy_open(&policy, "/nowhere/run", &wrong));
@@ -383,7 +383,7 @@ static void test_twins(void **state)
     double reward[ENVS] = {0}, ignored[ENVS] = {0};
     uint32_t dice = 9, first = 9;
     memcpy(sets, small, sizeof sets);
-    sets[SMALL - 1] = "reward.mode=gain";
+    sets[SMALL_REWARD] = "reward.mode=gain";
     WORKS(esper_env_open(&env, "quickstart", sets, SMALL, &failed));
     WORKS(esper_env_reset(env, &failed));
     WORKS(esper_env_save(env, in_folder("early.ckpt"), &failed));
@@ -426,8 +426,68 @@ static void test_text(void **state)
     esper_env_close(&env);
 }
 
+/* On the device an env sees what it sees on the CPU, may do the same, and does what it is told. */
+static void test_device(void **state)
+{
+    (void)state;
+    struct esper_env *device = open_small(), *cpu = NULL;
+    struct esper_env_info info;
+    struct esper_step steps[2][ENVS];
+    struct esper_outcome outcome[2][ENVS];
+    float seen[2][ENVS * 512];
+    uint8_t actions[ACTIONS], choices[2][ENVS * MOST_CHOICES], slots[2][ENVS * ESPER_OPS * 16];
+    uint32_t dice = 23, born = 0;
+    small[SMALL_DEVICE] = "device=cpu";
+    cpu = open_small();
+    small[SMALL_DEVICE] = "device=cuda";
+    struct esper_env *both[2] = {device, cpu};
+    WORKS(esper_env_describe(cpu, &info, &failed));
+    for (int i = 0; i < 2; i++)
+        WORKS(esper_env_reset(both[i], &failed));
+    for (uint32_t step = 0; step < info.steps; step++) {
+        random_actions(cpu, &dice, actions);
+        for (int i = 0; i < 2; i++) {
+            WORKS(esper_env_observe(both[i], seen[i], ENVS * info.features, &failed));
+            WORKS(esper_env_masks(both[i], choices[i], ENVS * info.choices, slots[i], ENVS * ESPER_OPS * info.slots,
+                                  &failed));
+            WORKS(esper_env_step(both[i], actions, ACTIONS, steps[i], ENVS, &failed));
+        }
+        assert_memory_equal(choices[0], choices[1], ENVS * info.choices);
+        assert_memory_equal(slots[0], slots[1], ENVS * ESPER_OPS * info.slots);
+        for (size_t k = 0; k < ENVS * info.features; k++)
+            assert_true(fabs(seen[0][k] - seen[1][k]) < 2e-3 * (1 + fabs(seen[1][k])));
+        for (int e = 0; e < ENVS; e++) {
+            assert_int_equal(steps[0][e].result, steps[1][e].result);
+            assert_true(fabs(steps[0][e].val_loss - steps[1][e].val_loss) < 1e-3);
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        WORKS(esper_env_outcomes(both[i], outcome[i], ENVS, &failed));
+    for (int e = 0; e < ENVS; e++) {
+        assert_int_equal(outcome[0][e].germinated, outcome[1][e].germinated);
+        assert_int_equal(outcome[0][e].added_params, outcome[1][e].added_params);
+        born += outcome[0][e].germinated;
+    }
+    assert_true(born > 0);
+    esper_env_close(&device);
+    esper_env_close(&cpu);
+}
+
+static int run_on_device(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_device), cmocka_unit_test(test_episodes), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_resume), cmocka_unit_test(test_twins),
+    };
+    small[SMALL_DEVICE] = "device=cuda";
+    return cmocka_run_group_tests(tests, folder_make, folder_clear);
+}
+
+/* ESPER_TEST_DEVICE=cuda: what is played, on the device (testing.h). */
 int main(void)
 {
+    if (on_device())
+        return run_on_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_episodes),      cmocka_unit_test(test_order),    cmocka_unit_test(test_openings),
         cmocka_unit_test(test_wrong_actions), cmocka_unit_test(test_abi),      cmocka_unit_test(test_same_as_eval),

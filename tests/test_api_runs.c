@@ -11,10 +11,11 @@ static struct esper_error wrong;
         assert_says(&wrong, word);                                                                                     \
     } while (0)
 
-static const char *const few[] = {"envs=2",           "rounds=3",           "data.batch=16",
-                                  "data.batches=1",   "data.val_images=32", "data.test_images=32",
-                                  "steps=12",         "reward.mode=shaped", "policy.feature_dim=16",
-                                  "policy.hidden=16", "threads=1"};
+static const char *few[] = {"envs=2",           "rounds=3",           "data.batch=16",
+                            "data.batches=1",   "data.val_images=32", "data.test_images=32",
+                            "steps=12",         "reward.mode=shaped", "policy.feature_dim=16",
+                            "policy.hidden=16", "threads=1",          "precision=fp32",
+                            "device=cpu"};
 enum { FEW = sizeof few / sizeof few[0] };
 
 static uint64_t hash_in(const char *checkpoints)
@@ -38,7 +39,6 @@ static void test_training(void **state)
     assert_int_equal(config_load_task(&config, "quickstart", &wrong), ESPER_OK);
     for (int i = 0; i < FEW; i++)
         assert_int_equal(config_set(&config, few[i], &wrong), ESPER_OK);
-    config.device = WISH_CPU;
     run_whole(&config, "whole");
 
     WORKS(esper_train_open(&train, "quickstart", few, FEW, folder, "parts", &failed));
@@ -70,8 +70,8 @@ static void test_training(void **state)
     REFUSED(ESPER_INVALID, "sets is NULL", esper_train_open(&train, "quickstart", NULL, 1, folder, "x", &wrong));
     REFUSED(ESPER_INVALID, "parts", esper_train_open(&train, "quickstart", few, FEW, folder, "parts", &wrong));
     REFUSED(ESPER_INVALID, "out is NULL", esper_train_open(NULL, "quickstart", few, FEW, folder, "x", &wrong));
-    const char *cuda = "device=cuda";
-    REFUSED(ESPER_UNSUPPORTED, "CPU", esper_train_open(&train, "quickstart", &cuda, 1, folder, "x", &wrong));
+    const char *cuda = "device=cuda:7";
+    REFUSED(ESPER_UNSUPPORTED, "cuda", esper_train_open(&train, "quickstart", &cuda, 1, folder, "x", &wrong));
     REFUSED(ESPER_INVALID, "handle is NULL", esper_train_round(NULL, NULL, 0, &wrong));
     REFUSED(ESPER_INVALID, "/nowhere", esper_train_resume(&train, "/nowhere/run", 0, &wrong));
     assert_null(train);
@@ -202,8 +202,14 @@ static void test_many_rows(void **state)
     assert_int_equal(esper_run_close(&run), ESPER_OK);
 }
 
+/* ESPER_TEST_DEVICE=cuda: what trains, on the device (testing.h). */
 int main(void)
 {
+    const struct CMUnitTest training[] = {cmocka_unit_test(test_training)};
+    if (on_device()) {
+        few[FEW - 1] = "device=cuda";
+        return cmocka_run_group_tests(training, folder_make, folder_clear);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_own_images),

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,14 @@ static inline void assert_says(const struct esper_error *error, const char *word
     assert_null(strchr(error->text, '\n'));
     if (!strstr(error->text, word))
         fail_msg("\"%s\" does not say \"%s\"", error->text, word);
+}
+
+/* ESPER_TEST_DEVICE=cuda: the tests that can play on the device do so (or, with ESPER_CUDA_LIBRARY, on its emulation).
+ */
+static inline bool on_device(void)
+{
+    const char *device = getenv("ESPER_TEST_DEVICE");
+    return device && strcmp(device, "cuda") == 0;
 }
 
 #endif

@@ -4,9 +4,17 @@
 
 #include "testing_sessions.h"
 
-static const char *const small[] = {"envs=2",    "steps=12",           "data.batch=16",       "data.batches=1",
-                                    "threads=1", "data.val_images=32", "data.test_images=32", "reward.mode=shaped"};
-enum { SMALL = sizeof small / sizeof small[0], ENVS = 2, ACTIONS = ENVS * ESPER_HEADS, MOST_CHOICES = 64 };
+static const char *small[] = {"envs=2",     "steps=12",           "data.batch=16",       "data.batches=1",
+                              "threads=1",  "data.val_images=32", "data.test_images=32", "reward.mode=shaped",
+                              "device=cpu", "precision=fp32"};
+enum {
+    SMALL = sizeof small / sizeof small[0],
+    SMALL_REWARD = 7,
+    SMALL_DEVICE,
+    ENVS = 2,
+    ACTIONS = ENVS * ESPER_HEADS,
+    MOST_CHOICES = 64
+};
 
 #define WORKS(call)                                                                                                    \
     do {                                                                                                               \

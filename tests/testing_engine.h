@@ -40,14 +40,6 @@ static inline struct engine *start(const struct config *config)
     return engine;
 }
 
-/* ESPER_TEST_DEVICE=cuda: the tests that can play on the device do so (or, with ESPER_CUDA_LIBRARY, on its emulation).
- */
-static inline bool on_device(void)
-{
-    const char *device = getenv("ESPER_TEST_DEVICE");
-    return device && strcmp(device, "cuda") == 0;
-}
-
 /* How many blocks of [env] a row has: 1, one per step, or none where it is the run's or empty. */
 static inline size_t env_blocks(const struct table_row *row)
 {

@@ -75,6 +75,8 @@ enum esper_status env_ask(struct esper_env *env, struct esper_error *error)
     engine_train(env->engine);
     engine_evaluate(env->engine);
     engine_decide(env->engine);
+    env->masks = engine_ask(env->engine);
+    TRY(engine_check(env->engine, error));
     env->place = ENV_ASKED;
     return ESPER_OK;
 }
@@ -137,7 +139,7 @@ static enum esper_status write_masks(struct esper_env *env, uint8_t *choices, si
                       envs * OP_COUNT * (size_t)slots, error));
     TRY(env_ask(env, error));
     for (int e = 0; e < world->envs; e++) {
-        const struct masks *masks = &engine_masks(env->engine)[e];
+        const struct masks *masks = &env->masks[e];
         for (int i = 0; choices && i < columns; i++)
             *choices++ = masks->base >> i & 1u;
         for (int i = 0; slot_by_op && i < OP_COUNT * slots; i++)
@@ -199,8 +201,7 @@ static enum esper_status judge_actions(struct esper_env *env, const uint8_t *act
     TRY(api_array("esper_env_allowed: allowed [envs]", allowed, allowed_count, envs, error));
     TRY(env_ask(env, error));
     for (int e = 0; e < world->envs; e++)
-        allowed[e] = take_action(world, e, &engine_masks(env->engine)[e], actions + e * HEAD_COUNT, &ignored, NULL) ==
-                     ESPER_OK;
+        allowed[e] = take_action(world, e, &env->masks[e], actions + e * HEAD_COUNT, &ignored, NULL) == ESPER_OK;
     return ESPER_OK;
 }
 
@@ -220,11 +221,11 @@ static double reward_of(const struct world *world, const struct step_report *rep
     return paid ? report->penalty - report->replaced : 0;
 }
 
-static void write_steps(struct esper_env *env, struct esper_step *out)
+static void write_steps(struct esper_env *env, const struct step_report *reports, struct esper_step *out)
 {
     const struct world *world = engine_world(env->engine);
     for (int e = 0; e < world->envs; e++) {
-        const struct step_report *report = &engine_reports(env->engine)[e];
+        const struct step_report *report = &reports[e];
         out[e] = (struct esper_step){.reward = reward_of(world, report),
                                      .train_loss = report->train_loss,
                                      .train_score = report->train_accuracy,
@@ -247,20 +248,21 @@ static enum esper_status take_step(struct esper_env *env, const uint8_t *actions
     if (out || out_count)
         TRY(api_array("esper_env_step: out [envs]", out, out_count, envs, error));
     TRY(env_ask(env, error));
-    const struct masks *masks = engine_masks(env->engine);
     for (int e = 0; e < world->envs; e++) /* all or none */
-        TRY(take_action(world, e, &masks[e], actions + e * HEAD_COUNT, &action, error));
+        TRY(take_action(world, e, &env->masks[e], actions + e * HEAD_COUNT, &action, error));
     for (int e = 0; e < world->envs; e++) {
-        TRY(take_action(world, e, &masks[e], actions + e * HEAD_COUNT, &action, error));
+        TRY(take_action(world, e, &env->masks[e], actions + e * HEAD_COUNT, &action, error));
         engine_override(env->engine, e, &action);
     }
     engine_apply(env->engine);
+    const struct step_report *reports = engine_reports(env->engine);
+    TRY(engine_check(env->engine, error));
     env->place = *world->step < (uint32_t)world->config.steps ? ENV_BETWEEN : ENV_ENDED;
     if (env->place == ENV_ENDED)
         engine_finish(env->engine, env->outcomes);
     if (out)
-        write_steps(env, out);
-    return ESPER_OK;
+        write_steps(env, reports, out);
+    return engine_check(env->engine, error);
 }
 
 _Static_assert((int)ESPER_DONE == (int)STEP_DONE && (int)ESPER_REFUSED == (int)STEP_REFUSED &&
@@ -326,6 +328,8 @@ static enum esper_status save(struct esper_env *env, const char *path, struct es
                          env->place == ENV_ASKED
                              ? "a step has begun; save after esper_env_step, before the next observation"
                              : "there is no episode in progress; call esper_env_reset first");
+    engine_read(env->engine);
+    TRY(engine_check(env->engine, error));
     return checkpoint_write(path, &world->table, &world->config, *world->round - env_first(env), *world->step, &info,
                             error);
 }

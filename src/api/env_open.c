@@ -42,16 +42,15 @@ enum esper_status esper_env_close(struct esper_env **env)
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */
 
-/* The caller decides, so the world has no policy of its own; it plays where its masks can be seen. */
+/* The caller decides, so the world has no policy of its own. It is played on the CPU unless a device is named. */
 static enum esper_status settle(struct config *config, struct esper_error *error)
 {
     if (config->origin[config_key_find("policy.kind")] == ORIGIN_SET)
         return error_set(error, ESPER_INVALID, "policy.kind: whoever opens an environment decides; leave it out");
-    if (config->device == WISH_CUDA)
-        return error_set(error, ESPER_UNSUPPORTED, "device = cuda: environments play on the CPU; leave it out");
+    if (config->origin[config_key_find("device")] != ORIGIN_SET)
+        config->device = WISH_CPU;
     config->policy.kind = POLICY_STATIC;
     config->policy.from[0] = '\0';
-    config->device = WISH_CPU;
     TRY(config_settle(config, error));
     return config_check(config, error);
 }
@@ -97,9 +96,9 @@ enum esper_status esper_env_open_run(struct esper_env **out, const char *name, c
     struct config config = run.config;
     run_close(&run);
     config.origin[config_key_find("policy.kind")] = ORIGIN_DEFAULT; /* the run's, not the caller's */
-    config.group = 1;                                               /* as `esper eval` plays it */
+    config.origin[config_key_find("device")] = ORIGIN_DEFAULT;
+    config.group = 1; /* as `esper eval` plays it */
     config.evaluate = true;
-    config.device = WISH_CPU;
     config.precision = PRECISION_AUTO;
     TRY(api_set(&config, sets, set_count, error));
     TRY(settle(&config, error));
@@ -127,7 +126,7 @@ enum esper_status esper_env_resume(struct esper_env **out, const char *path, str
     struct engine *engine;
     TRY(check_call("esper_env_resume", out, path, NULL, 0, error));
     TRY(checkpoint_peek(path, &info, &config, error));
-    if (config.policy.kind != POLICY_STATIC || config.device != WISH_CPU)
+    if (config.policy.kind != POLICY_STATIC)
         return error_set(error, ESPER_INVALID,
                          "%s: was not written by esper_env_save; a run goes on with: esper train --resume", path);
     TRY(config_check(&config, error));

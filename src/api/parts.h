@@ -48,6 +48,7 @@ struct esper_env {
     struct engine *engine;
     uint64_t number; /* of this handle among all that were opened: addresses come back */
     enum env_place place;
+    const struct masks *masks;       /* [env] once asked: what may be done */
     uint32_t next;                   /* number of the next episode */
     struct outcome_record *outcomes; /* [env] of the last episode */
 };

@@ -52,9 +52,8 @@ static enum esper_status configure(struct config *config, const char *task, cons
         TRY(run_find(runs, config->policy.from, path, error));
         TRY(config_set_value(config, "policy.from", path, ORIGIN_FLAG, error));
     }
-    if (config->device == WISH_CUDA) /* whose library finds what it needs in the program esper, and not here */
-        return error_set(error, ESPER_UNSUPPORTED, "device = cuda: the library trains on the CPU; use: esper train");
-    config->device = WISH_CPU;
+    if (config->origin[config_key_find("device")] != ORIGIN_SET)
+        config->device = WISH_CPU;
     TRY(config_settle(config, error));
     return config_check(config, error);
 }
@@ -81,7 +80,7 @@ enum esper_status esper_train_resume(struct esper_train **out, const char *run, 
 {
     char path[PATH_MAX];
     struct esper_train *train;
-    const struct session_changes changes = {.rounds = (int)rounds, .threads = -1, .device = "cpu"};
+    const struct session_changes changes = {.rounds = (int)rounds, .threads = -1};
     if (!out)
         return error_set(error, ESPER_INVALID, "esper_train_resume: there is nowhere to put the handle (out is NULL)");
     *out = NULL;

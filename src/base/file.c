@@ -1,9 +1,11 @@
 #include "base/file.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -323,20 +325,28 @@ enum esper_status file_make_directories(const char *path, struct esper_error *er
     }
 }
 
-bool file_find_library(const char *name, char *path, size_t size)
+/* Beside this code's own file, or where `make install` puts it: the program is in bin, libesper.so in lib. */
+static bool find_beside(const char *own, const char *name, char *path, size_t size)
 {
-    static const char *const folders[] = {"", "../lib/esper/"};
-    char program[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(program, '/');
-    if (!slash)
-        return false;
-    slash[1] = '\0';
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        const int used = snprintf(path, size, "%s%s%s", program, folders[i], name);
+    static const char *const folders[] = {"", "../lib/esper/", "esper/"};
+    const char *slash = strrchr(own, '/');
+    for (size_t i = 0; slash && i < sizeof folders / sizeof folders[0]; i++) {
+        const int used = snprintf(path, size, "%.*s/%s%s", (int)(slash - own), own, folders[i], name);
         if (used > 0 && (size_t)used < size && access(path, R_OK) == 0)
             return true;
     }
     return false;
+}
+
+bool file_find_library(const char *name, char *path, size_t size)
+{
+    static const char own_data;
+    char own[PATH_MAX], program[PATH_MAX];
+    Dl_info info;
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    if (dladdr(&own_data, &info) && strchr(info.dli_fname, '/') && realpath(info.dli_fname, own) &&
+        find_beside(own, name, path, size))
+        return true;
+    return find_beside(program, name, path, size);
 }

@@ -50,8 +50,8 @@ enum esper_status file_write(struct file_writer *writer, const void *data, size_
 enum esper_status file_commit(struct file_writer *writer, struct esper_error *error);
 void file_abort(struct file_writer *writer);
 
-/* A library that the program opens as it runs: beside the program, where a build has it, or where `make install` puts
- * it. false: in neither place. */
+/* A library that is opened as the program runs: beside the program or libesper.so, whichever this code is in, where a
+ * build has it, or where `make install` puts it. false: in neither place. */
 bool file_find_library(const char *name, char *path, size_t size);
 
 /* Create a directory and its parents; those that exist already are fine. */

@@ -1,7 +1,5 @@
 #include "cnn/blueprint.h"
 
-#include <string.h>
-
 #include "cnn/shape.h"
 
 /* ReLU-terminated chains start with ordinary weights: a zero branch that ends in ReLU is dead (D-02). */
@@ -30,22 +28,9 @@ static const struct seed_blueprint blueprints[BLUEPRINT_COUNT] = {
                                {STEP_CONV3, WIDTH_SLOT, WIDTH_SLOT, ACT_NORM_RELU, "w2", "gamma2", "beta2", false}}},
 };
 
-const char *blueprint_name(int blueprint)
-{
-    return family_blueprint(&cnn_family, blueprint);
-}
-
 const struct seed_blueprint *blueprint_at(int index)
 {
     return index >= 0 && index < BLUEPRINT_COUNT ? &blueprints[index] : NULL;
-}
-
-int blueprint_find(const char *name)
-{
-    for (int i = 0; i < BLUEPRINT_COUNT; i++)
-        if (strcmp(blueprint_name(i), name) == 0)
-            return i;
-    return -1;
 }
 
 int blueprint_neck(int channels)

@@ -1,5 +1,6 @@
 /* Convolutional hosts as a family (morph/family.h). */
 #include <stdio.h>
+#include <string.h>
 
 #include "cnn/shape.h"
 
@@ -66,3 +67,16 @@ const struct host_family cnn_family = {
     .brief = brief,
     .widen = widen,
 };
+
+const char *blueprint_name(int blueprint)
+{
+    return family_blueprint(&cnn_family, blueprint);
+}
+
+int blueprint_find(const char *name)
+{
+    for (int i = 0; i < BLUEPRINT_COUNT; i++)
+        if (strcmp(blueprint_name(i), name) == 0)
+            return i;
+    return -1;
+}

@@ -47,6 +47,7 @@ struct runtime *runtime_create(struct esper_error *error)
 {
     struct runtime *rt = new runtime();
     cudaDeviceProp properties;
+    rt->number = chosen;
     if (RUNTIME_CALL(rt, cudaSetDevice(chosen)) && RUNTIME_CALL(rt, cudaGetDeviceProperties(&properties, chosen)) &&
         RUNTIME_CALL(rt, cudaStreamCreateWithFlags(&rt->main, cudaStreamNonBlocking)) &&
         RUNTIME_CALL(rt, cudaEventCreateWithFlags(&rt->parted, cudaEventDisableTiming)) && create_sides(rt)) {
@@ -170,6 +171,7 @@ bool graph_begin(struct runtime *rt, struct graph *graph)
 {
     if (rt->failed || graph->exec)
         return false;
+    RUNTIME_CALL(rt, cudaSetDevice(rt->number)); /* launches are the calling thread's, which may be a new one */
     rt->capturing = RUNTIME_CALL(rt, cudaStreamBeginCapture(rt->stream, cudaStreamCaptureModeThreadLocal));
     return rt->capturing;
 }

@@ -45,6 +45,7 @@ struct runtime {
     struct esper_error error; /* the first one */
     struct device_counters counters;
     std::vector<void *> memory, pinned;
+    int number; /* of its device */
     int processors, major, minor;
 };
 

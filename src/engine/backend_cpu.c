@@ -209,11 +209,19 @@ static void nothing_of_env(struct engine *engine, int env)
     (void)env;
 }
 
+static const struct step_report *reports_cpu(struct engine *engine)
+{
+    return engine->step.reports;
+}
+
 const struct backend backend_cpu = {.reset = reset_cpu,
                                     .train = train_cpu,
                                     .evaluate = evaluate_cpu,
                                     .twin = twin_cpu,
                                     .decide = decide_cpu,
+                                    .ask = nothing,
+                                    .act = act_cpu,
+                                    .reports = reports_cpu,
                                     .apply = apply_cpu,
                                     .test = test_cpu,
                                     .update = update_cpu,

@@ -50,6 +50,7 @@ static void follow(struct engine *engine, uint32_t left)
         for (int k = 0; k < DEVICE_PHASES; k++)
             emit_device_phase(engine, phase[k], step.reports->round, step.reports->step,
                               engine->device_zero + step.time[k], engine->device_zero + step.time[k + 1]);
+        engine->taken = step.reports;
         engine->steps_ahead--;
     }
 }
@@ -89,8 +90,37 @@ static void decide_device(struct engine *engine)
     engine->use.cuda->decide(engine->device);
 }
 
+/* The rows of the decision, and which envs begin to remember anew: what a policy decides from. */
+static void ask_device(struct engine *engine)
+{
+    const struct device_api *api = engine->use.cuda;
+    const struct world *world = engine->world;
+    const struct rollout *rollout = &world->rollout;
+    const size_t row = world_rollout_row(world, 0), envs = (size_t)world->envs, obs = (size_t)rollout->obs,
+                 slots = (size_t)world->shape.slots;
+    api->ask(engine->device, engine->step.masks, engine->step.actions);
+    api->read_part(engine->device, rollout->raw + row * obs, envs * obs * sizeof *rollout->raw);
+    api->read_part(engine->device, rollout->bp + row * slots, envs * slots * sizeof *rollout->bp);
+    api->read_part(engine->device, world->episode.reset_next, envs * sizeof *world->episode.reset_next);
+}
+
+static void act_device(struct engine *engine, int env, const struct action *action)
+{
+    engine->step.actions[env] = *action;
+    engine->acted = true;
+}
+
+static const struct step_report *reports_device(struct engine *engine)
+{
+    follow(engine, 0);
+    return engine->taken;
+}
+
 static void apply_device(struct engine *engine)
 {
+    if (engine->acted)
+        engine->use.cuda->act(engine->device, engine->step.actions);
+    engine->acted = false;
     engine->use.cuda->apply(engine->device);
     step_count(engine->world);
     engine->steps_ahead++;
@@ -150,6 +180,9 @@ const struct backend backend_device = {.reset = reset_device,
                                        .evaluate = evaluate_device,
                                        .twin = twin_device,
                                        .decide = decide_device,
+                                       .ask = ask_device,
+                                       .act = act_device,
+                                       .reports = reports_device,
                                        .apply = apply_device,
                                        .test = test_device,
                                        .update = update_device,

@@ -12,17 +12,7 @@ static void observe_env(void *context, int env, int thread)
     step_observe_env(&engine->step, env, &books);
 }
 
-const struct masks *engine_masks(const struct engine *engine)
-{
-    return engine->step.masks;
-}
-
-const struct step_report *engine_reports(const struct engine *engine)
-{
-    return engine->step.reports;
-}
-
-void engine_override(struct engine *engine, int env, const struct action *action)
+void act_cpu(struct engine *engine, int env, const struct action *action)
 {
     step_set_action(&engine->step, env, action);
 }

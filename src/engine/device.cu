@@ -27,8 +27,9 @@ struct device {
     struct policy_device *policy; /* NULL where the policy is not a network */
     bool bf16;                    /* the networks' products are bf16 */
     bool exact;                   /* the policy's are fp32 */
-    struct graph reset, train, evaluate, shares, twin, decide, apply, test, update;
-    uint32_t *clock; /* pinned: round and step for the device's world */
+    struct graph reset, train, evaluate, shares, twin, decide, act, apply, test, update;
+    uint32_t *clock;      /* pinned: round and step for the device's world */
+    struct action *given; /* pinned, [env]: decided outside */
     double *accuracy;
 
     cudaStream_t copies;
@@ -67,7 +68,7 @@ static void device_free(struct device *device)
     if (!rt->failed)
         cudaDeviceSynchronize();
     struct graph *graphs[] = {&device->reset,  &device->train, &device->evaluate, &device->shares, &device->twin,
-                              &device->decide, &device->apply, &device->test,     &device->update};
+                              &device->decide, &device->act,   &device->apply,    &device->test,   &device->update};
     for (struct graph *graph : graphs)
         graph_free(graph);
     if (device->net)
@@ -97,6 +98,7 @@ static void create_parts(struct device *device, const struct device_setup *setup
     policy.logits = runtime_alloc<float>(rt, envs * HEAD_MAX_LOGITS);
     policy.values = runtime_alloc<float>(rt, envs);
     device->clock = runtime_pin<uint32_t>(rt, 3);
+    device->given = runtime_pin<struct action>(rt, envs);
     device->accuracy = runtime_pin<double>(rt, envs);
     create_ring(device);
     if (rt->failed)
@@ -202,6 +204,30 @@ static void device_decide(struct device *device)
         step_choose(device->step);
     }
     graph_run(device->runtime, &device->decide);
+}
+
+static void device_ask(struct device *device, struct masks *masks, struct action *actions)
+{
+    struct runtime *rt = device->runtime;
+    const struct step *step = step_arrays(device->step);
+    const size_t envs = (size_t)device->mirror.host->envs;
+    runtime_copy_from(rt, masks, step->masks, envs * sizeof *masks);
+    runtime_copy_from(rt, actions, step->actions, envs * sizeof *actions);
+    runtime_wait(rt);
+}
+
+/* Whoever decided has asked before, so nothing reads the last step's actions any more. */
+static void device_act(struct device *device, const struct action *actions)
+{
+    struct runtime *rt = device->runtime;
+    const size_t bytes = (size_t)device->mirror.host->envs * sizeof *actions;
+    if (rt->failed)
+        return;
+    memcpy(device->given, actions, bytes);
+    runtime_copy_to(rt, step_given(device->step), device->given, bytes);
+    if (graph_begin(rt, &device->act))
+        step_act(device->step);
+    graph_run(rt, &device->act);
 }
 
 /* The reports of the last step must have been copied before this one writes its own. */
@@ -375,10 +401,19 @@ static enum esper_status try_net(struct net_trial *trial, struct esper_error *er
 extern "C" const struct device_api *esper_device_api(void)
 {
     static const struct device_api api = {
-        DEVICE_API_VERSION, sizeof(struct world), device_look,        device_create, device_free,   device_kernels,
-        device_reset,       device_train,         device_evaluate,    device_twin,   device_decide, device_apply,
-        device_test,        device_update,        device_take,        device_write,  device_read,   device_read_part,
-        device_wait_idle,   device_check,         device_counters_of, computes,      bf16_fits,     try_net,
+        DEVICE_API_VERSION, sizeof(struct world),
+        device_look,        device_create,
+        device_free,        device_kernels,
+        device_reset,       device_train,
+        device_evaluate,    device_twin,
+        device_decide,      device_ask,
+        device_act,         device_apply,
+        device_test,        device_update,
+        device_take,        device_write,
+        device_read,        device_read_part,
+        device_wait_idle,   device_check,
+        device_counters_of, computes,
+        bf16_fits,          try_net,
         policy_trial_run,   update_trial_run,
     };
     return &api;

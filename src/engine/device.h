@@ -34,6 +34,7 @@ bool device_find(struct device_info *info);
 struct world;
 struct dataset;
 struct action;
+struct masks;
 struct table_row;
 struct step_report;
 struct schedule;
@@ -87,6 +88,10 @@ struct device_api {
     void (*evaluate)(struct device *device, bool shares); /* shares: also estimate the seeds' shares in the outcome */
     void (*twin)(struct device *device);                  /* instead of decide and apply where the twins are played */
     void (*decide)(struct device *device);
+    /* For whoever decides from outside, after `decide`: what may be done and what was decided, [env]; waits. Then what
+     * is to be done instead. */
+    void (*ask)(struct device *device, struct masks *masks, struct action *actions);
+    void (*act)(struct device *device, const struct action *actions);
     void (*apply)(struct device *device);
     void (*test)(struct device *device, double *accuracy); /* [env]; waits */
     void (*update)(struct device *device, double progress, struct update_report *record,
@@ -114,7 +119,7 @@ struct device_api {
     enum esper_status (*try_update)(struct update_trial *trial, struct esper_error *error);
 };
 
-enum { DEVICE_API_VERSION = 7 };
+enum { DEVICE_API_VERSION = 8 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 

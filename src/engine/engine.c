@@ -282,6 +282,22 @@ void engine_decide(struct engine *engine)
     engine->backend->decide(engine);
 }
 
+const struct masks *engine_ask(struct engine *engine)
+{
+    engine->backend->ask(engine);
+    return engine->step.masks;
+}
+
+void engine_override(struct engine *engine, int env, const struct action *action)
+{
+    engine->backend->act(engine, env, action);
+}
+
+const struct step_report *engine_reports(struct engine *engine)
+{
+    return engine->backend->reports(engine);
+}
+
 void engine_apply(struct engine *engine)
 {
     engine->backend->apply(engine);

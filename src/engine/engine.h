@@ -69,13 +69,14 @@ void engine_train(struct engine *engine);
 void engine_evaluate(struct engine *engine);
 /* The governor's verdict, the slots' bookkeeping, then observe, mask and sample: one action per env. */
 void engine_decide(struct engine *engine);
-/* On the CPU, for whoever decides from outside: what may be done now, [env]; replace a decided action, which is
- * executed if it is allowed; and what the step came to, [env], until the next one is applied. */
+/* For whoever decides from outside. engine_ask, after engine_decide: the rollout's rows of the decision hold what was
+ * observed, and this is what may be done, [env]. Then replace decided actions, which are executed if they are allowed.
+ * Last, what the step came to, [env], until the next one is applied. */
 struct masks;
-const struct masks *engine_masks(const struct engine *engine);
+const struct masks *engine_ask(struct engine *engine);
 void engine_override(struct engine *engine, int env, const struct action *action);
 struct step_report;
-const struct step_report *engine_reports(const struct engine *engine);
+const struct step_report *engine_reports(struct engine *engine);
 /* Reward, execution and tick, or rollback; then the rollout's row. Ends the step. */
 void engine_apply(struct engine *engine);
 

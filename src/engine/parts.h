@@ -26,6 +26,10 @@ struct backend {
     void (*evaluate)(struct engine *engine);
     void (*twin)(struct engine *engine); /* keep what the bare step measured, and go on to the next one */
     void (*decide)(struct engine *engine);
+    void (*ask)(struct engine *engine); /* what was observed, and what may be done, to the host */
+    void (*act)(struct engine *engine, int env,
+                const struct action *action);                    /* after that: instead of what was decided */
+    const struct step_report *(*reports)(struct engine *engine); /* [env] of the last step */
     void (*apply)(struct engine *engine);
     void (*test)(struct engine *engine); /* fills test_accuracy and copies to the host what outcomes are made from */
     void (*update)(struct engine *engine, double progress, struct update_report *record,
@@ -53,10 +57,12 @@ struct engine {
     int schedule_count;
     uint32_t batches;
 
-    struct device_use use; /* where it computes, and in what */
-    struct device *device; /* NULL on the CPU */
-    double device_zero;    /* clock_seconds when it was created */
-    uint32_t steps_ahead;  /* steps enqueued whose reports have not been taken yet */
+    struct device_use use;           /* where it computes, and in what */
+    struct device *device;           /* NULL on the CPU */
+    double device_zero;              /* clock_seconds when it was created */
+    uint32_t steps_ahead;            /* steps enqueued whose reports have not been taken yet */
+    const struct step_report *taken; /* the last that were */
+    bool acted;                      /* some of step.actions are not what the device decided */
 
     /* many ranks (ranks.h) */
     struct group *group;  /* NULL: alone */
@@ -92,6 +98,7 @@ bool engine_wants_shares(const struct engine *engine);
 
 /* The CPU's phases that have their own files. */
 void decide_cpu(struct engine *engine);
+void act_cpu(struct engine *engine, int env, const struct action *action);
 void apply_cpu(struct engine *engine);
 
 #endif

@@ -28,6 +28,7 @@ struct step_device {
     union env_room *room;
     struct shapley_plan *coalitions; /* [env]; NULL where there are too few slots to sample */
     struct shapley_sums *shares;
+    struct action *given; /* [env] decided outside */
     struct launch envs, copies;
 };
 
@@ -82,6 +83,13 @@ KERNEL void choose_envs(const __grid_constant__ struct step step, union env_room
     int env = own_env();
     if (env < step.world->envs)
         step_pick_env(&step, env, room[env].slot);
+}
+
+KERNEL void set_actions(const __grid_constant__ struct step step, const struct action *given)
+{
+    const int env = own_env();
+    if (env < step.world->envs)
+        step_set_action(&step, env, &given[env]);
 }
 
 KERNEL void apply_envs(const __grid_constant__ struct step step, union env_room *room)
@@ -192,6 +200,7 @@ struct step_device *step_device_create(const struct mirror *mirror, const struct
     device->mirror = mirror;
     device->room = runtime_alloc<union env_room>(rt, envs);
     device->shares = runtime_alloc<struct shapley_sums>(rt, envs);
+    device->given = runtime_alloc<struct action>(rt, envs);
     if (host->shape.slots > SUBSETS_EXACT)
         device->coalitions = runtime_alloc<struct shapley_plan>(rt, envs);
     step->world = mirror->world;
@@ -289,6 +298,16 @@ void step_estimate_shares(struct step_device *device)
 void step_choose(struct step_device *device)
 {
     runtime_launch(device->mirror->runtime, choose_envs, device->envs, device->step, device->room);
+}
+
+struct action *step_given(struct step_device *device)
+{
+    return device->given;
+}
+
+void step_act(struct step_device *device)
+{
+    runtime_launch(device->mirror->runtime, set_actions, device->envs, device->step, device->given);
 }
 
 void step_apply(struct step_device *device)

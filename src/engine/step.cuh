@@ -31,6 +31,9 @@ void step_estimate_shares(struct step_device *device);
 void step_twin(struct step_device *device);
 /* Every env's action, from logits and values or as another kind of policy decides. */
 void step_choose(struct step_device *device);
+/* Instead of that, what was decided outside and put there, [env]. */
+struct action *step_given(struct step_device *device);
+void step_act(struct step_device *device);
 /* Turns, orders, scaled rewards, reports; ends the step. */
 void step_apply(struct step_device *device);
 
