@@ -181,6 +181,16 @@ refused 'rank 1 (' mpirun -n 1 --wdir "$work" "$esper" train $small --script alo
     -n 1 --wdir "$work/bare" "$esper" train $small --script alone.json --name none
 verdict 'nothing was left behind' "$([ ! -e "$work/none" ] || echo 'a run')"
 
+# ---- many envs -------------------------------------------------------------------------------------------------------
+if [ -n "${ESPER_SOAK:-}" ]; then
+    for ranks in 1 8; do
+        play $ranks wide$ranks --rounds 1 --envs 8192 --steps 4 --set group=1 --set data.batch=2 --set data.val_images=2 \
+            --set data.test_images=2 --set ppo.epochs=1 --threads 1
+    done
+    same_hash '8 192 envs on 1 and 8 ranks' wide1 wide8
+    rm -rf "$work/wide1" "$work/wide8"
+fi
+
 # ---- random kills ----------------------------------------------------------------------------------------------------
 kills=${ESPER_SOAK:+50}
 kills=${ESPER_KILLS:-${kills:-0}}

@@ -96,7 +96,7 @@ const struct question questions[] = {
      ":round :step",
      "SELECT env, max(step) AS step, op, result, slot, blueprint, val_accuracy, val_loss, train_accuracy, train_loss,"
      " live, added_params, value, entropy, reward, sum(reward) AS reward_sum, count(*) AS kept"
-     " FROM step WHERE round = :round AND step <= :step GROUP BY env ORDER BY env LIMIT 4096"},
+     " FROM step WHERE round = :round AND step <= :step GROUP BY env ORDER BY env LIMIT 8192"},
 
     {"env_seeds", "the live seeds of each env at its newest step up to :step of :round", ":round :step",
      "WITH newest AS (SELECT env, max(step) AS step FROM step WHERE round = :round AND step <= :step GROUP BY env)"
@@ -162,7 +162,7 @@ const struct question questions[] = {
      " FROM number CROSS JOIN step ON round = :round AND step = n AND env = :env LIMIT 1"},
 
     {"outcomes", "the episodes of a round", ":round",
-     "SELECT * FROM outcome WHERE round = :round ORDER BY env LIMIT 4096"},
+     "SELECT * FROM outcome WHERE round = :round ORDER BY env LIMIT 8192"},
 
     {"top", "the episodes with the highest test score, then the fewest added parameters", ":from :to :limit",
      "SELECT * FROM outcome WHERE round BETWEEN :from AND :to AND test_accuracy IS NOT NULL"
