@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 
+#include "telemetry/run_label.h"
 #include "telemetry/store_schema.h"
 #include "testing_http.h"
 #include "testing_sessions.h"
@@ -184,6 +185,69 @@ static void series(void **state)
     query_end(answer);
     cJSON_Delete(json);
     query_close(query);
+}
+
+/* An overlay is the runs' own series, and the env-steps and seconds that were gone by then. */
+static void overlaid(void **state)
+{
+    (void)state;
+    cJSON *all = get_json("/api/overlay?runs=done,latest&name=round.reward_mean&points=3");
+    cJSON *own = get_json("/api/run/done/series?names=round.reward_mean&points=3");
+    cJSON *sums = get_json("/api/runs"),
+          *again = get_json("/api/overlay?runs=done,latest&name=round.reward_mean&points=3");
+    const cJSON *runs = json_find(all, "runs"), *series = at(json_find(own, "series"), 0);
+    assert_int_equal(cJSON_GetArraySize(runs), 2);
+    for (int i = 0; i < 2; i++) {
+        const cJSON *run = at(runs, i), *line = at(json_find(sums, "runs"), 0);
+        assert_string_equal(json_string(run, "name"), i ? "latest" : "done");
+        assert_true(cJSON_Compare(json_find(run, "x"), json_find(own, "x"), true));
+        assert_int_equal(cJSON_GetArraySize(json_find(run, "last")), 3);
+        for (int k = 0; k < 3; k++) {
+            double exact = at(json_find(series, "max"), k)->valuedouble;
+            assert_true(fabs(at(json_find(run, "max"), k)->valuedouble - exact) <= 1e-6 * fabs(exact));
+        }
+        assert_true(at(json_find(run, "steps"), 2)->valuedouble == json_number(line, "env_steps"));
+        assert_true(fabs(at(json_find(run, "seconds"), 2)->valuedouble / json_number(line, "seconds") - 1) < 1e-6);
+        assert_true(at(json_find(run, "steps"), 0)->valuedouble < at(json_find(run, "steps"), 1)->valuedouble);
+    }
+    assert_true(cJSON_Compare(all, again, true)); /* from memory */
+    cJSON_Delete(all);
+    cJSON_Delete(own);
+    cJSON_Delete(sums);
+    cJSON_Delete(again);
+}
+
+/* What people say of a run and what runs differ in is on the page at once. */
+static void labels_and_settings(void **state)
+{
+    (void)state;
+    struct run_label label = {0};
+    struct job job = {"other", live_config(1)};
+    cJSON *before = get_json("/api/settings");
+    assert_int_equal(cJSON_GetArraySize(json_find(before, "keys")), 0); /* one run differs from none */
+    cJSON_Delete(before);
+    job.config.seed = 43;
+    assert_int_equal(exit_code(start_child(train, &job)), 0);
+    assert_int_equal(run_label_add(&label, "kept", NULL), ESPER_OK);
+    assert_int_equal(run_label_set_note(&label, "<b>a note</b>", NULL), ESPER_OK);
+    assert_int_equal(run_label_write(done.path, &label, NULL), ESPER_OK);
+    cJSON *list = get_json("/api/runs"), *one = get_json("/api/run/done"), *settings = get_json("/api/settings");
+    const cJSON *names = json_find(settings, "runs"), *keys = json_find(settings, "keys"), *key, *line;
+    int marked = 0, seeds = 0;
+    cJSON_ArrayForEach(line, json_find(list, "runs"))
+        marked += cJSON_GetArraySize(json_find(line, "tags")) == 1 && strcmp(json_string(line, "name"), "done") == 0;
+    assert_int_equal(marked, 1);
+    assert_string_equal(json_string(one, "note"), "<b>a note</b>");
+    assert_int_equal(cJSON_GetArraySize(names), 2);
+    assert_int_equal(cJSON_GetArraySize(keys), 2); /* rounds and seed */
+    cJSON_ArrayForEach(key, keys) if (strcmp(json_string(key, "name"), "seed") == 0) for (int i = 0; i < 2; i++)
+        seeds += strcmp(cJSON_GetStringValue(at(json_find(key, "values"), i)),
+                        strcmp(cJSON_GetStringValue(at(names, i)), "done") == 0 ? "42" : "43") == 0;
+    assert_int_equal(seeds, 2);
+    cJSON_Delete(list);
+    cJSON_Delete(one);
+    cJSON_Delete(settings);
+    assert_int_equal(run_label_write(done.path, &(struct run_label){0}, NULL), ESPER_OK);
 }
 
 static void runs_and_one_run(void **state)
@@ -489,6 +553,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(runs_and_one_run, start, stop),
         cmocka_unit_test_setup_teardown(lists_are_remembered, start, stop),
         cmocka_unit_test_setup_teardown(the_page, start, stop),
+        cmocka_unit_test_setup_teardown(overlaid, start, stop),
+        cmocka_unit_test_setup_teardown(labels_and_settings, start, stop),
         cmocka_unit_test_setup_teardown(compared, start, stop),
         cmocka_unit_test_setup_teardown(news_arrive_in_time, start, stop),
         cmocka_unit_test_setup_teardown(a_finished_run_ends_its_stream, start, stop),

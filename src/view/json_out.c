@@ -64,6 +64,15 @@ void json_real(struct json_out *out, const char *key, double value)
     put_real(out->file, value);
 }
 
+void json_brief(struct json_out *out, const char *key, double value)
+{
+    begin(out, key);
+    if (isfinite(value))
+        fprintf(out->file, "%.7g", value);
+    else
+        fputs("null", out->file);
+}
+
 void json_bool(struct json_out *out, const char *key, bool value)
 {
     begin(out, key);

@@ -22,7 +22,8 @@ void json_open(struct json_out *out, const char *key, char bracket);     /* '{' 
 void json_close(struct json_out *out, char bracket);                     /* '}' or ']' */
 void json_text(struct json_out *out, const char *key, const char *text); /* NULL: null */
 void json_integer(struct json_out *out, const char *key, int64_t value);
-void json_real(struct json_out *out, const char *key, double value); /* NAN: null */
+void json_real(struct json_out *out, const char *key, double value);  /* NAN: null */
+void json_brief(struct json_out *out, const char *key, double value); /* seven digits: for pictures */
 void json_bool(struct json_out *out, const char *key, bool value);
 void json_value(struct json_out *out, const char *key, const struct query_value *value);
 

@@ -11,7 +11,7 @@ struct run_mark {
         ino_t inode;
         off_t bytes;
         struct timespec changed;
-    } files[3]; /* the record, its log, the status */
+    } files[4]; /* the record, its log, the status, what people say of it */
     bool alive; /* a death leaves no trace in files */
 };
 

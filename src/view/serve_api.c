@@ -221,6 +221,7 @@ static enum esper_status write_run(const struct api *api, const struct run *run,
     json_text(out, "name", run->name);
     api_write_status(out, &state);
     api_write_identity(out, run);
+    TRY(api_write_label(out, run->path, error));
     json_text(out, "version", run->version);
     json_text(out, "kernels", run->kernels);
     json_integer(out, "schema", STORE_VERSION);

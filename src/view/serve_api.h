@@ -19,12 +19,13 @@ enum {
     API_BYTES = 16 << 20, /* bytes of an answer, about */
     API_SERIES = 96,      /* series of one answer */
     API_POINTS = 2000,    /* points of a series */
+    API_OVERLAY = 128,    /* runs overlaid in one answer */
     API_COHORTS = 8,      /* cohorts compared at once */
     API_ARGUMENTS = 16    /* arguments of a request */
 };
 #define API_SECONDS 5.0 /* the questions of a request are abandoned after that */
 
-struct api_memory; /* what the list said about runs that have not changed since */
+struct api_memory; /* what was read of runs that have not changed since (serve_memory.h) */
 
 struct api {
     const char *runs;                  /* the directory of runs */
@@ -47,6 +48,7 @@ struct api_arguments {
  * wrong, 404 there is no such thing, 503 it cannot be read now. The output is then to be discarded.
  */
 int api_runs(const struct api *api, FILE *file, struct esper_error *error);
+int api_settings(const struct api *api, FILE *file, struct esper_error *error);
 int api_run(const struct api *api, const char *name, FILE *file, struct esper_error *error);
 int api_questions(FILE *file, struct esper_error *error);
 int api_ask(const struct api *api, const char *name, const char *question, const struct api_arguments *arguments,
@@ -54,6 +56,9 @@ int api_ask(const struct api *api, const char *name, const char *question, const
 int api_sql(const struct api *api, const char *name, const char *body, FILE *file, struct esper_error *error);
 int api_series(const struct api *api, const char *name, const struct api_arguments *arguments, FILE *file,
                struct esper_error *error);
+/* One series of many runs, with the env-steps and seconds that each had taken by then; and the names there are. */
+int api_overlay(const struct api *api, const struct api_arguments *arguments, FILE *file, struct esper_error *error);
+int api_metrics(FILE *file, struct esper_error *error);
 int api_compare(const struct api *api, const struct api_arguments *arguments, FILE *file, struct esper_error *error);
 
 /* ---- what these share -------------------------------------------------------------------------------------------- */
@@ -80,6 +85,8 @@ int api_integer(const struct api_arguments *arguments, const char *key, int64_t 
 /* Members of an object: the status, which changes without a trace in the record; and what never changes. */
 void api_write_status(struct json_out *out, const struct run_status *status);
 void api_write_identity(struct json_out *out, const struct run *run);
+/* Its tags and its note; `path` is the run's directory. */
+enum esper_status api_write_label(struct json_out *out, const char *path, struct esper_error *error);
 /* What its scores are called. */
 void api_write_words(struct json_out *out, const struct family_words *words);
 /* The only row of an answer, member by member; without a row every member is null. */

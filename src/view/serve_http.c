@@ -306,6 +306,12 @@ static int write_answer(struct server *server, const struct route *route, const 
         return write_health(server, file);
     if (strcmp(parts[0], "runs") == 0 && route->count == 1)
         return api_runs(api, file, error);
+    if (strcmp(parts[0], "settings") == 0 && route->count == 1)
+        return api_settings(api, file, error);
+    if (strcmp(parts[0], "metrics") == 0 && route->count == 1)
+        return api_metrics(file, error);
+    if (strcmp(parts[0], "overlay") == 0 && route->count == 1)
+        return api_overlay(api, arguments, file, error);
     if (strcmp(parts[0], "questions") == 0 && route->count == 1)
         return api_questions(file, error);
     if (strcmp(parts[0], "compare") == 0 && route->count == 1)
