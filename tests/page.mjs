@@ -366,7 +366,7 @@ async function checkFinished(tab) {
         const dark = await become("dark");
         const reached = new Set();
         await tab.run("document.activeElement.blur(); scrollTo(0, 0)");
-        for (let i = 0; i < 30; i++) {
+        for (let i = 0; i < 80; i++) {
             await tab.call("Input.dispatchKeyEvent", {
                 type: "keyDown",
                 key: "Tab",

@@ -8,7 +8,7 @@ import { gzipSync } from "node:zlib";
 
 const web = dirname(fileURLToPath(import.meta.url));
 const out = process.argv[2] ?? join(web, "dist");
-const LIMIT = 60_000; // bytes of the whole page, gzipped
+const LIMIT = 72_000; // bytes of the whole page, gzipped
 
 await mkdir(out, { recursive: true });
 await build({

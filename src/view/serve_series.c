@@ -376,22 +376,20 @@ static enum esper_status read_overlaid(const struct api *api, const struct overl
     return status;
 }
 
-/* ,"x":[...]... or ,"error":"...": a run that cannot be read is told in its place, and the others are no worse for it.
- */
+/* ,"x":[...]... or ,"error":"...": a run that is gone or cannot be read is told in its place, and the others are no
+ * worse for it. */
 static int overlay_run(const struct api *api, const struct overlay *overlay, const char *name,
                        struct portrait *portrait, bool *well, struct esper_error *error)
 {
     size_t bytes;
     struct run *run = memory_alloc(1, sizeof *run, error);
     int code = run ? api_find_run(api, name, run, error) : 503;
-    FILE *file = run && code != 404 ? stream_open(&portrait->text, &bytes) : NULL;
+    FILE *file = run ? stream_open(&portrait->text, &bytes) : NULL;
     struct json_out out = {.file = file, .more = true};
     *well = file && code == 200 && read_overlaid(api, overlay, run, &out, error) == ESPER_OK;
     if (file && !*well)
         json_text(&out, "error", error->text);
     memory_free(run);
-    if (code == 404)
-        return code;
     return file && fclose(file) == 0 ? 200 : 503;
 }
 

@@ -1,7 +1,9 @@
 // Lines or areas over rounds or steps (uPlot), with bands, marks and a cursor that all charts of a page share.
 import uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
+import { chartSvg } from "./chart_svg.js";
 import { figures, known } from "./format.js";
+import { Save } from "./save.jsx";
 import { colour, theme } from "./theme.js";
 
 // A dash pattern for each colour, so that no line is identified by colour alone.
@@ -48,23 +50,31 @@ function axis(size) {
 // Wide enough for the longest number beside the ticks.
 const room = (u, texts) => Math.max(44, 24 + 6.5 * Math.max(0, ...(texts ?? []).map((text) => text.length)));
 
+// On a logarithmic axis only powers of ten, twos and fives are written.
+const figure10 = (v) => (v && /^[125]/.test(v.toExponential()) ? figures(v) : "");
+
 // Without a cursor the legend shows the newest point, missing values included.
 const show = (u, value, i, at) => figures(known(at) ? value : u.data[i].at(-1));
 
 // Bands are two more series without a line or a row in the legend.
-function seriesOf(lines, xName) {
+// `look` numbers colour and dashes; without it every line has its own.
+const lookOf = (line, i) => ({ ink: `line${((line.look ?? i) % 8) + 1}`, dash: DASHES[(line.look ?? i) % 8] });
+
+function seriesOf(lines, { xName, spans, focus }) {
     const series = [{ label: xName, value: show }];
     const bands = [];
     lines.forEach((line, i) => {
-        const name = `line${(i % 8) + 1}`;
+        const { ink: name, dash } = lookOf(line, i);
         series.push({
             label: line.name,
+            line: i,
             stroke: () => colour(name),
-            dash: DASHES[i % 8],
+            dash: focus ? [] : dash, // of many lines, the one in focus is named
+            spanGaps: spans,
             border: BORDERS[i % 4],
             width: 1.6,
             value: show,
-            points: { size: 5 },
+            points: focus ? { show: (u) => u.data[0].length === 1 } : { size: 5 },
         });
         if (line.low) {
             bands.push({ series: [series.length + 1, series.length], fill: () => colour(name) + "30" });
@@ -138,9 +148,10 @@ const dataOf = ({ x, lines, areas }) => [
 ];
 
 function create(box, props, current) {
-    const { series, bands } = props.areas ? areasOf(props.areas, props.xName) : seriesOf(props.lines, props.xName);
+    const { series, bands } = props.areas ? areasOf(props.areas, props.xName) : seriesOf(props.lines, props);
     const within = (u, low, high) => {
         if (current().areas) return current().range;
+        if (current().log) return low > 0 ? uPlot.rangeLog(low, high, 10, false) : [1, 10];
         const [from, to] = current().range ?? [null, null];
         return uPlot.rangeNum(
             Math.min(low ?? from ?? 0, from ?? Infinity),
@@ -155,21 +166,26 @@ function create(box, props, current) {
             height: props.height ?? 170,
             series,
             bands,
-            scales: { x: { time: false }, y: { range: within } },
+            scales: { x: { time: false }, y: { range: within, distr: props.log ? 3 : 1 } },
+            focus: { alpha: props.focus ? 0.15 : 1 },
             axes: [
-                { ...axis(28), incrs: WHOLE },
-                { ...axis(room), space: 28 },
+                props.whole === false
+                    ? { ...axis(28), values: (u, splits) => splits.map((v) => figures(v)) }
+                    : { ...axis(28), incrs: WHOLE },
+                { ...axis(room), space: 28, ...(props.log && { values: (u, splits) => splits.map(figure10) }) },
             ],
             cursor: {
                 y: false, // charts share the round, not the value
                 drag: { x: true, y: false, setScale: false },
                 sync: { key: props.sync ?? "page" },
+                focus: { prox: props.focus ? 16 : -1 },
                 bind: { dblclick: () => () => (current().onZoom?.(null), null) },
             },
-            legend: { live: true, markers: { width: 3, dash: (u, i) => u.series[i].border } },
+            legend: { show: !props.focus, live: true, markers: { width: 3, dash: (u, i) => u.series[i].border } },
             hooks: {
                 drawClear: [(u) => drawMarks(u, current())],
                 draw: [(u) => current().areas && drawLetters(u, current().areas)],
+                setSeries: [(u, i) => current().focus?.(i === null ? null : (u.series[i]?.line ?? null), u)],
                 setSelect: [
                     (u) => {
                         if (u.select.width < 4) return;
@@ -183,6 +199,34 @@ function create(box, props, current) {
         dataOf(props),
         box,
     );
+}
+
+// What is drawn, for a file; `solid` areas lie between their own top and the next one's.
+function curvesOf({ lines, areas }) {
+    if (!areas)
+        return lines.map((line, i) => {
+            const { ink, dash } = lookOf(line, i);
+            return { ...line, ink: colour(ink), dash };
+        });
+    const tops = heights(areas);
+    return areas.map((area, i) => ({
+        name: area.name,
+        ink: colour(area.ink),
+        dash: [],
+        solid: true,
+        high: tops[i],
+        low: tops[i + 1] ?? tops[i].map((v) => (known(v) ? 0 : null)),
+    }));
+}
+
+// A column per line, and its band.
+function numbersOf({ x, xName, lines, areas }) {
+    const columns = [[xName, x]];
+    for (const line of areas ?? lines) {
+        columns.push([line.name, line.values]);
+        if (line.low) columns.push([`${line.name} low`, line.low], [`${line.name} high`, line.high]);
+    }
+    return { columns: columns.map(([name]) => name), rows: x.map((_, i) => columns.map(([, values]) => values[i])) };
 }
 
 // The keyboard moves the cursor: arrows, with shift by ten; + zooms in around it, - shows all.
@@ -205,14 +249,25 @@ function press(event, u, props) {
 
 /*
  * lines: [{name, values, low, high}]; marks: x values; limits: y values; range: [from, to] always shown. Instead of lines
- * areas: [{name, letter, ink, values}], the first on top of all others, in exactly that range.
+ * areas: [{name, letter, ink, values}], the first on top of all others, in exactly that range. log: y by magnitude; whole
+ * false: x is no count; spans: lines go on over missing values; numbers(): instead of the lines' own. For many lines,
+ * focus(line, plot) is told which one the pointer is near instead of a legend.
  */
 export function Chart(props) {
     const box = useRef();
     const plot = useRef();
     const latest = useRef();
     latest.current = props;
-    const shape = (props.areas ?? props.lines).map((line) => line.name + (line.low ? "~" : "")).join();
+    const shape = [
+        props.log,
+        props.xName,
+        ...(props.areas ?? props.lines).map((line) => line.name + (line.low ? "~" : "") + (line.look ?? "")),
+    ].join();
+    const draw = () => {
+        const { x, y } = plot.current.scales;
+        const scales = [x, y].map(({ min, max }) => [min ?? 0, max ?? 1]);
+        return chartSvg({ ...latest.current, scales, curves: curvesOf(latest.current) });
+    };
     useEffect(() => {
         plot.current = create(box.current, props, () => latest.current);
         const observer = new ResizeObserver(([{ contentRect }]) =>
@@ -229,7 +284,8 @@ export function Chart(props) {
     return (
         <figure class={props.areas ? "chart areas" : "chart"} data-name={props.name}>
             <figcaption>
-                {props.title} {props.unit && <small>{props.unit}</small>}
+                {props.title} {props.unit && <small>{props.unit}</small>}{" "}
+                <Save title={props.title} draw={draw} numbers={props.numbers ?? (() => numbersOf(latest.current))} />
             </figcaption>
             <div
                 ref={box}

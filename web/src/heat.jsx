@@ -2,6 +2,7 @@
 // pointer or cursor keys is described in words.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { MISSING, figures, known } from "./format.js";
+import { FONT, Save, escape, frame } from "./save.jsx";
 import { colour, ramp, theme } from "./theme.js";
 
 const ROW = 20; // px, as in style.css
@@ -28,6 +29,25 @@ function paint(canvas, { x, rows, scale }) {
             ctx.stroke();
         }),
     );
+}
+
+// The same as a drawing: a rectangle per cell.
+function drawn({ title, x, rows, scale }) {
+    const [left, width] = [110, 760];
+    const step = width / Math.max(x.length, 1);
+    const text = (at, y, what) =>
+        `<text x="${at}" y="${y}" fill="${colour("ink")}" ${FONT}>${escape(what)}</text>`;
+    const cells = rows.flatMap((row, r) => [
+        text(8, r * ROW + 14, row.name),
+        ...x.map((_, i) =>
+            known(row.values[i])
+                ? `<rect x="${(left + i * step).toFixed(2)}" y="${r * ROW + 1}" width="${Math.ceil(step)}" height="${ROW - 2}" fill="${ramp(scale(row.values[i])).back}"/>`
+                : "",
+        ),
+        text(left + width + 8, r * ROW + 14, figures(row.values[x.length - 1])),
+    ]);
+    const axis = [text(left, rows.length * ROW + 14, `round ${x[0] ?? ""}`), text(left + width - 40, rows.length * ROW + 14, x.at(-1) ?? "")];
+    return frame(left + width + 80, rows.length * ROW + 24, title, [...cells, ...axis].join(""));
 }
 
 function scaleOf({ rows, low, high, log }) {
@@ -70,7 +90,15 @@ export function Heat(props) {
     return (
         <figure class="heat" data-name={props.name}>
             <figcaption>
-                {title} <small>{unit}</small>
+                {title} <small>{unit}</small>{" "}
+                <Save
+                    title={title}
+                    draw={() => drawn({ title, x, rows, scale })}
+                    numbers={() => ({
+                        columns: ["round", ...rows.map((row) => row.name)],
+                        rows: x.map((round, i) => [round, ...rows.map((row) => row.values[i])]),
+                    })}
+                />
             </figcaption>
             <div class="heatgrid">
                 <div>

@@ -15,6 +15,7 @@ import { Compare } from "./view_compare.jsx";
 import { Envs } from "./view_envs.jsx";
 import { Events } from "./view_events.jsx";
 import { Heads } from "./view_heads.jsx";
+import { Overlay } from "./view_overlay.jsx";
 import { Outcomes } from "./view_outcomes.jsx";
 import { Overview } from "./view_overview.jsx";
 import { Policy } from "./view_policy.jsx";
@@ -186,6 +187,9 @@ function Page() {
                 <a href="#/" aria-current={!kind ? "page" : undefined}>
                     Runs
                 </a>
+                <a href="#/overlay" aria-current={kind === "overlay" ? "page" : undefined}>
+                    Overlay
+                </a>
                 <a href="#/compare" aria-current={kind === "compare" ? "page" : undefined}>
                     Compare
                 </a>
@@ -196,7 +200,7 @@ function Page() {
             {kind === "run" && name ? (
                 <RunPage key={name} name={name} view={view} />
             ) : (
-                <main id="main">{kind === "compare" ? <Compare /> : <Runs />}</main>
+                <main id="main">{kind === "compare" ? <Compare /> : kind === "overlay" ? <Overlay /> : <Runs />}</main>
             )}
         </>
     );

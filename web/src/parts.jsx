@@ -1,12 +1,14 @@
 // The small components that all views use.
 import { MISSING, SIGNS, STAGES, shownRound, stageLetter, stageName, storedRound, words } from "./format.js";
 import { chosen, turn } from "./route.js";
+import { Save } from "./save.jsx";
 
-export function Panel({ title, note, children, wide, ...rest }) {
+// save(): {columns, rows}, the numbers of the drawing in it; the drawing can then be saved as well. only: as in Save.
+export function Panel({ title, note, children, wide, save, only, ...rest }) {
     return (
         <section class={wide ? "panel wide" : "panel"} {...rest}>
             <h2>
-                {title} {note && <small>{note}</small>}
+                {title} {note && <small>{note}</small>} {save && <Save title={title} numbers={save} only={only} />}
             </h2>
             {children}
         </section>
@@ -45,17 +47,33 @@ export function Lack({ answer, none }) {
 /*
  * columns: [{key, title, show(value, row), text}]. Numbers are right-aligned, `text` columns left-aligned. `onPick`
  * makes the first cell of each row a button. `cards`: on narrow screens each row is a card, its cells under their
- * titles.
+ * titles. `tall`: as long as it is. With onSort(key, text) the titles of columns that `sort` are buttons; sort: "key" up,
+ * "-key" down.
  */
-export function Table({ columns, rows, caption, onPick, picked, name, cards }) {
+export function Table({ columns, rows, caption, onPick, picked, name, cards, tall, sort, onSort }) {
+    const direction = (key) => (sort === key ? "ascending" : sort === "-" + key ? "descending" : undefined);
+    const title = (c) => c.title ?? words(c.key);
     return (
-        <div class={cards ? "scroll cards" : "scroll"} tabindex="0" role="region" aria-label={caption}>
+        <div class={`scroll${cards ? " cards" : ""}${tall ? " tall" : ""}`} tabindex="0" role="region" aria-label={caption}>
             <table data-name={name}>
                 <thead>
                     <tr>
                         {columns.map((c) => (
-                            <th key={c.key} scope="col" class={c.text ? "text" : ""} title={c.help}>
-                                {c.title ?? words(c.key)}
+                            <th
+                                key={c.key}
+                                scope="col"
+                                class={c.text ? "text" : ""}
+                                title={c.help}
+                                aria-sort={direction(c.key)}
+                            >
+                                {onSort && c.sort ? (
+                                    <button class="head" onClick={() => onSort(c.key, c.text)}>
+                                        {title(c)}
+                                        {{ ascending: " ▲", descending: " ▼" }[direction(c.key)]}
+                                    </button>
+                                ) : (
+                                    title(c)
+                                )}
                             </th>
                         ))}
                     </tr>
@@ -69,7 +87,7 @@ export function Table({ columns, rows, caption, onPick, picked, name, cards }) {
                                     <td
                                         key={c.key}
                                         class={c.text ? "text" : ""}
-                                        data-title={cards && (c.title ?? words(c.key))}
+                                        data-title={cards && title(c)}
                                     >
                                         {onPick && j === 0 ? (
                                             <button class="plain" onClick={() => onPick(row)}>

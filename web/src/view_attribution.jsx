@@ -1,6 +1,7 @@
 // What each seed adds: validation with seeds switched off, shares, and interactions.
 import { useRows } from "./ask.js";
 import { Intervals } from "./bars.jsx";
+import { table } from "./save.jsx";
 import { MISSING, count, known, number, score, shownRound, signed, slotName, stageLetter } from "./format.js";
 import { EnvPicker, Lack, Panel, RoundPicker, Stage, Table, useEnv, useRound } from "./parts.jsx";
 
@@ -98,6 +99,7 @@ export function Attribution({ run }) {
                             ? `round ${shownRound(round)}, step ${seeds[0].step}; each seed's part of what all seeds add; whiskers: 95 % where sampled`
                             : ""
                     }
+                    save={seeds.length ? table(["name", "mean", "low", "high"], lines) : undefined}
                 >
                     {seeds.length ? (
                         <Intervals lines={lines} zero />

@@ -6,11 +6,14 @@ import { useAnswer } from "./ask.js";
 import { Intervals } from "./bars.jsx";
 import { Chart } from "./chart.jsx";
 import { count, known, number, scored, shownRound, signed } from "./format.js";
+import { asksSettings, parseSearch, useRuns, useSettings, wanted } from "./many.js";
 import { Badge, Lack, Panel, Table } from "./parts.jsx";
 import { route, turn } from "./route.js";
-import { useRuns } from "./view_runs.jsx";
+import { Search } from "./view_runs.jsx";
+
 
 const LETTERS = "ABCDEFGH";
+const CHOICES = 50; // runs to choose from at a time
 const ANY = { score: "score", unit: "points" }; // until the server has said what it is called
 
 // "a1:a2,b" in the address: cohorts by comma, runs of one policy with different seeds joined by colon.
@@ -31,7 +34,11 @@ function assign(cohorts, name, letter) {
 
 function Chooser({ cohorts }) {
     const answer = useRuns();
-    const runs = (answer.data?.runs ?? []).filter((run) => !run.error);
+    const all = answer.data?.runs ?? [];
+    const settings = useSettings(asksSettings(parseSearch(route.value.values.q)), all);
+    const found = wanted(all, settings).filter((run) => !run.error);
+    const names = new Set(cohorts.flat()); // those that have a letter stay in sight
+    const runs = [...found.filter((run) => names.has(run.name)), ...found.filter((run) => !names.has(run.name))];
     const letterOf = (name) => LETTERS[cohorts.findIndex((names) => names.includes(name))] ?? "";
     return (
         <Panel
@@ -39,11 +46,12 @@ function Chooser({ cohorts }) {
             note="a letter for each run; runs of one policy with different seeds may share one. Differences are the first letter minus each of the others"
             wide
         >
+            {all.length > 0 && <Search runs={all} />}
             {runs.length ? (
                 <Table
                     name="choose"
                     caption="choose runs"
-                    rows={runs}
+                    rows={runs.slice(0, CHOICES)}
                     columns={[
                         {
                             key: "cohort",
@@ -75,8 +83,9 @@ function Chooser({ cohorts }) {
                     ]}
                 />
             ) : (
-                <Lack answer={answer} none="No runs here yet." />
+                <Lack answer={answer} none={all.length ? "No run fits." : "No runs here yet."} />
             )}
+            {runs.length > CHOICES && <p class="none">{count(runs.length - CHOICES)} more: search for them.</p>}
         </Panel>
     );
 }
@@ -91,7 +100,20 @@ function Result({ answer }) {
     const { metrics, cohorts, comparisons } = answer.data;
     return (
         <>
-            <Panel title="Means" note="of episodes; [95 % interval] (episodes)" wide>
+            <Panel
+                title="Means"
+                note="of episodes; [95 % interval] (episodes)"
+                wide
+                save={() => ({
+                    columns: ["metric", "cohort", "mean", "low", "high", "count"],
+                    rows: metrics.flatMap((m) =>
+                        cohorts.map((c) => {
+                            const of = c.means[m.name];
+                            return [m.name, c.cohort, of?.mean, of?.low, of?.high, of?.count];
+                        }),
+                    ),
+                })}
+            >
                 <Table
                     name="means"
                     caption="means"

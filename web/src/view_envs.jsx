@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { useRows } from "./ask.js";
 import { Waterfall, Stack } from "./bars.jsx";
+import { table } from "./save.jsx";
 import { Chart } from "./chart.jsx";
 import {
     MISSING,
@@ -87,6 +88,10 @@ function Grid({ run, round, env }) {
                 <Panel
                     title={`Host of env ${env} now`}
                     note="line width of a seed's branch: alpha; adds: points lost without it"
+                    save={table(
+                        ["slot", "blueprint", "stage", "age", "alpha", "alpha_target", "params", "contribution"],
+                        seeds.rows.filter((seed) => seed.env === env),
+                    )}
                 >
                     <Host run={run} seeds={seeds.rows.filter((seed) => seed.env === env)} />
                 </Panel>
@@ -181,14 +186,18 @@ function Detail({ run, round, env }) {
                     sync="episode"
                     range={[0, 1]}
                 />
-                <Panel title="Parts of the reward by step" note="gains above, costs below; sums beside the names">
+                <Panel
+                    title="Parts of the reward by step"
+                    note="gains above, costs below; sums beside the names"
+                    save={sums.length ? table(["step", ...sums.map((s) => s.name)], steps) : undefined}
+                >
                     {sums.length ? (
                         <Stack rows={steps} names={sums.map((s) => s.name)} steps={run.steps} />
                     ) : (
                         <p class="none">No part has been paid yet.</p>
                     )}
                 </Panel>
-                <Panel title="The episode's reward" note={onRecord}>
+                <Panel title="The episode's reward" note={onRecord} save={table(["name", "value"], sums)}>
                     <Waterfall parts={sums} total={total} />
                 </Panel>
             </div>

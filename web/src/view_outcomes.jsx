@@ -1,6 +1,7 @@
 // Was it worth it: score by size, best and worst episodes, and the parts of the reward.
 import { useRows } from "./ask.js";
 import { Scatter, Waterfall } from "./bars.jsx";
+import { table } from "./save.jsx";
 import { capital, count, figures, known, number, score, scored, shownRound } from "./format.js";
 import { Lack, Panel, RoundPicker, Table, useRound } from "./parts.jsx";
 import { link } from "./route.js";
@@ -49,6 +50,11 @@ export function Outcomes({ run }) {
             <Panel
                 title={`${capital(run.words.score)} by size`}
                 note="one point per episode, the newest 1 500 and the frontier ◆: nothing smaller is better"
+                save={
+                    points.length
+                        ? table(["round", "env", "added_params", "test_accuracy", "frontier"], pareto.rows)
+                        : undefined
+                }
             >
                 {points.length ? (
                     <Scatter points={points} xName="added parameters" yName={`test ${run.words.score}, ${run.words.unit}`} />
@@ -63,6 +69,7 @@ export function Outcomes({ run }) {
                         ? `round ${shownRound(round)}: sums per episode, mean of ${reward.envs} envs, ${count(reward.kept)} recorded steps`
                         : ""
                 }
+                save={used.length ? table(["name", "value"], used) : undefined}
             >
                 <p class="tools">
                     <RoundPicker run={run} newest={newest} />

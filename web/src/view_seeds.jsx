@@ -103,6 +103,12 @@ function Swimlane({ run, round }) {
             note={`round ${shownRound(round)}; a lane for each slot, time in steps; point, tap or use the arrow keys for details`}
             wide
             data-name="swimlane"
+            save={() => ({
+                columns: ["env", "slot", "from", "to", "stage", "label"],
+                rows: lanes.flatMap((l) =>
+                    l.spans.map((s) => [l.env, slotName(run, l.slot), s.from, s.to, s.stage, s.label]),
+                ),
+            })}
         >
             {pages > 1 && (
                 <p class="tools">
