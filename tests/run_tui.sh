@@ -86,7 +86,7 @@ for size in '80 24' '120 40' '250 70'; do
     look "$size: accuracy" "$(ask "select printf('NOW accuracy %.1f %%, best env %.1f %%, test %.1f %%',
         val_accuracy_mean, val_accuracy_best, test_accuracy_mean) from round order by round desc limit 1")"
     look "$size: speed" "$(ask 'select round(env_steps_per_s) from round order by round desc limit 1' | sed 's/\.0//') env-steps/s"
-    grep -q "^ reward  *$(ask "select printf('%.2f', reward_mean) from round order by round desc limit 1") " "$work/screen"
+    grep -q " reward  *$(ask "select printf('%.2f', reward_mean) from round order by round desc limit 1") " "$work/screen"
     verdict "$size: reward" "$([ $? -eq 0 ] || cat "$work/screen")"
     grep -q "wait  *$(ask "select count(*) from step where round = 4 and op = 'wait'") " "$work/screen"
     verdict "$size: decisions" "$([ $? -eq 0 ] || cat "$work/screen")"
@@ -121,6 +121,27 @@ for size in '80 24' '120 40' '250 70'; do
     tmux send-keys q
     restored "$size: q"
 done
+
+# Another run: the list beside this one, narrowed by what is typed; verdict and alerts of each have their rows.
+"$esper" train $small --rounds 2 --seed 7 --name other --quiet >"$work/out" 2>&1
+"$esper" tag other +chosen --runs "$work" >/dev/null
+open_terminal 200 50
+type_line "$esper tui done --runs $work"
+look '200 50: plots have axes' '└┬─'
+look '200 50: no alerts is a row' '✓ no alerts'
+tmux send-keys r
+look 'runs: both are listed' ': 2 of 2'
+tmux send-keys -l chosen
+look 'runs: narrowed by a tag' ': 1 of 2'
+tmux send-keys Enter
+look 'runs: another one is shown' ' other  quickstart'
+look 'runs: its rounds' ' 2/2 '
+tmux send-keys r
+look 'runs: again' 'search:'
+tmux send-keys Escape
+look 'runs: back' ' other  quickstart'
+tmux send-keys q
+restored 'runs'
 
 # An update that goes much too far raises an alert, which stands when the run ends: no banner, but part of the verdict.
 "$esper" train $small --rounds 2 --set ppo.lr=0.3 --name alarmed --quiet >"$work/out" 2>&1

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "view/tui_draw.h"
+#include "view/tui_pick.h"
 #include "view/tui_terminal.h"
 
 enum { FRAME_MS = 250 };
@@ -127,7 +128,62 @@ static bool take_key(struct tui_choice *choice, int key)
     return true;
 }
 
+/* ---- another run ------------------------------------------------------------------------------------------------- */
+
+static struct tui_choice first_choice(const struct run *run)
+{
+    return (struct tui_choice){.screen = SCREEN_OVERVIEW, .list = run->config.envs <= 8};
+}
+
+/* Shows the run that was taken, on the same screen; one that cannot be opened leaves everything as it was. */
+static void change_run(struct tui_picker *picker, struct tui_data *data, struct tui_choice *choice)
+{
+    struct esper_error error = {0};
+    const volatile sig_atomic_t *stop = data->stop;
+    struct run run;
+    if (run_open(&run, picker->runs, picker_path(picker), &error) != ESPER_OK) {
+        picker_complain(picker, error.text);
+        return;
+    }
+    enum tui_screen screen = choice->screen;
+    tui_data_close(data);
+    tui_data_open(data, &run);
+    run_close(&run);
+    data->stop = stop;
+    data->in_turns = true;
+    *choice = first_choice(&data->run);
+    choice->screen = screen;
+    picker_close(picker);
+}
+
+/* Returns whether to continue. */
+static bool take_any_key(struct tui_picker *picker, struct tui_data *data, struct tui_choice *choice, int key)
+{
+    if (picker->open) {
+        if (picker_take_key(picker, key))
+            change_run(picker, data, choice);
+        return true;
+    }
+    if (key == 'r' && !choice->typing) {
+        picker_open(picker, data->run.path);
+        return true;
+    }
+    return take_key(choice, key);
+}
+
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+static enum esper_status show_picker(struct canvas *canvas, struct tui_picker *picker, struct esper_error *error)
+{
+    int rows, columns;
+    picker_refresh(picker);
+    terminal_size(&rows, &columns);
+    TRY(canvas_resize(canvas, rows, columns, error));
+    canvas_clear(canvas);
+    picker_draw(box_whole(canvas), picker);
+    terminal_show(canvas);
+    return ESPER_OK;
+}
 
 static enum esper_status show_frame(struct canvas *canvas, struct tui_data *data, struct tui_choice *choice,
                                     struct esper_error *error)
@@ -147,15 +203,15 @@ static enum esper_status show_frame(struct canvas *canvas, struct tui_data *data
     return ESPER_OK;
 }
 
-static enum esper_status watch(struct canvas *canvas, struct tui_data *data, const struct tui_options *options,
-                               struct esper_error *error)
+static enum esper_status watch(struct canvas *canvas, struct tui_data *data, struct tui_picker *picker,
+                               const struct tui_options *options, struct esper_error *error)
 {
-    struct tui_choice choice = {.screen = SCREEN_OVERVIEW, .list = data->run.config.envs <= 8};
+    struct tui_choice choice = first_choice(&data->run);
     while (!(options->stop && *options->stop) && (!options->stay || options->stay(options->context))) {
-        TRY(show_frame(canvas, data, &choice, error));
-        for (int key = terminal_read_key(data->unfinished ? 0 : FRAME_MS); key != TERMINAL_NONE;
+        TRY(picker->open ? show_picker(canvas, picker, error) : show_frame(canvas, data, &choice, error));
+        for (int key = terminal_read_key(data->unfinished && !picker->open ? 0 : FRAME_MS); key != TERMINAL_NONE;
              key = terminal_read_key(0))
-            if (key == TERMINAL_GONE || !take_key(&choice, key))
+            if (key == TERMINAL_GONE || !take_any_key(picker, data, &choice, key))
                 return ESPER_OK;
     }
     return ESPER_OK;
@@ -164,6 +220,7 @@ static enum esper_status watch(struct canvas *canvas, struct tui_data *data, con
 enum esper_status tui_watch(const struct run *run, const struct tui_options *options, struct esper_error *error)
 {
     struct canvas canvas = {0};
+    struct tui_picker picker = {0};
     struct tui_data *data = memory_alloc(1, sizeof *data, error);
     if (!data)
         return ESPER_FAILED;
@@ -172,9 +229,10 @@ enum esper_status tui_watch(const struct run *run, const struct tui_options *opt
     data->in_turns = true;
     enum esper_status status = terminal_open(&canvas.unicode, error);
     if (status == ESPER_OK) {
-        status = watch(&canvas, data, options, error);
+        status = watch(&canvas, data, &picker, options, error);
         terminal_close();
     }
+    picker_close(&picker);
     tui_data_close(data);
     memory_free(data);
     canvas_free(&canvas);

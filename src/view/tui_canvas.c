@@ -92,6 +92,17 @@ void box_glyph(const struct box *box, int row, int column, enum ink ink, uint32_
         *cell = (struct canvas_cell){.glyph = glyph, .ink = (uint8_t)ink};
 }
 
+void box_dot(const struct box *box, int row, int column, enum ink ink)
+{
+    static const uint8_t bits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    struct canvas_cell *cell = row >= 0 && column >= 0 ? cell_at(box, row / 4, column / 2) : NULL;
+    if (!cell)
+        return;
+    bool dotted = cell->glyph >= 0x2800 && cell->glyph <= 0x28FF;
+    cell->glyph = !box->canvas->unicode ? '*' : (dotted ? cell->glyph : 0x2800) | bits[row % 4][column % 2];
+    cell->ink = (uint8_t)ink;
+}
+
 void box_ink(const struct box *box, int row, int column, int columns, enum ink ink)
 {
     for (int i = column; i < column + columns && i < box->columns; i++) {

@@ -71,6 +71,8 @@ int box_print(const struct box *box, int row, int column, enum ink ink, const ch
 void box_print_right(const struct box *box, int row, int end, enum ink ink, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void box_glyph(const struct box *box, int row, int column, enum ink ink, uint32_t glyph);
+/* A dot of a drawing in which a character holds four by two of them; stars where there are no such characters. */
+void box_dot(const struct box *box, int row, int column, enum ink ink);
 /* Gives the existing text another ink, from `column` to the end of the row. */
 void box_ink(const struct box *box, int row, int column, int columns, enum ink ink);
 /* A rule with a title in it, in the box's first row, which is cut off the box. */

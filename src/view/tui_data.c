@@ -365,15 +365,23 @@ static enum esper_status load(struct tui_data *data, struct tui_choice *choice, 
     return ask_in_turns(data, choice, error);
 }
 
-/* A run that has ended is judged once, and again if it changes. */
+/* A run is judged when a round has finished, and one that has ended whenever it changes. */
 static enum esper_status judge(struct tui_data *data, struct esper_error *error)
 {
-    if (!run_has_ended(&data->status))
-        data->judged = 0;
-    else if (data->judged != data->changes) {
-        TRY(verdict_of(data->query, &data->run, &data->status, &data->verdict, error));
-        data->judged = data->changes;
-    }
+    bool ended = run_has_ended(&data->status);
+    int64_t about = ended ? data->changes : data->last_round + 1;
+    double now = clock_seconds();
+    if (data->judged && data->judged_ended == ended &&
+        (data->judged == about || now - data->judged_when < RARITY * data->judged_cost))
+        return ESPER_OK;
+    data->judged = 0;
+    if (about <= 0)
+        return ESPER_OK; /* there is nothing to judge yet */
+    TRY(verdict_of(data->query, &data->run, &data->status, &data->verdict, error));
+    data->judged = about;
+    data->judged_ended = ended;
+    data->judged_when = clock_seconds();
+    data->judged_cost = data->judged_when - now;
     return ESPER_OK;
 }
 

@@ -100,18 +100,20 @@ struct tui_data {
     struct tui_answer answers[ASK_COUNT];
     bool in_turns; /* load a screen in short pieces, until it is no longer `unfinished` */
     bool unfinished;
-    int next;                /* the question whose turn it is */
-    int64_t changes;         /* how often the files have changed */
-    struct verdict verdict;  /* on a run that has ended */
-    int64_t judged;          /* after how many changes; 0: not yet */
-    int64_t seen[5];         /* size and time of the files */
-    double age;              /* seconds since something was written; NAN */
-    double bytes;            /* of the record, its log included; NAN */
-    double load_ms, draw_ms; /* of the latest frame */
-    int64_t newest_round;    /* the one in progress or the last; -1: none yet */
-    int64_t last_round;      /* the last finished one; -1 */
-    int64_t shown_round;     /* the round that seeds and rewards are shown for; -1 */
-    char trouble[512];       /* why the run cannot be read, or "" */
+    int next;        /* the question whose turn it is */
+    int64_t changes; /* how often the files have changed */
+    struct verdict verdict;
+    int64_t judged;                  /* after how many changes, or rounds while it runs; 0: not yet */
+    bool judged_ended;               /* which of the two */
+    double judged_when, judged_cost; /* seconds */
+    int64_t seen[5];                 /* size and time of the files */
+    double age;                      /* seconds since something was written; NAN */
+    double bytes;                    /* of the record, its log included; NAN */
+    double load_ms, draw_ms;         /* of the latest frame */
+    int64_t newest_round;            /* the one in progress or the last; -1: none yet */
+    int64_t last_round;              /* the last finished one; -1 */
+    int64_t shown_round;             /* the round that seeds and rewards are shown for; -1 */
+    char trouble[512];               /* why the run cannot be read, or "" */
 };
 
 void tui_data_open(struct tui_data *data, const struct run *run); /* takes a copy of the run */

@@ -161,7 +161,7 @@ static void draw_progress(const struct box *box, const struct tui_data *data)
     box_print(box, 1, column, INK_FAINT, " env-steps/s");
 }
 
-static void draw_verdict(const struct box *box, const struct verdict *verdict)
+static void draw_verdict(const struct box *box, int row, const struct verdict *verdict)
 {
     static const struct {
         const char *sign, *ascii;
@@ -171,35 +171,44 @@ static void draw_verdict(const struct box *box, const struct verdict *verdict)
                  [VERDICT_WATCH] = {"!", "!", INK_WARN},
                  [VERDICT_BLOCKED] = {"\u2717", "x", INK_BAD}};
     const char *sign = box->canvas->unicode ? looks[verdict->state].sign : looks[verdict->state].ascii;
-    int used = box_print(box, 2, 1, looks[verdict->state].ink, "%s %s  ", sign, verdict_state_name(verdict->state));
-    box_print(box, 2, 1 + used, INK_FAINT, "%s", verdict->text);
+    int used = box_print(box, row, 1, looks[verdict->state].ink, "%s %s  ", sign, verdict_state_name(verdict->state));
+    box_print(box, row, 1 + used, INK_FAINT, "%s", verdict->text);
 }
 
-/* While it runs, the active alerts, the worst first, as many as fit; afterwards the verdict. */
-static void draw_strip(const struct box *box, const struct tui_data *data)
+/* The alerts, the worst first, as many as fit: those that are active, or stood when it ended. */
+static void draw_alerts(const struct box *box, int row, const struct tui_data *data)
 {
     const struct tui_answer *alerts = &data->answers[ASK_ALERTS];
-    const char *sign;
-    int standing = tui_alerts(data);
-    if (data->trouble[0]) {
+    bool ended = run_has_ended(&data->status), unicode = box->canvas->unicode;
+    const char *sign = "";
+    if (alerts->rows == 0) {
+        int used = box_print(box, row, 1, INK_GOOD, "%s", unicode ? "\u2713 " : "+ ");
+        box_print(box, row, 1 + used, INK_FAINT, data->last_round < 0 ? "no round has finished yet" : "no alerts");
+        return;
+    }
+    enum ink ink = ended ? INK_FAINT : tui_alert_ink(data, 0, &sign);
+    int column = 1 + box_print(box, row, 1, ink, "%d alert%s%s", alerts->rows, alerts->rows == 1 ? "" : "s",
+                               ended ? " at its end:" : "");
+    for (int i = 0; i < alerts->rows && column < box->columns - 12; i++) {
+        if (!ended)
+            ink = tui_alert_ink(data, i, &sign);
+        column +=
+            box_print(box, row, column, ink, "  %s%s%.48s", sign, *sign ? " " : "", answer_word(alerts, i, "text"));
+    }
+}
+
+/* The verdict, and the alerts below it. In one row what matters more now: the alerts while it runs, then the verdict.
+ */
+static void draw_strip(const struct box *box, const struct tui_data *data)
+{
+    if (data->trouble[0])
         box_print(box, 2, 1, INK_BAD, "x cannot read: %s", data->trouble);
-        return;
-    }
-    if (data->judged) {
-        draw_verdict(box, &data->verdict);
-        return;
-    }
-    if (standing == 0) {
-        int used = box_print(box, 2, 1, INK_GOOD, "%s", box->canvas->unicode ? "\u2713 " : "+ ");
-        box_print(box, 2, 1 + used, INK_FAINT, data->last_round < 0 ? "no round has finished yet" : "no alerts");
-        return;
-    }
-    enum ink worst = tui_alert_ink(data, 0, &sign);
-    int column = 1 + box_print(box, 2, 1, worst, "%d alert%s", standing, standing == 1 ? "" : "s");
-    for (int i = 0; i < standing && column < box->columns - 12; i++) {
-        enum ink ink = tui_alert_ink(data, i, &sign);
-        column += box_print(box, 2, column, ink, "  %s %.48s", sign, answer_word(alerts, i, "text"));
-    }
+    else if (data->judged && (box->rows > 3 || run_has_ended(&data->status)))
+        draw_verdict(box, 2, &data->verdict);
+    else
+        draw_alerts(box, 2, data);
+    if (box->rows > 3 && !data->trouble[0] && data->judged)
+        draw_alerts(box, 3, data);
 }
 
 /* ---- footer and help --------------------------------------------------------------------------------------------- */
@@ -219,7 +228,8 @@ static void draw_keys(const struct box *box, const struct tui_choice *choice)
         column += box_print(box, 0, column, here ? INK_SELECTED : INK_FAINT,
                             box->columns >= 74 || here ? " %d %s " : " %d ", i, names[i - 1]);
     }
-    box_print_right(box, 0, box->columns - 1, INK_FAINT, "? help  q leave");
+    box_print_right(box, 0, box->columns - 1, INK_FAINT,
+                    box->columns >= 90 ? "r runs  ? help  q leave" : "? help  q leave");
 }
 
 static void draw_stages_help(const struct box *box, int row)
@@ -243,6 +253,7 @@ void tui_draw_help(struct box box)
         {"g G, PgUp PgDn", "first, last; ten at a time"},
         {"[ ]", "seeds, rewards: one round back, one round forward"},
         {"v", "overview: envs as a grid or as a list"},
+        {"r", "another run: the runs beside this one, searched by what is typed"},
         {"/", "events: show those that contain a text; Esc shows all"},
         {"?  Esc  q", "this page; back; leave (the run is not affected)"},
         {"", ""},
@@ -265,10 +276,13 @@ void tui_draw_help(struct box box)
 
 /* ---- the frame --------------------------------------------------------------------------------------------------- */
 
+enum { TALL = 28 }; /* rows from which on verdict and alerts each have their own */
+
 void tui_draw(struct canvas *canvas, const struct tui_data *data, const struct tui_choice *choice)
 {
     canvas_clear(canvas);
-    struct box body = box_whole(canvas), header = box_cut_top(&body, 3), footer = box_cut_bottom(&body, 1);
+    struct box body = box_whole(canvas), header = box_cut_top(&body, canvas->rows >= TALL ? 4 : 3),
+               footer = box_cut_bottom(&body, 1);
     draw_identity(&header, data);
     draw_progress(&header, data);
     draw_strip(&header, data);

@@ -5,6 +5,7 @@
 
 #include "morph/family.h"
 #include "view/tui_draw.h"
+#include "view/tui_plot.h"
 
 /* ---- now --------------------------------------------------------------------------------------------------------- */
 
@@ -57,36 +58,88 @@ static void draw_now(struct box *body, const struct tui_data *data)
 
 /* ---- curves ------------------------------------------------------------------------------------------------------ */
 
-static void draw_curves(struct box box, const struct tui_data *data, int height)
+enum { CURVES = 5 };
+
+struct curve {
+    const char *label, *name, *unit;
+    bool ppo;
+    int digits;
+};
+
+static struct curve curve_of(const struct tui_data *data, int i, char unit[8])
 {
     const struct family_words *words = tui_words(data);
-    char unit[8];
-    snprintf(unit, sizeof unit, " %s", words->unit_short);
-    const struct {
-        const char *label, *name, *unit;
-        bool ppo;
-        int digits;
-    } curves[] = {{words->score, "val_accuracy_mean", unit, false, 1},
-                  {"reward", "reward_mean", "", false, 2},
-                  {"entropy", "op_entropy", "", true, 3},
-                  {"KL", "kl", "", true, 4},
-                  {"EV", "explained_variance", "", true, 3}};
-    const struct tui_answer *rounds = &data->answers[ASK_ROUNDS];
+    const struct curve curves[CURVES] = {{words->score, "val_accuracy_mean", unit, false, 1},
+                                         {"reward", "reward_mean", "", false, 2},
+                                         {"entropy", "op_entropy", "", true, 3},
+                                         {"KL", "kl", "", true, 4},
+                                         {"EV", "explained_variance", "", true, 3}};
+    snprintf(unit, 8, " %s", words->unit_short);
+    return curves[i];
+}
+
+/* A curve with its axes, its name and newest value above. */
+static void draw_plot(struct box box, const struct tui_data *data, int i)
+{
+    char unit[8], number[TUI_NUMBER];
     double values[TUI_SERIES];
+    const struct curve curve = curve_of(data, i, unit);
+    const struct tui_answer *from = &data->answers[curve.ppo ? ASK_PPO : ASK_ROUNDS];
+    int count = tui_series(from, curve.name, values, TUI_SERIES);
+    const struct tui_plot plot = {.values = values,
+                                  .count = count,
+                                  .from = (double)tui_round_shown(answer_named(from, from->rows - count, "round")),
+                                  .to = (double)tui_round_shown(answer_named(from, from->rows - 1, "round")),
+                                  .ink = INK_LINE};
+    struct box head = box_cut_top(&box, 1);
+    int used = 1 + box_print(&head, 0, 1, INK_FAINT, "%s  ", curve.label);
+    box_print(&head, 0, used, INK_PLAIN, "%s%s ",
+              tui_real(count ? values[count - 1] : (double)NAN, curve.digits, number), curve.unit);
+    box.columns -= box.columns > 2 ? 2 : 0;
+    if (count)
+        box_plot(&box, &plot);
+}
+
+/* A curve in one row, behind its name and newest value. */
+static void draw_line(const struct box *box, int row, const struct tui_data *data, int i)
+{
+    char unit[8], number[TUI_NUMBER];
+    double values[TUI_SERIES];
+    const struct curve curve = curve_of(data, i, unit);
+    int count = tui_series(&data->answers[curve.ppo ? ASK_PPO : ASK_ROUNDS], curve.name, values, TUI_SERIES);
+    box_print(box, row, 1, INK_FAINT, "%s", curve.label);
+    box_print_right(box, row, 19, INK_PLAIN, "%s%s",
+                    tui_real(count ? values[count - 1] : (double)NAN, curve.digits, number), curve.unit);
+    box_curve(box, row, 20, 1, box->columns - 22, values, count, INK_LINE);
+}
+
+/* Two plots side by side, and three below them, for which there must be room in both directions. */
+static void draw_plots(struct box box, const struct tui_data *data)
+{
+    bool all = box.columns >= 3 * PLOT_COLUMNS && box.rows >= 2 * (PLOT_ROWS + 1);
+    struct box above = box_cut_top(&box, all ? (box.rows + 1) / 2 : box.rows - (CURVES - 2));
+    for (int i = 0; i < CURVES; i++) {
+        struct box *line = i < 2 ? &above : &box;
+        int left = i < 2 ? 2 - i : CURVES - i;
+        if (i < 2 || all)
+            draw_plot(box_cut_left(line, line->columns / left), data, i);
+        else
+            draw_line(&box, i - 2, data, i);
+    }
+}
+
+static void draw_curves(struct box box, const struct tui_data *data, bool plots)
+{
+    const struct tui_answer *rounds = &data->answers[ASK_ROUNDS];
     if (rounds->rows)
         box_title(&box, "rounds %lld to %lld", (long long)tui_round_shown(answer_named(rounds, 0, "round")),
                   (long long)tui_round_shown(answer_named(rounds, rounds->rows - 1, "round")));
     else
         box_title(&box, "rounds");
-    for (int i = 0; i < 5; i++) {
-        const struct tui_answer *from = &data->answers[curves[i].ppo ? ASK_PPO : ASK_ROUNDS];
-        int count = tui_series(from, curves[i].name, values, TUI_SERIES), row = i * height;
-        char number[TUI_NUMBER];
-        box_print(&box, row, 1, INK_FAINT, "%s", curves[i].label);
-        box_print_right(&box, row, 19, INK_PLAIN, "%s%s",
-                        tui_real(count ? values[count - 1] : (double)NAN, curves[i].digits, number), curves[i].unit);
-        box_curve(&box, row, 20, height > 1 ? height - 1 : 1, box.columns - 22, values, count, INK_LINE);
-    }
+    if (plots)
+        draw_plots(box, data);
+    for (int i = 0; i < CURVES && !plots; i++)
+        draw_line(&box, i, data, i);
 }
 
 /* ---- seeds by stage ---------------------------------------------------------------------------------------------- */
@@ -296,12 +349,14 @@ static void draw_outcomes(struct box box, const struct tui_data *data, const str
 
 void tui_draw_overview(struct box box, const struct tui_data *data, const struct tui_choice *choice)
 {
-    int height = box.rows >= 60 ? 4 : box.rows >= 34 ? 3 : 1; /* of a curve and the gap below it */
     int right = box.columns >= 120 ? 50 : 32;
     draw_now(&box, data);
     struct box left = box_cut_left(&box, box.columns - right > 40 ? box.columns - right : box.columns);
-    int above = 1 + 5 * height;
-    draw_curves(box_cut_top(&left, above < 7 ? 6 : above), data, height);
+    /* Plots where there is room for them and for some of the envs below; otherwise a line of each curve. */
+    int envs = 2 + data->answers[ASK_ENVS].rows, least = left.rows / 3,
+        room = left.rows - (envs < least ? envs : least);
+    bool plots = left.columns >= 2 * PLOT_COLUMNS && room >= PLOT_ROWS + CURVES;
+    draw_curves(box_cut_top(&left, plots ? room : 1 + CURVES), data, plots);
     draw_envs(left, data, choice);
     draw_stages(box_cut_top(&box, 1 + TUI_STAGES), data);
     draw_ops(box_cut_top(&box, 1 + OP_COUNT), data);
