@@ -98,6 +98,11 @@ fi
 for ranks in 1 2 3 4; do
     play $ranks r$ranks --rounds 3
     [ $ranks -eq 1 ] || same "1 and $ranks ranks" r1 r$ranks
+    # who waited for whom: a row for every rank and round, none of a process that is alone
+    wanted=$([ $ranks -eq 1 ] && echo 0,,0 || echo "$((3 * ranks)),$ranks,15")
+    told=$("$esper" sql "$work/r$ranks" --csv "select count(*), nullif(count(distinct rank), 0), coalesce(sum(envs), 0)
+        from rank where busy > 0 and waited >= 0 and node <> '' and device <> ''" | tail -1 | tr -d '\r')
+    verdict "times of $ranks ranks" "$([ "$told" = "$wanted" ] || echo "$told, not $wanted")"
 done
 rollbacks=$("$esper" sql "$work/r1" --csv 'select count(*) from rollback' | tail -1 | tr -d '\r')
 [ "${rollbacks:-0}" -gt 0 ] || verdict 'rollbacks' 'there were none: the test shows less than it should'

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "session/behind.h"
 #include "session/checkpoint.h"
+#include "session/rank_times.h"
 #include "session/resume.h"
 #include "session/sampler.h"
 #include "session/session.h"
@@ -20,6 +21,7 @@ struct session {
     bool leads;             /* it owns the run: directory, record and checkpoints; other ranks have none of those */
     bool stopping, stopped; /* somebody wants it to stop; all ranks have */
     bool asked;             /* for a meeting, to save */
+    struct rank_times times;
     struct engine *engine;
     struct run run;
     struct recorder *recorder;

@@ -175,6 +175,7 @@ static enum esper_status finish_round(struct session *session, struct session_pr
     struct world *world = engine_world(session->engine);
     struct round_report report = {.outcomes = session->outcomes};
     double rounds = session->config.rounds, done = *world->round - session->first_round;
+    rank_times_tell(&session->times, session->group, session->engine, session->recorder, session->round_start);
     engine_finish(session->engine, session->outcomes);
     if (session->leads && *world->best.accuracy >= 0 && *world->best.round == *world->round)
         sample_best(session, progress);
@@ -269,7 +270,7 @@ static enum esper_status advance_envs(struct session *session, struct session_pr
     group_step(session->group);
     if (*world->step < (uint32_t)session->config.steps)
         return ESPER_OK;
-    group_meet(session->group);
+    rank_times_meet(&session->times, session->group);
     TRY(finish_round(session, progress, error));
     progress->round = *world->round - session->first_round;
     progress->step = 0;
@@ -309,7 +310,7 @@ enum esper_status session_advance(struct session *session, struct session_progre
     const bool twins = engine_plays_twins(session->engine);
     TRY((twins ? advance_twins : advance_envs)(session, progress, error));
     if (group_due(session->group))
-        group_meet(session->group);
+        rank_times_meet(&session->times, session->group);
     if (twins && group_here(session->group))
         give_orders(session); /* nothing of a twin is saved, and the time for that comes */
     if (twins)

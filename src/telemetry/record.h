@@ -17,7 +17,7 @@
 
 /* Changing these lists requires raising the version, user_version in the record. A new column must be of a kind that
  * can be missing: it is NULL in the rows of older records, which are read all the same (store_upgrade.c). */
-#define STORE_VERSION 4
+#define STORE_VERSION 5
 #define STORE_OLDEST  2 /* the oldest one that can be read */
 
 #define RECORD_NONE INT64_MIN
@@ -211,6 +211,16 @@ enum { RECORD_TEXT = 48, RECORD_PASSAGE = 352 }; /* no row is longer than one of
     FIELD(NUMBER, bits_per_byte, "the same in bits per byte")                                                          \
     FIELD(PASSAGE, text, "text that it writes, as `esper sample` does by default; what cannot be shown as \\xNN")
 
+#define RANK_FIELDS(FIELD)                                                                                             \
+    FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
+    FIELD(INTEGER, rank, "which process of the run, from 0")                                                           \
+    FIELD(TEXT, node, "name of its machine")                                                                           \
+    FIELD(TEXT, device, "what it computes on")                                                                         \
+    FIELD(INTEGER, first_env, "first of the envs that it plays")                                                       \
+    FIELD(INTEGER, envs, "how many it plays")                                                                          \
+    FIELD(NUMBER, busy, "time from the end of the round before to the end of its steps, less `waited`, s")             \
+    FIELD(NUMBER, waited, "time that it then waited until the last rank was there, s")
+
 #define PHASE_FIELDS(FIELD)                                                                                            \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \
     FIELD(INTEGER, step, "step of the episode, from 1; the last one includes the work after it")                       \
@@ -248,6 +258,7 @@ enum { RECORD_TEXT = 48, RECORD_PASSAGE = 352 }; /* no row is longer than one of
          "one row per file written to checkpoints/, even if removed since")                                            \
     KIND(SAMPLE, sample, CRITICAL, NORMAL, "round",                                                                    \
          "one row per round of a run on text that ended with a better network than all before")                        \
+    KIND(RANK, rank, CRITICAL, NORMAL, "round, rank", "one row per rank and round of a run that several ranks play")   \
     KIND(PHASE, phase, BULK, NORMAL, "round, step, thread, start_us, name, env", "one row per span of work")           \
     KIND(DROPS, drops, CRITICAL, OFF, "round, step, name, reason", "one row per count of missing rows")
 

@@ -205,6 +205,13 @@ const struct question questions[] = {
      ":from :to :limit",
      "SELECT * FROM sample WHERE round BETWEEN :from AND :to ORDER BY round DESC" LIMITED(1000)},
 
+    {"ranks", "who waits for whom: the time of each rank of a run that several play, mean of these rounds; last: the"
+              " rounds in which the others waited for it",
+     ":from :to",
+     "SELECT rank, node, device, first_env, envs, count(*) AS rounds, avg(busy) AS busy, avg(waited) AS waited,"
+     " 100.0 * sum(waited) / nullif(sum(busy) + sum(waited), 0) AS waited_percent,"
+     " sum(waited <= (SELECT min(m.waited) FROM rank m WHERE m.round = r.round)) AS last"
+     " FROM rank r WHERE round BETWEEN :from AND :to GROUP BY rank, node, device, first_env, envs ORDER BY rank, node"},
     {"phases", "where the time of a round went; percent of its wall time, all threads together", ":round",
      "SELECT name, count(*) AS spans, count(DISTINCT thread) AS threads, sum(duration_us) / 1e6 AS seconds,"
      " avg(duration_us) / 1e3 AS mean_ms, max(duration_us) / 1e3 AS max_ms,"

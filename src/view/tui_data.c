@@ -154,6 +154,7 @@ static const struct {
     [ASK_BOTTOM] = {"bottom", ON(SCREEN_REWARDS), ROUND},
     [ASK_PARETO] = {"pareto", ON(SCREEN_REWARDS), ROUND},
     [ASK_PHASES] = {"phases", ON(SCREEN_SYSTEM), ROUND},
+    [ASK_RANKS] = {"ranks", ON(SCREEN_SYSTEM), ROUND},
     [ASK_DROPS] = {"drops", ON(SCREEN_SYSTEM), CHANGE},
     [ASK_CHECKPOINTS] = {"checkpoints", ON(SCREEN_SYSTEM), CHANGE},
     [ASK_EVENTS] = {"events", ON(SCREEN_EVENTS), CHANGE},
@@ -186,6 +187,10 @@ static struct question_values values_for(const struct tui_data *data, const stru
     case ASK_OUTCOMES:
     case ASK_PHASES:
         values.round = data->last_round;
+        break;
+    case ASK_RANKS:
+        values.from = data->last_round - 9;
+        values.to = data->last_round;
         break;
     case ASK_SWIMLANE:
     case ASK_LIVES:

@@ -86,6 +86,7 @@ enum tui_question {
     ASK_BOTTOM,
     ASK_PARETO,
     ASK_PHASES,
+    ASK_RANKS,
     ASK_DROPS,
     ASK_CHECKPOINTS,
     ASK_EVENTS,

@@ -80,6 +80,28 @@ static void draw_record(struct box box, const struct tui_data *data)
     box_print(&box, 6, 12, INK_PLAIN, "%s", data->run.path);
 }
 
+/* Who waits for whom: the ranks of a run that several play, and in how many rounds each was the last. */
+static void draw_ranks(struct box box, const struct tui_data *data)
+{
+    const struct tui_answer *ranks = &data->answers[ASK_RANKS];
+    bool wide = box.columns >= 60;
+    box_title(&box, "ranks, last %.0f rounds", answer_named(ranks, 0, "rounds"));
+    box_print(&box, 0, 1, INK_FAINT, "rank envs  busy s  wait s  last%s", wide ? "  where" : "");
+    for (int i = 0; i < ranks->rows && i + 1 < box.rows; i++) {
+        char number[TUI_NUMBER];
+        double last = answer_named(ranks, i, "last"), rounds = answer_named(ranks, i, "rounds");
+        enum ink ink = 2 * last > rounds ? INK_WARN : INK_PLAIN; /* the others wait for it */
+        box_print_right(&box, i + 1, 5, ink, "%s", tui_real(answer_named(ranks, i, "rank"), 0, number));
+        box_print_right(&box, i + 1, 10, INK_PLAIN, "%s", tui_real(answer_named(ranks, i, "envs"), 0, number));
+        box_print_right(&box, i + 1, 18, INK_PLAIN, "%s", tui_real(answer_named(ranks, i, "busy"), 2, number));
+        box_print_right(&box, i + 1, 26, INK_PLAIN, "%s", tui_real(answer_named(ranks, i, "waited"), 2, number));
+        box_print_right(&box, i + 1, 32, ink, "%s", tui_real(last, 0, number));
+        if (wide)
+            box_print(&box, i + 1, 34, INK_FAINT, "%.20s, %.40s", answer_word(ranks, i, "node"),
+                      answer_word(ranks, i, "device"));
+    }
+}
+
 static void draw_drops(struct box box, const struct tui_data *data)
 {
     const struct tui_answer *drops = &data->answers[ASK_DROPS];
@@ -119,6 +141,8 @@ void tui_draw_system(struct box box, const struct tui_data *data)
     draw_speed(box_cut_top(&left, 1 + 3 * height), data, height);
     draw_checkpoints(left, data);
     draw_record(box_cut_top(&box, 8), data);
+    if (data->answers[ASK_RANKS].rows)
+        draw_ranks(box_cut_top(&box, 2 + data->answers[ASK_RANKS].rows), data);
     draw_drops(box, data);
 }
 

@@ -4,6 +4,7 @@ import { useRows } from "./ask.js";
 import { Chart } from "./chart.jsx";
 import { bytes, count, duration, figures, number, roundsBefore, shownRound, time } from "./format.js";
 import { Lack, Panel, RoundPicker, Table, useRound } from "./parts.jsx";
+import { table } from "./save.jsx";
 import { useSeries, zoomTo } from "./series.js";
 
 const NAMES = [
@@ -55,6 +56,83 @@ function Identity({ run }) {
                     ]}
                 />
             </details>
+        </Panel>
+    );
+}
+
+const SPAN = 10; // rounds that the ranks' times are the mean of
+
+// A bar per rank, as long as a round: what it was busy, then what it waited for the last one.
+function RankBars({ ranks }) {
+    const most = Math.max(...ranks.map((r) => r.busy + r.waited), 1e-9);
+    const x = (seconds) => (seconds / most) * 440;
+    return (
+        <svg
+            class="drawing"
+            viewBox={`0 0 700 ${ranks.length * 20 + 4}`}
+            role="img"
+            aria-label="time of the ranks; the table below gives the same values"
+        >
+            {ranks.map((r, i) => (
+                <g key={`${r.rank} ${r.node}`} transform={`translate(0 ${i * 20})`}>
+                    <text class="tick" x="64" y="15" text-anchor="end">
+                        rank {r.rank}
+                    </text>
+                    <rect class="part0" x="72" y="4" width={x(r.busy)} height="13" />
+                    <rect class="waits" x={72 + x(r.busy)} y="4" width={Math.max(x(r.waited), 1)} height="13" />
+                    <text class="value" x="524" y="15">
+                        {number(r.busy, 2, "s")} + {number(r.waited, 2, "s")} waiting
+                    </text>
+                </g>
+            ))}
+        </svg>
+    );
+}
+
+function Ranks({ run, round }) {
+    const answer = useRows(run, "ranks", { from: Math.max((round ?? 0) - SPAN + 1, 0), to: round ?? 0 });
+    const ranks = answer.rows;
+    if (!ranks.length)
+        return (
+            <Panel title="Ranks and devices">
+                <Lack answer={answer} none={`One process played these rounds: ${run.kernels}, ${run.architecture}.`} />
+            </Panel>
+        );
+    const last = ranks.reduce((most, r) => (r.last > most.last ? r : most));
+    const others = ranks.filter((r) => r !== last);
+    const wait = others.reduce((sum, r) => sum + r.waited, 0) / Math.max(others.length, 1);
+    return (
+        <Panel
+            title="Ranks and devices"
+            note={`means of the last ${count(ranks[0].rounds)} rounds; light: waiting for the last rank`}
+            save={table(["rank", "node", "device", "first_env", "envs", "rounds", "busy", "waited", "last"], ranks)}
+            data-name="ranks"
+        >
+            <RankBars ranks={ranks} />
+            <p>
+                The others waited for rank {last.rank} ({last.node}) in {count(last.last)} of {count(last.rounds)} rounds,{" "}
+                {number(wait, 2, "s")} per round on average.
+            </p>
+            <Table
+                name="ranks"
+                caption="ranks"
+                rows={ranks}
+                columns={[
+                    { key: "rank" },
+                    { key: "node", text: true },
+                    { key: "device", text: true },
+                    {
+                        key: "envs",
+                        title: "envs",
+                        text: true,
+                        show: (n, r) => (n > 1 ? `${r.first_env} to ${r.first_env + n - 1}` : r.first_env),
+                    },
+                    { key: "busy", show: (x) => number(x, 3, "s") },
+                    { key: "waited", show: (x) => number(x, 3, "s") },
+                    { key: "waited_percent", title: "waiting", show: (x) => number(x, 1, "%") },
+                    { key: "last", title: "waited for", help: "rounds in which it was the last", show: (x) => count(x) },
+                ]}
+            />
         </Panel>
     );
 }
@@ -137,6 +215,7 @@ export function System({ run }) {
                         <Lack answer={phases} none="No spans of this round were recorded." />
                     )}
                 </Panel>
+                <Ranks run={run} round={round} />
                 <Panel title="Rows missing from the record" note="full: lost because a buffer was full; thinned: left out on purpose">
                     {drops.rows.length ? (
                         <Table
