@@ -51,4 +51,23 @@ for path in /api/runs /api/run/large $(for q in $questions; do echo "/api/run/la
     [ "$took" -le "$slowest" ] || { slowest=$took; where=$path; }
 done
 limit "slowest answer, $where," "$slowest" 200
+
+# Hundreds of runs: the list once it is known, and what a page asks for when 50 of them are overlaid, for the first time.
+kill $server
+wait $server 2>/dev/null
+sh tests/many_runs.sh "$esper" "$runs/many" 500
+"$esper" serve "$runs/many" --port 0 >"$runs/address2" &
+server=$!
+until [ -s "$runs/address2" ]; do sleep 0.1; done
+address=$(grep -o 'http://[0-9.:]*' "$runs/address2")
+took() { curl -sf -o "$runs/answer" -w '%{time_total}' "$address$1" | awk '{ printf "%d", 1000 * $1 }'; }
+limit 'list of 500 runs, nothing read yet,' "$(took /api/runs)" 400
+start=$(now)
+while ! grep -q '"unread":0,' "$runs/answer"; do took /api/runs >/dev/null; done
+echo "all records of 500 runs read $((($(now) - start) / 1000000)) ms later"
+limit 'list of 500 runs' "$(took /api/runs)" 200
+limit 'settings of 500 runs' "$(took /api/settings)" 200
+names=$(seq -f 'm%03g' 0 49 | paste -sd,)
+limit 'overlay of 50 runs' "$(took "/api/overlay?name=round.val_accuracy_mean&runs=$names")" 500
+limit 'overlay of 50 runs, again,' "$(took "/api/overlay?name=round.val_accuracy_mean&runs=$names")" 100
 exit $slow

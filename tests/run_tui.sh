@@ -130,9 +130,11 @@ type_line "$esper tui done --runs $work"
 look '200 50: plots have axes' '└┬─'
 look '200 50: no alerts is a row' '✓ no alerts'
 tmux send-keys r
-look 'runs: both are listed' ': 2 of 2'
+look 'runs: both are listed' ': 2 of 2, the newest first'
+tmux send-keys Tab
+look 'runs: sorted' ': 2 of 2, by name'
 tmux send-keys -l chosen
-look 'runs: narrowed by a tag' ': 1 of 2'
+look 'runs: narrowed by a tag' ': 1 of 2, by name'
 tmux send-keys Enter
 look 'runs: another one is shown' ' other  quickstart'
 look 'runs: its rounds' ' 2/2 '

@@ -240,6 +240,13 @@ static void test_another_run_is_picked(void **state)
             picker_draw(box_whole(&small), &picker);
             canvas_free(&small);
         }
+    for (int i = 0; i < 5; i++) { /* every order, and back to the first */
+        assert_false(picker_take_key(&picker, '\t'));
+        assert_true(picker.count >= 3);
+        if (picker.order == 1)
+            assert_true(strcmp(picker.shelf.runs[picker.found[0]].name, picker.shelf.runs[picker.found[1]].name) < 0);
+    }
+    assert_int_equal(picker.order, 0);
     assert_false(picker_take_key(&picker, TERMINAL_END));
     assert_true(picker_take_key(&picker, '\r'));
     assert_false(picker_take_key(&picker, 27));

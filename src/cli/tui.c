@@ -68,8 +68,8 @@ static enum esper_status watch(struct cli_call *call, struct esper_error *error)
 const struct cli_page tui_page = {
     .usage = "tui [RUN] [--runs DIR]",
     .about = "Shows a run in the terminal, live, finished or crashed; without RUN the latest one. It only reads: the\n"
-             "run is not affected. ? explains the keys, r shows another run, q leaves. Colours follow TERM and NO_COLOR,\n"
-             "line and block characters the locale; 80 x 24 is enough.",
+             "run is not affected. ? explains the keys, r shows another run, q leaves. Colours follow TERM and\n"
+             "NO_COLOR, line, block and braille characters the locale; 80 x 24 is enough.",
     .example = "esper tui latest",
     .options = (const struct cli_option[]){CLI_RUNS_OPTION, {0}},
     .max_words = 1,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "morph/family.h"
+#include "view/tui_plot.h"
 
 /* ---- what the screens share -------------------------------------------------------------------------------------- */
 
@@ -52,6 +53,24 @@ int tui_series(const struct tui_answer *answer, const char *name, double *values
     for (int i = 0; i < count; i++)
         values[i] = answer_number(answer, answer->rows - count + i, column);
     return count;
+}
+
+void tui_draw_plot(struct box box, const struct tui_answer *from, const char *column, const char *label,
+                   const char *value, const char *unit)
+{
+    double values[TUI_SERIES];
+    int count = tui_series(from, column, values, TUI_SERIES);
+    const struct tui_plot plot = {.values = values,
+                                  .count = count,
+                                  .from = (double)tui_round_shown(answer_named(from, from->rows - count, "round")),
+                                  .to = (double)tui_round_shown(answer_named(from, from->rows - 1, "round")),
+                                  .ink = INK_LINE};
+    struct box head = box_cut_top(&box, 1);
+    int used = 1 + box_print(&head, 0, 1, INK_FAINT, "%s  ", label);
+    box_print(&head, 0, used, INK_PLAIN, "%s%s ", value, unit);
+    box.columns -= box.columns > 2 ? 2 : 0;
+    if (count)
+        box_plot(&box, &plot);
 }
 
 int tui_alerts(const struct tui_data *data)

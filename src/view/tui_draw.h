@@ -37,6 +37,10 @@ const char *tui_slot_name(const struct tui_data *data, double slot, char text[TU
 int tui_series(const struct tui_answer *answer, const char *name, double *values, int most);
 enum { TUI_SERIES = 4096 };
 
+/* A column over rounds as a plot with axes, its name and newest value above. */
+void tui_draw_plot(struct box box, const struct tui_answer *from, const char *column, const char *label,
+                   const char *value, const char *unit);
+
 /* Active alerts, the worst first. A run that has ended has none: the verdict says what came of them. */
 int tui_alerts(const struct tui_data *data);
 /* How one of them is shown: its ink, and one or two exclamation marks before its text. */

@@ -78,26 +78,13 @@ static struct curve curve_of(const struct tui_data *data, int i, char unit[8])
     return curves[i];
 }
 
-/* A curve with its axes, its name and newest value above. */
 static void draw_plot(struct box box, const struct tui_data *data, int i)
 {
     char unit[8], number[TUI_NUMBER];
-    double values[TUI_SERIES];
     const struct curve curve = curve_of(data, i, unit);
     const struct tui_answer *from = &data->answers[curve.ppo ? ASK_PPO : ASK_ROUNDS];
-    int count = tui_series(from, curve.name, values, TUI_SERIES);
-    const struct tui_plot plot = {.values = values,
-                                  .count = count,
-                                  .from = (double)tui_round_shown(answer_named(from, from->rows - count, "round")),
-                                  .to = (double)tui_round_shown(answer_named(from, from->rows - 1, "round")),
-                                  .ink = INK_LINE};
-    struct box head = box_cut_top(&box, 1);
-    int used = 1 + box_print(&head, 0, 1, INK_FAINT, "%s  ", curve.label);
-    box_print(&head, 0, used, INK_PLAIN, "%s%s ",
-              tui_real(count ? values[count - 1] : (double)NAN, curve.digits, number), curve.unit);
-    box.columns -= box.columns > 2 ? 2 : 0;
-    if (count)
-        box_plot(&box, &plot);
+    tui_real(answer_named(from, from->rows - 1, curve.name), curve.digits, number);
+    tui_draw_plot(box, from, curve.name, curve.label, number, curve.unit);
 }
 
 /* A curve in one row, behind its name and newest value. */

@@ -36,12 +36,32 @@ static bool fits(const struct shelf_run *run, const char *typed)
     return true;
 }
 
+/* What the list may be sorted by, after the newest first. */
+static const char *const orders[] = {"the newest first", "by name", "by state", "by rounds done", "by size"};
+enum { ORDERS = sizeof orders / sizeof orders[0] };
+
+static int compare(const void *a, const void *b, void *context)
+{
+    const struct tui_picker *picker = context;
+    const struct shelf_run *x = &picker->shelf.runs[*(const int *)a], *y = &picker->shelf.runs[*(const int *)b];
+    int by = 0;
+    if (picker->order == 2)
+        by = strcmp(x->state, y->state);
+    else if (picker->order == 3)
+        by = (x->round < y->round) - (x->round > y->round);
+    else if (picker->order == 4)
+        by = (x->bytes < y->bytes) - (x->bytes > y->bytes);
+    return by ? by : picker->order ? strcmp(x->name, y->name) : *(const int *)a - *(const int *)b;
+}
+
 static void narrow(struct tui_picker *picker)
 {
     picker->count = 0;
     for (int i = 0; picker->found && i < picker->shelf.count; i++)
         if (fits(&picker->shelf.runs[i], picker->typed))
             picker->found[picker->count++] = i;
+    if (picker->count > 1)
+        qsort_r(picker->found, (size_t)picker->count, sizeof *picker->found, compare, picker);
     if (picker->chosen >= picker->count)
         picker->chosen = picker->count - 1;
     if (picker->chosen < 0)
@@ -153,6 +173,11 @@ bool picker_take_key(struct tui_picker *picker, int key)
     else if (by) {
         int to = picker->chosen + by;
         picker->chosen = to < 0 || picker->count == 0 ? 0 : to >= picker->count ? picker->count - 1 : to;
+    } else if (key == '\t') {
+        const char *path = picker_path(picker); /* stays chosen */
+        picker->order = (picker->order + 1) % ORDERS;
+        narrow(picker);
+        choose(picker, path ? path : "");
     } else
         type(picker, key);
     return false;
@@ -201,7 +226,8 @@ void picker_draw(struct box box, const struct tui_picker *picker)
 {
     bool wide = box.columns >= WIDE;
     int name = wide ? 44 : 28;
-    box_title(&box, "runs in %s: %d of %d", picker->runs, picker->count, picker->shelf.count);
+    box_title(&box, "runs in %s: %d of %d, %s", picker->runs, picker->count, picker->shelf.count,
+              orders[picker->order]);
     struct box top = box_cut_top(&box, 2), bottom = box_cut_bottom(&box, 1);
     int used = 1 + box_print(&top, 0, 1, INK_TITLE, "search: %s", picker->typed);
     box_glyph(&top, 0, used, INK_SELECTED, ' ');
@@ -221,5 +247,6 @@ void picker_draw(struct box box, const struct tui_picker *picker)
     if (*picker->trouble)
         box_print(&bottom, 0, 1, INK_BAD, "x %s", picker->trouble);
     else
-        box_print(&bottom, 0, 1, INK_FAINT, "type to search   arrows, PgUp PgDn: choose   Enter: show it   Esc: back");
+        box_print(&bottom, 0, 1, INK_FAINT,
+                  "type to search   Tab: sort   arrows, PgUp PgDn: choose   Enter: show it   Esc: back");
 }

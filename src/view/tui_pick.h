@@ -15,6 +15,7 @@ struct tui_picker {
     int *found; /* numbers of the runs that fit what was typed; [shelf.count] */
     int count;
     int chosen;     /* one of `found` */
+    int order;      /* which column they are sorted by; 0: the newest first */
     char typed[64]; /* words that a run must have in its line */
     char trouble[256];
     double read, cost; /* when the directory was read, and how long that took: seconds */

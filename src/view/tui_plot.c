@@ -102,7 +102,10 @@ static void draw_numbers(const struct box *box, const struct sheet *sheet)
     for (double at = ceil(sheet->low / step - 1e-9); at * step <= sheet->high_value + 1e-9 * step; at++) {
         int row = dot_row(sheet, at * step) / 4;
         char text[TUI_NUMBER];
-        snprintf(text, sizeof text, "%.4g", fabs(at) < 0.5 ? 0.0 : at * step);
+        if (fabs(at * step) >= 9999.5)
+            tui_count(at * step, text);
+        else
+            snprintf(text, sizeof text, "%.4g", fabs(at) < 0.5 ? 0.0 : at * step);
         box_print_right(box, row, MARGIN - 2, INK_FAINT, "%.8s", text);
         box_glyph(box, row, MARGIN - 1, INK_FAINT, box->canvas->unicode ? 0x2524 : '+');
     }

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "view/tui_draw.h"
+#include "view/tui_plot.h"
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
@@ -40,16 +41,22 @@ static void draw_speed(struct box box, const struct tui_data *data, int height)
     } curves[] = {{"speed", "env_steps_per_s", " env-steps/s"},
                   {"images", "images_per_s", " images/s"},
                   {"round", "seconds", " s"}};
+    bool plots = height > PLOT_ROWS && box.columns >= 3 * PLOT_COLUMNS;
     box_title(&box, "speed, round by round");
     for (int i = 0; i < 3; i++) {
-        double values[TUI_SERIES];
+        const struct tui_answer *rounds = &data->answers[ASK_ROUNDS];
+        double values[TUI_SERIES], last = answer_named(rounds, rounds->rows - 1, curves[i].name);
         char number[TUI_NUMBER];
-        int count = tui_series(&data->answers[ASK_ROUNDS], curves[i].name, values, TUI_SERIES), row = i * height;
-        double last = count ? values[count - 1] : (double)NAN;
-        box_print(&box, row, 1, INK_FAINT, "%s", curves[i].label);
-        box_print(&box, row, 8, INK_PLAIN, "%s%s", i == 2 ? tui_real(last, 2, number) : tui_count(last, number),
-                  curves[i].unit);
-        box_curve(&box, row, 28, height > 1 ? height - 1 : 1, box.columns - 30, values, count, INK_LINE);
+        const char *text = i == 2 ? tui_real(last, 2, number) : tui_count(last, number);
+        if (plots) { /* side by side */
+            tui_draw_plot(box_cut_left(&box, box.columns / (3 - i)), rounds, curves[i].name, curves[i].label, text,
+                          curves[i].unit);
+            continue;
+        }
+        box_print(&box, i, 1, INK_FAINT, "%s", curves[i].label);
+        box_print(&box, i, 8, INK_PLAIN, "%s%s", text, curves[i].unit);
+        box_curve(&box, i, 28, 1, box.columns - 30, values, tui_series(rounds, curves[i].name, values, TUI_SERIES),
+                  INK_LINE);
     }
 }
 
@@ -134,11 +141,13 @@ static void draw_checkpoints(struct box box, const struct tui_data *data)
 
 void tui_draw_system(struct box box, const struct tui_data *data)
 {
-    int height = box.rows >= 40 ? 4 : box.rows >= 32 ? 3 : 1, phases = data->answers[ASK_PHASES].rows;
+    int phases = data->answers[ASK_PHASES].rows;
     struct box left = box_cut_left(&box, box.columns >= 120 ? box.columns * 3 / 5 : box.columns * 47 / 80);
     phases = phases > left.rows - 6 ? left.rows - 6 : phases;
     draw_phases(box_cut_top(&left, phases + 2), data);
-    draw_speed(box_cut_top(&left, 1 + 3 * height), data, height);
+    int height = left.rows * 2 / 3; /* of plots, where there is room for them */
+    bool plots = height > PLOT_ROWS + 2 && left.columns >= 3 * PLOT_COLUMNS;
+    draw_speed(box_cut_top(&left, 1 + (plots ? height : 3)), data, plots ? height : 1);
     draw_checkpoints(left, data);
     draw_record(box_cut_top(&box, 8), data);
     if (data->answers[ASK_RANKS].rows)
