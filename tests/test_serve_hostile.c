@@ -137,8 +137,7 @@ static void nothing_but_runs(void **state)
     cJSON_Delete(list);
     list = get_json("/api/overlay?runs=nothing,above,twin,../../secret&name=round.seconds");
     const cJSON *one;
-    cJSON_ArrayForEach(one, json_find(list, "runs"))
-        assert_true(json_find(one, "error") && !json_find(one, "x"));
+    cJSON_ArrayForEach(one, json_find(list, "runs")) assert_true(json_find(one, "error") && !json_find(one, "x"));
     cJSON_Delete(list);
 }
 
