@@ -147,7 +147,8 @@ export function groupsOf(runs, settings) {
     return [...groups.values()];
 }
 
-// The keys that differ among these runs.
+// The keys that differ among these runs, as far as they were read.
 export function differing(runs, settings) {
-    return (settings?.keys ?? []).filter((key) => new Set(runs.map((run) => key.values.get(run.name))).size > 1);
+    const there = runs.filter((run) => settings?.has(run));
+    return (settings?.keys ?? []).filter((key) => new Set(there.map((run) => key.values.get(run.name))).size > 1);
 }

@@ -75,7 +75,7 @@ function Chooser({ cohorts }) {
                         {
                             key: "policy",
                             text: true,
-                            show: (policy, run) => policy + (run.evaluate ? ", evaluation" : ""),
+                            show: (policy, run) => policy && policy + (run.evaluate ? ", evaluation" : ""),
                         },
                         { key: "task", text: true },
                         { key: "seed" },

@@ -261,12 +261,12 @@ const FEW = 6; // runs that fit beside each other
 
 function Differences({ runs, settings, results, metric }) {
     const keys = differing(runs, settings);
-    const same = runs.length > 1 && !keys.length;
+    const unread = runs.filter((run) => !settings?.has(run)).length; // a server that has just started reads them one by one
+    const same = runs.length > 1 && !keys.length && !unread;
     const nameOf = (run) => <a href={link(["run", run.name])}>{run.name}</a>;
     const columns = [...keys.map((key) => key.name), metric];
     const rows = runs.map((run) => [run.name, ...keys.map((key) => key.values.get(run.name)), results.get(run.name)]);
     if (runs.length < 2) return null;
-    if (!settings) return <p class="none">reading …</p>;
     return (
         <Panel
             title="What differs"
@@ -277,6 +277,7 @@ function Differences({ runs, settings, results, metric }) {
             only="CSV"
         >
             {same && <p class="none">Their configurations are the same.</p>}
+            {unread > 0 && <p class="none">reading … {count(unread)} of the runs are not read yet</p>}
             {runs.length <= FEW ? (
                 <Table
                     name="differs"
