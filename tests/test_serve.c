@@ -248,6 +248,17 @@ static void labels_and_settings(void **state)
     cJSON_Delete(one);
     cJSON_Delete(settings);
     assert_int_equal(run_label_write(done.path, &(struct run_label){0}, NULL), ESPER_OK);
+
+    char path[PATH_MAX + 16]; /* what is no file of its own is not followed, and told */
+    snprintf(path, sizeof path, "%s/label.json", done.path);
+    assert_int_equal(symlink("/etc/passwd", path), 0);
+    list = get_json("/api/runs");
+    int refused = 0;
+    cJSON_ArrayForEach(line, json_find(list, "runs"))
+        refused += json_find(line, "error") && strstr(json_string(line, "error"), "symbolic link");
+    assert_int_equal(refused, 1);
+    cJSON_Delete(list);
+    assert_int_equal(unlink(path), 0);
 }
 
 static void runs_and_one_run(void **state)
