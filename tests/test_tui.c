@@ -5,54 +5,13 @@
 #include <unistd.h>
 
 #include "testing.h"
+#include "testing_canvas.h"
 
 #include "base/clock.h"
 #include "testing_record.h"
 #include "view/tui_draw.h"
-#include "view/tui_pick.h"
-#include "view/tui_plot.h"
-#include "view/tui_terminal.h"
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
-
-static struct canvas make_canvas(int rows, int columns, bool unicode)
-{
-    struct canvas canvas = {.unicode = unicode};
-    assert_int_equal(canvas_resize(&canvas, rows, columns, NULL), ESPER_OK);
-    return canvas;
-}
-
-/* A row as text, '#' for what is beyond ASCII, without trailing spaces. */
-static const char *row_text(const struct canvas *canvas, int row)
-{
-    static char text[CANVAS_COLUMNS + 1];
-    int length = 0;
-    for (int i = 0; i < canvas->columns; i++) {
-        uint32_t glyph = canvas->cells[row * canvas->columns + i].glyph;
-        text[i] = (char)(glyph < 0x80 ? glyph : '#');
-        if (glyph != ' ')
-            length = i + 1;
-    }
-    text[length] = '\0';
-    return text;
-}
-
-static bool holds(const struct canvas *canvas, const char *words)
-{
-    for (int row = 0; row < canvas->rows; row++)
-        if (strstr(row_text(canvas, row), words))
-            return true;
-    return false;
-}
-
-static void must_hold(const struct canvas *canvas, const char *words)
-{
-    if (holds(canvas, words))
-        return;
-    for (int row = 0; row < canvas->rows; row++)
-        print_error("%s\n", row_text(canvas, row));
-    fail_msg("nowhere: \"%s\"", words);
-}
 
 /* Every screen and the help page, at a size; fails when a character could harm the terminal. */
 static void draw_all(struct tui_data *data, int rows, int columns, bool unicode)
@@ -156,102 +115,6 @@ static void test_bars_and_curves(void **state)
     canvas_clear(&canvas);
     box_curve(&box, 0, 0, 1, 4, many, 0, INK_LINE);
     assert_string_equal(row_text(&canvas, 0), "");
-    canvas_free(&canvas);
-}
-
-/* A line of dots from corner to corner, between axes that say from what to what; stars where there are no dots. */
-static void test_plots_have_axes(void **state)
-{
-    (void)state;
-    double values[300];
-    for (int unicode = 0; unicode < 2; unicode++) {
-        struct canvas canvas = make_canvas(14, 60, unicode);
-        struct box box = {.canvas = &canvas, .top = 1, .left = 2, .rows = 12, .columns = 50};
-        for (int i = 0; i < 300; i++)
-            values[i] = i == 77 ? (double)NAN : 0.5 * i;
-        const struct tui_plot plot = {.values = values, .count = 300, .from = 1, .to = 300, .ink = INK_LINE};
-        box_plot(&box, &plot);
-        must_hold(&canvas, "100 ");
-        must_hold(&canvas, "50 ");
-        must_hold(&canvas, "300");
-        int dots = 0;
-        for (int i = 0; i < canvas.rows * canvas.columns; i++) {
-            int row = i / canvas.columns, column = i % canvas.columns;
-            uint32_t glyph = canvas.cells[i].glyph;
-            bool dot = unicode ? glyph > 0x2800 && glyph <= 0x28FF : glyph == '*';
-            bool inside = row >= 1 && row < 13 && column >= 2 && column < 52;
-            assert_true(inside || glyph == ' ');
-            assert_true(!dot || (row >= 1 && row < 11 && column >= 11));
-            dots += dot;
-        }
-        assert_true(dots >= 41); /* a dot in every column, and no hole where a value is missing */
-        uint32_t lowest = canvas.cells[10 * canvas.columns + 11].glyph,
-                 highest = canvas.cells[1 * canvas.columns + 51].glyph;
-        assert_true(unicode ? (lowest & 0x40) && (highest & 0x08) : lowest == '*' && highest == '*');
-        for (int rows = 0; rows < 6; rows++) /* no window is too small */
-            for (int columns = 0; columns < 14; columns++) {
-                box.rows = rows;
-                box.columns = columns;
-                box_plot(&box, &plot);
-            }
-        canvas_free(&canvas);
-    }
-}
-
-/* The runs beside a run, narrowed by what is typed; one that cannot be read is listed with the reason, and harmless. */
-static void test_another_run_is_picked(void **state)
-{
-    (void)state;
-    struct tui_picker picker = {0};
-    struct canvas canvas = make_canvas(24, 160, true);
-    char path[PATH_MAX];
-    struct config config = sample_config();
-    struct run one, two;
-    create_run(&one, "picked-one", &config);
-    create_run(&two, "picked-two", &config);
-    run_close(&one);
-    run_close(&two);
-    snprintf(path, sizeof path, "%s/picked-bad", folder);
-    assert_int_equal(mkdir(path, 0700), 0);
-    snprintf(path, sizeof path, "%s/picked-bad/run.json", folder);
-    FILE *file = fopen(path, "w");
-    fputs("{\"name\": \"\033[2J\"}", file);
-    fclose(file);
-    snprintf(path, sizeof path, "%s/picked-two", folder);
-    picker_open(&picker, path);
-    assert_string_equal(picker_path(&picker), path); /* the run that is shown is chosen */
-    for (const char *at = "PICKED o"; *at; at++)
-        assert_false(picker_take_key(&picker, *at));
-    assert_int_equal(picker.count, 2); /* one, and two; not bad, whose state is unreadable */
-    picker_draw(box_whole(&canvas), &picker);
-    must_hold(&canvas, "search: PICKED o");
-    must_hold(&canvas, "picked-one");
-    assert_false(holds(&canvas, "picked-bad"));
-    for (int i = 0; i < 3; i++)
-        picker_take_key(&picker, TERMINAL_RUB_OUT);
-    canvas_clear(&canvas);
-    picker_draw(box_whole(&canvas), &picker);
-    must_hold(&canvas, "unreadable");
-    for (int i = 0; i < canvas.rows * canvas.columns; i++)
-        assert_true(canvas.cells[i].glyph >= 0x20 && canvas.cells[i].glyph != 0x7F);
-    for (int rows = 1; rows < 8; rows++)
-        for (int columns = 1; columns < 60; columns += 7) {
-            struct canvas small = make_canvas(rows, columns, false);
-            picker_draw(box_whole(&small), &picker);
-            canvas_free(&small);
-        }
-    for (int i = 0; i < 5; i++) { /* every order, and back to the first */
-        assert_false(picker_take_key(&picker, '\t'));
-        assert_true(picker.count >= 3);
-        if (picker.order == 1)
-            assert_true(strcmp(picker.shelf.runs[picker.found[0]].name, picker.shelf.runs[picker.found[1]].name) < 0);
-    }
-    assert_int_equal(picker.order, 0);
-    assert_false(picker_take_key(&picker, TERMINAL_END));
-    assert_true(picker_take_key(&picker, '\r'));
-    assert_false(picker_take_key(&picker, 27));
-    assert_false(picker.open);
-    picker_close(&picker);
     canvas_free(&canvas);
 }
 
@@ -593,8 +456,6 @@ int main(void)
         cmocka_unit_test(test_texts_are_cleaned),
         cmocka_unit_test(test_nothing_is_drawn_outside_its_box),
         cmocka_unit_test(test_bars_and_curves),
-        cmocka_unit_test(test_plots_have_axes),
-        cmocka_unit_test(test_another_run_is_picked),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_every_size_of_an_empty_run),
         cmocka_unit_test(test_a_hostile_record_does_no_harm),
