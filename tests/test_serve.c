@@ -1,70 +1,13 @@
 /* The server over real sockets: what it says is what the record says, it says it in time, and only to those who may
- * see it. Hostile clients: test_serve_hostile.c. */
+ * see it. Many runs: test_serve_many.c; hostile clients: test_serve_hostile.c. */
 #include <math.h>
 #include <signal.h>
 
-#include "telemetry/run_label.h"
 #include "telemetry/store_schema.h"
-#include "testing_http.h"
-#include "testing_sessions.h"
+#include "testing_served.h"
 #include "view/assets.h"
 #include "view/questions.h"
 #include "view/verdict.h"
-
-static struct run done; /* a run that was trained to its end */
-
-/* ---- a real run -------------------------------------------------------------------------------------------------- */
-
-static struct config live_config(int rounds)
-{
-    struct config config = small_session(POLICY_PPO);
-    config.rounds = rounds;
-    config.telemetry = TELEMETRY_DEBUG;
-    return config;
-}
-
-struct job {
-    const char *name;
-    struct config config;
-};
-
-/* In a child: 0 when the run came to its end. */
-static int train(const void *context)
-{
-    const struct job *job = context;
-    const struct session_options options = {.runs = folder, .name = job->name, .command = "<a \"test\">\x01"};
-    struct session *session;
-    struct session_progress progress;
-    if (session_create(&session, &job->config, &options, NULL) != ESPER_OK)
-        return 1;
-    while (!session_done(session))
-        if (session_advance(session, &progress, NULL) != ESPER_OK)
-            return 2;
-    return session_close(session, NULL) == ESPER_OK ? 0 : 3;
-}
-
-static int set_up(void **state)
-{
-    struct job job = {"done", live_config(5)};
-    if (folder_make(state) != 0 || exit_code(start_child(train, &job)) != 0)
-        return -1;
-    return run_open(&done, folder, "done", NULL) == ESPER_OK ? 0 : -1;
-}
-
-static int start(void **state)
-{
-    (void)state;
-    start_server(&(struct serve_options){.runs = folder});
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    double begin = clock_seconds();
-    stop_server();
-    return clock_seconds() - begin < 3 * patience() ? 0 : -1; /* it stops promptly, whatever its clients do */
-}
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
@@ -137,11 +80,6 @@ static void the_newest_round_by_default(void **state)
     cJSON_Delete(fourth);
 }
 
-static const cJSON *at(const cJSON *array, int index)
-{
-    return cJSON_GetArrayItem(array, index);
-}
-
 static void series(void **state)
 {
     (void)state;
@@ -185,80 +123,6 @@ static void series(void **state)
     query_end(answer);
     cJSON_Delete(json);
     query_close(query);
-}
-
-/* An overlay is the runs' own series, and the env-steps and seconds that were gone by then. */
-static void overlaid(void **state)
-{
-    (void)state;
-    cJSON *all = get_json("/api/overlay?runs=done,latest&name=round.reward_mean&points=3");
-    cJSON *own = get_json("/api/run/done/series?names=round.reward_mean&points=3");
-    cJSON *sums = get_json("/api/runs"),
-          *again = get_json("/api/overlay?runs=done,latest&name=round.reward_mean&points=3");
-    const cJSON *runs = json_find(all, "runs"), *series = at(json_find(own, "series"), 0);
-    assert_int_equal(cJSON_GetArraySize(runs), 2);
-    for (int i = 0; i < 2; i++) {
-        const cJSON *run = at(runs, i), *line = at(json_find(sums, "runs"), 0);
-        assert_string_equal(json_string(run, "name"), i ? "latest" : "done");
-        assert_true(cJSON_Compare(json_find(run, "x"), json_find(own, "x"), true));
-        assert_int_equal(cJSON_GetArraySize(json_find(run, "last")), 3);
-        for (int k = 0; k < 3; k++) {
-            double exact = at(json_find(series, "max"), k)->valuedouble;
-            assert_true(fabs(at(json_find(run, "max"), k)->valuedouble - exact) <= 1e-6 * fabs(exact));
-        }
-        assert_true(at(json_find(run, "steps"), 2)->valuedouble == json_number(line, "env_steps"));
-        assert_true(fabs(at(json_find(run, "seconds"), 2)->valuedouble / json_number(line, "seconds") - 1) < 1e-6);
-        assert_true(at(json_find(run, "steps"), 0)->valuedouble < at(json_find(run, "steps"), 1)->valuedouble);
-    }
-    assert_true(cJSON_Compare(all, again, true)); /* from memory */
-    cJSON_Delete(all);
-    cJSON_Delete(own);
-    cJSON_Delete(sums);
-    cJSON_Delete(again);
-}
-
-/* What people say of a run and what runs differ in is on the page at once. */
-static void labels_and_settings(void **state)
-{
-    (void)state;
-    struct run_label label = {0};
-    struct job job = {"other", live_config(1)};
-    cJSON *before = get_json("/api/settings");
-    assert_int_equal(cJSON_GetArraySize(json_find(before, "keys")), 0); /* one run differs from none */
-    cJSON_Delete(before);
-    job.config.seed = 43;
-    assert_int_equal(exit_code(start_child(train, &job)), 0);
-    assert_int_equal(run_label_add(&label, "kept", NULL), ESPER_OK);
-    assert_int_equal(run_label_set_note(&label, "<b>a note</b>", NULL), ESPER_OK);
-    assert_int_equal(run_label_write(done.path, &label, NULL), ESPER_OK);
-    cJSON *list = get_json("/api/runs"), *one = get_json("/api/run/done"), *settings = get_json("/api/settings");
-    const cJSON *names = json_find(settings, "runs"), *keys = json_find(settings, "keys"), *key, *line;
-    int marked = 0, seeds = 0;
-    cJSON_ArrayForEach(line, json_find(list, "runs"))
-        marked += cJSON_GetArraySize(json_find(line, "tags")) == 1 && strcmp(json_string(line, "name"), "done") == 0;
-    assert_int_equal(marked, 1);
-    assert_string_equal(json_string(one, "note"), "<b>a note</b>");
-    assert_int_equal(cJSON_GetArraySize(names), 2);
-    assert_int_equal(cJSON_GetArraySize(keys), 2); /* rounds and seed */
-    cJSON_ArrayForEach(key, keys) if (strcmp(json_string(key, "name"), "seed") == 0) for (int i = 0; i < 2; i++)
-        seeds += strcmp(cJSON_GetStringValue(at(json_find(key, "values"), i)),
-                        strcmp(cJSON_GetStringValue(at(names, i)), "done") == 0 ? "42" : "43") == 0;
-    assert_int_equal(seeds, 2);
-    cJSON_Delete(list);
-    cJSON_Delete(one);
-    cJSON_Delete(settings);
-    assert_int_equal(run_label_write(done.path, &(struct run_label){0}, NULL), ESPER_OK);
-
-    char path[PATH_MAX + 16]; /* what is no file of its own is not followed, and told */
-    snprintf(path, sizeof path, "%s/label.json", done.path);
-    assert_int_equal(symlink("/etc/passwd", path), 0);
-    list = get_json("/api/runs");
-    int refused = 0;
-    cJSON_ArrayForEach(line, json_find(list, "runs"))
-        refused += json_find(line, "error") && strstr(json_string(line, "error"), "symbolic link");
-    assert_int_equal(refused, 1);
-    cJSON_Delete(list);
-    assert_int_equal(unlink(path), 0);
 }
 
 static void runs_and_one_run(void **state)
@@ -564,8 +428,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(runs_and_one_run, start, stop),
         cmocka_unit_test_setup_teardown(lists_are_remembered, start, stop),
         cmocka_unit_test_setup_teardown(the_page, start, stop),
-        cmocka_unit_test_setup_teardown(overlaid, start, stop),
-        cmocka_unit_test_setup_teardown(labels_and_settings, start, stop),
         cmocka_unit_test_setup_teardown(compared, start, stop),
         cmocka_unit_test_setup_teardown(news_arrive_in_time, start, stop),
         cmocka_unit_test_setup_teardown(a_finished_run_ends_its_stream, start, stop),

@@ -100,6 +100,9 @@ static int parse_names(struct plot *plot, const char *names, struct esper_error 
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* A stranger's record may have anything for a round: what is no whole number has no place in a plot. */
+#define WHOLE " AND typeof(round) = 'integer'"
+
 /* The rounds that there are within from and to. */
 static enum esper_status read_range(struct plot *plot, struct query *query, const struct query_options *options,
                                     struct esper_error *error)
@@ -107,7 +110,7 @@ static enum esper_status read_range(struct plot *plot, struct query *query, cons
     char sql[256];
     struct query_answer *answer;
     const struct query_row *row;
-    snprintf(sql, sizeof sql, "SELECT min(round), max(round) FROM round WHERE round BETWEEN %lld AND %lld",
+    snprintf(sql, sizeof sql, "SELECT min(round), max(round) FROM round WHERE round BETWEEN %lld AND %lld" WHOLE,
              (long long)plot->from, (long long)plot->to);
     TRY(query_ask(query, sql, options, &answer, error));
     enum esper_status status = query_next(answer, &row, error);
@@ -168,8 +171,8 @@ static enum esper_status read_source(struct plot *plot, const struct source *sou
     if (count == 0)
         return ESPER_OK;
     size_t used = strlen(sql);
-    used += (size_t)snprintf(sql + used, sizeof sql - used, " FROM %s WHERE round BETWEEN %lld AND %lld", layout->name,
-                             (long long)plot->from, (long long)plot->to);
+    used += (size_t)snprintf(sql + used, sizeof sql - used, " FROM %s WHERE round BETWEEN %lld AND %lld" WHOLE,
+                             layout->name, (long long)plot->from, (long long)plot->to);
     if (head >= 0)
         used += (size_t)snprintf(sql + used, sizeof sql - used, " AND head = '%s'", head_name(head));
     snprintf(sql + used, sizeof sql - used, " ORDER BY round");
@@ -192,12 +195,12 @@ static enum esper_status read_source(struct plot *plot, const struct source *sou
 static enum esper_status read_clock(struct plot *plot, struct query *query, const struct query_options *options,
                                     struct esper_error *error)
 {
-    char sql[160];
+    char sql[192];
     double sums[2] = {0};
     struct query_answer *answer;
     const struct query_row *row;
     enum esper_status status;
-    snprintf(sql, sizeof sql, "SELECT round, env_steps, seconds FROM round WHERE round <= %lld ORDER BY round",
+    snprintf(sql, sizeof sql, "SELECT round, env_steps, seconds FROM round WHERE round <= %lld" WHOLE " ORDER BY round",
              (long long)plot->to);
     TRY(query_ask(query, sql, options, &answer, error));
     while ((status = query_next(answer, &row, error)) == ESPER_OK && row) {
