@@ -1,6 +1,6 @@
 #include "session/rank_times.h"
 
-#include <string.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,7 +16,7 @@ void rank_times_meet(struct rank_times *times, struct group *group)
     times->waited += clock_seconds() - begun;
 }
 
-/* "0 NVIDIA H200", or the CPU's kernels. */
+/* "cuda:0 NVIDIA H200", or the CPU's threads and kernels. */
 static void name_device(const struct engine *engine, char text[RECORD_TEXT])
 {
     const struct device_use *use = engine_device(engine);
