@@ -599,6 +599,7 @@ async function takePictures(tab, url) {
         ...["overview", "policy", "heads", "envs", "seeds", "attribution", "outcomes", "events", "system"].map(
             (view) => [view, `#/run/tour/${view}`],
         ),
+        ["overlay", "#/overlay?q=lr0&pick=*&band=range&smooth=0.7&metric=round.reward_mean"],
         ["compare", "#/compare?runs=tour-eval-ppo%2Ctour-eval-static"],
     ];
     const { shrink } = await import("./page_png.mjs");
@@ -661,6 +662,12 @@ await execute(esper, [
 ]);
 if (pictures) {
     await execute(esper, ["train", "--runs", runs, "--quiet", "--name", "tour", "--rounds", "60"]);
+    for (const rate of ["0.0003", "0.003", "0.01"])
+        for (const seed of ["1", "2", "3"])
+            await execute(esper, [
+                ...["train", ...quick, "--name", `lr${rate}-seed${seed}`, "--rounds", "40", "--envs", "4", "--steps", "20"],
+                ...["--seed", seed, "--set", `ppo.lr=${rate}`],
+            ]);
     for (const policy of ["ppo", "static"])
         await execute(esper, ["eval", "tour", "--policy", policy, "--runs", runs, "--quiet"]);
 }

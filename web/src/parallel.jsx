@@ -1,7 +1,7 @@
 // Parallel coordinates: an axis per setting and one for the result, a line per run. What the pointer is on stands out.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { figures, known, ticks } from "./format.js";
-import { ramp } from "./theme.js";
+import { ramp, theme } from "./theme.js";
 
 const HEIGHT = 300;
 const TOP = 40;
@@ -45,7 +45,11 @@ export function Parallel({ axes, lines }) {
     const x = (i) => 50 + (i * (width - 130)) / Math.max(axes.length - 1, 1);
     const scales = axes.map((axis) => scaleOf(axis.values));
     const result = axes.at(-1);
-    const shade = scales.at(-1).share;
+    // The part of the ramp that is seen on this ground.
+    const shade = (value) => {
+        const share = scales.at(-1).share(value);
+        return ramp(theme.value === "dark" ? 0.35 + 0.65 * share : 0.85 * share).back;
+    };
     const path = (line) => {
         let text = "";
         let pen = "M"; // a missing value lifts it
@@ -86,7 +90,7 @@ export function Parallel({ axes, lines }) {
                         <path
                             key={line}
                             class={over === line ? "line over" : over >= 0 ? "line faint" : "line"}
-                            style={{ stroke: known(result.values[line]) ? ramp(shade(result.values[line])).back : undefined }}
+                            style={{ stroke: known(result.values[line]) ? shade(result.values[line]) : undefined }}
                             d={path(line)}
                             onPointerEnter={() => setOver(line)}
                         >
@@ -103,7 +107,7 @@ export function Parallel({ axes, lines }) {
                 </svg>
             </div>
             <p class="readout" aria-live="polite">
-                {over >= 0 ? <b>{says(over)}</b> : `colour: ${result.name}, dark is least, yellow most; point at a line to read it`}
+                {over >= 0 ? <b>{says(over)}</b> : `colour: ${result.name}, yellow is most; point at a line to read it`}
             </p>
         </>
     );
