@@ -26,10 +26,11 @@ session:    base data morph policy learn telemetry variant model engine
 api:        base host policy learn telemetry variant model engine session
 search:     base morph host policy telemetry
 exam:       base morph host policy telemetry search
+sweep:      base telemetry search
 selftest:   base morph cnn policy engine check
 bench:      base data nn morph cnn variant engine
 view:       base morph telemetry exam
-cli:        base data morph host telemetry variant model engine session view search exam selftest bench
+cli:        base data morph host telemetry variant model engine session view search exam sweep selftest bench
 '
 
 # What is wrong under a directory, one line each. A name is an arrow, too: the world and who plays it are the engine's.

@@ -25,12 +25,13 @@ while IFS= read -r command; do
     *" train"*) command="$command $small --rounds 2" ;;
     *" eval "*) command="$command --episodes 2" ;;
     *" search "*) command="$command $small --budget 64 --episodes 2" ;;
+    *" sweep "*) command="$command $small --rounds 1" ;;
     *" exam "*) command="$command $small --rounds 2 --seeds 1 --episodes 2 --catalogue-episodes 1" ;;
     *" bench"*) command="$command --kernels" ;;
     esac
     case $command in
     *" help "* | *" data "*) ;;
-    *" train"* | *" eval "* | *" search "* | *" exam "* | *" compare "* | *" sample "* | *" inspect "* | *" sql "* | *" export "* | *" report "* | *" list"* | *" tag "* | *" rm "* | *" archive "*) command="$command --runs $work" ;;
+    *" train"* | *" eval "* | *" search "* | *" exam "* | *" sweep "* | *" compare "* | *" sample "* | *" inspect "* | *" sql "* | *" export "* | *" report "* | *" list"* | *" tag "* | *" rm "* | *" archive "*) command="$command --runs $work" ;;
     esac
     problem=
     sh -c "$(echo "$command" | sed "s|^build/esper|$esper|")" >"$work/out" 2>&1 ||

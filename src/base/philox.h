@@ -28,7 +28,8 @@ enum random_stream {
     STREAM_EXAM = 14,       /* a = resample */
     STREAM_LANGUAGE = 15,   /* a = split, env word = line, round 0, block = draw / 4 */
     STREAM_SAMPLE = 16,     /* element = byte of a sampled text */
-    STREAM_IMPORT = 17      /* element = image: its place in its class and in its split */
+    STREAM_IMPORT = 17,     /* element = image: its place in its class and in its split */
+    STREAM_SWEEP = 18       /* env word = axis, a = draw */
 };
 
 struct philox_block {

@@ -29,4 +29,10 @@ static inline int64_t round_shown(int64_t number)
     return rounds_before(number) + 1;
 }
 
+/* How many of the last of so many rounds say what was learned. */
+static inline int rounds_judged(int rounds)
+{
+    return rounds < 2 ? 1 : rounds < 20 ? rounds / 2 : 10;
+}
+
 #endif

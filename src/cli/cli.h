@@ -237,6 +237,7 @@ void cli_progress_end(struct cli_progress *progress);
     COMMAND(eval, "play evaluation episodes with a trained policy or a control")                                       \
     COMMAND(search, "look for the best constant schedule, a control for trained policies")                             \
     COMMAND(exam, "examine whether growth and learning pay: every control, verdicts, a page")                          \
+    COMMAND(sweep, "train many configurations and seeds, on any number of machines")                                   \
     COMMAND(compare, "pair the episodes of runs and show their differences")                                           \
     COMMAND(list, "list the runs: state, size, age, tags and note")                                                    \
     COMMAND(tag, "give runs tags and a note")                                                                          \

@@ -38,6 +38,11 @@ static void on_signal(int number)
 }
 
 /* `nohup` and the like ignore a signal so that the training survives it. */
+bool drive_stopping(void)
+{
+    return stopping;
+}
+
 static void catch_unless_ignored(int number, const struct sigaction *action)
 {
     struct sigaction old;
@@ -52,7 +57,10 @@ void drive_catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
     catch_unless_ignored(SIGHUP, &action);
     catch_unless_ignored(SIGPIPE, &action);
-    if (group_started() > 1) /* the one that mpirun passes on at once, and batch systems send before they kill */
+    /* The one that mpirun passes on at once, and batch systems send before they kill; a viewer may have use for it. */
+    struct sigaction old;
+    if (group_started() > 1 ||
+        (getenv("SLURM_JOB_ID") && sigaction(SIGUSR1, NULL, &old) == 0 && old.sa_handler == SIG_DFL))
         sigaction(SIGUSR1, &action, NULL);
     /* A file size limit is like a full disk: an error with its own message, not a crash. */
     signal(SIGXFSZ, SIG_IGN);
@@ -96,7 +104,8 @@ static enum esper_status advance_all(struct session *session, drive_show *show, 
                                      struct esper_error *error)
 {
     struct session_progress step = {0};
-    while (!session_done(session) && !session_stopped(session)) {
+    while (!session_done(session) && !session_stopped(session) &&
+           !(end->until && session_reached(session, end->until))) {
         if (stopping && session_stop(session))
             break;
         TRY(session_advance(session, &step, error));
@@ -105,7 +114,7 @@ static enum esper_status advance_all(struct session *session, drive_show *show, 
         end->env_steps += step.twin_step ? 0 : end->config.envs;
         show(context, &step);
     }
-    end->interrupted = !session_done(session);
+    end->interrupted = !session_done(session) && !(end->until && session_reached(session, end->until));
     return ESPER_OK;
 }
 
@@ -125,17 +134,17 @@ void drive_begin(const struct session *session, struct drive_end *end)
 
 int drive_session(struct session *session, drive_show *show, void *context, struct drive_end *end)
 {
-    struct esper_error error = {0};
+    struct esper_error *error = &end->error;
     double start = clock_seconds();
-    enum esper_status status = advance_all(session, show, context, end, &error);
+    enum esper_status status = advance_all(session, show, context, end, error);
     show(context, NULL);
     end->seconds = clock_seconds() - start;
     if (status != ESPER_OK)
-        session_abandon(session, &error);
+        session_abandon(session, error);
     else
-        status = session_close(session, &error);
+        status = session_close(session, error);
     if (status != ESPER_OK) /* memory was allocated at the start: only writing can fail from here on */
-        return cli_fail(&error) == CLI_DIVERGED ? CLI_DIVERGED : CLI_UNSAVED;
+        return cli_fail(error) == CLI_DIVERGED ? CLI_DIVERGED : CLI_UNSAVED;
     return end->interrupted ? CLI_INTERRUPTED : CLI_OK;
 }
 

@@ -12,18 +12,22 @@
 
 /* How the session ended; the session itself is gone by then. */
 struct drive_end {
-    bool interrupted;     /* stopped by a signal, everything saved */
-    uint32_t round, step; /* rounds done, steps done in the next */
-    long long env_steps;  /* of this process */
-    double seconds;       /* of this process, start-up excluded */
-    struct config config; /* the run's */
-    char path[PATH_MAX];  /* its directory */
-    char machine[192];    /* "cpu, 2 threads, neon fp32", "NVIDIA H200, cuda bf16" */
+    uint32_t until;           /* set before drive_session: stop and save after so many rounds; 0: the run's end */
+    bool interrupted;         /* stopped by a signal, everything saved */
+    uint32_t round, step;     /* rounds done, steps done in the next */
+    long long env_steps;      /* of this process */
+    double seconds;           /* of this process, start-up excluded */
+    struct config config;     /* the run's */
+    char path[PATH_MAX];      /* its directory */
+    char machine[192];        /* "cpu, 2 threads, neon fp32", "NVIDIA H200, cuda bf16" */
+    struct esper_error error; /* why it failed, if it did */
 };
 
 /* Call it before a session is created: from then on SIGINT, SIGTERM, SIGHUP and SIGPIPE stop at the next step and save;
- * another SIGINT, at least a second after the first signal, stops at once. */
+ * another SIGINT, at least a second after the first signal, stops at once. So does SIGUSR1 where mpirun or Slurm send
+ * it. */
 void drive_catch_signals(void);
+bool drive_stopping(void); /* such a signal has come */
 
 /* `what` opens the first line: "training", "evaluating". Returns CLI_OK with `end` filled; CLI_INTERRUPTED after
  * printing how to continue; or another exit code after printing the error. The session is released in any case. */

@@ -73,7 +73,7 @@ static void show_step(void *context, const struct session_progress *step)
         return;
     const long long part = (long long)config->envs * ((long long)step->round * config->steps + step->step);
     const long long at = series->done + part;
-    series->complete = part == config_env_steps(config);
+    series->complete = part == (long long)config->envs * config->steps * series->rounds;
     series->first = series->first < 0 ? at - config->envs : series->first;
     if (!series->quiet)
         cli_progress(&series->progress, at - series->first, series->total - series->first, series->note);
@@ -110,11 +110,14 @@ static bool is_there(const struct series_run *run)
 
 /* The run must be the one that this command would play, on any number of threads: a series with other settings has
  * another name. Schedules are compared by themselves. */
-static enum esper_status check_settings(const struct series_run *plan, const struct run *run, struct esper_error *error)
+static enum esper_status check_settings(const struct series *series, const struct series_run *plan,
+                                        const struct run *run, struct esper_error *error)
 {
     char there[CONFIG_TEXT], here[CONFIG_TEXT];
     struct config config = plan->config;
     config.threads = run->config.threads;
+    if (series->device)
+        config.device = run->config.device;
     memcpy(config.policy.schedule, run->config.policy.schedule, sizeof config.policy.schedule);
     int key = config_difference(&run->config, &config, 0);
     if (key < 0)
@@ -141,18 +144,25 @@ static enum esper_status check_lines(const struct series_run *plan, struct esper
     return ESPER_OK;
 }
 
+/* Whether it was stopped and saved where it should. */
+static bool is_there_already(const struct series_run *plan, const struct run_status *state)
+{
+    return plan->until && state->state == RUN_INTERRUPTED && state->round >= (unsigned)plan->until;
+}
+
 /* Sets *done if there is nothing left to play of it. */
-static enum esper_status check_run(const struct series_run *plan, bool *done, struct esper_error *error)
+static enum esper_status check_run(const struct series *series, const struct series_run *plan, bool *done,
+                                   struct esper_error *error)
 {
     struct run run;
     struct run_status state = {0};
     TRY(run_open(&run, ".", plan->path, error));
-    enum esper_status status = check_settings(plan, &run, error);
+    enum esper_status status = check_settings(series, plan, &run, error);
     if (status == ESPER_OK)
         status = check_lines(plan, error);
     if (status == ESPER_OK)
         status = run_get_status(&run, &state, error);
-    *done = status == ESPER_OK && state.state == RUN_FINISHED;
+    *done = status == ESPER_OK && (state.state == RUN_FINISHED || is_there_already(plan, &state));
     run_close(&run);
     return status;
 }
@@ -179,16 +189,17 @@ static enum esper_status prepare_run(const struct series_run *run, struct esper_
 struct order {
     bool over, resume, threads; /* no more runs; one that was begun; its threads are to be changed */
     int code;                   /* at the end: how it ended */
+    int until;                  /* as in the run */
     struct config config;
-    char folder[PATH_MAX - 64], name[48];
+    char folder[sizeof((struct series_run *)NULL)->folder], name[sizeof((struct series_run *)NULL)->name];
 };
 
 static enum esper_status open_run(const struct series *series, const struct order *order, struct session **session,
                                   struct esper_error *error)
 {
     char path[PATH_MAX];
-    const struct session_changes changes = {.group = series->group,
-                                            .threads = order->threads ? order->config.threads : -1};
+    const struct session_changes changes = {
+        .group = series->group, .threads = order->threads ? order->config.threads : -1, .device = series->device};
     const struct session_options options = {
         .group = series->group, .runs = order->folder, .name = order->name, .command = series->command};
     snprintf(path, sizeof path, "%s/%s", order->folder, order->name);
@@ -199,7 +210,8 @@ static enum esper_status open_run(const struct series *series, const struct orde
 static enum esper_status order_run(const struct series *series, const struct series_run *run, struct session **session,
                                    struct esper_error *error)
 {
-    struct order order = {.resume = is_there(run), .threads = series->threads, .config = run->config};
+    struct order order = {
+        .resume = is_there(run), .threads = series->threads, .until = run->until, .config = run->config};
     snprintf(order.folder, sizeof order.folder, "%s", run->folder);
     snprintf(order.name, sizeof order.name, "%s", run->name);
     if (!order.resume)
@@ -208,22 +220,24 @@ static enum esper_status order_run(const struct series *series, const struct ser
     return open_run(series, &order, session, error);
 }
 
-static int play(struct series *series, const struct series_run *run)
+static int play(struct series *series, struct series_run *run)
 {
-    struct esper_error error = {0};
     struct session *session;
     struct drive_end end;
     bool done = false;
-    if (is_there(run) && check_run(run, &done, &error) != ESPER_OK)
-        return cli_fail(&error);
+    if (is_there(run) && check_run(series, run, &done, &run->error) != ESPER_OK)
+        return cli_fail(&run->error);
     if (done)
         return CLI_OK;
-    if (order_run(series, run, &session, &error) != ESPER_OK)
-        return cli_fail(&error);
+    if (order_run(series, run, &session, &run->error) != ESPER_OK)
+        return cli_fail(&run->error);
     drive_begin(session, &end);
+    end.until = (uint32_t)run->until;
     series->plan = &run->config;
+    series->rounds = run->until ? run->until : run->config.rounds;
     int code = drive_session(session, show_step, series, &end);
     group_words(series->group, "the same command goes on");
+    run->error = end.error;
     if (code == CLI_INTERRUPTED)
         cli_print("%s: stopped in %s, saved; the same command goes on\n", series->folder,
                   run->path + strlen(series->folder) + 1);
@@ -232,19 +246,17 @@ static int play(struct series *series, const struct series_run *run)
 
 int series_play(struct series *series, struct series_run *run, struct cohort *cohort)
 {
-    struct esper_error error = {0};
     int code = play(series, run);
     memory_free(run->lines);
     run->lines = NULL;
     if (code != CLI_OK)
         return code;
     series->done += config_env_steps(&run->config);
-    return cohort_load(cohort, ".", run->path, &error) == ESPER_OK ? CLI_CONTINUE : cli_fail(&error);
+    return cohort_load(cohort, ".", run->path, &run->error) == ESPER_OK ? CLI_CONTINUE : cli_fail(&run->error);
 }
 
 /* ---- many ranks
- * ------------------------------------------------------------------------------------------------------
- */
+ * ------------------------------------------------------------------------------------------------------ */
 
 enum esper_status series_join(struct series *series, struct cli_config_flags *flags, const struct cli_list *words,
                               struct config *config, struct esper_error *error)
@@ -281,6 +293,7 @@ int series_follow(struct series *series, const struct config *own)
         if (open_run(series, &order, &session, &error) != ESPER_OK)
             continue;
         drive_begin(session, &end);
+        end.until = (uint32_t)order.until;
         drive_session(session, show_nothing, NULL, &end);
     }
 }

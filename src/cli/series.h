@@ -20,12 +20,14 @@ struct series {
     const char *command;         /* its command line, for run.json */
     bool quiet;
     bool threads;              /* --threads was given: runs that go on take it as well */
+    const char *device;        /* where this process computes, whatever a run was begun on; NULL: as it was */
     long long total;           /* env-steps of all runs; may change while they are played */
     long long done;            /* of those that are over */
-    char note[64];             /* about the run in progress */
+    char note[160];            /* about the run in progress */
     long long first;           /* where the progress shown began; -1: not yet */
     bool complete;             /* the run in progress is */
     const struct config *plan; /* its configuration */
+    int rounds;                /* to be played of it */
     struct cli_progress progress;
     struct group *group; /* the ranks that play; NULL: this process alone */
 };
@@ -49,8 +51,10 @@ enum esper_status series_begin(struct series *series, const char *what, const ch
 
 /* A run of a series, as it is to be played. */
 struct series_run {
-    char folder[PATH_MAX - 64], name[48], path[PATH_MAX]; /* path = folder/name */
+    char folder[PATH_MAX - 112], name[104], path[PATH_MAX]; /* path = folder/name */
     struct config config;
+    int until;                /* stop after so many rounds, saved; 0: its end */
+    struct esper_error error; /* why it could not be played */
     char *lines; /* its schedules, kept in the file folder/name.txt; NULL: it has none. The series' to release */
 };
 /* `folder` below the series' own, "": that itself. Takes `lines`, which may be NULL. */

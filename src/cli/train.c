@@ -21,7 +21,7 @@
 
 /* ---- what was learned -------------------------------------------------------------------------------------------- */
 
-enum { MEASURES = 7, SPAN = 10 };
+enum { MEASURES = 7 };
 
 static const struct {
     const char *title, *expression; /* averaged over rounds; ?2 is the number of envs */
@@ -82,7 +82,7 @@ static void print_learned(const struct drive_end *end)
     double first[MEASURES], last[MEASURES];
     int rounds = (int)end->round;
     bool learned = end->config.policy.kind == POLICY_PPO && !end->config.evaluate && rounds > 1;
-    int span = !learned ? rounds : rounds < 2 * SPAN ? rounds / 2 : SPAN;
+    int span = learned ? rounds_judged(rounds) : rounds;
     if (rounds == 0 || drive_open_record(end->path, &store, NULL) != ESPER_OK)
         return;
     struct sqlite3 *sql = store_sql(store);

@@ -204,6 +204,11 @@ bool session_done(const struct session *session)
     return *engine_world(session->engine)->round >= session->last_round;
 }
 
+bool session_reached(const struct session *session, uint32_t rounds)
+{
+    return *engine_world(session->engine)->round - session->first_round >= rounds;
+}
+
 bool session_stop(struct session *session)
 {
     if (session->group && !session->stopping)

@@ -68,6 +68,8 @@ struct session_progress {
 };
 
 bool session_done(const struct session *session);
+/* Whether that many rounds are done. */
+bool session_reached(const struct session *session, uint32_t rounds);
 /* Somebody wants it to stop: true if it can at once. With many ranks it advances until all are at the same step, and
  * is stopped then. */
 bool session_stop(struct session *session);

@@ -1,0 +1,576 @@
+/* esper sweep: many configurations and seeds of a task, in a folder that any number of processes work on. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "cli/drive.h"
+#include "cli/series.h"
+#include "cli/sweep_print.h"
+#include "engine/choose.h"
+#include "sweep/folder.h"
+#include "telemetry/cohort.h"
+#include "telemetry/run.h"
+
+enum { UNLUCKY = 3 }; /* runs that fail one after another: then it is this process or its machine */
+
+struct sweeping {
+    struct cli_config_flags flags;
+    struct cli_list grid, ranges;
+    const char *runs, *name, *seeds, *objective;
+    int random, halving, first_rung;
+    bool dry_run, table, no_wait, json;
+    char *sets[CLI_MAX_LIST]; /* of a plan's file, as --set has them */
+    int set_count;
+    struct config own; /* where this process computes */
+    struct series series;
+    struct sweep *sweep;
+    struct sweep_state *states;   /* [runs] */
+    struct sweep_result *results; /* [runs] */
+    long long *per_round;         /* [runs]: env-steps */
+    long long expected;           /* env-steps of all */
+    int over, busy;               /* runs with nothing left to play; runs that others are at */
+    int unlucky;                  /* runs that failed in a row */
+    bool told;                    /* that it waits */
+};
+
+/* ---- what is known ----------------------------------------------------------------------------------------------- */
+
+static bool is_over(const struct sweeping *s, int run)
+{
+    return s->states[run].done == s->sweep->rung_count || s->states[run].failures >= SWEEP_TRIES;
+}
+
+static void take_result(struct sweeping *s, int run)
+{
+    const struct sweep_result *result = &s->results[run];
+    struct sweep_state *state = &s->states[run];
+    state->done = result->done < s->sweep->rung_count ? result->done : s->sweep->rung_count;
+    state->failures = result->failures;
+    for (int k = 0; k < state->done; k++)
+        state->score[k] = result->rungs[k].score;
+}
+
+static enum esper_status read_result(struct sweeping *s, int run, struct esper_error *error)
+{
+    char name[SWEEP_NAME];
+    sweep_name(s->sweep, run, name);
+    TRY(sweep_read_result(s->series.folder, name, &s->results[run], error));
+    take_result(s, run);
+    return ESPER_OK;
+}
+
+/* What the others have done meanwhile. */
+static enum esper_status look_around(struct sweeping *s, struct esper_error *error)
+{
+    s->over = s->busy = 0;
+    s->series.done = 0;
+    for (int run = 0; run < s->sweep->runs; run++) {
+        const struct sweep_result *result = &s->results[run];
+        if (!is_over(s, run))
+            TRY(read_result(s, run, error));
+        s->states[run].busy = false;
+        s->over += is_over(s, run);
+        s->series.done += result->done ? s->per_round[run] * result->rungs[result->done - 1].rounds : 0;
+    }
+    return ESPER_OK;
+}
+
+static enum esper_status prepare_table(struct sweeping *s, struct esper_error *error)
+{
+    const size_t runs = (size_t)s->sweep->runs;
+    s->states = memory_alloc(runs, sizeof *s->states, error);
+    s->results = memory_alloc(runs, sizeof *s->results, error);
+    s->per_round = memory_alloc(runs, sizeof *s->per_round, error);
+    if (!s->states || !s->results || !s->per_round)
+        return ESPER_FAILED;
+    for (int run = 0; run < s->sweep->runs; run++) {
+        struct config config;
+        TRY(sweep_config(s->sweep, run, &config, error));
+        s->per_round[run] = (long long)config.envs * config.steps;
+    }
+    s->expected = sweep_env_steps(s->sweep);
+    return look_around(s, error);
+}
+
+/* ---- one run ----------------------------------------------------------------------------------------------------- */
+
+/* Takes the next run that nobody else is at; *lock -1: there is none. */
+static enum esper_status claim_next(struct sweeping *s, struct sweep_choice *choice, int *lock,
+                                    struct esper_error *error)
+{
+    bool found;
+    *lock = -1;
+    while (*lock < 0) {
+        char name[SWEEP_NAME];
+        TRY(sweep_next(s->sweep, s->states, &found, choice, error));
+        if (!found)
+            return ESPER_OK;
+        sweep_name(s->sweep, choice->run, name);
+        TRY(sweep_claim(s->series.folder, name, lock, error));
+        if (*lock < 0) {
+            s->states[choice->run].busy = true;
+            s->busy++;
+            continue;
+        }
+        /* Its last holder may have finished it since this process looked. */
+        const struct sweep_state before = s->states[choice->run];
+        const enum esper_status status = read_result(s, choice->run, error);
+        const struct sweep_state *now = &s->states[choice->run];
+        if (status != ESPER_OK || now->done != before.done || now->failures != before.failures) {
+            close(*lock);
+            *lock = -1;
+        }
+        TRY(status);
+    }
+    return ESPER_OK;
+}
+
+/* A run that failed, and whose holder was killed before it could put it aside. */
+static enum esper_status clear_place(const struct sweeping *s, const struct series_run *plan, struct esper_error *error)
+{
+    struct run run;
+    struct run_status state = {0};
+    if (run_open(&run, ".", plan->path, NULL) != ESPER_OK)
+        return ESPER_OK;
+    const enum esper_status status = run_get_status(&run, &state, NULL);
+    run_close(&run);
+    if (status != ESPER_OK || state.state != RUN_FAILED)
+        return ESPER_OK;
+    return sweep_set_aside(s->series.folder, plan->name, error);
+}
+
+static enum esper_status describe(struct sweeping *s, const struct sweep_choice *choice, struct series_run *run,
+                                  struct esper_error *error)
+{
+    const struct sweep *sweep = s->sweep;
+    struct config config;
+    char name[SWEEP_NAME];
+    TRY(sweep_config(sweep, choice->run, &config, error));
+    config.threads = s->own.threads;
+    config.device = s->own.device;
+    config.device_number = s->own.device_number;
+    sweep_name(sweep, choice->run, name);
+    TRY(series_describe(&s->series, run, "runs", name, &config, NULL, error));
+    run->until = choice->rung + 1 < sweep->rung_count ? sweep->rungs[choice->rung] : 0;
+    const int rounds = run->until ? run->until : config.rounds;
+    const long long own = s->per_round[choice->run] * rounds;
+    const struct sweep_result *result = &s->results[choice->run];
+    if (result->done) /* the progress counts the run from its beginning */
+        s->series.done -= s->per_round[choice->run] * result->rungs[result->done - 1].rounds;
+    s->series.total = s->expected > s->series.done + own ? s->expected : s->series.done + own;
+    snprintf(s->series.note, sizeof s->series.note, "%d of %d runs done; %s", s->over, sweep->runs, name);
+    return result->failures ? clear_place(s, run, error) : ESPER_OK;
+}
+
+/* What it came to, in its result. */
+static enum esper_status finish(struct sweeping *s, const struct sweep_choice *choice, const struct series_run *run,
+                                const struct cohort *cohort, struct esper_error *error)
+{
+    struct sweep_result *result = &s->results[choice->run];
+    const int rounds = run->until ? run->until : run->config.rounds;
+    struct sweep_rung_result rung;
+    sweep_judge(s->sweep, cohort->runs[0].outcomes, cohort->runs[0].count, rounds, &rung);
+    if (!isfinite(rung.score))
+        return error_set(error, ESPER_DIVERGED, "%s: its score after %d rounds is not a number", run->path, rounds);
+    result->rungs[choice->rung] = rung;
+    result->done = choice->rung + 1;
+    take_result(s, choice->run);
+    return ESPER_OK;
+}
+
+/* The reason was told. CLI_CONTINUE unless it is one of many. */
+static int note_failure(struct sweeping *s, const struct sweep_choice *choice, const struct series_run *run, int code)
+{
+    struct sweep_result *result = &s->results[choice->run];
+    struct esper_error error = {0};
+    snprintf(result->reasons[result->failures++], sizeof result->reasons[0], "%.250s", run->error.text);
+    take_result(s, choice->run);
+    enum esper_status status = sweep_write_result(s->series.folder, run->name, result, &error);
+    if (status == ESPER_OK && result->failures < SWEEP_TRIES)
+        status = sweep_set_aside(s->series.folder, run->name, &error);
+    if (status != ESPER_OK)
+        return cli_fail(&error);
+    cli_warn("%s failed %s", run->path, result->failures < SWEEP_TRIES ? "and is tried once more" : "again, given up");
+    if (++s->unlucky < UNLUCKY)
+        return CLI_CONTINUE;
+    cli_warn("%d runs failed one after another: the reason may be this machine; other processes go on, and so does the "
+             "same command",
+             UNLUCKY);
+    return code;
+}
+
+/* Plays a claimed run to its rung. */
+static int play(struct sweeping *s, const struct sweep_choice *choice)
+{
+    struct series_run run = {0};
+    struct cohort cohort = {0};
+    if (describe(s, choice, &run, &run.error) != ESPER_OK)
+        return cli_fail(&run.error);
+    int code = series_play(&s->series, &run, &cohort);
+    if (code == CLI_INTERRUPTED)
+        return code;
+    if (code == CLI_CONTINUE && finish(s, choice, &run, &cohort, &run.error) != ESPER_OK)
+        code = cli_fail(&run.error);
+    cohort_free(&cohort);
+    if (code != CLI_CONTINUE)
+        return note_failure(s, choice, &run, code);
+    s->unlucky = 0;
+    if (sweep_write_result(s->series.folder, run.name, &s->results[choice->run], &run.error) != ESPER_OK)
+        return cli_fail(&run.error);
+    if (!s->series.quiet && !isatty(STDERR_FILENO)) /* a terminal has its live line */
+        cli_note("%s: score %.2f after round %d\n", run.name, s->results[choice->run].rungs[choice->rung].score,
+                 s->results[choice->run].rungs[choice->rung].rounds);
+    return CLI_CONTINUE;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+static int show_table(struct sweeping *s)
+{
+    struct esper_error error = {0};
+    struct sweep_choice choice;
+    bool left;
+    enum esper_status status = sweep_next(s->sweep, s->states, &left, &choice, &error);
+    const struct sweep_table table = {s->sweep, s->series.folder, s->states, s->results, s->over, !left && !s->busy};
+    if (status == ESPER_OK)
+        status = s->json ? sweep_print_json(&table, &error) : sweep_print(&table, &error);
+    return status == ESPER_OK ? CLI_OK : cli_fail(&error);
+}
+
+/* There is nothing left to play, or others play it. */
+static int conclude(struct sweeping *s)
+{
+    struct esper_error error = {0};
+    int *order = memory_alloc((size_t)s->sweep->configs, sizeof *order, &error);
+    if (!order || sweep_rank(s->sweep, s->states, order, &error) != ESPER_OK) {
+        memory_free(order);
+        return cli_fail(&error);
+    }
+    const bool any = sweep_finished(s->sweep, s->states, order[0]) > 0;
+    enum esper_status status = ESPER_OK;
+    if (!s->busy && any)
+        status = sweep_write_best(s->sweep, order[0], s->series.folder, &error);
+    memory_free(order);
+    if (status != ESPER_OK)
+        return cli_fail(&error);
+    if (s->busy)
+        cli_note("%d run%s left to the process%s at work on %s\n", s->busy, s->busy == 1 ? " is" : "s are",
+                 s->busy == 1 ? "" : "es", s->busy == 1 ? "it" : "them");
+    const int code = show_table(s);
+    return code == CLI_OK && !s->busy && !any ? CLI_FAILED : code;
+}
+
+/* Others may leave runs behind, or finish those that decide what comes next. */
+static int wait_for_others(struct sweeping *s)
+{
+    if (!s->told && !s->series.quiet)
+        cli_note("waiting for %d run%s that others are at; what they leave behind is taken over\n", s->busy,
+                 s->busy == 1 ? "" : "s");
+    s->told = true;
+    for (int i = 0; i < 10 && !drive_stopping(); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    if (!drive_stopping())
+        return CLI_CONTINUE;
+    cli_print("%s: stopped; the same command goes on\n", s->series.folder);
+    return CLI_INTERRUPTED;
+}
+
+static int work(struct sweeping *s)
+{
+    int code = CLI_CONTINUE;
+    while (code == CLI_CONTINUE) {
+        struct esper_error error = {0};
+        struct sweep_choice choice;
+        int lock = -1;
+        if (look_around(s, &error) != ESPER_OK || claim_next(s, &choice, &lock, &error) != ESPER_OK)
+            return cli_fail(&error);
+        if (lock >= 0) {
+            code = play(s, &choice);
+            close(lock);
+        } else if (s->busy && !s->no_wait)
+            code = wait_for_others(s);
+        else
+            return conclude(s);
+    }
+    return code;
+}
+
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
+
+/* KEY=... */
+static enum esper_status split(const char *option, const char *text, char key[64], const char **rest,
+                               struct esper_error *error)
+{
+    const size_t length = strcspn(text, "=");
+    if (text[length] != '=' || length == 0 || length >= 64 || !text[length + 1])
+        return error_set(error, ESPER_INVALID, "--%s %.80s: write --%s %s", option, text, option,
+                         strcmp(option, "grid") == 0 ? "KEY=A,B,C, for example --grid ppo.lr=1e-4,1e-3"
+                                                     : "KEY=A..B, for example --range ppo.lr=log:1e-4..1e-2");
+    memcpy(key, text, length);
+    key[length] = '\0';
+    *rest = text + length + 1;
+    return ESPER_OK;
+}
+
+static enum esper_status add_values(struct sweep *sweep, const char *text, struct esper_error *error)
+{
+    char key[64], value[CONFIG_TEXT];
+    const char *at;
+    TRY(split("grid", text, key, &at, error));
+    for (;; at++) {
+        const size_t span = strcspn(at, ",");
+        snprintf(value, sizeof value, "%.*s", (int)span, at);
+        TRY(sweep_add_value(sweep, key, value, error));
+        at += span;
+        if (!*at)
+            return ESPER_OK;
+    }
+}
+
+static enum esper_status add_axes(struct sweeping *s, struct esper_error *error)
+{
+    char key[64];
+    const char *rest;
+    for (int i = 0; i < s->grid.count; i++)
+        if (add_values(s->sweep, s->grid.items[i], error) != ESPER_OK)
+            return strncmp(error->text, "--", 2) == 0 ? error->status : error_where(error, "--grid");
+    for (int i = 0; i < s->ranges.count; i++) {
+        TRY(split("range", s->ranges.items[i], key, &rest, error));
+        if (sweep_add_range(s->sweep, key, rest, error) != ESPER_OK)
+            return error_where(error, "--range");
+    }
+    return ESPER_OK;
+}
+
+/* "set" of a plan's file comes before the command line's --set. */
+static enum esper_status take_sets(struct sweeping *s, const cJSON *object, struct esper_error *error)
+{
+    struct cli_list *sets = &s->flags.sets, given = *sets;
+    const cJSON *list;
+    sets->count = 0;
+    if (json_find(object, "set"))
+        TRY(json_get_object(object, "set", &list, error));
+    else
+        list = NULL;
+    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
+        char *text = cJSON_IsString(item) ? NULL : cJSON_PrintUnformatted(item);
+        char *whole = NULL;
+        if (sets->count + given.count >= CLI_MAX_LIST || (!text && !cJSON_IsString(item)) ||
+            asprintf(&whole, "%s=%s", item->string, text ? text : item->valuestring) < 0)
+            whole = NULL;
+        cJSON_free(text);
+        if (!whole)
+            return error_set(error, ESPER_INVALID, "\"set\": at most %d keys are allowed", CLI_MAX_LIST);
+        s->sets[s->set_count++] = whole;
+        sets->items[sets->count++] = whole;
+    }
+    for (int i = 0; i < given.count; i++)
+        sets->items[sets->count++] = given.items[i];
+    return ESPER_OK;
+}
+
+/* The base and everything on top of it, from the command line and, if there is one, a file. */
+static enum esper_status build(struct sweeping *s, const struct cli_list *words, const cJSON *file,
+                               struct esper_error *error)
+{
+    struct sweep *sweep = s->sweep;
+    const char *task = NULL;
+    if (file) {
+        TRY(json_check_keys(file, sweep_words, sweep_word_count, error));
+        TRY(take_sets(s, file, error));
+        if (json_find(file, "task"))
+            TRY(json_get_string(file, "task", &task, error));
+        s->flags.task = s->flags.task ? s->flags.task : task;
+    }
+    TRY(series_task(&s->flags, words, &sweep->base, error));
+    TRY(drive_find_from(s->runs, &sweep->base, error));
+    sweep->random = s->random;
+    sweep->halving = s->halving;
+    sweep->first_rung = s->first_rung;
+    if (s->seeds)
+        TRY(sweep_set_seeds(sweep, s->seeds, error));
+    if (s->objective && sweep_set_objective(sweep, s->objective, error) != ESPER_OK)
+        return error_where(error, "--objective");
+    TRY(add_axes(s, error));
+    if (file)
+        TRY(sweep_read_words(sweep, file, error));
+    return sweep_complete(sweep, error);
+}
+
+static enum esper_status build_from(struct sweeping *s, const char *path, struct esper_error *error)
+{
+    const struct cli_list none = {0};
+    cJSON *file;
+    TRY(json_read_file(path, &file, error));
+    enum esper_status status = build(s, &none, file, error);
+    cJSON_Delete(file);
+    return status == ESPER_OK ? status : error_where(error, "%s", path);
+}
+
+/* A folder has its plan. */
+static enum esper_status refuse_plan(const struct sweeping *s, const char *folder, struct esper_error *error)
+{
+    const struct cli_config_flags *f = &s->flags;
+    const struct {
+        const char *option;
+        bool given;
+    } fixed[] = {{"task", f->task},           {"config", f->file},
+                 {"set", f->sets.count},      {"envs", f->envs},
+                 {"steps", f->steps},         {"rounds", f->rounds},
+                 {"seed", f->seed},           {"precision", f->precision},
+                 {"policy", f->policy},       {"script", f->script},
+                 {"schedule", f->schedule},   {"from", f->from},
+                 {"grid", s->grid.count},     {"range", s->ranges.count},
+                 {"random", s->random},       {"halving", s->halving},
+                 {"seeds", s->seeds},         {"first-rung", s->first_rung},
+                 {"objective", s->objective}, {"name", s->name}};
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        if (fixed[i].given)
+            return error_set(error, ESPER_INVALID,
+                             "--%s: %.200s has its plan; only --threads, --device and what is shown may be chosen",
+                             fixed[i].option, folder);
+    return ESPER_OK;
+}
+
+/* A folder by path or by its name among the runs. */
+static bool find_folder(struct sweeping *s, const char *word)
+{
+    snprintf(s->series.folder, sizeof s->series.folder, "%.*s", SWEEP_FOLDER - 1, word);
+    for (size_t end = strlen(s->series.folder); end > 1 && s->series.folder[end - 1] == '/';)
+        s->series.folder[--end] = '\0';
+    if (sweep_is_folder(s->series.folder))
+        return true;
+    snprintf(s->series.folder, sizeof s->series.folder, "%.*s/%.*s", SWEEP_FOLDER / 2, s->runs, SWEEP_FOLDER / 2 - 2,
+             word);
+    return sweep_is_folder(s->series.folder);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    const size_t length = strlen(path);
+    return (length > 5 && strcmp(path + length - 5, ".json") == 0) || (stat(path, &info) == 0 && S_ISREG(info.st_mode));
+}
+
+/* A plan that a file or the command line describes, and its folder. */
+static enum esper_status plan_new(struct sweeping *s, const struct cli_list *words, struct esper_error *error)
+{
+    const char *word = words->count ? words->items[0] : NULL;
+    struct stat info;
+    if (word && stat(word, &info) == 0 && S_ISDIR(info.st_mode))
+        return error_set(error, ESPER_INVALID, "%s: no folder of a sweep, it holds no sweep.json", word);
+    if (word && is_file(word))
+        TRY(build_from(s, word, error));
+    else
+        TRY(build(s, words, NULL, error));
+    return series_begin(&s->series, "sweep", s->runs, s->name, &s->sweep->base, error);
+}
+
+/* From here on the plan is what the folder says, for this process as for all others. */
+static enum esper_status adopt_plan(struct sweeping *s, struct esper_error *error)
+{
+    sweep_free(s->sweep);
+    s->sweep = memory_alloc(1, sizeof *s->sweep, error);
+    return s->sweep ? sweep_load(s->sweep, s->series.folder, error) : ESPER_FAILED;
+}
+
+/* Where this process computes: it is asked for before any run can fail because of it. */
+static enum esper_status choose_place(struct sweeping *s, struct esper_error *error)
+{
+    const struct cli_config_flags place = {.threads = s->flags.threads, .device = s->flags.device};
+    struct device_use use;
+    s->own = s->sweep->base;
+    TRY(cli_config_override(&place, &s->own, error));
+    s->series.threads = s->flags.threads != NULL;
+    s->series.device = s->flags.device ? s->flags.device : "auto";
+    return device_choose(&s->own, &use, error);
+}
+
+static enum esper_status sweep_all(struct cli_call *call, struct sweeping *s, struct esper_error *error)
+{
+    const bool known = call->words.count && find_folder(s, call->words.items[0]);
+    s->sweep = memory_alloc(1, sizeof *s->sweep, error);
+    if (!s->sweep)
+        return ESPER_FAILED;
+    s->series.first = -1;
+    s->series.progress.what = "env-steps";
+    TRY(known ? refuse_plan(s, s->series.folder, error) : plan_new(s, &call->words, error));
+    if (s->dry_run) {
+        if (known)
+            TRY(adopt_plan(s, error));
+        sweep_print_plan(s->sweep, s->series.folder);
+        return ESPER_OK;
+    }
+    if (!known)
+        TRY(sweep_save(s->sweep, s->series.folder, error));
+    TRY(adopt_plan(s, error));
+    TRY(choose_place(s, error));
+    TRY(prepare_table(s, error));
+    call->code = s->table ? show_table(s) : work(s);
+    return ESPER_OK;
+}
+
+static enum esper_status sweep(struct cli_call *call, struct esper_error *error)
+{
+    struct sweeping *s = call->flags;
+    char *command = drive_command(call);
+    s->runs = call->runs;
+    s->series.command = command;
+    drive_catch_signals();
+    enum esper_status status = sweep_all(call, s, error);
+    sweep_free(s->sweep);
+    memory_free(s->states);
+    memory_free(s->results);
+    memory_free(s->per_round);
+    for (int i = 0; i < s->set_count; i++)
+        free(s->sets[i]);
+    free(command);
+    return status;
+}
+
+#define AT(member) offsetof(struct sweeping, member)
+const struct cli_page sweep_page = {
+    .usage = "sweep [FOLDER|FILE|TASK] [--grid KEY=A,B ...] [--seeds 1..5] [options]",
+    .about = "Trains a task with every combination of some values, or with values drawn at random, at several seeds,\n"
+             "and ranks the configurations. Runs and plan are a folder; any number of processes, on any machines that\n"
+             "see it, work through it at once: start the same command, or `esper sweep FOLDER`, as often as you like.\n"
+             "A run is taken by a lock that ends with its process, and goes on from its checkpoint. A run that fails\n"
+             "is kept and tried once more. With --halving all configurations play a few rounds and only the best go\n"
+             "on. FILE is a plan in JSON, with the words of the options. Ctrl-C stops and saves.",
+    .example = "esper sweep quickstart --grid ppo.lr=1e-4,3e-4,1e-3 --seeds 1..3 --rounds 20",
+    .options =
+        (const struct cli_option[]){
+            {"grid", CLI_LIST, "KEY=A,B", AT(grid), "values of a key; all combinations are played; may be repeated", 0,
+             0},
+            {"range", CLI_LIST, "KEY=A..B", AT(ranges), "a range to draw from; log:A..B draws in proportion", 0, 0},
+            {"random", CLI_INT, "N", AT(random), "draw N configurations from ranges and values", 1, SWEEP_RUNS},
+            {"seeds", CLI_TEXT, "A..B", AT(seeds), "seeds of each configuration: 1..5, or 1,2,7 (that of the task)", 0,
+             0},
+            {"halving", CLI_INT, "N", AT(halving), "only the best 1/N of the configurations go on at each rung", 2,
+             100},
+            {"first-rung", CLI_INT, "ROUNDS", AT(first_rung), "rounds that all play (as few as make sense)", 1,
+             1000000},
+            {"objective", CLI_TEXT, "WORD", AT(objective),
+             "score: what `esper search` goes by; val_accuracy: without prices (score)", 0, 0},
+            {"dry-run", CLI_FLAG, NULL, AT(dry_run), "print what would be played, and write nothing", 0, 0},
+            {"table", CLI_FLAG, NULL, AT(table), "print the table as it is now, and play nothing", 0, 0},
+            {"no-wait", CLI_FLAG, NULL, AT(no_wait), "end when all that is left is in the hands of others", 0, 0},
+            {"json", CLI_FLAG, NULL, AT(json), "print the table as JSON, with every digit", 0, 0},
+            CLI_CONFIG_OPTIONS(AT(flags)),
+            CLI_POLICY_OPTIONS(AT(flags)),
+            CLI_RUNS_OPTION,
+            {"name", CLI_TEXT, "NAME", AT(name), "folder of the sweep in it (sweep-TASK-SEED)", 0, 0},
+            {"quiet", CLI_FLAG, NULL, AT(series.quiet), "no progress, only errors and the table", 0, 0},
+            {0}},
+    .max_words = 1,
+    .run = sweep,
+    .flags_size = sizeof(struct sweeping),
+};
