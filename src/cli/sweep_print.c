@@ -23,7 +23,7 @@ static void print_rungs(const struct sweep *sweep)
     cli_print("rungs: ");
     for (int k = 0; k < sweep->rung_count; k++)
         cli_print("%s%d", k ? ", " : "", sweep->rungs[k]);
-    cli_print(" rounds; the best of %d go%s on from each\n", sweep->halving, sweep->halving == 1 ? "es" : "");
+    cli_print(" rounds; the best 1/%d of the configurations go on from each\n", sweep->halving);
 }
 
 static void print_counts(const struct sweep *sweep, const char *folder)
