@@ -1,8 +1,8 @@
 #!/bin/sh
 # The batch files of scripts/slurm with a Slurm of our own: slurmctld, munged and three slurmd that pretend to be nodes, on
 # the loopback interface. A run of four ranks on two nodes is requeued, told of its time limit, and ends with the bits of a run
-# on its own; a sweep by an array is preempted, requeued and loses a process, and every run is done once. Also a sweep under
-# mpirun alone. Takes minutes, so it is part of `make soak` (ESPER_SOAK).
+# on its own; a sweep by an array is preempted, requeued and loses a process, and every run is done once.
+# Takes minutes, so it is part of `make soak` (ESPER_SOAK).
 # Usage: run_slurm.sh ESPER (from the project's root).
 . tests/script.inc
 batch=$PWD/scripts/slurm
@@ -173,11 +173,5 @@ verdict 'none failed' "$(ls runs/array/runs | grep failed)"
 "$esper" sweep array --quiet >array.txt 2>stderr.txt
 sed 's|runs/local|runs/array|' local.txt >expected.txt
 verdict 'the same table' "$(diff expected.txt array.txt)"
-
-# ---- mpirun on its own -----------------------------------------------------------------------------------------------
-axes="$small --envs 2 --steps 20 --rounds 4 --grid ppo.clip=0.1,0.2 --seeds 1..4"
-OMPI_MCA_rmaps_base_oversubscribe=1 mpirun -n 3 "$esper" sweep $axes --name mpi >mpi.txt 2>stderr.txt
-verdict 'three processes of mpirun' "$([ $? -eq 0 ] && [ "$(grep -c ': 2 configurations x 4 seeds of quickstart, 8 of 8 runs done' mpi.txt)" -eq 3 ] || cat stderr.txt)"
-verdict 'share the runs' "$([ "$(grep -c ': score ' stderr.txt)" -eq 8 ] || cat stderr.txt)"
 
 conclude

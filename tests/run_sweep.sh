@@ -139,6 +139,18 @@ END
     --grid ppo.clip=0.1,0.2 --random 9 --seeds 1,2 --halving 3 --objective val_accuracy --dry-run >other.txt 2>>stderr.txt
 verdict 'a file and options' "$([ "$(wc -l <one.txt)" -eq 23 ] && [ "$(sed -n 1,3p one.txt)" = "$(sed -n 1,3p other.txt)" ] || cat stderr.txt one.txt)"
 
+# ---- mpirun ----------------------------------------------------------------------------------------------------------
+# Its processes are no ranks here: each works by itself, and needs no MPI.
+if command -v mpirun >found.txt; then
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_oob_tcp_if_include=lo \
+        OMPI_MCA_plm_rsh_agent=false timeout $((60 * patience)) mpirun -n 2 "$esper" sweep quickstart $small --steps 8 --rounds 1 \
+        --grid ppo.clip=0.1,0.2 --seeds 1..2 --threads 1 --name mpi >stdout.txt 2>stderr.txt
+    verdict 'two processes of mpirun' "$([ $? -eq 0 ] && [ "$(grep -c '4 of 4 runs done' stdout.txt)" -eq 2 ] || cat stderr.txt)"
+    verdict 'share the runs' "$([ "$(grep -c ': score ' stderr.txt)" -eq 4 ] || cat stderr.txt)"
+else
+    skip 'no mpirun: apt-get install openmpi-bin'
+fi
+
 # ---- bad input -------------------------------------------------------------------------------------------------------
 fails 2 'nothing varies; give --grid KEY=A,B' sweep
 fails 2 '--grid ppo.lr: write --grid KEY=A,B,C' sweep --grid ppo.lr
@@ -146,6 +158,7 @@ fails 2 '--grid: unknown key "ppo.lrr"; did you mean "ppo.lr"?' sweep --grid ppo
 fails 2 '--grid: ppo.lr = fast: it must be a number' sweep --grid ppo.lr=1e-3,fast
 fails 2 '--grid: ppo.lr = (nothing): it must be a number' sweep --grid ppo.lr=1e-3,
 fails 2 '--grid: ppo.lr: has the value 0.001 twice' sweep --grid ppo.lr=1e-3,0.001
+fails 2 '--grid: ppo.lr: is given twice' sweep --grid ppo.lr=1e-3 --grid ppo.lr=1e-4
 fails 2 '--grid: seed: give seeds with --seeds' sweep --grid seed=1,2
 fails 2 'envs=3: ppo.minibatches = 2: 3 envs cannot be dealt out' sweep --grid envs=2,3 --set ppo.minibatches=2
 fails 2 '--range: ppo.lr = 1: a range is written 0.1..0.5' sweep --range ppo.lr=1 --random 3
@@ -171,6 +184,6 @@ echo '{"seeds": "1..3"' >bad.json
 fails 2 'bad.json:' sweep bad.json
 mkdir -p runs/odd && echo '{"format": 9}' >runs/odd/sweep.json
 fails 2 'runs/odd/sweep.json: a plan of format 9' sweep odd
-verdict 'nothing begun where it was refused' "$(ls runs | grep -vx 'alone\|many\|halving\|winner\|failing\|odd\|latest')"
+verdict 'nothing begun where it was refused' "$(ls runs | grep -vx 'alone\|many\|halving\|winner\|failing\|mpi\|odd\|latest')"
 
 conclude

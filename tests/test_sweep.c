@@ -23,6 +23,7 @@ static struct sweep *new_sweep(void)
 static void add(struct sweep *sweep, const char *key, const char *const *values, int count)
 {
     struct esper_error error = {0};
+    assert_int_equal(sweep_add_list(sweep, key, &error), ESPER_OK);
     for (int i = 0; i < count; i++)
         if (sweep_add_value(sweep, key, values[i], &error) != ESPER_OK)
             fail_msg("%s", error.text);
@@ -161,16 +162,19 @@ static void what_cannot_be_is_refused(void **state)
     struct esper_error error = {0};
     static const struct {
         const char *key, *value, *says;
-    } values[] = {{"ppo.lrr", "1", "unknown key \"ppo.lrr\"; did you mean \"ppo.lr\"?"},
+    } values[] = {{"ppo.lrr", NULL, "unknown key \"ppo.lrr\"; did you mean \"ppo.lr\"?"},
                   {"ppo.lr", "fast", "ppo.lr = fast: it must be a number"},
                   {"ppo.lr", "0.0010", "ppo.lr: has the value 0.001 twice"},
-                  {"seed", "3", "--seeds 1..5"},
-                  {"task", "quickstart", "task: is the same for all runs"},
-                  {"threads", "1", "threads: is the same for all runs"}};
+                  {"seed", NULL, "--seeds 1..5"},
+                  {"task", NULL, "task: is the same for all runs"},
+                  {"threads", NULL, "threads: is the same for all runs"},
+                  {"ppo.lr", NULL, "ppo.lr: is given twice"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         struct sweep *sweep = new_sweep();
         add(sweep, "ppo.lr", rates, 3);
-        assert_int_equal(sweep_add_value(sweep, values[i].key, values[i].value, &error), ESPER_INVALID);
+        assert_int_equal(values[i].value ? sweep_add_value(sweep, values[i].key, values[i].value, &error)
+                                         : sweep_add_list(sweep, values[i].key, &error),
+                         ESPER_INVALID);
         assert_says(&error, values[i].says);
         sweep_free(sweep);
     }

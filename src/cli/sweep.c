@@ -1,18 +1,16 @@
 /* esper sweep: many configurations and seeds of a task, in a folder that any number of processes work on. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/drive.h"
 #include "cli/series.h"
+#include "cli/sweep_plan.h"
 #include "cli/sweep_print.h"
 #include "engine/choose.h"
 #include "sweep/folder.h"
@@ -22,13 +20,8 @@
 enum { UNLUCKY = 3 }; /* runs that fail one after another: then it is this process or its machine */
 
 struct sweeping {
-    struct cli_config_flags flags;
-    struct cli_list grid, ranges;
-    const char *runs, *name, *seeds, *objective;
-    int random, halving, first_rung;
+    struct plan_flags plan;
     bool dry_run, table, no_wait, json;
-    char *sets[CLI_MAX_LIST]; /* of a plan's file, as --set has them */
-    int set_count;
     struct config own; /* where this process computes */
     struct series series;
     struct sweep *sweep;
@@ -235,11 +228,15 @@ static int play(struct sweeping *s, const struct sweep_choice *choice)
 
 static int show_table(struct sweeping *s)
 {
+    struct sweep_table table = {
+        .sweep = s->sweep, .folder = s->series.folder, .states = s->states, .results = s->results};
     struct esper_error error = {0};
     struct sweep_choice choice;
     bool left;
     enum esper_status status = sweep_next(s->sweep, s->states, &left, &choice, &error);
-    const struct sweep_table table = {s->sweep, s->series.folder, s->states, s->results, s->over, !left && !s->busy};
+    table.complete = !left && !s->busy;
+    for (int run = 0; run < s->sweep->runs; run++)
+        table.over += is_over(s, run);
     if (status == ESPER_OK)
         status = s->json ? sweep_print_json(&table, &error) : sweep_print(&table, &error);
     return status == ESPER_OK ? CLI_OK : cli_fail(&error);
@@ -303,176 +300,7 @@ static int work(struct sweeping *s)
     return code;
 }
 
-/* ---- the plan ---------------------------------------------------------------------------------------------------- */
-
-/* KEY=... */
-static enum esper_status split(const char *option, const char *text, char key[64], const char **rest,
-                               struct esper_error *error)
-{
-    const size_t length = strcspn(text, "=");
-    if (text[length] != '=' || length == 0 || length >= 64 || !text[length + 1])
-        return error_set(error, ESPER_INVALID, "--%s %.80s: write --%s %s", option, text, option,
-                         strcmp(option, "grid") == 0 ? "KEY=A,B,C, for example --grid ppo.lr=1e-4,1e-3"
-                                                     : "KEY=A..B, for example --range ppo.lr=log:1e-4..1e-2");
-    memcpy(key, text, length);
-    key[length] = '\0';
-    *rest = text + length + 1;
-    return ESPER_OK;
-}
-
-static enum esper_status add_values(struct sweep *sweep, const char *text, struct esper_error *error)
-{
-    char key[64], value[CONFIG_TEXT];
-    const char *at;
-    TRY(split("grid", text, key, &at, error));
-    for (;; at++) {
-        const size_t span = strcspn(at, ",");
-        snprintf(value, sizeof value, "%.*s", (int)span, at);
-        TRY(sweep_add_value(sweep, key, value, error));
-        at += span;
-        if (!*at)
-            return ESPER_OK;
-    }
-}
-
-static enum esper_status add_axes(struct sweeping *s, struct esper_error *error)
-{
-    char key[64];
-    const char *rest;
-    for (int i = 0; i < s->grid.count; i++)
-        if (add_values(s->sweep, s->grid.items[i], error) != ESPER_OK)
-            return strncmp(error->text, "--", 2) == 0 ? error->status : error_where(error, "--grid");
-    for (int i = 0; i < s->ranges.count; i++) {
-        TRY(split("range", s->ranges.items[i], key, &rest, error));
-        if (sweep_add_range(s->sweep, key, rest, error) != ESPER_OK)
-            return error_where(error, "--range");
-    }
-    return ESPER_OK;
-}
-
-/* "set" of a plan's file comes before the command line's --set. */
-static enum esper_status take_sets(struct sweeping *s, const cJSON *object, struct esper_error *error)
-{
-    struct cli_list *sets = &s->flags.sets, given = *sets;
-    const cJSON *list;
-    sets->count = 0;
-    if (json_find(object, "set"))
-        TRY(json_get_object(object, "set", &list, error));
-    else
-        list = NULL;
-    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
-        char *text = cJSON_IsString(item) ? NULL : cJSON_PrintUnformatted(item);
-        char *whole = NULL;
-        if (sets->count + given.count >= CLI_MAX_LIST || (!text && !cJSON_IsString(item)) ||
-            asprintf(&whole, "%s=%s", item->string, text ? text : item->valuestring) < 0)
-            whole = NULL;
-        cJSON_free(text);
-        if (!whole)
-            return error_set(error, ESPER_INVALID, "\"set\": at most %d keys are allowed", CLI_MAX_LIST);
-        s->sets[s->set_count++] = whole;
-        sets->items[sets->count++] = whole;
-    }
-    for (int i = 0; i < given.count; i++)
-        sets->items[sets->count++] = given.items[i];
-    return ESPER_OK;
-}
-
-/* The base and everything on top of it, from the command line and, if there is one, a file. */
-static enum esper_status build(struct sweeping *s, const struct cli_list *words, const cJSON *file,
-                               struct esper_error *error)
-{
-    struct sweep *sweep = s->sweep;
-    const char *task = NULL;
-    if (file) {
-        TRY(json_check_keys(file, sweep_words, sweep_word_count, error));
-        TRY(take_sets(s, file, error));
-        if (json_find(file, "task"))
-            TRY(json_get_string(file, "task", &task, error));
-        s->flags.task = s->flags.task ? s->flags.task : task;
-    }
-    TRY(series_task(&s->flags, words, &sweep->base, error));
-    TRY(drive_find_from(s->runs, &sweep->base, error));
-    sweep->random = s->random;
-    sweep->halving = s->halving;
-    sweep->first_rung = s->first_rung;
-    if (s->seeds)
-        TRY(sweep_set_seeds(sweep, s->seeds, error));
-    if (s->objective && sweep_set_objective(sweep, s->objective, error) != ESPER_OK)
-        return error_where(error, "--objective");
-    TRY(add_axes(s, error));
-    if (file)
-        TRY(sweep_read_words(sweep, file, error));
-    return sweep_complete(sweep, error);
-}
-
-static enum esper_status build_from(struct sweeping *s, const char *path, struct esper_error *error)
-{
-    const struct cli_list none = {0};
-    cJSON *file;
-    TRY(json_read_file(path, &file, error));
-    enum esper_status status = build(s, &none, file, error);
-    cJSON_Delete(file);
-    return status == ESPER_OK ? status : error_where(error, "%s", path);
-}
-
-/* A folder has its plan. */
-static enum esper_status refuse_plan(const struct sweeping *s, const char *folder, struct esper_error *error)
-{
-    const struct cli_config_flags *f = &s->flags;
-    const struct {
-        const char *option;
-        bool given;
-    } fixed[] = {{"task", f->task},           {"config", f->file},
-                 {"set", f->sets.count},      {"envs", f->envs},
-                 {"steps", f->steps},         {"rounds", f->rounds},
-                 {"seed", f->seed},           {"precision", f->precision},
-                 {"policy", f->policy},       {"script", f->script},
-                 {"schedule", f->schedule},   {"from", f->from},
-                 {"grid", s->grid.count},     {"range", s->ranges.count},
-                 {"random", s->random},       {"halving", s->halving},
-                 {"seeds", s->seeds},         {"first-rung", s->first_rung},
-                 {"objective", s->objective}, {"name", s->name}};
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
-        if (fixed[i].given)
-            return error_set(error, ESPER_INVALID,
-                             "--%s: %.200s has its plan; only --threads, --device and what is shown may be chosen",
-                             fixed[i].option, folder);
-    return ESPER_OK;
-}
-
-/* A folder by path or by its name among the runs. */
-static bool find_folder(struct sweeping *s, const char *word)
-{
-    snprintf(s->series.folder, sizeof s->series.folder, "%.*s", SWEEP_FOLDER - 1, word);
-    for (size_t end = strlen(s->series.folder); end > 1 && s->series.folder[end - 1] == '/';)
-        s->series.folder[--end] = '\0';
-    if (sweep_is_folder(s->series.folder))
-        return true;
-    snprintf(s->series.folder, sizeof s->series.folder, "%.*s/%.*s", SWEEP_FOLDER / 2, s->runs, SWEEP_FOLDER / 2 - 2,
-             word);
-    return sweep_is_folder(s->series.folder);
-}
-
-static bool is_file(const char *path)
-{
-    struct stat info;
-    const size_t length = strlen(path);
-    return (length > 5 && strcmp(path + length - 5, ".json") == 0) || (stat(path, &info) == 0 && S_ISREG(info.st_mode));
-}
-
-/* A plan that a file or the command line describes, and its folder. */
-static enum esper_status plan_new(struct sweeping *s, const struct cli_list *words, struct esper_error *error)
-{
-    const char *word = words->count ? words->items[0] : NULL;
-    struct stat info;
-    if (word && stat(word, &info) == 0 && S_ISDIR(info.st_mode))
-        return error_set(error, ESPER_INVALID, "%s: no folder of a sweep, it holds no sweep.json", word);
-    if (word && is_file(word))
-        TRY(build_from(s, word, error));
-    else
-        TRY(build(s, words, NULL, error));
-    return series_begin(&s->series, "sweep", s->runs, s->name, &s->sweep->base, error);
-}
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* From here on the plan is what the folder says, for this process as for all others. */
 static enum esper_status adopt_plan(struct sweeping *s, struct esper_error *error)
@@ -485,36 +313,50 @@ static enum esper_status adopt_plan(struct sweeping *s, struct esper_error *erro
 /* Where this process computes: it is asked for before any run can fail because of it. */
 static enum esper_status choose_place(struct sweeping *s, struct esper_error *error)
 {
-    const struct cli_config_flags place = {.threads = s->flags.threads, .device = s->flags.device};
+    const struct cli_config_flags place = {.threads = s->plan.config.threads, .device = s->plan.config.device};
     struct device_use use;
     s->own = s->sweep->base;
     TRY(cli_config_override(&place, &s->own, error));
-    s->series.threads = s->flags.threads != NULL;
-    s->series.device = s->flags.device ? s->flags.device : "auto";
+    s->series.threads = s->plan.config.threads != NULL;
+    s->series.device = s->plan.config.device ? s->plan.config.device : "auto";
     return device_choose(&s->own, &use, error);
+}
+
+/* The folder's plan, or a new one and its folder; in both cases the same is loaded by whoever comes. */
+static enum esper_status make_plan(struct cli_call *call, struct sweeping *s, struct esper_error *error)
+{
+    const char *word = call->words.count ? call->words.items[0] : NULL;
+    if (word && plan_find_folder(call->runs, word, s->series.folder)) {
+        TRY(plan_refuse(&s->plan, s->series.folder, error));
+        s->series.first = -1;
+        s->series.progress.what = "env-steps";
+        return sweep_load(s->sweep, s->series.folder, error);
+    }
+    TRY(plan_make(s->sweep, &s->plan, call->runs, &call->words, error));
+    TRY(series_begin(&s->series, "sweep", call->runs, s->plan.name, &s->sweep->base, error));
+    if (s->dry_run)
+        return ESPER_OK;
+    TRY(sweep_save(s->sweep, s->series.folder, error));
+    return adopt_plan(s, error);
 }
 
 static enum esper_status sweep_all(struct cli_call *call, struct sweeping *s, struct esper_error *error)
 {
-    const bool known = call->words.count && find_folder(s, call->words.items[0]);
     s->sweep = memory_alloc(1, sizeof *s->sweep, error);
     if (!s->sweep)
         return ESPER_FAILED;
-    s->series.first = -1;
-    s->series.progress.what = "env-steps";
-    TRY(known ? refuse_plan(s, s->series.folder, error) : plan_new(s, &call->words, error));
+    TRY(make_plan(call, s, error));
     if (s->dry_run) {
-        if (known)
-            TRY(adopt_plan(s, error));
         sweep_print_plan(s->sweep, s->series.folder);
         return ESPER_OK;
     }
-    if (!known)
-        TRY(sweep_save(s->sweep, s->series.folder, error));
-    TRY(adopt_plan(s, error));
-    TRY(choose_place(s, error));
     TRY(prepare_table(s, error));
-    call->code = s->table ? show_table(s) : work(s);
+    if (s->table) {
+        call->code = show_table(s);
+        return ESPER_OK;
+    }
+    TRY(choose_place(s, error));
+    call->code = work(s);
     return ESPER_OK;
 }
 
@@ -522,7 +364,6 @@ static enum esper_status sweep(struct cli_call *call, struct esper_error *error)
 {
     struct sweeping *s = call->flags;
     char *command = drive_command(call);
-    s->runs = call->runs;
     s->series.command = command;
     drive_catch_signals();
     enum esper_status status = sweep_all(call, s, error);
@@ -530,8 +371,6 @@ static enum esper_status sweep(struct cli_call *call, struct esper_error *error)
     memory_free(s->states);
     memory_free(s->results);
     memory_free(s->per_round);
-    for (int i = 0; i < s->set_count; i++)
-        free(s->sets[i]);
     free(command);
     return status;
 }
@@ -548,26 +387,27 @@ const struct cli_page sweep_page = {
     .example = "esper sweep quickstart --grid ppo.lr=1e-4,3e-4,1e-3 --seeds 1..3 --rounds 20",
     .options =
         (const struct cli_option[]){
-            {"grid", CLI_LIST, "KEY=A,B", AT(grid), "values of a key; all combinations are played; may be repeated", 0,
+            {"grid", CLI_LIST, "KEY=A,B", AT(plan.grid),
+             "values of a key; all combinations are played; may be repeated", 0, 0},
+            {"range", CLI_LIST, "KEY=A..B", AT(plan.ranges), "a range to draw from; log:A..B draws in proportion", 0,
              0},
-            {"range", CLI_LIST, "KEY=A..B", AT(ranges), "a range to draw from; log:A..B draws in proportion", 0, 0},
-            {"random", CLI_INT, "N", AT(random), "draw N configurations from ranges and values", 1, SWEEP_RUNS},
-            {"seeds", CLI_TEXT, "A..B", AT(seeds), "seeds of each configuration: 1..5, or 1,2,7 (that of the task)", 0,
-             0},
-            {"halving", CLI_INT, "N", AT(halving), "only the best 1/N of the configurations go on at each rung", 2,
+            {"random", CLI_INT, "N", AT(plan.random), "draw N configurations from ranges and values", 1, SWEEP_RUNS},
+            {"seeds", CLI_TEXT, "A..B", AT(plan.seeds),
+             "seeds of each configuration: 1..5, or 1,2,7 (that of the task)", 0, 0},
+            {"halving", CLI_INT, "N", AT(plan.halving), "only the best 1/N of the configurations go on at each rung", 2,
              100},
-            {"first-rung", CLI_INT, "ROUNDS", AT(first_rung), "rounds that all play (as few as make sense)", 1,
+            {"first-rung", CLI_INT, "ROUNDS", AT(plan.first_rung), "rounds that all play (as few as make sense)", 1,
              1000000},
-            {"objective", CLI_TEXT, "WORD", AT(objective),
+            {"objective", CLI_TEXT, "WORD", AT(plan.objective),
              "score: what `esper search` goes by; val_accuracy: without prices (score)", 0, 0},
             {"dry-run", CLI_FLAG, NULL, AT(dry_run), "print what would be played, and write nothing", 0, 0},
             {"table", CLI_FLAG, NULL, AT(table), "print the table as it is now, and play nothing", 0, 0},
             {"no-wait", CLI_FLAG, NULL, AT(no_wait), "end when all that is left is in the hands of others", 0, 0},
             {"json", CLI_FLAG, NULL, AT(json), "print the table as JSON, with every digit", 0, 0},
-            CLI_CONFIG_OPTIONS(AT(flags)),
-            CLI_POLICY_OPTIONS(AT(flags)),
+            CLI_CONFIG_OPTIONS(AT(plan.config)),
+            CLI_POLICY_OPTIONS(AT(plan.config)),
             CLI_RUNS_OPTION,
-            {"name", CLI_TEXT, "NAME", AT(name), "folder of the sweep in it (sweep-TASK-SEED)", 0, 0},
+            {"name", CLI_TEXT, "NAME", AT(plan.name), "folder of the sweep in it (sweep-TASK-SEED)", 0, 0},
             {"quiet", CLI_FLAG, NULL, AT(series.quiet), "no progress, only errors and the table", 0, 0},
             {0}},
     .max_words = 1,

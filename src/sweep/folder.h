@@ -29,8 +29,7 @@ enum esper_status sweep_load(struct sweep *sweep, const char *folder, struct esp
 /* Creates the folder with its plan, or finds that it has the same plan; another one is refused. */
 enum esper_status sweep_save(const struct sweep *sweep, const char *folder, struct esper_error *error);
 
-/* What a plan's file says besides configuration: axes, seeds and the rest, on top of the sweep's base. What the sweep
- * has already stays. */
+/* What a plan's file says besides configuration and seeds: axes and the rest, on top of the sweep's base. */
 struct cJSON;
 enum esper_status sweep_read_words(struct sweep *sweep, const struct cJSON *object, struct esper_error *error);
 extern const char *const sweep_words[]; /* all of them */

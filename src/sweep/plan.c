@@ -35,9 +35,16 @@ enum esper_status sweep_set_objective(struct sweep *sweep, const char *word, str
 
 /* ---- axes -------------------------------------------------------------------------------------------------------- */
 
-/* The axis of a key, which is made if there is none; a range is there at once and for good. */
-static enum esper_status find_axis(struct sweep *sweep, const char *name, bool range, struct sweep_axis **out,
-                                   struct esper_error *error)
+static struct sweep_axis *find_axis(struct sweep *sweep, const char *name)
+{
+    for (int i = 0; i < sweep->axis_count; i++)
+        if (strcmp(config_key_name(sweep->axes[i].key), name) == 0)
+            return &sweep->axes[i];
+    return NULL;
+}
+
+static enum esper_status add_axis(struct sweep *sweep, const char *name, struct sweep_axis **out,
+                                  struct esper_error *error)
 {
     const int key = config_key_find(name);
     struct config scratch = sweep->base;
@@ -47,18 +54,19 @@ static enum esper_status find_axis(struct sweep *sweep, const char *name, bool r
         return error_set(error, ESPER_INVALID, "seed: give seeds with --seeds, for example --seeds 1..5");
     if (config_key_is(key, KEY_TASK) || strcmp(name, "threads") == 0 || strcmp(name, "device") == 0)
         return error_set(error, ESPER_INVALID, "%s: is the same for all runs of a sweep; use --%s", name, name);
-    for (int i = 0; i < sweep->axis_count; i++)
-        if (sweep->axes[i].key == key) {
-            *out = &sweep->axes[i];
-            if (range || !sweep->axes[i].count)
-                return error_set(error, ESPER_INVALID, "%s: is given twice", name);
-            return ESPER_OK;
-        }
+    if (find_axis(sweep, name))
+        return error_set(error, ESPER_INVALID, "%s: is given twice", name);
     if (sweep->axis_count == SWEEP_AXES)
         return error_set(error, ESPER_INVALID, "%s: more than %d keys cannot vary at once", name, SWEEP_AXES);
     *out = &sweep->axes[sweep->axis_count++];
     (*out)->key = key;
     return ESPER_OK;
+}
+
+enum esper_status sweep_add_list(struct sweep *sweep, const char *key, struct esper_error *error)
+{
+    struct sweep_axis *axis;
+    return add_axis(sweep, key, &axis, error);
 }
 
 /* As the configuration itself would write it: 1e-3 and 0.001 are one value. */
@@ -78,9 +86,8 @@ static enum esper_status take_value(const struct sweep *sweep, int key, const ch
 
 enum esper_status sweep_add_value(struct sweep *sweep, const char *key, const char *text, struct esper_error *error)
 {
-    struct sweep_axis *axis;
+    struct sweep_axis *axis = find_axis(sweep, key);
     char value[SWEEP_VALUE];
-    TRY(find_axis(sweep, key, false, &axis, error));
     TRY(take_value(sweep, axis->key, text, value, error));
     for (int i = 0; i < axis->count; i++)
         if (strcmp(axis->values[i], value) == 0)
@@ -102,7 +109,7 @@ enum esper_status sweep_add_range(struct sweep *sweep, const char *key, const ch
     char low[SWEEP_VALUE], high[SWEEP_VALUE];
     const bool log = strncmp(text, "log:", 4) == 0;
     const char *from = log ? text + 4 : text, *dots = strstr(from, "..");
-    TRY(find_axis(sweep, key, true, &axis, error));
+    TRY(add_axis(sweep, key, &axis, error));
     if (!is_whole(axis->key) && config_keys[axis->key].type != KEY_REAL)
         return error_set(error, ESPER_INVALID, "%s: only numbers have ranges; list its values: --grid %s=A,B", key,
                          key);
@@ -135,7 +142,7 @@ static bool read_seed(const char **at, uint64_t *seed)
     return !errno;
 }
 
-static bool add_seed(struct sweep *sweep, uint64_t seed)
+bool sweep_add_seed(struct sweep *sweep, uint64_t seed)
 {
     for (int i = 0; i < sweep->seed_count; i++)
         if (sweep->seeds[i] == seed)
@@ -157,12 +164,12 @@ static bool read_seeds(struct sweep *sweep, const char *at)
         if (!read_seed(&at, &last) || *at || last < seed || last - seed >= SWEEP_SEEDS)
             return false;
         for (uint64_t i = 0; i <= last - seed; i++)
-            add_seed(sweep, seed + i);
+            sweep_add_seed(sweep, seed + i);
         return true;
     }
     if (*at != ',') /* "5" alone may mean five seeds or that one */
         return false;
-    for (; add_seed(sweep, seed); at++) {
+    for (; sweep_add_seed(sweep, seed); at++) {
         const char *next = at + 1;
         if (!*at)
             return true;

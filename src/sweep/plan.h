@@ -54,12 +54,14 @@ struct sweep {
     uint32_t *draws;        /* [configs]: the number of the draw, which is the first that gave something new */
 };
 
-/* Parts of a plan, on top of a base that is there already. */
+/* Parts of a plan, on top of a base that is there already. A list of values is begun once, and then added to. */
+enum esper_status sweep_add_list(struct sweep *sweep, const char *key, struct esper_error *error);
 enum esper_status sweep_add_value(struct sweep *sweep, const char *key, const char *text, struct esper_error *error);
 /* "1..5", "log:1e-4..1e-2" */
 enum esper_status sweep_add_range(struct sweep *sweep, const char *key, const char *text, struct esper_error *error);
 /* "1..5" or "1,2,7" */
 enum esper_status sweep_set_seeds(struct sweep *sweep, const char *text, struct esper_error *error);
+bool sweep_add_seed(struct sweep *sweep, uint64_t seed); /* false: it is there, or there is no room */
 enum esper_status sweep_set_objective(struct sweep *sweep, const char *word, struct esper_error *error);
 const char *sweep_objective_word(enum sweep_objective objective);
 /* Counts, rungs, draws; and whether every run's configuration is a valid one. */

@@ -41,6 +41,7 @@ static enum esper_status read_grid(struct sweep *sweep, const cJSON *object, str
         if (!cJSON_IsArray(axis) || !axis->child)
             return error_set(error, ESPER_INVALID, "\"grid\": %.60s must be a list of values, such as [0.1, 0.2]",
                              axis->string);
+        TRY(sweep_add_list(sweep, axis->string, error));
         for (const cJSON *value = axis->child; value; value = value->next)
             TRY(add_value(sweep, axis->string, value, error));
     }
@@ -65,7 +66,7 @@ static enum esper_status read_number(const cJSON *object, const char *word, int 
                                      struct esper_error *error)
 {
     int64_t value;
-    if (!json_find(object, word) || *out)
+    if (!json_find(object, word))
         return ESPER_OK;
     TRY(json_get_integer(object, word, least, SWEEP_RUNS, &value, error));
     *out = (int)value;
@@ -80,15 +81,10 @@ enum esper_status sweep_read_words(struct sweep *sweep, const cJSON *object, str
     TRY(read_number(object, "random", 1, &sweep->random, error));
     TRY(read_number(object, "halving", 2, &sweep->halving, error));
     TRY(read_number(object, "first-rung", 1, &sweep->first_rung, error));
-    if (json_find(object, "seeds") && !sweep->seed_count) {
-        TRY(json_get_string(object, "seeds", &text, error));
-        TRY(sweep_set_seeds(sweep, text, error));
-    }
-    if (json_find(object, "objective") && sweep->objective == OBJECTIVE_SCORE) {
-        TRY(json_get_string(object, "objective", &text, error));
-        TRY(sweep_set_objective(sweep, text, error));
-    }
-    return ESPER_OK;
+    if (!json_find(object, "objective"))
+        return ESPER_OK;
+    TRY(json_get_string(object, "objective", &text, error));
+    return sweep_set_objective(sweep, text, error);
 }
 
 /* ---- the plan's file --------------------------------------------------------------------------------------------- */
@@ -147,10 +143,9 @@ static enum esper_status read_seeds(struct sweep *sweep, const cJSON *object, st
         char *end = NULL;
         const char *text = cJSON_IsString(item) ? item->valuestring : "";
         const uint64_t seed = strtoull(text, &end, 10);
-        if (!*text || *end || sweep->seed_count == SWEEP_SEEDS)
-            return error_set(error, ESPER_INVALID, "\"seeds\" must be a list of at most %d numbers, as text",
+        if (!*text || *end || !sweep_add_seed(sweep, seed))
+            return error_set(error, ESPER_INVALID, "\"seeds\" must be a list of at most %d numbers, as text, each once",
                              SWEEP_SEEDS);
-        sweep->seeds[sweep->seed_count++] = seed;
     }
     return ESPER_OK;
 }
