@@ -437,6 +437,31 @@ static void a_claim_is_one_process_s(void **state)
     close(second);
 }
 
+/* A run that somebody resumed by hand is left to him, and its directory stays where it is. */
+static void what_is_trained_is_left_alone(void **state)
+{
+    (void)state;
+    struct esper_error error = {0};
+    struct config config = sample_config();
+    struct run run;
+    char runs[128], path[160];
+    int lock;
+    snprintf(runs, sizeof runs, "%s/runs", folder);
+    snprintf(path, sizeof path, "%s/hand_s1.failed", runs);
+    assert_int_equal(run_create(&run, runs, "hand_s1", &config, "base", "", "by hand", &error), ESPER_OK);
+    assert_int_equal(sweep_claim(folder, "hand_s1", &lock, &error), ESPER_OK);
+    assert_int_equal(lock, -1);
+    assert_int_equal(sweep_set_aside(folder, "hand_s1", &error), ESPER_FAILED);
+    assert_says(&error, "is training this run");
+    assert_int_not_equal(access(path, F_OK), 0);
+    run_close(&run);
+    assert_int_equal(sweep_claim(folder, "hand_s1", &lock, &error), ESPER_OK);
+    assert_true(lock >= 0);
+    assert_int_equal(sweep_set_aside(folder, "hand_s1", &error), ESPER_OK);
+    assert_int_equal(access(path, F_OK), 0);
+    close(lock);
+}
+
 static void results_are_kept(void **state)
 {
     (void)state;
@@ -483,12 +508,19 @@ static void the_last_rounds_are_judged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_grid_is_every_combination),  cmocka_unit_test(names_differ),
-        cmocka_unit_test(draws_follow_from_the_seed),   cmocka_unit_test(rungs_lead_to_the_end),
-        cmocka_unit_test(what_cannot_be_is_refused),    cmocka_unit_test(plans_that_make_no_sense),
-        cmocka_unit_test(halving_promotes_at_once),     cmocka_unit_test(one_reaches_the_end),
-        cmocka_unit_test(failures_are_tried_once_more), cmocka_unit_test(a_plan_is_kept),
-        cmocka_unit_test(a_claim_is_one_process_s),     cmocka_unit_test(results_are_kept),
+        cmocka_unit_test(a_grid_is_every_combination),
+        cmocka_unit_test(names_differ),
+        cmocka_unit_test(draws_follow_from_the_seed),
+        cmocka_unit_test(rungs_lead_to_the_end),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(plans_that_make_no_sense),
+        cmocka_unit_test(halving_promotes_at_once),
+        cmocka_unit_test(one_reaches_the_end),
+        cmocka_unit_test(failures_are_tried_once_more),
+        cmocka_unit_test(a_plan_is_kept),
+        cmocka_unit_test(a_claim_is_one_process_s),
+        cmocka_unit_test(what_is_trained_is_left_alone),
+        cmocka_unit_test(results_are_kept),
         cmocka_unit_test(the_last_rounds_are_judged),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);

@@ -17,7 +17,7 @@
 #include "telemetry/cohort.h"
 #include "telemetry/run.h"
 
-enum { UNLUCKY = 3 }; /* runs that fail one after another: then it is this process or its machine */
+enum { UNLUCKY = 3 }; /* runs that cannot be played one after another: then it is this process or its machine */
 
 struct sweeping {
     struct plan_flags plan;
@@ -30,7 +30,7 @@ struct sweeping {
     long long *per_round;         /* [runs]: env-steps */
     long long expected;           /* env-steps of all */
     int over, busy;               /* runs with nothing left to play; runs that others are at */
-    int unlucky;                  /* runs that failed in a row */
+    int unlucky;                  /* runs in a row that failed for another reason than their learning */
     bool told;                    /* that it waits */
 };
 
@@ -192,7 +192,8 @@ static int note_failure(struct sweeping *s, const struct sweep_choice *choice, c
     if (status != ESPER_OK)
         return cli_fail(&error);
     cli_warn("%s failed %s", run->path, result->failures < SWEEP_TRIES ? "and is tried once more" : "again, given up");
-    if (++s->unlucky < UNLUCKY)
+    s->unlucky = code == CLI_DIVERGED ? 0 : s->unlucky + 1;
+    if (s->unlucky < UNLUCKY)
         return CLI_CONTINUE;
     cli_warn("%d runs failed one after another: the reason may be this machine; other processes go on, and so does the "
              "same command",
@@ -265,6 +266,12 @@ static int conclude(struct sweeping *s)
     return code == CLI_OK && !s->busy && !any ? CLI_FAILED : code;
 }
 
+static int stop(const struct sweeping *s)
+{
+    cli_print("%s: stopped; the same command goes on\n", s->series.folder);
+    return CLI_INTERRUPTED;
+}
+
 /* Others may leave runs behind, or finish those that decide what comes next. */
 static int wait_for_others(struct sweeping *s)
 {
@@ -274,10 +281,7 @@ static int wait_for_others(struct sweeping *s)
     s->told = true;
     for (int i = 0; i < 10 && !drive_stopping(); i++)
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    if (!drive_stopping())
-        return CLI_CONTINUE;
-    cli_print("%s: stopped; the same command goes on\n", s->series.folder);
-    return CLI_INTERRUPTED;
+    return drive_stopping() ? stop(s) : CLI_CONTINUE;
 }
 
 static int work(struct sweeping *s)
@@ -287,6 +291,8 @@ static int work(struct sweeping *s)
         struct esper_error error = {0};
         struct sweep_choice choice;
         int lock = -1;
+        if (drive_stopping()) /* between two runs */
+            return stop(s);
         if (look_around(s, &error) != ESPER_OK || claim_next(s, &choice, &lock, &error) != ESPER_OK)
             return cli_fail(&error);
         if (lock >= 0) {

@@ -110,6 +110,21 @@ static enum esper_status override(struct sweep *sweep, const struct plan_flags *
     return add_axes(sweep, flags, error);
 }
 
+/* Whoever works on the folder may have been started elsewhere: files and runs are named by their whole path. */
+static enum esper_status name_files(struct config *config, struct esper_error *error)
+{
+    for (int key = 0; key < config_key_count(); key++) {
+        char text[CONFIG_TEXT], whole[PATH_MAX + 1] = "@";
+        if (!config_key_is(key, KEY_FILE))
+            continue;
+        config_format_exact(config, key, text);
+        const bool at = text[0] == '@'; /* a file of schedules */
+        if (text[at] && text[at] != '/' && realpath(text + at, whole + 1) && strlen(whole) < CONFIG_TEXT)
+            TRY(config_set_value(config, config_key_name(key), whole + !at, ORIGIN_FLAG, error));
+    }
+    return ESPER_OK;
+}
+
 /* `file` may be NULL. */
 static enum esper_status build(struct sweep *sweep, struct plan_flags *flags, const char *runs,
                                const struct cli_list *words, const cJSON *file, struct esper_error *error)
@@ -131,6 +146,7 @@ static enum esper_status build(struct sweep *sweep, struct plan_flags *flags, co
         free((void *)made.items[i]);
     TRY(status);
     TRY(drive_find_from(runs, &sweep->base, error));
+    TRY(name_files(&sweep->base, error));
     if (file)
         TRY(sweep_read_words(sweep, file, error));
     TRY(override(sweep, flags, seeds, error));

@@ -26,6 +26,9 @@ enum esper_status sweep_claim(const char *folder, const char *name, int *lock, s
 {
     char path[PATH_MAX];
     *lock = -1;
+    snprintf(path, sizeof path, "%.*s/runs/%s", SWEEP_FOLDER, folder, name);
+    if (run_is_alive(path)) /* somebody trains it by hand */
+        return ESPER_OK;
     job_path(folder, name, "", path);
     if (run_is_alive(path))
         return ESPER_OK;
@@ -38,13 +41,20 @@ enum esper_status sweep_set_aside(const char *folder, const char *name, struct e
 {
     char from[PATH_MAX], to[PATH_MAX];
     struct stat info;
+    int lock = -1;
     snprintf(from, sizeof from, "%.*s/runs/%s", SWEEP_FOLDER, folder, name);
     snprintf(to, sizeof to, "%.*s/runs/%s.failed", SWEEP_FOLDER, folder, name);
     if (lstat(to, &info) == 0 || lstat(from, &info) != 0)
         return ESPER_OK;
-    if (rename(from, to) == 0)
+    if (S_ISDIR(info.st_mode)) /* somebody may have resumed it by hand */
+        TRY(run_hold(from, true, &lock, error));
+    const bool renamed = rename(from, to) == 0;
+    const int reason = errno;
+    if (lock >= 0)
+        close(lock);
+    if (renamed)
         return ESPER_OK;
-    return error_set(error, ESPER_FAILED, "%s: cannot rename: %s", from, strerror(errno));
+    return error_set(error, ESPER_FAILED, "%s: cannot rename: %s", from, strerror(reason));
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
