@@ -95,7 +95,7 @@ if [ $tries -ge 60 ]; then
     exit
 fi
 
-state() { squeue -h -j "$1" -o %t 2>/dev/null | sort -u | tr '\n' ' '; } # of a job's tasks
+state() { squeue -h -t all -j "$1" -o %t 2>/dev/null | sort -u | tr '\n' ' '; } # of a job's tasks
 until_true() { # until_true SECONDS COMMAND...
     left=$(($1 * 2 * patience))
     shift
@@ -106,7 +106,12 @@ until_true() { # until_true SECONDS COMMAND...
     [ $left -gt 0 ]
 }
 is() { [ "$(state "$1")" = "$2" ]; }      # is JOB STATES
-ended() { [ -z "$(state "$1")" ]; }       # ended JOB
+ended() { # ended JOB: whatever became of it, it is in none of the states on the way there
+    case $(state "$1") in
+    '') return 1 ;; # no answer
+    *PD* | *R* | *CG* | *CF* | *S*) return 1 ;;
+    esac
+}
 has() { grep -q "$2" "$1" 2>/dev/null; }  # has FILE TEXT
 many() { [ "$(ls "$1" 2>/dev/null | wc -l)" -ge "$2" ]; } # many FOLDER COUNT
 # Slurm lets two minutes pass before it starts a requeued job; a test does not.
@@ -159,7 +164,7 @@ verdict 'a process is killed' "$(kill -s KILL "$victim" 2>&1)"
 until_true 30 is "${job}_1" 'PD '
 start_now "$job"
 until_true 240 ended "$job"
-verdict 'the array has ended' "$(state "$job")"
+verdict 'the array has ended' "$(ended "$job" || state "$job")"
 "$esper" sweep $axes --name local --quiet >local.txt 2>stderr.txt || verdict 'the same sweep, by one process' "$(cat stderr.txt)"
 problem=
 for run in $(ls runs/local/jobs); do
