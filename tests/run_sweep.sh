@@ -9,17 +9,22 @@ enter_work
 small="--envs 2 --set data.batches=1 --set data.batch=8 --set data.val_images=16 --set data.test_images=16
     --set policy.feature_dim=16 --set policy.hidden=16 --set checkpoint.rounds=2"
 axes="--grid ppo.lr=1e-4,1e-3 --grid ppo.clip=0.1,0.2 --seeds 1..2 --steps 20 --rounds 5"
+rounds=5
 runs=8
 workers='1 2 3'
 victims='1'
 if [ -n "${ESPER_SOAK:-}" ]; then
     axes="--grid ppo.lr=1e-4,3e-4,1e-3,3e-3 --grid ppo.clip=0.1,0.2,0.3,0.4 --seeds 1..4 --steps 20 --rounds 8"
+    rounds=8
     runs=64
     workers='1 2 3 4'
     victims='1 3'
 fi
 plan="sweep quickstart $small $axes"
 value() { "$esper" sql --runs "$1" "$2" --csv "$3" 2>&1 | tail -1 | tr -d '\r'; } # value RUNS RUN QUESTION
+same_bits() { # same_bits RUN OTHER
+    hash=$("$esper" inspect "$1" --hash) && [ -n "$hash" ] && [ "$hash" = "$("$esper" inspect "$2" --hash)" ]
+}
 
 # ---- many processes, some killed -------------------------------------------------------------------------------------
 "$esper" $plan --threads 1 --name alone --quiet >alone.txt 2>stderr.txt || verdict 'one process alone' "$(cat stderr.txt)"
@@ -28,9 +33,9 @@ for worker in $workers; do
     eval "process$worker=\$!"
 done
 for victim in $victims; do
-    tries=0 # in the middle of some run
-    until [ "$(ls -d runs/many/runs/*_s? 2>/dev/null | wc -l)" -ge $((2 + victim)) ] || [ $tries -ge 200 ]; do
-        sleep 0.05
+    tries=0 # in the middle of some run, long before the end
+    until [ "$(ls -d runs/many/runs/*_s? 2>/dev/null | wc -l)" -gt $((victim * runs / 8)) ] || [ $tries -ge 1000 ]; do
+        sleep 0.01
         tries=$((tries + 1))
     done
     eval "kill -s KILL \$process$victim"
@@ -43,16 +48,15 @@ for worker in $workers; do
     *) verdict "worker $worker" "$([ $code -eq 0 ] || echo "exit code $code: $(cat err$worker.txt)")" ;;
     esac
 done
-verdict 'all runs are there' "$([ "$(ls runs/many/jobs | wc -l)" -eq $runs ] || ls runs/many/jobs)"
+verdict 'all runs are there' "$([ "$(ls runs/many/jobs | wc -l)" -eq $runs ] || echo "only: $(ls runs/many/jobs)")"
 verdict 'none besides' "$(ls runs/many/runs | grep -v '_s[0-9]*$' | grep -vx latest)"
 for run in $(ls runs/many/jobs); do
     problem=
     grep -q '"state": "finished"' "runs/many/runs/$run/status.json" || problem='not finished'
     # every round once, whoever played it
-    [ "$(value runs/many/runs "$run" 'select count(*), count(distinct round) from round')" = \
-        "$(value runs/alone/runs "$run" 'select count(*), count(distinct round) from round')" ] || problem="$problem; rounds"
-    [ "$("$esper" inspect "runs/many/runs/$run" --hash)" = "$("$esper" inspect "runs/alone/runs/$run" --hash)" ] ||
-        problem="$problem; other bits"
+    [ "$(value runs/many/runs "$run" 'select count(*), count(distinct round) from round')" = "$rounds,$rounds" ] ||
+        problem="$problem; rounds"
+    same_bits "runs/many/runs/$run" "runs/alone/runs/$run" || problem="$problem; other bits"
     verdict "$run" "$problem"
 done
 sed 's|runs/alone|runs/many|' alone.txt >expected.txt
@@ -68,7 +72,7 @@ best=$(sed -n 's/^   1 .*ppo.lr=\([^ ]*\) .*/\1/p' again.txt)
 verdict 'the best, as a file for --config' "$(grep -q "\"ppo.lr\":.*[^0-9]$best," config.json || echo "$best $(cat stderr.txt)")"
 verdict 'without a seed of its own' "$(grep '"seed"' runs/many/best.json)"
 "$esper" sweep many --table --json >table.json
-verdict 'as JSON' "$([ "$(grep -c '"name"' table.json)" -eq $runs ] && grep -q '"complete":.*true' table.json || head -5 table.json)"
+verdict 'as JSON' "$([ "$(grep -c '"name"' table.json)" -eq $runs ] && grep -q '"complete":.*true' table.json || echo "otherwise: $(head -5 table.json)")"
 shows 'finished' list --runs runs/many/runs
 
 # ---- halving ---------------------------------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ shows 'finished' list --runs runs/many/runs
 # a training of their own. One process is stopped and another killed on the way.
 halving="sweep quickstart $small --steps 16 --rounds 9 --range ppo.lr=log:1e-4..1e-2 --random 9 --halving 3 --threads 1"
 "$esper" $halving --dry-run >plan.txt 2>stderr.txt
-verdict 'the plan' "$(grep -q '^rungs: 1, 3, 9 rounds' plan.txt && [ "$(grep -c '^lr-0.* ppo.lr=0.*seed=42$' plan.txt)" -eq 9 ] || cat plan.txt)"
+verdict 'the plan' "$(grep -q '^rungs: 1, 3, 9 rounds' plan.txt && [ "$(grep -c '^lr-0.* ppo.lr=0.*seed=42$' plan.txt)" -eq 9 ] || echo "otherwise: $(cat plan.txt)")"
 verdict 'a dry run writes nothing' "$(ls runs | grep sweep)"
 for worker in 1 2 3; do
     "$esper" $halving --name halving >out$worker.txt 2>err$worker.txt &
@@ -86,7 +90,7 @@ sleep 1
 kill -s KILL $process1 2>/dev/null
 kill -s TERM $process2 2>/dev/null
 wait $process1 $process2 $process3
-verdict 'halving, with a process killed and one stopped' "$([ $? -eq 0 ] || cat err3.txt)"
+verdict 'halving, with a process killed and one stopped' "$([ $? -eq 0 ] || echo "otherwise: $(cat err3.txt)")"
 problem=
 full=0
 third=0
@@ -102,11 +106,11 @@ verdict 'every run stands at a rung' "$problem"
 verdict 'a third and a ninth, at least' "$([ $full -ge 1 ] && [ $((third + full)) -ge 3 ] && [ $((third + full)) -lt 9 ] || echo "$third, $full")"
 winner=$(sed -n 's/^   1 .*ppo.lr=//p' out3.txt)
 "$esper" train --config runs/halving/best.json --seed 42 --threads 1 --name winner --quiet >stdout.txt 2>stderr.txt
-verdict 'to the bits of a training' "$([ "$("$esper" inspect winner --hash)" = "$("$esper" inspect "runs/halving/runs/lr-${winner}_s42" --hash)" ] || cat stderr.txt)"
+verdict 'to the bits of a training' "$(same_bits winner "runs/halving/runs/lr-${winner}_s42" || echo "otherwise: $(cat stderr.txt)")"
 
 # ---- failures --------------------------------------------------------------------------------------------------------
 # One run's checkpoint is damaged: it is put aside and played again. In the place of another lies a file for good.
-failing="sweep quickstart $small --steps 16 --rounds 12 --grid ppo.clip=0.1,0.2,0.3 --threads 1 --name failing"
+failing="sweep quickstart $small --steps 16 --rounds 20 --grid ppo.clip=0.1,0.2,0.3 --threads 1 --name failing"
 "$esper" $failing >out1.txt 2>err1.txt &
 background=$!
 tries=0
@@ -118,15 +122,15 @@ kill -s INT $background
 wait $background
 code=$?
 background=
-verdict 'stopped' "$([ $code -eq 130 ] && grep -q 'stopped in runs/clip-0.1_s42, saved; the same command goes on' out1.txt || cat out1.txt err1.txt)"
+verdict 'stopped' "$([ $code -eq 130 ] && grep -q 'stopped in runs/clip-0.1_s42, saved; the same command goes on' out1.txt || echo "otherwise: $(cat out1.txt err1.txt)")"
 for file in runs/failing/runs/clip-0.1_s42/checkpoints/r*; do echo damaged >"$file"; done
 rm -rf runs/failing/runs/clip-0.2_s42*
 echo in the way | tee runs/failing/runs/clip-0.2_s42 >runs/failing/runs/clip-0.2_s42.failed
 "$esper" $failing >out1.txt 2>err1.txt
-verdict 'failures end no sweep' "$([ $? -eq 0 ] && grep -q 'clip-0.1_s42 failed and is tried once more' err1.txt || cat err1.txt)"
+verdict 'failures end no sweep' "$([ $? -eq 0 ] && grep -q 'clip-0.1_s42 failed and is tried once more' err1.txt || echo "otherwise: $(cat err1.txt)")"
 verdict 'kept and named' "$([ -e runs/failing/runs/clip-0.1_s42.failed/run.json ] && grep -q '^  clip-0.2_s42, given up: ' out1.txt &&
-    grep -q '^   - *failed .*ppo.clip=0.2$' out1.txt && grep -q '^  clip-0.1_s42, once: ' out1.txt || cat out1.txt)"
-verdict 'tried again' "$(grep -q '"state": "finished"' runs/failing/runs/clip-0.1_s42/status.json || cat err1.txt)"
+    grep -q '^   - *failed .*ppo.clip=0.2$' out1.txt && grep -q '^  clip-0.1_s42, once: ' out1.txt || echo "otherwise: $(cat out1.txt)")"
+verdict 'tried again' "$(grep -q '"state": "finished"' runs/failing/runs/clip-0.1_s42/status.json || echo "otherwise: $(cat err1.txt)")"
 
 # ---- a plan as a file ------------------------------------------------------------------------------------------------
 cat >plan.json <<'END'
@@ -137,7 +141,7 @@ END
 "$esper" sweep plan.json --dry-run >one.txt 2>stderr.txt
 "$esper" sweep quickstart --envs 2 --steps 16 --rounds 9 --set data.batches=1 --set data.batch=8 --range ppo.lr=log:1e-4..1e-2 \
     --grid ppo.clip=0.1,0.2 --random 9 --seeds 1,2 --halving 3 --objective val_accuracy --dry-run >other.txt 2>>stderr.txt
-verdict 'a file and options' "$([ "$(wc -l <one.txt)" -eq 23 ] && [ "$(sed -n 1,3p one.txt)" = "$(sed -n 1,3p other.txt)" ] || cat stderr.txt one.txt)"
+verdict 'a file and options' "$([ "$(wc -l <one.txt)" -eq 23 ] && [ "$(sed -n 1,3p one.txt)" = "$(sed -n 1,3p other.txt)" ] || echo "otherwise: $(cat stderr.txt one.txt)")"
 
 # ---- mpirun ----------------------------------------------------------------------------------------------------------
 # Its processes are no ranks here: each works by itself, and needs no MPI.
@@ -145,8 +149,8 @@ if command -v mpirun >found.txt; then
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_oob_tcp_if_include=lo \
         OMPI_MCA_plm_rsh_agent=false timeout $((60 * patience)) mpirun -n 2 "$esper" sweep quickstart $small --steps 8 --rounds 1 \
         --grid ppo.clip=0.1,0.2 --seeds 1..2 --threads 1 --name mpi >stdout.txt 2>stderr.txt
-    verdict 'two processes of mpirun' "$([ $? -eq 0 ] && [ "$(grep -c '4 of 4 runs done' stdout.txt)" -eq 2 ] || cat stderr.txt)"
-    verdict 'share the runs' "$([ "$(grep -c ': score ' stderr.txt)" -eq 4 ] || cat stderr.txt)"
+    verdict 'two processes of mpirun' "$([ $? -eq 0 ] && [ "$(grep -c '4 of 4 runs done' stdout.txt)" -eq 2 ] || echo "otherwise: $(cat stderr.txt)")"
+    verdict 'share the runs' "$([ "$(grep -c ': score ' stderr.txt)" -eq 4 ] || echo "otherwise: $(cat stderr.txt)")"
 else
     skip 'no mpirun: apt-get install openmpi-bin'
 fi
