@@ -37,12 +37,12 @@ static void on_signal(int number)
     errno = before;
 }
 
-/* `nohup` and the like ignore a signal so that the training survives it. */
 bool drive_stopping(void)
 {
     return stopping;
 }
 
+/* `nohup` and the like ignore a signal so that the training survives it. */
 static void catch_unless_ignored(int number, const struct sigaction *action)
 {
     struct sigaction old;

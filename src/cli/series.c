@@ -14,8 +14,8 @@
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-static enum esper_status read_task(struct cli_config_flags *flags, const struct cli_list *words, struct config *config,
-                                   struct esper_error *error)
+enum esper_status series_task(struct cli_config_flags *flags, const struct cli_list *words, struct config *config,
+                              struct esper_error *error)
 {
     if (words->count && flags->task)
         return error_set(error, ESPER_INVALID, "--task %.60s: the task is %.60s already; leave out one of the two",
@@ -255,15 +255,14 @@ int series_play(struct series *series, struct series_run *run, struct cohort *co
     return cohort_load(cohort, ".", run->path, &run->error) == ESPER_OK ? CLI_CONTINUE : cli_fail(&run->error);
 }
 
-/* ---- many ranks
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- many ranks -------------------------------------------------------------------------------------------------- */
 
 enum esper_status series_join(struct series *series, struct cli_config_flags *flags, const struct cli_list *words,
                               struct config *config, struct esper_error *error)
 {
     TRY(ranks_join(&series->group, series->quiet, error));
     group_words(series->group, "the same command goes on");
-    return ranks_agree(series->group, read_task(flags, words, config, error), config, error);
+    return ranks_agree(series->group, series_task(flags, words, config, error), config, error);
 }
 
 bool series_follows(const struct series *series)

@@ -32,10 +32,14 @@ struct series {
     struct group *group; /* the ranks that play; NULL: this process alone */
 };
 
+/* The task of a command that takes its name as a word; `words` may be empty. */
+enum esper_status series_task(struct cli_config_flags *flags, const struct cli_list *words, struct config *config,
+                              struct esper_error *error);
+
 /*
  * A series on many ranks: rank 0 plans and judges, the others play with it whatever it plays.
  *
- *     series_join, which reads the task of a command that takes its name as a word (`words` may be empty);
+ *     series_join, which reads the task as well;
  *     if series_follows: series_follow, until it is over; otherwise the series, then series_dismiss;
  *     ranks_part, in any case.
  */
