@@ -132,6 +132,27 @@ verdict 'kept and named' "$([ -e runs/failing/runs/clip-0.1_s42.failed/run.json 
     grep -q '^   - *failed .*ppo.clip=0.2$' out1.txt && grep -q '^  clip-0.1_s42, once: ' out1.txt || echo "otherwise: $(cat out1.txt)")"
 verdict 'tried again' "$(grep -q '"state": "finished"' runs/failing/runs/clip-0.1_s42/status.json || echo "otherwise: $(cat err1.txt)")"
 
+# Some call of the system fails (tests/faults): no crash, and the same command comes to the same end.
+library=$(dirname "$esper")/tests/faults/libfaults.so
+if [ -n "${ESPER_SOAK:-}" ] && [ -e "$library" ]; then
+    faulty="sweep quickstart $small --steps 4 --rounds 1 --grid ppo.clip=0.1,0.2 --threads 1 --quiet"
+    "$esper" $faulty --name right >stdout.txt 2>stderr.txt
+    for fault in write:3:ENOSPC write:12:EIO write:30:ENOSPC:on sync:4:EIO rename:1:EIO rename:3:EIO rename:5:EIO rename:9:EIO \
+        rename:12:EIO lock:1:ENOLCK lock:3:ENOLCK lock:5:ENOLCK alloc:20:ENOMEM alloc:100:ENOMEM open:10:EIO \
+        open:30:EMFILE:on stat:5:EIO mkdir:3:ENOSPC read:5:EIO read:20:EIO; do
+        rm -rf runs/faulty
+        FAULTS_FAIL=$fault LD_PRELOAD=$library "$esper" $faulty --name faulty >stdout.txt 2>stderr.txt
+        code=$?
+        problem=
+        [ $code -lt 126 ] || problem="exit code $code"
+        "$esper" $faulty --name faulty >stdout.txt 2>stderr.txt || problem="$problem; then: $(cat stderr.txt)"
+        for run in clip-0.1_s42 clip-0.2_s42; do
+            same_bits runs/faulty/runs/$run runs/right/runs/$run || problem="$problem; $run: other bits"
+        done
+        verdict "$fault" "$problem"
+    done
+fi
+
 # ---- a plan as a file ------------------------------------------------------------------------------------------------
 cat >plan.json <<'END'
 {"task": "quickstart", "set": {"envs": 2, "steps": 16, "rounds": 9, "data.batches": 1, "data.batch": 8},
@@ -188,6 +209,6 @@ echo '{"seeds": "1..3"' >bad.json
 fails 2 'bad.json:' sweep bad.json
 mkdir -p runs/odd && echo '{"format": 9}' >runs/odd/sweep.json
 fails 2 'runs/odd/sweep.json: a plan of format 9' sweep odd
-verdict 'nothing begun where it was refused' "$(ls runs | grep -vx 'alone\|many\|halving\|winner\|failing\|mpi\|odd\|latest')"
+verdict 'nothing begun where it was refused' "$(ls runs | grep -vx 'alone\|many\|halving\|winner\|failing\|right\|faulty\|mpi\|odd\|latest')"
 
 conclude
