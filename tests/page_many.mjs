@@ -1,7 +1,7 @@
 /*
  * The page with many runs, which tests/many_runs.sh made: the list, what is picked from it on one axis, what differs,
  * figures as files; and how long the list and an overlay of 50 runs take.
- * Usage: node page_many.mjs ESPER RUNS COUNT
+ * Usage: node page_many.mjs ESPER RUNS COUNT, of 60 or more
  */
 import { execFile, spawn } from "node:child_process";
 import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
