@@ -87,7 +87,7 @@ static void check_causality(void)
 
 /* ---- wide heads -------------------------------------------------------------------------------------------------- */
 
-KERNEL void attend_alone(struct attended a, int backward)
+KERNEL void attend_alone(struct attended<float> a, int backward)
 {
     SHARED_BYTES(shared);
     if (!backward)
@@ -109,7 +109,8 @@ static void check_wide(int head, int length)
         v = noise(&random);
     for (float &v : dout)
         v = noise(&random);
-    struct attended a = {};
+    struct attended<float> a = {
+    };
     a.length = length;
     a.heads = 1;
     a.head = head;

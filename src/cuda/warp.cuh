@@ -173,6 +173,13 @@ DEVICE void copy_async(uint32_t address, const void *global)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
 }
 
+/* Zeros where `there` is false; the address must be a valid one all the same. */
+DEVICE void copy_async_or_zero(uint32_t address, const void *global, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(there ? 16 : 0)
+                 : "memory");
+}
+
 DEVICE void copy_async_8(uint32_t address, const void *global)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(global) : "memory");
@@ -410,6 +417,13 @@ static inline void device_release()
 static inline void copy_async(uint32_t address, const void *global)
 {
     memcpy(emulate::shared_at(address, 16, 16), global, 16);
+}
+static inline void copy_async_or_zero(uint32_t address, const void *global, bool there)
+{
+    if (there)
+        memcpy(emulate::shared_at(address, 16, 16), global, 16);
+    else
+        memset(emulate::shared_at(address, 16, 16), 0, 16);
 }
 static inline void copy_async_8(uint32_t address, const void *global)
 {

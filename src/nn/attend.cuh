@@ -22,12 +22,13 @@ enum {
 
 /* Rows of qkv are q | k | v, each the heads one after another; rows of out have the heads, those of `logs` a number
  * per head. */
-struct attended {
+template <class T> struct attended {
     int length, heads, head;
-    const float *qkv;
-    float *out, *logs;
-    const float *dout;
-    float *dqkv;
+    const T *qkv;
+    T *out;
+    float *logs;
+    const T *dout;
+    T *dqkv;
 };
 
 static inline __host__ __device__ size_t attend_shared_for(int tile, int head)
@@ -58,7 +59,7 @@ static inline __host__ __device__ int attend_tiles(int length, int head)
 
 /* A head in the works. Maps are [row of the tile][head + 1]. */
 struct attending {
-    const struct attended &a;
+    const struct attended<float> &a;
     int tile, pitch;    /* rows of a tile; of a map, floats */
     int row, lane;      /* of this thread; a row beyond the tile has nothing to do but to wait */
     size_t wide, width; /* floats of a row of qkv, and of out */
@@ -66,7 +67,7 @@ struct attending {
     float scale;
     float *map, *scores; /* shared memory */
 
-    __device__ __forceinline__ attending(const struct attended &given, int head, unsigned char *shared)
+    __device__ __forceinline__ attending(const struct attended<float> &given, int head, unsigned char *shared)
         : a(given), tile(attend_tile(given.head)), pitch(given.head + 1), row((int)threadIdx.x / ATTEND_LANES),
           lane((int)threadIdx.x % ATTEND_LANES), wide((size_t)(3 * given.heads * given.head)),
           width((size_t)(given.heads * given.head)), at((size_t)(head * given.head)),
@@ -134,7 +135,7 @@ DEVICE float attend_largest(float v)
 }
 
 /* Tile `part` of the queries of a head. */
-DEVICE void attend_forward(const struct attended &a, int head, int part, unsigned char *shared)
+DEVICE void attend_forward(const struct attended<float> &a, int head, int part, unsigned char *shared)
 {
     enum { Q, K, V, OUT };
     const struct attending w(a, head, shared);
@@ -204,7 +205,7 @@ DEVICE float attend_delta(const struct attending &w, int query)
 }
 
 /* Gradients of a tile of queries. */
-DEVICE void attend_backward_queries(const struct attended &a, int head, int part, unsigned char *shared)
+DEVICE void attend_backward_queries(const struct attended<float> &a, int head, int part, unsigned char *shared)
 {
     enum { Q, K, V, DOUT, DQ };
     const struct attending w(a, head, shared);
@@ -230,7 +231,7 @@ DEVICE void attend_backward_queries(const struct attended &a, int head, int part
 }
 
 /* Gradients of a tile of keys, and of its values. */
-DEVICE void attend_backward_keys(const struct attended &a, int head, int part, unsigned char *shared)
+DEVICE void attend_backward_keys(const struct attended<float> &a, int head, int part, unsigned char *shared)
 {
     enum { Q, K, V, DOUT, DK, DV };
     const struct attending w(a, head, shared);

@@ -5,7 +5,7 @@
 #ifndef NN_TOKEN_ROWS_CUH
 #define NN_TOKEN_ROWS_CUH
 
-#include "cuda/runtime.cuh"
+#include "nn/few.cuh"
 
 extern "C" {
 #include "nn/rows.h"
@@ -36,22 +36,22 @@ template <class F> DEVICE float row_total(int width, F f)
 }
 
 /* hat: the row normalised. Returns 1 / deviation. */
-DEVICE float row_normalise(int width, const float *x, float *hat)
+template <class T> DEVICE float row_normalise(int width, const float *x, T *hat)
 {
     const float mean = row_total(width, [&](int i) { return x[i]; }) / (float)width;
     const float square = row_total(width, [&](int i) { return (x[i] - mean) * (x[i] - mean); });
     const float rstd = (float)(1 / sqrt((double)square / width + LAYER_NORM_EPS));
-    each_lane(width, [&](int i) { hat[i] = (x[i] - mean) * rstd; });
+    each_lane(width, [&](int i) { keep(&hat[i], (x[i] - mean) * rstd); });
     return rstd;
 }
 
 /* From v(i), the gradient of hat, to put(i, that of x). */
-template <class Value, class Put>
-DEVICE void row_normalise_backward(int width, const float *hat, float rstd, Value v, Put put)
+template <class T, class Value, class Put>
+DEVICE void row_normalise_backward(int width, const T *hat, float rstd, Value v, Put put)
 {
     const float mean = row_total(width, [&](int i) { return v(i); }) / (float)width,
-                slope = row_total(width, [&](int i) { return v(i) * hat[i]; }) / (float)width;
-    each_lane(width, [&](int i) { put(i, rstd * (v(i) - mean - hat[i] * slope)); });
+                slope = row_total(width, [&](int i) { return v(i) * number(hat[i]); }) / (float)width;
+    each_lane(width, [&](int i) { put(i, rstd * (v(i) - mean - number(hat[i]) * slope)); });
 }
 
 /* x * Phi(x), and its derivative. */

@@ -1,4 +1,5 @@
-/* The transformer's networks on a device: fp32 takes every host; bf16 small ones, for which its kernels were made. */
+/* The transformer's networks on a device: fp32 takes every host; bf16 those for which
+ * its kernels were made, small ones and wide ones. */
 #ifndef TRANSFORMER_DEVICE_CUH
 #define TRANSFORMER_DEVICE_CUH
 

@@ -2,13 +2,13 @@
 #include "cuda/runtime.cuh"
 
 #include "transformer/bf16/net.cuh"
-#include "transformer/bf16/trial.h"
+#include "transformer/wide/net.cuh"
 
 /* Thread blocks of an evaluation, per processor; bytes of shared memory beside what a block is given. */
 enum { WALKS = 4, SHARED_OWN = 1024 };
 
 /* Width 64 or 32 with heads of 16, no more than 64 tokens, all bytes. */
-bool transformer_bf16_fits(const struct net_shape *host, int batch)
+static bool small_fits(const struct net_shape *host, int batch)
 {
     const struct transformer_shape *shape = transformer_shape_of(host);
     return (shape->width == 64 || shape->width == 32) && shape->heads * TILE == shape->width &&
@@ -271,61 +271,48 @@ static void allocate_small(struct small_net *net)
     runtime_wait(rt);
 }
 
-static void release(struct net_device *given)
-{
-    delete small_net_of(transformer_net_of(given)); /* device memory is released with the runtime */
-}
-
 static struct net_device *create(struct runtime *rt, const struct net_setup *setup)
 {
     if (!transformer_bf16_fits(setup->host_shape, (int)setup->source.batch))
         return nullptr;
+    if (!small_fits(setup->host_shape, (int)setup->source.batch))
+        return wide_create(rt, setup);
     struct small_net *net = new small_net();
     net_device_begin(net, rt, setup);
-    transformer_view_init(net, false);
+    transformer_view_init(net, FRAMES_NONE);
     view_small(net);
     transformer_allocate(net,
                          env_tiles(net) * sizeof(uint4) + (size_t)net->small.slabs * net->small.slab * sizeof(float));
     allocate_small(net);
+    net->learn = small_learn;
     net->walk = small_walk;
     small_allow_train(net);
     small_allow_walk(net);
     transformer_place(net);
     if (rt->failed) {
-        release(net);
+        delete net;
         return nullptr;
     }
     return net;
 }
 
-void small_learn(struct small_net *net, int first, int envs)
+void small_learn(struct transformer_net *given, int first, int envs)
 {
+    struct small_net *net = small_net_of(given);
     small_pack(net, first, envs);
     small_passes(net, first, envs);
     small_reduce(net, first, envs);
     transformer_update(net, first, envs);
 }
 
-static void train(struct net_device *given)
+bool transformer_bf16_fits(const struct net_shape *host, int batch)
 {
-    struct small_net *net = small_net_of(transformer_net_of(given));
-    const int all = net->setup.envs;
-    net_plan_train(net);
-    transformer_begin_step(net);
-    for (int first = 0; first < all; first += net->view.group) {
-        const int envs = all - first < net->view.group ? all - first : net->view.group;
-        for (uint32_t index = 0; index < net->setup.source.batches; index++) {
-            transformer_gather(net, first, envs, index);
-            small_learn(net, first, envs);
-        }
-        transformer_end_step(net, first, envs);
-    }
+    return small_fits(host, batch) || wide_fits(host, batch);
 }
 
-void small_trial(struct transformer_net *net)
-{
-    small_learn(small_net_of(net), 0, 1);
-}
-
-extern const struct net_device_kernels transformer_bf16 = {
-    create, release, train, transformer_evaluate_all, transformer_measure_all, transformer_test_all};
+extern const struct net_device_kernels transformer_bf16 = {create,
+                                                           transformer_release,
+                                                           transformer_train_all,
+                                                           transformer_evaluate_all,
+                                                           transformer_measure_all,
+                                                           transformer_test_all};

@@ -107,9 +107,9 @@ static inline struct small_net *small_net_of(struct transformer_net *net)
 }
 
 /* Parts of a phase, for the envs first .. first + envs - 1. */
-void small_pack(struct small_net *net, int first, int envs);   /* weights into tiles */
-void small_reduce(struct small_net *net, int first, int envs); /* slabs into gradients */
-void small_learn(struct small_net *net, int first, int envs);  /* a batch of windows: all of that, and the step */
+void small_pack(struct small_net *net, int first, int envs);        /* weights into tiles */
+void small_reduce(struct small_net *net, int first, int envs);      /* slabs into gradients */
+void small_learn(struct transformer_net *net, int first, int envs); /* all of that for a batch, and the step */
 void small_walk(struct transformer_net *net, struct exact_pass pass);
 
 /* Both passes of a batch of windows, to slabs and losses, by width; `allow` once, in create. */

@@ -3,9 +3,7 @@
 
 #include <cstring>
 
-#include "transformer/fp32/net.cuh"
-
-enum { EVAL_BLOCKS = 2 }; /* of an evaluation, per processor */
+#include "transformer/fp32/fp32.cuh"
 
 size_t transformer_budget = 0;
 
@@ -116,14 +114,29 @@ static place_t take(struct exact_view *net, int count)
     return (place_t)place;
 }
 
-static struct norm_places take_norm(struct exact_view *net)
+/* The same for operands of products, whose size is that of the frames. */
+static place_t take_operand(struct exact_view *net, enum frames frames, int count)
 {
-    return {take(net, net->width), take(net, 1), take(net, net->width), take(net, net->width)};
+    return take(net, frames == FRAMES_BF16 ? (count + 1) / 2 : count);
 }
 
-static struct branch_places take_branch(struct exact_view *net, int hidden, int mixed, int heads)
+/* For the stream or its gradient. */
+static struct stream_place take_stream(struct exact_view *net, enum frames frames)
 {
-    return {take(net, hidden), take(net, mixed), take(net, heads), take(net, hidden)};
+    const place_t exact = take(net, net->width);
+    return {exact, frames == FRAMES_BF16 ? take_operand(net, frames, net->width) : exact};
+}
+
+static struct norm_places take_norm(struct exact_view *net, enum frames frames)
+{
+    const place_t hat = take_operand(net, frames, net->width), rstd = take(net, 1);
+    return {hat, rstd, take_operand(net, frames, net->width), take_operand(net, frames, net->width)};
+}
+
+static struct branch_places take_branch(struct exact_view *net, enum frames frames, int hidden, int mixed, int heads)
+{
+    const place_t first = take_operand(net, frames, hidden), second = take_operand(net, frames, mixed);
+    return {first, second, take(net, heads), take_operand(net, frames, hidden)};
 }
 
 /* Where a slot is: in the pools, and in the host. */
@@ -139,91 +152,60 @@ static void lay_out_params(struct exact_view *net, const struct transformer_shap
         slot->layer = net->layer[i].slot == j ? i : slot->layer;
 }
 
-static void lay_out_slot(struct exact_view *net, int j)
+static void lay_out_slot(struct exact_view *net, enum frames frames, int j)
 {
     struct exact_slot *slot = &net->slot[j];
     int hidden = net->width; /* of attention's mixed */
     for (const struct exact_seed &seed : net->seed_of)
         hidden = seed.branch.hidden > hidden ? seed.branch.hidden : hidden;
-    slot->x = take(net, net->width);
+    slot->x = take_stream(net, frames);
     slot->s = take(net, net->width);
-    slot->dy = take(net, net->width);
-    slot->ds = take(net, net->width);
-    slot->places = take_branch(net, hidden, hidden, SEED_HEADS);
-    slot->hat = take(net, net->width);
+    slot->dy = take_stream(net, frames);
+    slot->ds = take_operand(net, frames, net->width);
+    slot->places = take_branch(net, frames, hidden, hidden, SEED_HEADS);
+    slot->hat = take_operand(net, frames, net->width);
     slot->rstd = take(net, 1);
     slot->sigma = take(net, 1);
-    slot->gate_hidden = take(net, net->gate_hidden);
+    slot->gate_hidden = take_operand(net, frames, net->gate_hidden);
     slot->q = take(net, 1);
-    slot->dgate_hidden = take(net, net->gate_hidden);
-    slot->dq = take(net, 1);
+    slot->dgate_hidden = take_operand(net, frames, net->gate_hidden);
+    slot->dq = take_operand(net, frames, OPERAND_ROW);
 }
 
-static void lay_out(struct exact_view *net, const struct transformer_shape *shape, bool frames)
+static void lay_out(struct exact_view *net, const struct transformer_shape *shape, enum frames frames)
 {
     for (int j = 0; j < net->slots; j++)
         lay_out_params(net, shape, j);
-    if (!frames)
+    if (frames == FRAMES_NONE)
         return;
     for (int i = 0; i < net->layers; i++)
         for (struct exact_half &half : net->layer[i].half) {
-            half.norms = take_norm(net);
-            half.places = take_branch(net, half.branch.hidden, half.branch.mixed, net->heads);
-            half.dy = take(net, net->width);
+            half.norms = take_norm(net, frames);
+            half.places = take_branch(net, frames, half.branch.hidden, half.branch.mixed, net->heads);
+            half.dy = take_stream(net, frames);
         }
     for (int j = 0; j < net->slots; j++)
-        lay_out_slot(net, j);
-    net->stream = take(net, net->width);
-    net->dmixed = take(net, net->width);
-    net->dembed = take(net, net->width);
-    net->last_places = take_norm(net);
-    net->logits = take(net, net->vocabulary);
-    net->dlogits = take(net, net->vocabulary);
+        lay_out_slot(net, frames, j);
+    const place_t stream = take(net, net->width);
+    net->stream = {stream, stream};
+    net->dmixed = take_operand(net, frames, net->width);
+    net->dembed = take_stream(net, frames);
+    net->last_places = take_norm(net, frames);
+    net->dlogits = take_operand(net, frames, net->vocabulary);
+    if (frames == FRAMES_FP32) {
+        net->logits = take(net, net->vocabulary);
+    } else {
+        net->entries = take_operand(net, frames, net->vocabulary);
+        net->verdicts = take(net, 2);
+    }
 }
 
 /* Sequences per chunk, from the size of the batch alone. */
-static int chunk_sequences(int batch, int context)
+static int chunk_sequences(int batch, int context, int rows)
 {
-    const int least = (CHUNK_ROWS + context - 1) / context, most = (batch + CHUNKS - 1) / CHUNKS,
+    const int least = (rows + context - 1) / context, most = (batch + CHUNKS - 1) / CHUNKS,
               chunk = least > most ? least : most;
     return chunk < batch ? chunk : batch;
-}
-
-/* ---- gradients of weights: division of the work ------------------------------------------------------------------ */
-
-/* Entries for every chunk and tile of a linear layer. */
-static void add_work(const struct exact_view *net, std::vector<exact_work> *work, int of, int index, int which,
-                     int tiles)
-{
-    for (int chunk = 0; chunk < net->chunks; chunk++)
-        for (int tile = 0; tile < tiles; tile++)
-            work->push_back({(int16_t)of, (int16_t)index, (int16_t)which, (int16_t)chunk, tile});
-}
-
-static std::vector<exact_work> list_work(const struct exact_view *net)
-{
-    std::vector<exact_work> work;
-    const int width = net->width;
-    add_work(net, &work, OF_CLASSIFIER, 0, 0, matmul_tiles(net->vocabulary, width));
-    for (int i = 0; i < net->layers; i++)
-        for (int half = 0; half < 2; half++) {
-            const struct branch_view &branch = net->layer[i].half[half].branch;
-            add_work(net, &work, OF_LAYER, i, 2 * half + LINEAR_FIRST, matmul_tiles(branch.hidden, width));
-            add_work(net, &work, OF_LAYER, i, 2 * half + LINEAR_SECOND, matmul_tiles(width, branch.mixed));
-        }
-    for (int j = 0; j < net->slots; j++) {
-        int tiles[2] = {0, 0}; /* the most that a seed has */
-        for (const struct exact_seed &seed : net->seed_of) {
-            const int own[2] = {matmul_tiles(seed.branch.hidden, width), matmul_tiles(width, seed.branch.mixed)};
-            for (int k = 0; k < 2; k++)
-                tiles[k] = own[k] > tiles[k] ? own[k] : tiles[k];
-        }
-        for (int k = 0; k < 2; k++)
-            add_work(net, &work, OF_SLOT, j, LINEAR_SEED + k, tiles[k]);
-        add_work(net, &work, OF_SLOT, j, LINEAR_GATE + LINEAR_FIRST, matmul_tiles(net->gate_hidden, width));
-        add_work(net, &work, OF_SLOT, j, LINEAR_GATE + LINEAR_SECOND, matmul_tiles(1, net->gate_hidden));
-    }
-    return work;
 }
 
 /* ---- lifetime ---------------------------------------------------------------------------------------------------- */
@@ -268,7 +250,7 @@ void transformer_allocate(struct transformer_net *device, size_t own_bytes)
     net->decays = transformer_placed(rt, decays_of(transformer_shape_of(device->setup.host_shape)));
 }
 
-void transformer_view_init(struct transformer_net *device, bool frames)
+void transformer_view_init(struct transformer_net *device, enum frames frames)
 {
     const struct transformer_shape *shape = transformer_shape_of(device->setup.host_shape);
     struct exact_view *net = &device->view;
@@ -283,13 +265,11 @@ void transformer_view_init(struct transformer_net *device, bool frames)
     net->gate_hidden = transformer_gate_hidden(shape->width);
     net->each = shape->layers / shape->segments;
     net->rows = net->batch * net->context;
-    net->chunk = chunk_sequences(net->batch, net->context);
-    net->chunks = frames ? (net->batch + net->chunk - 1) / net->chunk : 0;
+    net->chunk = chunk_sequences(net->batch, net->context, frames == FRAMES_BF16 ? CHUNK_ROWS_WIDE : CHUNK_ROWS);
+    net->chunks = frames != FRAMES_NONE ? (net->batch + net->chunk - 1) / net->chunk : 0;
     view_params(net, shape);
     net->spans = (int)((net->host_storage + SPAN - 1) / SPAN);
     lay_out(net, shape, frames);
-    const size_t host = attend_shared(net->width / net->heads), seed = attend_shared(net->width / SEED_HEADS);
-    device->attend_shared = host > seed ? host : seed;
 }
 
 void transformer_place(struct transformer_net *device)
@@ -300,22 +280,33 @@ void transformer_place(struct transformer_net *device)
     runtime_wait(rt);
 }
 
+void transformer_divide(struct transformer_net *device, const std::vector<exact_work> &work)
+{
+    struct runtime *rt = device->runtime;
+    struct exact_view *net = &device->view;
+    const unsigned frames = (unsigned)(net->group * net->batch),
+                   most = (unsigned)(runtime_processors(rt) * EVAL_BLOCKS);
+    device->work = (unsigned)work.size();
+    net->work = transformer_placed(rt, work);
+    device->eval_blocks = frames < most ? frames : most;
+}
+
+void transformer_release(struct net_device *given)
+{
+    delete transformer_net_of(given); /* device memory is released with the runtime */
+}
+
 static struct net_device *create(struct runtime *rt, const struct net_setup *setup)
 {
     struct transformer_net *device = new transformer_net();
-    struct exact_view *net = &device->view;
     net_device_begin(device, rt, setup);
-    transformer_view_init(device, true);
+    transformer_view_init(device, FRAMES_FP32);
     transformer_allocate(device, 0);
-    const std::vector<exact_work> work = list_work(net);
-    device->work = (unsigned)work.size();
-    net->work = transformer_placed(rt, work);
-    device->walk = transformer_fp32_walk;
-    transformer_allow_train(device);
-    transformer_allow_evaluate(device);
-    const unsigned frames = (unsigned)(net->group * net->batch);
-    const unsigned most = (unsigned)(runtime_processors(rt) * EVAL_BLOCKS);
-    device->eval_blocks = frames < most ? frames : most;
+    transformer_divide(device, fp32_work(&device->view));
+    device->learn = fp32_learn;
+    device->walk = fp32_walk;
+    fp32_allow_train(device);
+    fp32_allow_walk(device);
     transformer_place(device);
     if (rt->failed) {
         delete device;
@@ -324,10 +315,9 @@ static struct net_device *create(struct runtime *rt, const struct net_setup *set
     return device;
 }
 
-static void release(struct net_device *given)
-{
-    delete transformer_net_of(given); /* device memory is released with the runtime */
-}
-
-extern const struct net_device_kernels transformer_fp32 = {
-    create, release, transformer_fp32_train, transformer_evaluate_all, transformer_measure_all, transformer_test_all};
+extern const struct net_device_kernels transformer_fp32 = {create,
+                                                           transformer_release,
+                                                           transformer_train_all,
+                                                           transformer_evaluate_all,
+                                                           transformer_measure_all,
+                                                           transformer_test_all};

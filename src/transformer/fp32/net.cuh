@@ -24,6 +24,12 @@ enum { STAGE_THREADS = 256, STAGE_WARPS = STAGE_THREADS / WARP_LANES };
 /* Places of arrays in a frame: floats of a row before them. */
 typedef uint32_t place_t;
 
+/* The stream or its gradient: as it is, and as an operand of products. In fp32, and where no product reads it, these
+ * are one. */
+struct stream_place {
+    place_t exact, operand;
+};
+
 /* W2 f(W1 x + b1) + b2: offsets of the tensors in the host's, a seed's or a gate net's parameters. */
 struct branch_view {
     enum branch_kind kind; /* BRANCH_NONE: there is none */
@@ -53,7 +59,7 @@ struct exact_half {
     struct branch_view branch;
     struct norm_places norms;
     struct branch_places places;
-    place_t dy; /* the gradient of what the half adds, which is that of the stream after it */
+    struct stream_place dy; /* the gradient of what the half adds, which is that of the stream after it */
 };
 
 struct exact_layer {
@@ -83,8 +89,8 @@ struct exact_seed {
 struct exact_slot {
     uint32_t seed, seed_storage, gate, gate_storage; /* offsets in the pools */
     int layer;                                       /* the one before it */
-    place_t x, s;                                    /* the stream that enters, and the seed's output */
-    place_t dy, ds;                                  /* gradients after the slot, and of s */
+    struct stream_place x, dy;                       /* the stream that enters, and the gradient after the slot */
+    place_t s, ds;                                   /* the seed's output, and its gradient */
     struct branch_places places;
     place_t hat, rstd, sigma; /* of a norm; sigma: a token's part of its gradient */
     place_t gate_hidden, q;   /* of the gate net */
@@ -120,9 +126,9 @@ enum {
 /* Gradients are summed over chunks of so many tokens at least, and over so many chunks at most; the windows of a split
  * are divided into so many parts at most. */
 #ifdef EMULATE /* fewer, or a test's few sequences would be one chunk, and each a part */
-enum { CHUNK_ROWS = 64, CHUNKS = 8, EVAL_PARTS = 4 };
+enum { CHUNK_ROWS = 64, CHUNK_ROWS_WIDE = 24, CHUNKS = 8, EVAL_PARTS = 4 };
 #else
-enum { CHUNK_ROWS = 512, CHUNKS = 8, EVAL_PARTS = 128 };
+enum { CHUNK_ROWS = 512, CHUNK_ROWS_WIDE = 4096, CHUNKS = 8, EVAL_PARTS = 128 };
 #endif
 
 struct exact_view {
@@ -144,12 +150,16 @@ struct exact_view {
     size_t grad; /* their sum */
 
     size_t line; /* floats of a row of a frame */
-    place_t stream, dmixed, dembed;
+    struct stream_place stream, dembed;
+    place_t dmixed;
     struct norm_places last_places;
     place_t logits, dlogits;
+    place_t entries;  /* not in fp32: 1 in the column that is the token's, or 0 */
+    place_t verdicts; /* likewise: a token's loss, and whether it is a hit */
 
     /* per env of the group */
     float *frames;
+    struct bf16 *rounded;   /* [host, then seeds, then gates]: parameters as operands of products; fp32: NULL */
     uint8_t *windows;       /* [batch][context + 1] */
     const uint8_t *targets; /* [batch][context] in place of the windows' bytes one later, or NULL: trials alone */
     double *losses;         /* [rows] */
@@ -179,10 +189,11 @@ struct exact_pass {
 struct transformer_net : net_device {
     struct exact_view view;                                               /* on the host */
     struct exact_view *net;                                               /* on the device */
+    void (*learn)(struct transformer_net *device, int first, int envs);   /* a batch of windows, and the step */
     void (*walk)(struct transformer_net *device, struct exact_pass pass); /* enqueues an evaluation, to view.scores */
     unsigned work;                                                        /* entries of exact_view.work */
     unsigned eval_blocks;
-    size_t attend_shared; /* bytes */
+    virtual ~transformer_net() = default;
 };
 
 static inline struct transformer_net *transformer_net_of(struct net_device *device)
@@ -247,6 +258,13 @@ DEVICE float *at(const struct frame &frame, place_t place)
     return frame.base + (size_t)frame.rows * place;
 }
 
+/* Gradients of a chunk of the batch. */
+DEVICE float *chunk_sums(const struct frame &frame, int chunk)
+{
+    const struct exact_view &net = *frame.net;
+    return net.partials + ((size_t)frame.place * (size_t)net.chunks + (size_t)chunk) * net.grad;
+}
+
 /* The half of a layer, with the places that are its own in this frame. */
 DEVICE const struct exact_half &places_of(const struct frame &frame, int layer, int half)
 {
@@ -304,20 +322,17 @@ DEVICE const float *gate_params(const struct frame &frame, int slot)
     return frame.gate + frame.net->slot[slot].gate;
 }
 
-/* The gradient of the seed's output: in TRAINING that after the slot, straight through. */
-DEVICE const float *seed_gradient(const struct frame &frame, int slot)
-{
-    const struct exact_slot &view = frame.net->slot[slot];
-    return at(frame, frame.exec[slot].mode == SLOT_STE ? view.dy : view.ds);
-}
-
 /* Bytes of device memory that a group's frames may take; 0: depends on the free device memory. Tests set it. */
 extern size_t transformer_budget;
 
-/* In create, one after the other. Networks of another precision have no frames, and memory of their own, `own_bytes`
- * per env. */
-void transformer_view_init(struct transformer_net *device, bool frames);
+/* What operands of products are in frames. Small networks have none, and no frames. */
+enum frames { FRAMES_NONE, FRAMES_FP32, FRAMES_BF16 };
+enum { OPERAND_ROW = 8, /* numbers of a row of bf16 operands, at least */ EVAL_BLOCKS = 2 /* per processor */ };
+
+/* In create, one after the other. `own_bytes`: memory of their own that networks of another precision have per env. */
+void transformer_view_init(struct transformer_net *device, enum frames frames);
 void transformer_allocate(struct transformer_net *device, size_t own_bytes);
+void transformer_divide(struct transformer_net *device, const std::vector<exact_work> &work); /* with frames */
 void transformer_place(struct transformer_net *device); /* the view, on the device */
 template <class T> static inline T *transformer_placed(struct runtime *rt, const std::vector<T> &list)
 {
@@ -340,25 +355,20 @@ static inline unsigned row_blocks(int rows)
 }
 
 /* Parts of a phase, for the envs first .. first + envs - 1. */
-void transformer_forward(struct transformer_net *device, int first, int envs); /* from the windows to losses */
-void transformer_backward(struct transformer_net *device, int first, int envs);
-void transformer_slot_forward(struct transformer_net *device, int slot); /* of env 0 alone: trials */
-void transformer_slot_backward(struct transformer_net *device, int slot);
+void transformer_forward(struct transformer_net *device, int first, int envs); /* fp32: from the windows to losses */
+void transformer_seed_alone(struct transformer_net *device, int slot);         /* fp32, of env 0, both ways: trials */
 void transformer_gather(struct transformer_net *device, int first, int envs, uint32_t index); /* the windows */
-void transformer_step(struct transformer_net *device, int first, int envs); /* after the passes of a batch */
-void transformer_update(struct transformer_net *device, int first,
-                        int envs); /* of a step, what follows the gradients */
+void transformer_reduce(struct transformer_net *device, int first, int envs); /* the chunks of a batch, to gradients */
+void transformer_update(struct transformer_net *device, int first, int envs); /* what follows the gradients */
 void transformer_end_step(struct transformer_net *device, int first, int envs);
 void transformer_begin_step(struct transformer_net *device);
 
-/* net_device.cuh; the last three by `walk` */
-void transformer_fp32_train(struct net_device *given);
+/* net_device.cuh; by `learn`, and the last three by `walk` */
+void transformer_train_all(struct net_device *given);
 void transformer_evaluate_all(struct net_device *given);
 void transformer_measure_all(struct net_device *given, struct net_sets sets);
 void transformer_test_all(struct net_device *given);
-void transformer_fp32_walk(struct transformer_net *device, struct exact_pass pass);
-void transformer_allow_evaluate(struct transformer_net *device); /* once, in create */
-void transformer_allow_train(struct transformer_net *device);
+void transformer_release(struct net_device *given);
 
 /* ---- the windows of a split, in parts ---------------------------------------------------------------------------- */
 

@@ -1,11 +1,12 @@
 /*
  * The forward pass in stages, each done by all threads of the blocks that share a frame: in training by a kernel per
- * stage, in an evaluation by one block, with a barrier after each. What a stage reads, earlier ones wrote.
+ * stage, in an evaluation by one block, with a barrier after each. What a stage reads, earlier ones wrote. P is the
+ * precision of products (exact.cuh): arrays that only they read, and what they yield for others, are P's operands.
  */
 #ifndef TRANSFORMER_FP32_STAGES_CUH
 #define TRANSFORMER_FP32_STAGES_CUH
 
-#include "transformer/fp32/net.cuh"
+#include "transformer/fp32/exact.cuh"
 
 /* f(row) for this block's share of the rows, by a warp each. */
 template <class F> DEVICE void each_row(int rows, const struct share &share, F f)
@@ -15,12 +16,62 @@ template <class F> DEVICE void each_row(int rows, const struct share &share, F f
         f(row);
 }
 
+/* ---- arrays and parameters ----------------------------------------------------------------------------------------
+ */
+
+template <class P> DEVICE typename P::operand *operands(const struct frame &frame, place_t place)
+{
+    return (typename P::operand *)at(frame, place);
+}
+
+/* Numbers of the stream or its gradient from index i on. */
+template <class P, class F>
+DEVICE void put_stream(const struct frame &frame, const struct stream_place &place, size_t i, const F &value)
+{
+    keep(at(frame, place.exact) + i, value);
+    if (!std::is_same<typename P::operand, float>::value && place.operand != place.exact)
+        keep(operands<P>(frame, place.operand) + i, value);
+}
+
+/* Parameters of the host, a seed or a gate net: as they are, and as operands. */
+template <class P> struct params {
+    const float *at;
+    const typename P::operand *weights;
+};
+
+template <class P> DEVICE struct params<P> host_of(const struct frame &frame) {
+    return {frame.host, P::rounded(frame, 0, frame.host)};
+}
+
+template <class P>
+DEVICE struct params<P> seed_at(const struct frame &frame, int slot) {
+    const struct exact_view &net = *frame.net;
+    return {seed_params(frame, slot),
+            P::rounded(frame, (size_t)net.host_storage + net.slot[slot].seed, seed_params(frame, slot))};
+}
+
+template <class P>
+DEVICE struct params<P> gate_at(const struct frame &frame, int slot) {
+    const struct exact_view &net = *frame.net;
+    return {
+        gate_params(frame, slot),
+        P::rounded(frame, (size_t)net.host_storage + net.seed_storage + net.slot[slot].gate, gate_params(frame, slot))};
+}
+
+/* The gradient of the seed's output: in TRAINING that after the slot, straight through. */
+template <class P>
+DEVICE const typename P::operand *seed_gradient(const struct frame &frame, int slot)
+{
+    const struct exact_slot &view = frame.net->slot[slot];
+    return operands<P>(frame, frame.exec[slot].mode == SLOT_STE ? view.dy.operand : view.ds);
+}
+
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
 DEVICE void stage_embed(const struct frame &frame, const struct share &share)
 {
     const struct exact_view &net = *frame.net;
-    float *stream = at(frame, net.stream);
+    float *stream = at(frame, net.stream.exact);
     each_row(frame.rows, share, [&](int row) {
         const int n = row / net.context, t = row % net.context;
         const size_t token = frame.tokens[(size_t)n * (size_t)frame.token_stride + (size_t)t];
@@ -31,6 +82,7 @@ DEVICE void stage_embed(const struct frame &frame, const struct share &share)
     });
 }
 
+template <class P>
 DEVICE void stage_norm(const struct frame &frame, const struct norm_view &norm, const struct norm_places &places,
                        const struct share &share)
 {
@@ -38,103 +90,109 @@ DEVICE void stage_norm(const struct frame &frame, const struct norm_view &norm, 
     const float *gamma = frame.host + norm.gamma, *beta = frame.host + norm.beta;
     each_row(frame.rows, share, [&](int row) {
         const size_t first = (size_t)row * (size_t)width;
-        float *hat = at(frame, places.hat) + first, *normed = at(frame, places.normed) + first;
-        at(frame, places.rstd)[row] = row_normalise(width, at(frame, frame.net->stream) + first, hat);
-        each_lane(width, [&](int i) { normed[i] = gamma[i] * hat[i] + beta[i]; });
+        typename P::operand *hat = operands<P>(frame, places.hat) + first,
+                            *normed = operands<P>(frame, places.normed) + first;
+        at(frame, places.rstd)[row] = row_normalise(width, at(frame, frame.net->stream.exact) + first, hat);
+        each_lane(width, [&](int i) { keep(&normed[i], gamma[i] * number(hat[i]) + beta[i]); });
     });
 }
 
-/* put(row, column, value) for every element of x W^T + b; b may be NULL. */
-template <class Put>
-DEVICE void linear_forward(const struct frame &frame, int in, int out, const float *weight, const float *bias,
-                           const float *x, const struct share &share, Put put)
-{
-    const struct matmul product = {frame.rows, out, in, x, weight, in, in};
-    matmul_share<BY_DEPTH, BY_DEPTH>(
-        product, share, [&](int column) { return bias ? bias[column] : 0.0f; }, put);
-}
-
+template <class P>
 DEVICE void stage_first(const struct frame &frame, const struct branch_view &branch, const struct branch_places &places,
-                        const float *params, const float *x, const struct share &share)
+                        const struct params<P> &params, const typename P::operand *x, const struct share &share)
 {
-    float *hidden = at(frame, places.hidden), *mixed = at(frame, places.mixed);
-    linear_forward(frame, frame.net->width, branch.hidden, params + branch.w1,
-                   branch.biased ? params + branch.b1 : nullptr, x, share, [&](int row, int column, float sum) {
-                       const size_t i = (size_t)row * (size_t)branch.hidden + (size_t)column;
-                       if (branch.kind == BRANCH_MLP)
-                           mixed[i] = gelu(sum, &hidden[i]);
-                       else
-                           hidden[i] = sum;
-                   });
+    typename P::operand *hidden = operands<P>(frame, places.hidden), *mixed = operands<P>(frame, places.mixed);
+    P::forward(frame, frame.net->width, branch.hidden, params.weights + branch.w1,
+               branch.biased ? params.at + branch.b1 : nullptr, x, share, [&](int row, int column, const auto &sum) {
+                   const size_t i = (size_t)row * (size_t)branch.hidden + (size_t)column;
+                   if (branch.kind != BRANCH_MLP) {
+                       keep(hidden + i, sum);
+                       return;
+                   }
+                   auto value = sum, slope = sum;
+                   for (size_t k = 0; k < sizeof sum / sizeof(float); k++)
+                       value.v[k] = P::gelu_of(sum.v[k], &slope.v[k]);
+                   keep(hidden + i, slope);
+                   keep(mixed + i, value);
+               });
 }
 
-DEVICE const float *mixed_of(const struct frame &frame, const struct branch_view &branch,
-                             const struct branch_places &places)
+template <class P>
+DEVICE const typename P::operand *mixed_of(const struct frame &frame, const struct branch_view &branch,
+                                           const struct branch_places &places)
 {
-    return at(frame, branch.kind == BRANCH_LORA ? places.hidden : places.mixed);
+    return operands<P>(frame, branch.kind == BRANCH_LORA ? places.hidden : places.mixed);
 }
 
 /* to = from + the branch's output. */
+template <class P>
 DEVICE void stage_second(const struct frame &frame, const struct branch_view &branch,
-                         const struct branch_places &places, const float *params, const float *from, float *to,
-                         const struct share &share)
+                         const struct branch_places &places, const struct params<P> &params, place_t from_place,
+                         const struct stream_place &to, const struct share &share)
 {
     const int width = frame.net->width;
-    linear_forward(frame, branch.mixed, width, params + branch.w2, branch.biased ? params + branch.b2 : nullptr,
-                   mixed_of(frame, branch, places), share, [&](int row, int column, float sum) {
-                       const size_t i = (size_t)row * (size_t)width + (size_t)column;
-                       to[i] = from[i] + sum;
-                   });
+    const float *from = at(frame, from_place);
+    P::forward(frame, branch.mixed, width, params.weights + branch.w2, branch.biased ? params.at + branch.b2 : nullptr,
+               mixed_of<P>(frame, branch, places), share, [&](int row, int column, const auto &sum) {
+                   const size_t i = (size_t)row * (size_t)width + (size_t)column;
+                   constexpr int N = sizeof sum / sizeof(float);
+                   put_stream<P>(frame, to, i,
+                                 paired(few_at<N>(from + i), sum, [](float a, float b) { return a + b; }));
+               });
 }
 
 /* Attention's view of a sequence. */
-DEVICE struct attended sequence_of(const struct frame &frame, const struct branch_places &places, int heads, int n)
-{
+template <class P>
+DEVICE struct attended<typename P::operand> sequence_of(const struct frame &frame, const struct branch_places &places,
+                                                        int heads, int n) {
     const size_t row = (size_t)n * (size_t)frame.net->context, width = (size_t)frame.net->width;
-    struct attended a = {};
+    struct attended<typename P::operand> a = {
+    };
     a.length = frame.net->context;
     a.heads = heads;
     a.head = frame.net->width / heads;
-    a.qkv = at(frame, places.hidden) + row * 3 * width;
-    a.out = at(frame, places.mixed) + row * width;
+    a.qkv = operands<P>(frame, places.hidden) + row * 3 * width;
+    a.out = operands<P>(frame, places.mixed) + row * width;
     a.logs = at(frame, places.logs) + row * (size_t)heads;
-    a.dout = at(frame, frame.net->dmixed) + row * width;
-    a.dqkv = at(frame, places.dhidden) + row * 3 * width;
+    a.dout = operands<P>(frame, frame.net->dmixed) + row * width;
+    a.dqkv = operands<P>(frame, places.dhidden) + row * 3 * width;
     return a;
 }
 
-/* f(sequence, head, tile) for this block's share of `times` tiles per tile of every head. */
-template <class F>
+/* f(sequence, head, part) for this block's share of `times` pieces of work per part of every head. */
+template <class P, class F>
 DEVICE void each_attended(const struct frame &frame, int heads, int times, const struct share &share, F f)
 {
-    const int tiles = times * attend_tiles(frame.net->context, frame.net->width / heads);
-    for (int item = share.index; item < frame.sequences * heads * tiles; item += share.count)
-        f(item / tiles / heads, item / tiles % heads, item % tiles);
+    const int parts = times * P::attend_parts(frame.net->context, frame.net->width / heads);
+    for (int item = share.index; item < frame.sequences * heads * parts; item += share.count)
+        f(item / parts / heads, item / parts % heads, item % parts);
 }
 
+template <class P, int HEAD>
 DEVICE void stage_attend(const struct frame &frame, const struct branch_places &places, int heads,
-                         const struct share &share, unsigned char *shared)
+                         const struct share &share)
 {
-    each_attended(frame, heads, 1, share, [&](int n, int head, int tile) {
-        attend_forward(sequence_of(frame, places, heads, n), head, tile, shared);
+    each_attended<P>(frame, heads, 1, share, [&](int n, int head, int part) {
+        P::template attend<HEAD>(sequence_of<P>(frame, places, heads, n), head, part);
     });
 }
 
 /* Where the stream goes after a layer: a slot keeps what enters it. */
-DEVICE float *stream_after(const struct frame &frame, int layer, int half)
+DEVICE struct stream_place stream_after(const struct frame &frame, int layer, int half)
 {
     const struct exact_view &net = *frame.net;
     const int slot = half == 1 ? net.layer[layer].slot : -1;
-    return at(frame, slot < 0 ? net.stream : net.slot[slot].x);
+    return slot < 0 ? net.stream : net.slot[slot].x;
 }
 
-DEVICE void stage_logits(const struct frame &frame, const struct share &share)
+template <class P> DEVICE void stage_logits(const struct frame &frame, const struct share &share)
 {
     const struct exact_view &net = *frame.net;
     float *logits = at(frame, net.logits);
-    linear_forward(
-        frame, net.width, net.vocabulary, frame.host + net.tokens, nullptr, at(frame, net.last_places.normed), share,
-        [&](int row, int column, float sum) { logits[(size_t)row * (size_t)net.vocabulary + (size_t)column] = sum; });
+    P::forward(frame, net.width, net.vocabulary, host_of<P>(frame).weights + net.tokens, nullptr,
+               operands<P>(frame, net.last_places.normed), share, [&](int row, int column, const auto &sum) {
+                   keep(logits + (size_t)row * (size_t)net.vocabulary + (size_t)column, sum);
+               });
 }
 
 DEVICE int target_of(const struct frame &frame, int row)
@@ -150,48 +208,53 @@ DEVICE bool seed_has_branch(const struct frame &frame, int slot)
     return slot_runs(frame, slot) && seed_of(frame, slot).branch.kind != BRANCH_NONE;
 }
 
-DEVICE void stage_seed_first(const struct frame &frame, int slot, const struct share &share)
+template <class P> DEVICE void stage_seed_first(const struct frame &frame, int slot, const struct share &share)
 {
     const struct exact_slot &view = frame.net->slot[slot];
     if (seed_has_branch(frame, slot))
-        stage_first(frame, seed_of(frame, slot).branch, view.places, seed_params(frame, slot), at(frame, view.x),
-                    share);
+        stage_first<P>(frame, seed_of(frame, slot).branch, view.places, seed_at<P>(frame, slot),
+                       operands<P>(frame, view.x.operand), share);
 }
 
-DEVICE void stage_seed_attend(const struct frame &frame, int slot, const struct share &share, unsigned char *shared)
+template <class P, int HEAD>
+DEVICE void stage_seed_attend(const struct frame &frame, int slot, const struct share &share)
 {
     if (seed_has_branch(frame, slot) && seed_of(frame, slot).branch.kind == BRANCH_ATTENTION)
-        stage_attend(frame, frame.net->slot[slot].places, SEED_HEADS, share, shared);
+        stage_attend<P, HEAD>(frame, frame.net->slot[slot].places, SEED_HEADS, share);
 }
 
-DEVICE void stage_seed_second(const struct frame &frame, int slot, const struct share &share)
+template <class P> DEVICE void stage_seed_second(const struct frame &frame, int slot, const struct share &share)
 {
     const struct exact_slot &view = frame.net->slot[slot];
+    const struct stream_place s = {view.s, view.s};
     if (slot_mixes(frame, slot) && seed_of(frame, slot).branch.kind != BRANCH_NONE)
-        stage_second(frame, seed_of(frame, slot).branch, view.places, seed_params(frame, slot), at(frame, view.x),
-                     at(frame, view.s), share);
+        stage_second<P>(frame, seed_of(frame, slot).branch, view.places, seed_at<P>(frame, slot), view.x.exact, s,
+                        share);
 }
 
-DEVICE void stage_gate(const struct frame &frame, int slot, const struct share &share)
+template <class P> DEVICE void stage_gate(const struct frame &frame, int slot, const struct share &share)
 {
     const struct exact_view &net = *frame.net;
-    const float *params = gate_params(frame, slot);
-    float *hidden = at(frame, net.slot[slot].gate_hidden);
+    const struct params<P> params = gate_at<P>(frame, slot);
+    typename P::operand *hidden = operands<P>(frame, net.slot[slot].gate_hidden);
     if (slot_gated(frame, slot))
-        linear_forward(frame, net.width, net.gate_hidden, params + net.gate_branch.w1, params + net.gate_branch.b1,
-                       at(frame, net.slot[slot].x), share, [&](int row, int column, float sum) {
-                           hidden[(size_t)row * (size_t)net.gate_hidden + (size_t)column] = sum <= 0 ? 0 : sum;
-                       });
+        P::forward(frame, net.width, net.gate_hidden, params.weights + net.gate_branch.w1,
+                   params.at + net.gate_branch.b1, operands<P>(frame, net.slot[slot].x.operand), share,
+                   [&](int row, int column, const auto &sum) {
+                       keep(hidden + (size_t)row * (size_t)net.gate_hidden + (size_t)column,
+                            paired(sum, sum, [](float x, float) { return x <= 0 ? 0 : x; }));
+                   });
 }
 
 /* The gate net's value for a token. */
-DEVICE float gate_value(const struct frame &frame, int slot, int row)
+template <class P> DEVICE float gate_value(const struct frame &frame, int slot, int row)
 {
     const struct exact_view &net = *frame.net;
-    const float *w = gate_params(frame, slot) + net.gate_branch.w2,
-                *hidden = at(frame, net.slot[slot].gate_hidden) + (size_t)row * (size_t)net.gate_hidden;
+    const float *w = gate_params(frame, slot) + net.gate_branch.w2;
+    const typename P::operand *hidden = operands<P>(frame, net.slot[slot].gate_hidden) +
+                                        (size_t)row * (size_t)net.gate_hidden;
     double sum = 0;
-    each_lane(net.gate_hidden, [&](int k) { sum += (double)w[k] * (double)hidden[k]; });
+    each_lane(net.gate_hidden, [&](int k) { sum += (double)w[k] * (double)number(hidden[k]); });
     sum = lanes_sum(sum) + (double)gate_params(frame, slot)[net.gate_branch.b2];
     return (float)(sum >= 0 ? 1 / (1 + exp(-sum)) : exp(sum) / (1 + exp(sum)));
 }
@@ -203,21 +266,22 @@ DEVICE float norm_mix(const struct frame &frame, int slot)
 }
 
 /* The output of a seed that is no branch, for a token; a norm's statistics are kept. */
-DEVICE void seed_row(const struct frame &frame, int slot, int row)
+template <class P> DEVICE void seed_row(const struct frame &frame, int slot, int row)
 {
     const struct exact_slot &view = frame.net->slot[slot];
     const struct exact_seed &seed = seed_of(frame, slot);
     const int width = frame.net->width;
     const size_t first = (size_t)row * (size_t)width;
-    const float *x = at(frame, view.x) + first, *params = seed_params(frame, slot);
-    float *s = at(frame, view.s) + first, *hat = at(frame, view.hat) + first;
+    const float *x = at(frame, view.x.exact) + first, *params = seed_params(frame, slot);
+    float *s = at(frame, view.s) + first;
+    typename P::operand *hat = operands<P>(frame, view.hat) + first;
     if (!seed.norm) {
         each_lane(width, [&](int i) { s[i] = x[i]; });
         return;
     }
     const float t = norm_mix(frame, slot), *gamma = params + seed.norm_at.gamma, *beta = params + seed.norm_at.beta;
     at(frame, view.rstd)[row] = row_normalise(width, x, hat);
-    each_lane(width, [&](int i) { s[i] = x[i] + t * (gamma[i] * hat[i] + beta[i] - x[i]); });
+    each_lane(width, [&](int i) { s[i] = x[i] + t * (gamma[i] * number(hat[i]) + beta[i] - x[i]); });
 }
 
 /* The weight of a token's seed: alpha, scaled by the gate where there is one. */
@@ -241,7 +305,7 @@ DEVICE float blended(bool multiply, float a, float h, const float *s)
 }
 
 /* The stream after the slot. */
-DEVICE void stage_mix(const struct frame &frame, int slot, const struct share &share)
+template <class P> DEVICE void stage_mix(const struct frame &frame, int slot, const struct share &share)
 {
     const struct exact_slot &view = frame.net->slot[slot];
     const int width = frame.net->width;
@@ -250,12 +314,12 @@ DEVICE void stage_mix(const struct frame &frame, int slot, const struct share &s
                multiply = frame.exec[slot].algorithm == ALGORITHM_MULTIPLY;
     each_row(frame.rows, share, [&](int row) {
         const size_t first = (size_t)row * (size_t)width;
-        const float *x = at(frame, view.x) + first, *s = at(frame, view.s) + first;
-        float *stream = at(frame, frame.net->stream) + first;
+        const float *x = at(frame, view.x.exact) + first, *s = at(frame, view.s) + first;
+        float *stream = at(frame, frame.net->stream.exact) + first;
         if (plain)
-            seed_row(frame, slot, row);
+            seed_row<P>(frame, slot, row);
         if (gated) {
-            const float q = gate_value(frame, slot, row);
+            const float q = gate_value<P>(frame, slot, row);
             at(frame, view.q)[row] = q; /* the same in every lane */
         }
         const float a = mixes ? amplitude_of(frame, slot, row) : 0;

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "morph/net_trial.cuh"
-#include "transformer/bf16/trial.h"
 #include "transformer/fp32/net.cuh"
 
 struct exact_trial {
@@ -77,14 +76,10 @@ static void net_trial_run(struct exact_trial *trial, struct net_trial *given)
     place_targets(trial, given);
     runtime_copy_to(rt, net->windows, given->tokens, (size_t)given->samples * (size_t)(net->context + 1));
     transformer_begin_step(trial->net);
-    if (given->bf16)
-        small_trial(trial->net);
+    if (given->learn || given->bf16)
+        trial->net->learn(trial->net, 0, 1);
     else
         transformer_forward(trial->net, 0, 1);
-    if (given->learn && !given->bf16) {
-        transformer_backward(trial->net, 0, 1);
-        transformer_step(trial->net, 0, 1);
-    }
     if (given->learn) {
         transformer_end_step(trial->net, 0, 1);
         take_gradients(trial, given);
@@ -99,14 +94,12 @@ static void seed_trial_run(struct exact_trial *trial, struct net_trial *given)
     const struct exact_view *net = &trial->net->view;
     const struct exact_slot *slot = &net->slot[0];
     const size_t bytes = row_count(trial) * (size_t)net->width * sizeof(float);
-    runtime_copy_to(rt, array_at(trial, slot->x), given->x, bytes);
-    runtime_copy_to(rt, array_at(trial, slot->dy), given->dy, bytes);
-    transformer_slot_forward(trial->net, 0);
-    transformer_slot_backward(trial->net, 0);
-    transformer_step(trial->net, 0, 1);
+    runtime_copy_to(rt, array_at(trial, slot->x.exact), given->x, bytes);
+    runtime_copy_to(rt, array_at(trial, slot->dy.exact), given->dy, bytes);
+    transformer_seed_alone(trial->net, 0);
     take_gradients(trial, given);
-    runtime_copy_from(rt, given->y, array_at(trial, net->stream), bytes);
-    runtime_copy_from(rt, given->dx, array_at(trial, net->layer[slot->layer].half[1].dy), bytes);
+    runtime_copy_from(rt, given->y, array_at(trial, net->stream.exact), bytes);
+    runtime_copy_from(rt, given->dx, array_at(trial, net->layer[slot->layer].half[1].dy.exact), bytes);
     runtime_wait(rt);
 }
 

@@ -1,0 +1,81 @@
+/* Numbers on the device as they are kept: fp32, or bf16 where products read them; one at a time, or a few neighbours.
+ */
+#ifndef NN_FEW_CUH
+#define NN_FEW_CUH
+
+#include "cuda/warp.cuh"
+
+struct bf16 {
+    uint16_t bits;
+};
+
+/* Neighbours of a row, from a multiple of N on. */
+template <int N> struct few {
+    float v[N];
+};
+
+DEVICE float number(float x)
+{
+    return x;
+}
+
+DEVICE float number(struct bf16 x)
+{
+    return __uint_as_float((uint32_t)x.bits << 16);
+}
+
+DEVICE void keep(float *to, float x)
+{
+    *to = x;
+}
+
+DEVICE void keep(struct bf16 *to, float x)
+{
+    to->bits = (uint16_t)pack_bf16(x, 0);
+}
+
+DEVICE void keep(float *to, const struct few<1> &x)
+{
+    *to = x.v[0];
+}
+
+DEVICE void keep(float *to, const struct few<2> &x)
+{
+    *(float2 *)to = make_float2(x.v[0], x.v[1]);
+}
+
+DEVICE void keep(struct bf16 *to, const struct few<2> &x)
+{
+    *(uint32_t *)to = pack_bf16(x.v[0], x.v[1]);
+}
+
+template <int N> DEVICE struct few<N> few_at(const float *from) {
+    struct few<N> x;
+    if constexpr (N == 2) {
+        const float2 two = *(const float2 *)from;
+        x.v[0] = two.x;
+        x.v[1] = two.y;
+    } else {
+        x.v[0] = *from;
+    }
+    return x;
+}
+
+template <int N>
+DEVICE struct few<N> few_at(const struct bf16 *from) {
+    static_assert(N == 2, "a pair");
+    const uint32_t pair = *(const uint32_t *)from;
+    return {{bf16_lo(pair), bf16_hi(pair)}};
+}
+
+/* f(x, y), number by number. */
+template <int N, class F>
+DEVICE struct few<N> paired(const struct few<N> &x, const struct few<N> &y, F f) {
+    struct few<N> z;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        z.v[i] = f(x.v[i], y.v[i]);
+    return z;
+}
+
+#endif

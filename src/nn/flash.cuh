@@ -1,0 +1,405 @@
+/*
+ * Causal attention of one head over one sequence by a thread block, in bf16 on the tensor cores: nn/attend.cuh for
+ * operands that were rounded, and heads of HEAD numbers. A warp has sixteen rows, the block FLASH_ROWS of them; the
+ * others come to shared memory FLASH_OTHERS at a time, the next ones while these are in use. Logarithms are to base 2.
+ * What a token sees of later ones is exactly nothing.
+ */
+#ifndef NN_FLASH_CUH
+#define NN_FLASH_CUH
+
+#include "nn/attend.cuh"
+#include "nn/product.cuh"
+
+enum { FLASH_ROWS = 128, FLASH_OTHERS = 64 };
+
+/* Rows in shared memory, padded so that eight lie in different banks: own ones first, then two pairs of tiles of
+ * others, then two numbers per row of one of them. */
+template <int HEAD> struct flash_sheet {
+    enum {
+        PITCH = 2 * (HEAD + 8),
+        OTHERS = FLASH_OTHERS * PITCH,
+        OWN = FLASH_ROWS * PITCH,
+        FORWARD = OWN + 4 * OTHERS,
+        MARKS = 2 * OWN + 4 * OTHERS,
+        BACKWARD = MARKS + FLASH_ROWS * 8
+    };
+};
+
+/* A head in the works. */
+template <int HEAD> struct flash {
+    typedef flash_sheet<HEAD> sheet;
+    enum { TILES = HEAD / 16 };
+    const struct attended<struct bf16> &a;
+    size_t wide, width, at; /* numbers of a row of qkv and of out; where the head begins in them */
+    int head, row;          /* row: the first of the block's */
+    uint32_t shared;
+
+    __device__ __forceinline__ flash(const struct attended<struct bf16> &given, int index, int part, uint32_t memory)
+        : a(given), wide((size_t)(3 * given.heads * HEAD)), width((size_t)(given.heads * HEAD)),
+          at((size_t)(index * HEAD)), head(index), row(part * FLASH_ROWS), shared(memory)
+    {
+    }
+    /* The first of the warp's. */
+    __device__ __forceinline__ int own() const
+    {
+        return row + (int)threadIdx.x / 32 * 16;
+    }
+    /* The warp's rows of an own sheet. */
+    __device__ __forceinline__ uint32_t own_sheet(int which) const
+    {
+        return shared + (uint32_t)(which * sheet::OWN + (int)threadIdx.x / 32 * 16 * sheet::PITCH);
+    }
+    __device__ __forceinline__ uint32_t others(int owns, int turn, int which) const
+    {
+        return shared + (uint32_t)(owns * sheet::OWN + (turn % 2 * 2 + which) * sheet::OTHERS);
+    }
+    /* Rows from `first`, zeros beyond the sequence. */
+    __device__ __forceinline__ void fetch(uint32_t to, const struct bf16 *from, size_t stride, int first,
+                                          int rows) const
+    {
+        enum { CHUNKS = HEAD / 8 };
+        for (int i = (int)threadIdx.x; i < rows * CHUNKS; i += PRODUCT_THREADS) {
+            const int r = i / CHUNKS, chunk = i % CHUNKS;
+            const bool there = first + r < a.length;
+            copy_async_or_zero(to + (uint32_t)(r * sheet::PITCH + chunk * 16),
+                               from + (there ? (size_t)(first + r) * stride : 0) + at + (size_t)(8 * chunk), there);
+        }
+    }
+    __device__ __forceinline__ void load(uint32_t (*x)[4], uint32_t sheet_at) const
+    {
+#pragma unroll
+        for (int d = 0; d < TILES; d++)
+            matrices_a<true>(x[d], sheet_at + (uint32_t)(32 * d), sheet::PITCH);
+    }
+    /* s[2] += x times sixteen rows transposed. */
+    __device__ __forceinline__ void meet(float (*s)[4], const uint32_t (*x)[4], uint32_t rows) const
+    {
+#pragma unroll
+        for (int d = 0; d < TILES; d++) {
+            uint32_t b[4];
+            matrices_b<true>(b, rows + (uint32_t)(32 * d), sheet::PITCH);
+            mma_bf16(s[0], x[d], b[0], b[1]);
+            mma_bf16(s[1], x[d], b[2], b[3]);
+        }
+    }
+    /* to[HEAD / 8] += weights times sixteen rows. */
+    __device__ __forceinline__ void mix(float (*to)[4], const float (*s)[4], uint32_t rows) const
+    {
+        const uint32_t weights[4] = {pack_bf16(s[0][0], s[0][1]), pack_bf16(s[0][2], s[0][3]),
+                                     pack_bf16(s[1][0], s[1][1]), pack_bf16(s[1][2], s[1][3])};
+#pragma unroll
+        for (int d = 0; d < TILES; d++) {
+            uint32_t b[4];
+            matrices_b<false>(b, rows + (uint32_t)(32 * d), sheet::PITCH);
+            mma_bf16(to[2 * d], weights, b[0], b[1]);
+            mma_bf16(to[2 * d + 1], weights, b[2], b[3]);
+        }
+    }
+    __device__ __forceinline__ void store(struct bf16 *to, size_t stride, const float (*x)[4], const float *times) const
+    {
+        const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int r = own() + lane / 4 + 8 * half;
+            if (r >= a.length)
+                continue;
+#pragma unroll
+            for (int j = 0; j < HEAD / 8; j++) {
+                const struct few<2> two = {
+                    {
+                        x[j][2 * half] * times[half], x[j][2 * half + 1] * times[half]
+                    }
+                };
+                keep(to + (size_t)r * stride + at + (size_t)(8 * j + 2 * (lane % 4)), two);
+            }
+        }
+    }
+    /* Two numbers of each of some queries: its logarithm, and its output times that one's gradient. Four lanes to a
+     * query. */
+    __device__ __forceinline__ void mark(uint32_t to, int first, int rows) const
+    {
+        enum { PART = HEAD / 4 };
+        for (int r = (int)threadIdx.x / 4; r < rows; r += PRODUCT_THREADS / 4) {
+            const int query = first + r;
+            float sum = 0;
+            if (query < a.length) {
+                const size_t place = (size_t)query * width + at + (size_t)((int)threadIdx.x % 4 * PART);
+#pragma unroll
+                for (int d = 0; d < PART; d += 2) {
+                    const struct few<2> x = few_at<2>(a.out + place + d), y = few_at<2>(a.dout + place + d);
+                    sum = fmaf(x.v[0], y.v[0], fmaf(x.v[1], y.v[1], sum));
+                }
+            }
+            sum += exchange(sum, 1);
+            sum += exchange(sum, 2);
+            const float log = query < a.length ? a.logs[(size_t)query * (size_t)a.heads + (size_t)head] : 0.0f;
+            if (threadIdx.x % 4 == 0)
+                store_shared_64(to + (uint32_t)(8 * r), __float_as_uint(log), __float_as_uint(sum));
+        }
+    }
+};
+
+/* Element e of two neighbouring tiles of sums: its row and its column among sixteen. */
+DEVICE int flash_row(int e)
+{
+    return (int)threadIdx.x % 32 / 4 + e % 4 / 2 * 8;
+}
+
+DEVICE int flash_column(int e)
+{
+    return e / 4 * 8 + 2 * ((int)threadIdx.x % 4) + e % 2;
+}
+
+template <int HEAD> DEVICE float flash_scale()
+{
+    return 1 / sqrtf((float)HEAD);
+}
+
+#define FLASH_LOG2E 1.44269504f
+
+/* What a warp has of its queries so far. */
+template <int HEAD> struct flash_sums {
+    float out[HEAD / 8][4], top[2], total[2];
+};
+
+/* Sixteen queries against a tile of keys from `begin`. */
+template <int HEAD>
+DEVICE void flash_tile(const struct flash<HEAD> &w, struct flash_sums<HEAD> &sums, const uint32_t (*q)[4], int begin,
+                       uint32_t keys, uint32_t values)
+{
+    enum { BLOCKS = FLASH_OTHERS / 16 };
+    const float scale = flash_scale<HEAD>() * FLASH_LOG2E;
+    float s[2 * BLOCKS][4], top[2] = {sums.top[0], sums.top[1]};
+#pragma unroll
+    for (int n = 0; n < BLOCKS; n++) {
+        const int key = begin + 16 * n;
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            s[2 * n + e / 4][e % 4] = 0;
+        if (key <= w.own())
+            w.meet(&s[2 * n], q, keys + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            float &score = s[2 * n + e / 4][e % 4];
+            score = key + flash_column(e) <= w.own() + flash_row(e) ? score * scale : -INFINITY;
+            top[e % 4 / 2] = fmaxf(top[e % 4 / 2], score);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        top[r] = fmaxf(top[r], exchange(top[r], 1));
+        top[r] = fmaxf(top[r], exchange(top[r], 2));
+        const float keep = quick_exp2(sums.top[r] - top[r]);
+        sums.top[r] = top[r];
+        sums.total[r] *= keep;
+#pragma unroll
+        for (int j = 0; j < HEAD / 8; j++) {
+            sums.out[j][2 * r] *= keep;
+            sums.out[j][2 * r + 1] *= keep;
+        }
+    }
+#pragma unroll
+    for (int n = 0; n < BLOCKS; n++) {
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            float &p = s[2 * n + e / 4][e % 4];
+            p = quick_exp2(p - top[e % 4 / 2]);
+            sums.total[e % 4 / 2] += p;
+        }
+        if (begin + 16 * n <= w.own())
+            w.mix(sums.out, &s[2 * n], values + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
+    }
+}
+
+/* Part `part` of the queries of a head. */
+template <int HEAD>
+DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int part, uint32_t shared)
+{
+    const struct flash<HEAD> w(a, head, part, shared);
+    const int last = w.row + FLASH_ROWS < a.length ? w.row + FLASH_ROWS : a.length;
+    struct flash_sums<HEAD> sums = {
+        {}, {-INFINITY, -INFINITY},
+        {
+            0, 0
+        }
+    };
+    uint32_t q[HEAD / 16][4];
+    const auto fetch = [&](int turn) {
+        const int begin = turn * FLASH_OTHERS;
+        if (begin < last) {
+            w.fetch(w.others(1, turn, 0), a.qkv + w.width, w.wide, begin, FLASH_OTHERS);
+            w.fetch(w.others(1, turn, 1), a.qkv + 2 * w.width, w.wide, begin, FLASH_OTHERS);
+        }
+        copy_commit();
+    };
+    __syncthreads();
+    w.fetch(shared, a.qkv, w.wide, w.row, FLASH_ROWS);
+    fetch(0);
+#pragma unroll 1
+    for (int turn = 0; turn * FLASH_OTHERS < last; turn++) {
+        fetch(turn + 1);
+        copy_wait<1>();
+        __syncthreads();
+        if (turn == 0)
+            w.load(q, w.own_sheet(0));
+        if (w.own() < a.length && turn * FLASH_OTHERS <= w.own())
+            flash_tile(w, sums, q, turn * FLASH_OTHERS, w.others(1, turn, 0), w.others(1, turn, 1));
+        __syncthreads();
+    }
+    copy_wait<0>();
+    float times[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float total = sums.total[r] + exchange(sums.total[r], 1);
+        total += exchange(total, 2);
+        times[r] = 1 / total;
+        const int query = w.own() + flash_row(2 * r);
+        if (threadIdx.x % 4 == 0 && query < a.length)
+            a.logs[(size_t)query * (size_t)a.heads + (size_t)head] = sums.top[r] + log2f(total);
+    }
+    w.store(a.out, w.width, sums.out, times);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* From scores and dp to probabilities, in `s`, and gradients of the scores, in `dp`, as far as a query sees a key;
+ * mark(e): the query's two numbers, sees(e). */
+template <int HEAD, class Mark, class Sees> DEVICE void flash_again(float (*s)[4], float (*dp)[4], Mark mark, Sees sees)
+{
+    const float scale = flash_scale<HEAD>();
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        const struct few<2> two = mark(e);
+        float &p = s[e / 4][e % 4], &d = dp[e / 4][e % 4];
+        p = sees(e) ? quick_exp2(p * (scale * FLASH_LOG2E) - two.v[0]) : 0.0f;
+        d = sees(e) ? scale * p * (d - two.v[1]) : 0.0f;
+    }
+}
+
+DEVICE struct few<2> flash_marked(uint32_t at) {
+    uint32_t two[2];
+    load_shared_64(two, at);
+    return {{__uint_as_float(two[0]), __uint_as_float(two[1])}};
+}
+
+/* Gradients of a part of the queries. */
+template <int HEAD>
+DEVICE void flash_backward_queries(const struct attended<struct bf16> &a, int head, int part, uint32_t shared)
+{
+    typedef flash_sheet<HEAD> sheet;
+    const struct flash<HEAD> w(a, head, part, shared);
+    const int last = w.row + FLASH_ROWS < a.length ? w.row + FLASH_ROWS : a.length;
+    const uint32_t marks = shared + sheet::MARKS;
+    uint32_t q[HEAD / 16][4], g[HEAD / 16][4];
+    float dq[HEAD / 8][4] = {};
+    struct few<2> own[2] = {
+    };
+    const auto fetch = [&](int turn) {
+        const int begin = turn * FLASH_OTHERS;
+        if (begin < last) {
+            w.fetch(w.others(2, turn, 0), a.qkv + w.width, w.wide, begin, FLASH_OTHERS);
+            w.fetch(w.others(2, turn, 1), a.qkv + 2 * w.width, w.wide, begin, FLASH_OTHERS);
+        }
+        copy_commit();
+    };
+    __syncthreads();
+    w.fetch(shared, a.qkv, w.wide, w.row, FLASH_ROWS);
+    w.fetch(shared + sheet::OWN, a.dout, w.width, w.row, FLASH_ROWS);
+    fetch(0);
+    w.mark(marks, w.row, FLASH_ROWS);
+#pragma unroll 1
+    for (int turn = 0; turn * FLASH_OTHERS < last; turn++) {
+        fetch(turn + 1);
+        copy_wait<1>();
+        __syncthreads();
+        if (turn == 0) {
+            w.load(q, w.own_sheet(0));
+            w.load(g, w.own_sheet(1));
+            for (int r = 0; r < 2; r++)
+                own[r] = flash_marked(marks + (uint32_t)(8 * (w.own() - w.row + flash_row(2 * r))));
+        }
+#pragma unroll 1
+        for (int n = 0; n < FLASH_OTHERS / 16 && w.own() < a.length; n++) {
+            const int key = turn * FLASH_OTHERS + 16 * n;
+            const uint32_t down = (uint32_t)(16 * n * sheet::PITCH);
+            float s[2][4] = {}, dp[2][4] = {};
+            if (key > w.own())
+                break;
+            w.meet(s, q, w.others(2, turn, 0) + down);
+            w.meet(dp, g, w.others(2, turn, 1) + down);
+            flash_again<HEAD>(
+                s, dp, [&](int e) { return own[e % 4 / 2]; },
+                [&](int e) { return key + flash_column(e) <= w.own() + flash_row(e); });
+            w.mix(dq, dp, w.others(2, turn, 0) + down);
+        }
+        __syncthreads();
+    }
+    copy_wait<0>();
+    const float as_it_is[2] = {1, 1};
+    w.store(a.dqkv, w.wide, dq, as_it_is);
+}
+
+/* Gradients of a part of the keys, and of its values: rows are keys here, columns queries. */
+template <int HEAD>
+DEVICE void flash_backward_keys(const struct attended<struct bf16> &a, int head, int part, uint32_t shared)
+{
+    typedef flash_sheet<HEAD> sheet;
+    const struct flash<HEAD> w(a, head, part, shared);
+    const uint32_t marks = shared + sheet::MARKS;
+    uint32_t k[HEAD / 16][4], v[HEAD / 16][4];
+    float dk[HEAD / 8][4] = {}, dv[HEAD / 8][4] = {};
+    const auto fetch = [&](int turn) {
+        const int begin = w.row + turn * FLASH_OTHERS;
+        if (begin < a.length) {
+            w.fetch(w.others(2, turn, 0), a.qkv, w.wide, begin, FLASH_OTHERS);
+            w.fetch(w.others(2, turn, 1), a.dout, w.width, begin, FLASH_OTHERS);
+            w.mark(marks + (uint32_t)(turn % 2 * FLASH_OTHERS * 8), begin, FLASH_OTHERS);
+        }
+        copy_commit();
+    };
+    __syncthreads();
+    w.fetch(shared, a.qkv + w.width, w.wide, w.row, FLASH_ROWS);
+    w.fetch(shared + sheet::OWN, a.qkv + 2 * w.width, w.wide, w.row, FLASH_ROWS);
+    fetch(0);
+#pragma unroll 1
+    for (int turn = 0; w.row + turn * FLASH_OTHERS < a.length; turn++) {
+        fetch(turn + 1);
+        copy_wait<1>();
+        __syncthreads();
+        if (turn == 0) {
+            w.load(k, w.own_sheet(0));
+            w.load(v, w.own_sheet(1));
+        }
+#pragma unroll 1
+        for (int n = 0; n < FLASH_OTHERS / 16 && w.own() < a.length; n++) {
+            const int query = w.row + turn * FLASH_OTHERS + 16 * n;
+            const uint32_t down = (uint32_t)(16 * n * sheet::PITCH),
+                           marked = marks + (uint32_t)((turn % 2 * FLASH_OTHERS + 16 * n) * 8);
+            float s[2][4] = {}, dp[2][4] = {};
+            if (query < w.own() || query >= a.length)
+                continue;
+            w.meet(s, k, w.others(2, turn, 0) + down);
+            w.meet(dp, v, w.others(2, turn, 1) + down);
+            flash_again<HEAD>(
+                s, dp, [&](int e) { return flash_marked(marked + (uint32_t)(8 * flash_column(e))); },
+                [&](int e) {
+                    const int seeing = query + flash_column(e);
+                    return w.own() + flash_row(e) <= seeing && seeing < a.length;
+                });
+            w.mix(dv, s, w.others(2, turn, 1) + down);
+            w.mix(dk, dp, w.others(2, turn, 0) + down);
+        }
+        __syncthreads();
+    }
+    copy_wait<0>();
+    const float as_it_is[2] = {1, 1};
+    w.store(a.dqkv + w.width, w.wide, dk, as_it_is);
+    w.store(a.dqkv + 2 * w.width, w.wide, dv, as_it_is);
+}
+
+static inline __host__ __device__ int flash_parts(int length)
+{
+    return (length + FLASH_ROWS - 1) / FLASH_ROWS;
+}
+
+#endif

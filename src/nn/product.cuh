@@ -1,0 +1,282 @@
+/*
+ * Matrix products in bf16 on the tensor cores by a thread block, tile by tile, with fp32 sums: nn/matmul.cuh for
+ * operands that were rounded. Slabs of both operands are copied to shared memory some ahead of the one that is
+ * multiplied. A sum starts with a given number and takes slabs from the first to the last: an element's bits depend on
+ * its own row and column alone, neither on the tile it is in nor on how many rows there are.
+ *
+ * An operand's contiguous index has multiples of eight numbers, and so has its stride; rows may be any number.
+ */
+#ifndef NN_PRODUCT_CUH
+#define NN_PRODUCT_CUH
+
+#include "nn/few.cuh"
+#include "nn/matmul.cuh"
+
+enum { PRODUCT_THREADS = 256, PRODUCT_WARPS = 8, PRODUCT_DEPTH = 32, PRODUCT_STAGES = 4 };
+
+struct product {
+    int rows, columns, depth;
+    const struct bf16 *a, *b;
+    int a_stride, b_stride;
+};
+
+/* A tile of the product: DOWN warps share its rows, the others its columns. */
+template <int ROWS, int COLUMNS, int DOWN> struct product_tile {
+    enum {
+        M = ROWS,
+        N = COLUMNS,
+        ACROSS = PRODUCT_WARPS / DOWN,
+        WARP_M = M / DOWN,
+        WARP_N = N / ACROSS,
+        OWN_M = WARP_M / 16, /* of a warp: tiles of m16n8k16 */
+        OWN_N = WARP_N / 8
+    };
+    static_assert(WARP_M % 16 == 0 && WARP_N % 16 == 0, "whole fragments");
+    float sum[OWN_M][OWN_N][4];
+};
+#ifdef EMULATE /* smaller, or a test's few rows would be one of them */
+typedef struct product_tile<32, 64, 2> plain_tile;
+#else
+typedef struct product_tile<128, 128, 2> plain_tile;
+#endif
+
+/* A piece of an operand in shared memory. Rows are padded, so that eight of them lie in different banks. */
+template <enum matmul_order ORDER, int LINES> struct product_slab {
+    enum {
+        ROWS = ORDER == BY_DEPTH ? LINES : (int)PRODUCT_DEPTH,
+        CHUNKS = (ORDER == BY_DEPTH ? (int)PRODUCT_DEPTH : LINES) / 8, /* of a row, 16 bytes each */
+        PITCH = 16 * CHUNKS + 16,
+        BYTES = ROWS * PITCH
+    };
+};
+
+template <enum matmul_order A, enum matmul_order B, class T>
+struct product_shared {
+    enum {A_BYTES = product_slab<A, T::M>::BYTES, STAGE = A_BYTES + product_slab<B, T::N>::BYTES,
+          BYTES = PRODUCT_STAGES *STAGE};
+};
+
+/* The most that a product of such tiles needs, whatever the order of its operands. */
+template <class T> static constexpr size_t product_bytes()
+{
+    const int by_depth = product_shared<BY_DEPTH, BY_DEPTH, T>::BYTES,
+              mixed = product_shared<BY_DEPTH, BY_LINE, T>::BYTES, by_line = product_shared<BY_LINE, BY_LINE, T>::BYTES;
+    return (size_t)(by_depth > mixed ? (by_depth > by_line ? by_depth : by_line) : (mixed > by_line ? mixed : by_line));
+}
+
+template <class T> static inline __host__ __device__ int product_tiles(int rows, int columns)
+{
+    return (rows + T::M - 1) / T::M * ((columns + T::N - 1) / T::N);
+}
+
+/* ---- slabs ------------------------------------------------------------------------------------------------------- */
+
+/* All threads: lines from `first` and indices of the depth from `begin`, zeros beyond the operand's end. */
+template <enum matmul_order ORDER, int LINES>
+DEVICE void product_fetch(uint32_t to, const struct bf16 *from, int stride, int lines, int depth, int first, int begin)
+{
+    typedef product_slab<ORDER, LINES> slab;
+#pragma unroll
+    for (int i = (int)threadIdx.x; i < slab::ROWS * slab::CHUNKS; i += PRODUCT_THREADS) {
+        const int row = i / slab::CHUNKS, chunk = i % slab::CHUNKS,
+                  line = first + (ORDER == BY_DEPTH ? row : 8 * chunk),
+                  at = begin + (ORDER == BY_DEPTH ? 8 * chunk : row);
+        const bool there = line < lines && at < depth;
+        const size_t place = ORDER == BY_DEPTH ? (size_t)line * (size_t)stride + (size_t)at
+                                               : (size_t)at * (size_t)stride + (size_t)line;
+        copy_async_or_zero(to + (uint32_t)(row * slab::PITCH + chunk * 16), there ? from + place : from, there);
+    }
+}
+
+/* Byte offsets of a lane's row of four 8 x 8 matrices, down first or across first. */
+DEVICE uint32_t matrices_down(int pitch)
+{
+    const int lane = (int)threadIdx.x % 32;
+    return (uint32_t)(((lane >> 3 & 1) * 8 + (lane & 7)) * pitch + (lane >> 4) * 16);
+}
+
+DEVICE uint32_t matrices_across(int pitch)
+{
+    const int lane = (int)threadIdx.x % 32;
+    return (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * pitch + (lane >> 3 & 1) * 16);
+}
+
+/* A of sixteen lines and a depth of sixteen; `slab` points at the first of both. */
+template <bool BY_DEPTHS> DEVICE void matrices_a(uint32_t a[4], uint32_t slab, int pitch)
+{
+    if (BY_DEPTHS)
+        load_matrix(a, slab + matrices_down(pitch));
+    else
+        load_matrix_transposed(a, slab + matrices_across(pitch));
+}
+
+/* B likewise: b[0] and b[1] of the first eight lines, b[2] and b[3] of the others. */
+template <bool BY_DEPTHS> DEVICE void matrices_b(uint32_t b[4], uint32_t slab, int pitch)
+{
+    if (BY_DEPTHS)
+        load_matrix(b, slab + matrices_across(pitch));
+    else
+        load_matrix_transposed(b, slab + matrices_down(pitch));
+}
+
+/* Byte offset in a slab of a line and an index of the depth. */
+template <enum matmul_order ORDER, int LINES> DEVICE uint32_t slab_at(int line, int at)
+{
+    return (uint32_t)(ORDER == BY_DEPTH ? line * product_slab<ORDER, LINES>::PITCH + 2 * at
+                                        : at * product_slab<ORDER, LINES>::PITCH + 2 * line);
+}
+
+/* ---- a tile ------------------------------------------------------------------------------------------------------ */
+
+/* Where this warp's part of a tile begins, and this lane's of that. */
+template <class T> DEVICE int warp_row()
+{
+    return (int)threadIdx.x / 32 / T::ACROSS * T::WARP_M;
+}
+
+template <class T> DEVICE int warp_column()
+{
+    return (int)threadIdx.x / 32 % T::ACROSS * T::WARP_N;
+}
+
+/* The sums of every column begin with start(column). */
+template <class T, class Start> DEVICE void tile_start(T &tile, int column, int columns, Start start)
+{
+#pragma unroll
+    for (int n = 0; n < T::OWN_N; n++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const int own = column + warp_column<T>() + 8 * n + 2 * ((int)threadIdx.x % 4) + e;
+            const float first = own < columns ? start(own) : 0.0f;
+#pragma unroll
+            for (int m = 0; m < T::OWN_M; m++)
+                tile.sum[m][n][e] = tile.sum[m][n][e + 2] = first;
+        }
+}
+
+/* Sums of the first operand's lines over the depth, which come with a product where SUMMED and `wanted`: in the layout
+ * of the tile's sums, all columns the same. */
+template <class T, bool SUMMED> struct tile_side {
+    float sum[SUMMED ? (int)T::OWN_M : 1][4];
+    bool wanted;
+};
+
+/* The product of a slab of each. */
+template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED>
+DEVICE void tile_multiply(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b)
+{
+    const uint32_t ones = 0x3f803f80u;
+#pragma unroll
+    for (int k = 0; k < PRODUCT_DEPTH; k += 16) {
+        uint32_t a[T::OWN_M][4], b[T::OWN_N / 2][4];
+#pragma unroll
+        for (int m = 0; m < T::OWN_M; m++)
+            matrices_a<A == BY_DEPTH>(a[m], slab_a + slab_at<A, T::M>(warp_row<T>() + 16 * m, k),
+                                      product_slab<A, T::M>::PITCH);
+#pragma unroll
+        for (int n = 0; n < T::OWN_N / 2; n++)
+            matrices_b<B == BY_DEPTH>(b[n], slab_b + slab_at<B, T::N>(warp_column<T>() + 16 * n, k),
+                                      product_slab<B, T::N>::PITCH);
+#pragma unroll
+        for (int m = 0; m < T::OWN_M; m++) {
+#pragma unroll
+            for (int n = 0; n < T::OWN_N; n++)
+                mma_bf16(tile.sum[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+            if constexpr (SUMMED)
+                if (side.wanted)
+                    mma_bf16(side.sum[m], a[m], ones, ones);
+        }
+    }
+}
+
+/* The tile at `row` and `column` += the product. A warp without rows or columns of its own only helps to copy. */
+template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED>
+DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct product &p, int row, int column,
+                     uint32_t shared)
+{
+    typedef product_shared<A, B, T> memory;
+    const int slabs = (p.depth + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH;
+    const bool own = row + warp_row<T>() < p.rows && column + warp_column<T>() < p.columns;
+    const auto fetch = [&](int slab) {
+        const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
+        if (slab < slabs) {
+            product_fetch<A, T::M>(at, p.a, p.a_stride, p.rows, p.depth, row, slab * PRODUCT_DEPTH);
+            product_fetch<B, T::N>(at + memory::A_BYTES, p.b, p.b_stride, p.columns, p.depth, column,
+                                   slab * PRODUCT_DEPTH);
+        }
+        copy_commit();
+    };
+    __syncthreads(); /* shared memory is nobody else's any more */
+#pragma unroll
+    for (int slab = 0; slab < PRODUCT_STAGES - 1; slab++)
+        fetch(slab);
+#pragma unroll 1
+    for (int slab = 0; slab < slabs; slab++) {
+        const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
+        copy_wait<PRODUCT_STAGES - 2>();
+        __syncthreads(); /* everybody's copies have arrived, and nobody reads the slab before any more */
+        fetch(slab + PRODUCT_STAGES - 1);
+        if (own)
+            tile_multiply<A, B>(tile, side, at, at + memory::A_BYTES);
+    }
+    copy_wait<0>();
+}
+
+template <enum matmul_order A, enum matmul_order B, class T>
+DEVICE void tile_add(T &tile, const struct product &p, int row, int column, uint32_t shared)
+{
+    struct tile_side<T, false> none;
+    tile_add<A, B>(tile, none, p, row, column, shared);
+}
+
+/* put(row, column, two neighbours) for every element of the tile. */
+template <class T, class Put> DEVICE void tile_put(const T &tile, int row, int column, int rows, int columns, Put put)
+{
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < T::OWN_M; m++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int n = 0; n < T::OWN_N; n++) {
+                const int i = row + warp_row<T>() + 16 * m + lane / 4 + 8 * half,
+                          j = column + warp_column<T>() + 8 * n + 2 * (lane % 4);
+                const struct few<2> two = {
+                    {
+                        tile.sum[m][n][2 * half], tile.sum[m][n][2 * half + 1]
+                    }
+                };
+                if (i < rows && j < columns)
+                    put(i, j, two);
+            }
+}
+
+/* put(row, sum) for the lines of the tile, by the warps that have its first columns. */
+template <class T, class Put> DEVICE void side_put(const struct tile_side<T, true> &side, int row, int rows, Put put)
+{
+    const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < T::OWN_M; m++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int i = row + warp_row<T>() + 16 * m + lane / 4 + 8 * half;
+            if (side.wanted && lane % 4 == 0 && i < rows)
+                put(i, side.sum[m][2 * half]);
+        }
+}
+
+/* This block's share of a product's tiles. */
+template <enum matmul_order A, enum matmul_order B, class T, class Start, class Put>
+DEVICE void product_share(const struct product &p, const struct share &share, uint32_t shared, Start start, Put put)
+{
+    const int across = (p.columns + T::N - 1) / T::N;
+    for (int i = share.index; i < product_tiles<T>(p.rows, p.columns); i += share.count) {
+        const int row = i / across * T::M, column = i % across * T::N;
+        T tile;
+        tile_start(tile, column, p.columns, start);
+        tile_add<A, B>(tile, p, row, column, shared);
+        tile_put(tile, row, column, p.rows, p.columns, put);
+    }
+}
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * What the passes are made of, in fp32. A precision P says what operands of products are and computes products and
+ * attention; transformer/wide/wide.cuh is the other one. The passes themselves (stages.cuh, passes.cuh, gradients.cuh,
+ * walk.cuh) are the same for all.
+ */
+#ifndef TRANSFORMER_FP32_EXACT_CUH
+#define TRANSFORMER_FP32_EXACT_CUH
+
+#include <type_traits>
+
+#include "transformer/fp32/net.cuh"
+
+struct exact {
+    typedef float operand;
+    enum {
+        LEAST = 1,     /* numbers of a row of an operand, at least */
+        FUSED = false, /* the classifier judges as well, and tokens enter embeddings' gradients by a product */
+        BLOCKS = 1,    /* of products, per processor, at least */
+        CLASSIFIER_ROWS = MATMUL_TILE
+    };
+
+    /* ---- for launches ---- */
+
+    static __host__ __device__ int tiles(int rows, int columns)
+    {
+        return matmul_tiles(rows, columns);
+    }
+    static size_t product_shared()
+    {
+        return 0; /* beyond what is declared */
+    }
+    static size_t classifier_shared()
+    {
+        return 0;
+    }
+    static size_t attend_bytes(int head, bool)
+    {
+        return attend_shared(head);
+    }
+    static __host__ __device__ int attend_parts(int length, int head)
+    {
+        return attend_tiles(length, head);
+    }
+    /* f(the size of a head, where kernels are made for it). */
+    template <class F> static __host__ __device__ __forceinline__ void with_head(int, F f)
+    {
+        f(std::integral_constant<int, 0>());
+    }
+
+    /* ---- for kernels ---- */
+
+    static __device__ __forceinline__ const float *rounded(const struct frame &, size_t, const float *params)
+    {
+        return params;
+    }
+    static __device__ __forceinline__ float gelu_of(float x, float *slope)
+    {
+        return gelu(x, slope);
+    }
+    /* put(row, column, value) for every element of x W^T + b; b may be NULL. */
+    template <class Put>
+    static __device__ __forceinline__ void forward(const struct frame &frame, int in, int out, const float *weight,
+                                                   const float *bias, const float *x, const struct share &share,
+                                                   Put put)
+    {
+        const struct matmul product = {frame.rows, out, in, x, weight, in, in};
+        matmul_share<BY_DEPTH, BY_DEPTH>(
+            product, share, [&](int column) { return bias ? bias[column] : 0.0f; },
+            [&](int row, int column, float sum) { put(row, column, few<1>{{sum}}); });
+    }
+    /* put(row, column, value) for every element of dy W. */
+    template <class Put>
+    static __device__ __forceinline__ void backward(const struct frame &frame, int in, int out, const float *weight,
+                                                    const float *dy, const struct share &share, Put put)
+    {
+        const struct matmul product = {frame.rows, in, out, dy, weight, out, in};
+        matmul_share<BY_DEPTH, BY_LINE>(
+            product, share, [](int) { return 0.0f; },
+            [&](int row, int column, float sum) { put(row, column, few<1>{{sum}}); });
+    }
+    /* dW = dy^T x over so many rows, one tile; the first of a row of tiles adds up dy for the bias as well. */
+    template <class Linear>
+    static __device__ __forceinline__ void weights(const Linear &linear, int tile, size_t first, int rows, float *to)
+    {
+        const int across = (linear.in + MATMUL_TILE - 1) / MATMUL_TILE,
+                  own = tile / across * MATMUL_TILE + (int)threadIdx.x;
+        const bool sums = linear.biased && tile % across == 0 && threadIdx.x < MATMUL_TILE && own < linear.out;
+        const struct matmul product = {
+            linear.out, linear.in, rows, linear.dy + first * (size_t)linear.out, linear.x + first * (size_t)linear.in,
+            linear.out, linear.in};
+        float bias = 0;
+        matmul_tile<BY_LINE, BY_LINE>(
+            product, tile, [](int) { return 0.0f; },
+            [&](int i, int j, float sum) { to[linear.weight + (size_t)i * (size_t)linear.in + (size_t)j] = sum; },
+            [&](const struct matmul_slab &slab, int count) {
+                for (int k = 0; sums && k < count; k++)
+                    bias += slab.at[k][threadIdx.x];
+            });
+        if (sums)
+            to[linear.bias + (size_t)own] = bias;
+    }
+    template <int HEAD>
+    static __device__ __forceinline__ void attend(const struct attended<float> &a, int head, int part)
+    {
+        SHARED_BYTES(shared);
+        attend_forward(a, head, part, shared);
+    }
+    template <int HEAD>
+    static __device__ __forceinline__ void attend_queries(const struct attended<float> &a, int head, int part)
+    {
+        SHARED_BYTES(shared);
+        attend_backward_queries(a, head, part, shared);
+    }
+    template <int HEAD>
+    static __device__ __forceinline__ void attend_keys(const struct attended<float> &a, int head, int part)
+    {
+        SHARED_BYTES(shared);
+        attend_backward_keys(a, head, part, shared);
+    }
+};
+
+#endif

@@ -1,0 +1,497 @@
+/*
+ * The passes of a batch, a kernel per stage, for a group of envs at a time. Seeds run beside the host: those in
+ * TRAINING take the stream that enters their slot and the gradient after it, and give nothing back.
+ */
+#ifndef TRANSFORMER_FP32_PASSES_CUH
+#define TRANSFORMER_FP32_PASSES_CUH
+
+#include "transformer/fp32/stages.cuh"
+
+#define PASS_KERNEL      template <class P> STAGE_KERNEL
+#define PRODUCT_KERNEL   template <class P> KERNEL void __launch_bounds__(STAGE_THREADS, P::BLOCKS)
+#define ATTENTION_KERNEL template <class P, int HEAD> STAGE_KERNEL
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+PASS_KERNEL embed(const struct exact_view *net, int first)
+{
+    stage_embed(train_frame(net, first), block_share());
+}
+
+PASS_KERNEL norm(const struct exact_view *net, int first, int layer, int half)
+{
+    const struct exact_half &view = net->layer[layer].half[half];
+    stage_norm<P>(train_frame(net, first), view.norm, view.norms, block_share());
+}
+
+PRODUCT_KERNEL half_first(const struct exact_view *net, int first, int layer, int half)
+{
+    const struct frame frame = train_frame(net, first);
+    const struct exact_half &view = net->layer[layer].half[half];
+    stage_first<P>(frame, view.branch, view.places, host_of<P>(frame), operands<P>(frame, view.norms.normed),
+                   block_share());
+}
+
+ATTENTION_KERNEL half_attend(const struct exact_view *net, int first, int layer)
+{
+    stage_attend<P, HEAD>(train_frame(net, first), net->layer[layer].half[0].places, net->heads, block_share());
+}
+
+PRODUCT_KERNEL half_second(const struct exact_view *net, int first, int layer, int half)
+{
+    const struct frame frame = train_frame(net, first);
+    const struct exact_half &view = net->layer[layer].half[half];
+    stage_second<P>(frame, view.branch, view.places, host_of<P>(frame), net->stream.exact,
+                    stream_after(frame, layer, half), block_share());
+}
+
+PRODUCT_KERNEL seed_first(const struct exact_view *net, int first, int slot)
+{
+    stage_seed_first<P>(train_frame(net, first), slot, block_share());
+}
+
+ATTENTION_KERNEL seed_attend(const struct exact_view *net, int first, int slot)
+{
+    stage_seed_attend<P, HEAD>(train_frame(net, first), slot, block_share());
+}
+
+PRODUCT_KERNEL seed_second(const struct exact_view *net, int first, int slot)
+{
+    stage_seed_second<P>(train_frame(net, first), slot, block_share());
+}
+
+PRODUCT_KERNEL gate(const struct exact_view *net, int first, int slot)
+{
+    stage_gate<P>(train_frame(net, first), slot, block_share());
+}
+
+PASS_KERNEL mix(const struct exact_view *net, int first, int slot)
+{
+    stage_mix<P>(train_frame(net, first), slot, block_share());
+}
+
+PASS_KERNEL last_norm(const struct exact_view *net, int first)
+{
+    stage_norm<P>(train_frame(net, first), net->last, net->last_places, block_share());
+}
+
+DEVICE void keep_verdict(const struct frame &frame, int row, double loss, bool hit)
+{
+    const size_t place = (size_t)frame.place * (size_t)frame.net->rows + (size_t)row;
+    frame.net->losses[place] = loss;
+    frame.net->hits[place] = hit;
+}
+
+DEVICE float loss_scale(const struct exact_view *net)
+{
+    return (float)(1 / (double)net->rows);
+}
+
+PASS_KERNEL classify(const struct exact_view *net, int first)
+{
+    const struct frame frame = train_frame(net, first);
+    if constexpr (P::FUSED)
+        P::judge(frame, block_share(), loss_scale(net), operands<P>(frame, net->dlogits),
+                 [&](int row, double loss, bool hit) { keep_verdict(frame, row, loss, hit); });
+    else
+        stage_logits<P>(frame, block_share());
+}
+
+PASS_KERNEL judge(const struct exact_view *net, int first)
+{
+    const struct frame frame = train_frame(net, first);
+    each_row(frame.rows, block_share(), [&](int row) {
+        const size_t at_row = (size_t)row * (size_t)net->vocabulary;
+        float *gradient = at(frame, net->dlogits) + at_row;
+        const struct row_verdict verdict = row_judge(net->vocabulary, at(frame, net->logits) + at_row,
+                                                     target_of(frame, row), loss_scale(net),
+                                                     [&](int k, float g) { gradient[k] = g; });
+        if (threadIdx.x % WARP_LANES == 0)
+            keep_verdict(frame, row, verdict.loss, verdict.hit);
+    });
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* From the gradient of what the branch adds to that of `hidden` or, for attention, of what it mixed. */
+template <class P>
+DEVICE void second_backward(const struct frame &frame, const struct branch_view &branch,
+                            const struct branch_places &places, const struct params<P> &params,
+                            const typename P::operand *dy)
+{
+    const typename P::operand *slope = branch.kind == BRANCH_MLP ? operands<P>(frame, places.hidden) : nullptr;
+    typename P::operand *to = operands<P>(frame, branch.kind == BRANCH_ATTENTION ? frame.net->dmixed : places.dhidden);
+    P::backward(frame, branch.mixed, frame.net->width, params.weights + branch.w2, dy, block_share(),
+                [&](int row, int column, const auto &sum) {
+                    const size_t i = (size_t)row * (size_t)branch.mixed + (size_t)column;
+                    constexpr int N = sizeof sum / sizeof(float);
+                    if (slope)
+                        keep(to + i, paired(sum, few_at<N>(slope + i), [](float a, float b) { return a * b; }));
+                    else
+                        keep(to + i, sum);
+                });
+}
+
+template <class P, int HEAD>
+DEVICE void attend_backward(const struct frame &frame, const struct branch_places &places, int heads)
+{
+    each_attended<P>(frame, heads, 2, block_share(), [&](int n, int head, int item) {
+        const struct attended<typename P::operand> a = sequence_of<P>(frame, places, heads, n);
+        if (item % 2 == 0)
+            P::template attend_queries<HEAD>(a, head, item / 2);
+        else
+            P::template attend_keys<HEAD>(a, head, item / 2);
+    });
+}
+
+PRODUCT_KERNEL half_second_backward(const struct exact_view *net, int first, int layer, int half)
+{
+    const struct frame frame = train_frame(net, first);
+    const struct exact_half &view = net->layer[layer].half[half];
+    second_backward<P>(frame, view.branch, view.places, host_of<P>(frame), operands<P>(frame, view.dy.operand));
+}
+
+ATTENTION_KERNEL half_attend_backward(const struct exact_view *net, int first, int layer)
+{
+    attend_backward<P, HEAD>(train_frame(net, first), net->layer[layer].half[0].places, net->heads);
+}
+
+/* The gradient of what a norm yields, from that of the linear layer that reads it. */
+template <class P>
+DEVICE void linear_backward(const struct frame &frame, int out, const typename P::operand *weights,
+                            const typename P::operand *dy, typename P::operand *to)
+{
+    const int width = frame.net->width;
+    P::backward(frame, width, out, weights, dy, block_share(), [&](int row, int column, const auto &sum) {
+        keep(to + (size_t)row * (size_t)width + (size_t)column, sum);
+    });
+}
+
+PRODUCT_KERNEL half_first_backward(const struct exact_view *net, int first, int layer, int half)
+{
+    const struct frame frame = train_frame(net, first);
+    const struct exact_half &view = net->layer[layer].half[half];
+    linear_backward<P>(frame, view.branch.hidden, host_of<P>(frame).weights + view.branch.w1,
+                       operands<P>(frame, view.places.dhidden), operands<P>(frame, view.norms.dnormed));
+}
+
+/* The gradient of a norm's input, added to the one that goes past it; `past` NULL: there is none. */
+template <class P>
+DEVICE void norm_backward(const struct frame &frame, const struct norm_view &norm, const struct norm_places &places,
+                          const float *past, const struct stream_place &to)
+{
+    const int width = frame.net->width;
+    const float *gamma = frame.host + norm.gamma;
+    each_row(frame.rows, block_share(), [&](int row) {
+        const size_t first = (size_t)row * (size_t)width;
+        const typename P::operand *dnormed = operands<P>(frame, places.dnormed) + first;
+        row_normalise_backward(
+            width, operands<P>(frame, places.hat) + first, at(frame, places.rstd)[row],
+            [&](int i) { return number(dnormed[i]) * gamma[i]; },
+            [&](int i, float dx) {
+                put_stream<P>(frame, to, first + (size_t)i, (past ? past[first + (size_t)i] : 0.0f) + dx);
+            });
+    });
+}
+
+/* Where the gradient of the stream above a layer belongs: to the slot after it, or to its second half. */
+DEVICE struct stream_place gradient_above(const struct frame &frame, int layer)
+{
+    const struct exact_view &net = *frame.net;
+    if (layer < 0)
+        return net.dembed;
+    const int slot = net.layer[layer].slot;
+    return slot < 0 ? net.layer[layer].half[1].dy : net.slot[slot].dy;
+}
+
+PASS_KERNEL half_norm_backward(const struct exact_view *net, int first, int layer, int half)
+{
+    const struct frame frame = train_frame(net, first);
+    const struct exact_half &view = net->layer[layer].half[half];
+    norm_backward<P>(frame, view.norm, view.norms, at(frame, view.dy.exact),
+                     half == 1 ? net->layer[layer].half[0].dy : gradient_above(frame, layer - 1));
+}
+
+PRODUCT_KERNEL classify_backward(const struct exact_view *net, int first)
+{
+    const struct frame frame = train_frame(net, first);
+    linear_backward<P>(frame, net->vocabulary, host_of<P>(frame).weights + net->tokens,
+                       operands<P>(frame, net->dlogits), operands<P>(frame, net->last_places.dnormed));
+}
+
+PASS_KERNEL last_norm_backward(const struct exact_view *net, int first)
+{
+    const struct frame frame = train_frame(net, first);
+    norm_backward<P>(frame, net->last, net->last_places, nullptr, gradient_above(frame, net->layers - 1));
+}
+
+/* ---- slots, backward --------------------------------------------------------------------------------------------- */
+
+/* The gate net of a token, from the gradient of its value to that of its hidden layer. */
+template <class P> DEVICE void gate_row_backward(const struct frame &frame, int slot, int row, float dvalue)
+{
+    const struct exact_view &net = *frame.net;
+    const struct exact_slot &view = net.slot[slot];
+    const float q = at(frame, view.q)[row], d = dvalue * q * (1 - q),
+                *w = gate_params(frame, slot) + net.gate_branch.w2;
+    const size_t first = (size_t)row * (size_t)net.gate_hidden;
+    const typename P::operand *hidden = operands<P>(frame, view.gate_hidden) + first;
+    typename P::operand *dhidden = operands<P>(frame, view.dgate_hidden) + first,
+                        *dq = operands<P>(frame, view.dq) + (size_t)row * (size_t)P::LEAST;
+    each_lane(net.gate_hidden, [&](int k) { keep(&dhidden[k], number(hidden[k]) > 0 ? d * w[k] : 0); });
+    each_lane(P::LEAST, [&](int k) { keep(&dq[k], k == 0 ? d : 0.0f); });
+}
+
+/* A norm seed of a token: a token's part of sigma's gradient, and dx += where gradients pass. */
+template <class P> DEVICE void norm_row_backward(const struct frame &frame, int slot, int row, float *dx)
+{
+    const struct exact_slot &view = frame.net->slot[slot];
+    const struct exact_seed &seed = seed_of(frame, slot);
+    const int width = frame.net->width;
+    const size_t first = (size_t)row * (size_t)width;
+    const float *params = seed_params(frame, slot), *gamma = params + seed.norm_at.gamma,
+                *beta = params + seed.norm_at.beta, *x = at(frame, view.x.exact) + first;
+    const typename P::operand *hat = operands<P>(frame, view.hat) + first, *g = seed_gradient<P>(frame, slot) + first;
+    const float t = norm_mix(frame, slot);
+    const auto u = [&](int i) { return number(g[i]); };
+    at(frame, view.sigma)[row] =
+        row_total(width, [&](int i) { return u(i) * (gamma[i] * number(hat[i]) + beta[i] - x[i]); });
+    if (dx)
+        row_normalise_backward(
+            width, hat, at(frame, view.rstd)[row], [&](int i) { return t * u(i) * gamma[i]; },
+            [&](int i, float d) { dx[i] += u(i) - t * u(i) + d; });
+}
+
+/* A blended token, from the gradient after the slot: that of the stream before it, as far as it goes past the seed's
+ * branch, that of the seed's output, and the gate net's. */
+template <class P>
+DEVICE void blend_row_backward(const struct frame &frame, int slot, int row, const float *g, float *dx)
+{
+    const struct exact_slot &view = frame.net->slot[slot];
+    const struct slot_exec &exec = frame.exec[slot];
+    const int width = frame.net->width;
+    const size_t first = (size_t)row * (size_t)width;
+    const float *x = at(frame, view.x.exact) + first, *s = at(frame, view.s) + first,
+                a = amplitude_of(frame, slot, row);
+    const bool passes = slot_passes(frame, slot), through = passes && !seed_of(frame, slot).norm; /* s = x + ... */
+    typename P::operand *ds = operands<P>(frame, view.ds) + first;
+    each_lane(width, [&](int i) {
+        float past, d;
+        if (exec.algorithm == ALGORITHM_MULTIPLY) {
+            const float t = tanhf(s[i] - x[i]);
+            d = g[i] * x[i] * (a * (1 - t * t));
+            past = g[i] * (1 + a * t) - (passes ? d : 0.0f);
+        } else {
+            d = a * g[i];
+            past = (1 - a) * g[i];
+        }
+        keep(&ds[i], d);
+        dx[i] = past + (through ? d : 0.0f);
+    });
+    if (exec.gate)
+        gate_row_backward<P>(frame, slot, row,
+                             slot_amplitude(exec) * row_total(width, [&](int i) { return g[i] * (s[i] - x[i]); }));
+}
+
+PASS_KERNEL mix_backward(const struct exact_view *net, int first, int slot)
+{
+    const struct frame frame = train_frame(net, first);
+    const struct exact_slot &view = net->slot[slot];
+    const bool mixes = slot_mixes(frame, slot), norm = slot_runs(frame, slot) && seed_of(frame, slot).norm,
+               passes = slot_passes(frame, slot);
+    each_row(frame.rows, block_share(), [&](int row) {
+        const size_t at_row = (size_t)row * (size_t)net->width;
+        const struct stream_place &before = net->layer[view.layer].half[1].dy;
+        const float *g = at(frame, view.dy.exact) + at_row;
+        float *dx = at(frame, before.exact) + at_row;
+        if (mixes)
+            blend_row_backward<P>(frame, slot, row, g, dx);
+        else
+            each_lane(net->width, [&](int i) { dx[i] = g[i]; });
+        if (norm)
+            norm_row_backward<P>(frame, slot, row, passes ? dx : nullptr);
+        if (before.operand != before.exact) /* now that it is whole */
+            each_lane(net->width, [&](int i) { put_stream<P>(frame, before, at_row + (size_t)i, dx[i]); });
+    });
+}
+
+PRODUCT_KERNEL seed_second_backward(const struct exact_view *net, int first, int slot)
+{
+    const struct frame frame = train_frame(net, first);
+    if (seed_has_branch(frame, slot))
+        second_backward<P>(frame, seed_of(frame, slot).branch, net->slot[slot].places, seed_at<P>(frame, slot),
+                           seed_gradient<P>(frame, slot));
+}
+
+ATTENTION_KERNEL seed_attend_backward(const struct exact_view *net, int first, int slot)
+{
+    const struct frame frame = train_frame(net, first);
+    if (seed_has_branch(frame, slot) && seed_of(frame, slot).branch.kind == BRANCH_ATTENTION)
+        attend_backward<P, HEAD>(frame, net->slot[slot].places, SEED_HEADS);
+}
+
+/* The gradient before the slot += what comes through a linear layer that reads the same. */
+template <class P>
+DEVICE void add_backward(const struct frame &frame, int slot, int out, const typename P::operand *weights,
+                         const typename P::operand *dy)
+{
+    const int width = frame.net->width;
+    const struct stream_place &to = frame.net->layer[frame.net->slot[slot].layer].half[1].dy;
+    const float *dx = at(frame, to.exact);
+    P::backward(frame, width, out, weights, dy, block_share(), [&](int row, int column, const auto &sum) {
+        const size_t i = (size_t)row * (size_t)width + (size_t)column;
+        constexpr int N = sizeof sum / sizeof(float);
+        put_stream<P>(frame, to, i, paired(few_at<N>(dx + i), sum, [](float a, float b) { return a + b; }));
+    });
+}
+
+PRODUCT_KERNEL seed_first_backward(const struct exact_view *net, int first, int slot)
+{
+    const struct frame frame = train_frame(net, first);
+    if (!slot_passes(frame, slot) || !seed_has_branch(frame, slot))
+        return;
+    const struct branch_view &branch = seed_of(frame, slot).branch;
+    add_backward<P>(frame, slot, branch.hidden, seed_at<P>(frame, slot).weights + branch.w1,
+                    operands<P>(frame, net->slot[slot].places.dhidden));
+}
+
+PRODUCT_KERNEL gate_backward(const struct exact_view *net, int first, int slot)
+{
+    const struct frame frame = train_frame(net, first);
+    if (slot_passes(frame, slot) && slot_gated(frame, slot))
+        add_backward<P>(frame, slot, net->gate_hidden, gate_at<P>(frame, slot).weights + net->gate_branch.w1,
+                        operands<P>(frame, net->slot[slot].dgate_hidden));
+}
+
+/* ---- enqueued ---------------------------------------------------------------------------------------------------- */
+
+/* Launch shapes of a group's stages. */
+template <class P> struct stages {
+    struct transformer_net *device;
+    int first, envs;
+
+    struct launch rows() const
+    {
+        return net_blocks(row_blocks(device->view.rows), envs, STAGE_THREADS);
+    }
+    struct launch product(int columns) const
+    {
+        return net_blocks((unsigned)P::tiles(device->view.rows, columns), envs, STAGE_THREADS, P::product_shared());
+    }
+    struct launch attention(int heads, int times) const
+    {
+        const struct exact_view &net = device->view;
+        return net_blocks((unsigned)(net.batch * heads * times * P::attend_parts(net.context, net.width / heads)), envs,
+                          STAGE_THREADS, P::attend_bytes(net.width / heads, times > 1));
+    }
+    /* The widest of what any seed has inside. */
+    int seed_hidden_most() const
+    {
+        int most = 0;
+        for (const struct exact_seed &seed : device->view.seed_of)
+            most = seed.branch.hidden > most ? seed.branch.hidden : most;
+        return most;
+    }
+    template <class... T, class... A> void run(void (*kernel)(T...), const struct launch &shape, A... args) const
+    {
+        runtime_launch(device->runtime, kernel, shape, (const struct exact_view *)device->net, first, args...);
+    }
+};
+
+template <class P> static void enqueue_slot_forward(const struct stages<P> &s, int slot)
+{
+    const struct exact_view &net = s.device->view;
+    s.run(seed_first<P>, s.product(s.seed_hidden_most()), slot);
+    P::with_head(net.width / SEED_HEADS,
+                 [&](auto head) { s.run(seed_attend<P, head>, s.attention(SEED_HEADS, 1), slot); });
+    s.run(seed_second<P>, s.product(net.width), slot);
+    s.run(gate<P>, s.product(net.gate_hidden), slot);
+    s.run(mix<P>, s.rows(), slot);
+}
+
+template <class P> static void enqueue_slot_backward(const struct stages<P> &s, int slot)
+{
+    const struct exact_view &net = s.device->view;
+    s.run(mix_backward<P>, s.rows(), slot);
+    s.run(seed_second_backward<P>, s.product(s.seed_hidden_most()), slot);
+    P::with_head(net.width / SEED_HEADS,
+                 [&](auto head) { s.run(seed_attend_backward<P, head>, s.attention(SEED_HEADS, 2), slot); });
+    s.run(seed_first_backward<P>, s.product(net.width), slot);
+    s.run(gate_backward<P>, s.product(net.width), slot);
+}
+
+/* From the windows to losses and the gradient of the logits. */
+template <class P> static void enqueue_forward(const struct stages<P> &s)
+{
+    const struct exact_view &net = s.device->view;
+    s.run(embed<P>, s.rows());
+    for (int i = 0; i < net.layers; i++) {
+        for (int half = 0; half < 2; half++) {
+            s.run(norm<P>, s.rows(), i, half);
+            s.run(half_first<P>, s.product(net.layer[i].half[half].branch.hidden), i, half);
+            if (half == 0)
+                P::with_head(net.width / net.heads,
+                             [&](auto head) { s.run(half_attend<P, head>, s.attention(net.heads, 1), i); });
+            s.run(half_second<P>, s.product(net.width), i, half);
+        }
+        if (net.layer[i].slot >= 0)
+            enqueue_slot_forward(s, net.layer[i].slot);
+    }
+    s.run(last_norm<P>, s.rows());
+    s.run(classify<P>, P::FUSED ? net_blocks((unsigned)((net.rows + P::CLASSIFIER_ROWS - 1) / P::CLASSIFIER_ROWS),
+                                             s.envs, STAGE_THREADS, P::classifier_shared())
+                                : s.product(net.vocabulary));
+    if (!P::FUSED)
+        s.run(judge<P>, s.rows());
+}
+
+template <class P> static void enqueue_backward(const struct stages<P> &s)
+{
+    const struct exact_view &net = s.device->view;
+    s.run(classify_backward<P>, s.product(net.width));
+    s.run(last_norm_backward<P>, s.rows());
+    for (int i = net.layers - 1; i >= 0; i--) {
+        if (net.layer[i].slot >= 0)
+            enqueue_slot_backward(s, net.layer[i].slot);
+        for (int half = 1; half >= 0; half--) {
+            s.run(half_second_backward<P>, s.product(net.layer[i].half[half].branch.mixed), i, half);
+            if (half == 0)
+                P::with_head(net.width / net.heads,
+                             [&](auto head) { s.run(half_attend_backward<P, head>, s.attention(net.heads, 2), i); });
+            s.run(half_first_backward<P>, s.product(net.width), i, half);
+            s.run(half_norm_backward<P>, s.rows(), i, half);
+        }
+    }
+}
+
+/* Once, in create: the shared memory that kernels ask for. */
+template <class P> static void allow_passes(struct transformer_net *device)
+{
+    const int host = device->view.width / device->view.heads, seed = device->view.width / SEED_HEADS;
+    const auto allow = [&](auto kernel, size_t bytes) { runtime_allow_shared(device->runtime, kernel, bytes); };
+    P::with_head(host, [&](auto head) {
+        allow(half_attend<P, head>, P::attend_bytes(host, false));
+        allow(half_attend_backward<P, head>, P::attend_bytes(host, true));
+    });
+    P::with_head(seed, [&](auto head) {
+        allow(seed_attend<P, head>, P::attend_bytes(seed, false));
+        allow(seed_attend_backward<P, head>, P::attend_bytes(seed, true));
+    });
+    if (!P::product_shared())
+        return;
+    const size_t bytes = P::product_shared();
+    allow(half_first<P>, bytes);
+    allow(half_second<P>, bytes);
+    allow(seed_first<P>, bytes);
+    allow(seed_second<P>, bytes);
+    allow(gate<P>, bytes);
+    allow(classify<P>, P::classifier_shared());
+    allow(classify_backward<P>, bytes);
+    allow(half_second_backward<P>, bytes);
+    allow(half_first_backward<P>, bytes);
+    allow(seed_second_backward<P>, bytes);
+    allow(seed_first_backward<P>, bytes);
+    allow(gate_backward<P>, bytes);
+}
+
+#endif

@@ -1,0 +1,221 @@
+/*
+ * Products and attention in bf16 on the tensor cores (nn/product.cuh, nn/flash.cuh) compared with sums in double
+ * precision of the same rounded operands: every order of operands, sizes that fill no tile, every size of a head.
+ */
+#include "device_rig.cuh"
+#include "nn/flash.cuh"
+
+static float rounded(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    u = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+/* Numbers of about this size, as the device has them and as they are. */
+struct operand {
+    std::vector<struct bf16> bits;
+    std::vector<double> value;
+};
+
+static struct operand operand_of(size_t count, uint32_t key, float size)
+{
+    struct operand o;
+    for (size_t i = 0; i < count; i++) {
+        const float x = rounded(size * noise(&key));
+        uint32_t u;
+        memcpy(&u, &x, 4);
+        o.bits.push_back({(uint16_t)(u >> 16)});
+        o.value.push_back(x);
+    }
+    return o;
+}
+
+static std::vector<double> values(const std::vector<struct bf16> &bits)
+{
+    std::vector<double> all;
+    for (const struct bf16 x : bits) {
+        const uint32_t u = (uint32_t)x.bits << 16;
+        float f;
+        memcpy(&f, &u, 4);
+        all.push_back(f);
+    }
+    return all;
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+typedef struct product_tile<32, 256, 1> long_tile;
+
+template <enum matmul_order A, enum matmul_order B, class T>
+static __global__ void __launch_bounds__(PRODUCT_THREADS)
+    multiply(struct product p, const float *bias, float *to, float *sides)
+{
+    SHARED_BYTES(shared);
+    const struct share own = {(int)blockIdx.x, (int)gridDim.x};
+    product_share<A, B, T>(
+        p, own, smem(shared), [&](int column) { return bias[column]; },
+        [&](int row, int column, const struct few<2> &two) {
+            keep(to + (size_t)row * (size_t)p.columns + (size_t)column, two);
+        });
+    if (blockIdx.x > 0)
+        return;
+    struct tile_side<T, true> side = {
+        {}, warp_column<T>() == 0
+    }; /* lines of the first operand, summed */
+    T tile;
+    tile_start(tile, 0, p.columns, [](int) { return 0.0f; });
+    tile_add<A, B>(tile, side, p, 0, 0, smem(shared));
+    side_put(side, 0, p.rows, [&](int row, float sum) { sides[row] = sum; });
+}
+
+template <enum matmul_order A, enum matmul_order B, class T>
+static void check_product(struct runtime *rt, const char *name, int rows, int columns, int depth)
+{
+    const auto up = [](int n) { return (n + 7) / 8 * 8; };
+    const int a_stride = A == BY_DEPTH ? up(depth) : up(rows) + 8,
+              b_stride = B == BY_DEPTH ? up(depth) + 8 : up(columns);
+    const struct operand a = operand_of((size_t)(a_stride * (A == BY_DEPTH ? rows : depth)), 3, 2),
+                         b = operand_of((size_t)(b_stride * (B == BY_DEPTH ? columns : depth)), 5, 2);
+    std::vector<float> bias((size_t)columns);
+    uint32_t key = 9;
+    for (float &x : bias)
+        x = noise(&key);
+    const struct product p = {rows, columns, depth, upload(rt, a.bits), upload(rt, b.bits), a_stride, b_stride};
+    float *to = runtime_alloc<float>(rt, (size_t)(rows * columns)), *sides = runtime_alloc<float>(rt, (size_t)rows);
+    const size_t bytes = product_bytes<T>();
+    runtime_allow_shared(rt, multiply<A, B, T>, bytes);
+    runtime_launch(rt, multiply<A, B, T>, {dim3(3), dim3(PRODUCT_THREADS), bytes, false}, p,
+                   (const float *)upload(rt, bias), to, sides);
+    const std::vector<float> got = download(rt, to, (size_t)(rows * columns)), side = download(rt, sides, (size_t)rows);
+    double most = 0, most_side = 0;
+    for (int i = 0; i < rows; i++) {
+        double lines = 0;
+        for (int j = 0; j < columns; j++) {
+            double sum = (double)bias[(size_t)j];
+            lines = 0;
+            for (int k = 0; k < depth; k++) {
+                const double x = a.value[(size_t)(A == BY_DEPTH ? i * a_stride + k : k * a_stride + i)];
+                sum += x * b.value[(size_t)(B == BY_DEPTH ? j * b_stride + k : k * b_stride + j)];
+                lines += x;
+            }
+            most = std::max(most, std::fabs(sum - (double)got[(size_t)(i * columns + j)]));
+        }
+        if (i < T::M)
+            most_side = std::max(most_side, std::fabs(lines - (double)side[(size_t)i]));
+    }
+    check_within(std::string(name) + ", product", most, 1e-4 * std::sqrt(depth));
+    check_within(std::string(name) + ", lines summed", most_side, 1e-4 * std::sqrt(depth));
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+template <int HEAD> static __global__ void __launch_bounds__(PRODUCT_THREADS) attend(struct attended<struct bf16> a)
+{
+    SHARED_BYTES(shared);
+    flash_forward<HEAD>(a, (int)blockIdx.y, (int)blockIdx.x, smem(shared));
+}
+
+template <int HEAD>
+static __global__ void __launch_bounds__(PRODUCT_THREADS) attend_back(struct attended<struct bf16> a)
+{
+    SHARED_BYTES(shared);
+    if (blockIdx.z)
+        flash_backward_keys<HEAD>(a, (int)blockIdx.y, (int)blockIdx.x, smem(shared));
+    else
+        flash_backward_queries<HEAD>(a, (int)blockIdx.y, (int)blockIdx.x, smem(shared));
+}
+
+/* The same in double precision; its own output, so that nothing but sums and the rounding of weights differs. */
+struct wanted {
+    std::vector<double> out, dqkv;
+};
+
+static struct wanted attention(int length, int heads, int head, const std::vector<double> &qkv,
+                               const std::vector<double> &dout)
+{
+    const size_t width = (size_t)(heads * head), wide = 3 * width;
+    const double scale = 1 / std::sqrt(head);
+    struct wanted w = {std::vector<double>((size_t)length * width), std::vector<double>((size_t)length * wide)};
+    for (int h = 0; h < heads; h++)
+        for (int i = 0; i < length; i++) {
+            const size_t at = (size_t)(h * head);
+            const double *q = &qkv[(size_t)i * wide + at], *g = &dout[(size_t)i * width + at];
+            std::vector<double> p((size_t)i + 1), dp((size_t)i + 1);
+            double total = 0, delta = 0;
+            for (int j = 0; j <= i; j++) {
+                for (int d = 0; d < head; d++)
+                    p[(size_t)j] += q[d] * qkv[(size_t)j * wide + width + at + (size_t)d] * scale;
+                p[(size_t)j] = std::exp(p[(size_t)j]);
+                total += p[(size_t)j];
+            }
+            for (int j = 0; j <= i; j++) {
+                p[(size_t)j] /= total;
+                for (int d = 0; d < head; d++) {
+                    const double v = qkv[(size_t)j * wide + 2 * width + at + (size_t)d];
+                    w.out[(size_t)i * width + at + (size_t)d] += p[(size_t)j] * v;
+                    dp[(size_t)j] += g[d] * v;
+                }
+                delta += p[(size_t)j] * dp[(size_t)j];
+            }
+            for (int j = 0; j <= i; j++)
+                for (int d = 0; d < head; d++) {
+                    const double ds = p[(size_t)j] * (dp[(size_t)j] - delta) * scale;
+                    const size_t k = (size_t)j * wide + width + at + (size_t)d;
+                    w.dqkv[(size_t)i * wide + at + (size_t)d] += ds * qkv[k];
+                    w.dqkv[k] += ds * q[d];
+                    w.dqkv[k + width] += p[(size_t)j] * g[d];
+                }
+        }
+    return w;
+}
+
+static double apart(const std::vector<double> &got, const std::vector<double> &want)
+{
+    double off = 0, all = 0;
+    for (size_t i = 0; i < want.size(); i++) {
+        off += (got[i] - want[i]) * (got[i] - want[i]);
+        all += want[i] * want[i];
+    }
+    return std::sqrt(off / all);
+}
+
+template <int HEAD> static void check_attention(struct runtime *rt, int length, int heads)
+{
+    const size_t rows = (size_t)length, width = (size_t)(heads * HEAD);
+    const struct operand qkv = operand_of(rows * 3 * width, 11, 3), dout = operand_of(rows * width, 13, 1);
+    const struct attended<struct bf16> a = {
+        length, heads, HEAD, upload(rt, qkv.bits), runtime_alloc<struct bf16>(rt, rows *width),
+            runtime_alloc<float>(rt, rows *(size_t)heads),
+            upload(rt, dout.bits), runtime_alloc<struct bf16>(rt, rows * 3 * width)
+    };
+    const unsigned parts = (unsigned)flash_parts(length);
+    const size_t forward = flash_sheet<HEAD>::FORWARD, backward = flash_sheet<HEAD>::BACKWARD;
+    runtime_allow_shared(rt, attend<HEAD>, forward);
+    runtime_allow_shared(rt, attend_back<HEAD>, backward);
+    runtime_launch(rt, attend<HEAD>, {dim3(parts, (unsigned)heads), dim3(PRODUCT_THREADS), forward, false}, a);
+    runtime_launch(rt, attend_back<HEAD>, {dim3(parts, (unsigned)heads, 2), dim3(PRODUCT_THREADS), backward, false}, a);
+    const struct wanted want = attention(length, heads, HEAD, qkv.value, dout.value);
+    const std::string name = "attention, head of " + std::to_string(HEAD) + ", " + std::to_string(length) + " tokens";
+    check_within(name + ", output", apart(values(download(rt, a.out, rows * width)), want.out), 6e-3);
+    check_within(name + ", gradients", apart(values(download(rt, a.dqkv, rows * 3 * width)), want.dqkv), 1.2e-2);
+}
+
+int main(void)
+{
+    struct runtime *rt = open_runtime();
+    check_product<BY_DEPTH, BY_DEPTH, plain_tile>(rt, "x W^T", 75, 136, 88);
+    check_product<BY_DEPTH, BY_LINE, plain_tile>(rt, "dy W", 33, 72, 40);
+    check_product<BY_LINE, BY_LINE, plain_tile>(rt, "dy^T x", 40, 104, 77);
+    check_product<BY_LINE, BY_LINE, plain_tile>(rt, "a row", 1, 8, 130);
+    check_product<BY_DEPTH, BY_DEPTH, long_tile>(rt, "all columns at once", 45, 256, 24);
+    check_attention<32>(rt, 5, 2);
+    check_attention<32>(rt, 150, 1);
+    check_attention<64>(rt, 70, 2);
+    check_attention<96>(rt, 40, 1);
+    check_attention<128>(rt, 33, 1);
+    runtime_free(rt);
+    return conclude();
+}
