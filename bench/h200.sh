@@ -241,6 +241,7 @@ part_text() {
         return 1
     }
     "$build/tests/cuda_bench_text" 16 32 64 32 16 8 | sed 's/^/    /'
+    "$build/tests/cuda_bench_text" wide 1 32 16 8 | sed 's/^/    /'
 }
 
 part_busy() {

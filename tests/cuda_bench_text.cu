@@ -1,18 +1,21 @@
 /*
- * How fast small transformers are in bf16: whole training steps and validations of the host of text_bytes, bare and
- * grown, and each kernel of a batch alone.
+ * How fast transformers are in bf16: whole training steps and validations, bare and grown, of the host of text_bytes
+ * with each kernel of a batch alone, or of the wide host of text_gpt (width 384, 6 layers, 256 tokens).
  *
- *     cuda_bench_text ENVS BATCH [ENVS BATCH]...    without arguments the smallest of everything, once
+ *     cuda_bench_text ENVS BATCH [ENVS BATCH]...           the small host
+ *     cuda_bench_text wide 1 32 16 8                       the wide one
+ *     cuda_bench_text                                      the smallest of everything, once
  */
 #include "device_timer.cuh"
 #include "text_rig.cuh"
 #include "transformer/bf16/net.cuh"
 
-static int batches = 1, windows = 1, context = 16;
+static int batches = 1, windows = 1, width = 64, heads = 4, layers = 3, context = 16;
 
 static void open(struct pair *pair, int envs, int batch, int blueprint, int stage)
 {
-    struct config config = text_config(envs, 64, 4, context);
+    struct config config = text_config(envs, width, heads, context);
+    config.host_layers = layers;
     config.data_batch = batch;
     config.data_batches = batches;
     config.data_val_images = windows;
@@ -65,16 +68,24 @@ int main(int argc, char **argv)
     if (argc < 3) {
         bench_steps(1, 1, TRANSFORMER_MLP, STAGE_BLENDING);
         bench_kernels(1, 1);
+        width = 128;
+        heads = 2;
+        bench_steps(1, 1, TRANSFORMER_LORA, STAGE_BLENDING);
         return conclude();
     }
-    batches = 24;
-    windows = 500;
-    context = 64;
+    const bool wide = strcmp(argv[1], "wide") == 0;
+    batches = wide ? 8 : 24;
+    windows = wide ? 100 : 500;
+    context = wide ? 256 : 64;
+    width = wide ? 384 : 64;
+    heads = wide ? 6 : 4;
+    layers = wide ? 6 : 3;
     turns = 5;
-    for (int i = 1; i + 1 < argc; i += 2) {
+    for (int i = wide ? 2 : 1; i + 1 < argc; i += 2) {
         const int envs = atoi(argv[i]), batch = atoi(argv[i + 1]);
         bench_steps(envs, batch, BLUEPRINT_NOOP, STAGE_DORMANT);
-        bench_kernels(envs, batch);
+        if (!wide)
+            bench_kernels(envs, batch);
         for (int blueprint : blueprints)
             for (int stage : {STAGE_TRAINING, STAGE_HOLDING})
                 if (blueprint != BLUEPRINT_NOOP)

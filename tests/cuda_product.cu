@@ -51,7 +51,7 @@ typedef struct product_tile<32, 256, 1> long_tile;
 
 template <enum matmul_order A, enum matmul_order B, class T>
 static __global__ void __launch_bounds__(PRODUCT_THREADS)
-    multiply(struct product p, const float *bias, float *to, float *sides)
+    multiply(struct tile_product p, const float *bias, float *to, float *sides)
 {
     SHARED_BYTES(shared);
     const struct share own = {(int)blockIdx.x, (int)gridDim.x};
@@ -83,7 +83,7 @@ static void check_product(struct runtime *rt, const char *name, int rows, int co
     uint32_t key = 9;
     for (float &x : bias)
         x = noise(&key);
-    const struct product p = {rows, columns, depth, upload(rt, a.bits), upload(rt, b.bits), a_stride, b_stride};
+    const struct tile_product p = {rows, columns, depth, upload(rt, a.bits), upload(rt, b.bits), a_stride, b_stride};
     float *to = runtime_alloc<float>(rt, (size_t)(rows * columns)), *sides = runtime_alloc<float>(rt, (size_t)rows);
     const size_t bytes = product_bytes<T>();
     runtime_allow_shared(rt, multiply<A, B, T>, bytes);

@@ -118,6 +118,7 @@ static struct config worlds(int envs)
     config.data_batch = 5;
     config.data_val_images = 5;
     config.data_test_images = 2;
+    config.data_batches = 1;
     return config;
 }
 

@@ -150,6 +150,12 @@ text text-auto-cuda --device cuda $small_text --precision auto
 verdict 'auto says why it took fp32' "$(grep -q 'cuda fp32.*(bf16 for text must be asked for)' "$work/err" || cat "$work/err")"
 agree 'text by auto, in fp32' text-fp32-cuda text-auto-cuda "$text_steps"
 
+# In bf16, a wide host.
+wide_text="--steps 3 --script $work/text_seeds.json --set host.width=128 --set host.heads=2"
+text text-wide-cpu --device cpu $wide_text
+text text-wide-cuda --device cuda $wide_text --precision bf16
+agree 'wide text in bf16' text-wide-cpu text-wide-cuda 'select step, env, op, slot, blueprint, result, round(val_loss) from step'
+
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
 for device in cpu cuda; do
     train six-$device --envs 2 --rounds 2 --steps 24 --script examples/six_seeds.json --device $device --precision fp32 \

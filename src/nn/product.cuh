@@ -14,7 +14,7 @@
 
 enum { PRODUCT_THREADS = 256, PRODUCT_WARPS = 8, PRODUCT_DEPTH = 32, PRODUCT_STAGES = 4 };
 
-struct product {
+struct tile_product {
     int rows, columns, depth;
     const struct bf16 *a, *b;
     int a_stride, b_stride;
@@ -168,30 +168,29 @@ DEVICE void tile_multiply(T &tile, struct tile_side<T, SUMMED> &side, uint32_t s
     const uint32_t ones = 0x3f803f80u;
 #pragma unroll
     for (int k = 0; k < PRODUCT_DEPTH; k += 16) {
-        uint32_t a[T::OWN_M][4], b[T::OWN_N / 2][4];
-#pragma unroll
-        for (int m = 0; m < T::OWN_M; m++)
-            matrices_a<A == BY_DEPTH>(a[m], slab_a + slab_at<A, T::M>(warp_row<T>() + 16 * m, k),
-                                      product_slab<A, T::M>::PITCH);
+        uint32_t b[T::OWN_N / 2][4];
 #pragma unroll
         for (int n = 0; n < T::OWN_N / 2; n++)
             matrices_b<B == BY_DEPTH>(b[n], slab_b + slab_at<B, T::N>(warp_column<T>() + 16 * n, k),
                                       product_slab<B, T::N>::PITCH);
 #pragma unroll
         for (int m = 0; m < T::OWN_M; m++) {
+            uint32_t a[4];
+            matrices_a<A == BY_DEPTH>(a, slab_a + slab_at<A, T::M>(warp_row<T>() + 16 * m, k),
+                                      product_slab<A, T::M>::PITCH);
 #pragma unroll
             for (int n = 0; n < T::OWN_N; n++)
-                mma_bf16(tile.sum[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+                mma_bf16(tile.sum[m][n], a, b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
             if constexpr (SUMMED)
                 if (side.wanted)
-                    mma_bf16(side.sum[m], a[m], ones, ones);
+                    mma_bf16(side.sum[m], a, ones, ones);
         }
     }
 }
 
 /* The tile at `row` and `column` += the product. A warp without rows or columns of its own only helps to copy. */
 template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED>
-DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct product &p, int row, int column,
+DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct tile_product &p, int row, int column,
                      uint32_t shared)
 {
     typedef product_shared<A, B, T> memory;
@@ -223,7 +222,7 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct pr
 }
 
 template <enum matmul_order A, enum matmul_order B, class T>
-DEVICE void tile_add(T &tile, const struct product &p, int row, int column, uint32_t shared)
+DEVICE void tile_add(T &tile, const struct tile_product &p, int row, int column, uint32_t shared)
 {
     struct tile_side<T, false> none;
     tile_add<A, B>(tile, none, p, row, column, shared);
@@ -267,7 +266,8 @@ template <class T, class Put> DEVICE void side_put(const struct tile_side<T, tru
 
 /* This block's share of a product's tiles. */
 template <enum matmul_order A, enum matmul_order B, class T, class Start, class Put>
-DEVICE void product_share(const struct product &p, const struct share &share, uint32_t shared, Start start, Put put)
+DEVICE void product_share(const struct tile_product &p, const struct share &share, uint32_t shared, Start start,
+                          Put put)
 {
     const int across = (p.columns + T::N - 1) / T::N;
     for (int i = share.index; i < product_tiles<T>(p.rows, p.columns); i += share.count) {

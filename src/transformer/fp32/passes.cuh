@@ -7,9 +7,8 @@
 
 #include "transformer/fp32/stages.cuh"
 
-#define PASS_KERNEL      template <class P> STAGE_KERNEL
-#define PRODUCT_KERNEL   template <class P> KERNEL void __launch_bounds__(STAGE_THREADS, P::BLOCKS)
-#define ATTENTION_KERNEL template <class P, int HEAD> STAGE_KERNEL
+#define PASS_KERNEL    template <class P> STAGE_KERNEL
+#define PRODUCT_KERNEL template <class P> KERNEL void __launch_bounds__(STAGE_THREADS, P::BLOCKS)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
@@ -32,11 +31,6 @@ PRODUCT_KERNEL half_first(const struct exact_view *net, int first, int layer, in
                    block_share());
 }
 
-ATTENTION_KERNEL half_attend(const struct exact_view *net, int first, int layer)
-{
-    stage_attend<P, HEAD>(train_frame(net, first), net->layer[layer].half[0].places, net->heads, block_share());
-}
-
 PRODUCT_KERNEL half_second(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
@@ -48,11 +42,6 @@ PRODUCT_KERNEL half_second(const struct exact_view *net, int first, int layer, i
 PRODUCT_KERNEL seed_first(const struct exact_view *net, int first, int slot)
 {
     stage_seed_first<P>(train_frame(net, first), slot, block_share());
-}
-
-ATTENTION_KERNEL seed_attend(const struct exact_view *net, int first, int slot)
-{
-    stage_seed_attend<P, HEAD>(train_frame(net, first), slot, block_share());
 }
 
 PRODUCT_KERNEL seed_second(const struct exact_view *net, int first, int slot)
@@ -68,6 +57,34 @@ PRODUCT_KERNEL gate(const struct exact_view *net, int first, int slot)
 PASS_KERNEL mix(const struct exact_view *net, int first, int slot)
 {
     stage_mix<P>(train_frame(net, first), slot, block_share());
+}
+
+/* Attention of a layer or, if slot >= 0, of that slot's seed. */
+struct attention {
+    const struct branch_places *places;
+    int heads; /* 0: there is none */
+};
+
+DEVICE struct attention attention_of(const struct frame &frame, int layer, int slot)
+{
+    const struct exact_view &net = *frame.net;
+    struct attention own = {&net.layer[layer].half[0].places, net.heads};
+    if (slot >= 0) {
+        own.places = &net.slot[slot].places;
+        own.heads = seed_has_branch(frame, slot) && seed_of(frame, slot).branch.kind == BRANCH_ATTENTION ? SEED_HEADS
+                                                                                                         : 0;
+    }
+    return own;
+}
+
+template <class P, int HEAD>
+KERNEL void __launch_bounds__(STAGE_THREADS, HEAD > 0 && HEAD <= 64 ? 2 : 1)
+    attend(const struct exact_view *net, int first, int layer, int slot)
+{
+    const struct frame frame = train_frame(net, first);
+    const struct attention own = attention_of(frame, layer, slot);
+    if (own.heads)
+        stage_attend<P, HEAD>(frame, *own.places, own.heads, block_share());
 }
 
 PASS_KERNEL last_norm(const struct exact_view *net, int first)
@@ -132,16 +149,18 @@ DEVICE void second_backward(const struct frame &frame, const struct branch_view 
                 });
 }
 
-template <class P, int HEAD>
-DEVICE void attend_backward(const struct frame &frame, const struct branch_places &places, int heads)
+template <class P, int HEAD> STAGE_KERNEL attend_backward(const struct exact_view *net, int first, int layer, int slot)
 {
-    each_attended<P>(frame, heads, 2, block_share(), [&](int n, int head, int item) {
-        const struct attended<typename P::operand> a = sequence_of<P>(frame, places, heads, n);
-        if (item % 2 == 0)
-            P::template attend_queries<HEAD>(a, head, item / 2);
-        else
-            P::template attend_keys<HEAD>(a, head, item / 2);
-    });
+    const struct frame frame = train_frame(net, first);
+    const struct attention own = attention_of(frame, layer, slot);
+    if (own.heads)
+        each_attended<P>(frame, own.heads, 2, block_share(), [&](int n, int head, int item) {
+            const struct attended<typename P::operand> a = sequence_of<P>(frame, *own.places, own.heads, n);
+            if (item % 2 == 0)
+                P::template attend_queries<HEAD>(a, head, item / 2);
+            else
+                P::template attend_keys<HEAD>(a, head, item / 2);
+        });
 }
 
 PRODUCT_KERNEL half_second_backward(const struct exact_view *net, int first, int layer, int half)
@@ -149,11 +168,6 @@ PRODUCT_KERNEL half_second_backward(const struct exact_view *net, int first, int
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
     second_backward<P>(frame, view.branch, view.places, host_of<P>(frame), operands<P>(frame, view.dy.operand));
-}
-
-ATTENTION_KERNEL half_attend_backward(const struct exact_view *net, int first, int layer)
-{
-    attend_backward<P, HEAD>(train_frame(net, first), net->layer[layer].half[0].places, net->heads);
 }
 
 /* The gradient of what a norm yields, from that of the linear layer that reads it. */
@@ -323,13 +337,6 @@ PRODUCT_KERNEL seed_second_backward(const struct exact_view *net, int first, int
                            seed_gradient<P>(frame, slot));
 }
 
-ATTENTION_KERNEL seed_attend_backward(const struct exact_view *net, int first, int slot)
-{
-    const struct frame frame = train_frame(net, first);
-    if (seed_has_branch(frame, slot) && seed_of(frame, slot).branch.kind == BRANCH_ATTENTION)
-        attend_backward<P, HEAD>(frame, net->slot[slot].places, SEED_HEADS);
-}
-
 /* The gradient before the slot += what comes through a linear layer that reads the same. */
 template <class P>
 DEVICE void add_backward(const struct frame &frame, int slot, int out, const typename P::operand *weights,
@@ -403,7 +410,7 @@ template <class P> static void enqueue_slot_forward(const struct stages<P> &s, i
     const struct exact_view &net = s.device->view;
     s.run(seed_first<P>, s.product(s.seed_hidden_most()), slot);
     P::with_head(net.width / SEED_HEADS,
-                 [&](auto head) { s.run(seed_attend<P, head>, s.attention(SEED_HEADS, 1), slot); });
+                 [&](auto head) { s.run(attend<P, head>, s.attention(SEED_HEADS, 1), 0, slot); });
     s.run(seed_second<P>, s.product(net.width), slot);
     s.run(gate<P>, s.product(net.gate_hidden), slot);
     s.run(mix<P>, s.rows(), slot);
@@ -415,7 +422,7 @@ template <class P> static void enqueue_slot_backward(const struct stages<P> &s, 
     s.run(mix_backward<P>, s.rows(), slot);
     s.run(seed_second_backward<P>, s.product(s.seed_hidden_most()), slot);
     P::with_head(net.width / SEED_HEADS,
-                 [&](auto head) { s.run(seed_attend_backward<P, head>, s.attention(SEED_HEADS, 2), slot); });
+                 [&](auto head) { s.run(attend_backward<P, head>, s.attention(SEED_HEADS, 2), 0, slot); });
     s.run(seed_first_backward<P>, s.product(net.width), slot);
     s.run(gate_backward<P>, s.product(net.width), slot);
 }
@@ -431,7 +438,7 @@ template <class P> static void enqueue_forward(const struct stages<P> &s)
             s.run(half_first<P>, s.product(net.layer[i].half[half].branch.hidden), i, half);
             if (half == 0)
                 P::with_head(net.width / net.heads,
-                             [&](auto head) { s.run(half_attend<P, head>, s.attention(net.heads, 1), i); });
+                             [&](auto head) { s.run(attend<P, head>, s.attention(net.heads, 1), i, -1); });
             s.run(half_second<P>, s.product(net.width), i, half);
         }
         if (net.layer[i].slot >= 0)
@@ -457,26 +464,32 @@ template <class P> static void enqueue_backward(const struct stages<P> &s)
             s.run(half_second_backward<P>, s.product(net.layer[i].half[half].branch.mixed), i, half);
             if (half == 0)
                 P::with_head(net.width / net.heads,
-                             [&](auto head) { s.run(half_attend_backward<P, head>, s.attention(net.heads, 2), i); });
+                             [&](auto head) { s.run(attend_backward<P, head>, s.attention(net.heads, 2), i, -1); });
             s.run(half_first_backward<P>, s.product(net.width), i, half);
             s.run(half_norm_backward<P>, s.rows(), i, half);
         }
     }
 }
 
+/* What the host's heads or those of a seed need, whichever is more. */
+template <class P> static size_t attend_most(const struct exact_view &net, bool backward)
+{
+    const size_t host = P::attend_bytes(net.width / net.heads, backward),
+                 seed = P::attend_bytes(net.width / SEED_HEADS, backward);
+    return host > seed ? host : seed;
+}
+
 /* Once, in create: the shared memory that kernels ask for. */
 template <class P> static void allow_passes(struct transformer_net *device)
 {
-    const int host = device->view.width / device->view.heads, seed = device->view.width / SEED_HEADS;
     const auto allow = [&](auto kernel, size_t bytes) { runtime_allow_shared(device->runtime, kernel, bytes); };
-    P::with_head(host, [&](auto head) {
-        allow(half_attend<P, head>, P::attend_bytes(host, false));
-        allow(half_attend_backward<P, head>, P::attend_bytes(host, true));
-    });
-    P::with_head(seed, [&](auto head) {
-        allow(seed_attend<P, head>, P::attend_bytes(seed, false));
-        allow(seed_attend_backward<P, head>, P::attend_bytes(seed, true));
-    });
+    for (const int heads : {device->view.heads, (int)SEED_HEADS}) {
+        const int size = device->view.width / heads;
+        P::with_head(size, [&](auto head) {
+            allow(attend<P, head>, attend_most<P>(device->view, false));
+            allow(attend_backward<P, head>, attend_most<P>(device->view, true));
+        });
+    }
     if (!P::product_shared())
         return;
     const size_t bytes = P::product_shared();

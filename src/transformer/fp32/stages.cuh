@@ -216,13 +216,6 @@ template <class P> DEVICE void stage_seed_first(const struct frame &frame, int s
                        operands<P>(frame, view.x.operand), share);
 }
 
-template <class P, int HEAD>
-DEVICE void stage_seed_attend(const struct frame &frame, int slot, const struct share &share)
-{
-    if (seed_has_branch(frame, slot) && seed_of(frame, slot).branch.kind == BRANCH_ATTENTION)
-        stage_attend<P, HEAD>(frame, frame.net->slot[slot].places, SEED_HEADS, share);
-}
-
 template <class P> DEVICE void stage_seed_second(const struct frame &frame, int slot, const struct share &share)
 {
     const struct exact_slot &view = frame.net->slot[slot];

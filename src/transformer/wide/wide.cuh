@@ -80,7 +80,7 @@ struct wide {
                                                    const struct bf16 *weight, const float *bias, const struct bf16 *x,
                                                    const struct share &share, Put put)
     {
-        const struct product product = {frame.rows, out, in, x, weight, in, in};
+        const struct tile_product product = {frame.rows, out, in, x, weight, in, in};
         product_share<BY_DEPTH, BY_DEPTH, plain_tile>(
             product, share, memory(), [&](int column) { return bias ? bias[column] : 0.0f; }, put);
     }
@@ -89,7 +89,7 @@ struct wide {
                                                     const struct bf16 *weight, const struct bf16 *dy,
                                                     const struct share &share, Put put)
     {
-        const struct product product = {frame.rows, in, out, dy, weight, out, in};
+        const struct tile_product product = {frame.rows, in, out, dy, weight, out, in};
         product_share<BY_DEPTH, BY_LINE, plain_tile>(
             product, share, memory(), [](int) { return 0.0f; }, put);
     }
@@ -103,14 +103,16 @@ struct wide {
         };
         plain_tile tile;
         const auto over = [&](const struct bf16 *dy, const struct bf16 *x) {
-            return product{
+            return tile_product{
                 linear.out,    linear.in, rows, dy + first * (size_t)linear.stride, x + first * (size_t)linear.in,
                 linear.stride, linear.in};
         };
         tile_start(tile, column, linear.in, [](int) { return 0.0f; });
-        tile_add<BY_LINE, BY_LINE>(tile, side, over(linear.dy, linear.x), row, column, memory());
-        if (linear.entries) /* as wide as dy and x; nothing there is biased */
-            tile_add<BY_LINE, BY_LINE>(tile, side, over(linear.entries, linear.entered), row, column, memory());
+#pragma unroll 1
+        for (int pair = 0; pair < (linear.entries ? 2 : 1); pair++) /* entries are as wide as dy, and not biased */
+            tile_add<BY_LINE, BY_LINE>(tile, side,
+                                       pair == 0 ? over(linear.dy, linear.x) : over(linear.entries, linear.entered),
+                                       row, column, memory());
         tile_put(tile, row, column, linear.out, linear.in, [&](int i, int j, const struct few<2> &two) {
             keep(to + linear.weight + (size_t)i * (size_t)linear.in + (size_t)j, two);
         });
@@ -251,13 +253,13 @@ __device__ __forceinline__ void wide::judge(const struct frame &frame, const str
 {
     typedef classifier_tile part;
     const struct exact_view &net = *frame.net;
-    const struct product p = {frame.rows,
-                              net.vocabulary,
-                              net.width,
-                              operands<wide>(frame, net.last_places.normed),
-                              host_of<wide>(frame).weights + net.tokens,
-                              net.width,
-                              net.width};
+    const struct tile_product p = {frame.rows,
+                                   net.vocabulary,
+                                   net.width,
+                                   operands<wide>(frame, net.last_places.normed),
+                                   host_of<wide>(frame).weights + net.tokens,
+                                   net.width,
+                                   net.width};
     const struct classifier_notes notes = {memory()};
     for (int first = share.index * part::M; first < frame.rows; first += share.count * part::M) {
         part tile;
