@@ -62,9 +62,7 @@ static __global__ void __launch_bounds__(PRODUCT_THREADS)
         });
     if (blockIdx.x > 0)
         return;
-    struct tile_side<T, true> side = {
-        {}, warp_column<T>() == 0
-    }; /* lines of the first operand, summed */
+    tile_side<T, true> side = {{}, warp_column<T>() == 0}; /* lines of the first operand, summed */
     T tile;
     tile_start(tile, 0, p.columns, [](int) { return 0.0f; });
     tile_add<A, B>(tile, side, p, 0, 0, smem(shared));
@@ -186,11 +184,14 @@ template <int HEAD> static void check_attention(struct runtime *rt, int length, 
 {
     const size_t rows = (size_t)length, width = (size_t)(heads * HEAD);
     const struct operand qkv = operand_of(rows * 3 * width, 11, 3), dout = operand_of(rows * width, 13, 1);
-    const struct attended<struct bf16> a = {
-        length, heads, HEAD, upload(rt, qkv.bits), runtime_alloc<struct bf16>(rt, rows *width),
-            runtime_alloc<float>(rt, rows *(size_t)heads),
-            upload(rt, dout.bits), runtime_alloc<struct bf16>(rt, rows * 3 * width)
-    };
+    const attended<bf16> a = {length,
+                              heads,
+                              HEAD,
+                              upload(rt, qkv.bits),
+                              runtime_alloc<struct bf16>(rt, rows * width),
+                              runtime_alloc<float>(rt, rows * (size_t)heads),
+                              upload(rt, dout.bits),
+                              runtime_alloc<struct bf16>(rt, rows * 3 * width)};
     const unsigned parts = (unsigned)flash_parts(length);
     const size_t forward = flash_sheet<HEAD>::FORWARD, backward = flash_sheet<HEAD>::BACKWARD;
     runtime_allow_shared(rt, attend<HEAD>, forward);

@@ -105,11 +105,7 @@ template <int HEAD> struct flash {
                 continue;
 #pragma unroll
             for (int j = 0; j < HEAD / 8; j++) {
-                const struct few<2> two = {
-                    {
-                        x[j][2 * half] * times[half], x[j][2 * half + 1] * times[half]
-                    }
-                };
+                const few<2> two = {{x[j][2 * half] * times[half], x[j][2 * half + 1] * times[half]}};
                 keep(to + (size_t)r * stride + at + (size_t)(8 * j + 2 * (lane % 4)), two);
             }
         }
@@ -217,12 +213,7 @@ DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int p
 {
     const struct flash<HEAD> w(a, head, part, shared);
     const int last = w.row + FLASH_ROWS < a.length ? w.row + FLASH_ROWS : a.length;
-    struct flash_sums<HEAD> sums = {
-        {}, {-INFINITY, -INFINITY},
-        {
-            0, 0
-        }
-    };
+    flash_sums<HEAD> sums = {{}, {-INFINITY, -INFINITY}, {0, 0}};
     uint32_t q[HEAD / 16][4];
     const auto fetch = [&](int turn) {
         const int begin = turn * FLASH_OTHERS;
@@ -292,8 +283,7 @@ DEVICE void flash_backward_queries(const struct attended<struct bf16> &a, int he
     const uint32_t marks = shared + sheet::MARKS;
     uint32_t q[HEAD / 16][4], g[HEAD / 16][4];
     float dq[HEAD / 8][4] = {};
-    struct few<2> own[2] = {
-    };
+    few<2> own[2] = {};
     const auto fetch = [&](int turn) {
         const int begin = turn * FLASH_OTHERS;
         if (begin < last) {

@@ -240,11 +240,7 @@ template <class T, class Put> DEVICE void tile_put(const T &tile, int row, int c
             for (int n = 0; n < T::OWN_N; n++) {
                 const int i = row + warp_row<T>() + 16 * m + lane / 4 + 8 * half,
                           j = column + warp_column<T>() + 8 * n + 2 * (lane % 4);
-                const struct few<2> two = {
-                    {
-                        tile.sum[m][n][2 * half], tile.sum[m][n][2 * half + 1]
-                    }
-                };
+                const few<2> two = {{tile.sum[m][n][2 * half], tile.sum[m][n][2 * half + 1]}};
                 if (i < rows && j < columns)
                     put(i, j, two);
             }

@@ -34,11 +34,16 @@ template <class T> struct linear_grad {
 template <class T>
 DEVICE struct linear_grad<T> branch_grad(const struct branch_view &branch, size_t params, bool second, int width,
                                          const T *x, const T *dy) {
-    struct linear_grad<T> linear = {
-        second ? branch.mixed : width, second ? width : branch.hidden, second ? width : branch.hidden, x, dy,
-            params + (second ? branch.w2 : branch.w1), params + (second ? branch.b2 : branch.b1), branch.biased,
-            nullptr, nullptr
-    };
+    linear_grad<T> linear = {second ? branch.mixed : width,
+                             second ? width : branch.hidden,
+                             second ? width : branch.hidden,
+                             x,
+                             dy,
+                             params + (second ? branch.w2 : branch.w1),
+                             params + (second ? branch.b2 : branch.b1),
+                             branch.biased,
+                             nullptr,
+                             nullptr};
     return linear;
 }
 
@@ -48,8 +53,7 @@ DEVICE struct linear_grad<typename P::operand> slot_grad(const struct frame &fra
     const struct exact_slot &view = net.slot[slot];
     const struct slot_exec &exec = frame.exec[slot];
     const bool second = which % 2;
-    struct linear_grad<typename P::operand> none = {
-    };
+    linear_grad<typename P::operand> none = {};
     if (!slot_learns(exec))
         return none;
     if (which >= LINEAR_GATE && !exec.gate)
@@ -76,11 +80,16 @@ DEVICE struct linear_grad<typename P::operand> linear_grad_of(const struct frame
                                                               const struct exact_work &work) {
     const struct exact_view &net = *frame.net;
     if (work.of == OF_CLASSIFIER) {
-        struct linear_grad<typename P::operand> classifier = {
-            net.width, net.vocabulary, net.vocabulary,
-                operands<P>(frame, net.last_places.normed), operands<P>(frame, net.dlogits), net.tokens, 0, false,
-                nullptr, nullptr
-        };
+        linear_grad<typename P::operand> classifier = {net.width,
+                                                       net.vocabulary,
+                                                       net.vocabulary,
+                                                       operands<P>(frame, net.last_places.normed),
+                                                       operands<P>(frame, net.dlogits),
+                                                       net.tokens,
+                                                       0,
+                                                       false,
+                                                       nullptr,
+                                                       nullptr};
         if (P::FUSED) {
             classifier.entered = operands<P>(frame, net.dembed.operand);
             classifier.entries = operands<P>(frame, net.entries);
@@ -120,8 +129,7 @@ template <class T> struct norm_grad {
 /* Those of the layers, then the last one, then those of the slots. */
 template <class P> DEVICE struct norm_grad<typename P::operand> norm_grad_of(const struct frame &frame, int index) {
     const struct exact_view &net = *frame.net;
-    struct norm_grad<typename P::operand> grad = {
-    };
+    norm_grad<typename P::operand> grad = {};
     if (index <= 2 * net.layers) {
         const bool last = index == 2 * net.layers;
         const struct exact_half &half = net.layer[last ? 0 : index / 2].half[index % 2];

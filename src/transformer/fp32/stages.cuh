@@ -16,8 +16,7 @@ template <class F> DEVICE void each_row(int rows, const struct share &share, F f
         f(row);
 }
 
-/* ---- arrays and parameters ----------------------------------------------------------------------------------------
- */
+/* ---- arrays and parameters --------------------------------------------------------------------------------------- */
 
 template <class P> DEVICE typename P::operand *operands(const struct frame &frame, place_t place)
 {
@@ -146,8 +145,7 @@ template <class P>
 DEVICE struct attended<typename P::operand> sequence_of(const struct frame &frame, const struct branch_places &places,
                                                         int heads, int n) {
     const size_t row = (size_t)n * (size_t)frame.net->context, width = (size_t)frame.net->width;
-    struct attended<typename P::operand> a = {
-    };
+    attended<typename P::operand> a = {};
     a.length = frame.net->context;
     a.heads = heads;
     a.head = frame.net->width / heads;

@@ -31,11 +31,7 @@ STAGE_KERNEL mark_entries(const struct exact_view *net, int first)
         const int n = row / net->context, t = row % net->context,
                   token = frame.tokens[(size_t)n * (size_t)frame.token_stride + (size_t)t];
         for (int k = 2 * ((int)threadIdx.x % WARP_LANES); k < net->vocabulary; k += 2 * WARP_LANES) {
-            const struct few<2> two = {
-                {
-                    k == token ? 1.0f : 0.0f, k + 1 == token ? 1.0f : 0.0f
-                }
-            };
+            const few<2> two = {{k == token ? 1.0f : 0.0f, k + 1 == token ? 1.0f : 0.0f}};
             keep(entries + (size_t)row * (size_t)net->vocabulary + k, two);
         }
     });

@@ -98,9 +98,8 @@ struct wide {
     {
         const int across = (linear.in + plain_tile::N - 1) / plain_tile::N, row = index / across * plain_tile::M,
                   column = index % across * plain_tile::N;
-        struct tile_side<plain_tile, true> side = {
-            {}, linear.biased &&column == 0 && warp_column<plain_tile>() == 0
-        };
+        const bool sums = linear.biased && column == 0 && warp_column<plain_tile>() == 0;
+        tile_side<plain_tile, true> side = {{}, sums};
         plain_tile tile;
         const auto over = [&](const struct bf16 *dy, const struct bf16 *x) {
             return tile_product{
@@ -282,12 +281,9 @@ __device__ __forceinline__ void wide::judge(const struct frame &frame, const str
                         best == target);
             for (int k = 0; gradient && k < 2 * part::OWN_N; k += 2) {
                 const int column = judged_column(k);
-                const struct few<2> two = {
-                    {
-                        tile.sum[m][k / 2][2 * half] * factor - (column == target ? scale : 0.0f),
-                            tile.sum[m][k / 2][2 * half + 1] * factor - (column + 1 == target ? scale : 0.0f)
-                    }
-                };
+                const few<2> two = {
+                    {tile.sum[m][k / 2][2 * half] * factor - (column == target ? scale : 0.0f),
+                     tile.sum[m][k / 2][2 * half + 1] * factor - (column + 1 == target ? scale : 0.0f)}};
                 keep(gradient + (size_t)at_row * (size_t)net.vocabulary + (size_t)column, two);
             }
         });
