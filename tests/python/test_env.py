@@ -170,7 +170,7 @@ class Playing(Case):
         self.refused("steps", small, settings={"setps": 3})
         self.refused("zero byte", esper.VectorEnv, "quick\0start")
         self.refused("zero byte", small, settings={"task": "a\0b"})
-        self.refused("CPU", small, settings={"device": "cuda"}, kind=esper.Unsupported)
+        self.refused("cuda", small, settings={"device": "cuda:7"}, kind=esper.Unsupported)
         self.refused("cannot open", esper.VectorEnv, run="/nowhere/run")
         self.refused("/nowhere", esper.VectorEnv.resume, "/nowhere/x.ckpt")
         play(env)
