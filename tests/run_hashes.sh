@@ -12,6 +12,7 @@
 
 tasks=$(basename -s .json tasks/*.json | grep -vx images) # whose data is anybody's
 list=$PWD/tests/hashes.txt
+grown="cifar_baseline cifar_deep_impaired cifar_impaired cifar_minimal quick_mixed" # of the device's
 library=${2:-}
 case $library in '' | /*) ;; *) library=$PWD/$library ;; esac
 enter_work
@@ -123,9 +124,7 @@ play_all() { # all lines of the device
     rounds=1
     steps=2
     for task in $tasks; do play cuda fp32 "$task" learned; done
-    for task in cifar_baseline cifar_deep_impaired cifar_impaired cifar_minimal quick_mixed; do
-        play cuda fp32 $task grown
-    done
+    for task in $grown; do play cuda fp32 "$task" grown; done
     play cuda bf16 cifar_multichannel grown
     play cuda bf16 cifar_baseline learned
 }
@@ -142,9 +141,12 @@ fi
 grep "^$device " "$list" | diff - found >differences || true
 if [ -s differences ] && [ "$here" != "$made" ]; then
     skip "the list: it was made on $made and differs on $here"
+    if [ -z "${ESPER_SOAK:-}" ]; then # a few will do
+        tasks="quickstart cifar_impaired text_quick"
+        grown=cifar_baseline
+    fi
     play_all >again
-    sort -o again again
-    verdict "the same bits twice" "$(diff found again)"
+    verdict "the same bits twice" "$([ -s again ] && grep -vxF -f found again)"
 else
     verdict "the bits of every run" "$(cat differences)"
 fi
