@@ -24,6 +24,8 @@ enum { TAG_DATA, TAG_POST };
 struct post {
     struct post *next;
     void *message;
+    int from;
+    size_t bytes;
     unsigned char data[];
 };
 
@@ -35,7 +37,8 @@ struct group {
     uint64_t position, agreed; /* steps made; where the next meeting is, or the last one was */
     uint32_t served;           /* calls that were answered */
     bool failed;
-    struct post *posts;
+    struct post *posts;  /* sent, and not there yet */
+    struct post *coming; /* on rank 0: those on their way, in the order in which they were announced */
     uint64_t posted;
     struct tally {
         uint64_t posted, taken;
@@ -411,13 +414,38 @@ void group_post(struct group *group, const void *data, size_t bytes)
     group->posted++;
 }
 
-bool group_take(struct group *group, void *data, size_t room, size_t *bytes)
+/* A long message moves only while both sides look at it, and the other side is playing its step: whoever waited for it
+ * here would wait for that. So what is announced is received on the side. */
+static void expect_posts(struct group *group)
 {
     int from;
-    if (!group || !group->by->arrived(TAG_POST, &from, bytes) || *bytes > room)
+    size_t bytes;
+    struct post *post, **last = &group->coming;
+    while (*last)
+        last = &(*last)->next;
+    while (group->by->arrived(TAG_POST, &from, &bytes) && (post = malloc(sizeof *post + bytes))) {
+        *post = (struct post){.from = from, .bytes = bytes};
+        post->message = group->by->receive(from, TAG_POST, post->data, bytes);
+        if (!post->message)
+            wait_for(group, NULL, from); /* until it is given up */
+        *last = post;
+        last = &post->next;
+    }
+}
+
+bool group_take(struct group *group, void *data, size_t room, size_t *bytes)
+{
+    if (!group)
         return false;
-    wait_for(group, group->by->receive(from, TAG_POST, data, *bytes), from);
-    group->tallies[from].taken++;
+    expect_posts(group);
+    struct post *post = group->coming;
+    if (!post || post->bytes > room || !group->by->done(post->message))
+        return false;
+    *bytes = post->bytes;
+    memcpy(data, post->data, post->bytes);
+    group->tallies[post->from].taken++;
+    group->coming = post->next;
+    free(post);
     return true;
 }
 
