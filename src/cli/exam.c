@@ -7,9 +7,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/drive.h"
 #include "cli/exam_print.h"
-#include "cli/ranks.h"
 #include "cli/series.h"
 #include "exam/record.h"
 #include "exam/score.h"
@@ -203,7 +201,6 @@ static enum esper_status prepare(struct sitting *sitting, const struct config *c
     return exam_create(&sitting->exam, &setup, error);
 }
 
-/* On rank 0, or alone. */
 static enum esper_status lead(struct cli_call *call, const struct config *config, struct esper_error *error)
 {
     struct sitting *sitting = call->flags;
@@ -213,27 +210,14 @@ static enum esper_status lead(struct cli_call *call, const struct config *config
     else if (status == ESPER_OK)
         call->code = sit(sitting);
     exam_free(sitting->exam);
-    series_dismiss(&sitting->series, call->code);
     return status;
 }
 
 static enum esper_status examine(struct cli_call *call, struct esper_error *error)
 {
     struct sitting *sitting = call->flags;
-    struct series *series = &sitting->series;
-    struct config config;
-    char *command = drive_command(call);
     sitting->runs = call->runs;
-    series->command = command;
-    series->threads = sitting->flags.threads != NULL;
-    drive_catch_signals();
-    enum esper_status status = series_join(series, &sitting->flags, &call->words, &config, error);
-    if (status == ESPER_OK && series_follows(series))
-        call->code = series_follow(series, &config);
-    else if (status == ESPER_OK)
-        status = lead(call, &config, error);
-    free(command);
-    return ranks_part(series->group, call, status, error);
+    return series_conduct(&sitting->series, call, &sitting->flags, lead, error);
 }
 
 #define AT(member) offsetof(struct sitting, member)

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/drive.h"
-#include "cli/ranks.h"
 #include "cli/series.h"
 #include "search/search.h"
 #include "telemetry/cohort.h"
@@ -150,7 +149,6 @@ static enum esper_status prepare(struct quest *quest, const struct config *confi
     return ESPER_OK;
 }
 
-/* On rank 0, or alone. */
 static enum esper_status lead(struct cli_call *call, const struct config *config, struct esper_error *error)
 {
     struct quest *quest = call->flags;
@@ -158,27 +156,14 @@ static enum esper_status lead(struct cli_call *call, const struct config *config
     if (status == ESPER_OK && !quest->list)
         call->code = play_all(quest);
     search_free(quest->search);
-    series_dismiss(&quest->series, call->code);
     return status;
 }
 
 static enum esper_status look(struct cli_call *call, struct esper_error *error)
 {
     struct quest *quest = call->flags;
-    struct series *series = &quest->series;
-    struct config config;
-    char *command = drive_command(call);
     quest->runs = call->runs;
-    series->command = command;
-    series->threads = quest->flags.threads != NULL;
-    drive_catch_signals();
-    enum esper_status status = series_join(series, &quest->flags, &call->words, &config, error);
-    if (status == ESPER_OK && series_follows(series))
-        call->code = series_follow(series, &config);
-    else if (status == ESPER_OK)
-        status = lead(call, &config, error);
-    free(command);
-    return ranks_part(series->group, call, status, error);
+    return series_conduct(&quest->series, call, &quest->flags, lead, error);
 }
 
 #define AT(member) offsetof(struct quest, member)

@@ -1,6 +1,7 @@
 #include "cli/series.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -257,19 +258,6 @@ int series_play(struct series *series, struct series_run *run, struct cohort *co
 
 /* ---- many ranks -------------------------------------------------------------------------------------------------- */
 
-enum esper_status series_join(struct series *series, struct cli_config_flags *flags, const struct cli_list *words,
-                              struct config *config, struct esper_error *error)
-{
-    TRY(ranks_join(&series->group, series->quiet, error));
-    group_words(series->group, "the same command goes on");
-    return ranks_agree(series->group, series_task(flags, words, config, error), config, error);
-}
-
-bool series_follows(const struct series *series)
-{
-    return !group_leads(series->group);
-}
-
 static void show_nothing(void *context, const struct session_progress *step)
 {
     (void)context;
@@ -277,7 +265,7 @@ static void show_nothing(void *context, const struct session_progress *step)
 }
 
 /* Where this rank computes is its own affair. What goes wrong with a run goes wrong for all, and rank 0 says so. */
-int series_follow(struct series *series, const struct config *own)
+static int follow(struct series *series, const struct config *own)
 {
     for (;;) {
         struct esper_error error = {0};
@@ -297,10 +285,37 @@ int series_follow(struct series *series, const struct config *own)
     }
 }
 
-void series_dismiss(struct series *series, int code)
+static void dismiss(struct series *series, int code)
 {
     struct order order = {.over = true, .code = code};
     group_tell(series->group, &order, sizeof order);
+}
+
+static enum esper_status join(struct series *series, struct cli_config_flags *flags, const struct cli_list *words,
+                              struct config *config, struct esper_error *error)
+{
+    TRY(ranks_join(&series->group, series->quiet, error));
+    group_words(series->group, "the same command goes on");
+    return ranks_agree(series->group, series_task(flags, words, config, error), config, error);
+}
+
+enum esper_status series_conduct(struct series *series, struct cli_call *call, struct cli_config_flags *flags,
+                                 series_lead *lead, struct esper_error *error)
+{
+    struct config config;
+    char *command = drive_command(call);
+    series->command = command;
+    series->threads = flags->threads != NULL;
+    drive_catch_signals();
+    enum esper_status status = join(series, flags, &call->words, &config, error);
+    if (status == ESPER_OK && !group_leads(series->group)) {
+        call->code = follow(series, &config);
+    } else if (status == ESPER_OK) {
+        status = lead(call, &config, error);
+        dismiss(series, call->code);
+    }
+    free(command);
+    return ranks_part(series->group, call, status, error);
 }
 
 /* ---- a search ---------------------------------------------------------------------------------------------------- */

@@ -36,18 +36,11 @@ struct series {
 enum esper_status series_task(struct cli_config_flags *flags, const struct cli_list *words, struct config *config,
                               struct esper_error *error);
 
-/*
- * A series on many ranks: rank 0 plans and judges, the others play with it whatever it plays.
- *
- *     series_join, which reads the task as well;
- *     if series_follows: series_follow, until it is over; otherwise the series, then series_dismiss;
- *     ranks_part, in any case.
- */
-enum esper_status series_join(struct series *series, struct cli_config_flags *flags, const struct cli_list *words,
-                              struct config *config, struct esper_error *error);
-bool series_follows(const struct series *series);
-int series_follow(struct series *series, const struct config *own);
-void series_dismiss(struct series *series, int code);
+/* The whole command: its task, its signals and, on many ranks, its company. Rank 0, or whoever is alone, leads: it
+ * plans, plays and judges, and sets call->code. The other ranks play with it whatever it plays. */
+typedef enum esper_status series_lead(struct cli_call *call, const struct config *config, struct esper_error *error);
+enum esper_status series_conduct(struct series *series, struct cli_call *call, struct cli_config_flags *flags,
+                                 series_lead *lead, struct esper_error *error);
 
 /* Names the folder `RUNS/name`, where `name` NULL is "what-task-seed"; refuses one that is a run. */
 enum esper_status series_begin(struct series *series, const char *what, const char *runs, const char *name,
