@@ -5,6 +5,8 @@
  *     cuda_bench_text ENVS BATCH [ENVS BATCH]...           the small host
  *     cuda_bench_text wide 1 32 16 8                       the wide one
  *     cuda_bench_text                                      the smallest of everything, once
+ *
+ * With the first number of envs all blueprints are grown, with the others mlp alone.
  */
 #include "device_timer.cuh"
 #include "text_rig.cuh"
@@ -86,9 +88,10 @@ int main(int argc, char **argv)
         bench_steps(envs, batch, BLUEPRINT_NOOP, STAGE_DORMANT);
         if (!wide)
             bench_kernels(envs, batch);
+        const bool all = i <= 2;
         for (int blueprint : blueprints)
             for (int stage : {STAGE_TRAINING, STAGE_HOLDING})
-                if (blueprint != BLUEPRINT_NOOP)
+                if (all ? blueprint != BLUEPRINT_NOOP : blueprint == TRANSFORMER_MLP && stage == STAGE_HOLDING)
                     bench_steps(envs, batch, blueprint, stage);
     }
     return 0;

@@ -47,18 +47,18 @@ static std::vector<double> values(const std::vector<struct bf16> &bits)
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-typedef struct product_tile<32, 256, 1> long_tile;
+typedef struct product_tile<32, 256, 1, 8> long_tile;
 
 template <enum matmul_order A, enum matmul_order B, class T>
-static __global__ void __launch_bounds__(PRODUCT_THREADS)
+static __global__ void __launch_bounds__(T::THREADS)
     multiply(struct tile_product p, const float *bias, float *to, float *sides)
 {
     SHARED_BYTES(shared);
     const struct share own = {(int)blockIdx.x, (int)gridDim.x};
     product_share<A, B, T>(
         p, own, smem(shared), [&](int column) { return bias[column]; },
-        [&](int row, int column, const struct few<2> &two) {
-            keep(to + (size_t)row * (size_t)p.columns + (size_t)column, two);
+        [&](int row, int column, const auto &some) {
+            keep(to + (size_t)row * (size_t)p.columns + (size_t)column, some);
         });
     if (blockIdx.x > 0)
         return;
@@ -85,8 +85,8 @@ static void check_product(struct runtime *rt, const char *name, int rows, int co
     float *to = runtime_alloc<float>(rt, (size_t)(rows * columns)), *sides = runtime_alloc<float>(rt, (size_t)rows);
     const size_t bytes = product_bytes<T>();
     runtime_allow_shared(rt, multiply<A, B, T>, bytes);
-    runtime_launch(rt, multiply<A, B, T>, {dim3(3), dim3(PRODUCT_THREADS), bytes, false}, p,
-                   (const float *)upload(rt, bias), to, sides);
+    runtime_launch(rt, multiply<A, B, T>, {dim3(3), dim3(T::THREADS), bytes, false}, p, (const float *)upload(rt, bias),
+                   to, sides);
     const std::vector<float> got = download(rt, to, (size_t)(rows * columns)), side = download(rt, sides, (size_t)rows);
     double most = 0, most_side = 0;
     for (int i = 0; i < rows; i++) {
@@ -110,14 +110,13 @@ static void check_product(struct runtime *rt, const char *name, int rows, int co
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-template <int HEAD> static __global__ void __launch_bounds__(PRODUCT_THREADS) attend(struct attended<struct bf16> a)
+template <int HEAD> static __global__ void __launch_bounds__(FLASH_THREADS) attend(struct attended<struct bf16> a)
 {
     SHARED_BYTES(shared);
     flash_forward<HEAD>(a, (int)blockIdx.y, (int)blockIdx.x, smem(shared));
 }
 
-template <int HEAD>
-static __global__ void __launch_bounds__(PRODUCT_THREADS) attend_back(struct attended<struct bf16> a)
+template <int HEAD> static __global__ void __launch_bounds__(FLASH_THREADS) attend_back(struct attended<struct bf16> a)
 {
     SHARED_BYTES(shared);
     if (blockIdx.z)
@@ -196,8 +195,8 @@ template <int HEAD> static void check_attention(struct runtime *rt, int length, 
     const size_t forward = flash_sheet<HEAD>::FORWARD, backward = flash_sheet<HEAD>::BACKWARD;
     runtime_allow_shared(rt, attend<HEAD>, forward);
     runtime_allow_shared(rt, attend_back<HEAD>, backward);
-    runtime_launch(rt, attend<HEAD>, {dim3(parts, (unsigned)heads), dim3(PRODUCT_THREADS), forward, false}, a);
-    runtime_launch(rt, attend_back<HEAD>, {dim3(parts, (unsigned)heads, 2), dim3(PRODUCT_THREADS), backward, false}, a);
+    runtime_launch(rt, attend<HEAD>, {dim3(parts, (unsigned)heads), dim3(FLASH_THREADS), forward, false}, a);
+    runtime_launch(rt, attend_back<HEAD>, {dim3(parts, (unsigned)heads, 2), dim3(FLASH_THREADS), backward, false}, a);
     const struct wanted want = attention(length, heads, HEAD, qkv.value, dout.value);
     const std::string name = "attention, head of " + std::to_string(HEAD) + ", " + std::to_string(length) + " tokens";
     check_within(name + ", output", apart(values(download(rt, a.out, rows * width)), want.out), 6e-3);
@@ -211,6 +210,7 @@ int main(void)
     check_product<BY_DEPTH, BY_LINE, plain_tile>(rt, "dy W", 33, 72, 40);
     check_product<BY_LINE, BY_LINE, plain_tile>(rt, "dy^T x", 40, 104, 77);
     check_product<BY_LINE, BY_LINE, plain_tile>(rt, "a row", 1, 8, 130);
+    check_product<BY_DEPTH, BY_DEPTH, broad_tile>(rt, "broad", 75, 136, 88);
     check_product<BY_DEPTH, BY_DEPTH, long_tile>(rt, "all columns at once", 45, 256, 24);
     check_attention<32>(rt, 5, 2);
     check_attention<32>(rt, 150, 1);

@@ -49,23 +49,41 @@ DEVICE void keep(struct bf16 *to, const struct few<2> &x)
     *(uint32_t *)to = pack_bf16(x.v[0], x.v[1]);
 }
 
+DEVICE void keep(float *to, const struct few<8> &x)
+{
+    ((float4 *)to)[0] = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
+    ((float4 *)to)[1] = make_float4(x.v[4], x.v[5], x.v[6], x.v[7]);
+}
+
+DEVICE void keep(struct bf16 *to, const struct few<8> &x)
+{
+    *(uint4 *)to = make_uint4(pack_bf16(x.v[0], x.v[1]), pack_bf16(x.v[2], x.v[3]), pack_bf16(x.v[4], x.v[5]),
+                              pack_bf16(x.v[6], x.v[7]));
+}
+
 template <int N> DEVICE struct few<N> few_at(const float *from) {
-    struct few<N> x;
-    if constexpr (N == 2) {
+    if constexpr (N == 8) {
+        const float4 a = ((const float4 *)from)[0], b = ((const float4 *)from)[1];
+        return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+    } else if constexpr (N == 2) {
         const float2 two = *(const float2 *)from;
-        x.v[0] = two.x;
-        x.v[1] = two.y;
+        return {{two.x, two.y}};
     } else {
-        x.v[0] = *from;
+        return {{*from}};
     }
-    return x;
 }
 
 template <int N>
 DEVICE struct few<N> few_at(const struct bf16 *from) {
-    static_assert(N == 2, "a pair");
-    const uint32_t pair = *(const uint32_t *)from;
-    return {{bf16_lo(pair), bf16_hi(pair)}};
+    static_assert(N == 2 || N == 8, "words of 32 or 128 bits");
+    if constexpr (N == 8) {
+        const uint4 w = *(const uint4 *)from;
+        return {{bf16_lo(w.x), bf16_hi(w.x), bf16_lo(w.y), bf16_hi(w.y), bf16_lo(w.z), bf16_hi(w.z), bf16_lo(w.w),
+                 bf16_hi(w.w)}};
+    } else {
+        const uint32_t pair = *(const uint32_t *)from;
+        return {{bf16_lo(pair), bf16_hi(pair)}};
+    }
 }
 
 /* f(x, y), number by number. */

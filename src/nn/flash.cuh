@@ -10,7 +10,7 @@
 #include "nn/attend.cuh"
 #include "nn/product.cuh"
 
-enum { FLASH_ROWS = 128, FLASH_OTHERS = 64 };
+enum { FLASH_ROWS = 128, FLASH_OTHERS = 64, FLASH_THREADS = 2 * FLASH_ROWS };
 
 /* Rows in shared memory, padded so that eight lie in different banks: own ones first, then two pairs of tiles of
  * others, then two numbers per row of one of them. */
@@ -58,7 +58,7 @@ template <int HEAD> struct flash {
                                           int rows) const
     {
         enum { CHUNKS = HEAD / 8 };
-        for (int i = (int)threadIdx.x; i < rows * CHUNKS; i += PRODUCT_THREADS) {
+        for (int i = (int)threadIdx.x; i < rows * CHUNKS; i += FLASH_THREADS) {
             const int r = i / CHUNKS, chunk = i % CHUNKS;
             const bool there = first + r < a.length;
             copy_async_or_zero(to + (uint32_t)(r * sheet::PITCH + chunk * 16),
@@ -115,15 +115,17 @@ template <int HEAD> struct flash {
     __device__ __forceinline__ void mark(uint32_t to, int first, int rows) const
     {
         enum { PART = HEAD / 4 };
-        for (int r = (int)threadIdx.x / 4; r < rows; r += PRODUCT_THREADS / 4) {
+        for (int r = (int)threadIdx.x / 4; r < rows; r += FLASH_THREADS / 4) {
             const int query = first + r;
             float sum = 0;
             if (query < a.length) {
                 const size_t place = (size_t)query * width + at + (size_t)((int)threadIdx.x % 4 * PART);
 #pragma unroll
-                for (int d = 0; d < PART; d += 2) {
-                    const struct few<2> x = few_at<2>(a.out + place + d), y = few_at<2>(a.dout + place + d);
-                    sum = fmaf(x.v[0], y.v[0], fmaf(x.v[1], y.v[1], sum));
+                for (int d = 0; d < PART; d += 8) {
+                    const struct few<8> x = few_at<8>(a.out + place + d), y = few_at<8>(a.dout + place + d);
+#pragma unroll
+                    for (int e = 0; e < 8; e++)
+                        sum = fmaf(x.v[e], y.v[e], sum);
                 }
             }
             sum += exchange(sum, 1);

@@ -12,7 +12,7 @@
 #include "nn/few.cuh"
 #include "nn/matmul.cuh"
 
-enum { PRODUCT_THREADS = 256, PRODUCT_WARPS = 8, PRODUCT_DEPTH = 32, PRODUCT_STAGES = 4 };
+enum { PRODUCT_DEPTH = 64, PRODUCT_STAGES = 3 };
 
 struct tile_product {
     int rows, columns, depth;
@@ -20,12 +20,14 @@ struct tile_product {
     int a_stride, b_stride;
 };
 
-/* A tile of the product: DOWN warps share its rows, the others its columns. */
-template <int ROWS, int COLUMNS, int DOWN> struct product_tile {
+/* A tile of the product by so many warps: DOWN share its rows, ACROSS its columns. */
+template <int ROWS, int COLUMNS, int DOWN, int ACROSS_> struct product_tile {
     enum {
         M = ROWS,
         N = COLUMNS,
-        ACROSS = PRODUCT_WARPS / DOWN,
+        ACROSS = ACROSS_,
+        WARPS = DOWN * ACROSS,
+        THREADS = 32 * WARPS,
         WARP_M = M / DOWN,
         WARP_N = N / ACROSS,
         OWN_M = WARP_M / 16, /* of a warp: tiles of m16n8k16 */
@@ -34,10 +36,14 @@ template <int ROWS, int COLUMNS, int DOWN> struct product_tile {
     static_assert(WARP_M % 16 == 0 && WARP_N % 16 == 0, "whole fragments");
     float sum[OWN_M][OWN_N][4];
 };
+/* Two thread blocks of the first fit a processor: four warps with large parts read less of shared memory, and of a
+ * width of 384 there are as many tiles as fill a GPU. The second is for kernels that do other things as well. */
 #ifdef EMULATE /* smaller, or a test's few rows would be one of them */
-typedef struct product_tile<32, 64, 2> plain_tile;
+typedef struct product_tile<32, 96, 2, 2> plain_tile;
+typedef struct product_tile<32, 128, 2, 4> broad_tile;
 #else
-typedef struct product_tile<128, 128, 2> plain_tile;
+typedef struct product_tile<128, 96, 2, 2> plain_tile;
+typedef struct product_tile<128, 128, 2, 4> broad_tile;
 #endif
 
 /* A piece of an operand in shared memory. Rows are padded, so that eight of them lie in different banks. */
@@ -71,20 +77,25 @@ template <class T> static inline __host__ __device__ int product_tiles(int rows,
 
 /* ---- slabs ------------------------------------------------------------------------------------------------------- */
 
-/* All threads: lines from `first` and indices of the depth from `begin`, zeros beyond the operand's end. */
-template <enum matmul_order ORDER, int LINES>
+/* All threads of a tile: lines from `first` and indices of the depth from `begin`, zeros beyond the operand's end. */
+template <enum matmul_order ORDER, int LINES, int THREADS>
 DEVICE void product_fetch(uint32_t to, const struct bf16 *from, int stride, int lines, int depth, int first, int begin)
 {
     typedef product_slab<ORDER, LINES> slab;
+    enum { EACH = THREADS / slab::CHUNKS }; /* rows at a time; a thread's chunks are below one another */
+    const int chunk = (int)threadIdx.x % slab::CHUNKS, top = (int)threadIdx.x / slab::CHUNKS,
+              across = (ORDER == BY_DEPTH ? begin : first) + 8 * chunk,
+              down = (ORDER == BY_DEPTH ? first : begin) + top;
+    const bool beside = across < (ORDER == BY_DEPTH ? depth : lines);
+    const struct bf16 *own = from + (size_t)down * (size_t)stride + (size_t)across;
+    const size_t step = (size_t)EACH * (size_t)stride;
+    to += (uint32_t)(top * slab::PITCH + chunk * 16);
 #pragma unroll
-    for (int i = (int)threadIdx.x; i < slab::ROWS * slab::CHUNKS; i += PRODUCT_THREADS) {
-        const int row = i / slab::CHUNKS, chunk = i % slab::CHUNKS,
-                  line = first + (ORDER == BY_DEPTH ? row : 8 * chunk),
-                  at = begin + (ORDER == BY_DEPTH ? 8 * chunk : row);
-        const bool there = line < lines && at < depth;
-        const size_t place = ORDER == BY_DEPTH ? (size_t)line * (size_t)stride + (size_t)at
-                                               : (size_t)at * (size_t)stride + (size_t)line;
-        copy_async_or_zero(to + (uint32_t)(row * slab::PITCH + chunk * 16), there ? from + place : from, there);
+    for (int i = 0; i < (slab::ROWS + EACH - 1) / EACH; i++) {
+        const bool there = beside && down + i * EACH < (ORDER == BY_DEPTH ? lines : depth);
+        if (top < EACH && (slab::ROWS % EACH == 0 || top + i * EACH < slab::ROWS))
+            copy_async_or_zero(to + (uint32_t)(i * EACH * slab::PITCH), there ? own : from, there);
+        own += step;
     }
 }
 
@@ -161,30 +172,50 @@ template <class T, bool SUMMED> struct tile_side {
     bool wanted;
 };
 
-/* The product of a slab of each. */
-template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED>
-DEVICE void tile_multiply(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b)
+/* What a warp multiplies at a time: its lines of both operands over a depth of sixteen. */
+template <class T> struct tile_operands {
+    uint32_t a[T::OWN_M][4], b[T::OWN_N / 2][4];
+};
+
+template <enum matmul_order A, enum matmul_order B, class T>
+DEVICE void tile_load(struct tile_operands<T> &own, uint32_t slab_a, uint32_t slab_b, int k)
+{
+#pragma unroll
+    for (int n = 0; n < T::OWN_N / 2; n++)
+        matrices_b<B == BY_DEPTH>(own.b[n], slab_b + slab_at<B, T::N>(warp_column<T>() + 16 * n, k),
+                                  product_slab<B, T::N>::PITCH);
+#pragma unroll
+    for (int m = 0; m < T::OWN_M; m++)
+        matrices_a<A == BY_DEPTH>(own.a[m], slab_a + slab_at<A, T::M>(warp_row<T>() + 16 * m, k),
+                                  product_slab<A, T::M>::PITCH);
+}
+
+template <class T, bool SUMMED>
+DEVICE void tile_multiply(T &tile, struct tile_side<T, SUMMED> &side, const struct tile_operands<T> &own)
 {
     const uint32_t ones = 0x3f803f80u;
 #pragma unroll
-    for (int k = 0; k < PRODUCT_DEPTH; k += 16) {
-        uint32_t b[T::OWN_N / 2][4];
+    for (int m = 0; m < T::OWN_M; m++) {
 #pragma unroll
-        for (int n = 0; n < T::OWN_N / 2; n++)
-            matrices_b<B == BY_DEPTH>(b[n], slab_b + slab_at<B, T::N>(warp_column<T>() + 16 * n, k),
-                                      product_slab<B, T::N>::PITCH);
+        for (int n = 0; n < T::OWN_N; n++)
+            mma_bf16(tile.sum[m][n], own.a[m], own.b[n / 2][n % 2 * 2], own.b[n / 2][n % 2 * 2 + 1]);
+        if constexpr (SUMMED)
+            if (side.wanted)
+                mma_bf16(side.sum[m], own.a[m], ones, ones);
+    }
+}
+
+/* The product of a slab of each; the next operands are loaded while these are multiplied. */
+template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED>
+DEVICE void tile_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b)
+{
+    struct tile_operands<T> own[2];
+    tile_load<A, B>(own[0], slab_a, slab_b, 0);
 #pragma unroll
-        for (int m = 0; m < T::OWN_M; m++) {
-            uint32_t a[4];
-            matrices_a<A == BY_DEPTH>(a, slab_a + slab_at<A, T::M>(warp_row<T>() + 16 * m, k),
-                                      product_slab<A, T::M>::PITCH);
-#pragma unroll
-            for (int n = 0; n < T::OWN_N; n++)
-                mma_bf16(tile.sum[m][n], a, b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
-            if constexpr (SUMMED)
-                if (side.wanted)
-                    mma_bf16(side.sum[m], a, ones, ones);
-        }
+    for (int k = 0; k < PRODUCT_DEPTH / 16; k++) {
+        if (k + 1 < PRODUCT_DEPTH / 16)
+            tile_load<A, B>(own[(k + 1) % 2], slab_a, slab_b, 16 * (k + 1));
+        tile_multiply(tile, side, own[k % 2]);
     }
 }
 
@@ -198,10 +229,10 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
     const bool own = row + warp_row<T>() < p.rows && column + warp_column<T>() < p.columns;
     const auto fetch = [&](int slab) {
         const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
-        if (slab < slabs) {
-            product_fetch<A, T::M>(at, p.a, p.a_stride, p.rows, p.depth, row, slab * PRODUCT_DEPTH);
-            product_fetch<B, T::N>(at + memory::A_BYTES, p.b, p.b_stride, p.columns, p.depth, column,
-                                   slab * PRODUCT_DEPTH);
+        if (slab < slabs) { /* the same in all threads */
+            product_fetch<A, T::M, T::THREADS>(at, p.a, p.a_stride, p.rows, p.depth, row, slab * PRODUCT_DEPTH);
+            product_fetch<B, T::N, T::THREADS>(at + memory::A_BYTES, p.b, p.b_stride, p.columns, p.depth, column,
+                                               slab * PRODUCT_DEPTH);
         }
         copy_commit();
     };
@@ -216,7 +247,7 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
         __syncthreads(); /* everybody's copies have arrived, and nobody reads the slab before any more */
         fetch(slab + PRODUCT_STAGES - 1);
         if (own)
-            tile_multiply<A, B>(tile, side, at, at + memory::A_BYTES);
+            tile_slab<A, B>(tile, side, at, at + memory::A_BYTES);
     }
     copy_wait<0>();
 }
@@ -228,22 +259,59 @@ DEVICE void tile_add(T &tile, const struct tile_product &p, int row, int column,
     tile_add<A, B>(tile, none, p, row, column, shared);
 }
 
-/* put(row, column, two neighbours) for every element of the tile. */
-template <class T, class Put> DEVICE void tile_put(const T &tile, int row, int column, int rows, int columns, Put put)
+/* From two columns of each of four matrices to eight columns of one of them: lane t of four gets those of matrix t. */
+DEVICE struct few<8> four_gathered(const float *const matrix[4]) {
+    const bool upper = threadIdx.x & 2, odd = threadIdx.x & 1;
+    float from[2][2][2], to[4][2]; /* [upper][odd]: of the lane that had it; then lane by lane */
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const float kept = upper ? matrix[j + 2][e] : matrix[j][e],
+                        got = exchange(upper ? matrix[j][e] : matrix[j + 2][e], 2);
+            from[0][j][e] = upper ? got : kept;
+            from[1][j][e] = upper ? kept : got;
+        }
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const float kept = odd ? from[half][1][e] : from[half][0][e],
+                        got = exchange(odd ? from[half][0][e] : from[half][1][e], 1);
+            to[2 * half][e] = odd ? got : kept;
+            to[2 * half + 1][e] = odd ? kept : got;
+        }
+    return {{to[0][0], to[0][1], to[1][0], to[1][1], to[2][0], to[2][1], to[3][0], to[3][1]}};
+}
+
+/* put(row, column, eight neighbours) or (row, column, two) for every element of the tile. Columns are multiples of
+ * eight. */
+template <class T, class Put>
+DEVICE void tile_put(const T &tile, int row, int column, int rows, int columns, Put put)
 {
     const int lane = (int)threadIdx.x % 32;
 #pragma unroll
     for (int m = 0; m < T::OWN_M; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++)
+        for (int half = 0; half < 2; half++) {
+            const int i = row + warp_row<T>() + 16 * m + lane / 4 + 8 * half, first = column + warp_column<T>();
+            enum { FOURS = T::OWN_N / 4 * 4 };
 #pragma unroll
-            for (int n = 0; n < T::OWN_N; n++) {
-                const int i = row + warp_row<T>() + 16 * m + lane / 4 + 8 * half,
-                          j = column + warp_column<T>() + 8 * n + 2 * (lane % 4);
-                const few<2> two = {{tile.sum[m][n][2 * half], tile.sum[m][n][2 * half + 1]}};
+            for (int n = 0; n < FOURS; n += 4) {
+                const float *const four[4] = {tile.sum[m][n] + 2 * half, tile.sum[m][n + 1] + 2 * half,
+                                              tile.sum[m][n + 2] + 2 * half, tile.sum[m][n + 3] + 2 * half};
+                const struct few<8> eight = four_gathered(four);
+                const int j = first + 8 * n + 8 * (lane % 4);
                 if (i < rows && j < columns)
-                    put(i, j, two);
+                    put(i, j, eight);
             }
+#pragma unroll
+            for (int n = FOURS; n < T::OWN_N; n++) {
+                const int j = first + 8 * n + 2 * (lane % 4);
+                if (i < rows && j < columns)
+                    put(i, j, few<2>{{tile.sum[m][n][2 * half], tile.sum[m][n][2 * half + 1]}});
+            }
+        }
 }
 
 /* put(row, sum) for the lines of the tile, by the warps that have its first columns. */

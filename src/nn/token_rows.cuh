@@ -28,6 +28,13 @@ template <class F> DEVICE void each_lane(int width, F f)
         f(i);
 }
 
+/* f(i) for every Nth number of a row, which begins N neighbours. */
+template <int N, class F> DEVICE void each_few(int width, F f)
+{
+    for (int i = N * ((int)threadIdx.x % WARP_LANES); i < width; i += N * WARP_LANES)
+        f(i);
+}
+
 template <class F> DEVICE float row_total(int width, F f)
 {
     float sum = 0;
@@ -53,6 +60,85 @@ DEVICE void row_normalise_backward(int width, const T *hat, float rstd, Value v,
                 slope = row_total(width, [&](int i) { return v(i) * number(hat[i]); }) / (float)width;
     each_lane(width, [&](int i) { put(i, rstd * (v(i) - mean - number(hat[i]) * slope)); });
 }
+
+/* ---- rows in registers ------------------------------------------------------------------------------------------- */
+
+/* A row of at most ROW_PAIRS * 64 numbers, an even number of them. All of it is read before anything is computed. */
+enum { ROW_PAIRS = 8 };
+struct row_pairs {
+    struct few<2> pair[ROW_PAIRS];
+};
+
+/* f(k, i) for this lane's pairs: pair k begins with number i. */
+template <class F> DEVICE void each_pair(int width, F f)
+{
+#pragma unroll
+    for (int k = 0; k < ROW_PAIRS; k++) {
+        const int i = 2 * (k * WARP_LANES + (int)threadIdx.x % WARP_LANES);
+        if (i < width)
+            f(k, i);
+    }
+}
+
+template <class T> DEVICE struct row_pairs row_read(int width, const T *from)
+{
+    struct row_pairs row;
+    each_pair(width, [&](int k, int i) { row.pair[k] = few_at<2>(from + i); });
+    return row;
+}
+
+/* hat and gamma hat + beta. Returns 1 / deviation. */
+template <class T>
+DEVICE float pairs_normalise(int width, const float *x, const float *gamma, const float *beta, T *hat, T *normed)
+{
+    const struct row_pairs row = row_read(width, x), scale = row_read(width, gamma), shift = row_read(width, beta);
+    float sum = 0, square = 0;
+    each_pair(width, [&](int k, int) { sum += row.pair[k].v[0] + row.pair[k].v[1]; });
+    const float mean = lanes_sum(sum) / (float)width;
+    each_pair(width, [&](int k, int) {
+        for (const float v : row.pair[k].v)
+            square += (v - mean) * (v - mean);
+    });
+    const float rstd = 1 / sqrtf(lanes_sum(square) / (float)width + (float)LAYER_NORM_EPS);
+    each_pair(width, [&](int k, int i) {
+        struct few<2> own, out;
+        for (int e = 0; e < 2; e++) {
+            own.v[e] = (row.pair[k].v[e] - mean) * rstd;
+            out.v[e] = scale.pair[k].v[e] * own.v[e] + shift.pair[k].v[e];
+        }
+        keep(hat + i, own);
+        keep(normed + i, out);
+    });
+    return rstd;
+}
+
+/* From dy, the gradient of gamma hat + beta, to put(i, two neighbours of the gradient of x, past added): NULL: 0. */
+template <class T, class Put>
+DEVICE void pairs_normalise_backward(int width, const T *hat, float rstd, const T *dy, const float *gamma,
+                                     const float *past, Put put)
+{
+    const struct row_pairs x = row_read(width, hat), scale = row_read(width, gamma);
+    struct row_pairs v = row_read(width, dy), beside = {};
+    if (past)
+        beside = row_read(width, past);
+    float sum = 0, product = 0;
+    each_pair(width, [&](int k, int) {
+        for (int e = 0; e < 2; e++) {
+            v.pair[k].v[e] *= scale.pair[k].v[e];
+            sum += v.pair[k].v[e];
+            product += v.pair[k].v[e] * x.pair[k].v[e];
+        }
+    });
+    const float mean = lanes_sum(sum) / (float)width, slope = lanes_sum(product) / (float)width;
+    each_pair(width, [&](int k, int i) {
+        struct few<2> dx;
+        for (int e = 0; e < 2; e++)
+            dx.v[e] = beside.pair[k].v[e] + rstd * (v.pair[k].v[e] - mean - x.pair[k].v[e] * slope);
+        put(i, dx);
+    });
+}
+
+/* ---- elements and verdicts --------------------------------------------------------------------------------------- */
 
 /* x * Phi(x), and its derivative. */
 DEVICE float gelu(float x, float *slope)

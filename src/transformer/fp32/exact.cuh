@@ -15,7 +15,9 @@ struct exact {
     enum {
         LEAST = 1,     /* numbers of a row of an operand, at least */
         FUSED = false, /* the classifier judges as well, and tokens enter embeddings' gradients by a product */
-        BLOCKS = 1,    /* of products, per processor, at least */
+        BESIDE = 1,    /* numbers that a lane copies at once */
+        THREADS = STAGE_THREADS, /* of products */
+        BLOCKS = 1,              /* of products, per processor, at least */
         CLASSIFIER_ROWS = MATMUL_TILE
     };
 
@@ -56,6 +58,23 @@ struct exact {
     static __device__ __forceinline__ float gelu_of(float x, float *slope)
     {
         return gelu(x, slope);
+    }
+    /* A token's hat and gamma hat + beta; returns 1 / deviation. */
+    static __device__ __forceinline__ float normalise(int width, const float *x, const float *gamma, const float *beta,
+                                                      float *hat, float *normed)
+    {
+        const float rstd = row_normalise(width, x, hat);
+        each_lane(width, [&](int i) { normed[i] = gamma[i] * hat[i] + beta[i]; });
+        return rstd;
+    }
+    /* put(i, value) for a token's gradient before a norm, from that after it; `past`, which may be NULL, is added. */
+    template <class Put>
+    static __device__ __forceinline__ void normalise_backward(int width, const float *hat, float rstd, const float *dy,
+                                                              const float *gamma, const float *past, Put put)
+    {
+        row_normalise_backward(
+            width, hat, rstd, [&](int i) { return dy[i] * gamma[i]; },
+            [&](int i, float dx) { put(i, few<1>{{(past ? past[i] : 0.0f) + dx}}); });
     }
     /* put(row, column, value) for every element of x W^T + b; b may be NULL. */
     template <class Put>

@@ -107,7 +107,7 @@ DEVICE struct linear_grad<typename P::operand> linear_grad_of(const struct frame
 
 /* A chunk's part of a weight's gradient, a tile per thread block. */
 template <class P>
-KERNEL void __launch_bounds__(STAGE_THREADS, P::BLOCKS) weights(const struct exact_view *net, int first)
+KERNEL void __launch_bounds__(P::THREADS, P::BLOCKS) weights(const struct exact_view *net, int first)
 {
     const struct exact_work work = net->work[blockIdx.x];
     const struct frame frame = train_frame(net, first);
@@ -162,6 +162,7 @@ STAGE_KERNEL norm_sums(const struct exact_view *net, int first)
     const int column = (int)blockIdx.x % groups * NORM_COLUMNS + (int)threadIdx.x % NORM_COLUMNS,
               begin = chunk_first(net, chunk), rows = chunk_rows(net, chunk);
     float gamma = 0, beta = 0;
+#pragma unroll 8 /* that many rows are on their way at once */
     for (int r = (int)threadIdx.x / NORM_COLUMNS; column < net->width && r < rows; r += NORM_LANES) {
         const size_t i = (size_t)(begin + r) * (size_t)net->width + (size_t)column;
         gamma += norm.times * number(norm.dy[i]) * number(norm.hat[i]);
@@ -252,7 +253,7 @@ template <class P> static void enqueue_gradients(struct transformer_net *device,
     const struct launch norm_blocks = {dim3(norms, (unsigned)envs, (unsigned)view.chunks), dim3(STAGE_THREADS), 0,
                                        false};
     const int entries = P::FUSED ? 0 : view.vocabulary;
-    runtime_launch(rt, weights<P>, net_blocks(device->work, envs, STAGE_THREADS, P::product_shared()), net, first);
+    runtime_launch(rt, weights<P>, net_blocks(device->work, envs, P::THREADS, P::product_shared()), net, first);
     runtime_launch(rt, norm_sums<P>, norm_blocks, net, first);
     runtime_launch(rt, embed_sums<P>, net_blocks(row_blocks(entries + view.context), envs, STAGE_THREADS), net, first);
 }

@@ -8,7 +8,7 @@
 #include "transformer/fp32/stages.cuh"
 
 #define PASS_KERNEL    template <class P> STAGE_KERNEL
-#define PRODUCT_KERNEL template <class P> KERNEL void __launch_bounds__(STAGE_THREADS, P::BLOCKS)
+#define PRODUCT_KERNEL template <class P> KERNEL void __launch_bounds__(P::THREADS, P::BLOCKS)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
@@ -17,7 +17,8 @@ PASS_KERNEL embed(const struct exact_view *net, int first)
     stage_embed(train_frame(net, first), block_share());
 }
 
-PASS_KERNEL norm(const struct exact_view *net, int first, int layer, int half)
+template <class P>
+KERNEL void __launch_bounds__(STAGE_THREADS, 2) norm(const struct exact_view *net, int first, int layer, int half)
 {
     const struct exact_half &view = net->layer[layer].half[half];
     stage_norm<P>(train_frame(net, first), view.norm, view.norms, block_share());
@@ -198,13 +199,9 @@ DEVICE void norm_backward(const struct frame &frame, const struct norm_view &nor
     const float *gamma = frame.host + norm.gamma;
     each_row(frame.rows, block_share(), [&](int row) {
         const size_t first = (size_t)row * (size_t)width;
-        const typename P::operand *dnormed = operands<P>(frame, places.dnormed) + first;
-        row_normalise_backward(
-            width, operands<P>(frame, places.hat) + first, at(frame, places.rstd)[row],
-            [&](int i) { return number(dnormed[i]) * gamma[i]; },
-            [&](int i, float dx) {
-                put_stream<P>(frame, to, first + (size_t)i, (past ? past[first + (size_t)i] : 0.0f) + dx);
-            });
+        P::normalise_backward(width, operands<P>(frame, places.hat) + first, at(frame, places.rstd)[row],
+                              operands<P>(frame, places.dnormed) + first, gamma, past ? past + first : nullptr,
+                              [&](int i, const auto &dx) { put_stream<P>(frame, to, first + (size_t)i, dx); });
     });
 }
 
@@ -218,7 +215,9 @@ DEVICE struct stream_place gradient_above(const struct frame &frame, int layer)
     return slot < 0 ? net.layer[layer].half[1].dy : net.slot[slot].dy;
 }
 
-PASS_KERNEL half_norm_backward(const struct exact_view *net, int first, int layer, int half)
+template <class P>
+KERNEL void __launch_bounds__(STAGE_THREADS, 2)
+    half_norm_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
@@ -318,6 +317,11 @@ PASS_KERNEL mix_backward(const struct exact_view *net, int first, int slot)
         const struct stream_place &before = net->layer[view.layer].half[1].dy;
         const float *g = at(frame, view.dy.exact) + at_row;
         float *dx = at(frame, before.exact) + at_row;
+        if (!mixes && !norm) {
+            each_few<P::BESIDE>(
+                net->width, [&](int i) { put_stream<P>(frame, before, at_row + (size_t)i, few_at<P::BESIDE>(g + i)); });
+            return;
+        }
         if (mixes)
             blend_row_backward<P>(frame, slot, row, g, dx);
         else
@@ -383,7 +387,7 @@ template <class P> struct stages {
     }
     struct launch product(int columns) const
     {
-        return net_blocks((unsigned)P::tiles(device->view.rows, columns), envs, STAGE_THREADS, P::product_shared());
+        return net_blocks((unsigned)P::tiles(device->view.rows, columns), envs, P::THREADS, P::product_shared());
     }
     struct launch attention(int heads, int times) const
     {

@@ -89,10 +89,9 @@ DEVICE void stage_norm(const struct frame &frame, const struct norm_view &norm, 
     const float *gamma = frame.host + norm.gamma, *beta = frame.host + norm.beta;
     each_row(frame.rows, share, [&](int row) {
         const size_t first = (size_t)row * (size_t)width;
-        typename P::operand *hat = operands<P>(frame, places.hat) + first,
-                            *normed = operands<P>(frame, places.normed) + first;
-        at(frame, places.rstd)[row] = row_normalise(width, at(frame, frame.net->stream.exact) + first, hat);
-        each_lane(width, [&](int i) { keep(&normed[i], gamma[i] * number(hat[i]) + beta[i]); });
+        at(frame, places.rstd)[row] = P::normalise(width, at(frame, frame.net->stream.exact) + first, gamma, beta,
+                                                   operands<P>(frame, places.hat) + first,
+                                                   operands<P>(frame, places.normed) + first);
     });
 }
 
@@ -307,6 +306,10 @@ template <class P> DEVICE void stage_mix(const struct frame &frame, int slot, co
         const size_t first = (size_t)row * (size_t)width;
         const float *x = at(frame, view.x.exact) + first, *s = at(frame, view.s) + first;
         float *stream = at(frame, frame.net->stream.exact) + first;
+        if (!mixes && !plain) {
+            each_few<P::BESIDE>(width, [&](int i) { keep(stream + i, few_at<P::BESIDE>(x + i)); });
+            return;
+        }
         if (plain)
             seed_row<P>(frame, slot, row);
         if (gated) {

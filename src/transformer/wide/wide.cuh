@@ -11,25 +11,18 @@
 
 /* All logits of some tokens at once. */
 #ifdef EMULATE
-typedef struct product_tile<16, TRANSFORMER_BYTES, 1> classifier_tile;
+typedef struct product_tile<16, TRANSFORMER_BYTES, 1, 8> classifier_tile;
 #else
-typedef struct product_tile<64, TRANSFORMER_BYTES, 1> classifier_tile;
+typedef struct product_tile<64, TRANSFORMER_BYTES, 1, 8> classifier_tile;
 #endif
 
-struct wide {
+/* All but the products of linear layers. */
+struct wide_base {
     typedef struct bf16 operand;
-    enum { LEAST = OPERAND_ROW, FUSED = true, BLOCKS = 2, CLASSIFIER_ROWS = classifier_tile::M };
+    enum { LEAST = OPERAND_ROW, FUSED = true, BESIDE = 2, CLASSIFIER_ROWS = classifier_tile::M };
 
     /* ---- for launches ---- */
 
-    static __host__ __device__ int tiles(int rows, int columns)
-    {
-        return product_tiles<plain_tile>(rows, columns);
-    }
-    static size_t product_shared()
-    {
-        return product_bytes<plain_tile>();
-    }
     static size_t classifier_shared()
     {
         return (size_t)::product_shared<BY_DEPTH, BY_DEPTH, classifier_tile>::BYTES;
@@ -75,47 +68,17 @@ struct wide {
     {
         return gelu_both(x, slope);
     }
-    template <class Put>
-    static __device__ __forceinline__ void forward(const struct frame &frame, int in, int out,
-                                                   const struct bf16 *weight, const float *bias, const struct bf16 *x,
-                                                   const struct share &share, Put put)
+    static __device__ __forceinline__ float normalise(int width, const float *x, const float *gamma, const float *beta,
+                                                      struct bf16 *hat, struct bf16 *normed)
     {
-        const struct tile_product product = {frame.rows, out, in, x, weight, in, in};
-        product_share<BY_DEPTH, BY_DEPTH, plain_tile>(
-            product, share, memory(), [&](int column) { return bias ? bias[column] : 0.0f; }, put);
+        return pairs_normalise(width, x, gamma, beta, hat, normed);
     }
     template <class Put>
-    static __device__ __forceinline__ void backward(const struct frame &frame, int in, int out,
-                                                    const struct bf16 *weight, const struct bf16 *dy,
-                                                    const struct share &share, Put put)
+    static __device__ __forceinline__ void normalise_backward(int width, const struct bf16 *hat, float rstd,
+                                                              const struct bf16 *dy, const float *gamma,
+                                                              const float *past, Put put)
     {
-        const struct tile_product product = {frame.rows, in, out, dy, weight, out, in};
-        product_share<BY_DEPTH, BY_LINE, plain_tile>(
-            product, share, memory(), [](int) { return 0.0f; }, put);
-    }
-    template <class Linear>
-    static __device__ __forceinline__ void weights(const Linear &linear, int index, size_t first, int rows, float *to)
-    {
-        const int across = (linear.in + plain_tile::N - 1) / plain_tile::N, row = index / across * plain_tile::M,
-                  column = index % across * plain_tile::N;
-        const bool sums = linear.biased && column == 0 && warp_column<plain_tile>() == 0;
-        tile_side<plain_tile, true> side = {{}, sums};
-        plain_tile tile;
-        const auto over = [&](const struct bf16 *dy, const struct bf16 *x) {
-            return tile_product{
-                linear.out,    linear.in, rows, dy + first * (size_t)linear.stride, x + first * (size_t)linear.in,
-                linear.stride, linear.in};
-        };
-        tile_start(tile, column, linear.in, [](int) { return 0.0f; });
-#pragma unroll 1
-        for (int pair = 0; pair < (linear.entries ? 2 : 1); pair++) /* entries are as wide as dy, and not biased */
-            tile_add<BY_LINE, BY_LINE>(tile, side,
-                                       pair == 0 ? over(linear.dy, linear.x) : over(linear.entries, linear.entered),
-                                       row, column, memory());
-        tile_put(tile, row, column, linear.out, linear.in, [&](int i, int j, const struct few<2> &two) {
-            keep(to + linear.weight + (size_t)i * (size_t)linear.in + (size_t)j, two);
-        });
-        side_put(side, row, linear.out, [&](int i, float sum) { to[linear.bias + (size_t)i] = sum; });
+        pairs_normalise_backward(width, hat, rstd, dy, gamma, past, put);
     }
     template <int HEAD>
     static __device__ __forceinline__ void attend(const struct attended<struct bf16> &a, int head, int part)
@@ -147,14 +110,14 @@ struct classifier_notes {
 
     __device__ __forceinline__ uint32_t note(int which, int warp, int row) const
     {
-        return at + (uint32_t)(4 * ((which * PRODUCT_WARPS + warp) * tile::M + row));
+        return at + (uint32_t)(4 * ((which * tile::WARPS + warp) * tile::M + row));
     }
     /* The largest of all columns, and the first that has it. */
     __device__ __forceinline__ float top(int row, int *first) const
     {
         float most = load_shared_float(note(0, 0, row));
         *first = (int)load_shared_32(note(1, 0, row));
-        for (int warp = 1; warp < PRODUCT_WARPS; warp++) { /* columns in their order */
+        for (int warp = 1; warp < tile::WARPS; warp++) { /* columns in their order */
             const float other = load_shared_float(note(0, warp, row));
             if (other > most) {
                 most = other;
@@ -166,7 +129,7 @@ struct classifier_notes {
     __device__ __forceinline__ float total(int row) const
     {
         float sum = 0;
-        for (int warp = 0; warp < PRODUCT_WARPS; warp++)
+        for (int warp = 0; warp < tile::WARPS; warp++)
             sum += load_shared_float(note(2, warp, row));
         return sum;
     }
@@ -247,16 +210,16 @@ DEVICE void judge_totals(classifier_tile &tile, const struct classifier_notes &n
 /* Products with all entries of the vocabulary, softmax cross entropy, and verdict(row, loss, hit) by one thread per
  * token; `gradient` [row][column], where it is asked for: that of the logits, times `scale`. */
 template <class Verdict>
-__device__ __forceinline__ void wide::judge(const struct frame &frame, const struct share &share, float scale,
-                                            struct bf16 *gradient, Verdict verdict)
+__device__ __forceinline__ void wide_base::judge(const struct frame &frame, const struct share &share, float scale,
+                                                 struct bf16 *gradient, Verdict verdict)
 {
     typedef classifier_tile part;
     const struct exact_view &net = *frame.net;
     const struct tile_product p = {frame.rows,
                                    net.vocabulary,
                                    net.width,
-                                   operands<wide>(frame, net.last_places.normed),
-                                   host_of<wide>(frame).weights + net.tokens,
+                                   operands<wide_base>(frame, net.last_places.normed),
+                                   host_of<wide_base>(frame).weights + net.tokens,
                                    net.width,
                                    net.width};
     const struct classifier_notes notes = {memory()};
@@ -289,5 +252,70 @@ __device__ __forceinline__ void wide::judge(const struct frame &frame, const str
         });
     }
 }
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+/* Tiles of this kind, and so many thread blocks per processor. */
+template <class TILE, int FIT> struct wide_by : wide_base {
+    enum { THREADS = TILE::THREADS, BLOCKS = FIT };
+
+    static __host__ __device__ int tiles(int rows, int columns)
+    {
+        return product_tiles<TILE>(rows, columns);
+    }
+    static size_t product_shared()
+    {
+        return product_bytes<TILE>();
+    }
+    template <class Put>
+    static __device__ __forceinline__ void forward(const struct frame &frame, int in, int out,
+                                                   const struct bf16 *weight, const float *bias, const struct bf16 *x,
+                                                   const struct share &share, Put put)
+    {
+        const struct tile_product product = {frame.rows, out, in, x, weight, in, in};
+        product_share<BY_DEPTH, BY_DEPTH, TILE>(
+            product, share, wide_base::memory(), [&](int column) { return bias ? bias[column] : 0.0f; }, put);
+    }
+    template <class Put>
+    static __device__ __forceinline__ void backward(const struct frame &frame, int in, int out,
+                                                    const struct bf16 *weight, const struct bf16 *dy,
+                                                    const struct share &share, Put put)
+    {
+        const struct tile_product product = {frame.rows, in, out, dy, weight, out, in};
+        product_share<BY_DEPTH, BY_LINE, TILE>(
+            product, share, wide_base::memory(), [](int) { return 0.0f; }, put);
+    }
+    template <class Linear>
+    static __device__ __forceinline__ void weights(const Linear &linear, int index, size_t first, int rows, float *to)
+    {
+        const int across = (linear.in + TILE::N - 1) / TILE::N, row = index / across * TILE::M,
+                  column = index % across * TILE::N;
+        const bool sums = linear.biased && column == 0 && warp_column<TILE>() == 0;
+        struct tile_side<TILE, true> side = {
+            {}, sums
+        };
+        TILE tile;
+        const auto over = [&](const struct bf16 *dy, const struct bf16 *x) {
+            return tile_product{
+                linear.out,    linear.in, rows, dy + first * (size_t)linear.stride, x + first * (size_t)linear.in,
+                linear.stride, linear.in};
+        };
+        tile_start(tile, column, linear.in, [](int) { return 0.0f; });
+#pragma unroll 1
+        for (int pair = 0; pair < (linear.entries ? 2 : 1); pair++) /* entries are as wide as dy, and not biased */
+            tile_add<BY_LINE, BY_LINE>(tile, side,
+                                       pair == 0 ? over(linear.dy, linear.x) : over(linear.entries, linear.entered),
+                                       row, column, wide_base::memory());
+        tile_put(tile, row, column, linear.out, linear.in, [&](int i, int j, const auto &some) {
+            keep(to + linear.weight + (size_t)i * (size_t)linear.in + (size_t)j, some);
+        });
+        side_put(side, row, linear.out, [&](int i, float sum) { to[linear.bias + (size_t)i] = sum; });
+    }
+};
+
+struct wide : wide_by<plain_tile, 2> {
+}; /* products are kernels of their own */
+struct walked : wide_by<broad_tile, 1> {
+}; /* they are parts of one */
 
 #endif
