@@ -33,16 +33,16 @@ template <int ROWS, int COLUMNS, int DOWN, int ACROSS_> struct product_tile {
         OWN_M = WARP_M / 16, /* of a warp: tiles of m16n8k16 */
         OWN_N = WARP_N / 8
     };
-    static_assert(WARP_M % 16 == 0 && WARP_N % 16 == 0, "whole fragments");
+    static_assert(WARP_M % 16 == 0 && WARP_N % 32 == 0, "whole fragments, and four of them side by side");
     float sum[OWN_M][OWN_N][4];
 };
-/* Two thread blocks of the first fit a processor: four warps with large parts read less of shared memory, and of a
- * width of 384 there are as many tiles as fill a GPU. The second is for kernels that do other things as well. */
+/* Two thread blocks of the first fit a processor: four warps with large parts read less of shared memory. The second is
+ * for kernels that do other things as well. */
 #ifdef EMULATE /* smaller, or a test's few rows would be one of them */
-typedef struct product_tile<32, 96, 2, 2> plain_tile;
+typedef struct product_tile<32, 64, 2, 2> plain_tile;
 typedef struct product_tile<32, 128, 2, 4> broad_tile;
 #else
-typedef struct product_tile<128, 96, 2, 2> plain_tile;
+typedef struct product_tile<128, 128, 2, 2> plain_tile;
 typedef struct product_tile<128, 128, 2, 4> broad_tile;
 #endif
 
@@ -82,7 +82,8 @@ template <enum matmul_order ORDER, int LINES, int THREADS>
 DEVICE void product_fetch(uint32_t to, const struct bf16 *from, int stride, int lines, int depth, int first, int begin)
 {
     typedef product_slab<ORDER, LINES> slab;
-    enum { EACH = THREADS / slab::CHUNKS }; /* rows at a time; a thread's chunks are below one another */
+    enum { EACH = THREADS / slab::CHUNKS }; /* rows at a time */
+    static_assert(THREADS % slab::CHUNKS == 0, "a thread's chunks are below one another");
     const int chunk = (int)threadIdx.x % slab::CHUNKS, top = (int)threadIdx.x / slab::CHUNKS,
               across = (ORDER == BY_DEPTH ? begin : first) + 8 * chunk,
               down = (ORDER == BY_DEPTH ? first : begin) + top;
@@ -93,7 +94,7 @@ DEVICE void product_fetch(uint32_t to, const struct bf16 *from, int stride, int 
 #pragma unroll
     for (int i = 0; i < (slab::ROWS + EACH - 1) / EACH; i++) {
         const bool there = beside && down + i * EACH < (ORDER == BY_DEPTH ? lines : depth);
-        if (top < EACH && (slab::ROWS % EACH == 0 || top + i * EACH < slab::ROWS))
+        if (slab::ROWS % EACH == 0 || top + i * EACH < slab::ROWS)
             copy_async_or_zero(to + (uint32_t)(i * EACH * slab::PITCH), there ? own : from, there);
         own += step;
     }
@@ -205,12 +206,14 @@ DEVICE void tile_multiply(T &tile, struct tile_side<T, SUMMED> &side, const stru
     }
 }
 
-/* The product of a slab of each; the next operands are loaded while these are multiplied. */
-template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED>
-DEVICE void tile_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b)
+/* The product of a slab of each; the next operands are loaded while these are multiplied, and meanwhile() runs while
+ * the first are on their way. */
+template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED, class F>
+DEVICE void tile_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b, F meanwhile)
 {
     struct tile_operands<T> own[2];
     tile_load<A, B>(own[0], slab_a, slab_b, 0);
+    meanwhile();
 #pragma unroll
     for (int k = 0; k < PRODUCT_DEPTH / 16; k++) {
         if (k + 1 < PRODUCT_DEPTH / 16)
@@ -245,9 +248,11 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
         const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
         copy_wait<PRODUCT_STAGES - 2>();
         __syncthreads(); /* everybody's copies have arrived, and nobody reads the slab before any more */
-        fetch(slab + PRODUCT_STAGES - 1);
+        const auto ahead = [&] { fetch(slab + PRODUCT_STAGES - 1); };
         if (own)
-            tile_slab<A, B>(tile, side, at, at + memory::A_BYTES);
+            tile_slab<A, B>(tile, side, at, at + memory::A_BYTES, ahead);
+        else
+            ahead();
     }
     copy_wait<0>();
 }
@@ -284,8 +289,7 @@ DEVICE struct few<8> four_gathered(const float *const matrix[4]) {
     return {{to[0][0], to[0][1], to[1][0], to[1][1], to[2][0], to[2][1], to[3][0], to[3][1]}};
 }
 
-/* put(row, column, eight neighbours) or (row, column, two) for every element of the tile. Columns are multiples of
- * eight. */
+/* put(row, column, eight neighbours) for every element of the tile. Columns are multiples of eight. */
 template <class T, class Put>
 DEVICE void tile_put(const T &tile, int row, int column, int rows, int columns, Put put)
 {
@@ -293,25 +297,17 @@ DEVICE void tile_put(const T &tile, int row, int column, int rows, int columns, 
 #pragma unroll
     for (int m = 0; m < T::OWN_M; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const int i = row + warp_row<T>() + 16 * m + lane / 4 + 8 * half, first = column + warp_column<T>();
-            enum { FOURS = T::OWN_N / 4 * 4 };
+        for (int half = 0; half < 2; half++)
 #pragma unroll
-            for (int n = 0; n < FOURS; n += 4) {
+            for (int n = 0; n < T::OWN_N; n += 4) {
+                const int i = row + warp_row<T>() + 16 * m + lane / 4 + 8 * half,
+                          j = column + warp_column<T>() + 8 * n + 8 * (lane % 4);
                 const float *const four[4] = {tile.sum[m][n] + 2 * half, tile.sum[m][n + 1] + 2 * half,
                                               tile.sum[m][n + 2] + 2 * half, tile.sum[m][n + 3] + 2 * half};
                 const struct few<8> eight = four_gathered(four);
-                const int j = first + 8 * n + 8 * (lane % 4);
                 if (i < rows && j < columns)
                     put(i, j, eight);
             }
-#pragma unroll
-            for (int n = FOURS; n < T::OWN_N; n++) {
-                const int j = first + 8 * n + 2 * (lane % 4);
-                if (i < rows && j < columns)
-                    put(i, j, few<2>{{tile.sum[m][n][2 * half], tile.sum[m][n][2 * half + 1]}});
-            }
-        }
 }
 
 /* put(row, sum) for the lines of the tile, by the warps that have its first columns. */

@@ -5,7 +5,7 @@
 #include "transformer/fp32/numbers.cuh"
 #include "transformer/fp32/stages.cuh"
 
-enum { NORM_COLUMNS = 64, NORM_LANES = STAGE_THREADS / NORM_COLUMNS };
+enum { NORM_COLUMNS = 64, NORM_LANES = STAGE_THREADS / NORM_COLUMNS, NORM_AHEAD = 16 };
 
 /* Rows of a chunk: first, and how many. */
 DEVICE int chunk_first(const struct exact_view *net, int chunk)
@@ -162,12 +162,26 @@ STAGE_KERNEL norm_sums(const struct exact_view *net, int first)
     const int column = (int)blockIdx.x % groups * NORM_COLUMNS + (int)threadIdx.x % NORM_COLUMNS,
               begin = chunk_first(net, chunk), rows = chunk_rows(net, chunk);
     float gamma = 0, beta = 0;
-#pragma unroll 8 /* that many rows are on their way at once */
-    for (int r = (int)threadIdx.x / NORM_COLUMNS; column < net->width && r < rows; r += NORM_LANES) {
-        const size_t i = (size_t)(begin + r) * (size_t)net->width + (size_t)column;
-        gamma += norm.times * number(norm.dy[i]) * number(norm.hat[i]);
-        beta += norm.times * number(norm.dy[i]);
+    const size_t step = (size_t)NORM_LANES * (size_t)net->width;
+    size_t i = (size_t)(begin + (int)threadIdx.x / NORM_COLUMNS) * (size_t)net->width + (size_t)column;
+    int left = column < net->width ? (rows - (int)threadIdx.x / NORM_COLUMNS + NORM_LANES - 1) / NORM_LANES : 0;
+    const auto add = [&](float dy, float hat) {
+        gamma += norm.times * dy * hat;
+        beta += norm.times * dy;
+    };
+    for (; left >= NORM_AHEAD; left -= NORM_AHEAD) { /* so many rows are on their way at once */
+        float dy[NORM_AHEAD], hat[NORM_AHEAD];
+#pragma unroll
+        for (int k = 0; k < NORM_AHEAD; k++, i += step) {
+            dy[k] = number(norm.dy[i]);
+            hat[k] = number(norm.hat[i]);
+        }
+#pragma unroll
+        for (int k = 0; k < NORM_AHEAD; k++)
+            add(dy[k], hat[k]);
     }
+    for (; left > 0; left--, i += step)
+        add(number(norm.dy[i]), number(norm.hat[i]));
     part[0][threadIdx.x] = gamma;
     part[1][threadIdx.x] = beta;
     __syncthreads();
