@@ -109,7 +109,7 @@ part_parity() {
         grep '^FAILED' "$runs/selftest.log" | head -5 >&2
         echo "| esper selftest --device $device $options | $(tail -1 "$runs/selftest.log") |"
     done
-    for program in test_api test_api_runs; do # the library, which finds the device by itself
+    for program in test_api test_api_runs test_graphs; do # which find the device by themselves
         [ -x "$build/tests/$program" ] || continue
         ESPER_TEST_DEVICE=$device timeout 120 "$build/tests/$program" >"$runs/$program.log" 2>&1 || bad=1
         echo "| $program | $(tail -1 "$runs/$program.log") |"

@@ -178,8 +178,9 @@ unset ESPER_EMULATE_ORDER
 same 'side streams late' order-capture order-late
 same 'side streams early' order-capture order-early
 
-# A NAN in one env's weights reaches no other before the update (E-03); some envs of a run play as among all of them.
-for what in poison envs; do
+# A NAN in one env's weights reaches no other before the update (E-03); some envs of a run play as among all of them;
+# captured phases copy, fill and convert nothing that is not permitted.
+for what in poison envs graphs; do
     program=$(dirname "$esper")/tests/test_$what
     if [ -x "$program" ]; then
         ESPER_TEST_DEVICE=cuda "$program" >"$work/out" 2>&1

@@ -333,6 +333,25 @@ static void device_counters_of(const struct device *device, struct device_counte
     *out = device->runtime->counters;
 }
 
+static int device_graphs(const struct device *device, struct device_graph out[DEVICE_GRAPHS])
+{
+    const struct {
+        const char *name;
+        const struct graph *graph;
+    } all[] = {{"reset", &device->reset},   {"train", &device->train}, {"evaluate", &device->evaluate},
+               {"shares", &device->shares}, {"twin", &device->twin},   {"decide", &device->decide},
+               {"act", &device->act},       {"apply", &device->apply}, {"test", &device->test},
+               {"update", &device->update}};
+    static_assert(sizeof all / sizeof all[0] == DEVICE_GRAPHS, "every graph");
+    int count = 0;
+    for (const auto &one : all)
+        if (one.graph->exec) {
+            out[count] = one.graph->nodes;
+            out[count++].name = one.name;
+        }
+    return count;
+}
+
 /* ---- finding a device -------------------------------------------------------------------------------------------- */
 
 static void device_look(struct device_info *info)
@@ -401,20 +420,35 @@ static enum esper_status try_net(struct net_trial *trial, struct esper_error *er
 extern "C" const struct device_api *esper_device_api(void)
 {
     static const struct device_api api = {
-        DEVICE_API_VERSION, sizeof(struct world),
-        device_look,        device_create,
-        device_free,        device_kernels,
-        device_reset,       device_train,
-        device_evaluate,    device_twin,
-        device_decide,      device_ask,
-        device_act,         device_apply,
-        device_test,        device_update,
-        device_take,        device_write,
-        device_read,        device_read_part,
-        device_wait_idle,   device_check,
-        device_counters_of, computes,
-        bf16_fits,          try_net,
-        policy_trial_run,   update_trial_run,
+        DEVICE_API_VERSION,
+        sizeof(struct world),
+        device_look,
+        device_create,
+        device_free,
+        device_kernels,
+        device_reset,
+        device_train,
+        device_evaluate,
+        device_twin,
+        device_decide,
+        device_ask,
+        device_act,
+        device_apply,
+        device_test,
+        device_update,
+        device_take,
+        device_write,
+        device_read,
+        device_read_part,
+        device_wait_idle,
+        device_check,
+        device_counters_of,
+        device_graphs,
+        computes,
+        bf16_fits,
+        try_net,
+        policy_trial_run,
+        update_trial_run,
     };
     return &api;
 }
