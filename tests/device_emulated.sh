@@ -190,6 +190,17 @@ for what in poison envs graphs; do
     fi
 done
 
+# bench/h200.sh fails where a step does what it should not: it judges counters that it is given.
+counts() { # counts LAUNCHES WAITS ALLOCATIONS COPIES
+    printf 'loop,host,16 envs x 512,0,%s,%s,\n' 1000 env-steps/s "$1" launches/step 0.9 waits/step "$2" 'most waits/step' \
+        "$3" allocations/step "$4" copies/step >"$work/counts.csv"
+    sh bench/h200.sh --judge "$work/counts.csv" 2>>"$work/judged"
+}
+verdict 'counters as they should be' "$(counts 4 1 0 1 || cat "$work/judged")"
+verdict 'counters beyond that' "$(counts 5 1 0 1; counts 4 2 0 1; counts 4 1 0.01 1; counts 4 1 0 2; : >"$work/counts.csv"
+    sh bench/h200.sh --judge "$work/counts.csv" 2>/dev/null && echo 'none are accepted'
+    wc -l <"$work/judged" | grep -vx ' *4')"
+
 # Golden numbers: those of whole networks on the device, the rest is skipped and said so.
 "$esper" selftest --vectors tests/vectors --device cuda >"$work/out" 2>"$work/err"
 verdict 'golden vectors' "$([ $? -eq 0 ] && grep -q '^host_slots.safetensors, cuda' "$work/out" &&

@@ -1,8 +1,8 @@
 /*
  * What the device's captured phases consist of: kernels that compute, and of anything else no more than the table below
  * permits. A copy, a fill or a kernel that only rewrites an array in another layout costs a launch and the memory's
- * time in every step, and no result shows it. With ESPER_TEST_DEVICE=cuda alone; ESPER_CUDA_LIBRARY may be the
- * emulation.
+ * time in every step, and no result shows it; nor what the host does in a step, which is counted here as well. With
+ * ESPER_TEST_DEVICE=cuda alone; ESPER_CUDA_LIBRARY may be the emulation.
  */
 #include "testing_engine.h"
 
@@ -96,6 +96,19 @@ static struct config config_of(enum network net)
     return config;
 }
 
+/* What the host does in a step after the first: launches the phases, copies the reports of the step, waits once. */
+static void assert_counts(const struct engine *engine, const struct device_counters *before, uint64_t graphs)
+{
+    struct device_counters now;
+    assert_true(engine_counters(engine, &now));
+    assert_int_equal(now.graph_launches - before->graph_launches, graphs);
+    assert_int_equal(now.launches, before->launches);
+    assert_int_equal(now.allocations, before->allocations);
+    assert_int_equal(now.copies - before->copies, 1);
+    assert_int_equal(now.bytes_to, before->bytes_to);
+    assert_int_equal(now.syncs - before->syncs, 1);
+}
+
 /* Every phase once: what is captured is captured then. */
 static struct engine *play(const struct config *config)
 {
@@ -103,15 +116,20 @@ static struct engine *play(const struct config *config)
     struct outcome_record outcomes[2];
     struct update_report report;
     struct head_report heads[HEAD_COUNT];
+    struct device_counters before;
     const struct action wait = {.op = OP_WAIT};
+    const bool shares = engine_world(engine)->shape.slots > SUBSETS_EXACT;
     engine->keeps_seeds = true; /* so that shares are estimated */
     for (int step = 0; step < config->steps; step++) {
+        engine_counters(engine, &before);
         engine_train(engine);
         engine_evaluate(engine);
         engine_decide(engine);
         if (step == 0)
             engine_override(engine, 0, &wait);
         engine_apply(engine);
+        if (step > 0)
+            assert_counts(engine, &before, shares && step + 1 == config->steps ? 5 : 4);
     }
     engine_finish(engine, outcomes);
     engine_update(engine, 0, &report, heads);

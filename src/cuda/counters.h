@@ -11,7 +11,8 @@ struct device_counters {
     uint64_t captures;       /* phases captured */
     uint64_t syncs;          /* times the host waited */
     uint64_t allocations;
-    uint64_t bytes_to, bytes_from; /* copied to and from the device, outside graphs */
+    uint64_t copies;               /* to and from the device, outside graphs ... */
+    uint64_t bytes_to, bytes_from; /* ... and their bytes */
 };
 
 /* What a captured phase consists of. */

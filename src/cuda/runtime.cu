@@ -107,6 +107,7 @@ void runtime_copy_to(struct runtime *rt, void *device, const void *host, size_t 
 {
     if (rt->failed || bytes == 0)
         return;
+    rt->counters.copies++;
     rt->counters.bytes_to += bytes;
     RUNTIME_CALL(rt, cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, rt->stream));
 }
@@ -115,6 +116,7 @@ void runtime_copy_from(struct runtime *rt, void *host, const void *device, size_
 {
     if (rt->failed || bytes == 0)
         return;
+    rt->counters.copies++;
     rt->counters.bytes_from += bytes;
     RUNTIME_CALL(rt, cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, rt->stream));
 }

@@ -249,6 +249,7 @@ static void device_apply(struct device *device)
     RUNTIME_CALL(rt, cudaMemcpyAsync(device->ring[slot], step_reports(device->step), bytes, cudaMemcpyDeviceToHost,
                                      device->copies));
     RUNTIME_CALL(rt, cudaEventRecord(device->copied[slot], device->copies));
+    rt->counters.copies++;
     rt->counters.bytes_from += bytes;
     device->written++;
 }
