@@ -45,6 +45,10 @@ same 'the same seed twice' cuda again
 train one --envs 1 --rounds 1 $cuda
 agree 'env 0 alone and among three' one cuda "select step, op, slot, result, train_loss, val_loss, reward, value from step
     where env = 0 and round = 0"
+train timers --envs 1 --rounds 1 $cuda --set telemetry.timers=5
+same 'env 0 whatever is timed' one timers
+verdict 'every fifth step is timed' "$(ask timers "select group_concat(step) from (select step from phase
+    where name in ('train', 'apply') order by step)" | tail -1 | tr -d ' ' | grep -vx 1,1,6,6,11,11,16,16)"
 for policy in random heuristic static; do
     train $policy-cpu --envs 2 --rounds 1 --policy $policy --device cpu
     train $policy-cuda --envs 2 --rounds 1 --policy $policy $cuda

@@ -35,6 +35,7 @@ struct device {
     cudaStream_t copies;
     cudaEvent_t created, phase[RING][DEVICE_PHASES + 1], copied[RING];
     struct step_report *ring[RING]; /* pinned, [env] each */
+    bool timed[RING];               /* whether the beginnings of its phases were marked */
     uint64_t written, taken;        /* steps put into the ring and taken from it */
 };
 
@@ -156,12 +157,17 @@ static void device_reset(struct device *device)
     graph_run(rt, &device->reset);
 }
 
-/* Marks the beginning of phase `k` of the step or, past the last, the end of the step. */
+/* Marks the beginning of phase `k` of the step, if it is one that is timed, or, past the last, the end of the step, for
+ * which its reports wait. */
 static void mark_phase(struct device *device, int k)
 {
     struct runtime *rt = device->runtime;
-    if (!rt->failed)
-        RUNTIME_CALL(rt, cudaEventRecord(device->phase[device->written % RING][k], rt->stream));
+    const struct world *host = device->mirror.host;
+    const int slot = (int)(device->written % RING);
+    if (k == 0)
+        device->timed[slot] = world_times_step(host, *host->step);
+    if (!rt->failed && (k == DEVICE_PHASES || device->timed[slot]))
+        RUNTIME_CALL(rt, cudaEventRecord(device->phase[slot][k], rt->stream));
 }
 
 static void device_train(struct device *device)
@@ -264,7 +270,8 @@ static bool device_take(struct device *device, struct device_step *step)
     if (!RUNTIME_CALL(rt, cudaEventSynchronize(device->copied[slot])))
         return false;
     step->reports = device->ring[slot];
-    for (int k = 0; k <= DEVICE_PHASES; k++) {
+    step->timed = device->timed[slot];
+    for (int k = 0; step->timed && k <= DEVICE_PHASES; k++) {
         float ms = 0;
         RUNTIME_CALL(rt, cudaEventElapsedTime(&ms, device->created, device->phase[slot][k]));
         step->time[k] = (double)ms / 1000;

@@ -69,6 +69,7 @@ enum { DEVICE_GRAPHS = 10 }; /* most that are captured */
 enum { DEVICE_PHASES = 4 }; /* train, evaluate, decide, apply */
 struct device_step {
     const struct step_report *reports; /* [env]; valid until the step after the next is taken */
+    bool timed;                        /* whether that is known: */
     double time[DEVICE_PHASES + 1]; /* when each phase began and the last one ended, s since the device was created */
 };
 

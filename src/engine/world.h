@@ -169,6 +169,13 @@ ESPER_RULE size_t world_rollout_row(const struct world *world, int env)
     return world_round_row(world, *world->step, env);
 }
 
+/* Is a step, counted from 0, one whose phases are timed? */
+ESPER_RULE bool world_times_step(const struct world *world, uint32_t step)
+{
+    const int every = world->config.timers;
+    return world->config.telemetry != TELEMETRY_OFF && every > 0 && step % (uint32_t)every == 0;
+}
+
 /* Is the step in progress the episode's last? */
 ESPER_RULE bool world_last_step(const struct world *world)
 {
