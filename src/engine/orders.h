@@ -41,6 +41,7 @@ ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_o
 ESPER_RULE void orders_effects(const struct world *world, int env, int slot, uint32_t effects,
                                struct env_orders *orders)
 {
+    ESPER_ASSERT(slot >= 0 && slot < world->shape.slots);
     orders->slot[slot] |= effects;
     if (effects & EFFECT_SNAPSHOT)
         orders_snapshot(world, env, orders);
@@ -178,6 +179,9 @@ ESPER_RULE void orders_do_slot(const struct world *world, int env, int slot, uin
     const struct slot_shape *shape = &world->shape.slot[slot];
     const size_t row = world_slot_row(world, env, slot);
     struct net_params params = world_params(world, env);
+    ESPER_ASSERT(world->slots.blueprint[row] < BLUEPRINT_MAX);
+    ESPER_ASSERT(shape->seed + shape->seed_storage <= world->shape.seed_storage);
+    ESPER_ASSERT(shape->gate + shape->gate_storage <= world->shape.gate_storage);
     struct random_site site =
         world_random(world, STREAM_SEED_INIT, env, (world->slots.germinations[row] << 16) + ((uint32_t)slot << 8));
     if (effects & EFFECT_INIT_SEED)

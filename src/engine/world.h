@@ -5,6 +5,7 @@
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
 
+#include "base/assert.h"
 #include "base/envs.h"
 #include "base/state.h"
 #include "data/conditions.h"
@@ -154,12 +155,15 @@ ESPER_RULE struct random_site world_random(const struct world *world, enum rando
 /* Index of (env, slot) in the arrays [env][slot]. */
 ESPER_RULE size_t world_slot_row(const struct world *world, int env, int slot)
 {
+    ESPER_ASSERT(env >= 0 && env < world->envs && slot >= 0 && slot < world->shape.slots);
     return (size_t)env * (size_t)world->shape.slots + (size_t)slot;
 }
 
 /* Index of (step, env) in the rows of a round, which have room for all envs of the run. */
 ESPER_RULE size_t world_round_row(const struct world *world, uint32_t step, int env)
 {
+    ESPER_ASSERT(env >= 0 && env < world->envs && step < (uint32_t)world->config.steps);
+    ESPER_ASSERT(world_env_number(world, env) < (uint32_t)world->config.envs);
     return (size_t)step * (size_t)world->config.envs + world_env_number(world, env);
 }
 
@@ -186,6 +190,7 @@ ESPER_RULE struct net_params world_params(const struct world *world, int env)
 {
     const struct net_shape *shape = &world->shape;
     size_t e = (size_t)env;
+    ESPER_ASSERT(env >= 0 && env < world->envs);
     struct net_params params = {world->host + e * shape->host.storage, world->stats + e * shape->stats,
                                 world->seed + e * shape->seed_storage, world->gate + e * shape->gate_storage};
     return params;
@@ -195,6 +200,7 @@ ESPER_RULE struct net_memory world_memory(const struct world *world, int env)
 {
     const struct net_shape *shape = &world->shape;
     size_t e = (size_t)env;
+    ESPER_ASSERT(env >= 0 && env < world->envs);
     struct net_memory memory = {{world->host_momentum + e * shape->host.storage, NULL,
                                  world->seed_momentum + e * shape->seed_storage,
                                  world->gate_momentum + e * shape->gate_storage},
@@ -213,6 +219,7 @@ ESPER_RULE struct net_params world_saved(const struct world *world, int env)
 {
     const struct net_shape *shape = &world->shape;
     size_t e = (size_t)env;
+    ESPER_ASSERT(env >= 0 && env < world->envs);
     struct net_params saved = {world->saved_host + e * shape->host.storage, world->saved_stats + e * shape->stats,
                                world->saved_seed + e * shape->seed_storage,
                                world->saved_gate + e * shape->gate_storage};
@@ -242,6 +249,7 @@ ESPER_RULE struct subsets world_subsets(const struct world *world, int env)
     size_t at = (size_t)env * SUBSETS_MAX;
     subsets.all = world->subset_all[env];
     subsets.count = (int)world->subset_count[env];
+    ESPER_ASSERT(env >= 0 && env < world->envs && subsets.count >= 0 && subsets.count <= SUBSETS_MAX);
     subsets.seeds = 0;
     for (int k = 0; k < SUBSETS_MAX; k++) {
         subsets.mask[k] = world->subset_mask[at + (size_t)k];
@@ -255,6 +263,7 @@ ESPER_RULE struct subsets world_subsets(const struct world *world, int env)
 ESPER_RULE void world_set_subsets(const struct world *world, int env, const struct subsets *subsets)
 {
     size_t at = (size_t)env * SUBSETS_MAX;
+    ESPER_ASSERT(env >= 0 && env < world->envs && subsets->count >= 0 && subsets->count <= SUBSETS_MAX);
     world->subset_all[env] = subsets->all;
     world->subset_count[env] = (uint32_t)subsets->count;
     for (int k = 0; k < SUBSETS_MAX; k++) {
