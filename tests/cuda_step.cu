@@ -413,7 +413,7 @@ static void step_both(struct rig &rig)
     const size_t first = world_rollout_row(world, 0);
     for (int env = 0; env < world->envs; env++) {
         struct books books;
-        step_observe_env(&rig.step, env, &books);
+        step_observe_env(&rig.step, env, &books, lanes_alone());
     }
     for (int env = 0; env < world->envs; env++) {
         struct slot_state slot[SHAPE_SLOTS];

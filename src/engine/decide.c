@@ -9,7 +9,7 @@ static void observe_env(void *context, int env, int thread)
     struct engine *engine = context;
     struct books books;
     (void)thread;
-    step_observe_env(&engine->step, env, &books);
+    step_observe_env(&engine->step, env, &books, lanes_alone());
 }
 
 void act_cpu(struct engine *engine, int env, const struct action *action)

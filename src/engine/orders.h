@@ -28,13 +28,20 @@ ESPER_RULE void orders_clear(struct env_orders *orders)
 /* ---- giving orders ----------------------------------------------------------------------------------------------- */
 
 /* Save host and fossils in their current state. */
-ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_orders *orders)
+ESPER_RULE void orders_snapshot_by(const struct world *world, int env, struct env_orders *orders, struct lanes lanes)
 {
-    for (int j = 0; j < world->shape.slots; j++) {
+    LANES_EACH(j, world->shape.slots, lanes)
+    {
         struct slot_state slot = world_slot(world, env, j);
         slot_store(&world->saved_slots, world_slot_row(world, env, j), &slot);
     }
-    orders->snapshot = 1;
+    if (lanes_first(lanes))
+        orders->snapshot = 1;
+}
+
+ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_orders *orders)
+{
+    orders_snapshot_by(world, env, orders, lanes_alone());
 }
 
 /* What a rule requested for a slot; the slot's row in the world is already changed. */

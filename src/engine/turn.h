@@ -46,7 +46,7 @@ ESPER_RULE void turn_load(struct turn *turn, const struct step *step, int env)
     turn->env_memory = env_memory_load(&world->env_memory, row);
     turn->tracker = tracker_load(&world->tracker, row);
     turn->reward_state = reward_state_load(&world->reward_state, row);
-    world_pairs(world, env, &turn->pairs);
+    world_pairs(world, env, &turn->pairs, lanes_alone());
     turn->episode = episode_load(&world->episode, row);
     report->subsets = world_subsets(world, env);
 }
@@ -62,7 +62,7 @@ ESPER_RULE void turn_store(const struct turn *turn)
     }
     env_memory_store(&world->env_memory, row, &turn->env_memory);
     reward_state_store(&world->reward_state, row, &turn->reward_state);
-    world_set_pairs(world, turn->env, &turn->pairs);
+    world_set_pairs(world, turn->env, &turn->pairs, lanes_alone());
     episode_store(&world->episode, row, &turn->episode);
 }
 

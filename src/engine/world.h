@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/envs.h"
+#include "base/lanes.h"
 #include "base/state.h"
 #include "data/conditions.h"
 #include "engine/episode.h"
@@ -243,20 +244,29 @@ ESPER_RULE void world_slots(const struct world *world, int env, struct slot_stat
         slot[j] = world_slot(world, env, j);
 }
 
+/* Ready once the lanes have met. */
+ESPER_RULE void world_subsets_by(const struct world *world, int env, struct subsets *subsets, struct lanes lanes)
+{
+    const size_t at = (size_t)env * SUBSETS_MAX;
+    LANES_EACH(k, SUBSETS_MAX, lanes)
+    {
+        subsets->mask[k] = world->subset_mask[at + (size_t)k];
+        subsets->score[k] = world->subset_score[at + (size_t)k];
+    }
+    if (!lanes_first(lanes))
+        return;
+    subsets->all = world->subset_all[env];
+    subsets->count = (int)world->subset_count[env];
+    ESPER_ASSERT(env >= 0 && env < world->envs && subsets->count >= 0 && subsets->count <= SUBSETS_MAX);
+    subsets->seeds = 0;
+    for (int j = 0; j < SUBSETS_SLOTS; j++)
+        subsets->seeds += (subsets->all >> j) & 1u;
+}
+
 ESPER_RULE struct subsets world_subsets(const struct world *world, int env)
 {
     struct subsets subsets;
-    size_t at = (size_t)env * SUBSETS_MAX;
-    subsets.all = world->subset_all[env];
-    subsets.count = (int)world->subset_count[env];
-    ESPER_ASSERT(env >= 0 && env < world->envs && subsets.count >= 0 && subsets.count <= SUBSETS_MAX);
-    subsets.seeds = 0;
-    for (int k = 0; k < SUBSETS_MAX; k++) {
-        subsets.mask[k] = world->subset_mask[at + (size_t)k];
-        subsets.score[k] = world->subset_score[at + (size_t)k];
-    }
-    for (int j = 0; j < SUBSETS_SLOTS; j++)
-        subsets.seeds += (subsets.all >> j) & 1u;
+    world_subsets_by(world, env, &subsets, lanes_alone());
     return subsets;
 }
 
@@ -273,24 +283,29 @@ ESPER_RULE void world_set_subsets(const struct world *world, int env, const stru
 }
 
 /* Boosts between existing slots; the rest stays zero. */
-ESPER_RULE void world_pairs(const struct world *world, int env, struct reward_pairs *pairs)
+ESPER_RULE void world_pairs(const struct world *world, int env, struct reward_pairs *pairs, struct lanes lanes)
 {
-    for (int i = 0; i < world->shape.slots; i++)
-        for (int j = 0; j < world->shape.slots; j++) {
-            size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
-            pairs->boost[i][j] = world->boost[at];
-            pairs->boost_step[i][j] = world->boost_step[at];
-        }
+    const int slots = world->shape.slots;
+    LANES_EACH(pair, slots * slots, lanes)
+    {
+        const int i = pair / slots, j = pair % slots;
+        size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
+        pairs->boost[i][j] = world->boost[at];
+        pairs->boost_step[i][j] = world->boost_step[at];
+    }
 }
 
-ESPER_RULE void world_set_pairs(const struct world *world, int env, const struct reward_pairs *pairs)
+ESPER_RULE void world_set_pairs(const struct world *world, int env, const struct reward_pairs *pairs,
+                                struct lanes lanes)
 {
-    for (int i = 0; i < world->shape.slots; i++)
-        for (int j = 0; j < world->shape.slots; j++) {
-            size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
-            world->boost[at] = pairs->boost[i][j];
-            world->boost_step[at] = pairs->boost_step[i][j];
-        }
+    const int slots = world->shape.slots;
+    LANES_EACH(pair, slots * slots, lanes)
+    {
+        const int i = pair / slots, j = pair % slots;
+        size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
+        world->boost[at] = pairs->boost[i][j];
+        world->boost_step[at] = pairs->boost_step[i][j];
+    }
 }
 
 /* The env's fossils, as a mask of slots. */
