@@ -416,8 +416,8 @@ static void step_both(struct rig &rig)
         step_observe_env(&rig.step, env, &books, lanes_alone());
     }
     for (int env = 0; env < world->envs; env++) {
-        struct slot_state slot[SHAPE_SLOTS];
-        step_pick_env(&rig.step, env, slot);
+        union pick_room room;
+        step_pick_env(&rig.step, env, &room, lanes_alone());
     }
     for (int env = 0; env < world->envs; env++) {
         struct turn turn;

@@ -34,8 +34,8 @@ void decide_cpu(struct engine *engine)
         engine->kernels->policy.act(world->learner.net, &step);
     }
     for (int env = 0; env < world->envs; env++) {
-        struct slot_state slot[SHAPE_SLOTS];
-        step_pick_env(&engine->step, env, slot);
+        union pick_room room;
+        step_pick_env(&engine->step, env, &room, lanes_alone());
     }
     engine_span(engine, "decide", start);
 }

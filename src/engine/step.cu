@@ -19,10 +19,11 @@ union env_room {
     struct books books;
     struct turn turn;
     struct reward_pairs pairs;
-    struct slot_state slot[SHAPE_SLOTS];
+    union pick_room pick;
 };
 
-static_assert(ENVS_PER_BLOCK_MAX * sizeof(union env_room) <= 48 * 1024, "rooms in the shared memory that any block has");
+static_assert(ENVS_PER_BLOCK_MAX * sizeof(union env_room) <= 48 * 1024,
+              "rooms in the shared memory that any block has");
 
 struct step_device {
     const struct mirror *mirror;
@@ -101,8 +102,8 @@ KERNEL void choose_envs(const __grid_constant__ struct step step)
 {
     SHARED_BYTES(shared);
     const int env = team_env();
-    if (env < step.world->envs && threadIdx.x == 0)
-        step_pick_env(&step, env, team_room(shared)->slot);
+    if (env < step.world->envs)
+        step_pick_env(&step, env, &team_room(shared)->pick, team_lanes());
 }
 
 KERNEL void set_actions(const __grid_constant__ struct step step, const struct action *given)
