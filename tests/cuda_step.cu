@@ -421,7 +421,7 @@ static void step_both(struct rig &rig)
     }
     for (int env = 0; env < world->envs; env++) {
         struct turn turn;
-        step_apply_env(&rig.step, env, &turn);
+        step_apply_env(&rig.step, env, &turn, lanes_alone());
         orders_do(world, env, &rig.orders[(size_t)env]);
     }
     if (step_scales(world)) {

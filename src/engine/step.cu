@@ -117,8 +117,8 @@ KERNEL void apply_envs(const __grid_constant__ struct step step)
 {
     SHARED_BYTES(shared);
     const int env = team_env();
-    if (env < step.world->envs && threadIdx.x == 0)
-        step_apply_env(&step, env, &team_room(shared)->turn);
+    if (env < step.world->envs)
+        step_apply_env(&step, env, &team_room(shared)->turn, team_lanes());
 }
 
 /* Executes the orders, a row of blocks per env. Nothing is both restored and born; both come before the snapshot. */
