@@ -36,7 +36,7 @@ static const struct permitted permitted[] = {
     {EVERY, "reset", 3, 15, NULL, 0}, /* the rollout's arrays, and the shares */
     {EVERY, "twin", 1, 0, NULL, 0},
     {EVERY, "act", 1, 0, NULL, 0},
-    {EVERY, "apply", 4, 0, NULL, 0},
+    {EVERY, "apply", 3, 0, NULL, 0},
     {EVERY, "decide", 14, 0, NULL, 0},
     {EVERY, "update", ANY, 0, NULL, 0},
     /* Weights are kept as they are saved; kernels that want them otherwise have them packed once they changed. */

@@ -219,6 +219,19 @@ ESPER_RULE void orders_do_snapshot(const struct world *world, int env, const str
         orders_copy_env(world, env, world_params(world, env), world_saved(world, env), thread, threads);
 }
 
+/* Whether the snapshot reads nothing that the others write, so that no thread need wait for another: always, except
+ * where an episode begins. */
+ESPER_RULE bool orders_are_apart(const struct world *world, int env, const struct env_orders *orders)
+{
+    if (!orders->snapshot)
+        return true;
+    for (int j = 0; j < world->shape.slots; j++)
+        if (world->saved_slots.stage[world_slot_row(world, env, j)] == STAGE_FOSSILIZED &&
+            (orders->slot[j] & (uint32_t)(EFFECT_INIT_SEED | EFFECT_INIT_GATE)))
+            return false;
+    return !orders->begin && !orders->restore;
+}
+
 /* All of it on one thread. */
 ESPER_RULE void orders_do(const struct world *world, int env, const struct env_orders *orders)
 {

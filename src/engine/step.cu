@@ -121,7 +121,19 @@ KERNEL void apply_envs(const __grid_constant__ struct step step)
         step_apply_env(&step, env, &team_room(shared)->turn, team_lanes());
 }
 
-/* Executes the orders, a row of blocks per env. Nothing is both restored and born; both come before the snapshot. */
+/* Executes the orders of a step, a row of blocks per env. Nothing is both restored and born. */
+KERNEL void orders_execute(const __grid_constant__ struct step step)
+{
+    const int env = (int)blockIdx.y;
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+    const struct env_orders *orders = &step.orders[env];
+    ESPER_ASSERT(orders_are_apart(step.world, env, orders));
+    orders_do_host(step.world, env, orders, thread, threads);
+    orders_do_slots(step.world, env, orders, thread, threads);
+    orders_do_snapshot(step.world, env, orders, thread, threads);
+}
+
+/* Those of a beginning, where the snapshot is one of what was just born. */
 KERNEL void orders_make(const __grid_constant__ struct step step)
 {
     const int env = (int)blockIdx.y;
@@ -257,12 +269,6 @@ void step_device_free(struct step_device *device)
 
 /* ---- phases ------------------------------------------------------------------------------------------------------ */
 
-static void carry_out_orders(struct step_device *device)
-{
-    runtime_launch(device->mirror->runtime, orders_make, device->copies, device->step);
-    runtime_launch(device->mirror->runtime, orders_keep, device->copies, device->step);
-}
-
 /* The same as rollout_clear. */
 static void clear_rollout(struct step_device *device)
 {
@@ -288,7 +294,8 @@ void step_reset(struct step_device *device)
     runtime_fill(device->mirror->runtime, device->shares, 0,
                  sizeof *device->shares * (size_t)device->mirror->host->envs);
     runtime_launch(device->mirror->runtime, reset_envs, device->teams, device->step);
-    carry_out_orders(device);
+    runtime_launch(device->mirror->runtime, orders_make, device->copies, device->step);
+    runtime_launch(device->mirror->runtime, orders_keep, device->copies, device->step);
 }
 
 void step_observe(struct step_device *device)
@@ -336,7 +343,7 @@ void step_apply(struct step_device *device)
 {
     struct launch once = {dim3(1), dim3(SCALE_THREADS), 0, false};
     runtime_launch(device->mirror->runtime, apply_envs, device->teams, device->step);
-    carry_out_orders(device);
+    runtime_launch(device->mirror->runtime, orders_execute, device->copies, device->step);
     runtime_launch(device->mirror->runtime, end_step, once, device->step);
 }
 
