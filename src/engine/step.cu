@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "cuda/warp.cuh"
+
 extern "C" {
 #include "engine/books.h"
 #include "engine/fresh.h"
@@ -101,6 +103,7 @@ KERNEL void keep_twins(const __grid_constant__ struct step step)
 KERNEL void choose_envs(const __grid_constant__ struct step step)
 {
     SHARED_BYTES(shared);
+    device_wait();
     const int env = team_env();
     if (env < step.world->envs)
         step_pick_env(&step, env, &team_room(shared)->pick, team_lanes());
@@ -124,6 +127,7 @@ KERNEL void apply_envs(const __grid_constant__ struct step step)
 /* Executes the orders of a step, a row of blocks per env. Nothing is both restored and born. */
 KERNEL void orders_execute(const __grid_constant__ struct step step)
 {
+    device_wait();
     const int env = (int)blockIdx.y;
     const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     const struct env_orders *orders = &step.orders[env];
@@ -174,6 +178,7 @@ DEVICE struct moments step_moments(const struct step *step)
 KERNEL void end_step(const __grid_constant__ struct step step)
 {
     __shared__ struct moments all;
+    device_wait();
     const struct world *world = step.world;
     const struct learner *learner = &world->learner;
     for (int env = (int)threadIdx.x; step_scales(world) && world->earned && env < world->envs; env += (int)blockDim.x)
@@ -267,6 +272,13 @@ void step_device_free(struct step_device *device)
     delete device;
 }
 
+/* For a kernel that begins with device_wait, behind another of the same phase. */
+static struct launch behind(struct launch shape)
+{
+    shape.overlap = true;
+    return shape;
+}
+
 /* ---- phases ------------------------------------------------------------------------------------------------------ */
 
 /* The same as rollout_clear. */
@@ -326,7 +338,7 @@ void step_estimate_shares(struct step_device *device)
 
 void step_choose(struct step_device *device)
 {
-    runtime_launch(device->mirror->runtime, choose_envs, device->teams, device->step);
+    runtime_launch(device->mirror->runtime, choose_envs, behind(device->teams), device->step);
 }
 
 struct action *step_given(struct step_device *device)
@@ -343,8 +355,8 @@ void step_apply(struct step_device *device)
 {
     struct launch once = {dim3(1), dim3(SCALE_THREADS), 0, false};
     runtime_launch(device->mirror->runtime, apply_envs, device->teams, device->step);
-    runtime_launch(device->mirror->runtime, orders_execute, device->copies, device->step);
-    runtime_launch(device->mirror->runtime, end_step, once, device->step);
+    runtime_launch(device->mirror->runtime, orders_execute, behind(device->copies), device->step);
+    runtime_launch(device->mirror->runtime, end_step, behind(once), device->step);
 }
 
 const struct step_report *step_reports(const struct step_device *device)
