@@ -4,7 +4,8 @@
 # instruction set, or double precision for the gradient checks); everything else is compiled once.
 
 CC ?= cc
-BUILD ?= build
+# DEBUG=1: indices and layouts are asserted (src/base/assert.h), in a build of its own.
+BUILD ?= $(if $(DEBUG),build/debug,build)
 CFLAGS ?= -O2 -g
 DEPS ?=
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
@@ -16,7 +17,8 @@ endif
 
 # With a sanitizer and little optimisation, gcc warns of what cannot happen: the plain build is the one that judges.
 WARN := -Wall -Wextra -Wpedantic -Wformat-security -Wshadow -Wconversion -Wno-sign-conversion $(if $(CI),$(if $(SAN),,-Werror))
-CPP := -Iinclude -Isrc -D_GNU_SOURCE -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
+ASSERTED := $(if $(DEBUG),-DESPER_DEBUG)
+CPP := -Iinclude -Isrc -D_GNU_SOURCE $(ASSERTED) -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
 comma := ,
 space := $(subst ,, )
 # DT_RPATH, the old kind, also serves the libraries' own libraries: libpng finds zlib beside it.
@@ -110,6 +112,7 @@ help:
 	@echo 'make lint     formatter and linter         make tidy     the same with analyzers, for minutes'
 	@echo 'make format   clang-format in place'
 	@echo 'make web      rebuild the page, web/dist (needs npm)'
+	@echo 'DEBUG=1       assert indices and layouts, on the device too; in build/debug'
 	@echo 'DEPS=PREFIX   headers and libraries unpacked under PREFIX, for machines without a package manager'
 
 deps:
@@ -287,13 +290,13 @@ CUDA_CODE := $(foreach a,$(ESPER_CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)c
 CUDA_OPTIMISE ?= -O3
 # Of device code nvcc knows few warnings: what else is wrong there shows in the emulated build.
 CUDA_WARN := -Xcompiler $(subst $(space),$(comma),$(filter-out -Wpedantic,$(WARN))) $(if $(CI),-Werror all-warnings)
-CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests $(CUDA_WARN) -Xcompiler -fPIC -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
+CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) $(ASSERTED) -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests $(CUDA_WARN) -Xcompiler -fPIC -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(CUDA_BUILD)/cuda/%.o)
 CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(CUDA_BUILD)/tests/%)
 
 # The same sources for the CPU, where tests run them (tests/emulate/cuda.h).
 CXX ?= c++
-EMULATED_FLAGS := -std=c++17 $(CFLAGS) -O1 -DEMULATE -D_GNU_SOURCE -fPIC -ffp-contract=off -Iinclude -Isrc -Itests -MMD -MP $(filter-out -Wpedantic,$(WARN)) -Wno-unknown-pragmas $(SAN_FLAGS) $(if $(DEPS),-isystem $(DEPS)/include)
+EMULATED_FLAGS := -std=c++17 $(CFLAGS) -O1 $(ASSERTED) -DEMULATE -D_GNU_SOURCE -fPIC -ffp-contract=off -Iinclude -Isrc -Itests -MMD -MP $(filter-out -Wpedantic,$(WARN)) -Wno-unknown-pragmas $(SAN_FLAGS) $(if $(DEPS),-isystem $(DEPS)/include)
 EMULATED_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/emulated/%.o)
 EMULATED_TESTS := $(CUDA_TEST_SRC:tests/cuda_%.cu=$(BUILD)/tests/emulated_%)
 

@@ -10,7 +10,8 @@
 #   sanitize     compute-sanitizer memcheck and racecheck on short runs
 #   same         the same seed twice; env 0 among 1, 16 and 256; on cifar_baseline and cifar_multichannel
 #   equal        the work of the original's reference run: 16 envs, 5 rounds of a fresh policy, record and update included
-#   loops        the whole loop with 1 to 1 024 envs, grown, and on cifar_impaired and cifar_scale; counters per step
+#   loops        the whole loop with 1 to 1 024 envs, grown, and on cifar_impaired and cifar_scale; fails where a step waits
+#                more than once, allocates, launches anything but its graphs or copies anything but its reports
 #   hosts        training only, envs x batch
 #   blueprints   training with every blueprint in every slot, in TRAINING and BLENDING; validation of all subsets
 #   text         small transformers in bf16: training in tokens/s, envs x batch, bare and grown; time by kernel
@@ -109,7 +110,7 @@ part_parity() {
         grep '^FAILED' "$runs/selftest.log" | head -5 >&2
         echo "| esper selftest --device $device $options | $(tail -1 "$runs/selftest.log") |"
     done
-    for program in test_api test_api_runs; do # the library, which finds the device by itself
+    for program in test_api test_api_runs test_graphs; do # which find the device by themselves
         [ -x "$build/tests/$program" ] || continue
         ESPER_TEST_DEVICE=$device timeout 120 "$build/tests/$program" >"$runs/$program.log" 2>&1 || bad=1
         echo "| $program | $(tail -1 "$runs/$program.log") |"
@@ -226,7 +227,20 @@ part_equal() {
     } >"$out/$name-equal.csv"
 }
 
-part_loops() { "$esper" bench --device "$device" --part loop --csv "$out/$name-loops.csv"; }
+# What the host may do in a step of a whole loop, by `esper bench --csv`: a line for each figure that is beyond it.
+judge_counts() { # judge_counts CSV
+    awk -F, '
+        BEGIN { most["launches/step"] = 4; most["copies/step"] = 1; most["most waits/step"] = 1; most["allocations/step"] = 0 }
+        $1 == "loop" && ($6 in most) { seen[$6]++; if ($5 > most[$6] + 0) { bad = 1; print "h200: " $2 ", " $3 ": " $5, $6 ", " most[$6] " permitted" } }
+        $1 == "loop" && $6 == "env-steps/s" { loops++ }
+        END { for (unit in most) if (!loops || seen[unit] != loops) { bad = 1; print "h200: " seen[unit] + 0 " of " loops + 0 " loops have " unit }
+              exit bad }' "$1" >&2
+}
+
+part_loops() {
+    "$esper" bench --device "$device" --part loop --csv "$out/$name-loops.csv" || return 1
+    [ "$device" = cpu ] || judge_counts "$out/$name-loops.csv"
+}
 
 part_hosts() { "$esper" bench --device "$device" --part train --envs 1,8,16,64,256,1024 --batch 128,512 --csv "$out/$name-hosts.csv"; }
 
@@ -321,6 +335,10 @@ part_torch() {
 
 # ---- one part, or all of them -----------------------------------------------------------------------------------------
 
+if [ "${1:-}" = --judge ]; then # the counters of a file that `loops` wrote
+    judge_counts "$2"
+    exit
+fi
 if [ "${1:-}" = --inside ]; then # under its own time limit: timeout runs programs, not functions
     runs=$3
     "part_$2"

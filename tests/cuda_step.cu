@@ -413,15 +413,15 @@ static void step_both(struct rig &rig)
     const size_t first = world_rollout_row(world, 0);
     for (int env = 0; env < world->envs; env++) {
         struct books books;
-        step_observe_env(&rig.step, env, &books);
+        step_observe_env(&rig.step, env, &books, lanes_alone());
     }
     for (int env = 0; env < world->envs; env++) {
-        struct slot_state slot[SHAPE_SLOTS];
-        step_pick_env(&rig.step, env, slot);
+        union pick_room room;
+        step_pick_env(&rig.step, env, &room, lanes_alone());
     }
     for (int env = 0; env < world->envs; env++) {
         struct turn turn;
-        step_apply_env(&rig.step, env, &turn);
+        step_apply_env(&rig.step, env, &turn, lanes_alone());
         orders_do(world, env, &rig.orders[(size_t)env]);
     }
     if (step_scales(world)) {

@@ -1,5 +1,6 @@
 /* How much is recorded changes nothing but the record: levels, spans, thinning. */
 #include "testing_sessions.h"
+#include "view/questions.h"
 
 /* ---- levels ------------------------------------------------------------------------------------------------------ */
 
@@ -78,6 +79,39 @@ static void test_spans(void **state)
     }
 }
 
+/* telemetry.timers: every so many steps, from the first on; phases of a round are always there, and what is shown of
+ * the round's time is about the same. */
+static void test_timers(void **state)
+{
+    (void)state;
+    static const int every[] = {7, 0};
+    static const double timed[] = {6, 0}; /* steps 1, 8, 15, 22, 29, 36 of 40 */
+    for (int i = 0; i < 2; i++) {
+        char name[16];
+        struct esper_error error = {0};
+        struct config config = small_session(POLICY_RANDOM);
+        config.timers = every[i];
+        config.rounds = 1;
+        snprintf(name, sizeof name, "timed%d", every[i]);
+        run_whole(&config, name);
+        struct store *store = record_of(name);
+        assert_true(number(store, "SELECT count(*) FROM phase WHERE name IN ('train', 'evaluate', 'observe', 'decide', "
+                                  "'apply')") == 5 * timed[i]);
+        assert_none(store, "SELECT count(*) FROM phase WHERE name = 'train' AND step %% 7 <> 1");
+        assert_true(number(store, "SELECT count(*) FROM phase WHERE name IN ('test', 'reset')") == 2);
+        if (timed[i] > 0) {
+            char sql[QUESTION_BYTES];
+            struct question_values values = question_all();
+            values.round = 0;
+            assert_int_equal(question_fill("phases", &values, sql, sizeof sql, &error), ESPER_OK);
+            assert_true(fabs(number(store, "SELECT seconds FROM (%s) WHERE name = 'train'", sql) -
+                             40 / timed[i] * 1e-6 *
+                                 number(store, "SELECT sum(duration_us) FROM phase WHERE name = 'train'")) < 1e-9);
+        }
+        store_close(store);
+    }
+}
+
 /* ---- thinning ---------------------------------------------------------------------------------------------------- */
 
 /* From round 200 on, steps in which nothing was done are kept one in ten; what is left out is counted. */
@@ -114,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_timers),
         cmocka_unit_test(test_thinning),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_clear);

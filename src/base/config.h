@@ -123,6 +123,7 @@ struct config {
     struct reward_config reward;
     struct checkpoint_config checkpoint;
     enum telemetry_level telemetry;
+    int timers; /* every so many steps the record says how long its phases took; 0: never */
 
     unsigned char origin[CONFIG_MAX_KEYS]; /* enum config_origin of each key, in the table's order */
 };

@@ -190,6 +190,8 @@ const struct config_key config_keys[] = {
     {"checkpoint.keep", WORK, INT(checkpoint.keep, 1, 1000), "3", "checkpoints kept besides the best"},
     {"telemetry.level", WORK, CHOICE(telemetry, "off|normal|debug"), "normal",
      "the record: rounds and episodes only; also every env-step and seed; also every subset and thread"},
+    {"telemetry.timers", WORK, INT(timers, 0, 65535), "1",
+     "the phases of every so many steps are timed for the record; 0 = of none"},
     {"reward.mode", KEY_REWARD, CHOICE(reward.mode, &REWARD_MODES(WORD_CHOICE, )[1]), "gain", "what is rewarded"},
     {"reward.rules", KEY_REWARD, CHOICE(reward.rules, "esper|original"), "esper",
      "the corrected rules, or the original's own"},

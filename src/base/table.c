@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 
 static size_t table_type_bytes(enum table_type type)
@@ -166,6 +167,17 @@ static enum esper_status table_layout(struct table *table, size_t offset[], stru
     return ESPER_OK;
 }
 
+/* Whether a row and one that was registered before it share memory. For an assertion. */
+__attribute__((unused)) static bool overlaps(const struct table *table, int row, const size_t *offset)
+{
+    const struct table_row *rows = table->rows;
+    for (int i = 0; i < row; i++)
+        if (rows[i].arena == rows[row].arena && offset[i] < offset[row] + rows[row].bytes &&
+            offset[row] < offset[i] + rows[i].bytes)
+            return true;
+    return false;
+}
+
 enum esper_status table_allocate(struct table *table, struct esper_error *error)
 {
     if (table->error.status != ESPER_OK)
@@ -186,6 +198,9 @@ enum esper_status table_allocate(struct table *table, struct esper_error *error)
         struct table_row *row = &table->rows[i];
         row->data = (char *)table->arena[row->arena] + offset[i];
         memcpy(row->slot, &row->data, sizeof row->data); /* the slot may be a pointer to any type */
+        ESPER_ASSERT((uintptr_t)row->data % 64 == 0);
+        ESPER_ASSERT(offset[i] + row->bytes <= table->arena_bytes[row->arena]);
+        ESPER_ASSERT(!overlaps(table, i, offset));
     }
     memory_free(offset);
     if (status != ESPER_OK)

@@ -272,7 +272,8 @@ static enum esper_status make_config(const struct loops *loops, const struct loo
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 #define COUNTERS(EACH)                                                                                                 \
-    EACH(launches) EACH(graph_launches) EACH(graph_nodes) EACH(syncs) EACH(allocations) EACH(bytes_to) EACH(bytes_from)
+    EACH(launches)                                                                                                     \
+    EACH(graph_launches) EACH(graph_nodes) EACH(syncs) EACH(allocations) EACH(copies) EACH(bytes_to) EACH(bytes_from)
 
 /* Begin with sign -1, end with +1: what was counted in between is added. */
 static void count(struct loop_counts *counts, const struct engine *engine, int sign)
@@ -371,6 +372,19 @@ struct round_time {
     int samples;
 };
 
+static void run_step(struct engine *engine, struct loop_counts *counts)
+{
+    struct device_counters before = {0}, after = {0};
+    engine_counters(engine, &before);
+    engine_train(engine);
+    engine_evaluate(engine);
+    engine_decide(engine);
+    engine_apply(engine);
+    engine_counters(engine, &after);
+    const double syncs = (double)(after.syncs - before.syncs);
+    counts->most_syncs = syncs > counts->most_syncs ? syncs : counts->most_syncs;
+}
+
 /* Steps of the round, counted one by one. Looking at the seeds is neither timed nor counted. */
 static void run_steps(struct engine *engine, struct loop_case *loop, struct round_time *time)
 {
@@ -379,10 +393,7 @@ static void run_steps(struct engine *engine, struct loop_case *loop, struct roun
         double start = clock_seconds();
         count(&loop->counts, engine, -1);
         do {
-            engine_train(engine);
-            engine_evaluate(engine);
-            engine_decide(engine);
-            engine_apply(engine);
+            run_step(engine, &loop->counts);
         } while (step++ % every != 0 && step <= loop->steps);
         count(&loop->counts, engine, +1);
         engine_wait(engine);

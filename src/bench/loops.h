@@ -23,7 +23,8 @@ enum loop_kind {
 /* What is done per step, averaged over the timed ones; zero on the CPU. */
 struct loop_counts {
     bool known;
-    double launches, graph_launches, graph_nodes, syncs, allocations, bytes_to, bytes_from;
+    double launches, graph_launches, graph_nodes, syncs, allocations, copies, bytes_to, bytes_from;
+    double most_syncs; /* of a whole loop: those of the step that had most */
 };
 
 struct loop_case {

@@ -124,7 +124,9 @@ static void add_counts(cJSON *row, const struct loop_counts *counts)
     add_rounded(object, "graph_launches", counts->graph_launches);
     add_rounded(object, "graph_nodes", counts->graph_nodes);
     add_rounded(object, "syncs", counts->syncs);
+    add_rounded(object, "most_syncs", counts->most_syncs);
     add_rounded(object, "allocations", counts->allocations);
+    add_rounded(object, "copies", counts->copies);
     add_rounded(object, "bytes_to", counts->bytes_to);
     add_rounded(object, "bytes_from", counts->bytes_from);
 }
@@ -294,6 +296,9 @@ static void csv_loop(struct csv *csv, const struct loop_case *loop)
                  loop->counts.launches + loop->counts.graph_launches);
         csv_line(csv, "%s,%s,%s,0,%.4g,waits/step,\n", kind, loop->task, what, loop->counts.syncs);
         csv_line(csv, "%s,%s,%s,0,%.4g,allocations/step,\n", kind, loop->task, what, loop->counts.allocations);
+        csv_line(csv, "%s,%s,%s,0,%.4g,copies/step,\n", kind, loop->task, what, loop->counts.copies);
+        if (loop->kind == LOOP_WHOLE)
+            csv_line(csv, "%s,%s,%s,0,%.4g,most waits/step,\n", kind, loop->task, what, loop->counts.most_syncs);
     }
 }
 

@@ -194,15 +194,15 @@ static void print_counts(const struct loops *loops)
         if (!any) {
             cli_print("\nper step, from the host\n\n");
             cli_print("| what     | host             | envs | batch | launches | graphs | nodes    "
-                      "| waits | allocations | bytes to | bytes from |\n");
+                      "| waits | allocations | copies | bytes to | bytes from |\n");
             cli_print("|----------|------------------|------|-------|----------|--------|----------"
-                      "|-------|-------------|----------|------------|\n");
+                      "|-------|-------------|--------|----------|------------|\n");
         }
         any = true;
-        cli_print("| %-8s | %-16s | %4d | %5d | %8.2f | %6.2f | %8.1f | %5.2f | %11.2f | %8.0f | %10.0f |\n",
+        cli_print("| %-8s | %-16s | %4d | %5d | %8.2f | %6.2f | %8.1f | %5.2f | %11.2f | %6.2f | %8.0f | %10.0f |\n",
                   loop_kind_name(loop->kind), loop->task, loop->envs, loop->batch, counts->launches,
-                  counts->graph_launches, counts->graph_nodes, counts->syncs, counts->allocations, counts->bytes_to,
-                  counts->bytes_from);
+                  counts->graph_launches, counts->graph_nodes, counts->syncs, counts->allocations, counts->copies,
+                  counts->bytes_to, counts->bytes_from);
     }
 }
 

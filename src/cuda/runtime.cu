@@ -107,6 +107,7 @@ void runtime_copy_to(struct runtime *rt, void *device, const void *host, size_t 
 {
     if (rt->failed || bytes == 0)
         return;
+    rt->counters.copies++;
     rt->counters.bytes_to += bytes;
     RUNTIME_CALL(rt, cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, rt->stream));
 }
@@ -115,6 +116,7 @@ void runtime_copy_from(struct runtime *rt, void *host, const void *device, size_
 {
     if (rt->failed || bytes == 0)
         return;
+    rt->counters.copies++;
     rt->counters.bytes_from += bytes;
     RUNTIME_CALL(rt, cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, rt->stream));
 }
@@ -172,8 +174,33 @@ bool graph_begin(struct runtime *rt, struct graph *graph)
     if (rt->failed || graph->exec)
         return false;
     RUNTIME_CALL(rt, cudaSetDevice(rt->number)); /* launches are the calling thread's, which may be a new one */
+    rt->captured.clear();
     rt->capturing = RUNTIME_CALL(rt, cudaStreamBeginCapture(rt->stream, cudaStreamCaptureModeThreadLocal));
     return rt->capturing;
+}
+
+/* Counts the nodes by kind. What was launched must be what was captured. */
+static bool graph_look(struct runtime *rt, cudaGraph_t captured, struct graph *graph)
+{
+    size_t count = 0;
+    if (!RUNTIME_CALL(rt, cudaGraphGetNodes(captured, nullptr, &count)))
+        return false;
+    std::vector<cudaGraphNode_t> nodes(count);
+    if (count && !RUNTIME_CALL(rt, cudaGraphGetNodes(captured, nodes.data(), &count)))
+        return false;
+    graph->nodes = {};
+    for (cudaGraphNode_t node : nodes) {
+        cudaGraphNodeType type = cudaGraphNodeTypeHost;
+        if (!RUNTIME_CALL(rt, cudaGraphNodeGetType(node, &type)))
+            return false;
+        graph->nodes.kernels += type == cudaGraphNodeTypeKernel;
+        graph->nodes.copies += type == cudaGraphNodeTypeMemcpy;
+        graph->nodes.fills += type == cudaGraphNodeTypeMemset;
+    }
+    graph->nodes.others = (uint32_t)count - graph->nodes.kernels - graph->nodes.copies - graph->nodes.fills;
+    graph->kernels = rt->captured;
+    graph->nodes.kernel = graph->kernels.data();
+    return true;
 }
 
 static void graph_end(struct runtime *rt, struct graph *graph)
@@ -183,7 +210,7 @@ static void graph_end(struct runtime *rt, struct graph *graph)
     rt->counters.captures++;
     if (!RUNTIME_CALL(rt, cudaStreamEndCapture(rt->stream, &captured)))
         return;
-    if (RUNTIME_CALL(rt, cudaGraphGetNodes(captured, nullptr, &graph->nodes)))
+    if (graph_look(rt, captured, graph))
         RUNTIME_CALL(rt, cudaGraphInstantiate(&graph->exec, captured, 0));
     cudaGraphDestroy(captured);
 }
@@ -195,7 +222,7 @@ void graph_run(struct runtime *rt, struct graph *graph)
     if (rt->failed || !graph->exec)
         return;
     rt->counters.graph_launches++;
-    rt->counters.graph_nodes += graph->nodes;
+    rt->counters.graph_nodes += graph->nodes.kernels + graph->nodes.copies + graph->nodes.fills + graph->nodes.others;
     RUNTIME_CALL(rt, cudaGraphLaunch(graph->exec, rt->stream));
 }
 

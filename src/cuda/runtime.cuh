@@ -41,6 +41,7 @@ struct runtime {
     bool away[RUNTIME_SIDES]; /* parted, and not yet met */
     int beside;               /* the side stream that launches go to, between part and rejoin */
     bool capturing;
+    std::vector<const char *> captured; /* the kernels launched since the capture began */
     bool failed;
     struct esper_error error; /* the first one */
     struct device_counters counters;
@@ -113,9 +114,18 @@ struct launch {
     bool overlap; /* may start while its predecessor ends: the kernel calls device_wait() before it reads its results */
 };
 
+static inline void runtime_count_launch(struct runtime *rt, const char *name)
+{
+    if (rt->capturing)
+        rt->captured.push_back(name);
+    else
+        rt->counters.launches++;
+}
+
 #ifndef EMULATE
 template <class... P, class... A>
-void runtime_launch_with(struct runtime *rt, void (*kernel)(P...), const struct launch &shape, bool together, A... args)
+void runtime_launch_as(struct runtime *rt, bool together, const char *name, void (*kernel)(P...),
+                       const struct launch &shape, A... args)
 {
     if (rt->failed)
         return;
@@ -134,7 +144,7 @@ void runtime_launch_with(struct runtime *rt, void (*kernel)(P...), const struct 
         attribute[config.numAttrs].id = cudaLaunchAttributeCooperative;
         attribute[config.numAttrs++].val.cooperative = 1;
     }
-    rt->counters.launches += !rt->capturing;
+    runtime_count_launch(rt, name);
     runtime_check(rt, cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...), "kernel launch");
 }
 
@@ -145,15 +155,16 @@ template <class... P> void runtime_allow_shared(struct runtime *rt, void (*kerne
 }
 #else
 template <class... P, class... A>
-void runtime_launch_with(struct runtime *rt, void (*kernel)(P...), const struct launch &shape, bool together, A... args)
+void runtime_launch_as(struct runtime *rt, bool together, const char *name, void (*kernel)(P...),
+                       const struct launch &shape, A... args)
 {
     if (rt->failed)
         return;
-    rt->counters.launches += !rt->capturing;
+    runtime_count_launch(rt, name);
     if (!runtime_check(rt, emulate::faults.due(emulate::FAULT_LAUNCH), "kernel launch"))
         return;
     struct launch s = shape;
-    emulate_submit(rt->stream, [=] {
+    emulate_submit(rt->stream, emulate::kind::kernel, [=] {
         emulate::launch(
             s.grid, s.block, s.shared, [=] { kernel(static_cast<P>(args)...); }, together);
     });
@@ -164,18 +175,10 @@ template <class... P> void runtime_allow_shared(struct runtime *, void (*)(P...)
 }
 #endif
 
-template <class... P, class... A>
-void runtime_launch(struct runtime *rt, void (*kernel)(P...), const struct launch &shape, A... args)
-{
-    runtime_launch_with(rt, kernel, shape, false, args...);
-}
-
+/* runtime_launch(rt, kernel, shape, arguments...). A captured phase knows its kernels by what is written here. */
+#define runtime_launch(rt, ...) runtime_launch_as(rt, false, #__VA_ARGS__, __VA_ARGS__)
 /* For kernels whose blocks wait for each other: all of them must fit on the device at once, or the launch fails. */
-template <class... P, class... A>
-void runtime_launch_together(struct runtime *rt, void (*kernel)(P...), const struct launch &shape, A... args)
-{
-    runtime_launch_with(rt, kernel, shape, true, args...);
-}
+#define runtime_launch_together(rt, ...) runtime_launch_as(rt, true, #__VA_ARGS__, __VA_ARGS__)
 
 /*
  * A phase as one graph: enqueued and captured the first time, replayed from then on.
@@ -185,7 +188,8 @@ void runtime_launch_together(struct runtime *rt, void (*kernel)(P...), const str
  */
 struct graph {
     cudaGraphExec_t exec;
-    size_t nodes;
+    struct device_graph nodes; /* without its name */
+    std::vector<const char *> kernels;
 };
 bool graph_begin(struct runtime *rt, struct graph *graph); /* true: capture what follows */
 void graph_run(struct runtime *rt, struct graph *graph);

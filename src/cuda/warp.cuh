@@ -13,6 +13,10 @@
 
 #include "cuda/runtime.cuh"
 
+extern "C" {
+#include "base/assert.h"
+}
+
 DEVICE float bf16_lo(uint32_t pair)
 {
     return __uint_as_float(pair << 16);
@@ -96,6 +100,7 @@ DEVICE uint32_t to_tf32(float x)
 
 DEVICE void load_matrix(uint32_t r[4], uint32_t address)
 {
+    ESPER_ASSERT(address % 16 == 0);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(address)
@@ -104,6 +109,7 @@ DEVICE void load_matrix(uint32_t r[4], uint32_t address)
 
 DEVICE void load_matrix_transposed(uint32_t r[4], uint32_t address)
 {
+    ESPER_ASSERT(address % 16 == 0);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(address)
@@ -113,6 +119,7 @@ DEVICE void load_matrix_transposed(uint32_t r[4], uint32_t address)
 #if __CUDA_ARCH__ >= 900
 DEVICE void store_matrix(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
 {
+    ESPER_ASSERT(address % 16 == 0);
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r0), "r"(r1),
                  "r"(r2), "r"(r3)
                  : "memory");
@@ -120,6 +127,7 @@ DEVICE void store_matrix(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2
 
 DEVICE void store_matrix_transposed(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
 {
+    ESPER_ASSERT(address % 16 == 0);
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r0), "r"(r1),
                  "r"(r2), "r"(r3)
                  : "memory");
@@ -138,6 +146,7 @@ DEVICE void device_release()
 /* Lane 8 m + i holds the address of row i of matrix m: here every lane writes its own elements there. */
 DEVICE void store_matrix(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
 {
+    ESPER_ASSERT(address % 16 == 0);
     const uint32_t r[4] = {r0, r1, r2, r3};
     int lane = threadIdx.x & 31;
 #pragma unroll
@@ -149,6 +158,7 @@ DEVICE void store_matrix(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2
 
 DEVICE void store_matrix_transposed(uint32_t address, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3)
 {
+    ESPER_ASSERT(address % 16 == 0);
     const uint32_t r[4] = {r0, r1, r2, r3};
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
 #pragma unroll
@@ -170,23 +180,27 @@ DEVICE void device_release()
 
 DEVICE void copy_async(uint32_t address, const void *global)
 {
+    ESPER_ASSERT(address % 16 == 0 && (uintptr_t)global % 16 == 0);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
 }
 
 /* Zeros where `there` is false; the address must be a valid one all the same. */
 DEVICE void copy_async_or_zero(uint32_t address, const void *global, bool there)
 {
+    ESPER_ASSERT(address % 16 == 0 && (uintptr_t)global % 16 == 0);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(there ? 16 : 0)
                  : "memory");
 }
 
 DEVICE void copy_async_8(uint32_t address, const void *global)
 {
+    ESPER_ASSERT(address % 8 == 0 && (uintptr_t)global % 8 == 0);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(global) : "memory");
 }
 
 DEVICE void copy_async_4(uint32_t address, const void *global)
 {
+    ESPER_ASSERT(address % 4 == 0 && (uintptr_t)global % 4 == 0);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(global) : "memory");
 }
 
@@ -416,10 +430,12 @@ static inline void device_release()
 
 static inline void copy_async(uint32_t address, const void *global)
 {
+    ESPER_ASSERT((uintptr_t)global % 16 == 0);
     memcpy(emulate::shared_at(address, 16, 16), global, 16);
 }
 static inline void copy_async_or_zero(uint32_t address, const void *global, bool there)
 {
+    ESPER_ASSERT((uintptr_t)global % 16 == 0);
     if (there)
         memcpy(emulate::shared_at(address, 16, 16), global, 16);
     else
@@ -427,10 +443,12 @@ static inline void copy_async_or_zero(uint32_t address, const void *global, bool
 }
 static inline void copy_async_8(uint32_t address, const void *global)
 {
+    ESPER_ASSERT((uintptr_t)global % 8 == 0);
     memcpy(emulate::shared_at(address, 8, 8), global, 8);
 }
 static inline void copy_async_4(uint32_t address, const void *global)
 {
+    ESPER_ASSERT((uintptr_t)global % 4 == 0);
     memcpy(emulate::shared_at(address, 4, 4), global, 4);
 }
 static inline uint32_t transpose_matrix(uint32_t pair)

@@ -9,6 +9,7 @@
 #include "cuda/runtime.cuh"
 
 extern "C" {
+#include "base/assert.h"
 #include "base/envs.h"
 #include "data/gather.h"
 #include "data/order.h"
@@ -58,11 +59,13 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
     const struct conditions conditions = conditions_load(&source.conditions, env);
     const uint32_t image = order_sample(source.seed, round, birth, at, conditions.images, whole);
     struct gather_view view;
+    ESPER_ASSERT(image < whole && index < source.batches && sample < source.batch);
     view.image = source.data.images[SPLIT_TRAIN] +
                  (size_t)image * (size_t)(source.data.size * source.data.size * DATASET_COLOURS);
     view.crop = crop_draw(source.augment, source.seed, round, birth, step, index, sample);
     view.label = conditions_label(&conditions, source.seed, round, birth, image, source.data.labels[SPLIT_TRAIN][image],
                                   (uint32_t)source.data.classes);
+    ESPER_ASSERT(view.label < source.data.classes);
     return view;
 }
 
@@ -80,6 +83,7 @@ DEVICE const uint8_t *gather_train_window(const struct gather_source &source, ui
 /* Window i of a split: validation and test. */
 DEVICE const uint8_t *gather_range_window(const struct gather_data &data, enum split split, uint32_t i)
 {
+    ESPER_ASSERT(i < data.count[split]);
     return data.stream[split] + window_place(i, data.context);
 }
 
@@ -87,6 +91,7 @@ DEVICE const uint8_t *gather_range_window(const struct gather_data &data, enum s
 DEVICE struct gather_view gather_range_view(const struct gather_data &data, enum split split, uint32_t image)
 {
     struct gather_view view;
+    ESPER_ASSERT(image < data.count[split] && data.labels[split][image] < data.classes);
     view.image = data.images[split] + (size_t)image * (size_t)(data.size * data.size * DATASET_COLOURS);
     view.crop = crop_none();
     view.label = data.labels[split][image];

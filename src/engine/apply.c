@@ -8,7 +8,7 @@ static void apply_env(void *context, int env, int thread)
     struct engine *engine = context;
     struct turn turn;
     (void)thread;
-    step_apply_env(&engine->step, env, &turn);
+    step_apply_env(&engine->step, env, &turn, lanes_alone());
     orders_do(engine->world, env, &engine->step.orders[env]);
     emit_report(engine, &engine->step.reports[env]);
 }

@@ -47,7 +47,7 @@ static void follow(struct engine *engine, uint32_t left)
             emit_report(engine, &step.reports[env]);
         }
         ranks_report(engine, step.reports);
-        for (int k = 0; k < DEVICE_PHASES; k++)
+        for (int k = 0; step.timed && k < DEVICE_PHASES; k++)
             emit_device_phase(engine, phase[k], step.reports->round, step.reports->step,
                               engine->device_zero + step.time[k], engine->device_zero + step.time[k + 1]);
         engine->taken = step.reports;

@@ -5,8 +5,9 @@
 #include "engine/step.h"
 #include "learn/normalise.h"
 
-/* An env's state while the rules do its bookkeeping. */
+/* An env's state while the rules do its bookkeeping: what its lanes share. */
 struct books {
+    int verdict; /* the governor's */
     struct slot_state slot[SHAPE_SLOTS];
     struct slot_memory memory[SHAPE_SLOTS];
     struct subsets subsets;
@@ -28,66 +29,87 @@ ESPER_RULE void books_record_gradient(struct slot_state *slot, const struct slot
     slot_record_gradient(slot, &sample);
 }
 
-/* The step's measurements, written into the rows that gates and policy read. */
-ESPER_RULE void books_record_slots(const struct step *step, int env, struct books *books)
+/* The step's measurements, written into a slot's row, which gates and policy read. */
+ESPER_RULE void books_record_slot(const struct step *step, int env, int j, struct books *books)
 {
     const struct world *world = step->world;
-    for (int j = 0; j < world->shape.slots; j++) {
-        struct slot_state *slot = &books->slot[j];
-        if (!stage_is_live(slot->stage))
-            continue;
-        slot_record_accuracy(slot, world->val_accuracy[env]);
-        books_record_gradient(slot, &step->grads[world_slot_row(world, env, j)]);
-        bool measured = (books->subsets.all >> j) & 1u;
-        slot->interaction_sum = measured ? subset_interaction(&books->subsets, j) : 0;
-        if (measured)
-            slot_record_contribution(slot, subset_contribution(&books->subsets, j));
-        observe_measured(&books->memory[j], measured);
+    struct slot_state *slot = &books->slot[j];
+    if (!stage_is_live(slot->stage))
+        return;
+    slot_record_accuracy(slot, world->val_accuracy[env]);
+    books_record_gradient(slot, &step->grads[world_slot_row(world, env, j)]);
+    bool measured = (books->subsets.all >> j) & 1u;
+    slot->interaction_sum = measured ? subset_interaction(&books->subsets, j) : 0;
+    if (measured)
+        slot_record_contribution(slot, subset_contribution(&books->subsets, j));
+    observe_measured(&books->memory[j], measured);
+}
+
+/* All that is kept about the env, from where it is kept. */
+ESPER_RULE void books_load(const struct step *step, int env, struct books *books, struct lanes lanes)
+{
+    const struct world *world = step->world;
+    LANES_EACH(j, world->shape.slots, lanes)
+    {
+        books->slot[j] = world_slot(world, env, j);
+        books->memory[j] = slot_memory_load(&world->slot_memory, world_slot_row(world, env, j));
+    }
+    world_subsets_by(world, env, &books->subsets, lanes);
+    world_pairs(world, env, &books->pairs, lanes);
+    if (lanes_first(lanes)) {
+        orders_clear(&step->orders[env]);
+        books->tracker = tracker_load(&world->tracker, (size_t)env);
+        books->governor = governor_load(&world->governor, (size_t)env);
     }
 }
 
-ESPER_RULE void books_remember_boosts(const struct world *world, int env, struct books *books)
+/* One lane: the governor's verdict and, unless it discards the network, the env's history. */
+ESPER_RULE void books_judge(const struct world *world, int env, struct books *books)
 {
-    world_pairs(world, env, &books->pairs);
-    reward_measured(world->shape.slots, (int)*world->step + 1, &books->subsets, &books->pairs);
-    world_set_pairs(world, env, &books->pairs);
-}
-
-/* A network that the governor discards leaves no trace in the env's memory. */
-ESPER_RULE void books_keep(const struct step *step, int env, struct books *books)
-{
-    const struct world *world = step->world;
     const size_t row = (size_t)env;
-    books->governor = governor_load(&world->governor, row);
     int verdict =
         governor_verdict(&books->governor, &world->config.governor, world->growth.classes, world->val_loss[env]);
     if (world_last_step(world)) /* what was validated counts, however bad it is (E-19) */
         verdict = PRUNE_NONE;
     world->episode.panicked[env] = (uint8_t)verdict;
     governor_store(&world->governor, row, &books->governor);
+    books->verdict = verdict;
     if (verdict != PRUNE_NONE)
         return;
-
     tracker_update(&books->tracker, world->val_loss[env], world->val_accuracy[env]);
     tracker_store(&world->tracker, row, &books->tracker);
-    books->subsets = world_subsets(world, env);
-    books_record_slots(step, env, books);
-    for (int j = 0; j < world->shape.slots; j++) {
+    reward_measured(world->shape.slots, (int)*world->step + 1, &books->subsets, &books->pairs);
+}
+
+/* A network that the governor discards leaves no trace in the env's memory. */
+ESPER_RULE void books_keep(const struct step *step, int env, struct books *books, struct lanes lanes)
+{
+    const struct world *world = step->world;
+    lanes_meet(lanes);
+    if (lanes_first(lanes))
+        books_judge(world, env, books);
+    lanes_meet(lanes);
+    if (books->verdict != PRUNE_NONE)
+        return;
+    LANES_EACH(j, world->shape.slots, lanes)
+    {
+        books_record_slot(step, env, j, books);
         world_set_slot(world, env, j, &books->slot[j]);
         slot_memory_store(&world->slot_memory, world_slot_row(world, env, j), &books->memory[j]);
     }
-    books_remember_boosts(world, env, books);
+    world_set_pairs(world, env, &books->pairs, lanes);
     bool due = (*world->step + 1) % (uint32_t)world->config.governor.snapshot_steps == 0;
-    if (due && governor_may_snapshot(&books->governor)) /* none while a divergence streak runs (E-06) */
-        orders_snapshot(world, env, &step->orders[env]);
+    if (due && governor_may_snapshot(&books->governor))            /* none while a divergence streak runs (E-06) */
+        orders_snapshot_by(world, env, &step->orders[env], lanes); /* of rows that the same lane has just written */
+    lanes_meet(lanes);
 }
 
 /* The observation as the policy sees it, normalised with the frozen statistics. */
-ESPER_RULE void books_normalise(const struct learner *learner, const float *raw, float *state)
+ESPER_RULE void books_normalise(const struct learner *learner, const float *raw, float *state, struct lanes lanes)
 {
-    for (int i = 0; i < learner->shape.obs; i++)
-        state[i] = observe_normalised(i) ? normalise_observation(raw[i], learner->obs_mean[i], learner->obs_var[i])
-                                         : raw[i];
+    LANES_EACH(i, learner->shape.obs, lanes)
+    state[i] = observe_normalised(i) ? normalise_observation(raw[i], learner->obs_mean[i], learner->obs_var[i])
+                                     : raw[i];
 }
 
 /* What may be done; at the last step, what leads to a network that was validated. */
@@ -106,18 +128,14 @@ ESPER_RULE struct masks books_masks(const struct world *world, const struct book
     return masks;
 }
 
-/* All of the above; `books` is working memory. */
-ESPER_RULE void step_observe_env(const struct step *step, int env, struct books *books)
+/* All of the above; `books` is working memory that the env's lanes share. */
+ESPER_RULE void step_observe_env(const struct step *step, int env, struct books *books, struct lanes lanes)
 {
     const struct world *world = step->world;
     const struct config *config = &world->config;
     const int slots = world->shape.slots;
-    orders_clear(&step->orders[env]);
-    world_slots(world, env, books->slot);
-    for (int j = 0; j < slots; j++)
-        books->memory[j] = slot_memory_load(&world->slot_memory, world_slot_row(world, env, j));
-    books->tracker = tracker_load(&world->tracker, (size_t)env);
-    books_keep(step, env, books);
+    books_load(step, env, books, lanes);
+    books_keep(step, env, books, lanes);
 
     const size_t row = world_rollout_row(world, env);
     float *raw = world->rollout.raw + row * (size_t)world->rollout.obs;
@@ -135,10 +153,12 @@ ESPER_RULE void step_observe_env(const struct step *step, int env, struct books 
     seen.val_accuracy = world->val_accuracy[env];
     seen.tracker = &books->tracker;
     seen.memory = &env_memory;
-    observe(&seen, books->slot, books->memory, slots, raw, world->rollout.bp + row * (size_t)slots);
+    observe_by(&seen, books->slot, books->memory, slots, raw, world->rollout.bp + row * (size_t)slots, lanes);
+    if (lanes_first(lanes))
+        step->masks[env] = books_masks(world, books);
+    lanes_meet(lanes);
     if (world->learns)
-        books_normalise(&world->learner, raw, world->rollout.state + row * (size_t)world->rollout.obs);
-    step->masks[env] = books_masks(world, books);
+        books_normalise(&world->learner, raw, world->rollout.state + row * (size_t)world->rollout.obs, lanes);
 }
 
 #endif

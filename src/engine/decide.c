@@ -9,7 +9,7 @@ static void observe_env(void *context, int env, int thread)
     struct engine *engine = context;
     struct books books;
     (void)thread;
-    step_observe_env(&engine->step, env, &books);
+    step_observe_env(&engine->step, env, &books, lanes_alone());
 }
 
 void act_cpu(struct engine *engine, int env, const struct action *action)
@@ -34,8 +34,8 @@ void decide_cpu(struct engine *engine)
         engine->kernels->policy.act(world->learner.net, &step);
     }
     for (int env = 0; env < world->envs; env++) {
-        struct slot_state slot[SHAPE_SLOTS];
-        step_pick_env(&engine->step, env, slot);
+        union pick_room room;
+        step_pick_env(&engine->step, env, &room, lanes_alone());
     }
     engine_span(engine, "decide", start);
 }

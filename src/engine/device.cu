@@ -35,6 +35,7 @@ struct device {
     cudaStream_t copies;
     cudaEvent_t created, phase[RING][DEVICE_PHASES + 1], copied[RING];
     struct step_report *ring[RING]; /* pinned, [env] each */
+    bool timed[RING];               /* whether the beginnings of its phases were marked */
     uint64_t written, taken;        /* steps put into the ring and taken from it */
 };
 
@@ -156,12 +157,17 @@ static void device_reset(struct device *device)
     graph_run(rt, &device->reset);
 }
 
-/* Marks the beginning of phase `k` of the step or, past the last, the end of the step. */
+/* Marks the beginning of phase `k` of the step, if it is one that is timed, or, past the last, the end of the step, for
+ * which its reports wait. */
 static void mark_phase(struct device *device, int k)
 {
     struct runtime *rt = device->runtime;
-    if (!rt->failed)
-        RUNTIME_CALL(rt, cudaEventRecord(device->phase[device->written % RING][k], rt->stream));
+    const struct world *host = device->mirror.host;
+    const int slot = (int)(device->written % RING);
+    if (k == 0)
+        device->timed[slot] = world_times_step(host, *host->step);
+    if (!rt->failed && (k == DEVICE_PHASES || device->timed[slot]))
+        RUNTIME_CALL(rt, cudaEventRecord(device->phase[slot][k], rt->stream));
 }
 
 static void device_train(struct device *device)
@@ -249,6 +255,7 @@ static void device_apply(struct device *device)
     RUNTIME_CALL(rt, cudaMemcpyAsync(device->ring[slot], step_reports(device->step), bytes, cudaMemcpyDeviceToHost,
                                      device->copies));
     RUNTIME_CALL(rt, cudaEventRecord(device->copied[slot], device->copies));
+    rt->counters.copies++;
     rt->counters.bytes_from += bytes;
     device->written++;
 }
@@ -263,7 +270,8 @@ static bool device_take(struct device *device, struct device_step *step)
     if (!RUNTIME_CALL(rt, cudaEventSynchronize(device->copied[slot])))
         return false;
     step->reports = device->ring[slot];
-    for (int k = 0; k <= DEVICE_PHASES; k++) {
+    step->timed = device->timed[slot];
+    for (int k = 0; step->timed && k <= DEVICE_PHASES; k++) {
         float ms = 0;
         RUNTIME_CALL(rt, cudaEventElapsedTime(&ms, device->created, device->phase[slot][k]));
         step->time[k] = (double)ms / 1000;
@@ -331,6 +339,25 @@ static enum esper_status device_check(struct device *device, struct esper_error 
 static void device_counters_of(const struct device *device, struct device_counters *out)
 {
     *out = device->runtime->counters;
+}
+
+static int device_graphs(const struct device *device, struct device_graph out[DEVICE_GRAPHS])
+{
+    const struct {
+        const char *name;
+        const struct graph *graph;
+    } all[] = {{"reset", &device->reset},   {"train", &device->train}, {"evaluate", &device->evaluate},
+               {"shares", &device->shares}, {"twin", &device->twin},   {"decide", &device->decide},
+               {"act", &device->act},       {"apply", &device->apply}, {"test", &device->test},
+               {"update", &device->update}};
+    static_assert(sizeof all / sizeof all[0] == DEVICE_GRAPHS, "every graph");
+    int count = 0;
+    for (const auto &one : all)
+        if (one.graph->exec) {
+            out[count] = one.graph->nodes;
+            out[count++].name = one.name;
+        }
+    return count;
 }
 
 /* ---- finding a device -------------------------------------------------------------------------------------------- */
@@ -401,20 +428,35 @@ static enum esper_status try_net(struct net_trial *trial, struct esper_error *er
 extern "C" const struct device_api *esper_device_api(void)
 {
     static const struct device_api api = {
-        DEVICE_API_VERSION, sizeof(struct world),
-        device_look,        device_create,
-        device_free,        device_kernels,
-        device_reset,       device_train,
-        device_evaluate,    device_twin,
-        device_decide,      device_ask,
-        device_act,         device_apply,
-        device_test,        device_update,
-        device_take,        device_write,
-        device_read,        device_read_part,
-        device_wait_idle,   device_check,
-        device_counters_of, computes,
-        bf16_fits,          try_net,
-        policy_trial_run,   update_trial_run,
+        DEVICE_API_VERSION,
+        sizeof(struct world),
+        device_look,
+        device_create,
+        device_free,
+        device_kernels,
+        device_reset,
+        device_train,
+        device_evaluate,
+        device_twin,
+        device_decide,
+        device_ask,
+        device_act,
+        device_apply,
+        device_test,
+        device_update,
+        device_take,
+        device_write,
+        device_read,
+        device_read_part,
+        device_wait_idle,
+        device_check,
+        device_counters_of,
+        device_graphs,
+        computes,
+        bf16_fits,
+        try_net,
+        policy_trial_run,
+        update_trial_run,
     };
     return &api;
 }

@@ -63,10 +63,13 @@ struct device_setup {
 
 struct device;
 
+enum { DEVICE_GRAPHS = 10 }; /* most that are captured */
+
 /* A step that the device has finished. */
 enum { DEVICE_PHASES = 4 }; /* train, evaluate, decide, apply */
 struct device_step {
     const struct step_report *reports; /* [env]; valid until the step after the next is taken */
+    bool timed;                        /* whether that is known: */
     double time[DEVICE_PHASES + 1]; /* when each phase began and the last one ended, s since the device was created */
 };
 
@@ -109,6 +112,7 @@ struct device_api {
     void (*wait)(struct device *device);
     enum esper_status (*check)(struct device *device, struct esper_error *error);
     void (*counters)(const struct device *device, struct device_counters *out);
+    int (*graphs)(const struct device *device, struct device_graph out[DEVICE_GRAPHS]); /* captured so far; how many */
 
     bool (*computes)(int family); /* are there kernels for hosts of this family (enum host_family_id)? */
     bool (*bf16_fits)(const struct net_shape *shape, int batch); /* do the bf16 kernels know such a host? */
@@ -119,7 +123,7 @@ struct device_api {
     enum esper_status (*try_update)(struct update_trial *trial, struct esper_error *error);
 };
 
-enum { DEVICE_API_VERSION = 8 };
+enum { DEVICE_API_VERSION = 9 };
 #define DEVICE_API_SYMBOL "esper_device_api"
 typedef const struct device_api *(*device_api_function)(void);
 

@@ -296,11 +296,21 @@ static void emit_times(struct engine *engine, struct phase_record *row, double s
     recorder_emit(engine->recorder, RECORD_PHASE, row);
 }
 
+/* Phases of a step are timed as often as the configuration says, those of a round always. */
+static bool is_timed(const struct world *world, const char *name)
+{
+    static const char *const of_steps[] = {"train", "evaluate", "observe", "decide", "apply"};
+    for (size_t i = 0; i < sizeof of_steps / sizeof of_steps[0]; i++)
+        if (strcmp(name, of_steps[i]) == 0)
+            return world_times_step(world, *world->step);
+    return true;
+}
+
 void emit_phase(struct engine *engine, const char *name, int thread, int env, double start)
 {
     const struct world *world = engine->world;
     uint32_t steps = (uint32_t)world->config.steps;
-    if (!recorder_wants(engine->recorder, RECORD_PHASE))
+    if (!recorder_wants(engine->recorder, RECORD_PHASE) || !is_timed(world, name))
         return;
     struct phase_record row = {.round = *world->round,
                                .step = *world->step < steps ? *world->step + 1 : steps,

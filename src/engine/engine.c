@@ -320,10 +320,22 @@ void engine_fetch(struct engine *engine)
     engine->backend->read(engine);
 }
 
+/* What no rule writes: a number out of its row's range. Whoever reads a checkpoint refuses it. */
+static void assert_ranges(const struct world *world)
+{
+    struct esper_error error = {0};
+    for (int i = 0; i < world->table.count; i++) {
+        const struct table_row *row = &world->table.rows[i];
+        ESPER_ASSERT(!row->saved || !row->bytes || table_check(row, row->data, &error) == ESPER_OK);
+    }
+    (void)error;
+}
+
 void engine_read(struct engine *engine)
 {
     ranks_settle(engine);
     engine->backend->read(engine);
+    assert_ranges(engine->world);
     ranks_gather(engine);
 }
 

@@ -44,7 +44,7 @@ ESPER_RULE void fresh_slots(const struct world *world, int env, struct reward_pa
         slot_memory_store(&world->slot_memory, world_slot_row(world, env, j), &memory);
         reward_slot_store(&world->reward_slot, world_slot_row(world, env, j), &reward_slot);
     }
-    world_set_pairs(world, env, pairs);
+    world_set_pairs(world, env, pairs, lanes_alone());
 }
 
 /* The replayed topology: fossils with fresh weights, present from the first step. */

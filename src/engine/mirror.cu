@@ -13,6 +13,15 @@ void *mirror_place(const struct mirror *mirror, const void *host)
     return nullptr;
 }
 
+/* Whether a row lies within the arena of its class, here as there. For assertions. */
+[[maybe_unused]] static bool mirror_has(const struct mirror *mirror, const struct table_row *row)
+{
+    const struct table *table = &mirror->host->table;
+    const size_t at = (size_t)((const char *)row->data - (const char *)table->arena[row->arena]);
+    return row->bytes == 0 ||
+           (at <= table->arena_bytes[row->arena] && row->bytes <= table->arena_bytes[row->arena] - at);
+}
+
 /* Every registered pointer is inside the struct. */
 void mirror_create(struct mirror *mirror, struct runtime *rt, struct world *host)
 {
@@ -29,6 +38,9 @@ void mirror_create(struct mirror *mirror, struct runtime *rt, struct world *host
     for (int i = 0; i < table->count; i++) {
         size_t at = (size_t)((char *)table->rows[i].slot - (char *)host);
         void *place = mirror_place(mirror, table->rows[i].data);
+        ESPER_ASSERT(at + sizeof place <= sizeof *view);
+        ESPER_ASSERT(place || table->rows[i].bytes == 0);
+        ESPER_ASSERT((uintptr_t)place % 64 == 0); /* as on the host: kernels read whole vectors */
         memcpy((char *)view + at, &place, sizeof place);
     }
     view->learner.config = &mirror->world->config;
@@ -42,15 +54,19 @@ void mirror_create(struct mirror *mirror, struct runtime *rt, struct world *host
 
 void mirror_write(const struct mirror *mirror, const struct table_row *rows, int count)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        ESPER_ASSERT(mirror_has(mirror, &rows[i]));
         runtime_copy_to(mirror->runtime, mirror_place(mirror, rows[i].data), rows[i].data, rows[i].bytes);
+    }
     runtime_wait(mirror->runtime);
 }
 
 void mirror_read(const struct mirror *mirror, const struct table_row *rows, int count)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        ESPER_ASSERT(mirror_has(mirror, &rows[i]));
         runtime_copy_from(mirror->runtime, rows[i].data, mirror_place(mirror, rows[i].data), rows[i].bytes);
+    }
     runtime_wait(mirror->runtime);
 }
 

@@ -28,19 +28,27 @@ ESPER_RULE void orders_clear(struct env_orders *orders)
 /* ---- giving orders ----------------------------------------------------------------------------------------------- */
 
 /* Save host and fossils in their current state. */
-ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_orders *orders)
+ESPER_RULE void orders_snapshot_by(const struct world *world, int env, struct env_orders *orders, struct lanes lanes)
 {
-    for (int j = 0; j < world->shape.slots; j++) {
+    LANES_EACH(j, world->shape.slots, lanes)
+    {
         struct slot_state slot = world_slot(world, env, j);
         slot_store(&world->saved_slots, world_slot_row(world, env, j), &slot);
     }
-    orders->snapshot = 1;
+    if (lanes_first(lanes))
+        orders->snapshot = 1;
+}
+
+ESPER_RULE void orders_snapshot(const struct world *world, int env, struct env_orders *orders)
+{
+    orders_snapshot_by(world, env, orders, lanes_alone());
 }
 
 /* What a rule requested for a slot; the slot's row in the world is already changed. */
 ESPER_RULE void orders_effects(const struct world *world, int env, int slot, uint32_t effects,
                                struct env_orders *orders)
 {
+    ESPER_ASSERT(slot >= 0 && slot < world->shape.slots);
     orders->slot[slot] |= effects;
     if (effects & EFFECT_SNAPSHOT)
         orders_snapshot(world, env, orders);
@@ -178,6 +186,9 @@ ESPER_RULE void orders_do_slot(const struct world *world, int env, int slot, uin
     const struct slot_shape *shape = &world->shape.slot[slot];
     const size_t row = world_slot_row(world, env, slot);
     struct net_params params = world_params(world, env);
+    ESPER_ASSERT(world->slots.blueprint[row] < BLUEPRINT_MAX);
+    ESPER_ASSERT(shape->seed + shape->seed_storage <= world->shape.seed_storage);
+    ESPER_ASSERT(shape->gate + shape->gate_storage <= world->shape.gate_storage);
     struct random_site site =
         world_random(world, STREAM_SEED_INIT, env, (world->slots.germinations[row] << 16) + ((uint32_t)slot << 8));
     if (effects & EFFECT_INIT_SEED)
@@ -206,6 +217,19 @@ ESPER_RULE void orders_do_snapshot(const struct world *world, int env, const str
 {
     if (orders->snapshot)
         orders_copy_env(world, env, world_params(world, env), world_saved(world, env), thread, threads);
+}
+
+/* Whether the snapshot reads nothing that the others write, so that no thread need wait for another: always, except
+ * where an episode begins. */
+ESPER_RULE bool orders_are_apart(const struct world *world, int env, const struct env_orders *orders)
+{
+    if (!orders->snapshot)
+        return true;
+    for (int j = 0; j < world->shape.slots; j++)
+        if (world->saved_slots.stage[world_slot_row(world, env, j)] == STAGE_FOSSILIZED &&
+            (orders->slot[j] & (uint32_t)(EFFECT_INIT_SEED | EFFECT_INIT_GATE)))
+            return false;
+    return !orders->begin && !orders->restore;
 }
 
 /* All of it on one thread. */

@@ -5,8 +5,14 @@
 #include "engine/step.h"
 #include "policy/uniform.h"
 
+/* What a choice is worked out in; lanes share it. */
+union pick_room {
+    struct slot_state slot[SHAPE_SLOTS];
+    struct decision_work work;
+};
+
 /* The network's choice from its logits. Floors are there to explore: an evaluation plays what was learned. */
-ESPER_RULE struct action pick_network(const struct step *step, int env)
+ESPER_RULE struct action pick_network(const struct step *step, int env, struct decision_work *work, struct lanes lanes)
 {
     const struct world *world = step->world;
     const struct policy_config *policy = &world->config.policy;
@@ -14,9 +20,13 @@ ESPER_RULE struct action pick_network(const struct step *step, int env)
     double floor[HEAD_COUNT];
     for (int head = 0; head < HEAD_COUNT; head++)
         floor[head] = world->config.evaluate ? 0.0 : policy->floor[head];
-    policy_sample(&step->masks[env], world->shape.slots, floor,
-                  step->logits + (size_t)env * (size_t)world->learner.shape.logits,
-                  world_random(world, STREAM_ACTION, env, *world->step + 1), policy->greedy, decision);
+    const struct decision_input in = {&step->masks[env],
+                                      world->shape.slots,
+                                      floor,
+                                      step->logits + (size_t)env * (size_t)world->learner.shape.logits,
+                                      world_random(world, STREAM_ACTION, env, *world->step + 1),
+                                      policy->greedy};
+    decision_sample(&in, work, decision, lanes);
     return action_of_heads(decision->choice);
 }
 
@@ -42,13 +52,12 @@ ESPER_RULE struct action pick_schedule(const struct step *step, int env, struct 
     return schedule_decide(&step->schedules[turn], (int)*world->step + 1, slot, world->shape.slots, &step->masks[env]);
 }
 
+/* Of every policy but the network, in one lane. */
 ESPER_RULE struct action pick_action(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
 {
     const struct world *world = step->world;
     struct action wait = {OP_WAIT, 0, 0, 0, 0, 0, 0, 0};
     switch (world->config.policy.kind) {
-    case POLICY_PPO:
-        return pick_network(step, env);
     case POLICY_HEURISTIC:
         return world->episode.panicked[env] ? wait : pick_heuristic(step, env, slot);
     case POLICY_RANDOM:
@@ -58,6 +67,7 @@ ESPER_RULE struct action pick_action(const struct step *step, int env, struct sl
         return step->script[world_rollout_row(world, env)];
     case POLICY_SCHEDULE:
         return pick_schedule(step, env, slot);
+    case POLICY_PPO:
     case POLICY_STATIC:
     case POLICY_REPLAY:
         break;
@@ -75,14 +85,21 @@ ESPER_RULE void step_set_action(const struct step *step, int env, const struct a
     step->actions[env] = *action;
 }
 
-ESPER_RULE void step_pick_env(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
+/* The lanes are done with `room` when they return. */
+ESPER_RULE void step_pick_env(const struct step *step, int env, union pick_room *room, struct lanes lanes)
 {
     const struct world *world = step->world;
     const size_t row = world_rollout_row(world, env);
-    struct action action = pick_action(step, env, slot);
+    struct action action = {OP_WAIT, 0, 0, 0, 0, 0, 0, 0};
+    if (world->config.policy.kind == POLICY_PPO)
+        action = pick_network(step, env, &room->work, lanes);
+    else if (lanes_first(lanes))
+        action = pick_action(step, env, room->slot);
+    LANES_EACH(head, HEAD_COUNT, lanes)
+    world->rollout.logp[row * HEAD_COUNT + (size_t)head] = step->decisions[env].logp[head];
+    if (!lanes_first(lanes))
+        return;
     step_set_action(step, env, &action);
-    for (int head = 0; head < HEAD_COUNT; head++)
-        world->rollout.logp[row * HEAD_COUNT + (size_t)head] = step->decisions[env].logp[head];
     world->rollout.value[row] = world->learns ? step->values[env] : 0;
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "cuda/warp.cuh"
+
 extern "C" {
 #include "engine/books.h"
 #include "engine/fresh.h"
@@ -10,26 +12,28 @@ extern "C" {
 #include "engine/turn.h"
 }
 
-/* Few envs per block, one if there are enough SMs: the rules are scalar code whose envs diverge, so that sharing a warp
- * gains nothing and spreading them over the SMs does. */
-enum { ENVS_PER_BLOCK_MAX = 8, COPY_THREADS = 256, SCALE_THREADS = 256, COPY_BLOCKS_MAX = 16 };
+/* Few envs per block, one if there are enough SMs. Each has a warp, over whose lanes its rules are spread; what is not
+ * spread is scalar code whose envs diverge, so that sharing a warp would gain nothing. */
+enum { ENVS_PER_BLOCK_MAX = 4, TEAM = 32, COPY_THREADS = 256, SCALE_THREADS = 256, COPY_BLOCKS_MAX = 16 };
 
-/* Working memory for an env's rules: too much for thousands of stacks. */
+/* Working memory for an env's rules, in shared memory. */
 union env_room {
     struct books books;
     struct turn turn;
     struct reward_pairs pairs;
-    struct slot_state slot[SHAPE_SLOTS];
+    union pick_room pick;
 };
+
+static_assert(ENVS_PER_BLOCK_MAX * sizeof(union env_room) <= 48 * 1024,
+              "rooms in the shared memory that any block has");
 
 struct step_device {
     const struct mirror *mirror;
-    struct step step; /* its arrays are in device memory */
-    union env_room *room;
+    struct step step;                /* its arrays are in device memory */
     struct shapley_plan *coalitions; /* [env]; NULL where there are too few slots to sample */
     struct shapley_sums *shares;
-    struct action *given; /* [env] decided outside */
-    struct launch envs, copies;
+    struct action *given;              /* [env] decided outside */
+    struct launch envs, teams, copies; /* a thread per env; a warp and a room per env */
 };
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -39,18 +43,36 @@ DEVICE int own_env()
     return (int)(blockIdx.x * blockDim.x + threadIdx.x);
 }
 
-KERNEL void reset_envs(const __grid_constant__ struct step step, union env_room *room)
+/* A warp per env: its env, its room and its lanes. */
+DEVICE int team_env()
 {
-    int env = own_env();
-    if (env < step.world->envs)
-        step_reset_env(&step, env, &room[env].pairs);
+    return (int)(blockIdx.x * blockDim.y + threadIdx.y);
 }
 
-KERNEL void observe_envs(const __grid_constant__ struct step step, union env_room *room)
+DEVICE union env_room *team_room(unsigned char *shared)
 {
-    int env = own_env();
+    return (union env_room *)shared + threadIdx.y;
+}
+
+DEVICE struct lanes team_lanes()
+{
+    return {(int)threadIdx.x, TEAM};
+}
+
+KERNEL void reset_envs(const __grid_constant__ struct step step)
+{
+    SHARED_BYTES(shared);
+    const int env = team_env();
+    if (env < step.world->envs && threadIdx.x == 0)
+        step_reset_env(&step, env, &team_room(shared)->pairs);
+}
+
+KERNEL void observe_envs(const __grid_constant__ struct step step)
+{
+    SHARED_BYTES(shared);
+    const int env = team_env();
     if (env < step.world->envs)
-        step_observe_env(&step, env, &room[env].books);
+        step_observe_env(&step, env, &team_room(shared)->books, team_lanes());
 }
 
 KERNEL void draw_coalitions(const __grid_constant__ struct step step, struct shapley_plan *plans)
@@ -78,11 +100,13 @@ KERNEL void keep_twins(const __grid_constant__ struct step step)
         ++*step.world->step;
 }
 
-KERNEL void choose_envs(const __grid_constant__ struct step step, union env_room *room)
+KERNEL void choose_envs(const __grid_constant__ struct step step)
 {
-    int env = own_env();
+    SHARED_BYTES(shared);
+    device_wait();
+    const int env = team_env();
     if (env < step.world->envs)
-        step_pick_env(&step, env, room[env].slot);
+        step_pick_env(&step, env, &team_room(shared)->pick, team_lanes());
 }
 
 KERNEL void set_actions(const __grid_constant__ struct step step, const struct action *given)
@@ -92,14 +116,28 @@ KERNEL void set_actions(const __grid_constant__ struct step step, const struct a
         step_set_action(&step, env, &given[env]);
 }
 
-KERNEL void apply_envs(const __grid_constant__ struct step step, union env_room *room)
+KERNEL void apply_envs(const __grid_constant__ struct step step)
 {
-    int env = own_env();
+    SHARED_BYTES(shared);
+    const int env = team_env();
     if (env < step.world->envs)
-        step_apply_env(&step, env, &room[env].turn);
+        step_apply_env(&step, env, &team_room(shared)->turn, team_lanes());
 }
 
-/* Executes the orders, a row of blocks per env. Nothing is both restored and born; both come before the snapshot. */
+/* Executes the orders of a step, a row of blocks per env. Nothing is both restored and born. */
+KERNEL void orders_execute(const __grid_constant__ struct step step)
+{
+    device_wait();
+    const int env = (int)blockIdx.y;
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+    const struct env_orders *orders = &step.orders[env];
+    ESPER_ASSERT(orders_are_apart(step.world, env, orders));
+    orders_do_host(step.world, env, orders, thread, threads);
+    orders_do_slots(step.world, env, orders, thread, threads);
+    orders_do_snapshot(step.world, env, orders, thread, threads);
+}
+
+/* Those of a beginning, where the snapshot is one of what was just born. */
 KERNEL void orders_make(const __grid_constant__ struct step step)
 {
     const int env = (int)blockIdx.y;
@@ -140,6 +178,7 @@ DEVICE struct moments step_moments(const struct step *step)
 KERNEL void end_step(const __grid_constant__ struct step step)
 {
     __shared__ struct moments all;
+    device_wait();
     const struct world *world = step.world;
     const struct learner *learner = &world->learner;
     for (int env = (int)threadIdx.x; step_scales(world) && world->earned && env < world->envs; env += (int)blockDim.x)
@@ -186,6 +225,7 @@ static void plan_launches(struct step_device *device)
     each = each < ENVS_PER_BLOCK_MAX ? each : ENVS_PER_BLOCK_MAX;
     blocks = blocks < 1 ? 1 : blocks > COPY_BLOCKS_MAX ? COPY_BLOCKS_MAX : blocks;
     device->envs = {dim3((unsigned)((envs + each - 1) / each)), dim3((unsigned)each), 0, false};
+    device->teams = {device->envs.grid, dim3(TEAM, (unsigned)each), (size_t)each * sizeof(union env_room), false};
     device->copies = {dim3((unsigned)blocks, (unsigned)envs), dim3(COPY_THREADS), 0, false};
 }
 
@@ -198,7 +238,6 @@ struct step_device *step_device_create(const struct mirror *mirror, const struct
     struct step_device *device = new struct step_device();
     struct step *step = &device->step;
     device->mirror = mirror;
-    device->room = runtime_alloc<union env_room>(rt, envs);
     device->shares = runtime_alloc<struct shapley_sums>(rt, envs);
     device->given = runtime_alloc<struct action>(rt, envs);
     if (host->shape.slots > SUBSETS_EXACT)
@@ -233,13 +272,14 @@ void step_device_free(struct step_device *device)
     delete device;
 }
 
-/* ---- phases ------------------------------------------------------------------------------------------------------ */
-
-static void carry_out_orders(struct step_device *device)
+/* For a kernel that begins with device_wait, behind another of the same phase. */
+static struct launch behind(struct launch shape)
 {
-    runtime_launch(device->mirror->runtime, orders_make, device->copies, device->step);
-    runtime_launch(device->mirror->runtime, orders_keep, device->copies, device->step);
+    shape.overlap = true;
+    return shape;
 }
+
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
 
 /* The same as rollout_clear. */
 static void clear_rollout(struct step_device *device)
@@ -265,13 +305,14 @@ void step_reset(struct step_device *device)
     clear_rollout(device);
     runtime_fill(device->mirror->runtime, device->shares, 0,
                  sizeof *device->shares * (size_t)device->mirror->host->envs);
-    runtime_launch(device->mirror->runtime, reset_envs, device->envs, device->step, device->room);
-    carry_out_orders(device);
+    runtime_launch(device->mirror->runtime, reset_envs, device->teams, device->step);
+    runtime_launch(device->mirror->runtime, orders_make, device->copies, device->step);
+    runtime_launch(device->mirror->runtime, orders_keep, device->copies, device->step);
 }
 
 void step_observe(struct step_device *device)
 {
-    runtime_launch(device->mirror->runtime, observe_envs, device->envs, device->step, device->room);
+    runtime_launch(device->mirror->runtime, observe_envs, device->teams, device->step);
 }
 
 void step_twin(struct step_device *device)
@@ -297,7 +338,7 @@ void step_estimate_shares(struct step_device *device)
 
 void step_choose(struct step_device *device)
 {
-    runtime_launch(device->mirror->runtime, choose_envs, device->envs, device->step, device->room);
+    runtime_launch(device->mirror->runtime, choose_envs, behind(device->teams), device->step);
 }
 
 struct action *step_given(struct step_device *device)
@@ -313,9 +354,9 @@ void step_act(struct step_device *device)
 void step_apply(struct step_device *device)
 {
     struct launch once = {dim3(1), dim3(SCALE_THREADS), 0, false};
-    runtime_launch(device->mirror->runtime, apply_envs, device->envs, device->step, device->room);
-    carry_out_orders(device);
-    runtime_launch(device->mirror->runtime, end_step, once, device->step);
+    runtime_launch(device->mirror->runtime, apply_envs, device->teams, device->step);
+    runtime_launch(device->mirror->runtime, orders_execute, behind(device->copies), device->step);
+    runtime_launch(device->mirror->runtime, end_step, behind(once), device->step);
 }
 
 const struct step_report *step_reports(const struct step_device *device)

@@ -1,6 +1,7 @@
 /*
- * The rules of a step on the device: one thread per env runs the functions that the CPU runs (books.h, pick.h, turn.h,
- * fresh.h), then many threads execute their orders (orders.h). Every function enqueues and returns.
+ * The rules of a step on the device: a warp per env runs the functions that the CPU runs (books.h, pick.h, turn.h,
+ * fresh.h), spread over its lanes (base/lanes.h), then many threads execute their orders (orders.h). Every function
+ * enqueues and returns.
  */
 #ifndef ENGINE_STEP_CUH
 #define ENGINE_STEP_CUH

@@ -6,8 +6,8 @@
 #include "engine/step.h"
 #include "learn/normalise.h"
 
-/* A turn: one env's action within a step. This is all that the rules keep about the env meanwhile; its slots are in the
- * report. */
+/* A turn: one env's action within a step. This is all that the rules keep about the env meanwhile, and what its lanes
+ * share; its slots are in the report. */
 struct turn {
     const struct step *step;
     const struct world *world;
@@ -23,46 +23,54 @@ struct turn {
     struct reward_scene scene;
     struct reward_trace trace;
     struct episode episode;
+    uint32_t effects[SHAPE_SLOTS]; /* of the slots' tick */
 };
 
-ESPER_RULE void turn_load(struct turn *turn, const struct step *step, int env)
+/* Ready once the lanes have met. */
+ESPER_RULE void turn_load(struct turn *turn, const struct step *step, int env, struct lanes lanes)
 {
     const struct world *world = step->world;
     const size_t row = (size_t)env;
     struct step_report *report = &step->reports[env];
-    turn->step = step;
-    turn->world = world;
-    turn->env = env;
-    turn->slots = world->shape.slots;
-    turn->report = report;
-    turn->orders = &step->orders[env];
-    for (int j = 0; j < turn->slots; j++) {
+    LANES_EACH(j, world->shape.slots, lanes)
+    {
         report->before[j] = report->after[j] = world_slot(world, env, j);
         report->log[j].count = 0;
         report->grads[j] = step->grads[world_slot_row(world, env, j)];
         turn->memory[j] = slot_memory_load(&world->slot_memory, world_slot_row(world, env, j));
         turn->reward_slot[j] = reward_slot_load(&world->reward_slot, world_slot_row(world, env, j));
     }
+    world_pairs(world, env, &turn->pairs, lanes);
+    world_subsets_by(world, env, &report->subsets, lanes);
+    if (!lanes_first(lanes))
+        return;
+    turn->step = step;
+    turn->world = world;
+    turn->env = env;
+    turn->slots = world->shape.slots;
+    turn->report = report;
+    turn->orders = &step->orders[env];
     turn->env_memory = env_memory_load(&world->env_memory, row);
     turn->tracker = tracker_load(&world->tracker, row);
     turn->reward_state = reward_state_load(&world->reward_state, row);
-    world_pairs(world, env, &turn->pairs);
     turn->episode = episode_load(&world->episode, row);
-    report->subsets = world_subsets(world, env);
 }
 
-ESPER_RULE void turn_store(const struct turn *turn)
+ESPER_RULE void turn_store(const struct turn *turn, struct lanes lanes)
 {
     const struct world *world = turn->world;
     const size_t row = (size_t)turn->env;
-    for (int j = 0; j < turn->slots; j++) {
+    LANES_EACH(j, turn->slots, lanes)
+    {
         world_set_slot(world, turn->env, j, &turn->report->after[j]);
         slot_memory_store(&world->slot_memory, world_slot_row(world, turn->env, j), &turn->memory[j]);
         reward_slot_store(&world->reward_slot, world_slot_row(world, turn->env, j), &turn->reward_slot[j]);
     }
+    world_set_pairs(world, turn->env, &turn->pairs, lanes);
+    if (!lanes_first(lanes))
+        return;
     env_memory_store(&world->env_memory, row, &turn->env_memory);
     reward_state_store(&world->reward_state, row, &turn->reward_state);
-    world_set_pairs(world, turn->env, &turn->pairs);
     episode_store(&world->episode, row, &turn->episode);
 }
 
@@ -167,17 +175,16 @@ ESPER_RULE struct reward_env turn_reward_inputs(const struct turn *turn)
     return in;
 }
 
+/* The seeds have been looked at. */
 ESPER_RULE void turn_reward(struct turn *turn, const struct reward_env *in)
 {
     const struct world *world = turn->world;
     const struct config *config = &world->config;
     double *component = world->components + (size_t)turn->env * REWARD_COMPONENT_COUNT;
-    reward_look(&config->reward, in, &turn->scene);
+    reward_look_env(&config->reward, in, &turn->scene);
     double reward = reward_settle(&config->reward, config->gamma, &turn->scene, &turn->reward_state, turn->reward_slot,
                                   component, &turn->trace);
     turn->step->rewards[turn->env] = turn->report->reward = reward;
-    for (int i = 0; i < REWARD_COMPONENT_COUNT; i++)
-        turn->report->components[i] = component[i];
     turn->episode.recent[turn->episode.rewards++ % EPISODE_RECENT] = reward;
     turn->episode.last_reward = reward;
     turn->episode.reward_sum += reward;
@@ -208,14 +215,26 @@ ESPER_RULE struct action_result turn_execute(struct turn *turn, const struct act
     return result;
 }
 
-ESPER_RULE void turn_tick(struct turn *turn)
+/* A slot's tick makes no fossil, so that it asks for no snapshot, which would be one of all slots. */
+ESPER_RULE void turn_tick_slots(struct turn *turn, struct lanes lanes)
+{
+    const bool moves = !world_last_step(turn->world); /* after the last validation nothing does */
+    struct step_report *report = turn->report;
+    LANES_EACH(j, turn->slots, lanes)
+    {
+        turn->effects[j] = moves ? slot_tick(&report->after[j], &turn->step->gates, &report->log[j]) : 0;
+        ESPER_ASSERT(!(turn->effects[j] & EFFECT_SNAPSHOT));
+        turn->orders->slot[j] |= turn->effects[j];
+    }
+}
+
+/* What follows from it for the env, in one lane. */
+ESPER_RULE void turn_ticked(struct turn *turn)
 {
     const struct world *world = turn->world;
     struct step_report *report = turn->report;
-    for (int j = 0; j < turn->slots && !world_last_step(world); j++) { /* after the last validation nothing moves */
-        uint32_t effects = slot_tick(&report->after[j], &turn->step->gates, &report->log[j]);
-        turn_set_slot(turn, j, effects);
-    }
+    for (int j = 0; j < turn->slots; j++)
+        turn->episode.pruned += (turn->effects[j] & EFFECT_DROPPED) != 0;
     reward_ticked(&world->config.reward, world->config.gamma, turn->slots, report->after, &turn->reward_state,
                   turn->reward_slot, &turn->pairs);
 }
@@ -235,40 +254,61 @@ ESPER_RULE void turn_write_row(struct turn *turn, int effective_op)
     turn->episode.last_row = *world->step;
 }
 
-/* The row holds the sampled op; another column says whether it was executed. */
-ESPER_RULE void turn_take(struct turn *turn)
+/* Reward and action, in one lane. The row holds the sampled op; another column says whether it was executed. */
+ESPER_RULE void turn_act(struct turn *turn, const struct reward_env *in)
 {
     const struct config *config = &turn->world->config;
     struct step_report *report = turn->report;
-    struct reward_env in = turn_reward_inputs(turn);
     struct action action = report->action;
-    turn_reward(turn, &in);
+    turn_reward(turn, in);
 
-    const int effective_op = reward_effective_op(&in);
+    const int effective_op = reward_effective_op(in);
     const bool possible = effective_op == action.op;
     const uint8_t sampled_op = action.op;
     action.op = (uint8_t)effective_op;
     struct action_result result = turn_execute(turn, &action);
     if (!possible)
         result.success = false;
-    reward_executed(&config->reward, config->gamma, &in, &result, &turn->reward_state, turn->reward_slot, &turn->pairs);
+    reward_executed(&config->reward, config->gamma, in, &result, &turn->reward_state, turn->reward_slot, &turn->pairs);
     observe_executed(&turn->env_memory, turn->memory, report->before, turn->slots, sampled_op, result.success);
     turn_write_row(turn, effective_op);
-    turn_tick(turn);
     report->result = (uint8_t)(!possible || !result.allowed ? STEP_VOID : result.success ? STEP_DONE : STEP_REFUSED);
 }
 
-/* The whole turn; `turn` is working memory. Its orders are executed later. */
-ESPER_RULE void step_apply_env(const struct step *step, int env, struct turn *turn)
+ESPER_RULE void turn_take(struct turn *turn, struct lanes lanes)
 {
-    turn_load(turn, step, env);
-    turn_describe(turn);
-    step->executed[env] = turn->episode.panicked == PRUNE_NONE;
-    if (step->executed[env])
-        turn_take(turn);
-    else
+    const double *component = turn->world->components + (size_t)turn->env * REWARD_COMPONENT_COUNT;
+    const struct reward_env in = turn_reward_inputs(turn);
+    reward_look_seeds(&turn->world->config.reward, &in, &turn->scene, lanes);
+    lanes_meet(lanes);
+    if (lanes_first(lanes))
+        turn_act(turn, &in);
+    lanes_meet(lanes);
+    LANES_EACH(i, REWARD_COMPONENT_COUNT, lanes)
+    turn->report->components[i] = component[i];
+    turn_tick_slots(turn, lanes);
+    lanes_meet(lanes);
+    if (lanes_first(lanes))
+        turn_ticked(turn);
+}
+
+/* The whole turn; `turn` is working memory that the env's lanes share. Its orders are executed later. */
+ESPER_RULE void step_apply_env(const struct step *step, int env, struct turn *turn, struct lanes lanes)
+{
+    turn_load(turn, step, env, lanes);
+    lanes_meet(lanes);
+    const bool executed = turn->episode.panicked == PRUNE_NONE;
+    if (lanes_first(lanes)) {
+        turn_describe(turn);
+        step->executed[env] = executed;
+    }
+    lanes_meet(lanes);
+    if (executed)
+        turn_take(turn, lanes);
+    else if (lanes_first(lanes))
         turn_roll_back(turn);
-    turn_store(turn);
+    lanes_meet(lanes);
+    turn_store(turn, lanes);
 }
 
 /* ---- all envs ---------------------------------------------------------------------------------------------------- */

@@ -5,7 +5,9 @@
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
 
+#include "base/assert.h"
 #include "base/envs.h"
+#include "base/lanes.h"
 #include "base/state.h"
 #include "data/conditions.h"
 #include "engine/episode.h"
@@ -154,12 +156,15 @@ ESPER_RULE struct random_site world_random(const struct world *world, enum rando
 /* Index of (env, slot) in the arrays [env][slot]. */
 ESPER_RULE size_t world_slot_row(const struct world *world, int env, int slot)
 {
+    ESPER_ASSERT(env >= 0 && env < world->envs && slot >= 0 && slot < world->shape.slots);
     return (size_t)env * (size_t)world->shape.slots + (size_t)slot;
 }
 
 /* Index of (step, env) in the rows of a round, which have room for all envs of the run. */
 ESPER_RULE size_t world_round_row(const struct world *world, uint32_t step, int env)
 {
+    ESPER_ASSERT(env >= 0 && env < world->envs && step < (uint32_t)world->config.steps);
+    ESPER_ASSERT(world_env_number(world, env) < (uint32_t)world->config.envs);
     return (size_t)step * (size_t)world->config.envs + world_env_number(world, env);
 }
 
@@ -167,6 +172,13 @@ ESPER_RULE size_t world_round_row(const struct world *world, uint32_t step, int 
 ESPER_RULE size_t world_rollout_row(const struct world *world, int env)
 {
     return world_round_row(world, *world->step, env);
+}
+
+/* Is a step, counted from 0, one whose phases are timed? */
+ESPER_RULE bool world_times_step(const struct world *world, uint32_t step)
+{
+    const int every = world->config.timers;
+    return world->config.telemetry != TELEMETRY_OFF && every > 0 && step % (uint32_t)every == 0;
 }
 
 /* Is the step in progress the episode's last? */
@@ -179,6 +191,7 @@ ESPER_RULE struct net_params world_params(const struct world *world, int env)
 {
     const struct net_shape *shape = &world->shape;
     size_t e = (size_t)env;
+    ESPER_ASSERT(env >= 0 && env < world->envs);
     struct net_params params = {world->host + e * shape->host.storage, world->stats + e * shape->stats,
                                 world->seed + e * shape->seed_storage, world->gate + e * shape->gate_storage};
     return params;
@@ -188,6 +201,7 @@ ESPER_RULE struct net_memory world_memory(const struct world *world, int env)
 {
     const struct net_shape *shape = &world->shape;
     size_t e = (size_t)env;
+    ESPER_ASSERT(env >= 0 && env < world->envs);
     struct net_memory memory = {{world->host_momentum + e * shape->host.storage, NULL,
                                  world->seed_momentum + e * shape->seed_storage,
                                  world->gate_momentum + e * shape->gate_storage},
@@ -206,6 +220,7 @@ ESPER_RULE struct net_params world_saved(const struct world *world, int env)
 {
     const struct net_shape *shape = &world->shape;
     size_t e = (size_t)env;
+    ESPER_ASSERT(env >= 0 && env < world->envs);
     struct net_params saved = {world->saved_host + e * shape->host.storage, world->saved_stats + e * shape->stats,
                                world->saved_seed + e * shape->seed_storage,
                                world->saved_gate + e * shape->gate_storage};
@@ -229,25 +244,36 @@ ESPER_RULE void world_slots(const struct world *world, int env, struct slot_stat
         slot[j] = world_slot(world, env, j);
 }
 
+/* Ready once the lanes have met. */
+ESPER_RULE void world_subsets_by(const struct world *world, int env, struct subsets *subsets, struct lanes lanes)
+{
+    const size_t at = (size_t)env * SUBSETS_MAX;
+    LANES_EACH(k, SUBSETS_MAX, lanes)
+    {
+        subsets->mask[k] = world->subset_mask[at + (size_t)k];
+        subsets->score[k] = world->subset_score[at + (size_t)k];
+    }
+    if (!lanes_first(lanes))
+        return;
+    subsets->all = world->subset_all[env];
+    subsets->count = (int)world->subset_count[env];
+    ESPER_ASSERT(env >= 0 && env < world->envs && subsets->count >= 0 && subsets->count <= SUBSETS_MAX);
+    subsets->seeds = 0;
+    for (int j = 0; j < SUBSETS_SLOTS; j++)
+        subsets->seeds += (subsets->all >> j) & 1u;
+}
+
 ESPER_RULE struct subsets world_subsets(const struct world *world, int env)
 {
     struct subsets subsets;
-    size_t at = (size_t)env * SUBSETS_MAX;
-    subsets.all = world->subset_all[env];
-    subsets.count = (int)world->subset_count[env];
-    subsets.seeds = 0;
-    for (int k = 0; k < SUBSETS_MAX; k++) {
-        subsets.mask[k] = world->subset_mask[at + (size_t)k];
-        subsets.score[k] = world->subset_score[at + (size_t)k];
-    }
-    for (int j = 0; j < SUBSETS_SLOTS; j++)
-        subsets.seeds += (subsets.all >> j) & 1u;
+    world_subsets_by(world, env, &subsets, lanes_alone());
     return subsets;
 }
 
 ESPER_RULE void world_set_subsets(const struct world *world, int env, const struct subsets *subsets)
 {
     size_t at = (size_t)env * SUBSETS_MAX;
+    ESPER_ASSERT(env >= 0 && env < world->envs && subsets->count >= 0 && subsets->count <= SUBSETS_MAX);
     world->subset_all[env] = subsets->all;
     world->subset_count[env] = (uint32_t)subsets->count;
     for (int k = 0; k < SUBSETS_MAX; k++) {
@@ -257,24 +283,29 @@ ESPER_RULE void world_set_subsets(const struct world *world, int env, const stru
 }
 
 /* Boosts between existing slots; the rest stays zero. */
-ESPER_RULE void world_pairs(const struct world *world, int env, struct reward_pairs *pairs)
+ESPER_RULE void world_pairs(const struct world *world, int env, struct reward_pairs *pairs, struct lanes lanes)
 {
-    for (int i = 0; i < world->shape.slots; i++)
-        for (int j = 0; j < world->shape.slots; j++) {
-            size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
-            pairs->boost[i][j] = world->boost[at];
-            pairs->boost_step[i][j] = world->boost_step[at];
-        }
+    const int slots = world->shape.slots;
+    LANES_EACH(pair, slots * slots, lanes)
+    {
+        const int i = pair / slots, j = pair % slots;
+        size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
+        pairs->boost[i][j] = world->boost[at];
+        pairs->boost_step[i][j] = world->boost_step[at];
+    }
 }
 
-ESPER_RULE void world_set_pairs(const struct world *world, int env, const struct reward_pairs *pairs)
+ESPER_RULE void world_set_pairs(const struct world *world, int env, const struct reward_pairs *pairs,
+                                struct lanes lanes)
 {
-    for (int i = 0; i < world->shape.slots; i++)
-        for (int j = 0; j < world->shape.slots; j++) {
-            size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
-            world->boost[at] = pairs->boost[i][j];
-            world->boost_step[at] = pairs->boost_step[i][j];
-        }
+    const int slots = world->shape.slots;
+    LANES_EACH(pair, slots * slots, lanes)
+    {
+        const int i = pair / slots, j = pair % slots;
+        size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
+        world->boost[at] = pairs->boost[i][j];
+        world->boost_step[at] = pairs->boost_step[i][j];
+    }
 }
 
 /* The env's fossils, as a mask of slots. */

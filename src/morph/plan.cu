@@ -2,6 +2,10 @@
 
 #include "morph/plan.cuh"
 
+extern "C" {
+#include "base/assert.h"
+}
+
 enum { PLAN_THREADS = 128, ORDER_THREADS = 256 };
 
 KERNEL void plan_exec(const struct net_setup *setup, struct slot_exec *exec)
@@ -11,6 +15,7 @@ KERNEL void plan_exec(const struct net_setup *setup, struct slot_exec *exec)
         return;
     struct slot_state slot = slot_load(&setup->slots, row);
     exec[row] = slot_exec_of(&slot);
+    ESPER_ASSERT(exec[row].mode == SLOT_SKIP || exec[row].blueprint < BLUEPRINT_MAX);
 }
 
 /* The slots that an evaluation switches: blended and in the output. */
@@ -46,6 +51,7 @@ DEVICE void plan_visits(const struct net_shape *shape, struct eval_plan *plan, c
         int at = 0;
         for (int i = 0; i < count; i++)
             at += visited_before(shape, mask[i], mask[k]);
+        ESPER_ASSERT(at < count && count <= NET_SETS_MAX);
         plan->mask[at] = mask[k];
         plan->config[at] = (uint16_t)k;
         plan->right[k] = 0;

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "base/lanes.h"
 #include "base/philox.h"
 #include "policy/heads.h"
 #include "policy/masks.h"
@@ -41,22 +42,29 @@ ESPER_RULE real distribution_ln(real q)
     return (real)log(q < (real)1e-8 ? 1e-8 : (double)q);
 }
 
-ESPER_RULE void distribution_init(struct distribution *d, int size, uint32_t set, double floor, const real *logits)
+/* The largest valid logit. */
+ESPER_RULE real distribution_top(int size, uint32_t set, const real *logits)
 {
-    real top = -(real)INFINITY, sum = 0;
+    real top = -(real)INFINITY;
+    for (int i = 0; i < size; i++)
+        if (set >> i & 1u)
+            top = logits[i] > top ? logits[i] : top;
+    return top;
+}
+
+/* From weights in p, exp(logit - top) and 0 where not valid, to everything else. */
+ESPER_RULE void distribution_settle(struct distribution *d, int size, uint32_t set, double floor)
+{
+    real sum = 0;
     d->set = set;
     d->valid = 0;
     for (int i = 0; i < DISTRIBUTION_MAX; i++)
-        d->p[i] = d->q[i] = 0;
-    for (int i = 0; i < size; i++) {
-        if (!(set >> i & 1u))
-            continue;
-        d->valid++;
-        top = logits[i] > top ? logits[i] : top;
-    }
+        d->q[i] = 0;
     for (int i = 0; i < size; i++)
-        if (set >> i & 1u)
-            sum += d->p[i] = distribution_exp(logits[i] - top);
+        if (set >> i & 1u) {
+            d->valid++;
+            sum += d->p[i];
+        }
     d->floor = (real)(d->valid > 0 ? fmin(floor, 0.5 / d->valid) : 0.0);
     const real rest = 1 - (real)d->valid * d->floor;
     for (int i = 0; i < size; i++) {
@@ -65,6 +73,14 @@ ESPER_RULE void distribution_init(struct distribution *d, int size, uint32_t set
         d->p[i] /= sum;
         d->q[i] = d->valid == 1 ? d->p[i] : rest * d->p[i] + d->floor; /* a single choice is exactly 1 */
     }
+}
+
+ESPER_RULE void distribution_init(struct distribution *d, int size, uint32_t set, double floor, const real *logits)
+{
+    const real top = distribution_top(size, set, logits);
+    for (int i = 0; i < DISTRIBUTION_MAX; i++)
+        d->p[i] = i < size && (set >> i & 1u) ? distribution_exp(logits[i] - top) : 0;
+    distribution_settle(d, size, set, floor);
 }
 
 ESPER_RULE real distribution_log(const struct distribution *d, int choice)
@@ -81,6 +97,18 @@ ESPER_RULE real distribution_spread(const struct distribution *d, const real x[D
     for (int i = 0; i < DISTRIBUTION_MAX; i++)
         if (d->set >> i & 1u)
             sum -= x[i] * distribution_ln(x[i]);
+    return sum / (real)log((double)d->valid);
+}
+
+/* The same from terms x ln x that were computed before. */
+ESPER_RULE real distribution_spread_of(const struct distribution *d, const real *term)
+{
+    real sum = 0;
+    if (d->valid < 2)
+        return d->valid == 1 ? 0 : (real)NAN;
+    for (int i = 0; i < DISTRIBUTION_MAX; i++)
+        if (d->set >> i & 1u)
+            sum -= term[i];
     return sum / (real)log((double)d->valid);
 }
 
@@ -159,33 +187,91 @@ struct decision {
     real op_probability[OP_COUNT]; /* q */
 };
 
-/*
- * The op first, then the other heads under the masks that it leaves them. `site` is the env's at this step in
- * STREAM_ACTION: each head draws its own word, so that skipping a head does not shift the others' draws.
- */
+/* Working memory of a decision, which lanes share. */
+struct decision_work {
+    struct distribution head[HEAD_COUNT];
+    real term[HEAD_MAX_LOGITS]; /* by logit column: x ln x */
+};
+
+/* What a decision is made from. `site` is the env's at this step in STREAM_ACTION: each head draws its own word, so
+ * that skipping a head does not shift the others' draws. */
+struct decision_input {
+    const struct masks *masks;
+    int slots;
+    const double *floor; /* [head] */
+    const real *logits;
+    struct random_site site;
+    bool greedy;
+};
+
+/* Heads from `first` to before `end` under a mask: a lane per choice takes its exponential, then a lane per head
+ * decides. The lanes must meet before what it wrote is read. */
+ESPER_RULE void decision_heads(const struct decision_input *in, uint64_t mask, int first, int end,
+                               struct decision_work *work, struct decision *out, struct lanes lanes)
+{
+    const int begin = head_offset(in->slots, first);
+    LANES_EACH(place, head_offset(in->slots, end) - begin, lanes)
+    {
+        const int head = head_of_column(in->slots, begin + place), offset = head_offset(in->slots, head);
+        const int i = begin + place - offset;
+        const uint32_t set = head_bits(mask, in->slots, head);
+        const real *z = in->logits + offset;
+        const real top = distribution_top(head_size(in->slots, head), set, z);
+        work->head[head].p[i] = set >> i & 1u ? distribution_exp(z[i] - top) : 0;
+    }
+    lanes_meet(lanes);
+    LANES_EACH(turn, end - first, lanes)
+    {
+        const int head = first + turn, size = head_size(in->slots, head);
+        const uint32_t set = head_bits(mask, in->slots, head);
+        struct distribution *d = &work->head[head];
+        distribution_settle(d, size, set, in->floor[head]);
+        const int choice = in->greedy ? distribution_greedy(size, set, in->logits + head_offset(in->slots, head))
+                                      : distribution_sample(d, random_unit(random_word(in->site, (uint32_t)head)));
+        out->choice[head] = (uint8_t)choice;
+        out->logp[head] = distribution_log(d, choice);
+    }
+}
+
+/* The entropies that are shown, of all heads: a lane per choice takes its logarithm, then a lane per head adds. */
+ESPER_RULE void decision_entropies(int slots, struct decision_work *work, struct decision *out, struct lanes lanes)
+{
+    LANES_EACH(column, head_offset(slots, HEAD_COUNT), lanes)
+    {
+        const int head = head_of_column(slots, column), i = column - head_offset(slots, head);
+        const struct distribution *d = &work->head[head];
+        const bool counts = d->valid > 1 && (d->set >> i & 1u);
+        work->term[column] = counts ? d->p[i] * distribution_ln(d->p[i]) : 0;
+    }
+    lanes_meet(lanes);
+    LANES_EACH(head, HEAD_COUNT, lanes)
+    out->entropy[head] = distribution_spread_of(&work->head[head], work->term + head_offset(slots, head));
+}
+
+/* The op first, then the other heads under the masks that it leaves them. */
+ESPER_RULE void decision_sample(const struct decision_input *in, struct decision_work *work, struct decision *out,
+                                struct lanes lanes)
+{
+    decision_heads(in, in->masks->base, HEAD_OP, HEAD_OP + 1, work, out, lanes); /* the last head */
+    lanes_meet(lanes);
+    const int op = out->choice[HEAD_OP];
+    const uint64_t mask = mask_of_op(in->masks, in->slots, op);
+    if (lanes_first(lanes))
+        out->mask = mask;
+    LANES_EACH(i, OP_COUNT, lanes)
+    out->op_probability[i] = work->head[HEAD_OP].q[i];
+    decision_heads(in, mask_effective(mask, in->slots, op), 0, HEAD_OP, work, out, lanes);
+    lanes_meet(lanes);
+    decision_entropies(in->slots, work, out, lanes);
+    lanes_meet(lanes);
+}
+
 ESPER_RULE void policy_sample(const struct masks *masks, int slots, const double floor[HEAD_COUNT], const real *logits,
                               struct random_site site, bool greedy, struct decision *out)
 {
-    struct distribution d;
-    uint64_t mask = masks->base;
-    for (int turn = 0; turn < HEAD_COUNT; turn++) {
-        const int head = turn == 0 ? (int)HEAD_OP : turn - 1; /* HEAD_OP is the last head */
-        const int size = head_size(slots, head);
-        const uint32_t set = head_bits(mask, slots, head);
-        const real *z = logits + head_offset(slots, head);
-        distribution_init(&d, size, set, floor[head], z);
-        const int choice = greedy ? distribution_greedy(size, set, z)
-                                  : distribution_sample(&d, random_unit(random_word(site, (uint32_t)head)));
-        out->choice[head] = (uint8_t)choice;
-        out->logp[head] = distribution_log(&d, choice);
-        out->entropy[head] = distribution_entropy_shown(&d);
-        if (head == HEAD_OP) {
-            for (int op = 0; op < OP_COUNT; op++)
-                out->op_probability[op] = d.q[op];
-            out->mask = mask_of_op(masks, slots, choice);
-            mask = mask_effective(out->mask, slots, choice);
-        }
-    }
+    struct decision_work work;
+    const struct decision_input in = {masks, slots, floor, logits, site, greedy};
+    decision_sample(&in, &work, out, lanes_alone());
 }
 
 #endif

@@ -29,6 +29,15 @@ ESPER_RULE int head_offset(int slots, int head)
     return head == HEAD_SLOT ? 0 : slots + offset[head];
 }
 
+/* The head that a logit column belongs to. */
+ESPER_RULE int head_of_column(int slots, int column)
+{
+    int head = 0;
+    while (column >= head_offset(slots, head + 1))
+        head++;
+    return head;
+}
+
 /* The choice that means "not used". The slot's is the lowest one, which is index 0: every slot is enabled. */
 ESPER_RULE int head_canonical(int head)
 {

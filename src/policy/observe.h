@@ -5,6 +5,7 @@
 #ifndef POLICY_OBSERVE_H
 #define POLICY_OBSERVE_H
 
+#include "base/lanes.h"
 #include "morph/alpha.h"
 #include "policy/tracker.h"
 
@@ -189,6 +190,7 @@ ESPER_RULE int observe_stage(int stage)
     return stage > STAGE_BLENDING ? stage - 1 : stage;
 }
 
+/* The env's numbers, except those that take a logarithm. */
 ESPER_RULE void observe_base(const struct observe_env *env, const struct slot_state *slot, int slots, float *obs)
 {
     int training = 0, blending = 0, blended = 0;
@@ -198,12 +200,10 @@ ESPER_RULE void observe_base(const struct observe_env *env, const struct slot_st
         blended += slot[s].stage == STAGE_HOLDING || slot[s].stage == STAGE_FOSSILIZED;
     }
     obs[OBSERVE_TIME] = observe_time((uint32_t)env->step, env->steps);
-    obs[OBSERVE_VAL_LOSS] = observe_loss(env->val_loss);
     obs[OBSERVE_VAL_ACCURACY] = (float)(env->val_accuracy / 100.0);
     for (uint32_t i = 0; i < TRACKER_HISTORY; i++) { /* oldest first */
         uint32_t back = TRACKER_HISTORY - 1u - i;
         bool known = back < env->tracker->count;
-        obs[OBSERVE_LOSSES + i] = known ? observe_loss(tracker_loss(env->tracker, back)) : OBSERVE_UNKNOWN;
         obs[OBSERVE_ACCURACIES + i] = known ? (float)(tracker_accuracy(env->tracker, back) / 100.0) : OBSERVE_UNKNOWN;
     }
     obs[OBSERVE_TRAINING] = (float)((double)training / slots);
@@ -212,12 +212,7 @@ ESPER_RULE void observe_base(const struct observe_env *env, const struct slot_st
     obs[OBSERVE_LAST_SUCCESS] = env->memory->last_success ? 1.0f : 0.0f;
     for (int op = 0; op < OP_COUNT; op++)
         obs[OBSERVE_LAST_OP + op] = op == env->memory->last_op ? 1.0f : 0.0f;
-    obs[OBSERVE_TRAIN_LOSS] = observe_loss(env->train_loss);
     obs[OBSERVE_TRAIN_ACCURACY] = (float)(env->train_accuracy / 100.0);
-    obs[OBSERVE_LEAD] = observe_points(env->lead);
-    obs[OBSERVE_PRICE] = observe_points(OBSERVE_POINTS * env->price); /* a point per 1000 parameters is much */
-    obs[OBSERVE_FLOP_PRICE] = observe_points(env->flop_price);
-    obs[OBSERVE_WORK] = observe_points(env->work);
 }
 
 /* The alpha controller. A ramp that is over has no time left (D-14). */
@@ -233,6 +228,7 @@ ESPER_RULE void observe_ramp(const struct slot_state *slot, int steps, float *ob
     obs[OBSERVE_SLOT_ALPHA_VELOCITY] = moving ? observe_clamp((double)alpha_velocity(slot)) : 0.0f;
 }
 
+/* A slot's numbers, likewise; zero where nothing is said. */
 ESPER_RULE void observe_slot(const struct slot_state *slot, const struct slot_memory *memory, int steps, float *obs)
 {
     for (int i = 0; i < OBSERVE_SLOT; i++)
@@ -242,16 +238,10 @@ ESPER_RULE void observe_slot(const struct slot_state *slot, const struct slot_me
     obs[OBSERVE_SLOT_OCCUPIED] = 1.0f;
     obs[OBSERVE_SLOT_STAGE + observe_stage(slot->stage)] = 1.0f;
     obs[OBSERVE_SLOT_ALPHA] = slot->alpha;
-    if (slot_has(slot, SLOT_CF_MEASURED))
-        obs[OBSERVE_SLOT_CONTRIBUTION] = observe_points(slot->contribution);
-    obs[OBSERVE_SLOT_VELOCITY] =
-        observe_points(slot->contribution_velocity); /* 0 before the second measurement (D-13) */
     obs[OBSERVE_SLOT_TEMPO] = (float)(slot->tempo / OBSERVE_TEMPO);
     observe_ramp(slot, steps, obs);
     obs[OBSERVE_SLOT_ALGORITHM] = (float)(slot->algorithm - ALGORITHM_ADD) / 2.0f;
-    obs[OBSERVE_SLOT_INTERACTION] = observe_points(slot->interaction_sum);
     if (slot_has(slot, SLOT_GRAD_MEASURED)) {
-        obs[OBSERVE_SLOT_GRAD_NORM] = observe_symlog(slot->grad_norm); /* kept at 0 when it was not finite */
         obs[OBSERVE_SLOT_GRAD_HEALTH] = observe_clamp(slot->grad_health);
         obs[OBSERVE_SLOT_VANISHING] = slot_has(slot, SLOT_VANISHING) ? 1.0f : 0.0f;
         obs[OBSERVE_SLOT_EXPLODING] = slot_has(slot, SLOT_EXPLODING) ? 1.0f : 0.0f;
@@ -262,15 +252,76 @@ ESPER_RULE void observe_slot(const struct slot_state *slot, const struct slot_me
     obs[OBSERVE_SLOT_AGE] = observe_time(slot->epochs_total, steps);
 }
 
-/* obs: observe_size(slots) numbers; bp: the blueprint of each slot, -1 where it is empty. */
-ESPER_RULE void observe(const struct observe_env *env, const struct slot_state *slot, const struct slot_memory *memory,
-                        int slots, float *obs, int8_t *bp)
+/* Logarithms take most of the time of an observation, so that each has a lane: first of losses and gradients. */
+ESPER_RULE void observe_logs(const struct observe_env *env, const struct slot_state *slot, int slots, float *obs,
+                             struct lanes lanes)
 {
-    observe_base(env, slot, slots, obs);
-    for (int s = 0; s < slots; s++) {
+    enum { VAL, TRAIN, HISTORY, LOSSES = HISTORY + TRACKER_HISTORY };
+    LANES_EACH(i, LOSSES + slots, lanes)
+    {
+        const int s = i - LOSSES;
+        if (s >= 0) {
+            if (slot[s].stage != STAGE_DORMANT && slot_has(&slot[s], SLOT_GRAD_MEASURED)) /* 0 if it was not finite */
+                obs[OBSERVE_BASE + OBSERVE_SLOT * s + OBSERVE_SLOT_GRAD_NORM] = observe_symlog(slot[s].grad_norm);
+            continue;
+        }
+        const uint32_t back = (uint32_t)(LOSSES - 1 - i); /* oldest first */
+        const bool known = i < HISTORY || back < env->tracker->count;
+        const double loss = i == VAL     ? env->val_loss
+                            : i == TRAIN ? env->train_loss
+                            : known      ? tracker_loss(env->tracker, back)
+                                         : 0.0;
+        obs[i == VAL     ? (int)OBSERVE_VAL_LOSS
+            : i == TRAIN ? (int)OBSERVE_TRAIN_LOSS
+                         : OBSERVE_LOSSES + i - HISTORY] = known ? observe_loss(loss) : OBSERVE_UNKNOWN;
+    }
+}
+
+/* Then of points: the env's, and three of each slot. */
+ESPER_RULE void observe_all_points(const struct observe_env *env, const struct slot_state *slot, int slots, float *obs,
+                                   struct lanes lanes)
+{
+    enum { ENV = 4, EACH = 3 };
+    LANES_EACH(i, ENV + EACH * slots, lanes)
+    {
+        const int s = (i - ENV) / EACH, kind = i < ENV ? i : ENV + (i - ENV) % EACH;
+        if (i >= ENV && (slot[s].stage == STAGE_DORMANT || (kind == ENV && !slot_has(&slot[s], SLOT_CF_MEASURED))))
+            continue;
+        /* a point per 1000 parameters is much; the velocity is 0 before the second measurement (D-13) */
+        const double points = kind == 0   ? env->lead
+                              : kind == 1 ? OBSERVE_POINTS * env->price
+                              : kind == 2 ? env->flop_price
+                              : kind == 3 ? env->work
+                              : kind == 4 ? slot[s].contribution
+                              : kind == 5 ? slot[s].contribution_velocity
+                                          : slot[s].interaction_sum;
+        const int columns[ENV + EACH] = {
+            OBSERVE_LEAD,          OBSERVE_PRICE,           OBSERVE_FLOP_PRICE, OBSERVE_WORK, OBSERVE_SLOT_CONTRIBUTION,
+            OBSERVE_SLOT_VELOCITY, OBSERVE_SLOT_INTERACTION};
+        obs[columns[kind] + (i < ENV ? 0 : OBSERVE_BASE + OBSERVE_SLOT * s)] = observe_points(points);
+    }
+}
+
+/* obs: observe_size(slots) numbers; bp: the blueprint of each slot, -1 where it is empty. The lanes meet once. */
+ESPER_RULE void observe_by(const struct observe_env *env, const struct slot_state *slot,
+                           const struct slot_memory *memory, int slots, float *obs, int8_t *bp, struct lanes lanes)
+{
+    if (lanes.lane == lanes.count - 1) /* not one of the first, which have slots */
+        observe_base(env, slot, slots, obs);
+    LANES_EACH(s, slots, lanes)
+    {
         observe_slot(&slot[s], &memory[s], env->steps, obs + OBSERVE_BASE + OBSERVE_SLOT * s);
         bp[s] = (int8_t)(slot[s].stage == STAGE_DORMANT ? -1 : slot[s].blueprint);
     }
+    lanes_meet(lanes);
+    observe_logs(env, slot, slots, obs, lanes);
+    observe_all_points(env, slot, slots, obs, lanes);
+}
+
+ESPER_RULE void observe(const struct observe_env *env, const struct slot_state *slot, const struct slot_memory *memory,
+                        int slots, float *obs, int8_t *bp)
+{
+    observe_by(env, slot, memory, slots, obs, bp, lanes_alone());
 }
 
 ESPER_RULE bool observe_normalised(int column)

@@ -8,6 +8,7 @@
 #ifndef REWARD_REWARD_H
 #define REWARD_REWARD_H
 
+#include "base/lanes.h"
 #include "morph/action.h"
 #include "reward/attribution.h"
 #include "reward/modes.h"
@@ -160,24 +161,35 @@ ESPER_RULE void reward_look_committed(const struct reward_env *env, uint32_t fos
     scene->committed_accuracy = subset_score(env->subsets, fossils & env->subsets->all);
 }
 
-/* The parts of the scene that do not depend on the kept state. */
-ESPER_RULE void reward_look(const struct reward_config *config, const struct reward_env *env,
-                            struct reward_scene *scene)
+/* The seeds of a scene, a lane each. */
+ESPER_RULE void reward_look_seeds(const struct reward_config *config, const struct reward_env *env,
+                                  struct reward_scene *scene, struct lanes lanes)
+{
+    const int op = reward_effective_op(env);
+    double total = (double)NAN;
+    if (!reward_corrected(config)) /* which alone pays by it */
+        total = attribution_total_of(env->subsets, slots_committed(env->slot, env->slots));
+    LANES_EACH(j, env->slots, lanes)
+    {
+        scene->seed[j] = reward_seed_of(config, env, j, op, total);
+        scene->drip_contribution[j] = reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j)
+                                                                       : (double)NAN;
+    }
+}
+
+/* The other parts of the scene that do not depend on the kept state, in one lane. */
+ESPER_RULE void reward_look_env(const struct reward_config *config, const struct reward_env *env,
+                                struct reward_scene *scene)
 {
     uint32_t fossils = slots_committed(env->slot, env->slots);
-    double total = attribution_total_of(env->subsets, fossils);
     scene->slots = env->slots;
     scene->op = reward_effective_op(env);
     scene->target = env->action.slot < env->slots ? env->action.slot : 0;
     scene->step = env->step;
     scene->steps = env->steps;
     scene->host_params = scene->total_params = env->host_params;
-    for (int j = 0; j < env->slots; j++) {
-        scene->seed[j] = reward_seed_of(config, env, j, scene->op, total);
+    for (int j = 0; j < env->slots; j++)
         scene->total_params += scene->seed[j].params;
-        scene->drip_contribution[j] = reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j)
-                                                                       : (double)NAN;
-    }
     scene->val_accuracy = env->val_accuracy;
     scene->stable_accuracy = env->stable_accuracy;
     reward_look_committed(env, fossils, scene);
@@ -188,6 +200,13 @@ ESPER_RULE void reward_look(const struct reward_config *config, const struct rew
                             (reward_corrected(config) ? env->first_accuracy : env->previous_accuracy);
     scene->val_loss = env->val_loss;
     scene->loss_delta = reward_loss_delta(config, env);
+}
+
+ESPER_RULE void reward_look(const struct reward_config *config, const struct reward_env *env,
+                            struct reward_scene *scene)
+{
+    reward_look_seeds(config, env, scene, lanes_alone());
+    reward_look_env(config, env, scene);
 }
 
 /* ---- the reward ------------------------------------------------------------------------------------------------- */

@@ -212,11 +212,16 @@ const struct question questions[] = {
      " 100.0 * sum(waited) / nullif(sum(busy) + sum(waited), 0) AS waited_percent,"
      " sum(waited <= (SELECT min(m.waited) FROM rank m WHERE m.round = r.round)) AS last"
      " FROM rank r WHERE round BETWEEN :from AND :to GROUP BY rank, node, device, first_env, envs ORDER BY rank, node"},
-    {"phases", "where the time of a round went; percent of its wall time, all threads together", ":round",
-     "SELECT name, count(*) AS spans, count(DISTINCT thread) AS threads, sum(duration_us) / 1e6 AS seconds,"
-     " avg(duration_us) / 1e3 AS mean_ms, max(duration_us) / 1e3 AS max_ms,"
-     " 100.0 * sum(duration_us) / 1e6 / (SELECT seconds FROM round WHERE round = :round) AS percent"
-     " FROM phase WHERE round = :round GROUP BY name ORDER BY seconds DESC, name LIMIT 64"},
+    {"phases",
+     "where the time of a round went; percent of its wall time, all threads together; where some steps were timed, those"
+     " stand for all",
+     ":round",
+     "WITH spans AS (SELECT name, count(*) AS spans, count(DISTINCT thread) AS threads, sum(duration_us) / 1e6 *"
+     " iif(name IN ('train', 'evaluate', 'observe', 'decide', 'apply'),"
+     " (SELECT 1.0 * max(step) FROM phase WHERE round = :round) / count(DISTINCT step), 1) AS seconds,"
+     " avg(duration_us) / 1e3 AS mean_ms, max(duration_us) / 1e3 AS max_ms FROM phase WHERE round = :round GROUP BY name)"
+     " SELECT *, 100.0 * seconds / (SELECT seconds FROM round WHERE round = :round) AS percent"
+     " FROM spans ORDER BY seconds DESC, name LIMIT 64"},
 
     {"drops", "missing rows by table and reason: lost because a buffer was full, or thinned on purpose", "",
      "SELECT name, reason, sum(count) AS count, min(round) AS first_round, max(round) AS last_round FROM drops"

@@ -17,6 +17,13 @@ typedef emulate_stream *cudaStream_t;
 typedef emulate_event *cudaEvent_t;
 typedef emulate::queues *cudaGraph_t;
 typedef emulate::queues *cudaGraphExec_t;
+typedef const emulate::task *cudaGraphNode_t;
+enum cudaGraphNodeType {
+    cudaGraphNodeTypeKernel,
+    cudaGraphNodeTypeMemcpy,
+    cudaGraphNodeTypeMemset,
+    cudaGraphNodeTypeHost
+};
 
 struct cudaDeviceProp {
     char name[256];
@@ -107,13 +114,13 @@ static inline cudaError_t cudaFreeHost(void *p)
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
     EMULATE_MAY_FAIL(CALL);
-    emulate_submit(stream, [=] { memmove(to, from, bytes); });
+    emulate_submit(stream, emulate::kind::copy, [=] { memmove(to, from, bytes); });
     return cudaSuccess;
 }
 static inline cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
 {
     EMULATE_MAY_FAIL(CALL);
-    emulate_submit(stream, [=] { memset(to, byte, bytes); });
+    emulate_submit(stream, emulate::kind::fill, [=] { memset(to, byte, bytes); });
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
@@ -191,17 +198,38 @@ static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
 {
     EMULATE_MAY_FAIL(CALL);
-    emulate_submit(stream, [graph] {
+    emulate_submit(stream, emulate::kind::other, [graph] {
         emulate::queues once = *graph;
         once.run();
     });
     return cudaSuccess;
 }
-static inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void *, size_t *count)
+static inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
 {
     EMULATE_MAY_FAIL(CALL);
-    *count = graph->works();
+    const std::vector<const emulate::task *> works = graph->works();
+    for (size_t i = 0; nodes && i < works.size() && i < *count; i++)
+        nodes[i] = works[i];
+    *count = works.size();
     return cudaSuccess;
+}
+static inline cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType *type)
+{
+    EMULATE_MAY_FAIL(CALL);
+    switch (node->kind) {
+    case emulate::kind::kernel:
+        *type = cudaGraphNodeTypeKernel;
+        return cudaSuccess;
+    case emulate::kind::copy:
+        *type = cudaGraphNodeTypeMemcpy;
+        return cudaSuccess;
+    case emulate::kind::fill:
+        *type = cudaGraphNodeTypeMemset;
+        return cudaSuccess;
+    default:
+        *type = cudaGraphNodeTypeHost;
+        return cudaSuccess;
+    }
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
@@ -218,7 +246,7 @@ static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream
     event->capture = stream->capture;
     event->queue = stream->capture ? stream->captured : stream->queue;
     if (!stream->capture)
-        emulate_submit(stream, [event] { event->at = std::chrono::steady_clock::now(); });
+        emulate_submit(stream, emulate::kind::other, [event] { event->at = std::chrono::steady_clock::now(); });
     event->place = (stream->capture ? *stream->capture : emulate::live).all[event->queue].end();
     return cudaSuccess;
 }

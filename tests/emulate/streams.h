@@ -34,10 +34,13 @@ inline order order_asked()
 }
 inline order order_taken = order_asked();
 
+enum class kind { kernel, copy, fill, other }; /* of work, as the nodes of a graph have it */
+
 struct task {
     uint64_t number;            /* in the order over all queues */
     std::function<void()> work; /* or, where there is none, a wait: */
     size_t queue, place;        /* until so many tasks of that queue are done */
+    emulate::kind kind;
 };
 
 struct queue {
@@ -55,13 +58,13 @@ struct queues {
     std::vector<emulate_stream *> streams; /* while they are captured: the streams they belong to */
     uint64_t numbers = 0;
 
-    void add(size_t to, std::function<void()> work)
+    void add(size_t to, kind kind, std::function<void()> work)
     {
-        all[to].tasks.push_back({numbers++, std::move(work), 0, 0});
+        all[to].tasks.push_back({numbers++, std::move(work), 0, 0, kind});
     }
     void add_wait(size_t to, size_t other, size_t place)
     {
-        all[to].tasks.push_back({numbers++, nullptr, other, place});
+        all[to].tasks.push_back({numbers++, nullptr, other, place, kind::other});
     }
     bool ready(size_t q) const
     {
@@ -120,13 +123,15 @@ struct queues {
             run_as_captured();
     }
 
-    size_t works() const
+    /* What is not a wait. */
+    std::vector<const task *> works() const
     {
-        size_t count = 0;
+        std::vector<const task *> found;
         for (const queue &q : all)
             for (const task &t : q.tasks)
-                count += t.work != nullptr;
-        return count;
+                if (t.work)
+                    found.push_back(&t);
+        return found;
     }
     /* Whether the first queue waits for all work of the others. */
     bool joined() const
@@ -137,7 +142,7 @@ struct queues {
                 if (t.work)
                     t.work = [] {};
         dry.run_late(0, dry.all[0].end());
-        return dry.works() == 0;
+        return dry.works().empty();
     }
 };
 
@@ -167,13 +172,13 @@ struct emulate_event {
     std::chrono::steady_clock::time_point at;
 };
 
-static inline void emulate_submit(emulate_stream *stream, std::function<void()> work)
+static inline void emulate_submit(emulate_stream *stream, emulate::kind kind, std::function<void()> work)
 {
     if (stream->capture) {
-        stream->capture->add(stream->captured, std::move(work));
+        stream->capture->add(stream->captured, kind, std::move(work));
         return;
     }
-    emulate::live.add(stream->queue, std::move(work));
+    emulate::live.add(stream->queue, kind, std::move(work));
     if (emulate::order_taken != emulate::order::late)
         emulate::live_run_all();
 }

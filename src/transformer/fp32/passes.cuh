@@ -403,74 +403,79 @@ template <class P> struct stages {
             most = seed.branch.hidden > most ? seed.branch.hidden : most;
         return most;
     }
-    template <class... T, class... A> void run(void (*kernel)(T...), const struct launch &shape, A... args) const
+    template <class... T, class... A>
+    void run(const char *name, void (*kernel)(T...), const struct launch &shape, A... args) const
     {
-        runtime_launch(device->runtime, kernel, shape, (const struct exact_view *)device->net, first, args...);
+        runtime_launch_as(device->runtime, false, name, kernel, shape, (const struct exact_view *)device->net, first,
+                          args...);
     }
 };
+#define STAGE_RUN(stages, ...) (stages).run(#__VA_ARGS__, __VA_ARGS__)
 
 template <class P> static void enqueue_slot_forward(const struct stages<P> &s, int slot)
 {
     const struct exact_view &net = s.device->view;
-    s.run(seed_first<P>, s.product(s.seed_hidden_most()), slot);
+    STAGE_RUN(s, seed_first<P>, s.product(s.seed_hidden_most()), slot);
     P::with_head(net.width / SEED_HEADS,
-                 [&](auto head) { s.run(attend<P, head>, s.attention(SEED_HEADS, 1), 0, slot); });
-    s.run(seed_second<P>, s.product(net.width), slot);
-    s.run(gate<P>, s.product(net.gate_hidden), slot);
-    s.run(mix<P>, s.rows(), slot);
+                 [&](auto head) { STAGE_RUN(s, attend<P, head>, s.attention(SEED_HEADS, 1), 0, slot); });
+    STAGE_RUN(s, seed_second<P>, s.product(net.width), slot);
+    STAGE_RUN(s, gate<P>, s.product(net.gate_hidden), slot);
+    STAGE_RUN(s, mix<P>, s.rows(), slot);
 }
 
 template <class P> static void enqueue_slot_backward(const struct stages<P> &s, int slot)
 {
     const struct exact_view &net = s.device->view;
-    s.run(mix_backward<P>, s.rows(), slot);
-    s.run(seed_second_backward<P>, s.product(s.seed_hidden_most()), slot);
+    STAGE_RUN(s, mix_backward<P>, s.rows(), slot);
+    STAGE_RUN(s, seed_second_backward<P>, s.product(s.seed_hidden_most()), slot);
     P::with_head(net.width / SEED_HEADS,
-                 [&](auto head) { s.run(attend_backward<P, head>, s.attention(SEED_HEADS, 2), 0, slot); });
-    s.run(seed_first_backward<P>, s.product(net.width), slot);
-    s.run(gate_backward<P>, s.product(net.width), slot);
+                 [&](auto head) { STAGE_RUN(s, attend_backward<P, head>, s.attention(SEED_HEADS, 2), 0, slot); });
+    STAGE_RUN(s, seed_first_backward<P>, s.product(net.width), slot);
+    STAGE_RUN(s, gate_backward<P>, s.product(net.width), slot);
 }
 
 /* From the windows to losses and the gradient of the logits. */
 template <class P> static void enqueue_forward(const struct stages<P> &s)
 {
     const struct exact_view &net = s.device->view;
-    s.run(embed<P>, s.rows());
+    STAGE_RUN(s, embed<P>, s.rows());
     for (int i = 0; i < net.layers; i++) {
         for (int half = 0; half < 2; half++) {
-            s.run(norm<P>, s.rows(), i, half);
-            s.run(half_first<P>, s.product(net.layer[i].half[half].branch.hidden), i, half);
+            STAGE_RUN(s, norm<P>, s.rows(), i, half);
+            STAGE_RUN(s, half_first<P>, s.product(net.layer[i].half[half].branch.hidden), i, half);
             if (half == 0)
                 P::with_head(net.width / net.heads,
-                             [&](auto head) { s.run(attend<P, head>, s.attention(net.heads, 1), i, -1); });
-            s.run(half_second<P>, s.product(net.width), i, half);
+                             [&](auto head) { STAGE_RUN(s, attend<P, head>, s.attention(net.heads, 1), i, -1); });
+            STAGE_RUN(s, half_second<P>, s.product(net.width), i, half);
         }
         if (net.layer[i].slot >= 0)
             enqueue_slot_forward(s, net.layer[i].slot);
     }
-    s.run(last_norm<P>, s.rows());
-    s.run(classify<P>, P::FUSED ? net_blocks((unsigned)((net.rows + P::CLASSIFIER_ROWS - 1) / P::CLASSIFIER_ROWS),
-                                             s.envs, STAGE_THREADS, P::classifier_shared())
-                                : s.product(net.vocabulary));
+    STAGE_RUN(s, last_norm<P>, s.rows());
+    STAGE_RUN(s, classify<P>,
+              P::FUSED ? net_blocks((unsigned)((net.rows + P::CLASSIFIER_ROWS - 1) / P::CLASSIFIER_ROWS), s.envs,
+                                    STAGE_THREADS, P::classifier_shared())
+                       : s.product(net.vocabulary));
     if (!P::FUSED)
-        s.run(judge<P>, s.rows());
+        STAGE_RUN(s, judge<P>, s.rows());
 }
 
 template <class P> static void enqueue_backward(const struct stages<P> &s)
 {
     const struct exact_view &net = s.device->view;
-    s.run(classify_backward<P>, s.product(net.width));
-    s.run(last_norm_backward<P>, s.rows());
+    STAGE_RUN(s, classify_backward<P>, s.product(net.width));
+    STAGE_RUN(s, last_norm_backward<P>, s.rows());
     for (int i = net.layers - 1; i >= 0; i--) {
         if (net.layer[i].slot >= 0)
             enqueue_slot_backward(s, net.layer[i].slot);
         for (int half = 1; half >= 0; half--) {
-            s.run(half_second_backward<P>, s.product(net.layer[i].half[half].branch.mixed), i, half);
+            STAGE_RUN(s, half_second_backward<P>, s.product(net.layer[i].half[half].branch.mixed), i, half);
             if (half == 0)
-                P::with_head(net.width / net.heads,
-                             [&](auto head) { s.run(attend_backward<P, head>, s.attention(net.heads, 2), i, -1); });
-            s.run(half_first_backward<P>, s.product(net.width), i, half);
-            s.run(half_norm_backward<P>, s.rows(), i, half);
+                P::with_head(net.width / net.heads, [&](auto head) {
+                    STAGE_RUN(s, attend_backward<P, head>, s.attention(net.heads, 2), i, -1);
+                });
+            STAGE_RUN(s, half_first_backward<P>, s.product(net.width), i, half);
+            STAGE_RUN(s, half_norm_backward<P>, s.rows(), i, half);
         }
     }
 }

@@ -49,7 +49,7 @@ void wide_learn(struct transformer_net *device, int first, int envs)
         device, first, envs
     };
     wide_round(device, first, envs);
-    s.run(mark_entries, s.rows());
+    STAGE_RUN(s, mark_entries, s.rows());
     enqueue_forward(s);
     enqueue_backward(s);
     enqueue_gradients<wide>(device, first, envs);
