@@ -20,10 +20,10 @@ static enum esper_status choose_precision(const struct config *config, struct de
     use->bf16 = use->info.bf16 && use->cuda->bf16_fits(&shape.net, config->data_batch);
     if (use->info.bf16 && !use->bf16)
         use->fp32_because = "no bf16 kernels for this host";
-    /* The transformer's have run on the emulated device alone. */
-    if (use->bf16 && config->precision == PRECISION_AUTO && config->host_family == FAMILY_TRANSFORMER) {
+    if (use->bf16 && config->precision == PRECISION_AUTO && !use->cuda->bf16_tried(&shape.net, config->data_batch)) {
         use->bf16 = false;
-        use->fp32_because = "bf16 for text must be asked for";
+        use->fp32_because = config->host_family == FAMILY_TRANSFORMER ? "bf16 for text must be asked for"
+                                                                      : "bf16 for this host must be asked for";
     }
     if (config->precision == PRECISION_AUTO || use->bf16)
         return ESPER_OK;

@@ -1,0 +1,220 @@
+/*
+ * Convolutions of one image by one thread block on the tensor cores: stride 1, zero padding, maps of octets.
+ *
+ * The map is copied to shared memory with a frame of zeros, a strip of rows at a time, in planes of 16 bytes per
+ * pixel: of the operand with 16 pixels and 16 (tap, channel) pairs, eight rows of 16 bytes lie side by side wherever
+ * the tap shifts them. The other operand, the weights, is stored as lanes hold it (octet_weight). A sum takes its
+ * terms tap by tap, 16 channels at a time, whatever shares the work.
+ */
+#ifndef NN_OCTET_CONV_CUH
+#define NN_OCTET_CONV_CUH
+
+#include "nn/block.cuh"
+
+enum { OCTET_WARPS = BLOCK_THREADS / 32, OCTET_STRIP = 40 * 1024, OCTET_SLICES = 9 * NORM_MAX_CHANNELS / 8 + 1 };
+
+/* A slice is eight channels of a tap: s = tap * planes + plane. Two of them are a step of a product. */
+ESPER_RULE int octet_steps(int kernel, int planes)
+{
+    return (kernel * kernel * planes + 1) / 2;
+}
+
+/* Words of a weight as an operand: [step][plane of the result][lane][2]. */
+ESPER_RULE uint32_t octet_weight_words(int kernel, int in, int out)
+{
+    return (uint32_t)(octet_steps(kernel, in) * out * 64);
+}
+
+/* Rows of a map that are in shared memory at a time, and the bytes that they take. */
+ESPER_RULE int octet_rows(int height, int width, int kernel, int planes)
+{
+    const int frame = kernel / 2 * 2, row = (width + frame) * planes * 16, rows = OCTET_STRIP / row - frame;
+    return rows < 1 ? 1 : rows < height ? rows : height;
+}
+ESPER_RULE uint32_t octet_bytes(int height, int width, int kernel, int planes)
+{
+    const int frame = kernel / 2 * 2;
+    return (uint32_t)((octet_rows(height, width, kernel, planes) + frame) * (width + frame) * planes * 16);
+}
+
+/* out = add + in * weight; the gradient of an input is the same with other weights. Planes, not channels. */
+struct octet_convolution {
+    int height, width, kernel, in, out;
+    const struct octet *from;
+    const uint2 *weight;
+    const struct octet *add; /* or NULL */
+    struct octet *to;
+};
+
+/* Where the slices of a pixel are, relative to the first tap's in the first plane. */
+DEVICE uint32_t *octet_slices()
+{
+    __shared__ uint32_t slices[OCTET_SLICES];
+    return slices;
+}
+
+/* A strip in shared memory. */
+struct octet_strip {
+    uint32_t at;
+    int first, rows; /* of the result */
+    int pitch, tall; /* framed: pixels of a row, rows of a plane */
+};
+
+/* put(place in the strip, index in the map or -1) for every pixel of `planes` framed planes. */
+template <class Put>
+DEVICE void each_framed(int height, int width, int reach, int planes, const struct octet_strip &strip, Put put)
+{
+    int span = 4;
+    while (span < strip.pitch && span < BLOCK_THREADS)
+        span *= 2;
+    const int lines = BLOCK_THREADS / span, x0 = (int)threadIdx.x % span;
+    for (int line = (int)threadIdx.x / span; line < planes * strip.tall; line += lines) {
+        const int plane = line / strip.tall, y = strip.first + line % strip.tall - reach;
+        const bool there = y >= 0 && y < height;
+        for (int x = x0; x < strip.pitch; x += span) {
+            const bool inside = there && x >= reach && x < width + reach;
+            put(line * strip.pitch + x, inside ? (plane * height + y) * width + x - reach : -1);
+        }
+    }
+}
+
+/* A unit of 16 MT pixels and NT planes of the result per warp. */
+template <int MT, int NT>
+DEVICE_CALL void octet_tiles(const struct octet_convolution job, const struct octet_strip strip)
+{
+    const int lane = (int)threadIdx.x % 32, g = lane >> 2, t = lane & 3, steps = octet_steps(job.kernel, job.in);
+    const int pixels = strip.rows * job.width, units = (pixels + 16 * MT - 1) / (16 * MT);
+    const uint32_t *slices = octet_slices() + (lane >> 4);
+    for (int unit = (int)threadIdx.x / 32; unit < units * (job.out / NT); unit += OCTET_WARPS) {
+        const int first = unit % units * 16 * MT, plane = unit / units * NT;
+        const uint2 *weight = job.weight + plane * 32 + lane;
+        uint32_t at[MT];
+        float sum[MT][NT][4] = {};
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            int p = first + 16 * m + (lane & 15);
+            p = p < pixels ? p : pixels - 1;
+            at[m] = strip.at + (uint32_t)(16 * (p / job.width * strip.pitch + p % job.width));
+        }
+#pragma unroll 2
+        for (int k = 0; k < steps; k++) {
+            const uint32_t slice = slices[2 * k];
+            uint32_t a[MT][4];
+            uint2 b[NT];
+#pragma unroll
+            for (int n = 0; n < NT; n++)
+                b[n] = weight[(k * job.out + n) * 32];
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+                load_matrix(a[m], at[m] + slice);
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int n = 0; n < NT; n++)
+                    mma_bf16(sum[m][n], a[m], b[n].x, b[n].y);
+        }
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int p = first + 16 * m + g + 8 * half;
+                if (p >= pixels)
+                    continue;
+#pragma unroll
+                for (int n = 0; n < NT; n++) {
+                    const int i = ((plane + n) * job.height + strip.first) * job.width + p;
+                    float x = sum[m][n][2 * half], y = sum[m][n][2 * half + 1];
+                    if (job.add) {
+                        const uint32_t more = reinterpret_cast<const uint32_t *>(job.add + i)[t];
+                        x += bf16_lo(more);
+                        y += bf16_hi(more);
+                    }
+                    reinterpret_cast<uint32_t *>(job.to + i)[t] = pack_bf16(x, y);
+                }
+            }
+    }
+}
+
+/* Larger units have more products per operand, but every warp should have one. */
+DEVICE void octet_convolve_strip(const struct octet_convolution &job, const struct octet_strip &strip)
+{
+    const int pixels = strip.rows * job.width, quads = job.out % 4 == 0 ? job.out / 4 : 0;
+    const int pairs = job.out % 2 == 0 ? job.out / 2 : 0;
+    if (pixels >= 32 * OCTET_WARPS) {
+        if (quads)
+            octet_tiles<2, 4>(job, strip);
+        else if (pairs)
+            octet_tiles<2, 2>(job, strip);
+        else
+            octet_tiles<2, 1>(job, strip);
+    } else {
+        const int units = (pixels + 15) / 16;
+        if (quads && units * quads >= OCTET_WARPS)
+            octet_tiles<1, 4>(job, strip);
+        else if (pairs && units * pairs >= OCTET_WARPS)
+            octet_tiles<1, 2>(job, strip);
+        else
+            octet_tiles<1, 1>(job, strip);
+    }
+}
+
+/* Shared memory: octet_bytes from `memory` on. */
+DEVICE_CALL void octet_convolve(const struct octet_convolution job, uint32_t memory)
+{
+    const int reach = job.kernel / 2, rows = octet_rows(job.height, job.width, job.kernel, job.in);
+    uint32_t *slices = octet_slices();
+    struct octet_strip strip = {memory, 0, 0, job.width + 2 * reach, rows + 2 * reach};
+    const int steps = octet_steps(job.kernel, job.in), all = job.kernel * job.kernel * job.in;
+    for (int s = (int)threadIdx.x; s < 2 * steps; s += BLOCK_THREADS) {
+        const int tap = s < all ? s / job.in : 0, plane = s < all ? s % job.in : 0;
+        slices[s] = (uint32_t)(16 * ((plane * strip.tall + tap / job.kernel) * strip.pitch + tap % job.kernel));
+    }
+    for (; strip.first < job.height; strip.first += rows) {
+        const int left = job.height - strip.first;
+        strip.rows = left < rows ? left : rows;
+        each_framed(job.height, job.width, reach, job.in, strip, [&](int place, int i) {
+            copy_async_or_zero(memory + (uint32_t)(16 * place), job.from + (i < 0 ? 0 : i), i >= 0);
+        });
+        copy_commit();
+        copy_wait<0>();
+        __syncthreads();
+        octet_convolve_strip(job, strip);
+        __syncthreads();
+    }
+}
+
+/* Depthwise 3x3, weights [9][stored channels]; reversed taps give the gradient of the input. */
+DEVICE_CALL void octet_depthwise(int height, int width, int channels, const struct octet *in, const float *weight,
+                                 bool reverse, const struct octet *add, struct octet *out)
+{
+    const int stored = map_channels<struct octet>(channels), pixels = height * width;
+    map_set(pixels, channels, out, [&](int i, int c) {
+        const int p = i % pixels, y = p / width, x = p % width;
+        struct eight sum = {};
+        for (int t = 0; t < 9; t++) {
+            const int row = t / 3 - 1, column = t % 3 - 1;
+            if (y + row >= 0 && y + row < height && x + column >= 0 && x + column < width)
+                sum = apply([](float s, float w, float v) { return fmaf(w, v, s); }, sum,
+                            channels_of<struct octet>(weight + (reverse ? 8 - t : t) * stored, c),
+                            load(in, i + row * width + column));
+        }
+        return add ? apply([](float s, float more) { return more + s; }, sum, load(add, i)) : sum;
+    });
+}
+
+/* The two words of a weight's operand at `word` / 2, from w(tap, input channel, output channel). */
+template <class W>
+DEVICE uint2 octet_weight(int kernel, int in, int out, uint32_t pair, W w)
+{
+    const int lane = (int)(pair % 32), n = (int)(pair / 32) % out, step = (int)(pair / 32) / out;
+    const int g = lane >> 2, t = lane & 3, all = kernel * kernel * in;
+    uint32_t word[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int s = 2 * step + half, tap = s / in, i = s % in * 8 + 2 * t, o = 8 * n + g;
+        word[half] = s < all ? pack_bf16(w(tap, i, o), w(tap, i + 1, o)) : 0;
+    }
+    return make_uint2(word[0], word[1]);
+}
+
+#endif
