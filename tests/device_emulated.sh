@@ -210,7 +210,7 @@ verdict 'case table in bf16' "$([ $? -eq 0 ] &&
 line='precision = bf16: there are no bf16 kernels for this host ('
 wide="--set host.base=256 --set host.blocks=2 --set host.pools=0 --set host.kernel=3 --set slots=r0c0 --set data.size=32"
 echo '{"about": "maps without room", "host.base": 256, "host.blocks": 2, "host.pools": 0, "host.kernel": 3,
-    "slots": ["r0c0"], "data.set": "synthetic", "data.size": 32}' >"$work/wide.json"
+    "slots": ["r0c0"], "data.set": "synthetic", "data.size": 32, "data.val_images": 8, "data.test_images": 8}' >"$work/wide.json"
 fails 1 "$line" train $small $wide --device cuda --precision bf16 --name none
 fails 1 "$line" train $small $wide --precision bf16 --name none
 fails 1 "$line" eval --task quickstart $wide --policy static --runs "$work" --name none --precision bf16

@@ -255,17 +255,27 @@ template <class M> DEVICE void map_write(int pixels, int channels, const struct 
 
 /* ---- max pooling 2x2, stride 2; height and width are even -------------------------------------------------------- */
 
+/* a / b of pixels, which are few: a and a / b below 2^20 and 2^14, so that half of 1 / b is more than the product's
+ * rounding error. */
+DEVICE int small_quotient(int a, int b)
+{
+    return (int)(((float)a + 0.5f) * (1.0f / (float)b));
+}
+
 /* Index of the window's first value, from that of the pooled one, and the way to its neighbours. */
 struct window {
     int at, right, below;
 };
 
 template <class M> DEVICE struct window pool_window(int i, int c, int height, int width, int channels) {
-    const int half = width / 2, quarter = height / 2 * half, p = map_form<M>::WIDTH == 1 ? i / channels : i % quarter;
-    const int at = 2 * (p / half) * width + 2 * (p % half);
-    if (map_form<M>::WIDTH == 1)
+    const int half = width / 2;
+    if constexpr (map_form<M>::WIDTH == 1) {
+        const int p = i / channels, at = 2 * (p / half) * width + 2 * (p % half);
         return {at * channels + c, channels, width * channels};
-    return {i / quarter * height * width + at, 1, width};
+    } else {
+        const int plane = c / map_form<M>::WIDTH, p = i - plane * (height / 2 * half), y = small_quotient(p, half);
+        return {(plane * height + 2 * y) * width + 2 * (p - y * half), 1, width};
+    }
 }
 
 template <class M>

@@ -64,16 +64,24 @@ struct octet_strip {
 template <class Put>
 DEVICE void each_framed(int height, int width, int reach, int planes, const struct octet_strip &strip, Put put)
 {
-    int span = 4;
-    while (span < strip.pitch && span < BLOCK_THREADS)
-        span *= 2;
-    const int lines = BLOCK_THREADS / span, x0 = (int)threadIdx.x % span;
-    for (int line = (int)threadIdx.x / span; line < planes * strip.tall; line += lines) {
-        const int plane = line / strip.tall, y = strip.first + line % strip.tall - reach;
-        const bool there = y >= 0 && y < height;
-        for (int x = x0; x < strip.pitch; x += span) {
-            const bool inside = there && x >= reach && x < width + reach;
-            put(line * strip.pitch + x, inside ? (plane * height + y) * width + x - reach : -1);
+    /* How column, row and plane go on from one of a thread's pixels to the next: no divisions on the way. */
+    const int lines = BLOCK_THREADS / strip.pitch, step_x = BLOCK_THREADS % strip.pitch;
+    const int step_y = lines % strip.tall, step_plane = lines / strip.tall, line = (int)threadIdx.x / strip.pitch;
+    int x = (int)threadIdx.x % strip.pitch, y = line % strip.tall, plane = line / strip.tall;
+    for (int place = (int)threadIdx.x; place < planes * strip.tall * strip.pitch; place += BLOCK_THREADS) {
+        const int row = strip.first + y - reach, column = x - reach;
+        const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+        put(place, inside ? (plane * height + row) * width + column : -1);
+        x += step_x;
+        y += step_y;
+        plane += step_plane;
+        if (x >= strip.pitch) {
+            x -= strip.pitch;
+            y++;
+        }
+        if (y >= strip.tall) {
+            y -= strip.tall;
+            plane++;
         }
     }
 }
