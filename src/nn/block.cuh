@@ -22,9 +22,10 @@ enum { BLOCK_THREADS = 128, BLOCKS_PER_PROCESSOR = 4 };
 
 /* put(index, value(index, channel)) for every element of a map. Several are read before the first is put, to hide the
  * latency of memory. */
-template <class M, class Value, class Put> DEVICE void each_value(int pixels, int channels, Value value, Put put)
+template <class M, int AHEAD = map_form<M>::AHEAD, class Value, class Put>
+DEVICE void each_value(int pixels, int channels, Value value, Put put)
 {
-    enum { AHEAD = map_form<M>::AHEAD, WIDTH = map_form<M>::WIDTH };
+    enum { WIDTH = map_form<M>::WIDTH };
     const int planes = map_planes<M>(channels), count = pixels * planes;
     /* How the index within the inner dimension, channels or pixels, and the outer one go on from element to element. */
     const int inner = WIDTH == 1 ? channels : pixels, step = BLOCK_THREADS % inner, leap = BLOCK_THREADS / inner;
@@ -52,9 +53,10 @@ template <class M, class Value, class Put> DEVICE void each_value(int pixels, in
 }
 
 /* The same, written to a map. */
-template <class M, class Value> DEVICE void map_set(int pixels, int channels, M *out, Value value)
+template <class M, int AHEAD = map_form<M>::AHEAD, class Value>
+DEVICE void map_set(int pixels, int channels, M *out, Value value)
 {
-    each_value<M>(pixels, channels, value, [&](int i, const value_of<M> &v) { store(out, i, v); });
+    each_value<M, AHEAD>(pixels, channels, value, [&](int i, const value_of<M> &v) { store(out, i, v); });
 }
 
 DEVICE double *sums_scratch()
@@ -281,7 +283,7 @@ template <class M> DEVICE struct window pool_window(int i, int c, int height, in
 template <class M>
 DEVICE void pool_forward(int height, int width, int channels, const struct source<M> &in, M *out)
 {
-    map_set(height / 2 * (width / 2), channels, out, [&](int i, int c) {
+    map_set<M, map_form<M>::WINDOWS_AHEAD>(height / 2 * (width / 2), channels, out, [&](int i, int c) {
         const struct window w = pool_window<M>(i, c, height, width, channels);
         const int below = w.at + w.below;
         return apply(
@@ -302,7 +304,7 @@ DEVICE void pool_backward(int height, int width, int channels, const struct sour
         struct window window;
         value_of<M> g[4];
     };
-    each_value<M>(
+    each_value<M, map_form<M>::WINDOWS_AHEAD>(
         height / 2 * (width / 2), channels,
         [&](int i, int c) {
             struct routed routed;
@@ -461,7 +463,7 @@ DEVICE void pool_grad(int height, int width, int channels, const struct norm &no
         struct window window;
         value_of<M> g[4];
     };
-    each_value<M>(
+    each_value<M, map_form<M>::WINDOWS_AHEAD>(
         height / 2 * (width / 2), channels,
         [&](int i, int c) {
             struct spread spread;

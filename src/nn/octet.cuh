@@ -20,11 +20,12 @@ struct eight {
 template <class M> struct map_form;
 template <> struct map_form<float> {
     typedef float value;
-    enum { WIDTH = 1, AHEAD = 4 }; /* channels of an element; elements that a thread reads before it writes one */
+    /* Channels of an element; elements, and windows of a pool, that a thread reads before it writes one. */
+    enum { WIDTH = 1, AHEAD = 4, WINDOWS_AHEAD = 4 };
 };
 template <> struct map_form<struct octet> {
     typedef struct eight value;
-    enum { WIDTH = 8, AHEAD = 2 };
+    enum { WIDTH = 8, AHEAD = 2, WINDOWS_AHEAD = 1 };
 };
 template <class M> using value_of = typename map_form<M>::value;
 

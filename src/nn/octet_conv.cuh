@@ -90,6 +90,7 @@ DEVICE void each_framed(int height, int width, int reach, int planes, const stru
 template <int MT, int NT>
 DEVICE_CALL void octet_tiles(const struct octet_convolution job, const struct octet_strip strip)
 {
+    enum { AHEAD = MT == 1 ? 4 : 2 }; /* steps whose weights are fetched together: those of wide maps come from far */
     const int lane = (int)threadIdx.x % 32, g = lane >> 2, t = lane & 3, steps = octet_steps(job.kernel, job.in);
     const int pixels = strip.rows * job.width, units = (pixels + 16 * MT - 1) / (16 * MT);
     const uint32_t *slices = octet_slices() + (lane >> 4);
@@ -104,7 +105,7 @@ DEVICE_CALL void octet_tiles(const struct octet_convolution job, const struct oc
             p = p < pixels ? p : pixels - 1;
             at[m] = strip.at + (uint32_t)(16 * (p / job.width * strip.pitch + p % job.width));
         }
-#pragma unroll 2
+#pragma unroll(AHEAD)
         for (int k = 0; k < steps; k++) {
             const uint32_t slice = slices[2 * k];
             uint32_t a[MT][4];

@@ -11,7 +11,10 @@
 
 struct exact {
     typedef float map;
-    enum { FUSED = false }; /* the gradient of a pool right after a norm is never written out */
+    enum {
+        BLOCKS = BLOCKS_PER_PROCESSOR, /* on an SM at a time */
+        FUSED = false                  /* the gradient of a pool right after a norm is never written out */
+    };
 
     /* Pixel p of an image whose map begins at `to`. */
     static __device__ __forceinline__ void pixel(float *to, int p, const float4 &v)

@@ -32,7 +32,7 @@ DEVICE uint32_t slots_on(const struct image &image)
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* The image of the batch, looked up by one thread, and its label for the head. */
-template <class P> IMAGE_KERNEL batch_gather(const struct net_view *net, int first, uint32_t index)
+template <class P> PASS_KERNEL batch_gather(const struct net_view *net, int first, uint32_t index)
 {
     __shared__ struct gather_view view;
     const struct image image = batch_image(net, first);
@@ -44,7 +44,7 @@ template <class P> IMAGE_KERNEL batch_gather(const struct net_view *net, int fir
     image_write<P>(image, view);
 }
 
-template <class P> IMAGE_KERNEL block_forward(const struct net_view *net, int first, int i)
+template <class P> PASS_KERNEL block_forward(const struct net_view *net, int first, int i)
 {
     const struct image image = batch_image(net, first);
     const struct block_view &block = net->block[i];
@@ -62,7 +62,7 @@ template <class P> IMAGE_KERNEL block_forward(const struct net_view *net, int fi
 
 /* ---- head and backward ------------------------------------------------------------------------------------------- */
 
-template <class P> IMAGE_KERNEL head(const struct net_view *net, int first)
+template <class P> PASS_KERNEL head(const struct net_view *net, int first)
 {
     __shared__ float logits[SHAPE_CLASSES_MAX];
     const struct image image = batch_image(net, first);
@@ -99,7 +99,7 @@ template <class P> IMAGE_KERNEL head(const struct net_view *net, int first)
 }
 
 /* The block's norm and convolution backward, and the tail of the block below. */
-template <class P> IMAGE_KERNEL block_backward(const struct net_view *net, int first, int i)
+template <class P> PASS_KERNEL block_backward(const struct net_view *net, int first, int i)
 {
     const struct image image = batch_image(net, first);
     const struct block_view &block = net->block[i];
@@ -127,7 +127,7 @@ DEVICE int slot_block(const struct net_view *net, int slot, int *row)
                 return i;
 }
 
-template <class P> IMAGE_KERNEL weights(const struct net_view *net, int first)
+template <class P> PASS_KERNEL weights(const struct net_view *net, int first)
 {
     const struct weight_work work = net->work[blockIdx.x];
     const int place = (int)blockIdx.y;

@@ -7,6 +7,9 @@
 
 #include "cnn/fp32/seed.cuh"
 
+/* Registers are divided by the blocks that a precision wants on an SM at a time. */
+#define PASS_KERNEL KERNEL void __launch_bounds__(BLOCK_THREADS, P::BLOCKS)
+
 /* Values after the ReLU. */
 template <class P>
 DEVICE struct source<typename P::map> block_source(const struct image &image, const struct block_view &block) {

@@ -60,7 +60,7 @@ DEVICE void walk_image(const struct image &image, const struct gather_view &view
 }
 
 /* The images of the group's envs are distributed to the blocks round-robin; each block has its own frame. */
-template <class P> IMAGE_KERNEL evaluate(const struct net_view *net, int first, int envs, struct eval_pass job)
+template <class P> PASS_KERNEL evaluate(const struct net_view *net, int first, int envs, struct eval_pass job)
 {
     const int images = job.images;
     for (long item = (long)blockIdx.x; item < (long)envs * images; item += (long)gridDim.x) {
@@ -75,7 +75,7 @@ template <class P> IMAGE_KERNEL evaluate(const struct net_view *net, int first, 
 }
 
 /* An image that is in its frame, with its label. */
-template <class P> IMAGE_KERNEL look(const struct net_view *net)
+template <class P> PASS_KERNEL look(const struct net_view *net)
 {
     __shared__ float logits[SHAPE_CLASSES_MAX];
     const struct image image = image_of(net, 0, 0, blockIdx.x);

@@ -14,7 +14,7 @@
 
 struct planes {
     typedef struct octet map;
-    enum { FUSED = true };
+    enum { BLOCKS = 4, FUSED = true };
 
     static __device__ __forceinline__ uint32_t memory()
     {
