@@ -296,6 +296,25 @@ DEVICE void pool_forward(int height, int width, int channels, const struct sourc
     });
 }
 
+/* Octets: the largest of a window is compared as it is stored. A norm keeps the order of its channel's values, or, where
+ * its scale is negative, turns it round, and rounding keeps it. */
+DEVICE void pool_forward(int height, int width, int channels, const struct source<struct octet> &in, struct octet *out)
+{
+    map_set(height / 2 * (width / 2), channels, out, [&](int i, int c) {
+        const struct window w = pool_window<struct octet>(i, c, height, width, channels);
+        const struct octet *from = in.map + w.at;
+        const uint4 x0 = from[0].bits, x1 = from[w.right].bits, x2 = from[w.below].bits,
+                    x3 = from[w.below + w.right].bits;
+        const struct eight most = numbers_of(octets_merged(x0, x1, x2, x3, max_bf16));
+        if (!in.scale)
+            return most;
+        const struct eight least = numbers_of(octets_merged(x0, x1, x2, x3, min_bf16));
+        return apply([](float high, float low, float scale,
+                        float shift) { return normed(scale < 0 ? low : high, scale, shift); },
+                     most, least, channels_of<struct octet>(in.scale, c), channels_of<struct octet>(in.shift, c));
+    });
+}
+
 /* On ties the gradient goes to the first maximum in row-major order. */
 template <class M>
 DEVICE void pool_backward(int height, int width, int channels, const struct source<M> &in, const M *g, M *out)

@@ -48,10 +48,13 @@ DEVICE float load(const float *map, int i)
     return map[i];
 }
 
-DEVICE struct eight load(const struct octet *map, int i) {
-    const uint4 four = map[i].bits;
+DEVICE struct eight numbers_of(const uint4 &four) {
     return {{bf16_lo(four.x), bf16_hi(four.x), bf16_lo(four.y), bf16_hi(four.y), bf16_lo(four.z), bf16_hi(four.z),
              bf16_lo(four.w), bf16_hi(four.w)}};
+}
+
+DEVICE struct eight load(const struct octet *map, int i) {
+    return numbers_of(map[i].bits);
 }
 
 DEVICE void store(float *map, int i, float v)
@@ -89,6 +92,14 @@ template <class M, class T> DEVICE value_of<M> real_channels_of(const T *array, 
             x.v[e] = c + e < channels ? (float)array[c + e] : 0;
         return x;
     }
+}
+
+/* f of the pairs of four octets, in any order. */
+template <class F>
+DEVICE uint4 octets_merged(const uint4 &a, const uint4 &b, const uint4 &c, const uint4 &d, F f)
+{
+    return make_uint4(f(f(a.x, b.x), f(c.x, d.x)), f(f(a.y, b.y), f(c.y, d.y)), f(f(a.z, b.z), f(c.z, d.z)),
+                      f(f(a.w, b.w), f(c.w, d.w)));
 }
 
 /* ---- formulas ---------------------------------------------------------------------------------------------------- */

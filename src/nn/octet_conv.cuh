@@ -44,6 +44,64 @@ struct octet_convolution {
     const uint2 *weight;
     const struct octet *add; /* or NULL */
     struct octet *to;
+    const float *centre; /* where moments are asked for: of so many channels; and where they are, in shared memory */
+    int channels;
+    uint32_t moments;
+};
+
+/* Moments about the centre of what a convolution stores, each warp's own: [warp][stored channel][2]. */
+ESPER_RULE uint32_t octet_moments_bytes(int out)
+{
+    return (uint32_t)(OCTET_WARPS * 8 * out * 2) * (uint32_t)sizeof(float);
+}
+DEVICE uint32_t octet_moment(const struct octet_convolution &job, int warp, int channel)
+{
+    return job.moments + (uint32_t)(4 * 2 * (warp * 8 * job.out + channel));
+}
+
+/* A lane's part of them, for two channels of each of NT planes. */
+template <int NT> struct octet_tally {
+    float centre[NT][2], sum[NT][2], square[NT][2];
+    int plane; /* the first; -1: none yet */
+
+    __device__ __forceinline__ void begin(const struct octet_convolution &job, int first)
+    {
+        plane = first;
+#pragma unroll
+        for (int k = 0; k < 2 * NT; k++) {
+            const int c = 8 * (first + k / 2) + 2 * ((int)threadIdx.x & 3) + k % 2;
+            centre[k / 2][k % 2] = c < job.channels ? job.centre[c] : 0;
+            sum[k / 2][k % 2] = square[k / 2][k % 2] = 0;
+        }
+    }
+    __device__ __forceinline__ void take(int n, uint32_t pair)
+    {
+        const float x[2] = {bf16_lo(pair) - centre[n][0], bf16_hi(pair) - centre[n][1]};
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            sum[n][k] += x[k];
+            square[n][k] = fmaf(x[k], x[k], square[n][k]);
+        }
+    }
+    /* The warp's pixels, added up in pairs of lanes, to what it has already. */
+    __device__ __forceinline__ void end(const struct octet_convolution &job) const
+    {
+        const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+        for (int k = 0; k < 2 * NT; k++) {
+            float one = sum[k / 2][k % 2], two = square[k / 2][k % 2];
+#pragma unroll
+            for (int mask = 4; mask < 32; mask *= 2) {
+                one += exchange(one, mask);
+                two += exchange(two, mask);
+            }
+            const uint32_t at = octet_moment(job, (int)threadIdx.x / 32, 8 * (plane + k / 2) + 2 * lane + k % 2);
+            if (lane < 4) {
+                store_shared_float(at, load_shared_float(at) + one);
+                store_shared_float(at + 4, load_shared_float(at + 4) + two);
+            }
+        }
+    }
 };
 
 /* Where the slices of a pixel are, relative to the first tap's in the first plane. */
@@ -87,18 +145,25 @@ DEVICE void each_framed(int height, int width, int reach, int planes, const stru
 }
 
 /* A unit of 16 MT pixels and NT planes of the result per warp. */
-template <int MT, int NT>
+template <bool MOMENTS, int MT, int NT>
 DEVICE_CALL void octet_tiles(const struct octet_convolution job, const struct octet_strip strip)
 {
     enum { AHEAD = MT == 1 ? 4 : 2 }; /* steps whose weights are fetched together: those of wide maps come from far */
     const int lane = (int)threadIdx.x % 32, g = lane >> 2, t = lane & 3, steps = octet_steps(job.kernel, job.in);
     const int pixels = strip.rows * job.width, units = (pixels + 16 * MT - 1) / (16 * MT);
     const uint32_t *slices = octet_slices() + (lane >> 4);
+    struct octet_tally<NT> tally;
+    tally.plane = -1;
     for (int unit = (int)threadIdx.x / 32; unit < units * (job.out / NT); unit += OCTET_WARPS) {
         const int first = unit % units * 16 * MT, plane = unit / units * NT;
         const uint2 *weight = job.weight + plane * 32 + lane;
         uint32_t at[MT];
         float sum[MT][NT][4] = {};
+        if (MOMENTS && plane != tally.plane) {
+            if (tally.plane >= 0)
+                tally.end(job);
+            tally.begin(job, plane);
+        }
 #pragma unroll
         for (int m = 0; m < MT; m++) {
             int p = first + 16 * m + (lane & 15);
@@ -138,37 +203,43 @@ DEVICE_CALL void octet_tiles(const struct octet_convolution job, const struct oc
                         x += bf16_lo(more);
                         y += bf16_hi(more);
                     }
-                    reinterpret_cast<uint32_t *>(job.to + i)[t] = pack_bf16(x, y);
+                    const uint32_t pair = pack_bf16(x, y);
+                    reinterpret_cast<uint32_t *>(job.to + i)[t] = pair;
+                    if (MOMENTS)
+                        tally.take(n, pair);
                 }
             }
     }
+    if (MOMENTS && tally.plane >= 0)
+        tally.end(job);
 }
 
 /* Larger units have more products per operand, but every warp should have one. */
+template <bool MOMENTS>
 DEVICE void octet_convolve_strip(const struct octet_convolution &job, const struct octet_strip &strip)
 {
     const int pixels = strip.rows * job.width, quads = job.out % 4 == 0 ? job.out / 4 : 0;
     const int pairs = job.out % 2 == 0 ? job.out / 2 : 0;
     if (pixels >= 32 * OCTET_WARPS) {
         if (quads)
-            octet_tiles<2, 4>(job, strip);
+            octet_tiles<MOMENTS, 2, 4>(job, strip);
         else if (pairs)
-            octet_tiles<2, 2>(job, strip);
+            octet_tiles<MOMENTS, 2, 2>(job, strip);
         else
-            octet_tiles<2, 1>(job, strip);
+            octet_tiles<MOMENTS, 2, 1>(job, strip);
     } else {
         const int units = (pixels + 15) / 16;
         if (quads && units * quads >= OCTET_WARPS)
-            octet_tiles<1, 4>(job, strip);
+            octet_tiles<MOMENTS, 1, 4>(job, strip);
         else if (pairs && units * pairs >= OCTET_WARPS)
-            octet_tiles<1, 2>(job, strip);
+            octet_tiles<MOMENTS, 1, 2>(job, strip);
         else
-            octet_tiles<1, 1>(job, strip);
+            octet_tiles<MOMENTS, 1, 1>(job, strip);
     }
 }
 
 /* Shared memory: octet_bytes from `memory` on. */
-DEVICE_CALL void octet_convolve(const struct octet_convolution job, uint32_t memory)
+template <bool MOMENTS> DEVICE_CALL void octet_convolve(const struct octet_convolution job, uint32_t memory)
 {
     const int reach = job.kernel / 2, rows = octet_rows(job.height, job.width, job.kernel, job.in);
     uint32_t *slices = octet_slices();
@@ -178,6 +249,8 @@ DEVICE_CALL void octet_convolve(const struct octet_convolution job, uint32_t mem
         const int tap = s < all ? s / job.in : 0, plane = s < all ? s % job.in : 0;
         slices[s] = (uint32_t)(16 * ((plane * strip.tall + tap / job.kernel) * strip.pitch + tap % job.kernel));
     }
+    for (int k = (int)threadIdx.x; MOMENTS && k < OCTET_WARPS * 8 * job.out * 2; k += BLOCK_THREADS)
+        store_shared_float(job.moments + (uint32_t)(4 * k), 0);
     for (; strip.first < job.height; strip.first += rows) {
         const int left = job.height - strip.first;
         strip.rows = left < rows ? left : rows;
@@ -187,9 +260,22 @@ DEVICE_CALL void octet_convolve(const struct octet_convolution job, uint32_t mem
         copy_commit();
         copy_wait<0>();
         __syncthreads();
-        octet_convolve_strip(job, strip);
+        octet_convolve_strip<MOMENTS>(job, strip);
         __syncthreads();
     }
+}
+
+/* put(channel, total) of the moments that a convolution left. */
+template <class Put> DEVICE void octet_moments(const struct octet_convolution &job, Put put)
+{
+    for (int c = (int)threadIdx.x; c < job.channels; c += BLOCK_THREADS) {
+        double total[2] = {};
+        for (int warp = 0; warp < OCTET_WARPS; warp++)
+            for (int k = 0; k < 2; k++)
+                total[k] += (double)load_shared_float(octet_moment(job, warp, c) + (uint32_t)(4 * k));
+        put(c, total);
+    }
+    __syncthreads();
 }
 
 /* Depthwise 3x3, weights [9][stored channels]; reversed taps give the gradient of the input. */

@@ -29,6 +29,15 @@ struct exact {
         job.in_stride = block.conv.in_stride;
         convolve(job);
     }
+    /* The same with moments about the means, which put(channel, moments) receives. */
+    template <class Put>
+    static __device__ __forceinline__ void block_forward_moments(const struct image &image,
+                                                                 const struct block_view &block, const float *means,
+                                                                 Put put)
+    {
+        block_forward(image, block);
+        moments(block.pixels, block.conv.cout, image.frame + block.raw, means, put);
+    }
     /* From the gradient of the block's raw output to that of its input. */
     static __device__ __forceinline__ void block_backward(const struct image &image, const struct block_view &block,
                                                           const float *g, float *to)

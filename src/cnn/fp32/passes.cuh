@@ -50,11 +50,10 @@ template <class P> PASS_KERNEL block_forward(const struct net_view *net, int fir
     const struct block_view &block = net->block[i];
     if (i > 0)
         tail_forward<P>(image, net->block[i - 1], slots_on(image));
-    P::block_forward(image, block);
     const float *mean = net->setup->stats + block.mean + (size_t)image.env * net->setup->shape.stats;
     double *sums = image.figures + net->block_sums;
     /* relative to the running mean, which is close: no cancellation */
-    moments(block.pixels, block.conv.cout, map_at<P>(image.frame, block.raw), mean, [&](int c, const double *total) {
+    P::block_forward_moments(image, block, mean, [&](int c, const double *total) {
         sums[c] = total[0];
         sums[block.conv.cout + c] = total[1];
     });

@@ -74,7 +74,8 @@ static struct shared_bytes shared_of(const struct cnn_shape *shape)
     struct shared_bytes shared = {};
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];
-        shared.block[i] = larger(shared.block[i], convolution_bytes(b->height, b->width, shape->kernel, b->cin, b->cout));
+        shared.block[i] = larger(shared.block[i], convolution_bytes(b->height, b->width, shape->kernel, b->cin, b->cout) +
+                                                      octet_moments_bytes(map_planes<struct octet>(b->cout)));
         shared.weights = larger(shared.weights, octet_weights_bytes(b->height, b->width, shape->kernel, b->cin, b->cout));
         for (int slot : b->slot)
             if (slot >= 0)

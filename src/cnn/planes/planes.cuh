@@ -37,8 +37,34 @@ struct planes {
                                               in,
                                               reinterpret_cast<const uint2 *>(weight),
                                               add,
-                                              out};
-        octet_convolve(job, memory());
+                                              out,
+                                              nullptr,
+                                              0,
+                                              0};
+        octet_convolve<false>(job, memory());
+    }
+    /* The same with moments about the means, which put(channel, moments) receives. */
+    template <class Put>
+    static __device__ __forceinline__ void block_forward_moments(const struct image &image,
+                                                                 const struct block_view &block, const float *means,
+                                                                 Put put)
+    {
+        const struct layer_view &conv = block.conv;
+        const int in = map_planes<struct octet>(conv.cin);
+        const struct octet_convolution job = {conv.height,
+                                              conv.width,
+                                              conv.kernel,
+                                              in,
+                                              map_planes<struct octet>(conv.cout),
+                                              map_at<planes>(image.frame, block.in),
+                                              reinterpret_cast<const uint2 *>(image.packed + block.forward),
+                                              nullptr,
+                                              map_at<planes>(image.frame, block.raw),
+                                              means,
+                                              conv.cout,
+                                              memory() + octet_bytes(conv.height, conv.width, conv.kernel, in)};
+        octet_convolve<true>(job, memory());
+        octet_moments(job, put);
     }
     static __device__ __forceinline__ void block_forward(const struct image &image, const struct block_view &block)
     {
