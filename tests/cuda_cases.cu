@@ -172,8 +172,7 @@ static double median(std::vector<double> values)
 static void check_medians(void)
 {
     for (const auto &of : tensors)
-        check_within(of.first + ", rounded alike, median", median(of.second.off),
-                     0.01 + 1.5 * median(of.second.moved));
+        check_within(of.first + ", rounded alike, median", median(of.second.off), 0.01 + 1.5 * median(of.second.moved));
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

@@ -64,9 +64,8 @@ struct planes_seed {
             const struct chain_step &step = b->step[i];
             const int to = width(step.to), kernel = step.kind == STEP_CONV3 ? 3 : 1;
             in[i] = now;
-            pre[i] = step.kind == STEP_DEPTHWISE
-                         ? m.depthwise(now, tensor(t), false)
-                         : m.convolve(now, width(step.from), to, kernel, tensor(t), false);
+            pre[i] = step.kind == STEP_DEPTHWISE ? m.depthwise(now, tensor(t), false)
+                                                 : m.convolve(now, width(step.from), to, kernel, tensor(t), false);
             m.round(pre[i]);
             t++;
             if (normed(step)) {
@@ -178,8 +177,8 @@ struct planes_seed {
             grad[layout.tensor[1].offset + c] += mix() * dbeta[c];
         }
         for (size_t k = 0; k < u.size(); k++)
-            grad[layout.tensor[2].offset] +=
-                (1 - mix() * mix()) * u[k] * (x[k] * norm[0].scale[channel(k)] + norm[0].shift[channel(k)] - x[k]);
+            grad[layout.tensor[2].offset] += (1 - mix() * mix()) * u[k] *
+                                             (x[k] * norm[0].scale[channel(k)] + norm[0].shift[channel(k)] - x[k]);
         return mapped(u, [&](size_t k) { return (1 - mix()) * u[k] + mix() * inner[k]; });
     }
     /* From the gradient of s to that of x. */
@@ -373,8 +372,7 @@ struct planes_block {
         for (size_t n = 0; n < raw.size(); n++) {
             const map_of g = mapped(raw[n], [&](size_t k) {
                 const size_t c = channel(k);
-                return scale[c] *
-                       (v[n][k] - sum[c] / count - (raw[n][k] - mean[c]) * rstd[c] * moment[c] / count);
+                return scale[c] * (v[n][k] - sum[c] / count - (raw[n][k] - mean[c]) * rstd[c] * moment[c] / count);
             });
             full.convolve_weights(in[n], g, shape->cin, shape->cout, kernel, dweight);
             if (dx) {

@@ -35,7 +35,7 @@ struct answers {
     char name[64], group[64]; /* of the case, and of several cases of which a backend lacks all or none */
     int count;
     bool sensitive; /* few channels or many blocks, whose gradients bf16 disturbs more: a rough backend may err more */
-    bool failed; /* not enough memory */
+    bool failed;    /* not enough memory */
     struct answer item[ANSWERS_MAX];
 };
 

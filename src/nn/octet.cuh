@@ -48,12 +48,14 @@ DEVICE float load(const float *map, int i)
     return map[i];
 }
 
-DEVICE struct eight numbers_of(const uint4 &four) {
+DEVICE struct eight numbers_of(const uint4 &four)
+{
     return {{bf16_lo(four.x), bf16_hi(four.x), bf16_lo(four.y), bf16_hi(four.y), bf16_lo(four.z), bf16_hi(four.z),
              bf16_lo(four.w), bf16_hi(four.w)}};
 }
 
-DEVICE struct eight load(const struct octet *map, int i) {
+DEVICE struct eight load(const struct octet *map, int i)
+{
     return numbers_of(map[i].bits);
 }
 
@@ -68,7 +70,8 @@ DEVICE void store(struct octet *map, int i, const struct eight &x)
                              pack_bf16(x.v[6], x.v[7]));
 }
 
-/* A coefficient per channel, of an element's channels from c on; the array has as many entries as channels are stored. */
+/* A coefficient per channel, of an element's channels from c on; the array has as many entries as channels are stored.
+ */
 template <class M> DEVICE value_of<M> channels_of(const float *array, int c)
 {
     if constexpr (map_form<M>::WIDTH == 1) {
@@ -95,8 +98,7 @@ template <class M, class T> DEVICE value_of<M> real_channels_of(const T *array, 
 }
 
 /* f of the pairs of four octets, in any order. */
-template <class F>
-DEVICE uint4 octets_merged(const uint4 &a, const uint4 &b, const uint4 &c, const uint4 &d, F f)
+template <class F> DEVICE uint4 octets_merged(const uint4 &a, const uint4 &b, const uint4 &c, const uint4 &d, F f)
 {
     return make_uint4(f(f(a.x, b.x), f(c.x, d.x)), f(f(a.y, b.y), f(c.y, d.y)), f(f(a.z, b.z), f(c.z, d.z)),
                       f(f(a.w, b.w), f(c.w, d.w)));
@@ -120,7 +122,8 @@ template <class F, class... V> DEVICE float apply(F f, float x, V... rest)
     return f(x, rest...);
 }
 
-template <class F, class... V> DEVICE struct eight apply(F f, const struct eight &x, const V &...rest) {
+template <class F, class... V> DEVICE struct eight apply(F f, const struct eight &x, const V &...rest)
+{
     struct eight y;
 #pragma unroll
     for (int e = 0; e < 8; e++)

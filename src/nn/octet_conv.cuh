@@ -298,8 +298,7 @@ DEVICE_CALL void octet_depthwise(int height, int width, int channels, const stru
 }
 
 /* The two words of a weight's operand at `word` / 2, from w(tap, input channel, output channel). */
-template <class W>
-DEVICE uint2 octet_weight(int kernel, int in, int out, uint32_t pair, W w)
+template <class W> DEVICE uint2 octet_weight(int kernel, int in, int out, uint32_t pair, W w)
 {
     const int lane = (int)(pair % 32), n = (int)(pair / 32) % out, step = (int)(pair / 32) / out;
     const int g = lane >> 2, t = lane & 3, all = kernel * kernel * in;

@@ -10,9 +10,9 @@
 #include "nn/octet_conv.cuh"
 
 enum {
-    PATCH_PIXELS = 256, /* of a strip, at most: terms of the sums */
-    PATCH_IMAGES = 64,  /* likewise */
-    PATCH_ROOM = 640,   /* pixels of several images with their frames, likewise */
+    PATCH_PIXELS = 256,                  /* of a strip, at most: terms of the sums */
+    PATCH_IMAGES = 64,                   /* likewise */
+    PATCH_ROOM = 640,                    /* pixels of several images with their frames, likewise */
     PATCH_FRAMED = 3 * PATCH_PIXELS + 6, /* the same of one image, which may be a single row or column */
     PATCH_EMPTY = 0x7fff
 };
@@ -165,7 +165,8 @@ struct octet_seat {
 };
 
 DEVICE struct octet_seat octet_seat_of(const struct octet_weight_sums &job, const struct octet_division &d,
-                                       const struct octet_part &part) {
+                                       const struct octet_part &part)
+{
     const int warp = (int)threadIdx.x / 32;
     struct octet_seat seat = {warp % d.wide, warp / d.wide % d.high, warp / d.wide / d.high, false};
     seat.taken = part.group + seat.group < d.groups && part.pair + seat.pair < d.pairs;
@@ -191,7 +192,8 @@ DEVICE void octet_strip_sums(const struct octet_weight_sums &job, const struct o
     const int in = (job.cin + 7) / 8, out = (job.cout + 7) / 8;
     const int second = 2 * (part.pair + seat.pair) + 1 < out ? matrix & 1 : 0;
     const uint32_t grads = strip + (uint32_t)(16 * octet_held(d, job.kernel) * p.framed);
-    const uint32_t a_at = grads + (uint32_t)(16 * ((2 * seat.pair + second) * p.padded + (lane & 7) + 8 * (matrix >> 1)));
+    const uint32_t a_at = grads +
+                          (uint32_t)(16 * ((2 * seat.pair + second) * p.padded + (lane & 7) + 8 * (matrix >> 1)));
     uint32_t shift[LOADS];
 #pragma unroll
     for (int j = 0; j < LOADS; j++) {
@@ -245,8 +247,7 @@ DEVICE void octet_put(const struct octet_weight_sums &job, const struct octet_di
     }
 }
 
-template <int SLICES>
-DEVICE_CALL void octet_part_sums(const struct octet_weight_sums job, int index, uint32_t memory)
+template <int SLICES> DEVICE_CALL void octet_part_sums(const struct octet_weight_sums job, int index, uint32_t memory)
 {
     const struct octet_division d = octet_divide(job.kernel, job.cin, job.cout, false);
     const struct octet_patch p = octet_patch_of(job.height, job.width, job.kernel);

@@ -240,11 +240,11 @@ static void lay_out(const struct plan *plan)
     }
     const uint32_t pooled = plan->form.keeps_pooled ? 0 : take(&net->frame, largest);
     for (int i = 0; i < shape->blocks; i++)
-        net->block[i].pooled = plan->form.keeps_pooled
-                                   ? take(&net->frame, map_room(plan, (size_t)(shape->block[i].height *
-                                                                               shape->block[i].width) / 4,
-                                                                shape->block[i].cout))
-                                   : pooled;
+        net->block[i].pooled =
+            plan->form.keeps_pooled
+                ? take(&net->frame, map_room(plan, (size_t)(shape->block[i].height * shape->block[i].width) / 4,
+                                             shape->block[i].cout))
+                : pooled;
     net->u = take(&net->frame, largest);
     net->dx = take(&net->frame, largest);
     net->chain = take(&net->frame, largest);

@@ -1,5 +1,5 @@
 /*
- * Networks of any shape on the device: the memory layout. The passes over it are written for a precision (exact.cuh,
+ * Networks of any shape on the device: the memory layout. The passes over it are written for a precision (floats.cuh,
  * cnn/planes/planes.cuh), which says what maps are made of and computes convolutions.
  *
  * Every image of a batch has a *frame*, all of its maps at fixed offsets, and *figures*, its sums in double. One thread
@@ -137,12 +137,14 @@ struct framed_passes {
     void (*pack)(struct framed_net *device, int first, int envs); /* weights, as convolutions read them */
     void (*gather)(struct framed_net *device, int first, int envs, uint32_t index);
     void (*learn)(struct framed_net *device, int first, int envs); /* the batch whose images are in the frames */
-    void (*look)(struct framed_net *device); /* the same images through the first env's network, with running statistics */
+    void (*look)(
+        struct framed_net *device); /* the same images through the first env's network, with running statistics */
     void (*walk)(struct framed_net *device, int first, int envs, struct eval_pass pass);
 };
 
 /* A step of a seed as a layer. */
-static inline __host__ __device__ struct layer_view step_layer(const struct slot_view &slot, const struct step_view &step)
+static inline __host__ __device__ struct layer_view step_layer(const struct slot_view &slot,
+                                                               const struct step_view &step)
 {
     return {slot.height, slot.width, step.kernel, step.cin, step.cout, step.cin, 0, slot.chunk, slot.chunks};
 }
@@ -183,7 +185,7 @@ struct image {
     float *frame;
     double *figures;
     float *norms;
-    const struct slot_exec *exec;           /* [slot] */
+    const struct slot_exec *exec;    /* [slot] */
     const float *host, *seed, *gate; /* the env's parameters */
     const float *packed;             /* convolutions as the precision reads them */
 };

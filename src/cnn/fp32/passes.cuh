@@ -1,5 +1,5 @@
 /*
- * The passes of a training batch, for a precision P (exact.cuh) and a group of envs:
+ * The passes of a training batch, for a precision P (floats.cuh) and a group of envs:
  *
  *   images    into the frames
  *   forward   for each block: [tail of the block below -> conv], then the block's mean and variance
@@ -15,7 +15,8 @@
 
 #include "cnn/fp32/tail.cuh"
 
-DEVICE struct image batch_image(const struct net_view *net, int first) {
+DEVICE struct image batch_image(const struct net_view *net, int first)
+{
     const int place = (int)blockIdx.y;
     return image_of(net, first + place, place, (size_t)place * (size_t)net->batch + blockIdx.x);
 }
@@ -191,14 +192,14 @@ template <class P> void enqueue_learn(struct framed_net *device, int first, int 
     framed_update(device, first, envs);
 }
 
-/* Once, in create. */
-template <class P> void allow_passes(struct framed_net *device)
+/* Once, in create: the most that a net of any shape needs, as the kernels are those of all of them. */
+template <class P> void allow_passes(struct framed_net *device, uint32_t most)
 {
     struct runtime *rt = device->runtime;
-    runtime_allow_shared(rt, block_forward<P>, device->shared_all);
-    runtime_allow_shared(rt, head<P>, device->shared_all);
-    runtime_allow_shared(rt, block_backward<P>, device->shared_all);
-    runtime_allow_shared(rt, weights<P>, device->shared_weights);
+    runtime_allow_shared(rt, block_forward<P>, most);
+    runtime_allow_shared(rt, head<P>, most);
+    runtime_allow_shared(rt, block_backward<P>, most);
+    runtime_allow_shared(rt, weights<P>, most);
 }
 
 #endif

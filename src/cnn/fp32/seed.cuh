@@ -92,8 +92,7 @@ DEVICE void step_act_backward(const struct seed_job &job, const struct step_view
     norm_grad(job.slot->pixels, step.cout, norm, step.relu, pre, g, out);
 }
 
-template <class P>
-DEVICE void chain_forward(const struct seed_job &job, const typename P::map *x, typename P::map *s)
+template <class P> DEVICE void chain_forward(const struct seed_job &job, const typename P::map *x, typename P::map *s)
 {
     const typename P::map *in = x;
     for (int i = 0; i < job.seed->steps; i++) {
@@ -420,8 +419,7 @@ DEVICE_CALL void slot_backward(const struct image &image, int slot, const typena
                 apply_to<2>(
                     both.of,
                     [&](float *of, float to, float from, float grad) {
-                        float t = tanhf(to - from), ds = grad * from * (a * (1 - t * t)),
-                              dh = grad * fmaf(a, t, 1.0f);
+                        float t = tanhf(to - from), ds = grad * from * (a * (1 - t * t)), dh = grad * fmaf(a, t, 1.0f);
                         of[0] = ds;
                         of[1] = isolate ? dh : dh - ds;
                     },

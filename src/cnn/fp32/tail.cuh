@@ -6,6 +6,7 @@
 #define CNN_FP32_TAIL_CUH
 
 #include "cnn/fp32/seed.cuh"
+#include "nn/pool.cuh"
 
 /* Registers are divided by the blocks that a precision wants on an SM at a time. */
 #define PASS_KERNEL KERNEL void __launch_bounds__(BLOCK_THREADS, P::BLOCKS)
@@ -18,7 +19,8 @@ DEVICE struct source<typename P::map> block_source(const struct image &image, co
 }
 
 /* From slot r1's input on: mixed or unchanged. */
-template <class P> DEVICE_CALL void tail_from_second_slot(const struct image &image, const struct block_view &block, bool on)
+template <class P>
+DEVICE_CALL void tail_from_second_slot(const struct image &image, const struct block_view &block, bool on)
 {
     const struct slot_view &slot = image.net->slot[block.slot[1]];
     const typename P::map *x = map_at<P>(image.frame, slot.x);
@@ -78,7 +80,8 @@ template <class P> DEVICE typename P::map *tail_gradient(const struct image &ima
 /* The gradient before the pool is not needed as a map: what it would be follows from the one after it. */
 template <class P> DEVICE bool tail_fused(const struct image &image, const struct block_view &block)
 {
-    return P::FUSED && block.pool && !slot_mixes(image, block.slot[0]) && (block.conv.height | block.conv.width) % 2 == 0;
+    return P::FUSED && block.pool && !slot_mixes(image, block.slot[0]) &&
+           (block.conv.height | block.conv.width) % 2 == 0;
 }
 
 /* From the gradient of the block's output to the one after its ReLU, and the image's share of BatchNorm's sums. */
@@ -97,8 +100,8 @@ template <class P> DEVICE void tail_backward(const struct image &image, int i)
             slot_backward<P>(image, second, map_at<P>(image.frame, slot_input(image, i, 1)), pooled);
         else if (slot_mode_at(image, second) == SLOT_STE && image.exec[second].train)
             slot_look_on<P>(image, second, map_at<P>(image.frame, slot_input(image, i, 1)), pooled);
-        const struct source<M> seen =
-            slot_mixes(image, first) ? source_plain(map_at<P>(image.frame, net.slot[first].y)) : host;
+        const struct source<M> seen = slot_mixes(image, first) ? source_plain(map_at<P>(image.frame, net.slot[first].y))
+                                                               : host;
         if (!fused || onlooker)
             pool_backward(block.conv.height, block.conv.width, block.conv.cout, seen, pooled, g);
     }

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "cnn/bf16/trial.h"
-#include "cnn/fp32/exact.cuh"
+#include "cnn/fp32/floats.cuh"
 #include "cnn/fp32/passes.cuh"
 #include "morph/net_trial.cuh"
 
@@ -102,8 +102,8 @@ IMAGE_KERNEL seed_alone(const struct net_view *net)
 {
     const struct image image = image_of(net, 0, 0, blockIdx.x);
     float *x = image.frame + net->slot[0].x;
-    slot_forward<exact>(image, 0, x, image.frame + net->slot[0].y);
-    slot_backward<exact>(image, 0, x, image.frame + net->block[0].grad);
+    slot_forward<floats>(image, 0, x, image.frame + net->slot[0].y);
+    slot_backward<floats>(image, 0, x, image.frame + net->block[0].grad);
 }
 
 static void seed_trial(struct trial *trial, struct net_trial *given)
@@ -121,7 +121,7 @@ static void seed_trial(struct trial *trial, struct net_trial *given)
     }
     trial->net->passes->pack(trial->net, 0, 1);
     runtime_launch(rt, seed_alone, net_blocks((unsigned)given->samples, 1, BLOCK_THREADS), trial->net->net);
-    runtime_launch(rt, weights<exact>, net_blocks(trial->net->work, 1, BLOCK_THREADS), trial->net->net, 0);
+    runtime_launch(rt, weights<floats>, net_blocks(trial->net->work, 1, BLOCK_THREADS), trial->net->net, 0);
     framed_update(trial->net, 0, 1);
     take_gradients(trial, given);
     for (size_t n = 0; n < (size_t)given->samples; n++) {

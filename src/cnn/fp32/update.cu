@@ -5,7 +5,8 @@
 
 enum { REDUCE_THREADS = 256 };
 
-/* ---- gradients ---------------------------------------------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------------------------------------------------
+ */
 
 /* Sum over the chunks, at one weight. */
 DEVICE float chunk_total(const float *partial, size_t size, int chunks)

@@ -1,5 +1,5 @@
 /*
- * Evaluation under many settings of the slots, for a precision P (exact.cuh). Running statistics leave images
+ * Evaluation under many settings of the slots, for a precision P (floats.cuh). Running statistics leave images
  * independent: a thread block takes an image through all configurations, in the order of its env's plan, and starts
  * each one at the first slot where it differs from the one before, from that slot's input, which is still in the frame
  * (see struct eval_plan).
@@ -104,15 +104,15 @@ template <class P> void enqueue_walk(struct framed_net *device, int first, int e
 {
     device->passes->pack(device, first, envs);
     framed_norm_evaluate(device, first, envs);
-    runtime_launch(device->runtime, evaluate<P>,
-                   net_blocks(device->eval_blocks, 1, BLOCK_THREADS, device->shared_all), device->net, first, envs, pass);
+    runtime_launch(device->runtime, evaluate<P>, net_blocks(device->eval_blocks, 1, BLOCK_THREADS, device->shared_all),
+                   device->net, first, envs, pass);
 }
 
-/* Once, in create. */
-template <class P> void allow_walk(struct framed_net *device)
+/* Once, in create, as allow_passes. */
+template <class P> void allow_walk(struct framed_net *device, uint32_t most)
 {
-    runtime_allow_shared(device->runtime, evaluate<P>, device->shared_all);
-    runtime_allow_shared(device->runtime, look<P>, device->shared_all);
+    runtime_allow_shared(device->runtime, evaluate<P>, most);
+    runtime_allow_shared(device->runtime, look<P>, most);
 }
 
 #endif

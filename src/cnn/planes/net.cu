@@ -8,9 +8,9 @@
 #include "cnn/planes/planes.cuh"
 
 enum {
-    WEIGHT_BLOCKS = 32,       /* thread blocks for a layer's gradients, at least, if the batch lets it */
-    WEIGHT_CHUNKS = 4,        /* of a batch, at least, likewise */
-    SHARED_MOST = 80 * 1024,  /* of dynamic shared memory: what every card with bf16 has, beside what is declared */
+    WEIGHT_BLOCKS = 32,      /* thread blocks for a layer's gradients, at least, if the batch lets it */
+    WEIGHT_CHUNKS = 4,       /* of a batch, at least, likewise */
+    SHARED_MOST = 80 * 1024, /* of dynamic shared memory: what every card with bf16 has, beside what is declared */
     WIDTH_MOST = PATCH_PIXELS
 };
 
@@ -74,9 +74,11 @@ static struct shared_bytes shared_of(const struct cnn_shape *shape)
     struct shared_bytes shared = {};
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];
-        shared.block[i] = larger(shared.block[i], convolution_bytes(b->height, b->width, shape->kernel, b->cin, b->cout) +
-                                                      octet_moments_bytes(map_planes<struct octet>(b->cout)));
-        shared.weights = larger(shared.weights, octet_weights_bytes(b->height, b->width, shape->kernel, b->cin, b->cout));
+        shared.block[i] =
+            larger(shared.block[i], convolution_bytes(b->height, b->width, shape->kernel, b->cin, b->cout) +
+                                        octet_moments_bytes(map_planes<struct octet>(b->cout)));
+        shared.weights =
+            larger(shared.weights, octet_weights_bytes(b->height, b->width, shape->kernel, b->cin, b->cout));
         for (int slot : b->slot)
             if (slot >= 0)
                 site_bytes(shape->site[slot], &shared.block[i + 1], &shared.weights);
@@ -100,8 +102,8 @@ static struct net_device *planes_create(struct runtime *rt, const struct net_set
 {
     static const struct framed_passes passes = {planes_pack, enqueue_gather<planes>, enqueue_learn<planes>, planes_look,
                                                 planes_walk};
-    const struct framed_form form = {map_form<struct octet>::WIDTH, sizeof(struct octet) / sizeof(float), true,
-                                     parts_of, chunk_of, packed_words};
+    const struct framed_form form = {
+        map_form<struct octet>::WIDTH, sizeof(struct octet) / sizeof(float), true, parts_of, chunk_of, packed_words};
     struct framed_net *device = framed_create(rt, setup, form, &passes);
     if (!device)
         return nullptr;
@@ -109,8 +111,8 @@ static struct net_device *planes_create(struct runtime *rt, const struct net_set
     memcpy(device->shared, shared.block, sizeof device->shared);
     device->shared_all = shared.all;
     device->shared_weights = shared.weights;
-    allow_passes<planes>(device);
-    planes_allow_walk(device);
+    allow_passes<planes>(device, SHARED_MOST);
+    planes_allow_walk(device, SHARED_MOST);
     if (rt->failed) {
         delete device;
         return nullptr;

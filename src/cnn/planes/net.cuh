@@ -9,6 +9,6 @@ void planes_pack(struct framed_net *device, int first, int envs);
 /* Evaluation, in a separate source. */
 void planes_look(struct framed_net *device);
 void planes_walk(struct framed_net *device, int first, int envs, struct eval_pass pass);
-void planes_allow_walk(struct framed_net *device);
+void planes_allow_walk(struct framed_net *device, uint32_t most);
 
 #endif

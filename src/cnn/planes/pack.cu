@@ -24,8 +24,8 @@ DEVICE void pack_depthwise(const struct packed_layer &layer, uint32_t first, uin
 {
     const uint32_t stored = (uint32_t)map_channels<struct octet>(layer.cout), cout = (uint32_t)layer.cout;
     for (uint32_t at = first; at < 9 * stored; at += step)
-        layer.forward[at] =
-            at % stored < cout ? bf16_lo(pack_bf16(layer.master[at / stored * cout + at % stored], 0)) : 0;
+        layer.forward[at] = at % stored < cout ? bf16_lo(pack_bf16(layer.master[at / stored * cout + at % stored], 0))
+                                               : 0;
 }
 
 DEVICE void pack_layer(const struct packed_layer &layer, uint32_t first, uint32_t step)
@@ -34,8 +34,8 @@ DEVICE void pack_layer(const struct packed_layer &layer, uint32_t first, uint32_
               out = map_planes<struct octet>(layer.cout);
     uint2 *forward = reinterpret_cast<uint2 *>(layer.forward), *back = reinterpret_cast<uint2 *>(layer.back);
     for (uint32_t at = first; at < octet_weight_words(layer.kernel, in, out) / 2; at += step)
-        forward[at] = octet_weight(layer.kernel, in, out, at,
-                                   [&](int tap, int i, int o) { return master_at(layer, tap, i, o); });
+        forward[at] =
+            octet_weight(layer.kernel, in, out, at, [&](int tap, int i, int o) { return master_at(layer, tap, i, o); });
     for (uint32_t at = first; at < octet_weight_words(layer.kernel, out, in) / 2; at += step)
         back[at] = octet_weight(layer.kernel, out, in, at,
                                 [&](int tap, int o, int i) { return master_at(layer, taps - 1 - tap, i, o); });
@@ -62,9 +62,13 @@ KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int
     if (exec.mode == SLOT_SKIP || number >= slot.seed_of[exec.blueprint].steps)
         return;
     const struct step_view &s = slot.seed_of[exec.blueprint].step[number];
-    const struct packed_layer layer = {
-        s.kernel, s.cin, s.cout, s.kind == STEP_DEPTHWISE, setup->seed + env * net->seed_storage + slot.seed + s.weight,
-        packed + s.forward, packed + s.back};
+    const struct packed_layer layer = {s.kernel,
+                                       s.cin,
+                                       s.cout,
+                                       s.kind == STEP_DEPTHWISE,
+                                       setup->seed + env * net->seed_storage + slot.seed + s.weight,
+                                       packed + s.forward,
+                                       packed + s.back};
     if (layer.depthwise)
         pack_depthwise(layer, at, step);
     else

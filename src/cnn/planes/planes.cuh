@@ -1,10 +1,11 @@
 /*
- * What the passes are made of in bf16 (see cnn/fp32/exact.cuh): hosts of any shape, whose maps are octets.
+ * What the passes are made of in bf16 (see cnn/fp32/floats.cuh): hosts of any shape, whose maps are octets.
  *
  * Numbers. Maps are bf16, everything else is as in fp32: sums and products in fp32, statistics in double, parameters
- * fp32. Rounded are the pixels; the weights of convolutions; the raw output of every convolution, of which BatchNorm and GroupNorm take their statistics; what enters the next convolution; a seed's
- * output, its blend; and every gradient of a map. Channels are stored by the eight: those beyond the last have weights,
- * scales and gradients of zero, and change nothing.
+ * fp32. Rounded are the pixels; the weights of convolutions; the raw output of every convolution, of which BatchNorm
+ * and GroupNorm take their statistics; what enters the next convolution; a seed's output, its blend; and every gradient
+ * of a map. Channels are stored by the eight: those beyond the last have weights, scales and gradients of zero, and
+ * change nothing.
  */
 #ifndef CNN_PLANES_PLANES_CUH
 #define CNN_PLANES_PLANES_CUH
@@ -45,9 +46,8 @@ struct planes {
     }
     /* The same with moments about the means, which put(channel, moments) receives. */
     template <class Put>
-    static __device__ __forceinline__ void block_forward_moments(const struct image &image,
-                                                                 const struct block_view &block, const float *means,
-                                                                 Put put)
+    static __device__ __forceinline__ void
+    block_forward_moments(const struct image &image, const struct block_view &block, const float *means, Put put)
     {
         const struct layer_view &conv = block.conv;
         const int in = map_planes<struct octet>(conv.cin);

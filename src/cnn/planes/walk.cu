@@ -14,7 +14,7 @@ void planes_walk(struct framed_net *device, int first, int envs, struct eval_pas
     enqueue_walk<planes>(device, first, envs, pass);
 }
 
-void planes_allow_walk(struct framed_net *device)
+void planes_allow_walk(struct framed_net *device, uint32_t most)
 {
-    allow_walk<planes>(device);
+    allow_walk<planes>(device, most);
 }

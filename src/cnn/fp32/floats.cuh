@@ -3,13 +3,13 @@
  * gradients of their weights; cnn/planes/planes.cuh is the other one. The passes themselves (seed.cuh, tail.cuh,
  * passes.cuh, walk.cuh) are the same for both.
  */
-#ifndef CNN_FP32_EXACT_CUH
-#define CNN_FP32_EXACT_CUH
+#ifndef CNN_FP32_FLOATS_CUH
+#define CNN_FP32_FLOATS_CUH
 
 #include "cnn/fp32/seed.cuh"
 #include "nn/convolve.cuh"
 
-struct exact {
+struct floats {
     typedef float map;
     enum {
         BLOCKS = BLOCKS_PER_PROCESSOR, /* on an SM at a time */
@@ -31,9 +31,8 @@ struct exact {
     }
     /* The same with moments about the means, which put(channel, moments) receives. */
     template <class Put>
-    static __device__ __forceinline__ void block_forward_moments(const struct image &image,
-                                                                 const struct block_view &block, const float *means,
-                                                                 Put put)
+    static __device__ __forceinline__ void
+    block_forward_moments(const struct image &image, const struct block_view &block, const float *means, Put put)
     {
         block_forward(image, block);
         moments(block.pixels, block.conv.cout, image.frame + block.raw, means, put);
@@ -71,8 +70,8 @@ struct exact {
     static __device__ __forceinline__ void weights(const struct layer_view &layer, bool depthwise, const float *in,
                                                    const float *grad, size_t step, int images, int part, float *out)
     {
-        const struct weight_sums job = {layer.height,    layer.width, layer.kernel, layer.cin, layer.cout, depthwise, in,
-                                        grad,            layer.in_stride, step,     images,    out};
+        const struct weight_sums job = {layer.height, layer.width, layer.kernel,    layer.cin, layer.cout, depthwise,
+                                        in,           grad,        layer.in_stride, step,      images,     out};
         sum_weights(job, part);
     }
 };

@@ -1,7 +1,7 @@
 /* The fp32 networks: the passes, and the packed weights. */
 #include "cuda/runtime.cuh"
 
-#include "cnn/fp32/exact.cuh"
+#include "cnn/fp32/floats.cuh"
 #include "cnn/fp32/passes.cuh"
 #include "cnn/fp32/walk.cuh"
 
@@ -54,7 +54,7 @@ KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int
     }
 }
 
-static void exact_pack(struct framed_net *device, int first, int envs)
+static void floats_pack(struct framed_net *device, int first, int envs)
 {
     const unsigned floats = (unsigned)device->view.packed_floats;
     struct launch shape = {dim3((floats + PACK_THREADS - 1) / PACK_THREADS, (unsigned)envs), dim3(PACK_THREADS), 0,
@@ -66,7 +66,7 @@ static void exact_pack(struct framed_net *device, int first, int envs)
 
 /* Images per chunk, from the sizes of batch and maps alone: enough chunks for the device, but none too small to be
  * worth its sums. */
-static int exact_chunk(int batch, int pixels, int)
+static int floats_chunk(int batch, int pixels, int)
 {
     int images = batch / CHUNKS;
     if (images * pixels < CHUNK_PIXELS)
@@ -74,19 +74,19 @@ static int exact_chunk(int batch, int pixels, int)
     return images < batch ? images : batch;
 }
 
-static int exact_parts(const struct layer_view &layer, bool depthwise)
+static int floats_parts(const struct layer_view &layer, bool depthwise)
 {
     return (weight_tiles(layer.kernel, layer.cin, layer.in_stride, layer.cout, depthwise) + BLOCK_THREADS - 1) /
            BLOCK_THREADS;
 }
 
-static struct net_device *exact_create(struct runtime *rt, const struct net_setup *setup)
+static struct net_device *floats_create(struct runtime *rt, const struct net_setup *setup)
 {
-    static const struct framed_passes passes = {exact_pack, enqueue_gather<exact>, enqueue_learn<exact>,
-                                                enqueue_look<exact>, enqueue_walk<exact>};
-    const struct framed_form form = {1, 1, false, exact_parts, exact_chunk, nullptr};
+    static const struct framed_passes passes = {floats_pack, enqueue_gather<floats>, enqueue_learn<floats>,
+                                                enqueue_look<floats>, enqueue_walk<floats>};
+    const struct framed_form form = {1, 1, false, floats_parts, floats_chunk, nullptr};
     return framed_create(rt, setup, form, &passes);
 }
 
-extern const struct net_device_kernels cnn_fp32 = {exact_create,    framed_free,    framed_train,
+extern const struct net_device_kernels cnn_fp32 = {floats_create,   framed_free,    framed_train,
                                                    framed_evaluate, framed_measure, framed_test};
