@@ -259,8 +259,8 @@ static void lay_out(const struct plan *plan)
     net->frame = (net->frame + 31) / 32 * 32;
     net->norm = (net->norm + 31) / 32 * 32;
     net->partial = (net->partial + 31) / 32 * 32;
-    if (!plan->form.packed)
-        net->packed_floats = shape->net.host.storage + shape->net.seed_storage;
+    net->packed_floats = plan->form.packed ? (net->packed_floats + 31) / 32 * 32
+                                           : shape->net.host.storage + shape->net.seed_storage;
     net->grad = shape->net.host.storage + shape->net.seed_storage + shape->net.gate_storage;
 }
 
