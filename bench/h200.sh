@@ -8,12 +8,13 @@
 #   build        make all cuda
 #   parity       the programs that compare the device with the CPU, and `esper selftest --device cuda`
 #   sanitize     compute-sanitizer memcheck and racecheck on short runs
-#   same         the same seed twice; env 0 among 1, 16 and 256; on cifar_baseline and cifar_multichannel
+#   same         the same seed twice; env 0 among 1, 16 and 256; on cifar_baseline, cifar_multichannel and cifar_scale
 #   equal        the work of the original's reference run: 16 envs, 5 rounds of a fresh policy, record and update included
 #   loops        the whole loop with 1 to 1 024 envs, grown, and on cifar_impaired and cifar_scale; fails where a step waits
 #                more than once, allocates, launches anything but its graphs or copies anything but its reports
 #   hosts        training only, envs x batch
 #   blueprints   training with every blueprint in every slot, in TRAINING and BLENDING; validation of all subsets
+#   shapes       hosts of other shapes in bf16 and fp32, bare and grown: training and validation in images/s
 #   text         small transformers in bf16: training in tokens/s, envs x batch, bare and grown; time by kernel
 #   busy         64 envs: where the time of a step goes, and how busy the GPU is
 #   kernels      time, bytes/s and share of the peak by kernel (Nsight Compute, where counters are permitted)
@@ -30,7 +31,7 @@ out=${OUT:-bench/results}
 name=${NAME:-h200}
 device=${DEVICE:-cuda} # cpu: to try this script itself
 esper=$build/esper
-parts='build parity sanitize same equal loops hosts blueprints text busy kernels torch'
+parts='build parity sanitize same equal loops hosts blueprints shapes text busy kernels torch'
 PATH=$PATH:/usr/local/cuda/bin
 export PATH ESPER_TASKS="$PWD/tasks"
 
@@ -158,6 +159,9 @@ part_sanitize() {
             done
         done
     done
+    for tool in memcheck racecheck; do # hosts of any shape
+        sanitized "$tool" cifar_scale --envs 1 --steps 6 --policy random --precision bf16
+    done
     # shellcheck disable=SC2086
     sanitized memcheck cifar_multichannel --envs 1 --steps 13 --precision bf16 --set data.batches=2 $both_rows
     return $bad
@@ -190,6 +194,7 @@ part_same() {
     same_on cifar_baseline 256 || return 1
     # shellcheck disable=SC2086
     same_on cifar_multichannel 64 $both_rows --set data.batch=128 --set data.batches=6 || return 1
+    same_on cifar_scale 64 --precision bf16 || return 1
     return $bad
 }
 
@@ -246,6 +251,14 @@ part_hosts() { "$esper" bench --device "$device" --part train --envs 1,8,16,64,2
 
 part_blueprints() {
     "$esper" bench --device "$device" --part seeds --part evaluate --envs 64 --batch 128 --csv "$out/$name-blueprints.csv"
+}
+
+part_shapes() {
+    [ -x "$build/tests/cuda_bench_planes" ] || {
+        echo 'cuda_bench_planes is not built'
+        return 1
+    }
+    "$build/tests/cuda_bench_planes" 16 512 | sed 's/^/    /'
 }
 
 # The recorder's spans are those of the host; nvidia-smi reports how busy the device is meanwhile.

@@ -4,7 +4,7 @@
  * envs and few thread blocks, any order of streams, empty slots and seeds in TRAINING. Single networks are the case
  * table's: cuda_cases.
  *
- *     cuda_net [fp32|bf16]
+ *     cuda_net [fp32|bf16|planes]
  */
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 #include "cuda/warp.cuh"
 #include "device_rig.cuh"
 
-extern size_t fp32_budget; /* of cnn/fp32: bytes of frames at once; 0: what fits */
+extern size_t framed_budget; /* of cnn/fp32: bytes of frames at once; 0: what fits */
 
 /* How much results may differ: fp32 sums in another order, bf16 keeps eight bits. */
 struct precision {
@@ -24,7 +24,8 @@ struct precision {
 };
 
 static const struct precision precisions[] = {{"fp32", &cnn_fp32, 1e-5, 1e-5, 2e-3, 1e-4, 0, 0},
-                                              {"bf16", &cnn_bf16, 2e-3, 2e-3, 0.35, 0.35, 1, 0.1}};
+                                              {"bf16", &cnn_bf16, 2e-3, 2e-3, 0.35, 0.35, 1, 0.1},
+                                              {"planes", &cnn_planes, 2e-3, 2e-3, 0.35, 0.35, 1, 0.1}};
 
 /* ---- comparison with the CPU ------------------------------------------------------------------------------------- */
 
@@ -174,7 +175,7 @@ static void check_train(const std::string &name, const struct precision &precisi
     const std::vector<struct slot_grads> grads =
         download(pair->runtime, pair->net->setup.grads, (size_t)(world->envs * world->shape.slots));
 
-    if (pair->kernels == &cnn_fp32) { /* bf16: check_orders */
+    if (pair->kernels != &cnn_bf16) { /* which check_orders does */
         struct graph graph = {};
         check(step_from(pair, &graph, start) == device, name + ", a step repeated");
         graph_free(&graph);
@@ -337,10 +338,10 @@ static void check_bits(const struct precision &precision, const struct world_cas
     slotless.slots = {"r0c0"};
     const struct host_bits one = step_bits(precision, c, 1, prepare_grown);
     check(same_bits(one, step_bits(precision, c, 3, prepare_grown)), name + "env 0 among 1 and among 3");
-    if (precision.kernels == &cnn_fp32) {
-        fp32_budget = 1; /* every env in its own group */
+    if (precision.kernels != &cnn_bf16) {
+        framed_budget = 1; /* every env in its own group */
         check(same_bits(one, step_bits(precision, c, 3, prepare_grown)), name + "envs in groups");
-        fp32_budget = 0;
+        framed_budget = 0;
     } else {
         check(same_bits(one, step_bits(precision, c, 3, prepare_grown, 2)), name + "room for two thread blocks");
     }
@@ -351,7 +352,7 @@ static void check_bits(const struct precision &precision, const struct world_cas
     check(bare.host == training.host && bare.seed != training.seed,
           name + "T11: seeds in TRAINING leave the host alone");
     const struct host_bits zero = step_bits(precision, c, 1, prepare_alpha_zero);
-    if (precision.kernels == &cnn_fp32)
+    if (precision.kernels != &cnn_bf16)
         check(bare.host == zero.host, name + "I-20: seeds at alpha 0, whatever they hold");
     else /* a blended block keeps its maps rounded, whatever alpha is */
         check_within("bf16, I-20: seeds at alpha 0, whatever they hold",
@@ -402,15 +403,18 @@ static void check_orders(struct world_case c)
 /* One answer for host, seeds and validation: a host that one of them does not support does not fit. */
 static void check_fits(void)
 {
+    const struct net_device_kernels *made = &cnn_bf16, *any = &cnn_planes;
     const struct {
         const char *name;
         int base, blocks, kernel, pools, size, batch;
-        bool fits;
-    } cases[] = {{"base 8", 8, 3, 3, 3, 32, 1, true},         {"base 4", 4, 3, 3, 3, 32, 128, false},
-                 {"base 16", 16, 3, 3, 3, 32, 128, false},    {"two blocks", 8, 2, 3, 2, 32, 128, false},
-                 {"four blocks", 8, 4, 3, 4, 32, 128, false}, {"1 x 1 kernels", 8, 3, 1, 3, 32, 128, false},
-                 {"two pools", 8, 3, 3, 2, 32, 128, false},   {"images of 16", 8, 3, 3, 3, 16, 128, false},
-                 {"no images", 8, 3, 3, 3, 32, 0, false}};
+        const struct net_device_kernels *kernels;
+    } cases[] = {{"base 8", 8, 3, 3, 3, 32, 1, made},         {"base 1", 1, 3, 1, 3, 32, 128, any},
+                 {"base 16", 16, 3, 3, 3, 32, 128, any},      {"base 12", 12, 3, 3, 3, 32, 128, any},
+                 {"two blocks", 8, 2, 3, 2, 32, 128, any},    {"five blocks", 8, 5, 3, 5, 32, 128, any},
+                 {"1 x 1 kernels", 8, 3, 1, 3, 32, 128, any}, {"two pools", 8, 3, 3, 2, 32, 128, any},
+                 {"images of 16", 8, 3, 3, 3, 16, 128, any},  {"images of 224", 8, 3, 3, 3, 224, 128, any},
+                 {"512 channels", 128, 3, 3, 3, 32, 1, any},  {"too wide", 512, 1, 3, 1, 32, 128, nullptr},
+                 {"no images", 8, 3, 3, 3, 32, 0, nullptr}};
     for (const auto &c : cases)
         for (int slots : {0, 1}) {
             struct config config;
@@ -422,7 +426,7 @@ static void check_fits(void)
             config.host_pools = c.pools;
             config.slot_count = slots; /* r0c0 */
             cnn_shape_init_sized(&shape, &config, c.size, c.size);
-            check(cnn_bf16_fits(&shape.net, c.batch) == c.fits, std::string("bf16 fits, ") + c.name,
+            check(cnn_bf16_for(&shape.net, c.batch) == c.kernels, std::string("bf16 fits, ") + c.name,
                   std::to_string(slots) + " slots");
         }
 }
@@ -501,16 +505,24 @@ int main(int argc, char **argv)
         cifar = {"cifar", 8, 3, 3, 3, 32, both, batch, 2, 4, images},
                             streams = {"cifar", 8, 3, 3, 3, 32, both, envs > 1 ? 128 : 2, 4, envs, 8};
     const char *only = argc > 1 ? argv[1] : "";
-    if (strcmp(only, "bf16") != 0) {
+    const auto asked = [&](const char *name) { return !*only || strcmp(only, name) == 0; };
+    if (asked("fp32")) {
         check_world(precisions[0], small);
         check_world(precisions[0], {"baseline", 8, 3, 3, 3, 32, {"r0c0", "r0c1", "r0c2"}, 4, 1, 3, 6});
         check_bits(precisions[0], {"bits", 4, 3, 3, 2, 16, {"r0c0", "r0c1", "r0c2", "r1c0", "r1c1"}, 6, 2, 1, 6});
     }
-    if (strcmp(only, "fp32") != 0) {
+    if (asked("bf16")) {
         check_fits();
         check_world(precisions[1], cifar);
         check_bits(precisions[1], {"bits", 8, 3, 3, 3, 32, {"r0c0", "r0c1", "r0c2", "r1c1"}, 5, 1, 1, 4});
         check_orders(streams);
+    }
+    if (asked("planes")) {
+        check_world(precisions[2], small);
+        check_world(precisions[2], {"deep", 8, 5, 3, 5, 32, {"r0c1", "r0c3", "r0c4", "r1c2", "r1c4"}, 8, 1, 3, 4});
+        check_world(precisions[2], {"base 12", 12, 3, 3, 3, 16, {"r0c0", "r0c1", "r0c2"}, 4, 1, 3, 4});
+        check_world(precisions[2], {"1x1", 1, 3, 1, 3, 32, {"r0c0", "r0c1", "r0c2"}, 4, 1, 3, 4});
+        check_bits(precisions[2], {"bits", 4, 3, 3, 2, 16, {"r0c0", "r0c1", "r0c2", "r1c0", "r1c1"}, 6, 2, 1, 6});
     }
     check_gather(DATA_CIFAR10, AUGMENT_CROP_FLIP);
     check_gather(DATA_MNIST, AUGMENT_CROP);

@@ -70,6 +70,7 @@ void answers_compare(struct check_report *report, const char *table, const struc
         if (!own && !(backend->rough && (item->kind == ANSWER_VALUES || item->kind == ANSWER_COUNTS)))
             report_flag(report, name, false, "there is no answer");
         if (own)
-            report_error(report, name, answer_distance(own, item), backend->limit[item->kind]);
+            report_error(report, name, answer_distance(own, item),
+                         backend->limit[item->kind] * (backend->rough && want->sensitive ? ROUGH_SENSITIVE : 1));
     }
 }

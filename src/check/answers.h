@@ -34,7 +34,8 @@ enum { ANSWERS_MAX = 96 };
 struct answers {
     char name[64], group[64]; /* of the case, and of several cases of which a backend lacks all or none */
     int count;
-    bool failed; /* not enough memory */
+    bool sensitive; /* few channels or many blocks, whose gradients bf16 disturbs more: a rough backend may err more */
+    bool failed;    /* not enough memory */
     struct answer item[ANSWERS_MAX];
 };
 
@@ -59,6 +60,7 @@ struct check_backend {
     {                                                                                                                  \
         0, 1e-2, 0.35, 0.35, 1e-2, 1                                                                                   \
     }
+#define ROUGH_SENSITIVE 1.7 /* times as much where the network is sensitive */
 
 /* Zeroed values to fill in; NULL, with `failed` set, where there is no memory. */
 double *answers_add(struct answers *answers, enum answer_kind kind, double floor, size_t count, const char *format, ...)

@@ -106,6 +106,8 @@ static const struct {
     {"six blocks", {2, 6, 1, 4, 16, 16, 6, 0}, 4, {"r0c0", "r0c2", "r0c5", "r1c1", "r1c3"}},
     {"no slots", {8, 3, 3, 3, 32, 32, 12, 0}, 1, {NULL}},
     {"many classes", {4, 3, 3, 3, 24, 24, 5, 300}, 2, {BOTH}},
+    {"deep", {8, 5, 3, 5, 32, 32, 6, 0}, 2, {"r0c0", "r0c3", "r0c4", "r1c1", "r1c3", "r1c4"}},
+    {"base 12", {12, 3, 3, 3, 16, 16, 3, 0}, 2, {BOTH}},
 };
 enum { DEALT = sizeof dealt / sizeof dealt[0] };
 

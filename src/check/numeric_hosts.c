@@ -126,7 +126,7 @@ void host_compare_correct(const struct source *source, const char *name, uint32_
 #define CNN_NORM         ((struct tolerance){1e-4, 0})
 #define CNN_PARAMS       ((struct tolerance){0, 5e-6})
 #define CNN_LOSS_ROUGH   ((struct tolerance){1e-2, 0})
-#define CNN_COSINE_ROUGH 0.98
+#define CNN_COSINE_ROUGH 0.975 /* 0.98 for five blocks, 0.99 and more for three */
 
 /* One training step from batch `k` on; everything that the file holds of it is compared. */
 static bool cnn_step(const struct source *source, const char *host, struct rig *rig, int k, bool last,

@@ -220,6 +220,7 @@ enum answer_status answer_network(const struct check_backend *backend, int index
     struct network_run run = {.network = &network, .answers = answers};
     snprintf(answers->name, sizeof answers->name, "%s", network.name);
     snprintf(answers->group, sizeof answers->group, "%s", network.group);
+    answers->sensitive = network.host.base < 8 || network.host.blocks > 3;
     if (!backend)
         return ANSWER_GIVEN;
     const bool built = rig_build(&run.rig, &network, &scrap);

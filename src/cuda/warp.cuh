@@ -46,6 +46,21 @@ DEVICE uint32_t pack_bf16(float lo, float hi)
     return r;
 }
 
+/* The larger and the smaller of each of two pairs; NAN if either is. */
+DEVICE uint32_t max_bf16(uint32_t a, uint32_t b)
+{
+    uint32_t r;
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+
+DEVICE uint32_t min_bf16(uint32_t a, uint32_t b)
+{
+    uint32_t r;
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+
 DEVICE uint32_t pack_bf16_relu(float lo, float hi)
 {
     uint32_t r;
@@ -311,6 +326,23 @@ static inline uint32_t bf16_bits(float x)
 static inline uint32_t pack_bf16(float lo, float hi)
 {
     return bf16_bits(lo) | bf16_bits(hi) << 16;
+}
+
+/* f of each of two pairs' numbers; NAN if either is. */
+template <class F> static inline uint32_t bf16_pairs(uint32_t a, uint32_t b, F f)
+{
+    const auto one = [&](float x, float y) { return x != x ? x : y != y ? y : f(x, y) ? x : y; };
+    return pack_bf16(one(bf16_lo(a), bf16_lo(b)), one(bf16_hi(a), bf16_hi(b)));
+}
+
+static inline uint32_t max_bf16(uint32_t a, uint32_t b)
+{
+    return bf16_pairs(a, b, [](float x, float y) { return x > y; });
+}
+
+static inline uint32_t min_bf16(uint32_t a, uint32_t b)
+{
+    return bf16_pairs(a, b, [](float x, float y) { return x < y; });
 }
 
 static inline uint32_t pack_bf16_relu(float lo, float hi)

@@ -105,7 +105,7 @@ static void create_parts(struct device *device, const struct device_setup *setup
     if (rt->failed)
         return;
     const struct host_device *nets = families[net.shape.family];
-    device->kernels = setup->bf16 ? nets->bf16 : nets->fp32;
+    device->kernels = setup->bf16 ? nets->bf16(net.host_shape, (int)net.source.batch) : nets->fp32;
     device->net = device->kernels->create(rt, &net);
     device->step = step_device_create(&device->mirror, setup, net.grads, policy.logits, policy.values);
     if (device->mirror.host->learns)
@@ -417,7 +417,12 @@ static bool computes(int family)
 static bool bf16_fits(const struct net_shape *shape, int batch)
 {
     const struct host_device *nets = families[shape->family];
-    return nets->bf16 && nets->bf16_fits(shape, batch);
+    return nets->bf16 && nets->bf16(shape, batch);
+}
+
+static bool bf16_tried(const struct net_shape *shape, int batch)
+{
+    return bf16_fits(shape, batch) && families[shape->family]->bf16_tried(shape, batch);
 }
 
 static enum esper_status try_net(struct net_trial *trial, struct esper_error *error)
@@ -454,6 +459,7 @@ extern "C" const struct device_api *esper_device_api(void)
         device_graphs,
         computes,
         bf16_fits,
+        bf16_tried,
         try_net,
         policy_trial_run,
         update_trial_run,

@@ -87,8 +87,11 @@ struct net_trial;
 
 /* How a family computes on a device. */
 struct host_device {
-    const struct net_device_kernels *fp32, *bf16;                /* NULL: it does not */
-    bool (*bf16_fits)(const struct net_shape *shape, int batch); /* do the bf16 kernels know such a host? */
+    const struct net_device_kernels *fp32; /* NULL: it does not */
+    /* The bf16 kernels that know such a host, or NULL. */
+    const struct net_device_kernels *(*bf16)(const struct net_shape *shape, int batch);
+    /* Have they run on a card? Those that have not must be asked for. */
+    bool (*bf16_tried)(const struct net_shape *shape, int batch);
     enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
 };
 #define DEVICE_DECLARED(with, NAME, name) extern const struct host_device name##_device;

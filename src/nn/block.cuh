@@ -1,12 +1,13 @@
 /*
- * Operations of one thread block on the maps of one image: element-wise passes, sums per channel, pooling,
- * normalisation. Maps are dense, [pixel][channel], in global memory. Every function is called by all threads of the
- * block and ends with a barrier: any thread can read what it wrote. The order of a sum depends on the shape alone.
+ * Operations of one thread block on the maps of one image: element-wise passes, sums per channel,
+ * normalisation. Maps are dense, in global memory, of floats or of octets (nn/octet.cuh). Every function is called by
+ * all threads of the block and ends with a barrier: any thread can read what it wrote. The order of a sum depends on
+ * the shape alone.
  */
 #ifndef NN_BLOCK_CUH
 #define NN_BLOCK_CUH
 
-#include "cuda/runtime.cuh"
+#include "nn/octet.cuh"
 
 extern "C" {
 #include "nn/norm.h"
@@ -19,21 +20,29 @@ enum { BLOCK_THREADS = 128, BLOCKS_PER_PROCESSOR = 4 };
 /* Large functions with several call sites: one copy of each per kernel. */
 #define DEVICE_CALL [[maybe_unused]] static __device__ __noinline__
 
-/* put(index, value(index, channel)) for every value of a map. Several are read before the first is put, to hide the
+/* put(index, value(index, channel)) for every element of a map. Several are read before the first is put, to hide the
  * latency of memory. */
-template <class Value, class Put> DEVICE void each_value(int pixels, int channels, Value value, Put put)
+template <class M, int AHEAD = map_form<M>::AHEAD, class Value, class Put>
+DEVICE void each_value(int pixels, int channels, Value value, Put put)
 {
-    enum { AHEAD = 4 };
-    const int step = BLOCK_THREADS % channels, count = pixels * channels;
-    int c = (int)threadIdx.x % channels;
+    enum { WIDTH = map_form<M>::WIDTH };
+    const int planes = map_planes<M>(channels), count = pixels * planes;
+    /* How the index within the inner dimension, channels or pixels, and the outer one go on from element to element. */
+    const int inner = WIDTH == 1 ? channels : pixels, step = BLOCK_THREADS % inner, leap = BLOCK_THREADS / inner;
+    int at = (int)threadIdx.x % inner, plane = (int)threadIdx.x / inner;
     for (int first = (int)threadIdx.x; first < count; first += AHEAD * BLOCK_THREADS) {
         decltype(value(0, 0)) v[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
             const int i = first + k * BLOCK_THREADS;
+            const int c = WIDTH == 1 ? at : WIDTH * (plane < planes ? plane : planes - 1);
             v[k] = value(i < count ? i : first, c);
-            c += step;
-            c -= c >= channels ? channels : 0;
+            at += step;
+            plane += leap;
+            if (at >= inner) {
+                at -= inner;
+                plane++;
+            }
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++)
@@ -44,9 +53,10 @@ template <class Value, class Put> DEVICE void each_value(int pixels, int channel
 }
 
 /* The same, written to a map. */
-template <class Value> DEVICE void map_set(int pixels, int channels, float *out, Value value)
+template <class M, int AHEAD = map_form<M>::AHEAD, class Value>
+DEVICE void map_set(int pixels, int channels, M *out, Value value)
 {
-    each_value(pixels, channels, value, [&](int i, float v) { out[i] = v; });
+    each_value<M, AHEAD>(pixels, channels, value, [&](int i, const value_of<M> &v) { store(out, i, v); });
 }
 
 DEVICE double *sums_scratch()
@@ -94,6 +104,117 @@ template <int K, class T, class Value, class Put> DEVICE void channel_sums(int r
     }
 }
 
+enum { TEAM_LEAST = 4 }; /* lanes of a team */
+
+/* Two sums of eight channels per team. */
+DEVICE float *octet_scratch()
+{
+    __shared__ float scratch[BLOCK_THREADS / TEAM_LEAST * 16];
+    return scratch;
+}
+
+/* N sums of `near` neighbouring lanes, a power of two, to `to`. While lanes are left to share them, either half of two
+ * lanes' sums goes on with one of the two. */
+template <int N> DEVICE void octet_fold(float sum[N], int near, float *to)
+{
+    const int lane = (int)threadIdx.x % 32;
+    int mask = near / 2, first = 0, count = N;
+#pragma unroll
+    for (int n = N / 2; n > 0; n /= 2)
+        if (mask > 0) {
+            const bool upper = lane & mask;
+#pragma unroll
+            for (int i = 0; i < n; i++) {
+                const float kept = upper ? sum[i + n] : sum[i], given = upper ? sum[i] : sum[i + n];
+                sum[i] = kept + exchange(given, mask);
+            }
+            first += upper ? n : 0;
+            count = n;
+            mask /= 2;
+        }
+    const int rest = mask;
+    for (; mask > 0; mask /= 2)
+        sum[0] += exchange(sum[0], mask);
+    if (rest > 0 && lane % (2 * rest) != 0)
+        return;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < count)
+            to[first + i] = sum[i];
+}
+
+/*
+ * K sums per channel over the elements of a map of octets: value(index, channel, v) yields the terms of eight channels.
+ * A team of threads has a plane, and pixels in turn; its lanes are added up in pairs, its warps in double.
+ */
+template <int K, class Value, class Put> DEVICE void octet_sums(int pixels, int channels, Value value, Put put)
+{
+    float(*part)[8 * K] = reinterpret_cast<float(*)[8 * K]>(octet_scratch());
+    int lanes = TEAM_LEAST;
+    while (lanes < pixels && lanes < BLOCK_THREADS)
+        lanes *= 2;
+    const int planes = map_planes<struct octet>(channels), teams = BLOCK_THREADS / lanes;
+    const int near = lanes < 32 ? lanes : 32, each = lanes / near; /* lanes of a warp; warps of a team */
+    const int lane = (int)threadIdx.x % lanes, team = (int)threadIdx.x / lanes;
+    for (int first = 0; first < planes; first += teams) {
+        const int plane = first + team;
+        struct eight sum[K] = {};
+        for (int p = lane; plane < planes && p < pixels; p += lanes) {
+            struct eight v[K];
+            value(plane * pixels + p, 8 * plane, v);
+#pragma unroll
+            for (int k = 0; k < K; k++)
+#pragma unroll
+                for (int e = 0; e < 8; e++)
+                    sum[k].v[e] += v[k].v[e];
+        }
+        octet_fold<8 * K>(&sum[0].v[0], near, part[(int)threadIdx.x / near]);
+        __syncthreads();
+        for (int j = (int)threadIdx.x; j < 8 * teams; j += BLOCK_THREADS) {
+            const int c = 8 * first + j;
+            double total[K] = {};
+            for (int w = 0; w < each; w++)
+                for (int k = 0; k < K; k++)
+                    total[k] += (double)part[j / 8 * each + w][8 * k + j % 8];
+            if (c < channels)
+                put(c, total);
+        }
+        __syncthreads();
+    }
+}
+
+/* K sums per channel over a map; value(index, channel, v) yields the terms. */
+template <int K, class M, class Value, class Put> DEVICE void map_sums(int pixels, int channels, Value value, Put put)
+{
+    if constexpr (map_form<M>::WIDTH == 1)
+        channel_sums<K, float>(
+            pixels, channels, [&](int p, int c, float *v) { value(p * channels + c, c, v); }, put);
+    else
+        octet_sums<K>(pixels, channels, value, put);
+}
+
+/* The sum of value(index) over all numbers of a map, put by one thread. */
+template <class M, class Value, class Put> DEVICE void map_total(int pixels, int channels, Value value, Put put)
+{
+    if constexpr (map_form<M>::WIDTH == 1) {
+        channel_sums<1, float>(
+            pixels * channels, 1, [&](int i, int, float *v) { v[0] = value(i); },
+            [&](int, const double *total) { put(total[0]); });
+    } else {
+        double *sums = channel_scratch();
+        octet_sums<1>(
+            pixels, channels, [&](int i, int, struct eight *v) { v[0] = value(i); },
+            [&](int c, const double *total) { sums[c] = total[0]; });
+        if (threadIdx.x == 0) {
+            double sum = 0;
+            for (int c = 0; c < channels; c++)
+                sum += sums[c];
+            put(sum);
+        }
+        __syncthreads();
+    }
+}
+
 /* NAN propagates. */
 DEVICE float relu(float z)
 {
@@ -103,74 +224,41 @@ DEVICE float relu(float z)
 /* ---- where values come from -------------------------------------------------------------------------------------- */
 
 /* A map as it is, or relu(map * scale + shift). */
-struct source {
-    const float *map, *scale, *shift; /* scale NULL: as it is */
+template <class M> struct source {
+    const M *map;
+    const float *scale, *shift; /* scale NULL: as it is */
 };
 
-DEVICE struct source source_plain(const float *map)
-{
-    struct source source = {map, nullptr, nullptr};
+template <class M> DEVICE struct source<M> source_plain(const M *map) {
+    struct source<M> source = {
+        map, nullptr, nullptr
+    };
     return source;
 }
 
-DEVICE struct source source_normed(const float *map, const struct norm &norm)
-{
-    struct source source = {map, norm.scale, norm.shift};
+template <class M>
+DEVICE struct source<M> source_normed(const M *map, const struct norm &norm) {
+    struct source<M> source = {
+        map, norm.scale, norm.shift
+    };
     return source;
 }
 
-DEVICE float source_at(const struct source &source, int i, int c)
+DEVICE float
+normed(float x, float scale, float shift)
 {
-    float x = source.map[i];
-    return source.scale ? relu(fmaf(x, source.scale[c], source.shift[c])) : x;
+    return relu(fmaf(x, scale, shift));
 }
 
-DEVICE void map_write(int pixels, int channels, const struct source &source, float *out)
+template <class M> DEVICE value_of<M> source_at(const struct source<M> &source, int i, int c)
+{
+    const value_of<M> x = load(source.map, i);
+    return source.scale ? apply(normed, x, channels_of<M>(source.scale, c), channels_of<M>(source.shift, c)) : x;
+}
+
+template <class M> DEVICE void map_write(int pixels, int channels, const struct source<M> &source, M *out)
 {
     map_set(pixels, channels, out, [&](int i, int c) { return source_at(source, i, c); });
-}
-
-/* ---- max pooling 2x2, stride 2; height and width are even -------------------------------------------------------- */
-
-/* Index of the window's first value, from that of the pooled one. */
-DEVICE int pool_window(int i, int c, int width, int channels)
-{
-    const int p = i / channels, half = width / 2, y = p / half, x = p % half;
-    return (2 * y * width + 2 * x) * channels + c;
-}
-
-DEVICE void pool_forward(int height, int width, int channels, const struct source &in, float *out)
-{
-    map_set(height / 2 * (width / 2), channels, out, [&](int i, int c) {
-        const int at = pool_window(i, c, width, channels), below = at + width * channels;
-        float y0 = source_at(in, at, c), y1 = source_at(in, at + channels, c);
-        float y2 = source_at(in, below, c), y3 = source_at(in, below + channels, c);
-        float top = y1 > y0 ? y1 : y0, bottom = y3 > y2 ? y3 : y2;
-        return bottom > top ? bottom : top;
-    });
-}
-
-/* On ties the gradient goes to the first maximum in row-major order. */
-DEVICE void pool_backward(int height, int width, int channels, const struct source &in, const float *g, float *out)
-{
-    struct winner {
-        int at, place; /* the window; which of its four values */
-        float g;
-    };
-    each_value(
-        height / 2 * (width / 2), channels,
-        [&](int i, int c) {
-            const int at = pool_window(i, c, width, channels), below = at + width * channels;
-            float y0 = source_at(in, at, c), y1 = source_at(in, at + channels, c);
-            float y2 = source_at(in, below, c), y3 = source_at(in, below + channels, c);
-            bool right0 = y1 > y0, right1 = y3 > y2, low = (right1 ? y3 : y2) > (right0 ? y1 : y0);
-            struct winner winner = {at, low ? 2 + right1 : (int)right0, g[i]};
-            return winner;
-        },
-        [&](int, const struct winner &winner) {
-            for (int k = 0; k < 4; k++)
-                out[winner.at + (k / 2 * width + k % 2) * channels] = winner.place == k ? winner.g : 0;
-        });
 }
 
 /* ---- normalisation ----------------------------------------------------------------------------------------------- */
@@ -207,32 +295,41 @@ DEVICE void norm_set_backward(const struct norm &norm, int c, double gamma, doub
 }
 
 /* g where the ReLU after the norm passed. */
-DEVICE float norm_passed(const struct norm &norm, bool cut, float x, float g, int c)
+DEVICE float norm_passed(bool cut, float x, float g, float scale, float shift)
 {
-    return !cut || fmaf(x, norm.scale[c], norm.shift[c]) > 0 ? g : 0;
+    return !cut || fmaf(x, scale, shift) > 0 ? g : 0;
 }
 
 /* out = gain * v + slope * x + offset; out may be g. */
-DEVICE void norm_grad(int pixels, int channels, const struct norm &norm, bool cut, const float *x, const float *g,
-                      float *out)
+template <class M>
+DEVICE void norm_grad(int pixels, int channels, const struct norm &norm, bool cut, const M *x, const M *g, M *out)
 {
     map_set(pixels, channels, out, [&](int i, int c) {
-        float v = norm_passed(norm, cut, x[i], g[i] * norm.gain[c], c);
-        return v + fmaf(x[i], norm.slope[c], norm.offset[c]);
+        return apply(
+            [&](float a, float b, float scale, float shift, float gain, float slope, float offset) {
+                float v = norm_passed(cut, a, b * gain, scale, shift);
+                return v + fmaf(a, slope, offset);
+            },
+            load(x, i), load(g, i), channels_of<M>(norm.scale, c), channels_of<M>(norm.shift, c),
+            channels_of<M>(norm.gain, c), channels_of<M>(norm.slope, c), channels_of<M>(norm.offset, c));
     });
 }
 
 /* Sums of v and of v * (x - centre) per channel, with v as in norm_grad. */
-template <class Put>
-DEVICE void norm_grad_sums(int pixels, int channels, const struct norm &norm, bool cut, const float *x, const float *g,
-                           Put put)
+template <class M, class Put>
+DEVICE void norm_grad_sums(int pixels, int channels, const struct norm &norm, bool cut, const M *x, const M *g, Put put)
 {
-    channel_sums<2, float>(
+    map_sums<2, M>(
         pixels, channels,
-        [&](int p, int c, float *v) {
-            const int i = p * channels + c;
-            v[0] = norm_passed(norm, cut, x[i], g[i], c);
-            v[1] = v[0] * (x[i] - norm.centre[c]);
+        [&](int i, int c, value_of<M> *v) {
+            apply_to<2>(
+                v,
+                [&](float *term, float a, float b, float scale, float shift, float centre) {
+                    term[0] = norm_passed(cut, a, b, scale, shift);
+                    term[1] = term[0] * (a - centre);
+                },
+                load(x, i), load(g, i), channels_of<M>(norm.scale, c), channels_of<M>(norm.shift, c),
+                channels_of<M>(norm.centre, c));
         },
         put);
 }
@@ -246,29 +343,41 @@ DEVICE double group_sum(const double *values, int c, int size)
     return sum;
 }
 
+/* Sums of x - centre and of its square, per channel. */
+template <class M, class Put> DEVICE void moments(int pixels, int channels, const M *x, const float *centre, Put put)
+{
+    map_sums<2, M>(
+        pixels, channels,
+        [&](int i, int c, value_of<M> *v) {
+            apply_to<2>(
+                v,
+                [](float *term, float a, float b) {
+                    term[0] = a - b;
+                    term[1] = term[0] * term[0];
+                },
+                load(x, i), real_channels_of<M>(centre, c, channels));
+        },
+        put);
+}
+
 /* Statistics of one image; two passes, mean first: with one value per group the variance must be exactly zero. */
-DEVICE void group_norm_forward(const struct norm &norm, int pixels, int channels, int groups, const float *x,
+template <class M>
+DEVICE void group_norm_forward(const struct norm &norm, int pixels, int channels, int groups, const M *x,
                                const float *gamma, const float *beta)
 {
     const int size = channels / groups;
     const double count = (double)pixels * size;
     double *sum = channel_scratch(), *square = sum + NORM_MAX_CHANNELS;
-    channel_sums<1, float>(
-        pixels, channels, [&](int p, int c, float *v) { v[0] = x[p * channels + c]; },
+    map_sums<1, M>(
+        pixels, channels, [&](int i, int, value_of<M> *v) { v[0] = load(x, i); },
         [&](int c, const double *total) { sum[c] = total[0]; });
     for (int c = (int)threadIdx.x; c < channels; c += BLOCK_THREADS)
         norm.centre[c] = (float)(group_sum(sum, c, size) / count);
     __syncthreads();
-    channel_sums<2, float>(
-        pixels, channels,
-        [&](int p, int c, float *v) {
-            v[0] = x[p * channels + c] - norm.centre[c];
-            v[1] = v[0] * v[0];
-        },
-        [&](int c, const double *total) {
-            sum[c] = total[0];
-            square[c] = total[1];
-        });
+    moments<M>(pixels, channels, x, norm.centre, [&](int c, const double *total) {
+        sum[c] = total[0];
+        square[c] = total[1];
+    });
     for (int c = (int)threadIdx.x; c < channels; c += BLOCK_THREADS) {
         double off = group_sum(sum, c, size) / count; /* the rounding error of the mean */
         double var = group_sum(square, c, size) / count - off * off;
@@ -281,8 +390,9 @@ DEVICE void group_norm_forward(const struct norm &norm, int pixels, int channels
 }
 
 /* The backward coefficients of one image; sums of v * xhat and v go to dgamma and dbeta. */
-DEVICE void group_norm_backward(const struct norm &norm, int pixels, int channels, int groups, bool cut, const float *x,
-                                const float *g, const float *gamma, double *dgamma, double *dbeta)
+template <class M>
+DEVICE void group_norm_backward(const struct norm &norm, int pixels, int channels, int groups, bool cut, const M *x,
+                                const M *g, const float *gamma, double *dgamma, double *dbeta)
 {
     const int size = channels / groups;
     const double count = (double)pixels * size;
@@ -300,10 +410,10 @@ DEVICE void group_norm_backward(const struct norm &norm, int pixels, int channel
 }
 
 /* Mean over the pixels of each channel. */
-DEVICE void mean_forward(int pixels, int channels, const float *x, float *mean)
+template <class M> DEVICE void mean_forward(int pixels, int channels, const M *x, float *mean)
 {
-    channel_sums<1, float>(
-        pixels, channels, [&](int p, int c, float *v) { v[0] = x[p * channels + c]; },
+    map_sums<1, M>(
+        pixels, channels, [&](int i, int, value_of<M> *v) { v[0] = load(x, i); },
         [&](int c, const double *total) { mean[c] = (float)(total[0] / pixels); });
 }
 

@@ -1,4 +1,14 @@
 #include "transformer/device.cuh"
 
-const struct host_device transformer_device = {&transformer_fp32, &transformer_bf16, transformer_bf16_fits,
-                                               transformer_trial_run};
+static const struct net_device_kernels *bf16_for(const struct net_shape *shape, int batch)
+{
+    return transformer_bf16_fits(shape, batch) ? &transformer_bf16 : nullptr;
+}
+
+/* What `precision=auto` takes in bf16. */
+static bool bf16_tried(const struct net_shape *, int)
+{
+    return true;
+}
+
+const struct host_device transformer_device = {&transformer_fp32, bf16_for, bf16_tried, transformer_trial_run};

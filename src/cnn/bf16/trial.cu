@@ -8,12 +8,11 @@
 #include "cnn/bf16/trial.h"
 #include "morph/net_trial.h"
 
-/* Rounds to nearest, ties to even; does not handle NAN. */
-static uint32_t rounded(float x)
+uint16_t trial_rounded(float x)
 {
     uint32_t u;
     memcpy(&u, &x, sizeof u);
-    return (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
 static void place_images(struct bf16_net *net, const struct net_trial *given)
@@ -24,7 +23,7 @@ static void place_images(struct bf16_net *net, const struct net_trial *given)
     std::vector<uint2> packed(pixels);
     for (size_t p = 0; p < pixels; p++) {
         const float *v = given->pixels + p * GATHER_CHANNELS;
-        packed[p] = make_uint2(rounded(v[0]) | rounded(v[1]) << 16, rounded(v[2]));
+        packed[p] = make_uint2(trial_rounded(v[0]) | (uint32_t)trial_rounded(v[1]) << 16, trial_rounded(v[2]));
     }
     runtime_copy_to(rt, net->gathered[0].pixels, packed.data(), pixels * sizeof packed[0]);
     const std::vector<uint8_t> labels(given->labels, given->labels + given->samples); /* of ten classes */

@@ -1,4 +1,4 @@
-/* Setup and release of the fp32 networks: the memory layout, and the packed weights. */
+/* Setup and release: the memory layout, and the division of the work. */
 #include "cuda/runtime.cuh"
 
 #include <cstdlib>
@@ -6,17 +6,15 @@
 
 #include "cnn/fp32/net.cuh"
 
-enum { PACK_THREADS = 256, CHUNKS = 32, CHUNK_PIXELS = 1024 };
-
-size_t fp32_budget = 0;
+size_t framed_budget = 0;
 
 /* Half of the free memory, and no more than is useful. */
 static size_t frame_budget()
 {
     const size_t most = (size_t)40 << 30;
     size_t available = most, total = 0;
-    if (fp32_budget)
-        return fp32_budget;
+    if (framed_budget)
+        return framed_budget;
 #ifndef EMULATE
     if (cudaMemGetInfo(&available, &total) != cudaSuccess)
         return most;
@@ -35,28 +33,52 @@ static uint32_t take(size_t *used, size_t count)
     return (uint32_t)at;
 }
 
-/* Images per chunk, from the sizes of batch and maps alone: enough chunks for the device, but none too small to be
- * worth its sums. */
-static int chunk_images(int batch, int pixels)
+/* What is laid out, and how. */
+struct plan {
+    struct net_view *net;
+    const struct cnn_shape *shape;
+    struct framed_form form;
+};
+
+static int stored(const struct plan *plan, int channels)
 {
-    int images = batch / CHUNKS;
-    if (images * pixels < CHUNK_PIXELS)
-        images = (CHUNK_PIXELS + pixels - 1) / pixels;
-    return images < batch ? images : batch;
+    return (channels + plan->form.unit - 1) / plan->form.unit * plan->form.unit;
 }
 
-static struct layer_view layer_of(const struct block_shape *b, int kernel, int in_stride, int batch)
+static size_t map_room(const struct plan *plan, size_t pixels, int channels)
+{
+    return pixels * (size_t)(stored(plan, channels) / plan->form.unit) * plan->form.unit_floats;
+}
+
+static void divide(const struct plan *plan, const struct layer_view &layer, int *chunk, int *chunks)
+{
+    const int batch = plan->net->batch;
+    *chunk = plan->form.chunk(batch, layer.height * layer.width, plan->form.parts(layer, false));
+    *chunks = (batch + *chunk - 1) / *chunk;
+}
+
+static struct layer_view layer_of(const struct plan *plan, const struct block_shape *b, int in_stride)
 {
     struct layer_view layer = {};
     layer.height = b->height;
     layer.width = b->width;
-    layer.kernel = kernel;
+    layer.kernel = plan->shape->kernel;
     layer.cin = b->cin;
     layer.cout = b->cout;
     layer.in_stride = in_stride;
-    layer.chunk = chunk_images(batch, b->height * b->width);
-    layer.chunks = (batch + layer.chunk - 1) / layer.chunk;
+    layer.stored = stored(plan, b->cout);
+    divide(plan, layer, &layer.chunk, &layer.chunks);
     return layer;
+}
+
+/* Room for packed weights from `used` on. */
+static void lay_out_packed(const struct plan *plan, int kernel, int cin, int cout, bool depthwise, size_t *used,
+                           uint32_t *forward, uint32_t *back)
+{
+    if (!plan->form.packed)
+        return;
+    *forward = take(used, plan->form.packed(kernel, cin, cout, depthwise, false));
+    *back = take(used, plan->form.packed(kernel, cin, cout, depthwise, true));
 }
 
 static uint32_t tensor_at(const struct param_layout *layout, int tensor)
@@ -64,13 +86,15 @@ static uint32_t tensor_at(const struct param_layout *layout, int tensor)
     return (uint32_t)layout->tensor[tensor].offset;
 }
 
-static void lay_out_blocks(struct net_view *net, const struct cnn_shape *shape)
+static void lay_out_blocks(const struct plan *plan)
 {
+    struct net_view *net = plan->net;
+    const struct cnn_shape *shape = plan->shape;
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];
         struct block_view *block = &net->block[i];
-        size_t pixels = (size_t)b->height * (size_t)b->width, cout = (size_t)b->cout;
-        block->conv = layer_of(b, shape->kernel, i == 0 ? GATHER_CHANNELS : b->cin, net->batch);
+        size_t pixels = (size_t)b->height * (size_t)b->width;
+        block->conv = layer_of(plan, b, i == 0 ? GATHER_CHANNELS : b->cin);
         block->pixels = (int)pixels;
         block->pool = b->pool;
         memcpy(block->slot, b->slot, sizeof block->slot);
@@ -79,11 +103,12 @@ static void lay_out_blocks(struct net_view *net, const struct cnn_shape *shape)
         block->beta = tensor_at(&shape->net.host, b->beta);
         block->mean = (uint32_t)b->mean;
         block->var = (uint32_t)b->var;
-        block->norm = take(&net->norm, NORM_ARRAYS * cout);
+        block->norm = take(&net->norm, NORM_ARRAYS * (size_t)block->conv.stored);
         block->in = i == 0 ? net->input : net->block[i - 1].out;
-        block->raw = take(&net->frame, pixels * cout);
-        block->grad = take(&net->frame, pixels * cout);
-        block->out = take(&net->frame, (b->pool ? pixels / 4 : pixels) * cout);
+        block->raw = take(&net->frame, map_room(plan, pixels, b->cout));
+        block->grad = take(&net->frame, map_room(plan, pixels, b->cout));
+        block->out = take(&net->frame, map_room(plan, b->pool ? pixels / 4 : pixels, b->cout));
+        lay_out_packed(plan, shape->kernel, b->cin, b->cout, false, &net->packed_floats, &block->forward, &block->back);
         block->partial = net->partial;
         net->partial += (size_t)block->conv.chunks * shape->net.host.tensor[b->weight].size;
     }
@@ -99,8 +124,8 @@ static int layout_views(const struct param_layout *layout, struct tensor_view *v
 }
 
 /* A chain's steps with their tensors and maps; maps of different blueprints overlay one another from `used` on. */
-static void lay_out_chain(struct seed_view *seed, const struct seed_blueprint *blueprint, const struct slot_view *slot,
-                          size_t *used)
+static void lay_out_chain(const struct plan *plan, struct seed_view *seed, const struct seed_blueprint *blueprint,
+                          const struct slot_view *slot, size_t *used, size_t *packed)
 {
     int tensor = 0, norms = 0;
     for (int i = 0; i < blueprint->steps; i++) {
@@ -119,30 +144,34 @@ static void lay_out_chain(struct seed_view *seed, const struct seed_blueprint *b
             step->gamma = seed->tensor[tensor++].offset;
             step->beta = seed->tensor[tensor++].offset;
         }
-        size_t map = (size_t)slot->pixels * (size_t)step->cout;
+        size_t map = map_room(plan, (size_t)slot->pixels, step->cout);
         step->pre = take(used, map);
         step->grad = take(used, map);
         if (i + 1 < blueprint->steps)
             step->act = take(used, map);
+        lay_out_packed(plan, step->kernel, step->cin, step->cout, step->kind == STEP_DEPTHWISE, packed, &step->forward,
+                       &step->back);
     }
 }
 
-static void lay_out_seeds(struct net_view *net, struct slot_view *slot)
+static void lay_out_seeds(const struct plan *plan, struct slot_view *slot)
 {
-    size_t start = net->frame;
+    struct net_view *net = plan->net;
+    const size_t start = net->frame, first = net->packed_floats;
     for (int i = 0; i < BLUEPRINT_COUNT; i++) {
         const struct seed_blueprint *blueprint = blueprint_at(i);
         struct seed_view *seed = &slot->seed_of[i];
         struct param_layout layout;
-        size_t used = start;
+        size_t used = start, packed = first;
         blueprint_layout(i, slot->channels, &layout);
         seed->kind = blueprint->kind;
         seed->steps = blueprint->steps;
         seed->storage = (uint32_t)layout.storage;
         seed->params = (uint32_t)layout.params;
         seed->tensors = layout_views(&layout, seed->tensor);
-        lay_out_chain(seed, blueprint, slot, &used);
+        lay_out_chain(plan, seed, blueprint, slot, &used, &packed);
         net->frame = used > net->frame ? used : net->frame;
+        net->packed_floats = packed > net->packed_floats ? packed : net->packed_floats;
     }
 }
 
@@ -158,13 +187,16 @@ static void lay_out_gate(struct net_view *net, struct slot_view *slot)
     slot->gate_sums = take(&net->figure, 1 + (size_t)slot->neck);
 }
 
-static void lay_out_slots(struct net_view *net, const struct cnn_shape *shape)
+static void lay_out_slots(const struct plan *plan)
 {
+    struct net_view *net = plan->net;
+    const struct cnn_shape *shape = plan->shape;
     for (int j = 0; j < shape->net.slots; j++) {
         const struct slot_shape *s = &shape->net.slot[j];
         const struct site_shape *site = &shape->site[j];
         struct slot_view *slot = &net->slot[j];
-        size_t channels = (size_t)site->channels, map = channels * (size_t)(site->height * site->width);
+        const size_t channels = (size_t)site->channels,
+                     map = map_room(plan, (size_t)(site->height * site->width), site->channels);
         slot->channels = site->channels;
         slot->height = site->height;
         slot->width = site->width;
@@ -172,8 +204,9 @@ static void lay_out_slots(struct net_view *net, const struct cnn_shape *shape)
         slot->groups = group_count(site->channels);
         slot->neck = blueprint_neck(site->channels);
         slot->squeeze = blueprint_squeeze(site->channels);
-        slot->chunk = chunk_images(net->batch, slot->pixels);
-        slot->chunks = (net->batch + slot->chunk - 1) / slot->chunk;
+        slot->stored = stored(plan, site->channels);
+        divide(plan, {site->height, site->width, 3, site->channels, site->channels, site->channels, 0, 0, 0},
+               &slot->chunk, &slot->chunks);
         slot->seed = (uint32_t)s->seed;
         slot->seed_storage = (uint32_t)s->seed_storage;
         slot->gate = (uint32_t)s->gate;
@@ -181,29 +214,37 @@ static void lay_out_slots(struct net_view *net, const struct cnn_shape *shape)
         slot->x = take(&net->frame, map);
         slot->s = take(&net->frame, map);
         slot->y = s->row == 0 ? take(&net->frame, map) : 0;
-        slot->norms = take(&net->frame, 2 * NORM_ARRAYS * channels);
+        slot->norms = take(&net->frame, 2 * NORM_ARRAYS * (size_t)slot->stored);
         slot->sums = take(&net->figure, 4 * channels);
         slot->sigma = take(&net->figure, 1);
         lay_out_gate(net, slot);
-        lay_out_seeds(net, slot);
+        lay_out_seeds(plan, slot);
         slot->partial = net->partial;
         net->partial += (size_t)slot->chunks * s->seed_storage;
     }
 }
 
-static void lay_out(struct net_view *net, const struct cnn_shape *shape)
+static void lay_out(const struct plan *plan)
 {
+    struct net_view *net = plan->net;
+    const struct cnn_shape *shape = plan->shape;
     size_t largest = 0, channels = 0;
     net->input = take(&net->frame, (size_t)shape->block[0].height * (size_t)shape->block[0].width * GATHER_CHANNELS);
-    lay_out_blocks(net, shape);
+    lay_out_blocks(plan);
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];
-        int neck = blueprint_neck(b->cout);
-        size_t wide = (size_t)(b->cout > neck ? b->cout : neck), map = (size_t)(b->height * b->width) * wide;
+        const int neck = blueprint_neck(b->cout), wide = b->cout > neck ? b->cout : neck;
+        const size_t map = map_room(plan, (size_t)(b->height * b->width), wide);
         largest = map > largest ? map : largest;
         channels = (size_t)b->cout > channels ? (size_t)b->cout : channels;
     }
-    net->gpool = take(&net->frame, largest);
+    const uint32_t pooled = plan->form.keeps_pooled ? 0 : take(&net->frame, largest);
+    for (int i = 0; i < shape->blocks; i++)
+        net->block[i].pooled =
+            plan->form.keeps_pooled
+                ? take(&net->frame, map_room(plan, (size_t)(shape->block[i].height * shape->block[i].width) / 4,
+                                             shape->block[i].cout))
+                : pooled;
     net->u = take(&net->frame, largest);
     net->dx = take(&net->frame, largest);
     net->chain = take(&net->frame, largest);
@@ -214,28 +255,29 @@ static void lay_out(struct net_view *net, const struct cnn_shape *shape)
     net->label = take(&net->figure, 1);
     net->loss = take(&net->figure, 1);
     net->right = take(&net->figure, 1);
-    lay_out_slots(net, shape);
+    lay_out_slots(plan);
     net->frame = (net->frame + 31) / 32 * 32;
     net->norm = (net->norm + 31) / 32 * 32;
     net->partial = (net->partial + 31) / 32 * 32;
-    net->packed_floats = shape->net.host.storage + shape->net.seed_storage;
+    net->packed_floats = plan->form.packed ? (net->packed_floats + 31) / 32 * 32
+                                           : shape->net.host.storage + shape->net.seed_storage;
     net->grad = shape->net.host.storage + shape->net.seed_storage + shape->net.gate_storage;
 }
 
 /* ---- gradients of weights: division of the work ------------------------------------------------------------------ */
 
-/* Entries for every chunk and every BLOCK_THREADS tiles of a layer. Counts where `work` is NULL. */
-static unsigned add_work(struct weight_work *work, unsigned count, int block, int slot, int step, int chunks, int tiles)
+/* Entries for every chunk and part of a layer. Counts where `work` is NULL. */
+static unsigned add_work(struct weight_work *work, unsigned count, int block, int slot, int step, int chunks, int parts)
 {
     for (int chunk = 0; chunk < chunks; chunk++)
-        for (int part = 0; part * BLOCK_THREADS < tiles; part++, count++)
+        for (int part = 0; part < parts; part++, count++)
             if (work)
                 work[count] = {(int16_t)block, (int16_t)slot, (int16_t)step, (int16_t)chunk, part};
     return count;
 }
 
-/* The most tiles that a step of any blueprint has at this slot. */
-static int step_tiles(const struct slot_view *slot, int step)
+/* The most parts that a step of any blueprint has at this slot. */
+static int step_parts(const struct framed_form &form, const struct slot_view *slot, int step)
 {
     int most = 0;
     for (int i = 0; i < BLUEPRINT_COUNT; i++) {
@@ -243,84 +285,28 @@ static int step_tiles(const struct slot_view *slot, int step)
         const struct step_view *s = &seed->step[step];
         if (step >= seed->steps)
             continue;
-        int tiles = weight_tiles(s->kernel, s->cin, s->cin, s->cout, s->kind == STEP_DEPTHWISE);
-        most = tiles > most ? tiles : most;
+        const int parts = form.parts(step_layer(*slot, *s), s->kind == STEP_DEPTHWISE);
+        most = parts > most ? parts : most;
     }
     return most;
 }
 
-static unsigned list_work(const struct net_view *net, struct weight_work *work)
+static unsigned list_work(const struct framed_form &form, const struct net_view *net, struct weight_work *work)
 {
     unsigned count = 0;
     for (int i = 0; i < net->blocks; i++) {
-        const struct layer_view *conv = &net->block[i].conv;
-        count = add_work(work, count, i, -1, 0, conv->chunks,
-                         weight_tiles(conv->kernel, conv->cin, conv->in_stride, conv->cout, false));
+        const struct layer_view &conv = net->block[i].conv;
+        count = add_work(work, count, i, -1, 0, conv.chunks, form.parts(conv, false));
     }
     for (int j = 0; j < net->slots; j++)
         for (int step = 0; step < CHAIN_STEPS; step++)
-            count = add_work(work, count, -1, j, step, net->slot[j].chunks, step_tiles(&net->slot[j], step));
+            count = add_work(work, count, -1, j, step, net->slot[j].chunks, step_parts(form, &net->slot[j], step));
     return count;
-}
-
-/* ---- packed weights ---------------------------------------------------------------------------------------------- */
-
-/* Maps [cout][tap][cin] to [tap][cin][cout]; true if `at` is in that tensor. */
-DEVICE bool packed_place(uint32_t at, uint32_t weight, uint32_t taps, uint32_t cin, uint32_t cout, uint32_t *to)
-{
-    if (at < weight || at >= weight + cout * taps * cin)
-        return false;
-    const uint32_t i = at - weight, o = i / (taps * cin), rest = i % (taps * cin);
-    *to = weight + rest * cout + o;
-    return true;
-}
-
-KERNEL void __launch_bounds__(PACK_THREADS) pack(const struct net_view *net, int first)
-{
-    const struct net_setup *setup = net->setup;
-    const size_t env = (size_t)first + blockIdx.y;
-    uint32_t at = blockIdx.x * PACK_THREADS + threadIdx.x, to;
-    float *packed = net->packed + (size_t)blockIdx.y * net->packed_floats;
-    const uint32_t taps = (uint32_t)(net->kernel * net->kernel);
-    if (at < net->host_storage) {
-        for (int i = 0; i < net->blocks; i++) {
-            const struct block_view &block = net->block[i];
-            if (packed_place(at, block.weight, taps, (uint32_t)block.conv.cin, (uint32_t)block.conv.cout, &to))
-                packed[to] = setup->host[env * net->host_storage + at];
-        }
-        return;
-    }
-    at -= net->host_storage;
-    if (at >= net->seed_storage)
-        return;
-    int j = net->slots - 1;
-    while (at < net->slot[j].seed)
-        j--;
-    const struct slot_view &slot = net->slot[j];
-    const struct slot_exec exec = setup->exec[env * (size_t)net->slots + (size_t)j];
-    if (exec.mode == SLOT_SKIP)
-        return;
-    const struct seed_view &seed = slot.seed_of[exec.blueprint];
-    for (int i = 0; i < seed.steps; i++) {
-        const struct step_view &step = seed.step[i];
-        if (step.kind != STEP_DEPTHWISE &&
-            packed_place(at - slot.seed, step.weight, (uint32_t)(step.kernel * step.kernel), (uint32_t)step.cin,
-                         (uint32_t)step.cout, &to))
-            packed[net->host_storage + slot.seed + to] = setup->seed[env * net->seed_storage + at];
-    }
-}
-
-void fp32_pack(struct fp32_net *device, int first, int envs)
-{
-    const unsigned floats = (unsigned)device->view.packed_floats;
-    struct launch shape = {dim3((floats + PACK_THREADS - 1) / PACK_THREADS, (unsigned)envs), dim3(PACK_THREADS), 0,
-                           false};
-    runtime_launch(device->runtime, pack, shape, device->net, first);
 }
 
 /* ---- lifetime ---------------------------------------------------------------------------------------------------- */
 
-static void allocate(struct fp32_net *device)
+static void allocate(struct framed_net *device, const struct framed_form &form)
 {
     struct runtime *rt = device->runtime;
     struct net_view *net = &device->view;
@@ -336,17 +322,17 @@ static void allocate(struct fp32_net *device)
     net->train_right = runtime_alloc<uint32_t>(rt, envs);
     net->losses = runtime_alloc<float>(rt, envs * (size_t)device->setup.val_images);
     net->plans = runtime_alloc<struct eval_plan>(rt, envs);
-    device->work = list_work(net, nullptr);
+    device->work = list_work(form, net, nullptr);
     struct weight_work *list = new weight_work[device->work],
                        *work = runtime_alloc<struct weight_work>(rt, device->work);
-    list_work(net, list);
+    list_work(form, net, list);
     runtime_copy_to(rt, work, list, sizeof *list * device->work);
     runtime_wait(rt);
     delete[] list;
     net->work = work;
 }
 
-static void view_init(struct fp32_net *device)
+static void view_init(struct framed_net *device, const struct framed_form &form)
 {
     const struct cnn_shape *shape = cnn_shape_of(device->setup.host_shape);
     struct net_view *net = &device->view;
@@ -363,20 +349,23 @@ static void view_init(struct fp32_net *device)
     net->host_storage = (uint32_t)shape->net.host.storage;
     net->seed_storage = (uint32_t)shape->net.seed_storage;
     net->gate_storage = (uint32_t)shape->net.gate_storage;
-    lay_out(net, shape);
+    const struct plan plan = {net, shape, form};
+    lay_out(&plan);
     const size_t env = (size_t)net->batch * (net->frame * sizeof(float) + net->figure * sizeof(double)) +
                        (net->partial + net->grad + net->packed_floats) * sizeof(float);
     const size_t fit = frame_budget() / env;
     net->group = fit < 1 ? 1 : fit < (size_t)device->setup.envs ? (int)fit : device->setup.envs;
 }
 
-static struct net_device *fp32_create(struct runtime *rt, const struct net_setup *setup)
+struct framed_net *framed_create(struct runtime *rt, const struct net_setup *setup, const struct framed_form &form,
+                                 const struct framed_passes *passes)
 {
-    struct fp32_net *device = new fp32_net();
+    struct framed_net *device = new framed_net();
     struct net_view *net = &device->view;
+    device->passes = passes;
     net_device_begin(device, rt, setup);
-    view_init(device);
-    allocate(device);
+    view_init(device, form);
+    allocate(device, form);
     const unsigned frames = (unsigned)(net->group * net->batch);
     const unsigned most = (unsigned)(runtime_processors(rt) * BLOCKS_PER_PROCESSOR);
     device->eval_blocks = frames < most ? frames : most;
@@ -390,10 +379,7 @@ static struct net_device *fp32_create(struct runtime *rt, const struct net_setup
     return device;
 }
 
-static void fp32_free(struct net_device *given)
+void framed_free(struct net_device *given)
 {
-    delete fp32_net_of(given); /* device memory is released with the runtime */
+    delete framed_net_of(given); /* device memory is released with the runtime */
 }
-
-extern const struct net_device_kernels cnn_fp32 = {fp32_create,   fp32_free,    fp32_train,
-                                                   fp32_evaluate, fp32_measure, fp32_test};

@@ -1,5 +1,6 @@
 /*
- * The fp32 networks on the device: the memory layout.
+ * Networks of any shape on the device: the memory layout. The passes over it are written for a precision (floats.cuh,
+ * cnn/planes/planes.cuh), which says what maps are made of and computes convolutions.
  *
  * Every image of a batch has a *frame*, all of its maps at fixed offsets, and *figures*, its sums in double. One thread
  * block works on one image; what couples the images of a batch (BatchNorm's statistics, gradients of weights) is summed
@@ -16,6 +17,7 @@
 /* A layer with weights, and the chunks of images over which its weights' gradients are summed. */
 struct layer_view {
     int height, width, kernel, cin, cout, in_stride;
+    int stored;        /* channels of its norm's arrays */
     int chunk, chunks; /* images in a chunk; how many there are */
 };
 
@@ -28,6 +30,8 @@ struct block_view {
     uint32_t mean, var;           /* in the running statistics */
     uint32_t norm;                /* coefficients, in an env's norms */
     uint32_t in, raw, grad, out;  /* maps of a frame; grad: after the ReLU, then of raw */
+    uint32_t pooled;              /* likewise: the gradient after the pool */
+    uint32_t forward, back;       /* packed weights */
     size_t partial;               /* [chunk][weights] in an env's partial sums */
 };
 
@@ -38,6 +42,7 @@ struct step_view {
     int norm;                     /* index among the chain's norms, -1: none */
     bool relu;                    /* at the end of the step */
     uint32_t weight, gamma, beta; /* in the seed's parameters */
+    uint32_t forward, back;       /* packed weights */
     uint32_t pre, act, grad;      /* maps: before the act, after it, and the gradient of pre */
 };
 
@@ -57,11 +62,12 @@ enum { GATE_W1, GATE_B1, GATE_W2, GATE_B2, GATE_TENSORS };
 
 struct slot_view {
     int channels, height, width, pixels, groups, neck, squeeze;
+    int stored; /* channels of the norms' arrays */
     int chunk, chunks;
     uint32_t seed, seed_storage, gate, gate_storage, gate_params; /* offsets in the pools */
     struct tensor_view gate_tensor[GATE_TENSORS];
     uint32_t x, s, y;                          /* maps: the seed's input, its output, the blend (before a pool) */
-    uint32_t norms;                            /* [2][NORM_ARRAYS][channels] of a frame */
+    uint32_t norms;                            /* [2][NORM_ARRAYS][stored] of a frame */
     uint32_t gate_mean, gate_hidden, gate_out; /* of a frame */
     uint32_t sums;                             /* figures [4][channels]: dgamma, dbeta of each norm */
     uint32_t sigma;                            /* figure: gradient of the norm seed's sigma */
@@ -98,13 +104,13 @@ struct net_view {
     float *frames;
     double *figures;
     size_t frame, figure;                    /* floats and doubles of an image */
-    uint32_t input, gpool, u, dx, chain;     /* maps: the image; gradients after the pool, of s, of x, in a chain */
+    uint32_t input, u, dx, chain;            /* maps: the image; gradients of s, of x, in a chain */
     uint32_t feature, logit, dlogit;         /* vectors of a frame */
     uint32_t block_sums, label, loss, right; /* figures: [2][channels]; the loss; 1 if the answer was right */
 
     /* per env of the group */
     float *norms, *packed, *grads, *partials;
-    size_t norm, packed_floats, grad, partial; /* floats of an env. packed, grads: host, then seeds[, then gates] */
+    size_t norm, packed_floats, grad, partial; /* floats of an env. grads: host, then seeds, then gates */
     struct part_norms *part;                   /* [env][NET_PARTS] */
 
     /* per env */
@@ -116,17 +122,60 @@ struct net_view {
     const struct weight_work *work;
 };
 
-struct fp32_net : net_device {
+/* What is evaluated, and where the results go. */
+struct eval_pass {
+    enum split split;
+    int images;
+    struct eval_plan *plans; /* which configurations; they count what was right */
+    float *losses;           /* [env][images] of configuration 0, or NULL */
+};
+
+struct framed_net;
+
+/* What a precision enqueues, for the envs first .. first + envs - 1. */
+struct framed_passes {
+    void (*pack)(struct framed_net *device, int first, int envs); /* weights, as convolutions read them */
+    void (*gather)(struct framed_net *device, int first, int envs, uint32_t index);
+    void (*learn)(struct framed_net *device, int first, int envs); /* the batch whose images are in the frames */
+    void (*look)(
+        struct framed_net *device); /* the same images through the first env's network, with running statistics */
+    void (*walk)(struct framed_net *device, int first, int envs, struct eval_pass pass);
+};
+
+/* A step of a seed as a layer. */
+static inline __host__ __device__ struct layer_view step_layer(const struct slot_view &slot,
+                                                               const struct step_view &step)
+{
+    return {slot.height, slot.width, step.kernel, step.cin, step.cout, step.cin, 0, slot.chunk, slot.chunks};
+}
+
+struct framed_net : net_device {
+    const struct framed_passes *passes;
     struct net_view view; /* on the host */
     struct net_view *net; /* on the device */
     unsigned work;        /* entries of net_view.work */
     unsigned eval_blocks;
+    uint32_t shared[1 + SHAPE_BLOCKS], shared_all; /* bytes of shared memory: what a block and the tail of the one
+                                                      below need (after the last block: its tail); the most of all */
+    uint32_t shared_weights;
 };
 
-static inline struct fp32_net *fp32_net_of(struct net_device *device)
+static inline struct framed_net *framed_net_of(struct net_device *device)
 {
-    return static_cast<struct fp32_net *>(device);
+    return static_cast<struct framed_net *>(device);
 }
+
+/* How a precision lays out what depends on it. */
+struct framed_form {
+    int unit;           /* channels of a map's element */
+    size_t unit_floats; /* the room that it takes */
+    bool keeps_pooled;  /* every block has its own gradient after the pool; otherwise they share one */
+    /* Thread blocks among which a chunk's gradients of a layer's weights are divided, and images of a chunk. */
+    int (*parts)(const struct layer_view &layer, bool depthwise);
+    int (*chunk)(int batch, int pixels, int parts);
+    /* Words of a layer's packed weights, in either direction; NULL: they lie as the parameters do. */
+    uint32_t (*packed)(int kernel, int cin, int cout, bool depthwise, bool back);
+};
 
 /* ---- an image in the works --------------------------------------------------------------------------------------- */
 
@@ -136,9 +185,9 @@ struct image {
     float *frame;
     double *figures;
     float *norms;
-    const struct slot_exec *exec;           /* [slot] */
-    const float *host, *seed, *gate;        /* the env's parameters */
-    const float *packed_host, *packed_seed; /* the same, convolutions as [tap][cin][cout] */
+    const struct slot_exec *exec;    /* [slot] */
+    const float *host, *seed, *gate; /* the env's parameters */
+    const float *packed;             /* convolutions as the precision reads them */
 };
 
 DEVICE struct image image_of(const struct net_view *net, int env, int place, size_t frame)
@@ -155,14 +204,19 @@ DEVICE struct image image_of(const struct net_view *net, int env, int place, siz
     image.host = setup->host + (size_t)env * net->host_storage;
     image.seed = setup->seed + (size_t)env * net->seed_storage;
     image.gate = setup->gate + (size_t)env * net->gate_storage;
-    image.packed_host = net->packed + (size_t)place * net->packed_floats;
-    image.packed_seed = image.packed_host + net->host_storage;
+    image.packed = net->packed + (size_t)place * net->packed_floats;
     return image;
 }
 
 DEVICE struct norm block_norm(const struct image &image, const struct block_view &block)
 {
-    return norm_at(image.norms + block.norm, block.conv.cout);
+    return norm_at(image.norms + block.norm, block.conv.stored);
+}
+
+/* A map of a frame. */
+template <class P> DEVICE typename P::map *map_at(float *frame, uint32_t offset)
+{
+    return reinterpret_cast<typename P::map *>(frame + offset);
 }
 
 /* How much of the seed is mixed in, gate aside. */
@@ -189,37 +243,44 @@ DEVICE bool slot_learns(const struct slot_exec &exec)
 }
 
 /* The input of a slot's seed: kept by the slot or, for a seed in TRAINING after a pool, the block's output itself. */
-DEVICE const float *slot_input(const struct image &image, int block, int row)
+DEVICE uint32_t slot_input(const struct image &image, int block, int row)
 {
     const struct block_view &b = image.net->block[block];
     const bool onlooker = row == 1 && image.exec[b.slot[1]].mode == SLOT_STE;
-    return image.frame + (onlooker ? b.out : image.net->slot[b.slot[row]].x);
+    return onlooker ? b.out : image.net->slot[b.slot[row]].x;
 }
 
 /* Bytes of device memory that a group's frames may take; 0: depends on the free device memory. Tests set it. */
-extern size_t fp32_budget;
+extern size_t framed_budget;
 
-static inline struct launch net_blocks(unsigned columns, int envs, unsigned threads)
+static inline struct launch net_blocks(unsigned columns, int envs, unsigned threads, uint32_t shared = 0)
 {
-    struct launch shape = {dim3(columns, (unsigned)envs), dim3(threads), 0, false};
+    struct launch shape = {dim3(columns, (unsigned)envs), dim3(threads), shared, false};
     return shape;
 }
 
-/* Parts of a phase, for the envs first .. first + envs - 1. */
-void fp32_pack(struct fp32_net *device, int first, int envs);   /* packed weights */
-void fp32_update(struct fp32_net *device, int first, int envs); /* after the passes of a batch */
-void fp32_end_step(struct fp32_net *device, int first, int envs);
+/* A thread block per image of a batch. */
+static inline struct launch image_blocks(const struct framed_net *device, int envs, uint32_t shared)
+{
+    return net_blocks((unsigned)device->view.batch, envs, BLOCK_THREADS, shared);
+}
 
-/* The batch whose images are in the frames. */
-void fp32_learn(struct fp32_net *device, int first, int envs);
-/* The same images through the first env's network without training, with running statistics: their logits and
- * losses. */
-void fp32_look(struct fp32_net *device);
+/* Layout, memory and division of the work; NULL after an error. */
+struct framed_net *framed_create(struct runtime *rt, const struct net_setup *setup, const struct framed_form &form,
+                                 const struct framed_passes *passes);
+void framed_free(struct net_device *given);
+
+/* Parts of a phase that do not depend on the precision, for the envs first .. first + envs - 1. */
+void framed_norm_forward(struct framed_net *device, int first, int envs, int block);
+void framed_norm_backward(struct framed_net *device, int envs, int block);
+void framed_norm_evaluate(struct framed_net *device, int first, int envs);
+void framed_update(struct framed_net *device, int first, int envs); /* when the chunks' gradients are there */
+void framed_end_step(struct framed_net *device, int first, int envs);
 
 /* net_device.cuh */
-void fp32_train(struct net_device *given);
-void fp32_evaluate(struct net_device *given);
-void fp32_measure(struct net_device *given, struct net_sets sets);
-void fp32_test(struct net_device *given);
+void framed_train(struct net_device *given);
+void framed_evaluate(struct net_device *given);
+void framed_measure(struct net_device *given, struct net_sets sets);
+void framed_test(struct net_device *given);
 
 #endif

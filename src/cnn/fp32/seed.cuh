@@ -10,28 +10,30 @@
 
 /* One seed working on one image. */
 struct seed_job {
+    const struct net_view *net;
     const struct slot_view *slot;
     const struct seed_view *seed;
     float *frame;
     double *figures;
-    const float *w, *packed; /* of the slot's part of the pool */
+    const float *w, *packed; /* of the slot's part of the pool; of the env */
 };
 
 DEVICE struct seed_job seed_job_of(const struct image &image, int slot)
 {
     struct seed_job job;
+    job.net = image.net;
     job.slot = &image.net->slot[slot];
     job.seed = &job.slot->seed_of[image.exec[slot].blueprint];
     job.frame = image.frame;
     job.figures = image.figures;
     job.w = image.seed + job.slot->seed;
-    job.packed = image.packed_seed + job.slot->seed;
+    job.packed = image.packed;
     return job;
 }
 
 DEVICE struct norm seed_norm(const struct seed_job &job, int number)
 {
-    return norm_at(job.frame + job.slot->norms + number * NORM_ARRAYS * job.slot->channels, job.slot->channels);
+    return norm_at(job.frame + job.slot->norms + number * NORM_ARRAYS * job.slot->stored, job.slot->stored);
 }
 
 DEVICE double *seed_dgamma(const struct seed_job &job, int number)
@@ -46,50 +48,42 @@ DEVICE double *seed_dbeta(const struct seed_job &job, int number)
 
 /* ---- chains: s = x + chain(x) ------------------------------------------------------------------------------------ */
 
-DEVICE void step_linear(const struct seed_job &job, const struct step_view &step, const float *in, float *out)
-{
-    const struct slot_view &slot = *job.slot;
-    if (step.kind == STEP_DEPTHWISE)
-        convolve_depthwise(slot.height, slot.width, step.cout, in, job.w + step.weight, false, nullptr, out);
-    else
-        convolve(convolution_forward(slot.height, slot.width, step.kernel, step.cin, step.cout, in,
-                                     job.packed + step.weight, out));
-}
-
-DEVICE void step_linear_backward(const struct seed_job &job, const struct step_view &step, const float *add, float *dx)
-{
-    const struct slot_view &slot = *job.slot;
-    const float *g = job.frame + step.grad;
-    if (step.kind == STEP_DEPTHWISE)
-        convolve_depthwise(slot.height, slot.width, step.cout, g, job.w + step.weight, true, add, dx);
-    else
-        convolve(convolution_backward(slot.height, slot.width, step.kernel, step.cin, step.cout, g, job.w + step.weight,
-                                      add, dx));
-}
-
 /* From the saved output of the linear part to `out`, plus `residual` where that is given. */
-DEVICE void step_act(const struct seed_job &job, const struct step_view &step, const float *residual, float *out)
+template <class P>
+DEVICE void step_act(const struct seed_job &job, const struct step_view &step, const typename P::map *residual,
+                     typename P::map *out)
 {
-    const float *pre = job.frame + step.pre;
+    typedef typename P::map M;
+    const M *pre = map_at<P>(job.frame, step.pre);
+    const bool cut = step.relu;
     if (step.norm < 0) { /* only inside a chain: no residual */
-        map_set(job.slot->pixels, step.cout, out, [&](int i, int) { return step.relu ? relu(pre[i]) : pre[i]; });
+        map_set(job.slot->pixels, step.cout, out,
+                [&](int i, int) { return apply([&](float x) { return cut ? relu(x) : x; }, load(pre, i)); });
         return;
     }
     const struct norm norm = seed_norm(job, step.norm);
     group_norm_forward(norm, job.slot->pixels, step.cout, step.groups, pre, job.w + step.gamma, job.w + step.beta);
     map_set(job.slot->pixels, step.cout, out, [&](int i, int c) {
-        float z = fmaf(pre[i], norm.scale[c], norm.shift[c]);
-        z = step.relu ? relu(z) : z;
-        return residual ? z + residual[i] : z;
+        const value_of<M> z = apply(
+            [&](float x, float scale, float shift) {
+                float y = fmaf(x, scale, shift);
+                return cut ? relu(y) : y;
+            },
+            load(pre, i), channels_of<M>(norm.scale, c), channels_of<M>(norm.shift, c));
+        return residual ? apply([](float x, float more) { return x + more; }, z, load(residual, i)) : z;
     });
 }
 
-DEVICE void step_act_backward(const struct seed_job &job, const struct step_view &step, const float *g)
+template <class P>
+DEVICE void step_act_backward(const struct seed_job &job, const struct step_view &step, const typename P::map *g)
 {
-    const float *pre = job.frame + step.pre;
-    float *out = job.frame + step.grad;
+    const typename P::map *pre = map_at<P>(job.frame, step.pre);
+    typename P::map *out = map_at<P>(job.frame, step.grad);
     if (step.norm < 0) {
-        map_set(job.slot->pixels, step.cout, out, [&](int i, int) { return !step.relu || pre[i] > 0 ? g[i] : 0; });
+        const bool cut = step.relu;
+        map_set(job.slot->pixels, step.cout, out, [&](int i, int) {
+            return apply([&](float x, float from) { return !cut || x > 0 ? from : 0; }, load(pre, i), load(g, i));
+        });
         return;
     }
     const struct norm norm = seed_norm(job, step.norm);
@@ -98,29 +92,31 @@ DEVICE void step_act_backward(const struct seed_job &job, const struct step_view
     norm_grad(job.slot->pixels, step.cout, norm, step.relu, pre, g, out);
 }
 
-DEVICE void chain_forward(const struct seed_job &job, const float *x, float *s)
+template <class P> DEVICE void chain_forward(const struct seed_job &job, const typename P::map *x, typename P::map *s)
 {
-    const float *in = x;
+    const typename P::map *in = x;
     for (int i = 0; i < job.seed->steps; i++) {
         const struct step_view &step = job.seed->step[i];
         const bool last = i + 1 == job.seed->steps;
-        float *out = last ? s : job.frame + step.act;
-        step_linear(job, step, in, job.frame + step.pre);
-        step_act(job, step, last ? x : nullptr, out);
+        typename P::map *out = last ? s : map_at<P>(job.frame, step.act);
+        P::step_forward(job, step, in, map_at<P>(job.frame, step.pre));
+        step_act<P>(job, step, last ? x : nullptr, out);
         in = out;
     }
 }
 
-DEVICE void chain_backward(const struct seed_job &job, const float *u, float *between, float *dx)
+template <class P>
+DEVICE void chain_backward(const struct seed_job &job, const typename P::map *u, typename P::map *between,
+                           typename P::map *dx)
 {
-    const float *g = u;
+    const typename P::map *g = u;
     for (int i = job.seed->steps - 1; i >= 0; i--) {
         const struct step_view &step = job.seed->step[i];
-        step_act_backward(job, step, g);
+        step_act_backward<P>(job, step, g);
         if (i > 0)
-            step_linear_backward(job, step, nullptr, between);
+            P::step_backward(job, step, nullptr, between);
         else if (dx)
-            step_linear_backward(job, step, u, dx);
+            P::step_backward(job, step, u, dx);
         g = between;
     }
 }
@@ -134,7 +130,7 @@ DEVICE const float *seed_tensor(const struct seed_job &job, int tensor)
     return job.w + job.seed->tensor[tensor].offset;
 }
 
-DEVICE void scale_forward(const struct seed_job &job, const float *x, float *s)
+template <class M> DEVICE void scale_forward(const struct seed_job &job, const M *x, M *s)
 {
     const struct slot_view &slot = *job.slot;
     const double t = tanh((double)seed_tensor(job, SCALE_SIGMA)[0]);
@@ -142,12 +138,15 @@ DEVICE void scale_forward(const struct seed_job &job, const float *x, float *s)
     group_norm_forward(norm, slot.pixels, slot.channels, slot.groups, x, seed_tensor(job, SCALE_GAMMA),
                        seed_tensor(job, SCALE_BETA));
     map_set(slot.pixels, slot.channels, s, [&](int i, int c) {
-        float scale = (float)(1 - t + t * (double)norm.scale[c]), shift = (float)(t * (double)norm.shift[c]);
-        return fmaf(x[i], scale, shift);
+        return apply(
+            [&](float v, float scale, float shift) {
+                return fmaf(v, (float)(1 - t + t * (double)scale), (float)(t * (double)shift));
+            },
+            load(x, i), channels_of<M>(norm.scale, c), channels_of<M>(norm.shift, c));
     });
 }
 
-DEVICE void scale_backward(const struct seed_job &job, const float *x, const float *u, float *dx)
+template <class M> DEVICE void scale_backward(const struct seed_job &job, const M *x, const M *u, M *dx)
 {
     const struct slot_view &slot = *job.slot;
     const float *gamma = seed_tensor(job, SCALE_GAMMA), *beta = seed_tensor(job, SCALE_BETA);
@@ -168,8 +167,14 @@ DEVICE void scale_backward(const struct seed_job &job, const float *x, const flo
         job.figures[slot.sigma] = group_sum(change, 0, slot.channels);
     if (dx) /* the norm's own input gradient is linear in u: scale it by t and add the direct path */
         map_set(slot.pixels, slot.channels, dx, [&](int i, int c) {
-            float gain = (float)(1 - t + t * (double)norm.gain[c]), slope = (float)(t * (double)norm.slope[c]);
-            return fmaf(u[i], gain, fmaf(x[i], slope, (float)(t * (double)norm.offset[c])));
+            return apply(
+                [&](float v, float from, float gain, float slope, float offset) {
+                    gain = (float)(1 - t + t * (double)gain);
+                    slope = (float)(t * (double)slope);
+                    return fmaf(from, gain, fmaf(v, slope, (float)(t * (double)offset)));
+                },
+                load(x, i), load(u, i), channels_of<M>(norm.gain, c), channels_of<M>(norm.slope, c),
+                channels_of<M>(norm.offset, c));
         });
     __syncthreads();
 }
@@ -206,12 +211,26 @@ template <class Put> DEVICE void dense_backward(int outputs, int inputs, const f
     __syncthreads();
 }
 
+/* A sum per channel as a share of each pixel. */
+template <class M> DEVICE value_of<M> shares_of(const double *sums, double pixels, int c, int channels)
+{
+    if constexpr (map_form<M>::WIDTH == 1) {
+        return (float)(sums[c] / pixels);
+    } else {
+        struct eight x;
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            x.v[e] = c + e < channels ? (float)(sums[c + e] / pixels) : 0;
+        return x;
+    }
+}
+
 /* ---- attention: s = x * sigmoid(W2 relu(W1 mean(x)) + b2) -------------------------------------------------------- */
 
 enum { SQUEEZE_W1, SQUEEZE_W2, SQUEEZE_B2 };
 
 /* Saved in the norm's arrays: the mean in `centre`, the gate in `scale`, the hidden layer in `gain`. */
-DEVICE void attention_forward(const struct seed_job &job, const float *x, float *s)
+template <class M> DEVICE void attention_forward(const struct seed_job &job, const M *x, M *s)
 {
     const struct slot_view &slot = *job.slot;
     const struct norm kept = seed_norm(job, 0);
@@ -220,18 +239,22 @@ DEVICE void attention_forward(const struct seed_job &job, const float *x, float 
                   [&](int o, double z) { kept.gain[o] = (float)(z > 0 ? z : 0); });
     dense_forward(slot.channels, slot.squeeze, seed_tensor(job, SQUEEZE_W2), seed_tensor(job, SQUEEZE_B2), kept.gain,
                   [&](int o, double z) { kept.scale[o] = (float)sigmoid(z); });
-    map_set(slot.pixels, slot.channels, s, [&](int i, int c) { return x[i] * kept.scale[c]; });
+    map_set(slot.pixels, slot.channels, s, [&](int i, int c) {
+        return apply([](float v, float scale) { return v * scale; }, load(x, i), channels_of<M>(kept.scale, c));
+    });
 }
 
 /* Left in the sums: the gradient before the sigmoid in dgamma, of the hidden layer in dbeta. */
-DEVICE void attention_backward(const struct seed_job &job, const float *x, const float *u, float *dx)
+template <class M> DEVICE void attention_backward(const struct seed_job &job, const M *x, const M *u, M *dx)
 {
     const struct slot_view &slot = *job.slot;
     const struct norm kept = seed_norm(job, 0);
     double *dz = seed_dgamma(job, 0), *dhidden = seed_dbeta(job, 0), *dmean = channel_scratch();
-    channel_sums<1, float>(
+    map_sums<1, M>(
         slot.pixels, slot.channels,
-        [&](int p, int c, float *v) { v[0] = u[p * slot.channels + c] * x[p * slot.channels + c]; },
+        [&](int i, int, value_of<M> *v) {
+            v[0] = apply([](float a, float b) { return a * b; }, load(u, i), load(x, i));
+        },
         [&](int c, const double *total) {
             double e = (double)kept.scale[c];
             dz[c] = total[0] * e * (1 - e);
@@ -242,17 +265,20 @@ DEVICE void attention_backward(const struct seed_job &job, const float *x, const
         return;
     dense_backward(slot.squeeze, slot.channels, seed_tensor(job, SQUEEZE_W1), dhidden,
                    [&](int i, double d) { dmean[i] = d; });
-    map_set(slot.pixels, slot.channels, dx,
-            [&](int i, int c) { return fmaf(u[i], kept.scale[c], (float)(dmean[c] / slot.pixels)); });
+    const double share = slot.pixels;
+    map_set(slot.pixels, slot.channels, dx, [&](int i, int c) {
+        return apply([](float from, float scale, float mean) { return fmaf(from, scale, mean); }, load(u, i),
+                     channels_of<M>(kept.scale, c), shares_of<M>(dmean, share, c, slot.channels));
+    });
 }
 
 /* ---- any seed ---------------------------------------------------------------------------------------------------- */
 
-DEVICE void seed_forward(const struct seed_job &job, const float *x, float *s)
+template <class P> DEVICE void seed_forward(const struct seed_job &job, const typename P::map *x, typename P::map *s)
 {
     switch (job.seed->kind) {
     case SEED_CHAIN:
-        chain_forward(job, x, s);
+        chain_forward<P>(job, x, s);
         break;
     case SEED_NORM:
         scale_forward(job, x, s);
@@ -267,11 +293,13 @@ DEVICE void seed_forward(const struct seed_job &job, const float *x, float *s)
 }
 
 /* u = dL/ds; dx, if given, receives dL/dx. `between` is a map for the chain's own gradients. */
-DEVICE void seed_backward(const struct seed_job &job, const float *x, const float *u, float *between, float *dx)
+template <class P>
+DEVICE void seed_backward(const struct seed_job &job, const typename P::map *x, const typename P::map *u,
+                          typename P::map *between, typename P::map *dx)
 {
     switch (job.seed->kind) {
     case SEED_CHAIN:
-        chain_backward(job, u, between, dx);
+        chain_backward<P>(job, u, between, dx);
         break;
     case SEED_NORM:
         scale_backward(job, x, u, dx);
@@ -293,7 +321,7 @@ DEVICE const float *gate_weights(const struct image &image, const struct slot_vi
     return image.gate + slot.gate + slot.gate_tensor[tensor].offset;
 }
 
-DEVICE void gate_forward(const struct image &image, const struct slot_view &slot, const float *x)
+template <class M> DEVICE void gate_forward(const struct image &image, const struct slot_view &slot, const M *x)
 {
     float *mean = image.frame + slot.gate_mean, *hidden = image.frame + slot.gate_hidden;
     mean_forward(slot.pixels, slot.channels, x, mean);
@@ -304,7 +332,7 @@ DEVICE void gate_forward(const struct image &image, const struct slot_view &slot
 }
 
 /* dq: the gradient of the gate's value. Adds that of its input to g where that is given. */
-DEVICE void gate_backward(const struct image &image, const struct slot_view &slot, double dq, float *g)
+template <class M> DEVICE void gate_backward(const struct image &image, const struct slot_view &slot, double dq, M *g)
 {
     const float *hidden = image.frame + slot.gate_hidden;
     double *dout = image.figures + slot.gate_sums, *dhidden = dout + 1, *dmean = channel_scratch();
@@ -318,7 +346,11 @@ DEVICE void gate_backward(const struct image &image, const struct slot_view &slo
         return;
     dense_backward(slot.neck, slot.channels, gate_weights(image, slot, GATE_W1), dhidden,
                    [&](int i, double d) { dmean[i] = d; });
-    map_set(slot.pixels, slot.channels, g, [&](int i, int c) { return g[i] + (float)dmean[c] / (float)slot.pixels; });
+    const float share = (float)slot.pixels;
+    map_set(slot.pixels, slot.channels, g, [&](int i, int c) {
+        return apply([&](float from, float mean) { return from + mean / share; }, load(g, i),
+                     real_channels_of<M>(dmean, c, slot.channels));
+    });
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
@@ -335,71 +367,109 @@ DEVICE float image_amplitude(const struct image &image, int slot)
 }
 
 /* y from x through a seed that mixes; s is left in the frame. */
-DEVICE_CALL void slot_forward(const struct image &image, int slot, const float *x, float *y)
+template <class P>
+DEVICE_CALL void slot_forward(const struct image &image, int slot, const typename P::map *x, typename P::map *y)
 {
     const struct slot_view &view = image.net->slot[slot];
     const struct slot_exec &exec = image.exec[slot];
-    float *s = image.frame + view.s;
-    seed_forward(seed_job_of(image, slot), x, s);
+    typename P::map *s = map_at<P>(image.frame, view.s);
+    seed_forward<P>(seed_job_of(image, slot), x, s);
     if (exec.gate)
         gate_forward(image, view, x);
     const float a = image_amplitude(image, slot);
     const bool multiply = exec.algorithm == ALGORITHM_MULTIPLY;
     map_set(view.pixels, view.channels, y, [&](int i, int) {
-        if (a == 0) /* whatever the seed holds */
-            return x[i];
-        if (multiply)
-            return x[i] * fmaf(a, tanhf(s[i] - x[i]), 1.0f);
-        return a < 0.5f ? fmaf(a, s[i] - x[i], x[i]) : fmaf(-(s[i] - x[i]), 1 - a, s[i]);
+        return apply(
+            [&](float from, float to) {
+                if (a == 0) /* whatever the seed holds */
+                    return from;
+                if (multiply)
+                    return from * fmaf(a, tanhf(to - from), 1.0f);
+                return a < 0.5f ? fmaf(a, to - from, from) : fmaf(-(to - from), 1 - a, to);
+            },
+            load(x, i), load(s, i));
     });
 }
 
 /* The gradient after a slot that mixes becomes the one before it, direct and through the seed. */
-DEVICE_CALL void slot_backward(const struct image &image, int slot, const float *x, float *g)
+template <class P>
+DEVICE_CALL void slot_backward(const struct image &image, int slot, const typename P::map *x, typename P::map *g)
 {
+    typedef typename P::map M;
+    struct both {
+        value_of<M> of[2]; /* gradients of the seed's output, and of the slot's input */
+    };
     const struct slot_view &view = image.net->slot[slot];
     const struct slot_exec &exec = image.exec[slot];
-    const float *s = image.frame + view.s;
-    float *u = image.frame + image.net->u, *dx = image.frame + image.net->dx, *between = image.frame + image.net->chain;
+    const M *s = map_at<P>(image.frame, view.s);
+    M *u = map_at<P>(image.frame, image.net->u), *dx = map_at<P>(image.frame, image.net->dx),
+      *between = map_at<P>(image.frame, image.net->chain);
     const float a = slot_amplitude(exec), mixed = image_amplitude(image, slot);
     double *dq = channel_scratch() + 2 * NORM_MAX_CHANNELS - 1;
-    const auto part = [&](int i, float2 both) {
-        u[i] = both.x;
-        g[i] = both.y;
+    const auto part = [&](int i, const struct both &both) {
+        store(u, i, both.of[0]);
+        store(g, i, both.of[1]);
     };
     if (exec.algorithm == ALGORITHM_MULTIPLY) {
-        each_value(
+        const bool isolate = exec.isolate;
+        each_value<M>(
             view.pixels, view.channels,
             [&](int i, int) {
-                float t = tanhf(s[i] - x[i]), ds = g[i] * x[i] * (a * (1 - t * t)), dh = g[i] * fmaf(a, t, 1.0f);
-                return make_float2(ds, exec.isolate ? dh : dh - ds);
+                struct both both;
+                apply_to<2>(
+                    both.of,
+                    [&](float *of, float to, float from, float grad) {
+                        float t = tanhf(to - from), ds = grad * from * (a * (1 - t * t)), dh = grad * fmaf(a, t, 1.0f);
+                        of[0] = ds;
+                        of[1] = isolate ? dh : dh - ds;
+                    },
+                    load(s, i), load(x, i), load(g, i));
+                return both;
             },
             part);
     } else {
         if (exec.gate)
-            channel_sums<1, float>(
-                view.pixels * view.channels, 1, [&](int i, int, float *v) { v[0] = g[i] * (s[i] - x[i]); },
-                [&](int, const double *total) { *dq = (double)a * total[0]; });
-        each_value(
-            view.pixels, view.channels, [&](int i, int) { return make_float2(mixed * g[i], (1 - mixed) * g[i]); },
+            map_total<M>(
+                view.pixels, view.channels,
+                [&](int i) {
+                    return apply([](float to, float from, float grad) { return grad * (to - from); }, load(s, i),
+                                 load(x, i), load(g, i));
+                },
+                [&](double total) { *dq = (double)a * total; });
+        each_value<M>(
+            view.pixels, view.channels,
+            [&](int i, int) {
+                struct both both;
+                apply_to<2>(
+                    both.of,
+                    [&](float *of, float grad) {
+                        of[0] = mixed * grad;
+                        of[1] = (1 - mixed) * grad;
+                    },
+                    load(g, i));
+                return both;
+            },
             part);
     }
     const double gate_grad = exec.gate ? *dq : 0; /* read by all threads before the scratch is reused */
     __syncthreads();
     if (exec.train || !exec.isolate)
-        seed_backward(seed_job_of(image, slot), x, u, between, exec.isolate ? nullptr : dx);
+        seed_backward<P>(seed_job_of(image, slot), x, u, between, exec.isolate ? nullptr : dx);
     if (!exec.isolate)
-        map_set(view.pixels, view.channels, g, [&](int i, int) { return g[i] + dx[i]; });
+        map_set(view.pixels, view.channels, g, [&](int i, int) {
+            return apply([](float direct, float through) { return direct + through; }, load(g, i), load(dx, i));
+        });
     if (exec.gate)
         gate_backward(image, view, gate_grad, exec.isolate ? nullptr : g);
 }
 
 /* A seed in TRAINING: learns from the gradient at its boundary, changes nothing (I-24). */
-DEVICE_CALL void slot_look_on(const struct image &image, int slot, const float *x, const float *g)
+template <class P>
+DEVICE_CALL void slot_look_on(const struct image &image, int slot, const typename P::map *x, const typename P::map *g)
 {
     const struct seed_job job = seed_job_of(image, slot);
-    seed_forward(job, x, image.frame + job.slot->s);
-    seed_backward(job, x, g, image.frame + image.net->chain, nullptr);
+    seed_forward<P>(job, x, map_at<P>(image.frame, job.slot->s));
+    seed_backward<P>(job, x, g, map_at<P>(image.frame, image.net->chain), nullptr);
 }
 
 #endif

@@ -6,115 +6,133 @@
 #define CNN_FP32_TAIL_CUH
 
 #include "cnn/fp32/seed.cuh"
+#include "nn/pool.cuh"
 
-DEVICE void block_convolve(const struct image &image, const struct block_view &block)
-{
-    struct convolution job = convolution_forward(block.conv.height, block.conv.width, block.conv.kernel, block.conv.cin,
-                                                 block.conv.cout, image.frame + block.in,
-                                                 image.packed_host + block.weight, image.frame + block.raw);
-    job.in_stride = block.conv.in_stride;
-    convolve(job);
-}
+/* Registers are divided by the blocks that a precision wants on an SM at a time. */
+#define PASS_KERNEL KERNEL void __launch_bounds__(BLOCK_THREADS, P::BLOCKS)
 
 /* Values after the ReLU. */
-DEVICE struct source block_source(const struct image &image, const struct block_view &block)
-{
-    return source_normed(image.frame + block.raw, block_norm(image, block));
+template <class P>
+DEVICE struct source<typename P::map> block_source(const struct image &image, const struct block_view &block) {
+    const typename P::map *raw = map_at<P>(image.frame, block.raw);
+    return source_normed(raw, block_norm(image, block));
 }
 
 /* From slot r1's input on: mixed or unchanged. */
+template <class P>
 DEVICE_CALL void tail_from_second_slot(const struct image &image, const struct block_view &block, bool on)
 {
     const struct slot_view &slot = image.net->slot[block.slot[1]];
-    float *x = image.frame + slot.x, *out = image.frame + block.out;
+    const typename P::map *x = map_at<P>(image.frame, slot.x);
+    typename P::map *out = map_at<P>(image.frame, block.out);
     if (on)
-        slot_forward(image, block.slot[1], x, out);
+        slot_forward<P>(image, block.slot[1], x, out);
     else
         map_write(slot.pixels, slot.channels, source_plain(x), out);
 }
 
 /* The pool, if there is one, and what follows it. */
-DEVICE_CALL void tail_from_pool(const struct image &image, const struct block_view &block, const struct source &from,
-                                uint32_t on)
+template <class P>
+DEVICE_CALL void tail_from_pool(const struct image &image, const struct block_view &block,
+                                const struct source<typename P::map> &from, uint32_t on)
 {
     const bool second = slot_mixes(image, block.slot[1]);
-    float *to = image.frame + (second ? image.net->slot[block.slot[1]].x : block.out);
+    typename P::map *to = map_at<P>(image.frame, second ? image.net->slot[block.slot[1]].x : block.out);
     if (block.pool)
         pool_forward(block.conv.height, block.conv.width, block.conv.cout, from, to);
     else
         map_write(block.pixels, block.conv.cout, from, to);
     if (second)
-        tail_from_second_slot(image, block, on >> block.slot[1] & 1u);
+        tail_from_second_slot<P>(image, block, on >> block.slot[1] & 1u);
 }
 
 /* From slot r0's input on. */
+template <class P>
 DEVICE void tail_from_first_slot(const struct image &image, const struct block_view &block, uint32_t on)
 {
     const struct slot_view &slot = image.net->slot[block.slot[0]];
     const bool mixed = on >> block.slot[0] & 1u;
+    const typename P::map *x = map_at<P>(image.frame, slot.x);
+    typename P::map *y = map_at<P>(image.frame, slot.y);
     if (mixed)
-        slot_forward(image, block.slot[0], image.frame + slot.x, image.frame + slot.y);
-    tail_from_pool(image, block, source_plain(image.frame + (mixed ? slot.y : slot.x)), on);
+        slot_forward<P>(image, block.slot[0], x, y);
+    tail_from_pool<P>(image, block, source_plain(mixed ? y : x), on);
 }
 
 /* From a block's raw output to its output. `on` has the bits of the slots that mix. */
-DEVICE void tail_forward(const struct image &image, const struct block_view &block, uint32_t on)
+template <class P> DEVICE void tail_forward(const struct image &image, const struct block_view &block, uint32_t on)
 {
-    const struct source host = block_source(image, block);
+    const struct source<typename P::map> host = block_source<P>(image, block);
     if (slot_mixes(image, block.slot[0])) {
-        map_write(block.pixels, block.conv.cout, host, image.frame + image.net->slot[block.slot[0]].x);
-        tail_from_first_slot(image, block, on);
+        map_write(block.pixels, block.conv.cout, host, map_at<P>(image.frame, image.net->slot[block.slot[0]].x));
+        tail_from_first_slot<P>(image, block, on);
     } else {
-        tail_from_pool(image, block, host, on);
+        tail_from_pool<P>(image, block, host, on);
     }
 }
 
 /* Where the gradient of the block's output is stored: tail_backward starts from there. */
-DEVICE float *tail_gradient(const struct image &image, const struct block_view &block)
+template <class P> DEVICE typename P::map *tail_gradient(const struct image &image, const struct block_view &block)
 {
-    return image.frame + (block.pool ? image.net->gpool : block.grad);
+    return map_at<P>(image.frame, block.pool ? block.pooled : block.grad);
+}
+
+/* The gradient before the pool is not needed as a map: what it would be follows from the one after it. */
+template <class P> DEVICE bool tail_fused(const struct image &image, const struct block_view &block)
+{
+    return P::FUSED && block.pool && !slot_mixes(image, block.slot[0]) &&
+           (block.conv.height | block.conv.width) % 2 == 0;
 }
 
 /* From the gradient of the block's output to the one after its ReLU, and the image's share of BatchNorm's sums. */
-DEVICE void tail_backward(const struct image &image, int i)
+template <class P> DEVICE void tail_backward(const struct image &image, int i)
 {
+    typedef typename P::map M;
     const struct net_view &net = *image.net;
     const struct block_view &block = net.block[i];
     const int first = block.slot[0], second = block.slot[1];
-    const struct source host = block_source(image, block);
-    float *g = image.frame + block.grad, *pooled = image.frame + net.gpool;
+    const struct source<M> host = block_source<P>(image, block);
+    const bool onlooker = slot_mode_at(image, first) == SLOT_STE && image.exec[first].train;
+    const bool fused = tail_fused<P>(image, block);
+    M *g = map_at<P>(image.frame, block.grad), *pooled = map_at<P>(image.frame, block.pooled);
     if (block.pool) {
         if (slot_mixes(image, second))
-            slot_backward(image, second, slot_input(image, i, 1), pooled);
+            slot_backward<P>(image, second, map_at<P>(image.frame, slot_input(image, i, 1)), pooled);
         else if (slot_mode_at(image, second) == SLOT_STE && image.exec[second].train)
-            slot_look_on(image, second, slot_input(image, i, 1), pooled);
-        struct source seen = slot_mixes(image, first) ? source_plain(image.frame + net.slot[first].y) : host;
-        pool_backward(block.conv.height, block.conv.width, block.conv.cout, seen, pooled, g);
+            slot_look_on<P>(image, second, map_at<P>(image.frame, slot_input(image, i, 1)), pooled);
+        const struct source<M> seen = slot_mixes(image, first) ? source_plain(map_at<P>(image.frame, net.slot[first].y))
+                                                               : host;
+        if (!fused || onlooker)
+            pool_backward(block.conv.height, block.conv.width, block.conv.cout, seen, pooled, g);
     }
     if (slot_mixes(image, first)) {
-        slot_backward(image, first, slot_input(image, i, 0), g);
-    } else if (slot_mode_at(image, first) == SLOT_STE && image.exec[first].train) {
-        map_write(block.pixels, block.conv.cout, host, image.frame + net.slot[first].x);
-        slot_look_on(image, first, slot_input(image, i, 0), g);
+        slot_backward<P>(image, first, map_at<P>(image.frame, slot_input(image, i, 0)), g);
+    } else if (onlooker) {
+        map_write(block.pixels, block.conv.cout, host, map_at<P>(image.frame, net.slot[first].x));
+        slot_look_on<P>(image, first, map_at<P>(image.frame, slot_input(image, i, 0)), g);
     }
     double *sums = image.figures + net.block_sums;
-    norm_grad_sums(block.pixels, block.conv.cout, block_norm(image, block), true, image.frame + block.raw, g,
-                   [&](int c, const double *total) {
-                       sums[c] = total[0];
-                       sums[block.conv.cout + c] = total[1];
-                   });
+    const auto put = [&](int c, const double *total) {
+        sums[c] = total[0];
+        sums[block.conv.cout + c] = total[1];
+    };
+    if (fused)
+        pool_grad_sums(block.conv.height, block.conv.width, block.conv.cout, block_norm(image, block), host.map, pooled,
+                       put);
+    else
+        norm_grad_sums(block.pixels, block.conv.cout, block_norm(image, block), true, host.map, g, put);
 }
 
 /* ---- the classifier ---------------------------------------------------------------------------------------------- */
 
 /* Mean features of the image, and its logits in `logits`, which is shared memory. */
-DEVICE void image_classify(const struct image &image, float *logits)
+template <class P> DEVICE void image_classify(const struct image &image, float *logits)
 {
     const struct net_view &net = *image.net;
     const struct block_view &last = net.block[net.blocks - 1];
     const int pixels = last.pool ? last.pixels / 4 : last.pixels;
     float *features = image.frame + net.feature;
-    mean_forward(pixels, net.features, image.frame + last.out, features);
+    mean_forward(pixels, net.features, map_at<P>(image.frame, last.out), features);
     const float *w = image.host + net.fc_weight, *bias = image.host + net.fc_bias;
     for (int k = (int)threadIdx.x; k < net.classes; k += BLOCK_THREADS) {
         float sum = 0;
@@ -143,13 +161,12 @@ DEVICE struct verdict image_judge(const float *logits, int classes, int label)
 }
 
 /* Write the image that the view selects. */
-DEVICE void image_write(const struct image &image, const struct gather_view &view)
+template <class P> DEVICE void image_write(const struct image &image, const struct gather_view &view)
 {
     const struct gather_data &data = image.net->setup->source.data;
     const int size = data.size;
-    float4 *to = reinterpret_cast<float4 *>(image.frame + image.net->input);
     for (int p = (int)threadIdx.x; p < size * size; p += BLOCK_THREADS)
-        to[p] = gather_pixel(data.normalise, view, size, p / size, p % size);
+        P::pixel(image.frame + image.net->input, p, gather_pixel(data.normalise, view, size, p / size, p % size));
     __syncthreads();
 }
 

@@ -1,71 +1,9 @@
-/*
- * A step of training, batch by batch, for a group of envs at a time:
- *
- *   images    into the frames
- *   forward   for each block: [tail of the block below -> conv], then the block's mean and variance
- *   head      tail of the last block, classifier, loss, and back through that tail
- *   backward  for each block: BatchNorm's sums are known; [norm -> conv -> tail of the block below]
- *   update    update.cu
- *
- * Brackets are a kernel with one thread block per image.
- */
+/* A step of training, batch by batch, for a group of envs at a time, and what couples the images of a batch. */
 #include "cuda/runtime.cuh"
 
-#include "cnn/fp32/tail.cuh"
+#include "cnn/fp32/net.cuh"
 
 enum { STEP_THREADS = 256, BATCH_CHANNELS = 8 };
-
-DEVICE struct image batch_image(const struct net_view *net, int first)
-{
-    const int place = (int)blockIdx.y;
-    return image_of(net, first + place, place, (size_t)place * (size_t)net->batch + blockIdx.x);
-}
-
-/* The slots that mix, as a mask: in training all of them are on. */
-DEVICE uint32_t slots_on(const struct image &image)
-{
-    uint32_t on = 0;
-    for (int j = 0; j < image.net->slots; j++)
-        on |= slot_mixes(image, j) ? 1u << j : 0;
-    return on;
-}
-
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
-
-/* The image of the batch, looked up by one thread, and its label for the head. */
-IMAGE_KERNEL batch_gather(const struct net_view *net, int first, uint32_t index)
-{
-    __shared__ struct gather_view view;
-    const struct image image = batch_image(net, first);
-    if (threadIdx.x == 0) {
-        view = gather_train_view(net->setup->source, (uint32_t)image.env, index, blockIdx.x);
-        image.figures[net->label] = view.label;
-    }
-    __syncthreads();
-    image_write(image, view);
-}
-
-IMAGE_KERNEL block_forward(const struct net_view *net, int first, int i)
-{
-    const struct image image = batch_image(net, first);
-    const struct block_view &block = net->block[i];
-    if (i > 0)
-        tail_forward(image, net->block[i - 1], slots_on(image));
-    block_convolve(image, block);
-    const float *raw = image.frame + block.raw,
-                *mean = net->setup->stats + block.mean + (size_t)image.env * net->setup->shape.stats;
-    double *sums = image.figures + net->block_sums;
-    channel_sums<2, float>(
-        block.pixels, block.conv.cout,
-        [&](int p, int c, float *v) { /* relative to the running mean, which is close: no cancellation */
-                                      v[0] = raw[p * block.conv.cout + c] - mean[c];
-                                      v[1] = v[0] * v[0];
-        },
-        [&](int c, const double *total) {
-            sums[c] = total[0];
-            sums[block.conv.cout + c] = total[1];
-        });
-}
 
 /* The images' two sums per channel of a block, added up; a thread block takes BATCH_CHANNELS of them. */
 template <class Put> DEVICE void batch_sums(const struct net_view *net, int channels, Put put)
@@ -86,7 +24,7 @@ IMAGE_KERNEL norm_forward(const struct net_view *net, int first, int i)
     const struct block_view &block = net->block[i];
     const struct net_setup *setup = net->setup;
     const size_t env = (size_t)first + blockIdx.y;
-    const struct norm norm = norm_at(net->norms + (size_t)blockIdx.y * net->norm + block.norm, block.conv.cout);
+    const struct norm norm = norm_at(net->norms + (size_t)blockIdx.y * net->norm + block.norm, block.conv.stored);
     const float *gamma = setup->host + env * net->host_storage + block.gamma,
                 *beta = setup->host + env * net->host_storage + block.beta;
     float *running_mean = setup->stats + env * setup->shape.stats + block.mean,
@@ -103,45 +41,10 @@ IMAGE_KERNEL norm_forward(const struct net_view *net, int first, int i)
     });
 }
 
-/* ---- head and backward ------------------------------------------------------------------------------------------- */
-
-IMAGE_KERNEL head(const struct net_view *net, int first)
-{
-    __shared__ float logits[SHAPE_CLASSES_MAX];
-    const struct image image = batch_image(net, first);
-    const struct block_view &last = net->block[net->blocks - 1];
-    const int label = (int)image.figures[net->label], pixels = last.pool ? last.pixels / 4 : last.pixels;
-    tail_forward(image, last, slots_on(image));
-    image_classify(image, logits);
-    float *dlogits = image.frame + net->dlogit;
-    if ((int)threadIdx.x < net->classes) {
-        const struct verdict verdict = image_judge(logits, net->classes, label);
-        for (int k = (int)threadIdx.x; k < net->classes; k += BLOCK_THREADS) {
-            double share = exp((double)logits[k] - (double)logits[verdict.best]) / verdict.total;
-            dlogits[k] = (float)((share - (k == label)) / net->batch);
-            image.frame[net->logit + (uint32_t)k] = logits[k];
-        }
-        if (threadIdx.x == 0) {
-            image.figures[net->loss] = verdict.loss;
-            image.figures[net->right] = verdict.best == label;
-        }
-    }
-    __syncthreads();
-    const float *w = image.host + net->fc_weight;
-    float *g = tail_gradient(image, last);
-    map_set(pixels, net->features, g, [&](int, int c) {
-        float sum = 0;
-        for (int k = 0; k < net->classes; k++)
-            sum = fmaf(w[k * net->features + c], dlogits[k], sum);
-        return sum / (float)pixels;
-    });
-    tail_backward(image, net->blocks - 1);
-}
-
 IMAGE_KERNEL norm_backward(const struct net_view *net, int i)
 {
     const struct block_view &block = net->block[i];
-    const struct norm norm = norm_at(net->norms + (size_t)blockIdx.y * net->norm + block.norm, block.conv.cout);
+    const struct norm norm = norm_at(net->norms + (size_t)blockIdx.y * net->norm + block.norm, block.conv.stored);
     float *grads = net->grads + (size_t)blockIdx.y * net->grad;
     const double count = (double)net->batch * block.pixels;
     batch_sums(net, block.conv.cout, [&](int c, const double *total) {
@@ -151,21 +54,6 @@ IMAGE_KERNEL norm_backward(const struct net_view *net, int i)
         grads[block.beta + (uint32_t)c] = (float)total[0];
         norm_set_backward(norm, c, gamma, gamma * total[0] / count, gamma * sum_vx / count);
     });
-}
-
-/* The block's norm and convolution backward, and the tail of the block below. */
-IMAGE_KERNEL block_backward(const struct net_view *net, int first, int i)
-{
-    const struct image image = batch_image(net, first);
-    const struct block_view &block = net->block[i];
-    float *g = image.frame + block.grad;
-    norm_grad(block.pixels, block.conv.cout, block_norm(image, block), true, image.frame + block.raw, g, g);
-    if (i == 0)
-        return;
-    convolve(convolution_backward(block.conv.height, block.conv.width, block.conv.kernel, block.conv.cin,
-                                  block.conv.cout, g, image.host + block.weight, nullptr,
-                                  tail_gradient(image, net->block[i - 1])));
-    tail_backward(image, i - 1);
 }
 
 /* ---- the step ---------------------------------------------------------------------------------------------------- */
@@ -184,28 +72,19 @@ static struct launch batch_blocks(const struct net_view *net, int i, int envs)
     return net_blocks((unsigned)(net->block[i].conv.cout + BATCH_CHANNELS - 1) / BATCH_CHANNELS, envs, BLOCK_THREADS);
 }
 
-void fp32_learn(struct fp32_net *device, int first, int envs)
+void framed_norm_forward(struct framed_net *device, int first, int envs, int block)
 {
-    struct runtime *rt = device->runtime;
-    const struct net_view *net = device->net;
-    const int blocks = device->view.blocks;
-    const struct launch images = net_blocks((unsigned)device->view.batch, envs, BLOCK_THREADS);
-    fp32_pack(device, first, envs);
-    for (int i = 0; i < blocks; i++) {
-        runtime_launch(rt, block_forward, images, net, first, i);
-        runtime_launch(rt, norm_forward, batch_blocks(&device->view, i, envs), net, first, i);
-    }
-    runtime_launch(rt, head, images, net, first);
-    for (int i = blocks - 1; i >= 0; i--) {
-        runtime_launch(rt, norm_backward, batch_blocks(&device->view, i, envs), net, i);
-        runtime_launch(rt, block_backward, images, net, first, i);
-    }
-    fp32_update(device, first, envs);
+    runtime_launch(device->runtime, norm_forward, batch_blocks(&device->view, block, envs), device->net, first, block);
 }
 
-void fp32_train(struct net_device *given)
+void framed_norm_backward(struct framed_net *device, int envs, int block)
 {
-    struct fp32_net *device = fp32_net_of(given);
+    runtime_launch(device->runtime, norm_backward, batch_blocks(&device->view, block, envs), device->net, block);
+}
+
+void framed_train(struct net_device *given)
+{
+    struct framed_net *device = framed_net_of(given);
     const int all = device->setup.envs;
     const unsigned threads = STEP_THREADS;
     net_plan_train(device);
@@ -214,10 +93,9 @@ void fp32_train(struct net_device *given)
     for (int first = 0; first < all; first += device->view.group) {
         const int envs = all - first < device->view.group ? all - first : device->view.group;
         for (uint32_t index = 0; index < device->setup.source.batches; index++) {
-            runtime_launch(device->runtime, batch_gather, net_blocks((unsigned)device->view.batch, envs, BLOCK_THREADS),
-                           device->net, first, index);
-            fp32_learn(device, first, envs);
+            device->passes->gather(device, first, envs, index);
+            device->passes->learn(device, first, envs);
         }
-        fp32_end_step(device, first, envs);
+        framed_end_step(device, first, envs);
     }
 }

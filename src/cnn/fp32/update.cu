@@ -1,79 +1,18 @@
-/*
- * The end of a training batch: gradients of all weights, of host and seeds, over chunks of images; the sums over
- * chunks; norms and statistics; clipping and SGD.
- */
+/* The end of a training batch: sums of gradients over its chunks and images; norms and statistics; clipping and SGD. */
 #include "cuda/runtime.cuh"
 
 #include "cnn/fp32/seed.cuh"
 
 enum { REDUCE_THREADS = 256 };
 
-/* ---- gradients of weights ---------------------------------------------------------------------------------------- */
-
-/* The host block that a slot belongs to, and its row. */
-DEVICE int slot_block(const struct net_view *net, int slot, int *row)
-{
-    for (int i = 0;; i++)
-        for (*row = 0; *row < SLOT_ROWS; ++*row)
-            if (net->block[i].slot[*row] == slot)
-                return i;
-}
-
-IMAGE_KERNEL weights(const struct net_view *net, int first)
-{
-    const struct weight_work work = net->work[blockIdx.x];
-    const int place = (int)blockIdx.y;
-    const struct image image = image_of(net, first + place, place, (size_t)place * (size_t)net->batch);
-    float *partials = net->partials + (size_t)place * net->partial;
-    struct weight_sums job;
-    int chunk;
-    if (work.block >= 0) {
-        const struct block_view &block = net->block[work.block];
-        const struct layer_view &conv = block.conv;
-        chunk = conv.chunk;
-        job = {conv.height,
-               conv.width,
-               conv.kernel,
-               conv.cin,
-               conv.cout,
-               false,
-               image.frame + block.in,
-               image.frame + block.grad,
-               conv.in_stride,
-               0,
-               0,
-               nullptr};
-        const size_t size = (size_t)(conv.cout * conv.kernel * conv.kernel * conv.cin);
-        job.out = partials + block.partial + (size_t)work.chunk * size;
-    } else {
-        const struct slot_exec exec = image.exec[work.slot];
-        const struct slot_view &slot = net->slot[work.slot];
-        if (!slot_learns(exec))
-            return;
-        const struct seed_view &seed = slot.seed_of[exec.blueprint];
-        if (work.step >= seed.steps)
-            return;
-        const struct step_view &step = seed.step[work.step];
-        int row, block = slot_block(net, work.slot, &row);
-        const bool depthwise = step.kind == STEP_DEPTHWISE;
-        const float *in = work.step > 0 ? image.frame + seed.step[work.step - 1].act : slot_input(image, block, row);
-        chunk = slot.chunk;
-        job = {slot.height, slot.width, step.kernel, step.cin, step.cout, depthwise, in, image.frame + step.grad,
-               step.cin,    0,          0,           nullptr};
-        job.out = partials + slot.partial + (size_t)work.chunk * slot.seed_storage + step.weight;
-    }
-    const int from = work.chunk * chunk, left = net->batch - from;
-    job.image = net->frame;
-    job.images = left < chunk ? left : chunk;
-    job.in += (size_t)from * net->frame;
-    job.grad += (size_t)from * net->frame;
-    sum_weights(job, work.part);
-}
+/* ---- gradients ----------------------------------------------------------------------------------------------------
+ */
 
 /* Sum over the chunks, at one weight. */
 DEVICE float chunk_total(const float *partial, size_t size, int chunks)
 {
     float sum = 0;
+#pragma unroll 8
     for (int k = 0; k < chunks; k++)
         sum += partial[(size_t)k * size];
     return sum;
@@ -164,7 +103,8 @@ DEVICE float scale_gradient(const struct slot_view &slot, const struct batch_vie
 DEVICE float attention_gradient(const struct slot_view &slot, const struct batch_view &batch, int tensor, uint32_t at)
 {
     const uint32_t c = (uint32_t)slot.channels, hidden = (uint32_t)slot.squeeze;
-    const uint32_t dz = slot.sums, dhidden = slot.sums + c, mean = slot.norms, kept = slot.norms + 4 * c; /* gain */
+    const uint32_t dz = slot.sums, dhidden = slot.sums + c, mean = slot.norms,
+                   kept = slot.norms + 4 * (uint32_t)slot.stored; /* gain */
     if (tensor == SQUEEZE_W1)
         return figure_product(batch, dhidden + at / c, mean + at % c);
     if (tensor == SQUEEZE_W2)
@@ -265,6 +205,7 @@ DEVICE double block_total(double value)
 DEVICE double square_norm(const float *g, uint32_t count)
 {
     double sum = 0;
+#pragma unroll 8
     for (uint32_t i = threadIdx.x; i < count; i += BLOCK_THREADS)
         sum += (double)g[i] * (double)g[i];
     return block_total(sum);
@@ -387,19 +328,18 @@ KERNEL void end_step(const struct net_view *net, int first, int envs)
 
 /* ---- enqueued ---------------------------------------------------------------------------------------------------- */
 
-void fp32_update(struct fp32_net *device, int first, int envs)
+void framed_update(struct framed_net *device, int first, int envs)
 {
     struct runtime *rt = device->runtime;
     const struct net_view *net = device->net;
     const unsigned parameters = device->view.host_storage + device->view.seed_storage + device->view.gate_storage;
     const struct launch each = net_blocks((parameters + REDUCE_THREADS - 1) / REDUCE_THREADS, envs, REDUCE_THREADS);
-    runtime_launch(rt, weights, net_blocks(device->work, envs, BLOCK_THREADS), net, first);
     runtime_launch(rt, reduce, each, net, first);
     runtime_launch(rt, measure, net_blocks(1 + (unsigned)device->view.slots, envs, BLOCK_THREADS), net, first);
     runtime_launch(rt, update, each, net, first);
 }
 
-void fp32_end_step(struct fp32_net *device, int first, int envs)
+void framed_end_step(struct framed_net *device, int first, int envs)
 {
     const unsigned blocks = ((unsigned)envs + REDUCE_THREADS - 1) / REDUCE_THREADS;
     runtime_launch(device->runtime, end_step, net_blocks(blocks, 1, REDUCE_THREADS), device->net, first, envs);
