@@ -164,13 +164,11 @@ struct octet_seat {
     bool taken; /* where the layer has them */
 };
 
-DEVICE struct octet_seat octet_seat_of(const struct octet_weight_sums &job, const struct octet_division &d,
-                                       const struct octet_part &part)
+DEVICE struct octet_seat octet_seat_of(const struct octet_division &d, const struct octet_part &part)
 {
     const int warp = (int)threadIdx.x / 32;
     struct octet_seat seat = {warp % d.wide, warp / d.wide % d.high, warp / d.wide / d.high, false};
     seat.taken = part.group + seat.group < d.groups && part.pair + seat.pair < d.pairs;
-    (void)job;
     return seat;
 }
 
@@ -255,7 +253,7 @@ template <int SLICES> DEVICE_CALL void octet_part_sums(const struct octet_weight
     struct octet_part part = {index % across * d.wide, index / across * d.high, 0, memory,
                               octet_patch_bytes(job.height, job.width, job.kernel, job.cin, job.cout)};
     part.plane = part.group * SLICES / taps;
-    const struct octet_seat seat = octet_seat_of(job, d, part);
+    const struct octet_seat seat = octet_seat_of(d, part);
     const int strips = (job.height + p.rows - 1) / p.rows * ((job.images + p.images - 1) / p.images);
     float sum[SLICES][4] = {};
     octet_fill_tables(p, job.width, job.kernel / 2);
