@@ -193,7 +193,8 @@ static void another_configuration_is_refused_by_key(void **state)
                                        "checkpoint.rounds",
                                        "checkpoint.minutes",
                                        "checkpoint.keep",
-                                       "telemetry.level"};
+                                       "telemetry.level",
+                                       "telemetry.timers"};
     struct rig rig;
     struct checkpoint_info info;
     struct esper_error error = {0};

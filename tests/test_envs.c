@@ -3,7 +3,10 @@
  * to the bit, and their rows of the record are the same. And every array of the table says whether it is the envs' or
  * the run's. ESPER_TEST_DEVICE=cuda plays on the device, as in test_poison.c, in shorter episodes.
  */
+#include <math.h>
+
 #include "base/group.h"
+#include "engine/parts.h"
 #include "testing_engine.h"
 #include "testing_recorder.h"
 
@@ -128,6 +131,26 @@ static struct config episode_config(enum policy_kind kind)
     return config;
 }
 
+static bool is_earned(const struct table_row *row)
+{
+    return strcmp(row->name, "rollout.earned") == 0;
+}
+
+/* What is kept for the other processes are the rewards of these envs, each at its step. */
+static void check_earned(struct engine *engine)
+{
+    const struct world *world = engine_world(engine);
+    if (!world->earned)
+        return;
+    engine_read_rows(engine, is_earned);
+    for (int env = 0; env < world->envs; env++) {
+        double sum = 0;
+        for (int step = 0; step < world->config.steps; step++)
+            sum += world->earned[world_round_row(world, (uint32_t)step, env)];
+        assert_true(world->episode.rollbacks[env] > 0 || fabs(sum - world->episode.reward_sum[env]) < 1e-9);
+    }
+}
+
 static void check_episodes(const struct config *config)
 {
     remove_tree(in_folder("whole"));
@@ -137,6 +160,7 @@ static void check_episodes(const struct config *config)
     compare_arrays(engine_world(part), engine_world(whole));
     compare_records(!on_device());
     compare_best(engine_world(part), engine_world(whole));
+    check_earned(part);
     engine_free(whole);
     engine_free(part);
 }

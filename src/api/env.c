@@ -87,7 +87,7 @@ static enum esper_status row_of_decision(struct esper_env *env, size_t *row, str
     const struct world *world = engine_world(env->engine);
     if (env->place != ENV_ENDED)
         TRY(env_ask(env, error));
-    *row = world_rollout_row(world, 0) - (env->place == ENV_ENDED ? (size_t)world->envs : 0);
+    *row = world_round_row(world, *world->step - (env->place == ENV_ENDED ? 1u : 0u), 0);
     return ESPER_OK;
 }
 

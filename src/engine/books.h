@@ -49,8 +49,7 @@ ESPER_RULE void books_record_slot(const struct step *step, int env, int j, struc
 ESPER_RULE void books_load(const struct step *step, int env, struct books *books, struct lanes lanes)
 {
     const struct world *world = step->world;
-    LANES_EACH(j, world->shape.slots, lanes)
-    {
+    LANES_EACH (j, world->shape.slots, lanes) {
         books->slot[j] = world_slot(world, env, j);
         books->memory[j] = slot_memory_load(&world->slot_memory, world_slot_row(world, env, j));
     }
@@ -91,8 +90,7 @@ ESPER_RULE void books_keep(const struct step *step, int env, struct books *books
     lanes_meet(lanes);
     if (books->verdict != PRUNE_NONE)
         return;
-    LANES_EACH(j, world->shape.slots, lanes)
-    {
+    LANES_EACH (j, world->shape.slots, lanes) {
         books_record_slot(step, env, j, books);
         world_set_slot(world, env, j, &books->slot[j]);
         slot_memory_store(&world->slot_memory, world_slot_row(world, env, j), &books->memory[j]);
@@ -107,9 +105,9 @@ ESPER_RULE void books_keep(const struct step *step, int env, struct books *books
 /* The observation as the policy sees it, normalised with the frozen statistics. */
 ESPER_RULE void books_normalise(const struct learner *learner, const float *raw, float *state, struct lanes lanes)
 {
-    LANES_EACH(i, learner->shape.obs, lanes)
-    state[i] = observe_normalised(i) ? normalise_observation(raw[i], learner->obs_mean[i], learner->obs_var[i])
-                                     : raw[i];
+    LANES_EACH (i, learner->shape.obs, lanes)
+        state[i] = observe_normalised(i) ? normalise_observation(raw[i], learner->obs_mean[i], learner->obs_var[i])
+                                         : raw[i];
 }
 
 /* What may be done; at the last step, what leads to a network that was validated. */

@@ -320,15 +320,16 @@ void engine_fetch(struct engine *engine)
     engine->backend->read(engine);
 }
 
-/* What no rule writes: a number out of its row's range. Whoever reads a checkpoint refuses it. */
+/* No rule writes a number out of its row's range, for which a checkpoint would be refused; but none is written between
+ * the last step of a round and the next round, when the step is one too many. */
 static void assert_ranges(const struct world *world)
 {
     struct esper_error error = {0};
     for (int i = 0; i < world->table.count; i++) {
         const struct table_row *row = &world->table.rows[i];
-        ESPER_ASSERT(!row->saved || !row->bytes || table_check(row, row->data, &error) == ESPER_OK);
+        const bool over = row->data == world->step && *world->step == (uint32_t)world->config.steps;
+        ESPER_ASSERT(!row->saved || !row->bytes || over || table_check(row, row->data, &error) == ESPER_OK);
     }
-    (void)error;
 }
 
 void engine_read(struct engine *engine)

@@ -30,8 +30,7 @@ ESPER_RULE void orders_clear(struct env_orders *orders)
 /* Save host and fossils in their current state. */
 ESPER_RULE void orders_snapshot_by(const struct world *world, int env, struct env_orders *orders, struct lanes lanes)
 {
-    LANES_EACH(j, world->shape.slots, lanes)
-    {
+    LANES_EACH (j, world->shape.slots, lanes) {
         struct slot_state slot = world_slot(world, env, j);
         slot_store(&world->saved_slots, world_slot_row(world, env, j), &slot);
     }

@@ -95,8 +95,8 @@ ESPER_RULE void step_pick_env(const struct step *step, int env, union pick_room 
         action = pick_network(step, env, &room->work, lanes);
     else if (lanes_first(lanes))
         action = pick_action(step, env, room->slot);
-    LANES_EACH(head, HEAD_COUNT, lanes)
-    world->rollout.logp[row * HEAD_COUNT + (size_t)head] = step->decisions[env].logp[head];
+    LANES_EACH (head, HEAD_COUNT, lanes)
+        world->rollout.logp[row * HEAD_COUNT + (size_t)head] = step->decisions[env].logp[head];
     if (!lanes_first(lanes))
         return;
     step_set_action(step, env, &action);

@@ -201,8 +201,8 @@ KERNEL void end_step(const __grid_constant__ struct step step)
                         ? step_learned_reward(world, world->episode.reward_sum, env, step.scaled[env])
                         : step.scaled[env];
         }
-        __syncthreads();
     }
+    __syncthreads(); /* rewards are kept by the step's number, which changes here */
     if (threadIdx.x == 0)
         step_count(world);
 }

@@ -32,8 +32,7 @@ ESPER_RULE void turn_load(struct turn *turn, const struct step *step, int env, s
     const struct world *world = step->world;
     const size_t row = (size_t)env;
     struct step_report *report = &step->reports[env];
-    LANES_EACH(j, world->shape.slots, lanes)
-    {
+    LANES_EACH (j, world->shape.slots, lanes) {
         report->before[j] = report->after[j] = world_slot(world, env, j);
         report->log[j].count = 0;
         report->grads[j] = step->grads[world_slot_row(world, env, j)];
@@ -60,8 +59,7 @@ ESPER_RULE void turn_store(const struct turn *turn, struct lanes lanes)
 {
     const struct world *world = turn->world;
     const size_t row = (size_t)turn->env;
-    LANES_EACH(j, turn->slots, lanes)
-    {
+    LANES_EACH (j, turn->slots, lanes) {
         world_set_slot(world, turn->env, j, &turn->report->after[j]);
         slot_memory_store(&world->slot_memory, world_slot_row(world, turn->env, j), &turn->memory[j]);
         reward_slot_store(&world->reward_slot, world_slot_row(world, turn->env, j), &turn->reward_slot[j]);
@@ -220,8 +218,7 @@ ESPER_RULE void turn_tick_slots(struct turn *turn, struct lanes lanes)
 {
     const bool moves = !world_last_step(turn->world); /* after the last validation nothing does */
     struct step_report *report = turn->report;
-    LANES_EACH(j, turn->slots, lanes)
-    {
+    LANES_EACH (j, turn->slots, lanes) {
         turn->effects[j] = moves ? slot_tick(&report->after[j], &turn->step->gates, &report->log[j]) : 0;
         ESPER_ASSERT(!(turn->effects[j] & EFFECT_SNAPSHOT));
         turn->orders->slot[j] |= turn->effects[j];
@@ -284,8 +281,8 @@ ESPER_RULE void turn_take(struct turn *turn, struct lanes lanes)
     if (lanes_first(lanes))
         turn_act(turn, &in);
     lanes_meet(lanes);
-    LANES_EACH(i, REWARD_COMPONENT_COUNT, lanes)
-    turn->report->components[i] = component[i];
+    LANES_EACH (i, REWARD_COMPONENT_COUNT, lanes)
+        turn->report->components[i] = component[i];
     turn_tick_slots(turn, lanes);
     lanes_meet(lanes);
     if (lanes_first(lanes))

@@ -248,8 +248,7 @@ ESPER_RULE void world_slots(const struct world *world, int env, struct slot_stat
 ESPER_RULE void world_subsets_by(const struct world *world, int env, struct subsets *subsets, struct lanes lanes)
 {
     const size_t at = (size_t)env * SUBSETS_MAX;
-    LANES_EACH(k, SUBSETS_MAX, lanes)
-    {
+    LANES_EACH (k, SUBSETS_MAX, lanes) {
         subsets->mask[k] = world->subset_mask[at + (size_t)k];
         subsets->score[k] = world->subset_score[at + (size_t)k];
     }
@@ -286,8 +285,7 @@ ESPER_RULE void world_set_subsets(const struct world *world, int env, const stru
 ESPER_RULE void world_pairs(const struct world *world, int env, struct reward_pairs *pairs, struct lanes lanes)
 {
     const int slots = world->shape.slots;
-    LANES_EACH(pair, slots * slots, lanes)
-    {
+    LANES_EACH (pair, slots * slots, lanes) {
         const int i = pair / slots, j = pair % slots;
         size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
         pairs->boost[i][j] = world->boost[at];
@@ -299,8 +297,7 @@ ESPER_RULE void world_set_pairs(const struct world *world, int env, const struct
                                 struct lanes lanes)
 {
     const int slots = world->shape.slots;
-    LANES_EACH(pair, slots * slots, lanes)
-    {
+    LANES_EACH (pair, slots * slots, lanes) {
         const int i = pair / slots, j = pair % slots;
         size_t at = ((size_t)env * REWARD_SLOTS + (size_t)i) * REWARD_SLOTS + (size_t)j;
         world->boost[at] = pairs->boost[i][j];

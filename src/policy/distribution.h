@@ -210,8 +210,7 @@ ESPER_RULE void decision_heads(const struct decision_input *in, uint64_t mask, i
                                struct decision_work *work, struct decision *out, struct lanes lanes)
 {
     const int begin = head_offset(in->slots, first);
-    LANES_EACH(place, head_offset(in->slots, end) - begin, lanes)
-    {
+    LANES_EACH (place, head_offset(in->slots, end) - begin, lanes) {
         const int head = head_of_column(in->slots, begin + place), offset = head_offset(in->slots, head);
         const int i = begin + place - offset;
         const uint32_t set = head_bits(mask, in->slots, head);
@@ -220,8 +219,7 @@ ESPER_RULE void decision_heads(const struct decision_input *in, uint64_t mask, i
         work->head[head].p[i] = set >> i & 1u ? distribution_exp(z[i] - top) : 0;
     }
     lanes_meet(lanes);
-    LANES_EACH(turn, end - first, lanes)
-    {
+    LANES_EACH (turn, end - first, lanes) {
         const int head = first + turn, size = head_size(in->slots, head);
         const uint32_t set = head_bits(mask, in->slots, head);
         struct distribution *d = &work->head[head];
@@ -236,16 +234,15 @@ ESPER_RULE void decision_heads(const struct decision_input *in, uint64_t mask, i
 /* The entropies that are shown, of all heads: a lane per choice takes its logarithm, then a lane per head adds. */
 ESPER_RULE void decision_entropies(int slots, struct decision_work *work, struct decision *out, struct lanes lanes)
 {
-    LANES_EACH(column, head_offset(slots, HEAD_COUNT), lanes)
-    {
+    LANES_EACH (column, head_offset(slots, HEAD_COUNT), lanes) {
         const int head = head_of_column(slots, column), i = column - head_offset(slots, head);
         const struct distribution *d = &work->head[head];
         const bool counts = d->valid > 1 && (d->set >> i & 1u);
         work->term[column] = counts ? d->p[i] * distribution_ln(d->p[i]) : 0;
     }
     lanes_meet(lanes);
-    LANES_EACH(head, HEAD_COUNT, lanes)
-    out->entropy[head] = distribution_spread_of(&work->head[head], work->term + head_offset(slots, head));
+    LANES_EACH (head, HEAD_COUNT, lanes)
+        out->entropy[head] = distribution_spread_of(&work->head[head], work->term + head_offset(slots, head));
 }
 
 /* The op first, then the other heads under the masks that it leaves them. */
@@ -258,8 +255,8 @@ ESPER_RULE void decision_sample(const struct decision_input *in, struct decision
     const uint64_t mask = mask_of_op(in->masks, in->slots, op);
     if (lanes_first(lanes))
         out->mask = mask;
-    LANES_EACH(i, OP_COUNT, lanes)
-    out->op_probability[i] = work->head[HEAD_OP].q[i];
+    LANES_EACH (i, OP_COUNT, lanes)
+        out->op_probability[i] = work->head[HEAD_OP].q[i];
     decision_heads(in, mask_effective(mask, in->slots, op), 0, HEAD_OP, work, out, lanes);
     lanes_meet(lanes);
     decision_entropies(in->slots, work, out, lanes);

@@ -257,8 +257,7 @@ ESPER_RULE void observe_logs(const struct observe_env *env, const struct slot_st
                              struct lanes lanes)
 {
     enum { VAL, TRAIN, HISTORY, LOSSES = HISTORY + TRACKER_HISTORY };
-    LANES_EACH(i, LOSSES + slots, lanes)
-    {
+    LANES_EACH (i, LOSSES + slots, lanes) {
         const int s = i - LOSSES;
         if (s >= 0) {
             if (slot[s].stage != STAGE_DORMANT && slot_has(&slot[s], SLOT_GRAD_MEASURED)) /* 0 if it was not finite */
@@ -282,8 +281,7 @@ ESPER_RULE void observe_all_points(const struct observe_env *env, const struct s
                                    struct lanes lanes)
 {
     enum { ENV = 4, EACH = 3 };
-    LANES_EACH(i, ENV + EACH * slots, lanes)
-    {
+    LANES_EACH (i, ENV + EACH * slots, lanes) {
         const int s = (i - ENV) / EACH, kind = i < ENV ? i : ENV + (i - ENV) % EACH;
         if (i >= ENV && (slot[s].stage == STAGE_DORMANT || (kind == ENV && !slot_has(&slot[s], SLOT_CF_MEASURED))))
             continue;
@@ -308,8 +306,7 @@ ESPER_RULE void observe_by(const struct observe_env *env, const struct slot_stat
 {
     if (lanes.lane == lanes.count - 1) /* not one of the first, which have slots */
         observe_base(env, slot, slots, obs);
-    LANES_EACH(s, slots, lanes)
-    {
+    LANES_EACH (s, slots, lanes) {
         observe_slot(&slot[s], &memory[s], env->steps, obs + OBSERVE_BASE + OBSERVE_SLOT * s);
         bp[s] = (int8_t)(slot[s].stage == STAGE_DORMANT ? -1 : slot[s].blueprint);
     }

@@ -169,8 +169,7 @@ ESPER_RULE void reward_look_seeds(const struct reward_config *config, const stru
     double total = (double)NAN;
     if (!reward_corrected(config)) /* which alone pays by it */
         total = attribution_total_of(env->subsets, slots_committed(env->slot, env->slots));
-    LANES_EACH(j, env->slots, lanes)
-    {
+    LANES_EACH (j, env->slots, lanes) {
         scene->seed[j] = reward_seed_of(config, env, j, op, total);
         scene->drip_contribution[j] = reward_measures(env->subsets, j) ? subset_contribution(env->subsets, j)
                                                                        : (double)NAN;
