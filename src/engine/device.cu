@@ -420,9 +420,9 @@ static bool bf16_fits(const struct net_shape *shape, int batch)
     return nets->bf16 && nets->bf16(shape, batch);
 }
 
-static bool bf16_tried(const struct net_shape *shape, int batch)
+static bool bf16_pays(const struct net_shape *shape, int batch)
 {
-    return bf16_fits(shape, batch) && families[shape->family]->bf16_tried(shape, batch);
+    return bf16_fits(shape, batch) && families[shape->family]->bf16_pays(shape, batch);
 }
 
 static enum esper_status try_net(struct net_trial *trial, struct esper_error *error)
@@ -433,36 +433,21 @@ static enum esper_status try_net(struct net_trial *trial, struct esper_error *er
 extern "C" const struct device_api *esper_device_api(void)
 {
     static const struct device_api api = {
-        DEVICE_API_VERSION,
-        sizeof(struct world),
-        device_look,
-        device_create,
-        device_free,
-        device_kernels,
-        device_reset,
-        device_train,
-        device_evaluate,
-        device_twin,
-        device_decide,
-        device_ask,
-        device_act,
-        device_apply,
-        device_test,
-        device_update,
-        device_take,
-        device_write,
-        device_read,
-        device_read_part,
-        device_wait_idle,
-        device_check,
-        device_counters_of,
-        device_graphs,
-        computes,
-        bf16_fits,
-        bf16_tried,
-        try_net,
-        policy_trial_run,
-        update_trial_run,
+        DEVICE_API_VERSION, sizeof(struct world),
+        device_look,        device_create,
+        device_free,        device_kernels,
+        device_reset,       device_train,
+        device_evaluate,    device_twin,
+        device_decide,      device_ask,
+        device_act,         device_apply,
+        device_test,        device_update,
+        device_take,        device_write,
+        device_read,        device_read_part,
+        device_wait_idle,   device_check,
+        device_counters_of, device_graphs,
+        computes,           bf16_fits,
+        bf16_pays,          try_net,
+        policy_trial_run,   update_trial_run,
     };
     return &api;
 }

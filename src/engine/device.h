@@ -116,8 +116,8 @@ struct device_api {
 
     bool (*computes)(int family); /* are there kernels for hosts of this family (enum host_family_id)? */
     bool (*bf16_fits)(const struct net_shape *shape, int batch); /* do the bf16 kernels know such a host? */
-    /* Have the kernels that know it run on a card? Those that have not must be asked for. */
-    bool (*bf16_tried)(const struct net_shape *shape, int batch);
+    /* Does `precision=auto` take them? Where fp32 is as fast they must be asked for. */
+    bool (*bf16_pays)(const struct net_shape *shape, int batch);
 
     /* For golden vectors: a network by itself, a policy, and its update. */
     enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);

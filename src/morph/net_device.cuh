@@ -90,8 +90,8 @@ struct host_device {
     const struct net_device_kernels *fp32; /* NULL: it does not */
     /* The bf16 kernels that know such a host, or NULL. */
     const struct net_device_kernels *(*bf16)(const struct net_shape *shape, int batch);
-    /* Have they run on a card? Those that have not must be asked for. */
-    bool (*bf16_tried)(const struct net_shape *shape, int batch);
+    /* Does `precision=auto` take them? Where fp32 is as fast they must be asked for. */
+    bool (*bf16_pays)(const struct net_shape *shape, int batch);
     enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
 };
 #define DEVICE_DECLARED(with, NAME, name) extern const struct host_device name##_device;

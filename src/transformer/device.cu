@@ -5,10 +5,9 @@ static const struct net_device_kernels *bf16_for(const struct net_shape *shape, 
     return transformer_bf16_fits(shape, batch) ? &transformer_bf16 : nullptr;
 }
 
-/* What `precision=auto` takes in bf16. */
-static bool bf16_tried(const struct net_shape *, int)
+static bool bf16_pays(const struct net_shape *, int)
 {
     return true;
 }
 
-const struct host_device transformer_device = {&transformer_fp32, bf16_for, bf16_tried, transformer_trial_run};
+const struct host_device transformer_device = {&transformer_fp32, bf16_for, bf16_pays, transformer_trial_run};
