@@ -313,9 +313,12 @@ template <class TILE, int FIT> struct wide_by : wide_base {
     }
 };
 
+/* Products are kernels of their own. */
 struct wide : wide_by<plain_tile, 2> {
-}; /* products are kernels of their own */
+};
+
+/* They are parts of one. */
 struct walked : wide_by<broad_tile, 1> {
-}; /* they are parts of one */
+};
 
 #endif
