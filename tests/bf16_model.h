@@ -15,6 +15,8 @@ extern "C" {
 #include "nn/norm.h"
 }
 
+#include "attention_model.h"
+
 /* Sums in another order differ in their last bits. That moves some values across a boundary of rounding or a kink, and
  * those move gradients: how far, a model shows whose values are off by up to this much, relative, before they are
  * rounded. */
@@ -171,7 +173,7 @@ struct model_seed {
     struct param_layout layout;
     map_of x, in[CHAIN_STEPS], pre[CHAIN_STEPS], d; /* d: what is added to the input */
     model_norm norm[CHAIN_STEPS];
-    std::vector<double> mean, hidden, open;
+    model_attention attention;
 
     model_seed(const model &model_, int blueprint_, const float *w_) : m(model_), blueprint(blueprint_), w(w_)
     {
@@ -228,25 +230,9 @@ struct model_seed {
                                       norm[0].shift[(size_t)(k / area)] - x[(size_t)k]);
             m.round(d);
         } else if (b->kind == SEED_ATTENTION) {
-            const int h = blueprint_squeeze(c);
-            mean.assign((size_t)c, 0);
-            hidden.assign((size_t)h, 0);
-            open.assign((size_t)c, 0);
+            attention.forward(w, layout, x, area);
             for (int k = 0; k < c * area; k++)
-                mean[(size_t)(k / area)] += x[(size_t)k] / area;
-            for (int o = 0; o < h; o++) {
-                for (int i = 0; i < c; i++)
-                    hidden[(size_t)o] += tensor(0)[o * c + i] * mean[(size_t)i];
-                hidden[(size_t)o] = std::max(0.0, hidden[(size_t)o]);
-            }
-            for (int o = 0; o < c; o++) {
-                double z = tensor(2)[o];
-                for (int i = 0; i < h; i++)
-                    z += tensor(1)[o * h + i] * hidden[(size_t)i];
-                open[(size_t)o] = 1 / (1 + std::exp(-z));
-            }
-            for (int k = 0; k < c * area; k++)
-                d[(size_t)k] = x[(size_t)k] * (open[(size_t)(k / area)] - 1);
+                d[(size_t)k] = x[(size_t)k] * (attention.open[(size_t)(k / area)] - 1);
             m.round(d);
         }
     }
@@ -305,25 +291,9 @@ struct model_seed {
             }
             m.round(dx);
         } else if (b->kind == SEED_ATTENTION) {
-            const int h = blueprint_squeeze(c);
-            std::vector<double> dz((size_t)c), dh((size_t)h), dm((size_t)c);
+            const std::vector<double> dm = attention.backward(w, layout, u, x, grad);
             for (int k = 0; k < c * area; k++)
-                dz[(size_t)(k / area)] += u[(size_t)k] * x[(size_t)k];
-            for (int o = 0; o < c; o++) {
-                dz[(size_t)o] *= open[(size_t)o] * (1 - open[(size_t)o]);
-                grad[layout.tensor[2].offset + (size_t)o] += dz[(size_t)o];
-                for (int i = 0; i < h; i++) {
-                    grad[layout.tensor[1].offset + (size_t)(o * h + i)] += dz[(size_t)o] * hidden[(size_t)i];
-                    dh[(size_t)i] += tensor(1)[o * h + i] * dz[(size_t)o];
-                }
-            }
-            for (int o = 0; o < h; o++)
-                for (int i = 0; i < c && hidden[(size_t)o] > 0; i++) {
-                    grad[layout.tensor[0].offset + (size_t)(o * c + i)] += dh[(size_t)o] * mean[(size_t)i];
-                    dm[(size_t)i] += tensor(0)[o * c + i] * dh[(size_t)o];
-                }
-            for (int k = 0; k < c * area; k++)
-                dx[(size_t)k] = u[(size_t)k] * (open[(size_t)(k / area)] - 1) + dm[(size_t)(k / area)] / area;
+                dx[(size_t)k] = u[(size_t)k] * (attention.open[(size_t)(k / area)] - 1) + dm[(size_t)(k / area)] / area;
             m.round(dx);
         }
         return dx;

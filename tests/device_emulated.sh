@@ -239,7 +239,7 @@ first_line() { # first_line WHAT TEXT OPTIONS...
     "$esper" train $small --envs 1 --rounds 1 --name "$what" "$@" >"$work/out" 2>"$work/err"
     verdict "$what" "$(head -1 "$work/err" | grep -qF "$text" || head -2 "$work/err")"
 }
-first_line auto-fp32 ', cuda fp32, tf32 policy (bf16 is no faster for this host)' --device cuda --steps 1
+first_line auto-fp32 ', cuda fp32, tf32 policy (bf16 for this host must be asked for)' --device cuda --steps 1
 first_line named-fp32 ', cuda fp32' --device cuda --precision fp32 --steps 1
 cat >"$work/grow.json" <<'END'
 [{"step": 1, "op": "germinate", "slot": "r0c0", "blueprint": "norm", "tempo": 3},

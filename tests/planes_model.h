@@ -24,7 +24,7 @@ struct planes_seed {
     struct param_layout layout;
     map_of x, s, in[CHAIN_STEPS], pre[CHAIN_STEPS];
     model_norm norm[CHAIN_STEPS];
-    std::vector<double> mean, hidden, open;
+    model_attention attention;
 
     planes_seed(const model &model_, int blueprint, const float *w_) : m(model_), b(blueprint_at(blueprint)), w(w_)
     {
@@ -82,24 +82,8 @@ struct planes_seed {
     }
     void attention_forward()
     {
-        const int c = m.channels, h = blueprint_squeeze(c);
-        mean.assign((size_t)c, 0);
-        hidden.assign((size_t)h, 0);
-        open.assign((size_t)c, 0);
-        for (size_t k = 0; k < x.size(); k++)
-            mean[channel(k)] += x[k] / m.area();
-        for (int o = 0; o < h; o++) {
-            for (int i = 0; i < c; i++)
-                hidden[(size_t)o] += tensor(0)[o * c + i] * mean[(size_t)i];
-            hidden[(size_t)o] = std::max(0.0, hidden[(size_t)o]);
-        }
-        for (int o = 0; o < c; o++) {
-            double z = tensor(2)[o];
-            for (int i = 0; i < h; i++)
-                z += tensor(1)[o * h + i] * hidden[(size_t)i];
-            open[(size_t)o] = 1 / (1 + std::exp(-z));
-        }
-        s = mapped(x, [&](size_t k) { return x[k] * open[channel(k)]; });
+        attention.forward(w, layout, x, m.area());
+        s = mapped(x, [&](size_t k) { return x[k] * attention.open[channel(k)]; });
     }
     double mix() const
     {
@@ -149,24 +133,8 @@ struct planes_seed {
     }
     map_of attention_backward(const map_of &u, double *grad)
     {
-        const int c = m.channels, h = blueprint_squeeze(c);
-        std::vector<double> dz((size_t)c), dh((size_t)h), dm((size_t)c);
-        for (size_t k = 0; k < u.size(); k++)
-            dz[channel(k)] += u[k] * x[k];
-        for (int o = 0; o < c; o++) {
-            dz[(size_t)o] *= open[(size_t)o] * (1 - open[(size_t)o]);
-            grad[layout.tensor[2].offset + (size_t)o] += dz[(size_t)o];
-            for (int i = 0; i < h; i++) {
-                grad[layout.tensor[1].offset + (size_t)(o * h + i)] += dz[(size_t)o] * hidden[(size_t)i];
-                dh[(size_t)i] += tensor(1)[o * h + i] * dz[(size_t)o];
-            }
-        }
-        for (int o = 0; o < h; o++)
-            for (int i = 0; i < c && hidden[(size_t)o] > 0; i++) {
-                grad[layout.tensor[0].offset + (size_t)(o * c + i)] += dh[(size_t)o] * mean[(size_t)i];
-                dm[(size_t)i] += tensor(0)[o * c + i] * dh[(size_t)o];
-            }
-        return mapped(u, [&](size_t k) { return u[k] * open[channel(k)] + dm[channel(k)] / m.area(); });
+        const std::vector<double> dm = attention.backward(w, layout, u, x, grad);
+        return mapped(u, [&](size_t k) { return u[k] * attention.open[channel(k)] + dm[channel(k)] / m.area(); });
     }
     map_of scale_backward(const map_of &u, double *grad)
     {

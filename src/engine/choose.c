@@ -22,7 +22,7 @@ static enum esper_status choose_precision(const struct config *config, struct de
         use->fp32_because = "no bf16 kernels for this host";
     if (use->bf16 && config->precision == PRECISION_AUTO && !use->cuda->bf16_pays(&shape.net, config->data_batch)) {
         use->bf16 = false;
-        use->fp32_because = "bf16 is no faster for this host";
+        use->fp32_because = "bf16 for this host must be asked for";
     }
     if (config->precision == PRECISION_AUTO || use->bf16)
         return ESPER_OK;

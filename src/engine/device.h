@@ -116,7 +116,7 @@ struct device_api {
 
     bool (*computes)(int family); /* are there kernels for hosts of this family (enum host_family_id)? */
     bool (*bf16_fits)(const struct net_shape *shape, int batch); /* do the bf16 kernels know such a host? */
-    /* Does `precision=auto` take them? Where fp32 is as fast they must be asked for. */
+    /* Does `precision=auto` take them? Where nobody measured them to be faster they must be asked for. */
     bool (*bf16_pays)(const struct net_shape *shape, int batch);
 
     /* For golden vectors: a network by itself, a policy, and its update. */

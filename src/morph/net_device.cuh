@@ -90,7 +90,7 @@ struct host_device {
     const struct net_device_kernels *fp32; /* NULL: it does not */
     /* The bf16 kernels that know such a host, or NULL. */
     const struct net_device_kernels *(*bf16)(const struct net_shape *shape, int batch);
-    /* Does `precision=auto` take them? Where fp32 is as fast they must be asked for. */
+    /* Does `precision=auto` take them? Where nobody measured them to be faster they must be asked for. */
     bool (*bf16_pays)(const struct net_shape *shape, int batch);
     enum esper_status (*try_net)(struct net_trial *trial, struct esper_error *error);
 };
