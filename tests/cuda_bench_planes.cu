@@ -2,8 +2,8 @@
  * How fast hosts of any shape are, in bf16 (cnn_planes) and beside it in fp32: whole steps and validations, bare and
  * with a blended conv_light in every slot.
  *
- *     cuda_bench_planes ENVS BATCH [NAME]    of the shapes with this in their names; without arguments the smallest of
- *                                            one of them, once
+ *     cuda_bench_planes ENVS BATCH [NAME [bare|grown]]    of the shapes with this in their names, in one or both forms;
+ *                                                         without arguments the smallest of one of them, once
  */
 #include "device_timer.cuh"
 
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     for (const struct shape &shape : shapes)
         for (const struct net_device_kernels *kernels : {&cnn_planes, &cnn_fp32})
             for (bool grown : {false, true})
-                if (argc < 4 || strstr(shape.name, argv[3]))
+                if ((argc < 4 || strstr(shape.name, argv[3])) && (argc < 5 || grown == (argv[4][0] == 'g')))
                     bench(shape, kernels, grown);
     return 0;
 }
