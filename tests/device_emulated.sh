@@ -58,6 +58,10 @@ train mixed-cpu --task quick_mixed --envs 3 --rounds 2 --policy random --device 
 train mixed-cuda --task quick_mixed --envs 3 --rounds 2 --policy random $cuda
 agree 'conditions of episodes' mixed-cpu mixed-cuda 'select round, env, images, label_noise, lr_factor from outcome'
 agree 'episodes of different conditions' mixed-cpu mixed-cuda "$steps"
+train prices-cpu --envs 3 --rounds 2 --set reward.price=20 --set mixed.price_least=0.01 --device cpu
+train prices-cuda --envs 3 --rounds 2 --set reward.price=20 --set mixed.price_least=0.01 $cuda
+agree 'prices of episodes' prices-cpu prices-cuda 'select round, env, price from outcome'
+agree 'episodes of different prices' prices-cpu prices-cuda "$steps"
 train script-cpu --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json --device cpu
 train script-cuda --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json $cuda
 agree 'seeds of a script' script-cpu script-cuda "select step, env, slot, stage, alpha, round(contribution, 3),

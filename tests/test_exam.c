@@ -64,6 +64,33 @@ static void every_run_comes_after_what_it_needs(void **state)
     exam_free(exam);
 }
 
+/* Where training episodes draw their prices, one policy is judged at all of them. */
+static void one_policy_serves_all_prices(void **state)
+{
+    (void)state;
+    struct exam_setup setup = setup_of("quickstart", 2, 3);
+    setup.config.reward.price = 2;
+    setup.config.mixed.price_least = 0.02;
+    struct exam *exam = exam_of(&setup);
+    char trained[96];
+    assert_int_equal(exam->count, 1 + 3 + 12 + 3 + 2 + 2 * 6 + 3 + 3 + 2 + 2);
+    for (int i = 0; i < exam->count; i++) {
+        const struct exam_part *part = &exam->parts[i];
+        const bool training = part->kind == EXAM_TRAINING;
+        assert_true(part->config.mixed.price_least == (training ? 0.02 : 1));
+        assert_true(part->config.reward.price == (training ? 2 : part->price < 0 ? 0 : setup.price[part->price]));
+        if (part->kind == EXAM_PPO || part->kind == EXAM_REPLAY) {
+            const struct exam_part *behind = exam_training_of(exam, part);
+            assert_true(behind->kind == EXAM_TRAINING && behind->training == part->training && behind < part);
+        }
+    }
+    for (int p = 0; p < 3; p++)
+        assert_true(exam->search[p]->config.mixed.price_least == 1);
+    exam_trained(exam, trained, sizeof trained);
+    assert_string_equal(trained, "2 times, for all prices at once (episodes draw 0.04 to 2)");
+    exam_free(exam);
+}
+
 /* On every task: names differ, configurations are valid, and all reported runs play the same episodes, which nothing
  * was trained or selected on. */
 static void what_is_played_on_every_task(void **state)
@@ -488,6 +515,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_run_comes_after_what_it_needs),
         cmocka_unit_test(what_is_played_on_every_task),
+        cmocka_unit_test(one_policy_serves_all_prices),
         cmocka_unit_test(few_episodes_are_one_round),
         cmocka_unit_test(schedules_are_chosen_by_price_and_front),
         cmocka_unit_test(wider_hosts_reach_what_ppo_came_to),

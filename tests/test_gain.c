@@ -64,19 +64,23 @@ static void play(struct engine *engine, struct played *out)
     engine_finish(engine, out->outcomes);
 }
 
+/* Also where every episode has a price of its own. */
 static void rewards_sum_to_the_objective(void **state)
 {
     (void)state;
     for (int share = 0; share <= 2; share++) {
         struct config config = gain_config();
         config.reward.potential = share / 2.0;
+        config.mixed.price_least = share == 2 ? 0.01 : 1;
         struct engine *engine = start(&config);
         struct world *world = engine_world(engine);
         struct played played;
         play(engine, &played);
         for (int env = 0; env < ENVS; env++) {
             const struct outcome_record *o = &played.outcomes[env];
-            double price = 1.5 * (double)o->added_params / 1000 + 0.25 * (o->train_work - 1);
+            double price = o->price * (double)o->added_params / 1000 + 0.25 * (o->train_work - 1);
+            assert_true(share == 2 ? o->price > 0.015 && o->price < 1.5 : o->price == 1.5);
+            assert_true(share < 2 || env == 0 || o->price != played.outcomes[0].price);
             assert_true(fabs(o->gain - (o->val_accuracy - o->twin_accuracy - price)) < 1e-9);
             assert_true(fabs(played.sum[env] - o->gain) < 1e-9);
             assert_true(o->gain == o->reward);

@@ -421,10 +421,20 @@ static enum esper_status check_device(const struct config *c, struct esper_error
     return ESPER_OK;
 }
 
+static enum esper_status check_price(const struct config *c, struct esper_error *error)
+{
+    if (c->mixed.price_least < 1 && c->reward.price <= 0)
+        return error_set(error, ESPER_INVALID,
+                         "mixed.price_least = %g: there is no price to draw a share of; set reward.price",
+                         c->mixed.price_least);
+    return ESPER_OK;
+}
+
 enum esper_status config_check(const struct config *config, struct esper_error *error)
 {
     TRY(check_device(config, error));
     TRY(check_policy(config, error));
+    TRY(check_price(config, error));
     for (const config_rule *rule = config_rules; *rule; rule++)
         TRY((*rule)(config, error));
     return ESPER_OK;

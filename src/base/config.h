@@ -41,7 +41,7 @@ enum precision_wish { PRECISION_AUTO, PRECISION_FP32, PRECISION_BF16 };
 enum config_origin { ORIGIN_DEFAULT, ORIGIN_TASK, ORIGIN_DATA, ORIGIN_FILE, ORIGIN_SET, ORIGIN_FLAG };
 
 #define CONFIG_MAX_SLOTS 16
-#define CONFIG_MAX_KEYS  192
+#define CONFIG_MAX_KEYS  224
 #define CONFIG_TEXT      512  /* longest formatted value, NUL included: a schedule with every slot of any host */
 #define CONFIG_DATA_NAME 65   /* longest name of a packed file, NUL included */
 #define CONFIG_PATH      1024 /* longest path of a file that is looked up */
@@ -73,11 +73,12 @@ struct governor_config {
     int snapshot_steps;
 };
 
-/* What every episode draws anew (data/conditions.h); 1, 0 and 1 draw nothing. */
+/* What every episode draws anew (data/conditions.h); 1, 0, 1 and 1 draw nothing. */
 struct mixed_config {
     double images_least; /* training images: from this share of them to all, log-uniform */
     double label_noise;  /* share of wrong labels: from 0 to this, uniform */
     double lr_factor;    /* learning rates: from 1 / this to this many times the task's, log-uniform */
+    double price_least;  /* reward.price: from this share of it to all, log-uniform */
 };
 
 struct checkpoint_config {

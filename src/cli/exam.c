@@ -48,8 +48,7 @@ static enum esper_status complete(const struct sitting *sitting, struct exam_par
         return schedule_lines(&part->schedule, sizeof part->schedule, 1, &exam->setup.config, lines, error);
     case EXAM_PPO:
     case EXAM_GREEDY:
-        return path_of(sitting, exam_find(exam, EXAM_TRAINING, part->price, part->training, -1),
-                       part->config.policy.from, CONFIG_TEXT, error);
+        return path_of(sitting, exam_training_of(exam, part), part->config.policy.from, CONFIG_TEXT, error);
     case EXAM_RATED:
         TRY(path_of(sitting, exam_find(exam, EXAM_PPO, part->price, 0, -1), path, sizeof path, error));
         return exam_ask_rates(path, part->config.policy.rate, error);
@@ -61,8 +60,7 @@ static enum esper_status complete(const struct sitting *sitting, struct exam_par
         exam_replay_training(exam, part);
         return part->config.policy.kind != POLICY_REPLAY
                    ? ESPER_OK
-                   : path_of(sitting, exam_find(exam, EXAM_TRAINING, part->price, part->training, -1),
-                             part->config.policy.from, CONFIG_TEXT, error);
+                   : path_of(sitting, exam_training_of(exam, part), part->config.policy.from, CONFIG_TEXT, error);
     default:
         return ESPER_OK;
     }

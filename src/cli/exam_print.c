@@ -89,8 +89,9 @@ static void print_notes(const struct exam_result *result)
 void exam_print(const struct exam_result *result, const char *folder, const char *page)
 {
     const struct exam_setup *setup = &result->exam->setup;
-    cli_print("%s: %d training%s at %d price%s, %d episodes each\n\n", folder, setup->seeds,
-              setup->seeds == 1 ? "" : "s", setup->prices, setup->prices == 1 ? "" : "s", setup->episodes);
+    char trained[96];
+    exam_trained(result->exam, trained, sizeof trained);
+    cli_print("%s: PPO trained %s; %d episodes each\n\n", folder, trained, setup->episodes);
     print_entries(result);
     for (int p = 0; p < setup->prices; p++) {
         print_ppo(result, p);

@@ -2,10 +2,20 @@
 
 #include <math.h>
 
+static struct philox_block draw_words(const struct config *config, uint32_t round, uint32_t env)
+{
+    return random_block(random_at(config->seed, STREAM_CONDITIONS, round, env, 0), 0);
+}
+
+double conditions_price_factor(const struct config *config, uint32_t round, uint32_t env)
+{
+    return pow(config->mixed.price_least, (double)random_unit(draw_words(config, round, env).word[3]));
+}
+
 struct conditions conditions_draw(const struct config *config, uint32_t round, uint32_t env, uint32_t images)
 {
     const struct mixed_config *mixed = &config->mixed;
-    const struct philox_block words = random_block(random_at(config->seed, STREAM_CONDITIONS, round, env, 0), 0);
+    const struct philox_block words = draw_words(config, round, env);
     const double few = (double)random_unit(words.word[0]), noise = (double)random_unit(words.word[1]),
                  fast = (double)random_unit(words.word[2]);
     /* Exactly the plain conditions where nothing is mixed: pow(1, x) is 1. */

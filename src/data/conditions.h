@@ -1,7 +1,7 @@
 /*
  * The conditions of an episode. A task can be a distribution: every env then draws how many training images it has, how
- * many of their labels are wrong, and how fast it learns, so that the growth that suits one does not suit another. The
- * draws depend on round and birth alone (E-08, E-22); the policy is not told.
+ * many of their labels are wrong, how fast it learns and what growing costs it, so that the growth that suits one does
+ * not suit another. The draws depend on round and birth alone (E-08, E-22). The policy is told the price alone.
  */
 #ifndef DATA_CONDITIONS_H
 #define DATA_CONDITIONS_H
@@ -32,8 +32,10 @@ ESPER_RULE uint32_t conditions_birth(uint32_t number, int group)
 }
 
 /* As the task's mixed.* say, for a training split of that many images. On the host only: pow has other last bits on a
- * device. Stream 13, a = 0: words images, label_noise, lr_factor. */
+ * device. Stream 13, a = 0: words images, label_noise, lr_factor, price. */
 struct conditions conditions_draw(const struct config *config, uint32_t round, uint32_t env, uint32_t images);
+/* Of reward.price. Apart from the others, because only worlds that mix prices keep it. */
+double conditions_price_factor(const struct config *config, uint32_t round, uint32_t env);
 
 /* What a task that is no distribution gives every env. */
 ESPER_RULE struct conditions conditions_plain(uint32_t images)

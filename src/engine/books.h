@@ -144,7 +144,7 @@ ESPER_RULE void step_observe_env(const struct step *step, int env, struct books 
     seen.train_loss = world->train_loss[env];
     seen.train_accuracy = world->train_accuracy[env];
     seen.lead = world->twin_accuracy ? world->val_accuracy[env] - world_twin_accuracy(world, env) : 0.0;
-    seen.price = config->reward.price;
+    seen.price = world_price_factor(world, env) * config->reward.price;
     seen.flop_price = config->reward.flop_price;
     seen.work = world->reward_state.work[env];
     seen.val_loss = world->val_loss[env];

@@ -13,6 +13,9 @@ static void draw_conditions(const struct engine *engine)
         const struct conditions conditions =
             conditions_draw(&world->config, *world->round, world_birth(world, env), images);
         conditions_store(&world->conditions, (size_t)env, &conditions);
+        if (world->price_factor)
+            world->price_factor[env] =
+                conditions_price_factor(&world->config, *world->round, world_birth(world, env));
     }
 }
 
@@ -119,7 +122,8 @@ static void fill_outcome(const struct world *world, int env, double test_accurac
                                    .train_work = 1 + reward_state.work,
                                    .images = conditions.images,
                                    .label_noise = (double)conditions.label_noise,
-                                   .lr_factor = (double)conditions.lr_factor};
+                                   .lr_factor = (double)conditions.lr_factor,
+                                   .price = world->config.reward.price * world_price_factor(world, env)};
     if (world->twin_accuracy) {
         out->twin_accuracy = world->twin_accuracy[world_round_row(world, (uint32_t)world->config.steps - 1, env)];
         out->gain = episode.reward_sum;

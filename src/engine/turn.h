@@ -167,6 +167,7 @@ ESPER_RULE struct reward_env turn_reward_inputs(const struct turn *turn)
     in.first_accuracy = turn->tracker.first_accuracy;
     in.stable_accuracy = tracker_stable_accuracy(&turn->tracker, (uint32_t)config->reward.escrow_stable_window);
     in.twin_accuracy = world_twin_accuracy(world, turn->env);
+    in.price_factor = world_price_factor(world, turn->env);
     in.step_work = world_step_work(world, turn->report->before);
     in.host_params = (uint32_t)world->shape.host.params;
     in.gates = turn->step->gates;

@@ -54,6 +54,8 @@ static void register_rules(struct world *w)
     heuristic_add(&w->heuristic, t, "heuristic", SCOPE_ENV, 1, env);
     episode_add(&w->episode, t, "episode", SCOPE_ENV, 1, env);
     conditions_add(&w->conditions, t, "conditions", SCOPE_ENV, 1, env);
+    if (w->config.mixed.price_least < 1)
+        TABLE_ADD(t, &w->price_factor, "conditions.price_factor", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, w->envs);
     env_memory_add(&w->env_memory, t, "memory", SCOPE_ENV, 1, env);
     slot_memory_add(&w->slot_memory, t, "slot_memory", SCOPE_ENV, 2, slot);
     reward_state_add(&w->reward_state, t, "reward", SCOPE_ENV, 1, env);

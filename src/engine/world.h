@@ -63,6 +63,7 @@ struct world {
 
     uint32_t *round, *step;              /* [1] the round in progress; steps of it that are done */
     struct conditions_arrays conditions; /* [env] of its episodes; the host's, like round and step */
+    double *price_factor;                /* [env] of reward.price, likewise; NULL: all of it */
 
     /* parameters [env][layout]; what the optimiser remembers likewise */
     float *host, *host_momentum;
@@ -370,6 +371,11 @@ ESPER_RULE bool world_plays_twins(const struct world *world)
 }
 
 /* The twin's validation accuracy at the step in progress; 0 where there is none. */
+ESPER_RULE double world_price_factor(const struct world *world, int env)
+{
+    return world->price_factor ? world->price_factor[env] : 1.0;
+}
+
 ESPER_RULE double world_twin_accuracy(const struct world *world, int env)
 {
     return world->twin_accuracy ? world->twin_accuracy[world_rollout_row(world, env)] : 0.0;

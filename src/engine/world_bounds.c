@@ -138,6 +138,8 @@ static void bound_measurements(struct world *world)
     const struct bound conditions[] = {{"images", 1, UINT32_MAX}, {"label_noise", 0, 1}, {"lr_factor", 0, 1000}};
     BOUND(t, "subset", subset);
     BOUND(t, "conditions", conditions);
+    if (world->price_factor)
+        table_bound(t, "conditions.price_factor", 0, 1);
     table_bound(t, "train.accuracy", 0, 100);
     table_bound(t, "val.accuracy", 0, 100);
     if (world->config.reward.mode == REWARD_GAIN) {

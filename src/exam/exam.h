@@ -1,5 +1,6 @@
 /*
- * An exam: everything that a claim about learning needs, as a list of runs. PPO is trained at several seeds and prices;
+ * An exam: everything that a claim about learning needs, as a list of runs. PPO is trained at several seeds and prices,
+ * or at several seeds with prices that its episodes draw;
  * it and every control play the same reported episodes, those of the exam's seed S. Training seeds are S+1, S+2, ...;
  * whatever is selected (the best schedules, the searched one) is selected on other episodes, those of seed S+1000. The
  * runs are listed in an order in which each finds what it builds on; parts whose configuration follows from outcomes
@@ -77,6 +78,7 @@ struct exam {
     struct exam_part *parts;
     int count;
     bool other_mode; /* the task has another objective */
+    bool one_policy; /* a training is at all prices, which its episodes draw (mixed.price_least) */
 };
 
 enum esper_status exam_create(struct exam **out, const struct exam_setup *setup, struct esper_error *error);
@@ -84,6 +86,10 @@ void exam_free(struct exam *exam);
 
 /* NULL: there is none. */
 struct exam_part *exam_find(const struct exam *exam, enum exam_kind kind, int price, int training, int place);
+/* The training behind a part of PPO's. */
+const struct exam_part *exam_training_of(const struct exam *exam, const struct exam_part *part);
+/* "5 times at each of 2 prices": how often PPO was. */
+void exam_trained(const struct exam *exam, char *text, size_t size);
 /* Of all parts that are not left out. */
 long long exam_env_steps(const struct exam *exam);
 /* Takes a copy of a run's outcomes. */

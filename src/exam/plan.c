@@ -103,7 +103,10 @@ static struct config configuration(const struct exam *exam, const struct exam_pa
         config.telemetry = TELEMETRY_NORMAL; /* its op rates are asked for */
     config.policy.kind = policies[part->kind];
     config.policy.greedy = part->kind == EXAM_GREEDY;
-    config.reward.price = part->price < 0 ? 0 : setup->price[part->price]; /* PPO sees it */
+    if (part->kind != EXAM_TRAINING || !exam->one_policy) {
+        config.reward.price = part->price < 0 ? 0 : setup->price[part->price]; /* PPO sees it */
+        config.mixed.price_least = 1;
+    }
     return config;
 }
 
@@ -151,7 +154,8 @@ static void plan(struct exam *exam)
         add(exam, EXAM_SEARCHED, p, -1, -1);
     for (int p = 0; p < setup->prices; p++)
         for (int k = 0; k < setup->seeds; k++) {
-            add(exam, EXAM_TRAINING, p, k, -1);
+            if (!exam->one_policy || p == 0)
+                add(exam, EXAM_TRAINING, exam->one_policy ? -1 : p, k, -1);
             add(exam, EXAM_PPO, p, k, -1);
             add(exam, EXAM_GREEDY, p, k, -1);
         }
@@ -162,9 +166,9 @@ static void plan(struct exam *exam)
         add(exam, EXAM_RATED, p, -1, -1);
     add(exam, EXAM_WIDE_PARAMS, -1, -1, -1);
     add(exam, EXAM_WIDE_WORK, -1, -1, -1);
-    for (int p = 0; p < setup->prices; p++)
+    for (int p = 0; p < (exam->one_policy ? 1 : setup->prices); p++)
         for (int k = 0; k < setup->seeds; k++)
-            add(exam, EXAM_REPLAY, p, k, -1);
+            add(exam, EXAM_REPLAY, exam->one_policy ? -1 : p, k, -1);
 }
 
 static enum esper_status fill(struct exam *exam, struct esper_error *error)
@@ -176,6 +180,7 @@ static enum esper_status fill(struct exam *exam, struct esper_error *error)
         struct config config = exam->setup.config;
         config.seed += EXAM_SELECTION;
         config.reward.price = exam->setup.price[p];
+        config.mixed.price_least = 1;
         const long long budget = config_env_steps(&config);
         if (search_create(&exam->search[p], &config, budget, 0, error) != ESPER_OK)
             return error_where(error, "the search, which has the env-steps of a training");
@@ -193,6 +198,7 @@ static void round_setup(struct exam *exam)
     const int envs = exam->setup.episodes < EXAM_ENVS ? exam->setup.episodes : EXAM_ENVS;
     exam->setup.episodes = (exam->setup.episodes + envs - 1) / envs * envs;
     exam->other_mode = config->reward.mode != REWARD_GAIN;
+    exam->one_policy = config->mixed.price_least < 1;
     config->reward.mode = REWARD_GAIN;
     config->evaluate = false;
     config->policy.greedy = false;
@@ -236,6 +242,24 @@ struct exam_part *exam_find(const struct exam *exam, enum exam_kind kind, int pr
             return part;
     }
     return NULL;
+}
+
+const struct exam_part *exam_training_of(const struct exam *exam, const struct exam_part *part)
+{
+    return exam_find(exam, EXAM_TRAINING, exam->one_policy ? -1 : part->price, part->training, -1);
+}
+
+void exam_trained(const struct exam *exam, char *text, size_t size)
+{
+    const struct exam_setup *setup = &exam->setup;
+    const struct config *config = &setup->config;
+    const int end = snprintf(text, size, "%d time%s", setup->seeds, setup->seeds == 1 ? "" : "s");
+    if (exam->one_policy)
+        snprintf(text + end, size - (size_t)end, ", for all prices at once (episodes draw %g to %g)",
+                 config->mixed.price_least * config->reward.price, config->reward.price);
+    else
+        snprintf(text + end, size - (size_t)end, " at %s%d price%s", setup->prices == 1 ? "" : "each of ",
+                 setup->prices, setup->prices == 1 ? "" : "s");
 }
 
 long long exam_env_steps(const struct exam *exam)
@@ -381,7 +405,7 @@ void exam_widen_host(const struct exam *exam, struct exam_part *part)
 /* The best network is the first one of the highest validation score, as the run keeps it. */
 void exam_replay_training(const struct exam *exam, struct exam_part *part)
 {
-    const struct exam_part *training = exam_find(exam, EXAM_TRAINING, part->price, part->training, -1);
+    const struct exam_part *training = exam_training_of(exam, part);
     const struct outcome_record *best = NULL;
     for (int i = 0; i < training->count; i++) {
         const struct outcome_record *outcome = &training->outcomes[i];

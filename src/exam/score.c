@@ -126,7 +126,7 @@ static double seconds_of(const struct exam *exam, const struct exam_entry *entry
     if (entry->kind != EXAM_PPO && entry->kind != EXAM_GREEDY)
         return NAN;
     for (int k = 0; k < entry->runs; k++)
-        sum += exam_find(exam, EXAM_TRAINING, entry->price, k, -1)->seconds;
+        sum += exam_training_of(exam, entry->part[k])->seconds;
     return sum / entry->runs;
 }
 

@@ -235,7 +235,8 @@ ESPER_RULE void reward_mode_gain(const struct reward_config *config, const struc
     if (!last)
         return;
     component[REWARD_TERMINAL] = scene->committed_accuracy - scene->twin_accuracy;
-    component[REWARD_RENT] = -config->price * scene->committed_params / 1000.0 - config->flop_price * scene->work;
+    component[REWARD_RENT] = -scene->price_factor * config->price * scene->committed_params / 1000.0 -
+                             config->flop_price * scene->work;
 }
 
 /* ---- any -------------------------------------------------------------------------------------------------------- */

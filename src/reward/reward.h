@@ -88,6 +88,7 @@ struct reward_env {
     double first_accuracy;                  /* val_accuracy of the first step */
     double stable_accuracy;                 /* lowest of the last few (escrow_stable_window) */
     double twin_accuracy;                   /* of the twin at this step; 0 where there is none */
+    double price_factor;                    /* of the configuration's price */
     double step_work;                       /* training work of this step's seeds, in episodes of the bare host */
     uint32_t host_params;
     struct gate_rules gates;
@@ -193,6 +194,7 @@ ESPER_RULE void reward_look_env(const struct reward_config *config, const struct
     scene->stable_accuracy = env->stable_accuracy;
     reward_look_committed(env, fossils, scene);
     scene->twin_accuracy = env->twin_accuracy;
+    scene->price_factor = env->price_factor;
     scene->work = env->step_work; /* the rest is kept */
     /* what basic pays at the end is the episode's gain, not the last step's */
     scene->accuracy_delta = env->val_accuracy -

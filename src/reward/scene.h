@@ -41,6 +41,7 @@ struct reward_scene {
     double committed_accuracy; /* with the fossils alone; at the last step also with the one that this action makes */
     double committed_params;   /* their parameters */
     double twin_accuracy;      /* gain: of the same host, never grown */
+    double price_factor;       /* gain: of the configuration's price */
     double lead, work;         /* gain: the lead that was advanced so far; training work spent on seeds */
     double accuracy_delta;     /* what basic pays at the end */
     double val_loss, loss_delta;

@@ -17,7 +17,7 @@
 
 /* Changing these lists requires raising the version, user_version in the record. A new column must be of a kind that
  * can be missing: it is NULL in the rows of older records, which are read all the same (store_upgrade.c). */
-#define STORE_VERSION 5
+#define STORE_VERSION 6
 #define STORE_OLDEST  2 /* the oldest one that can be read */
 
 #define RECORD_NONE INT64_MIN
@@ -173,7 +173,8 @@ enum { RECORD_TEXT = 48, RECORD_PASSAGE = 352 }; /* no row is longer than one of
     FIELD(INTEGER, success, "1 when val_accuracy reached 80")                                                          \
     FIELD(OPTIONAL, images, "training images, or starts of windows, that the env had")                                 \
     FIELD(NUMBER, label_noise, "share of them with a wrong label")                                                     \
-    FIELD(NUMBER, lr_factor, "factor of its learning rates")
+    FIELD(NUMBER, lr_factor, "factor of its learning rates")                                                           \
+    FIELD(NUMBER, price, "points per 1000 parameters that growing cost it")
 
 #define ROLLBACK_FIELDS(FIELD)                                                                                         \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \

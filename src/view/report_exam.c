@@ -306,16 +306,18 @@ static void write_protocol(struct html *html, const struct exam_result *result, 
     const struct exam *exam = result->exam;
     const struct exam_setup *setup = &exam->setup;
     const unsigned long long seed = setup->config.seed;
+    char trained[96];
+    exam_trained(exam, trained, sizeof trained);
     html_raw(html, "<h2 id=\"protocol\">How it was played</h2>\n<pre>");
     html_text(html, command);
     html_raw(html, "</pre>\n<ul>\n");
     html_add(
         html,
         "<li>Reported: %d evaluation episodes of seed %llu per policy, the same births and images for all on the same "
-        "host, paired episode by episode.</li>\n<li>Trained: %d time%s at each of %d price%s, seeds %llu to %llu, %d "
-        "rounds \xC3\x97 %d envs \xC3\x97 %d steps each.</li>\n",
-        setup->episodes, seed, setup->seeds, plural(setup->seeds), setup->prices, plural(setup->prices), seed + 1,
-        seed + (unsigned long long)setup->seeds, setup->config.rounds, setup->config.envs, setup->config.steps);
+        "host, paired episode by episode.</li>\n<li>Trained: %s, seeds %llu to %llu, %d rounds \xC3\x97 %d envs "
+        "\xC3\x97 %d steps each.</li>\n",
+        setup->episodes, seed, trained, seed + 1, seed + (unsigned long long)setup->seeds, setup->config.rounds,
+        setup->config.envs, setup->config.steps);
     html_add(
         html,
         "<li>Selected on other episodes, of seed %llu and of seeds drawn from it: the catalogue\xE2\x80\x99s front and "
@@ -373,17 +375,18 @@ static void write_runs(struct html *html, const struct exam_result *result, cons
 void report_exam(struct html *html, const struct exam_result *result, const char *folder, const char *command)
 {
     const struct exam_setup *setup = &result->exam->setup;
-    char title[160];
+    char title[160], trained[96];
+    exam_trained(result->exam, trained, sizeof trained);
     snprintf(title, sizeof title, "Exam: %.100s", setup->config.task[0] ? setup->config.task : "a task of its own");
     report_head(html, title);
     html_raw(html, "<h1>");
     html_text(html, title);
     html_add(html,
-             "</h1><p class=\"soft\">Do growth and learning pay? PPO, trained %d time%s at %d price%s, against every "
-             "control, on %d episodes each.</p>\n<nav><a href=\"#verdicts\">Verdicts</a><a href=\"#fronts\">Fronts</a>"
+             "</h1><p class=\"soft\">Do growth and learning pay? PPO, trained %s, against every control, on "
+             "%d episodes each.</p>\n<nav><a href=\"#verdicts\">Verdicts</a><a href=\"#fronts\">Fronts</a>"
              "<a href=\"#table\">Every figure</a><a href=\"#trainings\">Trainings</a><a href=\"#protocol\">Protocol</a>"
              "</nav>\n<div id=\"verdicts\">\n",
-             setup->seeds, plural(setup->seeds), setup->prices, plural(setup->prices), setup->episodes);
+             trained, setup->episodes);
     write_verdicts(html, result);
     html_raw(html, "</div>\n");
     write_tiles(html, result);
