@@ -41,6 +41,12 @@ static inline const struct transformer_shape *transformer_shape_of(const struct 
     return (const struct transformer_shape *)shape;
 }
 
+/* May be none: a host of embeddings and a classifier alone, which sees one token at a time. */
+static inline int transformer_segment_layers(const struct transformer_shape *shape)
+{
+    return shape->layers / shape->segments;
+}
+
 static inline int layer_tensor(int layer, int tensor)
 {
     return HOST_LAYERS + layer * LAYER_TENSORS + tensor;
