@@ -76,9 +76,10 @@ DEVICE void walk_window(const struct team &team, struct desk *desk, float4 *kept
         if (slot >= 0)
             slot_forward<C>(team, stream, slot);
 #pragma unroll 1
-        for (int layer = slot < 0 ? 0 : net.slot[slot].layer + 1; layer < net.layers; layer++) {
-            const int next = net.layer[layer].slot;
-            layer_forward<C>(team, stream, layer);
+        for (int i = slot < 0 ? 0 : net.slot[slot].stop + 1; i < net.stops; i++) {
+            const int next = net.way[i].slot;
+            if (net.way[i].layer >= 0)
+                layer_forward<C>(team, stream, net.way[i].layer);
             if (next < 0)
                 continue;
             kept_write<C>(kept, next, stream);

@@ -34,8 +34,7 @@ template <class P> DEVICE void walk_half(const struct frame &frame, int layer, i
         walk_attend<P>(frame, places.places, frame.net->heads);
         __syncthreads();
     }
-    stage_second<P>(frame, view.branch, places.places, host_of<P>(frame), frame.net->stream.exact,
-                    stream_after(frame, layer, half), alone);
+    stage_second<P>(frame, view.branch, places.places, host_of<P>(frame), frame.net->stream.exact, view.to, alone);
     __syncthreads();
 }
 
@@ -55,15 +54,15 @@ template <class P> DEVICE void walk_slot(const struct frame &frame, int slot)
     __syncthreads();
 }
 
-/* From the stream before a layer to what the classifier reads. */
-template <class P> DEVICE void walk_from(const struct frame &frame, int layer)
+/* From a stop of the way to what the classifier reads. */
+template <class P> DEVICE void walk_from(const struct frame &frame, int stop)
 {
     const struct exact_view &net = *frame.net;
-    for (; layer < net.layers; layer++) {
-        for (int half = 0; half < 2; half++)
-            walk_half<P>(frame, layer, half);
-        if (net.layer[layer].slot >= 0)
-            walk_slot<P>(frame, net.layer[layer].slot);
+    for (; stop < net.stops; stop++) {
+        for (int half = 0; half < 2 && net.way[stop].layer >= 0; half++)
+            walk_half<P>(frame, net.way[stop].layer, half);
+        if (net.way[stop].slot >= 0)
+            walk_slot<P>(frame, net.way[stop].slot);
     }
     stage_norm<P>(frame, net.last, net.last_places, alone);
     __syncthreads();
@@ -128,9 +127,9 @@ template <class P> DEVICE void walk_window(struct frame frame, struct net_score 
         if (parting < net.slots) {
             const int slot = shape.exec_order[parting];
             walk_slot<P>(frame, slot);
-            next = net.slot[slot].layer + 1;
+            next = net.slot[slot].stop + 1;
         } else {
-            stage_embed(frame, alone);
+            stage_embed<P>(frame, alone);
             __syncthreads();
         }
         walk_from<P>(frame, next);
