@@ -95,7 +95,7 @@ const struct config_key config_keys[] = {
     {"host.context", EPISODE | KEY_OF_TRANSFORMER, INT(host_context, 8, 1024), "128",
      "transformer: tokens of a sequence"},
     {"host.segments", EPISODE | KEY_OF_TRANSFORMER, INT(host_segments, 1, 8), "4",
-     "transformer: equal runs of layers, with a slot after each; they divide the layers"},
+     "transformer: equal runs of layers, or of none, with a slot after each; they divide the layers"},
     {"host.optimizer", EPISODE, CHOICE(host_optimizer, "auto" OPTIMISERS(WORD_CHOICE, )), "auto",
      "how the host learns; auto = sgd for cnn"},
     {"seed.optimizer", EPISODE, CHOICE(seed_optimizer, "auto" OPTIMISERS(WORD_CHOICE, )), "auto",

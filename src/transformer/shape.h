@@ -1,6 +1,7 @@
 /*
  * The shape of a transformer host: a language model whose layers are h += attention(LN1(h)), h += mlp(LN2(h)), with a
- * last LayerNorm and the token embeddings once more as its classifier. Slot r0c{i} sits after segment i of the layers.
+ * last LayerNorm and the token embeddings once more as its classifier. Slot r0c{i} sits after segment i of the layers,
+ * which may have none.
  */
 #ifndef TRANSFORMER_SHAPE_H
 #define TRANSFORMER_SHAPE_H
