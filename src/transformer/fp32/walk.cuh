@@ -54,13 +54,14 @@ template <class P> DEVICE void walk_slot(const struct frame &frame, int slot)
     __syncthreads();
 }
 
-/* From a stop of the way to what the classifier reads. */
-template <class P> DEVICE void walk_from(const struct frame &frame, int stop)
+/* From a stop of the way, or from its slot, to what the classifier reads. */
+template <class P> DEVICE void walk_from(const struct frame &frame, int stop, bool at_slot)
 {
     const struct exact_view &net = *frame.net;
-    for (; stop < net.stops; stop++) {
-        for (int half = 0; half < 2 && net.way[stop].layer >= 0; half++)
-            walk_half<P>(frame, net.way[stop].layer, half);
+    for (; stop < net.stops; stop++, at_slot = false) {
+        if (net.way[stop].layer >= 0 && !at_slot)
+            for (int half = 0; half < 2; half++)
+                walk_half<P>(frame, net.way[stop].layer, half);
         if (net.way[stop].slot >= 0)
             walk_slot<P>(frame, net.way[stop].slot);
     }
@@ -122,17 +123,13 @@ template <class P> DEVICE void walk_window(struct frame frame, struct net_score 
     const struct eval_plan &plan = net.plans[frame.env];
     for (uint32_t k = 0; k < plan.count; k++) {
         const int parting = k == 0 ? net.slots : eval_parting(&shape, plan.mask[k], plan.mask[k - 1]);
-        int next = 0;
+        const bool parted = parting < net.slots;
         frame.on = plan.mask[k];
-        if (parting < net.slots) {
-            const int slot = shape.exec_order[parting];
-            walk_slot<P>(frame, slot);
-            next = net.slot[slot].stop + 1;
-        } else {
+        if (!parted) {
             stage_embed<P>(frame, alone);
             __syncthreads();
         }
-        walk_from<P>(frame, next);
+        walk_from<P>(frame, parted ? net.slot[shape.exec_order[parting]].stop : 0, parted);
         const struct net_score score = walk_score<P>(frame);
         if (threadIdx.x == 0)
             net_score_add(&scores[plan.config[k]], score);
