@@ -16,8 +16,7 @@ static int batches = 1, windows = 1, width = 64, heads = 4, layers = 3, context 
 
 static void open(struct pair *pair, int envs, int batch, int blueprint, int stage)
 {
-    struct config config = text_config(envs, width, heads, context);
-    config.host_layers = layers;
+    struct config config = text_config(envs, width, heads, layers, context);
     config.data_batch = batch;
     config.data_batches = batches;
     config.data_val_images = windows;

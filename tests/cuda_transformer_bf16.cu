@@ -40,11 +40,12 @@ static void compare_part(const std::string &name, const struct param_layout &lay
 
 static void compare_case(const struct answers &got, const struct answers &want, int width, int layers)
 {
+    enum { SLOTS = 3 };
     struct network n;
     struct param_layout layout;
-    network_make(&n, {TRANSFORMER_BYTES, width, width / 16, layers, width == 32 ? 41 : 64, layers, 1}, 1);
+    network_make(&n, {TRANSFORMER_BYTES, width, width / 16, layers, width == 32 ? 41 : 64, SLOTS, 1}, 1);
     compare_part(want.name, n.shape.net.host, got, want, "host");
-    for (int j = 0; j < layers; j++) {
+    for (int j = 0; j < SLOTS; j++) {
         const std::string id = "r0c" + std::to_string(j) + " ";
         for (int blueprint : blueprints) {
             transformer_seed_layout(blueprint, width, &layout);
@@ -82,12 +83,13 @@ static void check_gradients(const char *only)
         if (device_answer(esper_device_api(), &backend, "transformer", i, &got, &error) != ANSWER_GIVEN)
             stop(named_only.name, error.text);
         row->answer(&reference()->backend, i, &want);
-        compare_case(got, want, strncmp(named_only.name, "wide", 4) == 0 ? 64 : 32, 3);
+        compare_case(got, want, strncmp(named_only.name, "wide", 4) == 0 ? 64 : 32,
+                     strncmp(named_only.name, "layerless", 9) == 0 ? 0 : 3);
         answers_free(&got);
         answers_free(&want);
         seen++;
     }
-    check(only || seen == 26, "small networks of the case table", std::to_string(seen));
+    check(only || seen == 30, "small networks of the case table", std::to_string(seen));
 }
 
 /* ---- which hosts have kernels ------------------------------------------------------------------------------------ */
@@ -97,11 +99,11 @@ static void check_fits(void)
     const struct {
         struct text_case c;
         bool fits;
-    } hosts[] = {{{256, 64, 4, 3, 64, 3, 1}, true},   {{256, 32, 2, 8, 1, 8, 1}, true},
-                 {{256, 64, 2, 3, 64, 3, 1}, false},  {{256, 48, 3, 3, 64, 3, 1}, false},
-                 {{256, 64, 4, 3, 65, 3, 1}, false},  {{255, 64, 4, 3, 64, 3, 1}, false},
-                 {{256, 384, 6, 6, 256, 6, 1}, true}, {{256, 128, 4, 1, 9, 1, 1}, true},
-                 {{256, 192, 6, 1, 9, 1, 1}, false},  {{256, 384, 24, 6, 256, 6, 1}, false}};
+    } hosts[] = {
+        {{256, 64, 4, 3, 64, 3, 1}, true},   {{256, 32, 2, 8, 1, 8, 1}, true},     {{256, 64, 2, 3, 64, 3, 1}, false},
+        {{256, 48, 3, 3, 64, 3, 1}, false},  {{256, 64, 4, 3, 65, 3, 1}, false},   {{255, 64, 4, 3, 64, 3, 1}, false},
+        {{256, 384, 6, 6, 256, 6, 1}, true}, {{256, 128, 4, 1, 9, 1, 1}, true},    {{256, 32, 2, 0, 64, 8, 1}, true},
+        {{256, 192, 6, 1, 9, 1, 1}, false},  {{256, 384, 24, 6, 256, 6, 1}, false}};
     for (const auto &host : hosts) {
         struct network n;
         network_make(&n, host.c, 1);
@@ -114,7 +116,12 @@ static void check_fits(void)
 
 static struct config worlds(int envs)
 {
-    return text_config(envs, 32, 2, 20);
+    return text_config(envs, 32, 2, 3, 20);
+}
+
+static struct config layerless_worlds(int envs)
+{
+    return text_config(envs, 32, 2, 0, 20);
 }
 
 int main(int argc, char **argv)
@@ -124,7 +131,10 @@ int main(int argc, char **argv)
         return conclude();
     check_fits();
     check_causality({TRANSFORMER_BYTES, 32, 2, 2, 50, 2, 3}, 37);
+    check_causality({TRANSFORMER_BYTES, 32, 2, 0, 50, 2, 3}, 37);
     check_world(worlds);
+    check_world(layerless_worlds);
     check_bits(worlds);
+    check_bits(layerless_worlds);
     return conclude();
 }

@@ -110,11 +110,17 @@ static void check_gradients(void)
     network_make(&n, {TRANSFORMER_BYTES, 384, 6, 1, 17, 1, 1}, 4);
     network_plant(&n, 0, TRANSFORMER_ATTENTION, ALGORITHM_GATE, 0.6f);
     compare_network("of the large task's width", n);
+    for (int turn = 0; turn < 3; turn++) { /* slots alone: every blueprint, in another way than the one before it */
+        network_make(&n, {TRANSFORMER_BYTES, 128, 4, 0, 9, 3, 4}, 70 + (uint32_t)turn);
+        for (int j = 0; j < SEATS; j++)
+            plant(&n, j, (SEATS * turn + j) % KINDS + KINDS * ((turn + j) % WAYS));
+        compare_network("without layers " + std::to_string(turn), n);
+    }
 }
 
-static struct config worlds(int envs)
+static struct config config_of(int envs, int layers)
 {
-    struct config config = text_config(envs, 128, 2, 7);
+    struct config config = text_config(envs, 128, 2, layers, 7);
     config.data_batch = 5;
     config.data_val_images = 5;
     config.data_test_images = 2;
@@ -122,16 +128,32 @@ static struct config worlds(int envs)
     return config;
 }
 
+static struct config worlds(int envs)
+{
+    return config_of(envs, 3);
+}
+
+static struct config layerless_worlds(int envs)
+{
+    return config_of(envs, 0);
+}
+
 int main(int argc, char **argv)
 {
     const std::string only = argc > 1 ? argv[1] : ""; /* gradients, causality, world or bits: that alone */
     if (only.empty() || only == "gradients")
         check_gradients();
-    if (only.empty() || only == "causality")
+    if (only.empty() || only == "causality") {
         check_causality({TRANSFORMER_BYTES, 128, 4, 2, 19, 2, 2}, 12);
-    if (only.empty() || only == "world")
+        check_causality({TRANSFORMER_BYTES, 128, 4, 0, 19, 2, 2}, 12);
+    }
+    if (only.empty() || only == "world") {
         check_world(worlds);
-    if (only.empty() || only == "bits")
+        check_world(layerless_worlds);
+    }
+    if (only.empty() || only == "bits") {
         check_bits(worlds);
+        check_bits(layerless_worlds);
+    }
     return conclude();
 }

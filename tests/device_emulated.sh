@@ -164,6 +164,24 @@ text text-wide-cpu --device cpu $wide_text
 text text-wide-cuda --device cuda $wide_text --precision bf16
 agree 'wide text in bf16' text-wide-cpu text-wide-cuda 'select step, env, op, slot, blueprint, result, round(val_loss) from step'
 
+# Without layers, which leaves slots in a row: as on the CPU, in every precision, and resumed there as if never stopped.
+slots_alone="--set host.layers=0 --script $work/text_seeds.json"
+for device in cpu cuda; do
+    text text-slots-$device --device $device $slots_alone --rounds 2
+done
+agree 'text without layers' text-slots-cpu text-slots-cuda "$text_steps where round = 0"
+agree 'its seeds' text-slots-cpu text-slots-cuda "select step, env, slot, stage, alpha, round(contribution, 2),
+    round(grad_norm, 2), round(grad_health, 3) from seed where round = 0"
+text text-slots-half --device cuda $slots_alone
+"$esper" train --resume "$work/text-slots-half" --rounds 2 --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
+same 'without layers, resumed' text-slots-cuda text-slots-half
+text text-slots-bf16-cpu --device cpu $slots_alone --set host.width=32 --set data.batch=5
+text text-slots-bf16-cuda --device cuda $slots_alone --set host.width=32 --set data.batch=5 --precision bf16
+agree 'without layers in bf16' text-slots-bf16-cpu text-slots-bf16-cuda 'select step, env, op, round(val_loss, 1) from step'
+text text-slots-wide-cpu --device cpu $wide_text --set host.layers=0
+text text-slots-wide-cuda --device cuda $wide_text --set host.layers=0 --precision bf16
+agree 'without layers, wide' text-slots-wide-cpu text-slots-wide-cuda 'select step, env, op, slot, round(val_loss) from step'
+
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
 for device in cpu cuda; do
     train six-$device --envs 2 --rounds 2 --steps 24 --script examples/six_seeds.json --device $device --precision fp32 \

@@ -104,17 +104,19 @@ cat >"$work/language.json" <<JSON
 JSON
 script text_one mlp_small gated_gate attention linear_multiply lora linear_add
 script text_two mlp linear_add norm gated_gate lora_large sigmoid_add
+script text_slots attention gated_gate mlp linear_multiply norm linear_add
 
 # near NUMBER NUMBER LIMIT
 near() {
     echo "$1 $2 $3" | awk '{ d = $1 - $2; exit !(NF == 3 && d <= $3 && -d <= $3) }'
 }
 
-for name in text_one text_two; do
-    problem=
+for name in text_one text_two text_slots; do
+    problem= layers=3
+    [ $name != text_slots ] || layers=0
     grep -v r1c0 "$work/$name.json" >"$work/slots.json"
     "$esper" train --task "$work/language.json" --script "$work/slots.json" --name $name --envs 1 --rounds 1 --steps 30 \
-        --set data.batches=4 --runs "$work" --quiet >"$work/out" 2>&1 || problem=$(cat "$work/out")
+        --set data.batches=4 --set host.layers=$layers --runs "$work" --quiet >"$work/out" 2>&1 || problem=$(cat "$work/out")
     model=$work/$name.safetensors onnx=$work/$name.onnx
     "$esper" export $name --runs "$work" --safetensors "$model" --onnx "$onnx" >"$work/export" 2>&1 ||
         problem="$problem$(cat "$work/export")"

@@ -28,6 +28,19 @@ verdict 'the same bits on any number of threads' \
 blended=$("$esper" sql runs/grown1 "select count(distinct blueprint) from seed where alpha > 0" | tail -1 | tr -d ' ')
 verdict 'attention and mlp blend in' "$([ "$blended" = 2 ] || echo "$blended blueprints did")"
 
+# ---- without layers everything must grow; stopped after a round and resumed, it is the run that was not -----------------
+for name in whole halves; do
+    rounds=2
+    [ $name = whole ] || rounds=1
+    "$esper" train --task ./tiny.json --set host.layers=0 --policy script --script script.json --rounds $rounds --name $name \
+        --quiet >out 2>err
+    verdict "grows without layers: $name" "$(grep -v ': [12] rounds* done' out err)"
+done
+"$esper" train --resume runs/halves --rounds 2 --quiet >out 2>err
+verdict 'resumes without layers' "$([ "$("$esper" inspect runs/whole --hash)" = "$("$esper" inspect runs/halves --hash)" ] || cat out err)"
+blended=$("$esper" sql runs/whole "select count(distinct blueprint) from seed where alpha > 0" | tail -1 | tr -d ' ')
+verdict 'attention and mlp blend in without layers' "$([ "$blended" = 2 ] || echo "$blended blueprints did")"
+
 # ---- a policy learns from it, and the host's points rise above guessing ----------------------------------------------
 shows ': 2 rounds done' train --task ./tiny.json --name learned --quiet
 points=$("$esper" sql runs/learned "select max(val_accuracy) > 30 from step" | tail -1 | tr -d ' ')

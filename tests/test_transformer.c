@@ -50,6 +50,27 @@ static void hosts_have_the_parameters_of_the_formula(void **state)
     assert_int_equal(original.net.host.params, 30044544);
 }
 
+/* Embeddings and the last norm: nothing decays, and a token costs its row of the classifier. */
+static void a_host_may_have_no_layers(void **state)
+{
+    (void)state;
+    static union host_shape shape;
+    struct config config = config_of(32, 2, 0, 16, 3);
+    struct esper_error error = {0};
+    snprintf(config.slots[0], sizeof config.slots[0], "r0c2");
+    assert_int_equal(transformer_check_keys(&config, &error), ESPER_OK);
+    host_shape_init(&shape, &config);
+    assert_int_equal(shape.net.host.params, 256 * 32 + 16 * 32 + 2 * 32);
+    assert_int_equal(shape.transformer.slot_after[1], -1);
+    assert_int_equal(shape.transformer.slot_after[2], 0);
+    assert_true(transformer_forward_macs(&shape.transformer) == 16.0 * 32 * 256);
+    for (int t = 0; t < shape.net.host.count; t++)
+        assert_false(host_tensor_decays(&shape.transformer, t));
+    host_family_of(&config)->widen(&config);
+    assert_int_equal(config.host_width, 36);
+    assert_int_equal(transformer_check_keys(&config, &error), ESPER_OK);
+}
+
 /* What an exam's wider hosts are made of. */
 static void the_next_wider_host_exists(void **state)
 {
@@ -268,6 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_have_the_parameters_of_the_formula),
+        cmocka_unit_test(a_host_may_have_no_layers),
         cmocka_unit_test(the_next_wider_host_exists),
         cmocka_unit_test(births_shrink_with_the_layers_that_add_up),
         cmocka_unit_test(hosts_that_cannot_be_are_refused),

@@ -62,7 +62,8 @@ static inline std::vector<double> losses_of(struct network &n)
     return losses;
 }
 
-/* A token changes its own prediction and those after it; the loss before it is that of predicting it. */
+/* A token changes its own prediction and, where there is attention, those after it; the loss before it is that of
+ * predicting it. */
 static inline void check_causality(const struct text_case &c, size_t changed)
 {
     int turn = 0;
@@ -74,16 +75,18 @@ static inline void check_causality(const struct text_case &c, size_t changed)
         struct network changed_one = n;
         changed_one.tokens[(size_t)(c.context + 1) + changed] ^= 1;
         const std::vector<double> before = losses_of(n), after = losses_of(changed_one);
-        bool same = true, seen = true;
+        const bool attends = network_attends(n);
+        bool same = true, seen = true, later = !attends; /* a seed's attention alone may pass over some tokens */
         for (size_t i = 0; i < before.size(); i++) {
             const size_t sequence = i / (size_t)c.context, t = i % (size_t)c.context;
             const bool differs = before[i] != after[i];
-            if (sequence != 1 || t + 1 < changed)
+            if (sequence != 1 || t + 1 < changed || (t > changed && !attends))
                 same = same && !differs;
-            else
+            else if (t <= changed || c.layers > 0)
                 seen = seen && differs;
+            later = later || (sequence == 1 && t > changed && differs);
         }
-        check(same && seen, std::string("causality with ") + named(blueprint), "before the changed token, bit for bit");
+        check(same && seen && later, std::string("causality with ") + named(blueprint), "elsewhere bit for bit");
         turn++;
     }
 }
@@ -122,11 +125,14 @@ static inline void check_train(struct pair *pair)
         check_within(name + ", host", distance(world->shape.host.storage, &got[h], world->host + h, &host[h]), 0.35);
         check_within(name + ", seeds", distance(world->shape.seed_storage, &got_seed[s], world->seed + s, &seed[s]),
                      0.35);
-        for (size_t j = e * (size_t)world->shape.slots; j < (e + 1) * (size_t)world->shape.slots; j++) {
+        for (int slot = 0; slot < world->shape.slots; slot++) {
+            const size_t j = e * (size_t)world->shape.slots + (size_t)slot;
             const struct slot_grads &own = grads[j], &wanted = pair->engine->grads[j];
+            /* Nearly all of a norm seed's gradient is one number, sigma's, in which most cancels. */
+            const double most = world_slot(world, (int)e, slot).blueprint == TRANSFORMER_NORM ? 0.4 : 0.05;
             check(own.measured == wanted.measured && own.finite == wanted.finite &&
-                      relative(own.norm, wanted.norm) < 0.05 && relative(own.ratio, wanted.ratio) < 0.05,
-                  name + ", measured gradients of slot " + std::to_string(j % (size_t)world->shape.slots), "near");
+                      relative(own.norm, wanted.norm) < most && relative(own.ratio, wanted.ratio) < most,
+                  name + ", measured gradients of slot " + std::to_string(slot), "near");
         }
     }
     check(memcmp(updates.data(), world->updates, sizeof(uint32_t) * updates.size()) == 0, "updates counted", "all");

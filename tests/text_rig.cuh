@@ -81,6 +81,15 @@ static inline void network_plant(struct network *n, int slot, int blueprint, int
     fill(layout, 7 + (uint32_t)slot, &n->params[2][n->shape.net.slot[slot].gate]);
 }
 
+/* A token can see others: without layers, only through an attention seed. */
+static inline bool network_attends(const struct network &n)
+{
+    bool attends = n.shape.layers > 0;
+    for (const struct slot_exec &exec : n.exec)
+        attends = attends || (exec.mode != SLOT_SKIP && exec.blueprint == TRANSFORMER_ATTENTION);
+    return attends;
+}
+
 /* ---- worlds ------------------------------------------------------------------------------------------------------ */
 
 static inline double relative(double a, double b)
@@ -88,8 +97,8 @@ static inline double relative(double a, double b)
     return a == b ? 0 : std::fabs(a - b) / std::max(1e-6, std::fabs(b));
 }
 
-/* A host of this width and as many heads. */
-static inline struct config text_config(int envs, int width, int heads, int context)
+/* A host of this width and as many heads, with three slots. */
+static inline struct config text_config(int envs, int width, int heads, int layers, int context)
 {
     struct config config;
     struct esper_error error = {};
@@ -101,7 +110,7 @@ static inline struct config text_config(int envs, int width, int heads, int cont
     config.host_family = FAMILY_TRANSFORMER;
     config.host_width = width;
     config.host_heads = heads;
-    config.host_layers = 3;
+    config.host_layers = layers;
     config.host_context = context;
     config.host_segments = 3;
     config.slot_count = 3;

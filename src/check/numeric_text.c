@@ -8,7 +8,7 @@ bool text_host_valid(const struct text_host *host)
 {
     return host->vocabulary >= 1 && host->vocabulary <= TRANSFORMER_BYTES && host->width >= SEED_HEADS &&
            host->width <= 1024 && host->width % SEED_HEADS == 0 && host->heads >= 1 && host->width % host->heads == 0 &&
-           host->layers >= 1 && host->layers <= TRANSFORMER_LAYERS && host->segments >= 1 &&
+           host->layers >= 0 && host->layers <= TRANSFORMER_LAYERS && host->segments >= 1 &&
            host->layers % host->segments == 0 && host->context >= 1 && host->context <= 1024 && host->samples >= 1 &&
            host->samples <= 4096;
 }

@@ -23,6 +23,13 @@ enum { OPERATORS = 3 };
 static const struct text_host small = {
     .vocabulary = 29, .width = 20, .heads = 2, .layers = 2, .context = 11, .segments = 2, .samples = 7};
 
+/* With layers in its segments, and without. */
+static const struct {
+    int layers;
+    const char *name;
+} hosts[] = {{2, ""}, {0, " without layers"}};
+enum { HOSTS = sizeof hosts / sizeof hosts[0] };
+
 static const char *named(int blueprint)
 {
     return family_blueprint(&transformer_family, blueprint);
@@ -115,14 +122,14 @@ static struct net_params kept_in(struct scrap *scrap, const struct text_rig *rig
 }
 
 /* A seed in the first slot and another in the last, both mixed in. */
-static void probe_pair(struct check_report *report, const char *name, int turn)
+static void probe_pair(struct check_report *report, const char *name, int turn, int layers)
 {
     struct scrap scrap = {0};
     struct text_rig rig;
     const int first = blueprints[turn % KINDS], second = blueprints[(turn + 3) % KINDS],
               with = operators[turn % OPERATORS], also = operators[(turn / OPERATORS + 1) % OPERATORS];
-    static const struct text_host host = {
-        .vocabulary = 11, .width = 8, .heads = 2, .layers = 2, .context = 5, .segments = 2, .samples = 2};
+    const struct text_host host = {
+        .vocabulary = 11, .width = 8, .heads = 2, .layers = layers, .context = 5, .segments = 2, .samples = 2};
     text_init(&rig, &scrap, &host);
     struct net_params kept = kept_in(&scrap, &rig);
     if (!scrap_ready(&scrap, report, name))
@@ -158,8 +165,12 @@ cleanup:
 
 void case_gradient_text(struct check_report *report, const char *name)
 {
-    for (int turn = 0; turn < KINDS * OPERATORS; turn++)
-        probe_pair(report, name, turn);
+    for (int k = 0; k < HOSTS * KINDS * OPERATORS; k++) {
+        const int host = k / (KINDS * OPERATORS);
+        char label[64];
+        snprintf(label, sizeof label, "%s%s", name, hosts[host].name);
+        probe_pair(report, label, k % (KINDS * OPERATORS), hosts[host].layers);
+    }
 }
 
 /* ---- bits ------------------------------------------------------------------------------------------------------- */
@@ -167,13 +178,15 @@ void case_gradient_text(struct check_report *report, const char *name)
 /* I-15: a later token moves nothing before it: in the host, in every blueprint, with every operator. */
 void case_text_causal(struct check_report *report, const char *name)
 {
-    for (int turn = 0; turn < KINDS * OPERATORS; turn++) {
+    for (int turn = 0; turn < HOSTS * KINDS * OPERATORS; turn++) {
         struct scrap scrap = {0};
         struct text_rig rig;
         struct text_host host = small;
+        const int blueprint = blueprints[turn % KINDS], with = turn / KINDS % OPERATORS,
+                  of = turn / (KINDS * OPERATORS);
+        host.layers = hosts[of].layers;
         host.samples = 1;
         host.context = 37; /* more than a panel */
-        const int blueprint = blueprints[turn % KINDS], with = turn / KINDS;
         text_init(&rig, &scrap, &host);
         const size_t count = text_logit_count(&rig), row = (size_t)host.vocabulary;
         real *before = scrap_reals(&scrap, count), *after = scrap_reals(&scrap, count);
@@ -191,7 +204,7 @@ void case_text_causal(struct check_report *report, const char *name)
                 *token = was;
             }
             case_flag(report, causal && seen, causal ? "a token does not see itself" : "a token sees its future",
-                      "%s %s with %s (I-15)", name, named(blueprint), operator_names[with]);
+                      "%s%s %s with %s (I-15)", name, hosts[of].name, named(blueprint), operator_names[with]);
         }
         scrap_free(&scrap);
     }
@@ -212,11 +225,13 @@ static void birth(const struct param_layout *layout, struct scrap *scrap, real *
 void case_text_birth(struct check_report *report, const char *name)
 {
     static const float alphas[] = {0.25f, 0.5f, 0.9f, 1.0f};
-    for (int k = 0; k < KINDS * OPERATORS; k++) {
-        const int blueprint = blueprints[k % KINDS], with = k / KINDS;
+    for (int k = 0; k < HOSTS * KINDS * OPERATORS; k++) {
+        const int blueprint = blueprints[k % KINDS], with = k / KINDS % OPERATORS, of = k / (KINDS * OPERATORS);
         struct scrap scrap = {0};
         struct text_rig rig;
-        text_init(&rig, &scrap, &small);
+        struct text_host host = small;
+        host.layers = hosts[of].layers;
+        text_init(&rig, &scrap, &host);
         const size_t count = text_logit_count(&rig);
         real *bare = scrap_reals(&scrap, count), *grown = scrap_reals(&scrap, count);
         if (scrap.failed || !scrap_ready(&scrap, report, name)) {
@@ -234,15 +249,15 @@ void case_text_birth(struct check_report *report, const char *name)
             text_logits(&rig, rig.samples, grown);
             same &= same_bits(bare, grown, count);
         }
-        case_flag(report, same, "changes its host", "%s %s with %s is the identity (I-11)", name, named(blueprint),
-                  operator_names[with]);
+        case_flag(report, same, "changes its host", "%s%s %s with %s is the identity (I-11)", name, hosts[of].name,
+                  named(blueprint), operator_names[with]);
         const struct net_batch batch = text_batch(&rig);
         struct net_result result;
         transformer_gradients(rig.net, &rig.params, &batch, &result);
         transformer_measure(rig.net, &batch, &result);
         if (blueprint != BLUEPRINT_NOOP)
             case_flag(report, result.grads[0].norm > 0 && result.grads[0].finite, "no parameter gets a gradient",
-                      "%s %s with %s lives (I-17)", name, named(blueprint), operator_names[with]);
+                      "%s%s %s with %s lives (I-17)", name, hosts[of].name, named(blueprint), operator_names[with]);
         scrap_free(&scrap);
     }
 }
@@ -253,11 +268,14 @@ void case_text_leaf(struct check_report *report, const char *name)
     static const struct net_rates rates = {{OPTIMISER_ADAMW, (real)1e-2, (real)0.9, (real)0.95, (real)1e-8, (real)0.1},
                                            {OPTIMISER_ADAMW, (real)1e-2, (real)0.9, (real)0.95, (real)1e-8, (real)0.1},
                                            0.5};
-    for (int k = 0; k < KINDS; k++) {
+    for (int turn = 0; turn < HOSTS * KINDS; turn++) {
         struct scrap scrap = {0};
         struct text_rig bare, grown;
-        text_init(&bare, &scrap, &small);
-        text_init(&grown, &scrap, &small);
+        struct text_host host = small;
+        const int k = turn % KINDS, of = turn / KINDS;
+        host.layers = hosts[of].layers;
+        text_init(&bare, &scrap, &host);
+        text_init(&grown, &scrap, &host);
         if (scrap_ready(&scrap, report, name)) {
             struct net_result plain, with;
             text_wake(&grown, 0, SLOT_STE, blueprints[k], ALGORITHM_ADD, 0);
@@ -275,11 +293,13 @@ void case_text_leaf(struct check_report *report, const char *name)
                         same_bits(bare.params.host, grown.params.host, bare.shape.host.storage) &&
                         same_bits(bare.memory.second.host, grown.memory.second.host, bare.shape.host.storage);
             }
-            case_flag(report, same, "changes its host's steps", "%s %s (I-24)", name, named(blueprints[k]));
+            case_flag(report, same, "changes its host's steps", "%s%s %s (I-24)", name, hosts[of].name,
+                      named(blueprints[k]));
             const bool counted = grown.memory.updates[NET_HOST] == 3 && grown.memory.updates[net_seed_part(0)] == 3 &&
                                  grown.memory.updates[net_gate_part(2, 0)] == 0;
             case_flag(report, counted && (blueprints[k] == BLUEPRINT_NOOP || with.slot_norm[0] > 0),
-                      "does not learn, or its updates are not counted", "%s %s learns", name, named(blueprints[k]));
+                      "does not learn, or its updates are not counted", "%s%s %s learns", name, hosts[of].name,
+                      named(blueprints[k]));
         }
         scrap_free(&scrap);
     }
@@ -311,12 +331,14 @@ void case_text_batch(struct check_report *report, const char *name)
 }
 
 /* Configurations together equal each of them alone, whatever the others are. */
-void case_text_configs(struct check_report *report, const char *name)
+static void configs_of(struct check_report *report, const char *name, int layers)
 {
     enum { CONFIGS = 9 };
     struct scrap scrap = {0};
     struct text_rig rig;
-    text_init(&rig, &scrap, &small);
+    struct text_host host = small;
+    host.layers = layers;
+    text_init(&rig, &scrap, &host);
     const size_t count = text_logit_count(&rig);
     real *all = scrap_reals(&scrap, CONFIGS * count), *alone = scrap_reals(&scrap, count);
     if (scrap_ready(&scrap, report, name)) {
@@ -351,4 +373,13 @@ void case_text_configs(struct check_report *report, const char *name)
         case_flag(report, same, "differs from the configurations one by one", "%s", name);
     }
     scrap_free(&scrap);
+}
+
+void case_text_configs(struct check_report *report, const char *name)
+{
+    for (int k = 0; k < HOSTS; k++) {
+        char label[64];
+        snprintf(label, sizeof label, "%s%s", name, hosts[k].name);
+        configs_of(report, label, hosts[k].layers);
+    }
 }

@@ -12,9 +12,9 @@ static const struct net_rates rates = {.host = {OPTIMISER_ADAMW, 1e-2f, 0.9f, 0.
 static const struct text_host plain = {29, 20, 2, 3, 11, 3, 7}, tall = {50, 24, 2, 1, 71, 1, 9};
 
 /* Hosts for which bf16 has kernels: of the smaller width, a context that fills no tile and several blocks of a batch;
- * of the larger, a whole context; and as many sequences as a block takes at once. */
+ * of the larger, a whole context; and as many sequences as a block takes at once. One has slots alone. */
 static const struct text_host small = {256, 32, 2, 3, 41, 3, 5}, small_wide = {256, 64, 4, 3, 64, 3, 2},
-                              small_full = {256, 64, 4, 3, 64, 3, 8};
+                              small_full = {256, 64, 4, 3, 64, 3, 8}, layerless = {256, 32, 2, 0, 41, 3, 5};
 
 static const int blueprints[] = {BLUEPRINT_NOOP,         TRANSFORMER_ATTENTION, TRANSFORMER_NORM, TRANSFORMER_LORA,
                                  TRANSFORMER_LORA_LARGE, TRANSFORMER_MLP_SMALL, TRANSFORMER_MLP};
@@ -35,8 +35,9 @@ enum {
     SMALL = TALL + 1,                           /* likewise for bf16 */
     SMALL_WIDE = SMALL + 1 + DEALT,
     WIDER = 6, /* of these, in which every blueprint is twice */
-    NETWORKS = SMALL_WIDE + WIDER,
-    CONFIGS = 3 /* as it is; every other seed switched off; the bare host */
+    LAYERLESS = SMALL_WIDE + WIDER,
+    NETWORKS = LAYERLESS + 4, /* bare, and every blueprint and every way once at least */
+    CONFIGS = 3               /* as it is; every other seed switched off; the bare host */
 };
 
 struct text_run {
@@ -55,24 +56,27 @@ static void plant(struct text_rig *rig, int slot, int turn)
 
 static const struct text_host *host_at(int index)
 {
-    return index < TALL           ? &plain
-           : index == TALL        ? &tall
-           : index < SMALL_WIDE   ? &small
-           : index < NETWORKS - 1 ? &small_wide
-                                  : &small_full;
+    return index < TALL            ? &plain
+           : index == TALL         ? &tall
+           : index < SMALL_WIDE    ? &small
+           : index < LAYERLESS - 1 ? &small_wide
+           : index < LAYERLESS     ? &small_full
+                                   : &layerless;
 }
 
 static void build(struct text_run *run, int index, struct scrap *scrap)
 {
     struct text_rig *rig = &run->rig;
-    const int dealt = index < TALL ? index : index - SMALL, wide = index - SMALL_WIDE;
+    const int dealt = index < TALL ? index : index - SMALL, wide = index - SMALL_WIDE, slots = index - LAYERLESS;
     text_init(rig, scrap, host_at(index));
     if (scrap->failed)
         return;
     for (int j = 0; j < SEATS && dealt > 0 && index != TALL && index < SMALL_WIDE; j++)
         plant(rig, j, SEATS * (dealt - 1) + j);
-    for (int j = 0; j < SEATS && wide > 0; j++)
+    for (int j = 0; j < SEATS && wide > 0 && slots < 0; j++)
         plant(rig, j, (SEATS * (wide - 1) + j) % KINDS + KINDS * ((wide + j) % 4));
+    for (int j = 0; j < SEATS && slots > 0; j++)
+        plant(rig, j, (SEATS * (slots - 1) + j) % KINDS + KINDS * (SEATS * (slots - 1) + j));
     if (index == TALL)
         plant(rig, 0, KINDS + 1); /* attention */
     text_randomise(rig, 700 + 1000 * (uint32_t)index);
@@ -236,7 +240,8 @@ enum answer_status answer_text(const struct check_backend *backend, int index, s
              : index < TALL       ? "grown"
              : index == TALL      ? "long"
              : index < SMALL_WIDE ? "small"
-                                  : "wide",
+             : index < LAYERLESS  ? "wide"
+                                  : "layerless",
              index);
     snprintf(answers->group, sizeof answers->group, index > TALL ? "small hosts" : "hosts");
     if (!backend)

@@ -95,7 +95,7 @@ static enum esper_status read_host(const cJSON *network, struct config *config, 
     TRY(json_get_object(network, "host", &host, error));
     TRY(model_get_int(host, "width", 8, 1024, &config->host_width, error));
     TRY(model_get_int(host, "heads", 1, 16, &config->host_heads, error));
-    TRY(model_get_int(host, "layers", 1, TRANSFORMER_LAYERS, &config->host_layers, error));
+    TRY(model_get_int(host, "layers", 0, TRANSFORMER_LAYERS, &config->host_layers, error));
     TRY(model_get_int(host, "context", 8, 1024, &config->host_context, error));
     TRY(model_get_int(host, "segments", 1, TRANSFORMER_LAYERS, &config->host_segments, error));
     TRY(model_get_int(host, "vocabulary", TRANSFORMER_BYTES, TRANSFORMER_BYTES, &vocabulary, error));

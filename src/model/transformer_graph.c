@@ -211,14 +211,15 @@ static int layer(struct builder *b, int i, int h)
 static void network(struct builder *b)
 {
     const struct transformer_shape *shape = &b->model->host_shape.transformer;
-    const int each = shape->layers / shape->segments;
+    const int each = transformer_segment_layers(shape);
     int input = build_input(b, "tokens", 1, (const int64_t[]){shape->context});
     int embeddings = build_plain(b, "host.tok_emb");
     int h = build_binary(b, GRAPH_GATHER, "host.tokens", embeddings, input);
     h = build_binary(b, GRAPH_ADD, "host.embedded", h, build_plain(b, "host.pos_emb"));
-    for (int i = 0; i < shape->layers; i++) {
-        const int after = (i + 1) % each == 0 ? shape->slot_after[i / each] : -1;
-        h = layer(b, i, h);
+    for (int segment = 0; segment < shape->segments; segment++) {
+        const int after = shape->slot_after[segment];
+        for (int i = segment * each; i < (segment + 1) * each; i++)
+            h = layer(b, i, h);
         h = after >= 0 ? slot(b, after, h) : h;
     }
     int classifier = transpose(b, "host.classifier", embeddings, 2, (const int64_t[]){1, 0});

@@ -1,6 +1,7 @@
 /*
  * The shape of a transformer host: a language model whose layers are h += attention(LN1(h)), h += mlp(LN2(h)), with a
- * last LayerNorm and the token embeddings once more as its classifier. Slot r0c{i} sits after segment i of the layers.
+ * last LayerNorm and the token embeddings once more as its classifier. Slot r0c{i} sits after segment i of the layers,
+ * which may have none.
  */
 #ifndef TRANSFORMER_SHAPE_H
 #define TRANSFORMER_SHAPE_H
@@ -39,6 +40,12 @@ struct transformer_shape {
 static inline const struct transformer_shape *transformer_shape_of(const struct net_shape *shape)
 {
     return (const struct transformer_shape *)shape;
+}
+
+/* May be none: a host of embeddings and a classifier alone, which sees one token at a time. */
+static inline int transformer_segment_layers(const struct transformer_shape *shape)
+{
+    return shape->layers / shape->segments;
 }
 
 static inline int layer_tensor(int layer, int tensor)

@@ -73,16 +73,15 @@ DEVICE void walk_window(const struct team &team, struct desk *desk, float4 *kept
             desk->frame.on = plan.mask[k];
         __syncthreads();
         struct lines<C> stream = slot < 0 ? embedded<C>(team, frame->tokens) : kept_read<C>(kept, slot);
-        if (slot >= 0)
-            slot_forward<C>(team, stream, slot);
+        bool at_slot = slot >= 0;
 #pragma unroll 1
-        for (int layer = slot < 0 ? 0 : net.slot[slot].layer + 1; layer < net.layers; layer++) {
-            const int next = net.layer[layer].slot;
-            layer_forward<C>(team, stream, layer);
-            if (next < 0)
+        for (int i = at_slot ? net.slot[slot].stop : 0; i < net.stops; i++, at_slot = false) {
+            if (net.way[i].layer >= 0 && !at_slot)
+                layer_forward<C>(team, stream, net.way[i].layer);
+            if (net.way[i].slot < 0)
                 continue;
-            kept_write<C>(kept, next, stream);
-            slot_forward<C>(team, stream, next);
+            kept_write<C>(kept, net.way[i].slot, stream);
+            slot_forward<C>(team, stream, net.way[i].slot);
         }
         const struct net_score score = window_score<C>(team, stream, frame->targets);
         if (threadIdx.x == 0)

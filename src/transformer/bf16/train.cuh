@@ -57,20 +57,22 @@ template <int C> DEVICE void both_passes(const struct trainer &t)
     struct token_verdict verdict[2];
     struct lines<C> stream = embedded<C>(t, t.frame().tokens + row * (size_t)t.frame().token_stride);
 #pragma unroll 1
-    for (int layer = 0; layer < net.layers; layer++) {
-        layer_forward<C>(t, stream, layer);
-        if (net.layer[layer].slot >= 0)
-            slot_forward<C>(t, stream, net.layer[layer].slot);
+    for (int i = 0; i < net.stops; i++) {
+        if (net.way[i].layer >= 0)
+            layer_forward<C>(t, stream, net.way[i].layer);
+        if (net.way[i].slot >= 0)
+            slot_forward<C>(t, stream, net.way[i].slot);
     }
     stream = classify<C>(t, stream, t.frame().targets + row * (size_t)t.frame().target_stride,
                          within ? (float)(1 / (double)net.rows) : 0.0f, verdict);
     if (within)
         keep_verdicts(t, sequence, verdict);
 #pragma unroll 1
-    for (int layer = net.layers - 1; layer >= 0; layer--) {
-        if (net.layer[layer].slot >= 0)
-            slot_backward<C>(t, stream, net.layer[layer].slot);
-        layer_backward<C>(t, stream, layer);
+    for (int i = net.stops - 1; i >= 0; i--) {
+        if (net.way[i].slot >= 0)
+            slot_backward<C>(t, stream, net.way[i].slot);
+        if (net.way[i].layer >= 0)
+            layer_backward<C>(t, stream, net.way[i].layer);
     }
     embed_backward<C>(t, stream);
 }
@@ -82,21 +84,23 @@ static __global__ void __launch_bounds__(TEAMS *TEAM_THREADS, TEAMS == 1 ? TRAIN
 {
     __shared__ struct desk desk;
     const struct trainer t = {{&desk, small}};
-    for (int item = (int)blockIdx.x; item < envs * small->slabs; item += (int)gridDim.x)
 #pragma unroll 1
-        for (int round = 0; round < small->rounds; round++) {
-            const int sequence = (item % small->slabs * small->rounds + round) * t.teams();
-            if (sequence >= net->batch)
-                break;
-            __syncthreads();
-            if (threadIdx.x == 0) {
-                desk_lay(&desk, net, small, first, item);
-                desk.sequence = sequence;
-                desk.again = round > 0;
-            }
-            __syncthreads();
-            both_passes<C>(t);
+    for (int turn = 0;; turn++) { /* the rounds of its items: two counters would be a register more */
+        const int item = (int)blockIdx.x + turn / small->rounds * (int)gridDim.x, round = turn % small->rounds,
+                  sequence = (item % small->slabs * small->rounds + round) * t.teams();
+        if (item >= envs * small->slabs)
+            break;
+        if (sequence >= net->batch)
+            continue;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            desk_lay(&desk, net, small, first, item);
+            desk.sequence = sequence;
+            desk.again = round > 0;
         }
+        __syncthreads();
+        both_passes<C>(t);
+    }
 }
 
 template <int C, int TEAMS> static void passes_of(struct small_net *net, int first, int envs)

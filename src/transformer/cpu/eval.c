@@ -74,7 +74,7 @@ static void walk_slot(const struct walk *walk, int segment, int slot, const real
 static void walk_segment(const struct walk *walk, int segment, real *stream, const struct fork *fork)
 {
     const struct net *net = walk->net;
-    const int each = net->shape->layers / net->shape->segments;
+    const int each = transformer_segment_layers(net->shape);
     if (segment == net->shape->segments) {
         walk_leaf(walk, stream, fork);
         return;

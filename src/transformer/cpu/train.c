@@ -22,20 +22,15 @@ static void slot_forward(const struct net *net, const struct net_params *params,
     }
 }
 
-/* The slot after this layer, or -1. */
-static int slot_after(const struct net *net, int layer)
-{
-    const int each = net->shape->layers / net->shape->segments;
-    return (layer + 1) % each == 0 ? net->shape->slot_after[layer / each] : -1;
-}
-
 static void group_forward(const struct net *net, const struct net_params *params, const struct net_batch *batch,
                           int first, int sequences)
 {
+    const int each = transformer_segment_layers(net->shape);
     host_embed(net, params, first, sequences, net->stream);
-    for (int i = 0; i < net->shape->layers; i++) {
-        const int slot = slot_after(net, i);
-        host_layer(net, i, sequences, net->stream);
+    for (int segment = 0; segment < net->shape->segments; segment++) {
+        const int slot = net->shape->slot_after[segment];
+        for (int i = segment * each; i < (segment + 1) * each; i++)
+            host_layer(net, i, sequences, net->stream);
         if (slot >= 0)
             slot_forward(net, params, &batch->exec[slot], slot, sequences);
     }
@@ -85,12 +80,14 @@ static void embed_backward(const struct net *net, int first, int sequences)
 static void group_backward(const struct net *net, const struct net_params *params, const struct net_batch *batch,
                            int first, int sequences)
 {
+    const int each = transformer_segment_layers(net->shape);
     classifier_backward(net, sequences);
-    for (int i = net->shape->layers - 1; i >= 0; i--) {
-        const int slot = slot_after(net, i);
+    for (int segment = net->shape->segments - 1; segment >= 0; segment--) {
+        const int slot = net->shape->slot_after[segment];
         if (slot >= 0)
             site_backward(net, params, &batch->exec[slot], slot, sequences, net->grad);
-        layer_backward(net, i, sequences);
+        for (int i = (segment + 1) * each - 1; i >= segment * each; i--)
+            layer_backward(net, i, sequences);
     }
     embed_backward(net, first, sequences);
 }

@@ -86,7 +86,6 @@ static void view_params(struct exact_view *net, const struct transformer_shape *
             branch_of(BRANCH_ATTENTION, shape->width, 3 * shape->width, host, layer_tensor(i, LAYER_QKV_WEIGHT));
         half[1].branch =
             branch_of(BRANCH_MLP, shape->width, MLP_WIDER * shape->width, host, layer_tensor(i, LAYER_FC_WEIGHT));
-        net->layer[i].slot = (i + 1) % net->each == 0 ? shape->slot_after[i / net->each] : -1;
     }
     net->last = norm_of(host, last_norm_gamma(shape), last_norm_beta(shape));
     net->tokens = (uint32_t)host->tensor[HOST_TOKENS].offset;
@@ -139,7 +138,7 @@ static struct branch_places take_branch(struct exact_view *net, enum frames fram
     return {first, second, take(net, heads), take_operand(net, frames, hidden)};
 }
 
-/* Where a slot is: in the pools, and in the host. */
+/* Where a slot is in the pools. */
 static void lay_out_params(struct exact_view *net, const struct transformer_shape *shape, int j)
 {
     const struct slot_shape *s = &shape->net.slot[j];
@@ -148,8 +147,6 @@ static void lay_out_params(struct exact_view *net, const struct transformer_shap
     slot->seed_storage = (uint32_t)s->seed_storage;
     slot->gate = (uint32_t)s->gate;
     slot->gate_storage = (uint32_t)s->gate_storage;
-    for (int i = 0; i < net->layers; i++)
-        slot->layer = net->layer[i].slot == j ? i : slot->layer;
 }
 
 static void lay_out_slot(struct exact_view *net, enum frames frames, int j)
@@ -172,10 +169,48 @@ static void lay_out_slot(struct exact_view *net, enum frames frames, int j)
     slot->dq = take_operand(net, frames, OPERAND_ROW);
 }
 
+/* A segment's last layer and the slot after it are one stop; without layers the slot is. */
+static void find_way(struct exact_view *net, const struct transformer_shape *shape)
+{
+    const int each = transformer_segment_layers(shape);
+    for (int segment = 0; segment < shape->segments; segment++) {
+        const int slot = shape->slot_after[segment];
+        for (int i = segment * each; i < (segment + 1) * each - 1; i++)
+            net->way[net->stops++] = {i, -1};
+        if (slot >= 0)
+            net->slot[slot].stop = net->stops;
+        net->way[net->stops++] = {each ? (segment + 1) * each - 1 : -1, slot};
+    }
+}
+
+/* Places of the stream on its way, and of its gradient on the way back: the stream is where the next one reads it,
+ * and a slot keeps what enters it; its gradient is with the one before, who wrote it. */
+static void connect(struct exact_view *net)
+{
+    struct stream_place *to = &net->embedding, dy = net->dembed; /* of what comes before */
+    const auto pass = [&](const struct stream_place &x, auto *by) {
+        *to = x;
+        by->dx = dy;
+        to = &by->to;
+        dy = by->dy;
+    };
+    for (int i = 0; i < net->stops; i++) {
+        const struct exact_stop stop = net->way[i];
+        if (stop.layer >= 0)
+            for (struct exact_half &half : net->layer[stop.layer].half)
+                pass(net->stream, &half);
+        if (stop.slot >= 0)
+            pass(net->slot[stop.slot].x, &net->slot[stop.slot]);
+    }
+    *to = net->stream;
+    net->dlast = dy;
+}
+
 static void lay_out(struct exact_view *net, const struct transformer_shape *shape, enum frames frames)
 {
     for (int j = 0; j < net->slots; j++)
         lay_out_params(net, shape, j);
+    find_way(net, shape);
     if (frames == FRAMES_NONE)
         return;
     for (int i = 0; i < net->layers; i++)
@@ -198,6 +233,7 @@ static void lay_out(struct exact_view *net, const struct transformer_shape *shap
         net->entries = take_operand(net, frames, net->vocabulary);
         net->verdicts = take(net, 2);
     }
+    connect(net);
 }
 
 /* Sequences per chunk, from the size of the batch alone. */
@@ -263,7 +299,6 @@ void transformer_view_init(struct transformer_net *device, enum frames frames)
     net->layers = shape->layers;
     net->slots = shape->net.slots;
     net->gate_hidden = transformer_gate_hidden(shape->width);
-    net->each = shape->layers / shape->segments;
     net->rows = net->batch * net->context;
     net->chunk = chunk_sequences(net->batch, net->context, frames == FRAMES_BF16 ? CHUNK_ROWS_WIDE : CHUNK_ROWS);
     net->chunks = frames != FRAMES_NONE ? (net->batch + net->chunk - 1) / net->chunk : 0;

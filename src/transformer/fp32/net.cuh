@@ -59,12 +59,13 @@ struct exact_half {
     struct branch_view branch;
     struct norm_places norms;
     struct branch_places places;
+    struct stream_place to; /* the stream after it */
     struct stream_place dy; /* the gradient of what the half adds, which is that of the stream after it */
+    struct stream_place dx; /* that of the stream before it, which is the `dy` of what comes before */
 };
 
 struct exact_layer {
     struct exact_half half[2];
-    int slot; /* after it, or -1 */
 };
 
 struct exact_tensor {
@@ -88,13 +89,19 @@ struct exact_seed {
 
 struct exact_slot {
     uint32_t seed, seed_storage, gate, gate_storage; /* offsets in the pools */
-    int layer;                                       /* the one before it */
-    struct stream_place x, dy;                       /* the stream that enters, and the gradient after the slot */
+    int stop;                                        /* of the way: the slot ends it */
+    struct stream_place x, to;                       /* the stream that enters, and the one after the slot */
+    struct stream_place dy, dx;                      /* their gradients, the other way round; as of a half */
     place_t s, ds;                                   /* the seed's output, and its gradient */
     struct branch_places places;
     place_t hat, rstd, sigma; /* of a norm; sigma: a token's part of its gradient */
     place_t gate_hidden, q;   /* of the gate net */
     place_t dgate_hidden, dq; /* dq: of what enters its sigmoid */
+};
+
+/* What the stream passes: a layer, a slot, or a layer and then a slot; -1: none. */
+struct exact_stop {
+    int layer, slot;
 };
 
 /* A linear layer: of a layer, a slot or the classifier. */
@@ -134,12 +141,13 @@ enum { CHUNK_ROWS = 512, CHUNK_ROWS_WIDE = 4096, CHUNKS = 8, EVAL_PARTS = 128 };
 struct exact_view {
     const struct net_setup *setup; /* device */
     int batch, context, width, heads, vocabulary, layers, slots, gate_hidden;
-    int each;          /* layers of a segment */
     int rows;          /* tokens of a batch */
     int chunk, chunks; /* sequences of a chunk; how many there are */
     int group;         /* envs whose frames exist */
     struct exact_layer layer[TRANSFORMER_LAYERS];
     struct exact_slot slot[SHAPE_SLOTS];
+    struct exact_stop way[TRANSFORMER_LAYERS]; /* of the stream, from the embeddings to the last norm */
+    int stops;
     struct exact_seed seed_of[TRANSFORMER_BLUEPRINTS];
     struct exact_part gate;
     struct branch_view gate_branch; /* its two linear layers, as far as that goes */
@@ -149,8 +157,10 @@ struct exact_view {
     uint32_t host_storage, seed_storage, gate_storage;
     size_t grad; /* their sum */
 
-    size_t line; /* floats of a row of a frame */
-    struct stream_place stream, dembed;
+    size_t line;                           /* floats of a row of a frame */
+    struct stream_place stream;            /* what norms read; slots have their own */
+    struct stream_place embedding, dembed; /* the stream where it begins, and its gradient */
+    struct stream_place dlast;             /* the gradient of the stream where it ends */
     place_t dmixed;
     struct norm_places last_places;
     place_t logits, dlogits;

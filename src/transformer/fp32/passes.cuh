@@ -14,7 +14,7 @@
 
 PASS_KERNEL embed(const struct exact_view *net, int first)
 {
-    stage_embed(train_frame(net, first), block_share());
+    stage_embed<P>(train_frame(net, first), block_share());
 }
 
 template <class P>
@@ -36,8 +36,7 @@ PRODUCT_KERNEL half_second(const struct exact_view *net, int first, int layer, i
 {
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
-    stage_second<P>(frame, view.branch, view.places, host_of<P>(frame), net->stream.exact,
-                    stream_after(frame, layer, half), block_share());
+    stage_second<P>(frame, view.branch, view.places, host_of<P>(frame), net->stream.exact, view.to, block_share());
 }
 
 PRODUCT_KERNEL seed_first(const struct exact_view *net, int first, int slot)
@@ -205,24 +204,13 @@ DEVICE void norm_backward(const struct frame &frame, const struct norm_view &nor
     });
 }
 
-/* Where the gradient of the stream above a layer belongs: to the slot after it, or to its second half. */
-DEVICE struct stream_place gradient_above(const struct frame &frame, int layer)
-{
-    const struct exact_view &net = *frame.net;
-    if (layer < 0)
-        return net.dembed;
-    const int slot = net.layer[layer].slot;
-    return slot < 0 ? net.layer[layer].half[1].dy : net.slot[slot].dy;
-}
-
 template <class P>
 KERNEL void __launch_bounds__(STAGE_THREADS, 2)
     half_norm_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
-    norm_backward<P>(frame, view.norm, view.norms, at(frame, view.dy.exact),
-                     half == 1 ? net->layer[layer].half[0].dy : gradient_above(frame, layer - 1));
+    norm_backward<P>(frame, view.norm, view.norms, at(frame, view.dy.exact), view.dx);
 }
 
 PRODUCT_KERNEL classify_backward(const struct exact_view *net, int first)
@@ -235,7 +223,7 @@ PRODUCT_KERNEL classify_backward(const struct exact_view *net, int first)
 PASS_KERNEL last_norm_backward(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
-    norm_backward<P>(frame, net->last, net->last_places, nullptr, gradient_above(frame, net->layers - 1));
+    norm_backward<P>(frame, net->last, net->last_places, nullptr, net->dlast);
 }
 
 /* ---- slots, backward --------------------------------------------------------------------------------------------- */
@@ -314,12 +302,11 @@ PASS_KERNEL mix_backward(const struct exact_view *net, int first, int slot)
                passes = slot_passes(frame, slot);
     each_row(frame.rows, block_share(), [&](int row) {
         const size_t at_row = (size_t)row * (size_t)net->width;
-        const struct stream_place &before = net->layer[view.layer].half[1].dy;
         const float *g = at(frame, view.dy.exact) + at_row;
-        float *dx = at(frame, before.exact) + at_row;
+        float *dx = at(frame, view.dx.exact) + at_row;
+        const auto put = [&](int i, const auto &value) { put_stream<P>(frame, view.dx, at_row + (size_t)i, value); };
         if (!mixes && !norm) {
-            each_few<P::BESIDE>(
-                net->width, [&](int i) { put_stream<P>(frame, before, at_row + (size_t)i, few_at<P::BESIDE>(g + i)); });
+            each_few<P::BESIDE>(net->width, [&](int i) { put(i, few_at<P::BESIDE>(g + i)); });
             return;
         }
         if (mixes)
@@ -328,8 +315,8 @@ PASS_KERNEL mix_backward(const struct exact_view *net, int first, int slot)
             each_lane(net->width, [&](int i) { dx[i] = g[i]; });
         if (norm)
             norm_row_backward<P>(frame, slot, row, passes ? dx : nullptr);
-        if (before.operand != before.exact) /* now that it is whole */
-            each_lane(net->width, [&](int i) { put_stream<P>(frame, before, at_row + (size_t)i, dx[i]); });
+        if (view.dx.operand != view.dx.exact) /* now that it is whole */
+            each_lane(net->width, [&](int i) { put(i, dx[i]); });
     });
 }
 
@@ -347,7 +334,7 @@ DEVICE void add_backward(const struct frame &frame, int slot, int out, const typ
                          const typename P::operand *dy)
 {
     const int width = frame.net->width;
-    const struct stream_place &to = frame.net->layer[frame.net->slot[slot].layer].half[1].dy;
+    const struct stream_place &to = frame.net->slot[slot].dx;
     const float *dx = at(frame, to.exact);
     P::backward(frame, width, out, weights, dy, block_share(), [&](int row, int column, const auto &sum) {
         const size_t i = (size_t)row * (size_t)width + (size_t)column;
@@ -412,6 +399,33 @@ template <class P> struct stages {
 };
 #define STAGE_RUN(stages, ...) (stages).run(#__VA_ARGS__, __VA_ARGS__)
 
+template <class P> static void enqueue_layer_forward(const struct stages<P> &s, int layer)
+{
+    const struct exact_view &net = s.device->view;
+    for (int half = 0; half < 2; half++) {
+        STAGE_RUN(s, norm<P>, s.rows(), layer, half);
+        STAGE_RUN(s, half_first<P>, s.product(net.layer[layer].half[half].branch.hidden), layer, half);
+        if (half == 0)
+            P::with_head(net.width / net.heads,
+                         [&](auto head) { STAGE_RUN(s, attend<P, head>, s.attention(net.heads, 1), layer, -1); });
+        STAGE_RUN(s, half_second<P>, s.product(net.width), layer, half);
+    }
+}
+
+template <class P> static void enqueue_layer_backward(const struct stages<P> &s, int layer)
+{
+    const struct exact_view &net = s.device->view;
+    for (int half = 1; half >= 0; half--) {
+        STAGE_RUN(s, half_second_backward<P>, s.product(net.layer[layer].half[half].branch.mixed), layer, half);
+        if (half == 0)
+            P::with_head(net.width / net.heads, [&](auto head) {
+                STAGE_RUN(s, attend_backward<P, head>, s.attention(net.heads, 2), layer, -1);
+            });
+        STAGE_RUN(s, half_first_backward<P>, s.product(net.width), layer, half);
+        STAGE_RUN(s, half_norm_backward<P>, s.rows(), layer, half);
+    }
+}
+
 template <class P> static void enqueue_slot_forward(const struct stages<P> &s, int slot)
 {
     const struct exact_view &net = s.device->view;
@@ -439,17 +453,11 @@ template <class P> static void enqueue_forward(const struct stages<P> &s)
 {
     const struct exact_view &net = s.device->view;
     STAGE_RUN(s, embed<P>, s.rows());
-    for (int i = 0; i < net.layers; i++) {
-        for (int half = 0; half < 2; half++) {
-            STAGE_RUN(s, norm<P>, s.rows(), i, half);
-            STAGE_RUN(s, half_first<P>, s.product(net.layer[i].half[half].branch.hidden), i, half);
-            if (half == 0)
-                P::with_head(net.width / net.heads,
-                             [&](auto head) { STAGE_RUN(s, attend<P, head>, s.attention(net.heads, 1), i, -1); });
-            STAGE_RUN(s, half_second<P>, s.product(net.width), i, half);
-        }
-        if (net.layer[i].slot >= 0)
-            enqueue_slot_forward(s, net.layer[i].slot);
+    for (int i = 0; i < net.stops; i++) {
+        if (net.way[i].layer >= 0)
+            enqueue_layer_forward(s, net.way[i].layer);
+        if (net.way[i].slot >= 0)
+            enqueue_slot_forward(s, net.way[i].slot);
     }
     STAGE_RUN(s, last_norm<P>, s.rows());
     STAGE_RUN(s, classify<P>,
@@ -465,18 +473,11 @@ template <class P> static void enqueue_backward(const struct stages<P> &s)
     const struct exact_view &net = s.device->view;
     STAGE_RUN(s, classify_backward<P>, s.product(net.width));
     STAGE_RUN(s, last_norm_backward<P>, s.rows());
-    for (int i = net.layers - 1; i >= 0; i--) {
-        if (net.layer[i].slot >= 0)
-            enqueue_slot_backward(s, net.layer[i].slot);
-        for (int half = 1; half >= 0; half--) {
-            STAGE_RUN(s, half_second_backward<P>, s.product(net.layer[i].half[half].branch.mixed), i, half);
-            if (half == 0)
-                P::with_head(net.width / net.heads, [&](auto head) {
-                    STAGE_RUN(s, attend_backward<P, head>, s.attention(net.heads, 2), i, -1);
-                });
-            STAGE_RUN(s, half_first_backward<P>, s.product(net.width), i, half);
-            STAGE_RUN(s, half_norm_backward<P>, s.rows(), i, half);
-        }
+    for (int i = net.stops - 1; i >= 0; i--) {
+        if (net.way[i].slot >= 0)
+            enqueue_slot_backward(s, net.way[i].slot);
+        if (net.way[i].layer >= 0)
+            enqueue_layer_backward(s, net.way[i].layer);
     }
 }
 

@@ -67,17 +67,17 @@ DEVICE const typename P::operand *seed_gradient(const struct frame &frame, int s
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
-DEVICE void stage_embed(const struct frame &frame, const struct share &share)
+template <class P> DEVICE void stage_embed(const struct frame &frame, const struct share &share)
 {
     const struct exact_view &net = *frame.net;
-    float *stream = at(frame, net.stream.exact);
     each_row(frame.rows, share, [&](int row) {
         const int n = row / net.context, t = row % net.context;
         const size_t token = frame.tokens[(size_t)n * (size_t)frame.token_stride + (size_t)t];
         const float *entry = frame.host + net.tokens + token * (size_t)net.width,
                     *position = frame.host + net.positions + (size_t)t * (size_t)net.width;
-        float *to = stream + (size_t)row * (size_t)net.width;
-        each_lane(net.width, [&](int i) { to[i] = position[i] + entry[i]; });
+        const size_t first = (size_t)row * (size_t)net.width;
+        each_lane(net.width,
+                  [&](int i) { put_stream<P>(frame, net.embedding, first + (size_t)i, position[i] + entry[i]); });
     });
 }
 
@@ -172,14 +172,6 @@ DEVICE void stage_attend(const struct frame &frame, const struct branch_places &
     each_attended<P>(frame, heads, 1, share, [&](int n, int head, int part) {
         P::template attend<HEAD>(sequence_of<P>(frame, places, heads, n), head, part);
     });
-}
-
-/* Where the stream goes after a layer: a slot keeps what enters it. */
-DEVICE struct stream_place stream_after(const struct frame &frame, int layer, int half)
-{
-    const struct exact_view &net = *frame.net;
-    const int slot = half == 1 ? net.layer[layer].slot : -1;
-    return slot < 0 ? net.stream : net.slot[slot].x;
 }
 
 template <class P> DEVICE void stage_logits(const struct frame &frame, const struct share &share)
@@ -305,9 +297,9 @@ template <class P> DEVICE void stage_mix(const struct frame &frame, int slot, co
     each_row(frame.rows, share, [&](int row) {
         const size_t first = (size_t)row * (size_t)width;
         const float *x = at(frame, view.x.exact) + first, *s = at(frame, view.s) + first;
-        float *stream = at(frame, frame.net->stream.exact) + first;
+        const auto put = [&](int i, const auto &value) { put_stream<P>(frame, view.to, first + (size_t)i, value); };
         if (!mixes && !plain) {
-            each_few<P::BESIDE>(width, [&](int i) { keep(stream + i, few_at<P::BESIDE>(x + i)); });
+            each_few<P::BESIDE>(width, [&](int i) { put(i, few_at<P::BESIDE>(x + i)); });
             return;
         }
         if (plain)
@@ -317,7 +309,7 @@ template <class P> DEVICE void stage_mix(const struct frame &frame, int slot, co
             at(frame, view.q)[row] = q; /* the same in every lane */
         }
         const float a = mixes ? amplitude_of(frame, slot, row) : 0;
-        each_lane(width, [&](int i) { stream[i] = blended(multiply, a, x[i], &s[i]); });
+        each_lane(width, [&](int i) { put(i, blended(multiply, a, x[i], &s[i])); });
     });
 }
 

@@ -98,8 +98,8 @@ static void seed_trial_run(struct exact_trial *trial, struct net_trial *given)
     runtime_copy_to(rt, array_at(trial, slot->dy.exact), given->dy, bytes);
     transformer_seed_alone(trial->net, 0);
     take_gradients(trial, given);
-    runtime_copy_from(rt, given->y, array_at(trial, net->stream.exact), bytes);
-    runtime_copy_from(rt, given->dx, array_at(trial, net->layer[slot->layer].half[1].dy.exact), bytes);
+    runtime_copy_from(rt, given->y, array_at(trial, slot->to.exact), bytes);
+    runtime_copy_from(rt, given->dx, array_at(trial, slot->dx.exact), bytes);
     runtime_wait(rt);
 }
 

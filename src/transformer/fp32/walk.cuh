@@ -34,8 +34,7 @@ template <class P> DEVICE void walk_half(const struct frame &frame, int layer, i
         walk_attend<P>(frame, places.places, frame.net->heads);
         __syncthreads();
     }
-    stage_second<P>(frame, view.branch, places.places, host_of<P>(frame), frame.net->stream.exact,
-                    stream_after(frame, layer, half), alone);
+    stage_second<P>(frame, view.branch, places.places, host_of<P>(frame), frame.net->stream.exact, view.to, alone);
     __syncthreads();
 }
 
@@ -55,15 +54,16 @@ template <class P> DEVICE void walk_slot(const struct frame &frame, int slot)
     __syncthreads();
 }
 
-/* From the stream before a layer to what the classifier reads. */
-template <class P> DEVICE void walk_from(const struct frame &frame, int layer)
+/* From a stop of the way, or from its slot, to what the classifier reads. */
+template <class P> DEVICE void walk_from(const struct frame &frame, int stop, bool at_slot)
 {
     const struct exact_view &net = *frame.net;
-    for (; layer < net.layers; layer++) {
-        for (int half = 0; half < 2; half++)
-            walk_half<P>(frame, layer, half);
-        if (net.layer[layer].slot >= 0)
-            walk_slot<P>(frame, net.layer[layer].slot);
+    for (; stop < net.stops; stop++, at_slot = false) {
+        if (net.way[stop].layer >= 0 && !at_slot)
+            for (int half = 0; half < 2; half++)
+                walk_half<P>(frame, net.way[stop].layer, half);
+        if (net.way[stop].slot >= 0)
+            walk_slot<P>(frame, net.way[stop].slot);
     }
     stage_norm<P>(frame, net.last, net.last_places, alone);
     __syncthreads();
@@ -123,17 +123,13 @@ template <class P> DEVICE void walk_window(struct frame frame, struct net_score 
     const struct eval_plan &plan = net.plans[frame.env];
     for (uint32_t k = 0; k < plan.count; k++) {
         const int parting = k == 0 ? net.slots : eval_parting(&shape, plan.mask[k], plan.mask[k - 1]);
-        int next = 0;
+        const bool parted = parting < net.slots;
         frame.on = plan.mask[k];
-        if (parting < net.slots) {
-            const int slot = shape.exec_order[parting];
-            walk_slot<P>(frame, slot);
-            next = net.slot[slot].layer + 1;
-        } else {
-            stage_embed(frame, alone);
+        if (!parted) {
+            stage_embed<P>(frame, alone);
             __syncthreads();
         }
-        walk_from<P>(frame, next);
+        walk_from<P>(frame, parted ? net.slot[shape.exec_order[parting]].stop : 0, parted);
         const struct net_score score = walk_score<P>(frame);
         if (threadIdx.x == 0)
             net_score_add(&scores[plan.config[k]], score);
