@@ -20,6 +20,13 @@ enum { BLOCK_THREADS = 128, BLOCKS_PER_PROCESSOR = 4 };
 /* Large functions with several call sites: one copy of each per kernel. */
 #define DEVICE_CALL [[maybe_unused]] static __device__ __noinline__
 
+/* a / b of pixels, which are few: a and a / b below 2^20 and 2^14, so that half of 1 / b is more than the product's
+ * rounding error. */
+DEVICE int small_quotient(int a, int b)
+{
+    return (int)(((float)a + 0.5f) * (1.0f / (float)b));
+}
+
 /* put(index, value(index, channel)) for every element of a map. Several are read before the first is put, to hide the
  * latency of memory. */
 template <class M, int AHEAD = map_form<M>::AHEAD, class Value, class Put>
