@@ -74,9 +74,10 @@ template <int NT> struct octet_tally {
             sum[k / 2][k % 2] = square[k / 2][k % 2] = 0;
         }
     }
-    __device__ __forceinline__ void take(int n, uint32_t pair)
+    /* Zero where there is no pixel: sums begin at zero, which that changes to nothing else. */
+    __device__ __forceinline__ void take(int n, uint32_t pair, bool there)
     {
-        const float x[2] = {bf16_lo(pair) - centre[n][0], bf16_hi(pair) - centre[n][1]};
+        const float x[2] = {there ? bf16_lo(pair) - centre[n][0] : 0, there ? bf16_hi(pair) - centre[n][1] : 0};
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             sum[n][k] += x[k];
@@ -239,13 +240,13 @@ DEVICE_CALL void octet_tiles(const struct octet_convolution job, const struct oc
 #pragma unroll
         for (int n = 0; n < NT; n++, to += 4 * area)
 #pragma unroll
-            for (int k = 0; k < 2 * MT; k++)
-                if (8 * k < left) {
-                    const uint32_t pair = pack_bf16(sum[k / 2][n][2 * (k % 2)], sum[k / 2][n][2 * (k % 2) + 1]);
+            for (int k = 0; k < 2 * MT; k++) {
+                const uint32_t pair = pack_bf16(sum[k / 2][n][2 * (k % 2)], sum[k / 2][n][2 * (k % 2) + 1]);
+                if (8 * k < left)
                     to[32 * k] = pair;
-                    if (MOMENTS)
-                        tally.take(n, pair);
-                }
+                if (MOMENTS)
+                    tally.take(n, pair, 8 * k < left);
+            }
     }
     if (MOMENTS && tally.plane >= 0)
         tally.end(job);
