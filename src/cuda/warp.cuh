@@ -255,6 +255,16 @@ template <int LEFT> DEVICE void copy_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
+/* Of memory that no kernel in flight writes: may be read at any time. */
+DEVICE uint4 load_global_128(const uint4 *from)
+{
+    uint4 r;
+    asm("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+        : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+        : "l"(__cvta_generic_to_global(from)));
+    return r;
+}
+
 DEVICE void load_shared_128(uint32_t r[4], uint32_t address)
 {
     asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
@@ -507,6 +517,10 @@ template <int LEFT> static inline void copy_wait()
 {
 }
 
+static inline uint4 load_global_128(const uint4 *from)
+{
+    return *from;
+}
 static inline void load_shared_128(uint32_t r[4], uint32_t address)
 {
     memcpy(r, emulate::shared_at(address, 16, 16), 16);

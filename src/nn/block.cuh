@@ -20,6 +20,31 @@ enum { BLOCK_THREADS = 128, BLOCKS_PER_PROCESSOR = 4 };
 /* Large functions with several call sites: one copy of each per kernel. */
 #define DEVICE_CALL [[maybe_unused]] static __device__ __noinline__
 
+/* a / b of pixels, which are few: a and a / b below 2^20 and 2^14, so that half of 1 / b is more than the product's
+ * rounding error. */
+DEVICE int small_quotient(int a, int b)
+{
+    return (int)(((float)a + 0.5f) * (1.0f / (float)b));
+}
+
+/* each_value for maps of octets whose planes are divided evenly: what is read together has its channels in common,
+ * whose coefficients are read once. */
+template <int AHEAD, class Value, class Put> DEVICE void each_of_plane(int pixels, int planes, Value value, Put put)
+{
+    int i = (int)threadIdx.x;
+    for (int plane = 0; plane < planes; plane++)
+        for (int left = pixels; left > 0; left -= AHEAD * BLOCK_THREADS, i += AHEAD * BLOCK_THREADS) {
+            decltype(value(0, 0)) v[AHEAD];
+#pragma unroll
+            for (int k = 0; k < AHEAD; k++)
+                v[k] = value(i + k * BLOCK_THREADS, 8 * plane);
+#pragma unroll
+            for (int k = 0; k < AHEAD; k++)
+                put(i + k * BLOCK_THREADS, v[k]);
+        }
+    __syncthreads();
+}
+
 /* put(index, value(index, channel)) for every element of a map. Several are read before the first is put, to hide the
  * latency of memory. */
 template <class M, int AHEAD = map_form<M>::AHEAD, class Value, class Put>
@@ -27,6 +52,10 @@ DEVICE void each_value(int pixels, int channels, Value value, Put put)
 {
     enum { WIDTH = map_form<M>::WIDTH };
     const int planes = map_planes<M>(channels), count = pixels * planes;
+    if (WIDTH > 1 && pixels % (AHEAD * BLOCK_THREADS) == 0) {
+        each_of_plane<AHEAD>(pixels, planes, value, put);
+        return;
+    }
     /* How the index within the inner dimension, channels or pixels, and the outer one go on from element to element. */
     const int inner = WIDTH == 1 ? channels : pixels, step = BLOCK_THREADS % inner, leap = BLOCK_THREADS / inner;
     int at = (int)threadIdx.x % inner, plane = (int)threadIdx.x / inner;
@@ -104,12 +133,12 @@ template <int K, class T, class Value, class Put> DEVICE void channel_sums(int r
     }
 }
 
-enum { TEAM_LEAST = 4 }; /* lanes of a team */
+/* Lanes of a team; two sums of eight channels per team. */
+enum { TEAM_LEAST = 4, OCTET_SCRATCH = BLOCK_THREADS / TEAM_LEAST * 16 };
 
-/* Two sums of eight channels per team. */
 DEVICE float *octet_scratch()
 {
-    __shared__ float scratch[BLOCK_THREADS / TEAM_LEAST * 16];
+    __shared__ float scratch[OCTET_SCRATCH];
     return scratch;
 }
 
@@ -143,6 +172,37 @@ template <int N> DEVICE void octet_fold(float sum[N], int near, float *to)
             to[first + i] = sum[i];
 }
 
+/* A thread's share of K sums over a plane: of so many pixels from the first one on, at intervals of `lanes`. Several
+ * elements are read before the first is added. */
+template <int K, class Value>
+DEVICE void octet_share(struct eight sum[K], int first, int end, int lanes, int base, int c, Value value)
+{
+    enum { AHEAD = K == 1 ? 4 : 2 };
+    const auto add = [&](const struct eight *v) {
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                sum[k].v[e] += v[k].v[e];
+    };
+    int p = first;
+    for (; p + (AHEAD - 1) * lanes < end; p += AHEAD * lanes) {
+        struct eight v[AHEAD][K];
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            value(base + p + a * lanes, c, v[a]);
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            add(v[a]);
+    }
+#pragma unroll 1
+    for (; p < end; p += lanes) {
+        struct eight v[K];
+        value(base + p, c, v);
+        add(v);
+    }
+}
+
 /*
  * K sums per channel over the elements of a map of octets: value(index, channel, v) yields the terms of eight channels.
  * A team of threads has a plane, and pixels in turn; its lanes are added up in pairs, its warps in double.
@@ -156,24 +216,27 @@ template <int K, class Value, class Put> DEVICE void octet_sums(int pixels, int 
     const int planes = map_planes<struct octet>(channels), teams = BLOCK_THREADS / lanes;
     const int near = lanes < 32 ? lanes : 32, each = lanes / near; /* lanes of a warp; warps of a team */
     const int lane = (int)threadIdx.x % lanes, team = (int)threadIdx.x / lanes;
-    for (int first = 0; first < planes; first += teams) {
-        const int plane = first + team;
-        struct eight sum[K] = {};
-        for (int p = lane; plane < planes && p < pixels; p += lanes) {
-            struct eight v[K];
-            value(plane * pixels + p, 8 * plane, v);
-#pragma unroll
-            for (int k = 0; k < K; k++)
-#pragma unroll
-                for (int e = 0; e < 8; e++)
-                    sum[k].v[e] += v[k].v[e];
+    const int rows = BLOCK_THREADS / near,
+              turns = OCTET_SCRATCH / (8 * K * rows); /* planes of a team between barriers */
+    for (int first = 0; first < planes; first += turns * teams) {
+        const int left = planes - first, some = left < turns * teams ? left : turns * teams;
+        for (int turn = 0; turn * teams < some; turn++) {
+            const int plane = first + turn * teams + team;
+            struct eight sum[K] = {};
+            octet_share<K>(sum, lane, plane < planes ? pixels : 0, lanes, plane * pixels, 8 * plane, value);
+            float *to = part[turn * rows + (int)threadIdx.x / near];
+            if (near == 32)
+                octet_fold<8 * K>(&sum[0].v[0], 32, to);
+            else
+                octet_fold<8 * K>(&sum[0].v[0], near, to);
         }
-        octet_fold<8 * K>(&sum[0].v[0], near, part[(int)threadIdx.x / near]);
         __syncthreads();
-        for (int j = (int)threadIdx.x; j < 8 * teams; j += BLOCK_THREADS) {
+        for (int j = (int)threadIdx.x; j < 8 * some; j += BLOCK_THREADS) {
             const int c = 8 * first + j;
             double total[K] = {};
+#pragma unroll 1
             for (int w = 0; w < each; w++)
+#pragma unroll
                 for (int k = 0; k < K; k++)
                     total[k] += (double)part[j / 8 * each + w][8 * k + j % 8];
             if (c < channels)

@@ -19,10 +19,10 @@ ESPER_RULE int octet_steps(int kernel, int planes)
     return (kernel * kernel * planes + 1) / 2;
 }
 
-/* Words of a weight as an operand: [step][plane of the result][lane][2]. */
+/* Words of a weight as an operand: [two steps][plane of the result][lane][step][2]. */
 ESPER_RULE uint32_t octet_weight_words(int kernel, int in, int out)
 {
-    return (uint32_t)(octet_steps(kernel, in) * out * 64);
+    return (uint32_t)((octet_steps(kernel, in) + 1) / 2 * out * 128);
 }
 
 /* Rows of a map that are in shared memory at a time, and the bytes that they take. */
@@ -41,7 +41,7 @@ ESPER_RULE uint32_t octet_bytes(int height, int width, int kernel, int planes)
 struct octet_convolution {
     int height, width, kernel, in, out;
     const struct octet *from;
-    const uint2 *weight;
+    const uint4 *weight;
     const struct octet *add; /* or NULL */
     struct octet *to;
     const float *centre; /* where moments are asked for: of so many channels; and where they are, in shared memory */
@@ -74,9 +74,10 @@ template <int NT> struct octet_tally {
             sum[k / 2][k % 2] = square[k / 2][k % 2] = 0;
         }
     }
-    __device__ __forceinline__ void take(int n, uint32_t pair)
+    /* Zero where there is no pixel: sums begin at zero, which that changes to nothing else. */
+    __device__ __forceinline__ void take(int n, uint32_t pair, bool there)
     {
-        const float x[2] = {bf16_lo(pair) - centre[n][0], bf16_hi(pair) - centre[n][1]};
+        const float x[2] = {there ? bf16_lo(pair) - centre[n][0] : 0, there ? bf16_hi(pair) - centre[n][1] : 0};
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             sum[n][k] += x[k];
@@ -104,11 +105,12 @@ template <int NT> struct octet_tally {
     }
 };
 
-/* Where the slices of a pixel are, relative to the first tap's in the first plane. */
-DEVICE uint32_t *octet_slices()
+/* Where the slices of a pixel are, relative to the first tap's in the first plane: the first or second ones of every
+ * two steps. */
+DEVICE uint2 *octet_slices(int half)
 {
-    __shared__ uint32_t slices[OCTET_SLICES];
-    return slices;
+    __shared__ uint2 slices[2][(OCTET_SLICES + 3) / 4];
+    return slices[half];
 }
 
 /* A strip in shared memory. */
@@ -144,19 +146,66 @@ DEVICE void each_framed(int height, int width, int reach, int planes, const stru
     }
 }
 
+/* Products of two steps, or of the first of them. */
+template <int STEPS, int MT, int NT>
+DEVICE void octet_products(float sum[MT][NT][4], const uint32_t at[MT], const uint2 &slice, const uint4 weight[NT])
+{
+#pragma unroll
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t a[MT][4];
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+            load_matrix(a[m], at[m] + (step ? slice.y : slice.x));
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int n = 0; n < NT; n++)
+                mma_bf16(sum[m][n], a[m], step ? weight[n].z : weight[n].x, step ? weight[n].w : weight[n].y);
+    }
+}
+
+/* All terms of a unit's sums. Weights come from far: those of the next two steps are on their way. */
+template <int MT, int NT>
+DEVICE void octet_unit_sums(const struct octet_convolution &job, int plane, const uint32_t at[MT], float sum[MT][NT][4])
+{
+    const int lane = (int)threadIdx.x % 32, steps = octet_steps(job.kernel, job.in), stride = 32 * job.out;
+    const uint2 *slices = octet_slices(lane >> 4);
+    const uint4 *from = job.weight + plane * 32 + lane;
+    uint4 next[NT];
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+        next[n] = load_global_128(from + 32 * n);
+#pragma unroll 2
+    for (int k = 0; k + 1 < steps; k += 2) {
+        uint4 weight[NT];
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+            weight[n] = next[n];
+        from += k + 2 < steps ? stride : 0;
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+            next[n] = load_global_128(from + 32 * n);
+        octet_products<2, MT, NT>(sum, at, slices[k / 2], weight);
+    }
+    if (steps % 2)
+        octet_products<1, MT, NT>(sum, at, slices[steps / 2], next);
+}
+
 /* A unit of 16 MT pixels and NT planes of the result per warp. */
 template <bool MOMENTS, int MT, int NT>
 DEVICE_CALL void octet_tiles(const struct octet_convolution job, const struct octet_strip strip)
 {
-    enum { AHEAD = MT == 1 ? 4 : 2 }; /* steps whose weights are fetched together: those of wide maps come from far */
-    const int lane = (int)threadIdx.x % 32, g = lane >> 2, t = lane & 3, steps = octet_steps(job.kernel, job.in);
+    const int lane = (int)threadIdx.x % 32, g = lane >> 2, t = lane & 3, area = job.height * job.width;
     const int pixels = strip.rows * job.width, units = (pixels + 16 * MT - 1) / (16 * MT);
-    const uint32_t *slices = octet_slices() + (lane >> 4);
     struct octet_tally<NT> tally;
     tally.plane = -1;
-    for (int unit = (int)threadIdx.x / 32; unit < units * (job.out / NT); unit += OCTET_WARPS) {
-        const int first = unit % units * 16 * MT, plane = unit / units * NT;
-        const uint2 *weight = job.weight + plane * 32 + lane;
+    int unit = (int)threadIdx.x / 32, plane = 0; /* the unit among those of its planes */
+    for (; plane < job.out; unit += OCTET_WARPS) {
+        for (; unit >= units; unit -= units)
+            plane += NT;
+        if (plane >= job.out)
+            break;
+        const int first = unit * 16 * MT, left = pixels - first - g;
         uint32_t at[MT];
         float sum[MT][NT][4] = {};
         if (MOMENTS && plane != tally.plane) {
@@ -168,46 +217,35 @@ DEVICE_CALL void octet_tiles(const struct octet_convolution job, const struct oc
         for (int m = 0; m < MT; m++) {
             int p = first + 16 * m + (lane & 15);
             p = p < pixels ? p : pixels - 1;
-            at[m] = strip.at + (uint32_t)(16 * (p / job.width * strip.pitch + p % job.width));
+            const int y = small_quotient(p, job.width);
+            at[m] = strip.at + (uint32_t)(16 * (y * (strip.pitch - job.width) + p));
         }
-#pragma unroll(AHEAD)
-        for (int k = 0; k < steps; k++) {
-            const uint32_t slice = slices[2 * k];
-            uint32_t a[MT][4];
-            uint2 b[NT];
+        octet_unit_sums<MT, NT>(job, plane, at, sum);
+        const size_t start = (size_t)(plane * area + strip.first * job.width + first + g) * 4 + (size_t)t;
+        if (job.add) { /* all of them read before the first store */
+            const uint32_t *add = reinterpret_cast<const uint32_t *>(job.add) + start;
+            uint32_t more[NT][2 * MT];
 #pragma unroll
-            for (int n = 0; n < NT; n++)
-                b[n] = weight[(k * job.out + n) * 32];
+            for (int k = 0; k < 2 * MT * NT; k++)
+                more[k / (2 * MT)][k % (2 * MT)] =
+                    8 * (k % (2 * MT)) < left ? add[k / (2 * MT) * 4 * area + 32 * (k % (2 * MT))] : 0;
 #pragma unroll
-            for (int m = 0; m < MT; m++)
-                load_matrix(a[m], at[m] + slice);
-#pragma unroll
-            for (int m = 0; m < MT; m++)
-#pragma unroll
-                for (int n = 0; n < NT; n++)
-                    mma_bf16(sum[m][n], a[m], b[n].x, b[n].y);
+            for (int k = 0; k < 2 * MT * NT; k++) {
+                float *x = &sum[k / 2 % MT][k / (2 * MT)][2 * (k % 2)];
+                x[0] += bf16_lo(more[k / (2 * MT)][k % (2 * MT)]);
+                x[1] += bf16_hi(more[k / (2 * MT)][k % (2 * MT)]);
+            }
         }
+        uint32_t *to = reinterpret_cast<uint32_t *>(job.to) + start;
 #pragma unroll
-        for (int m = 0; m < MT; m++)
+        for (int n = 0; n < NT; n++, to += 4 * area)
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int p = first + 16 * m + g + 8 * half;
-                if (p >= pixels)
-                    continue;
-#pragma unroll
-                for (int n = 0; n < NT; n++) {
-                    const int i = ((plane + n) * job.height + strip.first) * job.width + p;
-                    float x = sum[m][n][2 * half], y = sum[m][n][2 * half + 1];
-                    if (job.add) {
-                        const uint32_t more = reinterpret_cast<const uint32_t *>(job.add + i)[t];
-                        x += bf16_lo(more);
-                        y += bf16_hi(more);
-                    }
-                    const uint32_t pair = pack_bf16(x, y);
-                    reinterpret_cast<uint32_t *>(job.to + i)[t] = pair;
-                    if (MOMENTS)
-                        tally.take(n, pair);
-                }
+            for (int k = 0; k < 2 * MT; k++) {
+                const uint32_t pair = pack_bf16(sum[k / 2][n][2 * (k % 2)], sum[k / 2][n][2 * (k % 2) + 1]);
+                if (8 * k < left)
+                    to[32 * k] = pair;
+                if (MOMENTS)
+                    tally.take(n, pair, 8 * k < left);
             }
     }
     if (MOMENTS && tally.plane >= 0)
@@ -242,12 +280,12 @@ DEVICE void octet_convolve_strip(const struct octet_convolution &job, const stru
 template <bool MOMENTS> DEVICE_CALL void octet_convolve(const struct octet_convolution job, uint32_t memory)
 {
     const int reach = job.kernel / 2, rows = octet_rows(job.height, job.width, job.kernel, job.in);
-    uint32_t *slices = octet_slices();
     struct octet_strip strip = {memory, 0, 0, job.width + 2 * reach, rows + 2 * reach};
     const int steps = octet_steps(job.kernel, job.in), all = job.kernel * job.kernel * job.in;
     for (int s = (int)threadIdx.x; s < 2 * steps; s += BLOCK_THREADS) {
         const int tap = s < all ? s / job.in : 0, plane = s < all ? s % job.in : 0;
-        slices[s] = (uint32_t)(16 * ((plane * strip.tall + tap / job.kernel) * strip.pitch + tap % job.kernel));
+        reinterpret_cast<uint32_t *>(octet_slices(s % 2))[s / 2] =
+            (uint32_t)(16 * ((plane * strip.tall + tap / job.kernel) * strip.pitch + tap % job.kernel));
     }
     for (int k = (int)threadIdx.x; MOMENTS && k < OCTET_WARPS * 8 * job.out * 2; k += BLOCK_THREADS)
         store_shared_float(job.moments + (uint32_t)(4 * k), 0);
@@ -300,7 +338,8 @@ DEVICE_CALL void octet_depthwise(int height, int width, int channels, const stru
 /* The two words of a weight's operand at `word` / 2, from w(tap, input channel, output channel). */
 template <class W> DEVICE uint2 octet_weight(int kernel, int in, int out, uint32_t pair, W w)
 {
-    const int lane = (int)(pair % 32), n = (int)(pair / 32) % out, step = (int)(pair / 32) / out;
+    const int lane = (int)(pair / 2 % 32), n = (int)(pair / 64) % out,
+              step = (int)(pair / 64) / out * 2 + (int)(pair % 2);
     const int g = lane >> 2, t = lane & 3, all = kernel * kernel * in;
     uint32_t word[2];
 #pragma unroll

@@ -4,13 +4,6 @@
 
 #include "nn/block.cuh"
 
-/* a / b of pixels, which are few: a and a / b below 2^20 and 2^14, so that half of 1 / b is more than the product's
- * rounding error. */
-DEVICE int small_quotient(int a, int b)
-{
-    return (int)(((float)a + 0.5f) * (1.0f / (float)b));
-}
-
 /* Index of the window's first value, from that of the pooled one, and the way to its neighbours. */
 struct window {
     int at, right, below;

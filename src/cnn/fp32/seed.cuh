@@ -377,18 +377,17 @@ DEVICE_CALL void slot_forward(const struct image &image, int slot, const typenam
     if (exec.gate)
         gate_forward(image, view, x);
     const float a = image_amplitude(image, slot);
-    const bool multiply = exec.algorithm == ALGORITHM_MULTIPLY;
-    map_set(view.pixels, view.channels, y, [&](int i, int) {
-        return apply(
-            [&](float from, float to) {
-                if (a == 0) /* whatever the seed holds */
-                    return from;
-                if (multiply)
-                    return from * fmaf(a, tanhf(to - from), 1.0f);
-                return a < 0.5f ? fmaf(a, to - from, from) : fmaf(-(to - from), 1 - a, to);
-            },
-            load(x, i), load(s, i));
-    });
+    const auto mix = [&](auto blend) {
+        map_set(view.pixels, view.channels, y, [&](int i, int) { return apply(blend, load(x, i), load(s, i)); });
+    };
+    if (a == 0) /* whatever the seed holds */
+        map_write(view.pixels, view.channels, source_plain(x), y);
+    else if (exec.algorithm == ALGORITHM_MULTIPLY)
+        mix([&](float from, float to) { return from * fmaf(a, tanhf(to - from), 1.0f); });
+    else if (a < 0.5f)
+        mix([&](float from, float to) { return fmaf(a, to - from, from); });
+    else
+        mix([&](float from, float to) { return fmaf(-(to - from), 1 - a, to); });
 }
 
 /* The gradient after a slot that mixes becomes the one before it, direct and through the seed. */
