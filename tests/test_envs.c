@@ -125,7 +125,8 @@ static struct config episode_config(enum policy_kind kind)
     config.device = on_device() ? WISH_CUDA : WISH_CPU;
     config.data_batch = config.data_val_images = config.data_test_images = on_device() ? 4 : 8;
     config.steps = on_device() ? 6 : 24;
-    config.mixed = (struct mixed_config){.images_least = 0.1, .label_noise = 0.5, .lr_factor = 2};
+    config.mixed = (struct mixed_config){.images_least = 0.1, .label_noise = 0.5, .lr_factor = 2, .price_least = 0.1};
+    config.reward.price = 2;
     config.policy.kind = kind;
     config.policy.feature_dim = config.policy.hidden = 16;
     return config;

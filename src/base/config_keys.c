@@ -91,7 +91,7 @@ const struct config_key config_keys[] = {
     {"host.heads", EPISODE | KEY_OF_TRANSFORMER, INT(host_heads, 1, 16), "4",
      "transformer: attention heads; they divide the width"},
     {"host.layers", EPISODE | KEY_OF_TRANSFORMER, INT(host_layers, 0, 8), "4",
-     "transformer: layers of attention and MLP; 0: embeddings and classifier alone, a model of byte pairs"},
+     "transformer: layers of attention and MLP; 0: embeddings and classifier alone, which see one byte at a time"},
     {"host.context", EPISODE | KEY_OF_TRANSFORMER, INT(host_context, 8, 1024), "128",
      "transformer: tokens of a sequence"},
     {"host.segments", EPISODE | KEY_OF_TRANSFORMER, INT(host_segments, 1, 8), "4",
