@@ -654,6 +654,7 @@ await writeFile(`${runs}/markup.txt`, "<b id=evil>x</b>\n".repeat(4000));
 await execute(esper, ["data", "import", `${runs}/markup.txt`, "--as", "text", "--out", `${runs}/markup.safetensors`]);
 const prose = ["data.set=text", `data.path=${runs}/markup.safetensors`, "data.batch=8", "data.batches=4"];
 prose.push("data.val_images=16", "data.test_images=16", "host.context=16", "host.width=16", "reward.mode=shaped");
+prose.push("host.layers=2", "host.lr=0.003", "seed.lr=0.003", "steps=40");
 await execute(esper, [
     "train",
     ...["--runs", runs, "--quiet", "--threads", "1", "--name", "prose", "--task", "text_quick"],

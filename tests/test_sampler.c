@@ -23,6 +23,8 @@ static struct config small_text(int rounds)
     config.data_batch = 8;
     config.data_val_images = config.data_test_images = 16;
     config.host_width = config.host_context = 16;
+    config.host_layers = 2;
+    config.host_lr = config.seed_lr = 0.003;
     config.policy.feature_dim = config.policy.hidden = 16;
     return config;
 }

@@ -45,7 +45,7 @@ static void foreign_files(void **state)
     refused(&run, "not the record of a run");
     make_database(path, "PRAGMA application_id = 0x45737072; PRAGMA user_version = 7; CREATE TABLE x (y)");
     refused(&run, "a record of version 7, by a newer Esper; this one (" ESPER_VERSION
-                  ") reads versions up to 5: use the newer one");
+                  ") reads versions up to 6: use the newer one");
     make_database(path, "PRAGMA application_id = 0x45737072; PRAGMA user_version = 1; CREATE TABLE round (round)");
     refused(&run, "a record of version 1; this Esper (" ESPER_VERSION ") reads versions from 2 on");
     put_file(path, "", 0); /* killed before the first page */

@@ -1,6 +1,6 @@
 // Lines or areas over rounds or steps (uPlot), with bands, marks and a cursor that all charts of a page share.
 import uPlot from "uplot";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { chartSvg } from "./chart_svg.js";
 import { figures, known } from "./format.js";
 import { Save } from "./save.jsx";
@@ -268,7 +268,8 @@ export function Chart(props) {
         const scales = [x, y].map(({ min, max }) => [min ?? 0, max ?? 1]);
         return chartSvg({ ...latest.current, scales, curves: curvesOf(latest.current) });
     };
-    useEffect(() => {
+    // Before anybody can press a button of the caption, which reads the plot.
+    useLayoutEffect(() => {
         plot.current = create(box.current, props, () => latest.current);
         const observer = new ResizeObserver(([{ contentRect }]) =>
             plot.current.setSize({ width: Math.max(contentRect.width, 120), height: props.height ?? 170 }),
@@ -279,8 +280,8 @@ export function Chart(props) {
             plot.current.destroy();
         };
     }, [shape]);
-    useEffect(() => plot.current.setData(dataOf(props)), [props.x, props.lines, props.areas]);
-    useEffect(() => plot.current.redraw(false), [theme.value, props.marks]);
+    useLayoutEffect(() => plot.current.setData(dataOf(props)), [props.x, props.lines, props.areas]);
+    useLayoutEffect(() => plot.current.redraw(false), [theme.value, props.marks]);
     return (
         <figure class={props.areas ? "chart areas" : "chart"} data-name={props.name}>
             <figcaption>
