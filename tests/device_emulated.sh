@@ -54,14 +54,11 @@ for policy in random heuristic static; do
     train $policy-cuda --envs 2 --rounds 1 --policy $policy $cuda
     agree "$policy" $policy-cpu $policy-cuda "$steps"
 done
-train mixed-cpu --task quick_mixed --envs 3 --rounds 2 --policy random --device cpu
-train mixed-cuda --task quick_mixed --envs 3 --rounds 2 --policy random $cuda
-agree 'conditions of episodes' mixed-cpu mixed-cuda 'select round, env, images, label_noise, lr_factor from outcome'
+mixed="--task quick_mixed --envs 3 --rounds 2 --policy random --set reward.price=20 --set mixed.price_least=0.01"
+train mixed-cpu $mixed --device cpu
+train mixed-cuda $mixed $cuda
+agree 'conditions of episodes' mixed-cpu mixed-cuda 'select round, env, images, label_noise, lr_factor, price from outcome'
 agree 'episodes of different conditions' mixed-cpu mixed-cuda "$steps"
-train prices-cpu --envs 3 --rounds 2 --set reward.price=20 --set mixed.price_least=0.01 --device cpu
-train prices-cuda --envs 3 --rounds 2 --set reward.price=20 --set mixed.price_least=0.01 $cuda
-agree 'prices of episodes' prices-cpu prices-cuda 'select round, env, price from outcome'
-agree 'episodes of different prices' prices-cpu prices-cuda "$steps"
 train script-cpu --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json --device cpu
 train script-cuda --envs 2 --rounds 1 --steps 40 --script examples/two_seeds.json $cuda
 agree 'seeds of a script' script-cpu script-cuda "select step, env, slot, stage, alpha, round(contribution, 3),
@@ -164,23 +161,25 @@ text text-wide-cpu --device cpu $wide_text
 text text-wide-cuda --device cuda $wide_text --precision bf16
 agree 'wide text in bf16' text-wide-cpu text-wide-cuda 'select step, env, op, slot, blueprint, result, round(val_loss) from step'
 
-# Without layers, which leaves slots in a row: as on the CPU, in every precision, and resumed there as if never stopped.
+# Without layers, which leaves slots in a row: as on the CPU; the long form also in bf16, and resumed.
 slots_alone="--set host.layers=0 --script $work/text_seeds.json"
 for device in cpu cuda; do
-    text text-slots-$device --device $device $slots_alone --rounds 2
+    text text-slots-$device --device $device $slots_alone
 done
-agree 'text without layers' text-slots-cpu text-slots-cuda "$text_steps where round = 0"
+agree 'text without layers' text-slots-cpu text-slots-cuda "$text_steps"
 agree 'its seeds' text-slots-cpu text-slots-cuda "select step, env, slot, stage, alpha, round(contribution, 2),
-    round(grad_norm, 2), round(grad_health, 3) from seed where round = 0"
-text text-slots-half --device cuda $slots_alone
-"$esper" train --resume "$work/text-slots-half" --rounds 2 --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
-same 'without layers, resumed' text-slots-cuda text-slots-half
-text text-slots-bf16-cpu --device cpu $slots_alone --set host.width=32 --set data.batch=5
-text text-slots-bf16-cuda --device cuda $slots_alone --set host.width=32 --set data.batch=5 --precision bf16
-agree 'without layers in bf16' text-slots-bf16-cpu text-slots-bf16-cuda 'select step, env, op, round(val_loss, 1) from step'
-text text-slots-wide-cpu --device cpu $wide_text --set host.layers=0
-text text-slots-wide-cuda --device cuda $wide_text --set host.layers=0 --precision bf16
-agree 'without layers, wide' text-slots-wide-cpu text-slots-wide-cuda 'select step, env, op, slot, round(val_loss) from step'
+    round(grad_norm, 2), round(grad_health, 3) from seed"
+if [ -n "${ESPER_SOAK:-}" ]; then
+    text text-slots-two --device cuda $slots_alone --rounds 2
+    "$esper" train --resume "$work/text-slots-cuda" --rounds 2 --quiet >"$work/out" 2>"$work/err" || cat "$work/err"
+    same 'without layers, resumed' text-slots-two text-slots-cuda
+    text text-slots-bf16-cpu --device cpu $slots_alone --set host.width=32 --set data.batch=5
+    text text-slots-bf16-cuda --device cuda $slots_alone --set host.width=32 --set data.batch=5 --precision bf16
+    agree 'without layers in bf16' text-slots-bf16-cpu text-slots-bf16-cuda 'select step, env, op, round(val_loss, 1) from step'
+    text text-slots-wide-cpu --device cpu $wide_text --set host.layers=0
+    text text-slots-wide-cuda --device cuda $wide_text --set host.layers=0 --precision bf16
+    agree 'without layers, wide' text-slots-wide-cpu text-slots-wide-cuda 'select step, env, op, slot, round(val_loss) from step'
+fi
 
 # Six seeds at once: too many for a table of all subsets, so their shares in the outcome are sampled at the last step.
 for device in cpu cuda; do
