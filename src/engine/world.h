@@ -370,12 +370,13 @@ ESPER_RULE bool world_plays_twins(const struct world *world)
     return world->twin_accuracy && !*world->twin_known;
 }
 
-/* The twin's validation accuracy at the step in progress; 0 where there is none. */
+/* What an episode pays of reward.price. */
 ESPER_RULE double world_price_factor(const struct world *world, int env)
 {
     return world->price_factor ? world->price_factor[env] : 1.0;
 }
 
+/* The twin's validation accuracy at the step in progress; 0 where there is none. */
 ESPER_RULE double world_twin_accuracy(const struct world *world, int env)
 {
     return world->twin_accuracy ? world->twin_accuracy[world_rollout_row(world, env)] : 0.0;

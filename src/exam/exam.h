@@ -1,10 +1,10 @@
 /*
  * An exam: everything that a claim about learning needs, as a list of runs. PPO is trained at several seeds and prices,
- * or at several seeds with prices that its episodes draw;
- * it and every control play the same reported episodes, those of the exam's seed S. Training seeds are S+1, S+2, ...;
- * whatever is selected (the best schedules, the searched one) is selected on other episodes, those of seed S+1000. The
- * runs are listed in an order in which each finds what it builds on; parts whose configuration follows from outcomes
- * are completed when their turn comes.
+ * or, where episodes draw their prices (mixed.price_least), at several seeds for all prices at once; it and every
+ * control play the same reported episodes, those of the exam's seed S. Training seeds are S+1, S+2, ...; whatever is
+ * selected (the best schedules, the searched one) is selected on other episodes, those of seed S+1000. The runs are
+ * listed in an order in which each finds what it builds on; parts whose configuration follows from outcomes are
+ * completed when their turn comes.
  */
 #ifndef EXAM_EXAM_H
 #define EXAM_EXAM_H
@@ -78,7 +78,6 @@ struct exam {
     struct exam_part *parts;
     int count;
     bool other_mode; /* the task has another objective */
-    bool one_policy; /* a training is at all prices, which its episodes draw (mixed.price_least) */
 };
 
 enum esper_status exam_create(struct exam **out, const struct exam_setup *setup, struct esper_error *error);

@@ -80,6 +80,12 @@ static struct config reported(const struct exam *exam)
     return config;
 }
 
+/* Whether a training serves all prices, which its episodes draw. */
+static bool one_policy(const struct exam *exam)
+{
+    return exam->setup.config.mixed.price_least < 1;
+}
+
 static struct config configuration(const struct exam *exam, const struct exam_part *part)
 {
     static const enum policy_kind policies[EXAM_KIND_COUNT] = {
@@ -103,7 +109,7 @@ static struct config configuration(const struct exam *exam, const struct exam_pa
         config.telemetry = TELEMETRY_NORMAL; /* its op rates are asked for */
     config.policy.kind = policies[part->kind];
     config.policy.greedy = part->kind == EXAM_GREEDY;
-    if (part->kind != EXAM_TRAINING || !exam->one_policy) {
+    if (part->kind != EXAM_TRAINING || !one_policy(exam)) {
         config.reward.price = part->price < 0 ? 0 : setup->price[part->price]; /* PPO sees it */
         config.mixed.price_least = 1;
     }
@@ -154,8 +160,8 @@ static void plan(struct exam *exam)
         add(exam, EXAM_SEARCHED, p, -1, -1);
     for (int p = 0; p < setup->prices; p++)
         for (int k = 0; k < setup->seeds; k++) {
-            if (!exam->one_policy || p == 0)
-                add(exam, EXAM_TRAINING, exam->one_policy ? -1 : p, k, -1);
+            if (!one_policy(exam) || p == 0)
+                add(exam, EXAM_TRAINING, one_policy(exam) ? -1 : p, k, -1);
             add(exam, EXAM_PPO, p, k, -1);
             add(exam, EXAM_GREEDY, p, k, -1);
         }
@@ -166,9 +172,9 @@ static void plan(struct exam *exam)
         add(exam, EXAM_RATED, p, -1, -1);
     add(exam, EXAM_WIDE_PARAMS, -1, -1, -1);
     add(exam, EXAM_WIDE_WORK, -1, -1, -1);
-    for (int p = 0; p < (exam->one_policy ? 1 : setup->prices); p++)
+    for (int p = 0; p < (one_policy(exam) ? 1 : setup->prices); p++)
         for (int k = 0; k < setup->seeds; k++)
-            add(exam, EXAM_REPLAY, exam->one_policy ? -1 : p, k, -1);
+            add(exam, EXAM_REPLAY, one_policy(exam) ? -1 : p, k, -1);
 }
 
 static enum esper_status fill(struct exam *exam, struct esper_error *error)
@@ -198,7 +204,6 @@ static void round_setup(struct exam *exam)
     const int envs = exam->setup.episodes < EXAM_ENVS ? exam->setup.episodes : EXAM_ENVS;
     exam->setup.episodes = (exam->setup.episodes + envs - 1) / envs * envs;
     exam->other_mode = config->reward.mode != REWARD_GAIN;
-    exam->one_policy = config->mixed.price_least < 1;
     config->reward.mode = REWARD_GAIN;
     config->evaluate = false;
     config->policy.greedy = false;
@@ -246,7 +251,7 @@ struct exam_part *exam_find(const struct exam *exam, enum exam_kind kind, int pr
 
 const struct exam_part *exam_training_of(const struct exam *exam, const struct exam_part *part)
 {
-    return exam_find(exam, EXAM_TRAINING, exam->one_policy ? -1 : part->price, part->training, -1);
+    return exam_find(exam, EXAM_TRAINING, one_policy(exam) ? -1 : part->price, part->training, -1);
 }
 
 void exam_trained(const struct exam *exam, char *text, size_t size)
@@ -254,7 +259,7 @@ void exam_trained(const struct exam *exam, char *text, size_t size)
     const struct exam_setup *setup = &exam->setup;
     const struct config *config = &setup->config;
     const int end = snprintf(text, size, "%d time%s", setup->seeds, setup->seeds == 1 ? "" : "s");
-    if (exam->one_policy)
+    if (one_policy(exam))
         snprintf(text + end, size - (size_t)end, ", for all prices at once (episodes draw %g to %g)",
                  config->mixed.price_least * config->reward.price, config->reward.price);
     else

@@ -80,7 +80,8 @@ DEVICE void walk_window(const struct team &team, struct desk *desk, float4 *kept
                 layer_forward<C>(team, stream, net.way[i].layer);
             if (net.way[i].slot < 0)
                 continue;
-            kept_write<C>(kept, net.way[i].slot, stream);
+            if (!at_slot) /* it was read from there */
+                kept_write<C>(kept, net.way[i].slot, stream);
             slot_forward<C>(team, stream, net.way[i].slot);
         }
         const struct net_score score = window_score<C>(team, stream, frame->targets);
