@@ -36,7 +36,7 @@ static struct action act(const struct world *world, int env, int step)
 }
 
 struct played {
-    double sum[ENVS];
+    double sum[ENVS], unheard[STEPS + 1]; /* [step]: the rewards of that env */
     struct outcome_record outcomes[ENVS];
 };
 
@@ -60,6 +60,7 @@ static void play(struct engine *engine, struct played *out)
                 continue; /* a step that is rolled back has no reward */
             out->sum[env] += world->episode.last_reward[env];
         }
+        out->unheard[step] = world->episode.last_reward[UNHEARD];
     }
     engine_finish(engine, out->outcomes);
 }
@@ -109,6 +110,24 @@ static void a_bare_host_earns_nothing(void **state)
     assert_true(played.outcomes[UNHEARD].train_work > 1 && played.outcomes[BARE].train_work == 1);
     for (int step = 0; step < STEPS; step++)
         assert_true(isfinite(world->twin_accuracy[step * ENVS + EARLY]));
+    engine_free(engine);
+}
+
+/* The price of a seed is charged in the step after it was planted and returned when it is gone, so that the learner
+ * need not guess which action a price at the end was for. */
+static void a_seed_is_charged_at_once(void **state)
+{
+    (void)state;
+    struct config config = gain_config();
+    config.reward.flop_price = 0;
+    struct engine *engine = start(&config);
+    const struct world *world = engine_world(engine);
+    const double price = 1.5 * (double)world_seed_size(world, 0, BLUEPRINT_CONV_LIGHT).seed_params / 1000;
+    struct played played;
+    play(engine, &played);
+    assert_true(price > 0 && played.unheard[2] == -price);
+    for (int step = 1; step <= STEPS; step++)
+        assert_true(step == 2 || step == 9 ? fabs(played.unheard[step]) == price : played.unheard[step] == 0);
     engine_free(engine);
 }
 
@@ -197,11 +216,9 @@ static void twins_are_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rewards_sum_to_the_objective),
-        cmocka_unit_test(a_bare_host_earns_nothing),
-        cmocka_unit_test(the_committed_network_is_judged),
-        cmocka_unit_test(the_last_step_only_commits),
-        cmocka_unit_test(twins_are_their_own),
+        cmocka_unit_test(rewards_sum_to_the_objective), cmocka_unit_test(a_bare_host_earns_nothing),
+        cmocka_unit_test(a_seed_is_charged_at_once),    cmocka_unit_test(the_committed_network_is_judged),
+        cmocka_unit_test(the_last_step_only_commits),   cmocka_unit_test(twins_are_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
