@@ -370,7 +370,7 @@ ESPER_RULE bool world_plays_twins(const struct world *world)
     return world->twin_accuracy && !*world->twin_known;
 }
 
-/* A policy that learns pays little at first, while it finds out what seeds are good for (L-24). */
+/* A policy that learns may pay little at first, while it finds out what seeds are good for (L-24). */
 ESPER_RULE double world_price_ramp(const struct world *world)
 {
     const struct config *config = &world->config;
