@@ -72,5 +72,5 @@ fails 4 'a checkpoint of another world: host.family is "cnn" there and "transfor
 verdict 'nothing is lost' "$([ "$("$esper" inspect runs/text --hash)" = "$before" ] || echo 'the run of text has changed')"
 fails 2 '--metric test_bits_per_byte: runs/images is of images; only runs on text have it' \
     compare images images --metric test_bits_per_byte
-fails 2 '--task: a run has its own task; leave out one of the two' eval images --task text_quick
+fails 2 '--task text_quick: it has 2 slots, and the policy of images was made for 1' eval images --task text_quick
 conclude

@@ -225,8 +225,8 @@ refused '--rounds: rounds = many' --resume good --rounds many
 refused '--threads: threads = -1' --resume good --threads -1
 refused '--device: device = gpu' --resume good --device gpu
 refused 'precision = bf16: the CPU computes in fp32' --resume good --device cpu --precision bf16
-fails 2 'has its own task' eval good --task quickstart
-fails 2 'has its own task' eval good --config x.json
+fails 2 '--config: a run has its own configuration; --set changes a key of it' eval good --config x.json
+fails 2 '--task text_quick: it has 2 slots' eval good --task text_quick
 
 # a finished run says so
 "$esper" train --resume good >stdout.txt 2>stderr.txt

@@ -127,6 +127,17 @@ eval=$work/grown-eval-ppo
 [ "$("$esper" sql "$eval" --csv 'select min(round), max(round) from round' | tail -1 | tr -d '\r')" = 8388608,8388609 ] ||
     verdict 'rounds of an evaluation in SQL' 'other numbers'
 shows 'from 0, in evaluations from 8388608; screens and exports count from 1' sql "$eval"
+
+# ---- a policy on a task that it has not seen: the same in one line as with everything spelt out -------------------------
+other='--task quick_mixed --episodes 3 --envs 3 --steps 12 --quiet'
+width() { "$esper" sql "$work/grown" --csv "select configuration ->> '\$.\"policy.$1\"' from run" | tail -1 | tr -d '\r'; }
+# shellcheck disable=SC2086
+"$esper" eval "$work/grown" $other --runs "$work" >"$work/out" 2>"$work/err" || cat "$work/err"
+# shellcheck disable=SC2086
+"$esper" eval $other --policy ppo --from "$work/grown" --set "policy.hidden=$(width hidden)" \
+    --set "policy.feature_dim=$(width feature_dim)" --runs "$work" --name spelt >"$work/out" 2>"$work/err" || cat "$work/err"
+[ "$("$esper" inspect "$work/grown-on-quick_mixed-ppo" --hash)" = "$("$esper" inspect "$work/spelt" --hash)" ] ||
+    verdict 'a policy on another task' 'other bits than with --policy ppo --from'
 for run in "$work/grown" "$eval"; do
     for table in round outcome life step phase; do
         "$esper" export "$run" --csv $table | sed -n 2p >"$work/out"

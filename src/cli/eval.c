@@ -15,23 +15,53 @@
 
 /* ---- the configuration ------------------------------------------------------------------------------------------- */
 
+/* The run whose policy or topology is played: an evaluation's and a replay's are those of the run they come from. */
+static const char *source_of(const struct run *run)
+{
+    const struct policy_config *policy = &run->config.policy;
+    return policy->from[0] && (run->config.evaluate || policy->kind == POLICY_REPLAY) ? policy->from : run->path;
+}
+
 /* A run's own configuration, so that its episodes pair with those of any other policy on the same run. */
 static enum esper_status config_of_run(const struct run *run, const struct cli_config_flags *flags,
                                        struct config *config, struct esper_error *error)
 {
-    if (flags->task || flags->file)
-        return error_set(error, ESPER_INVALID, "--%s: a run has its own task; leave out one of the two",
-                         flags->task ? "task" : "config");
+    if (flags->file)
+        return error_set(error, ESPER_INVALID, "--config: a run has its own configuration; --set changes a key of it");
     *config = run->config;
     config->group = 1; /* episodes as different as can be, unless asked otherwise */
-    /* An evaluation's policy and a replay's topology are those of the run they were taken from. */
-    bool borrowed = config->policy.from[0] && (config->evaluate || config->policy.kind == POLICY_REPLAY);
-    if (!borrowed)
-        TRY(config_set_value(config, "policy.from", run->path, ORIGIN_FLAG, error));
+    TRY(config_set_value(config, "policy.from", source_of(run), ORIGIN_FLAG, error));
     TRY(cli_config_override(flags, config, error));
     if (config->policy.kind != POLICY_PPO && config->policy.kind != POLICY_REPLAY)
         config->policy.from[0] = '\0'; /* nothing reads it */
     return ESPER_OK;
+}
+
+/* Another task, which the run's policy has not seen: that task's configuration, with a policy of the run's widths. */
+static enum esper_status config_of_other_task(const struct run *run, const struct cli_config_flags *flags,
+                                              struct config *config, struct esper_error *error)
+{
+    struct cli_config_flags all = *flags;
+    char width[2][16];
+    if (!all.from && !all.script && !all.schedule &&
+        (!all.policy || strcmp(all.policy, "ppo") == 0 || strcmp(all.policy, "replay") == 0))
+        all.from = source_of(run);
+    TRY(cli_config(&all, NULL, config, error));
+    config->group = 1;
+    if (config->policy.kind != POLICY_PPO)
+        return ESPER_OK;
+    if (run->config.policy.kind != POLICY_PPO)
+        return error_set(error, ESPER_INVALID, "%.100s: has learned no policy that could play %s", run->name,
+                         config->task);
+    if (config->slot_count != run->config.slot_count)
+        return error_set(
+            error, ESPER_INVALID,
+            "--task %s: it has %d slots, and the policy of %.100s was made for %d; take a task with as many",
+            config->task, config->slot_count, run->name, run->config.slot_count);
+    snprintf(width[0], sizeof width[0], "%d", run->config.policy.feature_dim);
+    snprintf(width[1], sizeof width[1], "%d", run->config.policy.hidden);
+    TRY(config_set_value(config, "policy.feature_dim", width[0], ORIGIN_FLAG, error));
+    return config_set_value(config, "policy.hidden", width[1], ORIGIN_FLAG, error);
 }
 
 static enum esper_status config_of_task(const struct cli_config_flags *flags, struct config *config,
@@ -58,12 +88,16 @@ static enum esper_status set_episodes(struct config *config, int episodes, bool 
     return greedy ? config_set_value(config, "policy.greedy", "true", ORIGIN_FLAG, error) : ESPER_OK;
 }
 
-/* "<run>-eval-ppo", with a number from the second one on. */
-static void make_name(const char *runs, const struct run *run, const struct config *config, char *name, size_t size)
+/* "<run>-eval-ppo", or "<run>-on-<task>-ppo", with a number from the second one on. */
+static void make_name(const char *runs, const struct run *run, const struct config *config, bool elsewhere, char *name,
+                      size_t size)
 {
-    char policy[CONFIG_TEXT], path[PATH_MAX + 256];
+    char policy[CONFIG_TEXT], path[PATH_MAX + 256], task[RUN_TASK_WORD], where[RUN_TASK_WORD + 4] = "eval";
+    run_task_word(config, task);
+    if (elsewhere)
+        snprintf(where, sizeof where, "on-%.24s", task); /* a name has 100 bytes at most */
     for (int i = 1; i < 10000; i++) {
-        int used = snprintf(name, size, "%.80s-eval-%.10s%s", run->name, config_policy(config, policy),
+        int used = snprintf(name, size, "%.50s-%s-%.10s%s", run->name, where, config_policy(config, policy),
                             config->policy.greedy ? "-greedy" : "");
         if (i > 1 && (size_t)used < size)
             snprintf(name + used, size - (size_t)used, "-%d", i);
@@ -159,11 +193,13 @@ static enum esper_status read_config(struct evaluation *evaluation, struct confi
     if (evaluation->word) {
         TRY(run_open(&run, runs, evaluation->word, error));
         snprintf(evaluation->origin, sizeof evaluation->origin, "%s", run.path);
-        enum esper_status status = config_of_run(&run, &evaluation->flags, config, error);
+        const bool elsewhere = evaluation->flags.task != NULL;
+        enum esper_status status =
+            (elsewhere ? config_of_other_task : config_of_run)(&run, &evaluation->flags, config, error);
         if (status == ESPER_OK)
             status = set_episodes(config, evaluation->episodes, evaluation->greedy, error);
         if (status == ESPER_OK && !evaluation->run.name) {
-            make_name(runs, &run, config, evaluation->name, sizeof evaluation->name);
+            make_name(runs, &run, config, elsewhere, evaluation->name, sizeof evaluation->name);
             evaluation->run.name = evaluation->name;
         }
         run_close(&run);
@@ -203,17 +239,19 @@ static enum esper_status evaluate(struct cli_call *call, struct esper_error *err
         evaluation->run.quiet = evaluation->run.quiet || !leads;
         call->code = drive(session, "evaluating", &evaluation->run, &end);
         if (call->code == CLI_OK && leads)
-            print_end(&end, evaluation->word ? evaluation->origin : NULL, &evaluation->run);
+            print_end(&end, evaluation->word && !evaluation->flags.task ? evaluation->origin : NULL, &evaluation->run);
     }
     return ranks_part(evaluation->group, call, status, error);
 }
 
 #define AT(member) offsetof(struct evaluation, member)
 const struct cli_page eval_page = {
-    .usage = "eval (RUN | --task NAME --policy KIND) [--episodes N] [--greedy] [options]",
+    .usage = "eval (RUN [--task OTHER] | --task NAME --policy KIND) [--episodes N] [--greedy] [options]",
     .about = "Plays evaluation episodes: nothing is learned, and the episodes differ from those of training.\n"
              "RUN supplies task, seed and policy; --policy plays another policy on the same episodes, so that\n"
-             "`esper compare` can pair them. The result is a run like any other, <RUN>-eval-<policy> unless named.",
+             "`esper compare` can pair them. With --task as well, RUN's policy plays a task that it has not seen; it\n"
+             "must have as many slots. The result is a run like any other, <RUN>-eval-<policy> or\n"
+             "<RUN>-on-<task>-<policy> unless named.",
     .example = "esper eval first --episodes 64",
     .options =
         (const struct cli_option[]){

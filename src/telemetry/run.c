@@ -227,16 +227,21 @@ enum esper_status run_check_name(const char *name, struct esper_error *error)
                      name, NAME_MAX_BYTES);
 }
 
-/* 20250101T120000Z-quickstart-42-1a2b. The task may be a file of any name. */
-static void make_name(char name[128], const struct config *config)
+void run_task_word(const struct config *config, char word[RUN_TASK_WORD])
 {
-    char when[32], task[49];
-    unsigned short noise = 0;
-    utc_time(when, "%Y%m%dT%H%M%SZ");
-    snprintf(task, sizeof task, "%.48s", config->task[0] ? config->task : "custom");
-    for (char *at = task; *at; at++)
+    snprintf(word, RUN_TASK_WORD, "%.*s", RUN_TASK_WORD - 1, config->task[0] ? config->task : "custom");
+    for (char *at = word; *at; at++)
         if (run_check_name((char[]){'x', *at, '\0'}, NULL) != ESPER_OK)
             *at = '_';
+}
+
+/* 20250101T120000Z-quickstart-42-1a2b */
+static void make_name(char name[128], const struct config *config)
+{
+    char when[32], task[RUN_TASK_WORD];
+    unsigned short noise = 0;
+    utc_time(when, "%Y%m%dT%H%M%SZ");
+    run_task_word(config, task);
     if (getrandom(&noise, sizeof noise, 0) != sizeof noise) /* only to distinguish runs of the same second */
         noise = (unsigned short)getpid();
     snprintf(name, 128, "%s-%s-%llu-%04x", when, task, (unsigned long long)config->seed, noise);

@@ -47,6 +47,10 @@ enum esper_status run_create(struct run *run, const char *runs, const char *name
                              struct esper_error *error);
 /* Letters, digits, '.', '_' and '-', no leading dot, at most 100 bytes; "latest" is taken. */
 enum esper_status run_check_name(const char *name, struct esper_error *error);
+
+/* The task as part of a run's name: it may be a file of any name. */
+enum { RUN_TASK_WORD = 49 };
+void run_task_word(const struct config *config, char word[RUN_TASK_WORD]);
 /* Opens for training and takes the lock; a second process gets an error with the holder's pid. */
 enum esper_status run_open_to_train(struct run *run, const char *path, struct esper_error *error);
 /* Opens for reading, without the lock. `path` is a run's directory, or a name under `runs` ("latest" as well). */
