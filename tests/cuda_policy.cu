@@ -176,7 +176,7 @@ static void play(struct rig *rig, unsigned trouble)
                 masks.slots[op] = (uint16_t)(ops >> op & 1u ? (1u << r->slots) - 1 : 0);
             struct decision decision;
             policy_sample(&masks, r->slots, rig->config.policy.floor, logits.data() + (size_t)env * logit_count,
-                          random_at(5, STREAM_ACTION, 0, (uint32_t)env, (uint32_t)step), false, &decision);
+                          random_at(5, STREAM_ACTION, 0, (uint32_t)env, (uint32_t)step), false, 1, &decision);
             memcpy(r->choice + row * HEAD_COUNT, decision.choice, HEAD_COUNT);
             memcpy(r->logp + row * HEAD_COUNT, decision.logp, sizeof decision.logp);
             r->effective_op[row] = word(4, env, step, 3) % 7 == 0 ? (uint8_t)OP_WAIT : decision.choice[HEAD_OP];

@@ -199,7 +199,7 @@ static void a_decision_samples_the_op_first(void **state)
     for (uint32_t env = 0; env < 3000; env++) {
         const struct random_site site = random_at(42, STREAM_ACTION, 3, env, 17);
         struct decision one, other;
-        policy_sample(&masks, slots, floor, z, site, false, &one);
+        policy_sample(&masks, slots, floor, z, site, false, 1, &one);
         const int op = one.choice[HEAD_OP];
         seen[op]++;
         assert_true(one.mask == mask_of_op(&masks, slots, op));
@@ -225,11 +225,19 @@ static void a_decision_samples_the_op_first(void **state)
         for (int head = 0; head < HEAD_COUNT; head++)
             if (!(head_relevance(op) >> head & 1))
                 poisoned[head_offset(slots, head) + head_canonical(head)] = 1;
-        policy_sample(&masks, slots, floor, poisoned, site, false, &other);
+        policy_sample(&masks, slots, floor, poisoned, site, false, 1, &other);
         assert_memory_equal(one.choice, other.choice, sizeof one.choice);
         assert_memory_equal(one.logp, other.logp, sizeof one.logp);
 
-        policy_sample(&masks, slots, floor, z, site, true, &one);
+        /* Half the temperature is twice the logits. */
+        float twice[HEAD_MAX_LOGITS];
+        for (int k = 0; k < logits; k++)
+            twice[k] = 2 * z[k];
+        policy_sample(&masks, slots, floor, z, site, false, 0.5, &one);
+        policy_sample(&masks, slots, floor, twice, site, false, 1, &other);
+        assert_memory_equal(&one, &other, sizeof one);
+
+        policy_sample(&masks, slots, floor, z, site, true, 1, &one);
         assert_int_equal(one.choice[HEAD_OP], distribution_greedy(OP_COUNT, 0x3F, z + head_offset(slots, HEAD_OP)));
     }
     for (int op = 0; op < OP_COUNT; op++)

@@ -63,7 +63,7 @@ static double greedy_share(struct rig *rig, const struct masks *masks, const uin
         struct decision decision;
         policy_sample(masks, rig->rollout.slots, rig->config.policy.floor,
                       rig->logits + (size_t)env * (size_t)rig->learner.shape.logits,
-                      random_at(0, STREAM_ACTION, 0, 0, 0), true, &decision);
+                      random_at(0, STREAM_ACTION, 0, 0, 0), true, 1, &decision);
         right += memcmp(decision.choice, best, HEAD_COUNT) == 0;
     }
     return (double)right / rig->rollout.envs;

@@ -190,6 +190,36 @@ static void test_evaluation(void **state)
     engine_free(engine);
 }
 
+/* What a policy of the same fresh weights chooses in the first steps, in training or evaluation. */
+static void first_choices(bool evaluate, bool greedy, double temperature, uint8_t choice[6 * 2 * HEAD_COUNT])
+{
+    struct config config = loop_config(2, 1);
+    config.evaluate = evaluate;
+    config.policy.greedy = greedy;
+    config.policy.temperature = temperature;
+    struct engine *engine = start(&config);
+    steps(engine, 6);
+    memcpy(choice, engine_world(engine)->rollout.choice, 6 * 2 * HEAD_COUNT);
+    engine_free(engine);
+}
+
+/* P-11: training draws as ever; an evaluation that is cold enough plays the likeliest action, and a warmer one does
+ * not. */
+static void test_temperature(void **state)
+{
+    (void)state;
+    enum { BYTES = 6 * 2 * HEAD_COUNT };
+    uint8_t one[BYTES], other[BYTES];
+    first_choices(false, false, 1, one);
+    first_choices(false, false, 0.01, other);
+    assert_memory_equal(one, other, BYTES);
+    first_choices(true, true, 1, one);
+    first_choices(true, false, 1e-9, other); /* fresh logits are close to each other */
+    assert_memory_equal(one, other, BYTES);
+    first_choices(true, false, 1, other);
+    assert_true(memcmp(one, other, BYTES) != 0);
+}
+
 /* ---- rollback ---------------------------------------------------------------------------------------------------- */
 
 static void poison(struct engine *engine, int env)
@@ -426,12 +456,19 @@ static void test_replay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_alone_and_among_eight),
-        cmocka_unit_test(test_rows),         cmocka_unit_test(test_normaliser_is_frozen),
-        cmocka_unit_test(test_evaluation),   cmocka_unit_test(test_rollback),
-        cmocka_unit_test(test_unattributed), cmocka_unit_test(test_everybody_panics),
-        cmocka_unit_test(test_restart),      cmocka_unit_test(test_reward_modes),
-        cmocka_unit_test(test_replay),       cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_alone_and_among_eight),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_normaliser_is_frozen),
+        cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_rollback),
+        cmocka_unit_test(test_unattributed),
+        cmocka_unit_test(test_everybody_panics),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_reward_modes),
+        cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

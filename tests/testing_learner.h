@@ -147,7 +147,7 @@ static inline void rig_play(struct rig *rig, struct world *world)
                 random_at(world->seed, STREAM_ACTION, world->round, (uint32_t)env, (uint32_t)step);
             struct decision decision;
             bool over = false;
-            policy_sample(&masks, slots, rig->config.policy.floor, rig->logits + (size_t)env * logits, site, false,
+            policy_sample(&masks, slots, rig->config.policy.floor, rig->logits + (size_t)env * logits, site, false, 1,
                           &decision);
             raw[env] = world->act(world, env, step, decision.choice, &over);
             memcpy(rollout->choice + row * HEAD_COUNT, decision.choice, HEAD_COUNT);

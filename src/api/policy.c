@@ -220,7 +220,8 @@ static enum esper_status act(struct esper_policy *policy, struct esper_env *env,
     think(policy, world);
     for (int e = 0; e < world->envs; e++) {
         policy_sample(&env->masks[e], shape->slots, floor, policy->logits + (size_t)e * (size_t)shape->logits,
-                      world_random(world, STREAM_ACTION, e, *world->step + 1), greedy, &decision);
+                      world_random(world, STREAM_ACTION, e, *world->step + 1), greedy,
+                      policy->world->config.policy.temperature, &decision);
         memcpy(actions + (size_t)e * HEAD_COUNT, decision.choice, HEAD_COUNT);
     }
     return ESPER_OK;

@@ -53,6 +53,7 @@ struct policy_config {
     char from[CONFIG_TEXT];     /* the run whose policy or topology is used */
     int feature_dim, hidden;
     bool greedy;              /* the likeliest action instead of a draw */
+    double temperature;       /* of an evaluation's draws */
     double floor[HEAD_COUNT]; /* least probability of any valid action */
     double prior[OP_COUNT];   /* logits that a fresh policy starts with */
     double rate[OP_COUNT];    /* how often the random policy draws an op */

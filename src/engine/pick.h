@@ -11,7 +11,8 @@ union pick_room {
     struct decision_work work;
 };
 
-/* The network's choice from its logits. Floors are there to explore: an evaluation plays what was learned. */
+/* The network's choice from its logits. Floors, and much of what is drawn without them, are there to explore: an
+ * evaluation plays what was learned. */
 ESPER_RULE struct action pick_network(const struct step *step, int env, struct decision_work *work, struct lanes lanes)
 {
     const struct world *world = step->world;
@@ -25,7 +26,8 @@ ESPER_RULE struct action pick_network(const struct step *step, int env, struct d
                                       floor,
                                       step->logits + (size_t)env * (size_t)world->learner.shape.logits,
                                       world_random(world, STREAM_ACTION, env, *world->step + 1),
-                                      policy->greedy};
+                                      policy->greedy,
+                                      world->config.evaluate ? policy->temperature : 1.0};
     decision_sample(&in, work, decision, lanes);
     return action_of_heads(decision->choice);
 }

@@ -202,6 +202,7 @@ struct decision_input {
     const real *logits;
     struct random_site site;
     bool greedy;
+    double temperature; /* of what is drawn; 1 where it is learned from */
 };
 
 /* Heads from `first` to before `end` under a mask: a lane per choice takes its exponential, then a lane per head
@@ -216,7 +217,7 @@ ESPER_RULE void decision_heads(const struct decision_input *in, uint64_t mask, i
         const uint32_t set = head_bits(mask, in->slots, head);
         const real *z = in->logits + offset;
         const real top = distribution_top(head_size(in->slots, head), set, z);
-        work->head[head].p[i] = set >> i & 1u ? distribution_exp(z[i] - top) : 0;
+        work->head[head].p[i] = set >> i & 1u ? distribution_exp((z[i] - top) / (real)in->temperature) : 0;
     }
     lanes_meet(lanes);
     LANES_EACH (turn, end - first, lanes) {
@@ -264,10 +265,10 @@ ESPER_RULE void decision_sample(const struct decision_input *in, struct decision
 }
 
 ESPER_RULE void policy_sample(const struct masks *masks, int slots, const double floor[HEAD_COUNT], const real *logits,
-                              struct random_site site, bool greedy, struct decision *out)
+                              struct random_site site, bool greedy, double temperature, struct decision *out)
 {
     struct decision_work work;
-    const struct decision_input in = {masks, slots, floor, logits, site, greedy};
+    const struct decision_input in = {masks, slots, floor, logits, site, greedy, temperature};
     decision_sample(&in, &work, out, lanes_alone());
 }
 
