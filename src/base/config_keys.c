@@ -152,7 +152,7 @@ const struct config_key config_keys[] = {
     {"policy.feature_dim", PLAYER, INT(policy.feature_dim, 8, 1024), "512", "width of the policy's feature layer"},
     {"policy.hidden", PLAYER, INT(policy.hidden, 8, 1024), "512", "width of its recurrent layer, a multiple of 8"},
     {"policy.greedy", PLAYER, BOOL(policy.greedy), "false", "take the likeliest action instead of drawing one"},
-    {"policy.temperature", PLAYER, REAL(policy.temperature, 0.01, 100), "0.5",
+    {"policy.temperature", PLAYER, REAL(policy.temperature, 0.01, 100), "1",
      "evaluations draw actions from the softmax of the logits divided by this; 1 = as in training"},
     HEADS(FLOOR_ROW, ) OPS(PRIOR_ROW, ) OPS(RATE_ROW, ) /* as listed in vocabulary.h */
     {"ppo.lr", PLAYER, REAL(ppo.lr, 0, 1), "0.0005", "learning rate of the policy in the first round"},

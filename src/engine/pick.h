@@ -11,8 +11,7 @@ union pick_room {
     struct decision_work work;
 };
 
-/* The network's choice from its logits. Floors, and much of what is drawn without them, are there to explore: an
- * evaluation plays what was learned. */
+/* The network's choice from its logits. Floors are there to explore: an evaluation plays what was learned. */
 ESPER_RULE struct action pick_network(const struct step *step, int env, struct decision_work *work, struct lanes lanes)
 {
     const struct world *world = step->world;
