@@ -130,12 +130,12 @@ shows 'from 0, in evaluations from 8388608; screens and exports count from 1' sq
 
 # ---- a policy on a task that it has not seen: the same in one line as with everything spelt out -------------------------
 other='--task quick_mixed --episodes 3 --envs 3 --steps 12 --quiet'
-width() { "$esper" sql "$work/grown" --csv "select configuration ->> '\$.\"policy.$1\"' from run" | tail -1 | tr -d '\r'; }
+own() { "$esper" sql "$work/grown" --csv "select configuration ->> '\$.\"policy.$1\"' from run" | tail -1 | tr -d '\r'; }
 # shellcheck disable=SC2086
 "$esper" eval "$work/grown" $other --runs "$work" >"$work/out" 2>"$work/err" || cat "$work/err"
 # shellcheck disable=SC2086
-"$esper" eval $other --policy ppo --from "$work/grown" --set "policy.hidden=$(width hidden)" \
-    --set "policy.feature_dim=$(width feature_dim)" --runs "$work" --name spelt >"$work/out" 2>"$work/err" || cat "$work/err"
+"$esper" eval $other --policy ppo --from "$work/grown" --set "policy.hidden=$(own hidden)" \
+    --set "policy.feature_dim=$(own feature_dim)" --set "policy.temperature=$(own temperature)" --runs "$work" --name spelt >"$work/out" 2>"$work/err" || cat "$work/err"
 [ "$("$esper" inspect "$work/grown-on-quick_mixed-ppo" --hash)" = "$("$esper" inspect "$work/spelt" --hash)" ] ||
     verdict 'a policy on another task' 'other bits than with --policy ppo --from'
 for run in "$work/grown" "$eval"; do

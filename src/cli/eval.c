@@ -37,12 +37,26 @@ static enum esper_status config_of_run(const struct run *run, const struct cli_c
     return ESPER_OK;
 }
 
-/* Another task, which the run's policy has not seen: that task's configuration, with a policy of the run's widths. */
+/* What belongs to a policy and goes with it, unless somebody asks for something else. */
+static enum esper_status take_policy(const struct config *from, struct config *config, struct esper_error *error)
+{
+    static const char *const own[] = {"policy.feature_dim", "policy.hidden", "policy.temperature"};
+    char value[CONFIG_TEXT];
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        const int key = config_key_find(own[i]);
+        if (config->origin[key] >= ORIGIN_FILE)
+            continue;
+        config_format(from, key, value);
+        TRY(config_set_value(config, own[i], value, ORIGIN_FLAG, error));
+    }
+    return ESPER_OK;
+}
+
+/* Another task, which the run's policy has not seen: that task's configuration, with the run's policy in it. */
 static enum esper_status config_of_other_task(const struct run *run, const struct cli_config_flags *flags,
                                               struct config *config, struct esper_error *error)
 {
     struct cli_config_flags all = *flags;
-    char width[2][16];
     if (!all.from && !all.script && !all.schedule &&
         (!all.policy || strcmp(all.policy, "ppo") == 0 || strcmp(all.policy, "replay") == 0))
         all.from = source_of(run);
@@ -58,10 +72,7 @@ static enum esper_status config_of_other_task(const struct run *run, const struc
             error, ESPER_INVALID,
             "--task %s: it has %d slots, and the policy of %.100s was made for %d; take a task with as many",
             config->task, config->slot_count, run->name, run->config.slot_count);
-    snprintf(width[0], sizeof width[0], "%d", run->config.policy.feature_dim);
-    snprintf(width[1], sizeof width[1], "%d", run->config.policy.hidden);
-    TRY(config_set_value(config, "policy.feature_dim", width[0], ORIGIN_FLAG, error));
-    return config_set_value(config, "policy.hidden", width[1], ORIGIN_FLAG, error);
+    return take_policy(&run->config, config, error);
 }
 
 static enum esper_status config_of_task(const struct cli_config_flags *flags, struct config *config,
