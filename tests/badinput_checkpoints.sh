@@ -63,7 +63,7 @@ fails 2 'empty.ckpt: 0 bytes are too few' inspect empty.ckpt
 fails 2 'empty.ckpt: 0 bytes are too few' inspect empty.ckpt --hash
 printf 'no checkpoint, only a line of text\n' >text.ckpt
 fails 2 'text.ckpt: not a safetensors file' inspect text.ckpt
-head -c 5000 /dev/urandom >noise.ckpt
+noise 5000 >noise.ckpt
 fails 2 'noise.ckpt: ' inspect noise.ckpt
 header='{"a\u001b[31m":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"__metadata__":{"format":"else"}}'
 { printf '\200\000\000\000\000\000\000\000%-128s' "$header" && printf '\000\000\200\077\000\000\300\177'; } >foreign.ckpt

@@ -69,7 +69,7 @@ printf '{"envs": 2, "envs": 3}' >"$work/twice.json"
 fails 2 'twice.json: key "envs" appears twice' config --task quickstart --config "$work/twice.json"
 printf '{"about": "a\\u001b[31m\\nb"}' >"$work/escape.json"
 fails 2 'escape.json: about = a?\[31m?b' config --task quickstart --config "$work/escape.json"
-head -c 3000 /dev/urandom >"$work/noise.json"
+noise 3000 >"$work/noise.json"
 fails 2 'noise.json: ' config --task "$work/noise.json"
 
 # a broken task does not hide the good ones

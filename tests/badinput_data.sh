@@ -172,7 +172,7 @@ head -c 100000 packed >damaged
 refused 'packed file cut short' 2 'esper data get SET' info damaged
 : >damaged
 refused 'packed file empty' 2 'damaged' info damaged
-head -c 5000 /dev/urandom >damaged
+noise 5000 >damaged
 refused 'packed file of noise' 2 'damaged' info damaged
 sed 's/esper-images/ESPER-images/' packed >damaged
 refused 'packed file of another format' 2 'not a packed data set' info damaged
@@ -190,7 +190,7 @@ refused 'packed file is a directory' 2 'good' info good
 
 # ---- text -------------------------------------------------------------------------------------------------------------
 awk 'BEGIN { while (i++ < 400) printf "line %d of a text\n", i }' >words # 7492 bytes
-head -c 4000 /dev/urandom >rubbish
+noise 4000 >rubbish
 problem=
 "$esper" data import words rubbish words --as text --out texts >stdout.txt 2>stderr.txt || problem="exit code $?: $(cat stderr.txt)"
 grep -q '^wrote texts: 17085 train, 949 val, 950 test bytes; documents: 3$' stdout.txt || problem="$problem; $(cat stdout.txt)"

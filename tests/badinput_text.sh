@@ -7,7 +7,7 @@ enter_work
 
 awk 'BEGIN { while (i++ < 400) printf "line %d of a text\n", i }' >words # 7492 bytes, of which 375 are for validation
 "$esper" data import words --out texts >out 2>err || verdict 'import' "$(cat err)"
-head -c 4000 /dev/urandom >rubbish
+noise 4000 >rubbish
 : >empty
 
 small="--policy static --envs 1 --steps 2 --rounds 1 --device cpu --quiet --set data.batches=1 --set data.batch=4

@@ -94,7 +94,7 @@ script 'key "step" appears twice' '[{"step": 1, "step": 2, "op": "wait"}]'
 script 'is an object; a script is a list' '{"step": 1, "op": "wait"}'
 script 'is a number; a script is a list' '7'
 script 'action 1: is a string' '["germinate"]'
-head -c 3000 /dev/urandom >noise.json
+noise 3000 >noise.json
 refused 'noise.json: ' --policy script --script noise.json
 
 # ---- schedules (tests/test_schedule.c has all lines for one) -----------------------------------------------------------
@@ -267,7 +267,7 @@ fails 4 '--from-scratch: runs/good can go on from ' train --resume good --from-s
 shows '2 rounds done' train --resume gone --from-scratch --quiet
 verdict 'from scratch, the same end' "$([ "$("$esper" inspect gone --hash)" = "$hash" ] || echo 'another hash')"
 as_new noise
-for file in runs/noise/checkpoints/*; do head -c 4000 /dev/urandom >"$file"; done
+for file in runs/noise/checkpoints/*; do noise 4000 >"$file"; done
 fails 4 'checkpoint' train --resume noise
 as_new foreign
 rm runs/foreign/checkpoints/*
@@ -277,7 +277,7 @@ as_new empty
 : >runs/empty/run.json
 fails 4 'run.json' train --resume empty
 as_new record
-head -c 8000 /dev/urandom >runs/record/telemetry.db
+noise 8000 >runs/record/telemetry.db
 rm -f runs/record/telemetry.db-wal runs/record/telemetry.db-shm
 fails 4 'telemetry.db' train --resume record --rounds 3
 mkdir runs/hollow

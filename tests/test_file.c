@@ -218,6 +218,10 @@ static void a_kind_is_told_by_the_first_bytes(void **state)
         {"SQLite format 3", 15, NULL},
         {" \n[1, 2]", 8, "a JSON file"},
         {"{}", 2, "a JSON file"},
+        {"{\n  \"a\": 1}", 11, "a JSON file"},
+        {"[[true]]", 8, "a JSON file"},
+        {"{\x9a\x01", 3, NULL}, /* noise */
+        {"[\0x", 3, NULL},
         {"\x7f"
          "ELF",
          4, "a program or library"},

@@ -17,12 +17,22 @@ static bool is_onnx(const uint8_t *bytes, size_t size)
            bytes[3] > 0;
 }
 
-static bool is_json(const uint8_t *bytes, size_t size)
+static size_t past_spaces(const uint8_t *bytes, size_t size, size_t at)
 {
-    size_t at = 0;
     while (at < size && bytes[at] && strchr(" \t\r\n", bytes[at]))
         at++;
-    return at < size && (bytes[at] == '{' || bytes[at] == '[');
+    return at;
+}
+
+/* An object or a list and how it goes on: one byte would take each hundredth file of noise for JSON. */
+static bool is_json(const uint8_t *bytes, size_t size)
+{
+    size_t start = past_spaces(bytes, size, 0);
+    if (start == size || (bytes[start] != '{' && bytes[start] != '['))
+        return false;
+    size_t next = past_spaces(bytes, size, start + 1);
+    const char *goes_on = bytes[start] == '{' ? "\"}" : "]{[\"-0123456789tfn";
+    return next == size || (bytes[next] && strchr(goes_on, bytes[next]));
 }
 
 const char *file_kind(const void *data, size_t size)
