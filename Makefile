@@ -201,6 +201,9 @@ $(BUILD)/tests/faults/libfaults.so: tests/faults/faults.c
 # Drawing the synthetic set and gathering images take as long as kernels do.
 $(BUILD)/src/data/synthetic.o $(BUILD)/src/data/gather.o: PLAIN_FLAGS += $(KERNEL_SAN_FLAGS)
 
+# With a sanitizer, tests take most of the compiler's time; it is the library whose optimised code matters.
+$(BUILD)/tests/%.o: PLAIN_FLAGS += $(if $(SAN),-O0)
+
 $(BUILD)/%.o: %.c | check-required
 	@mkdir -p $(@D)
 	@echo "  cc    $<"
