@@ -12,8 +12,6 @@
 #include "cuda/warp.cuh"
 #include "device_rig.cuh"
 
-extern size_t framed_budget; /* of cnn/fp32: bytes of frames at once; 0: what fits */
-
 /* How much results may differ: fp32 sums in another order, bf16 keeps eight bits. */
 struct precision {
     const char *name;
@@ -339,9 +337,9 @@ static void check_bits(const struct precision &precision, const struct world_cas
     const struct host_bits one = step_bits(precision, c, 1, prepare_grown);
     check(same_bits(one, step_bits(precision, c, 3, prepare_grown)), name + "env 0 among 1 and among 3");
     if (precision.kernels != &cnn_bf16) {
-        framed_budget = 1; /* every env in its own group */
+        net_budget = 1; /* every env in its own group */
         check(same_bits(one, step_bits(precision, c, 3, prepare_grown)), name + "envs in groups");
-        framed_budget = 0;
+        net_budget = 0;
     } else {
         check(same_bits(one, step_bits(precision, c, 3, prepare_grown, 2)), name + "room for two thread blocks");
     }

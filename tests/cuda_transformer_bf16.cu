@@ -132,9 +132,9 @@ int main(int argc, char **argv)
     check_fits();
     check_causality({TRANSFORMER_BYTES, 32, 2, 2, 50, 2, 3}, 37);
     check_causality({TRANSFORMER_BYTES, 32, 2, 0, 50, 2, 3}, 37);
-    check_world(worlds);
-    check_world(layerless_worlds);
-    check_bits(worlds);
-    check_bits(layerless_worlds);
+    check_world(in_bf16, worlds);
+    check_world(in_bf16, layerless_worlds);
+    check_bits(in_bf16, worlds);
+    check_bits(in_bf16, layerless_worlds);
     return conclude();
 }

@@ -4,7 +4,7 @@
  * of sequences, causality, empty slots and seeds in TRAINING. Single networks are the case table's: cuda_cases.
  */
 #include "nn/attend.cuh"
-#include "text_rig.cuh"
+#include "text_worlds.cuh"
 
 /* ---- one network ------------------------------------------------------------------------------------------------- */
 
@@ -26,21 +26,6 @@ static std::vector<float> logits_of(struct network &n)
     if (transformer_device.try_net(&trial, &error) != ESPER_OK)
         stop("trial", error.text);
     return logits;
-}
-
-static void compare_grads(const std::string &name, int slots, const struct slot_grads *got,
-                          const struct slot_grads *want)
-{
-    double norm = 0;
-    bool flags = true;
-    for (int j = 0; j < slots; j++) {
-        flags = flags && got[j].measured == want[j].measured && got[j].finite == want[j].finite &&
-                got[j].vanishing == want[j].vanishing && got[j].exploding == want[j].exploding &&
-                got[j].health == want[j].health;
-        norm = std::max({norm, relative(got[j].norm, want[j].norm), relative(got[j].ratio, want[j].ratio)});
-    }
-    check(flags, name + ", flags of gradients", "all");
-    check_within(name + ", norms of gradients", norm, 1e-4);
 }
 
 /* ---- causality, and sequences by themselves ---------------------------------------------------------------------- */
@@ -151,119 +136,14 @@ static void check_wide(int head, int length)
 
 /* ---- worlds ------------------------------------------------------------------------------------------------------ */
 
-static void check_train(struct pair *pair)
+static struct config worlds(int envs)
 {
-    struct world *world = pair->world;
-    const size_t envs = (size_t)world->envs, hosts = envs * world->shape.host.storage,
-                 seeds = envs * world->shape.seed_storage;
-    const arenas start = arenas_of(world);
-    const std::vector<float> host(world->host, world->host + hosts), seed(world->seed, world->seed + seeds);
-    pair_write(pair);
-    pair->kernels->train(pair->net);
-    pair_read(pair);
-    const arenas device = arenas_of(world);
-    const std::vector<float> got(world->host, world->host + hosts), got_seed(world->seed, world->seed + seeds);
-    const std::vector<double> loss(world->train_loss, world->train_loss + envs),
-        points(world->train_accuracy, world->train_accuracy + envs);
-    const std::vector<uint32_t> updates(world->updates, world->updates + envs * (size_t)net_parts(world->shape.slots));
-    const std::vector<struct slot_grads> grads =
-        download(pair->runtime, pair->net->setup.grads, envs * (size_t)world->shape.slots);
-    struct graph graph = {};
-    step_from(pair, &graph, start);
-    check(step_from(pair, &graph, start) == device, "a step repeated");
-    graph_free(&graph);
-    arenas_restore(world, start);
-    engine_train(pair->engine);
-    for (size_t e = 0; e < envs; e++) {
-        const std::string name = "env " + std::to_string(e);
-        const size_t h = e * world->shape.host.storage, s = e * world->shape.seed_storage;
-        check_within(name + ", loss", relative(loss[e], world->train_loss[e]), 1e-5);
-        check_within(name + ", points", std::fabs(points[e] - world->train_accuracy[e]), 1e-3);
-        check_within(name + ", host", distance(world->shape.host.storage, &got[h], world->host + h, &host[h]), 5e-3);
-        check_within(name + ", seeds", distance(world->shape.seed_storage, &got_seed[s], world->seed + s, &seed[s]),
-                     5e-3);
-    }
-    check(memcmp(updates.data(), world->updates, sizeof(uint32_t) * updates.size()) == 0, "updates counted", "all");
-    compare_grads("world", (int)(envs * (size_t)world->shape.slots), grads.data(), pair->engine->grads);
+    return text_config(envs, 16, 2, 3, 12);
 }
 
-static void check_evaluate(struct pair *pair)
+static struct config layerless_worlds(int envs)
 {
-    struct sets {
-        int count;
-        uint32_t mask[NET_SETS_MAX];
-        double score[NET_SETS_MAX];
-    };
-    struct world *world = pair->world;
-    const size_t envs = (size_t)world->envs;
-    pair_write(pair);
-    pair->kernels->evaluate(pair->net);
-    pair_read(pair);
-    const std::vector<uint32_t> count(world->subset_count, world->subset_count + envs),
-        mask(world->subset_mask, world->subset_mask + envs * SUBSETS_MAX);
-    const std::vector<double> score(world->subset_score, world->subset_score + envs * SUBSETS_MAX),
-        loss(world->val_loss, world->val_loss + envs), points(world->val_accuracy, world->val_accuracy + envs);
-    std::vector<sets> sets(envs);
-    for (size_t e = 2; e < envs; e++)
-        for (uint32_t k = 0; k < count[e]; k++) /* in another order */
-            sets[e].mask[sets[e].count++] = mask[e * SUBSETS_MAX + count[e] - 1 - k];
-    struct sets *device = upload(pair->runtime, sets);
-    pair->kernels->measure(pair->net, {&device->count, device->mask, device->score, sizeof *device});
-    const std::vector<struct sets> measured = download(pair->runtime, device, envs);
-    bool same = true;
-    for (size_t e = 2; e < envs; e++)
-        for (uint32_t k = 0; k < count[e]; k++)
-            same = same && measured[e].score[k] == score[e * SUBSETS_MAX + count[e] - 1 - k];
-    check(same && count[2] == 8 && count[3] == 4, "sets scored as in the evaluation", "8 and 4");
-    engine_evaluate(pair->engine);
-    double apart = 0, losses = 0;
-    for (size_t e = 0; e < envs; e++) {
-        losses = std::max(losses, relative(loss[e], world->val_loss[e]));
-        apart = std::max(apart, std::fabs(points[e] - world->val_accuracy[e]));
-        for (uint32_t k = 0; k < count[e]; k++)
-            apart = std::max(apart, std::fabs(score[e * SUBSETS_MAX + k] - world->subset_score[e * SUBSETS_MAX + k]));
-    }
-    check(memcmp(count.data(), world->subset_count, sizeof(uint32_t) * envs) == 0 &&
-              memcmp(mask.data(), world->subset_mask, sizeof(uint32_t) * mask.size()) == 0,
-          "subsets", "all");
-    check_within("points of subsets", apart, 1e-3);
-    check_within("validation loss", losses, 1e-5);
-    pair->kernels->test(pair->net);
-    const std::vector<double> test = download(pair->runtime, pair->net->setup.test_accuracy, envs);
-    std::vector<double> reference(envs);
-    engine_test(pair->engine, reference.data());
-    check_within("test points", distance(envs, test.data(), reference.data()), 1e-4);
-}
-
-static void check_world(int layers)
-{
-    struct pair pair;
-    pair_begin(&pair, text_config(4, 16, 2, layers, 12), "world");
-    pair_attach(&pair, &transformer_fp32);
-    engine_reset(pair.engine, 3);
-    plant_all(pair.world);
-    check_train(&pair);
-    check_evaluate(&pair);
-    pair_close(&pair);
-}
-
-/* ---- bit-identical ----------------------------------------------------------------------------------------------- */
-
-static void check_bits(int layers)
-{
-    const auto bits_of = [&](int envs, void (*prepare)(struct world *), int slots = 3) {
-        return step_bits(&transformer_fp32, text_config(envs, 16, 2, layers, 12), prepare, slots);
-    };
-    const struct bits one = bits_of(1, prepare_grown), three = bits_of(3, prepare_grown);
-    check(same_host(one, three) && one.seed == three.seed, "env 0 among 1 and among 3");
-    transformer_budget = 1; /* every env in its own group */
-    const struct bits grouped = bits_of(3, prepare_grown);
-    check(same_host(one, grouped) && one.seed == grouped.seed, "envs in groups");
-    transformer_budget = 0;
-    const struct bits bare = bits_of(1, prepare_bare), training = bits_of(1, prepare_training);
-    check(same_host(bare, bits_of(1, prepare_bare, 1)), "T10: empty slots and a host with fewer");
-    check(same_host(bare, training) && bare.seed != training.seed, "T11: seeds in TRAINING leave the host alone");
-    check(same_host(bare, bits_of(1, prepare_alpha_zero)), "I-20: seeds at alpha 0, whatever they hold");
+    return text_config(envs, 16, 2, 0, 12);
 }
 
 int main(void)
@@ -273,9 +153,10 @@ int main(void)
     check_wide(48, 70); /* in tiles of 32, 16 and 4 */
     check_wide(400, 40);
     check_wide(1024, 19);
-    for (const int layers : {3, 0}) {
-        check_world(layers);
-        check_bits(layers);
+    const struct text_kernels exact = {&transformer_fp32, 1e-5, 1e-3, 5e-3, 1e-4, 1e-4, true};
+    for (const auto &all : {worlds, layerless_worlds}) {
+        check_world(exact, all);
+        check_bits(exact, all);
     }
     return conclude();
 }

@@ -148,12 +148,12 @@ int main(int argc, char **argv)
         check_causality({TRANSFORMER_BYTES, 128, 4, 0, 19, 2, 2}, 12);
     }
     if (only.empty() || only == "world") {
-        check_world(worlds);
-        check_world(layerless_worlds);
+        check_world(in_bf16, worlds);
+        check_world(in_bf16, layerless_worlds);
     }
     if (only.empty() || only == "bits") {
-        check_bits(worlds);
-        check_bits(layerless_worlds);
+        check_bits(in_bf16, worlds);
+        check_bits(in_bf16, layerless_worlds);
     }
     return conclude();
 }

@@ -1,10 +1,9 @@
-/* What is checked of transformers in bf16, small and wide: tensors compared, causality, worlds and what must be
- * bit-identical. */
+/* What is checked of transformers in bf16, small and wide: tensors compared, causality, and worlds. */
 #ifndef TESTS_TEXT_BF16_CUH
 #define TESTS_TEXT_BF16_CUH
 
 #include "morph/net_trial.cuh"
-#include "text_rig.cuh"
+#include "text_worlds.cuh"
 #include "transformer/fp32/net.cuh"
 
 /* The direction and the size of a tensor's gradient. Where it is next to nothing of its part's, what remains is
@@ -91,132 +90,7 @@ static inline void check_causality(const struct text_case &c, size_t changed)
     }
 }
 
-/* ---- worlds ------------------------------------------------------------------------------------------------------ */
-
-static inline void check_train(struct pair *pair)
-{
-    struct world *world = pair->world;
-    const size_t envs = (size_t)world->envs, hosts = envs * world->shape.host.storage,
-                 seeds = envs * world->shape.seed_storage;
-    const arenas start = arenas_of(world);
-    const std::vector<float> host(world->host, world->host + hosts), seed(world->seed, world->seed + seeds);
-    pair_write(pair);
-    pair->kernels->train(pair->net);
-    pair_read(pair);
-    const arenas device = arenas_of(world);
-    const std::vector<float> got(world->host, world->host + hosts), got_seed(world->seed, world->seed + seeds);
-    const std::vector<double> loss(world->train_loss, world->train_loss + envs),
-        points(world->train_accuracy, world->train_accuracy + envs);
-    const std::vector<uint32_t> updates(world->updates, world->updates + envs * (size_t)net_parts(world->shape.slots));
-    const std::vector<struct slot_grads> grads =
-        download(pair->runtime, pair->net->setup.grads, envs * (size_t)world->shape.slots);
-    struct graph graph = {};
-    step_from(pair, &graph, start);
-    check(step_from(pair, &graph, start) == device, "a step repeated");
-    graph_free(&graph);
-    arenas_restore(world, start);
-    engine_train(pair->engine);
-    for (size_t e = 0; e < envs; e++) {
-        const std::string name = "env " + std::to_string(e);
-        const size_t h = e * world->shape.host.storage, s = e * world->shape.seed_storage;
-        check_within(name + ", loss", relative(loss[e], world->train_loss[e]), 2e-3);
-        check_within(name + ", points", std::fabs(points[e] - world->train_accuracy[e]), 0.1);
-        /* Adam's step of a gradient near zero has the sign of its rounding. */
-        check_within(name + ", host", distance(world->shape.host.storage, &got[h], world->host + h, &host[h]), 0.35);
-        check_within(name + ", seeds", distance(world->shape.seed_storage, &got_seed[s], world->seed + s, &seed[s]),
-                     0.35);
-        for (int slot = 0; slot < world->shape.slots; slot++) {
-            const size_t j = e * (size_t)world->shape.slots + (size_t)slot;
-            const struct slot_grads &own = grads[j], &wanted = pair->engine->grads[j];
-            /* Nearly all of a norm seed's gradient is one number, sigma's, in which most cancels without layers. */
-            const bool cancels = world->config.host_layers == 0 &&
-                                 world_slot(world, (int)e, slot).blueprint == TRANSFORMER_NORM;
-            const double most = cancels ? 0.4 : 0.05;
-            check(own.measured == wanted.measured && own.finite == wanted.finite &&
-                      relative(own.norm, wanted.norm) < most && relative(own.ratio, wanted.ratio) < most,
-                  name + ", measured gradients of slot " + std::to_string(slot), "near");
-        }
-    }
-    check(memcmp(updates.data(), world->updates, sizeof(uint32_t) * updates.size()) == 0, "updates counted", "all");
-}
-
-struct sets {
-    int count;
-    uint32_t mask[NET_SETS_MAX];
-    double score[NET_SETS_MAX];
-};
-
-static inline void check_evaluate(struct pair *pair)
-{
-    struct world *world = pair->world;
-    const size_t envs = (size_t)world->envs;
-    pair_write(pair);
-    pair->kernels->evaluate(pair->net);
-    pair_read(pair);
-    const std::vector<uint32_t> count(world->subset_count, world->subset_count + envs),
-        mask(world->subset_mask, world->subset_mask + envs * SUBSETS_MAX);
-    const std::vector<double> score(world->subset_score, world->subset_score + envs * SUBSETS_MAX),
-        loss(world->val_loss, world->val_loss + envs);
-    std::vector<sets> sets(envs);
-    for (size_t e = 2; e < envs; e++)
-        for (uint32_t k = 0; k < count[e]; k++) /* in another order */
-            sets[e].mask[sets[e].count++] = mask[e * SUBSETS_MAX + count[e] - 1 - k];
-    struct sets *device = upload(pair->runtime, sets);
-    pair->kernels->measure(pair->net, {&device->count, device->mask, device->score, sizeof *device});
-    const std::vector<struct sets> measured = download(pair->runtime, device, envs);
-    bool same = true;
-    for (size_t e = 2; e < envs; e++)
-        for (uint32_t k = 0; k < count[e]; k++)
-            same = same && measured[e].score[k] == score[e * SUBSETS_MAX + count[e] - 1 - k];
-    check(same && count[2] == 8 && count[3] == 4, "sets scored as in the evaluation", "8 and 4");
-    engine_evaluate(pair->engine);
-    double apart = 0, losses = 0;
-    for (size_t e = 0; e < envs; e++) {
-        losses = std::max(losses, relative(loss[e], world->val_loss[e]));
-        for (uint32_t k = 0; k < count[e]; k++)
-            apart = std::max(apart, std::fabs(score[e * SUBSETS_MAX + k] - world->subset_score[e * SUBSETS_MAX + k]));
-    }
-    check(memcmp(count.data(), world->subset_count, sizeof(uint32_t) * envs) == 0 &&
-              memcmp(mask.data(), world->subset_mask, sizeof(uint32_t) * mask.size()) == 0,
-          "subsets", "all");
-    check_within("points of subsets", apart, 0.1);
-    check_within("validation loss", losses, 2e-3);
-    pair->kernels->test(pair->net);
-    const std::vector<double> test = download(pair->runtime, pair->net->setup.test_accuracy, envs);
-    std::vector<double> wanted(envs);
-    engine_test(pair->engine, wanted.data());
-    check_within("test points", distance(envs, test.data(), wanted.data()), 0.05);
-}
-
-static inline void check_world(struct config (*worlds)(int))
-{
-    struct pair pair;
-    pair_begin(&pair, worlds(4), "world");
-    pair_attach(&pair, &transformer_bf16);
-    engine_reset(pair.engine, 3);
-    plant_all(pair.world);
-    check_train(&pair);
-    check_evaluate(&pair);
-    pair_close(&pair);
-}
-
-/* ---- bit-identical ----------------------------------------------------------------------------------------------- */
-
-static inline void check_bits(struct config (*worlds)(int))
-{
-    const auto bits_of = [&](int envs, void (*prepare)(struct world *), int slots = 3) {
-        return step_bits(&transformer_bf16, worlds(envs), prepare, slots);
-    };
-    const struct bits one = bits_of(1, prepare_grown), three = bits_of(3, prepare_grown);
-    check(same_host(one, three) && one.seed == three.seed, "env 0 among 1 and among 3");
-    transformer_budget = 1; /* every env in its own group */
-    const struct bits grouped = bits_of(3, prepare_grown);
-    check(same_host(one, grouped) && one.seed == grouped.seed, "envs in groups");
-    transformer_budget = 0;
-    const struct bits bare = bits_of(1, prepare_bare), training = bits_of(1, prepare_training);
-    check(same_host(bare, bits_of(1, prepare_bare, 1)), "T10: empty slots and a host with fewer");
-    check(same_host(bare, training) && bare.seed != training.seed, "T11: seeds in TRAINING leave the host alone");
-    check(same_host(bare, bits_of(1, prepare_alpha_zero)), "I-20: seeds at alpha 0, whatever they hold");
-}
+/* Adam's step of a gradient near zero has the sign of its rounding. */
+static const struct text_kernels in_bf16 = {&transformer_bf16, 2e-3, 0.1, 0.35, 0.05, 0.4, false};
 
 #endif

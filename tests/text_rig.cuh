@@ -9,8 +9,6 @@
 #include "morph/net_trial.h"
 #include "transformer/device.cuh"
 
-extern size_t transformer_budget; /* of transformer/fp32: bytes of frames at once; 0: what fits */
-
 static const int blueprints[] = {BLUEPRINT_NOOP,         TRANSFORMER_ATTENTION, TRANSFORMER_NORM, TRANSFORMER_LORA,
                                  TRANSFORMER_LORA_LARGE, TRANSFORMER_MLP_SMALL, TRANSFORMER_MLP};
 enum { KINDS = sizeof blueprints / sizeof blueprints[0] };

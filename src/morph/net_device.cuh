@@ -67,6 +67,9 @@ template <class T> static inline __host__ __device__ T *net_sets_of(T *first, co
     return first + env * (sets.stride / sizeof(T));
 }
 
+/* Whose gradients have a norm: the host and, with its gate, every slot's seed. */
+enum { NET_NORMS = 1 + SHAPE_SLOTS };
+
 struct net_device_kernels {
     /* Allocates all that is ever needed. NULL: the runtime has failed, or the kernels do not fit the host. */
     struct net_device *(*create)(struct runtime *rt, const struct net_setup *setup);
@@ -96,6 +99,11 @@ struct host_device {
 };
 #define DEVICE_DECLARED(with, NAME, name) extern const struct host_device name##_device;
 FAMILIES(DEVICE_DECLARED, )
+
+/* Bytes of device memory that a group's frames may take: what net_budget says or, where it is 0, half of what is free,
+ * and no more than is useful. Tests set it. */
+extern size_t net_budget;
+size_t net_frame_bytes(void);
 
 /* In create: the base's part. */
 static inline void net_device_begin(struct net_device *net, struct runtime *rt, const struct net_setup *setup)

@@ -2,6 +2,8 @@
 #ifndef MORPH_NET_TRIAL_CUH
 #define MORPH_NET_TRIAL_CUH
 
+#include <cmath>
+
 #include "morph/net_device.cuh"
 #include "morph/net_trial.h"
 
@@ -51,6 +53,24 @@ static inline struct net_setup trial_setup(struct runtime *rt, const struct net_
     setup.exec = runtime_alloc<struct slot_exec>(rt, SHAPE_SLOTS);
     runtime_copy_to(rt, setup.exec, given->exec, sizeof *given->exec * (size_t)given->shape->slots);
     return setup;
+}
+
+/* Fetches the gradients, host, seeds and gates one after the other, and the parts' norms. */
+template <class Part>
+static inline void trial_take_gradients(struct runtime *rt, struct net_trial *given, const float *grads,
+                                        const Part *parts)
+{
+    const struct net_shape *shape = given->shape;
+    const float *seeds = grads + shape->host.storage, *gates = seeds + shape->seed_storage;
+    Part part[NET_NORMS] = {};
+    runtime_copy_from(rt, given->grads.host, grads, shape->host.storage * sizeof(float));
+    runtime_copy_from(rt, given->grads.seed, seeds, shape->seed_storage * sizeof(float));
+    runtime_copy_from(rt, given->grads.gate, gates, shape->gate_storage * sizeof(float));
+    runtime_copy_from(rt, part, parts, sizeof part[0] * (size_t)(1 + shape->slots));
+    runtime_wait(rt);
+    given->result.host_norm = std::sqrt(part[0].square);
+    for (int j = 0; j < shape->slots; j++)
+        given->result.slot_norm[j] = given->exec[j].train ? std::sqrt(part[1 + j].square) : 0;
 }
 
 /* Fetches what a step leaves. */

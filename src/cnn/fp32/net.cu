@@ -6,23 +6,6 @@
 
 #include "cnn/fp32/net.cuh"
 
-size_t framed_budget = 0;
-
-/* Half of the free memory, and no more than is useful. */
-static size_t frame_budget()
-{
-    const size_t most = (size_t)40 << 30;
-    size_t available = most, total = 0;
-    if (framed_budget)
-        return framed_budget;
-#ifndef EMULATE
-    if (cudaMemGetInfo(&available, &total) != cudaSuccess)
-        return most;
-#endif
-    (void)total;
-    return available / 2 < most ? available / 2 : most;
-}
-
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
 
 /* Offsets are allocated from the front; maps are aligned to 16 bytes. */
@@ -317,7 +300,7 @@ static void allocate(struct framed_net *device, const struct framed_form &form)
     net->packed = runtime_alloc<float>(rt, group * net->packed_floats);
     net->grads = runtime_alloc<float>(rt, group * net->grad);
     net->partials = runtime_alloc<float>(rt, group * net->partial);
-    net->part = runtime_alloc<struct part_norms>(rt, group * NET_PARTS);
+    net->part = runtime_alloc<struct part_norms>(rt, group * NET_NORMS);
     net->train_loss = runtime_alloc<double>(rt, envs);
     net->train_right = runtime_alloc<uint32_t>(rt, envs);
     net->losses = runtime_alloc<float>(rt, envs * (size_t)device->setup.val_images);
@@ -353,7 +336,7 @@ static void view_init(struct framed_net *device, const struct framed_form &form)
     lay_out(&plan);
     const size_t env = (size_t)net->batch * (net->frame * sizeof(float) + net->figure * sizeof(double)) +
                        (net->partial + net->grad + net->packed_floats) * sizeof(float);
-    const size_t fit = frame_budget() / env;
+    const size_t fit = net_frame_bytes() / env;
     net->group = fit < 1 ? 1 : fit < (size_t)device->setup.envs ? (int)fit : device->setup.envs;
 }
 

@@ -89,8 +89,6 @@ struct part_norms {
     struct gradient_tally tally; /* of a seed and its gate */
 };
 
-enum { NET_PARTS = 1 + SHAPE_SLOTS }; /* the host and every slot */
-
 struct net_view {
     const struct net_setup *setup; /* device */
     int batch, blocks, slots, features, classes, kernel;
@@ -111,7 +109,7 @@ struct net_view {
     /* per env of the group */
     float *norms, *packed, *grads, *partials;
     size_t norm, packed_floats, grad, partial; /* floats of an env. grads: host, then seeds, then gates */
-    struct part_norms *part;                   /* [env][NET_PARTS] */
+    struct part_norms *part;                   /* [env][NET_NORMS] */
 
     /* per env */
     double *train_loss; /* sums of the step */
@@ -249,9 +247,6 @@ DEVICE uint32_t slot_input(const struct image &image, int block, int row)
     const bool onlooker = row == 1 && image.exec[b.slot[1]].mode == SLOT_STE;
     return onlooker ? b.out : image.net->slot[b.slot[row]].x;
 }
-
-/* Bytes of device memory that a group's frames may take; 0: depends on the free device memory. Tests set it. */
-extern size_t framed_budget;
 
 static inline struct launch net_blocks(unsigned columns, int envs, unsigned threads, uint32_t shared = 0)
 {

@@ -44,23 +44,6 @@ static void place_images(struct trial *trial, const struct net_trial *given)
     runtime_wait(rt);
 }
 
-static void take_gradients(struct trial *trial, struct net_trial *given)
-{
-    struct runtime *rt = trial->runtime;
-    const struct net_shape *shape = given->shape;
-    const float *grads = trial->net->view.grads, *seeds = grads + shape->host.storage,
-                *gates = seeds + shape->seed_storage;
-    struct part_norms part[NET_PARTS] = {};
-    runtime_copy_from(rt, given->grads.host, grads, shape->host.storage * sizeof(float));
-    runtime_copy_from(rt, given->grads.seed, seeds, shape->seed_storage * sizeof(float));
-    runtime_copy_from(rt, given->grads.gate, gates, shape->gate_storage * sizeof(float));
-    runtime_copy_from(rt, part, trial->net->view.part, sizeof part[0] * (size_t)(1 + shape->slots));
-    runtime_wait(rt);
-    given->result.host_norm = std::sqrt(part[0].square);
-    for (int j = 0; j < shape->slots; j++)
-        given->result.slot_norm[j] = given->exec[j].train ? std::sqrt(part[1 + j].square) : 0;
-}
-
 /* Logits of every image, and the resulting loss and count. */
 static void take_answers(struct trial *trial, struct net_trial *given)
 {
@@ -89,7 +72,7 @@ static void framed_trial(struct trial *trial, struct net_trial *given)
     if (given->learn) {
         trial->net->passes->learn(trial->net, 0, 1);
         framed_end_step(trial->net, 0, 1);
-        take_gradients(trial, given);
+        trial_take_gradients(trial->runtime, given, trial->net->view.grads, trial->net->view.part);
     } else {
         trial->net->passes->look(trial->net);
     }
@@ -123,7 +106,7 @@ static void seed_trial(struct trial *trial, struct net_trial *given)
     runtime_launch(rt, seed_alone, net_blocks((unsigned)given->samples, 1, BLOCK_THREADS), trial->net->net);
     runtime_launch(rt, weights<floats>, net_blocks(trial->net->work, 1, BLOCK_THREADS), trial->net->net, 0);
     framed_update(trial->net, 0, 1);
-    take_gradients(trial, given);
+    trial_take_gradients(trial->runtime, given, trial->net->view.grads, trial->net->view.part);
     for (size_t n = 0; n < (size_t)given->samples; n++) {
         const float *frame = net->frames + n * net->frame;
         runtime_copy_from(rt, given->y + n * map, frame + net->slot[0].y, bytes);

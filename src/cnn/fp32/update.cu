@@ -252,7 +252,7 @@ IMAGE_KERNEL measure(const struct net_view *net, int first)
             measure_tensors(slot.gate_tensor, GATE_TENSORS, gates + slot.gate, &norms);
     }
     if (threadIdx.x == 0)
-        net->part[(size_t)place * NET_PARTS + (size_t)part] = norms;
+        net->part[(size_t)place * NET_NORMS + (size_t)part] = norms;
 }
 
 DEVICE struct slot_grads slot_report(const struct net_view *net, const struct part_norms *part, int slot,
@@ -287,7 +287,7 @@ KERNEL void __launch_bounds__(REDUCE_THREADS) update(const struct net_view *net,
     if (at >= net->host_storage + net->seed_storage + net->gate_storage)
         return;
     const struct slot_exec *exec = net->setup->exec + env * (size_t)net->slots;
-    const struct part_norms *part = net->part + (size_t)place * NET_PARTS;
+    const struct part_norms *part = net->part + (size_t)place * NET_NORMS;
     const float g = net->grads[(size_t)place * net->grad + at], lr_factor = setup->source.conditions.lr_factor[env];
     if (at < net->host_storage) {
         const size_t i = env * net->host_storage + at;
@@ -322,7 +322,7 @@ KERNEL void end_step(const struct net_view *net, int first, int envs)
     setup->train_accuracy[env] = 100 * (double)net->train_right[env] / images;
     for (int j = 0; j < net->slots; j++) {
         const size_t row = (size_t)env * (size_t)net->slots + (size_t)j;
-        setup->grads[row] = slot_report(net, net->part + (size_t)place * NET_PARTS, j, net->setup->exec[row]);
+        setup->grads[row] = slot_report(net, net->part + (size_t)place * NET_NORMS, j, net->setup->exec[row]);
     }
 }
 

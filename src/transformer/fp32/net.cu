@@ -5,23 +5,6 @@
 
 #include "transformer/fp32/fp32.cuh"
 
-size_t transformer_budget = 0;
-
-/* Half of the free memory, and no more than is useful. */
-static size_t frame_budget()
-{
-    const size_t most = (size_t)40 << 30;
-    size_t available = most, total = 0;
-    if (transformer_budget)
-        return transformer_budget;
-#ifndef EMULATE
-    if (cudaMemGetInfo(&available, &total) != cudaSuccess)
-        return most;
-#endif
-    (void)total;
-    return available / 2 < most ? available / 2 : most;
-}
-
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 static struct branch_view branch_of(enum branch_kind kind, int width, int hidden, const struct param_layout *layout,
@@ -268,7 +251,7 @@ void transformer_allocate(struct transformer_net *device, size_t own_bytes)
 {
     struct runtime *rt = device->runtime;
     struct exact_view *net = &device->view;
-    const size_t fit = frame_budget() / (env_bytes(net) + own_bytes);
+    const size_t fit = net_frame_bytes() / (env_bytes(net) + own_bytes);
     net->group = fit < 1 ? 1 : fit < (size_t)device->setup.envs ? (int)fit : device->setup.envs;
     const size_t envs = (size_t)device->setup.envs, group = (size_t)net->group, rows = group * (size_t)net->rows;
     net->frames = runtime_alloc<float>(rt, rows * net->line);
@@ -279,7 +262,7 @@ void transformer_allocate(struct transformer_net *device, size_t own_bytes)
     net->grads = runtime_alloc<float>(rt, group * net->grad);
     net->embedded = runtime_alloc<float>(rt, net->line ? group * net->embeddings : 0);
     net->squares = runtime_alloc<double>(rt, group * (size_t)net->spans);
-    net->part = runtime_alloc<struct part_step>(rt, group * NET_PARTS);
+    net->part = runtime_alloc<struct part_step>(rt, group * NET_NORMS);
     net->train = runtime_alloc<struct net_score>(rt, envs);
     net->plans = runtime_alloc<struct eval_plan>(rt, envs);
     net->scores = runtime_alloc<struct net_score>(rt, envs * EVAL_PARTS * NET_SETS_MAX);

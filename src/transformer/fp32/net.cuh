@@ -125,10 +125,7 @@ struct part_step {
     } adam[2];                  /* of host or seed; of the gate */
 };
 
-enum {
-    NET_PARTS = 1 + SHAPE_SLOTS, /* the host and every slot */
-    SPAN = 1024                  /* parameters of the host whose squares are summed by a block */
-};
+enum { SPAN = 1024 }; /* parameters of the host whose squares are summed by a block */
 
 /* Gradients are summed over chunks of so many tokens at least, and over so many chunks at most; the windows of a split
  * are divided into so many parts at most. */
@@ -178,7 +175,7 @@ struct exact_view {
     float *grads;           /* [host, then seeds, then gates] */
     float *embedded;        /* [embeddings]: their gradient from where tokens enter */
     double *squares;        /* [spans of the host] */
-    struct part_step *part; /* [NET_PARTS] */
+    struct part_step *part; /* [NET_NORMS] */
     int spans;
 
     /* per env */
@@ -331,9 +328,6 @@ DEVICE const float *gate_params(const struct frame &frame, int slot)
 {
     return frame.gate + frame.net->slot[slot].gate;
 }
-
-/* Bytes of device memory that a group's frames may take; 0: depends on the free device memory. Tests set it. */
-extern size_t transformer_budget;
 
 /* What operands of products are in frames. Small networks have none, and no frames. */
 enum frames { FRAMES_NONE, FRAMES_FP32, FRAMES_BF16 };

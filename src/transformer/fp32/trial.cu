@@ -21,23 +21,6 @@ static float *array_at(const struct exact_trial *trial, place_t place)
     return trial->net->view.frames + row_count(trial) * place;
 }
 
-static void take_gradients(struct exact_trial *trial, struct net_trial *given)
-{
-    struct runtime *rt = trial->runtime;
-    const struct net_shape *shape = given->shape;
-    const float *grads = trial->net->view.grads, *seeds = grads + shape->host.storage,
-                *gates = seeds + shape->seed_storage;
-    struct part_step part[NET_PARTS] = {};
-    runtime_copy_from(rt, given->grads.host, grads, shape->host.storage * sizeof(float));
-    runtime_copy_from(rt, given->grads.seed, seeds, shape->seed_storage * sizeof(float));
-    runtime_copy_from(rt, given->grads.gate, gates, shape->gate_storage * sizeof(float));
-    runtime_copy_from(rt, part, trial->net->view.part, sizeof part[0] * (size_t)(1 + shape->slots));
-    runtime_wait(rt);
-    given->result.host_norm = std::sqrt(part[0].square);
-    for (int j = 0; j < shape->slots; j++)
-        given->result.slot_norm[j] = given->exec[j].train ? std::sqrt(part[1 + j].square) : 0;
-}
-
 /* Logits of every token, and the resulting score. */
 static void take_answers(struct exact_trial *trial, struct net_trial *given)
 {
@@ -82,7 +65,7 @@ static void net_trial_run(struct exact_trial *trial, struct net_trial *given)
         transformer_forward(trial->net, 0, 1);
     if (given->learn) {
         transformer_end_step(trial->net, 0, 1);
-        take_gradients(trial, given);
+        trial_take_gradients(trial->runtime, given, trial->net->view.grads, trial->net->view.part);
     }
     take_answers(trial, given);
 }
@@ -97,7 +80,7 @@ static void seed_trial_run(struct exact_trial *trial, struct net_trial *given)
     runtime_copy_to(rt, array_at(trial, slot->x.exact), given->x, bytes);
     runtime_copy_to(rt, array_at(trial, slot->dy.exact), given->dy, bytes);
     transformer_seed_alone(trial->net, 0);
-    take_gradients(trial, given);
+    trial_take_gradients(trial->runtime, given, trial->net->view.grads, trial->net->view.part);
     runtime_copy_from(rt, given->y, array_at(trial, slot->to.exact), bytes);
     runtime_copy_from(rt, given->dx, array_at(trial, slot->dx.exact), bytes);
     runtime_wait(rt);

@@ -114,7 +114,7 @@ STAGE_KERNEL settle(const struct exact_view *net, int first)
         step.adam[0] = count_update(setup, setup->rates.seed, frame.env, net_seed_part(slot));
     if (part > 0 && frame.exec[slot].gate)
         step.adam[1] = count_update(setup, setup->rates.seed, frame.env, net_gate_part(net->slots, slot));
-    net->part[place * NET_PARTS + (size_t)part] = step;
+    net->part[place * NET_NORMS + (size_t)part] = step;
 }
 
 /* ---- step -------------------------------------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ STAGE_KERNEL update(const struct exact_view *net, int first)
     const uint32_t i = blockIdx.x * STAGE_THREADS + threadIdx.x;
     if (i >= net->grad)
         return;
-    const struct part_step *part = net->part + (size_t)frame.place * NET_PARTS;
+    const struct part_step *part = net->part + (size_t)frame.place * NET_NORMS;
     const float g = net->grads[(size_t)frame.place * net->grad + i],
                 lr_factor = setup->source.conditions.lr_factor[env];
     if (i < net->host_storage) {
@@ -202,7 +202,7 @@ KERNEL void end_step(const struct exact_view *net, int first, int envs)
     setup->train_accuracy[env] = net_points(setup->scored_by_loss, setup->classes, &net->train[env]);
     for (int j = 0; j < net->slots; j++) {
         const size_t row = (size_t)env * (size_t)net->slots + (size_t)j;
-        setup->grads[row] = slot_report(net, net->part + (size_t)place * NET_PARTS, j, setup->exec[row]);
+        setup->grads[row] = slot_report(net, net->part + (size_t)place * NET_NORMS, j, setup->exec[row]);
     }
 }
 
