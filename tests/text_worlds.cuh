@@ -11,9 +11,9 @@ struct text_kernels {
     const struct net_device_kernels *kernels;
     double loss, points, moved; /* relative, points, share of what a step changes */
     double gradients;           /* relative, of their norms */
-    double cancelling;          /* likewise of norm seeds without layers: nearly all is one number, sigma's, in which most
-                                   cancels */
-    bool health;                /* what is said of a gradient's health is the same as well */
+    double cancelling; /* likewise of norm seeds without layers: nearly all is one number, sigma's, in which most
+                          cancels */
+    bool health;       /* what is said of a gradient's health is the same as well */
 };
 
 static inline void compare_gradients(const struct text_kernels &of, struct pair *pair,

@@ -148,6 +148,18 @@ static struct exam_part *add(struct exam *exam, enum exam_kind kind, int price, 
     return part;
 }
 
+/* PPO at a price, or at all of them, and all that is asked of it at once: whoever stops here has whole answers. */
+static void plan_training(struct exam *exam, int price, int training)
+{
+    const int first = price < 0 ? 0 : price, end = price < 0 ? exam->setup.prices : price + 1;
+    add(exam, EXAM_TRAINING, price, training, -1);
+    for (int p = first; p < end; p++) {
+        add(exam, EXAM_PPO, p, training, -1);
+        add(exam, EXAM_GREEDY, p, training, -1);
+    }
+    add(exam, EXAM_REPLAY, price, training, -1);
+}
+
 static void plan(struct exam *exam)
 {
     const struct exam_setup *setup = &exam->setup;
@@ -158,13 +170,9 @@ static void plan(struct exam *exam)
         add(exam, EXAM_SCHEDULE, -1, -1, i);
     for (int p = 0; p < setup->prices; p++)
         add(exam, EXAM_SEARCHED, p, -1, -1);
-    for (int p = 0; p < setup->prices; p++)
-        for (int k = 0; k < setup->seeds; k++) {
-            if (!one_policy(exam) || p == 0)
-                add(exam, EXAM_TRAINING, one_policy(exam) ? -1 : p, k, -1);
-            add(exam, EXAM_PPO, p, k, -1);
-            add(exam, EXAM_GREEDY, p, k, -1);
-        }
+    for (int p = 0; p < (one_policy(exam) ? 1 : setup->prices); p++)
+        for (int k = 0; k < setup->seeds; k++)
+            plan_training(exam, one_policy(exam) ? -1 : p, k);
     add(exam, EXAM_STATIC, -1, -1, -1);
     add(exam, EXAM_HEURISTIC, -1, -1, -1);
     add(exam, EXAM_RANDOM, -1, -1, -1);
@@ -172,9 +180,6 @@ static void plan(struct exam *exam)
         add(exam, EXAM_RATED, p, -1, -1);
     add(exam, EXAM_WIDE_PARAMS, -1, -1, -1);
     add(exam, EXAM_WIDE_WORK, -1, -1, -1);
-    for (int p = 0; p < (one_policy(exam) ? 1 : setup->prices); p++)
-        for (int k = 0; k < setup->seeds; k++)
-            add(exam, EXAM_REPLAY, one_policy(exam) ? -1 : p, k, -1);
 }
 
 static enum esper_status fill(struct exam *exam, struct esper_error *error)
