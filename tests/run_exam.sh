@@ -17,7 +17,7 @@ verdict 'a plan' "$([ ! -s stderr.txt ] && [ ! -e runs ] && grep -qx ' *96   .* 
 
 # ---- the whole of it -------------------------------------------------------------------------------------------------
 "$esper" $exam >whole.txt 2>progress.txt || verdict 'an exam' "$(tail -3 progress.txt)"
-verdict 'progress to the end' "$(grep -q '^env-steps \([0-9]*\)/\1 .*  replay-p0.5-s7' progress.txt || tail -2 progress.txt)"
+verdict 'progress to the end' "$(grep -q '^env-steps \([0-9]*\)/\1 .*  wide-work' progress.txt || tail -2 progress.txt)"
 verdict 'eight verdicts at each price' \
     "$([ "$(grep -c '^  \(earns its rent\|does not\|undecided\) .*beats' whole.txt)" -eq 16 ] || cat whole.txt)"
 for name in 'PPO, price 0' 'PPO, greedy, price 0.5' 'the bare host' 'the heuristic' 'random play' 'the searched schedule, price 0' \
@@ -82,6 +82,11 @@ done
 verdict 'stopped' "$([ $stops -gt 0 ] || echo 'never')"
 result whole.txt >expected.txt
 verdict 'the same result' "$(result parts.txt | diff expected.txt - | head -4)"
+
+# what has ended is needed as a record alone
+rm -r runs/whole/static runs/whole/ppo-p0-s6/checkpoints runs/whole/training-p0.5*/checkpoints runs/whole/schedule*/checkpoints
+"$esper" $exam >records.txt 2>stderr.txt || verdict 'gone on from records' "$(cat stderr.txt)"
+verdict 'the same result from records' "$(result records.txt | diff expected.txt - | head -4)"
 
 # ---- bad input -------------------------------------------------------------------------------------------------------
 fails 2 'unknown task "quickstrat"' exam quickstrat
