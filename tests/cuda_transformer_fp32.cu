@@ -153,7 +153,7 @@ int main(void)
     check_wide(48, 70); /* in tiles of 32, 16 and 4 */
     check_wide(400, 40);
     check_wide(1024, 19);
-    const struct text_kernels exact = {&transformer_fp32, 1e-5, 1e-3, 5e-3, 1e-4, 1e-4, true};
+    const struct text_kernels exact = {&transformer_fp32, 1e-5, 1e-3, 5e-3, 1e-4, 1e-4, 1e-4, true};
     for (const auto &all : {worlds, layerless_worlds}) {
         check_world(exact, all);
         check_bits(exact, all);

@@ -52,6 +52,11 @@ static inline int conclude(void)
     return failures ? 1 : 0;
 }
 
+static inline double relative(double a, double b, double floor = 1e-6)
+{
+    return a == b ? 0 : std::fabs(a - b) / std::max(floor, std::fabs(b));
+}
+
 /* |a - b| / |b| in the Euclidean norm, of both without `from`. */
 template <class A, class B> static inline double distance(size_t count, const A *a, const B *b, const B *from = nullptr)
 {
@@ -213,6 +218,55 @@ static inline void pair_read(struct pair *pair)
     mirror_read(&pair->mirror, pair->world->table.rows, pair->world->table.count);
     if (pair->runtime->failed)
         stop("device", pair->runtime->error.text);
+}
+
+/* What an evaluation leaves in the arrays. */
+struct evaluation {
+    std::vector<uint32_t> count, mask;
+    std::vector<double> score, loss, points;
+};
+
+static inline struct evaluation evaluation_of(const struct world *world)
+{
+    const size_t envs = (size_t)world->envs, all = envs * SUBSETS_MAX;
+    return {{world->subset_count, world->subset_count + envs},
+            {world->subset_mask, world->subset_mask + all},
+            {world->subset_score, world->subset_score + all},
+            {world->val_loss, world->val_loss + envs},
+            {world->val_accuracy, world->val_accuracy + envs}};
+}
+
+/* How far two are apart at most; `same`: they have the same subsets, so many. */
+struct evaluation_gap {
+    bool same;
+    int subsets;
+    double score, loss, points;
+};
+
+static inline struct evaluation_gap evaluation_compare(const struct evaluation &a, const struct evaluation &b)
+{
+    struct evaluation_gap gap = {a.count == b.count && a.mask == b.mask, 0, 0, 0, 0};
+    for (size_t e = 0; e < a.count.size(); e++) {
+        gap.loss = std::max(gap.loss, relative(a.loss[e], b.loss[e]));
+        gap.points = std::max(gap.points, std::fabs(a.points[e] - b.points[e]));
+        for (uint32_t k = 0; k < a.count[e]; k++, gap.subsets++)
+            gap.score = std::max(gap.score, std::fabs(a.score[e * SUBSETS_MAX + k] - b.score[e * SUBSETS_MAX + k]));
+    }
+    return gap;
+}
+
+/* Sets of an env's slots to be measured, as the kernels read them. */
+struct sets {
+    int count;
+    uint32_t mask[NET_SETS_MAX];
+    double score[NET_SETS_MAX];
+};
+
+static inline std::vector<struct sets> pair_measure(struct pair *pair, const std::vector<struct sets> &sets)
+{
+    struct sets *device = upload(pair->runtime, sets);
+    pair->kernels->measure(pair->net, {&device->count, device->mask, device->score, sizeof *device});
+    return download(pair->runtime, device, sets.size());
 }
 
 static inline void pair_close(struct pair *pair)

@@ -91,6 +91,6 @@ static inline void check_causality(const struct text_case &c, size_t changed)
 }
 
 /* Adam's step of a gradient near zero has the sign of its rounding. */
-static const struct text_kernels in_bf16 = {&transformer_bf16, 2e-3, 0.1, 0.35, 0.05, 0.4, false};
+static const struct text_kernels in_bf16 = {&transformer_bf16, 2e-3, 0.1, 0.35, 0.05, 0.05, 0.4, false};
 
 #endif

@@ -90,11 +90,6 @@ static inline bool network_attends(const struct network &n)
 
 /* ---- worlds ------------------------------------------------------------------------------------------------------ */
 
-static inline double relative(double a, double b)
-{
-    return a == b ? 0 : std::fabs(a - b) / std::max(1e-6, std::fabs(b));
-}
-
 /* A host of this width and as many heads, with three slots. */
 static inline struct config text_config(int envs, int width, int heads, int layers, int context)
 {

@@ -1,7 +1,6 @@
 /* Setup and release: the memory layout, and the division of the work. */
 #include "cuda/runtime.cuh"
 
-#include <cstdlib>
 #include <cstring>
 
 #include "cnn/fp32/net.cuh"

@@ -1,6 +1,5 @@
 #include "cuda/runtime.cuh"
 
-#include <cmath>
 #include <cstring>
 
 #include "cnn/bf16/trial.h"

@@ -1,7 +1,5 @@
 #include "cuda/runtime.cuh"
 
-#include <cmath>
-
 #include "morph/net_trial.cuh"
 #include "transformer/fp32/net.cuh"
 
