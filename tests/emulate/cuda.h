@@ -1,7 +1,7 @@
 /*
  * CUDA on the CPU, for tests: with -DEMULATE the device code is compiled by the C++ compiler and runs here, one fibre
- * per thread, blocks one after the other. Barriers, shuffles and the tensor-core instructions of src/cuda/warp.cuh
- * behave as on the device; memory is ordinary memory, so that the sanitizers see every access.
+ * per thread, blocks one after the other. Barriers, shuffles and the tensor-core instructions of src/cuda/warp.cuh and
+ * warpgroup.cuh behave as on the device; memory is ordinary memory, so that the sanitizers see every access.
  *
  * It is slow and proves nothing about a GPU: races between warps and the effects of nvcc show only on a real one. It is
  * here so that the device's logic is tested on machines without one.
