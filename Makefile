@@ -284,18 +284,21 @@ tsan:
 # ---- the device backend: one library beside the program, which opens it when a run asks for it -------------------
 # Machine code for these architectures (compute capability without the dot), and PTX of the last one for newer cards.
 ESPER_CUDA_ARCHS ?= 80 90
+CUDA_MACHINES = $(ESPER_CUDA_ARCHS)
 # Where it goes: beside the program, which looks for it there; elsewhere for a build that should not be run.
 CUDA_BUILD ?= $(BUILD)
 CUDA_SRC := $(sort $(wildcard src/*/*.cu src/*/*/*.cu))
 CUDA_TEST_SRC := $(sort $(wildcard tests/cuda_*.cu))
-CUDA_CODE := $(foreach a,$(ESPER_CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(ESPER_CUDA_ARCHS))$(comma)code=compute_$(lastword $(ESPER_CUDA_ARCHS))
+CUDA_CODE = $(foreach a,$(CUDA_MACHINES),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(ESPER_CUDA_ARCHS))$(comma)code=compute_$(lastword $(ESPER_CUDA_ARCHS))
 # Rules must round as they do on the CPU: no contraction; kernels ask for fused operations by name.
 CUDA_OPTIMISE ?= -O3
 # Of device code nvcc knows few warnings: what else is wrong there shows in the emulated build.
 CUDA_WARN := -Xcompiler $(subst $(space),$(comma),$(filter-out -Wpedantic,$(WARN))) $(if $(CI),-Werror all-warnings)
-CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) $(ASSERTED) -lineinfo -fmad=false --expt-relaxed-constexpr $(CUDA_CODE) -Iinclude -Isrc -Itests $(CUDA_WARN) -Xcompiler -fPIC -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
+CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) $(ASSERTED) -lineinfo -fmad=false --expt-relaxed-constexpr -Iinclude -Isrc -Itests $(CUDA_WARN) -Xcompiler -fPIC -MMD -MP $(if $(DEPS),-isystem $(DEPS)/include)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(CUDA_BUILD)/cuda/%.o)
 CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(CUDA_BUILD)/tests/%)
+# What uses warpgroups (src/cuda/warpgroup.cuh): compute capability 9.0 has them, and no other.
+$(filter $(CUDA_BUILD)/cuda/src/transformer/wide/%,$(CUDA_OBJ)) $(CUDA_BUILD)/cuda/tests/cuda_product.o: CUDA_MACHINES = $(ESPER_CUDA_ARCHS:90=90a)
 
 # The same sources for the CPU, where tests run them (tests/emulate/cuda.h).
 CXX ?= c++
@@ -312,7 +315,7 @@ emulated: $(BUILD)/libesper_emulated.so $(EMULATED_TESTS)
 $(CUDA_BUILD)/cuda/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo "  nvcc  $<"
-	@$(NVCC) $(CUDA_FLAGS) -c $< -o $@
+	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CODE) -c $< -o $@
 
 $(BUILD)/emulated/%.o: %.cu
 	@mkdir -p $(@D)

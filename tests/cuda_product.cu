@@ -47,7 +47,11 @@ static std::vector<double> values(const std::vector<struct bf16> &bits)
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
+/* By warps alone, as on cards without warpgroups; then by warpgroups below and beside one another. */
+typedef struct product_tile<64, 128, 2, 4> warps_tile;
 typedef struct product_tile<32, 256, 1, 8> long_tile;
+typedef struct product_tile<128, 128, 2, 4, true> below_tile;
+typedef struct product_tile<64, 256, 1, 8, true> beside_tile;
 
 template <enum matmul_order A, enum matmul_order B, class T>
 static __global__ void __launch_bounds__(T::THREADS)
@@ -70,7 +74,7 @@ static __global__ void __launch_bounds__(T::THREADS)
 }
 
 template <enum matmul_order A, enum matmul_order B, class T>
-static void check_product(struct runtime *rt, const char *name, int rows, int columns, int depth)
+static void check_product(struct runtime *rt, const std::string &name, int rows, int columns, int depth)
 {
     const auto up = [](int n) { return (n + 7) / 8 * 8; };
     const int a_stride = A == BY_DEPTH ? up(depth) : up(rows) + 8,
@@ -83,7 +87,7 @@ static void check_product(struct runtime *rt, const char *name, int rows, int co
         x = noise(&key);
     const struct tile_product p = {rows, columns, depth, upload(rt, a.bits), upload(rt, b.bits), a_stride, b_stride};
     float *to = runtime_alloc<float>(rt, (size_t)(rows * columns)), *sides = runtime_alloc<float>(rt, (size_t)rows);
-    const size_t bytes = product_bytes<T>();
+    const size_t bytes = product_shared<T>::BYTES;
     runtime_allow_shared(rt, multiply<A, B, T>, bytes);
     runtime_launch(rt, multiply<A, B, T>, {dim3(3), dim3(T::THREADS), bytes, false}, p, (const float *)upload(rt, bias),
                    to, sides);
@@ -104,8 +108,18 @@ static void check_product(struct runtime *rt, const char *name, int rows, int co
         if (i < T::M)
             most_side = std::max(most_side, std::fabs(lines - (double)side[(size_t)i]));
     }
-    check_within(std::string(name) + ", product", most, 1e-4 * std::sqrt(depth));
-    check_within(std::string(name) + ", lines summed", most_side, 1e-4 * std::sqrt(depth));
+    check_within(name + ", product", most, 1e-4 * std::sqrt(depth));
+    check_within(name + ", lines summed", most_side, 1e-4 * std::sqrt(depth));
+}
+
+/* Several tiles down and across, parts of a tile without rows or columns, more slabs than stages, and less than one. */
+template <class T> static void check_orders(struct runtime *rt, const std::string &tile)
+{
+    check_product<BY_DEPTH, BY_DEPTH, T>(rt, tile + ", x W^T", 275, 264, 88);
+    check_product<BY_DEPTH, BY_LINE, T>(rt, tile + ", dy W", 65, 136, 328);
+    check_product<BY_LINE, BY_LINE, T>(rt, tile + ", dy^T x", 200, 296, 77);
+    check_product<BY_LINE, BY_LINE, T>(rt, tile + ", a row", 1, 8, 130);
+    check_product<BY_DEPTH, BY_DEPTH, T>(rt, tile + ", one number", 1, 8, 8);
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -206,11 +220,10 @@ template <int HEAD> static void check_attention(struct runtime *rt, int length, 
 int main(void)
 {
     struct runtime *rt = open_runtime();
-    check_product<BY_DEPTH, BY_DEPTH, plain_tile>(rt, "x W^T", 75, 136, 88);
-    check_product<BY_DEPTH, BY_LINE, plain_tile>(rt, "dy W", 33, 72, 40);
-    check_product<BY_LINE, BY_LINE, plain_tile>(rt, "dy^T x", 40, 104, 77);
-    check_product<BY_LINE, BY_LINE, plain_tile>(rt, "a row", 1, 8, 130);
-    check_product<BY_DEPTH, BY_DEPTH, broad_tile>(rt, "broad", 75, 136, 88);
+    check_orders<plain_tile>(rt, "plain");
+    check_orders<warps_tile>(rt, "by warps");
+    check_orders<below_tile>(rt, "groups below");
+    check_orders<beside_tile>(rt, "groups beside");
     check_product<BY_DEPTH, BY_DEPTH, long_tile>(rt, "all columns at once", 45, 256, 24);
     check_attention<32>(rt, 5, 2);
     check_attention<32>(rt, 150, 1);

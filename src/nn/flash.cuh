@@ -53,6 +53,11 @@ template <int HEAD> struct flash {
     {
         return shared + (uint32_t)(owns * sheet::OWN + (turn % 2 * 2 + which) * sheet::OTHERS);
     }
+    /* 16 bytes of a row of the sheet at `first`. */
+    static __device__ __forceinline__ uint32_t in_sheet(uint32_t first, int r, int chunk)
+    {
+        return first + (uint32_t)(r * sheet::PITCH + chunk * 16);
+    }
     /* Rows from `first`, zeros beyond the sequence. */
     __device__ __forceinline__ void fetch(uint32_t to, const struct bf16 *from, size_t stride, int first,
                                           int rows) const
@@ -61,7 +66,7 @@ template <int HEAD> struct flash {
         for (int i = (int)threadIdx.x; i < rows * CHUNKS; i += FLASH_THREADS) {
             const int r = i / CHUNKS, chunk = i % CHUNKS;
             const bool there = first + r < a.length;
-            copy_async_or_zero(to + (uint32_t)(r * sheet::PITCH + chunk * 16),
+            copy_async_or_zero(in_sheet(to, r, chunk),
                                from + (there ? (size_t)(first + r) * stride : 0) + at + (size_t)(8 * chunk), there);
         }
     }
@@ -69,7 +74,7 @@ template <int HEAD> struct flash {
     {
 #pragma unroll
         for (int d = 0; d < TILES; d++)
-            matrices_a<true>(x[d], sheet_at + (uint32_t)(32 * d), sheet::PITCH);
+            matrices_a<true>(x[d], [&](int r, int chunk) { return in_sheet(sheet_at, r, 2 * d + chunk); });
     }
     /* s[2] += x times sixteen rows transposed. */
     __device__ __forceinline__ void meet(float (*s)[4], const uint32_t (*x)[4], uint32_t rows) const
@@ -77,7 +82,7 @@ template <int HEAD> struct flash {
 #pragma unroll
         for (int d = 0; d < TILES; d++) {
             uint32_t b[4];
-            matrices_b<true>(b, rows + (uint32_t)(32 * d), sheet::PITCH);
+            matrices_b<true>(b, [&](int r, int chunk) { return in_sheet(rows, r, 2 * d + chunk); });
             mma_bf16(s[0], x[d], b[0], b[1]);
             mma_bf16(s[1], x[d], b[2], b[3]);
         }
@@ -90,7 +95,7 @@ template <int HEAD> struct flash {
 #pragma unroll
         for (int d = 0; d < TILES; d++) {
             uint32_t b[4];
-            matrices_b<false>(b, rows + (uint32_t)(32 * d), sheet::PITCH);
+            matrices_b<false>(b, [&](int r, int chunk) { return in_sheet(rows, r, 2 * d + chunk); });
             mma_bf16(to[2 * d], weights, b[0], b[1]);
             mma_bf16(to[2 * d + 1], weights, b[2], b[3]);
         }

@@ -9,10 +9,11 @@
 #ifndef NN_PRODUCT_CUH
 #define NN_PRODUCT_CUH
 
+#include "cuda/warpgroup.cuh"
 #include "nn/few.cuh"
 #include "nn/matmul.cuh"
 
-enum { PRODUCT_DEPTH = 64, PRODUCT_STAGES = 3 };
+enum { PRODUCT_DEPTH = 64, PRODUCT_STAGES = 3, BF16_ONES = 0x3f803f80 /* a pair of them */ };
 
 struct tile_product {
     int rows, columns, depth;
@@ -20,55 +21,48 @@ struct tile_product {
     int a_stride, b_stride;
 };
 
-/* A tile of the product by so many warps: DOWN share its rows, ACROSS its columns. */
-template <int ROWS, int COLUMNS, int DOWN, int ACROSS_> struct product_tile {
+/* A tile of the product by so many warps: DOWN share its rows, ACROSS its columns. GROUPS: where the card has
+ * warpgroups, these multiply instead, 64 rows each; only what the device alone sees depends on that. */
+template <int ROWS, int COLUMNS, int DOWN, int ACROSS_, bool GROUPS = false> struct product_tile {
     enum {
         M = ROWS,
         N = COLUMNS,
-        ACROSS = ACROSS_,
-        WARPS = DOWN * ACROSS,
+        WARPS = DOWN * ACROSS_,
         THREADS = 32 * WARPS,
-        WARP_M = M / DOWN,
+        GROUPED = GROUPS && WARPGROUPS,
+        TEAM = GROUPED ? 4 : 1, /* warps that multiply together, one below the other */
+        ACROSS = GROUPED ? WARPS * 16 / M : ACROSS_,
+        WARP_M = GROUPED ? GROUP_ROWS / TEAM : M / DOWN,
         WARP_N = N / ACROSS,
         OWN_M = WARP_M / 16, /* of a warp: tiles of m16n8k16 */
         OWN_N = WARP_N / 8
     };
     static_assert(WARP_M % 16 == 0 && WARP_N % 32 == 0, "whole fragments, and four of them side by side");
+    static_assert(!GROUPED || (M % GROUP_ROWS == 0 && WARPS * 16 % M == 0), "whole warpgroups");
     float sum[OWN_M][OWN_N][4];
 };
-/* Two thread blocks of the first fit a processor: four warps with large parts read less of shared memory. The second is
- * for kernels that do other things as well. */
+/* Two thread blocks of it fit a processor with warpgroups. */
 #ifdef EMULATE /* smaller, or a test's few rows would be one of them */
-typedef struct product_tile<32, 64, 2, 2> plain_tile;
-typedef struct product_tile<32, 128, 2, 4> broad_tile;
+typedef struct product_tile<64, 128, 2, 4, true> plain_tile;
 #else
-typedef struct product_tile<128, 128, 2, 2> plain_tile;
-typedef struct product_tile<128, 128, 2, 4> broad_tile;
+typedef struct product_tile<128, 128, 2, 4, true> plain_tile;
 #endif
 
-/* A piece of an operand in shared memory. Rows are padded, so that eight of them lie in different banks. */
-template <enum matmul_order ORDER, int LINES> struct product_slab {
+/* A piece of an operand in shared memory: rows of 128 bytes, which are the depth of a line or, BY_LINE, 64 lines; more
+ * lines are further blocks of as many rows as the depth has. Chunks of 16 bytes are swizzled, so that eight rows have a
+ * chunk in different banks, and as warpgroups expect it. */
+enum { SLAB_ROW = 2 * PRODUCT_DEPTH, SLAB_BLOCK = PRODUCT_DEPTH * SLAB_ROW, SLAB_ALIGN = 8 * SLAB_ROW };
+
+/* Slabs of both operands in each stage, and ones to sum lines with. */
+template <class T> struct product_shared {
     enum {
-        ROWS = ORDER == BY_DEPTH ? LINES : (int)PRODUCT_DEPTH,
-        CHUNKS = (ORDER == BY_DEPTH ? (int)PRODUCT_DEPTH : LINES) / 8, /* of a row, 16 bytes each */
-        PITCH = 16 * CHUNKS + 16,
-        BYTES = ROWS * PITCH
+        A_BYTES = T::M * SLAB_ROW,
+        STAGE = A_BYTES + T::N * SLAB_ROW,
+        ONES = PRODUCT_STAGES * STAGE,
+        BYTES = ONES + SLAB_ALIGN + SLAB_ALIGN /* to begin at a multiple */
     };
+    static_assert(A_BYTES % SLAB_ALIGN == 0 && STAGE % SLAB_ALIGN == 0, "all slabs begin at multiples");
 };
-
-template <enum matmul_order A, enum matmul_order B, class T>
-struct product_shared {
-    enum {A_BYTES = product_slab<A, T::M>::BYTES, STAGE = A_BYTES + product_slab<B, T::N>::BYTES,
-          BYTES = PRODUCT_STAGES *STAGE};
-};
-
-/* The most that a product of such tiles needs, whatever the order of its operands. */
-template <class T> static constexpr size_t product_bytes()
-{
-    const int by_depth = product_shared<BY_DEPTH, BY_DEPTH, T>::BYTES,
-              mixed = product_shared<BY_DEPTH, BY_LINE, T>::BYTES, by_line = product_shared<BY_LINE, BY_LINE, T>::BYTES;
-    return (size_t)(by_depth > mixed ? (by_depth > by_line ? by_depth : by_line) : (mixed > by_line ? mixed : by_line));
-}
 
 template <class T> static inline __host__ __device__ int product_tiles(int rows, int columns)
 {
@@ -77,78 +71,92 @@ template <class T> static inline __host__ __device__ int product_tiles(int rows,
 
 /* ---- slabs ------------------------------------------------------------------------------------------------------- */
 
+/* Byte offset in a slab of a chunk of a row. */
+DEVICE uint32_t slab_chunk(int row, int chunk)
+{
+    return (uint32_t)(chunk / 8 * SLAB_BLOCK + row * SLAB_ROW + (chunk ^ row) % 8 * 16);
+}
+
+/* The same of a line and an index of the depth, multiples of eight, and so many rows and chunks on. */
+template <enum matmul_order ORDER> DEVICE uint32_t slab_at(int line, int at, int row = 0, int chunk = 0)
+{
+    return ORDER == BY_DEPTH ? slab_chunk(line + row, at / 8 + chunk) : slab_chunk(at + row, line / 8 + chunk);
+}
+
 /* All threads of a tile: lines from `first` and indices of the depth from `begin`, zeros beyond the operand's end. */
 template <enum matmul_order ORDER, int LINES, int THREADS>
 DEVICE void product_fetch(uint32_t to, const struct bf16 *from, int stride, int lines, int depth, int first, int begin)
 {
-    typedef product_slab<ORDER, LINES> slab;
-    enum { EACH = THREADS / slab::CHUNKS }; /* rows at a time */
-    static_assert(THREADS % slab::CHUNKS == 0, "a thread's chunks are below one another");
-    const int chunk = (int)threadIdx.x % slab::CHUNKS, top = (int)threadIdx.x / slab::CHUNKS,
+    enum {
+        ROWS = ORDER == BY_DEPTH ? LINES : (int)PRODUCT_DEPTH,
+        CHUNKS = (ORDER == BY_DEPTH ? (int)PRODUCT_DEPTH : LINES) / 8, /* of an operand's row */
+        EACH = THREADS / CHUNKS                                        /* rows at a time */
+    };
+    static_assert(CHUNKS % 8 == 0, "whole rows of a slab");
+    static_assert(THREADS % CHUNKS == 0 && EACH % 8 == 0, "a thread's chunks are below one another");
+    const int chunk = (int)threadIdx.x % CHUNKS, top = (int)threadIdx.x / CHUNKS,
               across = (ORDER == BY_DEPTH ? begin : first) + 8 * chunk,
               down = (ORDER == BY_DEPTH ? first : begin) + top;
     const bool beside = across < (ORDER == BY_DEPTH ? depth : lines);
     const struct bf16 *own = from + (size_t)down * (size_t)stride + (size_t)across;
     const size_t step = (size_t)EACH * (size_t)stride;
-    to += (uint32_t)(top * slab::PITCH + chunk * 16);
+    to += slab_chunk(top, chunk);
 #pragma unroll
-    for (int i = 0; i < (slab::ROWS + EACH - 1) / EACH; i++) {
+    for (int i = 0; i < (ROWS + EACH - 1) / EACH; i++) {
         const bool there = beside && down + i * EACH < (ORDER == BY_DEPTH ? lines : depth);
-        if (slab::ROWS % EACH == 0 || top + i * EACH < slab::ROWS)
-            copy_async_or_zero(to + (uint32_t)(i * EACH * slab::PITCH), there ? own : from, there);
+        if (ROWS % EACH == 0 || top + i * EACH < ROWS)
+            copy_async_or_zero(to + (uint32_t)(i * EACH * SLAB_ROW), there ? own : from, there);
         own += step;
     }
 }
 
-/* Byte offsets of a lane's row of four 8 x 8 matrices, down first or across first. */
-DEVICE uint32_t matrices_down(int pitch)
+/* Four 8 x 8 matrices, down first or across first: at(row, chunk) of what this lane has to name. */
+template <class At> DEVICE uint32_t matrices_down(At at)
 {
     const int lane = (int)threadIdx.x % 32;
-    return (uint32_t)(((lane >> 3 & 1) * 8 + (lane & 7)) * pitch + (lane >> 4) * 16);
+    return at((lane >> 3 & 1) * 8 + (lane & 7), lane >> 4);
 }
 
-DEVICE uint32_t matrices_across(int pitch)
+template <class At> DEVICE uint32_t matrices_across(At at)
 {
     const int lane = (int)threadIdx.x % 32;
-    return (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * pitch + (lane >> 3 & 1) * 16);
+    return at((lane >> 4) * 8 + (lane & 7), lane >> 3 & 1);
 }
 
-/* A of sixteen lines and a depth of sixteen; `slab` points at the first of both. */
-template <bool BY_DEPTHS> DEVICE void matrices_a(uint32_t a[4], uint32_t slab, int pitch)
+/* A of sixteen lines and a depth of sixteen; at(row, chunk) is the address of a row and 16 bytes of it. */
+template <bool BY_DEPTHS, class At> DEVICE void matrices_a(uint32_t a[4], At at)
 {
     if (BY_DEPTHS)
-        load_matrix(a, slab + matrices_down(pitch));
+        load_matrix(a, matrices_down(at));
     else
-        load_matrix_transposed(a, slab + matrices_across(pitch));
+        load_matrix_transposed(a, matrices_across(at));
 }
 
 /* B likewise: b[0] and b[1] of the first eight lines, b[2] and b[3] of the others. */
-template <bool BY_DEPTHS> DEVICE void matrices_b(uint32_t b[4], uint32_t slab, int pitch)
+template <bool BY_DEPTHS, class At> DEVICE void matrices_b(uint32_t b[4], At at)
 {
     if (BY_DEPTHS)
-        load_matrix(b, slab + matrices_across(pitch));
+        load_matrix(b, matrices_across(at));
     else
-        load_matrix_transposed(b, slab + matrices_down(pitch));
-}
-
-/* Byte offset in a slab of a line and an index of the depth. */
-template <enum matmul_order ORDER, int LINES> DEVICE uint32_t slab_at(int line, int at)
-{
-    return (uint32_t)(ORDER == BY_DEPTH ? line * product_slab<ORDER, LINES>::PITCH + 2 * at
-                                        : at * product_slab<ORDER, LINES>::PITCH + 2 * line);
+        load_matrix_transposed(b, matrices_down(at));
 }
 
 /* ---- a tile ------------------------------------------------------------------------------------------------------ */
 
-/* Where this warp's part of a tile begins, and this lane's of that. */
+/* Where the part of a tile begins that is this warp's and of those that multiply together with it; then its own. */
+template <class T> DEVICE int team_row()
+{
+    return (int)threadIdx.x / 32 / T::TEAM / T::ACROSS * T::TEAM * T::WARP_M;
+}
+
 template <class T> DEVICE int warp_row()
 {
-    return (int)threadIdx.x / 32 / T::ACROSS * T::WARP_M;
+    return team_row<T>() + (int)threadIdx.x / 32 % T::TEAM * T::WARP_M;
 }
 
 template <class T> DEVICE int warp_column()
 {
-    return (int)threadIdx.x / 32 % T::ACROSS * T::WARP_N;
+    return (int)threadIdx.x / 32 / T::TEAM % T::ACROSS * T::WARP_N;
 }
 
 /* The sums of every column begin with start(column). */
@@ -167,7 +175,7 @@ template <class T, class Start> DEVICE void tile_start(T &tile, int column, int 
 }
 
 /* Sums of the first operand's lines over the depth, which come with a product where SUMMED and `wanted`: in the layout
- * of the tile's sums, all columns the same. */
+ * of the tile's sums, all columns the same. Warps that multiply together want the same. */
 template <class T, bool SUMMED> struct tile_side {
     float sum[SUMMED ? (int)T::OWN_M : 1][4];
     bool wanted;
@@ -183,18 +191,18 @@ DEVICE void tile_load(struct tile_operands<T> &own, uint32_t slab_a, uint32_t sl
 {
 #pragma unroll
     for (int n = 0; n < T::OWN_N / 2; n++)
-        matrices_b<B == BY_DEPTH>(own.b[n], slab_b + slab_at<B, T::N>(warp_column<T>() + 16 * n, k),
-                                  product_slab<B, T::N>::PITCH);
+        matrices_b<B == BY_DEPTH>(own.b[n], [&](int row, int chunk) {
+            return slab_b + slab_at<B>(warp_column<T>() + 16 * n, k, row, chunk);
+        });
 #pragma unroll
     for (int m = 0; m < T::OWN_M; m++)
-        matrices_a<A == BY_DEPTH>(own.a[m], slab_a + slab_at<A, T::M>(warp_row<T>() + 16 * m, k),
-                                  product_slab<A, T::M>::PITCH);
+        matrices_a<A == BY_DEPTH>(
+            own.a[m], [&](int row, int chunk) { return slab_a + slab_at<A>(warp_row<T>() + 16 * m, k, row, chunk); });
 }
 
 template <class T, bool SUMMED>
 DEVICE void tile_multiply(T &tile, struct tile_side<T, SUMMED> &side, const struct tile_operands<T> &own)
 {
-    const uint32_t ones = 0x3f803f80u;
 #pragma unroll
     for (int m = 0; m < T::OWN_M; m++) {
 #pragma unroll
@@ -202,14 +210,14 @@ DEVICE void tile_multiply(T &tile, struct tile_side<T, SUMMED> &side, const stru
             mma_bf16(tile.sum[m][n], own.a[m], own.b[n / 2][n % 2 * 2], own.b[n / 2][n % 2 * 2 + 1]);
         if constexpr (SUMMED)
             if (side.wanted)
-                mma_bf16(side.sum[m], own.a[m], ones, ones);
+                mma_bf16(side.sum[m], own.a[m], BF16_ONES, BF16_ONES);
     }
 }
 
-/* The product of a slab of each; the next operands are loaded while these are multiplied, and meanwhile() runs while
- * the first are on their way. */
+/* The product of a slab of each by warps; the next operands are loaded while these are multiplied, and meanwhile()
+ * runs while the first are on their way. */
 template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED, class F>
-DEVICE void tile_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b, F meanwhile)
+DEVICE void warp_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b, F meanwhile)
 {
     struct tile_operands<T> own[2];
     tile_load<A, B>(own[0], slab_a, slab_b, 0);
@@ -222,14 +230,59 @@ DEVICE void tile_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_
     }
 }
 
-/* The tile at `row` and `column` += the product. A warp without rows or columns of its own only helps to copy. */
+template <enum matmul_order ORDER> DEVICE uint64_t slab_operand(uint32_t slab, int line, int at)
+{
+    return group_operand(slab + slab_at<ORDER>(line, at), SLAB_BLOCK, SLAB_ALIGN);
+}
+
+/* The same by warpgroups; meanwhile() runs while they multiply. Lines are summed first: after products the branch
+ * would make the compiler wait for them. */
+template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED, class F>
+DEVICE void group_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b, uint32_t ones,
+                       F meanwhile)
+{
+    group_settle(tile.sum[0]);
+    if constexpr (SUMMED) {
+        group_settle(side.sum);
+        if (side.wanted) {
+            group_fence();
+#pragma unroll
+            for (int k = 0; k < PRODUCT_DEPTH; k += 16)
+                group_mma<A == BY_LINE, false>(side.sum, slab_operand<A>(slab_a, team_row<T>(), k),
+                                               slab_operand<BY_DEPTH>(ones, 0, 0));
+        }
+    }
+    group_fence();
+#pragma unroll
+    for (int k = 0; k < PRODUCT_DEPTH; k += 16)
+        group_mma<A == BY_LINE, B == BY_LINE>(tile.sum[0], slab_operand<A>(slab_a, team_row<T>(), k),
+                                              slab_operand<B>(slab_b, warp_column<T>(), k));
+    group_commit();
+    meanwhile();
+    group_wait<0>();
+    group_settle(tile.sum[0]);
+    if constexpr (SUMMED)
+        group_settle(side.sum);
+}
+
+/* What is the same in all lanes anyway: now the compiler knows it, too, and takes no branch on it for a divergent one,
+ * in which products of warpgroups would wait for each other. */
+DEVICE bool alike(bool said)
+{
+    return __shfl_sync(~0u, (int)said, 0);
+}
+
+/* The tile at `row` and `column` += the product. Warps without rows or columns of their own only help to copy. */
 template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED>
 DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct tile_product &p, int row, int column,
                      uint32_t shared)
 {
-    typedef product_shared<A, B, T> memory;
+    typedef product_shared<T> memory;
     const int slabs = (p.depth + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH;
-    const bool own = row + warp_row<T>() < p.rows && column + warp_column<T>() < p.columns;
+    const bool own = alike(row + team_row<T>() < p.rows && column + warp_column<T>() < p.columns);
+    if constexpr (SUMMED)
+        side.wanted = alike(side.wanted);
+    shared = (shared + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
     const auto fetch = [&](int slab) {
         const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
         if (slab < slabs) { /* the same in all threads */
@@ -240,6 +293,8 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
         copy_commit();
     };
     __syncthreads(); /* shared memory is nobody else's any more */
+    if (SUMMED && T::GROUPED && threadIdx.x < SLAB_ALIGN / 16)
+        store_shared_128(shared + memory::ONES + 16 * threadIdx.x, BF16_ONES, BF16_ONES, BF16_ONES, BF16_ONES);
 #pragma unroll
     for (int slab = 0; slab < PRODUCT_STAGES - 1; slab++)
         fetch(slab);
@@ -247,12 +302,16 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
     for (int slab = 0; slab < slabs; slab++) {
         const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
         copy_wait<PRODUCT_STAGES - 2>();
+        if constexpr (T::GROUPED)
+            group_publish();
         __syncthreads(); /* everybody's copies have arrived, and nobody reads the slab before any more */
         const auto ahead = [&] { fetch(slab + PRODUCT_STAGES - 1); };
-        if (own)
-            tile_slab<A, B>(tile, side, at, at + memory::A_BYTES, ahead);
-        else
+        if (!own)
             ahead();
+        else if constexpr (T::GROUPED)
+            group_slab<A, B>(tile, side, at, at + memory::A_BYTES, shared + memory::ONES, ahead);
+        else
+            warp_slab<A, B>(tile, side, at, at + memory::A_BYTES, ahead);
     }
     copy_wait<0>();
 }

@@ -25,7 +25,7 @@ struct wide_base {
 
     static size_t classifier_shared()
     {
-        return (size_t)::product_shared<BY_DEPTH, BY_DEPTH, classifier_tile>::BYTES;
+        return (size_t)::product_shared<classifier_tile>::BYTES;
     }
     static size_t attend_bytes(int head, bool backward)
     {
@@ -255,9 +255,10 @@ __device__ __forceinline__ void wide_base::judge(const struct frame &frame, cons
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* Tiles of this kind, and so many thread blocks per processor. */
+/* Tiles of this kind, and so many thread blocks per processor; one where warps multiply alone, since these have their
+ * operands in registers, too. */
 template <class TILE, int FIT> struct wide_by : wide_base {
-    enum { THREADS = TILE::THREADS, BLOCKS = FIT };
+    enum { THREADS = TILE::THREADS, BLOCKS = TILE::GROUPED ? FIT : 1 };
 
     static __host__ __device__ int tiles(int rows, int columns)
     {
@@ -265,7 +266,7 @@ template <class TILE, int FIT> struct wide_by : wide_base {
     }
     static size_t product_shared()
     {
-        return product_bytes<TILE>();
+        return (size_t)::product_shared<TILE>::BYTES;
     }
     template <class Put>
     static __device__ __forceinline__ void forward(const struct frame &frame, int in, int out,
@@ -318,7 +319,7 @@ struct wide : wide_by<plain_tile, 2> {
 };
 
 /* They are parts of one. */
-struct walked : wide_by<broad_tile, 1> {
+struct walked : wide_by<plain_tile, 1> {
 };
 
 #endif
