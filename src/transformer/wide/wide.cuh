@@ -10,11 +10,7 @@
 #include "transformer/wide/net.cuh"
 
 /* All logits of some tokens at once. */
-#ifdef EMULATE
-typedef struct product_tile<16, TRANSFORMER_BYTES, 1, 8> classifier_tile;
-#else
-typedef struct product_tile<64, TRANSFORMER_BYTES, 1, 8> classifier_tile;
-#endif
+typedef struct product_tile<64, TRANSFORMER_BYTES, 1, 8, true> classifier_tile;
 
 /* All but the products of linear layers. */
 struct wide_base {
@@ -102,26 +98,26 @@ struct wide_base {
 
 /* ---- the classifier ---------------------------------------------------------------------------------------------- */
 
-/* What eight warps know of a tile's tokens, each of its own columns: the largest logit and the first column that has
+/* What warps know of their tokens, each of its own part of the columns: the largest logit and the first column that has
  * it, the sum of exponentials; and the target's logit. In shared memory, once the products are done with it. */
 struct classifier_notes {
     typedef classifier_tile tile;
     uint32_t at;
 
-    __device__ __forceinline__ uint32_t note(int which, int warp, int row) const
+    __device__ __forceinline__ uint32_t note(int which, int part, int row) const
     {
-        return at + (uint32_t)(4 * ((which * tile::WARPS + warp) * tile::M + row));
+        return at + (uint32_t)(4 * ((which * tile::ACROSS + part) * tile::M + row));
     }
     /* The largest of all columns, and the first that has it. */
     __device__ __forceinline__ float top(int row, int *first) const
     {
         float most = load_shared_float(note(0, 0, row));
         *first = (int)load_shared_32(note(1, 0, row));
-        for (int warp = 1; warp < tile::WARPS; warp++) { /* columns in their order */
-            const float other = load_shared_float(note(0, warp, row));
+        for (int part = 1; part < tile::ACROSS; part++) { /* columns in their order */
+            const float other = load_shared_float(note(0, part, row));
             if (other > most) {
                 most = other;
-                *first = (int)load_shared_32(note(1, warp, row));
+                *first = (int)load_shared_32(note(1, part, row));
             }
         }
         return most;
@@ -129,8 +125,8 @@ struct classifier_notes {
     __device__ __forceinline__ float total(int row) const
     {
         float sum = 0;
-        for (int warp = 0; warp < tile::WARPS; warp++)
-            sum += load_shared_float(note(2, warp, row));
+        for (int part = 0; part < tile::ACROSS; part++)
+            sum += load_shared_float(note(2, part, row));
         return sum;
     }
     __device__ __forceinline__ uint32_t target(int row) const
@@ -146,7 +142,7 @@ template <class F> DEVICE void each_judged(F f)
     for (int m = 0; m < classifier_tile::OWN_M; m++)
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            f(m, half, 16 * m + (int)threadIdx.x % 32 / 4 + 8 * half);
+            f(m, half, warp_row<classifier_tile>() + 16 * m + (int)threadIdx.x % 32 / 4 + 8 * half);
 }
 
 /* Element k of a lane's part of a row: its column. */
@@ -158,7 +154,7 @@ DEVICE int judged_column(int k)
 /* What a warp finds in its own columns. */
 DEVICE void judge_tops(const classifier_tile &tile, const struct classifier_notes &notes)
 {
-    const int warp = (int)threadIdx.x / 32;
+    const int part = warp_column<classifier_tile>() / classifier_tile::WARP_N;
     each_judged([&](int m, int half, int row) {
         float most = tile.sum[m][0][2 * half];
         int first = judged_column(0);
@@ -176,8 +172,8 @@ DEVICE void judge_tops(const classifier_tile &tile, const struct classifier_note
             most = other > most ? other : most;
         }
         if (threadIdx.x % 4 == 0) {
-            store_shared_float(notes.note(0, warp, row), most);
-            store_shared_32(notes.note(1, warp, row), (uint32_t)first);
+            store_shared_float(notes.note(0, part, row), most);
+            store_shared_32(notes.note(1, part, row), (uint32_t)first);
         }
     });
 }
@@ -186,7 +182,7 @@ DEVICE void judge_tops(const classifier_tile &tile, const struct classifier_note
 DEVICE void judge_totals(classifier_tile &tile, const struct classifier_notes &notes, const struct frame &frame,
                          int first_row)
 {
-    const int warp = (int)threadIdx.x / 32;
+    const int part = warp_column<classifier_tile>() / classifier_tile::WARP_N;
     each_judged([&](int m, int half, int row) {
         const int target = first_row + row < frame.rows ? target_of(frame, first_row + row) : 0;
         int unused;
@@ -203,7 +199,7 @@ DEVICE void judge_totals(classifier_tile &tile, const struct classifier_notes &n
         sum += exchange(sum, 1);
         sum += exchange(sum, 2);
         if (threadIdx.x % 4 == 0)
-            store_shared_float(notes.note(2, warp, row), sum);
+            store_shared_float(notes.note(2, part, row), sum);
     });
 }
 
@@ -239,10 +235,13 @@ __device__ __forceinline__ void wide_base::judge(const struct frame &frame, cons
                 return;
             int best;
             const float top = notes.top(row, &best);
-            if (threadIdx.x < 32 && threadIdx.x % 4 == 0)
+            if (warp_column<part>() == 0 && threadIdx.x % 4 == 0)
                 verdict(at_row, log((double)total) + (double)top - (double)load_shared_float(notes.target(row)),
                         best == target);
-            for (int k = 0; gradient && k < 2 * part::OWN_N; k += 2) {
+            if (!gradient)
+                return;
+#pragma unroll
+            for (int k = 0; k < 2 * part::OWN_N; k += 2) {
                 const int column = judged_column(k);
                 const few<2> two = {
                     {tile.sum[m][k / 2][2 * half] * factor - (column == target ? scale : 0.0f),
