@@ -230,13 +230,14 @@ DEVICE void warp_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_
     }
 }
 
-template <enum matmul_order ORDER> DEVICE uint64_t slab_operand(uint32_t slab, int line, int at)
+/* Lines from the slab's first, indices of the depth from `at`. */
+template <enum matmul_order ORDER> DEVICE uint64_t slab_operand(uint32_t slab, int at)
 {
-    return group_operand(slab + slab_at<ORDER>(line, at), SLAB_BLOCK, SLAB_ALIGN);
+    return group_operand(slab + slab_at<ORDER>(0, at), SLAB_BLOCK, SLAB_ALIGN);
 }
 
-/* The same by warpgroups; meanwhile() runs while they multiply. Lines are summed first: after products the branch
- * would make the compiler wait for them. */
+/* The same by warpgroups, of slabs from their own first lines on; meanwhile() runs while they multiply. Lines are
+ * summed first: after products the branch would make the compiler wait for them. */
 template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED, class F>
 DEVICE void group_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b, uint32_t ones,
                        F meanwhile)
@@ -248,15 +249,13 @@ DEVICE void group_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab
             group_fence();
 #pragma unroll
             for (int k = 0; k < PRODUCT_DEPTH; k += 16)
-                group_mma<A == BY_LINE, false>(side.sum, slab_operand<A>(slab_a, team_row<T>(), k),
-                                               slab_operand<BY_DEPTH>(ones, 0, 0));
+                group_mma<A == BY_LINE, false>(side.sum, slab_operand<A>(slab_a, k), slab_operand<BY_DEPTH>(ones, 0));
         }
     }
     group_fence();
 #pragma unroll
     for (int k = 0; k < PRODUCT_DEPTH; k += 16)
-        group_mma<A == BY_LINE, B == BY_LINE>(tile.sum[0], slab_operand<A>(slab_a, team_row<T>(), k),
-                                              slab_operand<B>(slab_b, warp_column<T>(), k));
+        group_mma<A == BY_LINE, B == BY_LINE>(tile.sum[0], slab_operand<A>(slab_a, k), slab_operand<B>(slab_b, k));
     group_commit();
     meanwhile();
     group_wait<0>();
@@ -267,9 +266,9 @@ DEVICE void group_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab
 
 /* What is the same in all lanes anyway: now the compiler knows it, too, and takes no branch on it for a divergent one,
  * in which products of warpgroups would wait for each other. */
-DEVICE bool alike(bool said)
+template <class V> DEVICE V alike(V value)
 {
-    return __shfl_sync(~0u, (int)said, 0);
+    return __shfl_sync(~0u, value, 0);
 }
 
 /* The tile at `row` and `column` += the product. Warps without rows or columns of their own only help to copy. */
@@ -279,9 +278,10 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
 {
     typedef product_shared<T> memory;
     const int slabs = (p.depth + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH;
-    const bool own = alike(row + team_row<T>() < p.rows && column + warp_column<T>() < p.columns);
+    const int below = alike(team_row<T>()), beside = alike(warp_column<T>());
+    const bool own = row + below < p.rows && column + beside < p.columns;
     if constexpr (SUMMED)
-        side.wanted = alike(side.wanted);
+        side.wanted = alike((int)side.wanted);
     shared = (shared + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
     const auto fetch = [&](int slab) {
         const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
@@ -309,7 +309,8 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
         if (!own)
             ahead();
         else if constexpr (T::GROUPED)
-            group_slab<A, B>(tile, side, at, at + memory::A_BYTES, shared + memory::ONES, ahead);
+            group_slab<A, B>(tile, side, at + slab_at<A>(below, 0), at + memory::A_BYTES + slab_at<B>(beside, 0),
+                             shared + memory::ONES, ahead);
         else
             warp_slab<A, B>(tile, side, at, at + memory::A_BYTES, ahead);
     }
