@@ -141,29 +141,6 @@ static void prices_may_be_advanced(void **state)
     assert_true(fabs(played[1].sum[EARLY] - played[0].sum[EARLY]) < 1e-9);
 }
 
-/* L-24 */
-static void prices_rise_while_a_policy_learns(void **state)
-{
-    (void)state;
-    for (int kind = 0; kind < 3; kind++) { /* 0: it learns; 1: it is evaluated; 2: there is nothing to learn */
-        struct config config = gain_config();
-        config.rounds = 8;
-        config.ppo.price_ramp = 0.5;
-        config.policy.kind = kind == 2 ? POLICY_STATIC : POLICY_PPO;
-        config.evaluate = kind == 1;
-        config.mixed.price_least = 0.01;
-        struct engine *engine = start(&config);
-        const struct world *world = engine_world(engine);
-        for (uint32_t round = 0; round < 8; round++) {
-            engine_reset(engine, round);
-            const double ramp = kind == 0 ? fmin(round / 4.0, 1) : 1;
-            for (int env = 0; env < ENVS; env++)
-                assert_true(world_price_factor(world, env) == ramp * world->price_factor[env]);
-        }
-        engine_free(engine);
-    }
-}
-
 /* E-19: what counts is the host with its fossils, one made by the last action included; a seed that was only held is
  * lost. */
 static void the_committed_network_is_judged(void **state)
@@ -252,7 +229,6 @@ int main(void)
         cmocka_unit_test(rewards_sum_to_the_objective),
         cmocka_unit_test(a_bare_host_earns_nothing),
         cmocka_unit_test(prices_may_be_advanced),
-        cmocka_unit_test(prices_rise_while_a_policy_learns),
         cmocka_unit_test(the_committed_network_is_judged),
         cmocka_unit_test(the_last_step_only_commits),
         cmocka_unit_test(twins_are_their_own),

@@ -61,7 +61,7 @@ struct policy_config {
 
 struct ppo_config {
     double lr, lr_end_share, lambda, clip, target_kl, beta1, beta2, epsilon, max_grad_norm;
-    double value_coef, entropy_coef, entropy_coef_end, price_ramp;
+    double value_coef, entropy_coef, entropy_coef_end;
     int epochs, minibatches;
     double entropy_weight[HEAD_COUNT];
 };

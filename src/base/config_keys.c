@@ -176,8 +176,6 @@ const struct config_key config_keys[] = {
     {"ppo.entropy_coef_end", PLAYER, REAL(ppo.entropy_coef_end, 0, 100), "0.01",
      "the same in the last round; linear between"},
     HEADS(ENTROPY_ROW, ) /* as listed in vocabulary.h */
-    {"ppo.price_ramp", PLAYER, REAL(ppo.price_ramp, 0, 1), "0",
-     "share of the rounds in which reward.price rises from nothing to all of it; 0 = all from the first"},
     {"governor.loss_limit", EPISODE, REAL(governor.loss_limit, 0, 1e9), "12", "validation loss that may be divergence"},
     {"governor.sigmas", EPISODE, REAL(governor.sigmas, 0, 1e6), "6",
      "... if it is this many deviations above the history"},

@@ -370,19 +370,10 @@ ESPER_RULE bool world_plays_twins(const struct world *world)
     return world->twin_accuracy && !*world->twin_known;
 }
 
-/* A policy that learns may pay little at first, while it finds out what seeds are good for (L-24). */
-ESPER_RULE double world_price_ramp(const struct world *world)
-{
-    const struct config *config = &world->config;
-    const double rising = config->ppo.price_ramp * config->rounds;
-    return config->policy.kind != POLICY_PPO || config->evaluate || *world->round >= rising ? 1.0
-                                                                                            : *world->round / rising;
-}
-
 /* What an episode pays of reward.price. */
 ESPER_RULE double world_price_factor(const struct world *world, int env)
 {
-    return world_price_ramp(world) * (world->price_factor ? world->price_factor[env] : 1.0);
+    return world->price_factor ? world->price_factor[env] : 1.0;
 }
 
 /* The twin's validation accuracy at the step in progress; 0 where there is none. */
