@@ -6,7 +6,7 @@
  *     cuda_bench_text wide 1 32 16 8                       the wide one
  *     cuda_bench_text                                      the smallest of everything, once
  *
- * With the first number of envs all blueprints are grown, with the others mlp alone.
+ * With the first number of envs all blueprints are grown, with the others mlp alone; with `bare` at the end, none.
  */
 #include "device_timer.cuh"
 #include "text_rig.cuh"
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
         bench_steps(1, 1, TRANSFORMER_LORA, STAGE_BLENDING);
         return conclude();
     }
-    const bool wide = strcmp(argv[1], "wide") == 0;
+    const bool wide = strcmp(argv[1], "wide") == 0, bare = strcmp(argv[argc - 1], "bare") == 0;
     batches = wide ? 8 : 24;
     windows = wide ? 100 : 500;
     context = wide ? 256 : 64;
@@ -90,7 +90,8 @@ int main(int argc, char **argv)
         const bool all = i <= 2;
         for (int blueprint : blueprints)
             for (int stage : {STAGE_TRAINING, STAGE_HOLDING})
-                if (all ? blueprint != BLUEPRINT_NOOP : blueprint == TRANSFORMER_MLP && stage == STAGE_HOLDING)
+                if (!bare &&
+                    (all ? blueprint != BLUEPRINT_NOOP : blueprint == TRANSFORMER_MLP && stage == STAGE_HOLDING))
                     bench_steps(envs, batch, blueprint, stage);
     }
     return 0;

@@ -226,12 +226,9 @@ static void twins_are_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rewards_sum_to_the_objective),
-        cmocka_unit_test(a_bare_host_earns_nothing),
-        cmocka_unit_test(prices_may_be_advanced),
-        cmocka_unit_test(the_committed_network_is_judged),
-        cmocka_unit_test(the_last_step_only_commits),
-        cmocka_unit_test(twins_are_their_own),
+        cmocka_unit_test(rewards_sum_to_the_objective), cmocka_unit_test(a_bare_host_earns_nothing),
+        cmocka_unit_test(prices_may_be_advanced),       cmocka_unit_test(the_committed_network_is_judged),
+        cmocka_unit_test(the_last_step_only_commits),   cmocka_unit_test(twins_are_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
