@@ -159,6 +159,21 @@ text text-wide-cpu --device cpu $wide_text
 text text-wide-cuda --device cuda $wide_text --precision bf16
 agree 'wide text in bf16' text-wide-cpu text-wide-cuda 'select step, env, op, slot, blueprint, result, round(val_loss) from step'
 
+# A card with less shared memory, as compute capability 8.9 has it: wide hosts are computed in fp32, or refused, and CNNs of
+# the usual form by the bf16 kernels for any.
+ESPER_EMULATE_SHARED=101376
+export ESPER_EMULATE_SHARED
+text text-card --device cuda $wide_text --precision auto
+verdict 'what the card has no room for' "$(grep -q 'no bf16 kernels for this host on this GPU' "$work/err" || cat "$work/err")"
+agree 'wide text on a small card' text-wide-cpu text-card 'select step, env, op, slot, round(val_loss, 2) from step'
+fails 1 'precision = bf16: there are no bf16 kernels for this host (2 layers of width 128' train --task "$work/text.json" \
+    --runs "$work" --name none --device cuda $wide_text --precision bf16
+usual="--task cifar_baseline --envs 1 --rounds 1 --steps 3 --set data.set=synthetic --set data.size=32 --set data.batches=3 --set data.batch=2"
+train card-bf16 $usual --device cuda --precision bf16
+unset ESPER_EMULATE_SHARED
+train card-cpu $usual --device cpu
+agree 'a CNN on a small card' card-cpu card-bf16 'select step, env, op, slot, round(val_loss, 1) from step'
+
 # Without layers, which leaves slots in a row: as on the CPU; the long form also in bf16, and resumed.
 slots_alone="--set host.layers=0 --script $work/text_seeds.json"
 for device in cpu cuda; do
@@ -194,8 +209,7 @@ verdict 'errors of all sampled shares' \
 for order in capture late early; do
     ESPER_EMULATE_ORDER=$order
     export ESPER_EMULATE_ORDER
-    train order-$order --task cifar_baseline --envs 1 --rounds 1 --steps 3 --device cuda --precision bf16 \
-        --set data.set=synthetic --set data.size=32 --set data.batches=3 --set data.batch=2
+    train order-$order $usual --device cuda --precision bf16
 done
 unset ESPER_EMULATE_ORDER
 same 'side streams late' order-capture order-late

@@ -43,6 +43,19 @@ void runtime_choose(int number)
     chosen = number;
 }
 
+size_t runtime_shared_most(void)
+{
+    enum { DECLARED = 1024 };
+    int bytes = 0;
+#ifdef EMULATE
+    bytes = emulate::shared_most;
+#else
+    if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, chosen) != cudaSuccess)
+        cudaGetLastError();
+#endif
+    return bytes > DECLARED ? (size_t)(bytes - DECLARED) : 0;
+}
+
 struct runtime *runtime_create(struct esper_error *error)
 {
     struct runtime *rt = new runtime();

@@ -56,6 +56,8 @@ bool runtime_code_fits(void);
 struct runtime *runtime_create(struct esper_error *error);
 /* Which of the machine's devices runtimes are created on from here on; the first, unless somebody says so. */
 void runtime_choose(int number);
+/* Bytes of shared memory that a launch may ask for on it, beside the KB that a kernel may declare itself. */
+size_t runtime_shared_most(void);
 void runtime_free(struct runtime *rt);
 
 /* Remember the first error; false if `code` is one. */
@@ -170,8 +172,9 @@ void runtime_launch_as(struct runtime *rt, bool together, const char *name, void
     });
 }
 
-template <class... P> void runtime_allow_shared(struct runtime *, void (*)(P...), size_t)
+template <class... P> void runtime_allow_shared(struct runtime *rt, void (*)(P...), size_t bytes)
 {
+    runtime_check(rt, bytes <= runtime_shared_most() ? cudaSuccess : cudaErrorUnknown, "shared memory of a kernel");
 }
 #endif
 

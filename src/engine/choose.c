@@ -19,7 +19,7 @@ static enum esper_status choose_precision(const struct config *config, struct de
     use->tf32 = use->info.bf16;
     use->bf16 = use->info.bf16 && use->cuda->bf16_fits(&shape.net, config->data_batch);
     if (use->info.bf16 && !use->bf16)
-        use->fp32_because = "no bf16 kernels for this host";
+        use->fp32_because = "no bf16 kernels for this host on this GPU";
     if (use->bf16 && config->precision == PRECISION_AUTO && !use->cuda->bf16_pays(&shape.net, config->data_batch)) {
         use->bf16 = false;
         use->fp32_because = "bf16 for this host must be asked for";
@@ -31,9 +31,9 @@ static enum esper_status choose_precision(const struct config *config, struct de
                          "precision = bf16: %s (sm_%d%d) has no tensor cores for it; use precision=fp32",
                          use->info.name, use->info.major, use->info.minor);
     host_family_of(config)->describe(config, host, sizeof host);
-    return error_set(error, ESPER_UNSUPPORTED,
-                     "precision = bf16: there are no bf16 kernels for this host (%s); use precision=auto or fp32",
-                     host);
+    return error_set(
+        error, ESPER_UNSUPPORTED,
+        "precision = bf16: there are no bf16 kernels for this host (%s) on this GPU; use precision=auto or fp32", host);
 }
 
 enum esper_status device_choose(const struct config *config, struct device_use *use, struct esper_error *error)

@@ -16,6 +16,14 @@ enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorUnknown = 999 };
 
 namespace emulate
 {
+/* Bytes of shared memory that a thread block may have: as compute capability 9.0 has them, unless asked otherwise. */
+inline int shared_asked()
+{
+    const char *text = getenv("ESPER_EMULATE_SHARED");
+    return text ? atoi(text) : 232448;
+}
+inline int shared_most = shared_asked();
+
 enum fault_kind { FAULT_CALL, FAULT_ALLOC, FAULT_LAUNCH, FAULT_KINDS };
 
 struct fault_plan {

@@ -479,7 +479,7 @@ void fast_backward(struct bf16_net *net, int block)
 
 void fast_backward_prepare(struct runtime *rt)
 {
-    runtime_allow_shared(rt, backward_first<8>, first_back_shared<8>::BYTES);
-    runtime_allow_shared(rt, backward_eight<16>, eight_back_shared<16>::BYTES);
+    fast_allow<first_back_shared<8>::BYTES>(rt, backward_first<8>);
+    fast_allow<eight_back_shared<16>::BYTES>(rt, backward_eight<16>);
     fast_wide_prepare(rt);
 }

@@ -359,8 +359,8 @@ struct fast_eval *eval_create(struct bf16_net *net)
     eval->order.env = runtime_alloc<uint32_t>(rt, envs);
     eval->order.weight = runtime_alloc<uint32_t>(rt, envs);
     eval->losses = runtime_alloc<float>(rt, envs * (size_t)net->setup.val_images);
-    runtime_allow_shared(rt, eval_plain, eval_plain_memory::BYTES);
-    runtime_allow_shared(rt, eval_grown, eval_grown_memory::BYTES);
+    fast_allow<eval_plain_memory::BYTES>(rt, eval_plain);
+    fast_allow<eval_grown_memory::BYTES>(rt, eval_grown);
     if (rt->failed) {
         delete eval;
         return nullptr;

@@ -371,7 +371,7 @@ void fast_forward(struct bf16_net *net, int block)
 
 void fast_forward_prepare(struct runtime *rt)
 {
-    runtime_allow_shared(rt, forward_first<8>, first_shared<8>::BYTES);
-    runtime_allow_shared(rt, forward_eight<16>, eight_shared<16>::BYTES);
-    runtime_allow_shared(rt, forward_wide<32>, wide_shared<32>::BYTES);
+    fast_allow<first_shared<8>::BYTES>(rt, forward_first<8>);
+    fast_allow<eight_shared<16>::BYTES>(rt, forward_eight<16>);
+    fast_allow<wide_shared<32>::BYTES>(rt, forward_wide<32>);
 }

@@ -244,5 +244,5 @@ void fast_head(struct bf16_net *net)
 
 void fast_head_prepare(struct runtime *rt)
 {
-    runtime_allow_shared(rt, head<32, 16>, head_shared<32>::BYTES);
+    fast_allow<head_shared<32>::BYTES>(rt, head<32, 16>);
 }

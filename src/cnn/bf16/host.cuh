@@ -38,6 +38,8 @@ extern "C" {
 #include "nn/norm.h"
 }
 
+/* Shared memory of a thread block, at most: two of them fit a processor of compute capability 9.0. */
+enum { FAST_SHARED = 112 * 1024 };
 enum { FAST_CHUNKS = 16, FAST_CHUNK_MIN = 8, FAST_WARPS = 8, FAST_THREADS = 32 * FAST_WARPS };
 
 static inline int fast_chunk_images(int batch)
@@ -286,6 +288,13 @@ static inline struct launch fast_launch(const struct bf16_net *net, int per_proc
     struct launch shape = {dim3(fast_blocks_per_env(net->host, resident), (unsigned)net->host.envs), dim3(FAST_THREADS),
                            0, true};
     return shape;
+}
+
+/* A kernel that asks for so much shared memory, before its first launch. */
+template <size_t BYTES, class... P> void fast_allow(struct runtime *rt, void (*kernel)(P...))
+{
+    static_assert(BYTES <= FAST_SHARED, "cnn_bf16_fits counts on it");
+    runtime_allow_shared(rt, kernel, BYTES);
 }
 
 /* Buffers and offsets of net->host, which cnn_bf16_fits; false after an error. */

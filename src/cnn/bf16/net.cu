@@ -13,11 +13,13 @@
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
-/* What host, seeds and validation all support: 8, 16 and 32 channels, images of 32 x 32, blocks that pool. */
+/* What host, seeds and validation all support: 8, 16 and 32 channels, images of 32 x 32, blocks that pool; on a card
+ * with the shared memory that they need. */
 bool cnn_bf16_fits(const struct net_shape *host, int batch)
 {
     const struct cnn_shape *shape = cnn_shape_of(host);
-    if (shape->kernel != 3 || shape->blocks != 3 || shape->classes != SHAPE_CLASSES || batch < 1)
+    if (shape->kernel != 3 || shape->blocks != 3 || shape->classes != SHAPE_CLASSES || batch < 1 ||
+        runtime_shared_most() < (size_t)FAST_SHARED)
         return false;
     for (int i = 0; i < shape->blocks; i++) {
         const struct block_shape *b = &shape->block[i];

@@ -171,7 +171,7 @@ void seed_form<C, SIZE, ROW>::backward(struct bf16_net *net, const struct seed_s
     struct runtime *rt = net->runtime;
     using T = backward_tile<C, SIZE>;
     struct launch shape = {dim3(seed_grid(net, slot, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
-    runtime_allow_shared(rt, blend_backward_jobs<C, SIZE, ROW>, T::BYTES);
+    fast_allow<T::BYTES>(rt, blend_backward_jobs<C, SIZE, ROW>);
     runtime_launch(rt, blend_backward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 

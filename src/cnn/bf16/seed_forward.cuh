@@ -87,7 +87,7 @@ void seed_form<C, SIZE, ROW>::forward(struct bf16_net *net, const struct seed_sl
     struct runtime *rt = net->runtime;
     using T = forward_tile<C, SIZE>;
     struct launch shape = {dim3(seed_grid(net, slot, T::PER_PROCESSOR)), dim3(TILE_THREADS), T::BYTES, true};
-    runtime_allow_shared(rt, blend_forward_jobs<C, SIZE, ROW>, T::BYTES);
+    fast_allow<T::BYTES>(rt, blend_forward_jobs<C, SIZE, ROW>);
     runtime_launch(rt, blend_forward_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 

@@ -57,7 +57,7 @@ void seed_form<C, SIZE, ROW>::leaf(struct bf16_net *net, const struct seed_slot 
     constexpr size_t shared = leaf_tile<C, SIZE>::BYTES;
     struct launch shape = {dim3(seed_grid(net, slot, leaf_tile<C, SIZE>::PER_PROCESSOR)), dim3(TILE_THREADS), shared,
                            true};
-    runtime_allow_shared(rt, leaf_jobs<C, SIZE, ROW>, shared);
+    fast_allow<shared>(rt, leaf_jobs<C, SIZE, ROW>);
     runtime_launch(rt, leaf_jobs<C, SIZE, ROW>, shape, net->host, slot);
 }
 

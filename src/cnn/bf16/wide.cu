@@ -287,5 +287,5 @@ void fast_wide_backward(struct bf16_net *net, int block)
 
 void fast_wide_prepare(struct runtime *rt)
 {
-    runtime_allow_shared(rt, backward_wide<32>, wide_back_shared<32>::BYTES);
+    fast_allow<wide_back_shared<32>::BYTES>(rt, backward_wide<32>);
 }

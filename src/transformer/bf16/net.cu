@@ -4,8 +4,7 @@
 #include "transformer/bf16/net.cuh"
 #include "transformer/wide/net.cuh"
 
-/* Thread blocks of an evaluation, per processor; bytes of shared memory beside what a block is given. */
-enum { WALKS = 4, SHARED_OWN = 1024 };
+enum { WALKS = 4 }; /* thread blocks of an evaluation, per processor */
 
 /* Width 64 or 32 with heads of 16, no more than 64 tokens, all bytes. */
 static bool small_fits(const struct net_shape *host, int batch)
@@ -16,19 +15,6 @@ static bool small_fits(const struct net_shape *host, int batch)
 }
 
 /* ---- division of a batch ----------------------------------------------------------------------------------------- */
-
-/* Bytes of shared memory that a thread block may have. */
-static size_t shared_most()
-{
-    int bytes = 232448; /* of sm_90 */
-#ifndef EMULATE
-    int device = 0;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
-        bytes = 0;
-#endif
-    return (size_t)bytes;
-}
 
 static size_t train_shared(int width, int teams)
 {
@@ -44,7 +30,7 @@ static void divide(struct small_view *small, int width, int batch)
     const int many = 32, some = 16;
 #endif
     small->teams = batch >= many ? TEAMS_MOST : batch >= some ? 2 : 1;
-    while (small->teams > 1 && train_shared(width, small->teams) + SHARED_OWN > shared_most())
+    while (small->teams > 1 && train_shared(width, small->teams) > runtime_shared_most())
         small->teams /= 2;
     const int groups = (batch + small->teams - 1) / small->teams;
     small->rounds = (groups + SLABS_MOST - 1) / SLABS_MOST;

@@ -10,8 +10,9 @@ static bool head_fits(int head)
 bool wide_fits(const struct net_shape *host, int batch)
 {
     const struct transformer_shape *shape = transformer_shape_of(host);
-    return head_fits(shape->width / shape->heads) && head_fits(shape->width / SEED_HEADS) &&
-           shape->vocabulary == TRANSFORMER_BYTES && batch >= 1;
+    const int head = shape->width / shape->heads, seed_head = shape->width / SEED_HEADS;
+    return head_fits(head) && head_fits(seed_head) && shape->vocabulary == TRANSFORMER_BYTES && batch >= 1 &&
+           wide_shared(head > seed_head ? head : seed_head) <= runtime_shared_most();
 }
 
 struct net_device *wide_create(struct runtime *rt, const struct net_setup *setup)

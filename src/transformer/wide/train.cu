@@ -5,6 +5,8 @@
 #include "transformer/fp32/passes.cuh"
 #include "transformer/wide/wide.cuh"
 
+#include <algorithm>
+
 /* A thread per four numbers of an env's parameters. */
 STAGE_KERNEL round_params(const struct exact_view *net, int first)
 {
@@ -61,6 +63,11 @@ void wide_allow_train(struct transformer_net *device)
 {
     allow_passes<wide>(device);
     allow_gradients<wide>(device);
+}
+
+size_t wide_shared(int head)
+{
+    return std::max({wide::product_shared(), wide::classifier_shared(), wide::attend_bytes(head, true)});
 }
 
 std::vector<exact_work> wide_work(const struct exact_view *net)
