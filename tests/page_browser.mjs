@@ -111,6 +111,7 @@ export async function startBrowser(program, size = [1400, 1000]) {
                 clickCount: 1,
             });
         tab.move = (x, y) => mouse("mouseMoved", x, y);
+        tab.press = (x, y) => tab.drag(x, y, x);
         tab.drag = async (x, y, toX) => {
             await tab.move(x, y);
             await mouse("mousePressed", x, y);

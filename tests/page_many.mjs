@@ -56,13 +56,20 @@ const timed = (hash, ready) =>
         return performance.now() - begun;
     })()`);
 
-// What a button of a figure saves.
+// What a button of a figure saves. It is pressed with the mouse: of ten downloads without a person's doing the browser
+// may drop the last.
 async function saved(selector, kind) {
     for (const old of await readdir(folder)) await rm(`${folder}/${old}`);
-    const pressed = await tab.run(
-        `(() => { const b = [...document.querySelectorAll(${JSON.stringify(selector + " .save button")})].find((e) => e.textContent === "${kind}"); b?.click(); return !!b; })()`,
+    const button = await tab.run(
+        `(() => {
+            const b = [...document.querySelectorAll(${JSON.stringify(selector + " .save button")})].find((e) => e.textContent === "${kind}");
+            b?.scrollIntoView({ block: "center" });
+            const box = b?.getBoundingClientRect();
+            return box && { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+        })()`,
     );
-    if (!pressed) throw new Error(`${selector} has no ${kind}`);
+    if (!button) throw new Error(`${selector} has no ${kind}`);
+    await tab.press(button.x, button.y);
     const file = await until(`${kind} of ${selector}`, async () =>
         (await readdir(folder)).find((f) => f.endsWith("." + kind.toLowerCase())),
     );
