@@ -1,6 +1,7 @@
 /* How a session begins: a new run, perhaps with a policy that another run learned, or one resumed from its
  * checkpoint. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -346,6 +347,19 @@ static struct session *make_session(struct group *group, struct esper_error *err
     return session;
 }
 
+/* The objective is a sum, and a discount leaves little of what is paid after many steps. */
+static void note_discount(struct session *session)
+{
+    const struct config *c = &session->config;
+    const bool learns = c->policy.kind == POLICY_PPO && !c->evaluate && c->reward.mode == REWARD_GAIN,
+               pays = c->reward.price * (1 - c->reward.price_potential) > 0 || c->reward.flop_price > 0;
+    const double left = pow(c->gamma, c->steps);
+    if (learns && pays && left < 0.9)
+        snprintf(session->note, sizeof session->note,
+                 "gamma = %g leaves %.0f %% of a price that is paid after %d steps; gamma=1 leaves all of it", c->gamma,
+                 100 * left, c->steps);
+}
+
 enum esper_status session_create(struct session **out, const struct config *config,
                                  const struct session_options *options, struct esper_error *error)
 {
@@ -353,6 +367,7 @@ enum esper_status session_create(struct session **out, const struct config *conf
     if (!session)
         return ESPER_FAILED;
     session->config = *config;
+    note_discount(session);
     enum esper_status status = create_parts(session, options, error);
     if (status != ESPER_OK) {
         session_release(session);
