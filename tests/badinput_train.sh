@@ -358,8 +358,8 @@ wait "$background"
 background=
 
 # A signal that comes twice at once, as `timeout` sends it, is one; someone who presses Ctrl-C a second later does not
-# wait for the step in progress, here of half a minute, nor for saving it.
-"$esper" train --envs 1 --steps 2 --set data.batches=20000 --name heavy --plain >first.txt 2>&1 &
+# wait for the step in progress, here of twenty seconds on a fast machine, nor for saving it.
+"$esper" train --envs 1 --steps 2 --set data.batches=60000 --set data.batch=128 --name heavy --plain >first.txt 2>&1 &
 background=$!
 until grep -q runs/heavy first.txt || ! kill -0 "$background" 2>/dev/null; do # the last words before the first step
     sleep 0.1
