@@ -17,6 +17,8 @@ extern "C" {
 #include "base/assert.h"
 }
 
+enum { TWO_ONES = 0x3f803f80 }; /* a pair */
+
 DEVICE float bf16_lo(uint32_t pair)
 {
     return __uint_as_float(pair << 16);

@@ -13,7 +13,7 @@
 #include "nn/few.cuh"
 #include "nn/matmul.cuh"
 
-enum { PRODUCT_DEPTH = 64, PRODUCT_STAGES = 3, BF16_ONES = 0x3f803f80 /* a pair of them */ };
+enum { PRODUCT_DEPTH = 64, PRODUCT_STAGES = 3 };
 
 struct tile_product {
     int rows, columns, depth;
@@ -210,7 +210,7 @@ DEVICE void tile_multiply(T &tile, struct tile_side<T, SUMMED> &side, const stru
             mma_bf16(tile.sum[m][n], own.a[m], own.b[n / 2][n % 2 * 2], own.b[n / 2][n % 2 * 2 + 1]);
         if constexpr (SUMMED)
             if (side.wanted)
-                mma_bf16(side.sum[m], own.a[m], BF16_ONES, BF16_ONES);
+                mma_bf16(side.sum[m], own.a[m], TWO_ONES, TWO_ONES);
     }
 }
 
@@ -294,7 +294,7 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
     };
     __syncthreads(); /* shared memory is nobody else's any more */
     if (SUMMED && T::GROUPED && threadIdx.x < SLAB_ALIGN / 16)
-        store_shared_128(shared + memory::ONES + 16 * threadIdx.x, BF16_ONES, BF16_ONES, BF16_ONES, BF16_ONES);
+        store_shared_128(shared + memory::ONES + 16 * threadIdx.x, TWO_ONES, TWO_ONES, TWO_ONES, TWO_ONES);
 #pragma unroll
     for (int slab = 0; slab < PRODUCT_STAGES - 1; slab++)
         fetch(slab);

@@ -63,8 +63,6 @@ DEVICE void share_back_sums(uint32_t at, int channels, int first, const float d[
     }
 }
 
-static const uint32_t TWO_ONES = 0x3f803f80u; /* bf16 */
-
 DEVICE float *part_of(const struct fast_host &host, int i, int env, int chunk)
 {
     return host.block[i].part + ((size_t)env * host.chunks + chunk) * host.block[i].part_size;

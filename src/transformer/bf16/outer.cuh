@@ -52,7 +52,6 @@ DEVICE void slab_put_tile(float *at, const float sum[4], bool again)
 /* M rows and 16 columns of the product. */
 template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const struct outer &o, int row, int column)
 {
-    const uint32_t ones = 0x3f803f80u;
     const bool biased = o.bias && column == 0;
     float sum[M / TILE][2][4] = {}, side[M / TILE][4] = {};
 #pragma unroll 1
@@ -70,7 +69,7 @@ template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const st
                 mma_bf16(sum[m][0], a, b[0], b[1]);
                 mma_bf16(sum[m][1], a, b[2], b[3]);
                 if (biased)
-                    mma_bf16(side[m], a, ones, ones);
+                    mma_bf16(side[m], a, TWO_ONES, TWO_ONES);
             }
         }
     }
