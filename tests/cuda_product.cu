@@ -228,6 +228,7 @@ int main(void)
     check_attention<32>(rt, 5, 2);
     check_attention<32>(rt, 150, 1);
     check_attention<64>(rt, 70, 2);
+    check_attention<64>(rt, 300, 1); /* more queries than are marked at once */
     check_attention<96>(rt, 40, 1);
     check_attention<128>(rt, 33, 1);
     runtime_free(rt);

@@ -10,10 +10,10 @@
 #include "nn/attend.cuh"
 #include "nn/product.cuh"
 
-enum { FLASH_ROWS = 128, FLASH_OTHERS = 64, FLASH_THREADS = 2 * FLASH_ROWS };
+enum { FLASH_ROWS = 128, FLASH_OTHERS = 64, FLASH_THREADS = 2 * FLASH_ROWS, FLASH_MARKED = 4 * FLASH_OTHERS };
 
 /* Rows in shared memory, padded so that eight lie in different banks: own ones first, then two pairs of tiles of
- * others, then two numbers per row of one of them. */
+ * others, then two numbers per row, of own ones or of so many others. */
 template <int HEAD> struct flash_sheet {
     enum {
         PITCH = 2 * (HEAD + 8),
@@ -21,7 +21,7 @@ template <int HEAD> struct flash_sheet {
         OWN = FLASH_ROWS * PITCH,
         FORWARD = OWN + 4 * OTHERS,
         MARKS = 2 * OWN + 4 * OTHERS,
-        BACKWARD = MARKS + FLASH_ROWS * 8
+        BACKWARD = MARKS + FLASH_MARKED * 8
     };
 };
 
@@ -30,13 +30,13 @@ template <int HEAD> struct flash {
     typedef flash_sheet<HEAD> sheet;
     enum { TILES = HEAD / 16 };
     const struct attended<struct bf16> &a;
-    size_t wide, width, at; /* numbers of a row of qkv and of out; where the head begins in them */
-    int head, row;          /* row: the first of the block's */
+    uint32_t wide, width, at; /* numbers of a row of qkv and of out; where the head begins in them */
+    int head, row;            /* row: the first of the block's */
     uint32_t shared;
 
     __device__ __forceinline__ flash(const struct attended<struct bf16> &given, int index, int part, uint32_t memory)
-        : a(given), wide((size_t)(3 * given.heads * HEAD)), width((size_t)(given.heads * HEAD)),
-          at((size_t)(index * HEAD)), head(index), row(part * FLASH_ROWS), shared(memory)
+        : a(given), wide((uint32_t)(3 * given.heads * HEAD)), width((uint32_t)(given.heads * HEAD)),
+          at((uint32_t)(index * HEAD)), head(index), row(part * FLASH_ROWS), shared(memory)
     {
     }
     /* The first of the warp's. */
@@ -59,32 +59,43 @@ template <int HEAD> struct flash {
         return first + (uint32_t)(r * sheet::PITCH + chunk * 16);
     }
     /* Rows from `first`, zeros beyond the sequence. */
-    __device__ __forceinline__ void fetch(uint32_t to, const struct bf16 *from, size_t stride, int first,
+    __device__ __forceinline__ void fetch(uint32_t to, const struct bf16 *from, uint32_t stride, int first,
                                           int rows) const
     {
         enum { CHUNKS = HEAD / 8 };
+#pragma unroll 1 /* addresses of all of them would take the registers of the sums */
         for (int i = (int)threadIdx.x; i < rows * CHUNKS; i += FLASH_THREADS) {
             const int r = i / CHUNKS, chunk = i % CHUNKS;
             const bool there = first + r < a.length;
             copy_async_or_zero(in_sheet(to, r, chunk),
-                               from + (there ? (size_t)(first + r) * stride : 0) + at + (size_t)(8 * chunk), there);
+                               from + ((there ? (uint32_t)(first + r) * stride : 0) + at + (uint32_t)(8 * chunk)),
+                               there);
         }
     }
     __device__ __forceinline__ void load(uint32_t (*x)[4], uint32_t sheet_at) const
     {
 #pragma unroll
         for (int d = 0; d < TILES; d++)
-            matrices_a<true>(x[d], [&](int r, int chunk) { return in_sheet(sheet_at, r, 2 * d + chunk); });
+            load(d, x[d], sheet_at);
     }
-    /* s[2] += x times sixteen rows transposed. */
-    __device__ __forceinline__ void meet(float (*s)[4], const uint32_t (*x)[4], uint32_t rows) const
+    __device__ __forceinline__ void load(int d, uint32_t x[4], uint32_t sheet_at) const
+    {
+        matrices_a<true>(x, [&](int r, int chunk) { return in_sheet(sheet_at, r, 2 * d + chunk); });
+    }
+    /* s[2] of each of so many times sixteen rows += x times the rows transposed; own(d, x): a tile of x. */
+    template <int TIMES, class Own> __device__ __forceinline__ void meet(float (*s)[4], Own own, uint32_t rows) const
     {
 #pragma unroll
         for (int d = 0; d < TILES; d++) {
-            uint32_t b[4];
-            matrices_b<true>(b, [&](int r, int chunk) { return in_sheet(rows, r, 2 * d + chunk); });
-            mma_bf16(s[0], x[d], b[0], b[1]);
-            mma_bf16(s[1], x[d], b[2], b[3]);
+            uint32_t x[4];
+            own(d, x);
+#pragma unroll
+            for (int n = 0; n < TIMES; n++) {
+                uint32_t b[4];
+                matrices_b<true>(b, [&](int r, int chunk) { return in_sheet(rows, 16 * n + r, 2 * d + chunk); });
+                mma_bf16(s[2 * n], x, b[0], b[1]);
+                mma_bf16(s[2 * n + 1], x, b[2], b[3]);
+            }
         }
     }
     /* to[HEAD / 8] += weights times sixteen rows. */
@@ -100,7 +111,8 @@ template <int HEAD> struct flash {
             mma_bf16(to[2 * d + 1], weights, b[2], b[3]);
         }
     }
-    __device__ __forceinline__ void store(struct bf16 *to, size_t stride, const float (*x)[4], const float *times) const
+    __device__ __forceinline__ void store(struct bf16 *to, uint32_t stride, const float (*x)[4],
+                                          const float *times) const
     {
         const int lane = (int)threadIdx.x % 32;
 #pragma unroll
@@ -111,7 +123,7 @@ template <int HEAD> struct flash {
 #pragma unroll
             for (int j = 0; j < HEAD / 8; j++) {
                 const few<2> two = {{x[j][2 * half] * times[half], x[j][2 * half + 1] * times[half]}};
-                keep(to + (size_t)r * stride + at + (size_t)(8 * j + 2 * (lane % 4)), two);
+                keep(to + ((uint32_t)r * stride + at + (uint32_t)(8 * j + 2 * (lane % 4))), two);
             }
         }
     }
@@ -120,11 +132,12 @@ template <int HEAD> struct flash {
     __device__ __forceinline__ void mark(uint32_t to, int first, int rows) const
     {
         enum { PART = HEAD / 4 };
-        for (int r = (int)threadIdx.x / 4; r < rows; r += FLASH_THREADS / 4) {
+#pragma unroll 2 /* both on their way at once */
+        for (int r = (int)threadIdx.x / 4; r < rows && first + r / 8 * 8 < a.length; r += FLASH_THREADS / 4) {
             const int query = first + r;
             float sum = 0;
             if (query < a.length) {
-                const size_t place = (size_t)query * width + at + (size_t)((int)threadIdx.x % 4 * PART);
+                const uint32_t place = (uint32_t)query * width + at + (uint32_t)((int)threadIdx.x % 4 * PART);
 #pragma unroll
                 for (int d = 0; d < PART; d += 8) {
                     const struct few<8> x = few_at<8>(a.out + place + d), y = few_at<8>(a.dout + place + d);
@@ -160,6 +173,21 @@ template <int HEAD> DEVICE float flash_scale()
 
 #define FLASH_LOG2E 1.44269504f
 
+/* Tiles of a warp's rows that are in registers. */
+struct flash_held {
+    const uint32_t (*x)[4];
+
+    __device__ __forceinline__ explicit flash_held(const uint32_t (*given)[4]) : x(given)
+    {
+    }
+    __device__ __forceinline__ void operator()(int d, uint32_t to[4]) const
+    {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            to[k] = x[d][k];
+    }
+};
+
 /* What a warp has of its queries so far. */
 template <int HEAD> struct flash_sums {
     float out[HEAD / 8][4], top[2], total[2];
@@ -180,7 +208,7 @@ DEVICE void flash_tile(const struct flash<HEAD> &w, struct flash_sums<HEAD> &sum
         for (int e = 0; e < 8; e++)
             s[2 * n + e / 4][e % 4] = 0;
         if (key <= w.own())
-            w.meet(&s[2 * n], q, keys + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
+            w.template meet<1>(&s[2 * n], flash_held(q), keys + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
 #pragma unroll
         for (int e = 0; e < 8; e++) {
             float &score = s[2 * n + e / 4][e % 4];
@@ -260,17 +288,26 @@ DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int p
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* From scores and dp to probabilities, in `s`, and gradients of the scores, in `dp`, as far as a query sees a key;
- * mark(e): the query's two numbers, sees(e). */
-template <int HEAD, class Mark, class Sees> DEVICE void flash_again(float (*s)[4], float (*dp)[4], Mark mark, Sees sees)
+/* What a warp takes at once: tiles of sixteen others, so that one's products run while another waits for its own. */
+enum { FLASH_TIMES = 2, FLASH_STEP = 16 * FLASH_TIMES };
+
+struct flash_step {
+    float s[2 * FLASH_TIMES][4], dp[2 * FLASH_TIMES][4];
+};
+
+/* From scores and dp to probabilities, in `s`, and gradients of the scores, in `dp`, but for their scale, sixteen rows
+ * and eight columns of them. mark(e): the query's two numbers; MASKED: as far as sees(e), which is that the query sees
+ * the key; else all do. */
+template <int HEAD, bool MASKED, class Mark, class Sees>
+DEVICE void flash_again(float s[4], float dp[4], Mark mark, Sees sees)
 {
-    const float scale = flash_scale<HEAD>();
+    const float scale = flash_scale<HEAD>() * FLASH_LOG2E;
 #pragma unroll
-    for (int e = 0; e < 8; e++) {
+    for (int e = 0; e < 4; e++) {
         const struct few<2> two = mark(e);
-        float &p = s[e / 4][e % 4], &d = dp[e / 4][e % 4];
-        p = sees(e) ? quick_exp2(p * (scale * FLASH_LOG2E) - two.v[0]) : 0.0f;
-        d = sees(e) ? scale * p * (d - two.v[1]) : 0.0f;
+        const bool seen = !MASKED || sees(e);
+        s[e] = seen ? quick_exp2(fmaf(s[e], scale, -two.v[0])) : 0.0f;
+        dp[e] = seen ? s[e] * (dp[e] - two.v[1]) : 0.0f;
     }
 }
 
@@ -278,6 +315,32 @@ DEVICE struct few<2> flash_marked(uint32_t at) {
     uint32_t two[2];
     load_shared_64(two, at);
     return {{__uint_as_float(two[0]), __uint_as_float(two[1])}};
+}
+
+/* The warp's queries in the works: tiles of them and of the gradient of what they yield, their two numbers each. */
+template <int HEAD>
+struct flash_queries {
+    uint32_t q[HEAD / 16][4], g[HEAD / 16][4];
+    few<2> own[2];
+    float dq[HEAD / 8][4];
+};
+
+/* Its queries against FLASH_STEP keys from `key`. */
+template <int HEAD, bool MASKED>
+DEVICE void flash_query_step(const struct flash<HEAD> &w, struct flash_queries<HEAD> &own, int key, uint32_t keys,
+                             uint32_t values)
+{
+    struct flash_step step = {};
+    w.template meet<FLASH_TIMES>(step.s, flash_held(own.q), keys);
+    w.template meet<FLASH_TIMES>(step.dp, flash_held(own.g), values);
+#pragma unroll
+    for (int j = 0; j < 2 * FLASH_TIMES; j++)
+        flash_again<HEAD, MASKED>(
+            step.s[j], step.dp[j], [&](int e) { return own.own[e / 2]; },
+            [&](int e) { return key + 8 * j + flash_column(e) <= w.own() + flash_row(e); });
+#pragma unroll
+    for (int n = 0; n < FLASH_TIMES; n++)
+        w.mix(own.dq, &step.dp[2 * n], keys + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
 }
 
 /* Gradients of a part of the queries. */
@@ -288,9 +351,7 @@ DEVICE void flash_backward_queries(const struct attended<struct bf16> &a, int he
     const struct flash<HEAD> w(a, head, part, shared);
     const int last = w.row + FLASH_ROWS < a.length ? w.row + FLASH_ROWS : a.length;
     const uint32_t marks = shared + sheet::MARKS;
-    uint32_t q[HEAD / 16][4], g[HEAD / 16][4];
-    float dq[HEAD / 8][4] = {};
-    few<2> own[2] = {};
+    flash_queries<HEAD> own = {};
     const auto fetch = [&](int turn) {
         const int begin = turn * FLASH_OTHERS;
         if (begin < last) {
@@ -310,47 +371,82 @@ DEVICE void flash_backward_queries(const struct attended<struct bf16> &a, int he
         copy_wait<1>();
         __syncthreads();
         if (turn == 0) {
-            w.load(q, w.own_sheet(0));
-            w.load(g, w.own_sheet(1));
+            w.load(own.q, w.own_sheet(0));
+            w.load(own.g, w.own_sheet(1));
             for (int r = 0; r < 2; r++)
-                own[r] = flash_marked(marks + (uint32_t)(8 * (w.own() - w.row + flash_row(2 * r))));
+                own.own[r] = flash_marked(marks + (uint32_t)(8 * (w.own() - w.row + flash_row(2 * r))));
         }
 #pragma unroll 1
-        for (int n = 0; n < FLASH_OTHERS / 16 && w.own() < a.length; n++) {
-            const int key = turn * FLASH_OTHERS + 16 * n;
-            const uint32_t down = (uint32_t)(16 * n * sheet::PITCH);
-            float s[2][4] = {}, dp[2][4] = {};
+        for (int n = 0; n < FLASH_OTHERS && w.own() < a.length; n += FLASH_STEP) {
+            const int key = turn * FLASH_OTHERS + n;
+            const uint32_t down = (uint32_t)(n * sheet::PITCH), keys = w.others(2, turn, 0) + down,
+                           values = w.others(2, turn, 1) + down;
             if (key > w.own())
                 break;
-            w.meet(s, q, w.others(2, turn, 0) + down);
-            w.meet(dp, g, w.others(2, turn, 1) + down);
-            flash_again<HEAD>(
-                s, dp, [&](int e) { return own[e % 4 / 2]; },
-                [&](int e) { return key + flash_column(e) <= w.own() + flash_row(e); });
-            w.mix(dq, dp, w.others(2, turn, 0) + down);
+            if (key + FLASH_STEP <= w.own()) /* before all of them */
+                flash_query_step<HEAD, false>(w, own, key, keys, values);
+            else
+                flash_query_step<HEAD, true>(w, own, key, keys, values);
         }
         __syncthreads();
     }
     copy_wait<0>();
-    const float as_it_is[2] = {1, 1};
-    w.store(a.dqkv, w.wide, dq, as_it_is);
+    const float times[2] = {flash_scale<HEAD>(), flash_scale<HEAD>()};
+    w.store(a.dqkv, w.wide, own.dq, times);
 }
 
-/* Gradients of a part of the keys, and of its values: rows are keys here, columns queries. */
+/* The warp's keys and values in the works. They stay in shared memory: there are twice as many sums. */
+template <int HEAD> struct flash_keys {
+    float dk[HEAD / 8][4], dv[HEAD / 8][4];
+};
+
+/* Its keys against FLASH_STEP queries from `query`, whose numbers are at `marks`: rows are keys here, columns
+ * queries. */
+template <int HEAD, bool MASKED>
+DEVICE void flash_key_step(const struct flash<HEAD> &w, struct flash_keys<HEAD> &own, int query, uint32_t queries,
+                           uint32_t gradients, uint32_t marks)
+{
+    struct flash_step step = {};
+    const auto from = [&](int which) {
+        return [&w, which](int d, uint32_t x[4]) { w.load(d, x, w.own_sheet(which)); };
+    };
+    w.template meet<FLASH_TIMES>(step.s, from(0), queries);
+    w.template meet<FLASH_TIMES>(step.dp, from(1), gradients);
+#pragma unroll
+    for (int j = 0; j < 2 * FLASH_TIMES; j++) {
+        uint32_t two[4]; /* of two neighbouring columns */
+        load_shared_128(two, marks + (uint32_t)(8 * (8 * j + flash_column(0))));
+        flash_again<HEAD, MASKED>(
+            step.s[j], step.dp[j],
+            [&](int e) {
+                return few<2>{{__uint_as_float(two[e % 2 * 2]), __uint_as_float(two[e % 2 * 2 + 1])}};
+            },
+            [&](int e) {
+                const int seeing = query + 8 * j + flash_column(e);
+                return w.own() + flash_row(e) <= seeing && seeing < w.a.length;
+            });
+    }
+#pragma unroll
+    for (int n = 0; n < FLASH_TIMES; n++) {
+        const uint32_t down = (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH);
+        w.mix(own.dv, &step.s[2 * n], gradients + down);
+        w.mix(own.dk, &step.dp[2 * n], queries + down);
+    }
+}
+
+/* Gradients of a part of the keys, and of its values. */
 template <int HEAD>
 DEVICE void flash_backward_keys(const struct attended<struct bf16> &a, int head, int part, uint32_t shared)
 {
     typedef flash_sheet<HEAD> sheet;
     const struct flash<HEAD> w(a, head, part, shared);
     const uint32_t marks = shared + sheet::MARKS;
-    uint32_t k[HEAD / 16][4], v[HEAD / 16][4];
-    float dk[HEAD / 8][4] = {}, dv[HEAD / 8][4] = {};
+    flash_keys<HEAD> own = {};
     const auto fetch = [&](int turn) {
         const int begin = w.row + turn * FLASH_OTHERS;
         if (begin < a.length) {
             w.fetch(w.others(2, turn, 0), a.qkv, w.wide, begin, FLASH_OTHERS);
             w.fetch(w.others(2, turn, 1), a.dout, w.width, begin, FLASH_OTHERS);
-            w.mark(marks + (uint32_t)(turn % 2 * FLASH_OTHERS * 8), begin, FLASH_OTHERS);
         }
         copy_commit();
     };
@@ -360,38 +456,30 @@ DEVICE void flash_backward_keys(const struct attended<struct bf16> &a, int head,
     fetch(0);
 #pragma unroll 1
     for (int turn = 0; w.row + turn * FLASH_OTHERS < a.length; turn++) {
+        const int begin = w.row + turn * FLASH_OTHERS, mark = turn * FLASH_OTHERS % FLASH_MARKED;
         fetch(turn + 1);
+        if (mark == 0)
+            w.mark(marks, begin, FLASH_MARKED);
         copy_wait<1>();
         __syncthreads();
-        if (turn == 0) {
-            w.load(k, w.own_sheet(0));
-            w.load(v, w.own_sheet(1));
-        }
 #pragma unroll 1
-        for (int n = 0; n < FLASH_OTHERS / 16 && w.own() < a.length; n++) {
-            const int query = w.row + turn * FLASH_OTHERS + 16 * n;
-            const uint32_t down = (uint32_t)(16 * n * sheet::PITCH),
-                           marked = marks + (uint32_t)((turn % 2 * FLASH_OTHERS + 16 * n) * 8);
-            float s[2][4] = {}, dp[2][4] = {};
-            if (query < w.own() || query >= a.length)
+        for (int n = 0; n < FLASH_OTHERS && w.own() < a.length; n += FLASH_STEP) {
+            const int query = begin + n;
+            const uint32_t down = (uint32_t)(n * sheet::PITCH), queries = w.others(2, turn, 0) + down,
+                           gradients = w.others(2, turn, 1) + down, marked = marks + (uint32_t)((mark + n) * 8);
+            if (query + FLASH_STEP <= w.own() || query >= a.length)
                 continue;
-            w.meet(s, k, w.others(2, turn, 0) + down);
-            w.meet(dp, v, w.others(2, turn, 1) + down);
-            flash_again<HEAD>(
-                s, dp, [&](int e) { return flash_marked(marked + (uint32_t)(8 * flash_column(e))); },
-                [&](int e) {
-                    const int seeing = query + flash_column(e);
-                    return w.own() + flash_row(e) <= seeing && seeing < a.length;
-                });
-            w.mix(dv, s, w.others(2, turn, 1) + down);
-            w.mix(dk, dp, w.others(2, turn, 0) + down);
+            if (query >= w.own() + 16 && query + FLASH_STEP <= a.length) /* after all of them, and all exist */
+                flash_key_step<HEAD, false>(w, own, query, queries, gradients, marked);
+            else
+                flash_key_step<HEAD, true>(w, own, query, queries, gradients, marked);
         }
         __syncthreads();
     }
     copy_wait<0>();
-    const float as_it_is[2] = {1, 1};
-    w.store(a.dqkv + w.width, w.wide, dk, as_it_is);
-    w.store(a.dqkv + 2 * w.width, w.wide, dv, as_it_is);
+    const float scaled[2] = {flash_scale<HEAD>(), flash_scale<HEAD>()}, as_it_is[2] = {1, 1};
+    w.store(a.dqkv + w.width, w.wide, own.dk, scaled);
+    w.store(a.dqkv + 2 * w.width, w.wide, own.dv, as_it_is);
 }
 
 static inline __host__ __device__ int flash_parts(int length)

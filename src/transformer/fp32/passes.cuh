@@ -149,18 +149,22 @@ DEVICE void second_backward(const struct frame &frame, const struct branch_view 
                 });
 }
 
-template <class P, int HEAD> STAGE_KERNEL attend_backward(const struct exact_view *net, int first, int layer, int slot)
+template <class P, int HEAD>
+KERNEL void __launch_bounds__(STAGE_THREADS, HEAD > 0 && HEAD <= 64 ? 2 : 1)
+    attend_backward(const struct exact_view *net, int first, int layer, int slot)
 {
     const struct frame frame = train_frame(net, first);
     const struct attention own = attention_of(frame, layer, slot);
-    if (own.heads)
-        each_attended<P>(frame, own.heads, 2, block_share(), [&](int n, int head, int item) {
-            const struct attended<typename P::operand> a = sequence_of<P>(frame, *own.places, own.heads, n);
-            if (item % 2 == 0)
-                P::template attend_queries<HEAD>(a, head, item / 2);
-            else
-                P::template attend_keys<HEAD>(a, head, item / 2);
-        });
+    if (!own.heads)
+        return;
+    const int parts = P::attend_parts(net->context, net->width / own.heads);
+    each_attended(frame, own.heads, 2 * parts, block_share(), [&](int n, int head, int k) {
+        const struct attended<typename P::operand> a = sequence_of<P>(frame, *own.places, own.heads, n);
+        if (k % 2 == 0) /* the last queries see most, and the first keys are seen most */
+            P::template attend_queries<HEAD>(a, head, parts - 1 - k / 2);
+        else
+            P::template attend_keys<HEAD>(a, head, k / 2);
+    });
 }
 
 PRODUCT_KERNEL half_second_backward(const struct exact_view *net, int first, int layer, int half)

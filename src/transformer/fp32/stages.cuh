@@ -156,22 +156,26 @@ DEVICE struct attended<typename P::operand> sequence_of(const struct frame &fram
     return a;
 }
 
-/* f(sequence, head, part) for this block's share of `times` pieces of work per part of every head. */
-template <class P, class F>
-DEVICE void each_attended(const struct frame &frame, int heads, int times, const struct share &share, F f)
+/* f(sequence, head, k) for this block's share of `count` pieces of work on every head, the first piece of all heads
+ * first: it should be the longest, or blocks that began late would work alone in the end. */
+template <class F>
+DEVICE void each_attended(const struct frame &frame, int heads, int count, const struct share &share, F f)
 {
-    const int parts = times * P::attend_parts(frame.net->context, frame.net->width / heads);
-    for (int item = share.index; item < frame.sequences * heads * parts; item += share.count)
-        f(item / parts / heads, item / parts % heads, item % parts);
+    const int all = frame.sequences * heads;
+    for (int item = share.index; item < all * count; item += share.count)
+        f(item % all / heads, item % heads, item / all);
 }
 
 template <class P, int HEAD>
 DEVICE void stage_attend(const struct frame &frame, const struct branch_places &places, int heads,
                          const struct share &share)
 {
-    each_attended<P>(frame, heads, 1, share, [&](int n, int head, int part) {
+    const int parts = P::attend_parts(frame.net->context, frame.net->width / heads);
+    const auto attend = [&](int n, int head, int k) {
+        const int part = parts - 1 - k; /* the last queries see most */
         P::template attend<HEAD>(sequence_of<P>(frame, places, heads, n), head, part);
-    });
+    };
+    each_attended(frame, heads, parts, share, attend);
 }
 
 template <class P> DEVICE void stage_logits(const struct frame &frame, const struct share &share)

@@ -82,12 +82,12 @@ struct wide_base {
         flash_forward<HEAD>(a, head, part, memory());
     }
     template <int HEAD>
-    static __device__ __forceinline__ void attend_queries(const struct attended<struct bf16> &a, int head, int part)
+    static __device__ __noinline__ void attend_queries(const struct attended<struct bf16> &a, int head, int part)
     {
         flash_backward_queries<HEAD>(a, head, part, memory());
     }
     template <int HEAD>
-    static __device__ __forceinline__ void attend_keys(const struct attended<struct bf16> &a, int head, int part)
+    static __device__ __noinline__ void attend_keys(const struct attended<struct bf16> &a, int head, int part)
     {
         flash_backward_keys<HEAD>(a, head, part, memory());
     }
