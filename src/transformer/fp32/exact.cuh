@@ -16,6 +16,7 @@ struct exact {
         LEAST = 1,     /* numbers of a row of an operand, at least */
         FUSED = false, /* the classifier judges as well, and tokens enter embeddings' gradients by a product */
         BESIDE = 1,    /* numbers that a lane copies at once */
+        SUMMED = 1,    /* neighbours that a thread sums over the rows */
         THREADS = STAGE_THREADS, /* of products */
         BLOCKS = 1,              /* of products, per processor, at least */
         CLASSIFIER_ROWS = MATMUL_TILE

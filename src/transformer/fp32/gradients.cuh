@@ -5,8 +5,6 @@
 #include "transformer/fp32/numbers.cuh"
 #include "transformer/fp32/stages.cuh"
 
-enum { NORM_COLUMNS = 64, NORM_LANES = STAGE_THREADS / NORM_COLUMNS, NORM_AHEAD = 16 };
-
 /* Rows of a chunk: first, and how many. */
 DEVICE int chunk_first(const struct exact_view *net, int chunk)
 {
@@ -148,51 +146,73 @@ template <class P> DEVICE struct norm_grad<typename P::operand> norm_grad_of(con
     return grad;
 }
 
-/* A block per norm and NORM_COLUMNS columns (x), env (y) and chunk (z). */
+/* How a block divides its part of a norm: threads with OWN neighbouring columns each side by side, and lanes of them
+ * that take turns at the rows. */
 template <class P>
-STAGE_KERNEL norm_sums(const struct exact_view *net, int first)
+struct norm_block {
+    enum {
+        OWN = P::SUMMED,
+        ACROSS = OWN > 1 ? 4 : 64,
+        COLUMNS = OWN * ACROSS,
+        LANES = STAGE_THREADS / ACROSS,
+        AHEAD = OWN > 1 ? 4 : 16 /* rows that are on their way at once */
+    };
+    static_assert(2 * COLUMNS <= STAGE_THREADS, "a thread per sum");
+    static __host__ __device__ int groups(int width)
+    {
+        return (width + COLUMNS - 1) / COLUMNS;
+    }
+};
+
+/* A block per norm and some columns of it (x), env (y) and chunk (z). */
+template <class P> STAGE_KERNEL norm_sums(const struct exact_view *net, int first)
 {
-    __shared__ float part[2][STAGE_THREADS];
+    typedef norm_block<P> own;
+    __align__(16) __shared__ float part[2][own::LANES][own::COLUMNS];
     const struct frame frame = train_frame(net, first);
-    const int groups = (net->width + NORM_COLUMNS - 1) / NORM_COLUMNS, index = (int)blockIdx.x / groups,
-              chunk = (int)blockIdx.z;
+    const int groups = own::groups(net->width), index = (int)blockIdx.x / groups, chunk = (int)blockIdx.z;
     const struct norm_grad<typename P::operand> norm = norm_grad_of<P>(frame, index);
     if (!norm.dy)
         return;
-    const int column = (int)blockIdx.x % groups * NORM_COLUMNS + (int)threadIdx.x % NORM_COLUMNS,
-              begin = chunk_first(net, chunk), rows = chunk_rows(net, chunk);
-    float gamma = 0, beta = 0;
-    const size_t step = (size_t)NORM_LANES * (size_t)net->width;
-    size_t i = (size_t)(begin + (int)threadIdx.x / NORM_COLUMNS) * (size_t)net->width + (size_t)column;
-    int left = column < net->width ? (rows - (int)threadIdx.x / NORM_COLUMNS + NORM_LANES - 1) / NORM_LANES : 0;
-    const auto add = [&](float dy, float hat) {
-        gamma += norm.times * dy * hat;
-        beta += norm.times * dy;
+    const int beside = (int)threadIdx.x % own::ACROSS * own::OWN, lane = (int)threadIdx.x / own::ACROSS,
+              left_column = (int)blockIdx.x % groups * own::COLUMNS, begin = chunk_first(net, chunk),
+              rows = chunk_rows(net, chunk);
+    struct few<own::OWN> gamma = {}, beta = {
     };
-    for (; left >= NORM_AHEAD; left -= NORM_AHEAD) { /* so many rows are on their way at once */
-        float dy[NORM_AHEAD], hat[NORM_AHEAD];
+    const size_t step = (size_t)own::LANES * (size_t)net->width;
+    size_t i = (size_t)(begin + lane) * (size_t)net->width + (size_t)(left_column + beside);
+    int left = left_column + beside < net->width ? (rows - lane + own::LANES - 1) / own::LANES : 0;
+    const auto add = [&](const struct few<own::OWN> &dy, const struct few<own::OWN> &hat) {
 #pragma unroll
-        for (int k = 0; k < NORM_AHEAD; k++, i += step) {
-            dy[k] = number(norm.dy[i]);
-            hat[k] = number(norm.hat[i]);
+        for (int e = 0; e < own::OWN; e++) {
+            gamma.v[e] += norm.times * dy.v[e] * hat.v[e];
+            beta.v[e] += norm.times * dy.v[e];
+        }
+    };
+    for (; left >= own::AHEAD; left -= own::AHEAD) {
+        few<own::OWN> dy[own::AHEAD], hat[own::AHEAD];
+#pragma unroll
+        for (int k = 0; k < own::AHEAD; k++, i += step) {
+            dy[k] = few_at<own::OWN>(norm.dy + i);
+            hat[k] = few_at<own::OWN>(norm.hat + i);
         }
 #pragma unroll
-        for (int k = 0; k < NORM_AHEAD; k++)
+        for (int k = 0; k < own::AHEAD; k++)
             add(dy[k], hat[k]);
     }
     for (; left > 0; left--, i += step)
-        add(number(norm.dy[i]), number(norm.hat[i]));
-    part[0][threadIdx.x] = gamma;
-    part[1][threadIdx.x] = beta;
+        add(few_at<own::OWN>(norm.dy + i), few_at<own::OWN>(norm.hat + i));
+    keep(&part[0][lane][beside], gamma);
+    keep(&part[1][lane][beside], beta);
     __syncthreads();
     float *to = chunk_sums(frame, chunk);
-    if (threadIdx.x < NORM_COLUMNS && column < net->width) {
-        for (int k = 1; k < NORM_LANES; k++) {
-            gamma += part[0][(int)threadIdx.x + k * NORM_COLUMNS];
-            beta += part[1][(int)threadIdx.x + k * NORM_COLUMNS];
-        }
-        to[norm.gamma + (size_t)column] = gamma;
-        to[norm.beta + (size_t)column] = beta;
+    const int which = (int)threadIdx.x / own::COLUMNS, among = (int)threadIdx.x % own::COLUMNS;
+    if (which < 2 && left_column + among < net->width) {
+        float sum = part[which][0][among];
+#pragma unroll 8
+        for (int k = 1; k < own::LANES; k++)
+            sum += part[which][k][among];
+        to[(which == 0 ? norm.gamma : norm.beta) + (size_t)(left_column + among)] = sum;
     }
     const int slot = index - 2 * net->layers - 1;
     if (slot < 0 || (int)blockIdx.x % groups > 0)
@@ -262,8 +282,7 @@ template <class P> static void enqueue_gradients(struct transformer_net *device,
 {
     struct runtime *rt = device->runtime;
     const struct exact_view *net = device->net, &view = device->view;
-    const unsigned norms =
-        (unsigned)((2 * view.layers + 1 + view.slots) * ((view.width + NORM_COLUMNS - 1) / NORM_COLUMNS));
+    const unsigned norms = (unsigned)((2 * view.layers + 1 + view.slots) * norm_block<P>::groups(view.width));
     const struct launch norm_blocks = {dim3(norms, (unsigned)envs, (unsigned)view.chunks), dim3(STAGE_THREADS), 0,
                                        false};
     const int entries = P::FUSED ? 0 : view.vocabulary;

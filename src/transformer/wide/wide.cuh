@@ -15,7 +15,7 @@ typedef struct product_tile<64, TRANSFORMER_BYTES, 1, 8, true> classifier_tile;
 /* All but the products of linear layers. */
 struct wide_base {
     typedef struct bf16 operand;
-    enum { LEAST = OPERAND_ROW, FUSED = true, BESIDE = 2, CLASSIFIER_ROWS = classifier_tile::M };
+    enum { LEAST = OPERAND_ROW, FUSED = true, BESIDE = 2, SUMMED = 8, CLASSIFIER_ROWS = classifier_tile::M };
 
     /* ---- for launches ---- */
 
