@@ -49,6 +49,11 @@ DEVICE void keep(struct bf16 *to, const struct few<2> &x)
     *(uint32_t *)to = pack_bf16(x.v[0], x.v[1]);
 }
 
+DEVICE void keep(float *to, const struct few<4> &x)
+{
+    *(float4 *)to = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
+}
+
 DEVICE void keep(float *to, const struct few<8> &x)
 {
     ((float4 *)to)[0] = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
@@ -65,6 +70,9 @@ template <int N> DEVICE struct few<N> few_at(const float *from) {
     if constexpr (N == 8) {
         const float4 a = ((const float4 *)from)[0], b = ((const float4 *)from)[1];
         return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+    } else if constexpr (N == 4) {
+        const float4 four = *(const float4 *)from;
+        return {{four.x, four.y, four.z, four.w}};
     } else if constexpr (N == 2) {
         const float2 two = *(const float2 *)from;
         return {{two.x, two.y}};

@@ -8,42 +8,69 @@
 
 /* ---- over the chunks --------------------------------------------------------------------------------------------- */
 
-DEVICE float over_chunks(const struct frame &frame, size_t i)
+/* Those of some chunks are on their way at once. */
+DEVICE numbers over_chunks(const struct frame &frame, size_t i)
 {
-    float sum = 0;
-    for (int c = 0; c < frame.net->chunks; c++)
-        sum += chunk_sums(frame, c)[i];
+    enum { AHEAD = 4 };
+    const struct exact_view &net = *frame.net;
+    const float *from = chunk_sums(frame, 0) + i;
+    numbers sum = {};
+    for (int c = 0; c < net.chunks; c += AHEAD) {
+        numbers part[AHEAD] = {};
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (c + k < net.chunks)
+                part[k] = few_at<NUMBERS>(from + (size_t)(c + k) * net.grad);
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) /* zeros change nothing */
+            sum = paired(sum, part[k], [](float a, float b) { return a + b; });
+    }
     return sum;
 }
 
 /* SPAN numbers per block: first the host's, with the sum of their squares, then those of seeds and gates. */
 STAGE_KERNEL reduce(const struct exact_view *net, int first)
 {
+    static_assert(SPAN == NUMBERS * STAGE_THREADS, "a thread has its numbers once");
     const struct frame frame = train_frame(net, first);
     const size_t place = (size_t)frame.place;
     float *grads = net->grads + place * net->grad;
     const bool host = (int)blockIdx.x < net->spans;
-    const uint32_t begin = (blockIdx.x - (host ? 0 : (uint32_t)net->spans)) * SPAN,
-                   count = host ? net->host_storage : net->seed_storage + net->gate_storage;
-    double square = 0;
-    for (uint32_t i = begin + threadIdx.x; i < begin + SPAN && i < count; i += STAGE_THREADS) {
-        float sum = 0;
-        if (host) {
-            sum = over_chunks(frame, i) + (i < net->embeddings ? net->embedded[place * net->embeddings + i] : 0.0f);
-            square += (double)sum * (double)sum;
-            grads[i] = sum;
-        } else {
-            const struct slot_number number = slot_number_of(frame, i);
-            if (number.tensor && slot_learns(frame.exec[number.slot]))
-                sum = over_chunks(frame, (size_t)net->host_storage + i);
-            grads[(size_t)net->host_storage + i] = sum;
-        }
-    }
-    if (!host)
+    const uint32_t i = (blockIdx.x - (host ? 0 : (uint32_t)net->spans)) * SPAN + NUMBERS * threadIdx.x;
+    if (!host) {
+        numbers sum = {};
+        if (i >= net->seed_storage + net->gate_storage)
+            return;
+        const struct slot_number number = slot_number_of(frame, i);
+        if (number.tensor && slot_learns(frame.exec[number.slot]))
+            sum = over_chunks(frame, (size_t)net->host_storage + i);
+#pragma unroll
+        for (uint32_t k = 0; k < NUMBERS; k++) /* behind the tensor is what another seed left */
+            sum.v[k] = k < number.count ? sum.v[k] : 0.0f;
+        keep(grads + net->host_storage + i, sum);
         return;
-    square = block_total<STAGE_THREADS>(square);
-    if (threadIdx.x == 0)
-        net->squares[place * (size_t)net->spans + blockIdx.x] = square;
+    }
+    double square = 0;
+    if (i < net->host_storage) {
+        numbers sum = over_chunks(frame, i), entered = {};
+        if (i < net->embeddings)
+            entered = few_at<NUMBERS>(net->embedded + place * net->embeddings + i);
+        sum = paired(sum, entered, [](float a, float b) { return a + b; });
+#pragma unroll
+        for (const float x : sum.v)
+            square += (double)x * (double)x;
+        keep(grads + i, sum);
+    }
+    __shared__ double part[STAGE_WARPS];
+    square = lanes_sum(square);
+    if (threadIdx.x % WARP_LANES == 0)
+        part[threadIdx.x / WARP_LANES] = square;
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    for (int w = 1; w < STAGE_WARPS; w++)
+        square += part[w];
+    net->squares[place * (size_t)net->spans + blockIdx.x] = square;
 }
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
@@ -87,8 +114,10 @@ STAGE_KERNEL settle(const struct exact_view *net, int first)
     struct part_step step = {};
     if (part == 0) {
         double square = 0, loss = 0, hits = 0;
+#pragma unroll 8 /* so many are on their way at once */
         for (int i = (int)threadIdx.x; i < net->spans; i += STAGE_THREADS)
             square += net->squares[place * (size_t)net->spans + (size_t)i];
+#pragma unroll 8
         for (int i = (int)threadIdx.x; i < net->rows; i += STAGE_THREADS) {
             loss += net->losses[place * (size_t)net->rows + (size_t)i];
             hits += net->hits[place * (size_t)net->rows + (size_t)i];
@@ -119,49 +148,69 @@ STAGE_KERNEL settle(const struct exact_view *net, int first)
 
 /* ---- step -------------------------------------------------------------------------------------------------------- */
 
-struct number {
-    float *w, *first, *second; /* second NULL: SGD */
-};
-
 /* nn/flat.c: optimiser_step. */
 DEVICE void optimiser_number(const struct optimiser &o, float lr_factor, bool decays, float factor,
-                             const struct part_step::adam_step &adam, float g, struct number number)
+                             const struct part_step::adam_step &adam, float g, float *w, float *first, float *second)
 {
     const float lr = o.lr * lr_factor, decay = decays ? o.weight_decay : 0.0f, d = factor * g;
     if (o.kind == OPTIMISER_SGD) {
-        *number.first = o.momentum * *number.first + (d + decay * *number.w);
-        *number.w -= lr * *number.first;
+        *first = o.momentum * *first + (d + decay * *w);
+        *w -= lr * *first;
         return;
     }
     if (decay > 0)
-        *number.w *= 1 - lr * decay;
-    *number.first = o.momentum * *number.first + (float)(1 - (double)o.momentum) * d;
-    *number.second = o.second * *number.second + (float)(1 - (double)o.second) * (d * d);
-    *number.w -= adam.rate * *number.first / (sqrtf(*number.second) * adam.root_scale + o.epsilon);
+        *w *= 1 - lr * decay;
+    *first = o.momentum * *first + (float)(1 - (double)o.momentum) * d;
+    *second = o.second * *second + (float)(1 - (double)o.second) * (d * d);
+    *w -= adam.rate * *first / (sqrtf(*second) * adam.root_scale + o.epsilon);
 }
 
-DEVICE struct number number_at(float *w, float *first, float *second, size_t i)
+/* Neighbours in memory: parameters, and what the optimiser remembers of them. */
+struct stored {
+    float *w, *first, *second; /* second NULL: SGD */
+};
+
+DEVICE struct stored stored_at(float *w, float *first, float *second, size_t i)
 {
-    struct number number = {w + i, first + i, second ? second + i : nullptr};
-    return number;
+    struct stored stored = {w + i, first + i, second ? second + i : nullptr};
+    return stored;
 }
 
-/* One thread per parameter. */
+/* The first `count` of them, or all. */
+DEVICE void optimiser_numbers(const struct optimiser &o, float lr_factor, bool decays, float factor,
+                              const struct part_step::adam_step &adam, const numbers &g, const struct stored &stored,
+                              uint32_t count)
+{
+    numbers w = few_at<NUMBERS>(stored.w), first = few_at<NUMBERS>(stored.first), second = {};
+    if (stored.second)
+        second = few_at<NUMBERS>(stored.second);
+#pragma unroll
+    for (uint32_t k = 0; k < NUMBERS; k++)
+        if (k < count)
+            optimiser_number(o, lr_factor, decays, factor, adam, g.v[k], &w.v[k], &first.v[k], &second.v[k]);
+    keep(stored.w, w);
+    keep(stored.first, first);
+    if (stored.second)
+        keep(stored.second, second);
+}
+
+/* A thread per NUMBERS parameters. */
 STAGE_KERNEL update(const struct exact_view *net, int first)
 {
     const struct net_setup *setup = net->setup;
     const struct frame frame = train_frame(net, first);
     const size_t env = (size_t)frame.env;
-    const uint32_t i = blockIdx.x * STAGE_THREADS + threadIdx.x;
+    const uint32_t i = NUMBERS * (blockIdx.x * STAGE_THREADS + threadIdx.x);
     if (i >= net->grad)
         return;
     const struct part_step *part = net->part + (size_t)frame.place * NET_NORMS;
-    const float g = net->grads[(size_t)frame.place * net->grad + i],
-                lr_factor = setup->source.conditions.lr_factor[env];
+    const float *g = net->grads + (size_t)frame.place * net->grad + i;
+    const float lr_factor = setup->source.conditions.lr_factor[env];
     if (i < net->host_storage) {
-        optimiser_number(setup->rates.host, lr_factor, net->decays[i / LAYOUT_ALIGN], part[0].factor, part[0].adam[0],
-                         g,
-                         number_at(setup->host, setup->host_momentum, setup->host_second, env * net->host_storage + i));
+        optimiser_numbers(setup->rates.host, lr_factor, net->decays[i / LAYOUT_ALIGN], part[0].factor, part[0].adam[0],
+                          few_at<NUMBERS>(g),
+                          stored_at(setup->host, setup->host_momentum, setup->host_second, env * net->host_storage + i),
+                          NUMBERS);
         return;
     }
     const struct slot_number number = slot_number_of(frame, i - net->host_storage);
@@ -169,9 +218,11 @@ STAGE_KERNEL update(const struct exact_view *net, int first)
         return;
     const struct part_step &own = part[1 + number.slot];
     const size_t place = env * (number.gate ? net->gate_storage : net->seed_storage) + number.offset;
-    optimiser_number(setup->rates.seed, lr_factor, number.tensor->decays, own.factor, own.adam[number.gate], g,
-                     number.gate ? number_at(setup->gate, setup->gate_momentum, setup->gate_second, place)
-                                 : number_at(setup->seed, setup->seed_momentum, setup->seed_second, place));
+    optimiser_numbers(setup->rates.seed, lr_factor, number.tensor->decays, own.factor, own.adam[number.gate],
+                      few_at<NUMBERS>(g),
+                      number.gate ? stored_at(setup->gate, setup->gate_momentum, setup->gate_second, place)
+                                  : stored_at(setup->seed, setup->seed_momentum, setup->seed_second, place),
+                      number.count);
 }
 
 KERNEL void begin_step(const struct exact_view *net, int envs)
@@ -211,10 +262,10 @@ KERNEL void end_step(const struct exact_view *net, int first, int envs)
 void transformer_update(struct transformer_net *device, int first, int envs)
 {
     const struct exact_view &view = device->view;
-    const unsigned numbers = (unsigned)((view.grad + STAGE_THREADS - 1) / STAGE_THREADS);
+    const unsigned each = NUMBERS * STAGE_THREADS, blocks = (unsigned)((view.grad + each - 1) / each);
     runtime_launch(device->runtime, settle, net_blocks(1 + (unsigned)view.slots, envs, STAGE_THREADS), device->net,
                    first);
-    runtime_launch(device->runtime, update, net_blocks(numbers, envs, STAGE_THREADS), device->net, first);
+    runtime_launch(device->runtime, update, net_blocks(blocks, envs, STAGE_THREADS), device->net, first);
 }
 
 void transformer_reduce(struct transformer_net *device, int first, int envs)
