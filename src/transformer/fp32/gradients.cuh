@@ -100,7 +100,7 @@ DEVICE struct linear_grad<typename P::operand> linear_grad_of(const struct frame
     const bool second = work.which % 2;
     return branch_grad(half.branch, 0, second, net.width,
                        second ? mixed_of<P>(frame, half.branch, half.places) : operands<P>(frame, half.norms.normed),
-                       operands<P>(frame, second ? half.dy.operand : half.places.dhidden));
+                       operands<P>(frame, second ? gradient_after(frame, half).operand : half.places.dhidden));
 }
 
 /* A chunk's part of a weight's gradient, a tile per thread block. */

@@ -171,6 +171,7 @@ static void find_way(struct exact_view *net, const struct transformer_shape *sha
 static void connect(struct exact_view *net)
 {
     struct stream_place *to = &net->embedding, dy = net->dembed; /* of what comes before */
+    int before = -1;                                             /* that, if it is a slot */
     const auto pass = [&](const struct stream_place &x, auto *by) {
         *to = x;
         by->dx = dy;
@@ -180,13 +181,20 @@ static void connect(struct exact_view *net)
     for (int i = 0; i < net->stops; i++) {
         const struct exact_stop stop = net->way[i];
         if (stop.layer >= 0)
-            for (struct exact_half &half : net->layer[stop.layer].half)
+            for (struct exact_half &half : net->layer[stop.layer].half) {
                 pass(net->stream, &half);
-        if (stop.slot >= 0)
+                half.before = before;
+                half.after = &half == net->layer[stop.layer].half ? -1 : stop.slot;
+                before = -1;
+            }
+        if (stop.slot >= 0) {
             pass(net->slot[stop.slot].x, &net->slot[stop.slot]);
+            before = stop.slot;
+        }
     }
     *to = net->stream;
     net->dlast = dy;
+    net->before_last = before;
 }
 
 static void lay_out(struct exact_view *net, const struct transformer_shape *shape, enum frames frames)

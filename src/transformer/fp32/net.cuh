@@ -62,6 +62,7 @@ struct exact_half {
     struct stream_place to; /* the stream after it */
     struct stream_place dy; /* the gradient of what the half adds, which is that of the stream after it */
     struct stream_place dx; /* that of the stream before it, which is the `dy` of what comes before */
+    int before, after;      /* the slots between it and its neighbours, or -1 */
 };
 
 struct exact_layer {
@@ -158,6 +159,7 @@ struct exact_view {
     struct stream_place stream;            /* what norms read; slots have their own */
     struct stream_place embedding, dembed; /* the stream where it begins, and its gradient */
     struct stream_place dlast;             /* the gradient of the stream where it ends */
+    int before_last;                       /* the slot before the last norm, or -1 */
     place_t dmixed;
     struct norm_places last_places;
     place_t logits, dlogits;

@@ -20,8 +20,9 @@ PASS_KERNEL embed(const struct exact_view *net, int first)
 template <class P>
 KERNEL void __launch_bounds__(STAGE_THREADS, 2) norm(const struct exact_view *net, int first, int layer, int half)
 {
+    const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
-    stage_norm<P>(train_frame(net, first), view.norm, view.norms, block_share());
+    stage_norm<P>(frame, view.norm, view.norms, stream_after(frame, view.before), block_share());
 }
 
 PRODUCT_KERNEL half_first(const struct exact_view *net, int first, int layer, int half)
@@ -36,7 +37,8 @@ PRODUCT_KERNEL half_second(const struct exact_view *net, int first, int layer, i
 {
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
-    stage_second<P>(frame, view.branch, view.places, host_of<P>(frame), net->stream.exact, view.to, block_share());
+    stage_second<P>(frame, view.branch, view.places, host_of<P>(frame), stream_after(frame, view.before), view.to,
+                    block_share());
 }
 
 PRODUCT_KERNEL seed_first(const struct exact_view *net, int first, int slot)
@@ -56,7 +58,9 @@ PRODUCT_KERNEL gate(const struct exact_view *net, int first, int slot)
 
 PASS_KERNEL mix(const struct exact_view *net, int first, int slot)
 {
-    stage_mix<P>(train_frame(net, first), slot, block_share());
+    const struct frame frame = train_frame(net, first);
+    if (net->slot[slot].to.exact != net->stream.exact || !slot_idle(frame, slot))
+        stage_mix<P>(frame, slot, block_share());
 }
 
 /* Attention of a layer or, if slot >= 0, of that slot's seed. */
@@ -89,7 +93,8 @@ KERNEL void __launch_bounds__(STAGE_THREADS, HEAD > 0 && HEAD <= 64 ? 2 : 1)
 
 PASS_KERNEL last_norm(const struct exact_view *net, int first)
 {
-    stage_norm<P>(train_frame(net, first), net->last, net->last_places, block_share());
+    const struct frame frame = train_frame(net, first);
+    stage_norm<P>(frame, net->last, net->last_places, stream_after(frame, net->before_last), block_share());
 }
 
 DEVICE void keep_verdict(const struct frame &frame, int row, double loss, bool hit)
@@ -171,7 +176,8 @@ PRODUCT_KERNEL half_second_backward(const struct exact_view *net, int first, int
 {
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
-    second_backward<P>(frame, view.branch, view.places, host_of<P>(frame), operands<P>(frame, view.dy.operand));
+    second_backward<P>(frame, view.branch, view.places, host_of<P>(frame),
+                       operands<P>(frame, gradient_after(frame, view).operand));
 }
 
 /* The gradient of what a norm yields, from that of the linear layer that reads it. */
@@ -214,7 +220,7 @@ KERNEL void __launch_bounds__(STAGE_THREADS, 2)
 {
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
-    norm_backward<P>(frame, view.norm, view.norms, at(frame, view.dy.exact), view.dx);
+    norm_backward<P>(frame, view.norm, view.norms, at(frame, gradient_after(frame, view).exact), view.dx);
 }
 
 PRODUCT_KERNEL classify_backward(const struct exact_view *net, int first)
@@ -304,6 +310,8 @@ PASS_KERNEL mix_backward(const struct exact_view *net, int first, int slot)
     const struct exact_slot &view = net->slot[slot];
     const bool mixes = slot_mixes(frame, slot), norm = slot_runs(frame, slot) && seed_of(frame, slot).norm,
                passes = slot_passes(frame, slot);
+    if (net->way[view.stop].layer >= 0 && slot_idle(frame, slot))
+        return;
     each_row(frame.rows, block_share(), [&](int row) {
         const size_t at_row = (size_t)row * (size_t)net->width;
         const float *g = at(frame, view.dy.exact) + at_row;

@@ -83,13 +83,13 @@ template <class P> DEVICE void stage_embed(const struct frame &frame, const stru
 
 template <class P>
 DEVICE void stage_norm(const struct frame &frame, const struct norm_view &norm, const struct norm_places &places,
-                       const struct share &share)
+                       place_t from, const struct share &share)
 {
     const int width = frame.net->width;
     const float *gamma = frame.host + norm.gamma, *beta = frame.host + norm.beta;
     each_row(frame.rows, share, [&](int row) {
         const size_t first = (size_t)row * (size_t)width;
-        at(frame, places.rstd)[row] = P::normalise(width, at(frame, frame.net->stream.exact) + first, gamma, beta,
+        at(frame, places.rstd)[row] = P::normalise(width, at(frame, from) + first, gamma, beta,
                                                    operands<P>(frame, places.hat) + first,
                                                    operands<P>(frame, places.normed) + first);
     });
@@ -315,6 +315,27 @@ template <class P> DEVICE void stage_mix(const struct frame &frame, int slot, co
         const float a = mixes ? amplitude_of(frame, slot, row) : 0;
         each_lane(width, [&](int i) { put(i, blended(multiply, a, x[i], &s[i])); });
     });
+}
+
+/* ---- past slots, in training ------------------------------------------------------------------------------------- */
+
+/* The slot hands on what enters it, and nothing else: between layers nobody copies that. Who reads the stream, or its
+ * gradient, finds it where it entered the slot. */
+DEVICE bool slot_idle(const struct frame &frame, int slot)
+{
+    return !slot_mixes(frame, slot) && (!slot_runs(frame, slot) || seed_has_branch(frame, slot));
+}
+
+/* The stream that a norm reads, `slot` before it. */
+DEVICE place_t stream_after(const struct frame &frame, int slot)
+{
+    return slot >= 0 && slot_idle(frame, slot) ? frame.net->slot[slot].x.exact : frame.net->stream.exact;
+}
+
+/* The gradient of the stream after a half. */
+DEVICE const struct stream_place &gradient_after(const struct frame &frame, const struct exact_half &half)
+{
+    return half.after >= 0 && slot_idle(frame, half.after) ? frame.net->slot[half.after].dy : half.dy;
 }
 
 #endif

@@ -25,7 +25,7 @@ static __device__ __noinline__ void walk_attend(const struct frame &frame, const
 template <class P> DEVICE void walk_half(const struct frame &frame, int layer, int half)
 {
     const struct exact_half &view = frame.net->layer[layer].half[half], &places = places_of(frame, layer, half);
-    stage_norm<P>(frame, view.norm, places.norms, alone);
+    stage_norm<P>(frame, view.norm, places.norms, frame.net->stream.exact, alone);
     __syncthreads();
     stage_first<P>(frame, view.branch, places.places, host_of<P>(frame), operands<P>(frame, places.norms.normed),
                    alone);
@@ -65,7 +65,7 @@ template <class P> DEVICE void walk_from(const struct frame &frame, int stop, bo
         if (net.way[stop].slot >= 0)
             walk_slot<P>(frame, net.way[stop].slot);
     }
-    stage_norm<P>(frame, net.last, net.last_places, alone);
+    stage_norm<P>(frame, net.last, net.last_places, net.stream.exact, alone);
     __syncthreads();
 }
 
