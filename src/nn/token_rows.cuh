@@ -63,7 +63,8 @@ DEVICE void row_normalise_backward(int width, const T *hat, float rstd, Value v,
 
 /* ---- rows in registers ------------------------------------------------------------------------------------------- */
 
-/* A row of at most ROW_PAIRS * 64 numbers, an even number of them. All of it is read before anything is computed. */
+/* A row of at most ROW_PAIRS * 64 numbers, an even number of them. All of it is read before anything is computed, but
+ * for gamma and beta: every row needs them, so they are near, and there are registers for more rows at once. */
 enum { ROW_PAIRS = 8 };
 struct row_pairs {
     struct few<2> pair[ROW_PAIRS];
@@ -72,18 +73,18 @@ struct row_pairs {
 /* f(k, i) for this lane's pairs: pair k begins with number i. */
 template <class F> DEVICE void each_pair(int width, F f)
 {
+    const size_t own = 2 * (threadIdx.x % WARP_LANES); /* of pointers' size: one address serves all pairs */
 #pragma unroll
     for (int k = 0; k < ROW_PAIRS; k++) {
-        const int i = 2 * (k * WARP_LANES + (int)threadIdx.x % WARP_LANES);
-        if (i < width)
-            f(k, i);
+        if ((int)own + 2 * WARP_LANES * k < width)
+            f(k, own + (size_t)(2 * WARP_LANES * k));
     }
 }
 
 template <class T> DEVICE struct row_pairs row_read(int width, const T *from)
 {
     struct row_pairs row;
-    each_pair(width, [&](int k, int i) { row.pair[k] = few_at<2>(from + i); });
+    each_pair(width, [&](int k, size_t i) { row.pair[k] = few_at<2>(from + i); });
     return row;
 }
 
@@ -91,20 +92,21 @@ template <class T> DEVICE struct row_pairs row_read(int width, const T *from)
 template <class T>
 DEVICE float pairs_normalise(int width, const float *x, const float *gamma, const float *beta, T *hat, T *normed)
 {
-    const struct row_pairs row = row_read(width, x), scale = row_read(width, gamma), shift = row_read(width, beta);
+    const struct row_pairs row = row_read(width, x);
     float sum = 0, square = 0;
-    each_pair(width, [&](int k, int) { sum += row.pair[k].v[0] + row.pair[k].v[1]; });
+    each_pair(width, [&](int k, size_t) { sum += row.pair[k].v[0] + row.pair[k].v[1]; });
     const float mean = lanes_sum(sum) / (float)width;
-    each_pair(width, [&](int k, int) {
+    each_pair(width, [&](int k, size_t) {
         for (const float v : row.pair[k].v)
             square += (v - mean) * (v - mean);
     });
     const float rstd = 1 / sqrtf(lanes_sum(square) / (float)width + (float)LAYER_NORM_EPS);
-    each_pair(width, [&](int k, int i) {
+    each_pair(width, [&](int k, size_t i) {
+        const struct few<2> scale = few_at<2>(gamma + i), shift = few_at<2>(beta + i);
         struct few<2> own, out;
         for (int e = 0; e < 2; e++) {
             own.v[e] = (row.pair[k].v[e] - mean) * rstd;
-            out.v[e] = scale.pair[k].v[e] * own.v[e] + shift.pair[k].v[e];
+            out.v[e] = scale.v[e] * own.v[e] + shift.v[e];
         }
         keep(hat + i, own);
         keep(normed + i, out);
@@ -112,28 +114,44 @@ DEVICE float pairs_normalise(int width, const float *x, const float *gamma, cons
     return rstd;
 }
 
-/* From dy, the gradient of gamma hat + beta, to put(i, two neighbours of the gradient of x, past added): NULL: 0. */
-template <class T, class Put>
-DEVICE void pairs_normalise_backward(int width, const T *hat, float rstd, const T *dy, const float *gamma,
-                                     const float *past, Put put)
+/* The same, as words. */
+struct row_words {
+    uint32_t pair[ROW_PAIRS];
+};
+
+DEVICE struct row_words row_words_read(int width, const struct bf16 *from)
 {
-    const struct row_pairs x = row_read(width, hat), scale = row_read(width, gamma);
-    struct row_pairs v = row_read(width, dy), beside = {};
+    struct row_words row;
+    each_pair(width, [&](int k, size_t i) { row.pair[k] = *(const uint32_t *)(from + i); });
+    return row;
+}
+
+/* From dy, the gradient of gamma hat + beta, to put(i, two neighbours of the gradient of x, past added): NULL: 0. */
+template <class Put>
+DEVICE void pairs_normalise_backward(int width, const struct bf16 *hat, float rstd, const struct bf16 *dy,
+                                     const float *gamma, const float *past, Put put)
+{
+    const struct row_words words = row_words_read(width, hat), given = row_words_read(width, dy);
+    const auto x = [&](int k) { return few<2>{{bf16_lo(words.pair[k]), bf16_hi(words.pair[k])}}; };
+    struct row_pairs v, beside = {};
     if (past)
         beside = row_read(width, past);
     float sum = 0, product = 0;
-    each_pair(width, [&](int k, int) {
+    each_pair(width, [&](int k, size_t i) {
+        const struct few<2> scale = few_at<2>(gamma + i), own = x(k);
+        v.pair[k] = {{bf16_lo(given.pair[k]), bf16_hi(given.pair[k])}};
         for (int e = 0; e < 2; e++) {
-            v.pair[k].v[e] *= scale.pair[k].v[e];
+            v.pair[k].v[e] *= scale.v[e];
             sum += v.pair[k].v[e];
-            product += v.pair[k].v[e] * x.pair[k].v[e];
+            product += v.pair[k].v[e] * own.v[e];
         }
     });
     const float mean = lanes_sum(sum) / (float)width, slope = lanes_sum(product) / (float)width;
-    each_pair(width, [&](int k, int i) {
+    each_pair(width, [&](int k, size_t i) {
+        const struct few<2> own = x(k);
         struct few<2> dx;
         for (int e = 0; e < 2; e++)
-            dx.v[e] = beside.pair[k].v[e] + rstd * (v.pair[k].v[e] - mean - x.pair[k].v[e] * slope);
+            dx.v[e] = beside.pair[k].v[e] + rstd * (v.pair[k].v[e] - mean - own.v[e] * slope);
         put(i, dx);
     });
 }

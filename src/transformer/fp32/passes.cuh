@@ -18,7 +18,7 @@ PASS_KERNEL embed(const struct exact_view *net, int first)
 }
 
 template <class P>
-KERNEL void __launch_bounds__(STAGE_THREADS, 2) norm(const struct exact_view *net, int first, int layer, int half)
+KERNEL void __launch_bounds__(STAGE_THREADS, 4) norm(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
     const struct exact_half &view = net->layer[layer].half[half];
@@ -210,12 +210,12 @@ DEVICE void norm_backward(const struct frame &frame, const struct norm_view &nor
         const size_t first = (size_t)row * (size_t)width;
         P::normalise_backward(width, operands<P>(frame, places.hat) + first, at(frame, places.rstd)[row],
                               operands<P>(frame, places.dnormed) + first, gamma, past ? past + first : nullptr,
-                              [&](int i, const auto &dx) { put_stream<P>(frame, to, first + (size_t)i, dx); });
+                              [&](size_t i, const auto &dx) { put_stream<P>(frame, to, first + i, dx); });
     });
 }
 
 template <class P>
-KERNEL void __launch_bounds__(STAGE_THREADS, 2)
+KERNEL void __launch_bounds__(STAGE_THREADS, 3)
     half_norm_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
