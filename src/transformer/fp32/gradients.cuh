@@ -286,9 +286,11 @@ template <class P> static void enqueue_gradients(struct transformer_net *device,
     const struct launch norm_blocks = {dim3(norms, (unsigned)envs, (unsigned)view.chunks), dim3(STAGE_THREADS), 0,
                                        false};
     const int entries = P::FUSED ? 0 : view.vocabulary;
-    runtime_launch(rt, weights<P>, net_blocks(device->work, envs, P::THREADS, P::product_shared()), net, first);
-    runtime_launch(rt, norm_sums<P>, norm_blocks, net, first);
-    runtime_launch(rt, embed_sums<P>, net_blocks(row_blocks(entries + view.context), envs, STAGE_THREADS), net, first);
+    runtime_launch(rt, weights<P>, net_behind(net_blocks(device->work, envs, P::THREADS, P::product_shared())), net,
+                   first);
+    runtime_launch(rt, norm_sums<P>, net_behind(norm_blocks), net, first);
+    runtime_launch(rt, embed_sums<P>, net_behind(net_blocks(row_blocks(entries + view.context), envs, STAGE_THREADS)),
+                   net, first);
 }
 
 template <class P> static void allow_gradients(struct transformer_net *device)

@@ -239,9 +239,12 @@ DEVICE struct frame frame_of(const struct exact_view *net, int env)
     return frame;
 }
 
-/* The batch of an env of the group, blockIdx.y. */
+/* The batch of an env of the group, blockIdx.y. Every kernel of a batch begins with it: it waits for the kernel before,
+ * and lets the one after start and wait (net_behind). */
 DEVICE struct frame train_frame(const struct exact_view *net, int first)
 {
+    device_wait();
+    device_release();
     const size_t place = blockIdx.y;
     struct frame frame = frame_of(net, first + (int)place);
     frame.place = (int)place;
@@ -351,6 +354,13 @@ template <class T> static inline T *transformer_placed(struct runtime *rt, const
 static inline struct launch net_blocks(unsigned columns, int envs, unsigned threads, size_t shared = 0)
 {
     struct launch shape = {dim3(columns, (unsigned)envs), dim3(threads), shared, false};
+    return shape;
+}
+
+/* For a kernel that begins with train_frame, behind another of the same batch. */
+static inline struct launch net_behind(struct launch shape)
+{
+    shape.overlap = true;
     return shape;
 }
 

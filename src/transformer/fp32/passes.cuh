@@ -405,8 +405,8 @@ template <class P> struct stages {
     template <class... T, class... A>
     void run(const char *name, void (*kernel)(T...), const struct launch &shape, A... args) const
     {
-        runtime_launch_as(device->runtime, false, name, kernel, shape, (const struct exact_view *)device->net, first,
-                          args...);
+        runtime_launch_as(device->runtime, false, name, kernel, net_behind(shape),
+                          (const struct exact_view *)device->net, first, args...);
     }
 };
 #define STAGE_RUN(stages, ...) (stages).run(#__VA_ARGS__, __VA_ARGS__)

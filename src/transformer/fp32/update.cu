@@ -265,15 +265,15 @@ void transformer_update(struct transformer_net *device, int first, int envs)
     const unsigned each = NUMBERS * STAGE_THREADS, blocks = (unsigned)((view.grad + each - 1) / each);
     runtime_launch(device->runtime, settle, net_blocks(1 + (unsigned)view.slots, envs, STAGE_THREADS), device->net,
                    first);
-    runtime_launch(device->runtime, update, net_blocks(blocks, envs, STAGE_THREADS), device->net, first);
+    runtime_launch(device->runtime, update, net_behind(net_blocks(blocks, envs, STAGE_THREADS)), device->net, first);
 }
 
 void transformer_reduce(struct transformer_net *device, int first, int envs)
 {
     const struct exact_view &view = device->view;
     const unsigned slot_spans = (view.seed_storage + view.gate_storage + SPAN - 1) / SPAN;
-    runtime_launch(device->runtime, reduce, net_blocks((unsigned)view.spans + slot_spans, envs, STAGE_THREADS),
-                   device->net, first);
+    runtime_launch(device->runtime, reduce,
+                   net_behind(net_blocks((unsigned)view.spans + slot_spans, envs, STAGE_THREADS)), device->net, first);
 }
 
 void transformer_begin_step(struct transformer_net *device)
