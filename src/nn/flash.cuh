@@ -193,8 +193,8 @@ template <int HEAD> struct flash_sums {
     float out[HEAD / 8][4], top[2], total[2];
 };
 
-/* Sixteen queries against a tile of keys from `begin`. */
-template <int HEAD>
+/* Sixteen queries against a tile of keys from `begin`; MASKED: as far as they see them, else they see all. */
+template <int HEAD, bool MASKED>
 DEVICE void flash_tile(const struct flash<HEAD> &w, struct flash_sums<HEAD> &sums, const uint32_t (*q)[4], int begin,
                        uint32_t keys, uint32_t values)
 {
@@ -207,21 +207,24 @@ DEVICE void flash_tile(const struct flash<HEAD> &w, struct flash_sums<HEAD> &sum
 #pragma unroll
         for (int e = 0; e < 8; e++)
             s[2 * n + e / 4][e % 4] = 0;
-        if (key <= w.own())
+        if (!MASKED || key <= w.own())
             w.template meet<1>(&s[2 * n], flash_held(q), keys + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
 #pragma unroll
         for (int e = 0; e < 8; e++) {
             float &score = s[2 * n + e / 4][e % 4];
-            score = key + flash_column(e) <= w.own() + flash_row(e) ? score * scale : -INFINITY;
+            if (MASKED && key + flash_column(e) > w.own() + flash_row(e))
+                score = -INFINITY;
             top[e % 4 / 2] = fmaxf(top[e % 4 / 2], score);
         }
     }
+    float shift[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         top[r] = fmaxf(top[r], exchange(top[r], 1));
         top[r] = fmaxf(top[r], exchange(top[r], 2));
-        const float keep = quick_exp2(sums.top[r] - top[r]);
+        const float keep = quick_exp2((sums.top[r] - top[r]) * scale);
         sums.top[r] = top[r];
+        shift[r] = -top[r] * scale;
         sums.total[r] *= keep;
 #pragma unroll
         for (int j = 0; j < HEAD / 8; j++) {
@@ -234,10 +237,10 @@ DEVICE void flash_tile(const struct flash<HEAD> &w, struct flash_sums<HEAD> &sum
 #pragma unroll
         for (int e = 0; e < 8; e++) {
             float &p = s[2 * n + e / 4][e % 4];
-            p = quick_exp2(p - top[e % 4 / 2]);
+            p = quick_exp2(fmaf(p, scale, shift[e % 4 / 2]));
             sums.total[e % 4 / 2] += p;
         }
-        if (begin + 16 * n <= w.own())
+        if (!MASKED || begin + 16 * n <= w.own())
             w.mix(sums.out, &s[2 * n], values + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
     }
 }
@@ -268,8 +271,12 @@ DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int p
         __syncthreads();
         if (turn == 0)
             w.load(q, w.own_sheet(0));
-        if (w.own() < a.length && turn * FLASH_OTHERS <= w.own())
-            flash_tile(w, sums, q, turn * FLASH_OTHERS, w.others(1, turn, 0), w.others(1, turn, 1));
+        const int begin = turn * FLASH_OTHERS;
+        const uint32_t keys = w.others(1, turn, 0), values = w.others(1, turn, 1);
+        if (w.own() < a.length && begin + FLASH_OTHERS <= w.own()) /* before all of them */
+            flash_tile<HEAD, false>(w, sums, q, begin, keys, values);
+        else if (w.own() < a.length && begin <= w.own())
+            flash_tile<HEAD, true>(w, sums, q, begin, keys, values);
         __syncthreads();
     }
     copy_wait<0>();
@@ -281,7 +288,8 @@ DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int p
         times[r] = 1 / total;
         const int query = w.own() + flash_row(2 * r);
         if (threadIdx.x % 4 == 0 && query < a.length)
-            a.logs[(size_t)query * (size_t)a.heads + (size_t)head] = sums.top[r] + log2f(total);
+            a.logs[(size_t)query * (size_t)a.heads + (size_t)head] = sums.top[r] * (flash_scale<HEAD>() * FLASH_LOG2E) +
+                                                                     log2f(total);
     }
     w.store(a.out, w.width, sums.out, times);
 }

@@ -76,8 +76,9 @@ struct wide_base {
     {
         pairs_normalise_backward(width, hat, rstd, dy, gamma, past, put);
     }
+    /* Attention is not inlined: what is around it would take registers that it has no more of. */
     template <int HEAD>
-    static __device__ __forceinline__ void attend(const struct attended<struct bf16> &a, int head, int part)
+    static __device__ __noinline__ void attend(const struct attended<struct bf16> &a, int head, int part)
     {
         flash_forward<HEAD>(a, head, part, memory());
     }
