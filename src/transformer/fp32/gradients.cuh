@@ -242,37 +242,45 @@ template <class Add> DEVICE void each_token(const struct frame &frame, int entry
     }
 }
 
-/* A warp per entry of the vocabulary, which adds up the tokens that are it, unless a product has done that, and per
- * position. */
+enum { EMBED_OWN = 4, EMBED_COLUMNS = EMBED_OWN * WARP_LANES }; /* columns of a lane, and of a warp */
+
+/* Warps for so many rows of embeddings. */
+static inline __host__ __device__ int embed_warps(int rows, int width)
+{
+    return rows * ((width + EMBED_COLUMNS - 1) / EMBED_COLUMNS);
+}
+
+/* A warp per EMBED_COLUMNS of an entry of the vocabulary, which adds up the tokens that are it, unless a product has
+ * done that, and of a position. */
 template <class P> STAGE_KERNEL embed_sums(const struct exact_view *net, int first)
 {
-    enum { OWN = 4 }; /* columns of a lane at once */
     const struct frame frame = train_frame(net, first);
-    const int width = net->width, lane = (int)threadIdx.x % WARP_LANES;
-    const int entries = P::FUSED ? 0 : net->vocabulary;
+    const int width = net->width, across = embed_warps(1, width), entries = P::FUSED ? 0 : net->vocabulary;
     const float *g = at(frame, net->dembed.exact);
-    each_row(entries + net->context, block_share(), [&](int entry) {
-        const bool token = entry < entries;
-        const int own = token ? entry : entry - entries;
+    each_row(embed_warps(entries + net->context, width), block_share(), [&](int item) {
+        const bool token = item / across < entries;
+        const int own = item / across - (token ? 0 : entries),
+                  column = item % across * EMBED_COLUMNS + (int)threadIdx.x % WARP_LANES;
         float *to = net->embedded + (size_t)frame.place * net->embeddings + (token ? net->tokens : net->positions) +
                     (size_t)own * (size_t)width;
-        for (int column = lane; column - lane < width; column += OWN * WARP_LANES) {
-            float sum[OWN] = {};
-            const auto add = [&](int row) {
+        float sum[EMBED_OWN] = {};
+        const auto add = [&](int row) {
 #pragma unroll
-                for (int k = 0; k < OWN; k++)
-                    if (column + k * WARP_LANES < width)
-                        sum[k] += g[(size_t)row * (size_t)width + (size_t)(column + k * WARP_LANES)];
-            };
-            if (token)
-                each_token(frame, own, add);
-            for (int n = 0; !token && n < frame.sequences; n++)
-                add(n * net->context + own);
-#pragma unroll
-            for (int k = 0; k < OWN; k++)
+            for (int k = 0; k < EMBED_OWN; k++)
                 if (column + k * WARP_LANES < width)
-                    to[column + k * WARP_LANES] = sum[k];
+                    sum[k] += g[(size_t)row * (size_t)width + (size_t)(column + k * WARP_LANES)];
+        };
+        if (token) {
+            each_token(frame, own, add);
+        } else {
+#pragma unroll 8 /* so many are on their way at once */
+            for (int n = 0; n < frame.sequences; n++)
+                add(n * net->context + own);
         }
+#pragma unroll
+        for (int k = 0; k < EMBED_OWN; k++)
+            if (column + k * WARP_LANES < width)
+                to[column + k * WARP_LANES] = sum[k];
     });
 }
 
@@ -289,8 +297,10 @@ template <class P> static void enqueue_gradients(struct transformer_net *device,
     runtime_launch(rt, weights<P>, net_behind(net_blocks(device->work, envs, P::THREADS, P::product_shared())), net,
                    first);
     runtime_launch(rt, norm_sums<P>, net_behind(norm_blocks), net, first);
-    runtime_launch(rt, embed_sums<P>, net_behind(net_blocks(row_blocks(entries + view.context), envs, STAGE_THREADS)),
-                   net, first);
+    runtime_launch(
+        rt, embed_sums<P>,
+        net_behind(net_blocks(row_blocks(embed_warps(entries + view.context, view.width)), envs, STAGE_THREADS)), net,
+        first);
 }
 
 template <class P> static void allow_gradients(struct transformer_net *device)
