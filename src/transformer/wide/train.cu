@@ -7,20 +7,20 @@
 
 #include <algorithm>
 
-/* A thread per four numbers of an env's parameters. */
+enum { ROUNDED = 8 }; /* at once; layouts are aligned to more */
+
+/* A thread per ROUNDED numbers of an env's parameters. */
 STAGE_KERNEL round_params(const struct exact_view *net, int first)
 {
     const struct frame frame = frame_of(net, first + (int)blockIdx.y);
-    const size_t i = 4 * ((size_t)blockIdx.x * STAGE_THREADS + threadIdx.x);
+    const size_t i = ROUNDED * ((size_t)blockIdx.x * STAGE_THREADS + threadIdx.x);
     if (i >= net->grad)
         return;
     const size_t gates = (size_t)net->host_storage + net->seed_storage;
     const float *from = i < net->host_storage ? frame.host + i
                         : i < gates           ? frame.seed + (i - net->host_storage)
                                               : frame.gate + (i - gates);
-    const float4 four = *(const float4 *)from;
-    *(uint2 *)(net->rounded + (size_t)blockIdx.y * net->grad + i) =
-        make_uint2(pack_bf16(four.x, four.y), pack_bf16(four.z, four.w));
+    keep(net->rounded + (size_t)blockIdx.y * net->grad + i, few_at<ROUNDED>(from));
 }
 
 /* A warp per token: 1 in the column that is it. The product of these with the gradient where tokens enter is that of
@@ -41,7 +41,7 @@ STAGE_KERNEL mark_entries(const struct exact_view *net, int first)
 
 void wide_round(struct transformer_net *device, int first, int envs)
 {
-    const unsigned each = 4 * STAGE_THREADS, blocks = (unsigned)((device->view.grad + each - 1) / each);
+    const unsigned each = ROUNDED * STAGE_THREADS, blocks = (unsigned)((device->view.grad + each - 1) / each);
     runtime_launch(device->runtime, round_params, net_blocks(blocks, envs, STAGE_THREADS), device->net, first);
 }
 
