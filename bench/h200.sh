@@ -48,6 +48,8 @@ note() { echo "h200: $*" >&2; }
 
 # ---- shared by the parts ----------------------------------------------------------------------------------------------
 
+csv_header='kind,name,what,threads,value,unit,of_roof'
+
 # Options that fit the available images: real ones, as many as the file holds, or synthetic ones.
 images() {
     line=$("$esper" doctor | sed -n 's/^  cifar10 .*(\([0-9]*\) training, \([0-9]*\) validation, \([0-9]*\) test.*/\1 \2 \3/p')
@@ -226,7 +228,7 @@ part_equal() {
     rate=$(ask equal "SELECT printf('%.0f', sum(env_steps) / sum(seconds)) FROM round")
     echo "| all | **$rate** | | | | | |"
     {
-        echo 'kind,name,what,threads,value,unit,of_roof'
+        echo "$csv_header"
         awk -F, '{ printf "equal,cifar_baseline,round %s,0,%s,env-steps/s,\n", $1, $2 }' "$runs/equal.csv"
         echo "equal,cifar_baseline,5 rounds,0,$rate,env-steps/s,"
     } >"$out/$name-equal.csv"
@@ -253,24 +255,39 @@ part_blueprints() {
     "$esper" bench --device "$device" --part seeds --part evaluate --envs 64 --batch 128 --csv "$out/$name-blueprints.csv"
 }
 
+# Lines of cuda_bench_planes as CSV.
+shapes_csv() {
+    echo "$csv_header"
+    awk '$4 == "training" {
+             printf "train,%s,%s %s,0,%.3g,images/s,\n", $1, $2, $3, 1e6 * $5
+             for (i = 6; i < NF; i++) if ($i == "validation") printf "evaluate,%s,%s %s,0,%.3g,images/s,\n", $1, $2, $3, 1e6 * $(i + 1) }'
+}
+
+# Lines of cuda_bench_text as CSV: "16 envs x 32, bare: 1.5 us a batch, 2.5 M tokens/s; ...".
+text_csv() { # text_csv TASK
+    sed -n "s/^\([0-9]* envs x [0-9]*\), \(.*\): .* us a batch, \([0-9.]*\) M tokens.*/train,$1,\1 \2,0,\3e+06,tokens\/s,/p"
+}
+
 part_shapes() {
     [ -x "$build/tests/cuda_bench_planes" ] || {
         echo 'cuda_bench_planes is not built'
         return 1
     }
-    "$build/tests/cuda_bench_planes" 16 512 | sed 's/^/    /'
+    "$build/tests/cuda_bench_planes" 16 512 | tee "$runs/shapes.txt" | sed 's/^/    /'
+    shapes_csv <"$runs/shapes.txt" >"$out/$name-shapes.csv"
 }
 
-# The recorder's spans are those of the host; nvidia-smi reports how busy the device is meanwhile.
 part_text() {
     [ -x "$build/tests/cuda_bench_text" ] || {
         echo 'cuda_bench_text is not built'
         return 1
     }
-    "$build/tests/cuda_bench_text" 16 32 64 32 16 8 | sed 's/^/    /'
-    "$build/tests/cuda_bench_text" wide 1 32 16 8 | sed 's/^/    /'
+    "$build/tests/cuda_bench_text" 16 32 64 32 16 8 | tee "$runs/text.txt" | sed 's/^/    /'
+    "$build/tests/cuda_bench_text" wide 1 32 16 8 | tee "$runs/wide.txt" | sed 's/^/    /'
+    { echo "$csv_header"; text_csv text_bytes <"$runs/text.txt"; text_csv text_gpt <"$runs/wide.txt"; } >"$out/$name-text.csv"
 }
 
+# The recorder's spans are those of the host; nvidia-smi reports how busy the device is meanwhile.
 part_busy() {
     if command -v nvidia-smi >/dev/null; then
         nvidia-smi --query-gpu=utilization.gpu,power.draw --format=csv,noheader,nounits -lms 100 >"$runs/busy.csv" 2>/dev/null &
