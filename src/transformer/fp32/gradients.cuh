@@ -177,8 +177,8 @@ template <class P> STAGE_KERNEL norm_sums(const struct exact_view *net, int firs
     const int beside = (int)threadIdx.x % own::ACROSS * own::OWN, lane = (int)threadIdx.x / own::ACROSS,
               left_column = (int)blockIdx.x % groups * own::COLUMNS, begin = chunk_first(net, chunk),
               rows = chunk_rows(net, chunk);
-    struct few<own::OWN> gamma = {}, beta = {
-    };
+    few<own::OWN> gamma = {};
+    few<own::OWN> beta = {};
     const size_t step = (size_t)own::LANES * (size_t)net->width;
     size_t i = (size_t)(begin + lane) * (size_t)net->width + (size_t)(left_column + beside);
     int left = left_column + beside < net->width ? (rows - lane + own::LANES - 1) / own::LANES : 0;

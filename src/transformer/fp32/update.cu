@@ -263,6 +263,7 @@ void transformer_update(struct transformer_net *device, int first, int envs)
 {
     const struct exact_view &view = device->view;
     const unsigned each = NUMBERS * STAGE_THREADS, blocks = (unsigned)((view.grad + each - 1) / each);
+    /* Not behind what is before it: that may be a kernel that never waited itself. */
     runtime_launch(device->runtime, settle, net_blocks(1 + (unsigned)view.slots, envs, STAGE_THREADS), device->net,
                    first);
     runtime_launch(device->runtime, update, net_behind(net_blocks(blocks, envs, STAGE_THREADS)), device->net, first);
