@@ -56,19 +56,27 @@ const timed = (hash, ready) =>
         return performance.now() - begun;
     })()`);
 
+// Where a button of a figure is, once it stays there and nothing lies over it: a page moves while its numbers arrive.
+const placeOf = (selector, kind) =>
+    tab.run(`(async () => {
+        for (let last = null, begun = performance.now(); performance.now() < begun + 10000; ) {
+            const b = [...document.querySelectorAll(${JSON.stringify(selector + " .save button")})].find((e) => e.textContent === "${kind}");
+            b?.scrollIntoView({ block: "center", behavior: "instant" });
+            const box = b?.getBoundingClientRect();
+            const place = box && { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+            if (last && place?.x === last.x && place.y === last.y && document.elementFromPoint(place.x, place.y) === b) return place;
+            last = place;
+            await new Promise((resolve) => setTimeout(resolve, 100));
+        }
+        return null;
+    })()`);
+
 // What a button of a figure saves. It is pressed with the mouse: of ten downloads without a person's doing the browser
 // may drop the last.
 async function saved(selector, kind) {
     for (const old of await readdir(folder)) await rm(`${folder}/${old}`);
-    const button = await tab.run(
-        `(() => {
-            const b = [...document.querySelectorAll(${JSON.stringify(selector + " .save button")})].find((e) => e.textContent === "${kind}");
-            b?.scrollIntoView({ block: "center" });
-            const box = b?.getBoundingClientRect();
-            return box && { x: box.x + box.width / 2, y: box.y + box.height / 2 };
-        })()`,
-    );
-    if (!button) throw new Error(`${selector} has no ${kind}`);
+    const button = await placeOf(selector, kind);
+    if (!button) throw new Error(`${selector} has no ${kind} that stays in its place`);
     await tab.press(button.x, button.y);
     const file = await until(`${kind} of ${selector}`, async () =>
         (await readdir(folder)).find((f) => f.endsWith("." + kind.toLowerCase())),
