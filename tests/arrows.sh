@@ -21,10 +21,10 @@ telemetry:  base
 variant:    base nn morph policy
 model:      base data nn morph cnn transformer host variant
 check:      base nn morph cnn transformer policy reward learn variant
-engine:     base cuda data morph host policy reward learn telemetry variant
+search:     base morph host policy telemetry
+engine:     base cuda data morph host policy reward learn telemetry variant search
 session:    base data morph policy learn telemetry variant model engine
 api:        base host policy learn telemetry variant model engine session
-search:     base morph host policy telemetry
 exam:       base morph host policy telemetry search
 sweep:      base telemetry search
 selftest:   base morph cnn policy engine check

@@ -417,6 +417,37 @@ static void value_loss_is_that_of_the_spec(void **state)
         assert_true(dlogits[k] == 0); /* and the actor nothing */
 }
 
+/* L-24: a choice that is shown is learned by its likelihood, without floor, clip or KL test. */
+static void what_is_shown_is_followed(void **state)
+{
+    (void)state;
+    const struct loss_rules rules = {.slots = 3, .clip = .2, .floor = {[HEAD_OP] = .05}};
+    float logits[HEAD_MAX_LOGITS] = {0}, dlogits[HEAD_MAX_LOGITS], dvalue;
+    const float ref[HEAD_COUNT] = {[HEAD_OP] = -9};
+    struct loss_row row = {.mask = mask_all(3, HEAD_OP), .relevant = 1u << HEAD_OP, .valid = true, .shown = true};
+    float *op = logits + head_offset(3, HEAD_OP), *slope = dlogits + head_offset(3, HEAD_OP);
+    struct loss_totals sums = {{0}, {0}, 0, 0, 0};
+    struct loss_view view;
+    row.choice[HEAD_OP] = OP_PRUNE;
+    row.advantage = -3; /* of no account */
+    op[OP_PRUNE] = -12; /* far below the floor, and far from the reference */
+    for (int head = 0; head < HEAD_OP; head++)
+        row.mask |= mask_canonical(3, head);
+    const struct loss_counts counts = loss_count(&row, 1);
+    loss_look(&rules, &row, logits, &view);
+    loss_add(&sums, &rules, &row, &view, ref, 0);
+    const double p = exp(-12) / (OP_COUNT - 1 + exp(-12));
+    assert_near(sums.surrogate[HEAD_OP], log(p), 1e-5);
+    assert_true(loss_kl(&sums) == 0);
+    loss_backward(&rules, &counts, &row, logits, 0, ref, dlogits, &dvalue);
+    for (int i = 0; i < OP_COUNT; i++)
+        assert_near((double)slope[i], i == OP_PRUNE ? p - 1 : (1 - p) / (OP_COUNT - 1), 1e-6);
+    row.forced = true; /* a try: nothing is followed */
+    loss_backward(&rules, &counts, &row, logits, 0, ref, dlogits, &dvalue);
+    for (int i = 0; i < OP_COUNT; i++)
+        assert_true(slope[i] == 0);
+}
+
 /* L-05, L-04: divergence is never negative and 0 for equal; the clipped objective is never above the plain one. */
 static void divergence_and_clip_keep_their_bounds(void **state)
 {
@@ -549,6 +580,7 @@ int main(void)
         cmocka_unit_test(new_units_keep_what_the_critic_says),
         cmocka_unit_test(policy_loss_is_that_of_the_spec),
         cmocka_unit_test(value_loss_is_that_of_the_spec),
+        cmocka_unit_test(what_is_shown_is_followed),
         cmocka_unit_test(divergence_and_clip_keep_their_bounds),
         cmocka_unit_test(heads_that_do_not_matter_get_no_gradient),
         cmocka_unit_test(value_metrics_are_those_of_the_spec),

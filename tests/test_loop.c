@@ -398,6 +398,9 @@ static void test_restart(void **state)
     gain.reward.mode = REWARD_GAIN;
     check_restart(gain, 0, 3); /* before the twins were played, and after */
     check_restart(gain, 9, 5);
+    struct config lessons = loop_config(2, 1);
+    lessons.lesson.tries = 3;
+    check_restart(lessons, 7, 5);
 }
 
 /* ---- every mode runs --------------------------------------------------------------------------------------------- */

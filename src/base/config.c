@@ -413,6 +413,15 @@ static enum esper_status check_policy(const struct config *c, struct esper_error
     return ESPER_OK;
 }
 
+static enum esper_status check_lessons(const struct config *c, struct esper_error *error)
+{
+    if (c->lesson.recitals > 0 && c->lesson.tries == 0)
+        return error_set(error, ESPER_INVALID,
+                         "lesson.recitals = %d: nothing was tried that could be recited; set lesson.tries as well",
+                         c->lesson.recitals);
+    return ESPER_OK;
+}
+
 static enum esper_status check_device(const struct config *c, struct esper_error *error)
 {
     if (c->device == WISH_CPU && c->precision == PRECISION_BF16)
@@ -434,6 +443,7 @@ enum esper_status config_check(const struct config *config, struct esper_error *
 {
     TRY(check_device(config, error));
     TRY(check_policy(config, error));
+    TRY(check_lessons(config, error));
     TRY(check_price(config, error));
     for (const config_rule *rule = config_rules; *rule; rule++)
         TRY((*rule)(config, error));

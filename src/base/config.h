@@ -66,6 +66,12 @@ struct ppo_config {
     double entropy_weight[HEAD_COUNT];
 };
 
+/* What a policy is shown before it acts for itself (search/lessons.h), in rounds. */
+struct lesson_config {
+    int tries;    /* of the catalogue's schedules */
+    int recitals; /* of the best of them, which the policy learns to act like */
+};
+
 struct governor_config {
     double loss_limit, sigmas, factor; /* divergence: above all three */
     int streak;
@@ -121,6 +127,7 @@ struct config {
     double gamma;  /* for PPO and for shaping: they must agree */
     struct policy_config policy;
     struct ppo_config ppo;
+    struct lesson_config lesson;
     struct governor_config governor;
     struct reward_config reward;
     struct checkpoint_config checkpoint;

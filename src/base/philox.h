@@ -29,7 +29,8 @@ enum random_stream {
     STREAM_LANGUAGE = 15,   /* a = split, env word = line, round 0, block = draw / 4 */
     STREAM_SAMPLE = 16,     /* element = byte of a sampled text */
     STREAM_IMPORT = 17,     /* element = image: its place in its class and in its split */
-    STREAM_SWEEP = 18       /* env word = axis, a = draw */
+    STREAM_SWEEP = 18,      /* env word = axis, a = draw */
+    STREAM_LESSON = 19      /* a = 0, element / 2 = schedule: what is believed of it */
 };
 
 struct philox_block {

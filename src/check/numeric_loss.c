@@ -24,7 +24,7 @@ struct loss_rig {
     uint8_t reset[ROWS];
 };
 
-/* Six ops in turn, two of them credited as WAIT, two rows forced, one hole with a reset after it. */
+/* Six ops in turn, two of them credited as WAIT, two rows forced, one shown, one hole with a reset after it. */
 static void rows_fill(struct loss_rig *rig, uint32_t key)
 {
     uint64_t stored = 0;
@@ -33,8 +33,8 @@ static void rows_fill(struct loss_rig *rig, uint32_t key)
     for (int i = 0; i < ROWS; i++) {
         struct loss_row *row = &rig->row[i];
         const int op = (i * 5 + 1) % OP_COUNT;
-        *row =
-            (struct loss_row){.mask = mask_effective(stored, SLOTS, op), .valid = i != 4, .forced = i == 6 || i == 9};
+        *row = (struct loss_row){
+            .mask = mask_effective(stored, SLOTS, op), .valid = i != 4, .forced = i == 6 || i == 9, .shown = i == 10};
         row->relevant = head_relevance(i == 3 ? OP_WAIT : op);
         for (int head = 0; head < HEAD_COUNT; head++) {
             const int drawn = (int)(random_word_of(key, (uint32_t)(i * HEAD_COUNT + head)) % 64) %

@@ -423,6 +423,10 @@ void progress_step(struct progress *progress, const struct session_progress *ste
         return;
     double now = clock_seconds();
     bool live = progress->style == PROGRESS_LIVE;
+    if (step->round_done && *step->lessons) {
+        clear_live(progress);
+        cli_note("%s\n", step->lessons);
+    }
     show_alerts(progress, step); /* of earlier rounds, as a rule */
     if (step->round_done) {
         if (live)

@@ -22,8 +22,8 @@ static bool begins(const char *name, const char *prefix)
 static bool is_hosts(const struct table_row *row)
 {
     return begins(row->name, "best.") || begins(row->name, "total.") || begins(row->name, "replay.") ||
-           begins(row->name, "conditions.") || strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0 ||
-           strcmp(row->name, "twin.known") == 0;
+           begins(row->name, "conditions.") || begins(row->name, "lesson.") || strcmp(row->name, "round") == 0 ||
+           strcmp(row->name, "step") == 0 || strcmp(row->name, "twin.known") == 0;
 }
 
 static void read_rows(struct engine *engine, bool (*wanted)(const struct table_row *row))
@@ -63,7 +63,7 @@ static void reset_device(struct engine *engine)
     const struct table *table = &engine->world->table;
     follow(engine, 0);
     for (int i = 0; i < table->count; i++)
-        if (begins(table->rows[i].name, "conditions."))
+        if (begins(table->rows[i].name, "conditions.") || begins(table->rows[i].name, "lesson.schedule"))
             engine->use.cuda->write(engine->device, &table->rows[i], 1);
     engine->use.cuda->reset(engine->device);
     engine_span(engine, "reset", start);

@@ -88,6 +88,16 @@ void engine_finish(struct engine *engine, struct outcome_record *outcomes);
 bool engine_update(struct engine *engine, double progress, struct update_report *record,
                    struct head_report heads[HEAD_COUNT]);
 
+/* What was found out when the lessons of a run end with the round in progress, after engine_finish; false: they do not.
+ */
+struct lesson_result {
+    const struct schedule *best;
+    int schedules;        /* that were tried */
+    uint32_t plays;       /* of the best */
+    double earned, error; /* by it, on average, and the standard error of that */
+};
+bool engine_lessons_end(const struct engine *engine, struct lesson_result *out);
+
 /* Current accuracy of the networks on the test images in percent, [env]. */
 void engine_test(struct engine *engine, double *accuracy);
 

@@ -44,11 +44,12 @@ ESPER_RULE struct action pick_heuristic(const struct step *step, int env, struct
     return action;
 }
 
-/* Envs take turns at the schedules. `slot` is working memory for the slots. */
+/* Envs take turns at the schedules, or each has its lesson. `slot` is working memory for the slots. */
 ESPER_RULE struct action pick_schedule(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
 {
     const struct world *world = step->world;
-    const uint32_t turn = world_env_number(world, env) % (uint32_t)step->schedule_count;
+    const uint32_t number = world->lesson_schedule ? world->lesson_schedule[env] : world_env_number(world, env),
+                   turn = number % (uint32_t)step->schedule_count;
     world_slots(world, env, slot);
     return schedule_decide(&step->schedules[turn], (int)*world->step + 1, slot, world->shape.slots, &step->masks[env]);
 }
@@ -96,6 +97,11 @@ ESPER_RULE void step_pick_env(const struct step *step, int env, union pick_room 
         action = pick_network(step, env, &room->work, lanes);
     else if (lanes_first(lanes))
         action = pick_action(step, env, room->slot);
+    if (world_lesson(world) != LESSON_NONE) { /* instead, while it learns what others do */
+        lanes_meet(lanes);
+        if (lanes_first(lanes))
+            action = pick_schedule(step, env, room->slot);
+    }
     LANES_EACH (head, HEAD_COUNT, lanes)
         world->rollout.logp[row * HEAD_COUNT + (size_t)head] = step->decisions[env].logp[head];
     if (!lanes_first(lanes))

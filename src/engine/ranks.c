@@ -34,8 +34,9 @@ static bool is_saved(const struct table_row *row)
 
 static bool is_told(const struct table_row *row) /* an outcome's */
 {
-    return row->saved && (engine_row_is_outcome(row) || begins(row->name, "conditions.") ||
-                          strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0);
+    return row->saved &&
+           (engine_row_is_outcome(row) || begins(row->name, "conditions.") || begins(row->name, "lesson.") ||
+            strcmp(row->name, "round") == 0 || strcmp(row->name, "step") == 0);
 }
 
 static bool is_rollout(const struct table_row *row)

@@ -241,12 +241,14 @@ ESPER_RULE void turn_write_row(struct turn *turn, int effective_op)
 {
     const struct world *world = turn->world;
     const size_t row = world_rollout_row(world, turn->env);
-    const bool scripted = world->config.policy.kind != POLICY_PPO;
+    const enum lesson lesson = world_lesson(world);
+    const bool scripted = world->config.policy.kind != POLICY_PPO || lesson == LESSON_TRY;
     const bool forced = scripted || mask_is_forced(turn->step->masks[turn->env].base, turn->slots);
     world->rollout.effective_op[row] = (uint8_t)effective_op;
     world->rollout.flags[row] =
         (uint8_t)(ROW_VALID | (world_last_step(world) ? ROW_DONE : 0) | (forced ? ROW_FORCED : 0) |
-                  (turn->episode.reset_next ? ROW_RESET : 0)); /* the horizon is part of the task: no bootstrap */
+                  (turn->episode.reset_next ? ROW_RESET : 0) |
+                  (lesson != LESSON_NONE ? ROW_SHOWN : 0)); /* the horizon is part of the task: no bootstrap */
     turn->report->forced = forced;
     turn->episode.reset_next = 0;
     turn->episode.last_row = *world->step;

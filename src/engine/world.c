@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "search/catalogue.h"
 
 /* The slot rows have their own accessors (slot_load, slot_store), shared with the device. */
 static void add_slots(struct table *table, struct slot_arrays *arrays, const char *prefix, enum table_scope scope,
@@ -56,6 +57,13 @@ static void register_rules(struct world *w)
     conditions_add(&w->conditions, t, "conditions", SCOPE_ENV, 1, env);
     if (w->config.mixed.price_least < 1)
         TABLE_ADD(t, &w->price_factor, "conditions.price_factor", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, w->envs);
+    if (w->learns && !w->config.evaluate && w->config.lesson.tries > 0) {
+        const size_t most = CATALOGUE_MAX;
+        TABLE_ADD(t, &w->lesson_schedule, "lesson.schedule", TYPE_U16, CLASS_STATE, true, SCOPE_ENV, w->envs);
+        TABLE_ADD(t, &w->lesson_plays, "lesson.plays", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, most);
+        TABLE_ADD(t, &w->lesson_mean, "lesson.mean", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, most);
+        TABLE_ADD(t, &w->lesson_square, "lesson.square", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, most);
+    }
     env_memory_add(&w->env_memory, t, "memory", SCOPE_ENV, 1, env);
     slot_memory_add(&w->slot_memory, t, "slot_memory", SCOPE_ENV, 2, slot);
     reward_state_add(&w->reward_state, t, "reward", SCOPE_ENV, 1, env);

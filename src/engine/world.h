@@ -65,6 +65,11 @@ struct world {
     struct conditions_arrays conditions; /* [env] of its episodes; the host's, like round and step */
     double *price_factor;                /* [env] of reward.price, likewise; NULL: all of it */
 
+    /* what envs try and recite before the policy acts (search/lessons.h); the host's, likewise; NULL: nothing */
+    uint16_t *lesson_schedule;           /* [env] */
+    uint32_t *lesson_plays;              /* [CATALOGUE_MAX] */
+    double *lesson_mean, *lesson_square; /* likewise */
+
     /* parameters [env][layout]; what the optimiser remembers likewise */
     float *host, *host_momentum;
     float *stats; /* running means and variances */
@@ -368,6 +373,18 @@ ESPER_RULE bool world_is_whole(const struct world *world)
 ESPER_RULE bool world_plays_twins(const struct world *world)
 {
     return world->twin_accuracy && !*world->twin_known;
+}
+
+/* Who acts in the round in progress: the policy, or a schedule for it to learn from. */
+enum lesson { LESSON_NONE, LESSON_TRY, LESSON_RECITAL };
+
+ESPER_RULE enum lesson world_lesson(const struct world *world)
+{
+    const struct lesson_config *lesson = &world->config.lesson;
+    const uint32_t tries = (uint32_t)lesson->tries, all = tries + (uint32_t)lesson->recitals;
+    if (!world->lesson_schedule || *world->round >= all)
+        return LESSON_NONE;
+    return *world->round < tries ? LESSON_TRY : LESSON_RECITAL;
 }
 
 /* What an episode pays of reward.price. */

@@ -10,6 +10,7 @@
 
 #include "base/round.h"
 #include "engine/world.h"
+#include "search/catalogue.h"
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
@@ -155,7 +156,7 @@ static void bound_policy(struct world *world)
                                     {"choice", 0, HEAD_MAX_SLOTS - 1}, /* each head has its own end: world_check */
                                     {"effective_op", 0, OP_COUNT - 1},
                                     {"mask", 0, ldexp(1, (int)logits) - 1},
-                                    {"flags", 0, 2 * ROW_RESET - 1}};
+                                    {"flags", 0, 2 * ROW_SHOWN - 1}};
     const struct bound learner[] = {{"updates", 0, INT32_MAX},          {"failures", 0, INT32_MAX},
                                     {"obs_mean", -DBL_MAX, DBL_MAX},    {"obs_var", 0, DBL_MAX},
                                     {"obs_updates", 0, INT32_MAX},      {"reward_count", 0, DBL_MAX},
@@ -166,6 +167,13 @@ static void bound_policy(struct world *world)
     if (!world->learns)
         return;
     BOUND(&world->table, "learner", learner);
+    if (world->lesson_schedule) {
+        const struct bound lesson[] = {{"schedule", 0, CATALOGUE_MAX - 1},
+                                       {"plays", 0, UINT32_MAX},
+                                       {"mean", -DBL_MAX, DBL_MAX},
+                                       {"square", 0, DBL_MAX}};
+        BOUND(&world->table, "lesson", lesson);
+    }
     table_bound(&world->table, "policy.adam_steps", 0, 0x1p53);
 }
 

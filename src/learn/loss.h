@@ -31,6 +31,7 @@ struct loss_row {
     uint8_t choice[HEAD_COUNT];
     uint8_t relevant; /* bit h: head h mattered to the credited op */
     bool valid, forced;
+    bool shown; /* a schedule acted, and this is how to act */
     real advantage, target;
 };
 
@@ -56,6 +57,7 @@ ESPER_RULE struct loss_row loss_row_of(uint8_t flags, uint64_t mask, const uint8
     row.relevant = 0;
     row.valid = flags & ROW_VALID;
     row.forced = row.valid && (flags & ROW_FORCED);
+    row.shown = row.valid && (flags & ROW_SHOWN);
     row.advantage = row.target = 0;
     for (int head = 0; head < HEAD_COUNT; head++)
         row.choice[head] = row.valid ? choice[head] : 0;
@@ -119,7 +121,8 @@ ESPER_RULE struct loss_counts loss_count(const struct loss_row *rows, int count)
 ESPER_RULE void loss_distribution(const struct loss_rules *rules, const struct loss_row *row, int head,
                                   const real *logits, struct distribution *d)
 {
-    distribution_init(d, head_size(rules->slots, head), head_bits(row->mask, rules->slots, head), rules->floor[head],
+    const double floor = row->shown ? 0 : rules->floor[head]; /* it would hide how unlikely a choice is */
+    distribution_init(d, head_size(rules->slots, head), head_bits(row->mask, rules->slots, head), floor,
                       logits + head_offset(rules->slots, head));
 }
 
@@ -179,6 +182,23 @@ ESPER_RULE double loss_surrogate_slope(real logp, real ref, double advantage, do
     return open && fabs(difference) <= LOSS_MAX_LOG ? advantage * ratio : 0.0;
 }
 
+/* What a choice is learned by: what it was worth or, where it was shown, how likely it is. */
+ESPER_RULE double loss_gain(const struct loss_row *row, real logp, double log_ratio, double clip)
+{
+    return row->shown ? (double)logp : loss_surrogate(exp(log_ratio), (double)row->advantage, clip);
+}
+
+ESPER_RULE double loss_gain_slope(const struct loss_row *row, real logp, real ref, double clip)
+{
+    return row->shown ? 1.0 : loss_surrogate_slope(logp, ref, (double)row->advantage, clip);
+}
+
+/* How far the policy has moved from its own choices; what it is shown it may follow as far as it can. */
+ESPER_RULE double loss_moved(const struct loss_row *row, double log_ratio)
+{
+    return row->shown ? 0.0 : loss_divergence(log_ratio);
+}
+
 /* ---- sums over rows --------------------------------------------------------------------------------------------- */
 
 struct loss_totals {
@@ -193,8 +213,8 @@ ESPER_RULE void loss_add_head(struct loss_totals *sums, const struct loss_rules 
     if (!loss_counts_head(row, head))
         return;
     double log_ratio = loss_log_ratio(view->logp[head], ref[head]);
-    sums->divergence += loss_divergence(log_ratio);
-    sums->surrogate[head] += loss_surrogate(exp(log_ratio), (double)row->advantage, rules->clip);
+    sums->divergence += loss_moved(row, log_ratio);
+    sums->surrogate[head] += loss_gain(row, view->logp[head], log_ratio, rules->clip);
     sums->entropy[head] += (double)view->entropy[head];
 }
 
@@ -277,7 +297,7 @@ ESPER_RULE void loss_backward_head(const struct loss_rules *rules, const struct 
         return;
     }
     loss_distribution(rules, row, head, logits, &d);
-    double slope = loss_surrogate_slope(distribution_log(&d, choice), ref[head], (double)row->advantage, rules->clip);
+    const double slope = loss_gain_slope(row, distribution_log(&d, choice), ref[head], rules->clip);
     distribution_backward(&d, size, choice, (real)(-slope / counts->decisions[head]),
                           (real)(-rules->entropy_coef[head] / counts->decisions[head]), out);
 }

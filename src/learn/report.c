@@ -64,7 +64,7 @@ static void head_look(struct report *report, const struct learner_batch *batch, 
         const real logp = batch->view[i].logp[head];
         const double log_ratio = loss_log_ratio(logp, batch->ref[(size_t)i * HEAD_COUNT + (size_t)head]);
         count += 1;
-        divergence += loss_divergence(log_ratio);
+        divergence += loss_moved(&batch->row[i], log_ratio);
         clipped += fabs(exp(log_ratio) - 1) > report->rules.clip;
         tally->log_ratio_max = fmax(tally->log_ratio_max, log_ratio);
         tally->log_ratio_min = fmin(tally->log_ratio_min, log_ratio);

@@ -12,7 +12,8 @@ enum row_flag {
     ROW_TRUNCATED =
         1u << 2,          /* ... only because time ran out: the bootstrap value follows (not set by Esper's own loop) */
     ROW_FORCED = 1u << 3, /* there was no choice */
-    ROW_RESET = 1u << 4   /* the recurrent state is zero entering this row; step 0 needs no flag */
+    ROW_RESET = 1u << 4,  /* the recurrent state is zero entering this row; step 0 needs no flag */
+    ROW_SHOWN = 1u << 5   /* a schedule acted here, for the policy to learn from */
 };
 
 #endif

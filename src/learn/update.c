@@ -319,7 +319,7 @@ static void reference_take(struct update *update)
         if (!all->row[i].valid)
             continue;
         memcpy(ref, all->view[i].logp, HEAD_COUNT * sizeof *ref);
-        for (int head = 0; head < HEAD_COUNT; head++) {
+        for (int head = 0; head < HEAD_COUNT && !all->row[i].shown; head++) {
             double off = fabs((double)update->rollout->logp[(size_t)i * HEAD_COUNT + (size_t)head] - (double)ref[head]);
             drift = off > drift || isnan(off) ? off : drift; /* NAN, once seen, stays */
         }

@@ -71,11 +71,11 @@ DEVICE void look_head(const struct update_work *u, const struct loss_row *row, i
     if (!loss_counts_head(row, head))
         return;
     const double log_ratio = loss_log_ratio(view->logp[head], ref[head]);
-    field[LOOK_DIVERGENCE] = loss_divergence(log_ratio);
+    field[LOOK_DIVERGENCE] = loss_moved(row, log_ratio);
     field[LOOK_CLIPPED] = fabs(exp(log_ratio) - 1) > rules->clip;
     field[LOOK_LOG_RATIO_MAX] = field[LOOK_LOG_RATIO_MIN] = log_ratio;
     field[LOOK_LOG_PROB_MIN] = (double)view->logp[head];
-    field[LOOK_SURROGATE] = loss_surrogate(exp(log_ratio), (double)row->advantage, rules->clip);
+    field[LOOK_SURROGATE] = loss_gain(row, view->logp[head], log_ratio, rules->clip);
     field[LOOK_ENTROPY] = (double)view->entropy[head];
 }
 
@@ -153,7 +153,7 @@ KERNEL void __launch_bounds__(LOOK_THREADS) epoch_look(const struct update_work 
     if (valid) {
         const float value = u.values[i];
         look_head(&u, &u.row[i], head, &view, refs, field);
-        if (first) {
+        if (first && !u.row[i].shown) {
             const double drift = fabs((double)u.rollout.logp[(size_t)i * HEAD_COUNT + head] - (double)logp);
             field[LOOK_DRIFT] = drift;
             if (drift != drift)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "policy/schedule.h"
 #include "session/parts.h"
 #include "session/report.h"
 
@@ -150,6 +151,18 @@ static void sample_best(struct session *session, struct session_progress *progre
                  error.text);
 }
 
+static void tell_lessons(struct session *session, struct session_progress *progress)
+{
+    struct lesson_result result;
+    char text[SCHEDULE_TEXT];
+    if (!engine_lessons_end(session->engine, &result))
+        return;
+    schedule_format(result.best, &session->config, text, sizeof text);
+    snprintf(progress->lessons, sizeof progress->lessons,
+             "the best of %d schedules is %.500s: it earned %.2f +- %.2f over %u episodes", result.schedules, text,
+             result.earned, result.error, (unsigned)result.plays);
+}
+
 /* What the round came to, in the record and in `progress`; true if it is the best so far. */
 static bool tell_round(struct session *session, struct round_report *report, struct session_progress *progress)
 {
@@ -158,6 +171,7 @@ static bool tell_round(struct session *session, struct round_report *report, str
     recorder_count(session->recorder, *world->round, *world->step);
     report_emit(report, session->config.envs, session->recorder);
 
+    tell_lessons(session, progress);
     progress->round_done = true;
     progress->has_ppo = report->has_ppo;
     progress->record = report->round;

@@ -64,6 +64,7 @@ struct session_progress {
     int alert_count;                /* reported in this step */
     struct alert_record alerts[16]; /* newly raised ones */
     bool checkpoint_written;        /* in this step */
+    char lessons[768];              /* with the round that ends them: what was found out, for the user; otherwise "" */
     char notice[512];               /* trouble with the run's files, or the reason for its end; "": none in this step */
 };
 

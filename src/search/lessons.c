@@ -1,0 +1,85 @@
+#include "search/lessons.h"
+
+#include <math.h>
+
+#include "base/normal.h"
+
+#define FRESH_SHARE 0.25 /* of the deviation among schedules: that within one, while none was played twice */
+
+/* The deviation of an episode from its schedule's mean, the same for all schedules. */
+static double deviation_within(const struct lessons *lessons)
+{
+    double squares = 0, freedom = 0, count = 0, mean = 0, among = 0;
+    for (int i = 0; i < lessons->count; i++) {
+        if (lessons->plays[i] == 0)
+            continue;
+        const double off = lessons->mean[i] - mean;
+        squares += lessons->square[i];
+        freedom += (double)lessons->plays[i] - 1;
+        count++;
+        mean += off / count;
+        among += off * (lessons->mean[i] - mean);
+    }
+    if (freedom > 0)
+        return sqrt(squares / freedom);
+    return count > 1 ? FRESH_SHARE * sqrt(among / (count - 1)) : 0;
+}
+
+/* The schedule with the largest mean + its error * factor(i); those never played are left out. */
+static int best_by(const struct lessons *lessons, double (*factor)(const void *context, int schedule),
+                   const void *context)
+{
+    const double within = deviation_within(lessons);
+    double most = -INFINITY;
+    int best = 0;
+    for (int i = 0; i < lessons->count; i++) {
+        if (lessons->plays[i] == 0)
+            continue;
+        const double at = lessons->mean[i] + factor(context, i) * within / sqrt((double)lessons->plays[i]);
+        if (at > most) {
+            most = at;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static double drawn(const void *site, int schedule)
+{
+    const uint32_t element = 2 * (uint32_t)schedule;
+    const struct random_site *at = site;
+    return normals_of(random_word(*at, element), random_word(*at, element + 1)).first;
+}
+
+static double lower_end(const void *context, int schedule)
+{
+    (void)context;
+    (void)schedule;
+    return -1;
+}
+
+int lessons_try(const struct lessons *lessons, uint64_t number, struct random_site site)
+{
+    if (number < (uint64_t)lessons->count)
+        return (int)number;
+    return best_by(lessons, drawn, &site);
+}
+
+int lessons_best(const struct lessons *lessons)
+{
+    return best_by(lessons, lower_end, NULL);
+}
+
+double lessons_error(const struct lessons *lessons, int schedule)
+{
+    return deviation_within(lessons) / sqrt((double)lessons->plays[schedule]);
+}
+
+void lessons_judge(const struct lessons *lessons, int schedule, double earned)
+{
+    if (!isfinite(earned))
+        return;
+    const double off = earned - lessons->mean[schedule];
+    lessons->mean[schedule] += off / ++lessons->plays[schedule];
+    lessons->square[schedule] += off * (earned - lessons->mean[schedule]);
+}

@@ -1,0 +1,266 @@
+/* Lessons: which schedules are tried, what is found out of them, and a policy that learns to act like the best. */
+#include "search/lessons.h"
+
+#include <math.h>
+
+#include "base/normal.h"
+#include "testing_engine.h"
+
+/* ---- what is tried ----------------------------------------------------------------------------------------------- */
+
+enum { ARMS = 12, ENVS = 8 };
+
+struct course {
+    struct lessons lessons;
+    uint32_t plays[ARMS];
+    double mean[ARMS], square[ARMS];
+};
+
+static void begin(struct course *course)
+{
+    *course = (struct course){.lessons = {.count = ARMS}};
+    course->lessons.plays = course->plays;
+    course->lessons.mean = course->mean;
+    course->lessons.square = course->square;
+}
+
+static struct random_site site_of(uint64_t seed, uint64_t number)
+{
+    return random_at(seed, STREAM_LESSON, (uint32_t)(number / ENVS), (uint32_t)(number % ENVS), 0);
+}
+
+/* What an episode of an arm earns: arm 7 is the best by half of an episode's deviation. */
+static double earned(int arm, uint64_t seed, uint64_t number)
+{
+    const struct random_site site = random_at(seed, STREAM_SEARCH, (uint32_t)number, 0, 0);
+    return (arm == 7 ? 44 : arm < 7 ? 40.5 : 20) + 7 * normals_of(random_word(site, 0), random_word(site, 1)).first;
+}
+
+static void play(struct course *course, uint64_t seed, uint64_t plays)
+{
+    int tried[ENVS];
+    for (uint64_t first = 0; first < plays; first += ENVS) { /* a round's outcomes come together */
+        for (int env = 0; env < ENVS; env++)
+            tried[env] = lessons_try(&course->lessons, first + (uint64_t)env, site_of(seed, first + (uint64_t)env));
+        for (int env = 0; env < ENVS; env++)
+            lessons_judge(&course->lessons, tried[env], earned(tried[env], seed, first + (uint64_t)env));
+    }
+}
+
+static void each_is_tried_once_first(void **state)
+{
+    (void)state;
+    struct course course;
+    begin(&course);
+    for (uint64_t number = 0; number < ARMS; number++)
+        assert_int_equal(lessons_try(&course.lessons, number, site_of(1, number)), number);
+    for (int arm = 0; arm < ARMS; arm++)
+        lessons_judge(&course.lessons, arm, arm == 3 ? (double)NAN : arm);
+    assert_int_equal(course.plays[3], 0); /* nothing is known of it */
+    for (uint64_t number = ARMS; number < 1000; number++)
+        assert_int_not_equal(lessons_try(&course.lessons, number, site_of(1, number)), 3);
+}
+
+static void moments_are_those_of_the_episodes(void **state)
+{
+    (void)state;
+    struct course course;
+    begin(&course);
+    const double numbers[] = {3, 5, 10};
+    for (int i = 0; i < 3; i++)
+        lessons_judge(&course.lessons, 2, numbers[i]);
+    lessons_judge(&course.lessons, 2, (double)INFINITY); /* one env's failure */
+    assert_int_equal(course.plays[2], 3);
+    assert_true(fabs(course.mean[2] - 6) < 1e-12 && fabs(course.square[2] - 26) < 1e-12);
+}
+
+/* A lucky episode is not enough: the best is the best for certain. */
+static void the_best_is_sure(void **state)
+{
+    (void)state;
+    struct course course;
+    begin(&course);
+    for (int i = 0; i < 9; i++)
+        lessons_judge(&course.lessons, 4, i % 2 ? 52 : 48);
+    lessons_judge(&course.lessons, 5, 51);
+    assert_true(course.mean[5] > course.mean[4]);
+    assert_int_equal(lessons_best(&course.lessons), 4);
+}
+
+/* Over many courses of 240 plays: most plays go to what is good, and the best that is recited is hardly worse than the
+ * best there is. Trying all alike would take it in two of three courses. */
+static void the_better_ones_are_tried_more(void **state)
+{
+    (void)state;
+    enum { COURSES = 60, PLAYS = 240 };
+    int found = 0;
+    double bad = 0;
+    for (uint64_t seed = 0; seed < COURSES; seed++) {
+        struct course course;
+        begin(&course);
+        play(&course, seed, PLAYS);
+        found += lessons_best(&course.lessons) == 7;
+        for (int arm = 8; arm < ARMS; arm++)
+            bad += course.plays[arm];
+    }
+    assert_true(bad / COURSES < 4 * 3); /* each of the four hardly more than once or twice */
+    assert_true(found >= COURSES * 3 / 4);
+}
+
+/* ---- a training with lessons ------------------------------------------------------------------------------------- */
+
+enum { TRIES = 3, RECITALS = 6, STEPS = 24 };
+
+static struct config lesson_config(int threads)
+{
+    struct config config = small_config(ENVS, threads, 1);
+    config.steps = STEPS;
+    config.policy.feature_dim = 24;
+    config.policy.hidden = 16;
+    config.ppo.lr = 0.01;
+    config.ppo.entropy_coef = 0;
+    config.lesson.tries = TRIES;
+    config.lesson.recitals = RECITALS;
+    return config;
+}
+
+static void play_steps(struct engine *engine)
+{
+    for (int step = 0; step < STEPS; step++) {
+        engine_train(engine);
+        engine_evaluate(engine);
+        engine_decide(engine);
+        engine_apply(engine);
+    }
+}
+
+static void finish_round(struct engine *engine)
+{
+    struct outcome_record outcomes[ENVS];
+    struct update_report record;
+    struct head_report heads[HEAD_COUNT];
+    engine_finish(engine, outcomes);
+    engine_update(engine, 0, &record, heads);
+    engine_reset(engine, *engine_world(engine)->round + 1);
+}
+
+/* Steps of the round in which an env's action was not the schedule's. */
+static int strays(const struct world *world, const struct schedule *schedule, int env)
+{
+    int count = 0, planted = 0;
+    for (int step = 0; step < STEPS; step++) {
+        const size_t row = (size_t)step * ENVS + (size_t)env;
+        const uint8_t *choice = world->rollout.choice + row * HEAD_COUNT;
+        if (choice[HEAD_OP] == OP_GERMINATE) {
+            const struct planting *due = &schedule->planting[planted];
+            count += planted >= schedule->count || choice[HEAD_SLOT] != due->slot ||
+                     choice[HEAD_BLUEPRINT] != due->blueprint || choice[HEAD_STYLE] != due->style;
+            planted++;
+        } else {
+            count += choice[HEAD_OP] != OP_WAIT && choice[HEAD_OP] != OP_FOSSILIZE;
+        }
+    }
+    return count + (schedule->count > 0 && planted == 0);
+}
+
+static int flagged(const struct world *world, uint8_t flags)
+{
+    int count = 0;
+    for (size_t row = 0; row < (size_t)STEPS * ENVS; row++)
+        count += (world->rollout.flags[row] & flags) == flags;
+    return count;
+}
+
+static void envs_try_recite_and_are_followed(void **state)
+{
+    (void)state;
+    const struct config config = lesson_config(2);
+    struct catalogue catalogue = {0};
+    struct engine *engine = start(&config);
+    struct world *world = engine_world(engine);
+    catalogue_make(&catalogue, &config);
+
+    int last[ENVS];
+    for (int round = 0; round < TRIES + RECITALS; round++) {
+        for (int env = 0; env < ENVS; env++)
+            last[env] = world->lesson_schedule[env];
+        play_steps(engine); /* the next round clears its rows */
+        assert_int_equal(flagged(world, ROW_SHOWN), STEPS * ENVS);
+        if (round < TRIES)
+            assert_int_equal(flagged(world, ROW_SHOWN | ROW_FORCED), STEPS * ENVS);
+        else
+            assert_true(flagged(world, ROW_FORCED) < STEPS * ENVS / 2);
+        for (int env = 0; env < ENVS; env++) {
+            assert_int_equal(strays(world, &catalogue.schedule[last[env]], env), 0);
+            if (round < TRIES)
+                assert_int_equal(last[env], round * ENVS + env); /* 24 of 56: all for the first time */
+            else
+                assert_int_equal(last[env], last[0]);
+        }
+        finish_round(engine);
+    }
+    uint32_t plays = 0;
+    for (int i = 0; i < catalogue.count; i++)
+        plays += world->lesson_plays[i];
+    assert_int_equal(plays, (TRIES + RECITALS) * ENVS);
+
+    /* Now the policy acts, and nearly always as it was shown. */
+    const struct schedule *best = &catalogue.schedule[last[0]];
+    int off = 0;
+    play_steps(engine);
+    assert_int_equal(flagged(world, ROW_SHOWN), 0);
+    for (int env = 0; env < ENVS; env++)
+        off += strays(world, best, env);
+    assert_true(off <= ENVS * STEPS / 20);
+    engine_free(engine);
+}
+
+static void lessons_have_the_same_bits_everywhere(void **state)
+{
+    (void)state;
+    const struct config one = lesson_config(1), two = lesson_config(2);
+    struct engine *a = start(&one), *b = start(&two);
+    for (int round = 0; round < TRIES + 2; round++) {
+        play_steps(a);
+        play_steps(b);
+        finish_round(a);
+        finish_round(b);
+    }
+    assert_int_equal(hash_of(a), hash_of(b));
+    engine_free(a);
+    engine_free(b);
+}
+
+/* Without lessons, and in evaluations, nothing is kept of them. */
+static void others_have_no_lessons(void **state)
+{
+    (void)state;
+    struct config config = lesson_config(1);
+    config.evaluate = true;
+    struct engine *engine = start(&config);
+    assert_null(engine_world(engine)->lesson_schedule);
+    engine_free(engine);
+    config.evaluate = false;
+    config.lesson.tries = 0;
+    struct esper_error error = {0};
+    assert_int_equal(config_check(&config, &error), ESPER_INVALID);
+    assert_non_null(strstr(error.text, "lesson.tries"));
+    config.lesson.recitals = 0;
+    engine = start(&config);
+    assert_null(engine_world(engine)->lesson_schedule);
+    engine_free(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_is_tried_once_first),
+        cmocka_unit_test(moments_are_those_of_the_episodes),
+        cmocka_unit_test(the_best_is_sure),
+        cmocka_unit_test(the_better_ones_are_tried_more),
+        cmocka_unit_test(envs_try_recite_and_are_followed),
+        cmocka_unit_test(lessons_have_the_same_bits_everywhere),
+        cmocka_unit_test(others_have_no_lessons),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
