@@ -111,6 +111,16 @@ agree 'schedules' schedule-cpu schedule-cuda 'select step, env, op, slot, bluepr
 verdict 'they differ from env to env' "$(ask schedule-cuda "select env, count(*) from step where op in ('germinate', 'fossilize')
     group by env" | tail -n +2 | tr -s ' ' | tr '\n' ';' | grep -v '^ 0 4; 1 4; 3 4;$')"
 
+# Lessons: the same schedules are tried and recited, and the policy learns as much from them; then it acts by itself.
+for device in cpu cuda; do
+    train lesson-$device --envs 3 --rounds 4 --device $device --precision fp32 --set lesson.tries=2 --set lesson.recitals=1
+done
+agree 'lessons' lesson-cpu lesson-cuda 'select round, step, env, op, slot, blueprint, result from step where round < 3'
+agree 'what is learned from what is shown' lesson-cpu lesson-cuda "select round, round(policy_loss, 2), round(op_entropy, 2),
+    epochs, forced_ratio from ppo where round < 3"
+verdict 'then the policy acts' "$(ask lesson-cuda 'select round, sum(forced) = count(*) from step group by round' | tail -n +2 |
+    tr -s ' ' | tr '\n' ';' | grep -v '^ 0 1; 1 1; 2 0; 3 0;$')"
+
 # Transformers: the same episodes on text; seeds of a script learn, blend and stay; auto says what it took.
 cat >"$work/text.json" <<'END'
 {"about": "a very small language model", "host.family": "transformer", "host.width": 8, "host.heads": 2, "host.layers": 2,

@@ -21,11 +21,12 @@ on() { # on RANKS ARGUMENTS...: that many ranks of the program, which end in tim
     if [ "$ranks" -eq 1 ]; then timeout $limit "$esper" "$@"; else timeout $limit mpirun -n "$ranks" "$esper" "$@"; fi
 }
 
-# Groups that ranks divide, twins, unlike episodes, rollbacks, a checkpoint in every round.
+# Groups that ranks divide, twins, unlike episodes, rollbacks, lessons, a checkpoint in every round.
 small="--task quickstart --envs 5 --steps 12 --set group=2 --set data.batches=1 --set data.batch=8 --set data.val_images=20
     --set data.test_images=20 --set policy.feature_dim=16 --set policy.hidden=16 --set checkpoint.rounds=1
     --set mixed.images_least=0.1 --set mixed.lr_factor=2 --set host.lr=0.1 --set governor.loss_limit=0
-    --set governor.factor=0 --set governor.sigmas=0 --set governor.streak=1 --runs $work --quiet"
+    --set governor.factor=0 --set governor.sigmas=0 --set governor.streak=1 --set lesson.tries=1 --set lesson.recitals=1
+    --runs $work --quiet"
 rounds=25
 if [ $# -gt 1 ]; then
     case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac

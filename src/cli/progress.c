@@ -324,7 +324,7 @@ void progress_live(const struct progress *progress, const struct session_progres
 
 void progress_plain(const struct progress *progress, const struct session_progress *step, char *text, size_t size)
 {
-    char left[32], speed[32], images[32], reward[32], seeds[64];
+    char left[32], speed[32], images[32], reward[32], entropy[32], seeds[64];
     const struct round_record *round = &step->record;
     const struct family_words *words = words_of(progress);
     if (!step->round_done) {
@@ -344,9 +344,9 @@ void progress_plain(const struct progress *progress, const struct session_progre
     if (words->bytes)
         add_part(text, size, LINE, BITS_PER_BYTE " %.3f", family_bits(words, round->val_accuracy_mean));
     add_part(text, size, LINE, "reward %s", reward);
+    format_real(step->ppo.op_entropy, 3, entropy, sizeof entropy); /* the policy may have had no choice */
     if (step->has_ppo)
-        add_part(text, size, LINE, "entropy %.3f  KL %.4f  EV %.2f", step->ppo.op_entropy, step->ppo.kl,
-                 step->ppo.explained_variance);
+        add_part(text, size, LINE, "entropy %s  KL %.4f  EV %.2f", entropy, step->ppo.kl, step->ppo.explained_variance);
     add_part(text, size, LINE, "%s", seeds);
 }
 
