@@ -13,7 +13,7 @@ enum { ARMS = 12, ENVS = 8 };
 struct course {
     struct lessons lessons;
     uint32_t plays[ARMS];
-    double mean[ARMS], square[ARMS];
+    double mean[ARMS], square[ARMS], cost[ARMS];
 };
 
 static void begin(struct course *course)
@@ -22,6 +22,7 @@ static void begin(struct course *course)
     course->lessons.plays = course->plays;
     course->lessons.mean = course->mean;
     course->lessons.square = course->square;
+    course->lessons.cost = course->cost;
 }
 
 static struct random_site site_of(uint64_t seed, uint64_t number)
@@ -41,9 +42,9 @@ static void play(struct course *course, uint64_t seed, uint64_t plays)
     int tried[ENVS];
     for (uint64_t first = 0; first < plays; first += ENVS) { /* a round's outcomes come together */
         for (int env = 0; env < ENVS; env++)
-            tried[env] = lessons_try(&course->lessons, first + (uint64_t)env, site_of(seed, first + (uint64_t)env));
+            tried[env] = lessons_try(&course->lessons, first + (uint64_t)env, 1, site_of(seed, first + (uint64_t)env));
         for (int env = 0; env < ENVS; env++)
-            lessons_judge(&course->lessons, tried[env], earned(tried[env], seed, first + (uint64_t)env));
+            lessons_judge(&course->lessons, tried[env], earned(tried[env], seed, first + (uint64_t)env), 1, 0);
     }
 }
 
@@ -53,12 +54,12 @@ static void each_is_tried_once_first(void **state)
     struct course course;
     begin(&course);
     for (uint64_t number = 0; number < ARMS; number++)
-        assert_int_equal(lessons_try(&course.lessons, number, site_of(1, number)), number);
+        assert_int_equal(lessons_try(&course.lessons, number, 1, site_of(1, number)), number);
     for (int arm = 0; arm < ARMS; arm++)
-        lessons_judge(&course.lessons, arm, arm == 3 ? (double)NAN : arm);
+        lessons_judge(&course.lessons, arm, arm == 3 ? (double)NAN : arm, 1, 0);
     assert_int_equal(course.plays[3], 0); /* nothing is known of it */
     for (uint64_t number = ARMS; number < 1000; number++)
-        assert_int_not_equal(lessons_try(&course.lessons, number, site_of(1, number)), 3);
+        assert_int_not_equal(lessons_try(&course.lessons, number, 1, site_of(1, number)), 3);
 }
 
 static void moments_are_those_of_the_episodes(void **state)
@@ -68,10 +69,11 @@ static void moments_are_those_of_the_episodes(void **state)
     begin(&course);
     const double numbers[] = {3, 5, 10};
     for (int i = 0; i < 3; i++)
-        lessons_judge(&course.lessons, 2, numbers[i]);
-    lessons_judge(&course.lessons, 2, (double)INFINITY); /* one env's failure */
+        lessons_judge(&course.lessons, 2, numbers[i] - i / 2.0 * 8, i / 2.0, 8); /* less what it paid */
+    lessons_judge(&course.lessons, 2, (double)INFINITY, 1, 8);                   /* one env's failure */
     assert_int_equal(course.plays[2], 3);
     assert_true(fabs(course.mean[2] - 6) < 1e-12 && fabs(course.square[2] - 26) < 1e-12);
+    assert_true(course.cost[2] == 8 && fabs(lessons_mean(&course.lessons, 2, 0.25) - 4) < 1e-12);
 }
 
 /* A lucky episode is not enough: the best is the best for certain. */
@@ -81,10 +83,31 @@ static void the_best_is_sure(void **state)
     struct course course;
     begin(&course);
     for (int i = 0; i < 9; i++)
-        lessons_judge(&course.lessons, 4, i % 2 ? 52 : 48);
-    lessons_judge(&course.lessons, 5, 51);
+        lessons_judge(&course.lessons, 4, i % 2 ? 52 : 48, 1, 0);
+    lessons_judge(&course.lessons, 5, 51, 1, 0);
     assert_true(course.mean[5] > course.mean[4]);
-    assert_int_equal(lessons_best(&course.lessons), 4);
+    assert_int_equal(lessons_best(&course.lessons, 1), 4);
+}
+
+/* Episodes at any price say what is best at every price. */
+static void a_price_decides_what_is_best(void **state)
+{
+    (void)state;
+    struct course course;
+    begin(&course);
+    for (int i = 0; i < 8;
+         i++) { /* arm 1 earns 50 and costs 30, arm 2 earns 35 and costs 4; an eighth more each time */
+        const double share = i / 8.0;
+        lessons_judge(&course.lessons, 1, 50 + i % 2 - share * 30, share, 30);
+        lessons_judge(&course.lessons, 2, 35 + i % 2 - share * 4, share, 4);
+    }
+    assert_int_equal(lessons_best(&course.lessons, 0), 1);
+    assert_int_equal(lessons_best(&course.lessons, 0.5), 1); /* 35 and 33 */
+    assert_int_equal(lessons_best(&course.lessons, 0.7), 2); /* 29 and 32.2 */
+    for (uint64_t number = ARMS; number < 100; number++) {
+        assert_int_equal(lessons_try(&course.lessons, number, 0, site_of(1, number)), 1);
+        assert_int_equal(lessons_try(&course.lessons, number, 1, site_of(1, number)), 2);
+    }
 }
 
 /* Over many courses of 240 plays: most plays go to what is good, and the best that is recited is hardly worse than the
@@ -99,7 +122,7 @@ static void the_better_ones_are_tried_more(void **state)
         struct course course;
         begin(&course);
         play(&course, seed, PLAYS);
-        found += lessons_best(&course.lessons) == 7;
+        found += lessons_best(&course.lessons, 1) == 7;
         for (int arm = 8; arm < ARMS; arm++)
             bad += course.plays[arm];
     }
@@ -257,6 +280,7 @@ int main(void)
         cmocka_unit_test(each_is_tried_once_first),
         cmocka_unit_test(moments_are_those_of_the_episodes),
         cmocka_unit_test(the_best_is_sure),
+        cmocka_unit_test(a_price_decides_what_is_best),
         cmocka_unit_test(the_better_ones_are_tried_more),
         cmocka_unit_test(envs_try_recite_and_are_followed),
         cmocka_unit_test(lessons_have_the_same_bits_everywhere),

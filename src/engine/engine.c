@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "engine/emit.h"
-#include "search/catalogue.h"
 #include "telemetry/recorder.h"
 
 /* ---- lifetime ---------------------------------------------------------------------------------------------------- */
@@ -82,22 +81,6 @@ static enum esper_status load_schedules(struct engine *engine, struct esper_erro
     return ESPER_OK;
 }
 
-/* What envs may be given to try in lessons. */
-static enum esper_status load_catalogue(struct engine *engine, struct esper_error *error)
-{
-    struct catalogue *catalogue = memory_alloc(1, sizeof *catalogue, error);
-    if (!catalogue)
-        return ESPER_FAILED;
-    catalogue_make(catalogue, &engine->world->config);
-    engine->schedules = memory_alloc((size_t)catalogue->count, sizeof *engine->schedules, error);
-    if (engine->schedules)
-        memcpy(engine->schedules, catalogue->schedule, (size_t)catalogue->count * sizeof *engine->schedules);
-    engine->step.schedules = engine->schedules;
-    engine->step.schedule_count = engine->schedule_count = catalogue->count;
-    memory_free(catalogue);
-    return engine->schedules ? ESPER_OK : ESPER_FAILED;
-}
-
 static enum esper_status check_data(const struct engine *engine, struct esper_error *error)
 {
     const struct config *config = &engine->world->config;
@@ -160,7 +143,7 @@ static enum esper_status create_parts(struct engine *engine, const struct config
     if (config->policy.kind == POLICY_SCHEDULE)
         TRY(load_schedules(engine, error));
     if (engine->world->lesson_schedule)
-        TRY(load_catalogue(engine, error));
+        TRY(lessons_load(engine, error));
     TRY(dataset_open_for(config, &engine->data, error));
     TRY(dataset_matches(config, engine->data, error));
     TRY(check_data(engine, error));

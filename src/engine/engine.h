@@ -94,7 +94,7 @@ struct lesson_result {
     const struct schedule *best;
     int schedules;        /* that were tried */
     uint32_t plays;       /* of the best */
-    double earned, error; /* by it, on average, and the standard error of that */
+    double earned, error; /* by it at the full price, on average, and the standard error of that */
 };
 bool engine_lessons_end(const struct engine *engine, struct lesson_result *out);
 

@@ -96,6 +96,11 @@ void engine_write_rows(struct engine *engine, bool (*wanted)(const struct table_
 /* Must the step's evaluation also yield the seeds' shares, for the record of a finished episode? */
 bool engine_wants_shares(const struct engine *engine);
 
+/* Lessons: what envs may try, once; what each plays in the round that begins; what the round's episodes came to. */
+enum esper_status lessons_load(struct engine *engine, struct esper_error *error);
+void lessons_draw(const struct engine *engine);
+void lessons_keep(struct engine *engine, const struct outcome_record *outcomes);
+
 /* The CPU's phases that have their own files. */
 void decide_cpu(struct engine *engine);
 void act_cpu(struct engine *engine, int env, const struct action *action);

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "engine/ranks.h"
-#include "search/lessons.h"
 
 /* The episodes' own, which twins and envs of the same birth share. */
 static void draw_conditions(const struct engine *engine)
@@ -19,25 +18,6 @@ static void draw_conditions(const struct engine *engine)
     }
 }
 
-static struct lessons lessons_of(const struct engine *engine)
-{
-    const struct world *world = engine->world;
-    return (struct lessons){engine->schedule_count, world->lesson_plays, world->lesson_mean, world->lesson_square};
-}
-
-static void draw_lessons(const struct engine *engine)
-{
-    const struct world *world = engine->world;
-    const struct lessons lessons = lessons_of(engine);
-    const enum lesson lesson = world_lesson(world);
-    for (int env = 0; lesson != LESSON_NONE && env < world->envs; env++) {
-        const uint64_t number = (uint64_t)*world->round * (uint64_t)world->config.envs + world_env_number(world, env);
-        world->lesson_schedule[env] =
-            (uint16_t)(lesson == LESSON_TRY ? lessons_try(&lessons, number, world_random(world, STREAM_LESSON, env, 0))
-                                            : lessons_best(&lessons));
-    }
-}
-
 void engine_reset(struct engine *engine, uint32_t round)
 {
     struct world *world = engine->world;
@@ -45,7 +25,7 @@ void engine_reset(struct engine *engine, uint32_t round)
     *world->step = 0;
     ranks_reset(engine);
     draw_conditions(engine);
-    draw_lessons(engine);
+    lessons_draw(engine);
     if (world->twin_known)
         *world->twin_known = 0;
     engine->backend->reset(engine);
@@ -182,38 +162,6 @@ static int close_episodes(struct engine *engine, const double *accuracy, struct 
     return best;
 }
 
-/* What the lessons came to; all ranks know it. */
-static void judge_lessons(struct engine *engine, const struct outcome_record *outcomes)
-{
-    const struct world *world = engine->world, *whole = engine->whole;
-    const struct lessons lessons = lessons_of(engine);
-    const size_t count = (size_t)lessons.count;
-    if (world_lesson(world) == LESSON_NONE)
-        return;
-    for (int env = 0; whole && env < whole->envs; env++)
-        lessons_judge(&lessons, whole->lesson_schedule[env] % lessons.count, outcomes[env].reward);
-    group_tell(engine->group, lessons.plays, count * sizeof *lessons.plays);
-    group_tell(engine->group, lessons.mean, count * sizeof *lessons.mean);
-    group_tell(engine->group, lessons.square, count * sizeof *lessons.square);
-}
-
-bool engine_lessons_end(const struct engine *engine, struct lesson_result *out)
-{
-    const struct world *world = engine->world;
-    const struct lesson_config *lesson = &world->config.lesson;
-    const struct lessons lessons = lessons_of(engine);
-    if (world_lesson(world) == LESSON_NONE || *world->round + 1 < (uint32_t)(lesson->tries + lesson->recitals))
-        return false;
-    const int best = lessons_best(&lessons);
-    *out = (struct lesson_result){.best = &engine->schedules[best],
-                                  .plays = lessons.plays[best],
-                                  .earned = lessons.mean[best],
-                                  .error = lessons_error(&lessons, best)};
-    for (int i = 0; i < lessons.count; i++)
-        out->schedules += lessons.plays[i] > 0;
-    return true;
-}
-
 void engine_finish(struct engine *engine, struct outcome_record *outcomes)
 {
     int best = -1;
@@ -223,7 +171,7 @@ void engine_finish(struct engine *engine, struct outcome_record *outcomes)
     if (engine->whole)
         best = close_episodes(engine, engine->group ? engine->all_accuracy : engine->test_accuracy, outcomes);
     group_tell(engine->group, &best, sizeof best);
-    judge_lessons(engine, outcomes);
+    lessons_keep(engine, outcomes);
     if (best < 0)
         return;
     if (engine->group)

@@ -63,6 +63,7 @@ static void register_rules(struct world *w)
         TABLE_ADD(t, &w->lesson_plays, "lesson.plays", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, most);
         TABLE_ADD(t, &w->lesson_mean, "lesson.mean", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, most);
         TABLE_ADD(t, &w->lesson_square, "lesson.square", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, most);
+        TABLE_ADD(t, &w->lesson_cost, "lesson.cost", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, most);
     }
     env_memory_add(&w->env_memory, t, "memory", SCOPE_ENV, 1, env);
     slot_memory_add(&w->slot_memory, t, "slot_memory", SCOPE_ENV, 2, slot);

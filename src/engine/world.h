@@ -66,9 +66,9 @@ struct world {
     double *price_factor;                /* [env] of reward.price, likewise; NULL: all of it */
 
     /* what envs try and recite before the policy acts (search/lessons.h); the host's, likewise; NULL: nothing */
-    uint16_t *lesson_schedule;           /* [env] */
-    uint32_t *lesson_plays;              /* [CATALOGUE_MAX] */
-    double *lesson_mean, *lesson_square; /* likewise */
+    uint16_t *lesson_schedule;                         /* [env] */
+    uint32_t *lesson_plays;                            /* [CATALOGUE_MAX] */
+    double *lesson_mean, *lesson_square, *lesson_cost; /* likewise */
 
     /* parameters [env][layout]; what the optimiser remembers likewise */
     float *host, *host_momentum;

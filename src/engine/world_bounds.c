@@ -171,7 +171,8 @@ static void bound_policy(struct world *world)
         const struct bound lesson[] = {{"schedule", 0, CATALOGUE_MAX - 1},
                                        {"plays", 0, UINT32_MAX},
                                        {"mean", -DBL_MAX, DBL_MAX},
-                                       {"square", 0, DBL_MAX}};
+                                       {"square", 0, DBL_MAX},
+                                       {"cost", 0, DBL_MAX}};
         BOUND(&world->table, "lesson", lesson);
     }
     table_bound(&world->table, "policy.adam_steps", 0, 0x1p53);

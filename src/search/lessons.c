@@ -25,8 +25,18 @@ static double deviation_within(const struct lessons *lessons)
     return count > 1 ? FRESH_SHARE * sqrt(among / (count - 1)) : 0;
 }
 
+double lessons_mean(const struct lessons *lessons, int schedule, double share)
+{
+    return lessons->mean[schedule] - share * lessons->cost[schedule];
+}
+
+double lessons_error(const struct lessons *lessons, int schedule)
+{
+    return deviation_within(lessons) / sqrt((double)lessons->plays[schedule]);
+}
+
 /* The schedule with the largest mean + its error * factor(i); those never played are left out. */
-static int best_by(const struct lessons *lessons, double (*factor)(const void *context, int schedule),
+static int best_by(const struct lessons *lessons, double share, double (*factor)(const void *context, int schedule),
                    const void *context)
 {
     const double within = deviation_within(lessons);
@@ -35,7 +45,8 @@ static int best_by(const struct lessons *lessons, double (*factor)(const void *c
     for (int i = 0; i < lessons->count; i++) {
         if (lessons->plays[i] == 0)
             continue;
-        const double at = lessons->mean[i] + factor(context, i) * within / sqrt((double)lessons->plays[i]);
+        const double error = within / sqrt((double)lessons->plays[i]),
+                     at = lessons_mean(lessons, i, share) + factor(context, i) * error;
         if (at > most) {
             most = at;
             best = i;
@@ -46,8 +57,8 @@ static int best_by(const struct lessons *lessons, double (*factor)(const void *c
 
 static double drawn(const void *site, int schedule)
 {
-    const uint32_t element = 2 * (uint32_t)schedule;
     const struct random_site *at = site;
+    const uint32_t element = 2 * (uint32_t)schedule;
     return normals_of(random_word(*at, element), random_word(*at, element + 1)).first;
 }
 
@@ -58,28 +69,25 @@ static double lower_end(const void *context, int schedule)
     return -1;
 }
 
-int lessons_try(const struct lessons *lessons, uint64_t number, struct random_site site)
+int lessons_try(const struct lessons *lessons, uint64_t number, double share, struct random_site site)
 {
     if (number < (uint64_t)lessons->count)
         return (int)number;
-    return best_by(lessons, drawn, &site);
+    return best_by(lessons, share, drawn, &site);
 }
 
-int lessons_best(const struct lessons *lessons)
+int lessons_best(const struct lessons *lessons, double share)
 {
-    return best_by(lessons, lower_end, NULL);
+    return best_by(lessons, share, lower_end, NULL);
 }
 
-double lessons_error(const struct lessons *lessons, int schedule)
+void lessons_judge(const struct lessons *lessons, int schedule, double earned, double share, double cost)
 {
-    return deviation_within(lessons) / sqrt((double)lessons->plays[schedule]);
-}
-
-void lessons_judge(const struct lessons *lessons, int schedule, double earned)
-{
-    if (!isfinite(earned))
+    const double worth = earned + share * cost;
+    if (!isfinite(worth)) /* one env's failure must not reach the others (E-03) */
         return;
-    const double off = earned - lessons->mean[schedule];
-    lessons->mean[schedule] += off / ++lessons->plays[schedule];
-    lessons->square[schedule] += off * (earned - lessons->mean[schedule]);
+    const double off = worth - lessons->mean[schedule], count = ++lessons->plays[schedule];
+    lessons->mean[schedule] += off / count;
+    lessons->square[schedule] += off * (worth - lessons->mean[schedule]);
+    lessons->cost[schedule] += (cost - lessons->cost[schedule]) / count;
 }

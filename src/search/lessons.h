@@ -1,8 +1,11 @@
 /*
  * Lessons: what a policy is shown before it acts for itself. In the first rounds of a training the envs try the
  * schedules of the catalogue, each once and then those that did best again (Thompson sampling: every env plays the
- * schedule with the highest draw from what is believed of its mean); in the recitals that follow all envs play the best
+ * schedule with the highest draw from what is believed of its mean); in the recitals that follow they play the best
  * of them, and the policy learns to act like it. What was found out is in the world's table.
+ *
+ * What an episode paid for its parameters is kept apart from the rest of what it earned: an env whose price is another
+ * plays what is best at that price, and every episode serves all of them.
  */
 #ifndef SEARCH_LESSONS_H
 #define SEARCH_LESSONS_H
@@ -14,15 +17,19 @@
 struct lessons {
     int count;
     uint32_t *plays;
-    double *mean, *square; /* of what they earned; summed squares of deviations from the mean */
+    double *mean, *square; /* of what they earned but for the price; summed squares of deviations from the mean */
+    double *cost;          /* mean of what they would have paid at the full price */
 };
 
-/* The schedule that an env tries: `number` counts the plays of all envs and rounds. */
-int lessons_try(const struct lessons *lessons, uint64_t number, struct random_site site);
+/* The schedule that an env tries: `number` counts the plays of all envs and rounds; `share` is that of the full price
+ * which it pays. */
+int lessons_try(const struct lessons *lessons, uint64_t number, double share, struct random_site site);
 /* The one that is best for certain: by the lower end of what is believed of its mean. */
-int lessons_best(const struct lessons *lessons);
-/* The standard error of a schedule's mean, which has been played. */
+int lessons_best(const struct lessons *lessons, double share);
+/* What is known of a schedule that was played: its mean, less the price, and the standard error of that. */
+double lessons_mean(const struct lessons *lessons, int schedule, double share);
 double lessons_error(const struct lessons *lessons, int schedule);
-void lessons_judge(const struct lessons *lessons, int schedule, double earned);
+/* An episode that earned so much and paid a share of `cost`. */
+void lessons_judge(const struct lessons *lessons, int schedule, double earned, double share, double cost);
 
 #endif
