@@ -56,7 +56,7 @@ void lessons_keep(struct engine *engine, const struct outcome_record *outcomes)
     const struct world *world = engine->world, *whole = engine->whole;
     const struct lessons lessons = lessons_of(engine);
     const size_t count = (size_t)lessons.count;
-    if (world_lesson(world) == LESSON_NONE)
+    if (world_lesson(world) != LESSON_TRY) /* what is recited must not change: it takes some rounds to learn */
         return;
     for (int env = 0; whole && env < whole->envs; env++)
         lessons_judge(&lessons, whole->lesson_schedule[env] % lessons.count, outcomes[env].reward,

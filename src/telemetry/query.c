@@ -201,7 +201,9 @@ static void add_suggestion(struct query *query, char *text, size_t size)
             const char *function = nearest_word(word, allowed_functions, LENGTH(allowed_functions));
             snprintf(nearest, sizeof nearest, "%s", function ? function : "");
         }
-        if (*nearest)
+        if (*nearest && strcmp(nearest, word) == 0)
+            snprintf(text + used, size - used, "; another table has it: `esper sql RUN` lists them");
+        else if (*nearest)
             snprintf(text + used, size - used, "; did you mean \"%s\"?", nearest);
     }
 }
