@@ -36,7 +36,7 @@ static struct action act(const struct world *world, int env, int step)
 }
 
 struct played {
-    double sum[ENVS], early[STEPS + 1]; /* [step]: the rewards of that env */
+    double sum[ENVS];
     struct outcome_record outcomes[ENVS];
 };
 
@@ -60,7 +60,6 @@ static void play(struct engine *engine, struct played *out)
                 continue; /* a step that is rolled back has no reward */
             out->sum[env] += world->episode.last_reward[env];
         }
-        out->early[step] = world->episode.last_reward[EARLY];
     }
     engine_finish(engine, out->outcomes);
 }
@@ -72,7 +71,6 @@ static void rewards_sum_to_the_objective(void **state)
     for (int share = 0; share <= 2; share++) {
         struct config config = gain_config();
         config.reward.potential = share / 2.0;
-        config.reward.price_potential = 1 - share / 2.0;
         config.mixed.price_least = share == 2 ? 0.01 : 1;
         struct engine *engine = start(&config);
         struct world *world = engine_world(engine);
@@ -112,33 +110,6 @@ static void a_bare_host_earns_nothing(void **state)
     for (int step = 0; step < STEPS; step++)
         assert_true(isfinite(world->twin_accuracy[step * ENVS + EARLY]));
     engine_free(engine);
-}
-
-/* Where the price is advanced, what a seed costs is charged as it is blended in and stays charged once it is a fossil:
- * the rewards of two games that differ in nothing else. */
-static void prices_may_be_advanced(void **state)
-{
-    (void)state;
-    struct played played[2];
-    double price = 0, charged = 0;
-    for (int share = 0; share < 2; share++) {
-        struct config config = gain_config();
-        config.reward.flop_price = 0;
-        config.reward.price_potential = share;
-        struct engine *engine = start(&config);
-        price = 1.5 * (double)world_seed_size(engine_world(engine), 0, BLUEPRINT_CONV_LIGHT).seed_params / 1000;
-        play(engine, &played[share]);
-        engine_free(engine);
-    }
-    int steps = 0;
-    for (int step = 1; step < STEPS; step++) {
-        const double more = played[0].early[step] - played[1].early[step];
-        assert_true(more > -1e-9);
-        steps += more > 1e-9;
-        charged += more;
-    }
-    assert_true(price > 0 && fabs(charged - price) < 1e-9 && steps > 1);
-    assert_true(fabs(played[1].sum[EARLY] - played[0].sum[EARLY]) < 1e-9);
 }
 
 /* E-19: what counts is the host with its fossils, one made by the last action included; a seed that was only held is
@@ -226,9 +197,11 @@ static void twins_are_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rewards_sum_to_the_objective), cmocka_unit_test(a_bare_host_earns_nothing),
-        cmocka_unit_test(prices_may_be_advanced),       cmocka_unit_test(the_committed_network_is_judged),
-        cmocka_unit_test(the_last_step_only_commits),   cmocka_unit_test(twins_are_their_own),
+        cmocka_unit_test(rewards_sum_to_the_objective),
+        cmocka_unit_test(a_bare_host_earns_nothing),
+        cmocka_unit_test(the_committed_network_is_judged),
+        cmocka_unit_test(the_last_step_only_commits),
+        cmocka_unit_test(twins_are_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

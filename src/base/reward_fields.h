@@ -33,7 +33,6 @@ enum attribution_formula { ATTRIBUTION_HARMONIC, ATTRIBUTION_MINIMUM };
     FIELD(price, 0, 1000, "0", "gain: points per 1000 parameters that the committed network adds")                     \
     FIELD(flop_price, 0, 1000, "0", "gain: points per multiple of the bare host's training FLOPs spent on seeds")      \
     FIELD(potential, 0, 1, "1", "gain: share of the lead over the twin that is advanced step by step")                 \
-    FIELD(price_potential, 0, 1, "0", "gain: share of the price that is advanced as seeds blend in, not at the end")   \
     FIELD(contribution_weight, 0, 100, "1", "weight of a seed's attribution")                                          \
     FIELD(proxy_confidence_factor, 0, 1, "0.3", "share of it paid on progress while the contribution is unmeasured")   \
     FIELD(improvement_safe_threshold, 0, 100, "0.1", "counterfactual gain below which a contribution is suspect")      \

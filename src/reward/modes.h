@@ -228,27 +228,15 @@ ESPER_RULE double reward_price(const struct reward_config *config, const struct 
     return scene->price_factor * config->price * params / 1000.0 + config->flop_price * scene->work;
 }
 
-/* Parameters of the seeds, each as far as it is blended in. */
-ESPER_RULE double reward_blended(const struct reward_scene *scene)
-{
-    double params = 0.0;
-    for (int j = 0; j < scene->slots; j++)
-        params += scene->seed[j].alpha * scene->seed[j].params;
-    return params;
-}
-
 /*
- * J = committed score - the twin's - price (R-29), paid at the end. Before it the lead over the twin, and what it would
- * cost, are advanced as they change, so that an action is paid and charged soon; nothing of them is left at the end, so
- * an episode's rewards sum to J.
+ * J = committed score - the twin's - price (R-29), paid at the end. Before it the lead over the twin is advanced as it
+ * changes, so that an action is paid soon; nothing of it is left at the end, so an episode's rewards sum to J.
  */
 ESPER_RULE void reward_mode_gain(const struct reward_config *config, const struct reward_scene *scene,
                                  double *component, struct reward_trace *trace)
 {
     bool last = reward_terminal(scene);
-    trace->lead = last ? 0.0
-                       : config->potential * (scene->val_accuracy - scene->twin_accuracy) -
-                             config->price_potential * reward_price(config, scene, reward_blended(scene));
+    trace->lead = last ? 0.0 : config->potential * (scene->val_accuracy - scene->twin_accuracy);
     component[REWARD_PBRS] = trace->lead - scene->lead;
     if (!last)
         return;

@@ -352,7 +352,7 @@ static void note_discount(struct session *session)
 {
     const struct config *c = &session->config;
     const bool learns = c->policy.kind == POLICY_PPO && !c->evaluate && c->reward.mode == REWARD_GAIN,
-               pays = (c->reward.price > 0 || c->reward.flop_price > 0) && c->reward.price_potential < 1;
+               pays = c->reward.price > 0 || c->reward.flop_price > 0;
     const double left = pow(c->gamma, c->steps);
     if (learns && pays && left < 0.9)
         snprintf(session->note, sizeof session->note,
