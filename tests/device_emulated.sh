@@ -113,11 +113,13 @@ verdict 'they differ from env to env' "$(ask schedule-cuda "select env, count(*)
 
 # Lessons: the same schedules are tried and recited, and the policy learns as much from them; then it acts by itself.
 for device in cpu cuda; do
-    train lesson-$device --envs 3 --rounds 4 --device $device --precision fp32 --set lesson.tries=2 --set lesson.recitals=1
+    train lesson-$device --envs 3 --rounds 4 --device $device --precision fp32 --set lesson.tries=2 --set lesson.recitals=1 \
+        --set lesson.reciters=1
 done
 agree 'lessons' lesson-cpu lesson-cuda 'select round, step, env, op, slot, blueprint, result from step where round < 3'
 agree 'what is learned from what is shown' lesson-cpu lesson-cuda "select round, round(policy_loss, 2), round(op_entropy, 2),
     epochs, forced_ratio from ppo where round < 3"
+agree 'an env goes on reciting' lesson-cpu lesson-cuda 'select step, op, slot, blueprint from step where round = 3 and env = 0'
 verdict 'then the policy acts' "$(ask lesson-cuda 'select round, sum(forced) = count(*) from step group by round' | tail -n +2 |
     tr -s ' ' | tr '\n' ';' | grep -v '^ 0 1; 1 1; 2 0; 3 0;$')"
 

@@ -415,10 +415,15 @@ static enum esper_status check_policy(const struct config *c, struct esper_error
 
 static enum esper_status check_lessons(const struct config *c, struct esper_error *error)
 {
-    if (c->lesson.recitals > 0 && c->lesson.tries == 0)
+    if (c->lesson.recitals + c->lesson.reciters > 0 && c->lesson.tries == 0)
         return error_set(error, ESPER_INVALID,
-                         "lesson.recitals = %d: nothing was tried that could be recited; set lesson.tries as well",
-                         c->lesson.recitals);
+                         "%s = %d: nothing was tried that could be recited; set lesson.tries as well",
+                         c->lesson.recitals ? "lesson.recitals" : "lesson.reciters",
+                         c->lesson.recitals ? c->lesson.recitals : c->lesson.reciters);
+    if (c->lesson.reciters >= c->envs && c->lesson.reciters > 0 && !c->evaluate)
+        return error_set(error, ESPER_INVALID,
+                         "lesson.reciters = %d: of %d envs some must be left for the policy to act in",
+                         c->lesson.reciters, c->envs);
     return ESPER_OK;
 }
 

@@ -70,6 +70,7 @@ struct ppo_config {
 struct lesson_config {
     int tries;    /* of the catalogue's schedules */
     int recitals; /* of the best of them, which the policy learns to act like */
+    int reciters; /* envs that go on reciting, so that the policy does not forget it */
 };
 
 struct governor_config {

@@ -180,6 +180,8 @@ const struct config_key config_keys[] = {
      "first rounds in which envs try the schedules of `esper search --list`, the better ones more often"},
     {"lesson.recitals", PLAYER, INT(lesson.recitals, 0, 8388607), "0",
      "... and rounds after them in which they play the best, and the policy learns to act like it"},
+    {"lesson.reciters", PLAYER, INT(lesson.reciters, 0, 8192), "0",
+     "... and envs that go on reciting after that, so that the policy does not forget it"},
     {"governor.loss_limit", EPISODE, REAL(governor.loss_limit, 0, 1e9), "12", "validation loss that may be divergence"},
     {"governor.sigmas", EPISODE, REAL(governor.sigmas, 0, 1e6), "6",
      "... if it is this many deviations above the history"},

@@ -35,13 +35,13 @@ void lessons_draw(const struct engine *engine)
 {
     const struct world *world = engine->world;
     const struct lessons lessons = lessons_of(engine);
-    const enum lesson lesson = world_lesson(world);
-    for (int env = 0; lesson != LESSON_NONE && env < world->envs; env++) {
+    for (int env = 0; world->lesson_schedule && env < world->envs; env++) {
         const uint64_t number = (uint64_t)*world->round * (uint64_t)world->config.envs + world_env_number(world, env);
         const double share = world_price_factor(world, env);
         const struct random_site site = world_random(world, STREAM_LESSON, env, 0);
-        world->lesson_schedule[env] = (uint16_t)(lesson == LESSON_TRY ? lessons_try(&lessons, number, share, site)
-                                                                      : lessons_best(&lessons, share));
+        world->lesson_schedule[env] = (uint16_t)(world_lesson(world) == LESSON_TRY
+                                                     ? lessons_try(&lessons, number, share, site)
+                                                     : lessons_best(&lessons, share));
     }
 }
 

@@ -97,7 +97,7 @@ ESPER_RULE void step_pick_env(const struct step *step, int env, union pick_room 
         action = pick_network(step, env, &room->work, lanes);
     else if (lanes_first(lanes))
         action = pick_action(step, env, room->slot);
-    if (world_lesson(world) != LESSON_NONE) { /* instead, while it learns what others do */
+    if (world_lesson_of(world, env) != LESSON_NONE) { /* instead, while it learns what others do */
         lanes_meet(lanes);
         if (lanes_first(lanes))
             action = pick_schedule(step, env, room->slot);

@@ -241,7 +241,7 @@ ESPER_RULE void turn_write_row(struct turn *turn, int effective_op)
 {
     const struct world *world = turn->world;
     const size_t row = world_rollout_row(world, turn->env);
-    const enum lesson lesson = world_lesson(world);
+    const enum lesson lesson = world_lesson_of(world, turn->env);
     const bool scripted = world->config.policy.kind != POLICY_PPO || lesson == LESSON_TRY;
     const bool forced = scripted || mask_is_forced(turn->step->masks[turn->env].base, turn->slots);
     world->rollout.effective_op[row] = (uint8_t)effective_op;

@@ -375,9 +375,10 @@ ESPER_RULE bool world_plays_twins(const struct world *world)
     return world->twin_accuracy && !*world->twin_known;
 }
 
-/* Who acts in the round in progress: the policy, or a schedule for it to learn from. */
+/* Who acts in a round: the policy, or a schedule for it to learn from. */
 enum lesson { LESSON_NONE, LESSON_TRY, LESSON_RECITAL };
 
+/* For all envs, in the round in progress. */
 ESPER_RULE enum lesson world_lesson(const struct world *world)
 {
     const struct lesson_config *lesson = &world->config.lesson;
@@ -385,6 +386,15 @@ ESPER_RULE enum lesson world_lesson(const struct world *world)
     if (!world->lesson_schedule || *world->round >= all)
         return LESSON_NONE;
     return *world->round < tries ? LESSON_TRY : LESSON_RECITAL;
+}
+
+/* For one of them: the first ones may go on reciting. */
+ESPER_RULE enum lesson world_lesson_of(const struct world *world, int env)
+{
+    const enum lesson lesson = world_lesson(world);
+    const bool goes_on = world->lesson_schedule &&
+                         world_env_number(world, env) < (uint32_t)world->config.lesson.reciters;
+    return lesson == LESSON_NONE && goes_on ? LESSON_RECITAL : lesson;
 }
 
 /* What an episode pays of reward.price. */
