@@ -20,6 +20,7 @@
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
 static bool hushed;
+static int lost; /* errno of the first write to stdout that failed: a later one may have nothing left to fail at */
 
 void cli_hush(bool hush)
 {
@@ -40,7 +41,8 @@ static void put(FILE *file, const char *format, va_list values)
         text = NULL;
     va_end(again);
     text_scrub(text ? text : line, "\n\t");
-    fputs(text ? text : line, file);
+    if (fputs(text ? text : line, file) < 0 && file == stdout && !lost)
+        lost = errno;
     free(text);
 }
 
@@ -117,7 +119,8 @@ int cli_finish(int code)
     errno = 0;
     if (code != CLI_OK || (fflush(stdout) == 0 && !ferror(stdout)))
         return code;
-    error_set(&error, ESPER_FAILED, "cannot write the output: %s", errno ? strerror(errno) : "an earlier error");
+    const int why = lost ? lost : errno;
+    error_set(&error, ESPER_FAILED, "cannot write the output: %s", why ? strerror(why) : "an earlier error");
     return cli_fail(&error);
 }
 
