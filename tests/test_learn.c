@@ -439,6 +439,10 @@ static void what_is_shown_is_followed(void **state)
     const double p = exp(-12) / (OP_COUNT - 1 + exp(-12));
     assert_near(sums.surrogate[HEAD_OP], log(p), 1e-5);
     assert_true(loss_kl(&sums) == 0);
+    op[OP_PRUNE] = -500; /* what no float can hold */
+    loss_look(&rules, &row, logits, &view);
+    assert_true(isfinite(view.logp[HEAD_OP]) && view.logp[HEAD_OP] < -18);
+    op[OP_PRUNE] = -12;
     loss_backward(&rules, &counts, &row, logits, 0, ref, dlogits, &dvalue);
     for (int i = 0; i < OP_COUNT; i++)
         assert_near((double)slope[i], i == OP_PRUNE ? p - 1 : (1 - p) / (OP_COUNT - 1), 1e-6);
