@@ -35,9 +35,15 @@ double lessons_error(const struct lessons *lessons, int schedule)
     return deviation_within(lessons) / sqrt((double)lessons->plays[schedule]);
 }
 
-/* The schedule with the largest mean + its error * factor(i); those never played are left out. */
-static int best_by(const struct lessons *lessons, double share, double (*factor)(const void *context, int schedule),
-                   const void *context)
+static double drawn(struct random_site site, int schedule)
+{
+    const uint32_t element = 2 * (uint32_t)schedule;
+    return normals_of(random_word(site, element), random_word(site, element + 1)).first;
+}
+
+/* The schedule with the largest draw from what is believed of its mean; without a site, with the largest lower end.
+ * Those never played are left out. */
+static int best_by(const struct lessons *lessons, double share, const struct random_site *site)
 {
     const double within = deviation_within(lessons);
     double most = -INFINITY;
@@ -46,7 +52,7 @@ static int best_by(const struct lessons *lessons, double share, double (*factor)
         if (lessons->plays[i] == 0)
             continue;
         const double error = within / sqrt((double)lessons->plays[i]),
-                     at = lessons_mean(lessons, i, share) + factor(context, i) * error;
+                     at = lessons_mean(lessons, i, share) + (site ? drawn(*site, i) : -1) * error;
         if (at > most) {
             most = at;
             best = i;
@@ -55,30 +61,14 @@ static int best_by(const struct lessons *lessons, double share, double (*factor)
     return best;
 }
 
-static double drawn(const void *site, int schedule)
-{
-    const struct random_site *at = site;
-    const uint32_t element = 2 * (uint32_t)schedule;
-    return normals_of(random_word(*at, element), random_word(*at, element + 1)).first;
-}
-
-static double lower_end(const void *context, int schedule)
-{
-    (void)context;
-    (void)schedule;
-    return -1;
-}
-
 int lessons_try(const struct lessons *lessons, uint64_t number, double share, struct random_site site)
 {
-    if (number < (uint64_t)lessons->count)
-        return (int)number;
-    return best_by(lessons, share, drawn, &site);
+    return number < (uint64_t)lessons->count ? (int)number : best_by(lessons, share, &site);
 }
 
 int lessons_best(const struct lessons *lessons, double share)
 {
-    return best_by(lessons, share, lower_end, NULL);
+    return best_by(lessons, share, NULL);
 }
 
 void lessons_judge(const struct lessons *lessons, int schedule, double earned, double share, double cost)
