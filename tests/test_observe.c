@@ -15,6 +15,7 @@ struct scene {
     struct slot_state slot[HEAD_MAX_SLOTS];
     struct slot_memory memory[HEAD_MAX_SLOTS];
     int slots, step;
+    double price, flop_price;
     float obs[SIZE];
     int8_t bp[HEAD_MAX_SLOTS];
 };
@@ -42,6 +43,8 @@ static float *look(struct scene *scene)
                               .steps = STEPS,
                               .val_loss = tracker_loss(&scene->tracker, 0),
                               .val_accuracy = tracker_accuracy(&scene->tracker, 0),
+                              .price = scene->price,
+                              .flop_price = scene->flop_price,
                               .tracker = &scene->tracker,
                               .memory = &scene->env};
     observe(&env, scene->slot, scene->memory, scene->slots, scene->obs, scene->bp);
@@ -196,6 +199,27 @@ static void contributions_are_points_over_ten(void **state)
     assert_true(look_at_slot(&scene, 0)[12] == (float)asinh(8)); /* eighty points are more than ten */
     assert_true(look_at_slot(&scene, 0)[13] > 1.0f);
     assert_true(look_at_slot(&scene, 0)[22] == (float)asinh(-3.3));
+}
+
+static double shown_price(double price)
+{
+    struct scene scene = scene_of(1);
+    scene.price = price;
+    return (double)look(&scene)[OBSERVE_PRICE];
+}
+
+/* Prices of tasks lie decades apart. With a column in proportion to them, policies that were shown what to grow at 0.02
+ * to 1 grew the same at all of them. */
+static void a_tenfold_price_is_as_plain_at_any_level(void **state)
+{
+    (void)state;
+    struct scene scene = scene_of(1);
+    scene.price = 0.2, scene.flop_price = 7;
+    assert_true(look(&scene)[OBSERVE_PRICE] == (float)asinh(2));
+    assert_true(look(&scene)[OBSERVE_FLOP_PRICE] == (float)asinh(70));
+    assert_true(shown_price(0) == 0);
+    for (double price = 0.3; price < 1e3; price *= 10)
+        assert_near(shown_price(10 * price) - shown_price(price), log(10), 0.03);
 }
 
 static void the_ramp_is_shown_while_it_runs(void **state)
@@ -440,6 +464,7 @@ int main(void)
         cmocka_unit_test(time_ends_with_the_episode),
         cmocka_unit_test(stages_are_counted_and_coded),
         cmocka_unit_test(contributions_are_points_over_ten),
+        cmocka_unit_test(a_tenfold_price_is_as_plain_at_any_level),
         cmocka_unit_test(the_ramp_is_shown_while_it_runs),
         cmocka_unit_test(gradients_are_shown_once_measured),
         cmocka_unit_test(freshness_fades_from_the_measurement_on),

@@ -60,12 +60,13 @@ enum { OBSERVE_ENV_COLUMNS(OBSERVE_PLACE) OBSERVE_BASE };
 enum { OBSERVE_SLOT_COLUMNS(OBSERVE_PLACE) OBSERVE_SLOT };
 #undef OBSERVE_PLACE
 
-#define OBSERVE_UNKNOWN   (-1.0f) /* a history, health or age that does not exist yet; never a measured value */
-#define OBSERVE_LOG_SCALE 7.0
-#define OBSERVE_BAD_LOSS  1e3   /* shown for a loss that is not finite (P-08); the governor acts on it */
-#define OBSERVE_FADE      0.995 /* of a contribution's freshness, per step */
-#define OBSERVE_POINTS    10.0  /* percentage points that count as 1 */
-#define OBSERVE_TEMPO     12.0
+#define OBSERVE_UNKNOWN    (-1.0f) /* a history, health or age that does not exist yet; never a measured value */
+#define OBSERVE_LOG_SCALE  7.0
+#define OBSERVE_BAD_LOSS   1e3   /* shown for a loss that is not finite (P-08); the governor acts on it */
+#define OBSERVE_FADE       0.995 /* of a contribution's freshness, per step */
+#define OBSERVE_POINTS     10.0  /* percentage points that count as 1 */
+#define OBSERVE_PRICE_UNIT 0.1   /* points: higher prices are shown on a logarithmic scale */
+#define OBSERVE_TEMPO      12.0
 
 ESPER_RULE int observe_size(int slots)
 {
@@ -178,6 +179,13 @@ ESPER_RULE float observe_points(double points)
     return (float)asinh(points / OBSERVE_POINTS);
 }
 
+/* A price as points. What suits one of 0.1 does not suit one of 0.3, nor what suits 10 one of 30: a policy must see the
+ * one difference as well as the other. */
+ESPER_RULE double observe_price(double price)
+{
+    return price * (OBSERVE_POINTS / OBSERVE_PRICE_UNIT);
+}
+
 /* A number of steps as a fraction of the episode. */
 ESPER_RULE float observe_time(uint32_t count, int steps)
 {
@@ -285,10 +293,10 @@ ESPER_RULE void observe_all_points(const struct observe_env *env, const struct s
         const int s = (i - ENV) / EACH, kind = i < ENV ? i : ENV + (i - ENV) % EACH;
         if (i >= ENV && (slot[s].stage == STAGE_DORMANT || (kind == ENV && !slot_has(&slot[s], SLOT_CF_MEASURED))))
             continue;
-        /* a point per 1000 parameters is much; the velocity is 0 before the second measurement (D-13) */
+        /* the velocity is 0 before the second measurement (D-13) */
         const double points = kind == 0   ? env->lead
-                              : kind == 1 ? OBSERVE_POINTS * env->price
-                              : kind == 2 ? env->flop_price
+                              : kind == 1 ? observe_price(env->price)
+                              : kind == 2 ? observe_price(env->flop_price)
                               : kind == 3 ? env->work
                               : kind == 4 ? slot[s].contribution
                               : kind == 5 ? slot[s].contribution_velocity
