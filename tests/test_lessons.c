@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/normal.h"
+#include "search/catalogue.h"
 #include "testing_engine.h"
 
 /* ---- what is tried ----------------------------------------------------------------------------------------------- */
@@ -12,17 +13,40 @@ enum { ARMS = 12, ENVS = 8 };
 
 struct course {
     struct lessons lessons;
+    struct belief belief;
+    struct schedule schedule[ARMS];
     uint32_t plays[ARMS];
     double mean[ARMS], square[ARMS], cost[ARMS];
 };
 
+/* Arms that have nothing in common: one slot, and another step each. */
 static void begin(struct course *course)
 {
-    *course = (struct course){.lessons = {.count = ARMS}};
+    *course = (struct course){.lessons = {.count = ARMS, .slots = 1}};
+    assert_int_equal(belief_create(&course->belief, ARMS, NULL), ESPER_OK);
+    for (int arm = 0; arm < ARMS; arm++)
+        schedule_add(&course->schedule[arm], 0, 1, 1 + arm);
+    course->lessons.schedule = course->schedule;
     course->lessons.plays = course->plays;
     course->lessons.mean = course->mean;
     course->lessons.square = course->square;
     course->lessons.cost = course->cost;
+}
+
+static void end(struct course *course)
+{
+    belief_free(&course->belief);
+}
+
+static int try(struct course *course, uint64_t number, double share, struct random_site site)
+{
+    return lessons_try(&course->lessons, &course->belief, number, share, site);
+}
+
+static int best(struct course *course, double share)
+{
+    lessons_believe(&course->lessons, &course->belief);
+    return lessons_best(&course->lessons, &course->belief, share);
 }
 
 static struct random_site site_of(uint64_t seed, uint64_t number)
@@ -41,8 +65,9 @@ static void play(struct course *course, uint64_t seed, uint64_t plays)
 {
     int tried[ENVS];
     for (uint64_t first = 0; first < plays; first += ENVS) { /* a round's outcomes come together */
+        lessons_believe(&course->lessons, &course->belief);
         for (int env = 0; env < ENVS; env++)
-            tried[env] = lessons_try(&course->lessons, first + (uint64_t)env, 1, site_of(seed, first + (uint64_t)env));
+            tried[env] = try(course, first + (uint64_t)env, 1, site_of(seed, first + (uint64_t)env));
         for (int env = 0; env < ENVS; env++)
             lessons_judge(&course->lessons, tried[env], earned(tried[env], seed, first + (uint64_t)env), 1, 0);
     }
@@ -54,12 +79,14 @@ static void each_is_tried_once_first(void **state)
     struct course course;
     begin(&course);
     for (uint64_t number = 0; number < ARMS; number++)
-        assert_int_equal(lessons_try(&course.lessons, number, 1, site_of(1, number)), number);
+        assert_int_equal(try(&course, number, 1, site_of(1, number)), number);
     for (int arm = 0; arm < ARMS; arm++)
         lessons_judge(&course.lessons, arm, arm == 3 ? (double)NAN : arm, 1, 0);
     assert_int_equal(course.plays[3], 0); /* nothing is known of it */
+    lessons_believe(&course.lessons, &course.belief);
     for (uint64_t number = ARMS; number < 1000; number++)
-        assert_int_not_equal(lessons_try(&course.lessons, number, 1, site_of(1, number)), 3);
+        assert_int_not_equal(try(&course, number, 1, site_of(1, number)), 3);
+    end(&course);
 }
 
 static void moments_are_those_of_the_episodes(void **state)
@@ -74,6 +101,7 @@ static void moments_are_those_of_the_episodes(void **state)
     assert_int_equal(course.plays[2], 3);
     assert_true(fabs(course.mean[2] - 6) < 1e-12 && fabs(course.square[2] - 26) < 1e-12);
     assert_true(course.cost[2] == 8 && fabs(lessons_mean(&course.lessons, 2, 0.25) - 4) < 1e-12);
+    end(&course);
 }
 
 /* A lucky episode is not enough: the best is the best for certain. */
@@ -85,8 +113,11 @@ static void the_best_is_sure(void **state)
     for (int i = 0; i < 9; i++)
         lessons_judge(&course.lessons, 4, i % 2 ? 52 : 48, 1, 0);
     lessons_judge(&course.lessons, 5, 51, 1, 0);
+    for (int arm = 6; arm < ARMS; arm++) /* schedules differ: much is possible */
+        lessons_judge(&course.lessons, arm, 5 * arm - 25, 1, 0);
     assert_true(course.mean[5] > course.mean[4]);
-    assert_int_equal(lessons_best(&course.lessons, 1), 4);
+    assert_int_equal(best(&course, 1), 4);
+    end(&course);
 }
 
 /* Episodes at any price say what is best at every price. */
@@ -101,13 +132,14 @@ static void a_price_decides_what_is_best(void **state)
         lessons_judge(&course.lessons, 1, 50 + i % 2 - share * 30, share, 30);
         lessons_judge(&course.lessons, 2, 35 + i % 2 - share * 4, share, 4);
     }
-    assert_int_equal(lessons_best(&course.lessons, 0), 1);
-    assert_int_equal(lessons_best(&course.lessons, 0.5), 1); /* 35 and 33 */
-    assert_int_equal(lessons_best(&course.lessons, 0.7), 2); /* 29 and 32.2 */
+    assert_int_equal(best(&course, 0), 1);
+    assert_int_equal(best(&course, 0.5), 1); /* 35 and 33 */
+    assert_int_equal(best(&course, 0.7), 2); /* 29 and 32.2 */
     for (uint64_t number = ARMS; number < 100; number++) {
-        assert_int_equal(lessons_try(&course.lessons, number, 0, site_of(1, number)), 1);
-        assert_int_equal(lessons_try(&course.lessons, number, 1, site_of(1, number)), 2);
+        assert_int_equal(try(&course, number, 0, site_of(1, number)), 1);
+        assert_int_equal(try(&course, number, 1, site_of(1, number)), 2);
     }
+    end(&course);
 }
 
 /* Over many courses of 240 plays: most plays go to what is good, and the best that is recited is hardly worse than the
@@ -122,9 +154,10 @@ static void the_better_ones_are_tried_more(void **state)
         struct course course;
         begin(&course);
         play(&course, seed, PLAYS);
-        found += lessons_best(&course.lessons, 1) == 7;
+        found += best(&course, 1) == 7;
         for (int arm = 8; arm < ARMS; arm++)
             bad += course.plays[arm];
+        end(&course);
     }
     assert_true(bad / COURSES < 4 * 3); /* each of the four hardly more than once or twice */
     assert_true(found >= COURSES * 3 / 4);

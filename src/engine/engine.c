@@ -204,6 +204,7 @@ void engine_free(struct engine *engine)
     memory_free(engine->step.reports);
     memory_free(engine->script_actions);
     memory_free(engine->schedules);
+    belief_free(&engine->belief);
     memory_free(engine->test_accuracy);
     script_free(&engine->script);
     if (engine->device)

@@ -96,7 +96,7 @@ struct lesson_result {
     uint32_t plays;       /* of the best */
     double earned, error; /* by it at the full price, on average, and the standard error of that */
 };
-bool engine_lessons_end(const struct engine *engine, struct lesson_result *out);
+bool engine_lessons_end(struct engine *engine, struct lesson_result *out);
 
 /* Current accuracy of the networks on the test images in percent, [env]. */
 void engine_test(struct engine *engine, double *accuracy);

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "engine/ranks.h"
+#include "search/catalogue.h"
 
 enum esper_status lessons_load(struct engine *engine, struct esper_error *error)
 {
@@ -18,30 +19,42 @@ enum esper_status lessons_load(struct engine *engine, struct esper_error *error)
     engine->step.schedules = engine->schedules;
     engine->step.schedule_count = engine->schedule_count = catalogue->count;
     memory_free(catalogue);
-    return engine->schedules ? ESPER_OK : ESPER_FAILED;
+    return engine->schedules ? belief_create(&engine->belief, engine->schedule_count, error) : ESPER_FAILED;
 }
 
 static struct lessons lessons_of(const struct engine *engine)
 {
     const struct world *world = engine->world;
     return (struct lessons){.count = engine->schedule_count,
+                            .slots = world->config.slot_count,
+                            .schedule = engine->schedules,
                             .plays = world->lesson_plays,
                             .mean = world->lesson_mean,
                             .square = world->lesson_square,
                             .cost = world->lesson_cost};
 }
 
-void lessons_draw(const struct engine *engine)
+/* What is believed at the start of a round, the same on every rank. */
+static struct lessons believed(struct engine *engine)
+{
+    const struct lessons lessons = lessons_of(engine);
+    lessons_believe(&lessons, &engine->belief);
+    return lessons;
+}
+
+void lessons_draw(struct engine *engine)
 {
     const struct world *world = engine->world;
-    const struct lessons lessons = lessons_of(engine);
-    for (int env = 0; world->lesson_schedule && env < world->envs; env++) {
+    if (!world->lesson_schedule)
+        return;
+    const struct lessons lessons = believed(engine);
+    for (int env = 0; env < world->envs; env++) {
         const uint64_t number = (uint64_t)*world->round * (uint64_t)world->config.envs + world_env_number(world, env);
         const double share = world_price_factor(world, env);
         const struct random_site site = world_random(world, STREAM_LESSON, env, 0);
         world->lesson_schedule[env] = (uint16_t)(world_lesson(world) == LESSON_TRY
-                                                     ? lessons_try(&lessons, number, share, site)
-                                                     : lessons_best(&lessons, share));
+                                                     ? lessons_try(&lessons, &engine->belief, number, share, site)
+                                                     : lessons_best(&lessons, &engine->belief, share));
     }
 }
 
@@ -67,14 +80,14 @@ void lessons_keep(struct engine *engine, const struct outcome_record *outcomes)
     group_tell(engine->group, lessons.cost, count * sizeof *lessons.cost);
 }
 
-bool engine_lessons_end(const struct engine *engine, struct lesson_result *out)
+bool engine_lessons_end(struct engine *engine, struct lesson_result *out)
 {
     const struct world *world = engine->world;
     const struct lesson_config *lesson = &world->config.lesson;
-    const struct lessons lessons = lessons_of(engine);
     if (world_lesson(world) == LESSON_NONE || *world->round + 1 < (uint32_t)(lesson->tries + lesson->recitals))
         return false;
-    const int best = lessons_best(&lessons, 1);
+    const struct lessons lessons = believed(engine);
+    const int best = lessons_best(&lessons, &engine->belief, 1);
     *out = (struct lesson_result){.best = &engine->schedules[best],
                                   .plays = lessons.plays[best],
                                   .earned = lessons_mean(&lessons, best, 1),

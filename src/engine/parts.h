@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/step.h"
 #include "policy/script.h"
+#include "search/belief.h"
 #include "variant/variant.h"
 
 /* A thread's workspace for the env that it processes. */
@@ -55,6 +56,7 @@ struct engine {
     struct action *script_actions; /* [step][env of the run] its actions */
     struct schedule *schedules;    /* policy.kind = schedule */
     int schedule_count;
+    struct belief belief; /* lessons: of the schedules */
     uint32_t batches;
 
     struct device_use use;           /* where it computes, and in what */
@@ -98,7 +100,7 @@ bool engine_wants_shares(const struct engine *engine);
 
 /* Lessons: what envs may try, once; what each plays in the round that begins; what the round's episodes came to. */
 enum esper_status lessons_load(struct engine *engine, struct esper_error *error);
-void lessons_draw(const struct engine *engine);
+void lessons_draw(struct engine *engine);
 void lessons_keep(struct engine *engine, const struct outcome_record *outcomes);
 
 /* The CPU's phases that have their own files. */

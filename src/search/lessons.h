@@ -1,7 +1,7 @@
 /*
  * Lessons: what a policy is shown before it acts for itself. In the first rounds of a training the envs try the
  * schedules of the catalogue, each once and then those that did best again (Thompson sampling: every env plays the
- * schedule with the highest draw from what is believed of its mean); in the recitals that follow they play the best
+ * schedule with the highest draw from what is believed of their means); in the recitals that follow they play the best
  * of them, and the policy learns to act like it. What was found out is in the world's table.
  *
  * What an episode paid for its parameters is kept apart from the rest of what it earned: an env whose price is another
@@ -11,22 +11,27 @@
 #define SEARCH_LESSONS_H
 
 #include "base/philox.h"
-#include "search/catalogue.h"
+#include "search/belief.h"
 
 /* The episodes of each schedule so far; [count]. */
 struct lessons {
-    int count;
+    int count, slots;
+    const struct schedule *schedule;
     uint32_t *plays;
     double *mean, *square; /* of what they earned but for the price; summed squares of deviations from the mean */
     double *cost;          /* mean of what they would have paid at the full price */
 };
 
+/* To be told before anything is tried or recited. */
+void lessons_believe(const struct lessons *lessons, struct belief *belief);
 /* The schedule that an env tries: `number` counts the plays of all envs and rounds; `share` is that of the full price
  * which it pays. */
-int lessons_try(const struct lessons *lessons, uint64_t number, double share, struct random_site site);
+int lessons_try(const struct lessons *lessons, const struct belief *belief, uint64_t number, double share,
+                struct random_site site);
 /* The one that is best for certain: by the lower end of what is believed of its mean. */
-int lessons_best(const struct lessons *lessons, double share);
-/* What is known of a schedule that was played: its mean, less the price, and the standard error of that. */
+int lessons_best(const struct lessons *lessons, const struct belief *belief, double share);
+/* What is known of a schedule that was played from its own episodes: their mean, less the price, and the standard
+ * error of that. */
 double lessons_mean(const struct lessons *lessons, int schedule, double share);
 double lessons_error(const struct lessons *lessons, int schedule);
 /* An episode that earned so much and paid a share of `cost`. */
