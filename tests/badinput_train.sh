@@ -184,6 +184,7 @@ refused 'no mnist.safetensors in data, ' --task mnist_baseline
 refused 'mixed.images_least=0.0001: an episode may have as few as 1 samples, and data.batch=32' --task quick_mixed \
     --set mixed.images_least=0.0001
 refused 'mixed.price_least = 0.1: there is no price to draw a share of; set reward.price' --set mixed.price_least=0.1
+refused 'mixed.price_free = 0.1: there is no price to draw a share of; set reward.price' --set mixed.price_free=0.1
 small() { # small TEXT VAL TEST BATCH: the subset is refused
     refused "$1" --task cifar_minimal --envs 1 --set data.path=subset --set data.val_images="$2" \
         --set data.test_images="$3" --set data.batch="$4"

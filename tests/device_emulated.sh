@@ -54,7 +54,7 @@ for policy in random heuristic static; do
     train $policy-cuda --envs 2 --rounds 1 --policy $policy $cuda
     agree "$policy" $policy-cpu $policy-cuda "$steps"
 done
-mixed="--task quick_mixed --envs 3 --rounds 2 --policy random --set reward.price=20 --set mixed.price_least=0.01"
+mixed="--task quick_mixed --envs 3 --rounds 2 --policy random --set reward.price=20 --set mixed.price_least=0.01 --set mixed.price_free=0.3"
 train mixed-cpu $mixed --device cpu
 train mixed-cuda $mixed $cuda
 agree 'conditions of episodes' mixed-cpu mixed-cuda 'select round, env, images, label_noise, lr_factor, price from outcome'
@@ -114,7 +114,7 @@ verdict 'they differ from env to env' "$(ask schedule-cuda "select env, count(*)
 # Lessons: the same schedules are tried and recited, and the policy learns as much from them; then it acts by itself.
 for device in cpu cuda; do
     train lesson-$device --envs 3 --rounds 4 --device $device --precision fp32 --set lesson.tries=2 --set lesson.recitals=1 \
-        --set lesson.reciters=1
+        --set lesson.reciters=1 --set ppo.minibatches=3
 done
 agree 'lessons' lesson-cpu lesson-cuda 'select round, step, env, op, slot, blueprint, result from step where round < 3'
 agree 'what is learned from what is shown' lesson-cpu lesson-cuda "select round, round(policy_loss, 2), round(op_entropy, 2),

@@ -159,7 +159,7 @@ static inline struct config config_of(const struct world_case &c)
         snprintf(config.slots[j], sizeof config.slots[j], "%s", c.slots[j]);
     config.max_seeds = 0;
     /* Every env has its own images, at least a batch of the ten thousand, labels and learning rate. */
-    config.mixed = {c.batch > 200 ? 0.1 : 0.02, 0.3, 3, 1};
+    config.mixed = {c.batch > 200 ? 0.1 : 0.02, 0.3, 3, 1, 0};
     config.data_set = DATA_SYNTHETIC;
     config.data_size = c.size;
     config.data_batch = c.batch;

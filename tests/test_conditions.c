@@ -18,7 +18,7 @@ static struct config mixed_config_of(double least, double noise, double factor)
 {
     struct config config;
     config_defaults(&config);
-    config.mixed = (struct mixed_config){least, noise, factor, 1};
+    config.mixed = (struct mixed_config){least, noise, factor, 1, 0};
     return config;
 }
 
@@ -103,6 +103,30 @@ static void prices_are_drawn_by_themselves(void **state)
     assert_true(fabs(low / DRAWS - 0.5) < 0.02 && fabs(both / DRAWS - 0.25) < 0.02);
 }
 
+/* Some pay nothing; the prices of the rest are drawn as they were. */
+static void some_episodes_are_free(void **state)
+{
+    (void)state;
+    struct config config = mixed_config_of(1, 0, 1);
+    config.mixed.price_least = 0.01;
+    config.mixed.price_free = 0.25;
+    double none = 0, low = 0, least = 1, most = 0;
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        const double factor = conditions_price_factor(&config, i / 16, i % 16);
+        none += factor == 0;
+        low += factor > 0 && factor < 0.1;
+        least = factor > 0 ? fmin(least, factor) : least;
+        most = fmax(most, factor);
+    }
+    assert_true(least >= 0.01 && least < 0.0105 && most <= 1 && most > 0.99);
+    assert_true(fabs(none / DRAWS - 0.25) < 0.02 && fabs(low / DRAWS - 0.375) < 0.02);
+    config.mixed.price_least = 1; /* the full price or nothing */
+    for (uint32_t i = 0; i < 64; i++) {
+        const double factor = conditions_price_factor(&config, i, 0);
+        assert_true(factor == 0 || factor == 1);
+    }
+}
+
 static void wrong_labels_have_their_share_and_are_wrong(void **state)
 {
     (void)state;
@@ -172,14 +196,14 @@ static void step(struct engine *engine)
 static void each_env_learns_at_its_own_rate(void **state)
 {
     (void)state;
-    struct engine *mixed = engine_of((struct mixed_config){1, 0, 3, 1}, 0.01);
+    struct engine *mixed = engine_of((struct mixed_config){1, 0, 3, 1, 0}, 0.01);
     const struct world *world = engine_world(mixed);
     const size_t host = world->shape.host.storage;
     step(mixed);
     for (size_t env = 0; env < 3; env++) {
         const float factor = world->conditions.lr_factor[env];
         assert_true(factor != 1.0f);
-        struct engine *plain = engine_of((struct mixed_config){1, 0, 1, 1}, (double)(0.01f * factor));
+        struct engine *plain = engine_of((struct mixed_config){1, 0, 1, 1, 0}, (double)(0.01f * factor));
         step(plain);
         assert_memory_equal(world->host + env * host, engine_world(plain)->host + env * host, sizeof(float) * host);
         engine_free(plain);
@@ -192,7 +216,7 @@ static void outcomes_name_the_conditions(void **state)
 {
     (void)state;
     struct outcome_record outcomes[3];
-    struct engine *engine = engine_of((struct mixed_config){0.05, 0.5, 2, 1}, 0.01);
+    struct engine *engine = engine_of((struct mixed_config){0.05, 0.5, 2, 1, 0}, 0.01);
     const struct world *world = engine_world(engine);
     for (uint32_t round = 0; round < 2; round++) {
         if (round > 0)
@@ -215,7 +239,7 @@ static void outcomes_name_the_conditions(void **state)
 static void a_group_shares_its_conditions(void **state)
 {
     (void)state;
-    struct engine *engine = engine_in_groups((struct mixed_config){0.01, 0.5, 3, 1}, 0.01, 3);
+    struct engine *engine = engine_in_groups((struct mixed_config){0.01, 0.5, 3, 1, 0}, 0.01, 3);
     const struct world *world = engine_world(engine);
     step(engine);
     for (int env = 1; env < 3; env++) {
@@ -230,8 +254,8 @@ static void a_group_shares_its_conditions(void **state)
 static void validation_is_always_right(void **state)
 {
     (void)state;
-    struct engine *plain = engine_of((struct mixed_config){1, 0, 1, 1}, 0),
-                  *wrong = engine_of((struct mixed_config){0.01, 1, 1, 1}, 0);
+    struct engine *plain = engine_of((struct mixed_config){1, 0, 1, 1, 0}, 0),
+                  *wrong = engine_of((struct mixed_config){0.01, 1, 1, 1, 0}, 0);
     const struct world *a = engine_world(plain), *b = engine_world(wrong);
     engine_evaluate(plain);
     engine_evaluate(wrong);
@@ -251,6 +275,7 @@ int main(void)
         cmocka_unit_test(draws_have_their_ranges_and_means),
         cmocka_unit_test(draws_are_keyed),
         cmocka_unit_test(prices_are_drawn_by_themselves),
+        cmocka_unit_test(some_episodes_are_free),
         cmocka_unit_test(wrong_labels_have_their_share_and_are_wrong),
         cmocka_unit_test(each_env_learns_at_its_own_rate),
         cmocka_unit_test(outcomes_name_the_conditions),

@@ -165,6 +165,7 @@ static void bad_files_get_one_line_that_helps(void **state)
         {"{\"mixed.label_noise\": 1.5}", "mixed.label_noise = 1.5|0 to 1"},
         {"{\"mixed.lr_factor\": 0.5}", "mixed.lr_factor = 0.5|1 to 1000"},
         {"{\"mixed.price_least\": 0}", "mixed.price_least = 0|1e-06 to 1"},
+        {"{\"mixed.price_free\": 2}", "mixed.price_free = 2|0 to 1"},
         {"{\"data.augment\": 1}", "data.augment|true|false|a number"},
         {"{\"seed\": -1}", "seed = -1|18446744073709551615"},
         {"{\"seed\": 9007199254740994}", "seed|as text"},

@@ -111,7 +111,7 @@ static inline struct config text_config(int envs, int width, int heads, int laye
         snprintf(config.slots[j], sizeof config.slots[j], "r0c%d", j % TRANSFORMER_LAYERS);
     config.max_seeds = 0;
     config.host_lr = config.seed_lr = 1e-3;
-    config.mixed = {0.02, 0, 3, 1}; /* every env has its own windows and learning rate */
+    config.mixed = {0.02, 0, 3, 1, 0}; /* every env has its own windows and learning rate */
     config.data_set = DATA_LANGUAGE;
     config.data_batch = 9; /* in several parts, emulated */
     config.data_batches = 2;

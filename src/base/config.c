@@ -118,6 +118,18 @@ long long config_env_steps(const struct config *config)
     return (long long)config->envs * config->steps * config->rounds;
 }
 
+bool config_mixes_prices(const struct config *config)
+{
+    return config->mixed.price_least < 1 || config->mixed.price_free > 0;
+}
+
+void config_price(struct config *config, double price)
+{
+    config->reward.price = price;
+    config->mixed.price_least = 1;
+    config->mixed.price_free = 0;
+}
+
 bool config_parse_slot(const char *id, int *row, int *column)
 {
     /* Single digits suffice: two rows, at most six blocks. Exactly one spelling per slot. */
@@ -437,10 +449,11 @@ static enum esper_status check_device(const struct config *c, struct esper_error
 
 static enum esper_status check_price(const struct config *c, struct esper_error *error)
 {
-    if (c->mixed.price_least < 1 && c->reward.price <= 0)
+    const bool least = c->mixed.price_least < 1;
+    if (config_mixes_prices(c) && c->reward.price <= 0)
         return error_set(error, ESPER_INVALID,
-                         "mixed.price_least = %g: there is no price to draw a share of; set reward.price",
-                         c->mixed.price_least);
+                         "mixed.price_%s = %g: there is no price to draw a share of; set reward.price",
+                         least ? "least" : "free", least ? c->mixed.price_least : c->mixed.price_free);
     return ESPER_OK;
 }
 
@@ -553,4 +566,24 @@ int config_difference(const struct config *a, const struct config *b, unsigned e
         if (!(config_keys[key].flags & except) && config_differ_in(key, a, b))
             return key;
     return -1;
+}
+
+enum esper_status config_take_policy(struct config *config, const struct config *from, const char *name,
+                                     struct esper_error *error)
+{
+    static const char *const own[] = {"policy.feature_dim", "policy.hidden", "policy.temperature"};
+    char value[CONFIG_TEXT];
+    if (config->slot_count != from->slot_count)
+        return error_set(
+            error, ESPER_INVALID,
+            "--task %s: it has %d slots, and the policy of %.100s was made for %d; take a task with as many",
+            config->task, config->slot_count, name, from->slot_count);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        const int key = config_key_find(own[i]);
+        if (config->origin[key] >= ORIGIN_FILE)
+            continue;
+        config_format(from, key, value);
+        TRY(config_set_value(config, own[i], value, ORIGIN_FLAG, error));
+    }
+    return ESPER_OK;
 }

@@ -81,12 +81,13 @@ struct governor_config {
     int snapshot_steps;
 };
 
-/* What every episode draws anew (data/conditions.h); 1, 0, 1 and 1 draw nothing. */
+/* What every episode draws anew (data/conditions.h); 1, 0, 1, 1 and 0 draw nothing. */
 struct mixed_config {
     double images_least; /* training images: from this share of them to all, log-uniform */
     double label_noise;  /* share of wrong labels: from 0 to this, uniform */
     double lr_factor;    /* learning rates: from 1 / this to this many times the task's, log-uniform */
     double price_least;  /* reward.price: from this share of it to all, log-uniform */
+    double price_free;   /* share of the episodes that pay nothing instead */
 };
 
 struct checkpoint_config {
@@ -162,6 +163,13 @@ enum esper_status config_settle(struct config *config, struct esper_error *error
 enum esper_status config_check(const struct config *config, struct esper_error *error);
 
 long long config_env_steps(const struct config *config); /* of all rounds */
+bool config_mixes_prices(const struct config *config);
+/* Every episode pays this price. */
+void config_price(struct config *config, double price);
+/* The policy that `from` trained, a run of that name, is to play this one: takes what belongs to a policy and goes with
+ * it, unless somebody asked for something else. */
+enum esper_status config_take_policy(struct config *config, const struct config *from, const char *name,
+                                     struct esper_error *error);
 
 /* Row and column of a slot id such as "r0c2"; false for anything else. */
 bool config_parse_slot(const char *id, int *row, int *column);

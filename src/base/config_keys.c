@@ -130,6 +130,8 @@ const struct config_key config_keys[] = {
      "every episode multiplies host.lr and seed.lr by between 1 / this and this, log-uniformly"},
     {"mixed.price_least", EPISODE, REAL(mixed.price_least, 1e-6, 1), "1",
      "every episode pays between this share of reward.price and all of it, log-uniformly; 1 = all"},
+    {"mixed.price_free", EPISODE, REAL(mixed.price_free, 0, 1), "0",
+     "... but this share of the episodes, which pay nothing"},
     {"host.lr", EPISODE, REAL(host_lr, 0, 10), "0.01", "learning rate of the host"},
     {"seed.lr", EPISODE, REAL(seed_lr, 0, 10), "0.01", "learning rate of the seeds"},
     {"momentum", EPISODE, REAL(momentum, 0, 0.9999), "0.9", "momentum of SGD"},

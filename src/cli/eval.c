@@ -37,21 +37,6 @@ static enum esper_status config_of_run(const struct run *run, const struct cli_c
     return ESPER_OK;
 }
 
-/* What belongs to a policy and goes with it, unless somebody asks for something else. */
-static enum esper_status take_policy(const struct config *from, struct config *config, struct esper_error *error)
-{
-    static const char *const own[] = {"policy.feature_dim", "policy.hidden", "policy.temperature"};
-    char value[CONFIG_TEXT];
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        const int key = config_key_find(own[i]);
-        if (config->origin[key] >= ORIGIN_FILE)
-            continue;
-        config_format(from, key, value);
-        TRY(config_set_value(config, own[i], value, ORIGIN_FLAG, error));
-    }
-    return ESPER_OK;
-}
-
 /* Another task, which the run's policy has not seen: that task's configuration, with the run's policy in it. */
 static enum esper_status config_of_other_task(const struct run *run, const struct cli_config_flags *flags,
                                               struct config *config, struct esper_error *error)
@@ -67,12 +52,7 @@ static enum esper_status config_of_other_task(const struct run *run, const struc
     if (run->config.policy.kind != POLICY_PPO)
         return error_set(error, ESPER_INVALID, "%.100s: has learned no policy that could play %s", run->name,
                          config->task);
-    if (config->slot_count != run->config.slot_count)
-        return error_set(
-            error, ESPER_INVALID,
-            "--task %s: it has %d slots, and the policy of %.100s was made for %d; take a task with as many",
-            config->task, config->slot_count, run->name, run->config.slot_count);
-    return take_policy(&run->config, config, error);
+    return config_take_policy(config, &run->config, run->name, error);
 }
 
 static enum esper_status config_of_task(const struct cli_config_flags *flags, struct config *config,

@@ -9,7 +9,9 @@ static struct philox_block draw_words(const struct config *config, uint32_t roun
 
 double conditions_price_factor(const struct config *config, uint32_t round, uint32_t env)
 {
-    return pow(config->mixed.price_least, (double)random_unit(draw_words(config, round, env).word[3]));
+    const struct mixed_config *mixed = &config->mixed;
+    const double drawn = (double)random_unit(draw_words(config, round, env).word[3]) - mixed->price_free;
+    return drawn < 0 ? 0 : pow(mixed->price_least, drawn / (1 - mixed->price_free));
 }
 
 struct conditions conditions_draw(const struct config *config, uint32_t round, uint32_t env, uint32_t images)

@@ -55,7 +55,7 @@ static void register_rules(struct world *w)
     heuristic_add(&w->heuristic, t, "heuristic", SCOPE_ENV, 1, env);
     episode_add(&w->episode, t, "episode", SCOPE_ENV, 1, env);
     conditions_add(&w->conditions, t, "conditions", SCOPE_ENV, 1, env);
-    if (w->config.mixed.price_least < 1)
+    if (config_mixes_prices(&w->config))
         TABLE_ADD(t, &w->price_factor, "conditions.price_factor", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, w->envs);
     if (w->learns && !w->config.evaluate && w->config.lesson.tries > 0) {
         const size_t most = CATALOGUE_MAX;
