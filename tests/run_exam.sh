@@ -88,6 +88,29 @@ rm -r runs/whole/static runs/whole/ppo-p0-s6/checkpoints runs/whole/training-p0.
 "$esper" $exam >records.txt 2>stderr.txt || verdict 'gone on from records' "$(cat stderr.txt)"
 verdict 'the same result from records' "$(result records.txt | diff expected.txt - | head -4)"
 
+# ---- policies of another exam ----------------------------------------------------------------------------------------
+source="exam quickstart $small --seeds 2 --episodes 3 --catalogue-episodes 1 --set reward.price=1 --set mixed.price_least=0.1"
+transfer="exam quick_mixed $small --policies source --prices 0,0.5 --episodes 3 --catalogue-episodes 1"
+"$esper" $source --prices 0,1 --name source >source.txt 2>stderr.txt || verdict 'an exam of one policy' "$(tail -3 stderr.txt)"
+verdict 'one schedule for all prices' "$(grep -q '^mean of all prices: net score of PPO ' source.txt &&
+    [ "$(grep -c 'one policy beats the best single schedule' source.txt)" -eq 1 ] || cat source.txt)"
+before=$(hashes 'runs/source/training*')
+"$esper" $transfer >transfer.txt 2>stderr.txt || verdict 'a transfer' "$(tail -3 stderr.txt)"
+verdict 'who is examined' "$(grep -q '^runs/transfer-quick_mixed-5: PPO trained 2 times on quickstart, not on this task; 3' transfer.txt || head -1 transfer.txt)"
+verdict 'seventeen verdicts' "$([ "$(grep -c '^  \(earns its rent\|does not\|undecided\) .*beats' transfer.txt)" -eq 17 ] || cat transfer.txt)"
+verdict 'nothing is trained' "$(ls -d runs/transfer-quick_mixed-5/training* 2>&1 | grep -v 'No such'; [ "$(hashes 'runs/source/training*')" = "$before" ] || echo 'changed')"
+"$esper" eval --runs runs/source training-s7 --task quick_mixed ${small%--rounds*}${small#*--rounds 2} --episodes 3 --envs 3 --set reward.price=0.5 --set mixed.price_least=1 \
+    --name by-hand >by-hand.txt 2>stderr.txt || verdict 'by hand' "$(cat stderr.txt)"
+verdict 'as eval plays it' "$([ "$(hashes runs/source/by-hand)" = "$(hashes runs/transfer-quick_mixed-5/ppo-p0.5-s7)" ] || echo 'another hash')"
+"$esper" $transfer --quiet >again.txt 2>stderr.txt
+verdict 'the same transfer' "$(cmp transfer.txt again.txt)"
+fails 2 'runs/whole: its trainings are for a price each' $transfer --policies whole
+fails 2 '--policies nowhere: no folder of an exam with trainings, neither here nor in runs' $transfer --policies nowhere
+mkdir runs/untaught && cp -R runs/source/static runs/untaught/training-static
+fails 2 'runs/untaught/training-static: has learned no policy' $transfer --policies untaught
+fails 2 '--seeds 3: runs/source has 2 trainings' $transfer --seeds 3
+fails 2 '--task text_quick: it has 2 slots, and the policy of source was made for 3' exam text_quick --policies source
+
 # ---- bad input -------------------------------------------------------------------------------------------------------
 fails 2 'unknown task "quickstrat"' exam quickstrat
 fails 2 'the task is quickstart already' exam quickstart --task quickstart

@@ -1,4 +1,5 @@
 /* The exam: its plan for any task, what follows from outcomes, intervals, and verdicts on outcomes made by hand. */
+#include "exam/policies.h"
 #include "exam/score.h"
 
 #include <math.h>
@@ -71,6 +72,7 @@ static void one_policy_serves_all_prices(void **state)
     struct exam_setup setup = setup_of("quickstart", 2, 3);
     setup.config.reward.price = 2;
     setup.config.mixed.price_least = 0.02;
+    setup.config.mixed.price_free = 0.1;
     struct exam *exam = exam_of(&setup);
     char trained[96];
     assert_int_equal(exam->count, 1 + 3 + 12 + 3 + 2 + 2 * 6 + 3 + 3 + 2 + 2);
@@ -78,6 +80,7 @@ static void one_policy_serves_all_prices(void **state)
         const struct exam_part *part = &exam->parts[i];
         const bool training = part->kind == EXAM_TRAINING;
         assert_true(part->config.mixed.price_least == (training ? 0.02 : 1));
+        assert_true(part->config.mixed.price_free == (training ? 0.1 : 0));
         assert_true(part->config.reward.price == (training ? 2 : part->price < 0 ? 0 : setup.price[part->price]));
         if (part->kind == EXAM_PPO || part->kind == EXAM_REPLAY) {
             const struct exam_part *behind = exam_training_of(exam, part);
@@ -87,7 +90,7 @@ static void one_policy_serves_all_prices(void **state)
     for (int p = 0; p < 3; p++)
         assert_true(exam->search[p]->config.mixed.price_least == 1);
     exam_trained(exam, trained, sizeof trained);
-    assert_string_equal(trained, "2 times, for all prices at once (episodes draw 0.04 to 2)");
+    assert_string_equal(trained, "2 times, for all prices at once (episodes draw 0.04 to 2, or nothing)");
     exam_free(exam);
 }
 
@@ -121,6 +124,38 @@ static void what_is_played_on_every_task(void **state)
         exam_free(exam);
     }
     memory_free(tasks);
+}
+
+/* Policies that learned elsewhere: their trainings are not played, and each serves all prices. */
+static void policies_of_another_task_are_examined(void **state)
+{
+    (void)state;
+    struct exam_policies *policies = memory_alloc(1, sizeof *policies, NULL);
+    struct exam_setup setup = setup_of("quick_mixed", 2, 2);
+    policies->config = setup_of("quickstart", 1, 1).config;
+    policies->count = 2;
+    policies->policy[0] = (struct exam_policy){"training-s71", 71};
+    policies->policy[1] = (struct exam_policy){"training-s72", 72};
+    setup.policies = policies;
+    struct exam *exam = exam_of(&setup);
+    char trained[96];
+    exam_trained(exam, trained, sizeof trained);
+    assert_string_equal(trained, "2 times on quickstart, not on this task");
+    for (int k = 0; k < 2; k++) {
+        const struct exam_part *training = exam_find(exam, EXAM_TRAINING, -1, k, -1);
+        assert_true(training->elsewhere && training->env_steps == 0);
+        assert_string_equal(training->name, policies->policy[k].run);
+        for (int p = 0; p < 2; p++) {
+            const struct exam_part *ppo = exam_find(exam, EXAM_PPO, p, k, -1);
+            assert_true(exam_training_of(exam, ppo) == training && !ppo->elsewhere);
+            assert_string_equal(ppo->config.task, "quick_mixed");
+            assert_true(ppo->config.reward.price == setup.price[p]);
+        }
+    }
+    assert_string_equal(exam_find(exam, EXAM_PPO, 1, 1, -1)->name, "ppo-p0.5-s72");
+    assert_false(exam_find(exam, EXAM_STATIC, -1, -1, -1)->elsewhere);
+    exam_free(exam);
+    memory_free(policies);
 }
 
 static void few_episodes_are_one_round(void **state)
@@ -202,10 +237,9 @@ static void fill_part(struct exam *exam, struct exam_part *part)
     memory_free(outcomes);
 }
 
-static struct exam *played(int seeds, int prices)
+static struct exam *play(const struct exam_setup *setup)
 {
-    struct exam_setup setup = setup_of("cifar_baseline", seeds, prices);
-    struct exam *exam = exam_of(&setup);
+    struct exam *exam = exam_of(setup);
     for (int i = 0; i < exam->count; i++) {
         struct exam_part *part = &exam->parts[i];
         if (part->kind == EXAM_WIDE_PARAMS || part->kind == EXAM_WIDE_WORK)
@@ -218,6 +252,12 @@ static struct exam *played(int seeds, int prices)
             exam_take_winner(exam, part->price);
     }
     return exam;
+}
+
+static struct exam *played(int seeds, int prices)
+{
+    const struct exam_setup setup = setup_of("cifar_baseline", seeds, prices);
+    return play(&setup);
 }
 
 static void schedules_are_chosen_by_price_and_front(void **state)
@@ -331,7 +371,7 @@ static void verdicts_follow_from_the_whole_interval(void **state)
     (void)state;
     struct exam *exam = played(3, 2);
     struct exam_result *result = judged(exam);
-    assert_int_equal(result->verdicts, 2 * CLAIM_COUNT);
+    assert_int_equal(result->verdicts, 2 * CLAIMS_AT_A_PRICE);
     assert_difference(verdict_on(result, CLAIM_GROWTH, 0), 12.5, FINDING_EARNS);
     assert_difference(verdict_on(result, CLAIM_SCHEDULE, 0), 2.5, FINDING_EARNS);
     assert_difference(verdict_on(result, CLAIM_SEARCH, 0), 0.1, FINDING_UNDECIDED);
@@ -347,6 +387,32 @@ static void verdicts_follow_from_the_whole_interval(void **state)
     assert_difference(verdict_on(result, CLAIM_GROWTH, 1), 7.5, FINDING_EARNS);
     assert_difference(verdict_on(result, CLAIM_SCHEDULE, 1), -0.5, FINDING_UNDECIDED); /* up to 0, not below */
     assert_difference(verdict_on(result, CLAIM_SEARCH, 1), 1.1, FINDING_EARNS);
+    exam_result_free(result);
+    exam_free(exam);
+}
+
+/* A training for all prices is also held against one schedule for all. */
+static void one_policy_is_compared_with_one_schedule(void **state)
+{
+    (void)state;
+    struct exam_setup setup = setup_of("cifar_baseline", 3, 2);
+    setup.config.reward.price = 2;
+    setup.config.mixed.price_least = 0.02;
+    struct exam *exam = play(&setup);
+    const struct exam_part *best = exam_find(exam, EXAM_SCHEDULE, -1, -1, exam->best_of_all);
+    /* at 0.25, the mean price, 10 (1 - exp(-n / 3000)) - n / 4000 peaks at 3000 log(40/3) */
+    assert_in_range(schedule_params(&best->schedule, &exam->setup.config), 6000, 10000);
+    struct exam_result *result = judged(exam);
+    const struct exam_verdict *verdict = verdict_on(result, CLAIM_ONE_SCHEDULE, -1);
+    assert_int_equal(result->verdicts, 2 * CLAIMS_AT_A_PRICE + 1);
+    assert_true(verdict == &result->verdict[result->verdicts - 1]);
+    assert_true(verdict->against->part[0] == best && verdict->paired);
+    /* PPO's 62.5 minus 5 at the second price; the schedule's 60 minus 2 */
+    double chance = 0;
+    for (int i = 0; i < 64; i++)
+        chance += luck(i) / 64;
+    assert_true(fabs(verdict->ppo - chance - 60) < 1e-9 && fabs(verdict->other - chance - 59) < 1e-9);
+    assert_difference(verdict, 1, FINDING_EARNS);
     exam_result_free(result);
     exam_free(exam);
 }
@@ -516,11 +582,13 @@ int main(void)
         cmocka_unit_test(every_run_comes_after_what_it_needs),
         cmocka_unit_test(what_is_played_on_every_task),
         cmocka_unit_test(one_policy_serves_all_prices),
+        cmocka_unit_test(policies_of_another_task_are_examined),
         cmocka_unit_test(few_episodes_are_one_round),
         cmocka_unit_test(schedules_are_chosen_by_price_and_front),
         cmocka_unit_test(wider_hosts_reach_what_ppo_came_to),
         cmocka_unit_test(a_training_that_grew_nothing_leaves_the_bare_host),
         cmocka_unit_test(verdicts_follow_from_the_whole_interval),
+        cmocka_unit_test(one_policy_is_compared_with_one_schedule),
         cmocka_unit_test(one_training_decides_nothing),
         cmocka_unit_test(entries_have_every_figure),
         cmocka_unit_test(the_net_score_charges_for_what_is_beyond_the_bare_host),

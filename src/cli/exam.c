@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/exam_print.h"
 #include "cli/series.h"
+#include "exam/policies.h"
 #include "exam/record.h"
 #include "exam/score.h"
 #include "telemetry/cohort.h"
@@ -16,9 +17,10 @@
 
 struct sitting {
     struct cli_config_flags flags;
-    const char *runs, *name, *prices;
+    const char *runs, *name, *prices, *trained;
     int seeds, episodes, catalogue_episodes;
     bool list, json;
+    struct exam_policies *policies; /* NULL: PPO is trained on this task */
     struct series series;
     struct exam *exam;
 };
@@ -28,8 +30,9 @@ struct sitting {
 static enum esper_status path_of(const struct sitting *sitting, const struct exam_part *part, char *text, size_t size,
                                  struct esper_error *error)
 {
-    if (snprintf(text, size, "%s/%s", sitting->series.folder, part->name) >= (int)size)
-        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", sitting->series.folder);
+    const char *folder = part->elsewhere ? sitting->policies->folder : sitting->series.folder;
+    if (snprintf(text, size, "%s/%s", folder, part->name) >= (int)size)
+        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", folder);
     return ESPER_OK;
 }
 
@@ -66,13 +69,35 @@ static enum esper_status complete(const struct sitting *sitting, struct exam_par
     }
 }
 
+static enum esper_status take(struct exam_part *part, const char *path, const struct cohort *cohort,
+                              struct esper_error *error)
+{
+    double seconds = 0;
+    TRY(exam_ask_seconds(path, &seconds, error));
+    return exam_take(part, cohort->runs[0].outcomes, cohort->runs[0].count, seconds, error);
+}
+
+/* A training that was played elsewhere: what it came to there. */
+static int look_up(struct sitting *sitting, struct exam_part *part)
+{
+    struct esper_error error = {0};
+    struct cohort cohort = {0};
+    char path[PATH_MAX];
+    enum esper_status status = path_of(sitting, part, path, sizeof path, &error);
+    if (status == ESPER_OK)
+        status = cohort_load(&cohort, ".", path, &error);
+    if (status == ESPER_OK)
+        status = take(part, path, &cohort, &error);
+    cohort_free(&cohort);
+    return status == ESPER_OK ? CLI_CONTINUE : cli_fail(&error);
+}
+
 static int play_run(struct sitting *sitting, struct exam_part *part)
 {
     struct esper_error error = {0};
     struct series_run run = {0};
     struct cohort cohort = {0};
     char *lines = NULL;
-    double seconds = 0;
     snprintf(sitting->series.note, sizeof sitting->series.note, "%s", part->name);
     if (complete(sitting, part, &lines, &error) != ESPER_OK ||
         series_describe(&sitting->series, &run, "", part->name, &part->config, lines, &error) != ESPER_OK) {
@@ -82,9 +107,7 @@ static int play_run(struct sitting *sitting, struct exam_part *part)
     int code = series_play(&sitting->series, &run, &cohort);
     if (code != CLI_CONTINUE)
         return code;
-    enum esper_status status = exam_ask_seconds(run.path, &seconds, &error);
-    if (status == ESPER_OK)
-        status = exam_take(part, cohort.runs[0].outcomes, cohort.runs[0].count, seconds, &error);
+    enum esper_status status = take(part, run.path, &cohort, &error);
     cohort_free(&cohort);
     return status == ESPER_OK ? CLI_CONTINUE : cli_fail(&error);
 }
@@ -107,7 +130,9 @@ static int play_search(struct sitting *sitting, struct exam_part *part)
 
 static int play_part(struct sitting *sitting, struct exam_part *part)
 {
-    int code = part->kind == EXAM_SEARCH ? play_search(sitting, part) : play_run(sitting, part);
+    int code = part->elsewhere             ? look_up(sitting, part)
+               : part->kind == EXAM_SEARCH ? play_search(sitting, part)
+                                           : play_run(sitting, part);
     if (code == CLI_CONTINUE && part->kind == EXAM_CATALOGUE)
         exam_choose_schedules(sitting->exam);
     if (code == CLI_CONTINUE && part->kind == EXAM_SEARCH)
@@ -188,14 +213,31 @@ static enum esper_status read_prices(const char *text, struct exam_setup *setup,
     }
 }
 
+enum { TRAININGS = 5 }; /* unless said otherwise */
+
+/* Whose policies are examined. */
+static enum esper_status take_policies(struct sitting *sitting, struct exam_setup *setup, struct esper_error *error)
+{
+    struct exam_policies *policies;
+    setup->seeds = sitting->seeds ? sitting->seeds : TRAININGS;
+    if (!sitting->trained)
+        return ESPER_OK;
+    setup->policies = policies = sitting->policies = memory_alloc(1, sizeof *policies, error);
+    if (!policies)
+        return ESPER_FAILED;
+    TRY(exam_find_policies(policies, sitting->runs, sitting->trained, sitting->seeds, error));
+    setup->seeds = policies->count;
+    return config_take_policy(&setup->config, &policies->config, sitting->trained, error);
+}
+
 static enum esper_status prepare(struct sitting *sitting, const struct config *config, struct esper_error *error)
 {
-    struct exam_setup setup = {.config = *config,
-                               .seeds = sitting->seeds,
-                               .episodes = sitting->episodes,
-                               .catalogue_episodes = sitting->catalogue_episodes};
+    struct exam_setup setup = {
+        .config = *config, .episodes = sitting->episodes, .catalogue_episodes = sitting->catalogue_episodes};
     TRY(read_prices(sitting->prices, &setup, error));
-    TRY(series_begin(&sitting->series, "exam", sitting->runs, sitting->name, &setup.config, error));
+    TRY(take_policies(sitting, &setup, error));
+    TRY(series_begin(&sitting->series, setup.policies ? "transfer" : "exam", sitting->runs, sitting->name,
+                     &setup.config, error));
     return exam_create(&sitting->exam, &setup, error);
 }
 
@@ -208,6 +250,7 @@ static enum esper_status lead(struct cli_call *call, const struct config *config
     else if (status == ESPER_OK)
         call->code = sit(sitting);
     exam_free(sitting->exam);
+    memory_free(sitting->policies);
     return status;
 }
 
@@ -225,11 +268,14 @@ const struct cli_page exam_page = {
              "the same episodes with it and with every control: the bare host, the heuristic, random play, the best\n"
              "schedules, a searched one, wider hosts, and its own last topology from scratch. It ends with a verdict\n"
              "per claim (earns its rent, does not, undecided) and a page. Ctrl-C stops and saves; the same command\n"
-             "goes on.",
+             "goes on. --policies examines what another exam trained instead, on this task, which it has not seen.",
     .example = "esper exam quickstart --seeds 5 --prices 0,0.5",
     .options =
         (const struct cli_option[]){
-            {"seeds", CLI_INT, "K", AT(seeds), "trainings at each price, each with its own seed (5)", 1, EXAM_SEEDS},
+            {"seeds", CLI_INT, "K", AT(seeds), "trainings at each price, each with its own seed (5, or all policies)",
+             1, EXAM_SEEDS},
+            {"policies", CLI_TEXT, "EXAM", AT(trained), "folder of another exam whose policies are examined, zero-shot",
+             0, 0},
             {"prices", CLI_TEXT, "LIST", AT(prices), "points per 1000 parameters, such as 0,0.2,1 (0)", 0, 0},
             {"episodes", CLI_INT, "N", AT(episodes), "episodes that each policy is judged by (64)", 1, 100000},
             {"catalogue-episodes", CLI_INT, "N", AT(catalogue_episodes),
@@ -244,5 +290,5 @@ const struct cli_page exam_page = {
     .max_words = 1,
     .run = examine,
     .flags_size = sizeof(struct sitting),
-    .defaults = &(const struct sitting){.prices = "0", .seeds = 5, .episodes = 64, .catalogue_episodes = 8},
+    .defaults = &(const struct sitting){.prices = "0", .episodes = 64, .catalogue_episodes = 8},
 };

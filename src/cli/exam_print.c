@@ -68,6 +68,23 @@ static void print_verdict(const struct exam_verdict *verdict)
     cli_print("\n");
 }
 
+static void print_verdicts(const struct exam_result *result, int price)
+{
+    for (int i = 0; i < result->verdicts; i++)
+        if (result->verdict[i].price == price)
+            print_verdict(&result->verdict[i]);
+}
+
+static void print_all_prices(const struct exam_result *result)
+{
+    const struct exam_verdict *last = &result->verdict[result->verdicts - 1];
+    if (last->price >= 0)
+        return;
+    cli_print("\nmean of all prices: net score of PPO %.2f, of %s, the best for all, %.2f\n", last->ppo,
+              last->against->name, last->other);
+    print_verdicts(result, -1);
+}
+
 static void print_notes(const struct exam_result *result)
 {
     const struct exam *exam = result->exam;
@@ -95,10 +112,9 @@ void exam_print(const struct exam_result *result, const char *folder, const char
     print_entries(result);
     for (int p = 0; p < setup->prices; p++) {
         print_ppo(result, p);
-        for (int i = 0; i < result->verdicts; i++)
-            if (result->verdict[i].price == p)
-                print_verdict(&result->verdict[i]);
+        print_verdicts(result, p);
     }
+    print_all_prices(result);
     print_notes(result);
     cli_print("\nthe page\n  %s\n", page);
 }

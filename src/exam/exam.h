@@ -1,10 +1,10 @@
 /*
  * An exam: everything that a claim about learning needs, as a list of runs. PPO is trained at several seeds and prices,
- * or, where episodes draw their prices (mixed.price_least), at several seeds for all prices at once; it and every
- * control play the same reported episodes, those of the exam's seed S. Training seeds are S+1, S+2, ...; whatever is
- * selected (the best schedules, the searched one) is selected on other episodes, those of seed S+1000. The runs are
- * listed in an order in which each finds what it builds on; parts whose configuration follows from outcomes are
- * completed when their turn comes.
+ * or, where episodes draw their prices (mixed.price_least), at several seeds for all prices at once, or its policies
+ * come from another exam (exam/policies.h). It and every control play the same reported episodes, those of the exam's
+ * seed S. Training seeds are S+1, S+2, ...; whatever is selected (the best schedules, the searched one) is selected on
+ * other episodes, those of seed S+1000. The runs are listed in an order in which each finds what it builds on; parts
+ * whose configuration follows from outcomes are completed when their turn comes.
  */
 #ifndef EXAM_EXAM_H
 #define EXAM_EXAM_H
@@ -48,8 +48,11 @@ const char *exam_kind_title(enum exam_kind kind); /* for people */
 /* Whether it plays the reported episodes. */
 bool exam_kind_reported(enum exam_kind kind);
 
+struct exam_policies;
+
 struct exam_setup {
-    struct config config; /* the task's */
+    struct config config;                 /* the task's */
+    const struct exam_policies *policies; /* one a seed, from elsewhere; NULL: PPO is trained on this task */
     int seeds, prices;
     double price[EXAM_PRICES]; /* points per 1000 parameters */
     int episodes;              /* reported ones of each policy, rounded up to whole rounds */
@@ -64,6 +67,7 @@ struct exam_part {
     struct schedule schedule; /* of SCHEDULE and SEARCHED */
     long long env_steps;
     bool left_out;  /* a place that no schedule took */
+    bool elsewhere; /* a training in the folder of the policies, which is not played here */
     bool widest;    /* a wider host that should have been wider still */
     double seconds; /* wall time */
     int count;
@@ -75,6 +79,7 @@ struct exam {
     struct catalogue catalogue;
     struct search *search[EXAM_PRICES];
     int best[EXAM_PRICES]; /* place of the schedule that was best on the selection episodes */
+    int best_of_all;       /* likewise on the mean of all prices */
     struct exam_part *parts;
     int count;
     bool other_mode; /* the task has another objective */
@@ -85,9 +90,13 @@ void exam_free(struct exam *exam);
 
 /* NULL: there is none. */
 struct exam_part *exam_find(const struct exam *exam, enum exam_kind kind, int price, int training, int place);
+/* The seed of a training. */
+uint64_t exam_seed(const struct exam_setup *setup, int training);
+/* Whether a training serves all prices: its episodes draw them, or it knows nothing of this exam's. */
+bool exam_one_policy(const struct exam *exam);
 /* The training behind a part of PPO's. */
 const struct exam_part *exam_training_of(const struct exam *exam, const struct exam_part *part);
-/* "5 times at each of 2 prices": how often PPO was. */
+/* "5 times at each of 2 prices", "5 times on quickstart, not on this task": how PPO was. */
 void exam_trained(const struct exam *exam, char *text, size_t size);
 /* Of all parts that are not left out. */
 long long exam_env_steps(const struct exam *exam);

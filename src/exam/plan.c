@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "exam/bootstrap.h"
-#include "exam/exam.h"
+#include "exam/policies.h"
 #include "host/families.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
@@ -80,10 +80,14 @@ static struct config reported(const struct exam *exam)
     return config;
 }
 
-/* Whether a training serves all prices, which its episodes draw. */
-static bool one_policy(const struct exam *exam)
+uint64_t exam_seed(const struct exam_setup *setup, int training)
 {
-    return exam->setup.config.mixed.price_least < 1;
+    return setup->policies ? setup->policies->policy[training].seed : setup->config.seed + 1 + (uint64_t)training;
+}
+
+bool exam_one_policy(const struct exam *exam)
+{
+    return exam->setup.policies || config_mixes_prices(&exam->setup.config);
 }
 
 static struct config configuration(const struct exam *exam, const struct exam_part *part)
@@ -98,7 +102,7 @@ static struct config configuration(const struct exam *exam, const struct exam_pa
     if (part->kind == EXAM_TRAINING || part->kind == EXAM_SEARCH)
         config = setup->config;
     if (part->kind == EXAM_TRAINING)
-        config.seed += 1 + (uint64_t)part->training;
+        config.seed = exam_seed(setup, part->training);
     if (part->kind == EXAM_CATALOGUE || part->kind == EXAM_SEARCH)
         config.seed += EXAM_SELECTION;
     if (part->kind == EXAM_CATALOGUE) { /* each env plays one schedule, all on the same births */
@@ -109,10 +113,8 @@ static struct config configuration(const struct exam *exam, const struct exam_pa
         config.telemetry = TELEMETRY_NORMAL; /* its op rates are asked for */
     config.policy.kind = policies[part->kind];
     config.policy.greedy = part->kind == EXAM_GREEDY;
-    if (part->kind != EXAM_TRAINING || !one_policy(exam)) {
-        config.reward.price = part->price < 0 ? 0 : setup->price[part->price]; /* PPO sees it */
-        config.mixed.price_least = 1;
-    }
+    if (part->kind != EXAM_TRAINING || !exam_one_policy(exam))
+        config_price(&config, part->price < 0 ? 0 : setup->price[part->price]); /* PPO sees it */
     return config;
 }
 
@@ -134,8 +136,7 @@ static void name_part(const struct exam *exam, struct exam_part *part)
     if (part->price >= 0)
         at += snprintf(at, (size_t)(end - at), "-p%g", exam->setup.price[part->price]);
     if (part->training >= 0)
-        snprintf(at, (size_t)(end - at), "-s%llu",
-                 (unsigned long long)exam->setup.config.seed + 1 + (unsigned)part->training);
+        snprintf(at, (size_t)(end - at), "-s%llu", (unsigned long long)exam_seed(&exam->setup, part->training));
 }
 
 static struct exam_part *add(struct exam *exam, enum exam_kind kind, int price, int training, int place)
@@ -144,7 +145,12 @@ static struct exam_part *add(struct exam *exam, enum exam_kind kind, int price, 
     *part = (struct exam_part){.kind = kind, .price = price, .training = training, .place = place};
     name_part(exam, part);
     part->config = configuration(exam, part);
-    part->env_steps = kind == EXAM_SEARCH ? search_env_steps(exam->search[price]) : config_env_steps(&part->config);
+    part->elsewhere = kind == EXAM_TRAINING && exam->setup.policies;
+    if (part->elsewhere)
+        snprintf(part->name, sizeof part->name, "%s", exam->setup.policies->policy[training].run);
+    part->env_steps = part->elsewhere       ? 0
+                      : kind == EXAM_SEARCH ? search_env_steps(exam->search[price])
+                                            : config_env_steps(&part->config);
     return part;
 }
 
@@ -170,9 +176,9 @@ static void plan(struct exam *exam)
         add(exam, EXAM_SCHEDULE, -1, -1, i);
     for (int p = 0; p < setup->prices; p++)
         add(exam, EXAM_SEARCHED, p, -1, -1);
-    for (int p = 0; p < (one_policy(exam) ? 1 : setup->prices); p++)
+    for (int p = 0; p < (exam_one_policy(exam) ? 1 : setup->prices); p++)
         for (int k = 0; k < setup->seeds; k++)
-            plan_training(exam, one_policy(exam) ? -1 : p, k);
+            plan_training(exam, exam_one_policy(exam) ? -1 : p, k);
     add(exam, EXAM_STATIC, -1, -1, -1);
     add(exam, EXAM_HEURISTIC, -1, -1, -1);
     add(exam, EXAM_RANDOM, -1, -1, -1);
@@ -190,8 +196,7 @@ static enum esper_status fill(struct exam *exam, struct esper_error *error)
     for (int p = 0; p < prices; p++) { /* the env-steps of one training, at this price */
         struct config config = exam->setup.config;
         config.seed += EXAM_SELECTION;
-        config.reward.price = exam->setup.price[p];
-        config.mixed.price_least = 1;
+        config_price(&config, exam->setup.price[p]);
         const long long budget = config_env_steps(&config);
         if (search_create(&exam->search[p], &config, budget, 0, error) != ESPER_OK)
             return error_where(error, "the search, which has the env-steps of a training");
@@ -256,7 +261,7 @@ struct exam_part *exam_find(const struct exam *exam, enum exam_kind kind, int pr
 
 const struct exam_part *exam_training_of(const struct exam *exam, const struct exam_part *part)
 {
-    return exam_find(exam, EXAM_TRAINING, one_policy(exam) ? -1 : part->price, part->training, -1);
+    return exam_find(exam, EXAM_TRAINING, exam_one_policy(exam) ? -1 : part->price, part->training, -1);
 }
 
 void exam_trained(const struct exam *exam, char *text, size_t size)
@@ -264,9 +269,13 @@ void exam_trained(const struct exam *exam, char *text, size_t size)
     const struct exam_setup *setup = &exam->setup;
     const struct config *config = &setup->config;
     const int end = snprintf(text, size, "%d time%s", setup->seeds, setup->seeds == 1 ? "" : "s");
-    if (one_policy(exam))
-        snprintf(text + end, size - (size_t)end, ", for all prices at once (episodes draw %g to %g)",
-                 config->mixed.price_least * config->reward.price, config->reward.price);
+    if (setup->policies)
+        snprintf(text + end, size - (size_t)end, " on %.40s, not on this task",
+                 setup->policies->config.task[0] ? setup->policies->config.task : "a task of its own");
+    else if (exam_one_policy(exam))
+        snprintf(text + end, size - (size_t)end, ", for all prices at once (episodes draw %g to %g%s)",
+                 config->mixed.price_least * config->reward.price, config->reward.price,
+                 config->mixed.price_free > 0 ? ", or nothing" : "");
     else
         snprintf(text + end, size - (size_t)end, " at %s%d price%s", setup->prices == 1 ? "" : "each of ",
                  setup->prices, setup->prices == 1 ? "" : "s");
@@ -351,8 +360,16 @@ static void order_by(const double *values, int count, int *order)
     }
 }
 
-/* The best at every price, then the front, its best first. The empty schedule is the bare host, which plays anyway: it
- * is chosen only where nothing is better. */
+static double mean_price(const struct exam_setup *setup)
+{
+    double sum = 0;
+    for (int p = 0; p < setup->prices; p++)
+        sum += setup->price[p];
+    return sum / setup->prices;
+}
+
+/* The best at every price, the best on the mean of all prices (J is linear in the price), then the front, its best
+ * first. The empty schedule is the bare host, which plays anyway: it is chosen only where nothing is better. */
 void exam_choose_schedules(struct exam *exam)
 {
     struct exam_point points[CATALOGUE_MAX];
@@ -367,6 +384,7 @@ void exam_choose_schedules(struct exam *exam)
     order_by(gain, schedules, order);
     for (int p = 0; p < exam->setup.prices; p++)
         exam->best[p] = place_of(chosen, &count, best_at(points, schedules, exam->setup.price[p]));
+    exam->best_of_all = place_of(chosen, &count, best_at(points, schedules, mean_price(&exam->setup)));
     for (int i = 0; i < schedules; i++)
         if (exam->catalogue.schedule[order[i]].count && on_front(params, gain, schedules, order[i]))
             place_of(chosen, &count, order[i]);

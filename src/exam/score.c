@@ -211,13 +211,15 @@ static enum esper_status make_entries(struct exam_result *result, double *values
     return ESPER_OK;
 }
 
-/* A kind that knows no price is the same at all of them. */
+/* A kind that knows no price is the same at all of them; -1 asks for the best schedule on their mean. */
 static const struct exam_entry *find_entry(const struct exam_result *result, enum exam_kind kind, int price)
 {
+    const struct exam *exam = result->exam;
+    const int schedule = price < 0 ? exam->best_of_all : exam->best[price];
     for (int i = 0; i < result->entries; i++) {
         const struct exam_entry *entry = &result->entry[i];
         if (entry->kind == kind && (entry->price == price || entry->price < 0) &&
-            (kind != EXAM_SCHEDULE || entry->place == result->exam->best[price]))
+            (kind != EXAM_SCHEDULE || entry->place == schedule))
             return entry;
     }
     return NULL;
@@ -235,18 +237,37 @@ static void subtract(const struct exam *exam, double *mine, const double *theirs
             mine[k * episodes + i] -= theirs[(k % runs) * episodes + i];
 }
 
+/* Of PPO and the other at a price, divided and added to what is there. */
+static void add_net_scores(const struct exam_result *result, const struct exam_verdict *verdict, int p, double divisor,
+                           double *mine, double *theirs, double *room)
+{
+    const struct exam *exam = result->exam;
+    const int episodes = exam->setup.episodes;
+    net_scores(exam, result->ppo[p].sampled, exam->setup.price[p], room);
+    for (int i = 0; i < exam->setup.seeds * episodes; i++)
+        mine[i] += room[i] / divisor;
+    net_scores(exam, verdict->against, exam->setup.price[p], room);
+    for (int i = 0; i < verdict->against->runs * episodes; i++)
+        theirs[i] += room[i] / divisor;
+}
+
+/* `values` has room for three times the episodes of all trainings. */
 static enum esper_status decide(const struct exam_result *result, struct exam_verdict *verdict, double *values,
                                 struct esper_error *error)
 {
     const struct exam *exam = result->exam;
-    const double price = exam->setup.price[verdict->price];
     const int episodes = exam->setup.episodes;
-    double *theirs = values + (size_t)exam->setup.seeds * (size_t)episodes;
+    const int first = verdict->price < 0 ? 0 : verdict->price, prices = verdict->price < 0 ? exam->setup.prices : 1;
+    const size_t size = (size_t)exam->setup.seeds * (size_t)episodes;
+    double *theirs = values + size, *room = theirs + size;
     const struct score_table a = {values, exam->setup.seeds, episodes, false};
     const struct score_table b = {theirs, verdict->against->runs, episodes, false};
+    memset(values, 0, 2 * size * sizeof *values);
+    for (int p = first; p < first + prices; p++)
+        add_net_scores(result, verdict, p, prices, values, theirs, room);
+    verdict->ppo = table_mean(&a);
+    verdict->other = table_mean(&b);
     verdict->paired = !is_wider(verdict->against->kind);
-    net_scores(exam, result->ppo[verdict->price].sampled, price, values);
-    net_scores(exam, verdict->against, price, theirs);
     if (verdict->paired)
         subtract(exam, values, theirs, verdict->against->runs);
     TRY(bootstrap(&a, verdict->paired ? NULL : &b, exam->setup.config.seed, &verdict->difference, error));
@@ -256,17 +277,25 @@ static enum esper_status decide(const struct exam_result *result, struct exam_ve
     return ESPER_OK;
 }
 
+static enum esper_status make_verdict(struct exam_result *result, enum exam_claim claim, int price, double *values,
+                                      struct esper_error *error)
+{
+    struct exam_verdict *verdict = &result->verdict[result->verdicts++];
+    const enum exam_kind against = claims[claim].against;
+    *verdict = (struct exam_verdict){.claim = claim, .price = price, .against = find_entry(result, against, price)};
+    if (!verdict->against)
+        return error_set(error, ESPER_INVALID, "the exam lacks %s", exam_kind_title(against));
+    return decide(result, verdict, values, error);
+}
+
 static enum esper_status make_verdicts(struct exam_result *result, double *values, struct esper_error *error)
 {
-    for (int p = 0; p < result->exam->setup.prices; p++)
-        for (int claim = 0; claim < CLAIM_COUNT; claim++) {
-            struct exam_verdict *verdict = &result->verdict[result->verdicts++];
-            *verdict = (struct exam_verdict){
-                .claim = (enum exam_claim)claim, .price = p, .against = find_entry(result, claims[claim].against, p)};
-            if (!verdict->against)
-                return error_set(error, ESPER_INVALID, "the exam lacks %s", exam_kind_title(claims[claim].against));
-            TRY(decide(result, verdict, values, error));
-        }
+    const int prices = result->exam->setup.prices;
+    for (int p = 0; p < prices; p++)
+        for (int claim = 0; claim < CLAIMS_AT_A_PRICE; claim++)
+            TRY(make_verdict(result, (enum exam_claim)claim, p, values, error));
+    if (prices > 1 && exam_one_policy(result->exam))
+        TRY(make_verdict(result, CLAIM_ONE_SCHEDULE, -1, values, error));
     return ESPER_OK;
 }
 
@@ -324,11 +353,11 @@ static enum esper_status describe_catalogue(struct exam_result *result, struct e
 static enum esper_status judge(struct exam_result *result, struct esper_error *error)
 {
     const struct exam *exam = result->exam;
-    const size_t verdicts = (size_t)exam->setup.prices * CLAIM_COUNT;
+    const size_t verdicts = (size_t)exam->setup.prices * CLAIMS_AT_A_PRICE + 1;
     result->entry = memory_alloc((size_t)exam->count, sizeof *result->entry, error);
     result->verdict = result->entry ? memory_alloc(verdicts, sizeof *result->verdict, error) : NULL;
     double *values = result->verdict ? memory_alloc((size_t)exam->setup.seeds * (size_t)exam->setup.episodes,
-                                                    2 * sizeof *values, error)
+                                                    3 * sizeof *values, error)
                                      : NULL;
     if (!values)
         return ESPER_FAILED;

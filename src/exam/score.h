@@ -28,7 +28,8 @@ struct exam_entry {
     double net[EXAM_PRICES];
 };
 
-/* The claims. CLAIM(NAME, name in JSON, the claim, the contestant it is made against) */
+/* The claims. CLAIM(NAME, name in JSON, the claim, the contestant it is made against). The last one is made on the mean
+ * of all prices, of trainings that serve them all; the others at every price. */
 #define EXAM_CLAIMS(CLAIM)                                                                                             \
     CLAIM(GROWTH, "growth", "growing beats not growing", EXAM_STATIC)                                                  \
     CLAIM(HEURISTIC, "heuristic", "learning beats the heuristic", EXAM_HEURISTIC)                                      \
@@ -37,7 +38,8 @@ struct exam_entry {
     CLAIM(SEARCH, "search", "learning beats the searched schedule", EXAM_SEARCHED)                                     \
     CLAIM(WIDE_PARAMS, "wide_params", "growing beats a wider host of as many parameters", EXAM_WIDE_PARAMS)            \
     CLAIM(WIDE_WORK, "wide_work", "growing beats a wider host of as much training", EXAM_WIDE_WORK)                    \
-    CLAIM(REPLAY, "replay", "growing beats its last topology from scratch", EXAM_REPLAY)
+    CLAIM(REPLAY, "replay", "growing beats its last topology from scratch", EXAM_REPLAY)                               \
+    CLAIM(ONE_SCHEDULE, "one_schedule", "one policy beats the best single schedule", EXAM_SCHEDULE)
 
 enum exam_claim {
 #define EXAM_CLAIM(NAME, name, title, against) CLAIM_##NAME,
@@ -45,6 +47,7 @@ enum exam_claim {
 #undef EXAM_CLAIM
         CLAIM_COUNT
 };
+enum { CLAIMS_AT_A_PRICE = CLAIM_ONE_SCHEDULE };
 const char *exam_claim_name(enum exam_claim claim);
 const char *exam_claim_title(enum exam_claim claim);
 
@@ -56,10 +59,11 @@ const char *exam_finding_name(enum exam_finding finding);  /* for JSON and style
 
 struct exam_verdict {
     enum exam_claim claim;
-    int price;
+    int price; /* index; -1: on the mean of all prices */
     const struct exam_entry *against;
     bool paired;                /* the same births and images */
-    struct interval difference; /* net score of PPO minus that of the other */
+    double ppo, other;          /* net scores */
+    struct interval difference; /* of them */
     enum exam_finding finding;
 };
 
@@ -77,7 +81,7 @@ struct exam_result {
     const struct exam *exam;
     int entries, verdicts;
     struct exam_entry *entry;     /* best test score first */
-    struct exam_verdict *verdict; /* by price, then by claim */
+    struct exam_verdict *verdict; /* by price, then by claim; last what is said of all prices */
     struct exam_ppo ppo[EXAM_PRICES];
     struct exam_point point[CATALOGUE_MAX]; /* [catalogue.count] */
     double rank_correlation;                /* of J (at price 0) and test score over these points */

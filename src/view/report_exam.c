@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "exam/policies.h"
 #include "morph/family.h"
 #include "view/report_parts.h"
 #include "view/svg.h"
@@ -140,7 +141,7 @@ static void write_interval(struct html *html, const struct interval *interval, b
         html_raw(html, "-");
 }
 
-static void write_verdict(struct html *html, const struct exam_result *result, const struct exam_verdict *verdict)
+static void write_verdict(struct html *html, const struct exam_verdict *verdict)
 {
     static const char *const signs[] = {"\xE2\x9C\x93", "\xE2\x9C\x97", "\xC2\xB7"};
     static const char *const classes[] = {"pass", "fail", "unknown"};
@@ -150,34 +151,41 @@ static void write_verdict(struct html *html, const struct exam_result *result, c
     html_raw(html, "</td><td class=\"long\">");
     html_text(html, verdict->against->price < 0 ? verdict->against->name : exam_kind_title(verdict->against->kind));
     html_add(html, "</td><td class=\"n\">%.2f</td><td class=\"n\">%.2f</td><td class=\"n\">%+.2f</td><td class=\"n\">",
-             result->ppo[verdict->price].net.mean, verdict->against->net[verdict->price], verdict->difference.mean);
+             verdict->ppo, verdict->other, verdict->difference.mean);
     write_interval(html, &verdict->difference, true);
     html_add(html, "</td><td>%s</td></tr>\n", verdict->paired ? "paired" : "unpaired");
 }
 
+/* "Price 3: of 8 claims, 5 earn their rent, 2 do not, 1 is undecided". */
+static void write_counts(struct html *html, double price, const int counts[3])
+{
+    html_add(html, "Price %g: of %d claims, %d earn%s their rent, %d do%s not, %d %s undecided", price,
+             CLAIMS_AT_A_PRICE, counts[FINDING_EARNS], counts[FINDING_EARNS] == 1 ? "s" : "", counts[FINDING_FAILS],
+             counts[FINDING_FAILS] == 1 ? "es" : "", counts[FINDING_UNDECIDED],
+             counts[FINDING_UNDECIDED] == 1 ? "is" : "are");
+}
+
+/* -1: the mean of all prices, with one claim. */
 static void write_price(struct html *html, const struct exam_result *result, int p)
 {
-    const struct exam_setup *setup = &result->exam->setup;
     int counts[3] = {0};
     for (int i = 0; i < result->verdicts; i++)
         if (result->verdict[i].price == p)
             counts[result->verdict[i].finding]++;
-    html_add(
-        html,
-        "<div class=\"verdict %s\"><b>Price %g: of %d claims, %d earn%s their rent, %d do%s not, %d %s "
-        "undecided</b>\n<div class=\"wide\"><table class=\"claims\"><thead><tr><th>verdict</th><th>claim</th>"
-        "<th>against</th>"
-        "<th class=\"n\">PPO</th><th class=\"n\">other</th><th class=\"n\">difference</th><th class=\"n\">95 %%</th>"
-        "<th></th></tr></thead><tbody>\n",
-        counts[FINDING_FAILS]   ? "watch"
-        : counts[FINDING_EARNS] ? "interpretable"
-                                : "",
-        setup->price[p], CLAIM_COUNT, counts[FINDING_EARNS], counts[FINDING_EARNS] == 1 ? "s" : "",
-        counts[FINDING_FAILS], counts[FINDING_FAILS] == 1 ? "es" : "", counts[FINDING_UNDECIDED],
-        counts[FINDING_UNDECIDED] == 1 ? "is" : "are");
+    html_add(html, "<div class=\"verdict %s\"><b>",
+             counts[FINDING_FAILS]   ? "watch"
+             : counts[FINDING_EARNS] ? "interpretable"
+                                     : "");
+    if (p < 0)
+        html_raw(html, "The mean of all prices");
+    else
+        write_counts(html, result->exam->setup.price[p], counts);
+    html_raw(html, "</b>\n<div class=\"wide\"><table class=\"claims\"><thead><tr><th>verdict</th><th>claim</th>"
+                   "<th>against</th><th class=\"n\">PPO</th><th class=\"n\">other</th>"
+                   "<th class=\"n\">difference</th><th class=\"n\">95 %</th><th></th></tr></thead><tbody>\n");
     for (int i = 0; i < result->verdicts; i++)
         if (result->verdict[i].price == p)
-            write_verdict(html, result, &result->verdict[i]);
+            write_verdict(html, &result->verdict[i]);
     html_raw(html, "</tbody></table></div></div>\n");
 }
 
@@ -190,6 +198,8 @@ static void write_verdicts(struct html *html, const struct exam_result *result)
              "if the whole interval is below; otherwise it is <i>undecided</i>.</p>\n");
     for (int p = 0; p < result->exam->setup.prices; p++)
         write_price(html, result, p);
+    if (result->verdict[result->verdicts - 1].price < 0)
+        write_price(html, result, -1);
 }
 
 static void write_tiles(struct html *html, const struct exam_result *result)
@@ -306,6 +316,7 @@ static void write_protocol(struct html *html, const struct exam_result *result, 
     const struct exam *exam = result->exam;
     const struct exam_setup *setup = &exam->setup;
     const unsigned long long seed = setup->config.seed;
+    const struct config *training = setup->policies ? &setup->policies->config : &setup->config;
     char trained[96];
     exam_trained(exam, trained, sizeof trained);
     html_raw(html, "<h2 id=\"protocol\">How it was played</h2>\n<pre>");
@@ -316,8 +327,8 @@ static void write_protocol(struct html *html, const struct exam_result *result, 
         "<li>Reported: %d evaluation episodes of seed %llu per policy, the same births and images for all on the same "
         "host, paired episode by episode.</li>\n<li>Trained: %s, seeds %llu to %llu, %d rounds \xC3\x97 %d envs "
         "\xC3\x97 %d steps each.</li>\n",
-        setup->episodes, seed, trained, seed + 1, seed + (unsigned long long)setup->seeds, setup->config.rounds,
-        setup->config.envs, setup->config.steps);
+        setup->episodes, seed, trained, (unsigned long long)exam_seed(setup, 0),
+        (unsigned long long)exam_seed(setup, setup->seeds - 1), training->rounds, training->envs, training->steps);
     html_add(
         html,
         "<li>Selected on other episodes, of seed %llu and of seeds drawn from it: the catalogue\xE2\x80\x99s front and "
