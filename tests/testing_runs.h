@@ -2,12 +2,14 @@
 #ifndef TESTS_TESTING_RUNS_H
 #define TESTS_TESTING_RUNS_H
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "telemetry/store.h"
 #include "testing_folder.h"
@@ -51,10 +53,33 @@ static inline void create_run(struct run *run, const char *name, const struct co
         fail_msg("%s", error.text);
 }
 
+static inline int live_threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *entry = readdir(tasks); entry; entry = readdir(tasks))
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* In a child, a lock that another thread held at the fork is held for ever: SQLite has such locks, and so has the
+ * allocator of a sanitizer. A thread that was joined may be listed a moment longer. */
+static inline void assert_alone(void)
+{
+#ifndef __SANITIZE_THREAD__ /* which has a thread of its own, and knows of forks */
+    const double end = clock_seconds() + patience();
+    while (live_threads() > 1)
+        assert_true(clock_seconds() < end);
+#endif
+}
+
 /* A child whose work is `work`; its exit code is what that returns. It must assert nothing: a failed assertion would
  * jump into the child's copy of the test program. */
 static inline pid_t start_child(int (*work)(const void *context), const void *context)
 {
+    assert_alone();
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
