@@ -30,6 +30,7 @@ refused 'data.val_images=24 and data.test_images=4: the data set holds 23 and 23
     data.set=text data.path=texts host.context=16 data.val_images=24
 refused 'data.val_images=4 and data.test_images=24: the data set holds 23 and 23 windows' \
     data.set=text data.path=texts host.context=16 data.test_images=24
+refused 'data.final_images=24: the data set holds 23; ask for fewer' data.set=text data.path=texts host.context=16 data.final_images=24
 refused 'data.val_images = 2049: language has 2048 windows of host.context = 32' data.val_images=2049
 refused 'host.context = 1025: it must be a whole number from 8 to 1024' host.context=1025
 for bad in 0 -1 x 1e3; do refused 'host.context' host.context=$bad; done

@@ -55,7 +55,7 @@ static void bench_steps(const struct mix &mix)
     plant_mix(pair.world, mix);
     pair_write(&pair);
     const double train = microseconds(&pair, 1, [&] { pair.kernels->train(pair.net); }),
-                 evaluate = microseconds(&pair, 1, [&] { pair.kernels->evaluate(pair.net); });
+                 evaluate = microseconds(&pair, 1, [&] { pair_evaluate(&pair); });
     printf("%-40s %d envs: training %7.2f M images/s at batch %d (%.0f us), validation %7.2f M images/s (%.0f us)\n",
            mix.name, envs, (double)envs * batch * batches / train, batch, train, (double)envs * images / evaluate,
            evaluate);

@@ -38,7 +38,7 @@ static void bench(const struct shape &shape, const struct net_device_kernels *ke
               ALGORITHM_ADD, 0.7f);
     pair_write(&pair);
     const double train = microseconds(&pair, 1, [&] { pair.kernels->train(pair.net); }),
-                 evaluate = microseconds(&pair, 1, [&] { pair.kernels->evaluate(pair.net); });
+                 evaluate = microseconds(&pair, 1, [&] { pair_evaluate(&pair); });
     printf("%-22s %s %-6s training %7.2f M images/s (%.0f us), validation %7.2f M images/s (%.0f us)\n", shape.name,
            kernels == &cnn_fp32 ? "fp32" : "bf16", grown ? "grown" : "bare", (double)envs * batch * batches / train,
            train, (double)envs * images / evaluate, evaluate);

@@ -34,7 +34,7 @@ static void bench_steps(int envs, int batch, int blueprint, int stage)
     struct pair pair;
     open(&pair, envs, batch, blueprint, stage);
     const double train = microseconds(&pair, 1, [&] { pair.kernels->train(pair.net); }) / batches,
-                 evaluate = microseconds(&pair, 1, [&] { pair.kernels->evaluate(pair.net); });
+                 evaluate = microseconds(&pair, 1, [&] { pair_evaluate(&pair); });
     printf("%d envs x %d, %s%s: %.1f us a batch, %.2f M tokens/s; validation of %d windows %.0f us\n", envs, batch,
            blueprint == BLUEPRINT_NOOP ? "bare" : named(blueprint),
            blueprint == BLUEPRINT_NOOP ? ""

@@ -207,7 +207,7 @@ static void check_evaluate(const std::string &name, const struct precision &prec
     const size_t envs = (size_t)world->envs;
     const double wrong = precision.wrong * (1 + 0.01 * world->config.data_val_images);
     pair_write(pair);
-    pair->kernels->evaluate(pair->net);
+    pair_evaluate(pair);
     pair_read(pair);
     const struct evaluation device = evaluation_of(world);
     check_sets(name, pair, device.score);
@@ -261,7 +261,7 @@ static struct host_bits step_bits(const struct precision &precision, struct worl
     prepare(pair.world);
     pair_write(&pair);
     pair.kernels->train(pair.net);
-    pair.kernels->evaluate(pair.net);
+    pair_evaluate(&pair);
     pair_read(&pair);
     struct host_bits bits = {{world->host, world->host + world->shape.host.storage},
                              {world->seed, world->seed + world->shape.seed_storage}};

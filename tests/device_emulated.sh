@@ -9,7 +9,7 @@ case $2 in /*) ESPER_CUDA_LIBRARY=$2 ;; *) ESPER_CUDA_LIBRARY=$PWD/$2 ;; esac
 export ESPER_CUDA_LIBRARY
 
 small="--task quickstart --steps 16 --set data.batches=1 --set data.batch=4 --set data.val_images=8
-    --set data.test_images=8 --set policy.feature_dim=32 --set policy.hidden=32 --set ppo.epochs=2 --runs $work"
+    --set data.final_images=12 --set data.test_images=8 --set policy.feature_dim=32 --set policy.hidden=32 --set ppo.epochs=2 --runs $work"
 
 train() { # train NAME OPTIONS...
     name=$1
@@ -82,7 +82,8 @@ agree 'their lives' script-cpu script-cuda 'select step, env, slot, event, from_
     while [ $i -lt 20 ]; do printf '\000\001\002' && i=$((i + 1)); done
 } >"$work/arrays"
 "$esper" data import "$work/arrays" --as images --out "$work/own" >"$work/out" 2>&1 || cat "$work/out"
-own="--envs 2 --rounds 1 --policy random --set data.set=images --set data.path=$work/own --set data.val_images=6 --set data.test_images=6"
+own="--envs 2 --rounds 1 --policy random --set data.set=images --set data.path=$work/own --set data.val_images=6 --set data.final_images=0
+    --set data.test_images=6"
 train own-cpu $own --device cpu
 train own-cuda $own $cuda
 train own-auto $own --device cuda

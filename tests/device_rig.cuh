@@ -255,6 +255,11 @@ static inline struct evaluation_gap evaluation_compare(const struct evaluation &
     return gap;
 }
 
+static inline void pair_evaluate(struct pair *pair)
+{
+    pair->kernels->evaluate(pair->net, pair->net->setup.val_images);
+}
+
 /* Sets of an env's slots to be measured, as the kernels read them. */
 struct sets {
     int count;
@@ -265,7 +270,8 @@ struct sets {
 static inline std::vector<struct sets> pair_measure(struct pair *pair, const std::vector<struct sets> &sets)
 {
     struct sets *device = upload(pair->runtime, sets);
-    pair->kernels->measure(pair->net, {&device->count, device->mask, device->score, sizeof *device});
+    pair->kernels->measure(pair->net, {&device->count, device->mask, device->score, sizeof *device},
+                           pair->net->setup.val_images);
     return download(pair->runtime, device, sets.size());
 }
 

@@ -318,6 +318,8 @@ static void keys_that_contradict_each_other_are_refused(void **state)
         {{"data.set=synthetic", "data.test_images=2001"}, "data.test_images = 2001|2000"},
         {{"data.set=synthetic", "data.test_images=2000", "data.val_images=2001"}, "data.val_images = 2001"},
         {{"data.set=synthetic", "data.test_images=2000", "data.val_images=2000"}, NULL},
+        {{"data.set=synthetic", "data.test_images=2000", "data.final_images=2001"}, "data.final_images = 2001|2000"},
+        {{"data.set=synthetic", "data.test_images=2000", "data.final_images=2000"}, NULL},
         {{"data.batch=4096", "data.batches=65535"}, "data.batches|at most 2147483647"},
         {{"data.batches=0", "steps=65535"}, "at most 2147483647"},
         {{"data.batches=0", "steps=40000"}, NULL},

@@ -112,6 +112,32 @@ static void a_bare_host_earns_nothing(void **state)
     engine_free(engine);
 }
 
+/* E-26: the last validation may see more images, of the twin as well; it is the one that counts, and gives what it
+ * would give if all validations saw as many. */
+static void more_images_judge_the_end(void **state)
+{
+    (void)state;
+    static struct played played[2];
+    double before[2];
+    for (int all = 0; all < 2; all++) {
+        struct config config = gain_config();
+        config.data_val_images = all ? 100 : 32;
+        config.data_final_images = all ? 0 : 100;
+        struct engine *engine = start(&config);
+        play(engine, &played[all]);
+        before[all] = engine_world(engine)->twin_accuracy[(STEPS - 2) * ENVS + EARLY];
+        engine_free(engine);
+    }
+    assert_true(fmod(before[0], 100.0 / 32) == 0 && before[0] != before[1]);
+    for (int env = 0; env < ENVS; env++) {
+        const struct outcome_record *a = &played[0].outcomes[env], *b = &played[1].outcomes[env];
+        assert_true(a->val_accuracy == b->val_accuracy && a->val_loss == b->val_loss);
+        assert_true(a->twin_accuracy == b->twin_accuracy && fabs(a->gain - b->gain) < 1e-9);
+        assert_true(fabs(played[0].sum[env] - a->gain) < 1e-9);
+    }
+    assert_true(played[0].outcomes[EARLY].gain != 0 && played[0].outcomes[BARE].gain == 0);
+}
+
 /* E-19: what counts is the host with its fossils, one made by the last action included; a seed that was only held is
  * lost. */
 static void the_committed_network_is_judged(void **state)
@@ -197,11 +223,9 @@ static void twins_are_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rewards_sum_to_the_objective),
-        cmocka_unit_test(a_bare_host_earns_nothing),
-        cmocka_unit_test(the_committed_network_is_judged),
-        cmocka_unit_test(the_last_step_only_commits),
-        cmocka_unit_test(twins_are_their_own),
+        cmocka_unit_test(rewards_sum_to_the_objective), cmocka_unit_test(a_bare_host_earns_nothing),
+        cmocka_unit_test(more_images_judge_the_end),    cmocka_unit_test(the_committed_network_is_judged),
+        cmocka_unit_test(the_last_step_only_commits),   cmocka_unit_test(twins_are_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

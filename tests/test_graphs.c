@@ -42,20 +42,25 @@ static const struct permitted permitted[] = {
     /* Weights are kept as they are saved; kernels that want them otherwise have them packed once they changed. */
     {CNN_FP32, "train", ANY, 0, "pack", BATCHES},
     {CNN_FP32, "evaluate", ANY, 0, "pack", 1},
+    {CNN_FP32, "evaluate last", ANY, 0, "pack", 1},
     {CNN_FP32, "shares", ANY, 0, "pack", 1},
     {CNN_FP32, "test", ANY, 0, "pack", 1},
     {CNN_BF16, "train", ANY, 0, "pack", 1},
     {CNN_BF16, "train", ANY, 0, "pack_weights", 1},
     {CNN_BF16, "evaluate", ANY, 0, "pack_weights", 1},
+    {CNN_BF16, "evaluate last", ANY, 0, "pack_weights", 1},
     {CNN_BF16, "test", ANY, 0, "pack_weights", 1},
     {TEXT_FP32, "train", ANY, 0, NULL, 0},
     {TEXT_FP32, "evaluate", ANY, 0, NULL, 0},
+    {TEXT_FP32, "evaluate last", ANY, 0, NULL, 0},
     {TEXT_FP32, "test", ANY, 0, NULL, 0},
     {TEXT_BF16, "train", ANY, 0, "pack", BATCHES},
     {TEXT_BF16, "evaluate", ANY, 0, "pack", 1},
+    {TEXT_BF16, "evaluate last", ANY, 0, "pack", 1},
     {TEXT_BF16, "test", ANY, 0, "pack", 1},
     {TEXT_WIDE, "train", ANY, 0, "round_params", BATCHES},
     {TEXT_WIDE, "evaluate", ANY, 0, "round_params", 1},
+    {TEXT_WIDE, "evaluate last", ANY, 0, "round_params", 1},
     {TEXT_WIDE, "test", ANY, 0, "round_params", 1},
 };
 
@@ -70,9 +75,19 @@ static const struct {
     [TEXT_WIDE] = {"text wide", "text_quick", {"host.context=8", "host.width=128", "envs=1"}},
 };
 
-static const char *const all_small[] = {"envs=2",         "steps=2",     "data.batch=2",          "data.val_images=2",
-                                        "data.batches=2", "threads=1",   "data.test_images=2",    "policy.hidden=16",
-                                        "ppo.epochs=1",   "device=cuda", "policy.feature_dim=16", "reward.mode=shaped"};
+static const char *const all_small[] = {"envs=2",
+                                        "steps=2",
+                                        "data.batch=2",
+                                        "data.val_images=2",
+                                        "data.final_images=3",
+                                        "data.batches=2",
+                                        "threads=1",
+                                        "data.test_images=2",
+                                        "policy.hidden=16",
+                                        "ppo.epochs=1",
+                                        "device=cuda",
+                                        "policy.feature_dim=16",
+                                        "reward.mode=shaped"};
 
 static void set(struct config *config, const char *assignment)
 {

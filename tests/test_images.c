@@ -542,7 +542,8 @@ static void a_configuration_follows_its_data(void **state)
     static const char *const wishes[][2] = {{"data.classes=4", "mine has 3"},
                                             {"data.size=32", "mine has 16"},
                                             {"data.mean.green=0.4", "mine has 0.5"},
-                                            {"data.val_images=4", "mine has 3"}};
+                                            {"data.val_images=4", "mine has 3"},
+                                            {"data.final_images=4", "mine has 3"}};
     for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
         struct config wished = given;
         assert_int_equal(config_set(&wished, wishes[i][0], &f->error), ESPER_OK);

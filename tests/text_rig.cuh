@@ -195,7 +195,7 @@ static inline struct bits step_bits(const struct net_device_kernels *kernels, st
     prepare(pair.world);
     pair_write(&pair);
     pair.kernels->train(pair.net);
-    pair.kernels->evaluate(pair.net);
+    pair_evaluate(&pair);
     pair_read(&pair);
     struct bits bits = {{world->host, world->host + world->shape.host.storage},
                         {world->seed, world->seed + world->shape.seed_storage},

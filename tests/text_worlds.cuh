@@ -77,7 +77,7 @@ static inline void check_evaluate(const struct text_kernels &of, struct pair *pa
     struct world *world = pair->world;
     const size_t envs = (size_t)world->envs;
     pair_write(pair);
-    pair->kernels->evaluate(pair->net);
+    pair_evaluate(pair);
     pair_read(pair);
     const struct evaluation device = evaluation_of(world);
     std::vector<struct sets> sets(envs);

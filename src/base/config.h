@@ -119,7 +119,8 @@ struct config {
     double data_mean[3], data_deviation[3];  /* of the colours of somebody's own images, in 0 .. 1 */
     int data_size, data_batch, data_batches; /* batches per step; 0 = one pass over the training split */
     int data_val_images, data_test_images;
-    bool data_augment; /* as far as the set allows */
+    int data_final_images; /* at an episode's last step; 0 = as at the others */
+    bool data_augment;     /* as far as the set allows */
 
     struct mixed_config mixed;
     double host_lr, seed_lr, momentum, weight_decay, max_grad_norm;
@@ -162,6 +163,11 @@ enum esper_status config_settle(struct config *config, struct esper_error *error
 /* Whether the configuration obeys all rules. */
 enum esper_status config_check(const struct config *config, struct esper_error *error);
 
+/* Validation samples of an episode's last step. */
+static inline int config_final_images(const struct config *config)
+{
+    return config->data_final_images ? config->data_final_images : config->data_val_images;
+}
 long long config_env_steps(const struct config *config); /* of all rounds */
 bool config_mixes_prices(const struct config *config);
 /* Every episode pays this price. */

@@ -118,6 +118,8 @@ const struct config_key config_keys[] = {
      "batches of a step; 0 = one pass over the training split"},
     {"data.val_images", EPISODE, INT(data_val_images, 1, 5000), "1000",
      "validation images or windows of text, from the first on"},
+    {"data.final_images", EPISODE, INT(data_final_images, 0, 5000), "0",
+     "... at an episode's last step, which decides what it earned; 0 = as many as at the others"},
     {"data.test_images", EPISODE, INT(data_test_images, 1, 10000), "10000",
      "test images or windows of text, from the first on"},
     {"data.augment", EPISODE | KEY_OF_CNN, BOOL(data_augment), "true",

@@ -82,6 +82,7 @@ enum esper_status dataset_check(const struct config *c, struct esper_error *erro
     TRY(check_name(c, error));
     TRY(text ? check_text(c, error) : check_images(c, error));
     TRY(check_samples(c, "data.val_images", c->data_val_images, set->val, error));
+    TRY(check_samples(c, "data.final_images", c->data_final_images, set->val, error));
     TRY(check_samples(c, "data.test_images", c->data_test_images, set->test, error));
     /* Positions in a round's stream of samples are 32-bit. */
     double step = c->data_batches ? (double)c->data_batch * c->data_batches : set->train;
@@ -145,6 +146,7 @@ static enum esper_status settle_from(struct config *config, const struct dataset
         TRY(settle_real(config, deviation[c], &config->data_deviation[c], data->deviation[c], data, error));
     }
     TRY(settle_count(config, "data.val_images", &config->data_val_images, data->count[SPLIT_VAL], data, error));
+    TRY(settle_count(config, "data.final_images", &config->data_final_images, data->count[SPLIT_VAL], data, error));
     TRY(settle_count(config, "data.test_images", &config->data_test_images, data->count[SPLIT_TEST], data, error));
     TRY(settle_count(config, "data.batch", &config->data_batch, data->count[SPLIT_TRAIN], data, error));
     if (config->data_batches == 0) /* a pass; only the file knows how many that are */

@@ -112,7 +112,7 @@ static void sample_shares(struct engine *engine, int env, int thread)
     for (int first = 0; first < plan.count; first += SUBSETS_MAX) {
         struct subsets part = {.count = plan.count - first < SUBSETS_MAX ? plan.count - first : SUBSETS_MAX};
         memcpy(part.mask, plan.mask + first, sizeof *plan.mask * (size_t)part.count);
-        evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &part);
+        evaluate_split(engine, env, thread, SPLIT_VAL, world_val_images(world), &part);
         memcpy(plan.score + first, part.score, sizeof *plan.score * (size_t)part.count);
     }
     if (plan.count > 0)
@@ -133,7 +133,7 @@ static void evaluate_env(void *context, int env, int thread)
     }
     struct subsets subsets;
     subsets_plan(&subsets, blended, fossils);
-    world->val_loss[env] = evaluate_split(engine, env, thread, SPLIT_VAL, world->config.data_val_images, &subsets);
+    world->val_loss[env] = evaluate_split(engine, env, thread, SPLIT_VAL, world_val_images(world), &subsets);
     world->val_accuracy[env] = subset_score(&subsets, blended);
     world_set_subsets(world, env, &subsets);
     engine->shares[env].pairs = 0;

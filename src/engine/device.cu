@@ -27,7 +27,7 @@ struct device {
     struct policy_device *policy; /* NULL where the policy is not a network */
     bool bf16;                    /* the networks' products are bf16 */
     bool exact;                   /* the policy's are fp32 */
-    struct graph reset, train, evaluate, shares, twin, decide, act, apply, test, update;
+    struct graph reset, train, evaluate, evaluate_last, shares, twin, decide, act, apply, test, update;
     uint32_t *clock;      /* pinned: round and step for the device's world */
     struct action *given; /* pinned, [env]: decided outside */
     double *accuracy;
@@ -68,8 +68,9 @@ static void device_free(struct device *device)
     struct runtime *rt = device->runtime;
     if (!rt->failed)
         cudaDeviceSynchronize();
-    struct graph *graphs[] = {&device->reset,  &device->train, &device->evaluate, &device->shares, &device->twin,
-                              &device->decide, &device->act,   &device->apply,    &device->test,   &device->update};
+    struct graph *graphs[] = {&device->reset,  &device->train, &device->evaluate, &device->evaluate_last,
+                              &device->shares, &device->twin,  &device->decide,   &device->act,
+                              &device->apply,  &device->test,  &device->update};
     for (struct graph *graph : graphs)
         graph_free(graph);
     if (device->net)
@@ -180,14 +181,17 @@ static void device_train(struct device *device)
 
 static void device_evaluate(struct device *device, bool shares)
 {
+    const struct world *host = device->mirror.host;
+    const int images = world_val_images(host);
+    struct graph *graph = images == host->config.data_val_images ? &device->evaluate : &device->evaluate_last;
     mark_phase(device, 1);
-    if (graph_begin(device->runtime, &device->evaluate))
-        device->kernels->evaluate(device->net);
-    graph_run(device->runtime, &device->evaluate);
-    if (!shares)
+    if (graph_begin(device->runtime, graph))
+        device->kernels->evaluate(device->net, images);
+    graph_run(device->runtime, graph);
+    if (!shares) /* of the last step alone */
         return;
     if (graph_begin(device->runtime, &device->shares)) {
-        device->kernels->measure(device->net, step_plan_shares(device->step));
+        device->kernels->measure(device->net, step_plan_shares(device->step), images);
         step_estimate_shares(device->step);
     }
     graph_run(device->runtime, &device->shares);
@@ -346,9 +350,11 @@ static int device_graphs(const struct device *device, struct device_graph out[DE
     const struct {
         const char *name;
         const struct graph *graph;
-    } all[] = {{"reset", &device->reset},   {"train", &device->train}, {"evaluate", &device->evaluate},
-               {"shares", &device->shares}, {"twin", &device->twin},   {"decide", &device->decide},
-               {"act", &device->act},       {"apply", &device->apply}, {"test", &device->test},
+    } all[] = {{"reset", &device->reset},       {"train", &device->train},
+               {"evaluate", &device->evaluate}, {"evaluate last", &device->evaluate_last},
+               {"shares", &device->shares},     {"twin", &device->twin},
+               {"decide", &device->decide},     {"act", &device->act},
+               {"apply", &device->apply},       {"test", &device->test},
                {"update", &device->update}};
     static_assert(sizeof all / sizeof all[0] == DEVICE_GRAPHS, "every graph");
     int count = 0;

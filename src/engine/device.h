@@ -63,7 +63,7 @@ struct device_setup {
 
 struct device;
 
-enum { DEVICE_GRAPHS = 10 }; /* most that are captured */
+enum { DEVICE_GRAPHS = 11 }; /* most that are captured */
 
 /* A step that the device has finished. */
 enum { DEVICE_PHASES = 4 }; /* train, evaluate, decide, apply */

@@ -92,6 +92,9 @@ static enum esper_status check_data(const struct engine *engine, struct esper_er
             "data.val_images=%d and data.test_images=%d: the data set holds %zu and %zu %s; ask for fewer%s",
             config->data_val_images, config->data_test_images, data->count[SPLIT_VAL], data->count[SPLIT_TEST],
             host_family_of(config)->words.samples, data->kind == KIND_TEXT ? ", or use a shorter host.context" : "");
+    if ((size_t)config->data_final_images > data->count[SPLIT_VAL])
+        return error_set(error, ESPER_INVALID, "data.final_images=%d: the data set holds %zu; ask for fewer",
+                         config->data_final_images, data->count[SPLIT_VAL]);
     if ((size_t)config->data_batch > data->count[SPLIT_TRAIN])
         return error_set(error, ESPER_INVALID,
                          "data.batch=%d: the data set holds %zu training samples; use a smaller batch",

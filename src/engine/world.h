@@ -193,6 +193,12 @@ ESPER_RULE bool world_last_step(const struct world *world)
     return *world->step + 1 == (uint32_t)world->config.steps;
 }
 
+/* Validation samples of the step in progress. */
+ESPER_RULE int world_val_images(const struct world *world)
+{
+    return world_last_step(world) ? config_final_images(&world->config) : world->config.data_val_images;
+}
+
 ESPER_RULE struct net_params world_params(const struct world *world, int env)
 {
     const struct net_shape *shape = &world->shape;

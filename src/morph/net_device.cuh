@@ -23,7 +23,7 @@ extern "C" {
 struct net_setup {
     struct net_shape shape;
     const struct net_shape *host_shape; /* host memory: the whole of the family's shape */
-    int envs, val_images, test_images;
+    int envs, val_images, final_images, test_images; /* final: validation samples of an episode's last step */
     struct net_rates rates;
     bool scored_by_loss; /* what points tell, and of how many classes (struct growth) */
     int classes;
@@ -77,16 +77,22 @@ struct net_device_kernels {
     /* A step: how slots are treated, every batch, gradient statistics on the last one. Writes parameters, momentum,
      * stats, exec, grads, train_loss and train_accuracy. */
     void (*train)(struct net_device *net);
-    /* The validation samples under every subset of the blended seeds. Writes exec, subset_*, val_loss and
+    /* So many validation samples under every subset of the blended seeds. Writes exec, subset_*, val_loss and
      * val_accuracy. */
-    void (*evaluate)(struct net_device *net);
-    /* The validation samples under other sets, the slots as they were in the last evaluate. Fills `score`. */
-    void (*measure)(struct net_device *net, struct net_sets sets);
+    void (*evaluate)(struct net_device *net, int images);
+    /* Likewise under other sets, the slots as they were in the last evaluate. Fills `score`. */
+    void (*measure)(struct net_device *net, struct net_sets sets, int images);
     /* The test samples through the committed network. Writes exec and test_accuracy. */
     void (*test)(struct net_device *net);
 };
 
 struct net_trial;
+
+/* The most validation samples of an evaluation. */
+static inline int net_most_images(const struct net_setup *setup)
+{
+    return setup->final_images > setup->val_images ? setup->final_images : setup->val_images;
+}
 
 /* How a family computes on a device. */
 struct host_device {

@@ -41,7 +41,7 @@ static inline struct net_setup trial_setup(struct runtime *rt, const struct net_
     struct net_setup setup = {};
     setup.shape = *given->shape;
     setup.host_shape = given->shape;
-    setup.envs = setup.val_images = 1;
+    setup.envs = setup.val_images = setup.final_images = 1;
     setup.rates = given->rates;
     setup.source.batches = 1;
     setup.source.batch = (uint32_t)given->samples;

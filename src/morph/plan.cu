@@ -131,12 +131,12 @@ DEVICE double points_of(const struct net_setup *setup, uint32_t right, int sampl
 }
 
 /* One block per env: every thread adds up its images in double, thread 0 the threads' sums, in order. */
-KERNEL void plan_evaluated(const struct net_setup *setup, const struct eval_plan *plans, const float *losses)
+KERNEL void plan_evaluated(const struct net_setup *setup, const struct eval_plan *plans, const float *losses,
+                           int images)
 {
     __shared__ double part[PLAN_THREADS];
     const size_t env = blockIdx.x;
     const struct eval_plan &plan = plans[env];
-    const int images = setup->val_images;
     double sum = 0;
     for (size_t k = threadIdx.x; k < SUBSETS_MAX; k += PLAN_THREADS)
         setup->subset_score[env * SUBSETS_MAX + k] = k < plan.count ? points_of(setup, plan.right[k], images) : 0;
@@ -152,12 +152,13 @@ KERNEL void plan_evaluated(const struct net_setup *setup, const struct eval_plan
     setup->val_accuracy[env] = points_of(setup, plan.right[0], images); /* configuration 0 is the whole set */
 }
 
-KERNEL void plan_measured(const struct net_setup *setup, const struct eval_plan *plans, struct net_sets sets)
+KERNEL void plan_measured(const struct net_setup *setup, const struct eval_plan *plans, struct net_sets sets,
+                          int images)
 {
     const size_t env = blockIdx.x;
     double *score = net_sets_of(sets.score, sets, env);
     for (uint32_t k = threadIdx.x; k < plans[env].count; k += PLAN_THREADS)
-        score[k] = points_of(setup, plans[env].right[k], setup->val_images);
+        score[k] = points_of(setup, plans[env].right[k], images);
 }
 
 KERNEL void plan_tested(const struct net_setup *setup, const struct eval_plan *plans, double *accuracy)
@@ -208,14 +209,14 @@ void net_plan_order(struct net_device *net, const struct eval_plan *plans, struc
     runtime_launch(net->runtime, plan_order, one, plans, net->setup.envs, order);
 }
 
-void net_plan_evaluated(struct net_device *net, const struct eval_plan *plans, const float *losses)
+void net_plan_evaluated(struct net_device *net, const struct eval_plan *plans, const float *losses, int images)
 {
-    runtime_launch(net->runtime, plan_evaluated, block_per_env(net), net->placed, plans, losses);
+    runtime_launch(net->runtime, plan_evaluated, block_per_env(net), net->placed, plans, losses, images);
 }
 
-void net_plan_measured(struct net_device *net, const struct eval_plan *plans, struct net_sets sets)
+void net_plan_measured(struct net_device *net, const struct eval_plan *plans, struct net_sets sets, int images)
 {
-    runtime_launch(net->runtime, plan_measured, block_per_env(net), net->placed, plans, sets);
+    runtime_launch(net->runtime, plan_measured, block_per_env(net), net->placed, plans, sets, images);
 }
 
 void net_plan_tested(struct net_device *net, const struct eval_plan *plans)

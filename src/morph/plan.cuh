@@ -40,11 +40,11 @@ void net_plan_test(struct net_device *net, struct eval_plan *plans);
 /* The plans' envs in order. */
 void net_plan_order(struct net_device *net, const struct eval_plan *plans, struct eval_order order);
 
-/* When the plans hold the counts of a validation: subset_score, val_accuracy, and val_loss from losses [env][image] of
+/* When the plans hold the counts of a validation: subset_score, val_accuracy, and val_loss from losses [env][images] of
  * configuration 0, summed in a fixed order. */
-void net_plan_evaluated(struct net_device *net, const struct eval_plan *plans, const float *losses);
+void net_plan_evaluated(struct net_device *net, const struct eval_plan *plans, const float *losses, int images);
 /* Likewise the scores of the sets, and test_accuracy. */
-void net_plan_measured(struct net_device *net, const struct eval_plan *plans, struct net_sets sets);
+void net_plan_measured(struct net_device *net, const struct eval_plan *plans, struct net_sets sets, int images);
 void net_plan_tested(struct net_device *net, const struct eval_plan *plans);
 
 /* Position in exec order of the first slot at which two masks differ; `slots` where they do not. */

@@ -13,7 +13,7 @@
 struct fast_eval {
     struct eval_plan *plans; /* [env] */
     struct eval_order order;
-    float *losses; /* [env][data_val_images] */
+    float *losses; /* [env][validation images] */
 };
 
 /* ---- envs without a blended seed --------------------------------------------------------------------------------- */
@@ -358,7 +358,7 @@ struct fast_eval *eval_create(struct bf16_net *net)
     eval->order.taken = runtime_alloc<uint32_t>(rt, 2);
     eval->order.env = runtime_alloc<uint32_t>(rt, envs);
     eval->order.weight = runtime_alloc<uint32_t>(rt, envs);
-    eval->losses = runtime_alloc<float>(rt, envs * (size_t)net->setup.val_images);
+    eval->losses = runtime_alloc<float>(rt, envs * (size_t)net_most_images(&net->setup));
     fast_allow<eval_plain_memory::BYTES>(rt, eval_plain);
     fast_allow<eval_grown_memory::BYTES>(rt, eval_grown);
     if (rt->failed) {
@@ -409,20 +409,20 @@ static void eval_enqueue(struct bf16_net *net, enum split split, int images, flo
     runtime_launch(rt, eval_plain, plain_shape, net->host, job);
 }
 
-void eval_validate(struct net_device *device)
+void eval_validate(struct net_device *device, int images)
 {
     struct bf16_net *net = bf16_net_of(device);
     net_plan_evaluate(net, net->eval->plans);
-    eval_enqueue(net, SPLIT_VAL, net->setup.val_images, net->eval->losses);
-    net_plan_evaluated(net, net->eval->plans, net->eval->losses);
+    eval_enqueue(net, SPLIT_VAL, images, net->eval->losses);
+    net_plan_evaluated(net, net->eval->plans, net->eval->losses, images);
 }
 
-void eval_measure(struct net_device *device, struct net_sets sets)
+void eval_measure(struct net_device *device, struct net_sets sets, int images)
 {
     struct bf16_net *net = bf16_net_of(device);
     net_plan_measure(net, net->eval->plans, sets);
-    eval_enqueue(net, SPLIT_VAL, net->setup.val_images, nullptr);
-    net_plan_measured(net, net->eval->plans, sets);
+    eval_enqueue(net, SPLIT_VAL, images, nullptr);
+    net_plan_measured(net, net->eval->plans, sets, images);
 }
 
 void eval_test(struct net_device *device)

@@ -11,8 +11,8 @@ struct fast_eval *eval_create(struct bf16_net *net);
 void eval_free(struct fast_eval *eval);
 
 /* net_device.cuh: evaluate, measure and test. */
-void eval_validate(struct net_device *device);
-void eval_measure(struct net_device *device, struct net_sets sets);
+void eval_validate(struct net_device *device, int images);
+void eval_measure(struct net_device *device, struct net_sets sets, int images);
 void eval_test(struct net_device *device);
 
 #endif

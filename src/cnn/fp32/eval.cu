@@ -32,20 +32,20 @@ static void enqueue(struct framed_net *device, struct eval_pass job)
     }
 }
 
-void framed_evaluate(struct net_device *given)
+void framed_evaluate(struct net_device *given, int images)
 {
     struct framed_net *device = framed_net_of(given);
     net_plan_evaluate(device, device->view.plans);
-    enqueue(device, {SPLIT_VAL, device->setup.val_images, device->view.plans, device->view.losses});
-    net_plan_evaluated(device, device->view.plans, device->view.losses);
+    enqueue(device, {SPLIT_VAL, images, device->view.plans, device->view.losses});
+    net_plan_evaluated(device, device->view.plans, device->view.losses, images);
 }
 
-void framed_measure(struct net_device *given, struct net_sets sets)
+void framed_measure(struct net_device *given, struct net_sets sets, int images)
 {
     struct framed_net *device = framed_net_of(given);
     net_plan_measure(device, device->view.plans, sets);
-    enqueue(device, {SPLIT_VAL, device->setup.val_images, device->view.plans, nullptr});
-    net_plan_measured(device, device->view.plans, sets);
+    enqueue(device, {SPLIT_VAL, images, device->view.plans, nullptr});
+    net_plan_measured(device, device->view.plans, sets, images);
 }
 
 void framed_test(struct net_device *given)

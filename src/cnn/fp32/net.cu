@@ -302,7 +302,7 @@ static void allocate(struct framed_net *device, const struct framed_form &form)
     net->part = runtime_alloc<struct part_norms>(rt, group * NET_NORMS);
     net->train_loss = runtime_alloc<double>(rt, envs);
     net->train_right = runtime_alloc<uint32_t>(rt, envs);
-    net->losses = runtime_alloc<float>(rt, envs * (size_t)device->setup.val_images);
+    net->losses = runtime_alloc<float>(rt, envs * (size_t)net_most_images(&device->setup));
     net->plans = runtime_alloc<struct eval_plan>(rt, envs);
     device->work = list_work(form, net, nullptr);
     struct weight_work *list = new weight_work[device->work],

@@ -274,8 +274,8 @@ void framed_end_step(struct framed_net *device, int first, int envs);
 
 /* net_device.cuh */
 void framed_train(struct net_device *given);
-void framed_evaluate(struct net_device *given);
-void framed_measure(struct net_device *given, struct net_sets sets);
+void framed_evaluate(struct net_device *given, int images);
+void framed_measure(struct net_device *given, struct net_sets sets, int images);
 void framed_test(struct net_device *given);
 
 #endif

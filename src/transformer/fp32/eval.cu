@@ -20,13 +20,13 @@ DEVICE double points_of(const struct net_setup *setup, const struct net_score &s
     return net_points(setup->scored_by_loss, setup->classes, &score);
 }
 
-KERNEL void evaluated(const struct exact_view *net)
+KERNEL void evaluated(const struct exact_view *net, int windows)
 {
     const struct net_setup *setup = net->setup;
     const int env = (int)blockIdx.x;
     for (uint32_t k = threadIdx.x; k < SUBSETS_MAX; k += SCORE_THREADS) {
         const bool measured = k < net->plans[env].count;
-        const struct net_score score = measured ? total_of(net, env, k, setup->val_images) : net_score{0, 0, 0};
+        const struct net_score score = measured ? total_of(net, env, k, windows) : net_score{0, 0, 0};
         setup->subset_score[(size_t)env * SUBSETS_MAX + k] = measured ? points_of(setup, score) : 0;
         if (k == 0) { /* the whole set */
             setup->val_loss[env] = score.loss / (double)score.count;
@@ -35,13 +35,13 @@ KERNEL void evaluated(const struct exact_view *net)
     }
 }
 
-KERNEL void measured(const struct exact_view *net, struct net_sets sets)
+KERNEL void measured(const struct exact_view *net, struct net_sets sets, int windows)
 {
     const struct net_setup *setup = net->setup;
     const int env = (int)blockIdx.x;
     double *score = net_sets_of(sets.score, sets, (size_t)env);
     for (uint32_t k = threadIdx.x; k < net->plans[env].count; k += SCORE_THREADS)
-        score[k] = points_of(setup, total_of(net, env, k, setup->val_images));
+        score[k] = points_of(setup, total_of(net, env, k, windows));
 }
 
 KERNEL void tested(const struct exact_view *net)
@@ -59,20 +59,20 @@ static struct launch block_per_env(const struct transformer_net *device)
     return net_blocks((unsigned)device->setup.envs, 1, SCORE_THREADS);
 }
 
-void transformer_evaluate_all(struct net_device *given)
+void transformer_evaluate_all(struct net_device *given, int windows)
 {
     struct transformer_net *device = transformer_net_of(given);
     net_plan_evaluate(device, device->view.plans);
-    device->walk(device, {SPLIT_VAL, device->setup.val_images});
-    runtime_launch(device->runtime, evaluated, block_per_env(device), device->net);
+    device->walk(device, {SPLIT_VAL, windows});
+    runtime_launch(device->runtime, evaluated, block_per_env(device), device->net, windows);
 }
 
-void transformer_measure_all(struct net_device *given, struct net_sets sets)
+void transformer_measure_all(struct net_device *given, struct net_sets sets, int windows)
 {
     struct transformer_net *device = transformer_net_of(given);
     net_plan_measure(device, device->view.plans, sets);
-    device->walk(device, {SPLIT_VAL, device->setup.val_images});
-    runtime_launch(device->runtime, measured, block_per_env(device), device->net, sets);
+    device->walk(device, {SPLIT_VAL, windows});
+    runtime_launch(device->runtime, measured, block_per_env(device), device->net, sets, windows);
 }
 
 void transformer_test_all(struct net_device *given)

@@ -381,8 +381,8 @@ void transformer_begin_step(struct transformer_net *device);
 
 /* net_device.cuh; by `learn`, and the last three by `walk` */
 void transformer_train_all(struct net_device *given);
-void transformer_evaluate_all(struct net_device *given);
-void transformer_measure_all(struct net_device *given, struct net_sets sets);
+void transformer_evaluate_all(struct net_device *given, int windows);
+void transformer_measure_all(struct net_device *given, struct net_sets sets, int windows);
 void transformer_test_all(struct net_device *given);
 void transformer_release(struct net_device *given);
 
