@@ -14,6 +14,7 @@
 
 #include "base/reward_fields.h"
 #include "base/round.h"
+#include "base/rule.h"
 #include "base/status.h"
 #include "base/vocabulary.h"
 
@@ -164,7 +165,7 @@ enum esper_status config_settle(struct config *config, struct esper_error *error
 enum esper_status config_check(const struct config *config, struct esper_error *error);
 
 /* Validation samples of an episode's last step. */
-static inline int config_final_images(const struct config *config)
+ESPER_RULE int config_final_images(const struct config *config)
 {
     return config->data_final_images ? config->data_final_images : config->data_val_images;
 }
