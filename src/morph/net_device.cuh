@@ -22,7 +22,7 @@ extern "C" {
  */
 struct net_setup {
     struct net_shape shape;
-    const struct net_shape *host_shape; /* host memory: the whole of the family's shape */
+    const struct net_shape *host_shape;              /* host memory: the whole of the family's shape */
     int envs, val_images, final_images, test_images; /* final: validation samples of an episode's last step */
     struct net_rates rates;
     bool scored_by_loss; /* what points tell, and of how many classes (struct growth) */
