@@ -164,10 +164,10 @@ enum esper_status config_settle(struct config *config, struct esper_error *error
 /* Whether the configuration obeys all rules. */
 enum esper_status config_check(const struct config *config, struct esper_error *error);
 
-/* Validation samples of an episode's last step. */
-ESPER_RULE int config_final_images(const struct config *config)
+/* Validation samples of a step; the last one of an episode may have others. */
+ESPER_RULE int config_val_images(const struct config *config, bool last)
 {
-    return config->data_final_images ? config->data_final_images : config->data_val_images;
+    return last && config->data_final_images ? config->data_final_images : config->data_val_images;
 }
 long long config_env_steps(const struct config *config); /* of all rounds */
 bool config_mixes_prices(const struct config *config);

@@ -179,8 +179,7 @@ static void emit_seed(struct engine *engine, const struct step_report *report, i
 static void emit_subsets(struct engine *engine, const struct step_report *report)
 {
     const struct world *world = engine->world;
-    const struct config *config = &world->config;
-    const int samples = is_last(engine, report) ? config_final_images(config) : config->data_val_images;
+    const int samples = config_val_images(&world->config, is_last(engine, report));
     const double images = world->growth.scored_by_loss ? 0 : samples;
     for (int k = 0; k < report->subsets.count; k++) {
         struct subset_record row = {.round = report->round,

@@ -83,7 +83,7 @@ struct net_setup mirror_net_setup(const struct mirror *mirror, const struct devi
     setup.host_shape = &mirror->host->shape;
     setup.envs = view->envs;
     setup.val_images = config->data_val_images;
-    setup.final_images = config_final_images(config);
+    setup.final_images = config_val_images(config, true);
     setup.test_images = config->data_test_images;
     setup.rates = *given->rates;
     setup.scored_by_loss = view->growth.scored_by_loss;

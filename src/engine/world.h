@@ -196,7 +196,7 @@ ESPER_RULE bool world_last_step(const struct world *world)
 /* Validation samples of the step in progress. */
 ESPER_RULE int world_val_images(const struct world *world)
 {
-    return world_last_step(world) ? config_final_images(&world->config) : world->config.data_val_images;
+    return config_val_images(&world->config, world_last_step(world));
 }
 
 ESPER_RULE struct net_params world_params(const struct world *world, int env)
