@@ -247,7 +247,7 @@ define alone
 	@rm -f $@.all
 endef
 
-# What checks take is the kernels' time; optimised themselves they would take an eighth of the compiler's.
+# Checks are built more often than played: so they compile in 18 s less of 140, and the selftest takes 19 s instead of 17.
 define variant_rules
 $(BUILD)/$(1)/src/check/%.o: OPTIMISED := -O1
 $(BUILD)/$(1)/%.o: %.c
