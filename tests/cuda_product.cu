@@ -60,8 +60,8 @@ static __global__ void __launch_bounds__(T::THREADS)
     SHARED_BYTES(shared);
     const struct share own = {(int)blockIdx.x, (int)gridDim.x};
     product_share<A, B, T>(
-        p, own, smem(shared), [&](int column) { return bias[column]; },
-        [&](int row, int column, const auto &some) {
+        p, own, smem(shared), [&](int column) { return bias[column]; }, nothing_beside(),
+        [&](int row, int column, const auto &some, const auto &) {
             keep(to + (size_t)row * (size_t)p.columns + (size_t)column, some);
         });
     if (blockIdx.x > 0)

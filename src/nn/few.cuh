@@ -3,6 +3,8 @@
 #ifndef NN_FEW_CUH
 #define NN_FEW_CUH
 
+#include <type_traits>
+
 #include "cuda/warp.cuh"
 
 struct bf16 {
@@ -60,6 +62,11 @@ DEVICE void keep(float *to, const struct few<8> &x)
     ((float4 *)to)[1] = make_float4(x.v[4], x.v[5], x.v[6], x.v[7]);
 }
 
+DEVICE void keep(struct bf16 *to, const struct few<4> &x)
+{
+    *(uint2 *)to = make_uint2(pack_bf16(x.v[0], x.v[1]), pack_bf16(x.v[2], x.v[3]));
+}
+
 DEVICE void keep(struct bf16 *to, const struct few<8> &x)
 {
     *(uint4 *)to = make_uint4(pack_bf16(x.v[0], x.v[1]), pack_bf16(x.v[2], x.v[3]), pack_bf16(x.v[4], x.v[5]),
@@ -83,11 +90,14 @@ template <int N> DEVICE struct few<N> few_at(const float *from) {
 
 template <int N>
 DEVICE struct few<N> few_at(const struct bf16 *from) {
-    static_assert(N == 2 || N == 8, "words of 32 or 128 bits");
+    static_assert(N == 2 || N == 4 || N == 8, "words of 32, 64 or 128 bits");
     if constexpr (N == 8) {
         const uint4 w = *(const uint4 *)from;
         return {{bf16_lo(w.x), bf16_hi(w.x), bf16_lo(w.y), bf16_hi(w.y), bf16_lo(w.z), bf16_hi(w.z), bf16_lo(w.w),
                  bf16_hi(w.w)}};
+    } else if constexpr (N == 4) {
+        const uint2 w = *(const uint2 *)from;
+        return {{bf16_lo(w.x), bf16_hi(w.x), bf16_lo(w.y), bf16_hi(w.y)}};
     } else {
         const uint32_t pair = *(const uint32_t *)from;
         return {{bf16_lo(pair), bf16_hi(pair)}};
@@ -103,5 +113,27 @@ DEVICE struct few<N> paired(const struct few<N> &x, const struct few<N> &y, F f)
         z.v[i] = f(x.v[i], y.v[i]);
     return z;
 }
+
+/* What lies beside a product's elements: f(row, column, how many neighbours, as a type). Nothing, or numbers in rows of
+ * `stride`; NULL: zeros. */
+struct nothing_beside {
+    template <class N> __device__ __forceinline__ struct few<1> operator()(int, int, N) const {
+        return {};
+    }
+};
+
+template <class T> struct numbers_beside {
+    const T *from;
+    int stride;
+
+    __device__ __forceinline__ numbers_beside(const T *first, int apart) : from(first), stride(apart)
+    {
+    }
+    template <class N> __device__ __forceinline__ struct few<N::value> operator()(int row, int column, N) const {
+        if (!from)
+            return {};
+        return few_at<N::value>(from + (size_t)row * (size_t)stride + (size_t)column);
+    }
+};
 
 #endif

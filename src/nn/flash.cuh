@@ -127,13 +127,13 @@ template <int HEAD> struct flash {
             }
         }
     }
-    /* Two numbers of each of some queries: its logarithm, and its output times that one's gradient. Four lanes to a
-     * query. */
+    /* Two numbers of each of some queries: its logarithm, and its output times that one's gradient; zeros beyond the
+     * sequence. Four lanes to a query. */
     __device__ __forceinline__ void mark(uint32_t to, int first, int rows) const
     {
         enum { PART = HEAD / 4 };
 #pragma unroll 2 /* both on their way at once */
-        for (int r = (int)threadIdx.x / 4; r < rows && first + r / 8 * 8 < a.length; r += FLASH_THREADS / 4) {
+        for (int r = (int)threadIdx.x / 4; r < rows; r += FLASH_THREADS / 4) {
             const int query = first + r;
             float sum = 0;
             if (query < a.length) {
@@ -188,35 +188,42 @@ struct flash_held {
     }
 };
 
+/* Nothing is left of scores where not sees(column, row). Whoever knows that all are seen need not ask: a copy of the
+ * code for either case would be fetched anew by every launch. */
+template <int TILES, class Sees> DEVICE void flash_hide(float (&s)[TILES][4], Sees sees)
+{
+#pragma unroll
+    for (int j = 0; j < TILES; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            if (!sees(8 * j + flash_column(e), flash_row(e)))
+                s[j][e] = -INFINITY;
+}
+
 /* What a warp has of its queries so far. */
 template <int HEAD> struct flash_sums {
     float out[HEAD / 8][4], top[2], total[2];
 };
 
-/* Sixteen queries against a tile of keys from `begin`; MASKED: as far as they see them, else they see all. */
-template <int HEAD, bool MASKED>
+/* Sixteen queries against a tile of keys from `begin`, as far as they see them. */
+template <int HEAD>
 DEVICE void flash_tile(const struct flash<HEAD> &w, struct flash_sums<HEAD> &sums, const uint32_t (*q)[4], int begin,
                        uint32_t keys, uint32_t values)
 {
     enum { BLOCKS = FLASH_OTHERS / 16 };
     const float scale = flash_scale<HEAD>() * FLASH_LOG2E;
-    float s[2 * BLOCKS][4], top[2] = {sums.top[0], sums.top[1]};
+    float s[2 * BLOCKS][4] = {}, top[2] = {sums.top[0], sums.top[1]};
 #pragma unroll
-    for (int n = 0; n < BLOCKS; n++) {
-        const int key = begin + 16 * n;
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-            s[2 * n + e / 4][e % 4] = 0;
-        if (!MASKED || key <= w.own())
+    for (int n = 0; n < BLOCKS; n++)
+        if (begin + 16 * n <= w.own())
             w.template meet<1>(&s[2 * n], flash_held(q), keys + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
+    if (begin + FLASH_OTHERS > w.own())
+        flash_hide(s, [&](int column, int row) { return begin + column <= w.own() + row; });
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            float &score = s[2 * n + e / 4][e % 4];
-            if (MASKED && key + flash_column(e) > w.own() + flash_row(e))
-                score = -INFINITY;
-            top[e % 4 / 2] = fmaxf(top[e % 4 / 2], score);
-        }
-    }
+    for (int j = 0; j < 2 * BLOCKS; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            top[e / 2] = fmaxf(top[e / 2], s[j][e]);
     float shift[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -240,7 +247,7 @@ DEVICE void flash_tile(const struct flash<HEAD> &w, struct flash_sums<HEAD> &sum
             p = quick_exp2(fmaf(p, scale, shift[e % 4 / 2]));
             sums.total[e % 4 / 2] += p;
         }
-        if (!MASKED || begin + 16 * n <= w.own())
+        if (begin + 16 * n <= w.own())
             w.mix(sums.out, &s[2 * n], values + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
     }
 }
@@ -273,10 +280,8 @@ DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int p
             w.load(q, w.own_sheet(0));
         const int begin = turn * FLASH_OTHERS;
         const uint32_t keys = w.others(1, turn, 0), values = w.others(1, turn, 1);
-        if (w.own() < a.length && begin + FLASH_OTHERS <= w.own()) /* before all of them */
-            flash_tile<HEAD, false>(w, sums, q, begin, keys, values);
-        else if (w.own() < a.length && begin <= w.own())
-            flash_tile<HEAD, true>(w, sums, q, begin, keys, values);
+        if (w.own() < a.length && begin <= w.own())
+            flash_tile(w, sums, q, begin, keys, values);
         __syncthreads();
     }
     copy_wait<0>();
@@ -304,18 +309,15 @@ struct flash_step {
 };
 
 /* From scores and dp to probabilities, in `s`, and gradients of the scores, in `dp`, but for their scale, sixteen rows
- * and eight columns of them. mark(e): the query's two numbers; MASKED: as far as sees(e), which is that the query sees
- * the key; else all do. */
-template <int HEAD, bool MASKED, class Mark, class Sees>
-DEVICE void flash_again(float s[4], float dp[4], Mark mark, Sees sees)
+ * and eight columns of them. mark(e): the query's two numbers. */
+template <int HEAD, class Mark> DEVICE void flash_again(float s[4], float dp[4], Mark mark)
 {
     const float scale = flash_scale<HEAD>() * FLASH_LOG2E;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const struct few<2> two = mark(e);
-        const bool seen = !MASKED || sees(e);
-        s[e] = seen ? quick_exp2(fmaf(s[e], scale, -two.v[0])) : 0.0f;
-        dp[e] = seen ? s[e] * (dp[e] - two.v[1]) : 0.0f;
+        s[e] = quick_exp2(fmaf(s[e], scale, -two.v[0]));
+        dp[e] = s[e] * (dp[e] - two.v[1]);
     }
 }
 
@@ -334,18 +336,18 @@ struct flash_queries {
 };
 
 /* Its queries against FLASH_STEP keys from `key`. */
-template <int HEAD, bool MASKED>
+template <int HEAD>
 DEVICE void flash_query_step(const struct flash<HEAD> &w, struct flash_queries<HEAD> &own, int key, uint32_t keys,
                              uint32_t values)
 {
     struct flash_step step = {};
     w.template meet<FLASH_TIMES>(step.s, flash_held(own.q), keys);
     w.template meet<FLASH_TIMES>(step.dp, flash_held(own.g), values);
+    if (key + FLASH_STEP > w.own())
+        flash_hide(step.s, [&](int column, int row) { return key + column <= w.own() + row; });
 #pragma unroll
     for (int j = 0; j < 2 * FLASH_TIMES; j++)
-        flash_again<HEAD, MASKED>(
-            step.s[j], step.dp[j], [&](int e) { return own.own[e / 2]; },
-            [&](int e) { return key + 8 * j + flash_column(e) <= w.own() + flash_row(e); });
+        flash_again<HEAD>(step.s[j], step.dp[j], [&](int e) { return own.own[e / 2]; });
 #pragma unroll
     for (int n = 0; n < FLASH_TIMES; n++)
         w.mix(own.dq, &step.dp[2 * n], keys + (uint32_t)(16 * n * flash_sheet<HEAD>::PITCH));
@@ -387,14 +389,10 @@ DEVICE void flash_backward_queries(const struct attended<struct bf16> &a, int he
 #pragma unroll 1
         for (int n = 0; n < FLASH_OTHERS && w.own() < a.length; n += FLASH_STEP) {
             const int key = turn * FLASH_OTHERS + n;
-            const uint32_t down = (uint32_t)(n * sheet::PITCH), keys = w.others(2, turn, 0) + down,
-                           values = w.others(2, turn, 1) + down;
+            const uint32_t down = (uint32_t)(n * sheet::PITCH);
             if (key > w.own())
                 break;
-            if (key + FLASH_STEP <= w.own()) /* before all of them */
-                flash_query_step<HEAD, false>(w, own, key, keys, values);
-            else
-                flash_query_step<HEAD, true>(w, own, key, keys, values);
+            flash_query_step(w, own, key, w.others(2, turn, 0) + down, w.others(2, turn, 1) + down);
         }
         __syncthreads();
     }
@@ -410,7 +408,7 @@ template <int HEAD> struct flash_keys {
 
 /* Its keys against FLASH_STEP queries from `query`, whose numbers are at `marks`: rows are keys here, columns
  * queries. */
-template <int HEAD, bool MASKED>
+template <int HEAD>
 DEVICE void flash_key_step(const struct flash<HEAD> &w, struct flash_keys<HEAD> &own, int query, uint32_t queries,
                            uint32_t gradients, uint32_t marks)
 {
@@ -420,19 +418,16 @@ DEVICE void flash_key_step(const struct flash<HEAD> &w, struct flash_keys<HEAD> 
     };
     w.template meet<FLASH_TIMES>(step.s, from(0), queries);
     w.template meet<FLASH_TIMES>(step.dp, from(1), gradients);
+    if (query < w.own() + 16 || query + FLASH_STEP > w.a.length)
+        flash_hide(step.s,
+                   [&](int column, int row) { return w.own() + row <= query + column && query + column < w.a.length; });
 #pragma unroll
     for (int j = 0; j < 2 * FLASH_TIMES; j++) {
         uint32_t two[4]; /* of two neighbouring columns */
         load_shared_128(two, marks + (uint32_t)(8 * (8 * j + flash_column(0))));
-        flash_again<HEAD, MASKED>(
-            step.s[j], step.dp[j],
-            [&](int e) {
-                return few<2>{{__uint_as_float(two[e % 2 * 2]), __uint_as_float(two[e % 2 * 2 + 1])}};
-            },
-            [&](int e) {
-                const int seeing = query + 8 * j + flash_column(e);
-                return w.own() + flash_row(e) <= seeing && seeing < w.a.length;
-            });
+        flash_again<HEAD>(step.s[j], step.dp[j], [&](int e) {
+            return few<2>{{__uint_as_float(two[e % 2 * 2]), __uint_as_float(two[e % 2 * 2 + 1])}};
+        });
     }
 #pragma unroll
     for (int n = 0; n < FLASH_TIMES; n++) {
@@ -473,14 +468,11 @@ DEVICE void flash_backward_keys(const struct attended<struct bf16> &a, int head,
 #pragma unroll 1
         for (int n = 0; n < FLASH_OTHERS && w.own() < a.length; n += FLASH_STEP) {
             const int query = begin + n;
-            const uint32_t down = (uint32_t)(n * sheet::PITCH), queries = w.others(2, turn, 0) + down,
-                           gradients = w.others(2, turn, 1) + down, marked = marks + (uint32_t)((mark + n) * 8);
+            const uint32_t down = (uint32_t)(n * sheet::PITCH);
             if (query + FLASH_STEP <= w.own() || query >= a.length)
                 continue;
-            if (query >= w.own() + 16 && query + FLASH_STEP <= a.length) /* after all of them, and all exist */
-                flash_key_step<HEAD, false>(w, own, query, queries, gradients, marked);
-            else
-                flash_key_step<HEAD, true>(w, own, query, queries, gradients, marked);
+            flash_key_step(w, own, query, w.others(2, turn, 0) + down, w.others(2, turn, 1) + down,
+                           marks + (uint32_t)((mark + n) * 8));
         }
         __syncthreads();
     }

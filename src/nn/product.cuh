@@ -324,50 +324,68 @@ DEVICE void tile_add(T &tile, const struct tile_product &p, int row, int column,
     tile_add<A, B>(tile, none, p, row, column, shared);
 }
 
-/* From two columns of each of four matrices to eight columns of one of them: lane t of four gets those of matrix t. */
-DEVICE struct few<8> four_gathered(const float *const matrix[4]) {
-    const bool upper = threadIdx.x & 2, odd = threadIdx.x & 1;
-    float from[2][2][2], to[4][2]; /* [upper][odd]: of the lane that had it; then lane by lane */
-#pragma unroll
-    for (int j = 0; j < 2; j++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const float kept = upper ? matrix[j + 2][e] : matrix[j][e],
-                        got = exchange(upper ? matrix[j][e] : matrix[j + 2][e], 2);
-            from[0][j][e] = upper ? got : kept;
-            from[1][j][e] = upper ? kept : got;
-        }
-#pragma unroll
-    for (int half = 0; half < 2; half++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const float kept = odd ? from[half][1][e] : from[half][0][e],
-                        got = exchange(odd ? from[half][0][e] : from[half][1][e], 1);
-            to[2 * half][e] = odd ? got : kept;
-            to[2 * half + 1][e] = odd ? kept : got;
-        }
-    return {{to[0][0], to[0][1], to[1][0], to[1][1], to[2][0], to[2][1], to[3][0], to[3][1]}};
-}
+/* A warp's sums on their way out: sixteen rows, padded so that four of them lie in different banks; then lanes have
+ * four neighbours each. */
+template <class T> struct product_out {
+    enum {
+        FEW = 4,
+        PITCH = T::WARP_N + 8,
+        LANES = T::WARP_N / FEW, /* to a row */
+        ROWS = 32 / LANES,       /* that all lanes have at once */
+        AT_ONCE = 4,             /* times so many are on their way */
+        WARP = 16 * PITCH * (int)sizeof(float)
+    };
+    static_assert(32 % LANES == 0 && 16 % (ROWS * AT_ONCE) == 0, "all lanes have as many");
+    static_assert(T::WARPS * WARP <= product_shared<T>::ONES, "in the place of slabs");
+};
 
-/* put(row, column, eight neighbours) for every element of the tile. Columns are multiples of eight. */
-template <class T, class Put>
-DEVICE void tile_put(const T &tile, int row, int column, int rows, int columns, Put put)
+/*
+ * put(row, column, neighbours, beside(row, column, how many)) for every element of the tile; columns are multiples of
+ * eight. By way of shared memory and in a loop: unrolled over a thread's sums, what is put would be tens of kilobytes
+ * of code, which every launch fetches anew. What lies beside is asked for ahead of what is put, as stores in between
+ * would make the loads wait for each other.
+ */
+template <class T, class Beside, class Put>
+DEVICE void tile_put(const T &tile, int row, int column, int rows, int columns, uint32_t shared, Beside beside, Put put)
 {
+    typedef product_out<T> out;
+    typedef std::integral_constant<int, out::FEW> neighbours;
     const int lane = (int)threadIdx.x % 32;
+    const uint32_t own = shared + (uint32_t)((int)threadIdx.x / 32 * out::WARP);
+    const auto place = [&](int r, int c) { return own + (uint32_t)((r * out::PITCH + c) * (int)sizeof(float)); };
+    __syncthreads(); /* nobody reads slabs any more */
 #pragma unroll
-    for (int m = 0; m < T::OWN_M; m++)
+    for (int m = 0; m < T::OWN_M; m++) {
+        __syncwarp();
 #pragma unroll
-        for (int half = 0; half < 2; half++)
+        for (int n = 0; n < T::OWN_N; n++)
 #pragma unroll
-            for (int n = 0; n < T::OWN_N; n += 4) {
-                const int i = row + warp_row<T>() + 16 * m + lane / 4 + 8 * half,
-                          j = column + warp_column<T>() + 8 * n + 8 * (lane % 4);
-                const float *const four[4] = {tile.sum[m][n] + 2 * half, tile.sum[m][n + 1] + 2 * half,
-                                              tile.sum[m][n + 2] + 2 * half, tile.sum[m][n + 3] + 2 * half};
-                const struct few<8> eight = four_gathered(four);
-                if (i < rows && j < columns)
-                    put(i, j, eight);
+            for (int half = 0; half < 2; half++)
+                store_shared_64(place(lane / 4 + 8 * half, 8 * n + 2 * (lane % 4)),
+                                __float_as_uint(tile.sum[m][n][2 * half]),
+                                __float_as_uint(tile.sum[m][n][2 * half + 1]));
+        __syncwarp();
+        const int first = lane / out::LANES, across = lane % out::LANES * out::FEW,
+                  i = row + warp_row<T>() + 16 * m + first, j = column + warp_column<T>() + across;
+#pragma unroll 1
+        for (int r = 0; r < 16 && j < columns; r += out::ROWS * out::AT_ONCE) {
+            decltype(beside(0, 0, neighbours())) past[out::AT_ONCE] = {};
+#pragma unroll
+            for (int k = 0; k < out::AT_ONCE; k++)
+                if (i + r + k * out::ROWS < rows)
+                    past[k] = beside(i + r + k * out::ROWS, j, neighbours());
+#pragma unroll
+            for (int k = 0; k < out::AT_ONCE; k++) {
+                uint32_t sum[out::FEW];
+                load_shared_128(sum, place(first + r + k * out::ROWS, across));
+                if (i + r + k * out::ROWS < rows)
+                    put(i + r + k * out::ROWS, j,
+                        few<out::FEW>{{__uint_as_float(sum[0]), __uint_as_float(sum[1]), __uint_as_float(sum[2]),
+                                       __uint_as_float(sum[3])}},
+                        past[k]);
             }
+        }
+    }
 }
 
 /* put(row, sum) for the lines of the tile, by the warps that have its first columns. */
@@ -385,9 +403,9 @@ template <class T, class Put> DEVICE void side_put(const struct tile_side<T, tru
 }
 
 /* This block's share of a product's tiles. */
-template <enum matmul_order A, enum matmul_order B, class T, class Start, class Put>
+template <enum matmul_order A, enum matmul_order B, class T, class Start, class Beside, class Put>
 DEVICE void product_share(const struct tile_product &p, const struct share &share, uint32_t shared, Start start,
-                          Put put)
+                          Beside beside, Put put)
 {
     const int across = (p.columns + T::N - 1) / T::N;
     for (int i = share.index; i < product_tiles<T>(p.rows, p.columns); i += share.count) {
@@ -395,7 +413,7 @@ DEVICE void product_share(const struct tile_product &p, const struct share &shar
         T tile;
         tile_start(tile, column, p.columns, start);
         tile_add<A, B>(tile, p, row, column, shared);
-        tile_put(tile, row, column, p.rows, p.columns, put);
+        tile_put(tile, row, column, p.rows, p.columns, shared, beside, put);
     }
 }
 

@@ -12,6 +12,7 @@
 
 struct exact {
     typedef float operand;
+    typedef std::integral_constant<int, 1> one;
     enum {
         LEAST = 1,     /* numbers of a row of an operand, at least */
         FUSED = false, /* the classifier judges as well, and tokens enter embeddings' gradients by a product */
@@ -77,26 +78,27 @@ struct exact {
             width, hat, rstd, [&](int i) { return dy[i] * gamma[i]; },
             [&](int i, float dx) { put(i, few<1>{{(past ? past[i] : 0.0f) + dx}}); });
     }
-    /* put(row, column, value) for every element of x W^T + b; b may be NULL. */
-    template <class Put>
+    /* put(row, column, value, beside(row, column, how many)) for every element of x W^T + b, or some neighbours; b may
+     * be NULL. */
+    template <class Beside, class Put>
     static __device__ __forceinline__ void forward(const struct frame &frame, int in, int out, const float *weight,
                                                    const float *bias, const float *x, const struct share &share,
-                                                   Put put)
+                                                   Beside beside, Put put)
     {
         const struct matmul product = {frame.rows, out, in, x, weight, in, in};
         matmul_share<BY_DEPTH, BY_DEPTH>(
             product, share, [&](int column) { return bias ? bias[column] : 0.0f; },
-            [&](int row, int column, float sum) { put(row, column, few<1>{{sum}}); });
+            [&](int row, int column, float sum) { put(row, column, few<1>{{sum}}, beside(row, column, one())); });
     }
-    /* put(row, column, value) for every element of dy W. */
-    template <class Put>
+    /* The same of dy W. */
+    template <class Beside, class Put>
     static __device__ __forceinline__ void backward(const struct frame &frame, int in, int out, const float *weight,
-                                                    const float *dy, const struct share &share, Put put)
+                                                    const float *dy, const struct share &share, Beside beside, Put put)
     {
         const struct matmul product = {frame.rows, in, out, dy, weight, out, in};
         matmul_share<BY_DEPTH, BY_LINE>(
             product, share, [](int) { return 0.0f; },
-            [&](int row, int column, float sum) { put(row, column, few<1>{{sum}}); });
+            [&](int row, int column, float sum) { put(row, column, few<1>{{sum}}, beside(row, column, one())); });
     }
     /* dW = dy^T x over so many rows, one tile; the first of a row of tiles adds up dy for the bias as well. */
     template <class Linear>

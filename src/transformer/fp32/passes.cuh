@@ -144,13 +144,9 @@ DEVICE void second_backward(const struct frame &frame, const struct branch_view 
     const typename P::operand *slope = branch.kind == BRANCH_MLP ? operands<P>(frame, places.hidden) : nullptr;
     typename P::operand *to = operands<P>(frame, branch.kind == BRANCH_ATTENTION ? frame.net->dmixed : places.dhidden);
     P::backward(frame, branch.mixed, frame.net->width, params.weights + branch.w2, dy, block_share(),
-                [&](int row, int column, const auto &sum) {
-                    const size_t i = (size_t)row * (size_t)branch.mixed + (size_t)column;
-                    constexpr int N = sizeof sum / sizeof(float);
-                    if (slope)
-                        keep(to + i, paired(sum, few_at<N>(slope + i), [](float a, float b) { return a * b; }));
-                    else
-                        keep(to + i, sum);
+                numbers_beside(slope, branch.mixed), [&](int row, int column, const auto &sum, const auto &factor) {
+                    keep(to + (size_t)row * (size_t)branch.mixed + (size_t)column,
+                         slope ? paired(sum, factor, [](float a, float b) { return a * b; }) : sum);
                 });
 }
 
@@ -186,9 +182,10 @@ DEVICE void linear_backward(const struct frame &frame, int out, const typename P
                             const typename P::operand *dy, typename P::operand *to)
 {
     const int width = frame.net->width;
-    P::backward(frame, width, out, weights, dy, block_share(), [&](int row, int column, const auto &sum) {
-        keep(to + (size_t)row * (size_t)width + (size_t)column, sum);
-    });
+    P::backward(frame, width, out, weights, dy, block_share(), nothing_beside(),
+                [&](int row, int column, const auto &sum, const auto &) {
+                    keep(to + (size_t)row * (size_t)width + (size_t)column, sum);
+                });
 }
 
 PRODUCT_KERNEL half_first_backward(const struct exact_view *net, int first, int layer, int half)
@@ -348,11 +345,11 @@ DEVICE void add_backward(const struct frame &frame, int slot, int out, const typ
     const int width = frame.net->width;
     const struct stream_place &to = frame.net->slot[slot].dx;
     const float *dx = at(frame, to.exact);
-    P::backward(frame, width, out, weights, dy, block_share(), [&](int row, int column, const auto &sum) {
-        const size_t i = (size_t)row * (size_t)width + (size_t)column;
-        constexpr int N = sizeof sum / sizeof(float);
-        put_stream<P>(frame, to, i, paired(few_at<N>(dx + i), sum, [](float a, float b) { return a + b; }));
-    });
+    P::backward(frame, width, out, weights, dy, block_share(), numbers_beside(dx, width),
+                [&](int row, int column, const auto &sum, const auto &past) {
+                    put_stream<P>(frame, to, (size_t)row * (size_t)width + (size_t)column,
+                                  paired(past, sum, [](float a, float b) { return a + b; }));
+                });
 }
 
 PRODUCT_KERNEL seed_first_backward(const struct exact_view *net, int first, int slot)

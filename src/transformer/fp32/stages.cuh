@@ -101,7 +101,8 @@ DEVICE void stage_first(const struct frame &frame, const struct branch_view &bra
 {
     typename P::operand *hidden = operands<P>(frame, places.hidden), *mixed = operands<P>(frame, places.mixed);
     P::forward(frame, frame.net->width, branch.hidden, params.weights + branch.w1,
-               branch.biased ? params.at + branch.b1 : nullptr, x, share, [&](int row, int column, const auto &sum) {
+               branch.biased ? params.at + branch.b1 : nullptr, x, share, nothing_beside(),
+               [&](int row, int column, const auto &sum, const auto &) {
                    const size_t i = (size_t)row * (size_t)branch.hidden + (size_t)column;
                    if (branch.kind != BRANCH_MLP) {
                        keep(hidden + i, sum);
@@ -131,11 +132,10 @@ DEVICE void stage_second(const struct frame &frame, const struct branch_view &br
     const int width = frame.net->width;
     const float *from = at(frame, from_place);
     P::forward(frame, branch.mixed, width, params.weights + branch.w2, branch.biased ? params.at + branch.b2 : nullptr,
-               mixed_of<P>(frame, branch, places), share, [&](int row, int column, const auto &sum) {
-                   const size_t i = (size_t)row * (size_t)width + (size_t)column;
-                   constexpr int N = sizeof sum / sizeof(float);
-                   put_stream<P>(frame, to, i,
-                                 paired(few_at<N>(from + i), sum, [](float a, float b) { return a + b; }));
+               mixed_of<P>(frame, branch, places), share, numbers_beside(from, width),
+               [&](int row, int column, const auto &sum, const auto &past) {
+                   put_stream<P>(frame, to, (size_t)row * (size_t)width + (size_t)column,
+                                 paired(past, sum, [](float a, float b) { return a + b; }));
                });
 }
 
@@ -183,7 +183,8 @@ template <class P> DEVICE void stage_logits(const struct frame &frame, const str
     const struct exact_view &net = *frame.net;
     float *logits = at(frame, net.logits);
     P::forward(frame, net.width, net.vocabulary, host_of<P>(frame).weights + net.tokens, nullptr,
-               operands<P>(frame, net.last_places.normed), share, [&](int row, int column, const auto &sum) {
+               operands<P>(frame, net.last_places.normed), share, nothing_beside(),
+               [&](int row, int column, const auto &sum, const auto &) {
                    keep(logits + (size_t)row * (size_t)net.vocabulary + (size_t)column, sum);
                });
 }
@@ -226,7 +227,7 @@ template <class P> DEVICE void stage_gate(const struct frame &frame, int slot, c
     if (slot_gated(frame, slot))
         P::forward(frame, net.width, net.gate_hidden, params.weights + net.gate_branch.w1,
                    params.at + net.gate_branch.b1, operands<P>(frame, net.slot[slot].x.operand), share,
-                   [&](int row, int column, const auto &sum) {
+                   nothing_beside(), [&](int row, int column, const auto &sum, const auto &) {
                        keep(hidden + (size_t)row * (size_t)net.gate_hidden + (size_t)column,
                             paired(sum, sum, [](float x, float) { return x <= 0 ? 0 : x; }));
                    });

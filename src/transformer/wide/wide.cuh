@@ -268,23 +268,23 @@ template <class TILE, int FIT> struct wide_by : wide_base {
     {
         return (size_t)::product_shared<TILE>::BYTES;
     }
-    template <class Put>
+    template <class Beside, class Put>
     static __device__ __forceinline__ void forward(const struct frame &frame, int in, int out,
                                                    const struct bf16 *weight, const float *bias, const struct bf16 *x,
-                                                   const struct share &share, Put put)
+                                                   const struct share &share, Beside beside, Put put)
     {
         const struct tile_product product = {frame.rows, out, in, x, weight, in, in};
         product_share<BY_DEPTH, BY_DEPTH, TILE>(
-            product, share, wide_base::memory(), [&](int column) { return bias ? bias[column] : 0.0f; }, put);
+            product, share, wide_base::memory(), [&](int column) { return bias ? bias[column] : 0.0f; }, beside, put);
     }
-    template <class Put>
+    template <class Beside, class Put>
     static __device__ __forceinline__ void backward(const struct frame &frame, int in, int out,
                                                     const struct bf16 *weight, const struct bf16 *dy,
-                                                    const struct share &share, Put put)
+                                                    const struct share &share, Beside beside, Put put)
     {
         const struct tile_product product = {frame.rows, in, out, dy, weight, out, in};
         product_share<BY_DEPTH, BY_LINE, TILE>(
-            product, share, wide_base::memory(), [](int) { return 0.0f; }, put);
+            product, share, wide_base::memory(), [](int) { return 0.0f; }, beside, put);
     }
     template <class Linear>
     static __device__ __forceinline__ void weights(const Linear &linear, int index, size_t first, int rows, float *to)
@@ -307,9 +307,10 @@ template <class TILE, int FIT> struct wide_by : wide_base {
             tile_add<BY_LINE, BY_LINE>(tile, side,
                                        pair == 0 ? over(linear.dy, linear.x) : over(linear.entries, linear.entered),
                                        row, column, wide_base::memory());
-        tile_put(tile, row, column, linear.out, linear.in, [&](int i, int j, const auto &some) {
-            keep(to + linear.weight + (size_t)i * (size_t)linear.in + (size_t)j, some);
-        });
+        tile_put(tile, row, column, linear.out, linear.in, wide_base::memory(), nothing_beside(),
+                 [&](int i, int j, const auto &some, const auto &) {
+                     keep(to + linear.weight + (size_t)i * (size_t)linear.in + (size_t)j, some);
+                 });
         side_put(side, row, linear.out, [&](int i, float sum) { to[linear.bias + (size_t)i] = sum; });
     }
 };
