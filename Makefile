@@ -6,7 +6,8 @@
 CC ?= cc
 # DEBUG=1: indices and layouts are asserted (src/base/assert.h), in a build of its own.
 BUILD ?= $(if $(DEBUG),build/debug,build)
-CFLAGS ?= -O2 -g
+# Lines are enough for profiles and traces. A debugger's variables take an eighth of the time to compile.
+CFLAGS ?= -O2 $(if $(DEBUG),-g,-g1)
 DEPS ?=
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
 # The compiler knows the binary utilities that go with it: `make CC=x86_64-linux-gnu-gcc` is a whole cross build.

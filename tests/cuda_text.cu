@@ -42,7 +42,7 @@ static void check_train(struct runtime *rt, const struct dataset *data, const st
     source.step = upload(rt, std::vector<uint32_t>{STEP});
     source.conditions = {upload(rt, images), upload(rt, none), upload(rt, one)};
     source.first_env = FIRST;
-    source.group = GROUP;
+    source.births = {GROUP, GROUP, 0};
     source.batches = BATCHES;
     source.batch = BATCH;
     source.seed = 42;

@@ -9,28 +9,23 @@
 
 /* ---- what is tried ----------------------------------------------------------------------------------------------- */
 
-enum { ARMS = 12, ENVS = 8 };
+enum { ARMS = 12, ENVS = 8, PLAYS = 240 };
 
 struct course {
-    struct lessons lessons;
     struct belief belief;
     struct schedule schedule[ARMS];
-    uint32_t plays[ARMS];
-    double mean[ARMS], square[ARMS], cost[ARMS];
+    uint16_t tried[PLAYS];
+    double earned[PLAYS], cost[PLAYS];
+    int plays;
 };
 
 /* Arms that have nothing in common: one slot, and another step each. */
 static void begin(struct course *course)
 {
-    *course = (struct course){.lessons = {.count = ARMS, .slots = 1}};
+    *course = (struct course){0};
     assert_int_equal(belief_create(&course->belief, ARMS, NULL), ESPER_OK);
     for (int arm = 0; arm < ARMS; arm++)
         schedule_add(&course->schedule[arm], 0, 1, 1 + arm);
-    course->lessons.schedule = course->schedule;
-    course->lessons.plays = course->plays;
-    course->lessons.mean = course->mean;
-    course->lessons.square = course->square;
-    course->lessons.cost = course->cost;
 }
 
 static void end(struct course *course)
@@ -38,15 +33,26 @@ static void end(struct course *course)
     belief_free(&course->belief);
 }
 
-static int try(struct course *course, uint64_t number, double share, struct random_site site)
+/* An episode of the round in progress: `arm` ARMS, it failed. */
+static void judge(struct course *course, int arm, double earned, double cost)
 {
-    return lessons_try(&course->lessons, &course->belief, number, share, site);
+    course->tried[course->plays] = (uint16_t)arm;
+    course->earned[course->plays] = earned;
+    course->cost[course->plays++] = cost;
 }
 
-static int best(struct course *course, double share)
+static void believe(struct course *course, int envs)
 {
-    lessons_believe(&course->lessons, &course->belief);
-    return lessons_best(&course->lessons, &course->belief, share);
+    const struct played played = {.count = ARMS,
+                                  .slots = 1,
+                                  .schedule = course->schedule,
+                                  .rounds = course->plays / envs,
+                                  .envs = envs,
+                                  .cohort = envs,
+                                  .tried = course->tried,
+                                  .earned = course->earned,
+                                  .cost = course->cost};
+    belief_form(&course->belief, &played);
 }
 
 static struct random_site site_of(uint64_t seed, uint64_t number)
@@ -54,23 +60,32 @@ static struct random_site site_of(uint64_t seed, uint64_t number)
     return random_at(seed, STREAM_LESSON, (uint32_t)(number / ENVS), (uint32_t)(number % ENVS), 0);
 }
 
-/* What an episode of an arm earns: arm 7 is the best by half of an episode's deviation. */
-static double earned(int arm, uint64_t seed, uint64_t number)
+static double normal_at(uint64_t seed, uint64_t number, uint32_t which)
 {
-    const struct random_site site = random_at(seed, STREAM_SEARCH, (uint32_t)number, 0, 0);
-    return (arm == 7 ? 44 : arm < 7 ? 40.5 : 20) + 7 * normals_of(random_word(site, 0), random_word(site, 1)).first;
+    const struct random_site site = random_at(seed, STREAM_SEARCH, (uint32_t)number, which, 0);
+    return normals_of(random_word(site, 0), random_word(site, 1)).first;
 }
 
-static void play(struct course *course, uint64_t seed, uint64_t plays)
+/* What an episode of an arm earns: arm 7 is the best by half of an episode's deviation, and rounds differ by more. */
+static double earned(int arm, uint64_t seed, uint64_t number)
+{
+    return (arm == 7  ? 44
+            : arm < 7 ? 40.5
+                      : 20) +
+           7 * normal_at(seed, number, 0) + 30 * normal_at(seed, number / ENVS, 1);
+}
+
+static void play(struct course *course, uint64_t seed)
 {
     int tried[ENVS];
-    for (uint64_t first = 0; first < plays; first += ENVS) { /* a round's outcomes come together */
-        lessons_believe(&course->lessons, &course->belief);
+    for (uint64_t first = 0; first < PLAYS; first += ENVS) { /* a round's outcomes come together */
+        believe(course, ENVS);
         for (int env = 0; env < ENVS; env++)
-            tried[env] = try(course, first + (uint64_t)env, 1, site_of(seed, first + (uint64_t)env));
+            tried[env] = lessons_try(&course->belief, first + (uint64_t)env, 1, site_of(seed, first + (uint64_t)env));
         for (int env = 0; env < ENVS; env++)
-            lessons_judge(&course->lessons, tried[env], earned(tried[env], seed, first + (uint64_t)env), 1, 0);
+            judge(course, tried[env], earned(tried[env], seed, first + (uint64_t)env), 0);
     }
+    believe(course, ENVS);
 }
 
 static void each_is_tried_once_first(void **state)
@@ -79,28 +94,13 @@ static void each_is_tried_once_first(void **state)
     struct course course;
     begin(&course);
     for (uint64_t number = 0; number < ARMS; number++)
-        assert_int_equal(try(&course, number, 1, site_of(1, number)), number);
+        assert_int_equal(lessons_try(&course.belief, number, 1, site_of(1, number)), number);
     for (int arm = 0; arm < ARMS; arm++)
-        lessons_judge(&course.lessons, arm, arm == 3 ? (double)NAN : arm, 1, 0);
-    assert_int_equal(course.plays[3], 0); /* nothing is known of it */
-    lessons_believe(&course.lessons, &course.belief);
+        judge(&course, arm == 3 ? ARMS : arm, arm, 0);
+    believe(&course, ARMS);
+    assert_int_equal(course.belief.plays[3], 0); /* nothing is known of it */
     for (uint64_t number = ARMS; number < 1000; number++)
-        assert_int_not_equal(try(&course, number, 1, site_of(1, number)), 3);
-    end(&course);
-}
-
-static void moments_are_those_of_the_episodes(void **state)
-{
-    (void)state;
-    struct course course;
-    begin(&course);
-    const double numbers[] = {3, 5, 10};
-    for (int i = 0; i < 3; i++)
-        lessons_judge(&course.lessons, 2, numbers[i] - i / 2.0 * 8, i / 2.0, 8); /* less what it paid */
-    lessons_judge(&course.lessons, 2, (double)INFINITY, 1, 8);                   /* one env's failure */
-    assert_int_equal(course.plays[2], 3);
-    assert_true(fabs(course.mean[2] - 6) < 1e-12 && fabs(course.square[2] - 26) < 1e-12);
-    assert_true(course.cost[2] == 8 && fabs(lessons_mean(&course.lessons, 2, 0.25) - 4) < 1e-12);
+        assert_int_not_equal(lessons_try(&course.belief, number, 1, site_of(1, number)), 3);
     end(&course);
 }
 
@@ -110,13 +110,14 @@ static void the_best_is_sure(void **state)
     (void)state;
     struct course course;
     begin(&course);
-    for (int i = 0; i < 9; i++)
-        lessons_judge(&course.lessons, 4, i % 2 ? 52 : 48, 1, 0);
-    lessons_judge(&course.lessons, 5, 51, 1, 0);
-    for (int arm = 6; arm < ARMS; arm++) /* schedules differ: much is possible */
-        lessons_judge(&course.lessons, arm, 5 * arm - 25, 1, 0);
-    assert_true(course.mean[5] > course.mean[4]);
-    assert_int_equal(best(&course, 1), 4);
+    for (int round = 0; round < 10; round++) {
+        judge(&course, 4, round % 2 ? 46 : 54, 0);
+        judge(&course, round == 0 ? 5 : 6, round == 0 ? 54 : 20 + round % 3, 0);
+        judge(&course, 8, 30 + round % 2, 0);
+    }
+    believe(&course, 3);
+    assert_true(course.belief.mean[5] > course.belief.mean[4]);
+    assert_int_equal(lessons_best(&course.belief, 1), 4);
     end(&course);
 }
 
@@ -126,37 +127,37 @@ static void a_price_decides_what_is_best(void **state)
     (void)state;
     struct course course;
     begin(&course);
-    for (int i = 0; i < 8;
-         i++) { /* arm 1 earns 50 and costs 30, arm 2 earns 35 and costs 4; an eighth more each time */
-        const double share = i / 8.0;
-        lessons_judge(&course.lessons, 1, 50 + i % 2 - share * 30, share, 30);
-        lessons_judge(&course.lessons, 2, 35 + i % 2 - share * 4, share, 4);
+    for (int round = 0; round < 8; round++) { /* arm 1 earns 50 and costs 30, arm 2 earns 35 and costs 4 */
+        judge(&course, 1, 50 + round % 2, 30);
+        judge(&course, 2, 35 + round % 2, 4);
+        judge(&course, 3, 10 + round % 3, 0);
     }
-    assert_int_equal(best(&course, 0), 1);
-    assert_int_equal(best(&course, 0.5), 1); /* 35 and 33 */
-    assert_int_equal(best(&course, 0.7), 2); /* 29 and 32.2 */
+    believe(&course, 3);
+    assert_int_equal(lessons_best(&course.belief, 0), 1);
+    assert_int_equal(lessons_best(&course.belief, 0.5), 1); /* 35 and 33 */
+    assert_int_equal(lessons_best(&course.belief, 0.7), 2); /* 29 and 32.2 */
     for (uint64_t number = ARMS; number < 100; number++) {
-        assert_int_equal(try(&course, number, 0, site_of(1, number)), 1);
-        assert_int_equal(try(&course, number, 1, site_of(1, number)), 2);
+        assert_int_equal(lessons_try(&course.belief, number, 0, site_of(1, number)), 1);
+        assert_int_equal(lessons_try(&course.belief, number, 1, site_of(1, number)), 2);
     }
     end(&course);
 }
 
-/* Over many courses of 240 plays: most plays go to what is good, and the best that is recited is hardly worse than the
- * best there is. Trying all alike would take it in two of three courses. */
+/* Over many courses: most plays go to what is good, and the best that is recited is hardly worse than the best there
+ * is, though rounds differ by four times as much as episodes. */
 static void the_better_ones_are_tried_more(void **state)
 {
     (void)state;
-    enum { COURSES = 60, PLAYS = 240 };
+    enum { COURSES = 60 };
     int found = 0;
     double bad = 0;
     for (uint64_t seed = 0; seed < COURSES; seed++) {
         struct course course;
         begin(&course);
-        play(&course, seed, PLAYS);
-        found += best(&course, 1) == 7;
+        play(&course, seed);
+        found += lessons_best(&course.belief, 1) == 7;
         for (int arm = 8; arm < ARMS; arm++)
-            bad += course.plays[arm];
+            bad += course.belief.plays[arm];
         end(&course);
     }
     assert_true(bad / COURSES < 4 * 3); /* each of the four hardly more than once or twice */
@@ -256,10 +257,8 @@ static void envs_try_recite_and_are_followed(void **state)
         }
         finish_round(engine);
     }
-    uint32_t plays = 0;
-    for (int i = 0; i < catalogue.count; i++)
-        plays += world->lesson_plays[i];
-    assert_int_equal(plays, TRIES * ENVS); /* a recital changes nothing of what was found out */
+    for (int i = 0; i < TRIES * ENVS; i++)
+        assert_int_equal(world->lesson_tried[i], i);
 
     /* Now the policy acts in all envs but two, and nearly always as it was shown. */
     const struct schedule *best = &catalogue.schedule[last[0]];
@@ -273,6 +272,44 @@ static void envs_try_recite_and_are_followed(void **state)
     }
     assert_true(off <= ENVS * STEPS / 20);
     engine_free(engine);
+}
+
+/* While schedules are tried, all envs have one birth; after that each has its own. */
+static void tries_share_their_birth(void **state)
+{
+    (void)state;
+    const struct config config = lesson_config(1);
+    struct engine *engine = start(&config);
+    const struct world *world = engine_world(engine);
+    const size_t width = (size_t)world->shape.host.storage, bytes = width * sizeof(float);
+    for (int round = 0; round <= TRIES; round++) {
+        for (int env = 1; env < ENVS; env++) {
+            assert_int_equal(world_birth(world, env), round < TRIES ? 0 : env);
+            assert_int_equal(memcmp(world->host, world->host + (size_t)env * width, bytes) == 0, round < TRIES);
+        }
+        play_steps(engine);
+        finish_round(engine);
+    }
+    engine_free(engine);
+}
+
+/* Many envs try schedules in cohorts of whole groups; after that, and in evaluations, only groups share. */
+static void cohorts_are_whole_groups(void **state)
+{
+    (void)state;
+    const struct {
+        int group;
+        uint32_t env, first, later;
+    } cases[] = {{1, 15, 0, 15}, {1, 63, 48, 63}, {4, 17, 16, 16}, {3, 14, 0, 12}, {3, 16, 15, 15}, {20, 39, 20, 20}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config config = lesson_config(1);
+        config.group = cases[i].group;
+        const struct births births = births_of(&config);
+        assert_int_equal(births_first(births, TRIES - 1, cases[i].env), cases[i].first);
+        assert_int_equal(births_first(births, TRIES, cases[i].env), cases[i].later);
+        config.evaluate = true;
+        assert_int_equal(births_first(births_of(&config), 0, cases[i].env), cases[i].later);
+    }
 }
 
 static void lessons_have_the_same_bits_everywhere(void **state)
@@ -315,6 +352,9 @@ static void others_have_no_lessons(void **state)
     config.lesson.reciters = ENVS;
     refused(&config, "lesson.reciters = 8: of 8 envs", TRIES);
     config.lesson.reciters = 0;
+    config.envs = 1;
+    refused(&config, "lesson.tries = 3: schedules are compared within a round, and envs is 1", TRIES);
+    config.envs = ENVS;
     config.lesson.tries = 0;
     engine = start(&config);
     assert_null(engine_world(engine)->lesson_schedule);
@@ -324,13 +364,10 @@ static void others_have_no_lessons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_is_tried_once_first),
-        cmocka_unit_test(moments_are_those_of_the_episodes),
-        cmocka_unit_test(the_best_is_sure),
-        cmocka_unit_test(a_price_decides_what_is_best),
-        cmocka_unit_test(the_better_ones_are_tried_more),
-        cmocka_unit_test(envs_try_recite_and_are_followed),
-        cmocka_unit_test(lessons_have_the_same_bits_everywhere),
+        cmocka_unit_test(each_is_tried_once_first),         cmocka_unit_test(the_best_is_sure),
+        cmocka_unit_test(a_price_decides_what_is_best),     cmocka_unit_test(the_better_ones_are_tried_more),
+        cmocka_unit_test(envs_try_recite_and_are_followed), cmocka_unit_test(tries_share_their_birth),
+        cmocka_unit_test(cohorts_are_whole_groups),         cmocka_unit_test(lessons_have_the_same_bits_everywhere),
         cmocka_unit_test(others_have_no_lessons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

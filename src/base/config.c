@@ -432,6 +432,10 @@ static enum esper_status check_lessons(const struct config *c, struct esper_erro
                          "%s = %d: nothing was tried that could be recited; set lesson.tries as well",
                          c->lesson.recitals ? "lesson.recitals" : "lesson.reciters",
                          c->lesson.recitals ? c->lesson.recitals : c->lesson.reciters);
+    if (c->lesson.tries > 0 && c->envs < 2 && !c->evaluate)
+        return error_set(error, ESPER_INVALID,
+                         "lesson.tries = %d: schedules are compared within a round, and envs is 1; set it to 2 or more",
+                         c->lesson.tries);
     if (c->lesson.reciters >= c->envs && c->lesson.reciters > 0 && !c->evaluate)
         return error_set(error, ESPER_INVALID,
                          "lesson.reciters = %d: of %d envs some must be left for the policy to act in",

@@ -180,7 +180,7 @@ const struct config_key config_keys[] = {
     {"ppo.entropy_coef_end", PLAYER, REAL(ppo.entropy_coef_end, 0, 100), "0.01",
      "the same in the last round; linear between"},
     HEADS(ENTROPY_ROW, ) /* as listed in vocabulary.h */
-    {"lesson.tries", PLAYER, INT(lesson.tries, 0, 8388607), "0",
+    {"lesson.tries", PLAYER, INT(lesson.tries, 0, 10000), "0",
      "first rounds in which envs try the schedules of `esper search --list`, the better ones more often"},
     {"lesson.recitals", PLAYER, INT(lesson.recitals, 0, 8388607), "0",
      "... and rounds after them in which they play the best, and the policy learns to act like it"},

@@ -33,8 +33,8 @@ struct gather_source {
     const uint32_t *round, *step;        /* [1] in device memory: the clock, read when a kernel runs */
     struct conditions_arrays conditions; /* [env] likewise */
     int first_env;                       /* number of the first env */
-    int group;                           /* envs that share a birth */
-    uint32_t batches, batch;             /* per step; images each */
+    struct births births;
+    uint32_t batches, batch; /* per step; images each */
     uint64_t seed;
     enum augment augment;
 };
@@ -53,7 +53,7 @@ struct gather_view {
 DEVICE struct gather_view gather_train_view(const struct gather_source &source, uint32_t env, uint32_t index,
                                             uint32_t sample)
 {
-    const uint32_t birth = conditions_birth(env_number(source.first_env, (int)env), source.group);
+    const uint32_t birth = births_first(source.births, *source.round, env_number(source.first_env, (int)env));
     const uint32_t round = *source.round, step = *source.step + 1, whole = source.data.count[SPLIT_TRAIN];
     const uint64_t at = ((uint64_t)(step - 1) * source.batches + index) * source.batch + sample;
     const struct conditions conditions = conditions_load(&source.conditions, env);
@@ -73,7 +73,7 @@ DEVICE struct gather_view gather_train_view(const struct gather_source &source, 
 DEVICE const uint8_t *gather_train_window(const struct gather_source &source, uint32_t env, uint32_t index,
                                           uint32_t sample)
 {
-    const uint32_t birth = conditions_birth(env_number(source.first_env, (int)env), source.group);
+    const uint32_t birth = births_first(source.births, *source.round, env_number(source.first_env, (int)env));
     const uint64_t at = ((uint64_t)*source.step * source.batches + index) * source.batch + sample;
     return source.data.stream[SPLIT_TRAIN] + order_sample(source.seed, *source.round, birth, at,
                                                           source.conditions.images[env],

@@ -1,6 +1,7 @@
 /* A training's lessons (search/lessons.h): which schedule every env plays in a round, and what came of it. */
 #include "search/lessons.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -22,24 +23,22 @@ enum esper_status lessons_load(struct engine *engine, struct esper_error *error)
     return engine->schedules ? belief_create(&engine->belief, engine->schedule_count, error) : ESPER_FAILED;
 }
 
-static struct lessons lessons_of(const struct engine *engine)
+/* What is believed after so many rounds, the same on every rank. */
+static const struct belief *believed(struct engine *engine, uint32_t rounds)
 {
     const struct world *world = engine->world;
-    return (struct lessons){.count = engine->schedule_count,
-                            .slots = world->config.slot_count,
-                            .schedule = engine->schedules,
-                            .plays = world->lesson_plays,
-                            .mean = world->lesson_mean,
-                            .square = world->lesson_square,
-                            .cost = world->lesson_cost};
-}
-
-/* What is believed at the start of a round, the same on every rank. */
-static struct lessons believed(struct engine *engine)
-{
-    const struct lessons lessons = lessons_of(engine);
-    lessons_believe(&lessons, &engine->belief);
-    return lessons;
+    const int tries = world->config.lesson.tries;
+    const struct played played = {.count = engine->schedule_count,
+                                  .slots = world->config.slot_count,
+                                  .schedule = engine->schedules,
+                                  .rounds = rounds < (uint32_t)tries ? (int)rounds : tries,
+                                  .envs = world->config.envs,
+                                  .cohort = world->births.cohort,
+                                  .tried = world->lesson_tried,
+                                  .earned = world->lesson_earned,
+                                  .cost = world->lesson_cost};
+    belief_form(&engine->belief, &played);
+    return &engine->belief;
 }
 
 void lessons_draw(struct engine *engine)
@@ -47,14 +46,14 @@ void lessons_draw(struct engine *engine)
     const struct world *world = engine->world;
     if (!world->lesson_schedule)
         return;
-    const struct lessons lessons = believed(engine);
+    const struct belief *belief = believed(engine, *world->round);
     for (int env = 0; env < world->envs; env++) {
         const uint64_t number = (uint64_t)*world->round * (uint64_t)world->config.envs + world_env_number(world, env);
         const double share = world_price_factor(world, env);
         const struct random_site site = world_random(world, STREAM_LESSON, env, 0);
         world->lesson_schedule[env] = (uint16_t)(world_lesson(world) == LESSON_TRY
-                                                     ? lessons_try(&lessons, &engine->belief, number, share, site)
-                                                     : lessons_best(&lessons, &engine->belief, share));
+                                                     ? lessons_try(belief, number, share, site)
+                                                     : lessons_best(belief, share));
     }
 }
 
@@ -67,17 +66,37 @@ static double full_price(const struct config *config, const struct outcome_recor
 void lessons_keep(struct engine *engine, const struct outcome_record *outcomes)
 {
     const struct world *world = engine->world, *whole = engine->whole;
-    const struct lessons lessons = lessons_of(engine);
-    const size_t count = (size_t)lessons.count;
+    const size_t envs = (size_t)world->config.envs;
     if (world_lesson(world) != LESSON_TRY) /* what is recited must not change: it takes some rounds to learn */
         return;
-    for (int env = 0; whole && env < whole->envs; env++)
-        lessons_judge(&lessons, whole->lesson_schedule[env] % lessons.count, outcomes[env].reward,
-                      world_price_factor(whole, env), full_price(&world->config, &outcomes[env]));
-    group_tell(engine->group, lessons.plays, count * sizeof *lessons.plays); /* every rank draws from it */
-    group_tell(engine->group, lessons.mean, count * sizeof *lessons.mean);
-    group_tell(engine->group, lessons.square, count * sizeof *lessons.square);
-    group_tell(engine->group, lessons.cost, count * sizeof *lessons.cost);
+    uint16_t *tried = world->lesson_tried + *world->round * envs;
+    double *earned = world->lesson_earned + *world->round * envs, *cost = world->lesson_cost + *world->round * envs;
+    for (int env = 0; whole && env < whole->envs; env++) {
+        const double price = full_price(&world->config, &outcomes[env]),
+                     worth = outcomes[env].reward + world_price_factor(whole, env) * price;
+        const bool valid = isfinite(worth); /* one env's failure must not reach the others (E-03) */
+        tried[env] = valid ? (uint16_t)(whole->lesson_schedule[env] % engine->schedule_count) : CATALOGUE_MAX;
+        earned[env] = valid ? worth : 0;
+        cost[env] = price;
+    }
+    group_tell(engine->group, tried, envs * sizeof *tried); /* every rank draws from it */
+    group_tell(engine->group, earned, envs * sizeof *earned);
+    group_tell(engine->group, cost, envs * sizeof *cost);
+}
+
+/* What a schedule earned at the full price, and the standard error of that. */
+static void fill_earned(const struct world *world, int schedule, struct lesson_result *out)
+{
+    const size_t tries = (size_t)world->config.lesson.tries * (size_t)world->config.envs;
+    double square = 0, count = 0;
+    for (size_t i = 0; i < tries; i++) {
+        if (world->lesson_tried[i] != schedule)
+            continue;
+        const double worth = world->lesson_earned[i] - world->lesson_cost[i], off = worth - out->earned;
+        out->earned += off / ++count;
+        square += off * (worth - out->earned);
+    }
+    out->error = count > 1 ? sqrt(square / (count - 1) / count) : 0;
 }
 
 bool engine_lessons_end(struct engine *engine, struct lesson_result *out)
@@ -86,13 +105,11 @@ bool engine_lessons_end(struct engine *engine, struct lesson_result *out)
     const struct lesson_config *lesson = &world->config.lesson;
     if (world_lesson(world) == LESSON_NONE || *world->round + 1 < (uint32_t)(lesson->tries + lesson->recitals))
         return false;
-    const struct lessons lessons = believed(engine);
-    const int best = lessons_best(&lessons, &engine->belief, 1);
-    *out = (struct lesson_result){.best = &engine->schedules[best],
-                                  .plays = lessons.plays[best],
-                                  .earned = lessons_mean(&lessons, best, 1),
-                                  .error = lessons_error(&lessons, best)};
-    for (int i = 0; i < lessons.count; i++)
-        out->schedules += lessons.plays[i] > 0;
+    const struct belief *belief = believed(engine, *world->round + 1);
+    const int best = lessons_best(belief, 1);
+    *out = (struct lesson_result){.best = &engine->schedules[best], .plays = belief->plays[best]};
+    fill_earned(world, best, out);
+    for (int i = 0; i < belief->count; i++)
+        out->schedules += belief->plays[i] > 0;
     return true;
 }

@@ -14,7 +14,8 @@ static void draw_conditions(const struct engine *engine)
             conditions_draw(&world->config, *world->round, world_birth(world, env), images);
         conditions_store(&world->conditions, (size_t)env, &conditions);
         if (world->price_factor)
-            world->price_factor[env] = conditions_price_factor(&world->config, *world->round, world_birth(world, env));
+            world->price_factor[env] = conditions_price_factor(
+                &world->config, *world->round, births_group(world->births, world_env_number(world, env)));
     }
 }
 

@@ -335,7 +335,7 @@ ESPER_RULE float step_learned_reward(const struct world *world, const double *su
 {
     const struct learner *learner = &world->learner;
     const int envs = world->config.envs, group = world->config.group;
-    const int first = (int)conditions_birth((uint32_t)env, group);
+    const int first = (int)births_group(world->births, (uint32_t)env);
     const int last = first + group < envs ? first + group : envs; /* the last group may be smaller */
     struct moments moments = {*learner->reward_count, *learner->reward_mean, *learner->reward_m2};
     double others = 0;

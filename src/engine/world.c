@@ -58,12 +58,11 @@ static void register_rules(struct world *w)
     if (config_mixes_prices(&w->config))
         TABLE_ADD(t, &w->price_factor, "conditions.price_factor", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, w->envs);
     if (w->learns && !w->config.evaluate && w->config.lesson.tries > 0) {
-        const size_t most = CATALOGUE_MAX;
+        const size_t tries = (size_t)w->config.lesson.tries * (size_t)w->config.envs;
         TABLE_ADD(t, &w->lesson_schedule, "lesson.schedule", TYPE_U16, CLASS_STATE, true, SCOPE_ENV, w->envs);
-        TABLE_ADD(t, &w->lesson_plays, "lesson.plays", TYPE_U32, CLASS_STATE, true, SCOPE_RUN, most);
-        TABLE_ADD(t, &w->lesson_mean, "lesson.mean", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, most);
-        TABLE_ADD(t, &w->lesson_square, "lesson.square", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, most);
-        TABLE_ADD(t, &w->lesson_cost, "lesson.cost", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, most);
+        TABLE_ADD(t, &w->lesson_tried, "lesson.tried", TYPE_U16, CLASS_STATE, true, SCOPE_RUN, tries);
+        TABLE_ADD(t, &w->lesson_earned, "lesson.earned", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, tries);
+        TABLE_ADD(t, &w->lesson_cost, "lesson.cost", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, tries);
     }
     env_memory_add(&w->env_memory, t, "memory", SCOPE_ENV, 1, env);
     slot_memory_add(&w->slot_memory, t, "slot_memory", SCOPE_ENV, 2, slot);
@@ -157,6 +156,7 @@ enum esper_status world_create_part(struct world **out, const struct config *con
     world->envs = part.count;
     world->first_env = part.first;
     world->learns = config->policy.kind == POLICY_PPO;
+    world->births = births_of(config);
     const struct net_rates rates = host_rates(config);
     world->adamw = rates.host.kind == OPTIMISER_ADAMW || rates.seed.kind == OPTIMISER_ADAMW;
     host_shape_init(&world->host_shape, &world->config);

@@ -54,6 +54,7 @@ struct world {
     bool learns;         /* the policy is a network */
     bool adamw;          /* hosts or seeds learn by AdamW */
     struct config config;
+    struct births births;
     union {
         struct net_shape shape;      /* what rules and phases see */
         union host_shape host_shape; /* what the host's family sees */
@@ -66,9 +67,9 @@ struct world {
     double *price_factor;                /* [env] of reward.price, likewise; NULL: all of it */
 
     /* what envs try and recite before the policy acts (search/lessons.h); the host's, likewise; NULL: nothing */
-    uint16_t *lesson_schedule;                         /* [env] */
-    uint32_t *lesson_plays;                            /* [CATALOGUE_MAX] */
-    double *lesson_mean, *lesson_square, *lesson_cost; /* likewise */
+    uint16_t *lesson_schedule;           /* [env] */
+    uint16_t *lesson_tried;              /* [lesson.tries][config.envs] (struct played) */
+    double *lesson_earned, *lesson_cost; /* likewise */
 
     /* parameters [env][layout]; what the optimiser remembers likewise */
     float *host, *host_momentum;
@@ -150,7 +151,7 @@ ESPER_RULE uint32_t world_env_number(const struct world *world, int env)
 /* The number of the env whose birth it has. */
 ESPER_RULE uint32_t world_birth(const struct world *world, int env)
 {
-    return conditions_birth(world_env_number(world, env), world->config.group);
+    return births_first(world->births, *world->round, world_env_number(world, env));
 }
 
 /* Where an env draws in the round in progress. */

@@ -169,9 +169,8 @@ static void bound_policy(struct world *world)
     BOUND(&world->table, "learner", learner);
     if (world->lesson_schedule) {
         const struct bound lesson[] = {{"schedule", 0, CATALOGUE_MAX - 1},
-                                       {"plays", 0, UINT32_MAX},
-                                       {"mean", -DBL_MAX, DBL_MAX},
-                                       {"square", 0, DBL_MAX},
+                                       {"tried", 0, CATALOGUE_MAX},
+                                       {"earned", -DBL_MAX, DBL_MAX},
                                        {"cost", 0, DBL_MAX}};
         BOUND(&world->table, "lesson", lesson);
     }

@@ -1,61 +1,75 @@
 #include "search/belief.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/memory.h"
 
-#define FRESH_SHARE 0.25 /* of the deviation among schedules: that within one, while none was played twice */
 #define SEEDS_SHARE 0.75 /* of the variance among schedules: what their seeds bring one by one */
-#define LEAST_SHARE 0.1  /* of the variance among what schedules earned so far: that of their true means */
+
+/* Variance among schedules compared with that of episodes: the most likely of these powers of two. */
+enum { RATIO_LEAST = -6, RATIO_MOST = 10 };
 
 enum esper_status belief_create(struct belief *belief, int count, struct esper_error *error)
 {
-    const size_t square = (size_t)count * (size_t)count;
-    double *numbers = memory_alloc(2 * (size_t)count + 3 * square, sizeof *numbers, error);
-    if (!numbers)
+    const size_t n = (size_t)count;
+    uint32_t *plays = memory_alloc(n, sizeof *plays, error);
+    double *numbers = plays ? memory_alloc(5 * n + 5 * n * n, sizeof *numbers, error) : NULL;
+    if (!numbers) {
+        memory_free(plays);
         return ESPER_FAILED;
-    *belief = (struct belief){
-        .count = count, .mean = numbers, .root = numbers + count, .room = numbers + (size_t)count + square};
+    }
+    *belief = (struct belief){.count = count,
+                              .plays = plays,
+                              .mean = numbers,
+                              .cost = numbers + n,
+                              .root = numbers + 2 * n,
+                              .room = numbers + 2 * n + n * n};
     return ESPER_OK;
 }
 
 void belief_free(struct belief *belief)
 {
+    memory_free(belief->plays);
     memory_free(belief->mean);
     *belief = (struct belief){0};
 }
 
-/* ---- how much means differ, and episodes --------------------------------------------------------------------------
+/* ---- what was played ---------------------------------------------------------------------------------------------
  */
 
-struct spread {
-    double mean;          /* of the schedules' means */
-    double among, within; /* variances: of the true means, of an episode about its schedule's */
+/* Deviations from the mean of their cohort: which of them schedules have in common, their sums by schedule, and all of
+ * them squared. */
+struct deviations {
+    double *weight; /* [count][count] */
+    double *sum;    /* [count] */
+    double squares;
+    int freedom; /* episodes less the cohorts that have some */
 };
 
-static struct spread spread_of(const struct played *played)
+static void take_cohort(struct belief *belief, struct deviations *all, const uint16_t *tried, const double *earned,
+                        const double *cost, int envs)
 {
-    double squares = 0, freedom = 0, count = 0, off_squares = 0, inverse_plays = 0;
-    struct spread spread = {0};
-    for (int i = 0; i < played->count; i++) {
-        if (played->plays[i] == 0)
+    const int n = belief->count;
+    double mean = 0;
+    int valid = 0;
+    for (int env = 0; env < envs; env++)
+        if (tried[env] < n)
+            mean += (earned[env] - mean) / ++valid;
+    for (int env = 0; env < envs; env++) {
+        const int i = tried[env];
+        if (i >= n)
             continue;
-        const double off = played->mean[i] - spread.mean;
-        squares += played->square[i];
-        freedom += (double)played->plays[i] - 1;
-        inverse_plays += 1.0 / (double)played->plays[i];
-        spread.mean += off / ++count;
-        off_squares += off * (played->mean[i] - spread.mean);
+        const double off = earned[env] - mean;
+        all->squares += off * off;
+        all->sum[i] += off;
+        all->weight[i * n + i] += 1;
+        for (int other = 0; other < envs; other++)
+            if (tried[other] < n)
+                all->weight[i * n + tried[other]] -= 1.0 / valid;
+        belief->cost[i] += (cost[env] - belief->cost[i]) / ++belief->plays[i];
     }
-    const double seen = count > 1 ? off_squares / (count - 1) : 0;
-    spread.within = freedom > 0 ? squares / freedom : FRESH_SHARE * FRESH_SHARE * seen;
-    spread.among = fmax(seen - spread.within * inverse_plays / fmax(count, 1), LEAST_SHARE * seen);
-    return spread;
-}
-
-double played_deviation(const struct played *played)
-{
-    return sqrt(spread_of(played).within);
+    all->freedom += valid > 0 ? valid - 1 : 0;
 }
 
 static const struct planting *planted(const struct schedule *schedule, int slot)
@@ -97,70 +111,159 @@ static void take_root(double *matrix, int n, double flat)
         }
 }
 
-/* The root's inverse times a column of a matrix, in place; stride apart. */
-static void solve(const double *root, int n, double *column, int stride)
+/* The root's inverse times a vector, in place. */
+static void solve(const double *root, int n, double *vector)
 {
     for (int i = 0; i < n; i++) {
-        double rest = column[i * stride];
+        double rest = vector[i];
         for (int k = 0; k < i; k++)
-            rest -= root[i * n + k] * column[k * stride];
-        column[i * stride] = root[i * n + i] > 0 ? rest / root[i * n + i] : 0;
+            rest -= root[i * n + k] * vector[k];
+        vector[i] = rest / root[i * n + i];
     }
-}
-
-/* Sum of the products of two columns. */
-static double product(const double *matrix, int n, int i, int j)
-{
-    double sum = 0;
-    for (int k = 0; k < n; k++)
-        sum += matrix[k * n + i] * matrix[k * n + j];
-    return sum;
 }
 
 /* ---- the belief ---------------------------------------------------------------------------------------------------
  */
 
-/* Before anything was played: schedules vary as `among` says, together as far as they plant the same. */
-static double before(const struct played *played, double among, int i, int j)
+/* Means are L z times a deviation, z independent normals, before anything was played; `seen` is what was played about
+ * z.
+ */
+struct prior {
+    int n;
+    double *root; /* L, lower triangle */
+    double *seen; /* [n][n] */
+    double *pull; /* [n] */
+};
+
+/* Before anything was played schedules vary together as far as they plant the same. */
+static void take_prior(struct prior *prior, const struct belief *belief, const struct played *played)
 {
-    if (played->plays[i] == 0 || played->plays[j] == 0)
-        return 0;
-    const double together = shared(&played->schedule[i], &played->schedule[j], played->slots);
-    return among * (SEEDS_SHARE * together + (i == j ? 1 - SEEDS_SHARE : 0));
+    const int n = prior->n;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            const double together = shared(&played->schedule[i], &played->schedule[j], played->slots);
+            prior->root[i * n + j] = belief->plays[i] == 0 || belief->plays[j] == 0
+                                         ? 0
+                                         : SEEDS_SHARE * together + (i == j ? 1 - SEEDS_SHARE : 0);
+        }
+    take_root(prior->root, n, 1e-9);
+}
+
+/* L' W L and L' times the sums; `half` is working memory. */
+static void look(struct prior *prior, const struct deviations *all, double *half)
+{
+    const int n = prior->n;
+    memset(half, 0, sizeof *half * (size_t)n * (size_t)n);
+    memset(prior->seen, 0, sizeof *half * (size_t)n * (size_t)n);
+    memset(prior->pull, 0, sizeof *half * (size_t)n);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            for (int k = 0; k <= j; k++)
+                half[i * n + k] += all->weight[i * n + j] * prior->root[j * n + k];
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a <= i; a++) {
+            prior->pull[a] += prior->root[i * n + a] * all->sum[i];
+            for (int k = 0; k < n; k++)
+                prior->seen[a * n + k] += prior->root[i * n + a] * half[i * n + k];
+        }
+}
+
+/* With a variance among schedules of `ratio` times that of episodes: the root of 1 + ratio times what was seen, what
+ * follows for z, and what is left of the squares. */
+static double fit(const struct prior *prior, double squares, double ratio, double *matrix, double *z)
+{
+    const int n = prior->n;
+    double explained = 0;
+    for (int i = 0; i < n * n; i++)
+        matrix[i] = ratio * prior->seen[i] + (i % (n + 1) == 0 ? 1 : 0);
+    take_root(matrix, n, 0);
+    memcpy(z, prior->pull, sizeof *z * (size_t)n);
+    solve(matrix, n, z);
+    for (int i = 0; i < n; i++)
+        explained += ratio * z[i] * z[i];
+    return fmax(squares - explained, 1e-12 * squares);
+}
+
+static double likely_ratio(const struct prior *prior, const struct deviations *all, double *matrix, double *z)
+{
+    double best = 1, most = -INFINITY;
+    for (int power = RATIO_LEAST; power <= RATIO_MOST; power++) {
+        const double ratio = ldexp(1, power);
+        double likely = -all->freedom * log(fit(prior, all->squares, ratio, matrix, z));
+        for (int i = 0; i < prior->n; i++)
+            likely -= 2 * log(matrix[i * prior->n + i]);
+        if (likely > most) {
+            most = likely;
+            best = ratio;
+        }
+    }
+    return best;
+}
+
+/* Compared with the average of what was played: no level is known. */
+static void compare(struct belief *belief)
+{
+    const int n = belief->count;
+    double plays = 0;
+    for (int i = 0; i < n; i++)
+        plays += belief->plays[i];
+    for (int k = -1; k < n; k++) { /* the means, then the root's columns */
+        double *first = k < 0 ? belief->mean : belief->root + k, average = 0;
+        const int step = k < 0 ? 1 : n;
+        for (int i = 0; i < n; i++)
+            average += belief->plays[i] > 0 ? belief->plays[i] / plays * first[i * step] : 0;
+        for (int i = 0; i < n; i++)
+            if (belief->plays[i] > 0)
+                first[i * step] -= average;
+    }
 }
 
 /* Normal beforehand, and normal what was seen of it: then the means are normal given that, by the usual formulas. */
 void belief_form(struct belief *belief, const struct played *played)
 {
-    const struct spread spread = spread_of(played);
     const int n = belief->count;
-    const double flat = 1e-9 * (spread.among + spread.within);
-    double *root = belief->root, *seen = belief->room, *half = seen + n * n, *off = half + n * n;
-    for (int i = 0; i < n; i++) {
-        for (int j = 0; j < n; j++)
-            root[i * n + j] = half[i * n + j] = seen[i * n + j] = before(played, spread.among, i, j);
-        seen[i * n + i] += played->plays[i] > 0 ? spread.within / (double)played->plays[i] : 0;
-        off[i] = played->plays[i] > 0 ? played->mean[i] - spread.mean : 0;
-    }
-    take_root(seen, n, flat);
-    solve(seen, n, off, 1);
+    const size_t square = (size_t)n * (size_t)n;
+    double *matrix = belief->room, *z = belief->room + 4 * square;
+    struct deviations all = {.weight = matrix + square, .sum = z + n};
+    struct prior prior = {n, matrix + 2 * square, matrix + 3 * square, all.sum + n};
+    memset(belief->plays, 0, sizeof *belief->plays * (size_t)n);
+    memset(belief->cost, 0, sizeof *belief->cost * (size_t)n);
+    memset(belief->root, 0, sizeof *belief->root * square);
+    memset(all.weight, 0, sizeof *all.weight * square);
+    memset(all.sum, 0, sizeof *all.sum * (size_t)n);
+    for (int round = 0; round < played->rounds; round++)
+        for (int first = 0; first < played->envs; first += played->cohort) {
+            const size_t at = (size_t)round * (size_t)played->envs + (size_t)first;
+            const int rest = played->envs - first, envs = rest < played->cohort ? rest : played->cohort;
+            take_cohort(belief, &all, played->tried + at, played->earned + at, played->cost + at, envs);
+        }
     for (int i = 0; i < n; i++)
-        solve(seen, n, half + i, n);
+        belief->mean[i] = belief->plays[i] > 0 ? 0 : -INFINITY;
+    if (all.squares == 0)
+        return; /* none was better than another */
+
+    take_prior(&prior, belief, played);
+    look(&prior, &all, matrix);
+    const double ratio = likely_ratio(&prior, &all, matrix, z),
+                 left = fit(&prior, all.squares, ratio, matrix, z) / all.freedom;
     for (int i = 0; i < n; i++) {
-        belief->mean[i] = played->plays[i] > 0 ? spread.mean : -INFINITY;
+        double *row = belief->root + (size_t)i * (size_t)n;
+        for (int k = 0; k <= i; k++)
+            row[k] = prior.root[i * n + k];
+        solve(matrix, n, row);
+        for (int k = 0; k < n && belief->plays[i] > 0; k++)
+            belief->mean[i] += ratio * row[k] * z[k];
         for (int k = 0; k < n; k++)
-            belief->mean[i] += half[k * n + i] * off[k];
-        for (int j = 0; j <= i; j++)
-            root[i * n + j] -= product(half, n, i, j);
+            row[k] *= sqrt(ratio * left);
     }
-    take_root(root, n, flat);
+    compare(belief);
 }
 
 double belief_deviation(const struct belief *belief, int schedule)
 {
     const double *row = belief->root + schedule * belief->count;
     double square = 0;
-    for (int k = 0; k <= schedule; k++)
+    for (int k = 0; k < belief->count; k++)
         square += row[k] * row[k];
     return sqrt(square);
 }
@@ -169,7 +272,7 @@ double belief_drawn(const struct belief *belief, int schedule, const double *nor
 {
     const double *row = belief->root + schedule * belief->count;
     double at = belief->mean[schedule];
-    for (int k = 0; k <= schedule; k++)
+    for (int k = 0; k < belief->count; k++)
         at += row[k] * normal[k];
     return at;
 }

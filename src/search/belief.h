@@ -1,35 +1,42 @@
 /*
- * What is believed of the schedules' means after some episodes of each: a normal distribution over all of them at once.
- * Schedules that plant the same seed in a slot, or both leave it empty, share a part of their mean, so an episode of
- * one says something of the others. How much schedules differ, and how much episodes of one, is taken from what was
- * played. Those that were never played are left out: nothing is believed of them, and they are never chosen.
+ * What is believed of the schedules' means after some rounds of episodes: a normal distribution over all of them at
+ * once, of what they earn compared with the average of what was played.
+ *
+ * The episodes of a cohort have one birth and the same conditions, so only how they differ within it says something of
+ * their schedules, and whatever luck they share says nothing. Schedules that plant the same seed in a slot, or both
+ * leave it empty, share a part of their mean, so an episode of one says something of the others. How much schedules
+ * differ, and how much episodes, is taken from what was played. Those that were never played are left out: nothing is
+ * believed of them, and they are never chosen.
  */
 #ifndef SEARCH_BELIEF_H
 #define SEARCH_BELIEF_H
 
+#include <stdint.h>
+
 #include "base/status.h"
 #include "policy/schedule.h"
 
-/* The episodes of each schedule so far; [count]. */
+/* The episodes so far, [rounds][envs]. */
 struct played {
     int count, slots;
-    const struct schedule *schedule;
-    const uint32_t *plays;
-    const double *mean, *square; /* of what they earned, and summed squares of deviations from the mean */
+    const struct schedule *schedule; /* [count] */
+    int rounds, envs, cohort;        /* envs side by side that share their births; the last may be fewer */
+    const uint16_t *tried;           /* its schedule; `count` or more: the episode failed */
+    const double *earned, *cost;     /* but for the price; what it would have paid at the full price */
 };
 
 struct belief {
     int count;
-    double *mean; /* [count] */
-    double *root; /* [count][count], lower triangle: root times its transpose is the covariance */
-    double *room; /* [2][count][count] and [count] */
+    uint32_t *plays; /* [count] */
+    double *mean;    /* likewise; -INFINITY: never played */
+    double *cost;    /* likewise: mean of what its episodes would have paid */
+    double *root;    /* [count][count]; times its transpose: the covariance */
+    double *room;    /* [4][count][count] and [3][count] */
 };
 
 enum esper_status belief_create(struct belief *belief, int count, struct esper_error *error);
 void belief_free(struct belief *belief);
 
-/* The deviation of an episode from its schedule's mean, the same for all schedules. */
-double played_deviation(const struct played *played);
 void belief_form(struct belief *belief, const struct played *played);
 /* The standard deviation of what is believed of one, and its mean in a draw: `normal` has a number for each. */
 double belief_deviation(const struct belief *belief, int schedule);

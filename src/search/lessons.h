@@ -13,28 +13,10 @@
 #include "base/philox.h"
 #include "search/belief.h"
 
-/* The episodes of each schedule so far; [count]. */
-struct lessons {
-    int count, slots;
-    const struct schedule *schedule;
-    uint32_t *plays;
-    double *mean, *square; /* of what they earned but for the price; summed squares of deviations from the mean */
-    double *cost;          /* mean of what they would have paid at the full price */
-};
-
-/* To be told before anything is tried or recited. */
-void lessons_believe(const struct lessons *lessons, struct belief *belief);
 /* The schedule that an env tries: `number` counts the plays of all envs and rounds; `share` is that of the full price
  * which it pays. */
-int lessons_try(const struct lessons *lessons, const struct belief *belief, uint64_t number, double share,
-                struct random_site site);
+int lessons_try(const struct belief *belief, uint64_t number, double share, struct random_site site);
 /* The one that is best for certain: by the lower end of what is believed of its mean. */
-int lessons_best(const struct lessons *lessons, const struct belief *belief, double share);
-/* What is known of a schedule that was played from its own episodes: their mean, less the price, and the standard
- * error of that. */
-double lessons_mean(const struct lessons *lessons, int schedule, double share);
-double lessons_error(const struct lessons *lessons, int schedule);
-/* An episode that earned so much and paid a share of `cost`. */
-void lessons_judge(const struct lessons *lessons, int schedule, double earned, double share, double cost);
+int lessons_best(const struct belief *belief, double share);
 
 #endif
