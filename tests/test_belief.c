@@ -27,14 +27,14 @@ static void begin(struct trial *trial, int count)
     }
 }
 
-static void form_by(struct trial *trial, int rounds, int envs, int cohort)
+static void form_by(struct trial *trial, int rounds, int envs, int brood)
 {
     const struct played played = {.count = trial->belief.count,
                                   .slots = 2,
                                   .schedule = trial->schedule,
                                   .rounds = rounds,
                                   .envs = envs,
-                                  .cohort = cohort,
+                                  .brood = brood,
                                   .tried = trial->tried,
                                   .earned = trial->earned,
                                   .cost = trial->cost};
@@ -80,8 +80,8 @@ static void strangers_are_compared_within_their_rounds(void **state)
     belief_free(&trial.belief);
 }
 
-/* Episodes of a cohort share their luck: whatever is added to all of them changes nothing. Failed ones do not count. */
-static void luck_of_a_cohort_says_nothing(void **state)
+/* Episodes of a brood share their luck: whatever is added to all of them changes nothing. Failed ones do not count. */
+static void luck_of_a_brood_says_nothing(void **state)
 {
     (void)state;
     struct trial calm, stormy;
@@ -108,11 +108,11 @@ static void luck_of_a_cohort_says_nothing(void **state)
     belief_free(&stormy.belief);
 }
 
-/* Cohorts may play one after the other or side by side, the last of a round with fewer envs. */
-static void cohorts_may_play_side_by_side(void **state)
+/* Broods may play one after the other or side by side, the last of a round with fewer envs. */
+static void broods_may_play_side_by_side(void **state)
 {
     (void)state;
-    enum { ENVS = GRID + 2 }; /* a round: a whole cohort and two envs of another */
+    enum { ENVS = GRID + 2 }; /* a round: a whole brood and two envs of another */
     struct trial apart, beside;
     begin(&apart, GRID);
     begin(&beside, GRID);
@@ -228,8 +228,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_are_compared_within_their_rounds),
-        cmocka_unit_test(luck_of_a_cohort_says_nothing),
-        cmocka_unit_test(cohorts_may_play_side_by_side),
+        cmocka_unit_test(luck_of_a_brood_says_nothing),
+        cmocka_unit_test(broods_may_play_side_by_side),
         cmocka_unit_test(seeds_in_common_tell),
         cmocka_unit_test(draws_follow_the_belief),
         cmocka_unit_test(little_is_believed_of_little),

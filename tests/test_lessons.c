@@ -48,7 +48,7 @@ static void believe(struct course *course, int envs)
                                   .schedule = course->schedule,
                                   .rounds = course->plays / envs,
                                   .envs = envs,
-                                  .cohort = envs,
+                                  .brood = envs,
                                   .tried = course->tried,
                                   .earned = course->earned,
                                   .cost = course->cost};
@@ -293,8 +293,8 @@ static void tries_share_their_birth(void **state)
     engine_free(engine);
 }
 
-/* Many envs try schedules in cohorts of whole groups; after that, and in evaluations, only groups share. */
-static void cohorts_are_whole_groups(void **state)
+/* Many envs try schedules in broods of whole groups; after that, and in evaluations, only groups share. */
+static void broods_are_whole_groups(void **state)
 {
     (void)state;
     const struct {
@@ -367,7 +367,7 @@ int main(void)
         cmocka_unit_test(each_is_tried_once_first),         cmocka_unit_test(the_best_is_sure),
         cmocka_unit_test(a_price_decides_what_is_best),     cmocka_unit_test(the_better_ones_are_tried_more),
         cmocka_unit_test(envs_try_recite_and_are_followed), cmocka_unit_test(tries_share_their_birth),
-        cmocka_unit_test(cohorts_are_whole_groups),         cmocka_unit_test(lessons_have_the_same_bits_everywhere),
+        cmocka_unit_test(broods_are_whole_groups),          cmocka_unit_test(lessons_have_the_same_bits_everywhere),
         cmocka_unit_test(others_have_no_lessons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

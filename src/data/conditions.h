@@ -27,19 +27,19 @@ STATE_OF_FIELDS(conditions, CONDITIONS_FIELDS)
 
 /* Who shares birth, images and conditions: the envs of a group (E-21) and, while schedules are tried, more (L-24). */
 struct births {
-    int group, cohort; /* envs side by side; a cohort is one or more groups */
-    uint32_t tries;    /* the first rounds, in which it is cohorts that share */
+    int group, brood; /* envs side by side; a brood is one or more groups */
+    uint32_t tries;   /* the first rounds, in which it is broods that share */
 };
 
 /* Few enough that a training of many envs tries schedules under many conditions, and enough to compare them in each. */
-enum { COHORT = 16 };
+enum { BROOD = 16 };
 
 static inline struct births births_of(const struct config *config)
 {
     const bool lessons = config->policy.kind == POLICY_PPO && !config->evaluate;
     const int group = config->group;
     return (struct births){.group = group,
-                           .cohort = group < COHORT ? COHORT / group * group : group,
+                           .brood = group < BROOD ? BROOD / group * group : group,
                            .tries = lessons ? (uint32_t)config->lesson.tries : 0};
 }
 
@@ -52,7 +52,7 @@ ESPER_RULE uint32_t births_group(struct births births, uint32_t number)
 /* The number of the env whose birth, images and conditions one has in a round. */
 ESPER_RULE uint32_t births_first(struct births births, uint32_t round, uint32_t number)
 {
-    return round < births.tries ? number - number % (uint32_t)births.cohort : births_group(births, number);
+    return round < births.tries ? number - number % (uint32_t)births.brood : births_group(births, number);
 }
 
 /* As the task's mixed.* say, for a training split of that many images. On the host only: pow has other last bits on a

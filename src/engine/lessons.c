@@ -33,7 +33,7 @@ static const struct belief *believed(struct engine *engine, uint32_t rounds)
                                   .schedule = engine->schedules,
                                   .rounds = rounds < (uint32_t)tries ? (int)rounds : tries,
                                   .envs = world->config.envs,
-                                  .cohort = world->births.cohort,
+                                  .brood = world->births.brood,
                                   .tried = world->lesson_tried,
                                   .earned = world->lesson_earned,
                                   .cost = world->lesson_cost};

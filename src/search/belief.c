@@ -38,17 +38,17 @@ void belief_free(struct belief *belief)
 /* ---- what was played ---------------------------------------------------------------------------------------------
  */
 
-/* Deviations from the mean of their cohort: which of them schedules have in common, their sums by schedule, and all of
+/* Deviations from the mean of their brood: which of them schedules have in common, their sums by schedule, and all of
  * them squared. */
 struct deviations {
     double *weight; /* [count][count] */
     double *sum;    /* [count] */
     double squares;
-    int freedom; /* episodes less the cohorts that have some */
+    int freedom; /* episodes less the broods that have some */
 };
 
-static void take_cohort(struct belief *belief, struct deviations *all, const uint16_t *tried, const double *earned,
-                        const double *cost, int envs)
+static void take_brood(struct belief *belief, struct deviations *all, const uint16_t *tried, const double *earned,
+                       const double *cost, int envs)
 {
     const int n = belief->count;
     double mean = 0;
@@ -232,10 +232,10 @@ void belief_form(struct belief *belief, const struct played *played)
     memset(all.weight, 0, sizeof *all.weight * square);
     memset(all.sum, 0, sizeof *all.sum * (size_t)n);
     for (int round = 0; round < played->rounds; round++)
-        for (int first = 0; first < played->envs; first += played->cohort) {
+        for (int first = 0; first < played->envs; first += played->brood) {
             const size_t at = (size_t)round * (size_t)played->envs + (size_t)first;
-            const int rest = played->envs - first, envs = rest < played->cohort ? rest : played->cohort;
-            take_cohort(belief, &all, played->tried + at, played->earned + at, played->cost + at, envs);
+            const int rest = played->envs - first, envs = rest < played->brood ? rest : played->brood;
+            take_brood(belief, &all, played->tried + at, played->earned + at, played->cost + at, envs);
         }
     for (int i = 0; i < n; i++)
         belief->mean[i] = belief->plays[i] > 0 ? 0 : -INFINITY;

@@ -2,7 +2,7 @@
  * What is believed of the schedules' means after some rounds of episodes: a normal distribution over all of them at
  * once, of what they earn compared with the average of what was played.
  *
- * The episodes of a cohort have one birth and the same conditions, so only how they differ within it says something of
+ * The episodes of a brood have one birth and the same conditions, so only how they differ within it says something of
  * their schedules, and whatever luck they share says nothing. Schedules that plant the same seed in a slot, or both
  * leave it empty, share a part of their mean, so an episode of one says something of the others. How much schedules
  * differ, and how much episodes, is taken from what was played. Those that were never played are left out: nothing is
@@ -20,7 +20,7 @@
 struct played {
     int count, slots;
     const struct schedule *schedule; /* [count] */
-    int rounds, envs, cohort;        /* envs side by side that share their births; the last may be fewer */
+    int rounds, envs, brood;         /* envs side by side that share their births; the last may be fewer */
     const uint16_t *tried;           /* its schedule; `count` or more: the episode failed */
     const double *earned, *cost;     /* but for the price; what it would have paid at the full price */
 };
