@@ -93,7 +93,7 @@ struct net_setup mirror_net_setup(const struct mirror *mirror, const struct devi
     setup.source.step = view->step;
     setup.source.conditions = view->conditions;
     setup.source.first_env = view->first_env;
-    setup.source.births = births_of(config);
+    setup.source.births = view->births;
     setup.source.batches = given->batches;
     setup.source.batch = (uint32_t)config->data_batch;
     setup.source.seed = config->seed;
