@@ -169,9 +169,13 @@ if command -v curl >/dev/null; then
         tries=$((tries + 1))
     done
     verdict "a live run" "$(ask "${url}api/run/second" | grep -q '"state":"running"' || echo "not running")"
-    (curl -s -N -m 20 "${url}api/run/second/stream" >events) &
+    (curl -s -N -m 60 "${url}api/run/second/stream" >events) &
     listener=$!
-    sleep 1
+    tries=0
+    until grep -qs '^event: tick' events || [ $tries -ge 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
 fi
 kill -s KILL $background
 wait $background 2>/dev/null
