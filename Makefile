@@ -6,7 +6,7 @@
 CC ?= cc
 # DEBUG=1: indices and layouts are asserted (src/base/assert.h), in a build of its own.
 BUILD ?= $(if $(DEBUG),build/debug,build)
-# Lines are enough for profiles and traces. A debugger's variables take an eighth of the time to compile.
+# Lines are enough for profiles and traces. A debugger's variables take a ninth of the time to compile.
 CFLAGS ?= -O2 $(if $(DEBUG),-g,-g1)
 DEPS ?=
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
