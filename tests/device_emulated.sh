@@ -121,6 +121,9 @@ agree 'lessons' lesson-cpu lesson-cuda 'select round, step, env, op, slot, bluep
 agree 'what is learned from what is shown' lesson-cpu lesson-cuda "select round, round(policy_loss, 2), round(op_entropy, 2),
     epochs, forced_ratio from ppo where round < 3"
 agree 'an env goes on reciting' lesson-cpu lesson-cuda 'select step, op, slot, blueprint from step where round = 3 and env = 0'
+verdict 'envs that try schedules share births and images' "$(ask lesson-cuda 'select round, count(distinct twin_accuracy) = 1 from outcome
+    where round < 2 group by round' | tail -n +2 | tr -s ' ' | tr '\n' ';' | grep -v '^ 0 1; 1 1;$')"
+agree 'births in lessons' lesson-cpu lesson-cuda 'select round, env, twin_accuracy from outcome where round < 2'
 verdict 'then the policy acts' "$(ask lesson-cuda 'select round, sum(forced) = count(*) from step group by round' | tail -n +2 |
     tr -s ' ' | tr '\n' ';' | grep -v '^ 0 1; 1 1; 2 0; 3 0;$')"
 

@@ -169,6 +169,11 @@ ESPER_RULE int config_val_images(const struct config *config, bool last)
 {
     return last && config->data_final_images ? config->data_final_images : config->data_val_images;
 }
+/* The first rounds, in which a policy that learns is shown schedules. */
+ESPER_RULE int config_tries(const struct config *config)
+{
+    return config->policy.kind == POLICY_PPO && !config->evaluate ? config->lesson.tries : 0;
+}
 long long config_env_steps(const struct config *config); /* of all rounds */
 bool config_mixes_prices(const struct config *config);
 /* Every episode pays this price. */

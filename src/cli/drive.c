@@ -90,7 +90,7 @@ static void announce(const char *what, const struct drive_end *end)
     cli_note("%s %s, policy %s: %d envs x %d steps x %d rounds on %s\n%s\n", what,
              *config->task ? config->task : "(no task)", config_policy(config, policy), config->envs, config->steps,
              config->rounds, end->machine, end->path);
-    if (config->policy.kind == POLICY_PPO && !config->evaluate && config->lesson.tries > 0)
+    if (config_tries(config) > 0)
         cli_note(
             "lessons: %d rounds of trying schedules, %d of reciting the best; then the policy acts in %d of %d envs\n",
             config->lesson.tries, config->lesson.recitals, config->envs - config->lesson.reciters, config->envs);

@@ -36,11 +36,10 @@ enum { BROOD = 16 };
 
 static inline struct births births_of(const struct config *config)
 {
-    const bool lessons = config->policy.kind == POLICY_PPO && !config->evaluate;
     const int group = config->group;
     return (struct births){.group = group,
                            .brood = group < BROOD ? BROOD / group * group : group,
-                           .tries = lessons ? (uint32_t)config->lesson.tries : 0};
+                           .tries = (uint32_t)config_tries(config)};
 }
 
 /* The first env of one's group. */

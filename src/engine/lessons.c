@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "engine/ranks.h"
+#include "learn/normalise.h"
 #include "search/catalogue.h"
 
 enum esper_status lessons_load(struct engine *engine, struct esper_error *error)
@@ -88,15 +89,12 @@ void lessons_keep(struct engine *engine, const struct outcome_record *outcomes)
 static void fill_earned(const struct world *world, int schedule, struct lesson_result *out)
 {
     const size_t tries = (size_t)world->config.lesson.tries * (size_t)world->config.envs;
-    double square = 0, count = 0;
-    for (size_t i = 0; i < tries; i++) {
-        if (world->lesson_tried[i] != schedule)
-            continue;
-        const double worth = world->lesson_earned[i] - world->lesson_cost[i], off = worth - out->earned;
-        out->earned += off / ++count;
-        square += off * (worth - out->earned);
-    }
-    out->error = count > 1 ? sqrt(square / (count - 1) / count) : 0;
+    struct moments earned = {0};
+    for (size_t i = 0; i < tries; i++)
+        if (world->lesson_tried[i] == schedule)
+            moments_add(&earned, world->lesson_earned[i] - world->lesson_cost[i]);
+    out->earned = earned.mean;
+    out->error = earned.count > 1 ? sqrt(earned.m2 / (earned.count - 1) / earned.count) : 0;
 }
 
 bool engine_lessons_end(struct engine *engine, struct lesson_result *out)

@@ -57,8 +57,8 @@ static void register_rules(struct world *w)
     conditions_add(&w->conditions, t, "conditions", SCOPE_ENV, 1, env);
     if (config_mixes_prices(&w->config))
         TABLE_ADD(t, &w->price_factor, "conditions.price_factor", TYPE_F64, CLASS_STATE, true, SCOPE_ENV, w->envs);
-    if (w->learns && !w->config.evaluate && w->config.lesson.tries > 0) {
-        const size_t tries = (size_t)w->config.lesson.tries * (size_t)w->config.envs;
+    if (config_tries(&w->config) > 0) {
+        const size_t tries = (size_t)config_tries(&w->config) * (size_t)w->config.envs;
         TABLE_ADD(t, &w->lesson_schedule, "lesson.schedule", TYPE_U16, CLASS_STATE, true, SCOPE_ENV, w->envs);
         TABLE_ADD(t, &w->lesson_tried, "lesson.tried", TYPE_U16, CLASS_STATE, true, SCOPE_RUN, tries);
         TABLE_ADD(t, &w->lesson_earned, "lesson.earned", TYPE_F64, CLASS_STATE, true, SCOPE_RUN, tries);

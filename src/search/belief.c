@@ -35,8 +35,7 @@ void belief_free(struct belief *belief)
     *belief = (struct belief){0};
 }
 
-/* ---- what was played ---------------------------------------------------------------------------------------------
- */
+/* ---- what was played --------------------------------------------------------------------------------------------- */
 
 /* Deviations from the mean of their brood: which of them schedules have in common, their sums by schedule, and all of
  * them squared. */
@@ -93,8 +92,7 @@ static double shared(const struct schedule *a, const struct schedule *b, int slo
     return (double)same / slots;
 }
 
-/* ---- matrices: square, row by row ---------------------------------------------------------------------------------
- */
+/* ---- matrices: square, row by row -------------------------------------------------------------------------------- */
 
 /* The lower triangle becomes the matrix' root; a direction in which it is as good as flat gets none. */
 static void take_root(double *matrix, int n, double flat)
@@ -122,8 +120,7 @@ static void solve(const double *root, int n, double *vector)
     }
 }
 
-/* ---- the belief ---------------------------------------------------------------------------------------------------
- */
+/* ---- the belief -------------------------------------------------------------------------------------------------- */
 
 /* Means are L z times a deviation, z independent normals, before anything was played; `seen` is what was played about
  * z.
