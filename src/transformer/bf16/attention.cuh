@@ -5,13 +5,12 @@
 
 #include "transformer/bf16/belt.cuh"
 
-/* What W1 yields: queries, keys, values. */
+/* Slices of what W1 yields: queries, keys, values. */
 template <int C> DEVICE auto first_course(const struct branch_at<C> &branch)
 {
     const uint4 *w1 = branch.w1();
-    return [=](int third) {
-        enum { ACROSS = C / TILE };
-        return third < 3 ? deep_lot<C>(w1 + third * ACROSS * ACROSS * TILE_LANES, ACROSS) : lot{};
+    return [=](int slice) {
+        return slice < 3 * C / TILE ? slice_tiles{w1 + slice * (C / TILE) * TILE_LANES, nullptr, 0} : slice_tiles{};
     };
 }
 
@@ -22,13 +21,10 @@ DEVICE void attention_first(const struct team &team, const struct branch_at<C> &
                             const struct belt<C, Course> &belt)
 {
 #pragma unroll 1
-    for (int third = 0; third < 3; third++) {
-        const uint32_t stage = belt.next(third);
-#pragma unroll
-        for (int k = 0; k < C / TILE; k++) {
-            const struct pairs<TILE> out = rounded(first_slice<C>(branch, x, third, k, stage));
-            sheet_store<C, TILE>(sheet_of<C>(team, third), team.row(), k * TILE, out.a);
-        }
+    for (int slice = 0; slice < 3 * C / TILE; slice++) {
+        const struct lines<TILE> sum = first_slice<C>(branch, x, slice, belt.next(slice));
+        const struct pairs<TILE> out = rounded(sum);
+        sheet_store<C, TILE>(sheet_of<C>(team, slice / (C / TILE)), team.row(), slice % (C / TILE) * TILE, out.a);
     }
     team_meet(team);
 }

@@ -46,75 +46,68 @@ struct wanted {
     bool learns, passes;
 };
 
-/* Parts of a hidden layer: what makes them, what makes their gradients, and what those make. */
+/* C columns of a hidden layer at once, or what is left of it: first what makes them, then what makes their gradients
+ * and what those make. */
 template <int C> DEVICE auto parts_course(const struct branch_at<C> &branch)
 {
     const uint4 *w1 = branch.w1(), *w2_back = branch.w2_back(), *w1_back = branch.w1_back();
     const int slices = branch.slices;
-    return [=](int number) {
-        enum { ACROSS = C / TILE };
-        const int part = number / 3, count = min(slices - part * ACROSS, (int)ACROSS),
-                  deep = part * ACROSS * ACROSS * TILE_LANES;
-        return count <= 0        ? lot{}
-               : number % 3 == 0 ? deep_lot<C>(w1 + deep, count)
-               : number % 3 == 1 ? deep_lot<C>(w2_back + deep, count)
-                                 : wide_lot<C>(w1_back + part * ACROSS * TILE_LANES, count, slices);
+    return [=](int step) {
+        enum { AT_ONCE = C / TILE };
+        const int slice = step / (2 * AT_ONCE) * AT_ONCE + step % AT_ONCE, deep = slice * AT_ONCE * TILE_LANES;
+        if (slice >= slices)
+            return slice_tiles{};
+        return step % (2 * AT_ONCE) < AT_ONCE ? slice_tiles{w1 + deep, nullptr, 0}
+                                              : slice_tiles{w2_back + deep, w1_back + slice * TILE_LANES, slices};
     };
 }
 
-/* A part of the hidden layer: f of it to sheet 2, its gradients to sheet 3, where slopes have waited for them, and
- * through W1 to dx. The gradient of the branch's output is in sheet 0, its input in sheet 1. */
+/* Up to C columns of the hidden layer: f of them to sheet 2, their gradients to sheet 3 and, through W1, to dx. The
+ * gradient of the branch's output is in sheet 0, its input in sheet 1. */
 template <int C, class Course>
 DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branch, struct lines<C> &dx,
-                       struct wanted wanted, int part, const struct belt<C, Course> &belt)
+                       struct wanted wanted, int first, int count, const struct belt<C, Course> &belt)
 {
-    const int count = part_slices(branch, part);
+    uint32_t slope[C / TILE][4];
     struct pairs<C> in;
     sheet_load<C, C>(in.a, sheet_of<C>(t, 1), t.row(), 0);
-    uint32_t stage = belt.next(3 * part);
 #pragma unroll
     for (int k = 0; k < C / TILE; k++) {
+        const uint32_t stage = belt.next(2 * first + k);
         if (k >= count)
             continue;
-        struct lines<TILE> act = first_slice<C>(branch, in, part, k, stage), by;
+        struct lines<TILE> act = first_slice<C>(branch, in, first + k, stage), by;
         if (branch.kind == BRANCH_MLP) {
 #pragma unroll
             for (int e = 0; e < 8; e++)
                 act.v[e / 4][e % 4] = gelu_both(act.v[e / 4][e % 4], &by.v[e / 4][e % 4]);
-            const struct pairs<TILE> slope = rounded(by);
-            sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row(), k * TILE, slope.a);
+            const struct pairs<TILE> own = rounded(by);
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                slope[k][e] = own.a[0][e];
         }
-        const struct pairs<TILE> own = rounded(act);
-        sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row(), k * TILE, own.a);
+        const struct pairs<TILE> out = rounded(act);
+        sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row(), k * TILE, out.a);
     }
     sheet_load<C, C>(in.a, sheet_of<C>(t, 0), t.row(), 0);
-    stage = belt.next(3 * part + 1);
 #pragma unroll
     for (int k = 0; k < C / TILE; k++) {
+        const uint32_t stage = belt.next(2 * first + C / TILE + k);
         if (k >= count)
             continue;
         struct lines<TILE> d = lines_zero<TILE>();
-        multiply_deep<C>(d.v, in.a, stage, k);
+        multiply_deep<C>(d.v, in.a, stage);
         if (branch.kind == BRANCH_MLP) {
-            struct pairs<TILE> slope;
-            sheet_load<C, TILE>(slope.a, sheet_of<C>(t, 3), t.row(), k * TILE);
 #pragma unroll
-            for (int e = 0; e < 8; e++)
-                d.v[e / 4][e % 4] *= number_of(slope, e / 4, e % 4);
+            for (int e = 0; e < 8; e++) {
+                const uint32_t pair = slope[k][e / 4 * 2 + e % 4 / 2];
+                d.v[e / 4][e % 4] *= e % 2 ? bf16_hi(pair) : bf16_lo(pair);
+            }
         }
         const struct pairs<TILE> own = rounded(d);
         sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row(), k * TILE, own.a);
-    }
-    stage = belt.next(3 * part + 2);
-    if (!wanted.passes)
-        return;
-#pragma unroll
-    for (int k = 0; k < C / TILE; k++) {
-        if (k >= count)
-            continue;
-        struct pairs<TILE> own;
-        sheet_load<C, TILE>(own.a, sheet_of<C>(t, 3), t.row(), k * TILE);
-        multiply_wide<C>(dx.v, own.a[0], stage, k);
+        if (wanted.passes)
+            multiply_wide<C>(dx.v, own.a[0], stage);
     }
 }
 
@@ -124,6 +117,7 @@ template <int C, class Input>
 DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
                            Input in, struct lines<C> &dx, struct wanted wanted)
 {
+    enum { AT_ONCE = C / TILE };
     const auto belt = belt_of<C>(t, parts_course<C>(branch));
     belt.start();
     {
@@ -134,15 +128,16 @@ DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &b
     __syncwarp();
     dx = lines_zero<C>();
 #pragma unroll 1
-    for (int part = 0; part_slices(branch, part) > 0; part++) {
-        const int columns = part_slices(branch, part) * TILE, first = part * C;
-        inner_part<C>(t, branch, dx, wanted, part, belt);
+    for (int first = 0; first < branch.slices; first += AT_ONCE) {
+        const int count = min(branch.slices - first, (int)AT_ONCE);
+        inner_part<C>(t, branch, dx, wanted, first, count, belt);
         if (!wanted.learns)
             continue;
-        const struct outer both[2] = {{0, 2, C, columns, branch.slab + branch.at_w2() + first * TILE, 2 * branch.slices,
-                                       branch.biased && part == 0 ? branch.slab + branch.at_b2() : nullptr},
-                                      {3, 1, columns, C, branch.slab + first * C, C / 8,
-                                       branch.biased ? branch.slab + branch.at_b1() + first : nullptr}};
+        const struct outer both[2] = {{0, 2, C, count * TILE, branch.slab + branch.at_w2() + first * 2 * TILE * 8,
+                                       2 * branch.slices,
+                                       branch.biased && first == 0 ? branch.slab + branch.at_b2() : nullptr},
+                                      {3, 1, count * TILE, C, branch.slab + first * TILE * C, C / 8,
+                                       branch.biased ? branch.slab + branch.at_b1() + first * TILE : nullptr}};
         outer_products<C>(t, both);
     }
 }
@@ -250,7 +245,7 @@ DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, c
                            const float *logs, const struct belt<C, Course> &belt)
 {
     struct lines<C> d = lines_zero<C>();
-    square_product<C>(d, dy, belt.next(0));
+    square_product<C>(belt, d, dy);
 #pragma unroll
     for (int head = 0; head < C / D; head++)
 #pragma unroll
@@ -273,9 +268,11 @@ DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, c
 template <int C> DEVICE auto thirds_course(const struct branch_at<C> &branch)
 {
     const uint4 *tiles = branch.w1_back();
-    return [=](int third) {
+    return [=](int slice) {
         enum { ACROSS = C / TILE };
-        return third < 3 ? lot{tiles + third * ACROSS * TILE_LANES, ACROSS, ACROSS, 3 * ACROSS} : lot{};
+        return slice < 3 * ACROSS
+                   ? slice_tiles{tiles + (slice % ACROSS * 3 + slice / ACROSS) * ACROSS * TILE_LANES, nullptr, 0}
+                   : slice_tiles{};
     };
 }
 
@@ -311,7 +308,9 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
         for (int third = 0; third < 3; third++) {
             struct pairs<C> own;
             sheet_load<C, C>(own.a, sheet_of<C>(t, third), t.row(), 0);
-            square_product<C>(dx, own, back.next(third));
+#pragma unroll
+            for (int n = 0; n < C / TILE; n++)
+                multiply_deep<C>(dx.v + 2 * n, own.a, back.next(third * (C / TILE) + n));
         }
     if (!wanted.learns)
         return;
@@ -357,6 +356,7 @@ template <int C> DEVICE void layer_backward(const struct trainer &t, struct line
 template <int C>
 DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &stream, const uint8_t *targets,
                                 float scale, struct token_verdict verdict[2]) {
+    enum { AT_ONCE = C / TILE };
     const struct exact_view &net = *t.frame().net;
     const struct small_tape &tape = t.small->last;
     struct lines<C> dn = lines_zero<C>();
@@ -373,31 +373,24 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
         const auto belt = belt_of<C>(t, logits_course<C>(t, true));
         belt.start();
 #pragma unroll 1
-        for (int part = 0; part < TRANSFORMER_BYTES / C; part++) {
-            const uint32_t out = sheet_of<C>(t, 2 + part % 2), stage = belt.next(2 * part);
-#pragma unroll
-            for (int k = 0; k < C / TILE; k++) {
-                struct lines<TILE> d = logits_of<C>(x, stage, k);
+        for (int part = 0; part < LOGIT_SLICES; part += 2 * AT_ONCE) {
+#pragma unroll 1
+            for (int k = 0; k < 2 * AT_ONCE; k++) {
+                const uint32_t stage = belt.next(part + k);
+                struct lines<TILE> d = logits_of<C>(x, stage);
 #pragma unroll
                 for (int e = 0; e < 8; e++) {
-                    const int r = e % 4 / 2, byte = part * C + k * TILE + column_of(e / 4) + e % 2;
+                    const int r = e % 4 / 2, byte = (part + k) * TILE + column_of(e / 4) + e % 2;
                     const float p = quick_exp2(d.v[e / 4][e % 4] - verdict[r].log);
                     d.v[e / 4][e % 4] = own[r] * (p - (byte == target[r] ? 1.0f : 0.0f));
                 }
-                const struct pairs<TILE> slice = rounded(d);
-                sheet_store<C, TILE>(out, t.row(), k * TILE, slice.a);
-            }
-            const uint32_t back = belt.next(2 * part + 1);
-#pragma unroll
-            for (int k = 0; k < C / TILE; k++) {
-                struct pairs<TILE> slice;
-                sheet_load<C, TILE>(slice.a, out, t.row(), k * TILE);
-                multiply_wide<C>(dn.v, slice.a[0], back, k);
+                const struct pairs<TILE> out = rounded(d);
+                sheet_store<C, TILE>(sheet_of<C>(t, 2 + k / AT_ONCE), t.row(), k % AT_ONCE * TILE, out.a);
+                multiply_wide<C>(dn.v, out.a[0], stage);
             }
             const struct outer entries[1] = {
-                {2, 0, 2 * C, C, t.desk->slab + t.small->tokens.slab + (part - 1) * C * C, C / 8, nullptr}};
-            if (part % 2) /* two sheets of them */
-                outer_products<C>(t, entries);
+                {2, 0, 2 * C, C, t.desk->slab + t.small->tokens.slab + part * TILE * C, C / 8, nullptr}};
+            outer_products<C>(t, entries);
         }
     }
     float rstd[2];

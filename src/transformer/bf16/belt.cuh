@@ -1,79 +1,63 @@
 /*
- * Weights on their way to a block's products, lot after lot. Lots are copied into the block's shared memory before they
- * are needed: waiting for them would be most of the time, and registers that could hold them are too few. All teams of
- * a block multiply with the same weights, so a lot comes once for all of them and they go from one to the next
- * together.
+ * Weights on their way to a team's products. Tiles are copied into the team's shared memory some slices before they are
+ * needed: waiting for them would be most of the time, and registers that could hold them are too few.
  *
- * A course is a series of lots. A `deep` lot is slices of sixteen outputs of a depth of C, a `wide` one C outputs of
- * slices of a depth of sixteen: C / 16 slices at most, in a stage of C x C weights either way.
+ * A course is a series of slices, each at most two lots of C / 16 tiles: `deep` ones lie one after the other and make
+ * sixteen outputs of a depth of C; `wide` ones, `apart` from each other, make C outputs of a depth of sixteen.
  */
 #ifndef TRANSFORMER_BF16_BELT_CUH
 #define TRANSFORMER_BF16_BELT_CUH
 
 #include "transformer/bf16/team.cuh"
 
-/* `rows` rows of `columns` tiles each, `apart` tiles from one row to the next. */
-struct lot {
-    const uint4 *tiles;
-    int rows, columns, apart;
+struct slice_tiles {
+    const uint4 *deep, *wide; /* NULL: none */
+    int apart;
 };
 
 enum { TILE_BYTES = TILE_LANES * 16 };
 
-/* So many slices of sixteen outputs, the tiles of one after those of the other. */
-template <int C> DEVICE struct lot deep_lot(const uint4 *tiles, int slices)
-{
-    return {tiles, slices, C / TILE, C / TILE};
-}
-
-/* So many slices of the depth, which `all` tiles of an output's have. */
-template <int C> DEVICE struct lot wide_lot(const uint4 *tiles, int slices, int all)
-{
-    return {tiles, C / TILE, slices, all};
-}
-
-/* `course(number)` is the lot to copy; beyond the last, none: no rows. */
+/* `course(slice)` is what to copy; beyond the last slice, nothing. */
 template <int C, class Course> struct belt {
     enum { ACROSS = C / TILE };
     const struct team &team;
     const Course course;
 
-    DEVICE_MEMBER uint32_t stage(int number) const
+    /* A stage of the team's belt, in shared memory. */
+    DEVICE_MEMBER uint32_t stage(int slice) const
     {
-        return block_memory() + block_shared<C>::belt(team.teams()) +
-               (uint32_t)((number & team.desk->ahead) * block_shared<C>::STAGE);
+        return block_memory() + block_shared<C>::belt(team.teams(), team.index()) +
+               (uint32_t)(slice % BELT_STAGES * 2 * ACROSS * TILE_BYTES);
     }
-    DEVICE_MEMBER void send(int number) const
+    DEVICE_MEMBER void send(int slice) const
     {
-        const struct lot lot = course(number);
-        const uint32_t to = stage(number) + (uint32_t)(lane_of() * 16);
-#pragma unroll 1 /* once, for a full block */
-        for (int tile = (int)threadIdx.x / TILE_LANES; tile < ACROSS * ACROSS; tile += team.teams() * TEAM_WARPS) {
-            const int row = tile / ACROSS, column = tile % ACROSS;
-            if (row < lot.rows && column < lot.columns)
-                copy_async(to + (uint32_t)(tile * TILE_BYTES),
-                           lot.tiles + (row * lot.apart + column) * TILE_LANES + lane_of());
+        const int thread = (int)threadIdx.x % TEAM_THREADS;
+        const uint32_t to = stage(slice) + (uint32_t)(thread * 16);
+        const struct slice_tiles tiles = course(slice);
+        if (thread < ACROSS * TILE_LANES) {
+            if (tiles.deep)
+                copy_async(to, tiles.deep + thread);
+            if (tiles.wide)
+                copy_async(to + ACROSS * TILE_BYTES,
+                           tiles.wide + thread / TILE_LANES * tiles.apart * TILE_LANES + lane_of());
         }
         copy_commit();
     }
-    /* The first lots, by all of the block; the course before has come to its end. */
+    /* The first slices, by all of the team; the course before has come to its end. */
     DEVICE_MEMBER void start() const
     {
-        __syncthreads();
-#pragma unroll 1
-        for (int number = 0; number < team.desk->ahead; number++)
-            send(number);
+        copy_wait<0>();
+        team_meet(team);
+        for (int slice = 0; slice < BELT_STAGES - 1; slice++)
+            send(slice);
     }
-    /* Lot after lot, by all of the block: where it is, once it is there. */
-    DEVICE_MEMBER uint32_t next(int number) const
+    /* Slice after slice, by all of the team: where it is, once it is there. */
+    DEVICE_MEMBER uint32_t next(int slice) const
     {
-        if (team.desk->ahead == BELT_FAR)
-            copy_wait<BELT_FAR - 1>();
-        else
-            copy_wait<BELT_NEAR - 1>();
-        __syncthreads(); /* everybody's copies have arrived, and nobody reads the lot before any more */
-        send(number + team.desk->ahead);
-        return stage(number);
+        copy_wait<BELT_STAGES - 2>();
+        team_meet(team); /* everybody's copies have arrived, and nobody reads the slice before any more */
+        send(slice + BELT_STAGES - 1);
+        return stage(slice);
     }
 };
 
@@ -81,79 +65,73 @@ template <int C, class Course> DEVICE struct belt<C, Course> belt_of(const struc
     return {team, course};
 }
 
-/* to[2] += a, of a depth of C, times a slice of a deep lot. */
+/* to[2] += a, of a depth of C, times a slice's deep tiles. */
 template <int C>
-DEVICE void multiply_deep(float (*to)[4], const uint32_t (*a)[4], uint32_t stage, int slice)
+DEVICE void multiply_deep(float (*to)[4], const uint32_t (*a)[4], uint32_t stage)
 {
 #pragma unroll
     for (int k = 0; k < C / TILE; k++) {
         uint32_t w[4];
-        load_shared_128(w, stage + (uint32_t)((slice * (C / TILE) + k) * TILE_BYTES + lane_of() * 16));
+        load_shared_128(w, stage + (uint32_t)(k * TILE_BYTES + lane_of() * 16));
         mma_bf16(to[0], a[k], w[0], w[1]);
         mma_bf16(to[1], a[k], w[2], w[3]);
     }
 }
 
-/* to[C / 8] += a, of a depth of sixteen, times a slice of a wide lot. */
-template <int C> DEVICE void multiply_wide(float (*to)[4], const uint32_t a[4], uint32_t stage, int slice)
+/* to[C / 8] += a, of a depth of sixteen, times a slice's wide tiles. */
+template <int C> DEVICE void multiply_wide(float (*to)[4], const uint32_t a[4], uint32_t stage)
 {
 #pragma unroll
     for (int n = 0; n < C / TILE; n++) {
         uint32_t w[4];
-        load_shared_128(w, stage + (uint32_t)((n * (C / TILE) + slice) * TILE_BYTES + lane_of() * 16));
+        load_shared_128(w, stage + (uint32_t)((C / TILE + n) * TILE_BYTES + lane_of() * 16));
         mma_bf16(to[2 * n], a, w[0], w[1]);
         mma_bf16(to[2 * n + 1], a, w[2], w[3]);
     }
 }
 
-/* A square matrix, whose slices are `across` tiles from each other. */
+/* The rows of a square matrix, sixteen outputs a slice; `across` tiles from one to the next. */
 template <int C> DEVICE auto square_course(const uint4 *tiles, int across)
 {
-    return [=](int number) { return number == 0 ? lot{tiles, C / TILE, C / TILE, across} : lot{}; };
+    return [=](int slice) {
+        return slice < C / TILE ? slice_tiles{tiles + slice * across * TILE_LANES, nullptr, 0} : slice_tiles{};
+    };
 }
 
-/* to += x times a square. */
-template <int C> DEVICE void square_product(struct lines<C> &to, const struct pairs<C> &x, uint32_t stage)
+/* to += x times a square matrix that is on the belt already. */
+template <int C, class Course>
+DEVICE void square_product(const struct belt<C, Course> &belt, struct lines<C> &to, const struct pairs<C> &x)
 {
 #pragma unroll
     for (int n = 0; n < C / TILE; n++)
-        multiply_deep<C>(to.v + 2 * n, x.a, stage, n);
+        multiply_deep<C>(to.v + 2 * n, x.a, belt.next(n));
 }
 
 /* ---- branches ---------------------------------------------------------------------------------------------------- */
 
-/* Slices of a branch in its part `part`, which is C / 16 of them or what is left. */
-template <int C> DEVICE int part_slices(const struct branch_at<C> &branch, int part)
-{
-    return min(branch.slices - part * (C / TILE), C / TILE);
-}
-
-/* W1 x + b1, sixteen columns: a slice of a part. */
+/* W1 x + b1, sixteen columns. */
 template <int C>
-DEVICE struct lines<TILE> first_slice(const struct branch_at<C> &branch, const struct pairs<C> &x, int part, int slice,
+DEVICE struct lines<TILE> first_slice(const struct branch_at<C> &branch, const struct pairs<C> &x, int slice,
                                       uint32_t stage) {
     const struct lines<TILE> bias =
-        lines_of<TILE>(branch.biased ? branch.params + branch.at_b1() + part * C + slice * TILE : nullptr);
+        lines_of<TILE>(branch.biased ? branch.params + branch.at_b1() + slice * TILE : nullptr);
     struct lines<TILE> sum = lines_zero<TILE>();
-    multiply_deep<C>(sum.v, x.a, stage, slice);
+    multiply_deep<C>(sum.v, x.a, stage);
 #pragma unroll
     for (int e = 0; e < 8; e++)
         sum.v[e / 4][e % 4] += bias.v[e / 4][e % 4];
     return sum;
 }
 
-/* Parts of a branch's hidden layer: what makes them, and what they make. */
+/* Slices of a branch's hidden layer: what makes them, and what they make. */
 template <int C>
 DEVICE auto inner_course(const struct branch_at<C> &branch)
 {
     const uint4 *w1 = branch.w1(), *w2 = branch.w2();
     const int slices = branch.slices;
-    return [=](int number) {
-        enum { ACROSS = C / TILE };
-        const int part = number / 2, count = min(slices - part * ACROSS, (int)ACROSS);
-        return count <= 0        ? lot{}
-               : number % 2 == 0 ? deep_lot<C>(w1 + part * ACROSS * ACROSS * TILE_LANES, count)
-                                 : wide_lot<C>(w2 + part * ACROSS * TILE_LANES, count, slices);
+    return [=](int slice) {
+        return slice < slices ? slice_tiles{w1 + slice * (C / TILE) * TILE_LANES, w2 + slice * TILE_LANES, slices}
+                              : slice_tiles{};
     };
 }
 
@@ -164,30 +142,16 @@ DEVICE void inner_forward(struct lines<C> &to, const struct branch_at<C> &branch
 {
     second_bias(to, branch);
 #pragma unroll 1
-    for (int part = 0; part_slices(branch, part) > 0; part++) {
-        const int count = part_slices(branch, part);
-        const uint32_t first = belt.next(2 * part);
-        struct pairs<C> mixed;
+    for (int slice = 0; slice < branch.slices; slice++) {
+        const uint32_t stage = belt.next(slice);
+        struct lines<TILE> hidden = first_slice<C>(branch, x, slice, stage);
+        if (branch.kind == BRANCH_MLP) {
 #pragma unroll
-        for (int k = 0; k < C / TILE; k++) {
-            if (k >= count)
-                continue;
-            struct lines<TILE> hidden = first_slice<C>(branch, x, part, k, first);
-            if (branch.kind == BRANCH_MLP) {
-#pragma unroll
-                for (int e = 0; e < 8; e++)
-                    hidden.v[e / 4][e % 4] = gelu(hidden.v[e / 4][e % 4]);
-            }
-            const struct pairs<TILE> own = rounded(hidden);
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                mixed.a[k][e] = own.a[0][e];
+            for (int e = 0; e < 8; e++)
+                hidden.v[e / 4][e % 4] = gelu(hidden.v[e / 4][e % 4]);
         }
-        const uint32_t second = belt.next(2 * part + 1);
-#pragma unroll
-        for (int k = 0; k < C / TILE; k++)
-            if (k < count)
-                multiply_wide<C>(to.v, mixed.a[k], second, k);
+        const struct pairs<TILE> mixed = rounded(hidden);
+        multiply_wide<C>(to.v, mixed.a[0], stage);
     }
 }
 

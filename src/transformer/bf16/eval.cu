@@ -110,7 +110,6 @@ static __global__ void __launch_bounds__(TEAM_THREADS, 4)
                 desk = {};
                 desk.frame = frame_of(net, env);
                 desk.frame.evaluating = true;
-                desk.ahead = BELT_NEAR;
                 desk.frame.tokens = gather_range_window(net->setup->source.data, pass.split, (uint32_t)n);
                 desk.frame.targets = desk.frame.tokens + 1;
                 desk.bank = small->banks + (size_t)blockIdx.x * (size_t)(net->width / 8) * TEAM_THREADS;

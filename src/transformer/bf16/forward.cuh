@@ -56,7 +56,7 @@ DEVICE void layer_forward(const struct team &team, struct lines<C> &stream, int 
         x = attention_mixed<C, 16>(team, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, x);
         second_bias(stream, branch);
-        square_product<C>(stream, x, second.next(0));
+        square_product<C>(second, stream, x);
     }
     const struct branch_at<C> branch = half_branch<C>(team, layer, 1);
     const auto inner = belt_of<C>(team, inner_course<C>(branch));
@@ -141,7 +141,7 @@ template <int C> DEVICE void seed_forward(const struct team &team, int slot, str
         tape_write<C>(team, tape.mixed, mixed);
         if (mixes) {
             second_bias(d, branch);
-            square_product<C>(d, mixed, second.next(0));
+            square_product<C>(second, d, mixed);
         }
     } else if (branch.kind != BRANCH_NONE && mixes) {
         const auto inner = belt_of<C>(team, inner_course<C>(branch));
@@ -199,25 +199,24 @@ struct token_verdict {
     bool hit; /* the target is the first of the largest */
 };
 
-/* C logits at a time and, for the backward pass, what their gradients are multiplied with. */
+enum { LOGIT_SLICES = TRANSFORMER_BYTES / TILE };
+
+/* Slices of sixteen logits and, for the backward pass, what their gradients are multiplied with. */
 template <int C> DEVICE auto logits_course(const struct team &team, bool backward)
 {
     const uint4 *tiles = team.desk->tiles + team.small->tokens.forward,
                 *back = team.desk->tiles + team.small->tokens.backward;
-    return [=](int number) {
-        enum { ACROSS = C / TILE };
-        const int part = backward ? number / 2 : number;
-        return part >= TRANSFORMER_BYTES / C ? lot{}
-               : backward && number % 2
-                   ? wide_lot<C>(back + part * ACROSS * TILE_LANES, ACROSS, TRANSFORMER_BYTES / TILE)
-                   : deep_lot<C>(tiles + part * ACROSS * ACROSS * TILE_LANES, ACROSS);
+    return [=](int slice) {
+        return slice < LOGIT_SLICES ? slice_tiles{tiles + slice * (C / TILE) * TILE_LANES,
+                                                  backward ? back + slice * TILE_LANES : nullptr, LOGIT_SLICES}
+                                    : slice_tiles{};
     };
 }
 
 /* Sixteen logits of the warp's tokens, in base 2. */
-template <int C> DEVICE struct lines<TILE> logits_of(const struct pairs<C> &x, uint32_t stage, int slice) {
+template <int C> DEVICE struct lines<TILE> logits_of(const struct pairs<C> &x, uint32_t stage) {
     struct lines<TILE> logits = lines_zero<TILE>();
-    multiply_deep<C>(logits.v, x.a, stage, slice);
+    multiply_deep<C>(logits.v, x.a, stage);
 #pragma unroll
     for (int e = 0; e < 8; e++)
         logits.v[e / 4][e % 4] *= 1.44269504f;
@@ -233,12 +232,9 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
     int first[2] = {TRANSFORMER_BYTES, TRANSFORMER_BYTES};
     const auto belt = belt_of<C>(team, logits_course<C>(team, false));
     belt.start();
-    uint32_t stage = 0;
-#pragma unroll 2
-    for (int slice = 0; slice < TRANSFORMER_BYTES / TILE; slice++) {
-        if (slice % (C / TILE) == 0)
-            stage = belt.next(slice / (C / TILE));
-        const struct lines<TILE> logits = logits_of<C>(x, stage, slice % (C / TILE));
+#pragma unroll 1
+    for (int slice = 0; slice < LOGIT_SLICES; slice++) {
+        const struct lines<TILE> logits = logits_of<C>(x, belt.next(slice));
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             const float before = top[r];

@@ -219,7 +219,8 @@ static void view_small(struct small_net *net)
         small->seed_numbers = net->view.slot[j].seed_storage > small->seed_numbers ? net->view.slot[j].seed_storage
                                                                                    : small->seed_numbers;
     net->train_shared = train_shared(net->view.width, small->teams);
-    net->walk_shared = net->view.width == 64 ? block_shared<64>::walks() : block_shared<32>::walks();
+    net->walk_shared = net->view.width == 64 ? block_shared<64>::sums(1)
+                                             : block_shared<32>::sums(1); /* sheets and belt */
 }
 
 static size_t env_tiles(const struct small_net *net)

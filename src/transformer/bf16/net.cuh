@@ -3,7 +3,7 @@
  *
  * A thread block takes some sequences of an env through both passes of a batch at once, a *team* of four warps per
  * sequence, a warp per sixteen tokens (lines.cuh). Products are bf16 on the tensor cores with fp32 sums; weights come
- * to them through shared memory, on the block's *belt* (belt.cuh). What the backward pass needs of the forward pass is
+ * to them through shared memory, on the team's *belt* (belt.cuh). What the backward pass needs of the forward pass is
  * on the team's *tape*, in global memory, from where the same threads read it that wrote it. Gradients of weights are
  * products over all tokens of the block, in a *slab* of its own; the slabs of an env are added up in order. Sequences
  * of a block and blocks of a slab depend on the batch alone, so an env's bits do not depend on what else is trained.
@@ -135,27 +135,22 @@ void small_allow_walk(struct small_net *net);
 
 /* ---- shared memory of a block of training ------------------------------------------------------------------------ */
 
-/* Lots of the belt that are on their way, in training and in an evaluation, where four blocks share a processor. */
-enum { BELT_FAR = 3, BELT_NEAR = 1 };
+enum { BELT_STAGES = 4 };
 
-/* Sheets of every team, the belt, sums of columns per warp, numbers of attention per team. */
+/* Sheets and belt of every team, sums of columns per warp, numbers of attention per team. */
 template <int C> struct block_shared {
-    enum { STAGE = C * C * 2 };
+    enum { BELT = BELT_STAGES * 2 * (C / TILE) * TILE_LANES * 16 };
     static inline __host__ __device__ uint32_t sheets(int team)
     {
         return (uint32_t)(team * SHEETS * sheet<C>::BYTES);
     }
-    static inline __host__ __device__ uint32_t belt(int teams)
+    static inline __host__ __device__ uint32_t belt(int teams, int team)
     {
-        return sheets(teams);
-    }
-    static inline __host__ __device__ uint32_t walks()
-    {
-        return belt(1) + (BELT_NEAR + 1) * STAGE;
+        return sheets(teams) + (uint32_t)(team * BELT);
     }
     static inline __host__ __device__ uint32_t sums(int teams)
     {
-        return belt(teams) + (BELT_FAR + 1) * STAGE;
+        return belt(teams, teams);
     }
     static inline __host__ __device__ uint32_t marks(int teams)
     {

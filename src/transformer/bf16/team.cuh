@@ -17,7 +17,6 @@ struct desk {
     float4 *bank;       /* of the block's teams */
     float *slab;
     int sequence; /* that of the first team */
-    int ahead;    /* BELT_FAR or BELT_NEAR */
     bool again;   /* the slab has sums already */
 };
 

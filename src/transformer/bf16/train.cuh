@@ -31,7 +31,6 @@ DEVICE void desk_lay(struct desk *desk, const struct exact_view *net, const stru
     desk->log = small->log + team * small->logs;
     desk->bank = small->banks + team * (size_t)(net->width / 8) * TEAM_THREADS;
     desk->slab = small->slabs_at + (size_t)item * small->slab;
-    desk->ahead = BELT_FAR;
 }
 
 /* Losses of the warp's tokens. */
