@@ -6,7 +6,7 @@
 #   DEPS=PREFIX bench/h200.sh            on a machine without packages (scripts/deps-bundle makes PREFIX elsewhere)
 #
 #   build        make all cuda
-#   parity       the programs that compare the device with the CPU, and `esper selftest --device cuda`
+#   parity       the programs that compare the device with the CPU, `esper selftest --device cuda` and runs on both
 #   sanitize     compute-sanitizer memcheck and racecheck on short runs
 #   same         the same seed twice; env 0 among 1, 16 and 256; on cifar_baseline, cifar_multichannel and cifar_scale
 #   equal        the work of the original's reference run: 16 envs, 5 rounds of a fresh policy, record and update included
@@ -38,6 +38,7 @@ export PATH ESPER_TASKS="$PWD/tasks"
 limit_of() { # seconds that a part may take
     case $1 in
     build) echo 600 ;;
+    parity) echo 400 ;;
     sanitize) echo 300 ;;
     torch) echo 300 ;;
     *) echo 180 ;;
@@ -118,6 +119,9 @@ part_parity() {
         ESPER_TEST_DEVICE=$device timeout 120 "$build/tests/$program" >"$runs/$program.log" 2>&1 || bad=1
         echo "| $program | $(tail -1 "$runs/$program.log") |"
     done
+    timeout 240 sh tests/device_emulated.sh "$esper" "$build/libesper_cuda.so" >"$runs/device.log" 2>&1 || bad=1
+    grep '^FAILED' "$runs/device.log" | head -5 >&2
+    echo "| tests/device_emulated.sh, on the device itself | $(tail -1 "$runs/device.log") |"
     # Shares of more seeds than a table of subsets holds: sampled at the last step, the same coalitions everywhere.
     for where in cpu "$device"; do
         "$esper" train --task quickstart --runs "$runs" --name "shares-$where" --quiet --device "$where" --precision fp32 \

@@ -20,7 +20,7 @@ struct trial {
 static void begin(struct trial *trial, int count)
 {
     *trial = (struct trial){0};
-    assert_int_equal(belief_create(&trial->belief, count, NULL), ESPER_OK);
+    assert_int_equal(belief_create(&trial->belief, count, 1, NULL), ESPER_OK);
     for (int i = 0; i < GRID; i++) {
         schedule_add(&trial->schedule[i], 0, 1 + i / SIDE, 1);
         schedule_add(&trial->schedule[i], 1, 1 + i % SIDE, 1);
@@ -30,6 +30,7 @@ static void begin(struct trial *trial, int count)
 static void form_by(struct trial *trial, int rounds, int envs, int brood)
 {
     const struct played played = {.count = trial->belief.count,
+                                  .tempos = trial->belief.tempos,
                                   .slots = 2,
                                   .schedule = trial->schedule,
                                   .rounds = rounds,
@@ -68,7 +69,7 @@ static void strangers_are_compared_within_their_rounds(void **state)
         apart += (i % 2 ? 1.0 : -1.0) * trial.earned[i] / ROUNDS;
     }
     form(&trial, ROUNDS, 2);
-    const double *a = trial.belief.root, *b = a + 2;
+    const double *a = trial.belief.root, *b = a + trial.belief.all;
     const double found = trial.belief.mean[1] - trial.belief.mean[0],
                  variance = (a[0] - b[0]) * (a[0] - b[0]) + (a[1] - b[1]) * (a[1] - b[1]);
     for (int power = -6; power <= 10; power++) {
@@ -156,6 +157,38 @@ static void seeds_in_common_tell(void **state)
     belief_free(&trial.belief);
 }
 
+/* Every schedule is played at every tempo: what a tempo brings is told apart from what schedules bring, though nobody
+ * plays them equally often, and a schedule is as good as it is at the average tempo. */
+static void tempos_add_to_schedules(void **state)
+{
+    (void)state;
+    enum { TEMPOS = 3 };
+    struct trial trial;
+    begin(&trial, GRID);
+    belief_free(&trial.belief);
+    assert_int_equal(belief_create(&trial.belief, GRID, TEMPOS, NULL), ESPER_OK);
+    for (int i = 0; i < ROUNDS * GRID; i++) {
+        const int of = i * i % GRID, tempo = (of + i / 3) % TEMPOS;
+        trial.tried[i] = (uint16_t)(i % 17 == 0 ? TEMPOS * GRID : of + tempo * GRID);
+        trial.earned[i] = 10.0 * (of / SIDE) + (tempo == 2 ? 1.5 : 0) + noise((uint32_t)i);
+        trial.cost[i] = of;
+    }
+    form(&trial, ROUNDS, GRID);
+    const double *mean = trial.belief.mean;
+    uint32_t plays = 0;
+    for (int tempo = 0; tempo < TEMPOS; tempo++)
+        plays += trial.belief.plays[GRID + tempo];
+    for (int of = 0; of < GRID; of++) {
+        plays -= trial.belief.plays[of];
+        assert_true(trial.belief.plays[of] == 0 || trial.belief.cost[of] == of);
+        assert_true(trial.belief.plays[of] == 0 || fabs(mean[of] - mean[0] - 10.0 * (of / SIDE)) < 1);
+    }
+    assert_int_equal(plays, 0);
+    assert_true(fabs(mean[GRID + 2] - mean[GRID] - 1.5) < 0.6 && fabs(mean[GRID + 1] - mean[GRID]) < 0.6);
+    assert_true(belief_deviation(&trial.belief, GRID) < 0.3);
+    belief_free(&trial.belief);
+}
+
 /* Draws have the means, deviations and covariances that are believed. */
 static void draws_follow_the_belief(void **state)
 {
@@ -171,8 +204,8 @@ static void draws_follow_the_belief(void **state)
     form(&trial, 2, GRID);
     for (uint32_t k = 0; k < DRAWS; k++) {
         const struct random_site site = random_at(1, STREAM_LESSON, k, 0, 0);
-        double normal[GRID];
-        for (uint32_t i = 0; i < GRID; i++)
+        double normal[GRID + 1];
+        for (uint32_t i = 0; i <= GRID; i++)
             normal[i] = normals_of(random_word(site, 2 * i), random_word(site, 2 * i + 1)).first;
         const double at[2] = {belief_drawn(&trial.belief, A, normal), belief_drawn(&trial.belief, B, normal)};
         for (int j = 0; j < 2; j++) {
@@ -187,8 +220,9 @@ static void draws_follow_the_belief(void **state)
         assert_true(fabs(sum[j] - trial.belief.mean[j]) < 4 * deviation / sqrt(DRAWS));
         assert_true(fabs(sqrt(square[j] - sum[j] * sum[j]) / deviation - 1) < 0.03);
     }
-    for (int k = 0; k < GRID; k++)
-        together += trial.belief.root[A * GRID + k] * trial.belief.root[B * GRID + k];
+    const int all = trial.belief.all;
+    for (int k = 0; k < all; k++)
+        together += trial.belief.root[A * all + k] * trial.belief.root[B * all + k];
     assert_true(fabs(both - sum[A] * sum[B] - together) < 0.15);
     belief_free(&trial.belief);
 }
@@ -231,6 +265,7 @@ int main(void)
         cmocka_unit_test(luck_of_a_brood_says_nothing),
         cmocka_unit_test(broods_may_play_side_by_side),
         cmocka_unit_test(seeds_in_common_tell),
+        cmocka_unit_test(tempos_add_to_schedules),
         cmocka_unit_test(draws_follow_the_belief),
         cmocka_unit_test(little_is_believed_of_little),
     };

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/normal.h"
-#include "search/catalogue.h"
 #include "testing_engine.h"
 
 /* ---- what is tried ----------------------------------------------------------------------------------------------- */
@@ -20,12 +19,17 @@ struct course {
 };
 
 /* Arms that have nothing in common: one slot, and another step each. */
-static void begin(struct course *course)
+static void begin_at(struct course *course, int tempos)
 {
     *course = (struct course){0};
-    assert_int_equal(belief_create(&course->belief, ARMS, NULL), ESPER_OK);
+    assert_int_equal(belief_create(&course->belief, ARMS, tempos, NULL), ESPER_OK);
     for (int arm = 0; arm < ARMS; arm++)
         schedule_add(&course->schedule[arm], 0, 1, 1 + arm);
+}
+
+static void begin(struct course *course)
+{
+    begin_at(course, 1);
 }
 
 static void end(struct course *course)
@@ -33,7 +37,7 @@ static void end(struct course *course)
     belief_free(&course->belief);
 }
 
-/* An episode of the round in progress: `arm` ARMS, it failed. */
+/* An episode of the round in progress: `arm` ARMS times the tempos, it failed. */
 static void judge(struct course *course, int arm, double earned, double cost)
 {
     course->tried[course->plays] = (uint16_t)arm;
@@ -44,6 +48,7 @@ static void judge(struct course *course, int arm, double earned, double cost)
 static void believe(struct course *course, int envs)
 {
     const struct played played = {.count = ARMS,
+                                  .tempos = course->belief.tempos,
                                   .slots = 1,
                                   .schedule = course->schedule,
                                   .rounds = course->plays / envs,
@@ -66,13 +71,15 @@ static double normal_at(uint64_t seed, uint64_t number, uint32_t which)
     return normals_of(random_word(site, 0), random_word(site, 1)).first;
 }
 
-/* What an episode of an arm earns: arm 7 is the best by half of an episode's deviation, and rounds differ by more. */
-static double earned(int arm, uint64_t seed, uint64_t number)
+/* What an episode of an arm earns: arm 7 is the best by half of an episode's deviation, tempo 1 by nearly as much, and
+ * rounds differ by more. */
+static double earned(int tried, uint64_t seed, uint64_t number)
 {
+    const int arm = tried % ARMS;
     return (arm == 7  ? 44
             : arm < 7 ? 40.5
                       : 20) +
-           7 * normal_at(seed, number, 0) + 30 * normal_at(seed, number / ENVS, 1);
+           (tried / ARMS == 1 ? 3 : 0) + 7 * normal_at(seed, number, 0) + 30 * normal_at(seed, number / ENVS, 1);
 }
 
 static void play(struct course *course, uint64_t seed)
@@ -136,9 +143,10 @@ static void a_price_decides_what_is_best(void **state)
     assert_int_equal(lessons_best(&course.belief, 0), 1);
     assert_int_equal(lessons_best(&course.belief, 0.5), 1); /* 35 and 33 */
     assert_int_equal(lessons_best(&course.belief, 0.7), 2); /* 29 and 32.2 */
-    for (uint64_t number = ARMS; number < 100; number++) {
-        assert_int_equal(lessons_try(&course.belief, number, 0, site_of(1, number)), 1);
-        assert_int_equal(lessons_try(&course.belief, number, 1, site_of(1, number)), 2);
+    for (uint64_t number = ARMS; number < 100; number++) {  /* every other env tries the second best */
+        const int first = number % 2 == 0 ? 1 : 2;
+        assert_int_equal(lessons_try(&course.belief, number, 0, site_of(1, number)), first);
+        assert_int_equal(lessons_try(&course.belief, number, 1, site_of(1, number)), 3 - first);
     }
     end(&course);
 }
@@ -162,6 +170,27 @@ static void the_better_ones_are_tried_more(void **state)
     }
     assert_true(bad / COURSES < 4 * 3); /* each of the four hardly more than once or twice */
     assert_true(found >= COURSES * 3 / 4);
+}
+
+/* The same with tempos, of which one is better. */
+static void the_better_tempo_is_found(void **state)
+{
+    (void)state;
+    enum { COURSES = 60, TEMPOS = 3 };
+    int found = 0, both = 0, plays = 0;
+    for (uint64_t seed = 0; seed < COURSES; seed++) {
+        struct course course;
+        begin_at(&course, TEMPOS);
+        assert_int_equal(lessons_try(&course.belief, 4, 1, site_of(1, 4)), 4 + 4 % TEMPOS * ARMS);
+        play(&course, seed);
+        const int best = lessons_best(&course.belief, 1);
+        found += best / ARMS == 1;
+        both += best == 7 + ARMS;
+        plays += (int)course.belief.plays[ARMS + 1];
+        end(&course);
+    }
+    assert_true(found >= COURSES * 3 / 4 && both >= COURSES / 2);
+    assert_true(plays > COURSES * PLAYS / 2);
 }
 
 /* ---- a training with lessons ------------------------------------------------------------------------------------- */
@@ -229,14 +258,22 @@ static int flagged(const struct world *world, uint8_t flags)
     return count;
 }
 
+/* Schedules in their order, tempos in turn. */
+static int first_try(const struct catalogue *catalogue, int number)
+{
+    return number + number % TEMPO_COUNT * catalogue->count;
+}
+
 static void envs_try_recite_and_are_followed(void **state)
 {
     (void)state;
     const struct config config = lesson_config(2);
     struct catalogue catalogue = {0};
+    struct schedule all[LESSONS_MAX];
     struct engine *engine = start(&config);
     struct world *world = engine_world(engine);
     catalogue_make(&catalogue, &config);
+    lessons_fill(all, &catalogue);
 
     int last[ENVS];
     for (int round = 0; round < TRIES + RECITALS; round++) {
@@ -249,19 +286,19 @@ static void envs_try_recite_and_are_followed(void **state)
         else
             assert_true(flagged(world, ROW_FORCED) < STEPS * ENVS / 2);
         for (int env = 0; env < ENVS; env++) {
-            assert_int_equal(strays(world, &catalogue.schedule[last[env]], env), 0);
+            assert_int_equal(strays(world, &all[last[env]], env), 0);
             if (round < TRIES)
-                assert_int_equal(last[env], round * ENVS + env); /* 24 of 56: all for the first time */
+                assert_int_equal(last[env], first_try(&catalogue, round * ENVS + env)); /* 24 of 56 */
             else
                 assert_int_equal(last[env], last[0]);
         }
         finish_round(engine);
     }
     for (int i = 0; i < TRIES * ENVS; i++)
-        assert_int_equal(world->lesson_tried[i], i);
+        assert_int_equal(world->lesson_tried[i], first_try(&catalogue, i));
 
     /* Now the policy acts in all envs but two, and nearly always as it was shown. */
-    const struct schedule *best = &catalogue.schedule[last[0]];
+    const struct schedule *best = &all[last[0]];
     int off = 0;
     play_steps(engine);
     assert_int_equal(flagged(world, ROW_SHOWN), RECITERS * STEPS);
@@ -364,10 +401,15 @@ static void others_have_no_lessons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_is_tried_once_first),         cmocka_unit_test(the_best_is_sure),
-        cmocka_unit_test(a_price_decides_what_is_best),     cmocka_unit_test(the_better_ones_are_tried_more),
-        cmocka_unit_test(envs_try_recite_and_are_followed), cmocka_unit_test(tries_share_their_birth),
-        cmocka_unit_test(broods_are_whole_groups),          cmocka_unit_test(lessons_have_the_same_bits_everywhere),
+        cmocka_unit_test(each_is_tried_once_first),
+        cmocka_unit_test(the_best_is_sure),
+        cmocka_unit_test(a_price_decides_what_is_best),
+        cmocka_unit_test(the_better_ones_are_tried_more),
+        cmocka_unit_test(the_better_tempo_is_found),
+        cmocka_unit_test(envs_try_recite_and_are_followed),
+        cmocka_unit_test(tries_share_their_birth),
+        cmocka_unit_test(broods_are_whole_groups),
+        cmocka_unit_test(lessons_have_the_same_bits_everywhere),
         cmocka_unit_test(others_have_no_lessons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

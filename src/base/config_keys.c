@@ -181,7 +181,7 @@ const struct config_key config_keys[] = {
      "the same in the last round; linear between"},
     HEADS(ENTROPY_ROW, ) /* as listed in vocabulary.h */
     {"lesson.tries", PLAYER, INT(lesson.tries, 0, 10000), "0",
-     "first rounds in which envs try the schedules of `esper search --list`, the better ones more often"},
+     "first rounds in which envs try the schedules of `esper search --list` at all tempos, the better ones more often"},
     {"lesson.recitals", PLAYER, INT(lesson.recitals, 0, 8388607), "0",
      "... and rounds after them in which they play the best, and the policy learns to act like it"},
     {"lesson.reciters", PLAYER, INT(lesson.reciters, 0, 8192), "0",

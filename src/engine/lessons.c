@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "engine/ranks.h"
 #include "learn/normalise.h"
-#include "search/catalogue.h"
 
 enum esper_status lessons_load(struct engine *engine, struct esper_error *error)
 {
@@ -15,13 +14,15 @@ enum esper_status lessons_load(struct engine *engine, struct esper_error *error)
     if (!catalogue)
         return ESPER_FAILED;
     catalogue_make(catalogue, &engine->world->config);
-    engine->schedules = memory_alloc((size_t)catalogue->count, sizeof *engine->schedules, error);
+    const int count = catalogue->count;
+    engine->schedule_count = count * TEMPO_COUNT;
+    engine->schedules = memory_alloc((size_t)engine->schedule_count, sizeof *engine->schedules, error);
     if (engine->schedules)
-        memcpy(engine->schedules, catalogue->schedule, (size_t)catalogue->count * sizeof *engine->schedules);
+        lessons_fill(engine->schedules, catalogue);
     engine->step.schedules = engine->schedules;
-    engine->step.schedule_count = engine->schedule_count = catalogue->count;
+    engine->step.schedule_count = engine->schedule_count;
     memory_free(catalogue);
-    return engine->schedules ? belief_create(&engine->belief, engine->schedule_count, error) : ESPER_FAILED;
+    return engine->schedules ? belief_create(&engine->belief, count, TEMPO_COUNT, error) : ESPER_FAILED;
 }
 
 /* What is believed after so many rounds, the same on every rank. */
@@ -29,7 +30,8 @@ static const struct belief *believed(struct engine *engine, uint32_t rounds)
 {
     const struct world *world = engine->world;
     const int tries = world->config.lesson.tries;
-    const struct played played = {.count = engine->schedule_count,
+    const struct played played = {.count = engine->belief.count,
+                                  .tempos = engine->belief.tempos,
                                   .slots = world->config.slot_count,
                                   .schedule = engine->schedules,
                                   .rounds = rounds < (uint32_t)tries ? (int)rounds : tries,
@@ -76,7 +78,7 @@ void lessons_keep(struct engine *engine, const struct outcome_record *outcomes)
         const double price = full_price(&world->config, &outcomes[env]),
                      worth = outcomes[env].reward + world_price_factor(whole, env) * price;
         const bool valid = isfinite(worth); /* one env's failure must not reach the others (E-03) */
-        tried[env] = valid ? (uint16_t)(whole->lesson_schedule[env] % engine->schedule_count) : CATALOGUE_MAX;
+        tried[env] = valid ? (uint16_t)(whole->lesson_schedule[env] % engine->schedule_count) : LESSONS_MAX;
         earned[env] = valid ? worth : 0;
         cost[env] = price;
     }
@@ -85,14 +87,15 @@ void lessons_keep(struct engine *engine, const struct outcome_record *outcomes)
     group_tell(engine->group, cost, envs * sizeof *cost);
 }
 
-/* What a schedule earned at the full price, and the standard error of that. */
-static void fill_earned(const struct world *world, int schedule, struct lesson_result *out)
+/* What a schedule earned at the full price, whatever its tempo, and the standard error of that. */
+static void fill_earned(const struct world *world, int schedule, int count, struct lesson_result *out)
 {
     const size_t tries = (size_t)world->config.lesson.tries * (size_t)world->config.envs;
     struct moments earned = {0};
     for (size_t i = 0; i < tries; i++)
-        if (world->lesson_tried[i] == schedule)
+        if (world->lesson_tried[i] != LESSONS_MAX && world->lesson_tried[i] % count == schedule)
             moments_add(&earned, world->lesson_earned[i] - world->lesson_cost[i]);
+    out->plays = (uint32_t)earned.count;
     out->earned = earned.mean;
     out->error = earned.count > 1 ? sqrt(earned.m2 / (earned.count - 1) / earned.count) : 0;
 }
@@ -105,8 +108,8 @@ bool engine_lessons_end(struct engine *engine, struct lesson_result *out)
         return false;
     const struct belief *belief = believed(engine, *world->round + 1);
     const int best = lessons_best(belief, 1);
-    *out = (struct lesson_result){.best = &engine->schedules[best], .plays = belief->plays[best]};
-    fill_earned(world, best, out);
+    *out = (struct lesson_result){.best = &engine->schedules[best]};
+    fill_earned(world, best % belief->count, belief->count, out);
     for (int i = 0; i < belief->count; i++)
         out->schedules += belief->plays[i] > 0;
     return true;

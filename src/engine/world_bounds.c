@@ -10,7 +10,7 @@
 
 #include "base/round.h"
 #include "engine/world.h"
-#include "search/catalogue.h"
+#include "search/lessons.h"
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
@@ -168,8 +168,8 @@ static void bound_policy(struct world *world)
         return;
     BOUND(&world->table, "learner", learner);
     if (world->lesson_schedule) {
-        const struct bound lesson[] = {{"schedule", 0, CATALOGUE_MAX - 1},
-                                       {"tried", 0, CATALOGUE_MAX},
+        const struct bound lesson[] = {{"schedule", 0, LESSONS_MAX - 1},
+                                       {"tried", 0, LESSONS_MAX},
                                        {"earned", -DBL_MAX, DBL_MAX},
                                        {"cost", 0, DBL_MAX}};
         BOUND(&world->table, "lesson", lesson);

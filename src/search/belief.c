@@ -5,14 +5,16 @@
 
 #include "base/memory.h"
 
-#define SEEDS_SHARE 0.75 /* of the variance among schedules: what their seeds bring one by one */
+#define SEEDS_SHARE 0.75        /* of the variance among schedules: what their seeds bring one by one */
+#define TEMPO_SHARE (1.0 / 256) /* compared with it: the variance among tempos */
 
 /* Variance among schedules compared with that of episodes: the most likely of these powers of two. */
 enum { RATIO_LEAST = -6, RATIO_MOST = 10 };
 
-enum esper_status belief_create(struct belief *belief, int count, struct esper_error *error)
+enum esper_status belief_create(struct belief *belief, int count, int tempos, struct esper_error *error)
 {
-    const size_t n = (size_t)count;
+    const int all = count + tempos;
+    const size_t n = (size_t)all;
     uint32_t *plays = memory_alloc(n, sizeof *plays, error);
     double *numbers = plays ? memory_alloc(5 * n + 5 * n * n, sizeof *numbers, error) : NULL;
     if (!numbers) {
@@ -20,6 +22,8 @@ enum esper_status belief_create(struct belief *belief, int count, struct esper_e
         return ESPER_FAILED;
     }
     *belief = (struct belief){.count = count,
+                              .tempos = tempos,
+                              .all = all,
                               .plays = plays,
                               .mean = numbers,
                               .cost = numbers + n,
@@ -37,36 +41,50 @@ void belief_free(struct belief *belief)
 
 /* ---- what was played --------------------------------------------------------------------------------------------- */
 
-/* Deviations from the mean of their brood: which of them schedules have in common, their sums by schedule, and all of
- * them squared. */
+/* Deviations from the mean of their brood: which of them schedules and tempos have in common, their sums by schedule
+ * and by tempo, and all of them squared. */
 struct deviations {
-    double *weight; /* [count][count] */
-    double *sum;    /* [count] */
+    double *weight; /* [all][all] */
+    double *sum;    /* [all] */
+    double *here;   /* likewise: how often the brood has it */
     double squares;
     int freedom; /* episodes less the broods that have some */
 };
 
+static void take_play(struct belief *belief, struct deviations *all, int which, double off, double cost)
+{
+    all->sum[which] += off;
+    all->here[which]++;
+    belief->cost[which] += (cost - belief->cost[which]) / ++belief->plays[which];
+}
+
 static void take_brood(struct belief *belief, struct deviations *all, const uint16_t *tried, const double *earned,
                        const double *cost, int envs)
 {
-    const int n = belief->count;
+    const int n = belief->all, kinds = belief->count * belief->tempos;
     double mean = 0;
     int valid = 0;
     for (int env = 0; env < envs; env++)
-        if (tried[env] < n)
+        if (tried[env] < kinds)
             mean += (earned[env] - mean) / ++valid;
+    memset(all->here, 0, sizeof *all->here * (size_t)n);
     for (int env = 0; env < envs; env++) {
-        const int i = tried[env];
-        if (i >= n)
+        if (tried[env] >= kinds)
             continue;
+        const int schedule = tried[env] % belief->count, tempo = belief->count + tried[env] / belief->count;
         const double off = earned[env] - mean;
         all->squares += off * off;
-        all->sum[i] += off;
-        all->weight[i * n + i] += 1;
-        for (int other = 0; other < envs; other++)
-            if (tried[other] < n)
-                all->weight[i * n + tried[other]] -= 1.0 / valid;
-        belief->cost[i] += (cost[env] - belief->cost[i]) / ++belief->plays[i];
+        take_play(belief, all, schedule, off, cost[env]);
+        take_play(belief, all, tempo, off, cost[env]);
+        all->weight[schedule * n + tempo] += 1;
+        all->weight[tempo * n + schedule] += 1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (all->here[i] == 0)
+            continue;
+        all->weight[i * n + i] += all->here[i];
+        for (int j = 0; j < n; j++)
+            all->weight[i * n + j] -= all->here[i] * all->here[j] / valid;
     }
     all->freedom += valid > 0 ? valid - 1 : 0;
 }
@@ -132,17 +150,21 @@ struct prior {
     double *pull; /* [n] */
 };
 
-/* Before anything was played schedules vary together as far as they plant the same. */
+/* Before anything was played schedules vary together as far as they plant the same, and tempos by themselves. */
+static double covariance(const struct played *played, int i, int j)
+{
+    if (i >= played->count || j >= played->count)
+        return i == j ? TEMPO_SHARE : 0;
+    return SEEDS_SHARE * shared(&played->schedule[i], &played->schedule[j], played->slots) +
+           (i == j ? 1 - SEEDS_SHARE : 0);
+}
+
 static void take_prior(struct prior *prior, const struct belief *belief, const struct played *played)
 {
     const int n = prior->n;
     for (int i = 0; i < n; i++)
-        for (int j = 0; j <= i; j++) {
-            const double together = shared(&played->schedule[i], &played->schedule[j], played->slots);
-            prior->root[i * n + j] = belief->plays[i] == 0 || belief->plays[j] == 0
-                                         ? 0
-                                         : SEEDS_SHARE * together + (i == j ? 1 - SEEDS_SHARE : 0);
-        }
+        for (int j = 0; j <= i; j++)
+            prior->root[i * n + j] = belief->plays[i] == 0 || belief->plays[j] == 0 ? 0 : covariance(played, i, j);
     take_root(prior->root, n, 1e-9);
 }
 
@@ -197,19 +219,18 @@ static double likely_ratio(const struct prior *prior, const struct deviations *a
     return best;
 }
 
-/* Compared with the average of what was played: no level is known. */
-static void compare(struct belief *belief)
+/* Compared with the average of what was played, from one to before another: no level is known. */
+static void compare(struct belief *belief, int from, int to)
 {
-    const int n = belief->count;
     double plays = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = from; i < to; i++)
         plays += belief->plays[i];
-    for (int k = -1; k < n; k++) { /* the means, then the root's columns */
+    for (int k = -1; k < belief->all; k++) { /* the means, then the root's columns */
         double *first = k < 0 ? belief->mean : belief->root + k, average = 0;
-        const int step = k < 0 ? 1 : n;
-        for (int i = 0; i < n; i++)
+        const int step = k < 0 ? 1 : belief->all;
+        for (int i = from; i < to; i++)
             average += belief->plays[i] > 0 ? belief->plays[i] / plays * first[i * step] : 0;
-        for (int i = 0; i < n; i++)
+        for (int i = from; i < to; i++)
             if (belief->plays[i] > 0)
                 first[i * step] -= average;
     }
@@ -218,10 +239,10 @@ static void compare(struct belief *belief)
 /* Normal beforehand, and normal what was seen of it: then the means are normal given that, by the usual formulas. */
 void belief_form(struct belief *belief, const struct played *played)
 {
-    const int n = belief->count;
+    const int n = belief->all;
     const size_t square = (size_t)n * (size_t)n;
     double *matrix = belief->room, *z = belief->room + 4 * square;
-    struct deviations all = {.weight = matrix + square, .sum = z + n};
+    struct deviations all = {.weight = matrix + square, .sum = z + n, .here = z}; /* z comes after them */
     struct prior prior = {n, matrix + 2 * square, matrix + 3 * square, all.sum + n};
     memset(belief->plays, 0, sizeof *belief->plays * (size_t)n);
     memset(belief->cost, 0, sizeof *belief->cost * (size_t)n);
@@ -253,23 +274,24 @@ void belief_form(struct belief *belief, const struct played *played)
         for (int k = 0; k < n; k++)
             row[k] *= sqrt(ratio * left);
     }
-    compare(belief);
+    compare(belief, 0, belief->count);
+    compare(belief, belief->count, belief->all);
 }
 
-double belief_deviation(const struct belief *belief, int schedule)
+double belief_deviation(const struct belief *belief, int which)
 {
-    const double *row = belief->root + schedule * belief->count;
+    const double *row = belief->root + which * belief->all;
     double square = 0;
-    for (int k = 0; k < belief->count; k++)
+    for (int k = 0; k < belief->all; k++)
         square += row[k] * row[k];
     return sqrt(square);
 }
 
-double belief_drawn(const struct belief *belief, int schedule, const double *normal)
+double belief_drawn(const struct belief *belief, int which, const double *normal)
 {
-    const double *row = belief->root + schedule * belief->count;
-    double at = belief->mean[schedule];
-    for (int k = 0; k < belief->count; k++)
+    const double *row = belief->root + which * belief->all;
+    double at = belief->mean[which];
+    for (int k = 0; k < belief->all; k++)
         at += row[k] * normal[k];
     return at;
 }

@@ -159,8 +159,8 @@ static void tell_lessons(struct session *session, struct session_progress *progr
         return;
     schedule_format(result.best, &session->config, text, sizeof text);
     snprintf(progress->lessons, sizeof progress->lessons,
-             "the best of %d schedules is %.500s: it earned %.2f +- %.2f over %u episode%s", result.schedules, text,
-             result.earned, result.error, (unsigned)result.plays, result.plays == 1 ? "" : "s");
+             "the best of %d schedules is %.500s: it earned %.2f +- %.2f over %u episode%s at any tempo",
+             result.schedules, text, result.earned, result.error, (unsigned)result.plays, result.plays == 1 ? "" : "s");
 }
 
 /* What the round came to, in the record and in `progress`; true if it is the best so far. */
