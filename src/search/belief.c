@@ -51,11 +51,11 @@ struct deviations {
     int freedom; /* episodes less the broods that have some */
 };
 
-static void take_play(struct belief *belief, struct deviations *all, int which, double off, double cost)
+static void take_play(struct belief *belief, struct deviations *all, int which, double off)
 {
     all->sum[which] += off;
     all->here[which]++;
-    belief->cost[which] += (cost - belief->cost[which]) / ++belief->plays[which];
+    belief->plays[which]++;
 }
 
 static void take_brood(struct belief *belief, struct deviations *all, const uint16_t *tried, const double *earned,
@@ -74,8 +74,9 @@ static void take_brood(struct belief *belief, struct deviations *all, const uint
         const int schedule = tried[env] % belief->count, tempo = belief->count + tried[env] / belief->count;
         const double off = earned[env] - mean;
         all->squares += off * off;
-        take_play(belief, all, schedule, off, cost[env]);
-        take_play(belief, all, tempo, off, cost[env]);
+        take_play(belief, all, schedule, off);
+        take_play(belief, all, tempo, off);
+        belief->cost[schedule] += (cost[env] - belief->cost[schedule]) / belief->plays[schedule];
         all->weight[schedule * n + tempo] += 1;
         all->weight[tempo * n + schedule] += 1;
     }

@@ -30,7 +30,7 @@ struct belief {
     int count, tempos, all; /* all: the schedules, then the tempos */
     uint32_t *plays;        /* [all] */
     double *mean;           /* likewise; -INFINITY: never played */
-    double *cost;           /* likewise: mean of what its episodes would have paid */
+    double *cost;           /* likewise: mean of what its episodes would have paid; 0 of a tempo */
     double *root;           /* [all][all]; times its transpose: the covariance */
     double *room;           /* [4][all][all] and [3][all] */
 };

@@ -48,7 +48,7 @@ int lessons_try(const struct belief *belief, uint64_t number, double share, stru
         normal[i] = normals_of(random_word(site, element), random_word(site, element + 1)).first;
     }
     for (int i = 0; i < belief->all; i++)
-        worth[i] = belief_drawn(belief, i, normal) - (i < belief->count ? share * belief->cost[i] : 0);
+        worth[i] = belief_drawn(belief, i, normal) - share * belief->cost[i];
     return choose(belief, worth, number % 2 == 1);
 }
 
@@ -56,6 +56,6 @@ int lessons_best(const struct belief *belief, double share)
 {
     double worth[LESSONS_ALL];
     for (int i = 0; i < belief->all; i++)
-        worth[i] = belief->mean[i] - belief_deviation(belief, i) - (i < belief->count ? share * belief->cost[i] : 0);
+        worth[i] = belief->mean[i] - belief_deviation(belief, i) - share * belief->cost[i];
     return choose(belief, worth, false);
 }
