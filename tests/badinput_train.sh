@@ -319,7 +319,7 @@ verdict 'SIGTERM stops it too' "$([ $got -eq 130 ] || echo "exit code $got, not 
 
 # A terminal that closes, and a reader that leaves after two lines, stop it as well; under nohup it goes on.
 stops() { # stops SIGNAL NAME: a run that gets it saves, and ends as interrupted
-    "$esper" train $small --steps 60000 --name "$2" --plain >first.txt 2>&1 &
+    env --default-signal="$1" "$esper" train $small --steps 60000 --name "$2" --plain >first.txt 2>&1 & # nohup ignores HUP
     background=$!
     wait_for "runs/$2/telemetry.db"
     sleep 0.3
