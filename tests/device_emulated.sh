@@ -183,7 +183,7 @@ small_card() {
     ESPER_EMULATE_SHARED=101376
     export ESPER_EMULATE_SHARED
     text text-card --device cuda $wide_text --precision auto
-    verdict 'what the card has no room for' "$(grep -q 'no bf16 kernels for this host on this GPU' "$work/err" || echo "not said: $(cat "$work/err")")"
+    verdict 'what the card has no room for' "$(grep -q 'no bf16 kernels for this host on this GPU' "$work/out" || echo "not said: $(cat "$work/out")")"
     agree 'wide text on a small card' text-wide-cpu text-card 'select step, env, op, slot, round(val_loss, 2) from step'
     fails 1 'precision = bf16: there are no bf16 kernels for this host (2 layers of width 128' train --task "$work/text.json" \
         --runs "$work" --name none --device cuda $wide_text --precision bf16
