@@ -105,7 +105,9 @@ static void a_budget_is_used_and_not_exceeded(void **state)
     for (long long budget = 80; budget < 300000; budget = budget * 5 / 3) {
         struct search *search = search_of(&config, budget, 0);
         long long used = env_steps(search), round = (long long)search->schedules * config.steps;
-        assert_true(used <= budget && used + round > budget);
+        const int last = search->rounds[search->stages - 1] * config.steps; /* six tries share its envs */
+        const long long idle = search->schedules < 6 ? 0 : (long long)(search->schedules % 6) * last;
+        assert_true(used == search_env_steps(search) && used + idle <= budget && used + idle + round > budget);
         assert_true(1 << search->stages == search->schedules);
         for (int i = 1; i < search->stages; i++)
             assert_true(search->rounds[i] >= search->rounds[i - 1] && search->rounds[i - 1] >= 1);
@@ -210,6 +212,50 @@ static void the_better_half_goes_on(void **state)
     search_free(search);
 }
 
+/* The two that remain play at all tempos: the schedule is chosen by all its episodes, the tempo by those of both. */
+static void the_last_stage_tries_tempos(void **state)
+{
+    (void)state;
+    struct config config = task_config("quickstart");
+    struct search *search = search_of(&config, 100000, 8);
+    struct outcome_record outcomes[8] = {{0}};
+    for (int i = 0; i < 8; i++)
+        outcomes[i] = (struct outcome_record){.env = i,
+                                              .gain = (double)NAN,
+                                              .val_accuracy = i == 2   ? 60
+                                                              : i == 5 ? 58
+                                                                       : 40};
+    search_judge(search, 1, outcomes, 8);
+    static const double halved[4] = {60, 50, 0, 0};
+    for (int i = 0; i < 4; i++)
+        outcomes[i].val_accuracy = halved[i];
+    search_judge(search, 2, outcomes, 4);
+    assert_false(search_tries_tempos(search, 2));
+    assert_true(search_tries_tempos(search, 3) && search_remaining(search, 3) == 6);
+    assert_int_equal(search_stage(search, 3, 0).envs, 6);
+
+    char *lines;
+    struct esper_error error = {0};
+    assert_int_equal(search_lines(search, 3, &lines, &error), ESPER_OK);
+    assert_string_equal(lines, "attention/3@1,attention/3@1,attention/3@1\n"
+                               "attention@1,attention@1,attention@1\n"
+                               "attention/8@1,attention/8@1,attention/8@1\n"
+                               "bottleneck/3@1,bottleneck/3@1,bottleneck/3@1\n"
+                               "bottleneck@1,bottleneck@1,bottleneck@1\n"
+                               "bottleneck/8@1,bottleneck/8@1,bottleneck/8@1\n");
+    memory_free(lines);
+    static const double scores[6] = {71, 60, 55, 66, 70, 53}; /* one at tempos 3, 5, 8, then the other */
+    for (int i = 0; i < 6; i++)
+        outcomes[i].val_accuracy = scores[i];
+    search_judge(search, 3, outcomes, 6);
+    assert_true(search->tempo[0] == 68.5 && search->tempo[1] == 65 && search->tempo[2] == 54);
+    assert_int_equal(search->contenders[0].episodes, 5);
+    assert_int_equal(search_lines(search, 4, &lines, &error), ESPER_OK);
+    assert_string_equal(lines, "attention/3@1,attention/3@1,attention/3@1\n"); /* the other is better at 5 */
+    memory_free(lines);
+    search_free(search);
+}
+
 /* The objective of gain, or the same without the twin. */
 static void prices_count(void **state)
 {
@@ -235,6 +281,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(random_schedules_follow_from_the_seed),
         cmocka_unit_test(the_better_half_goes_on),
+        cmocka_unit_test(the_last_stage_tries_tempos),
         cmocka_unit_test(prices_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

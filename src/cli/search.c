@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/drive.h"
 #include "cli/series.h"
+#include "morph/stage.h"
 #include "search/search.h"
 #include "telemetry/cohort.h"
 
@@ -41,6 +42,12 @@ static void print_best(const struct quest *quest)
         cli_print("%4d  %7.2f  %8s  %8d  %9.0f  %s\n", i + 1, contender_mean(contender), margin, contender->episodes,
                   contender->added_params / contender->episodes, text);
     }
+    if (!search_tries_tempos(search, search->stages))
+        return;
+    cli_print("\nthe best two at every tempo, mean score:");
+    for (int tempo = 0; tempo < TEMPO_COUNT; tempo++)
+        cli_print("%s tempo %u %.2f", tempo ? "," : "", tempo_steps(tempo), search->tempo[tempo]);
+    cli_print("\n");
 }
 
 /* The winner, to be played again: on the same task, with what the command line changed of it. */
@@ -170,11 +177,11 @@ static enum esper_status look(struct cli_call *call, struct esper_error *error)
 const struct cli_page search_page = {
     .usage = "search [TASK] [--budget ENV_STEPS] [options]",
     .about = "Looks for the best constant schedule by successive halving: a catalogue of schedules and random\n"
-             "ones play evaluation episodes, the better half goes on and plays twice as many, until one is left.\n"
-             "It is then played on fresh episodes, those of --seed, which `esper eval` plays as well. All\n"
-             "schedules keep to the policy's masks, so that the winner is a fair control for a trained policy.\n"
-             "A stage plays as many envs as there are schedules at the start. Ctrl-C stops and saves; the same\n"
-             "command goes on.",
+             "ones play evaluation episodes, the better half goes on and plays twice as many, until one is left;\n"
+             "the last two play at every tempo, and the winner at the best. It is then played on fresh episodes,\n"
+             "those of --seed, which `esper eval` plays as well. All schedules keep to the policy's masks, so\n"
+             "that the winner is a fair control for a trained policy. A stage plays as many envs as there are\n"
+             "schedules at the start. Ctrl-C stops and saves; the same command goes on.",
     .example = "esper search quickstart --seed 7",
     .options =
         (const struct cli_option[]){

@@ -9,7 +9,10 @@
 #include "morph/family.h"
 #include "telemetry/paired.h"
 
-enum { RANDOM_LEAST = 8 }; /* random schedules that a search has at least, budget permitting */
+enum {
+    RANDOM_LEAST = 8,             /* random schedules that a search has at least, budget permitting */
+    TEMPO_TRIES = 2 * TEMPO_COUNT /* of the last stage: by schedule, then by tempo */
+};
 
 /* ---- schedules to start from ------------------------------------------------------------------------------------- */
 
@@ -150,9 +153,20 @@ void search_free(struct search *search)
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
-int search_remaining(const struct search *search, int stage)
+bool search_tries_tempos(const struct search *search, int stage)
+{
+    return stage == search->stages && search->schedules >= TEMPO_TRIES;
+}
+
+/* Without tempos: 1 after the last stage. */
+static int contenders_left(const struct search *search, int stage)
 {
     return search->schedules >> (stage - 1);
+}
+
+int search_remaining(const struct search *search, int stage)
+{
+    return search_tries_tempos(search, stage) ? TEMPO_TRIES : contenders_left(search, stage);
 }
 
 /* Every stage has a seed of its own, so that no schedule meets an episode twice. */
@@ -171,8 +185,8 @@ struct config search_stage(const struct search *search, int stage, int episodes)
         return config;
     }
     config.seed = stage_seed(search, stage);
-    config.envs = search->schedules;
     config.group = search_remaining(search, stage); /* all schedules meet the same births: luck favours none */
+    config.envs = search->schedules - search->schedules % config.group;
     config.rounds = search->rounds[stage - 1];
     return config;
 }
@@ -180,15 +194,30 @@ struct config search_stage(const struct search *search, int stage, int episodes)
 long long search_env_steps(const struct search *search)
 {
     long long sum = 0;
-    for (int i = 0; i < search->stages; i++)
-        sum += (long long)search->schedules * search->rounds[i] * search->config.steps;
+    for (int stage = 1; stage <= search->stages; stage++) {
+        const struct config config = search_stage(search, stage, 0);
+        sum += config_env_steps(&config);
+    }
     return sum;
+}
+
+static void set_tempo(struct schedule *schedule, int tempo)
+{
+    for (int i = 0; i < schedule->count; i++)
+        schedule->planting[i].tempo = (uint8_t)tempo;
 }
 
 enum esper_status search_lines(const struct search *search, int stage, char **lines, struct esper_error *error)
 {
-    return schedule_lines(&search->contenders->schedule, sizeof *search->contenders, search_remaining(search, stage),
-                          &search->config, lines, error);
+    if (!search_tries_tempos(search, stage))
+        return schedule_lines(&search->contenders->schedule, sizeof *search->contenders, contenders_left(search, stage),
+                              &search->config, lines, error);
+    struct schedule tries[TEMPO_TRIES];
+    for (int i = 0; i < TEMPO_TRIES; i++) {
+        tries[i] = search->contenders[i / TEMPO_COUNT].schedule;
+        set_tempo(&tries[i], i % TEMPO_COUNT);
+    }
+    return schedule_lines(tries, sizeof *tries, TEMPO_TRIES, &search->config, lines, error);
 }
 
 /* ---- what came of it --------------------------------------------------------------------------------------------- */
@@ -234,18 +263,33 @@ static void sort_remaining(struct contender *contenders, int count)
     }
 }
 
+static int best_tempo(const struct search *search)
+{
+    int best = 0;
+    for (int tempo = 1; tempo < TEMPO_COUNT; tempo++)
+        if (search->tempo[tempo] > search->tempo[best])
+            best = tempo;
+    return best;
+}
+
+/* Both schedules play every tempo equally often, so each question has all episodes of the last stage to answer it. */
 void search_judge(struct search *search, int stage, const struct outcome_record *outcomes, int count)
 {
-    const int remaining = search_remaining(search, stage);
+    const int left = contenders_left(search, stage), tempos = search_tries_tempos(search, stage) ? TEMPO_COUNT : 1;
     for (int i = 0; i < count; i++) {
-        struct contender *contender = &search->contenders[outcomes[i].env % remaining];
+        const int played = (int)outcomes[i].env % (left * tempos);
+        struct contender *contender = &search->contenders[played / tempos];
         const double score = search_score(&search->config, &outcomes[i]);
         contender->episodes++;
         contender->score += score;
         contender->squares += score * score;
         contender->added_params += (double)outcomes[i].added_params;
+        if (tempos > 1)
+            search->tempo[played % tempos] += score * tempos / count;
     }
-    for (int i = 0; i < remaining; i++)
+    for (int i = 0; i < left; i++)
         search->contenders[i].stage = stage;
-    sort_remaining(search->contenders, remaining);
+    sort_remaining(search->contenders, left);
+    if (tempos > 1)
+        set_tempo(&search->contenders[0].schedule, best_tempo(search));
 }

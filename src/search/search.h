@@ -2,8 +2,9 @@
  * A search for the best constant schedule by successive halving. It starts from the catalogue and, where there is room,
  * random schedules; in every stage each remaining schedule plays as many episodes, on the same births as the others,
  * the better half goes on, and the next stage gives each twice as many. A stage is an evaluation run of as many envs as
- * there were schedules at the start, so that all stages cost the same. What is played follows from the task, the seed
- * and the outcomes before, so a search keeps no state besides its runs.
+ * there were schedules at the start, so that all stages cost the same. In the last stage the two that remain are played
+ * at every tempo, if there are envs enough, and the winner takes the tempo that suited both of them best. What is
+ * played follows from the task, the seed and the outcomes before, so a search keeps no state besides its runs.
  */
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
@@ -27,6 +28,7 @@ struct search {
     int schedules, stages;
     int rounds[SEARCH_STAGES];    /* of each stage */
     struct contender *contenders; /* [schedules]: those that remain come first, best first */
+    double tempo[TEMPO_COUNT];    /* mean score of the last stage's episodes at each; 0: all play as they are */
 };
 
 /* `budget` in env-steps; `schedules` to start from, 0: as many as catalogue and budget suggest. */
@@ -34,8 +36,10 @@ enum esper_status search_create(struct search **out, const struct config *config
                                 struct esper_error *error);
 void search_free(struct search *search);
 
-/* What remains at a stage, from 1; the stage after the last one has the winner. */
+/* How many a stage plays, from 1; the stage after the last one has the winner. */
 int search_remaining(const struct search *search, int stage);
+/* Whether that is both schedules that remain, at every tempo. */
+bool search_tries_tempos(const struct search *search, int stage);
 /* The configuration of a stage's run, without its schedules; of the stage after the last: `episodes` of the winner, on
  * the episodes of the task's own seed, which no stage has seen. */
 struct config search_stage(const struct search *search, int stage, int episodes);
