@@ -177,6 +177,9 @@ text text-wide-cpu --device cpu $wide_text
 text text-wide-cuda --device cuda $wide_text --precision bf16
 agree 'wide text in bf16' text-wide-cpu text-wide-cuda 'select step, env, op, slot, blueprint, result, round(val_loss) from step'
 
+# A CNN of the usual form.
+usual="--task cifar_baseline --envs 1 --rounds 1 --steps 3 --set data.set=synthetic --set data.size=32 --set data.batches=3 --set data.batch=2"
+
 # A card with less shared memory, as compute capability 8.9 has it: wide hosts are computed in fp32, or refused, and CNNs of
 # the usual form by the bf16 kernels for any.
 small_card() {
@@ -187,7 +190,6 @@ small_card() {
     agree 'wide text on a small card' text-wide-cpu text-card 'select step, env, op, slot, round(val_loss, 2) from step'
     fails 1 'precision = bf16: there are no bf16 kernels for this host (2 layers of width 128' train --task "$work/text.json" \
         --runs "$work" --name none --device cuda $wide_text --precision bf16
-    usual="--task cifar_baseline --envs 1 --rounds 1 --steps 3 --set data.set=synthetic --set data.size=32 --set data.batches=3 --set data.batch=2"
     train card-bf16 $usual --device cuda --precision bf16
     unset ESPER_EMULATE_SHARED
     train card-cpu $usual --device cpu

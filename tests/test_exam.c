@@ -402,10 +402,13 @@ static void one_policy_is_compared_with_one_schedule(void **state)
     const struct exam_part *best = exam_find(exam, EXAM_SCHEDULE, -1, -1, exam->best_of_all);
     /* at 0.25, the mean price, 10 (1 - exp(-n / 3000)) - n / 4000 peaks at 3000 log(40/3) */
     assert_in_range(schedule_params(&best->schedule, &exam->setup.config), 6000, 10000);
+    const struct exam_part *searched = exam_find(exam, EXAM_SEARCHED, 1, -1, -1);
+    for (int i = 0; i < searched->count; i++)
+        searched->outcomes[i].test_accuracy += 0.2;
     struct exam_result *result = judged(exam);
-    const struct exam_verdict *verdict = verdict_on(result, CLAIM_ONE_SCHEDULE, -1);
-    assert_int_equal(result->verdicts, 2 * CLAIMS_AT_A_PRICE + 1);
-    assert_true(verdict == &result->verdict[result->verdicts - 1]);
+    const struct exam_verdict *verdict = verdict_on(result, CLAIM_ONE_SCHEDULE, -1), *last = verdict + 1;
+    assert_int_equal(result->verdicts, 2 * CLAIMS_AT_A_PRICE + 2);
+    assert_true(last == &result->verdict[result->verdicts - 1] && last->claim == CLAIM_ONE_SEARCHED);
     assert_true(verdict->against->part[0] == best && verdict->paired);
     /* PPO's 62.5 minus 5 at the second price; the schedule's 60 minus 2 */
     double chance = 0;
@@ -413,6 +416,9 @@ static void one_policy_is_compared_with_one_schedule(void **state)
         chance += luck(i) / 64;
     assert_true(fabs(verdict->ppo - chance - 60) < 1e-9 && fabs(verdict->other - chance - 59) < 1e-9);
     assert_difference(verdict, 1, FINDING_EARNS);
+    /* of the searched ones the better: 62.4 + 0.2 minus 6 at the second price */
+    assert_true(last->against->part[0] == searched && last->paired);
+    assert_difference(last, 0.4, FINDING_UNDECIDED);
     exam_result_free(result);
     exam_free(exam);
 }

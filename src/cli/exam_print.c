@@ -80,15 +80,30 @@ static void print_all_prices(const struct exam_result *result)
     const struct exam_verdict *last = &result->verdict[result->verdicts - 1];
     if (last->price >= 0)
         return;
-    cli_print("\nmean of all prices: net score of PPO %.2f, of %s, the best for all, %.2f\n", last->ppo,
-              last->against->name, last->other);
+    cli_print("\nmean of all prices: net score of PPO %.2f", last->ppo);
+    for (int claim = CLAIMS_AT_A_PRICE; claim < CLAIM_COUNT; claim++) {
+        const struct exam_verdict *verdict = last - (CLAIM_COUNT - 1 - claim);
+        cli_print("; of %s: %.2f", verdict->against->name, verdict->other);
+    }
+    cli_print("\n");
     print_verdicts(result, -1);
+}
+
+static void print_searched(const struct exam_result *result)
+{
+    const struct exam *exam = result->exam;
+    cli_print("\n");
+    for (int p = 0; p < exam->setup.prices; p++) {
+        char text[SCHEDULE_TEXT];
+        schedule_format(&exam_find(exam, EXAM_SEARCHED, p, -1, -1)->schedule, &exam->setup.config, text, sizeof text);
+        cli_print("the searched schedule, price %g: %s\n", exam->setup.price[p], text);
+    }
 }
 
 static void print_notes(const struct exam_result *result)
 {
     const struct exam *exam = result->exam;
-    cli_print("\nrank correlation of J and test score over the catalogue's %d schedules: %.3f\n", exam->catalogue.count,
+    cli_print("rank correlation of J and test score over the catalogue's %d schedules: %.3f\n", exam->catalogue.count,
               result->rank_correlation);
     for (int i = 0; i < exam->count; i++)
         if (exam->parts[i].widest) {
@@ -115,6 +130,7 @@ void exam_print(const struct exam_result *result, const char *folder, const char
         print_verdicts(result, p);
     }
     print_all_prices(result);
+    print_searched(result);
     print_notes(result);
     cli_print("\nthe page\n  %s\n", page);
 }

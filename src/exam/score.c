@@ -211,11 +211,34 @@ static enum esper_status make_entries(struct exam_result *result, double *values
     return ESPER_OK;
 }
 
+static double mean_net(const struct exam_result *result, const struct exam_entry *entry)
+{
+    const int prices = result->exam->setup.prices;
+    double sum = 0;
+    for (int p = 0; p < prices; p++)
+        sum += entry->net[p] / prices;
+    return sum;
+}
+
+/* Nothing selects one searched schedule for all prices: so it is the best on the reported episodes themselves. */
+static const struct exam_entry *best_searched(const struct exam_result *result)
+{
+    const struct exam_entry *best = NULL;
+    for (int i = 0; i < result->entries; i++) {
+        const struct exam_entry *entry = &result->entry[i];
+        if (entry->kind == EXAM_SEARCHED && (!best || mean_net(result, entry) > mean_net(result, best)))
+            best = entry;
+    }
+    return best;
+}
+
 /* A kind that knows no price is the same at all of them; -1 asks for the best schedule on their mean. */
 static const struct exam_entry *find_entry(const struct exam_result *result, enum exam_kind kind, int price)
 {
     const struct exam *exam = result->exam;
     const int schedule = price < 0 ? exam->best_of_all : exam->best[price];
+    if (kind == EXAM_SEARCHED && price < 0)
+        return best_searched(result);
     for (int i = 0; i < result->entries; i++) {
         const struct exam_entry *entry = &result->entry[i];
         if (entry->kind == kind && (entry->price == price || entry->price < 0) &&
@@ -294,8 +317,8 @@ static enum esper_status make_verdicts(struct exam_result *result, double *value
     for (int p = 0; p < prices; p++)
         for (int claim = 0; claim < CLAIMS_AT_A_PRICE; claim++)
             TRY(make_verdict(result, (enum exam_claim)claim, p, values, error));
-    if (prices > 1 && exam_one_policy(result->exam))
-        TRY(make_verdict(result, CLAIM_ONE_SCHEDULE, -1, values, error));
+    for (int claim = CLAIMS_AT_A_PRICE; claim < CLAIM_COUNT && prices > 1 && exam_one_policy(result->exam); claim++)
+        TRY(make_verdict(result, (enum exam_claim)claim, -1, values, error));
     return ESPER_OK;
 }
 
@@ -353,7 +376,7 @@ static enum esper_status describe_catalogue(struct exam_result *result, struct e
 static enum esper_status judge(struct exam_result *result, struct esper_error *error)
 {
     const struct exam *exam = result->exam;
-    const size_t verdicts = (size_t)exam->setup.prices * CLAIMS_AT_A_PRICE + 1;
+    const size_t verdicts = (size_t)exam->setup.prices * CLAIMS_AT_A_PRICE + CLAIM_COUNT - CLAIMS_AT_A_PRICE;
     result->entry = memory_alloc((size_t)exam->count, sizeof *result->entry, error);
     result->verdict = result->entry ? memory_alloc(verdicts, sizeof *result->verdict, error) : NULL;
     double *values = result->verdict ? memory_alloc((size_t)exam->setup.seeds * (size_t)exam->setup.episodes,

@@ -28,8 +28,8 @@ struct exam_entry {
     double net[EXAM_PRICES];
 };
 
-/* The claims. CLAIM(NAME, name in JSON, the claim, the contestant it is made against). The last one is made on the mean
- * of all prices, of trainings that serve them all; the others at every price. */
+/* The claims. CLAIM(NAME, name in JSON, the claim, the contestant it is made against). The last two are made on the
+ * mean of all prices, of trainings that serve them all; the others at every price. */
 #define EXAM_CLAIMS(CLAIM)                                                                                             \
     CLAIM(GROWTH, "growth", "growing beats not growing", EXAM_STATIC)                                                  \
     CLAIM(HEURISTIC, "heuristic", "learning beats the heuristic", EXAM_HEURISTIC)                                      \
@@ -39,7 +39,8 @@ struct exam_entry {
     CLAIM(WIDE_PARAMS, "wide_params", "growing beats a wider host of as many parameters", EXAM_WIDE_PARAMS)            \
     CLAIM(WIDE_WORK, "wide_work", "growing beats a wider host of as much training", EXAM_WIDE_WORK)                    \
     CLAIM(REPLAY, "replay", "growing beats its last topology from scratch", EXAM_REPLAY)                               \
-    CLAIM(ONE_SCHEDULE, "one_schedule", "one policy beats the best single schedule", EXAM_SCHEDULE)
+    CLAIM(ONE_SCHEDULE, "one_schedule", "one policy beats the best single schedule", EXAM_SCHEDULE)                    \
+    CLAIM(ONE_SEARCHED, "one_searched", "one policy beats the best searched schedule", EXAM_SEARCHED)
 
 enum exam_claim {
 #define EXAM_CLAIM(NAME, name, title, against) CLAIM_##NAME,

@@ -149,7 +149,8 @@ static void write_verdict(struct html *html, const struct exam_verdict *verdict)
              exam_finding_title(verdict->finding));
     html_text(html, exam_claim_title(verdict->claim));
     html_raw(html, "</td><td class=\"long\">");
-    html_text(html, verdict->against->price < 0 ? verdict->against->name : exam_kind_title(verdict->against->kind));
+    html_text(html, verdict->price < 0 || verdict->against->price < 0 ? verdict->against->name
+                                                                      : exam_kind_title(verdict->against->kind));
     html_add(html, "</td><td class=\"n\">%.2f</td><td class=\"n\">%.2f</td><td class=\"n\">%+.2f</td><td class=\"n\">",
              verdict->ppo, verdict->other, verdict->difference.mean);
     write_interval(html, &verdict->difference, true);
@@ -165,7 +166,7 @@ static void write_counts(struct html *html, double price, const int counts[3])
              counts[FINDING_UNDECIDED] == 1 ? "is" : "are");
 }
 
-/* -1: the mean of all prices, with one claim. */
+/* -1: the mean of all prices, with claims of its own. */
 static void write_price(struct html *html, const struct exam_result *result, int p)
 {
     int counts[3] = {0};
