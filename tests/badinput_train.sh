@@ -489,6 +489,8 @@ verdict 'neither without the other' "$(discounted near --set reward.price=1; gre
 "$esper" train $small --steps 6 --rounds 3 --plain --name lessons --set lesson.tries=1 --set lesson.recitals=1 >stdout.txt 2>stderr.txt
 verdict 'lessons are told' "$(grep -cE '^lessons: 1 rounds of trying schedules, 1 of|^the best of [0-9]+ schedules is ' stderr.txt |
     grep -vx 2; grep nan stderr.txt)"
+verdict 'and recorded' "$("$esper" sql lessons 'select round, count(schedule), count(distinct schedule) from outcome group by round' \
+    --csv | tail -n +2 | tr -d '\r' | tr '\n' ' ' | grep -vx '0,2,2 1,2,1 2,0,0 ')"
 fails 2 'lesson.recitals = 1: nothing was tried that could be recited; set lesson.tries' train $small --set lesson.recitals=1
 fails 2 'of 4 envs some must be left' train $small --envs 4 --set lesson.tries=1 --set lesson.reciters=4
 

@@ -21,6 +21,9 @@ for stage in 'stage1 2 8' 'stage2 3 4' 'stage3 3 6' 'winner 2 1'; do
     verdict "$1" "$([ "$(count "$1" 'select count(distinct round) from outcome')" = "$2" ] && [ "$lines" = "$3" ] ||
         echo "$lines lines")"
 done
+said() { "$esper" sql --runs runs/whole stage3 'select schedule from outcome order by round, env' --csv | tail -n +2 | tr -d '"\r'; }
+verdict 'the record says which schedule was played' \
+    "$(said | head -6 | diff runs/whole/stage3.txt - && said | tail -6 | diff runs/whole/stage3.txt -)"
 verdict 'a stage of its own seed each' "$(grep -h '"seed":.*,' runs/whole/stage?/run.json | grep -v flag | sort | uniq -d)"
 verdict 'the winner on the episodes of --seed' "$(grep -q '"seed":.*5,' runs/whole/winner/run.json || echo 'another seed')"
 # who survives is who scored best

@@ -81,6 +81,24 @@ static enum esper_status load_schedules(struct engine *engine, struct esper_erro
     return ESPER_OK;
 }
 
+/* As the record has them. */
+static enum esper_status name_schedules(struct engine *engine, struct esper_error *error)
+{
+    const int count = engine->schedule_count;
+    TRY(schedule_lines(engine->schedules, sizeof *engine->schedules, count, &engine->world->config,
+                       &engine->schedule_text, error));
+    engine->schedule_name = memory_alloc((size_t)count, sizeof *engine->schedule_name, error);
+    if (!engine->schedule_name)
+        return ESPER_FAILED;
+    char *at = engine->schedule_text;
+    for (int i = 0; i < count; i++) {
+        engine->schedule_name[i] = at;
+        at += strcspn(at, "\n");
+        *at++ = '\0';
+    }
+    return ESPER_OK;
+}
+
 static enum esper_status check_data(const struct engine *engine, struct esper_error *error)
 {
     const struct config *config = &engine->world->config;
@@ -147,6 +165,8 @@ static enum esper_status create_parts(struct engine *engine, const struct config
         TRY(load_schedules(engine, error));
     if (engine->world->lesson_schedule)
         TRY(lessons_load(engine, error));
+    if (engine->schedules)
+        TRY(name_schedules(engine, error));
     TRY(dataset_open_for(config, &engine->data, error));
     TRY(dataset_matches(config, engine->data, error));
     TRY(check_data(engine, error));
@@ -207,6 +227,8 @@ void engine_free(struct engine *engine)
     memory_free(engine->step.reports);
     memory_free(engine->script_actions);
     memory_free(engine->schedules);
+    memory_free(engine->schedule_text);
+    memory_free(engine->schedule_name);
     belief_free(&engine->belief);
     memory_free(engine->test_accuracy);
     script_free(&engine->script);

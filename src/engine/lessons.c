@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/pick.h"
 #include "engine/ranks.h"
 #include "learn/normalise.h"
 
@@ -78,7 +79,7 @@ void lessons_keep(struct engine *engine, const struct outcome_record *outcomes)
         const double price = full_price(&world->config, &outcomes[env]),
                      worth = outcomes[env].reward + world_price_factor(whole, env) * price;
         const bool valid = isfinite(worth); /* one env's failure must not reach the others (E-03) */
-        tried[env] = valid ? (uint16_t)(whole->lesson_schedule[env] % engine->schedule_count) : LESSONS_MAX;
+        tried[env] = valid ? (uint16_t)schedule_of(whole, env, engine->schedule_count) : LESSONS_MAX;
         earned[env] = valid ? worth : 0;
         cost[env] = price;
     }

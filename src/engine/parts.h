@@ -56,6 +56,8 @@ struct engine {
     struct action *script_actions; /* [step][env of the run] its actions */
     struct schedule *schedules;    /* policy.kind = schedule */
     int schedule_count;
+    char *schedule_text;        /* as the record has them, and */
+    const char **schedule_name; /* [schedule_count] where each begins */
     struct belief belief; /* lessons: of the schedules */
     uint32_t batches;
 

@@ -44,14 +44,25 @@ ESPER_RULE struct action pick_heuristic(const struct step *step, int env, struct
     return action;
 }
 
-/* Envs take turns at the schedules, or each has its lesson. `slot` is working memory for the slots. */
+/* Envs take turns at the schedules, or each has its lesson. */
+ESPER_RULE uint32_t schedule_of(const struct world *world, int env, int count)
+{
+    return (world->lesson_schedule ? world->lesson_schedule[env] : world_env_number(world, env)) % (uint32_t)count;
+}
+
+/* Whether the env follows it, whatever the policy. */
+ESPER_RULE bool follows_schedule(const struct world *world, int env)
+{
+    return world->config.policy.kind == POLICY_SCHEDULE || world_lesson_of(world, env) != LESSON_NONE;
+}
+
+/* `slot` is working memory for the slots. */
 ESPER_RULE struct action pick_schedule(const struct step *step, int env, struct slot_state slot[SHAPE_SLOTS])
 {
     const struct world *world = step->world;
-    const uint32_t number = world->lesson_schedule ? world->lesson_schedule[env] : world_env_number(world, env),
-                   turn = number % (uint32_t)step->schedule_count;
+    const struct schedule *schedule = &step->schedules[schedule_of(world, env, step->schedule_count)];
     world_slots(world, env, slot);
-    return schedule_decide(&step->schedules[turn], (int)*world->step + 1, slot, world->shape.slots, &step->masks[env]);
+    return schedule_decide(schedule, (int)*world->step + 1, slot, world->shape.slots, &step->masks[env]);
 }
 
 /* Of every policy but the network, in one lane. */

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "engine/pick.h"
 #include "engine/ranks.h"
 
 /* The episodes' own, which twins and envs of the same birth share. */
@@ -154,6 +155,8 @@ static int close_episodes(struct engine *engine, const double *accuracy, struct 
     for (int env = 0; env < whole->envs; env++) {
         const struct episode episode = episode_load(&whole->episode, (size_t)env);
         fill_outcome(whole, env, accuracy[env], &outcomes[env]);
+        if (follows_schedule(whole, env))
+            outcomes[env].schedule = engine->schedule_name[schedule_of(whole, env, engine->schedule_count)];
         count_episode(engine->world, &episode);
         if (isfinite(whole->val_loss[env]) && outcomes[env].val_accuracy > most) {
             most = outcomes[env].val_accuracy;

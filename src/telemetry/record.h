@@ -174,7 +174,8 @@ enum { RECORD_TEXT = 48, RECORD_PASSAGE = 352 }; /* no row is longer than one of
     FIELD(OPTIONAL, images, "training images, or starts of windows, that the env had")                                 \
     FIELD(NUMBER, label_noise, "share of them with a wrong label")                                                     \
     FIELD(NUMBER, lr_factor, "factor of its learning rates")                                                           \
-    FIELD(NUMBER, price, "points per 1000 parameters that growing cost it")
+    FIELD(NUMBER, price, "points per 1000 parameters that growing cost it")                                            \
+    FIELD(NAME, schedule, "what it followed, as --schedule takes it; missing where its policy chose")
 
 #define ROLLBACK_FIELDS(FIELD)                                                                                         \
     FIELD(INTEGER, round, ROUND_NUMBER)                                                                                \

@@ -200,7 +200,7 @@ enum esper_status store_reach(const struct run *run, uint32_t rounds, uint32_t s
     return status;
 }
 
-/* Integers and reals only: outcomes have no other fields. */
+/* Integers and reals only: names are left out. */
 static void read_row(sqlite3_stmt *query, const struct store_layout *layout, void *record)
 {
     char *field = record;
@@ -209,6 +209,8 @@ static void read_row(sqlite3_stmt *query, const struct store_layout *layout, voi
         double real = sqlite3_column_type(query, i) == SQLITE_NULL ? NAN : sqlite3_column_double(query, i);
         if (layout->columns[i].type == COLUMN_NUMBER)
             memcpy(field, &real, sizeof real);
+        else if (layout->columns[i].type == COLUMN_NAME)
+            memset(field, 0, sizeof(const char *));
         else
             memcpy(field, &whole, sizeof whole);
     }
