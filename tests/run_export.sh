@@ -164,6 +164,42 @@ if env script --version >/dev/null 2>&1; then # at this temperature any byte may
         "$(grep -q '\\x[01][0-9a-f]' "$work/terminal" && ! tr -d '\r\n\t' <"$work/terminal" | grep -q '[[:cntrl:]]' || echo no)"
 fi
 
+# ---- the policy ------------------------------------------------------------------------------------------------------
+learner="--envs 2 --rounds 2 --steps 12 --set data.batches=1 --set data.val_images=20 --set data.test_images=20
+    --set policy.feature_dim=16 --set policy.hidden=16 --runs $work --quiet"
+"$esper" train $learner --name learner >"$work/out" 2>&1 || cat "$work/out"
+"$esper" export learner --runs "$work" --policy "$work/grower.policy" >"$work/export" 2>&1
+verdict 'a policy' "$(grep -q '^wrote .*grower.policy, the policy of learner; play it with: ' "$work/export" || cat "$work/export")"
+for from in learner grower.policy learner/checkpoints/r000002-s000.ckpt; do
+    rm -rf "$work/played" "$work/went-on"
+    "$esper" eval "$work/$from" --episodes 4 --runs "$work" --name played --quiet >"$work/out" 2>&1 || cat "$work/out"
+    "$esper" train $learner --from "$work/$from" --name went-on >"$work/out" 2>&1 || cat "$work/out"
+    echo "$("$esper" inspect "$work/played" --hash) $("$esper" inspect "$work/went-on" --hash)" >>"$work/hashes"
+done
+verdict 'it plays and learns as in its run, from any file' "$([ "$(sort -u "$work/hashes" | wc -l)" -eq 1 ] || cat "$work/hashes")"
+verdict 'and is smaller than a checkpoint' "$([ "$(wc -c <"$work/grower.policy")" -lt "$(wc -c <"$work/learner/checkpoints/r000002-s000.ckpt")" ] ||
+    ls -l "$work")"
+"$esper" eval "$work/grower.policy" --task quick_mixed --episodes 2 --steps 12 --runs "$work" --quiet >"$work/out" 2>&1
+verdict 'on another task' "$(grep -q '^[^ ]*/grower-on-quick_mixed-ppo: ' "$work/out" || cat "$work/out")"
+
+# refused CODE TEXT ARGUMENTS...
+refused() {
+    code=$1 text=$2
+    shift 2
+    "$esper" "$@" >"$work/out" 2>"$work/err"
+    got=$?
+    verdict "$text" "$([ $got -eq "$code" ] && grep -qF -- "$text" "$work/err" && [ "$(wc -l <"$work/err")" -eq 1 ] ||
+        echo "$got: $(cat "$work/err")")"
+}
+refused 2 'has no array best.accuracy' eval "$work/grower.policy" --policy replay --runs "$work" --quiet
+refused 2 'is a file; a run is a directory' train --resume "$work/grower.policy" --quiet
+refused 2 '--policy -: a policy goes to a file' export learner --runs "$work" --policy -
+refused 2 'has learned no policy' export one --runs "$work" --policy "$work/none"
+sed 's/policy.w/policy.x/' "$work/grower.policy" >"$work/bent.policy"
+refused 2 'it is damaged or cut short' eval "$work/bent.policy" --runs "$work" --quiet
+head -c 5000 "$work/grower.policy" >"$work/cut.policy"
+refused 2 'it is damaged or cut short' eval "$work/cut.policy" --runs "$work" --quiet
+
 # ---- an env as it stands ---------------------------------------------------------------------------------------------
 # a run that was stopped in the middle of a round: env N as it stands
 "$esper" train --script "$work/one.json" --name stopped --envs 2 --rounds 100 --runs "$work" --plain --steps 30 \

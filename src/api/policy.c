@@ -2,14 +2,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "api/parts.h"
 #include "base/memory.h"
 #include "engine/step.h"
 #include "learn/normalise.h"
 #include "session/checkpoint.h"
-#include "telemetry/run.h"
+#include "session/learned.h"
 #include "variant/variant.h"
 
 /* What it remembered before its last decision, and after it: asked again, it decides again from before. */
@@ -35,35 +34,12 @@ struct esper_policy {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* The checkpoint that holds it, and its configuration. */
-static enum esper_status find_source(const char *source, char path[PATH_MAX], struct config *config,
-                                     struct esper_error *error)
-{
-    struct run run;
-    struct checkpoint_info info;
-    struct stat file;
-    char folder[PATH_MAX];
-    if (stat(source, &file) == 0 && !S_ISDIR(file.st_mode)) {
-        snprintf(path, PATH_MAX, "%s", source);
-        return checkpoint_verify(source, &info, config, error);
-    }
-    TRY(run_open(&run, "runs", source, error));
-    *config = run.config;
-    const int length = snprintf(folder, sizeof folder, "%s/checkpoints", run.path);
-    run_close(&run);
-    if (length >= (int)sizeof folder)
-        return error_set(error, ESPER_INVALID, "%.80s...: the path is too long", source);
-    TRY(checkpoint_newest(folder, &info, NULL, error));
-    snprintf(path, PATH_MAX, "%s", info.path);
-    return ESPER_OK;
-}
-
 static enum esper_status open_parts(struct esper_policy *policy, const char *source, struct esper_error *error)
 {
     static const char *const names[] = {"policy.w", "learner.obs_mean", "learner.obs_var"};
     char path[PATH_MAX];
     struct config config;
-    TRY(find_source(source, path, &config, error));
+    TRY(learned_find("runs", source, path, &config, error));
     if (config.policy.kind != POLICY_PPO)
         return error_set(error, ESPER_INVALID, "%s: holds no policy that was learned (policy.kind = ppo)", source);
     TRY(config_check(&config, error));

@@ -4,6 +4,7 @@
 
 #include "api/parts.h"
 #include "base/memory.h"
+#include "session/learned.h"
 #include "session/session.h"
 #include "telemetry/run.h"
 
@@ -49,7 +50,7 @@ static enum esper_status configure(struct config *config, const char *task, cons
     TRY(config_load_task(config, task, error));
     TRY(api_set(config, sets, count, error));
     if (config->policy.from[0]) {
-        TRY(run_find(runs, config->policy.from, path, error));
+        TRY(learned_name(runs, config->policy.from, path, error));
         TRY(config_set_value(config, "policy.from", path, ORIGIN_FLAG, error));
     }
     if (config->origin[config_key_find("device")] != ORIGIN_SET)

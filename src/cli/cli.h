@@ -161,7 +161,8 @@ struct cli_config_flags {
          0,          0},                                                                                               \
         {"script", CLI_TEXT, "FILE", CLI_IN(f, script), "JSON actions; may germinate where the policy may not", 0, 0}, \
     {                                                                                                                  \
-        "from", CLI_TEXT, "RUN", CLI_IN(f, from), "ppo: start from that run's policy; replay: its best topology", 0, 0 \
+        "from", CLI_TEXT, "RUN", CLI_IN(f, from),                                                                      \
+            "ppo: start from that run's (or file's) policy; replay: its best topology", 0, 0                           \
     }
 
 /* defaults < task < file < --set < flags, then config_check. `fallback` is the task when none is named; NULL: none. */

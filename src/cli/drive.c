@@ -13,6 +13,7 @@
 #include "base/group.h"
 #include "cli/progress.h"
 #include "engine/choose.h"
+#include "session/learned.h"
 #include "telemetry/run.h"
 #include "telemetry/store.h"
 
@@ -192,7 +193,7 @@ enum esper_status drive_find_from(const char *runs, struct config *config, struc
     char path[PATH_MAX];
     if (!config->policy.from[0])
         return ESPER_OK;
-    if (run_find(runs, config->policy.from, path, error) != ESPER_OK)
+    if (learned_name(runs, config->policy.from, path, error) != ESPER_OK)
         return error_where(error, "--from");
     return config_set_value(config, "policy.from", path, ORIGIN_FLAG, error);
 }

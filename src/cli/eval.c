@@ -10,6 +10,7 @@
 #include "cli/drive.h"
 #include "cli/ranks.h"
 #include "morph/family.h"
+#include "session/learned.h"
 #include "telemetry/cohort.h"
 #include "telemetry/run.h"
 
@@ -64,7 +65,7 @@ static enum esper_status config_of_task(const struct cli_config_flags *flags, st
     TRY(cli_config(flags, "quickstart", config, error));
     if (config->policy.kind == POLICY_PPO && !config->policy.from[0])
         return error_set(error, ESPER_INVALID,
-                         "--policy ppo: name the run that trained it: esper eval RUN, or --from RUN");
+                         "--policy ppo: name the run that trained it: esper eval RUN, or --from RUN (or a file of it)");
     return ESPER_OK;
 }
 
@@ -127,11 +128,16 @@ enum esper_status drive_print_outcomes(const char *path, const struct config *co
     return status;
 }
 
+/* What is evaluated: a run, or a file of a policy. */
+struct origin {
+    char path[PATH_MAX], name[128];
+};
+
 /* A mean alone says little: suggest playing the same episodes with another policy, static compared with the rest. */
-static void print_next(const struct drive_end *end, const char *origin, const char *runs)
+static void print_next(const struct drive_end *end, const struct origin *origin, const char *runs)
 {
     char flag[PATH_MAX];
-    const char *esper = program_invocation_name, *slash = origin ? strrchr(origin, '/') : NULL;
+    const char *esper = program_invocation_name;
     bool is_static = end->config.policy.kind == POLICY_STATIC;
     int episodes = end->config.rounds * end->config.envs;
     const char *other = is_static ? "ppo" : "static";
@@ -139,8 +145,8 @@ static void print_next(const struct drive_end *end, const char *origin, const ch
     cli_print("\ntry next\n");
     if (origin) {
         char name[PATH_MAX];
-        snprintf(name, sizeof name, "%s/%.200s-eval-%s", runs, slash ? slash + 1 : origin, other);
-        cli_print("  %s eval %s --policy %s --episodes %d%s\n", esper, origin, other, episodes, flag);
+        snprintf(name, sizeof name, "%s/%.200s-eval-%s", runs, origin->name, other);
+        cli_print("  %s eval %s --policy %s --episodes %d%s\n", esper, origin->path, other, episodes, flag);
         cli_print("  %s compare %s %s\n", esper, is_static ? name : end->path, is_static ? end->path : name);
     } else {
         cli_print("  %s eval --task %s --policy %s --episodes %d --seed %llu%s\n", esper, end->config.task,
@@ -149,7 +155,7 @@ static void print_next(const struct drive_end *end, const char *origin, const ch
     }
 }
 
-static void print_end(const struct drive_end *end, const char *origin, const struct cli_run_flags *flags)
+static void print_end(const struct drive_end *end, const struct origin *origin, const struct cli_run_flags *flags)
 {
     char time[32];
     struct esper_error error = {0};
@@ -168,12 +174,12 @@ static void print_end(const struct drive_end *end, const char *origin, const str
 struct evaluation {
     struct cli_config_flags flags;
     struct cli_run_flags run;
-    const char *word; /* the run that is evaluated; NULL: a task is */
+    const char *word; /* what is evaluated: a run or a file; NULL: a task is */
     int episodes;
     bool greedy;
-    char origin[PATH_MAX]; /* directory of that run */
-    char name[128];        /* of the evaluation, where it was not given one */
-    struct group *group;   /* the ranks that play; NULL: this process alone */
+    struct origin origin;
+    char name[128];      /* of the evaluation, where it was not given one */
+    struct group *group; /* the ranks that play; NULL: this process alone */
 };
 
 /* What is played, and under which name. */
@@ -182,8 +188,10 @@ static enum esper_status read_config(struct evaluation *evaluation, struct confi
     struct run run;
     const char *runs = evaluation->run.runs;
     if (evaluation->word) {
-        TRY(run_open(&run, runs, evaluation->word, error));
-        snprintf(evaluation->origin, sizeof evaluation->origin, "%s", run.path);
+        TRY(learned_is_file(evaluation->word) ? learned_open_file(&run, evaluation->word, error)
+                                              : run_open(&run, runs, evaluation->word, error));
+        memcpy(evaluation->origin.path, run.path, sizeof run.path);
+        memcpy(evaluation->origin.name, run.name, sizeof run.name);
         const bool elsewhere = evaluation->flags.task != NULL;
         enum esper_status status =
             (elsewhere ? config_of_other_task : config_of_run)(&run, &evaluation->flags, config, error);
@@ -230,19 +238,20 @@ static enum esper_status evaluate(struct cli_call *call, struct esper_error *err
         evaluation->run.quiet = evaluation->run.quiet || !leads;
         call->code = drive(session, "evaluating", &evaluation->run, &end);
         if (call->code == CLI_OK && leads)
-            print_end(&end, evaluation->word && !evaluation->flags.task ? evaluation->origin : NULL, &evaluation->run);
+            print_end(&end, evaluation->word && !evaluation->flags.task ? &evaluation->origin : NULL, &evaluation->run);
     }
     return ranks_part(evaluation->group, call, status, error);
 }
 
 #define AT(member) offsetof(struct evaluation, member)
 const struct cli_page eval_page = {
-    .usage = "eval (RUN [--task OTHER] | --task NAME --policy KIND) [--episodes N] [--greedy] [options]",
+    .usage = "eval (RUN|FILE [--task OTHER] | --task NAME --policy KIND) [--episodes N] [--greedy] [options]",
     .about = "Plays evaluation episodes: nothing is learned, and the episodes differ from those of training.\n"
              "RUN supplies task, seed and policy; --policy plays another policy on the same episodes, so that\n"
              "`esper compare` can pair them. With --task as well, RUN's policy plays a task that it has not seen; it\n"
-             "must have as many slots. The result is a run like any other, <RUN>-eval-<policy> or\n"
-             "<RUN>-on-<task>-<policy> unless named.",
+             "must have as many slots. FILE, instead of RUN: a policy that `esper export --policy` wrote, or a\n"
+             "checkpoint. The result is a run like any other, <RUN>-eval-<policy> or <RUN>-on-<task>-<policy>\n"
+             "unless named.",
     .example = "esper eval first --episodes 64",
     .options =
         (const struct cli_option[]){

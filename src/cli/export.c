@@ -1,4 +1,5 @@
 /* esper export: the contents of a run, as files that other programs open. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "cli/cli.h"
 #include "model/graph.h"
 #include "session/export.h"
+#include "session/learned.h"
 #include "telemetry/dump.h"
 #include "telemetry/tensorboard.h"
 #include "telemetry/trace.h"
@@ -13,6 +15,7 @@
 struct export_options {
     const char *env;
     const char *safetensors, *onnx;               /* the network */
+    const char *policy;                           /* that it learned */
     const char *jsonl, *csv, *csv_output, *trace; /* the record; csv is a table's name */
     const char *tensorboard;                      /* a folder */
 };
@@ -79,6 +82,17 @@ static enum esper_status export_network(const struct run *run, const struct expo
     return status;
 }
 
+/* ---- the policy -------------------------------------------------------------------------------------------------- */
+
+static enum esper_status export_policy(const struct run *run, const char *path, struct esper_error *error)
+{
+    if (strcmp(path, "-") == 0)
+        return error_set(error, ESPER_INVALID, "--policy -: a policy goes to a file");
+    TRY(learned_export(run, path, error));
+    cli_print("wrote %s, the policy of %s; play it with: %s eval %s\n", path, run->name, program_invocation_name, path);
+    return ESPER_OK;
+}
+
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
 static enum esper_status whole_record(const struct run *run, const char *table, FILE *file, struct esper_error *error)
@@ -133,15 +147,17 @@ static enum esper_status export_files(struct cli_call *call, struct esper_error 
     struct run run;
     bool network = options->safetensors || options->onnx;
     claim_output(options);
-    if (!network && !options->jsonl && !options->csv && !options->trace && !options->tensorboard)
+    if (!network && !options->policy && !options->jsonl && !options->csv && !options->trace && !options->tensorboard)
         return error_set(
             error, ESPER_INVALID,
-            "export: choose what to write: --safetensors, --onnx, --jsonl, --csv, --trace or --tensorboard; "
+            "export: choose what to write: --safetensors, --onnx, --policy, --jsonl, --csv, --trace or --tensorboard; "
             "see --help");
     if (options->csv_output && !options->csv)
         return error_set(error, ESPER_INVALID, "export: --output says where --csv TABLE goes; the others name a file");
     TRY(run_open(&run, call->runs, call->words.items[0], error));
     enum esper_status status = network ? export_network(&run, options, error) : ESPER_OK;
+    if (status == ESPER_OK && options->policy)
+        status = export_policy(&run, options->policy, error);
     if (status == ESPER_OK && options->jsonl)
         status = export_record(&run, whole_record, NULL, options->jsonl, error);
     if (status == ESPER_OK && options->csv)
@@ -156,12 +172,12 @@ static enum esper_status export_files(struct cli_call *call, struct esper_error 
 
 #define AT(member) offsetof(struct export_options, member)
 const struct cli_page export_page = {
-    .usage = "export RUN [--safetensors FILE] [--onnx FILE] [--env best|N] [--jsonl FILE] [--csv TABLE]\n"
-             "                        [--output FILE] [--trace FILE] [--tensorboard DIR] [--runs DIR]",
-    .about =
-        "Writes the grown network of a run, host and blended seeds, from the run's newest checkpoint. `esper\n"
-        "infer` runs either file; docs/export.md describes both and has a loader for PyTorch. Or writes the run's\n"
-        "record: everything that happened, as text. - as FILE is stdout.",
+    .usage = "export RUN [--safetensors FILE] [--onnx FILE] [--env best|N] [--policy FILE] [--jsonl FILE]\n"
+             "                        [--csv TABLE] [--output FILE] [--trace FILE] [--tensorboard DIR] [--runs DIR]",
+    .about = "Writes the grown network of a run, host and blended seeds, from the run's newest checkpoint. `esper\n"
+             "infer` runs either file; docs/export.md describes both and has a loader for PyTorch. Or writes the\n"
+             "policy that the run learned, for `esper eval` and `--from`, anywhere. Or writes the run's record:\n"
+             "everything that happened, as text. - as FILE is stdout, but not for a policy.",
     .example = "esper export latest --onnx grown.onnx",
     .options =
         (const struct cli_option[]){
@@ -169,6 +185,7 @@ const struct cli_page export_page = {
              "write the network with its seeds, structure in the metadata", 0, 0},
             {"onnx", CLI_TEXT, "FILE", AT(onnx), "write the network as an ONNX model (opset 17)", 0, 0},
             {"env", CLI_TEXT, "best|N", AT(env), "the best network of the run (default), or env N as it is now", 0, 0},
+            {"policy", CLI_TEXT, "FILE", AT(policy), "write the policy that it learned", 0, 0},
             {"jsonl", CLI_TEXT, "FILE", AT(jsonl), "write the whole record, one object per line", 0, 0},
             {"csv", CLI_TEXT, "TABLE", AT(csv), "write a table of the record to stdout, or to --output", 0, 0},
             {"output", CLI_TEXT, "FILE", AT(csv_output), "where --csv goes", 0, 0},

@@ -428,3 +428,42 @@ enum esper_status checkpoint_read_rows(const char *path, const struct table *tab
     st_close(opened.file);
     return status == ESPER_OK ? status : error_where(error, "%s", path);
 }
+
+/* ---- a part of one ----------------------------------------------------------------------------------------------- */
+
+/* The row that a tensor was; its data stay the file's. */
+static enum esper_status view_tensor(const struct st_file *file, const char *name, struct table_row *row,
+                                     struct esper_error *error)
+{
+    const struct st_tensor *tensor = st_find(file, name);
+    if (!tensor || tensor->dims > TABLE_DIMS)
+        return error_set(error, ESPER_INVALID, "has no array %s, so it is from another kind of run", name);
+    *row = (struct table_row){.saved = true, .dims = tensor->dims, .bytes = tensor->bytes};
+    snprintf(row->name, sizeof row->name, "%s", name);
+    while (dtypes[row->type] != tensor->dtype)
+        if (++row->type == sizeof dtypes / sizeof dtypes[0])
+            return error_set(error, ESPER_INVALID, "its array %s is of a type that no world has", name);
+    memcpy(row->shape, tensor->shape, (size_t)tensor->dims * sizeof *row->shape);
+    row->data = (void *)(uintptr_t)tensor->data; /* read only */
+    return ESPER_OK;
+}
+
+static enum esper_status write_part(const struct opened *opened, const char *to, struct table *view,
+                                    const char *const names[], struct checkpoint_info *info, struct esper_error *error)
+{
+    for (int i = 0; i < view->count; i++)
+        TRY(view_tensor(opened->file, names[i], &view->rows[i], error));
+    return checkpoint_write(to, view, &opened->config, opened->info.round, opened->info.step, info, error);
+}
+
+enum esper_status checkpoint_extract(const char *from, const char *to, const char *const names[], int count,
+                                     struct checkpoint_info *info, struct esper_error *error)
+{
+    struct opened opened;
+    TRY(open_checked(from, &opened, error));
+    struct table view = {.rows = memory_alloc((size_t)count, sizeof *view.rows, error), .count = count};
+    enum esper_status status = view.rows ? write_part(&opened, to, &view, names, info, error) : ESPER_FAILED;
+    memory_free(view.rows);
+    st_close(opened.file);
+    return status == ESPER_INVALID ? error_where(error, "%s", from) : status;
+}

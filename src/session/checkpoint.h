@@ -60,6 +60,9 @@ enum esper_status checkpoint_prune(const char *folder, int keep, struct esper_er
 /* Remove all numbered checkpoints of a folder. */
 enum esper_status checkpoint_clear(const char *folder, struct esper_error *error);
 
+/* Write a checkpoint that holds single arrays of another, and its configuration, round and step; fills info. */
+enum esper_status checkpoint_extract(const char *from, const char *to, const char *const names[], int count,
+                                     struct checkpoint_info *info, struct esper_error *error);
 /* Copy single rows by name from a checkpoint, for a policy or a topology taken from another run: each must exist with
  * the row's type, shape and range, and nothing is written unless all of them do. */
 enum esper_status checkpoint_read_rows(const char *path, const struct table *table, const char *const names[],

@@ -13,41 +13,17 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "data/dataset.h"
+#include "session/learned.h"
 #include "session/parts.h"
 #include "telemetry/run_plan.h"
 
 /* ---- what a run may take from another ---------------------------------------------------------------------------- */
 
-/* The newest checkpoint of the run that policy.from names: if it is damaged, the user decides what to take instead. */
-static enum esper_status find_source(const struct session *session, const char *runs, char path[PATH_MAX],
-                                     struct esper_error *error)
-{
-    char folder[PATH_MAX], found[PATH_MAX];
-    struct checkpoint_info info;
-    TRY(run_find(runs, session->config.policy.from, found, error));
-    if (snprintf(folder, sizeof folder, "%s/checkpoints", found) >= (int)sizeof folder)
-        return error_set(error, ESPER_INVALID, "%s: the path is too long", found);
-    TRY(checkpoint_newest(folder, &info, NULL, error));
-    snprintf(path, PATH_MAX, "%s", info.path);
-    return ESPER_OK;
-}
-
 static enum esper_status take_policy(struct session *session, const char *path, struct esper_error *error)
 {
-    static const char *const names[] = {
-        "policy.w",
-        "learner.obs_mean",
-        "learner.obs_var",
-        "learner.obs_updates",
-        "learner.reward_count",
-        "learner.reward_mean",
-        "learner.reward_m2",
-        "learner.value_shift",
-        "learner.value_scale",
-        "learner.value_updates"}; /* all but Adam's moments, which belong to the other run's path */
     struct world *world = engine_world(session->engine);
     engine_fetch(session->engine); /* keeps the rest of the world, even if it is on a device */
-    TRY(checkpoint_read_rows(path, &world->table, names, sizeof names / sizeof names[0], error));
+    TRY(learned_take(world, path, error));
     return engine_took(session->engine, error);
 }
 
@@ -92,7 +68,7 @@ static enum esper_status begin(struct session *session, const char *runs, struct
     struct world *world = engine_world(session->engine);
     char path[PATH_MAX] = "";
     if (session->config.policy.from[0])
-        TRY(find_source(session, runs, path, error));
+        TRY(learned_find(runs, session->config.policy.from, path, NULL, error));
     if (session->config.policy.kind == POLICY_REPLAY)
         TRY(take_topology(session, path, error));
     engine_begin(session->engine);
