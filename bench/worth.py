@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """What schedules are worth by all that trainings with lessons played of them, and what policies forgo by what they play.
 
-usage: worth.py [--prices 0,0.1] [--images 600,2000] EXAM...
-
 EXAM is the folder of an exam (several may be of the same task). A schedule's worth is the test score that it adds to the
-bare host: a birth's luck, which all share who had it, is taken out by least squares. A schedule counts as the same at every
-tempo. Runs that were recorded before `outcome.schedule` existed tell schedules apart by the parameters that they added. --prices: the best schedules at each
-price, in points per 1000 parameters, and how far what each policy played in the exam falls short of the best of them.
---images: worth by the number of images that an episode had, in ranges that end there.
+bare host: a birth's luck, which all share who had it, is taken out by least squares. A schedule counts as the same at
+every tempo. Runs that were recorded before `outcome.schedule` existed tell schedules apart by the parameters that they
+added. --prices: the best schedules at each price, in points per 1000 parameters, and how far what each policy played in
+the exam falls short of the best of them. --images: worth by the number of images that an episode had, in ranges that end
+there.
 """
 import argparse
 import glob

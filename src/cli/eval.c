@@ -188,8 +188,8 @@ static enum esper_status read_config(struct evaluation *evaluation, struct confi
     struct run run;
     const char *runs = evaluation->run.runs;
     if (evaluation->word) {
-        TRY(learned_is_file(evaluation->word) ? learned_open_file(&run, evaluation->word, error)
-                                              : run_open(&run, runs, evaluation->word, error));
+        TRY(learned_is_file(runs, evaluation->word) ? learned_open_file(&run, evaluation->word, error)
+                                                    : run_open(&run, runs, evaluation->word, error));
         memcpy(evaluation->origin.path, run.path, sizeof run.path);
         memcpy(evaluation->origin.name, run.name, sizeof run.name);
         const bool elsewhere = evaluation->flags.task != NULL;

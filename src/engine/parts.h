@@ -58,7 +58,7 @@ struct engine {
     int schedule_count;
     char *schedule_text;        /* as the record has them, and */
     const char **schedule_name; /* [schedule_count] where each begins */
-    struct belief belief; /* lessons: of the schedules */
+    struct belief belief;       /* lessons: of the schedules */
     uint32_t batches;
 
     struct device_use use;           /* where it computes, and in what */

@@ -23,29 +23,34 @@ static const char *const policy_rows[] = {
 };
 enum { POLICY_ROWS = sizeof policy_rows / sizeof policy_rows[0] };
 
-bool learned_is_file(const char *text)
+bool learned_is_file(const char *runs, const char *text)
 {
     struct stat info;
-    return stat(text, &info) == 0 && !S_ISDIR(info.st_mode);
+    char path[PATH_MAX];
+    struct esper_error ignored;
+    return stat(text, &info) == 0 && !S_ISDIR(info.st_mode) && run_find(runs, text, path, &ignored) != ESPER_OK;
+}
+
+static enum esper_status absolute(const char *file, char path[PATH_MAX], struct esper_error *error)
+{
+    char *full = realpath(file, NULL);
+    if (!full)
+        return error_set(error, ESPER_FAILED, "%s: %s", file, strerror(errno));
+    const int length = snprintf(path, PATH_MAX, "%s", full);
+    free(full);
+    return length < PATH_MAX ? ESPER_OK : error_set(error, ESPER_INVALID, "%.80s...: the path is too long", file);
 }
 
 enum esper_status learned_name(const char *runs, const char *text, char path[PATH_MAX], struct esper_error *error)
 {
-    if (!learned_is_file(text))
-        return run_find(runs, text, path, error);
-    char *absolute = realpath(text, NULL);
-    if (!absolute)
-        return error_set(error, ESPER_FAILED, "%s: %s", text, strerror(errno));
-    const int length = snprintf(path, PATH_MAX, "%s", absolute);
-    free(absolute);
-    return length < PATH_MAX ? ESPER_OK : error_set(error, ESPER_INVALID, "%.80s...: the path is too long", text);
+    return learned_is_file(runs, text) ? absolute(text, path, error) : run_find(runs, text, path, error);
 }
 
 enum esper_status learned_open_file(struct run *run, const char *path, struct esper_error *error)
 {
     struct checkpoint_info info;
     *run = (struct run){.lock = -1};
-    TRY(learned_name(".", path, run->path, error));
+    TRY(absolute(path, run->path, error));
     TRY(checkpoint_peek(run->path, &info, &run->config, error));
     run->config.evaluate = false; /* an evaluation would be of the policy of another run */
     const char *base = strrchr(run->path, '/') + 1;
@@ -58,7 +63,7 @@ enum esper_status learned_find(const char *runs, const char *text, char path[PAT
 {
     char folder[PATH_MAX], found[PATH_MAX];
     struct checkpoint_info info;
-    if (learned_is_file(text)) {
+    if (learned_is_file(runs, text)) {
         TRY(checkpoint_verify(text, &info, config, error));
     } else {
         TRY(run_find(runs, text, found, error));

@@ -9,10 +9,11 @@
 #include "engine/world.h"
 #include "telemetry/run.h"
 
-/* What somebody typed, as it is kept in policy.from: the directory of a run, or an absolute path of a file. */
+/* Whether what somebody typed is a file, and no run of that name. */
+bool learned_is_file(const char *runs, const char *text);
+/* As it is kept in policy.from: the directory of a run, or an absolute path of a file. */
 enum esper_status learned_name(const char *runs, const char *text, char path[PATH_MAX], struct esper_error *error);
 /* A file as if it were the run that it came from: its name, its path and its configuration; nothing to be closed. */
-bool learned_is_file(const char *text);
 enum esper_status learned_open_file(struct run *run, const char *path, struct esper_error *error);
 /* The checkpoint, and its configuration (NULL: nobody asks). If a run's newest one is damaged, the user decides what to
  * take instead. */
