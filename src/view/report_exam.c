@@ -141,7 +141,19 @@ static void write_interval(struct html *html, const struct interval *interval, b
         html_raw(html, "-");
 }
 
-static void write_verdict(struct html *html, const struct exam_verdict *verdict)
+/* A searched schedule is named by what it plants. */
+static void write_against(struct html *html, const struct config *config, const struct exam_entry *against)
+{
+    char text[SCHEDULE_TEXT];
+    if (against->kind == EXAM_SEARCHED) {
+        schedule_format(&against->part[0]->schedule, config, text, sizeof text);
+        html_text(html, text);
+    } else {
+        html_text(html, against->price < 0 ? against->name : exam_kind_title(against->kind));
+    }
+}
+
+static void write_verdict(struct html *html, const struct config *config, const struct exam_verdict *verdict)
 {
     static const char *const signs[] = {"\xE2\x9C\x93", "\xE2\x9C\x97", "\xC2\xB7"};
     static const char *const classes[] = {"pass", "fail", "unknown"};
@@ -149,8 +161,7 @@ static void write_verdict(struct html *html, const struct exam_verdict *verdict)
              exam_finding_title(verdict->finding));
     html_text(html, exam_claim_title(verdict->claim));
     html_raw(html, "</td><td class=\"long\">");
-    html_text(html, verdict->price < 0 || verdict->against->price < 0 ? verdict->against->name
-                                                                      : exam_kind_title(verdict->against->kind));
+    write_against(html, config, verdict->against);
     html_add(html, "</td><td class=\"n\">%.2f</td><td class=\"n\">%.2f</td><td class=\"n\">%+.2f</td><td class=\"n\">",
              verdict->ppo, verdict->other, verdict->difference.mean);
     write_interval(html, &verdict->difference, true);
@@ -186,7 +197,7 @@ static void write_price(struct html *html, const struct exam_result *result, int
                    "<th class=\"n\">difference</th><th class=\"n\">95 %</th><th></th></tr></thead><tbody>\n");
     for (int i = 0; i < result->verdicts; i++)
         if (result->verdict[i].price == p)
-            write_verdict(html, &result->verdict[i]);
+            write_verdict(html, &result->exam->setup.config, &result->verdict[i]);
     html_raw(html, "</tbody></table></div></div>\n");
 }
 
