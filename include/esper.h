@@ -184,7 +184,7 @@ int esper_op_uses(uint32_t op, uint32_t head);
 struct esper_policy;
 
 /* The policy that a run learned: from its newest checkpoint, given the run's directory or its name under runs/, or from
- * a checkpoint file. */
+ * a file: a checkpoint, or what `esper export --policy` wrote. */
 enum esper_status esper_policy_open(struct esper_policy **out, const char *source, struct esper_error *error);
 enum esper_status esper_policy_close(struct esper_policy **policy);
 

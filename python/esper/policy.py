@@ -6,7 +6,7 @@ from .spaces import AutoresetMode
 
 
 class Policy(Handle):
-    """The policy of a run (its directory, or its name under runs/) or of a checkpoint file; it remembers the episode."""
+    """A policy of a run (its directory, or its name under runs/) or of a file, which `esper export --policy` writes."""
 
     _close = "esper_policy_close"
 
