@@ -81,10 +81,9 @@ static void print_all_prices(const struct exam_result *result)
     if (last->price >= 0)
         return;
     cli_print("\nmean of all prices: net score of PPO %.2f", last->ppo);
-    for (int claim = CLAIMS_AT_A_PRICE; claim < CLAIM_COUNT; claim++) {
-        const struct exam_verdict *verdict = last - (CLAIM_COUNT - 1 - claim);
-        cli_print("; of %s: %.2f", verdict->against->name, verdict->other);
-    }
+    for (int i = 0; i < result->verdicts; i++)
+        if (result->verdict[i].price < 0)
+            cli_print("; of %s: %.2f", result->verdict[i].against->name, result->verdict[i].other);
     cli_print("\n");
     print_verdicts(result, -1);
 }
