@@ -137,8 +137,11 @@ static void a_newer_row_takes_the_place(void **state)
     must_write(store, rows, 2); /* also within one transaction: the later one counts */
     assert_table(store, &rows[1], 1);
     must_write(store, rows, 0); /* nothing at all is fine */
-    assert_true(store_has_checkpoint(store, rows[0].record.checkpoint.file));
-    assert_false(store_has_checkpoint(store, "text"));
+    bool has = false;
+    assert_int_equal(store_has_checkpoint(store, rows[0].record.checkpoint.file, &has, &error), ESPER_OK);
+    assert_true(has);
+    assert_int_equal(store_has_checkpoint(store, "text", &has, &error), ESPER_OK);
+    assert_false(has);
     store_close(store);
     run_close(&run);
 }

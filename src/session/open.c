@@ -265,13 +265,16 @@ static enum esper_status open_record(struct session *session, bool spans, const 
     const char *file = from ? strrchr(from->path, '/') + 1 : NULL;
     struct store *store;
     TRY(store_open(&store, &session->run, error));
+    bool known = !from, sampled = *world->best.accuracy < 0;
     enum esper_status status = store_forget(store, *world->round, *world->step, error);
+    if (status == ESPER_OK && !known)
+        status = store_has_checkpoint(store, file, &known, error);
+    if (status == ESPER_OK && !sampled)
+        status = store_has_sample(store, *world->best.round, &sampled, error);
     if (status != ESPER_OK) {
         store_close(store);
         return status;
     }
-    bool known = !from || store_has_checkpoint(store, file);
-    bool sampled = *world->best.accuracy < 0 || store_has_sample(store, *world->best.round);
     TRY(recorder_start(&session->recorder, store, session->config.telemetry, session->config.rounds, error));
     engine_record(session->engine, session->recorder, moment_of_creation(&session->run),
                   spans || session->config.telemetry == TELEMETRY_DEBUG);

@@ -38,9 +38,9 @@ enum esper_status store_write(struct store *store, const struct record_row *rows
 enum esper_status store_sync(struct store *store, struct esper_error *error);
 
 /* Does the record list the checkpoint of that name? */
-bool store_has_checkpoint(struct store *store, const char *file);
+enum esper_status store_has_checkpoint(struct store *store, const char *file, bool *has, struct esper_error *error);
 /* Does it hold the text of the network that was the best from that round on? */
-bool store_has_sample(struct store *store, uint32_t round);
+enum esper_status store_has_sample(struct store *store, uint32_t round, bool *has, struct esper_error *error);
 /* How far the record of a run reaches; one that the run had no time to create reaches nowhere. */
 struct store_reach {
     int64_t rounds; /* finished rounds in it */

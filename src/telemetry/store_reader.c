@@ -86,24 +86,30 @@ enum esper_status store_open_reader(struct store **out, const struct run *run, s
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
 
-bool store_has_sample(struct store *store, uint32_t round)
+enum esper_status store_has_sample(struct store *store, uint32_t round, bool *has, struct esper_error *error)
 {
     char sql[64];
     int64_t count = 0;
     snprintf(sql, sizeof sql, "SELECT count(*) FROM sample WHERE round = %u", (unsigned)round);
     store_allow(store, STORE_SECONDS, NULL);
-    return store_ask(store, sql, &count, NULL) == ESPER_OK && count > 0;
+    TRY(store_ask(store, sql, &count, error));
+    *has = count > 0;
+    return ESPER_OK;
 }
 
-bool store_has_checkpoint(struct store *store, const char *file)
+enum esper_status store_has_checkpoint(struct store *store, const char *file, bool *has, struct esper_error *error)
 {
     sqlite3_stmt *query = NULL;
     store_allow(store, STORE_SECONDS, NULL);
-    bool found = sqlite3_prepare_v2(store->db, "SELECT 1 FROM checkpoint WHERE file = ?1", -1, &query, NULL) ==
-                     SQLITE_OK &&
-                 sqlite3_bind_text(query, 1, file, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(query) == SQLITE_ROW;
+    int code = sqlite3_prepare_v2(store->db, "SELECT 1 FROM checkpoint WHERE file = ?1", -1, &query, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_text(query, 1, file, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(query);
+    *has = code == SQLITE_ROW;
+    enum esper_status status = code == SQLITE_ROW || code == SQLITE_DONE ? ESPER_OK : store_fail(store, "read", error);
     sqlite3_finalize(query);
-    return found;
+    return status;
 }
 
 /* No file, or one whose first page or first tables were never completed: the run was killed before it had a record. */
