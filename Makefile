@@ -301,7 +301,7 @@ CUDA_FLAGS := -std=c++17 $(CUDA_OPTIMISE) $(ASSERTED) -lineinfo -fmad=false --ex
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(CUDA_BUILD)/cuda/%.o)
 CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(CUDA_BUILD)/tests/%)
 # What uses warpgroups (src/cuda/warpgroup.cuh): compute capability 9.0 has them, and no other.
-$(filter $(CUDA_BUILD)/cuda/src/transformer/wide/%,$(CUDA_OBJ)) $(CUDA_BUILD)/cuda/tests/cuda_product.o: CUDA_MACHINES = $(ESPER_CUDA_ARCHS:90=90a)
+$(filter $(addprefix $(CUDA_BUILD)/cuda/src/transformer/,wide/% bf16/%),$(CUDA_OBJ)) $(CUDA_BUILD)/cuda/tests/cuda_product.o: CUDA_MACHINES = $(ESPER_CUDA_ARCHS:90=90a)
 
 # The same sources for the CPU, where tests run them (tests/emulate/cuda.h).
 CXX ?= c++

@@ -1,9 +1,11 @@
 /*
- * Products and attention in bf16 on the tensor cores (nn/product.cuh, nn/flash.cuh) compared with sums in double
- * precision of the same rounded operands: every order of operands, sizes that fill no tile, every size of a head.
+ * Products and attention in bf16 on the tensor cores (nn/product.cuh, nn/flash.cuh, transformer/bf16/products.cuh)
+ * compared with sums in double precision of the same rounded operands: every order of operands, sizes that fill no
+ * tile, every size of a head, by warpgroups and by warps.
  */
 #include "device_rig.cuh"
 #include "nn/flash.cuh"
+#include "transformer/bf16/products.cuh"
 
 static float rounded(float x)
 {
@@ -217,9 +219,121 @@ template <int HEAD> static void check_attention(struct runtime *rt, int length, 
     check_within(name + ", gradients", apart(values(download(rt, a.dqkv, rows * 3 * width)), want.dqkv), 1.2e-2);
 }
 
+/* ---- products of a team ------------------------------------------------------------------------------------------ */
+
+enum { TRIED = 2, TRIED_SHEETS = 2 * TRIED, LOT_AT = TRIED_SHEETS * SHEET_BYTES, ONES_AT = LOT_AT + SHEET_BYTES };
+
+/* Rows of C numbers into a sheet. */
+template <int C> static __device__ void place_rows(uint32_t sheet, const struct bf16 *from, int rows)
+{
+    for (uint32_t i = threadIdx.x; i < (uint32_t)(rows * C / 8); i += TEAM_THREADS) {
+        const uint4 eight = reinterpret_cast<const uint4 *>(from)[i];
+        store_shared_128(sheet + sheet_chunk(i / (C / 8), i % (C / 8)), eight.x, eight.y, eight.z, eight.w);
+    }
+}
+
+template <int C> static __device__ void keep_lines(float *to, const float (*v)[4])
+{
+    const int row = (int)threadIdx.x / TILE_LANES * TILE + lane_of() / 4;
+    for (int j = 0; j < C / 8; j++)
+        for (int e = 0; e < 4; e++)
+            to[(row + e / 2 * 8) * C + column_of(j) + e % 2] = v[j][e];
+}
+
+/* x, y: [TRIED][64][C]; to: 1 + x times the lot by rows and by columns, from a sheet and from registers, then sums over
+ * all tokens of x times y and, beside each other, of x alone. */
+template <int C, bool GROUPS>
+static __global__ void __launch_bounds__(TEAM_THREADS)
+    team_products(const struct bf16 *x, const struct bf16 *y, const struct bf16 *lot, float *to)
+{
+    SHARED_BYTES(shared);
+    const uint32_t base = (smem(shared) + SHEET_PATTERN - 1) / SHEET_PATTERN * SHEET_PATTERN;
+    const int row = (int)threadIdx.x / TILE_LANES * TILE;
+    for (int i = 0; i < TRIED; i++) {
+        place_rows<C>(base + (uint32_t)(2 * i * SHEET_BYTES), x + i * TEAM_TOKENS * C, TEAM_TOKENS);
+        place_rows<C>(base + (uint32_t)((2 * i + 1) * SHEET_BYTES), y + i * TEAM_TOKENS * C, TEAM_TOKENS);
+    }
+    place_rows<C>(base + LOT_AT, lot, C);
+    if (threadIdx.x < SHEET_PATTERN / 16)
+        store_shared_128(base + ONES_AT + 16 * threadIdx.x, TWO_ONES, TWO_ONES, TWO_ONES, TWO_ONES);
+    group_publish();
+    __syncthreads();
+    struct pairs<C> own;
+    sheet_load<C>(own.a, base, row, 0);
+    for (int which = 0; which < 4; which++, to += TEAM_TOKENS * C) {
+        struct lines<C> sum;
+        for (int j = 0; j < C / 8; j++)
+            for (int e = 0; e < 4; e++)
+                sum.v[j][e] = 1;
+        if (which == 0)
+            multiply_sheet<C, LOT_ROWS, GROUPS>(sum, base, row, base + LOT_AT);
+        else if (which == 1)
+            multiply_sheet<C, LOT_COLUMNS, GROUPS>(sum, base, row, base + LOT_AT);
+        else if (which == 2)
+            multiply_lot<C, LOT_ROWS, GROUPS>(sum, own, base + LOT_AT);
+        else
+            multiply_lot<C, LOT_COLUMNS, GROUPS>(sum, own, base + LOT_AT);
+        keep_lines<C>(to, sum.v);
+    }
+    for (int column = 0; column < C; column += 32, to += TEAM_TOKENS * 32) {
+        const struct token_sums<32> sums = sum_tokens<32, GROUPS>(base, base + SHEET_BYTES + (uint32_t)(2 * column),
+                                                                  TRIED, 2 * SHEET_BYTES, true, base + ONES_AT, row);
+        keep_lines<32>(to, sums.v);
+        for (int j = 0; j < 2; j++)
+            if (lane_of() % 4 == 0)
+                to[(C - column) * TEAM_TOKENS + row + lane_of() / 4 + 8 * j] = sums.side[0][2 * j];
+    }
+}
+
+template <int C, bool GROUPS> static void check_team(struct runtime *rt, const std::string &name)
+{
+    enum { LINES = TEAM_TOKENS * C, SHARED = ONES_AT + 2 * SHEET_PATTERN };
+    const struct operand x = operand_of(TRIED * LINES, 15, 2), y = operand_of(TRIED * LINES, 17, 2),
+                         lot = operand_of(C * C, 19, 2);
+    const size_t count = 5 * LINES + TEAM_TOKENS;
+    float *to = runtime_alloc<float>(rt, count);
+    runtime_allow_shared(rt, team_products<C, GROUPS>, SHARED);
+    runtime_launch(rt, team_products<C, GROUPS>, {dim3(1), dim3(TEAM_THREADS), SHARED, false},
+                   (const struct bf16 *)upload(rt, x.bits), (const struct bf16 *)upload(rt, y.bits),
+                   (const struct bf16 *)upload(rt, lot.bits), to);
+    const std::vector<float> got = download(rt, to, count);
+    double most[4] = {}, most_sum = 0, most_side = 0;
+    for (int which = 0; which < 4; which++)
+        for (int i = 0; i < TEAM_TOKENS; i++)
+            for (int n = 0; n < C; n++) {
+                double sum = 1;
+                for (int k = 0; k < C; k++)
+                    sum += x.value[(size_t)(i * C + k)] * lot.value[(size_t)(which % 2 ? k * C + n : n * C + k)];
+                most[which] = std::max(most[which], std::fabs(sum - (double)got[(size_t)(which * LINES + i * C + n)]));
+            }
+    for (int m = 0; m < C; m++) {
+        double side = 0;
+        for (int t = 0; t < TRIED * TEAM_TOKENS; t++)
+            side += x.value[(size_t)(t * C + m)];
+        for (int n = 0; n < C; n++) {
+            double sum = 0;
+            for (int t = 0; t < TRIED * TEAM_TOKENS; t++)
+                sum += x.value[(size_t)(t * C + m)] * y.value[(size_t)(t * C + n)];
+            const size_t at = (size_t)(4 * LINES + n / 32 * TEAM_TOKENS * 32 + m * 32 + n % 32);
+            most_sum = std::max(most_sum, std::fabs(sum - (double)got[at]));
+        }
+        most_side = std::max(most_side, std::fabs(side - (double)got[(size_t)(5 * LINES + m)]));
+    }
+    const char *whose[4] = {"rows of a lot, tokens in a sheet", "columns, in a sheet", "rows, in registers",
+                            "columns, in registers"};
+    for (int which = 0; which < 4; which++)
+        check_within(name + ", " + whose[which], most[which], 1e-4 * std::sqrt(C));
+    check_within(name + ", sums over tokens", most_sum, 1e-4 * std::sqrt(TRIED * TEAM_TOKENS));
+    check_within(name + ", one operand's", most_side, 1e-4 * std::sqrt(TRIED * TEAM_TOKENS));
+}
+
 int main(void)
 {
     struct runtime *rt = open_runtime();
+    check_team<64, true>(rt, "a team of width 64");
+    check_team<32, true>(rt, "a team of width 32");
+    check_team<64, false>(rt, "a team's warps, width 64");
+    check_team<32, false>(rt, "a team's warps, width 32");
     check_orders<plain_tile>(rt, "plain");
     check_orders<warps_tile>(rt, "by warps");
     check_orders<below_tile>(rt, "groups below");

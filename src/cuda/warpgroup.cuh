@@ -30,6 +30,13 @@ DEVICE uint64_t group_operand(uint32_t address, uint32_t leading, uint32_t strid
            (uint64_t)1 << 62;
 }
 
+/* What is the same in all lanes anyway: now the compiler knows it, too, and takes no branch on it for a divergent one,
+ * in which products of warpgroups would wait for each other. */
+template <class V> DEVICE V alike(V value)
+{
+    return __shfl_sync(~0u, value, 0);
+}
+
 #ifndef EMULATE
 
 /* What this thread has written to shared memory, or copied there, can be multiplied after the next barrier. */
@@ -66,16 +73,46 @@ template <int TILES> DEVICE void group_settle(float (&d)[TILES][4])
         asm volatile("" : GROUP_SUMS(d[j])::"memory");
 }
 
+/* The same of what is multiplied from registers: before the fence. */
+template <int TILES> DEVICE void group_settle(uint32_t (&a)[TILES][4])
+{
+#pragma unroll
+    for (int j = 0; j < TILES; j++)
+        asm volatile("" : "+r"(a[j][0]), "+r"(a[j][1]), "+r"(a[j][2]), "+r"(a[j][3])::"memory");
+}
+
 /* d += A B, a depth of 16; BY_LINES: whether lines are contiguous in the rows of A and of B. Runs until it is waited
  * for. */
 template <bool A_BY_LINES, bool B_BY_LINES> DEVICE void group_mma(float (&d)[16][4], uint64_t a, uint64_t b)
 {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
+        "%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,"
+        "%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, add, 1, 1, %66, %67;\n}"
+        : GROUP_SUMS_4(d), GROUP_SUMS_4(d + 4), GROUP_SUMS_4(d + 8), GROUP_SUMS_4(d + 12)
+        : "l"(a), "l"(b), "n"((int)A_BY_LINES), "n"((int)B_BY_LINES)
+        : "memory");
+}
+
+template <bool A_BY_LINES, bool B_BY_LINES> DEVICE void group_mma(float (&d)[8][4], uint64_t a, uint64_t b)
+{
     asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,"
-                 "%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,"
-                 "%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, add, 1, 1, %66, %67;\n}"
-                 : GROUP_SUMS_4(d), GROUP_SUMS_4(d + 4), GROUP_SUMS_4(d + 8), GROUP_SUMS_4(d + 12)
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
+                 "%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, add, 1, 1, %34, %35;\n}"
+                 : GROUP_SUMS_4(d), GROUP_SUMS_4(d + 4)
+                 : "l"(a), "l"(b), "n"((int)A_BY_LINES), "n"((int)B_BY_LINES)
+                 : "memory");
+}
+
+template <bool A_BY_LINES, bool B_BY_LINES> DEVICE void group_mma(float (&d)[4][4], uint64_t a, uint64_t b)
+{
+    asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, add, 1, 1, %18, %19;\n}"
+                 : GROUP_SUMS_4(d)
                  : "l"(a), "l"(b), "n"((int)A_BY_LINES), "n"((int)B_BY_LINES)
                  : "memory");
 }
@@ -83,9 +120,32 @@ template <bool A_BY_LINES, bool B_BY_LINES> DEVICE void group_mma(float (&d)[16]
 template <bool A_BY_LINES, bool B_BY_LINES> DEVICE void group_mma(float (&d)[1][4], uint64_t a, uint64_t b)
 {
     asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, add, 1, 1, %6, %7;\n}"
+                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
+                 "{%0,%1,%2,%3}, %4, %5, add, 1, 1, %6, %7;\n}"
                  : GROUP_SUMS(d[0])
                  : "l"(a), "l"(b), "n"((int)A_BY_LINES), "n"((int)B_BY_LINES)
+                 : "memory");
+}
+
+/* Of A, each warp has its own rows in registers, as for m16n8k16. */
+template <bool B_BY_LINES> DEVICE void group_mma(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)
+{
+    asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
+                 "%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, add, 1, 1, %37;\n}"
+                 : GROUP_SUMS_4(d), GROUP_SUMS_4(d + 4)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)B_BY_LINES)
+                 : "memory");
+}
+
+template <bool B_BY_LINES> DEVICE void group_mma(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b)
+{
+    asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19}, %20, add, 1, 1, %21;\n}"
+                 : GROUP_SUMS_4(d)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)B_BY_LINES)
                  : "memory");
 }
 
@@ -103,7 +163,7 @@ static inline void group_commit()
 template <int LEFT> static inline void group_wait()
 {
 }
-template <int TILES> static inline void group_settle(float (&)[TILES][4])
+template <class T, int TILES> static inline void group_settle(T (&)[TILES][4])
 {
 }
 
@@ -122,6 +182,23 @@ template <bool BY_LINES> static inline void group_line(float to[16], uint64_t op
         uint16_t bits;
         memcpy(&bits, emulate::shared_at(at ^ (at >> 7 & 7) << 4, 2, 2), 2);
         to[k] = __uint_as_float((uint32_t)bits << 16);
+    }
+}
+
+/* A number's bits, exact: it was bf16. */
+static inline uint32_t group_pair(const float *x)
+{
+    return __float_as_uint(x[0]) >> 16 | (__float_as_uint(x[1]) & 0xffff0000u);
+}
+
+template <bool B_BY_LINES, int TILES>
+static inline __noinline__ void group_mma(float (&d)[TILES][4], const uint32_t (&a)[4], uint64_t b)
+{
+    const int lane = emulate::current->lane, k = 2 * (lane % 4);
+    float line[16];
+    for (int j = 0; j < TILES; j++) {
+        group_line<B_BY_LINES>(line, b, 8 * j + lane / 4);
+        mma_bf16(d[j], a, group_pair(line + k), group_pair(line + 8 + k));
     }
 }
 

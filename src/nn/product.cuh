@@ -264,13 +264,6 @@ DEVICE void group_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab
         group_settle(side.sum);
 }
 
-/* What is the same in all lanes anyway: now the compiler knows it, too, and takes no branch on it for a divergent one,
- * in which products of warpgroups would wait for each other. */
-template <class V> DEVICE V alike(V value)
-{
-    return __shfl_sync(~0u, value, 0);
-}
-
 /* The tile at `row` and `column` += the product. Warps without rows or columns of their own only help to copy. */
 template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED>
 DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct tile_product &p, int row, int column,

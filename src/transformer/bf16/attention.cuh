@@ -5,66 +5,65 @@
 
 #include "transformer/bf16/belt.cuh"
 
-/* Slices of what W1 yields: queries, keys, values. */
-template <int C> DEVICE auto first_course(const struct branch_at<C> &branch)
+/* What makes queries, keys and values, and what is made of what they mix. */
+template <int C> DEVICE auto attention_course(const struct branch_at<C> &branch)
 {
-    const uint4 *w1 = branch.w1();
-    return [=](int slice) {
-        return slice < 3 * C / TILE ? slice_tiles{w1 + slice * (C / TILE) * TILE_LANES, nullptr, 0} : slice_tiles{};
-    };
+    return [=](int lot) { return lot < 3 ? branch.w1(lot) : lot == 3 ? branch.w2(0) : nullptr; };
 }
 
-/* What W1 yields, into the sheets 0 (queries), 1 (keys) and 2 (values), which nobody reads any more; `belt`, of its
- * first_course, has been started. */
+/* What W1 yields, into the sheets 0 (queries), 1 (keys) and 2 (values), which nobody reads any more; W1 begins with
+ * lot `first` of the belt. */
 template <int C, class Course>
 DEVICE void attention_first(const struct team &team, const struct branch_at<C> &branch, const struct pairs<C> &x,
-                            const struct belt<C, Course> &belt)
+                            const struct belt<C, Course> &belt, int first)
 {
+    const uint32_t from = sheet_of<C>(team, 2); /* until the values come */
+    sheet_store<C>(from, team.row(), 0, x.a);
 #pragma unroll 1
-    for (int slice = 0; slice < 3 * C / TILE; slice++) {
-        const struct lines<TILE> sum = first_slice<C>(branch, x, slice, belt.next(slice));
-        const struct pairs<TILE> out = rounded(sum);
-        sheet_store<C, TILE>(sheet_of<C>(team, slice / (C / TILE)), team.row(), slice % (C / TILE) * TILE, out.a);
+    for (int third = 0; third < 3; third++) {
+        const struct pairs<C> out = rounded(first_part<C>(team, branch, from, third, belt, first + third));
+        if (third == 2)
+            team_meet(team);
+        sheet_store<C>(sheet_of<C>(team, third), team.row(), 0, out.a);
     }
     team_meet(team);
 }
 
 /* Operands of heads of 16 columns, or of 8: the rest of the depth is zero. */
-template <int C, int D> DEVICE void head_own(uint32_t a[4], uint32_t sheet_at, int row, int column)
+template <int D> DEVICE void head_own(uint32_t a[4], uint32_t sheet, int row, int column)
 {
     uint32_t four[1][4];
-    sheet_load<C, TILE>(four, sheet_at, row, column);
+    sheet_load<TILE>(four, sheet, row, column);
     for (int k = 0; k < 4; k++)
         a[k] = D < TILE && k >= 2 ? 0 : four[0][k];
 }
 
-template <int C, int D> DEVICE void head_rows(uint32_t b[4], uint32_t sheet_at, int row, int column)
+template <int D> DEVICE void head_rows(uint32_t b[4], uint32_t sheet, int row, int column)
 {
-    sheet_rows<C>(b, sheet_at, row, column);
+    sheet_rows(b, sheet, row, column);
     if (D < TILE)
         b[1] = b[3] = 0;
 }
 
 /* to [D / 8] += a times sixteen rows of a sheet. */
-template <int C, int D>
-DEVICE void head_add(float (*to)[4], const uint32_t a[4], uint32_t sheet_at, int row, int column)
+template <int D> DEVICE void head_add(float (*to)[4], const uint32_t a[4], uint32_t sheet, int row, int column)
 {
     uint32_t b[4];
-    sheet_columns<C>(b, sheet_at, row, column);
+    sheet_columns(b, sheet, row, column);
     mma_bf16(to[0], a, b[0], b[1]);
     if (D == TILE)
         mma_bf16(to[D / 8 - 1], a, b[2], b[3]);
 }
 
 /* Columns of a head, rounded, into the warp's own rows of a sheet. */
-template <int C, int D> DEVICE void head_store(uint32_t sheet_at, int row, int column, const float (*x)[4])
+template <int D> DEVICE void head_store(uint32_t sheet, int row, int column, const float (*x)[4])
 {
-    const int g = lane_of() / 4;
+    const uint32_t lane = (uint32_t)lane_of(), line = (uint32_t)row + lane / 4;
 #pragma unroll
     for (int j = 0; j < D / 8; j++)
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            store_shared_32(sheet_at + (uint32_t)((row + g + 8 * half) * sheet<C>::ROW + 2 * (column + column_of(j))),
+            store_shared_32(sheet + sheet_chunk(line + 8 * (uint32_t)half, (uint32_t)(column / 8 + j)) + lane % 4 * 4,
                             pack_bf16(x[j][2 * half], x[j][2 * half + 1]));
 }
 
@@ -77,9 +76,10 @@ template <int D> DEVICE float head_scale()
 /* Sixteen tokens against themselves, rows queries and columns keys, or turned: a key after its query counts nothing. */
 template <bool TURNED> DEVICE void hide_future(float (*x)[4])
 {
+    const int top = lane_of() / 4, left = column_of(0);
 #pragma unroll
     for (int e = 0; e < 8; e++) {
-        const int row = lane_of() / 4 + e % 4 / 2 * 8, column = column_of(e / 4) + e % 2;
+        const int row = top + e % 4 / 2 * 8, column = left + e / 4 * 8 + e % 2;
         if (TURNED ? row > column : column > row)
             x[e / 4][e % 4] = -INFINITY;
     }
@@ -91,7 +91,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
     uint32_t q[4], b[4];
     float s[TEAM_TOKENS / 8][4], top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0}, out[D / 8][4] = {};
     const int g = lane_of() / 4, column = head * D;
-    head_own<C, D>(q, sheet_of<C>(team, 0), team.row(), column);
+    head_own<D>(q, sheet_of<C>(team, 0), team.row(), column);
 #pragma unroll
     for (int n = 0; n < TEAM_WARPS; n++) {
 #pragma unroll
@@ -99,7 +99,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
             s[2 * n + e / 4][e % 4] = 0;
         if (n > team.warp())
             continue;
-        head_rows<C, D>(b, sheet_of<C>(team, 1), n * TILE, column);
+        head_rows<D>(b, sheet_of<C>(team, 1), n * TILE, column);
         mma_bf16(s[2 * n], q, b[0], b[1]);
         mma_bf16(s[2 * n + 1], q, b[2], b[3]);
         if (n == team.warp())
@@ -121,7 +121,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
             total[e % 4 / 2] += p.v[e / 4][e % 4];
         }
         const struct pairs<TILE> weights = rounded(p);
-        head_add<C, D>(out, weights.a[0], sheet_of<C>(team, 2), n * TILE, column);
+        head_add<D>(out, weights.a[0], sheet_of<C>(team, 2), n * TILE, column);
     }
     for (int r = 0; r < 2; r++) {
         total[r] = quad_sum(total[r]);
@@ -134,7 +134,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
 #pragma unroll
         for (int e = 0; e < 4; e++)
             out[j][e] *= total[e / 2];
-    head_store<C, D>(sheet_of<C>(team, 3), team.row(), column, out);
+    head_store<D>(sheet_of<C>(team, 3), team.row(), column, out);
 }
 
 /* What attention mixes of the sheets, of the warp's tokens; `logs` NULL: nobody will ask. */
@@ -144,7 +144,7 @@ template <int C, int D> DEVICE struct pairs<C> attention_mixed(const struct team
     for (int head = 0; head < C / D; head++)
         head_forward<C, D>(team, head, logs);
     __syncwarp();
-    sheet_load<C, C>(mixed.a, sheet_of<C>(team, 3), team.row(), 0);
+    sheet_load<C>(mixed.a, sheet_of<C>(team, 3), team.row(), 0);
     return mixed;
 }
 

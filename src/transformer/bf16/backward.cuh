@@ -14,14 +14,14 @@ template <int C>
 DEVICE void norm_backward(const struct trainer &t, struct lines<C> &d, const struct pairs<C> &hat, const float rstd[2],
                           const struct norm_view &norm)
 {
-    const float *gamma = t.frame().host + norm.gamma;
+    const float *gains = lane_row(t.frame().host + norm.gamma);
     float mean[2], slope[2];
     block_columns<C, C>(
         t, C, [&](int j, int e) { return d.v[j][e] * number_of(hat, j, e); }, t.desk->slab + norm.gamma,
         [&](int j, int e) { return d.v[j][e]; }, t.desk->slab + norm.beta);
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
-        const float2 gain = two_at(gamma + column_of(j));
+        const float2 gain = two_at(gains, j);
 #pragma unroll
         for (int e = 0; e < 4; e++)
             d.v[j][e] *= e % 2 ? gain.y : gain.x;
@@ -46,69 +46,41 @@ struct wanted {
     bool learns, passes;
 };
 
-/* C columns of a hidden layer at once, or what is left of it: first what makes them, then what makes their gradients
- * and what those make. */
+/* Parts of the hidden layer: what makes their gradients, then what makes them and what their gradients make. */
 template <int C> DEVICE auto parts_course(const struct branch_at<C> &branch)
 {
-    const uint4 *w1 = branch.w1(), *w2_back = branch.w2_back(), *w1_back = branch.w1_back();
-    const int slices = branch.slices;
-    return [=](int step) {
-        enum { AT_ONCE = C / TILE };
-        const int slice = step / (2 * AT_ONCE) * AT_ONCE + step % AT_ONCE, deep = slice * AT_ONCE * TILE_LANES;
-        if (slice >= slices)
-            return slice_tiles{};
-        return step % (2 * AT_ONCE) < AT_ONCE ? slice_tiles{w1 + deep, nullptr, 0}
-                                              : slice_tiles{w2_back + deep, w1_back + slice * TILE_LANES, slices};
+    return [=](int lot) {
+        return lot >= 2 * branch.parts ? nullptr : lot % 2 ? branch.w1(lot / 2) : branch.w2(lot / 2);
     };
 }
 
-/* Up to C columns of the hidden layer: f of them to sheet 2, their gradients to sheet 3 and, through W1, to dx. The
- * gradient of the branch's output is in sheet 0, its input in sheet 1. */
+/* C columns of the hidden layer: f of them to sheet 2, their gradients to sheet 3 and, through W1, to dx. The gradient
+ * of the branch's output is in sheet 0, its input in sheet 1. */
 template <int C, class Course>
 DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branch, struct lines<C> &dx,
-                       struct wanted wanted, int first, int count, const struct belt<C, Course> &belt)
+                       struct wanted wanted, int part, const struct belt<C, Course> &belt)
 {
-    uint32_t slope[C / TILE][4];
-    struct pairs<C> in;
-    sheet_load<C, C>(in.a, sheet_of<C>(t, 1), t.row(), 0);
+    struct lines<C> act = lines_zero<C>();
+    multiply_sheet<C, LOT_COLUMNS>(act, sheet_of<C>(t, 0), t.row(), belt.next(2 * part));
+    struct pairs<C> back = rounded(act);
+    act = first_part<C>(t, branch, sheet_of<C>(t, 1), part, belt, 2 * part + 1);
+    if (branch.kind == BRANCH_MLP) {
 #pragma unroll
-    for (int k = 0; k < C / TILE; k++) {
-        const uint32_t stage = belt.next(2 * first + k);
-        if (k >= count)
-            continue;
-        struct lines<TILE> act = first_slice<C>(branch, in, first + k, stage), by;
-        if (branch.kind == BRANCH_MLP) {
+        for (int j = 0; j < C / 8; j++)
 #pragma unroll
-            for (int e = 0; e < 8; e++)
-                act.v[e / 4][e % 4] = gelu_both(act.v[e / 4][e % 4], &by.v[e / 4][e % 4]);
-            const struct pairs<TILE> own = rounded(by);
+            for (int half = 0; half < 2; half++) {
+                float slope[2];
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                slope[k][e] = own.a[0][e];
-        }
-        const struct pairs<TILE> out = rounded(act);
-        sheet_store<C, TILE>(sheet_of<C>(t, 2), t.row(), k * TILE, out.a);
-    }
-    sheet_load<C, C>(in.a, sheet_of<C>(t, 0), t.row(), 0);
-#pragma unroll
-    for (int k = 0; k < C / TILE; k++) {
-        const uint32_t stage = belt.next(2 * first + C / TILE + k);
-        if (k >= count)
-            continue;
-        struct lines<TILE> d = lines_zero<TILE>();
-        multiply_deep<C>(d.v, in.a, stage);
-        if (branch.kind == BRANCH_MLP) {
-#pragma unroll
-            for (int e = 0; e < 8; e++) {
-                const uint32_t pair = slope[k][e / 4 * 2 + e % 4 / 2];
-                d.v[e / 4][e % 4] *= e % 2 ? bf16_hi(pair) : bf16_lo(pair);
+                for (int e = 0; e < 2; e++)
+                    act.v[j][2 * half + e] = gelu_both(act.v[j][2 * half + e], &slope[e]);
+                back.a[j / 2][j % 2 * 2 + half] =
+                    pack_bf16(slope[0] * number_of(back, j, 2 * half), slope[1] * number_of(back, j, 2 * half + 1));
             }
-        }
-        const struct pairs<TILE> own = rounded(d);
-        sheet_store<C, TILE>(sheet_of<C>(t, 3), t.row(), k * TILE, own.a);
-        if (wanted.passes)
-            multiply_wide<C>(dx.v, own.a[0], stage);
     }
+    sheet_store<C>(sheet_of<C>(t, 2), t.row(), 0, rounded(act).a);
+    sheet_store<C>(sheet_of<C>(t, 3), t.row(), 0, back.a);
+    if (wanted.passes)
+        multiply_lot<C, LOT_COLUMNS>(dx, back, belt.stage(2 * part + 1));
 }
 
 /* From dy, the gradient of the branch's output, and in(), its input: dx, which is zero where it is not wanted, and the
@@ -117,27 +89,25 @@ template <int C, class Input>
 DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
                            Input in, struct lines<C> &dx, struct wanted wanted)
 {
-    enum { AT_ONCE = C / TILE };
     const auto belt = belt_of<C>(t, parts_course<C>(branch));
     belt.start();
     {
         const struct pairs<C> x = in();
-        sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
-        sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
+        sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
+        sheet_store<C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
     }
-    __syncwarp();
     dx = lines_zero<C>();
 #pragma unroll 1
-    for (int first = 0; first < branch.slices; first += AT_ONCE) {
-        const int count = min(branch.slices - first, (int)AT_ONCE);
-        inner_part<C>(t, branch, dx, wanted, first, count, belt);
+    for (int part = 0; part < branch.parts; part++) {
+        inner_part<C>(t, branch, dx, wanted, part, belt);
         if (!wanted.learns)
             continue;
-        const struct outer both[2] = {{0, 2, C, count * TILE, branch.slab + branch.at_w2() + first * 2 * TILE * 8,
-                                       2 * branch.slices,
-                                       branch.biased && first == 0 ? branch.slab + branch.at_b2() : nullptr},
-                                      {3, 1, count * TILE, C, branch.slab + first * TILE * C, C / 8,
-                                       branch.biased ? branch.slab + branch.at_b1() + first * TILE : nullptr}};
+        const int first = part * C;
+        const struct outer both[2] = {{0, 2, C, min(branch.columns() - first, C),
+                                       branch.slab + branch.at_w2() + first * TILE, branch.columns() / 8,
+                                       branch.biased && part == 0 ? branch.slab + branch.at_b2() : nullptr},
+                                      {3, 1, min(branch.rows() - first, C), C, branch.slab + first * C, C / 8,
+                                       branch.biased ? branch.slab + branch.at_b1() + first : nullptr}};
         outer_products<C>(t, both);
     }
 }
@@ -156,17 +126,17 @@ template <int C, int D> DEVICE void head_queries(const struct trainer &t, int he
     const int g = lane_of() / 4, column = head * D;
     uint32_t q[4], dout[4], b[4];
     uint32_t mark[2][2];
-    head_own<C, D>(q, sheet_of<C>(t, 0), t.row(), column);
-    head_own<C, D>(dout, sheet_of<C>(t, 3), t.row(), column);
+    head_own<D>(q, sheet_of<C>(t, 0), t.row(), column);
+    head_own<D>(dout, sheet_of<C>(t, 3), t.row(), column);
     for (int r = 0; r < 2; r++)
         load_shared_64(mark[r], t.marks<C>(head, t.row() + g + 8 * r));
 #pragma unroll 1
     for (int n = 0; n <= t.warp(); n++) {
         struct lines<TILE> s = lines_zero<TILE>(), d = lines_zero<TILE>();
-        head_rows<C, D>(b, sheet_of<C>(t, 1), n * TILE, column);
+        head_rows<D>(b, sheet_of<C>(t, 1), n * TILE, column);
         mma_bf16(s.v[0], q, b[0], b[1]);
         mma_bf16(s.v[1], q, b[2], b[3]);
-        head_rows<C, D>(b, sheet_of<C>(t, 2), n * TILE, column);
+        head_rows<D>(b, sheet_of<C>(t, 2), n * TILE, column);
         mma_bf16(d.v[0], dout, b[0], b[1]);
         mma_bf16(d.v[1], dout, b[2], b[3]);
         if (n == t.warp())
@@ -178,7 +148,7 @@ template <int C, int D> DEVICE void head_queries(const struct trainer &t, int he
             d.v[e / 4][e % 4] = p * (d.v[e / 4][e % 4] - dot);
         }
         const struct pairs<TILE> ds = rounded(d);
-        head_add<C, D>(dq, ds.a[0], sheet_of<C>(t, 1), n * TILE, column);
+        head_add<D>(dq, ds.a[0], sheet_of<C>(t, 1), n * TILE, column);
     }
 }
 
@@ -187,15 +157,15 @@ template <int C, int D> DEVICE void head_keys(const struct trainer &t, int head,
 {
     const int column = head * D;
     uint32_t k[4], v[4], b[4];
-    head_own<C, D>(k, sheet_of<C>(t, 1), t.row(), column);
-    head_own<C, D>(v, sheet_of<C>(t, 2), t.row(), column);
+    head_own<D>(k, sheet_of<C>(t, 1), t.row(), column);
+    head_own<D>(v, sheet_of<C>(t, 2), t.row(), column);
 #pragma unroll 1
     for (int n = t.warp(); n < TEAM_WARPS; n++) {
         struct lines<TILE> p = lines_zero<TILE>(), d = lines_zero<TILE>();
-        head_rows<C, D>(b, sheet_of<C>(t, 0), n * TILE, column);
+        head_rows<D>(b, sheet_of<C>(t, 0), n * TILE, column);
         mma_bf16(p.v[0], k, b[0], b[1]);
         mma_bf16(p.v[1], k, b[2], b[3]);
-        head_rows<C, D>(b, sheet_of<C>(t, 3), n * TILE, column);
+        head_rows<D>(b, sheet_of<C>(t, 3), n * TILE, column);
         mma_bf16(d.v[0], v, b[0], b[1]);
         mma_bf16(d.v[1], v, b[2], b[3]);
         if (n == t.warp())
@@ -212,8 +182,8 @@ template <int C, int D> DEVICE void head_keys(const struct trainer &t, int head,
             }
         }
         const struct pairs<TILE> weights = rounded(p), ds = rounded(d);
-        head_add<C, D>(dv, weights.a[0], sheet_of<C>(t, 3), n * TILE, column);
-        head_add<C, D>(dk, ds.a[0], sheet_of<C>(t, 0), n * TILE, column);
+        head_add<D>(dv, weights.a[0], sheet_of<C>(t, 3), n * TILE, column);
+        head_add<D>(dk, ds.a[0], sheet_of<C>(t, 0), n * TILE, column);
     }
 }
 
@@ -231,21 +201,20 @@ template <int C, int D> DEVICE void heads_backward(const struct trainer &t)
             dk[e / 4][e % 4] *= gradient_scale<D>();
         }
         team_meet(t); /* nobody reads this head's columns any more */
-        head_store<C, D>(sheet_of<C>(t, 0), t.row(), head * D, dq);
-        head_store<C, D>(sheet_of<C>(t, 1), t.row(), head * D, dk);
-        head_store<C, D>(sheet_of<C>(t, 2), t.row(), head * D, dv);
+        head_store<D>(sheet_of<C>(t, 0), t.row(), head * D, dq);
+        head_store<D>(sheet_of<C>(t, 1), t.row(), head * D, dk);
+        head_store<D>(sheet_of<C>(t, 2), t.row(), head * D, dv);
     }
-    __syncwarp();
 }
 
-/* The gradient of what was mixed to sheet 3, and head by head its product with what was, and the logarithm. W2,
- * transposed, is on the belt. */
-template <int C, int D, class Course>
+/* The gradient of what was mixed to sheet 3, and head by head its product with what was, and the logarithm; `lot` is
+ * W2. */
+template <int C, int D>
 DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, const struct pairs<C> &mixed,
-                           const float *logs, const struct belt<C, Course> &belt)
+                           const float *logs, uint32_t lot)
 {
     struct lines<C> d = lines_zero<C>();
-    square_product<C>(belt, d, dy);
+    multiply_lot<C, LOT_COLUMNS>(d, dy, lot);
 #pragma unroll
     for (int head = 0; head < C / D; head++)
 #pragma unroll
@@ -261,18 +230,14 @@ DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, c
                                 __float_as_uint(dot));
         }
     const struct pairs<C> out = rounded(d);
-    sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, out.a);
+    sheet_store<C>(sheet_of<C>(t, 3), t.row(), 0, out.a);
 }
 
-/* Of what W1 yielded, third after third: what the gradient is multiplied with. */
-template <int C> DEVICE auto thirds_course(const struct branch_at<C> &branch)
+/* W2; W1, for queries, keys and values; and, where it passes back, W1 once more for their gradients. */
+template <int C> DEVICE auto thirds_course(const struct branch_at<C> &branch, bool passes)
 {
-    const uint4 *tiles = branch.w1_back();
-    return [=](int slice) {
-        enum { ACROSS = C / TILE };
-        return slice < 3 * ACROSS
-                   ? slice_tiles{tiles + (slice % ACROSS * 3 + slice / ACROSS) * ACROSS * TILE_LANES, nullptr, 0}
-                   : slice_tiles{};
+    return [=](int lot) {
+        return lot == 0 ? branch.w2(0) : lot < (passes ? 7 : 4) ? branch.w1((lot - 1) % 3) : nullptr;
     };
 }
 
@@ -282,40 +247,30 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
                                Input in, uint32_t mixed_place, const float *logs, struct lines<C> &dx,
                                struct wanted wanted)
 {
-    const auto second = belt_of<C>(t, square_course<C>(branch.w2_back(), C / TILE));
-    const auto first = belt_of<C>(t, first_course<C>(branch));
-    const auto back = belt_of<C>(t, thirds_course<C>(branch));
-    second.start();
+    const auto belt = belt_of<C>(t, thirds_course<C>(branch, wanted.passes));
+    belt.start();
     {
         const struct pairs<C> mixed = tape_read<C>(t, mixed_place);
         if (wanted.learns) {
-            sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
-            sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, mixed.a);
+            sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
+            sheet_store<C>(sheet_of<C>(t, 1), t.row(), 0, mixed.a);
             const struct outer w2[1] = {
                 {0, 1, C, C, branch.slab + branch.at_w2(), C / 8, branch.slab + branch.at_b2()}};
             outer_products<C>(t, w2);
         }
-        mixed_backward<C, D>(t, dy, mixed, logs, second);
+        mixed_backward<C, D>(t, dy, mixed, logs, belt.next(0));
     }
-    first.start();
-    attention_first<C>(t, branch, in(), first);
-    if (wanted.passes)
-        back.start();
+    attention_first<C>(t, branch, in(), belt, 1);
     heads_backward<C, D>(t);
     dx = lines_zero<C>();
     if (wanted.passes)
 #pragma unroll 1
-        for (int third = 0; third < 3; third++) {
-            struct pairs<C> own;
-            sheet_load<C, C>(own.a, sheet_of<C>(t, third), t.row(), 0);
-#pragma unroll
-            for (int n = 0; n < C / TILE; n++)
-                multiply_deep<C>(dx.v + 2 * n, own.a, back.next(third * (C / TILE) + n));
-        }
+        for (int third = 0; third < 3; third++)
+            multiply_sheet<C, LOT_COLUMNS>(dx, sheet_of<C>(t, third), t.row(), belt.next(4 + third));
     if (!wanted.learns)
         return;
     const struct pairs<C> x = in();
-    sheet_store<C, C>(sheet_of<C>(t, 3), t.row(), 0, x.a);
+    sheet_store<C>(sheet_of<C>(t, 3), t.row(), 0, x.a);
     const struct outer w1[1] = {{0, 3, 3 * C, C, branch.slab, C / 8, branch.slab + branch.at_b1()}};
     outer_products<C>(t, w1);
 }
@@ -324,7 +279,7 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
 
 template <int C, int HALF> DEVICE void half_backward(const struct trainer &t, struct lines<C> &dh, int layer)
 {
-    const struct norm_view &norm = t.frame().net->layer[layer].half[HALF].norm;
+    const struct norm_view &norm = t.net->layer[layer].half[HALF].norm;
     const struct small_tape &tape = t.small->layer[layer];
     const uint32_t place = HALF ? tape.second : tape.first;
     const struct branch_at<C> branch = half_branch<C>(t, layer, HALF);
@@ -356,8 +311,7 @@ template <int C> DEVICE void layer_backward(const struct trainer &t, struct line
 template <int C>
 DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &stream, const uint8_t *targets,
                                 float scale, struct token_verdict verdict[2]) {
-    enum { AT_ONCE = C / TILE };
-    const struct exact_view &net = *t.frame().net;
+    const struct exact_view &net = *t.net;
     const struct small_tape &tape = t.small->last;
     struct lines<C> dn = lines_zero<C>();
     int target[2];
@@ -369,27 +323,29 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
         for (int r = 0; r < 2; r++)
             own[r] = t.row() + lane_of() / 4 + 8 * r < net.context ? scale : 0.0f;
         team_meet(t); /* nobody reads the sheets any more */
-        sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, x.a);
-        const auto belt = belt_of<C>(t, logits_course<C>(t, true));
+        sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, x.a);
+        const auto belt = belt_of<C>(t, logits_course<C>(t));
         belt.start();
 #pragma unroll 1
-        for (int part = 0; part < LOGIT_SLICES; part += 2 * AT_ONCE) {
-#pragma unroll 1
-            for (int k = 0; k < 2 * AT_ONCE; k++) {
-                const uint32_t stage = belt.next(part + k);
-                struct lines<TILE> d = logits_of<C>(x, stage);
+        for (int part = 0; part < logit_parts<C>::ALL; part++) {
+            const uint32_t lot = belt.next(part);
+            struct lines<C> d = logits_of<C>(x, lot);
+            const int left = part * C + column_of(0);
 #pragma unroll
-                for (int e = 0; e < 8; e++) {
-                    const int r = e % 4 / 2, byte = (part + k) * TILE + column_of(e / 4) + e % 2;
-                    const float p = quick_exp2(d.v[e / 4][e % 4] - verdict[r].log);
-                    d.v[e / 4][e % 4] = own[r] * (p - (byte == target[r] ? 1.0f : 0.0f));
+            for (int j = 0; j < C / 8; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const int r = e / 2, byte = left + 8 * j + e % 2;
+                    const float p = quick_exp2(d.v[j][e] - verdict[r].log);
+                    d.v[j][e] = own[r] * (p - (byte == target[r] ? 1.0f : 0.0f));
                 }
-                const struct pairs<TILE> out = rounded(d);
-                sheet_store<C, TILE>(sheet_of<C>(t, 2 + k / AT_ONCE), t.row(), k % AT_ONCE * TILE, out.a);
-                multiply_wide<C>(dn.v, out.a[0], stage);
-            }
+            const struct pairs<C> out = rounded(d);
+            sheet_store<C>(sheet_of<C>(t, 2 + part % 2), t.row(), 0, out.a);
+            multiply_lot<C, LOT_COLUMNS>(dn, out, lot);
+            if (part % 2 == 0)
+                continue;
             const struct outer entries[1] = {
-                {2, 0, 2 * C, C, t.desk->slab + t.small->tokens.slab + part * TILE * C, C / 8, nullptr}};
+                {2, 0, 2 * C, C, t.desk->slab + t.small->tokens.slab + (part - 1) * C * C, C / 8, nullptr}};
             outer_products<C>(t, entries);
         }
     }

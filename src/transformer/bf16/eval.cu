@@ -31,7 +31,7 @@ template <int C>
 DEVICE struct net_score window_score(const struct team &team, const struct lines<C> &stream, const uint8_t *targets)
 {
     __shared__ double loss[TEAM_WARPS], hits[TEAM_WARPS];
-    const struct exact_view &net = *team.frame().net;
+    const struct exact_view &net = *team.net;
     struct token_verdict verdict[2];
     int target[2];
     struct net_score score = {0, 0, (uint64_t)net.context};
@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(TEAM_THREADS, 4)
     __shared__ struct desk desk;
     const int parts = part_count(pass.windows), each = part_windows(pass.windows);
     float4 *kept = small->keeps + (size_t)blockIdx.x * small->kept * TEAM_THREADS + threadIdx.x;
-    const struct team team = {&desk, small};
+    const struct team team = {&desk, small, net};
     for (int item = (int)blockIdx.x; item < envs * parts; item += (int)gridDim.x) {
         const int place = item / parts, env = first + place, part = item % parts;
         struct net_score *scores = part_scores(net, env, part);
@@ -113,9 +113,7 @@ static __global__ void __launch_bounds__(TEAM_THREADS, 4)
                 desk.frame.tokens = gather_range_window(net->setup->source.data, pass.split, (uint32_t)n);
                 desk.frame.targets = desk.frame.tokens + 1;
                 desk.bank = small->banks + (size_t)blockIdx.x * (size_t)(net->width / 8) * TEAM_THREADS;
-                desk.tiles = small->tiles +
-                             (size_t)place *
-                                 (small->host_tiles + (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
+                desk.lots = small->lots + (size_t)place * env_lots(net, small);
             }
             __syncthreads();
             walk_window<C>(team, &desk, kept, scores);

@@ -10,18 +10,18 @@
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
 template <int C> DEVICE struct lines<C> embedded(const struct team &team, const uint8_t *tokens) {
-    const struct exact_view &net = *team.frame().net;
+    const struct exact_view &net = *team.net;
     struct lines<C> stream;
     const int g = lane_of() / 4;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int t = team.row() + g + 8 * half;
         const bool within = t < net.context;
-        const float *entry = team.frame().host + net.tokens + (within ? (uint32_t)tokens[t] * C : 0),
-                    *position = team.frame().host + net.positions + (within ? (uint32_t)t * C : 0);
+        const float *entry = lane_row(team.frame().host + net.tokens + (within ? (uint32_t)tokens[t] * C : 0)),
+                    *position = lane_row(team.frame().host + net.positions + (within ? (uint32_t)t * C : 0));
 #pragma unroll
         for (int j = 0; j < C / 8; j++) {
-            const float2 from = two_at(position + column_of(j)), own = two_at(entry + column_of(j));
+            const float2 from = two_at(position, j), own = two_at(entry, j);
             stream.v[j][2 * half] = within ? from.x + own.x : 0.0f;
             stream.v[j][2 * half + 1] = within ? from.y + own.y : 0.0f;
         }
@@ -43,49 +43,87 @@ DEVICE struct pairs<C> norm_forward(const struct team &team, const struct lines<
 template <int C>
 DEVICE void layer_forward(const struct team &team, struct lines<C> &stream, int layer)
 {
-    const struct exact_layer &view = team.frame().net->layer[layer];
+    const struct exact_layer &view = team.net->layer[layer];
     const struct small_tape &tape = team.small->layer[layer];
     {
         const struct branch_at<C> branch = half_branch<C>(team, layer, 0);
-        const auto first = belt_of<C>(team, first_course<C>(branch));
-        const auto second = belt_of<C>(team, square_course<C>(branch.w2(), C / TILE));
-        first.start();
+        const auto belt = belt_of<C>(team, attention_course<C>(branch));
+        belt.start();
         struct pairs<C> x = norm_forward<C>(team, stream, view.half[0].norm, tape.first, tape.numbers, 0);
-        attention_first<C>(team, branch, x, first);
-        second.start();
+        attention_first<C>(team, branch, x, belt, 0);
         x = attention_mixed<C, 16>(team, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, x);
         second_bias(stream, branch);
-        square_product<C>(second, stream, x);
+        multiply_lot<C, LOT_ROWS>(stream, x, belt.next(3));
     }
     const struct branch_at<C> branch = half_branch<C>(team, layer, 1);
-    const auto inner = belt_of<C>(team, inner_course<C>(branch));
-    inner.start();
+    const auto belt = belt_of<C>(team, inner_course<C>(branch));
+    belt.start();
     const struct pairs<C> x = norm_forward<C>(team, stream, view.half[1].norm, tape.second, tape.numbers, 1);
-    inner_forward<C>(stream, branch, x, inner);
+    inner_forward<C>(team, stream, branch, x, belt);
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
 
+/* W1 of a slot's gate net, rounded: of its row and its column, or 0 beyond the last row. */
+struct gate_weights {
+    const float *w1;
+    int rows, width;
+
+    DEVICE_MEMBER float at(int row, int column) const
+    {
+        return row < rows ? __ldg(w1 + row * width + column) : 0.0f;
+    }
+};
+
+DEVICE struct gate_weights gate_weights_of(const struct team &team, int slot)
+{
+    const struct exact_view &net = *team.net;
+    return {gate_params(team.frame(), slot) + net.gate_branch.w1, net.gate_hidden, net.width};
+}
+
 /* The gate net's hidden layer of a slot: W1 x + b1, before ReLU. */
 template <int C> DEVICE struct lines<TILE> gate_hidden_of(const struct team &team, int slot, const struct pairs<C> &x) {
-    const struct exact_view &net = *team.frame().net;
+    const struct exact_view &net = *team.net;
+    const struct gate_weights w = gate_weights_of(team, slot);
     const float *bias = gate_params(team.frame(), slot) + net.gate_branch.b1;
     struct lines<TILE> hidden;
 #pragma unroll
-    for (int e = 0; e < 8; e++) {
-        const int k = column_of(e / 4) + e % 2;
-        hidden.v[e / 4][e % 4] = k < net.gate_hidden ? __ldg(bias + k) : 0.0f;
+    for (int j = 0; j < 2; j++) {
+        const int row = 8 * j + lane_of() / 4;
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int k = column_of(j) + e % 2;
+            hidden.v[j][e] = k < net.gate_hidden ? __ldg(bias + k) : 0.0f;
+        }
+#pragma unroll
+        for (int k = 0; k < C / TILE; k++) {
+            const int left = column_of(2 * k), right = column_of(2 * k + 1);
+            mma_bf16(hidden.v[j], x.a[k], pack_bf16(w.at(row, left), w.at(row, left + 1)),
+                     pack_bf16(w.at(row, right), w.at(row, right + 1)));
+        }
     }
-    product<C, TILE>(hidden.v, x.a, slot_tiles(team, slot) + team.small->gate.forward, C / TILE);
     return hidden;
 }
 
-/* W2 of the gate net at a lane's column, or 0 beyond. */
-DEVICE float
-gate_weight(const struct team &team, int slot, int column)
+/* to += what the gate net's hidden layer passes back. */
+template <int C>
+DEVICE void gate_pass_back(const struct team &team, int slot, const struct pairs<TILE> &hidden, struct lines<C> &to)
 {
-    const struct exact_view &net = *team.frame().net;
+    const struct gate_weights w = gate_weights_of(team, slot);
+    const int upper = column_of(0), lower = column_of(1);
+#pragma unroll
+    for (int j = 0; j < C / 8; j++) {
+        const int column = 8 * j + lane_of() / 4;
+        mma_bf16(to.v[j], hidden.a[0], pack_bf16(w.at(upper, column), w.at(upper + 1, column)),
+                 pack_bf16(w.at(lower, column), w.at(lower + 1, column)));
+    }
+}
+
+/* W2 of the gate net at a lane's column, or 0 beyond. */
+DEVICE float gate_weight(const struct team &team, int slot, int column)
+{
+    const struct exact_view &net = *team.net;
     return column < net.gate_hidden ? __ldg(gate_params(team.frame(), slot) + net.gate_branch.w2 + column) : 0.0f;
 }
 
@@ -93,7 +131,7 @@ gate_weight(const struct team &team, int slot, int column)
 template <int C> DEVICE void gate_values(const struct team &team, int slot, const struct pairs<C> &x, float q[2])
 {
     const struct lines<TILE> hidden = gate_hidden_of<C>(team, slot, x);
-    const float bias = __ldg(gate_params(team.frame(), slot) + team.frame().net->gate_branch.b2);
+    const float bias = __ldg(gate_params(team.frame(), slot) + team.net->gate_branch.b2);
     float sum[2];
     row_sums<TILE>(
         sum, [&](int j, int e) { return fmaxf(hidden.v[j][e], 0.0f) * gate_weight(team, slot, column_of(j) + e % 2); });
@@ -131,22 +169,19 @@ template <int C> DEVICE void seed_forward(const struct team &team, int slot, str
     const struct pairs<C> x = rounded(d);
     d = lines_zero<C>();
     if (branch.kind == BRANCH_ATTENTION) {
-        const auto first = belt_of<C>(team, first_course<C>(branch));
-        const auto second = belt_of<C>(team, square_course<C>(branch.w2(), C / TILE));
-        first.start();
-        attention_first<C>(team, branch, x, first);
-        if (mixes)
-            second.start();
+        const auto belt = belt_of<C>(team, attention_course<C>(branch));
+        belt.start();
+        attention_first<C>(team, branch, x, belt, 0);
         const struct pairs<C> mixed = attention_mixed<C, C / SEED_HEADS>(team, team.logs(tape.logs));
         tape_write<C>(team, tape.mixed, mixed);
         if (mixes) {
             second_bias(d, branch);
-            square_product<C>(second, d, mixed);
+            multiply_lot<C, LOT_ROWS>(d, mixed, belt.next(3));
         }
     } else if (branch.kind != BRANCH_NONE && mixes) {
-        const auto inner = belt_of<C>(team, inner_course<C>(branch));
-        inner.start();
-        inner_forward<C>(d, branch, x, inner);
+        const auto belt = belt_of<C>(team, inner_course<C>(branch));
+        belt.start();
+        inner_forward<C>(team, d, branch, x, belt);
     }
 }
 
@@ -199,27 +234,26 @@ struct token_verdict {
     bool hit; /* the target is the first of the largest */
 };
 
-enum { LOGIT_SLICES = TRANSFORMER_BYTES / TILE };
+/* Lots of C logits. */
+template <int C> struct logit_parts {
+    enum { ALL = TRANSFORMER_BYTES / C };
+};
 
-/* Slices of sixteen logits and, for the backward pass, what their gradients are multiplied with. */
-template <int C> DEVICE auto logits_course(const struct team &team, bool backward)
+template <int C> DEVICE auto logits_course(const struct team &team)
 {
-    const uint4 *tiles = team.desk->tiles + team.small->tokens.forward,
-                *back = team.desk->tiles + team.small->tokens.backward;
-    return [=](int slice) {
-        return slice < LOGIT_SLICES ? slice_tiles{tiles + slice * (C / TILE) * TILE_LANES,
-                                                  backward ? back + slice * TILE_LANES : nullptr, LOGIT_SLICES}
-                                    : slice_tiles{};
-    };
+    const uint4 *lots = team.desk->lots + team.small->tokens.lots;
+    return [=](int part) { return part < logit_parts<C>::ALL ? lots + (uint32_t)part * lot_size(C) : nullptr; };
 }
 
-/* Sixteen logits of the warp's tokens, in base 2. */
-template <int C> DEVICE struct lines<TILE> logits_of(const struct pairs<C> &x, uint32_t stage) {
-    struct lines<TILE> logits = lines_zero<TILE>();
-    multiply_deep<C>(logits.v, x.a, stage);
+/* C logits of the warp's tokens, in base 2. */
+template <int C> DEVICE struct lines<C> logits_of(const struct pairs<C> &x, uint32_t lot) {
+    struct lines<C> logits = lines_zero<C>();
+    multiply_lot<C, LOT_ROWS>(logits, x, lot);
 #pragma unroll
-    for (int e = 0; e < 8; e++)
-        logits.v[e / 4][e % 4] *= 1.44269504f;
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            logits.v[j][e] *= 1.44269504f;
     return logits;
 }
 
@@ -230,26 +264,27 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
 {
     float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0}, wanted[2] = {0, 0};
     int first[2] = {TRANSFORMER_BYTES, TRANSFORMER_BYTES};
-    const auto belt = belt_of<C>(team, logits_course<C>(team, false));
+    const auto belt = belt_of<C>(team, logits_course<C>(team));
     belt.start();
 #pragma unroll 1
-    for (int slice = 0; slice < LOGIT_SLICES; slice++) {
-        const struct lines<TILE> logits = logits_of<C>(x, belt.next(slice));
+    for (int part = 0; part < logit_parts<C>::ALL; part++) {
+        const struct lines<C> logits = logits_of<C>(x, belt.next(part));
+        const int left = part * C + column_of(0);
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             const float before = top[r];
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const float own = logits.v[e / 2][2 * r + e % 2];
-                const int k = slice * TILE + column_of(e / 2) + e % 2;
+            for (int i = 0; i < C / 4; i++) {
+                const float own = logits.v[i / 2][2 * r + i % 2];
+                const int k = left + i / 2 * 8 + i % 2;
                 first[r] = own > top[r] ? k : first[r];
                 top[r] = fmaxf(top[r], own);
                 wanted[r] = k == target[r] ? own : wanted[r];
             }
             total[r] *= quick_exp2(before - top[r]);
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                total[r] += quick_exp2(logits.v[e / 2][2 * r + e % 2] - top[r]);
+            for (int i = 0; i < C / 4; i++)
+                total[r] += quick_exp2(logits.v[i / 2][2 * r + i % 2] - top[r]);
         }
     }
     for (int r = 0; r < 2; r++) {
@@ -269,7 +304,7 @@ DEVICE void targets_of(const struct team &team, const uint8_t *targets, int targ
 {
     for (int r = 0; r < 2; r++) {
         const int t = team.row() + lane_of() / 4 + 8 * r;
-        target[r] = t < team.frame().net->context ? targets[t] : 0;
+        target[r] = t < team.net->context ? targets[t] : 0;
     }
 }
 

@@ -1,12 +1,13 @@
 /*
  * Sixteen tokens of a sequence in the registers of a warp, in the layouts of the tensor cores (cuda/warp.cuh): a lane
  * 4 g + t has of the tokens g and g + 8 the columns 2 t and 2 t + 1 of every eight. Sums are fp32 `lines`, operands
- * bf16 `pairs`; one becomes the other in place. Weights are packed into tiles of 16 outputs by 16 inputs, a uint4 per
- * lane; operands whose rows other warps need are in shared memory, [token][column].
+ * bf16 `pairs`; one becomes the other in place. Operands whose rows other warps need are in shared memory, in *sheets*:
+ * 64 rows of 128 bytes, [token][column], swizzled as warpgroups expect it (cuda/warpgroup.cuh).
  */
 #ifndef TRANSFORMER_BF16_LINES_CUH
 #define TRANSFORMER_BF16_LINES_CUH
 
+#include "cuda/warpgroup.cuh"
 #include "nn/gelu.cuh"
 
 #define DEVICE_MEMBER __device__ __forceinline__
@@ -20,21 +21,37 @@ template <int C> struct pairs {
     uint32_t a[C / 16][4]; /* A of m16n8k16 */
 };
 
-DEVICE int lane_of()
+/* As if the compiler had never seen it: what follows from it is computed where it is needed. Otherwise addresses of all
+ * kinds are computed ahead and kept, and there are no registers for them. */
+DEVICE uint32_t fresh(uint32_t x)
 {
-    return (int)threadIdx.x % TILE_LANES;
+#ifndef EMULATE
+    asm volatile("" : "+r"(x));
+#endif
+    return x;
 }
 
-/* The column of v[j][e] and a row's two halves. */
+DEVICE int lane_of()
+{
+    return (int)(fresh(threadIdx.x) % TILE_LANES);
+}
+
+/* The column of v[j][0] and a row's two halves. */
 DEVICE int column_of(int j)
 {
     return 8 * j + 2 * (lane_of() % 4);
 }
 
-/* A lane's two neighbouring numbers of a row of parameters, from an even column. */
-DEVICE float2 two_at(const float *x)
+/* A lane's two neighbouring numbers of every eight of a row of parameters: the address once, and what follows from it.
+ */
+DEVICE const float *lane_row(const float *row)
 {
-    return __ldg(reinterpret_cast<const float2 *>(x));
+    return row + column_of(0);
+}
+
+DEVICE float2 two_at(const float *lane_row, int j)
+{
+    return __ldg(reinterpret_cast<const float2 *>(lane_row + 8 * j));
 }
 
 template <int C> DEVICE struct lines<C> lines_zero() {
@@ -47,13 +64,14 @@ template <int C> DEVICE struct lines<C> lines_zero() {
     return zero;
 }
 
-/* Every token the same: a bias; NULL: zeros. */
+/* Every token the same: a bias. */
 template <int C>
 DEVICE struct lines<C> lines_of(const float *bias) {
     struct lines<C> all;
+    const float *own = lane_row(bias);
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
-        const float2 two = bias ? two_at(bias + column_of(j)) : make_float2(0, 0);
+        const float2 two = two_at(own, j);
         all.v[j][0] = all.v[j][2] = two.x;
         all.v[j][1] = all.v[j][3] = two.y;
     }
@@ -105,76 +123,66 @@ template <int C, class F> DEVICE void row_sums(float sum[2], F f)
     sum[1] = quad_sum(sum[1]);
 }
 
-/* ---- products with packed weights -------------------------------------------------------------------------------- */
+/* ---- sheets ------------------------------------------------------------------------------------------------------ */
 
-/* to[8 n..] += a of a depth of K times tiles: those of 16 outputs are `across` apart. For what is not worth a belt. */
-template <int K, int N> DEVICE void product(float (*to)[4], const uint32_t (*a)[4], const uint4 *tiles, int across)
+/* Eight rows are one swizzled pattern: a chunk of 16 bytes of row r is at chunk ^ (r % 8). Of narrower networks, the
+ * second half of a row is nobody's. */
+enum { SHEET_ROW = 128, SHEET_PATTERN = 8 * SHEET_ROW, SHEET_BYTES = TEAM_TOKENS * SHEET_ROW };
+
+DEVICE uint32_t sheet_chunk(uint32_t row, uint32_t chunk)
 {
-    const uint4 *at = tiles + lane_of();
-#pragma unroll
-    for (int n = 0; n < N / TILE; n++)
-#pragma unroll
-        for (int k = 0; k < K / TILE; k++) {
-            const uint4 w = __ldg(at + (n * across + k) * TILE_LANES);
-            mma_bf16(to[2 * n], a[k], w.x, w.y);
-            mma_bf16(to[2 * n + 1], a[k], w.z, w.w);
-        }
+    return row * SHEET_ROW + ((chunk ^ row) & 7) * 16;
 }
 
-/* ---- shared memory ----------------------------------------------------------------------------------------------- */
-
-/* Bytes of a token's row: padded, so that eight rows lie in different banks. */
-template <int C> struct sheet {
-    enum { ROW = 2 * (C + 8), BYTES = TEAM_TOKENS * ROW };
-};
-
-/* Byte offsets of a lane's row of four 8 x 8 matrices: down first (A as it lies, B transposed), or across first (A
- * transposed, B as it lies). */
-template <int C> DEVICE uint32_t down_first()
+/* A lane's row of four 8 x 8 matrices at a row that is a multiple of eight, in columns that are: down first (A as it
+ * lies, B transposed), or across first (A transposed, B as it lies). Of matrices of an odd number of eight columns,
+ * those beside them are nobody's. */
+DEVICE uint32_t down_first(uint32_t sheet, int row, int column)
 {
-    const int lane = lane_of();
-    return (uint32_t)(((lane >> 3 & 1) * 8 + (lane & 7)) * sheet<C>::ROW + (lane >> 4) * 16);
+    const uint32_t lane = (uint32_t)lane_of();
+    return sheet + (uint32_t)row * SHEET_ROW + (sheet_chunk(lane % 16, lane / 16) ^ (uint32_t)(2 * column));
 }
 
-template <int C> DEVICE uint32_t across_first()
+DEVICE uint32_t across_first(uint32_t sheet, int row, int column)
 {
-    const int lane = lane_of();
-    return (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * sheet<C>::ROW + (lane >> 3 & 1) * 16);
+    const uint32_t lane = (uint32_t)lane_of();
+    return sheet + (uint32_t)row * SHEET_ROW +
+           (sheet_chunk(lane / 16 * 8 + lane % 8, lane / 8 % 2) ^ (uint32_t)(2 * column));
 }
 
 /* The warp's sixteen tokens, from token `row` of a sheet and column `column`, N columns in all. */
-template <int C, int N> DEVICE void sheet_store(uint32_t sheet_at, int row, int column, const uint32_t (*a)[4])
+template <int N> DEVICE void sheet_store(uint32_t sheet, int row, int column, const uint32_t (*a)[4])
 {
-    const uint32_t at = sheet_at + (uint32_t)(row * sheet<C>::ROW + 2 * column) + down_first<C>();
+    const uint32_t at = down_first(sheet, row, column);
 #pragma unroll
     for (int k = 0; k < N / TILE; k++)
-        store_matrix(at + (uint32_t)(k * 2 * TILE), a[k][0], a[k][1], a[k][2], a[k][3]);
+        store_matrix(at ^ (uint32_t)(2 * k * TILE), a[k][0], a[k][1], a[k][2], a[k][3]);
 }
 
-template <int C, int N> DEVICE void sheet_load(uint32_t (*a)[4], uint32_t sheet_at, int row, int column)
+template <int N> DEVICE void sheet_load(uint32_t (*a)[4], uint32_t sheet, int row, int column)
 {
-    const uint32_t at = sheet_at + (uint32_t)(row * sheet<C>::ROW + 2 * column) + down_first<C>();
+    const uint32_t at = down_first(sheet, row, column);
 #pragma unroll
     for (int k = 0; k < N / TILE; k++)
-        load_matrix(a[k], at + (uint32_t)(k * 2 * TILE));
+        load_matrix(a[k], at ^ (uint32_t)(2 * k * TILE));
 }
 
 /* B of sixteen outputs, the rows from `row`, and a depth of sixteen columns. */
-template <int C> DEVICE void sheet_rows(uint32_t b[4], uint32_t sheet_at, int row, int column)
+DEVICE void sheet_rows(uint32_t b[4], uint32_t sheet, int row, int column)
 {
-    load_matrix(b, sheet_at + (uint32_t)(row * sheet<C>::ROW + 2 * column) + across_first<C>());
+    load_matrix(b, across_first(sheet, row, column));
 }
 
 /* B of sixteen outputs, the columns from `column`, and a depth of sixteen rows. */
-template <int C> DEVICE void sheet_columns(uint32_t b[4], uint32_t sheet_at, int row, int column)
+DEVICE void sheet_columns(uint32_t b[4], uint32_t sheet, int row, int column)
 {
-    load_matrix_transposed(b, sheet_at + (uint32_t)(row * sheet<C>::ROW + 2 * column) + down_first<C>());
+    load_matrix_transposed(b, down_first(sheet, row, column));
 }
 
 /* A of sixteen columns and a depth of sixteen rows. */
-template <int C> DEVICE void sheet_turned(uint32_t a[4], uint32_t sheet_at, int row, int column)
+DEVICE void sheet_turned(uint32_t a[4], uint32_t sheet, int row, int column)
 {
-    load_matrix_transposed(a, sheet_at + (uint32_t)(row * sheet<C>::ROW + 2 * column) + across_first<C>());
+    load_matrix_transposed(a, across_first(sheet, row, column));
 }
 
 /* ---- a norm ------------------------------------------------------------------------------------------------------ */
@@ -204,9 +212,10 @@ template <int C> DEVICE struct lines<C> normalised(const struct lines<C> &x, flo
 template <int C>
 DEVICE struct pairs<C> scaled(const struct pairs<C> &hat, const float *gamma, const float *beta) {
     struct pairs<C> y;
+    const float *gains = lane_row(gamma), *shifts = lane_row(beta);
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
-        const float2 gain = two_at(gamma + column_of(j)), shift = two_at(beta + column_of(j));
+        const float2 gain = two_at(gains, j), shift = two_at(shifts, j);
 #pragma unroll
         for (int half = 0; half < 2; half++)
             y.a[j / 2][j % 2 * 2 + half] = pack_bf16(fmaf(gain.x, number_of(hat, j, 2 * half), shift.x),

@@ -37,15 +37,13 @@ static void divide(struct small_view *small, int width, int batch)
     small->slabs = (groups + small->rounds - 1) / small->rounds;
 }
 
-/* ---- tiles and slabs --------------------------------------------------------------------------------------------- */
+/* ---- lots and slabs ---------------------------------------------------------------------------------------------- */
 
 /* Takes a place for a matrix of `at` uint4 so far. */
-static struct packed packed_at(uint32_t params, int rows, int columns, uint32_t slab, uint32_t *at)
+static struct packed packed_at(uint32_t params, int rows, int columns, int width, uint32_t slab, uint32_t *at)
 {
-    struct packed m = {params, rows, columns, 0, 0, slab};
-    m.forward = *at;
-    m.backward = *at + packed_size(m);
-    *at += 2 * packed_size(m);
+    const struct packed m = {params, rows, columns, *at, slab};
+    *at += packed_size(m, width);
     return m;
 }
 
@@ -60,19 +58,19 @@ static uint32_t take(uint32_t *at, uint32_t count)
 static struct small_branch host_branch(const struct branch_view &view, int width, uint32_t *at)
 {
     struct small_branch branch = {};
-    branch.w1 = packed_at(view.w1, view.hidden, width, view.w1, at);
-    branch.w2 = packed_at(view.w2, width, view.mixed, view.w2, at);
+    branch.w1 = packed_at(view.w1, view.hidden, width, width, view.w1, at);
+    branch.w2 = packed_at(view.w2, width, view.mixed, width, view.w2, at);
     branch.b1 = view.b1;
     branch.b2 = view.b2;
     return branch;
 }
 
 /* Those of a seed have their own places, because narrow matrices are padded. */
-static struct small_branch seed_branch(const struct branch_view &view, int width, uint32_t *tiles, uint32_t *slab)
+static struct small_branch seed_branch(const struct branch_view &view, int width, uint32_t *lots, uint32_t *slab)
 {
     struct small_branch branch = {};
-    branch.w1 = packed_at(view.w1, view.hidden, width, 0, tiles);
-    branch.w2 = packed_at(view.w2, width, view.mixed, 0, tiles);
+    branch.w1 = packed_at(view.w1, view.hidden, width, width, 0, lots);
+    branch.w2 = packed_at(view.w2, width, view.mixed, width, 0, lots);
     branch.w1.slab = take(slab, packed_slab(branch.w1));
     branch.b1 = take(slab, (uint32_t)view.hidden);
     branch.w2.slab = take(slab, packed_slab(branch.w2));
@@ -80,27 +78,30 @@ static struct small_branch seed_branch(const struct branch_view &view, int width
     return branch;
 }
 
-static void lay_out_tiles(struct small_view *small, const struct exact_view *net)
+/* W1 of a slot's gate net, which is in no lot. */
+static struct packed gate_matrix(const struct small_view *small, const struct exact_view *net)
 {
-    small->tokens = packed_at(net->tokens, net->vocabulary, net->width, net->tokens, &small->host_tiles);
+    return {net->gate_branch.w1, net->gate_hidden, net->width, 0, small->gate_w1};
+}
+
+static void lay_out_lots(struct small_view *small, const struct exact_view *net)
+{
+    small->tokens = packed_at(net->tokens, net->vocabulary, net->width, net->width, net->tokens, &small->host_lots);
     for (int i = 0; i < net->layers; i++)
         for (int half = 0; half < 2; half++)
-            small->half[i][half] = host_branch(net->layer[i].half[half].branch, net->width, &small->host_tiles);
+            small->half[i][half] = host_branch(net->layer[i].half[half].branch, net->width, &small->host_lots);
     for (int b = 0; b < TRANSFORMER_BLUEPRINTS; b++) {
-        uint32_t tiles = 0, slab = 0;
+        uint32_t lots = 0, slab = 0;
         if (net->seed_of[b].branch.kind != BRANCH_NONE)
-            small->seed_of[b] = seed_branch(net->seed_of[b].branch, net->width, &tiles, &slab);
-        small->seed_tiles = tiles > small->seed_tiles ? tiles : small->seed_tiles;
+            small->seed_of[b] = seed_branch(net->seed_of[b].branch, net->width, &lots, &slab);
+        small->seed_lots = lots > small->seed_lots ? lots : small->seed_lots;
         small->seed_slab = slab > small->seed_slab ? slab : small->seed_slab;
     }
     uint32_t norm = 0; /* less than any branch */
     small->seed_norm.gamma = take(&norm, (uint32_t)net->width);
     small->seed_norm.beta = take(&norm, (uint32_t)net->width);
     small->seed_norm.sigma = take(&norm, 2);
-    uint32_t tiles = small->seed_tiles; /* a slot's gate net comes after its seed */
-    small->gate = packed_at(net->gate_branch.w1, net->gate_hidden, net->width, 0, &tiles);
-    small->gate_tiles = tiles - small->seed_tiles;
-    small->gate.slab = take(&small->gate_slab, packed_slab(small->gate));
+    small->gate_w1 = take(&small->gate_slab, packed_slab(gate_matrix(small, net)));
     small->gate_b1 = take(&small->gate_slab, TILE);
     small->gate_w2 = take(&small->gate_slab, TILE);
     small->gate_b2 = take(&small->gate_slab, TILE);
@@ -178,7 +179,7 @@ static std::vector<uint32_t> gate_order(const struct small_view *small, const st
         count = net->slot[j].gate_storage > count ? net->slot[j].gate_storage : count;
     std::vector<uint32_t> order(count, NOWHERE);
     if (net->slots > 0) {
-        order_matrix(order.data(), small->gate);
+        order_matrix(order.data(), gate_matrix(small, net));
         order_vector(order.data(), net->gate_branch.b1, net->gate_hidden, small->gate_b1);
         order_vector(order.data(), net->gate_branch.w2, net->gate_hidden, small->gate_w2);
         order_vector(order.data(), net->gate_branch.b2, 1, small->gate_b2);
@@ -213,19 +214,13 @@ static void view_small(struct small_net *net)
 {
     struct small_view *small = &net->small;
     divide(small, net->view.width, net->view.batch);
-    lay_out_tiles(small, &net->view);
+    lay_out_lots(small, &net->view);
     lay_out_tape(small, &net->view);
     for (int j = 0; j < net->view.slots; j++)
         small->seed_numbers = net->view.slot[j].seed_storage > small->seed_numbers ? net->view.slot[j].seed_storage
                                                                                    : small->seed_numbers;
     net->train_shared = train_shared(net->view.width, small->teams);
-    net->walk_shared = net->view.width == 64 ? block_shared<64>::sums(1)
-                                             : block_shared<32>::sums(1); /* sheets and belt */
-}
-
-static size_t env_tiles(const struct small_net *net)
-{
-    return net->small.host_tiles + (size_t)net->view.slots * (net->small.seed_tiles + net->small.gate_tiles);
+    net->walk_shared = net->view.width == 64 ? block_shared<64>::of_walk() : block_shared<32>::of_walk();
 }
 
 static unsigned least(unsigned a, unsigned b)
@@ -241,7 +236,7 @@ static void allocate_small(struct small_net *net)
     const unsigned processors = (unsigned)runtime_processors(rt), envs = (unsigned)group;
     net->train_blocks = least(processors * (small->teams == 1 ? TRAINS_ALONE : 1), envs * (unsigned)small->slabs);
     net->walk_blocks = least(processors * WALKS, envs * EVAL_PARTS);
-    small->tiles = runtime_alloc<uint4>(rt, group * env_tiles(net));
+    small->lots = runtime_alloc<uint4>(rt, group * env_lots(&net->view, small));
     small->slabs_at = runtime_alloc<float>(rt, group * (size_t)small->slabs * small->slab);
     const size_t teams = (size_t)net->train_blocks * (size_t)small->teams;
     small->tapes = runtime_alloc<uint4>(rt, teams * small->tape * TEAM_THREADS);
@@ -267,8 +262,8 @@ static struct net_device *create(struct runtime *rt, const struct net_setup *set
     net_device_begin(net, rt, setup);
     transformer_view_init(net, FRAMES_NONE);
     view_small(net);
-    transformer_allocate(net,
-                         env_tiles(net) * sizeof(uint4) + (size_t)net->small.slabs * net->small.slab * sizeof(float));
+    transformer_allocate(net, env_lots(&net->view, &net->small) * sizeof(uint4) +
+                                  (size_t)net->small.slabs * net->small.slab * sizeof(float));
     allocate_small(net);
     net->learn = small_learn;
     net->walk = small_walk;

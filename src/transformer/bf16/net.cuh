@@ -2,8 +2,9 @@
  * The transformer's bf16 networks: small hosts, width 64 or 32 with heads of 16, sequences of at most 64 bytes.
  *
  * A thread block takes some sequences of an env through both passes of a batch at once, a *team* of four warps per
- * sequence, a warp per sixteen tokens (lines.cuh). Products are bf16 on the tensor cores with fp32 sums; weights come
- * to them through shared memory, on the team's *belt* (belt.cuh). What the backward pass needs of the forward pass is
+ * sequence, a warp per sixteen tokens (lines.cuh). Products are bf16 on the tensor cores with fp32 sums, by a team's
+ * warps together where the card can do that (products.cuh); weights come to them through shared memory, on the team's
+ * *belt* (belt.cuh). What the backward pass needs of the forward pass is
  * on the team's *tape*, in global memory, from where the same threads read it that wrote it. Gradients of weights are
  * products over all tokens of the block, in a *slab* of its own; the slabs of an env are added up in order. Sequences
  * of a block and blocks of a slab depend on the batch alone, so an env's bits do not depend on what else is trained.
@@ -24,13 +25,13 @@ enum { SLABS_MOST = 8 };
 #endif
 #define NOWHERE 0xffffffffu
 
-/* A matrix packed twice: for products with it, outputs its rows, and for those with it transposed. Tiles of zeros pad
- * it to multiples of 16. */
+/* A matrix rounded and cut into *lots*, [width][width] each, which products take from the belt; zeros pad it. Lots lie
+ * side by side and below one another as they do in the matrix; all of ours have one row or one column of them. */
 struct packed {
-    uint32_t params;            /* offset of its numbers, [rows][columns] */
-    int rows, columns;          /* real ones */
-    uint32_t forward, backward; /* offsets in uint4 */
-    uint32_t slab;              /* of its gradient: tiles of 16 x 8, a float4 per lane */
+    uint32_t params;   /* offset of its numbers, [rows][columns] */
+    int rows, columns; /* real ones */
+    uint32_t lots;     /* offset in uint4 */
+    uint32_t slab;     /* of its gradient: tiles of 16 x 8, a float4 per lane */
 };
 
 static inline __host__ __device__ int in_tiles(int count)
@@ -38,10 +39,21 @@ static inline __host__ __device__ int in_tiles(int count)
     return (count + TILE - 1) / TILE;
 }
 
-/* uint4 of a packed matrix, and floats of its gradient. */
-static inline __host__ __device__ uint32_t packed_size(const struct packed &m)
+/* uint4 of a lot. */
+static inline __host__ __device__ uint32_t lot_size(int width)
 {
-    return (uint32_t)(in_tiles(m.rows) * in_tiles(m.columns) * TILE_LANES);
+    return (uint32_t)(width * width / 8);
+}
+
+static inline __host__ __device__ int lots_across(const struct packed &m, int width)
+{
+    return (m.columns + width - 1) / width;
+}
+
+/* uint4 of a packed matrix, and floats of its gradient. */
+static inline __host__ __device__ uint32_t packed_size(const struct packed &m, int width)
+{
+    return (uint32_t)((m.rows + width - 1) / width * lots_across(m, width)) * lot_size(width);
 }
 
 static inline __host__ __device__ uint32_t packed_slab(const struct packed &m)
@@ -72,16 +84,15 @@ struct small_view {
     struct small_branch half[TRANSFORMER_LAYERS][2];
     struct small_branch seed_of[TRANSFORMER_BLUEPRINTS]; /* places within a slot's */
     struct small_norm seed_norm;                         /* likewise */
-    struct packed gate;
-    uint32_t gate_b1, gate_w2, gate_b2;
-    uint32_t host_tiles, seed_tiles, gate_tiles; /* uint4 of the host, of a slot's seed and of its gate net */
-    uint32_t seed_slab, gate_slab, slab;         /* floats of a slot's seed and gate net; of all */
+    uint32_t gate_w1, gate_b1, gate_w2, gate_b2;         /* in a slab */
+    uint32_t host_lots, seed_lots;                       /* uint4 of the host and of a slot's seed */
+    uint32_t seed_slab, gate_slab, slab;                 /* floats of a slot's seed and gate net; of all */
 
     struct small_tape layer[TRANSFORMER_LAYERS], slot[SHAPE_SLOTS], last;
     uint32_t tape, logs; /* uint4 of a thread, floats of a team */
     uint32_t kept;       /* float4 of a thread: streams that enter slots, in an evaluation */
 
-    uint4 *tiles;               /* [env] of the group */
+    uint4 *lots;                /* [env] of the group */
     uint4 *tapes;               /* [block][team] */
     float *log;                 /* likewise */
     float4 *keeps;              /* [block of an evaluation] */
@@ -92,6 +103,11 @@ struct small_view {
     const uint32_t *gate_order;
     uint32_t seed_numbers; /* of a slot */
 };
+
+static inline __host__ __device__ size_t env_lots(const struct exact_view *net, const struct small_view *small)
+{
+    return small->host_lots + (size_t)net->slots * small->seed_lots;
+}
 
 struct small_net : transformer_net {
     struct small_view small;         /* on the host */
@@ -107,7 +123,7 @@ static inline struct small_net *small_net_of(struct transformer_net *net)
 }
 
 /* Parts of a phase, for the envs first .. first + envs - 1. */
-void small_pack(struct small_net *net, int first, int envs);        /* weights into tiles */
+void small_pack(struct small_net *net, int first, int envs);        /* weights into lots */
 void small_reduce(struct small_net *net, int first, int envs);      /* slabs into gradients */
 void small_learn(struct transformer_net *net, int first, int envs); /* all of that for a batch, and the step */
 void small_walk(struct transformer_net *net, struct exact_pass pass);
@@ -135,30 +151,44 @@ void small_allow_walk(struct small_net *net);
 
 /* ---- shared memory of a block of training ------------------------------------------------------------------------ */
 
-enum { BELT_STAGES = 4 };
+enum { BELT_STAGES = 2, PLAN_BYTES = 9 * 1024 };
 
-/* Sheets and belt of every team, sums of columns per warp, numbers of attention per team. */
+/* Bytes from a multiple of a sheet's pattern: sheets and belt of every team, a pattern of ones, sums of columns per
+ * warp, numbers of attention per team, the plan. */
 template <int C> struct block_shared {
-    enum { BELT = BELT_STAGES * 2 * (C / TILE) * TILE_LANES * 16 };
+    enum { LOT = C * SHEET_ROW, BELT = BELT_STAGES * LOT, TEAM = SHEETS * SHEET_BYTES + BELT };
     static inline __host__ __device__ uint32_t sheets(int team)
     {
-        return (uint32_t)(team * SHEETS * sheet<C>::BYTES);
+        return (uint32_t)(team * TEAM);
     }
-    static inline __host__ __device__ uint32_t belt(int teams, int team)
+    static inline __host__ __device__ uint32_t belt(int team)
     {
-        return sheets(teams) + (uint32_t)(team * BELT);
+        return sheets(team) + SHEETS * SHEET_BYTES;
+    }
+    static inline __host__ __device__ uint32_t ones(int teams)
+    {
+        return sheets(teams);
     }
     static inline __host__ __device__ uint32_t sums(int teams)
     {
-        return belt(teams, teams);
+        return ones(teams) + SHEET_PATTERN;
     }
     static inline __host__ __device__ uint32_t marks(int teams)
     {
         return sums(teams) + (uint32_t)(teams * TEAM_WARPS * 2 * C * 4);
     }
-    static inline __host__ __device__ uint32_t all(int teams)
+    static inline __host__ __device__ uint32_t plan(int teams)
     {
         return marks(teams) + (uint32_t)(teams * 4 * TEAM_TOKENS * 8); /* at most four heads */
+    }
+    /* What a launch asks for, to begin at a multiple. */
+    static inline __host__ __device__ uint32_t all(int teams)
+    {
+        return plan(teams) + PLAN_BYTES + SHEET_PATTERN;
+    }
+    static inline __host__ __device__ uint32_t of_walk()
+    {
+        return sheets(1) + SHEET_PATTERN;
     }
 };
 

@@ -32,7 +32,7 @@ DEVICE void slab_put(const struct trainer &t, float *at, float sum)
 /* [m][n] = sum over tokens of a's column m times b's column n. */
 struct outer {
     int a, b; /* sheets; beyond C columns `a` goes on in the next one */
-    int m, n; /* multiples of 16 */
+    int m, n; /* multiples of 16; n at most C */
     float *weight;
     int across;  /* tiles of 16 x 8 in a row of them */
     float *bias; /* [m]: sums of a's columns; NULL: not asked for */
@@ -49,59 +49,42 @@ DEVICE void slab_put_tile(float *at, const float sum[4], bool again)
     *to = four;
 }
 
-/* M rows and 16 columns of the product. */
-template <int C, int M> DEVICE void outer_unit(const struct trainer &t, const struct outer &o, int row, int column)
+enum { UNIT = 32 }; /* columns that a team takes at a time: then there are enough for all teams of a block */
+
+/* C rows of the product, from `row`, and some columns. */
+template <int C> DEVICE void outer_unit(const struct trainer &t, const struct outer &o, int row, int column)
 {
+    const uint32_t sheets = block_memory() + block_shared<C>::sheets(0);
     const bool biased = o.bias && column == 0;
-    float sum[M / TILE][2][4] = {}, side[M / TILE][4] = {};
-#pragma unroll 1
-    for (int team = 0; team < t.teams(); team++) {
-        const uint32_t sheets = block_memory() + block_shared<C>::sheets(team),
-                       a_at = sheets + (uint32_t)((o.a + row / C) * sheet<C>::BYTES),
-                       b_at = sheets + (uint32_t)(o.b * sheet<C>::BYTES);
+    const struct token_sums<UNIT> sums = sum_tokens<UNIT>(
+        sheets + (uint32_t)((o.a + row / C) * SHEET_BYTES), sheets + (uint32_t)(o.b * SHEET_BYTES + 2 * column),
+        t.teams(), block_shared<C>::TEAM, biased, block_memory() + block_shared<C>::ones(t.teams()), t.row());
+    const int own = row + t.row(); /* the warp's first */
+    if (t.row() >= C || own >= o.m)
+        return;
+    float *at = o.weight + (own / TILE * o.across + column / 8) * TILE * 8;
 #pragma unroll
-        for (int k = 0; k < TEAM_TOKENS; k += TILE) {
-            uint32_t a[4], b[4];
-            sheet_columns<C>(b, b_at, k, column);
-#pragma unroll
-            for (int m = 0; m < M / TILE; m++) {
-                sheet_turned<C>(a, a_at, k, row % C + m * TILE);
-                mma_bf16(sum[m][0], a, b[0], b[1]);
-                mma_bf16(sum[m][1], a, b[2], b[3]);
-                if (biased)
-                    mma_bf16(side[m], a, TWO_ONES, TWO_ONES);
-            }
-        }
-    }
-#pragma unroll
-    for (int m = 0; m < M / TILE; m++) {
-        float *at = o.weight + ((row / TILE + m) * o.across + column / 8) * TILE * 8;
-        slab_put_tile(at, sum[m][0], t.desk->again);
-        slab_put_tile(at + TILE * 8, sum[m][1], t.desk->again);
-        if (biased && lane_of() % 4 == 0) {
-            slab_put(t, o.bias + row + m * TILE + lane_of() / 4, side[m][0]);
-            slab_put(t, o.bias + row + m * TILE + lane_of() / 4 + 8, side[m][2]);
-        }
+    for (int j = 0; j < UNIT / 8; j++)
+        if (column + 8 * j < o.n)
+            slab_put_tile(at + j * TILE * 8, sums.v[j], t.desk->again);
+    if (biased && lane_of() % 4 == 0) {
+        slab_put(t, o.bias + own + lane_of() / 4, sums.side[0][0]);
+        slab_put(t, o.bias + own + lane_of() / 4 + 8, sums.side[0][2]);
     }
 }
 
-/* All warps of the block, between two barriers. */
+/* All teams of the block, between two barriers. */
 template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, const struct outer (&o)[COUNT])
 {
+    group_publish();
     __syncthreads();
     int begin = 0;
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
-        const int high = o[i].m % (2 * TILE) == 0 ? 2 * TILE : TILE, columns = o[i].n / TILE,
-                  units = o[i].m / high * columns, warps = t.teams() * TEAM_WARPS;
-        int unit = (t.index() * TEAM_WARPS + t.warp() - begin % warps + warps) %
-                   warps; /* the next ones are free first */
-        for (; unit < units; unit += warps) {
-            if (high == TILE)
-                outer_unit<C, TILE>(t, o[i], unit / columns * high, unit % columns * TILE);
-            else
-                outer_unit<C, 2 * TILE>(t, o[i], unit / columns * high, unit % columns * TILE);
-        }
+        const int across = (o[i].n + UNIT - 1) / UNIT, units = (o[i].m + C - 1) / C * across;
+        int unit = (t.index() - begin) & (t.teams() - 1); /* a power of two; the next ones are free first */
+        for (; unit < units; unit += t.teams())
+            outer_unit<C>(t, o[i], unit / across * C, unit % across * UNIT);
         begin += units;
     }
     __syncthreads();
@@ -112,7 +95,7 @@ template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, 
 /* The team's sequence, or beyond the batch the last one. */
 DEVICE int batch_row(const struct team &t, int team)
 {
-    return min(t.desk->sequence + team, t.frame().net->batch - 1);
+    return min(t.desk->sequence + team, t.net->batch - 1);
 }
 
 /* A of sixteen entries of the vocabulary and sixteen tokens: 1 where a token is the entry. Beyond the context gradients
@@ -146,7 +129,7 @@ template <int C> DEVICE void entries_unit(const struct trainer &t, int entry, in
 #pragma unroll
         for (int k = 0; k < TEAM_TOKENS; k += TILE) {
             uint32_t a[4], b[4];
-            sheet_columns<C>(b, block_memory() + block_shared<C>::sheets(team), k, column);
+            sheet_columns(b, block_memory() + block_shared<C>::sheets(team), k, column);
 #pragma unroll
             for (int m = 0; m < 2; m++) {
                 entries_of(a, tokens, frame.net->context, k, entry + m * TILE);
@@ -166,7 +149,7 @@ template <int C> DEVICE void entries_unit(const struct trainer &t, int entry, in
 /* Positions: sums over the teams of what is in their banks, by the first team. */
 template <int C> DEVICE void positions_sum(const struct trainer &t)
 {
-    const struct exact_view &net = *t.frame().net;
+    const struct exact_view &net = *t.net;
 #pragma unroll 1
     for (int j = 0; j < C / 8; j++) {
         float sum[4] = {};
@@ -189,7 +172,7 @@ template <int C> DEVICE void positions_sum(const struct trainer &t)
 template <int C> DEVICE void embed_backward(const struct trainer &t, const struct lines<C> &dh)
 {
     const struct pairs<C> d = rounded(dh);
-    sheet_store<C, C>(sheet_of<C>(t, 0), t.row(), 0, d.a);
+    sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, d.a);
     bank_put<C>(t, dh);
     __syncthreads();
     for (int unit = t.index() * TEAM_WARPS + t.warp(); unit < TRANSFORMER_BYTES / (2 * TILE) * (C / TILE);

@@ -1,4 +1,4 @@
-/* What lies between parameters and tiles: weights packed before a batch or an evaluation, slabs added up after one. */
+/* What lies between parameters and lots: weights rounded before a batch or an evaluation, slabs added up after one. */
 #include "cuda/runtime.cuh"
 
 #include "transformer/bf16/net.cuh"
@@ -8,89 +8,70 @@ enum { PACK_THREADS = 256 };
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* Two numbers of a matrix, or of it transposed, side by side along the depth. */
-DEVICE uint32_t packed_pair(const struct packed &m, const float *params, bool turned, int n, int k)
+/* Eight numbers of a lot, side by side. */
+DEVICE void pack_eight(const struct packed &m, const float *params, uint4 *lots, int width, uint32_t job)
 {
-    float two[2];
-    for (int i = 0; i < 2; i++) {
-        const int row = turned ? k + i : n, column = turned ? n : k + i;
-        two[i] = row < m.rows && column < m.columns ? params[m.params + (uint32_t)(row * m.columns + column)] : 0.0f;
-    }
-    return pack_bf16(two[0], two[1]);
+    const int lot = (int)(job / lot_size(width)), own = (int)(job % lot_size(width)) * 8,
+              across = lots_across(m, width), row = lot / across * width + own / width,
+              column = lot % across * width + own % width;
+    const float *from = params + m.params + (size_t)row * (size_t)m.columns + (size_t)column;
+    float x[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        x[i] = row < m.rows && column + i < m.columns ? from[i] : 0.0f;
+    lots[m.lots + job] =
+        make_uint4(pack_bf16(x[0], x[1]), pack_bf16(x[2], x[3]), pack_bf16(x[4], x[5]), pack_bf16(x[6], x[7]));
 }
 
-/* A lane of a tile of 16 outputs by 16 inputs: b0 and b1 of the first eight outputs, then of the others. */
-DEVICE void pack_lane(const struct packed &m, const float *params, uint4 *tiles, uint32_t job)
+/* Packs eight numbers of a list of matrices, or takes them off it. */
+DEVICE bool pack_of(const struct packed &m, const float *params, uint4 *lots, int width, uint32_t *job)
 {
-    const bool turned = job >= packed_size(m);
-    const uint32_t own = turned ? job - packed_size(m) : job;
-    const int across = in_tiles(turned ? m.rows : m.columns), tile = (int)(own / TILE_LANES),
-              lane = (int)(own % TILE_LANES), n = tile / across * TILE + lane / 4,
-              k = tile % across * TILE + lane % 4 * 2;
-    tiles[(turned ? m.backward : m.forward) + own] =
-        make_uint4(packed_pair(m, params, turned, n, k), packed_pair(m, params, turned, n, k + 8),
-                   packed_pair(m, params, turned, n + 8, k), packed_pair(m, params, turned, n + 8, k + 8));
-}
-
-/* Packs lane `job` of a list of matrices, or takes them off it. */
-DEVICE bool pack_of(const struct packed &m, const float *params, uint4 *tiles, uint32_t *job)
-{
-    const uint32_t jobs = 2 * packed_size(m);
+    const uint32_t jobs = packed_size(m, width);
     if (*job >= jobs) {
         *job -= jobs;
         return false;
     }
-    pack_lane(m, params, tiles, *job);
+    pack_eight(m, params, lots, width, *job);
     return true;
 }
 
-DEVICE bool pack_branch(const struct small_branch &branch, const float *params, uint4 *tiles, uint32_t *job)
+DEVICE bool pack_branch(const struct small_branch &branch, const float *params, uint4 *lots, int width, uint32_t *job)
 {
-    return pack_of(branch.w1, params, tiles, job) || pack_of(branch.w2, params, tiles, job);
+    return pack_of(branch.w1, params, lots, width, job) || pack_of(branch.w2, params, lots, width, job);
 }
 
-DEVICE void pack_slot(const struct frame &frame, const struct small_view &small, uint4 *tiles, int slot, uint32_t job)
+DEVICE void pack_slot(const struct frame &frame, const struct small_view &small, uint4 *lots, int slot, uint32_t job)
 {
     const struct slot_exec &exec = frame.exec[slot];
-    if (exec.mode == SLOT_SKIP)
-        return;
-    if (job < small.seed_tiles) {
-        if (seed_of(frame, slot).branch.kind != BRANCH_NONE)
-            pack_branch(small.seed_of[exec.blueprint], seed_params(frame, slot), tiles, &job);
-        return;
-    }
-    job -= small.seed_tiles;
-    if (exec.gate)
-        pack_of(small.gate, gate_params(frame, slot), tiles, &job);
+    if (exec.mode != SLOT_SKIP && seed_of(frame, slot).branch.kind != BRANCH_NONE)
+        pack_branch(small.seed_of[exec.blueprint], seed_params(frame, slot), lots, frame.net->width, &job);
 }
 
-/* A thread per lane of a tile: those of the host, then those of every slot. */
+/* A thread per eight numbers: those of the host, then those of every slot. */
 static __global__ void __launch_bounds__(PACK_THREADS)
     pack(const struct exact_view *net, const struct small_view *small, int first)
 {
     const struct frame frame = frame_of(net, first + (int)blockIdx.y);
-    const uint32_t each = small->seed_tiles + small->gate_tiles;
-    uint4 *tiles = small->tiles + (size_t)blockIdx.y * (small->host_tiles + (size_t)net->slots * each);
+    uint4 *lots = small->lots + (size_t)blockIdx.y * env_lots(net, small);
     uint32_t job = blockIdx.x * PACK_THREADS + threadIdx.x;
-    if (job >= small->host_tiles) {
-        const uint32_t slot = (job - small->host_tiles) / each;
+    if (job >= small->host_lots) {
+        const uint32_t slot = (job - small->host_lots) / small->seed_lots;
         if (slot < (uint32_t)net->slots)
-            pack_slot(frame, *small, tiles + small->host_tiles + (size_t)slot * each, (int)slot,
-                      (job - small->host_tiles) % each);
+            pack_slot(frame, *small, lots + small->host_lots + (size_t)slot * small->seed_lots, (int)slot,
+                      (job - small->host_lots) % small->seed_lots);
         return;
     }
-    if (pack_of(small->tokens, frame.host, tiles, &job))
+    if (pack_of(small->tokens, frame.host, lots, net->width, &job))
         return;
     for (int layer = 0; layer < net->layers; layer++)
         for (int half = 0; half < 2; half++)
-            if (pack_branch(small->half[layer][half], frame.host, tiles, &job))
+            if (pack_branch(small->half[layer][half], frame.host, lots, net->width, &job))
                 return;
 }
 
 void small_pack(struct small_net *net, int first, int envs)
 {
-    const struct small_view &small = net->small;
-    const uint32_t jobs = small.host_tiles + (uint32_t)net->view.slots * (small.seed_tiles + small.gate_tiles);
+    const uint32_t jobs = (uint32_t)env_lots(&net->view, &net->small);
     runtime_launch(net->runtime, pack, net_blocks((jobs + PACK_THREADS - 1) / PACK_THREADS, envs, PACK_THREADS),
                    (const struct exact_view *)net->net, (const struct small_view *)net->placed_small, first);
 }

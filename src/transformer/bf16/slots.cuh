@@ -7,7 +7,7 @@
 
 DEVICE float *slot_slab(const struct trainer &t, int slot)
 {
-    return t.desk->slab + t.frame().net->host_storage + (size_t)slot * (t.small->seed_slab + t.small->gate_slab);
+    return t.desk->slab + t.net->host_storage + (size_t)slot * (t.small->seed_slab + t.small->gate_slab);
 }
 
 /* A norm seed: from u, the gradient of its output, to its parameters' and, in its place, what passes through it. */
@@ -66,16 +66,16 @@ DEVICE void gate_backward(const struct trainer &t, int slot, const float d[2], c
     }
     const struct pairs<TILE> own = rounded(back);
     if (wanted.passes)
-        product<TILE, C>(dh.v, own.a, slot_tiles(t, slot) + small.gate.backward, 1);
+        gate_pass_back<C>(t, slot, own, dh);
     if (!wanted.learns)
         return;
     float *slab = slot_slab(t, slot) + small.seed_slab;
     block_columns<C, TILE>(
         t, TILE, [&](int j, int e) { return d[e / 2] * fmaxf(hidden.v[j][e], 0.0f); }, slab + small.gate_w2,
         [&](int, int e) { return d[e / 2]; }, slab + small.gate_b2);
-    sheet_store<C, TILE>(sheet_of<C>(t, 0), t.row(), 0, own.a);
-    sheet_store<C, C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
-    const struct outer first[1] = {{0, 1, TILE, C, slab + small.gate.slab, C / 8, slab + small.gate_b1}};
+    sheet_store<TILE>(sheet_of<C>(t, 0), t.row(), 0, own.a);
+    sheet_store<C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
+    const struct outer first[1] = {{0, 1, TILE, C, slab + small.gate_w1, C / 8, slab + small.gate_b1}};
     outer_products<C>(t, first);
 }
 

@@ -6,12 +6,13 @@
 #define TRANSFORMER_BF16_TEAM_CUH
 
 #include "transformer/bf16/net.cuh"
+#include "transformer/bf16/products.cuh"
 #include "transformer/fp32/stages.cuh"
 
 /* What a thread block works on, in shared memory: registers are scarce. */
 struct desk {
     struct frame frame; /* its rows are those of the whole batch */
-    const uint4 *tiles; /* of the env */
+    const uint4 *lots;  /* of the env */
     uint4 *tape;        /* of the block's teams; NULL in an evaluation */
     float *log;         /* likewise */
     float4 *bank;       /* of the block's teams */
@@ -20,16 +21,26 @@ struct desk {
     bool again;   /* the slab has sums already */
 };
 
+/* What a block of training reads all the time, in its shared memory: sheets leave global memory hardly any cache. */
+struct plan {
+    struct exact_view net;
+    struct small_view small;
+    struct slot_exec exec[SHAPE_SLOTS];
+    struct desk desk;
+};
+static_assert(sizeof(struct plan) <= PLAN_BYTES, "its place in a block's shared memory");
+
 DEVICE uint32_t block_memory()
 {
     SHARED_BYTES(shared);
-    return smem(shared);
+    return (smem(shared) + SHEET_PATTERN - 1) / SHEET_PATTERN * SHEET_PATTERN;
 }
 
 /* A thread's view of its team. */
 struct team {
     const struct desk *desk;
     const struct small_view *small;
+    const struct exact_view *net;
 
     DEVICE_MEMBER const struct frame &frame() const
     {
@@ -37,15 +48,15 @@ struct team {
     }
     DEVICE_MEMBER int index() const
     {
-        return (int)threadIdx.x / TEAM_THREADS;
+        return (int)(fresh(threadIdx.x) / TEAM_THREADS);
     }
     DEVICE_MEMBER int teams() const
     {
-        return (int)blockDim.x / TEAM_THREADS;
+        return (int)(blockDim.x / TEAM_THREADS);
     }
     DEVICE_MEMBER int warp() const
     {
-        return (int)threadIdx.x / TILE_LANES % TEAM_WARPS;
+        return (int)(fresh(threadIdx.x) / TILE_LANES % TEAM_WARPS);
     }
     /* The warp's first token. */
     DEVICE_MEMBER int row() const
@@ -55,11 +66,11 @@ struct team {
     /* The thread's place for a stream, of one of the block's teams. */
     template <int C> DEVICE_MEMBER float4 *bank(int of) const
     {
-        return desk->bank + (size_t)of * (C / 8) * TEAM_THREADS + threadIdx.x % TEAM_THREADS;
+        return desk->bank + (size_t)of * (C / 8) * TEAM_THREADS + fresh(threadIdx.x) % TEAM_THREADS;
     }
     DEVICE_MEMBER uint4 *tape() const
     {
-        return desk->tape + (size_t)index() * small->tape * TEAM_THREADS + threadIdx.x % TEAM_THREADS;
+        return desk->tape + (size_t)index() * small->tape * TEAM_THREADS + fresh(threadIdx.x) % TEAM_THREADS;
     }
     /* Logarithms of attention at a place; NULL in an evaluation. */
     DEVICE_MEMBER float *logs(uint32_t place) const
@@ -85,7 +96,7 @@ DEVICE void team_meet(const struct team &team)
 
 template <int C> DEVICE uint32_t sheet_of(const struct team &team, int sheet_index)
 {
-    return block_memory() + block_shared<C>::sheets(team.index()) + (uint32_t)(sheet_index * sheet<C>::BYTES);
+    return block_memory() + block_shared<C>::sheets(team.index()) + (uint32_t)(sheet_index * SHEET_BYTES);
 }
 
 /* ---- a stream, or its gradient, aside ---------------------------------------------------------------------------- */
@@ -161,45 +172,46 @@ DEVICE void tape_read_two(const struct team &team, uint32_t place, int which, fl
 
 /* ---- branches ---------------------------------------------------------------------------------------------------- */
 
-/* A branch of an env: one place each for its tiles, its parameters and its gradients, from which the rest follows
- * (W1, b1, W2, b2; tiles without biases, each matrix once more for products with it transposed). */
+/* A branch of an env: one place each for its lots, its parameters and its gradients, from which the rest follows (W1,
+ * b1, W2, b2; lots without biases). */
 template <int C> struct branch_at {
-    enum { ACROSS = C / TILE };
     enum branch_kind kind;
     bool biased;
-    int slices, mixed; /* sixteenths of what W1 yields and of what W2 reads */
-    const uint4 *tiles;
+    int parts;         /* lots of W1, one below the other */
+    int hidden, mixed; /* numbers of a token: what W1 yields, and what W2 reads */
+    const uint4 *lots;
     const float *params;
     float *slab; /* NULL: not asked for */
 
-    DEVICE_MEMBER const uint4 *w1() const
+    DEVICE_MEMBER const uint4 *w1(int lot) const
     {
-        return tiles;
+        return lots + (uint32_t)lot * lot_size(C);
     }
-    DEVICE_MEMBER const uint4 *w1_back() const
+    DEVICE_MEMBER const uint4 *w2(int lot) const
     {
-        return tiles + slices * ACROSS * TILE_LANES;
+        return w1(parts + lot);
     }
-    DEVICE_MEMBER const uint4 *w2() const
+    /* Rows and columns of the matrices in a slab, and numbers before each but W1, there and in the parameters of a
+     * biased branch. */
+    DEVICE_MEMBER int rows() const
     {
-        return tiles + 2 * slices * ACROSS * TILE_LANES;
+        return in_tiles(hidden) * TILE;
     }
-    DEVICE_MEMBER const uint4 *w2_back() const
+    DEVICE_MEMBER int columns() const
     {
-        return tiles + (2 * slices + mixed) * ACROSS * TILE_LANES;
+        return in_tiles(mixed) * TILE;
     }
-    /* Numbers before each but W1, in the parameters of a biased branch and in a slab. */
     DEVICE_MEMBER int at_b1() const
     {
-        return slices * TILE * C;
+        return rows() * C;
     }
     DEVICE_MEMBER int at_w2() const
     {
-        return slices * TILE * (C + 1);
+        return rows() * (C + 1);
     }
     DEVICE_MEMBER int at_b2() const
     {
-        return at_w2() + mixed * TILE * C;
+        return at_w2() + columns() * C;
     }
 };
 
@@ -208,19 +220,19 @@ template <int C> DEVICE struct branch_at<C> half_branch(const struct team &team,
     struct branch_at<C> at;
     at.kind = half ? BRANCH_MLP : BRANCH_ATTENTION;
     at.biased = true;
-    at.slices = (half ? MLP_WIDER : 3) * C / TILE;
-    at.mixed = (half ? MLP_WIDER : 1) * C / TILE;
-    at.tiles = team.desk->tiles + small.w1.forward;
+    at.parts = half ? MLP_WIDER : 3;
+    at.hidden = at.parts * C;
+    at.mixed = half ? at.hidden : C;
+    at.lots = team.desk->lots + small.w1.lots;
     at.params = team.frame().host + small.w1.params;
     at.slab = team.desk->slab + small.w1.slab;
     return at;
 }
 
 DEVICE const uint4 *
-slot_tiles(const struct team &team, int slot)
+slot_lots(const struct team &team, int slot)
 {
-    return team.desk->tiles + team.small->host_tiles +
-           (uint32_t)slot * (team.small->seed_tiles + team.small->gate_tiles);
+    return team.desk->lots + team.small->host_lots + (uint32_t)slot * team.small->seed_lots;
 }
 
 template <int C> DEVICE struct branch_at<C> seed_branch(const struct team &team, int slot, float *slab) {
@@ -228,9 +240,10 @@ template <int C> DEVICE struct branch_at<C> seed_branch(const struct team &team,
     struct branch_at<C> at;
     at.kind = view.kind;
     at.biased = view.biased;
-    at.slices = in_tiles(view.hidden);
-    at.mixed = in_tiles(view.mixed);
-    at.tiles = slot_tiles(team, slot);
+    at.parts = (view.hidden + C - 1) / C;
+    at.hidden = view.hidden;
+    at.mixed = view.mixed;
+    at.lots = slot_lots(team, slot);
     at.params = seed_params(team.frame(), slot);
     at.slab = slab;
     return at;

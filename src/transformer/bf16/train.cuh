@@ -18,15 +18,26 @@ DEVICE struct frame batch_frame(const struct exact_view *net, int first, int pla
     return frame;
 }
 
-/* By one thread of the block. */
-DEVICE void desk_lay(struct desk *desk, const struct exact_view *net, const struct small_view *small, int first,
-                     int item)
+/* Words of global memory, by all of the block. */
+DEVICE void plan_copy(void *to, const void *from, size_t bytes)
 {
+    for (uint32_t i = threadIdx.x; i < bytes / 4; i += blockDim.x)
+        static_cast<uint32_t *>(to)[i] = static_cast<const uint32_t *>(from)[i];
+}
+
+/* By one thread of the block. */
+DEVICE void desk_lay(struct plan *plan, int first, int item)
+{
+    struct desk *desk = &plan->desk;
+    const struct exact_view *net = &plan->net;
+    const struct small_view *small = &plan->small;
     const int place = item / small->slabs;
     const size_t team = (size_t)blockIdx.x * (size_t)small->teams;
     desk->frame = batch_frame(net, first, place);
-    desk->tiles = small->tiles +
-                  (size_t)place * (small->host_tiles + (size_t)net->slots * (small->seed_tiles + small->gate_tiles));
+    for (int j = 0; j < net->slots; j++)
+        plan->exec[j] = desk->frame.exec[j];
+    desk->frame.exec = plan->exec;
+    desk->lots = small->lots + (size_t)place * env_lots(net, small);
     desk->tape = small->tapes + team * small->tape * TEAM_THREADS;
     desk->log = small->log + team * small->logs;
     desk->bank = small->banks + team * (size_t)(net->width / 8) * TEAM_THREADS;
@@ -36,7 +47,7 @@ DEVICE void desk_lay(struct desk *desk, const struct exact_view *net, const stru
 /* Losses of the warp's tokens. */
 DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct token_verdict verdict[2])
 {
-    const struct exact_view &net = *t.frame().net;
+    const struct exact_view &net = *t.net;
     for (int r = 0; r < 2; r++) {
         const int token = t.row() + lane_of() / 4 + 8 * r;
         if (token >= net.context || lane_of() % 4 > 0)
@@ -50,7 +61,7 @@ DEVICE void keep_verdicts(const struct trainer &t, int sequence, const struct to
 /* A team's sequence; beyond the batch, the last one once more without gradients, because all warps add up gradients. */
 template <int C> DEVICE void both_passes(const struct trainer &t)
 {
-    const struct exact_view &net = *t.frame().net;
+    const struct exact_view &net = *t.net;
     const int sequence = t.desk->sequence + t.index();
     const bool within = sequence < net.batch;
     const size_t row = (size_t)batch_row(t, t.index());
@@ -82,21 +93,29 @@ template <int C, int TEAMS>
 static __global__ void __launch_bounds__(TEAMS *TEAM_THREADS, TEAMS == 1 ? TRAINS_ALONE : 1)
     train(const struct exact_view *net, const struct small_view *small, int first, int envs)
 {
-    __shared__ struct desk desk;
-    const struct trainer t = {{&desk, small}};
+    SHARED_BYTES(shared);
+    struct plan *plan =
+        reinterpret_cast<struct plan *>(shared + (block_memory() - smem(shared)) + block_shared<C>::plan(TEAMS));
+    const struct trainer t = {{&plan->desk, &plan->small, &plan->net}};
+    plan_copy(&plan->net, net, sizeof plan->net);
+    plan_copy(&plan->small, small, sizeof plan->small);
+    if (threadIdx.x < SHEET_PATTERN / 16)
+        store_shared_128(block_memory() + block_shared<C>::ones(TEAMS) + 16 * threadIdx.x, TWO_ONES, TWO_ONES, TWO_ONES,
+                         TWO_ONES);
 #pragma unroll 1
     for (int turn = 0;; turn++) { /* the rounds of its items: two counters would be a register more */
-        const int item = (int)blockIdx.x + turn / small->rounds * (int)gridDim.x, round = turn % small->rounds,
-                  sequence = (item % small->slabs * small->rounds + round) * t.teams();
-        if (item >= envs * small->slabs)
-            break;
-        if (sequence >= net->batch)
-            continue;
         __syncthreads();
+        const int rounds = t.small->rounds, slabs = t.small->slabs,
+                  item = (int)blockIdx.x + turn / rounds * (int)gridDim.x, round = turn % rounds,
+                  sequence = (item % slabs * rounds + round) * t.teams();
+        if (item >= envs * slabs)
+            break;
+        if (sequence >= t.net->batch)
+            continue;
         if (threadIdx.x == 0) {
-            desk_lay(&desk, net, small, first, item);
-            desk.sequence = sequence;
-            desk.again = round > 0;
+            desk_lay(plan, first, item);
+            plan->desk.sequence = sequence;
+            plan->desk.again = round > 0;
         }
         __syncthreads();
         both_passes<C>(t);
