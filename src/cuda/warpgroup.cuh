@@ -30,6 +30,12 @@ DEVICE uint64_t group_operand(uint32_t address, uint32_t leading, uint32_t strid
            (uint64_t)1 << 62;
 }
 
+/* The same operand so many bytes further on. */
+DEVICE uint64_t group_ahead(uint64_t operand, uint32_t bytes)
+{
+    return (operand & 0xffffffff00000000u) | (uint32_t)((uint32_t)operand + (bytes >> 4));
+}
+
 /* What is the same in all lanes anyway: now the compiler knows it, too, and takes no branch on it for a divergent one,
  * in which products of warpgroups would wait for each other. */
 template <class V> DEVICE V alike(V value)

@@ -90,9 +90,9 @@ DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &b
                            Input in, struct lines<C> &dx, struct wanted wanted)
 {
     const auto belt = belt_of<C>(t, parts_course<C>(branch));
-    belt.start();
     {
         const struct pairs<C> x = in();
+        belt.start();
         sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
         sheet_store<C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
     }
@@ -207,14 +207,21 @@ template <int C, int D> DEVICE void heads_backward(const struct trainer &t)
     }
 }
 
-/* The gradient of what was mixed to sheet 3, and head by head its product with what was, and the logarithm; `lot` is
- * W2. */
-template <int C, int D>
+/* The gradient of what was mixed to sheet 3, and head by head its product with what was, and the logarithm; W2 is
+ * the belt's first lot. */
+template <int C, int D, class Course>
 DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, const struct pairs<C> &mixed,
-                           const float *logs, uint32_t lot)
+                           const float *logs, const struct belt<C, Course> &belt)
 {
     struct lines<C> d = lines_zero<C>();
-    multiply_lot<C, LOT_COLUMNS>(d, dy, lot);
+    float log[C / D][2];
+    const int first = t.row() + lane_of() / 4;
+#pragma unroll
+    for (int head = 0; head < C / D; head++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) /* on their way meanwhile */
+            log[head][r] = logs[head * TEAM_TOKENS + first + 8 * r];
+    multiply_lot<C, LOT_COLUMNS>(d, dy, belt.next(0));
 #pragma unroll
     for (int head = 0; head < C / D; head++)
 #pragma unroll
@@ -224,10 +231,8 @@ DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, c
             for (int j = head * D / 8; j < (head + 1) * D / 8; j++)
                 dot += d.v[j][2 * r] * number_of(mixed, j, 2 * r) + d.v[j][2 * r + 1] * number_of(mixed, j, 2 * r + 1);
             dot = quad_sum(dot);
-            const int token = t.row() + lane_of() / 4 + 8 * r;
             if (lane_of() % 4 == 0)
-                store_shared_64(t.marks<C>(head, token), __float_as_uint(logs[head * TEAM_TOKENS + token]),
-                                __float_as_uint(dot));
+                store_shared_64(t.marks<C>(head, first + 8 * r), __float_as_uint(log[head][r]), __float_as_uint(dot));
         }
     const struct pairs<C> out = rounded(d);
     sheet_store<C>(sheet_of<C>(t, 3), t.row(), 0, out.a);
@@ -248,9 +253,9 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
                                struct wanted wanted)
 {
     const auto belt = belt_of<C>(t, thirds_course<C>(branch, wanted.passes));
-    belt.start();
     {
         const struct pairs<C> mixed = tape_read<C>(t, mixed_place);
+        belt.start();
         if (wanted.learns) {
             sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
             sheet_store<C>(sheet_of<C>(t, 1), t.row(), 0, mixed.a);
@@ -258,9 +263,10 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
                 {0, 1, C, C, branch.slab + branch.at_w2(), C / 8, branch.slab + branch.at_b2()}};
             outer_products<C>(t, w2);
         }
-        mixed_backward<C, D>(t, dy, mixed, logs, belt.next(0));
+        mixed_backward<C, D>(t, dy, mixed, logs, belt);
     }
-    attention_first<C>(t, branch, in(), belt, 1);
+    const struct pairs<C> x = in();
+    attention_first<C>(t, branch, x, belt, 1);
     heads_backward<C, D>(t);
     dx = lines_zero<C>();
     if (wanted.passes)
@@ -269,7 +275,6 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
             multiply_sheet<C, LOT_COLUMNS>(dx, sheet_of<C>(t, third), t.row(), belt.next(4 + third));
     if (!wanted.learns)
         return;
-    const struct pairs<C> x = in();
     sheet_store<C>(sheet_of<C>(t, 3), t.row(), 0, x.a);
     const struct outer w1[1] = {{0, 3, 3 * C, C, branch.slab, C / 8, branch.slab + branch.at_b1()}};
     outer_products<C>(t, w1);

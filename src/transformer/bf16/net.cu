@@ -155,6 +155,24 @@ static std::vector<uint32_t> host_order(const struct small_view *small, const st
     return order;
 }
 
+/* The other way round. What is nobody's place has a number that nobody has, so that all numbers are written. */
+static std::vector<uint32_t> host_numbers(const struct small_view *small, const struct exact_view *net)
+{
+    const std::vector<uint32_t> order = host_order(small, net);
+    std::vector<uint32_t> numbers(order.size(), NOWHERE);
+    for (uint32_t i = 0; i < order.size(); i++)
+        if (order[i] != NOWHERE)
+            numbers[order[i]] = i;
+    uint32_t left = 0;
+    for (uint32_t &number : numbers)
+        if (number == NOWHERE) {
+            while (order[left] != NOWHERE)
+                left++;
+            number = left++ | NOBODYS;
+        }
+    return numbers;
+}
+
 static std::vector<uint32_t> seed_order(const struct small_view *small, const struct exact_view *net)
 {
     std::vector<uint32_t> order((size_t)small->seed_numbers * TRANSFORMER_BLUEPRINTS, NOWHERE);
@@ -244,7 +262,7 @@ static void allocate_small(struct small_net *net)
     small->keeps = runtime_alloc<float4>(rt, (size_t)net->walk_blocks * small->kept * TEAM_THREADS + 1);
     const size_t banks = teams > net->walk_blocks ? teams : net->walk_blocks;
     small->banks = runtime_alloc<float4>(rt, banks * (size_t)(net->view.width / 8) * TEAM_THREADS);
-    small->host_order = transformer_placed(rt, host_order(small, &net->view));
+    small->host_numbers = transformer_placed(rt, host_numbers(small, &net->view));
     small->seed_order = transformer_placed(rt, seed_order(small, &net->view));
     small->gate_order = transformer_placed(rt, gate_order(small, &net->view));
     net->placed_small = runtime_alloc<struct small_view>(rt, 1);

@@ -24,6 +24,7 @@ enum { SLABS_MOST = 2 };
 enum { SLABS_MOST = 8 };
 #endif
 #define NOWHERE 0xffffffffu
+#define NOBODYS 0x80000000u
 
 /* A matrix rounded and cut into *lots*, [width][width] each, which products take from the belt; zeros pad it. Lots lie
  * side by side and below one another as they do in the matrix; all of ours have one row or one column of them. */
@@ -92,14 +93,14 @@ struct small_view {
     uint32_t tape, logs; /* uint4 of a thread, floats of a team */
     uint32_t kept;       /* float4 of a thread: streams that enter slots, in an evaluation */
 
-    uint4 *lots;                /* [env] of the group */
-    uint4 *tapes;               /* [block][team] */
-    float *log;                 /* likewise */
-    float4 *keeps;              /* [block of an evaluation] */
-    float4 *banks;              /* [block][team]: a stream, or its gradient, that waits; [block of an evaluation] */
-    float *slabs_at;            /* [env of the group][slab] */
-    const uint32_t *host_order; /* [number of the host]: its place in a slab, or NOWHERE */
-    const uint32_t *seed_order; /* [blueprint][number of a slot] likewise, within a slot's */
+    uint4 *lots;                  /* [env] of the group */
+    uint4 *tapes;                 /* [block][team] */
+    float *log;                   /* likewise */
+    float4 *keeps;                /* [block of an evaluation] */
+    float4 *banks;                /* [block][team]: a stream, or its gradient, that waits; [block of an evaluation] */
+    float *slabs_at;              /* [env of the group][slab] */
+    const uint32_t *host_numbers; /* [place in a slab]: the number of the host whose gradient it has, or NOBODYS */
+    const uint32_t *seed_order;   /* [blueprint][number of a slot]: its place within a slot's, or NOWHERE */
     const uint32_t *gate_order;
     uint32_t seed_numbers; /* of a slot */
 };

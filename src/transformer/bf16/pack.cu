@@ -99,35 +99,56 @@ DEVICE uint32_t slab_place(const struct frame &frame, const struct small_view *s
                        : base + small->seed_order[frame.exec[number.slot].blueprint * small->seed_numbers + own];
 }
 
-/* As `reduce` of fp32. */
+enum { REDUCED = SPAN / STAGE_THREADS }; /* numbers of a thread, side by side in a slab */
+
+/* Gradients of the host's numbers that are at a place of the slabs and behind it; the sum of their squares. */
+DEVICE double reduce_host(const struct small_view *small, const float *slabs, float *grads, uint32_t place)
+{
+    static_assert(REDUCED == 4, "a float4");
+    const uint4 whose = *reinterpret_cast<const uint4 *>(small->host_numbers + place);
+    const uint32_t number[REDUCED] = {whose.x, whose.y, whose.z, whose.w};
+    float sum[REDUCED] = {};
+    double square = 0;
+#pragma unroll 8
+    for (int s = 0; s < small->slabs; s++) {
+        const float4 four = *reinterpret_cast<const float4 *>(slabs + (size_t)s * small->slab + place);
+        sum[0] += four.x;
+        sum[1] += four.y;
+        sum[2] += four.z;
+        sum[3] += four.w;
+    }
+#pragma unroll
+    for (int i = 0; i < REDUCED; i++) {
+        const bool any = !(number[i] & NOBODYS);
+        grads[number[i] & ~NOBODYS] = any ? sum[i] : 0.0f;
+        square += any ? (double)sum[i] * (double)sum[i] : 0.0;
+    }
+    return square;
+}
+
+/* As `reduce` of fp32, but that the host's are in the order of a slab. */
 STAGE_KERNEL reduce(const struct exact_view *net, const struct small_view *small, int first)
 {
     const struct frame frame = train_frame(net, first);
     const size_t place = (size_t)frame.place;
     const float *slabs = small->slabs_at + place * (size_t)small->slabs * small->slab;
     float *grads = net->grads + place * net->grad;
-    const bool host = (int)blockIdx.x < net->spans;
-    const uint32_t begin = (blockIdx.x - (host ? 0 : (uint32_t)net->spans)) * SPAN,
-                   count = host ? net->host_storage : net->seed_storage + net->gate_storage;
-    double square = 0;
-    for (uint32_t i = begin + threadIdx.x; i < begin + SPAN && i < count; i += STAGE_THREADS) {
-        float sum = 0;
-        if (host) {
-            sum = over_slabs(small, slabs, small->host_order[i]);
-            square += (double)sum * (double)sum;
-            grads[i] = sum;
-        } else {
-            const struct slot_number number = slot_number_of(frame, i);
-            if (number.tensor && slot_learns(frame.exec[number.slot]))
-                sum = over_slabs(small, slabs, slab_place(frame, small, number));
-            grads[(size_t)net->host_storage + i] = sum;
-        }
-    }
-    if (!host)
+    if ((int)blockIdx.x < net->spans) {
+        const uint32_t own = blockIdx.x * SPAN + REDUCED * threadIdx.x;
+        const double square =
+            block_total<STAGE_THREADS>(own < net->host_storage ? reduce_host(small, slabs, grads, own) : 0.0);
+        if (threadIdx.x == 0)
+            net->squares[place * (size_t)net->spans + blockIdx.x] = square;
         return;
-    square = block_total<STAGE_THREADS>(square);
-    if (threadIdx.x == 0)
-        net->squares[place * (size_t)net->spans + blockIdx.x] = square;
+    }
+    const uint32_t begin = (blockIdx.x - (uint32_t)net->spans) * SPAN, count = net->seed_storage + net->gate_storage;
+    for (uint32_t i = begin + threadIdx.x; i < begin + SPAN && i < count; i += STAGE_THREADS) {
+        const struct slot_number number = slot_number_of(frame, i);
+        float sum = 0;
+        if (number.tensor && slot_learns(frame.exec[number.slot]))
+            sum = over_slabs(small, slabs, slab_place(frame, small, number));
+        grads[(size_t)net->host_storage + i] = sum;
+    }
 }
 
 void small_reduce(struct small_net *net, int first, int envs)

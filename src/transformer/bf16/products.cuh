@@ -28,10 +28,16 @@ template <int C, enum lot_side SIDE> DEVICE void warp_lot(struct lines<C> &to, c
         }
 }
 
-/* Of a sheet or a lot, sixteen of its depth: columns, or rows where lines are contiguous in these. */
-DEVICE uint64_t sheet_operand(uint32_t sheet, bool by_lines, int k)
+/* A sheet or a lot. Of its depth, sixteen columns, or sixteen rows where lines are contiguous in these, are one step.
+ */
+DEVICE uint64_t sheet_operand(uint32_t sheet)
 {
-    return group_operand(sheet + (uint32_t)(by_lines ? k * SHEET_ROW : 2 * k), SHEET_PATTERN, SHEET_PATTERN);
+    return group_operand(sheet, SHEET_PATTERN, SHEET_PATTERN);
+}
+
+DEVICE uint64_t sheet_step(uint64_t operand, bool by_lines, int step)
+{
+    return group_ahead(operand, (uint32_t)(step * TILE * (by_lines ? SHEET_ROW : 2)));
 }
 
 /* to += x times a lot that has been published, by all of the team. */
@@ -42,9 +48,10 @@ DEVICE void multiply_lot(struct lines<C> &to, struct pairs<C> x, uint32_t lot)
         group_settle(to.v);
         group_settle(x.a);
         group_fence();
+        const uint64_t weights = sheet_operand(lot);
 #pragma unroll
-        for (int k = 0; k < C; k += TILE)
-            group_mma<SIDE == LOT_COLUMNS>(to.v, x.a[k / TILE], sheet_operand(lot, SIDE == LOT_COLUMNS, k));
+        for (int k = 0; k < C / TILE; k++)
+            group_mma<SIDE == LOT_COLUMNS>(to.v, x.a[k], sheet_step(weights, SIDE == LOT_COLUMNS, k));
         group_commit();
         group_wait<0>();
         group_settle(to.v);
@@ -60,10 +67,11 @@ DEVICE void multiply_sheet(struct lines<C> &to, uint32_t sheet, int row, uint32_
     if constexpr (GROUPS && WARPGROUPS) {
         group_settle(to.v);
         group_fence();
+        const uint64_t x = sheet_operand(sheet), weights = sheet_operand(lot);
 #pragma unroll
-        for (int k = 0; k < C; k += TILE)
-            group_mma<false, SIDE == LOT_COLUMNS>(to.v, sheet_operand(sheet, false, k),
-                                                  sheet_operand(lot, SIDE == LOT_COLUMNS, k));
+        for (int k = 0; k < C / TILE; k++)
+            group_mma<false, SIDE == LOT_COLUMNS>(to.v, sheet_step(x, false, k),
+                                                  sheet_step(weights, SIDE == LOT_COLUMNS, k));
         group_commit();
         group_wait<0>();
         group_settle(to.v);
@@ -99,6 +107,26 @@ template <int N> DEVICE void warp_tokens(struct token_sums<N> &sums, bool sided,
     }
 }
 
+/* multiply(a, b) for every sixteen tokens of `count` teams, to `sums`, and no other products meanwhile. */
+template <int TILES, class F>
+DEVICE void over_tokens(float (&sums)[TILES][4], uint32_t a_at, uint32_t b_at, int count, uint32_t apart, F multiply)
+{
+    uint64_t a = sheet_operand(a_at), b = sheet_operand(b_at);
+    group_settle(sums);
+    group_fence();
+#pragma unroll 1
+    for (int team = 0; team < count; team++) {
+#pragma unroll
+        for (int k = 0; k < TEAM_TOKENS / TILE; k++)
+            multiply(sheet_step(a, true, k), sheet_step(b, true, k));
+        a = group_ahead(a, apart);
+        b = group_ahead(b, apart);
+    }
+    group_commit();
+    group_wait<0>();
+    group_settle(sums);
+}
+
 /* Over the sheets of `count` teams, `apart` bytes from one to the next; `ones`: a pattern of them; `row`: the first of
  * the warp. */
 template <int N, bool GROUPS = true>
@@ -107,24 +135,11 @@ DEVICE struct token_sums<N> sum_tokens(uint32_t a_at, uint32_t b_at, int count, 
     struct token_sums<N> sums = {
     };
     if constexpr (GROUPS && WARPGROUPS) {
-        const auto add = [&](auto multiply) {
-            group_fence();
-#pragma unroll 1
-            for (int team = 0; team < count; team++)
-#pragma unroll
-                for (int k = 0; k < TEAM_TOKENS; k += TILE)
-                    multiply(sheet_operand(a_at + (uint32_t)team * apart, true, k),
-                             sheet_operand(b_at + (uint32_t)team * apart, true, k));
-        };
-        group_settle(sums.v);
-        group_settle(sums.side);
-        if (alike((int)sided)) /* first: after products the branch would make the compiler wait for them */
-            add([&](uint64_t a, uint64_t) { group_mma<true, false>(sums.side, a, sheet_operand(ones, false, 0)); });
-        add([&](uint64_t a, uint64_t b) { group_mma<true, true>(sums.v, a, b); });
-        group_commit();
-        group_wait<0>();
-        group_settle(sums.v);
-        group_settle(sums.side);
+        if (alike((int)sided))
+            over_tokens(sums.side, a_at, b_at, count, apart,
+                        [&](uint64_t a, uint64_t) { group_mma<true, false>(sums.side, a, sheet_operand(ones)); });
+        over_tokens(sums.v, a_at, b_at, count, apart,
+                    [&](uint64_t a, uint64_t b) { group_mma<true, true>(sums.v, a, b); });
     } else {
 #pragma unroll 1
         for (int team = 0; team < count; team++, a_at += apart, b_at += apart)
