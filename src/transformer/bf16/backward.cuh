@@ -17,8 +17,8 @@ DEVICE void norm_backward(const struct trainer &t, struct lines<C> &d, const str
     const float *gains = lane_row(t.frame().host + norm.gamma);
     float mean[2], slope[2];
     block_columns<C, C>(
-        t, C, [&](int j, int e) { return d.v[j][e] * number_of(hat, j, e); }, t.desk->slab + norm.gamma,
-        [&](int j, int e) { return d.v[j][e]; }, t.desk->slab + norm.beta);
+        t, C, [&](int which, int j, int e) { return which ? d.v[j][e] : d.v[j][e] * number_of(hat, j, e); },
+        t.desk->slab + norm.gamma, t.desk->slab + norm.beta);
 #pragma unroll
     for (int j = 0; j < C / 8; j++) {
         const float2 gain = two_at(gains, j);
@@ -282,32 +282,28 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
-template <int C, int HALF> DEVICE void half_backward(const struct trainer &t, struct lines<C> &dh, int layer)
-{
-    const struct norm_view &norm = t.net->layer[layer].half[HALF].norm;
-    const struct small_tape &tape = t.small->layer[layer];
-    const uint32_t place = HALF ? tape.second : tape.first;
-    const struct branch_at<C> branch = half_branch<C>(t, layer, HALF);
-    const struct wanted all = {true, true};
-    const auto x = [&] {
-        return scaled<C>(tape_read<C>(t, place), t.frame().host + norm.gamma, t.frame().host + norm.beta);
-    };
-    bank_put<C>(t, dh);
-    const struct pairs<C> dy = rounded(dh);
-    if (HALF)
-        inner_backward<C>(t, branch, dy, x, dh, all);
-    else
-        attention_backward<C, 16>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dh, all);
-    float rstd[2];
-    tape_read_two(t, tape.numbers, HALF, rstd);
-    norm_backward<C>(t, dh, tape_read<C>(t, place), rstd, norm);
-    bank_add<C>(t, dh);
-}
-
 template <int C> DEVICE void layer_backward(const struct trainer &t, struct lines<C> &dh, int layer)
 {
-    half_backward<C, 1>(t, dh, layer);
-    half_backward<C, 0>(t, dh, layer);
+    const struct small_tape &tape = t.small->layer[layer];
+    const struct wanted all = {true, true};
+#pragma unroll 1
+    for (int half = 1; half >= 0; half--) {
+        const struct norm_view &norm = t.net->layer[layer].half[half].norm;
+        const uint32_t place = half ? tape.second : tape.first;
+        const auto x = [&] {
+            return scaled<C>(tape_read<C>(t, place), t.frame().host + norm.gamma, t.frame().host + norm.beta);
+        };
+        bank_put<C>(t, dh);
+        const struct pairs<C> dy = rounded(dh);
+        if (half)
+            inner_backward<C>(t, half_branch<C>(t, layer, 1), dy, x, dh, all);
+        else
+            attention_backward<C, 16>(t, half_branch<C>(t, layer, 0), dy, x, tape.mixed, t.logs(tape.logs), dh, all);
+        float rstd[2];
+        tape_read_two(t, tape.numbers, half, rstd);
+        norm_backward<C>(t, dh, tape_read<C>(t, place), rstd, norm);
+        bank_add<C>(t, dh);
+    }
 }
 
 /* ---- the classifier ---------------------------------------------------------------------------------------------- */

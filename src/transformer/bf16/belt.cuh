@@ -72,20 +72,28 @@ DEVICE struct lines<C> first_part(const struct team &t, const struct branch_at<C
     return sum;
 }
 
-/* Parts of a branch's hidden layer: what makes them, and what they make. */
+/* The lot that a branch's forward pass begins with, whatever it goes on with: the belt can be started before that is
+ * known. */
 template <int C>
-DEVICE auto inner_course(const struct branch_at<C> &branch)
+DEVICE auto first_course(const struct branch_at<C> &branch)
+{
+    return [=](int) { return branch.w1(0); };
+}
+
+/* Parts of a branch's hidden layer: what makes them, and what they make. */
+template <int C> DEVICE auto inner_course(const struct branch_at<C> &branch)
 {
     return [=](int lot) {
         return lot >= 2 * branch.parts ? nullptr : lot % 2 ? branch.w2(lot / 2) : branch.w1(lot / 2);
     };
 }
 
-/* to += the branch's output, of an MLP or a LORA; `belt`, of its inner_course, has been started. */
-template <int C, class Course>
+/* to += the branch's output, of an MLP or a LORA; the belt has been started. */
+template <int C>
 DEVICE void inner_forward(const struct team &t, struct lines<C> &to, const struct branch_at<C> &branch,
-                          const struct pairs<C> &x, const struct belt<C, Course> &belt)
+                          const struct pairs<C> &x)
 {
+    const auto belt = belt_of<C>(t, inner_course<C>(branch));
     sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, x.a);
     second_bias(to, branch);
 #pragma unroll 1

@@ -40,27 +40,35 @@ DEVICE struct pairs<C> norm_forward(const struct team &team, const struct lines<
     return scaled<C>(hat, team.frame().host + norm.gamma, team.frame().host + norm.beta);
 }
 
-template <int C>
-DEVICE void layer_forward(const struct team &team, struct lines<C> &stream, int layer)
+/* to += what attention makes of x, for the tape what it mixes; where it does not `mix` in, for the tape alone. The belt
+ * has been started. */
+template <int C, int D>
+DEVICE void attention_forward(const struct team &team, struct lines<C> &to, const struct branch_at<C> &branch,
+                              const struct pairs<C> &x, const struct small_tape &tape, bool mixes)
 {
-    const struct exact_layer &view = team.net->layer[layer];
+    const auto belt = belt_of<C>(team, attention_course<C>(branch));
+    attention_first<C>(team, branch, x, belt, 0);
+    const struct pairs<C> mixed = attention_mixed<C, D>(team, team.logs(tape.logs));
+    tape_write<C>(team, tape.mixed, mixed);
+    if (!mixes)
+        return;
+    second_bias(to, branch);
+    multiply_lot<C, LOT_ROWS>(to, mixed, belt.next(3));
+}
+
+template <int C> DEVICE void layer_forward(const struct team &team, struct lines<C> &stream, int layer)
+{
     const struct small_tape &tape = team.small->layer[layer];
-    {
-        const struct branch_at<C> branch = half_branch<C>(team, layer, 0);
-        const auto belt = belt_of<C>(team, attention_course<C>(branch));
-        belt.start();
-        struct pairs<C> x = norm_forward<C>(team, stream, view.half[0].norm, tape.first, tape.numbers, 0);
-        attention_first<C>(team, branch, x, belt, 0);
-        x = attention_mixed<C, 16>(team, team.logs(tape.logs));
-        tape_write<C>(team, tape.mixed, x);
-        second_bias(stream, branch);
-        multiply_lot<C, LOT_ROWS>(stream, x, belt.next(3));
+#pragma unroll 1
+    for (int half = 0; half < 2; half++) {
+        belt_of<C>(team, first_course<C>(half_branch<C>(team, layer, half))).start();
+        const struct pairs<C> x = norm_forward<C>(team, stream, team.net->layer[layer].half[half].norm,
+                                                  half ? tape.second : tape.first, tape.numbers, half);
+        if (half)
+            inner_forward<C>(team, stream, half_branch<C>(team, layer, 1), x);
+        else
+            attention_forward<C, 16>(team, stream, half_branch<C>(team, layer, 0), x, tape, true);
     }
-    const struct branch_at<C> branch = half_branch<C>(team, layer, 1);
-    const auto belt = belt_of<C>(team, inner_course<C>(branch));
-    belt.start();
-    const struct pairs<C> x = norm_forward<C>(team, stream, view.half[1].norm, tape.second, tape.numbers, 1);
-    inner_forward<C>(team, stream, branch, x, belt);
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
@@ -168,21 +176,13 @@ template <int C> DEVICE void seed_forward(const struct team &team, int slot, str
     }
     const struct pairs<C> x = rounded(d);
     d = lines_zero<C>();
-    if (branch.kind == BRANCH_ATTENTION) {
-        const auto belt = belt_of<C>(team, attention_course<C>(branch));
-        belt.start();
-        attention_first<C>(team, branch, x, belt, 0);
-        const struct pairs<C> mixed = attention_mixed<C, C / SEED_HEADS>(team, team.logs(tape.logs));
-        tape_write<C>(team, tape.mixed, mixed);
-        if (mixes) {
-            second_bias(d, branch);
-            multiply_lot<C, LOT_ROWS>(d, mixed, belt.next(3));
-        }
-    } else if (branch.kind != BRANCH_NONE && mixes) {
-        const auto belt = belt_of<C>(team, inner_course<C>(branch));
-        belt.start();
-        inner_forward<C>(team, d, branch, x, belt);
-    }
+    if (branch.kind == BRANCH_NONE || (branch.kind != BRANCH_ATTENTION && !mixes))
+        return;
+    belt_of<C>(team, first_course<C>(branch)).start();
+    if (branch.kind == BRANCH_ATTENTION)
+        attention_forward<C, C / SEED_HEADS>(team, d, branch, x, tape, mixes);
+    else
+        inner_forward<C>(team, d, branch, x);
 }
 
 /* The weight of a seed for a lane's two tokens. */

@@ -34,8 +34,9 @@ struct outer {
     int a, b; /* sheets; beyond C columns `a` goes on in the next one */
     int m, n; /* multiples of 16; n at most C */
     float *weight;
-    int across;  /* tiles of 16 x 8 in a row of them */
-    float *bias; /* [m]: sums of a's columns; NULL: not asked for */
+    int across;        /* tiles of 16 x 8 in a row of them */
+    float *bias;       /* [m]: sums of a's columns; NULL: not asked for */
+    bool adds = false; /* to what the slab has already */
 };
 
 DEVICE void slab_put_tile(float *at, const float sum[4], bool again)
@@ -66,7 +67,7 @@ template <int C> DEVICE void outer_unit(const struct trainer &t, const struct ou
 #pragma unroll
     for (int j = 0; j < UNIT / 8; j++)
         if (column + 8 * j < o.n)
-            slab_put_tile(at + j * TILE * 8, sums.v[j], t.desk->again);
+            slab_put_tile(at + j * TILE * 8, sums.v[j], t.desk->again || o.adds);
     if (biased && lane_of() % 4 == 0) {
         slab_put(t, o.bias + own + lane_of() / 4, sums.side[0][0]);
         slab_put(t, o.bias + own + lane_of() / 4 + 8, sums.side[0][2]);
@@ -98,60 +99,45 @@ DEVICE int batch_row(const struct team &t, int team)
     return min(t.desk->sequence + team, t.net->batch - 1);
 }
 
-/* A of sixteen entries of the vocabulary and sixteen tokens: 1 where a token is the entry. Beyond the context gradients
- * are zero, whatever the token. */
-DEVICE void entries_of(uint32_t a[4], const uint8_t *tokens, int context, int k, int entry)
+/* Of the warp's tokens and C entries of the vocabulary: 1 where a token is the entry, into a sheet. Beyond the context
+ * gradients are zero, whatever the token. */
+template <int C> DEVICE void place_entries(const struct trainer &t, uint32_t sheet, int first)
 {
-    const int g = lane_of() / 4, first = k + lane_of() % 4 * 2;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        uint32_t low = 0, high = 0; /* entries g and g + 8 */
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int at = first + 8 * half + i, token = at < context ? __ldg(tokens + at) : 0;
-            low |= token == entry + g ? 0x3f80u << 16 * i : 0;
-            high |= token == entry + g + 8 ? 0x3f80u << 16 * i : 0;
-        }
-        a[2 * half] = low;
-        a[2 * half + 1] = high;
-    }
+    const uint32_t none[C / TILE][4] = {};
+    const int lane = lane_of(), token = t.row() + lane;
+    sheet_store<C>(sheet, t.row(), 0, none);
+    __syncwarp();
+    if (lane >= TILE || token >= t.net->context)
+        return;
+    const uint8_t *tokens = t.frame().tokens + (size_t)batch_row(t, t.index()) * (size_t)t.frame().token_stride;
+    const int entry = tokens[token] - first;
+    if (entry >= 0 && entry < C)
+        store_shared_32(sheet + sheet_chunk((uint32_t)token, (uint32_t)(entry / 8)) + (uint32_t)(entry % 8 / 2 * 4),
+                        entry % 2 ? TWO_ONES & 0xffff0000u : TWO_ONES & 0xffffu);
 }
 
-/* 32 entries and 16 columns of the embeddings' gradient where tokens enter, from sheet 0; the slab has the classifier's
- * already. */
-template <int C> DEVICE void entries_unit(const struct trainer &t, int entry, int column)
+/* The embeddings' gradient where tokens enter, from sheet 0; the slab has the classifier's already. */
+template <int C> DEVICE void entries_backward(const struct trainer &t)
 {
-    const struct frame &frame = t.frame();
-    float sum[2][2][4] = {};
+    enum { PARTS = TRANSFORMER_BYTES / C, AT_ONCE = SHEETS - 1 };
 #pragma unroll 1
-    for (int team = 0; team < t.teams(); team++) {
-        const uint8_t *tokens = frame.tokens + (size_t)batch_row(t, team) * (size_t)frame.token_stride;
-#pragma unroll
-        for (int k = 0; k < TEAM_TOKENS; k += TILE) {
-            uint32_t a[4], b[4];
-            sheet_columns(b, block_memory() + block_shared<C>::sheets(team), k, column);
-#pragma unroll
-            for (int m = 0; m < 2; m++) {
-                entries_of(a, tokens, frame.net->context, k, entry + m * TILE);
-                mma_bf16(sum[m][0], a, b[0], b[1]);
-                mma_bf16(sum[m][1], a, b[2], b[3]);
-            }
-        }
-    }
-#pragma unroll
-    for (int m = 0; m < 2; m++) {
-        float *at = t.desk->slab + t.small->tokens.slab + ((entry / TILE + m) * (C / 8) + column / 8) * TILE * 8;
-        slab_put_tile(at, sum[m][0], true);
-        slab_put_tile(at + TILE * 8, sum[m][1], true);
+    for (int part = 0; part < PARTS; part += AT_ONCE) {
+        const int count = min(PARTS - part, (int)AT_ONCE);
+        for (int i = 0; i < count; i++)
+            place_entries<C>(t, sheet_of<C>(t, 1 + i), (part + i) * C);
+        const struct outer entries[1] = {
+            {1, 0, count * C, C, t.desk->slab + t.small->tokens.slab + part * C * C, C / 8, nullptr, true}};
+        outer_products<C>(t, entries);
     }
 }
 
-/* Positions: sums over the teams of what is in their banks, by the first team. */
+/* Positions: sums over the teams of what is in their banks. */
 template <int C> DEVICE void positions_sum(const struct trainer &t)
 {
     const struct exact_view &net = *t.net;
+    float *to = t.desk->slab + net.positions + column_of(0);
 #pragma unroll 1
-    for (int j = 0; j < C / 8; j++) {
+    for (int j = t.index(); j < C / 8; j += t.teams()) {
         float sum[4] = {};
         for (int team = 0; team < t.teams(); team++) {
             const float4 four = t.bank<C>(team)[j * TEAM_THREADS];
@@ -160,10 +146,12 @@ template <int C> DEVICE void positions_sum(const struct trainer &t)
             sum[2] += four.z;
             sum[3] += four.w;
         }
-        for (int e = 0; e < 4; e++) {
-            const int token = t.row() + lane_of() / 4 + e / 2 * 8;
-            if (token < net.context)
-                slab_put(t, t.desk->slab + net.positions + token * C + column_of(j) + e % 2, sum[e]);
+        for (int half = 0; half < 2; half++) {
+            const int token = t.row() + lane_of() / 4 + half * 8;
+            if (token >= net.context)
+                continue;
+            slab_put(t, to + token * C + 8 * j, sum[2 * half]);
+            slab_put(t, to + token * C + 8 * j + 1, sum[2 * half + 1]);
         }
     }
 }
@@ -172,14 +160,10 @@ template <int C> DEVICE void positions_sum(const struct trainer &t)
 template <int C> DEVICE void embed_backward(const struct trainer &t, const struct lines<C> &dh)
 {
     const struct pairs<C> d = rounded(dh);
-    sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, d.a);
     bank_put<C>(t, dh);
-    __syncthreads();
-    for (int unit = t.index() * TEAM_WARPS + t.warp(); unit < TRANSFORMER_BYTES / (2 * TILE) * (C / TILE);
-         unit += t.teams() * TEAM_WARPS)
-        entries_unit<C>(t, unit / (C / TILE) * 2 * TILE, unit % (C / TILE) * TILE);
-    if (t.index() == 0)
-        positions_sum<C>(t);
+    sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, d.a);
+    entries_backward<C>(t);
+    positions_sum<C>(t);
     __syncthreads();
 }
 
@@ -226,14 +210,16 @@ template <int C, class F> DEVICE void warp_columns(uint32_t to, F f)
     }
 }
 
-/* Sums over all tokens of the block: of a(j, e), the columns, to `to_a`, and of b(j, e) to `to_b`; `count` of each. */
-template <int C, int N, class A, class B>
-DEVICE void block_columns(const struct trainer &t, int count, A a, float *to_a, B b, float *to_b)
+/* Sums over all tokens of the block: of f(0, j, e), the columns, to `to_a`, and of f(1, j, e) to `to_b`; `count` of
+ * each. One piece of code makes both: it is read once or twice and then not again for long. */
+template <int C, int N, class F>
+DEVICE void block_columns(const struct trainer &t, int count, F f, float *to_a, float *to_b)
 {
     const uint32_t own = t.sums<C>() + (uint32_t)((t.index() * TEAM_WARPS + t.warp()) * 2 * N * 4);
     __syncthreads();
-    warp_columns<N>(own, a);
-    warp_columns<N>(own + N * 4, b);
+#pragma unroll 1
+    for (int which = 0; which < 2; which++)
+        warp_columns<N>(own + (uint32_t)(which * N * 4), [&](int j, int e) { return f(which, j, e); });
     __syncthreads();
     const int which = (int)threadIdx.x / N, column = (int)threadIdx.x % N;
     if (which > 1 || column >= count)

@@ -112,17 +112,18 @@ template <int TILES, class F>
 DEVICE void over_tokens(float (&sums)[TILES][4], uint32_t a_at, uint32_t b_at, int count, uint32_t apart, F multiply)
 {
     uint64_t a = sheet_operand(a_at), b = sheet_operand(b_at);
+    int team = 0;
     group_settle(sums);
-    group_fence();
 #pragma unroll 1
-    for (int team = 0; team < count; team++) {
+    do { /* at least one: the compiler must see that nothing but products makes sums */
+        group_fence();
 #pragma unroll
         for (int k = 0; k < TEAM_TOKENS / TILE; k++)
             multiply(sheet_step(a, true, k), sheet_step(b, true, k));
+        group_commit();
         a = group_ahead(a, apart);
         b = group_ahead(b, apart);
-    }
-    group_commit();
+    } while (++team < count);
     group_wait<0>();
     group_settle(sums);
 }

@@ -33,11 +33,12 @@ DEVICE void norm_seed_backward(const struct trainer &t, int slot, struct lines<C
                    (fmaf(gain(j, e), number_of(hat, j, e), __ldg(beta + column_of(j) + e % 2)) - number_of(x, j, e));
         });
         block_columns<C, TILE>(
-            t, 1, [&](int, int e) { return (1 - mix * mix) * sigma[e / 2]; }, slab + t.small->seed_norm.sigma,
-            [](int, int) { return 0.0f; }, slab + t.small->seed_norm.sigma + 1);
+            t, 1, [&](int which, int, int e) { return which ? 0.0f : (1 - mix * mix) * sigma[e / 2]; },
+            slab + t.small->seed_norm.sigma, slab + t.small->seed_norm.sigma + 1);
         block_columns<C, C>(
-            t, C, [&](int j, int e) { return mix * u.v[j][e] * number_of(hat, j, e); }, slab + t.small->seed_norm.gamma,
-            [&](int j, int e) { return mix * u.v[j][e]; }, slab + t.small->seed_norm.beta);
+            t, C,
+            [&](int which, int j, int e) { return which ? mix * u.v[j][e] : mix * u.v[j][e] * number_of(hat, j, e); },
+            slab + t.small->seed_norm.gamma, slab + t.small->seed_norm.beta);
     }
     row_sums<C>(mean, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e); });
     row_sums<C>(slope, [&](int j, int e) { return mix * u.v[j][e] * gain(j, e) * number_of(hat, j, e); });
@@ -71,8 +72,8 @@ DEVICE void gate_backward(const struct trainer &t, int slot, const float d[2], c
         return;
     float *slab = slot_slab(t, slot) + small.seed_slab;
     block_columns<C, TILE>(
-        t, TILE, [&](int j, int e) { return d[e / 2] * fmaxf(hidden.v[j][e], 0.0f); }, slab + small.gate_w2,
-        [&](int, int e) { return d[e / 2]; }, slab + small.gate_b2);
+        t, TILE, [&](int which, int j, int e) { return which ? d[e / 2] : d[e / 2] * fmaxf(hidden.v[j][e], 0.0f); },
+        slab + small.gate_w2, slab + small.gate_b2);
     sheet_store<TILE>(sheet_of<C>(t, 0), t.row(), 0, own.a);
     sheet_store<C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
     const struct outer first[1] = {{0, 1, TILE, C, slab + small.gate_w1, C / 8, slab + small.gate_b1}};

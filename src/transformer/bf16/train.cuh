@@ -18,11 +18,20 @@ DEVICE struct frame batch_frame(const struct exact_view *net, int first, int pla
     return frame;
 }
 
-/* Words of global memory, by all of the block. */
-DEVICE void plan_copy(void *to, const void *from, size_t bytes)
+/* Words of global memory, by all of the block: asked for one after the other, waited for together. */
+template <int THREADS, class T> DEVICE void plan_copy(T *to, const T *from)
 {
-    for (uint32_t i = threadIdx.x; i < bytes / 4; i += blockDim.x)
-        static_cast<uint32_t *>(to)[i] = static_cast<const uint32_t *>(from)[i];
+    enum { WORDS = sizeof(T) / 8, EACH = (WORDS + THREADS - 1) / THREADS };
+    static_assert(sizeof(T) % 8 == 0 && alignof(T) == 8, "whole words");
+    uint2 word[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        if (i * THREADS + (int)threadIdx.x < WORDS)
+            word[i] = reinterpret_cast<const uint2 *>(from)[i * THREADS + (int)threadIdx.x];
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        if (i * THREADS + (int)threadIdx.x < WORDS)
+            reinterpret_cast<uint2 *>(to)[i * THREADS + (int)threadIdx.x] = word[i];
 }
 
 /* By one thread of the block. */
@@ -97,8 +106,8 @@ static __global__ void __launch_bounds__(TEAMS *TEAM_THREADS, TEAMS == 1 ? TRAIN
     struct plan *plan =
         reinterpret_cast<struct plan *>(shared + (block_memory() - smem(shared)) + block_shared<C>::plan(TEAMS));
     const struct trainer t = {{&plan->desk, &plan->small, &plan->net}};
-    plan_copy(&plan->net, net, sizeof plan->net);
-    plan_copy(&plan->small, small, sizeof plan->small);
+    plan_copy<TEAMS * TEAM_THREADS>(&plan->net, net);
+    plan_copy<TEAMS * TEAM_THREADS>(&plan->small, small);
     if (threadIdx.x < SHEET_PATTERN / 16)
         store_shared_128(block_memory() + block_shared<C>::ones(TEAMS) + 16 * threadIdx.x, TWO_ONES, TWO_ONES, TWO_ONES,
                          TWO_ONES);
