@@ -77,6 +77,8 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
                     pack_bf16(slope[0] * number_of(back, j, 2 * half), slope[1] * number_of(back, j, 2 * half + 1));
             }
     }
+    if (part > 0 && wanted.learns)
+        outer_settle();
     sheet_store<C>(sheet_of<C>(t, 2), t.row(), 0, rounded(act).a);
     sheet_store<C>(sheet_of<C>(t, 3), t.row(), 0, back.a);
     if (wanted.passes)
@@ -84,7 +86,7 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
 }
 
 /* From dy, the gradient of the branch's output, and in(), its input: dx, which is zero where it is not wanted, and the
- * slab's. */
+ * slab's. The sheets are not settled. */
 template <int C, class Input>
 DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
                            Input in, struct lines<C> &dx, struct wanted wanted)
@@ -266,6 +268,8 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
         mixed_backward<C, D>(t, dy, mixed, logs, belt);
     }
     const struct pairs<C> x = in();
+    if (wanted.learns)
+        outer_settle();
     attention_first<C>(t, branch, x, belt, 1);
     heads_backward<C, D>(t);
     dx = lines_zero<C>();
@@ -341,6 +345,8 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
                     d.v[j][e] = own[r] * (p - (byte == target[r] ? 1.0f : 0.0f));
                 }
             const struct pairs<C> out = rounded(d);
+            if (part > 0 && part % 2 == 0)
+                outer_settle();
             sheet_store<C>(sheet_of<C>(t, 2 + part % 2), t.row(), 0, out.a);
             multiply_lot<C, LOT_COLUMNS>(dn, out, lot);
             if (part % 2 == 0)

@@ -39,14 +39,20 @@ template <int C, class Course> struct belt {
         team_meet(team);
         send(0);
     }
-    /* Lot after lot, by all of the team: where it is, once it is there and can be multiplied. */
-    DEVICE_MEMBER uint32_t next(int lot) const
+    /* Lot after lot, by all of the team: where it is, once it is there and can be multiplied. What is asked for
+     * meanwhile() is on its way then: publishing waits for whatever was asked for before. */
+    template <class F> DEVICE_MEMBER uint32_t next(int lot, F meanwhile) const
     {
         copy_wait<0>();
         group_publish();
+        meanwhile();
         team_meet(team); /* everybody's copies have arrived, and nobody multiplies the lot before any more */
         send(lot + 1);
         return stage(lot);
+    }
+    DEVICE_MEMBER uint32_t next(int lot) const
+    {
+        return next(lot, [] {});
     }
 };
 
@@ -56,19 +62,19 @@ template <int C, class Course> DEVICE struct belt<C, Course> belt_of(const struc
 
 /* ---- branches ---------------------------------------------------------------------------------------------------- */
 
-/* b1, the C columns of a part. */
-template <int C>
-DEVICE struct lines<C> first_bias(const struct branch_at<C> &branch, int part) {
-    return branch.biased ? lines_of<C>(branch.params + branch.at_b1() + part * C) : lines_zero<C>();
-}
-
-/* W1 x + b1, C columns, of x in a sheet; `lot` of the belt is W1. What the bias takes is on its way while the lot is.
- */
+/* W1 x + b1, C columns, of x in a sheet; `lot` of the belt is W1. */
 template <int C, class Course>
 DEVICE struct lines<C> first_part(const struct team &t, const struct branch_at<C> &branch, uint32_t x, int part,
                                   const struct belt<C, Course> &belt, int lot) {
-    struct lines<C> sum = first_bias<C>(branch, part);
-    multiply_sheet<C, LOT_ROWS>(sum, x, t.row(), belt.next(lot));
+    struct lines<C> sum = lines_zero<C>();
+    struct lane_bias<C> bias = {
+    };
+    const uint32_t at = belt.next(lot, [&] {
+        if (branch.biased)
+            bias = bias_of<C>(branch.params + branch.at_b1() + part * C);
+    });
+    multiply_sheet<C, LOT_ROWS>(sum, x, t.row(), at);
+    bias_add(sum, bias);
     return sum;
 }
 

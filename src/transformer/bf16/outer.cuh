@@ -74,7 +74,8 @@ template <int C> DEVICE void outer_unit(const struct trainer &t, const struct ou
     }
 }
 
-/* All teams of the block, between two barriers. */
+/* All teams of the block, once all have come. The sheets are in use until all meet again (outer_settle, or any meeting
+ * of the block), which teams that have nothing to multiply need not wait for before they go on. */
 template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, const struct outer (&o)[COUNT])
 {
     group_publish();
@@ -88,6 +89,11 @@ template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, 
             outer_unit<C>(t, o[i], unit / across * C, unit % across * UNIT);
         begin += units;
     }
+}
+
+/* Before sheets that were multiplied are written. */
+DEVICE void outer_settle()
+{
     __syncthreads();
 }
 
@@ -123,6 +129,8 @@ template <int C> DEVICE void entries_backward(const struct trainer &t)
 #pragma unroll 1
     for (int part = 0; part < PARTS; part += AT_ONCE) {
         const int count = min(PARTS - part, (int)AT_ONCE);
+        if (part > 0)
+            outer_settle();
         for (int i = 0; i < count; i++)
             place_entries<C>(t, sheet_of<C>(t, 1 + i), (part + i) * C);
         const struct outer entries[1] = {

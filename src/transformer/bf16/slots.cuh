@@ -147,6 +147,8 @@ template <int C> DEVICE void slot_backward(const struct trainer &t, struct lines
     bank_add<C>(t, dh);
     if (slot_gated(t.frame(), slot))
         gate_backward<C>(t, slot, gate, tape_read<C>(t, place), dh, wanted);
+    if (wanted.learns)
+        outer_settle();
 }
 
 #endif

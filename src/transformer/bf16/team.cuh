@@ -255,12 +255,7 @@ DEVICE void second_bias(struct lines<C> &to, const struct branch_at<C> &branch)
 {
     if (!branch.biased)
         return;
-    const struct lines<C> all = lines_of<C>(branch.params + branch.at_b2());
-#pragma unroll
-    for (int j = 0; j < C / 8; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            to.v[j][e] += all.v[j][e];
+    bias_add(to, bias_of<C>(branch.params + branch.at_b2()));
 }
 
 #endif

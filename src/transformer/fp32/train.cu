@@ -7,19 +7,25 @@
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-/* A block per sequence. */
+enum { GATHERED = STAGE_THREADS / 32 }; /* sequences of a block */
+
+/* A warp per sequence. */
 STAGE_KERNEL gather(const struct exact_view *net, int first, uint32_t index)
 {
-    const size_t row = (size_t)net->context + 1, sequence = (size_t)blockIdx.y * (size_t)net->batch + blockIdx.x;
-    const uint8_t *window = gather_train_window(net->setup->source, (uint32_t)first + blockIdx.y, index, blockIdx.x);
-    for (size_t t = threadIdx.x; t < row; t += STAGE_THREADS)
-        net->windows[sequence * row + t] = window[t];
+    const uint32_t sequence = blockIdx.x * GATHERED + threadIdx.x / 32;
+    if (sequence >= (uint32_t)net->batch)
+        return;
+    const size_t row = (size_t)net->context + 1;
+    const uint8_t *window = gather_train_window(net->setup->source, (uint32_t)first + blockIdx.y, index, sequence);
+    uint8_t *to = net->windows + ((size_t)blockIdx.y * (size_t)net->batch + sequence) * row;
+    for (size_t t = threadIdx.x % 32; t < row; t += 32)
+        to[t] = window[t];
 }
 
 void transformer_gather(struct transformer_net *device, int first, int envs, uint32_t index)
 {
-    runtime_launch(device->runtime, gather, net_blocks((unsigned)device->view.batch, envs, STAGE_THREADS), device->net,
-                   first, index);
+    const unsigned blocks = ((unsigned)device->view.batch + GATHERED - 1) / GATHERED;
+    runtime_launch(device->runtime, gather, net_blocks(blocks, envs, STAGE_THREADS), device->net, first, index);
 }
 
 void transformer_train_all(struct net_device *given)
