@@ -5,12 +5,6 @@
 
 #include "transformer/bf16/belt.cuh"
 
-/* What makes queries, keys and values, and what is made of what they mix. */
-template <int C> DEVICE auto attention_course(const struct branch_at<C> &branch)
-{
-    return [=](int lot) { return lot < 3 ? branch.w1(lot) : lot == 3 ? branch.w2(0) : nullptr; };
-}
-
 /* What W1 yields, into the sheets 0 (queries), 1 (keys) and 2 (values), which nobody reads any more; W1 begins with
  * lot `first` of the belt. */
 template <int C, class Course>

@@ -1,5 +1,5 @@
 /*
- * Weights on their way to a team's products. A lot is copied into the team's shared memory while the one before it is
+ * Weights on their way to a team's products. A lot is copied into the team's shared memory while those before it are
  * multiplied: waiting for it would be most of the time.
  *
  * A course is a series of lots; it says where each is, and NULL beyond the last.
@@ -16,8 +16,8 @@ template <int C, class Course> struct belt {
     /* Where a lot is, in shared memory. */
     DEVICE_MEMBER uint32_t stage(int lot) const
     {
-        return block_memory() + block_shared<C>::belt(team.index()) +
-               (uint32_t)(lot % BELT_STAGES * block_shared<C>::LOT);
+        return block_memory() + block_shared<C>::belt(team.crew, team.index()) +
+               (uint32_t)(lot % team.crew.lots * block_shared<C>::LOT);
     }
     DEVICE_MEMBER void send(int lot) const
     {
@@ -32,22 +32,27 @@ template <int C, class Course> struct belt {
                 copy_async(to + (uint32_t)(row * SHEET_ROW), from + row * CHUNKS + thread);
         copy_commit();
     }
-    /* The first lot, by all of the team; the course before has come to its end. */
+    /* The first lots, by all of the team; the course before has come to its end. */
     DEVICE_MEMBER void start() const
     {
         copy_wait<0>();
         team_meet(team);
-        send(0);
+#pragma unroll
+        for (int lot = 0; lot < team.crew.lots - 1; lot++)
+            send(lot);
     }
     /* Lot after lot, by all of the team: where it is, once it is there and can be multiplied. What is asked for
      * meanwhile() is on its way then: publishing waits for whatever was asked for before. */
     template <class F> DEVICE_MEMBER uint32_t next(int lot, F meanwhile) const
     {
-        copy_wait<0>();
+        if (team.crew.lots == 2)
+            copy_wait<0>();
+        else
+            copy_wait<2>();
         group_publish();
         meanwhile();
         team_meet(team); /* everybody's copies have arrived, and nobody multiplies the lot before any more */
-        send(lot + 1);
+        send(lot + team.crew.lots - 1);
         return stage(lot);
     }
     DEVICE_MEMBER uint32_t next(int lot) const
@@ -78,19 +83,26 @@ DEVICE struct lines<C> first_part(const struct team &t, const struct branch_at<C
     return sum;
 }
 
-/* The lot that a branch's forward pass begins with, whatever it goes on with: the belt can be started before that is
- * known. */
-template <int C>
-DEVICE auto first_course(const struct branch_at<C> &branch)
-{
-    return [=](int) { return branch.w1(0); };
-}
-
 /* Parts of a branch's hidden layer: what makes them, and what they make. */
-template <int C> DEVICE auto inner_course(const struct branch_at<C> &branch)
+template <int C>
+DEVICE auto inner_course(const struct branch_at<C> &branch)
 {
     return [=](int lot) {
         return lot >= 2 * branch.parts ? nullptr : lot % 2 ? branch.w2(lot / 2) : branch.w1(lot / 2);
+    };
+}
+
+/* What makes queries, keys and values, and what is made of what they mix. */
+template <int C> DEVICE auto attention_course(const struct branch_at<C> &branch)
+{
+    return [=](int lot) { return lot < 3 ? branch.w1(lot) : lot == 3 ? branch.w2(0) : nullptr; };
+}
+
+/* One or the other: the belt can be started before it is known what the lots are for. */
+template <int C> DEVICE auto forward_course(const struct branch_at<C> &branch)
+{
+    return [=](int lot) {
+        return branch.kind == BRANCH_ATTENTION ? attention_course<C>(branch)(lot) : inner_course<C>(branch)(lot);
     };
 }
 

@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(TEAM_THREADS, 4)
     __shared__ struct desk desk;
     const int parts = part_count(pass.windows), each = part_windows(pass.windows);
     float4 *kept = small->keeps + (size_t)blockIdx.x * small->kept * TEAM_THREADS + threadIdx.x;
-    const struct team team = {&desk, small, net};
+    const struct team team = {&desk, small, net, walk_crew()};
     for (int item = (int)blockIdx.x; item < envs * parts; item += (int)gridDim.x) {
         const int place = item / parts, env = first + place, part = item % parts;
         struct net_score *scores = part_scores(net, env, part);

@@ -61,7 +61,7 @@ template <int C> DEVICE void layer_forward(const struct team &team, struct lines
     const struct small_tape &tape = team.small->layer[layer];
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
-        belt_of<C>(team, first_course<C>(half_branch<C>(team, layer, half))).start();
+        belt_of<C>(team, forward_course<C>(half_branch<C>(team, layer, half))).start();
         const struct pairs<C> x = norm_forward<C>(team, stream, team.net->layer[layer].half[half].norm,
                                                   half ? tape.second : tape.first, tape.numbers, half);
         if (half)
@@ -178,7 +178,7 @@ template <int C> DEVICE void seed_forward(const struct team &team, int slot, str
     d = lines_zero<C>();
     if (branch.kind == BRANCH_NONE || (branch.kind != BRANCH_ATTENTION && !mixes))
         return;
-    belt_of<C>(team, first_course<C>(branch)).start();
+    belt_of<C>(team, forward_course<C>(branch)).start();
     if (branch.kind == BRANCH_ATTENTION)
         attention_forward<C, C / SEED_HEADS>(team, d, branch, x, tape, mixes);
     else

@@ -18,7 +18,8 @@ static bool small_fits(const struct net_shape *host, int batch)
 
 static size_t train_shared(int width, int teams)
 {
-    return width == 64 ? block_shared<64>::all(teams) : block_shared<32>::all(teams);
+    const struct crew crew = train_crew(teams);
+    return width == 64 ? block_shared<64>::of_train(crew) : block_shared<32>::of_train(crew);
 }
 
 /* From its size and the card alone: an env's bits must not depend on the others. */

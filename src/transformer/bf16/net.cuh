@@ -152,44 +152,63 @@ void small_allow_walk(struct small_net *net);
 
 /* ---- shared memory of a block of training ------------------------------------------------------------------------ */
 
-enum { BELT_STAGES = 2, PLAN_BYTES = 9 * 1024 };
+enum { PLAN_BYTES = 9 * 1024 };
+
+/* How many teams a block has, and how many lots a team's belt; in memory that is left, few teams wait less for them. */
+struct crew {
+    int teams, lots;
+};
+
+static inline __host__ __device__ struct crew train_crew(int teams)
+{
+    return {teams, teams == TEAMS_MOST ? 2 : 4};
+}
+
+static inline __host__ __device__ struct crew walk_crew()
+{
+    return {1, 2};
+}
 
 /* Bytes from a multiple of a sheet's pattern: sheets and belt of every team, a pattern of ones, sums of columns per
  * warp, numbers of attention per team, the plan. */
 template <int C> struct block_shared {
-    enum { LOT = C * SHEET_ROW, BELT = BELT_STAGES * LOT, TEAM = SHEETS * SHEET_BYTES + BELT };
-    static inline __host__ __device__ uint32_t sheets(int team)
+    enum { LOT = C * SHEET_ROW };
+    static inline __host__ __device__ uint32_t team(struct crew crew)
     {
-        return (uint32_t)(team * TEAM);
+        return (uint32_t)(SHEETS * SHEET_BYTES + crew.lots * LOT);
     }
-    static inline __host__ __device__ uint32_t belt(int team)
+    static inline __host__ __device__ uint32_t sheets(struct crew crew, int index)
     {
-        return sheets(team) + SHEETS * SHEET_BYTES;
+        return (uint32_t)index * team(crew);
     }
-    static inline __host__ __device__ uint32_t ones(int teams)
+    static inline __host__ __device__ uint32_t belt(struct crew crew, int index)
     {
-        return sheets(teams);
+        return sheets(crew, index) + SHEETS * SHEET_BYTES;
     }
-    static inline __host__ __device__ uint32_t sums(int teams)
+    static inline __host__ __device__ uint32_t ones(struct crew crew)
     {
-        return ones(teams) + SHEET_PATTERN;
+        return sheets(crew, crew.teams);
     }
-    static inline __host__ __device__ uint32_t marks(int teams)
+    static inline __host__ __device__ uint32_t sums(struct crew crew)
     {
-        return sums(teams) + (uint32_t)(teams * TEAM_WARPS * 2 * C * 4);
+        return ones(crew) + SHEET_PATTERN;
     }
-    static inline __host__ __device__ uint32_t plan(int teams)
+    static inline __host__ __device__ uint32_t marks(struct crew crew)
     {
-        return marks(teams) + (uint32_t)(teams * 4 * TEAM_TOKENS * 8); /* at most four heads */
+        return sums(crew) + (uint32_t)(crew.teams * TEAM_WARPS * 2 * C * 4);
     }
-    /* What a launch asks for, to begin at a multiple. */
-    static inline __host__ __device__ uint32_t all(int teams)
+    static inline __host__ __device__ uint32_t plan(struct crew crew)
     {
-        return plan(teams) + PLAN_BYTES + SHEET_PATTERN;
+        return marks(crew) + (uint32_t)(crew.teams * 4 * TEAM_TOKENS * 8); /* at most four heads */
+    }
+    /* What launches ask for, to begin at a multiple. */
+    static inline __host__ __device__ uint32_t of_train(struct crew crew)
+    {
+        return plan(crew) + PLAN_BYTES + SHEET_PATTERN;
     }
     static inline __host__ __device__ uint32_t of_walk()
     {
-        return sheets(1) + SHEET_PATTERN;
+        return sheets(walk_crew(), 1) + SHEET_PATTERN;
     }
 };
 

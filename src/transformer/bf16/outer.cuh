@@ -12,12 +12,12 @@ struct trainer : team {
     /* Sums of columns. */
     template <int C> DEVICE_MEMBER uint32_t sums() const
     {
-        return block_memory() + block_shared<C>::sums(teams());
+        return block_memory() + block_shared<C>::sums(crew);
     }
     /* Two numbers of a query of the team's attention: its logarithm, and its output times its gradient. */
     template <int C> DEVICE_MEMBER uint32_t marks(int head, int query) const
     {
-        return block_memory() + block_shared<C>::marks(teams()) +
+        return block_memory() + block_shared<C>::marks(crew) +
                (uint32_t)(((index() * 4 + head) * TEAM_TOKENS + query) * 8);
     }
 };
@@ -39,38 +39,47 @@ struct outer {
     bool adds = false; /* to what the slab has already */
 };
 
-DEVICE void slab_put_tile(float *at, const float sum[4], bool again)
+/* C rows of the product, from `row`, and UNIT columns. */
+template <int C, int UNIT> DEVICE void outer_unit(const struct trainer &t, const struct outer &o, int row, int column)
 {
-    float4 *to = reinterpret_cast<float4 *>(at) + lane_of();
-    float4 four = make_float4(sum[0], sum[1], sum[2], sum[3]);
-    if (again) {
-        const float4 was = *to;
-        four = make_float4(was.x + four.x, was.y + four.y, was.z + four.z, was.w + four.w);
-    }
-    *to = four;
-}
-
-enum { UNIT = 32 }; /* columns that a team takes at a time: then there are enough for all teams of a block */
-
-/* C rows of the product, from `row`, and some columns. */
-template <int C> DEVICE void outer_unit(const struct trainer &t, const struct outer &o, int row, int column)
-{
-    const uint32_t sheets = block_memory() + block_shared<C>::sheets(0);
-    const bool biased = o.bias && column == 0;
+    enum { TILES = UNIT / 8 };
+    const uint32_t sheets = block_memory() + block_shared<C>::sheets(t.crew, 0);
+    const int own = row + t.row(); /* the warp's first */
+    const bool any = t.row() < C && own < o.m, biased = o.bias && column == 0, adds = t.desk->again || o.adds;
+    float4 *to = reinterpret_cast<float4 *>(o.weight + (own / TILE * o.across + column / 8) * TILE * 8) + lane_of(),
+           was[TILES] = {};
+    if (adds && any) /* on its way while the tokens are summed */
+#pragma unroll
+        for (int j = 0; j < TILES; j++)
+            if (column + 8 * j < o.n)
+                was[j] = to[j * TILE_LANES];
     const struct token_sums<UNIT> sums = sum_tokens<UNIT>(
         sheets + (uint32_t)((o.a + row / C) * SHEET_BYTES), sheets + (uint32_t)(o.b * SHEET_BYTES + 2 * column),
-        t.teams(), block_shared<C>::TEAM, biased, block_memory() + block_shared<C>::ones(t.teams()), t.row());
-    const int own = row + t.row(); /* the warp's first */
-    if (t.row() >= C || own >= o.m)
+        t.teams(), block_shared<C>::team(t.crew), biased, block_memory() + block_shared<C>::ones(t.crew), t.row());
+    if (!any)
         return;
-    float *at = o.weight + (own / TILE * o.across + column / 8) * TILE * 8;
 #pragma unroll
-    for (int j = 0; j < UNIT / 8; j++)
+    for (int j = 0; j < TILES; j++)
         if (column + 8 * j < o.n)
-            slab_put_tile(at + j * TILE * 8, sums.v[j], t.desk->again || o.adds);
+            to[j * TILE_LANES] = make_float4(was[j].x + sums.v[j][0], was[j].y + sums.v[j][1], was[j].z + sums.v[j][2],
+                                             was[j].w + sums.v[j][3]);
     if (biased && lane_of() % 4 == 0) {
         slab_put(t, o.bias + own + lane_of() / 4, sums.side[0][0]);
         slab_put(t, o.bias + own + lane_of() / 4 + 8, sums.side[0][2]);
+    }
+}
+
+/* The team's share of products, UNIT columns at a time. */
+template <int C, int UNIT, int COUNT> DEVICE void outer_share(const struct trainer &t, const struct outer (&o)[COUNT])
+{
+    int begin = 0;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const int across = (o[i].n + UNIT - 1) / UNIT, units = (o[i].m + C - 1) / C * across;
+        int unit = (t.index() - begin) & (t.teams() - 1); /* a power of two; the next ones are free first */
+        for (; unit < units; unit += t.teams())
+            outer_unit<C, UNIT>(t, o[i], unit / across * C, unit % across * UNIT);
+        begin += units;
     }
 }
 
@@ -80,15 +89,10 @@ template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, 
 {
     group_publish();
     __syncthreads();
-    int begin = 0;
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        const int across = (o[i].n + UNIT - 1) / UNIT, units = (o[i].m + C - 1) / C * across;
-        int unit = (t.index() - begin) & (t.teams() - 1); /* a power of two; the next ones are free first */
-        for (; unit < units; unit += t.teams())
-            outer_unit<C>(t, o[i], unit / across * C, unit % across * UNIT);
-        begin += units;
-    }
+    if (t.teams() == 1)
+        outer_share<C, C>(t, o);
+    else
+        outer_share<C, 32>(t, o); /* enough for all teams */
 }
 
 /* Before sheets that were multiplied are written. */

@@ -41,6 +41,7 @@ struct team {
     const struct desk *desk;
     const struct small_view *small;
     const struct exact_view *net;
+    struct crew crew;
 
     DEVICE_MEMBER const struct frame &frame() const
     {
@@ -52,7 +53,7 @@ struct team {
     }
     DEVICE_MEMBER int teams() const
     {
-        return (int)(blockDim.x / TEAM_THREADS);
+        return crew.teams;
     }
     DEVICE_MEMBER int warp() const
     {
@@ -96,7 +97,7 @@ DEVICE void team_meet(const struct team &team)
 
 template <int C> DEVICE uint32_t sheet_of(const struct team &team, int sheet_index)
 {
-    return block_memory() + block_shared<C>::sheets(team.index()) + (uint32_t)(sheet_index * SHEET_BYTES);
+    return block_memory() + block_shared<C>::sheets(team.crew, team.index()) + (uint32_t)(sheet_index * SHEET_BYTES);
 }
 
 /* ---- a stream, or its gradient, aside ---------------------------------------------------------------------------- */

@@ -103,13 +103,14 @@ static __global__ void __launch_bounds__(TEAMS *TEAM_THREADS, TEAMS == 1 ? TRAIN
     train(const struct exact_view *net, const struct small_view *small, int first, int envs)
 {
     SHARED_BYTES(shared);
+    const struct crew crew = train_crew(TEAMS);
     struct plan *plan =
-        reinterpret_cast<struct plan *>(shared + (block_memory() - smem(shared)) + block_shared<C>::plan(TEAMS));
-    const struct trainer t = {{&plan->desk, &plan->small, &plan->net}};
+        reinterpret_cast<struct plan *>(shared + (block_memory() - smem(shared)) + block_shared<C>::plan(crew));
+    const struct trainer t = {{&plan->desk, &plan->small, &plan->net, crew}};
     plan_copy<TEAMS * TEAM_THREADS>(&plan->net, net);
     plan_copy<TEAMS * TEAM_THREADS>(&plan->small, small);
     if (threadIdx.x < SHEET_PATTERN / 16)
-        store_shared_128(block_memory() + block_shared<C>::ones(TEAMS) + 16 * threadIdx.x, TWO_ONES, TWO_ONES, TWO_ONES,
+        store_shared_128(block_memory() + block_shared<C>::ones(crew) + 16 * threadIdx.x, TWO_ONES, TWO_ONES, TWO_ONES,
                          TWO_ONES);
 #pragma unroll 1
     for (int turn = 0;; turn++) { /* the rounds of its items: two counters would be a register more */
