@@ -27,7 +27,8 @@ DEVICE void norm_backward(const struct trainer &t, struct lines<C> &d, const str
             d.v[j][e] *= e % 2 ? gain.y : gain.x;
     }
     row_sums<C>(mean, [&](int j, int e) { return d.v[j][e]; });
-    row_sums<C>(slope, [&](int j, int e) { return d.v[j][e] * number_of(hat, j, e); });
+    row_products<C>(
+        slope, [&](int j, int e) { return d.v[j][e]; }, [&](int j, int e) { return number_of(hat, j, e); });
     for (int r = 0; r < 2; r++) {
         mean[r] /= (float)C;
         slope[r] /= (float)C;
@@ -36,7 +37,7 @@ DEVICE void norm_backward(const struct trainer &t, struct lines<C> &d, const str
     for (int j = 0; j < C / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            d.v[j][e] = rstd[e / 2] * (d.v[j][e] - mean[e / 2] - number_of(hat, j, e) * slope[e / 2]);
+            d.v[j][e] = rstd[e / 2] * fmaf(-number_of(hat, j, e), slope[e / 2], d.v[j][e] - mean[e / 2]);
 }
 
 /* ---- MLP and LORA ------------------------------------------------------------------------------------------------ */
@@ -231,7 +232,9 @@ DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, c
             float dot = 0;
 #pragma unroll
             for (int j = head * D / 8; j < (head + 1) * D / 8; j++)
-                dot += d.v[j][2 * r] * number_of(mixed, j, 2 * r) + d.v[j][2 * r + 1] * number_of(mixed, j, 2 * r + 1);
+#pragma unroll
+                for (int e = 2 * r; e < 2 * r + 2; e++)
+                    dot = fmaf(d.v[j][e], number_of(mixed, j, e), dot);
             dot = quad_sum(dot);
             if (lane_of() % 4 == 0)
                 store_shared_64(t.marks<C>(head, first + 8 * r), __float_as_uint(log[head][r]), __float_as_uint(dot));
@@ -341,7 +344,7 @@ DEVICE struct lines<C> classify(const struct trainer &t, const struct lines<C> &
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
                     const int r = e / 2, byte = left + 8 * j + e % 2;
-                    const float p = quick_exp2(d.v[j][e] - verdict[r].log);
+                    const float p = quick_exp2(fmaf(d.v[j][e], LOG_OF_TWO, -verdict[r].log));
                     d.v[j][e] = own[r] * (p - (byte == target[r] ? 1.0f : 0.0f));
                 }
             const struct pairs<C> out = rounded(d);

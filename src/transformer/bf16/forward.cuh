@@ -245,15 +245,12 @@ template <int C> DEVICE auto logits_course(const struct team &team)
     return [=](int part) { return part < logit_parts<C>::ALL ? lots + (uint32_t)part * lot_size(C) : nullptr; };
 }
 
-/* C logits of the warp's tokens, in base 2. */
+#define LOG_OF_TWO 1.44269504f /* a logit in base 2 */
+
+/* C logits of the warp's tokens. */
 template <int C> DEVICE struct lines<C> logits_of(const struct pairs<C> &x, uint32_t lot) {
     struct lines<C> logits = lines_zero<C>();
     multiply_lot<C, LOT_ROWS>(logits, x, lot);
-#pragma unroll
-    for (int j = 0; j < C / 8; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            logits.v[j][e] *= 1.44269504f;
     return logits;
 }
 
@@ -281,10 +278,11 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
                 top[r] = fmaxf(top[r], own);
                 wanted[r] = k == target[r] ? own : wanted[r];
             }
-            total[r] *= quick_exp2(before - top[r]);
+            const float shift = -LOG_OF_TWO * top[r];
+            total[r] *= quick_exp2(fmaf(before, LOG_OF_TWO, shift));
 #pragma unroll
             for (int i = 0; i < C / 4; i++)
-                total[r] += quick_exp2(logits.v[i / 2][2 * r + i % 2] - top[r]);
+                total[r] += quick_exp2(fmaf(logits.v[i / 2][2 * r + i % 2], LOG_OF_TWO, shift));
         }
     }
     for (int r = 0; r < 2; r++) {
@@ -292,9 +290,9 @@ DEVICE void judge_tokens(const struct team &team, const struct pairs<C> &x, cons
         int best = top[r] == top_of_all ? first[r] : TRANSFORMER_BYTES;
         for (int mask = 1; mask < 4; mask *= 2)
             best = min(best, __shfl_xor_sync(~0u, best, mask));
-        total[r] = quad_sum(total[r] * quick_exp2(top[r] - top_of_all));
-        out[r].log = top_of_all + log2f(total[r]);
-        out[r].loss = (log2f(total[r]) + (top_of_all - quad_sum(wanted[r]))) * 0.69314718f;
+        total[r] = quad_sum(total[r] * quick_exp2((top[r] - top_of_all) * LOG_OF_TWO));
+        out[r].log = fmaf(top_of_all, LOG_OF_TWO, log2f(total[r]));
+        out[r].loss = fmaf(log2f(total[r]), 0.69314718f, top_of_all - quad_sum(wanted[r]));
         out[r].hit = best == target[r];
     }
 }

@@ -147,6 +147,19 @@ template <int C, class F> DEVICE void row_sums(float sum[2], F f)
     sum[1] = quad_sum(sum[1]);
 }
 
+/* The same of f(j, e) times g(j, e). */
+template <int C, class F, class G> DEVICE void row_products(float sum[2], F f, G g)
+{
+    sum[0] = sum[1] = 0;
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            sum[e / 2] = fmaf(f(j, e), g(j, e), sum[e / 2]);
+    sum[0] = quad_sum(sum[0]);
+    sum[1] = quad_sum(sum[1]);
+}
+
 /* ---- sheets ------------------------------------------------------------------------------------------------------ */
 
 /* Eight rows are one swizzled pattern: a chunk of 16 bytes of row r is at chunk ^ (r % 8). Of narrower networks, the
@@ -214,21 +227,24 @@ DEVICE void sheet_turned(uint32_t a[4], uint32_t sheet, int row, int column)
 /* Rows normalised; rstd of a lane's two. */
 template <int C> DEVICE struct lines<C> normalised(const struct lines<C> &x, float rstd[2], float eps) {
     struct lines<C> hat;
-    float mean[2], square[2];
+    float mean[2], square[2] = {0, 0};
     row_sums<C>(mean, [&](int j, int e) { return x.v[j][e]; });
     mean[0] /= (float)C;
     mean[1] /= (float)C;
-    row_sums<C>(square, [&](int j, int e) {
-        const float apart = x.v[j][e] - mean[e / 2];
-        return apart * apart;
-    });
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            hat.v[j][e] = x.v[j][e] - mean[e / 2];
+            square[e / 2] = fmaf(hat.v[j][e], hat.v[j][e], square[e / 2]);
+        }
     for (int r = 0; r < 2; r++)
-        rstd[r] = 1 / sqrtf(square[r] / (float)C + eps);
+        rstd[r] = 1 / sqrtf(quad_sum(square[r]) / (float)C + eps);
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            hat.v[j][e] = (x.v[j][e] - mean[e / 2]) * rstd[e / 2];
+            hat.v[j][e] *= rstd[e / 2];
     return hat;
 }
 

@@ -76,7 +76,7 @@ template <int C, int UNIT, int COUNT> DEVICE void outer_share(const struct train
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
         const int across = (o[i].n + UNIT - 1) / UNIT, units = (o[i].m + C - 1) / C * across;
-        int unit = (t.index() - begin) & (t.teams() - 1); /* a power of two; the next ones are free first */
+        int unit = alike((t.index() - begin) & (t.teams() - 1)); /* a power of two; the next ones are free first */
         for (; unit < units; unit += t.teams())
             outer_unit<C, UNIT>(t, o[i], unit / across * C, unit % across * UNIT);
         begin += units;

@@ -32,7 +32,7 @@ template <int C, enum lot_side SIDE> DEVICE void warp_lot(struct lines<C> &to, c
  */
 DEVICE uint64_t sheet_operand(uint32_t sheet)
 {
-    return group_operand(sheet, SHEET_PATTERN, SHEET_PATTERN);
+    return group_operand(alike(sheet), SHEET_PATTERN, SHEET_PATTERN);
 }
 
 DEVICE uint64_t sheet_step(uint64_t operand, bool by_lines, int step)

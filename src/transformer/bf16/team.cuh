@@ -80,19 +80,11 @@ struct team {
     }
 };
 
-/* With numbers that the compiler knows: a kernel takes as many barriers as it may use. */
+/* A kernel that does not know the number takes all barriers there are, which matters only where blocks share a
+ * processor. */
 DEVICE void team_meet(const struct team &team)
 {
-    switch (team.index()) {
-    case 0:
-        return team_sync(1, TEAM_THREADS);
-    case 1:
-        return team_sync(2, TEAM_THREADS);
-    case 2:
-        return team_sync(3, TEAM_THREADS);
-    default:
-        return team_sync(4, TEAM_THREADS);
-    }
+    team_sync(1 + (team.teams() == 1 ? 0 : team.index()), TEAM_THREADS);
 }
 
 template <int C> DEVICE uint32_t sheet_of(const struct team &team, int sheet_index)
