@@ -15,7 +15,7 @@ DEVICE void attention_first(const struct team &team, const struct branch_at<C> &
     sheet_store<C>(from, team.row(), 0, x.a);
 #pragma unroll 1
     for (int third = 0; third < 3; third++) {
-        const struct pairs<C> out = rounded(first_part<C>(team, branch, from, third, belt, first + third));
+        const struct pairs<C> out = rounded(first_part<C>(team, branch, from, belt, first + third));
         if (third == 2)
             team_meet(team);
         sheet_store<C>(sheet_of<C>(team, third), team.row(), 0, out.a);

@@ -51,7 +51,7 @@ struct wanted {
 template <int C> DEVICE auto parts_course(const struct branch_at<C> &branch)
 {
     return [=](int lot) {
-        return lot >= 2 * branch.parts ? nullptr : lot % 2 ? branch.w1(lot / 2) : branch.w2(lot / 2);
+        return lot >= 2 * branch.parts ? lot_at{} : lot % 2 ? branch.w1(lot / 2) : branch.w2(lot / 2);
     };
 }
 
@@ -64,7 +64,7 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
     struct lines<C> act = lines_zero<C>();
     multiply_sheet<C, LOT_COLUMNS>(act, sheet_of<C>(t, 0), t.row(), belt.next(2 * part));
     struct pairs<C> back = rounded(act);
-    act = first_part<C>(t, branch, sheet_of<C>(t, 1), part, belt, 2 * part + 1);
+    act = first_part<C>(t, branch, sheet_of<C>(t, 1), belt, 2 * part + 1);
     if (branch.kind == BRANCH_MLP) {
 #pragma unroll
         for (int j = 0; j < C / 8; j++)
@@ -247,7 +247,7 @@ DEVICE void mixed_backward(const struct trainer &t, const struct pairs<C> &dy, c
 template <int C> DEVICE auto thirds_course(const struct branch_at<C> &branch, bool passes)
 {
     return [=](int lot) {
-        return lot == 0 ? branch.w2(0) : lot < (passes ? 7 : 4) ? branch.w1((lot - 1) % 3) : nullptr;
+        return lot == 0 ? branch.w2(0) : lot < (passes ? 7 : 4) ? branch.w1((lot - 1) % 3) : lot_at{};
     };
 }
 

@@ -2,7 +2,8 @@
  * Weights on their way to a team's products. A lot is copied into the team's shared memory while those before it are
  * multiplied: waiting for it would be most of the time.
  *
- * A course is a series of lots; it says where each is, and NULL beyond the last.
+ * A course is a series of lots; it says where each is, and where the bias that comes with it: NULL where none does, and
+ * beyond the last lot.
  */
 #ifndef TRANSFORMER_BF16_BELT_CUH
 #define TRANSFORMER_BF16_BELT_CUH
@@ -19,17 +20,25 @@ template <int C, class Course> struct belt {
         return block_memory() + block_shared<C>::belt(team.crew, team.index()) +
                (uint32_t)(lot % team.crew.lots * block_shared<C>::LOT);
     }
+    /* Where its bias is. */
+    DEVICE_MEMBER uint32_t beside(int lot) const
+    {
+        return block_memory() + block_shared<C>::beside(team.crew) +
+               (uint32_t)((team.index() * team.crew.lots + lot % team.crew.lots) * C * 4);
+    }
     DEVICE_MEMBER void send(int lot) const
     {
         enum { CHUNKS = C / 8, ROWS = TEAM_THREADS / CHUNKS /* at a time */ };
         static_assert(ROWS % 8 == 0, "a thread's chunks are below one another");
         const uint32_t thread = fresh(threadIdx.x) % TEAM_THREADS;
         const uint32_t to = stage(lot) + sheet_chunk(thread / CHUNKS, thread % CHUNKS);
-        const uint4 *from = course(lot);
-        if (from)
+        const struct lot_at from = course(lot);
+        if (from.weights)
 #pragma unroll
             for (int row = 0; row < C; row += ROWS)
-                copy_async(to + (uint32_t)(row * SHEET_ROW), from + row * CHUNKS + thread);
+                copy_async(to + (uint32_t)(row * SHEET_ROW), from.weights + row * CHUNKS + thread);
+        if (from.bias && thread < C / 4)
+            copy_async(beside(lot) + thread * 16, from.bias + thread * 4);
         copy_commit();
     }
     /* The first lots, by all of the team; the course before has come to its end. */
@@ -41,23 +50,30 @@ template <int C, class Course> struct belt {
         for (int lot = 0; lot < team.crew.lots - 1; lot++)
             send(lot);
     }
-    /* Lot after lot, by all of the team: where it is, once it is there and can be multiplied. What is asked for
-     * meanwhile() is on its way then: publishing waits for whatever was asked for before. */
-    template <class F> DEVICE_MEMBER uint32_t next(int lot, F meanwhile) const
+    /* Lot after lot, by all of the team: where it is, once it is there and can be multiplied. */
+    DEVICE_MEMBER uint32_t next(int lot) const
     {
         if (team.crew.lots == 2)
             copy_wait<0>();
         else
             copy_wait<2>();
         group_publish();
-        meanwhile();
         team_meet(team); /* everybody's copies have arrived, and nobody multiplies the lot before any more */
         send(lot + team.crew.lots - 1);
         return stage(lot);
     }
-    DEVICE_MEMBER uint32_t next(int lot) const
+    /* to += the bias of the lot that came last. */
+    DEVICE_MEMBER void add_bias(struct lines<C> &to, int lot) const
     {
-        return next(lot, [] {});
+        const uint32_t at = beside(lot) + (uint32_t)(column_of(0) * 4);
+#pragma unroll
+        for (int j = 0; j < C / 8; j++) {
+            uint32_t two[2];
+            load_shared_64(two, at + (uint32_t)(j * 8 * 4));
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                to.v[j][e] += __uint_as_float(two[e % 2]);
+        }
     }
 };
 
@@ -69,17 +85,12 @@ template <int C, class Course> DEVICE struct belt<C, Course> belt_of(const struc
 
 /* W1 x + b1, C columns, of x in a sheet; `lot` of the belt is W1. */
 template <int C, class Course>
-DEVICE struct lines<C> first_part(const struct team &t, const struct branch_at<C> &branch, uint32_t x, int part,
+DEVICE struct lines<C> first_part(const struct team &t, const struct branch_at<C> &branch, uint32_t x,
                                   const struct belt<C, Course> &belt, int lot) {
     struct lines<C> sum = lines_zero<C>();
-    struct lane_bias<C> bias = {
-    };
-    const uint32_t at = belt.next(lot, [&] {
-        if (branch.biased)
-            bias = bias_of<C>(branch.params + branch.at_b1() + part * C);
-    });
-    multiply_sheet<C, LOT_ROWS>(sum, x, t.row(), at);
-    bias_add(sum, bias);
+    multiply_sheet<C, LOT_ROWS>(sum, x, t.row(), belt.next(lot));
+    if (branch.biased)
+        belt.add_bias(sum, lot);
     return sum;
 }
 
@@ -88,14 +99,14 @@ template <int C>
 DEVICE auto inner_course(const struct branch_at<C> &branch)
 {
     return [=](int lot) {
-        return lot >= 2 * branch.parts ? nullptr : lot % 2 ? branch.w2(lot / 2) : branch.w1(lot / 2);
+        return lot >= 2 * branch.parts ? lot_at{} : lot % 2 ? branch.w2(lot / 2) : branch.w1(lot / 2);
     };
 }
 
 /* What makes queries, keys and values, and what is made of what they mix. */
 template <int C> DEVICE auto attention_course(const struct branch_at<C> &branch)
 {
-    return [=](int lot) { return lot < 3 ? branch.w1(lot) : lot == 3 ? branch.w2(0) : nullptr; };
+    return [=](int lot) { return lot < 3 ? branch.w1(lot) : lot == 3 ? branch.w2(0) : lot_at{}; };
 }
 
 /* One or the other: the belt can be started before it is known what the lots are for. */
@@ -113,10 +124,9 @@ DEVICE void inner_forward(const struct team &t, struct lines<C> &to, const struc
 {
     const auto belt = belt_of<C>(t, inner_course<C>(branch));
     sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, x.a);
-    second_bias(to, branch);
 #pragma unroll 1
     for (int part = 0; part < branch.parts; part++) {
-        struct lines<C> hidden = first_part<C>(t, branch, sheet_of<C>(t, 0), part, belt, 2 * part);
+        struct lines<C> hidden = first_part<C>(t, branch, sheet_of<C>(t, 0), belt, 2 * part);
         if (branch.kind == BRANCH_MLP) {
 #pragma unroll
             for (int j = 0; j < C / 8; j++)
@@ -126,6 +136,8 @@ DEVICE void inner_forward(const struct team &t, struct lines<C> &to, const struc
         }
         const struct pairs<C> mixed = rounded(hidden);
         multiply_lot<C, LOT_ROWS>(to, mixed, belt.next(2 * part + 1));
+        if (branch.biased && part == 0)
+            belt.add_bias(to, 1);
     }
 }
 

@@ -52,8 +52,9 @@ DEVICE void attention_forward(const struct team &team, struct lines<C> &to, cons
     tape_write<C>(team, tape.mixed, mixed);
     if (!mixes)
         return;
-    second_bias(to, branch);
     multiply_lot<C, LOT_ROWS>(to, mixed, belt.next(3));
+    if (branch.biased)
+        belt.add_bias(to, 3);
 }
 
 template <int C> DEVICE void layer_forward(const struct team &team, struct lines<C> &stream, int layer)
@@ -242,7 +243,9 @@ template <int C> struct logit_parts {
 template <int C> DEVICE auto logits_course(const struct team &team)
 {
     const uint4 *lots = team.desk->lots + team.small->tokens.lots;
-    return [=](int part) { return part < logit_parts<C>::ALL ? lots + (uint32_t)part * lot_size(C) : nullptr; };
+    return [=](int part) {
+        return part < logit_parts<C>::ALL ? lot_at{lots + (uint32_t)part * lot_size(C), nullptr} : lot_at{};
+    };
 }
 
 #define LOG_OF_TWO 1.44269504f /* a logit in base 2 */

@@ -54,20 +54,6 @@ DEVICE float2 two_at(const float *lane_row, int j)
     return __ldg(reinterpret_cast<const float2 *>(lane_row + 8 * j));
 }
 
-/* The same, asked for here and nowhere else. */
-DEVICE float2 two_ahead(const float *lane_row, int j)
-{
-#ifdef EMULATE
-    return two_at(lane_row, j);
-#else
-    float2 two;
-    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];"
-                 : "=f"(two.x), "=f"(two.y)
-                 : "l"(__cvta_generic_to_global(lane_row + 8 * j)));
-    return two;
-#endif
-}
-
 template <int C> DEVICE struct lines<C> lines_zero() {
     struct lines<C> zero;
 #pragma unroll
@@ -78,32 +64,8 @@ template <int C> DEVICE struct lines<C> lines_zero() {
     return zero;
 }
 
-/* A bias, every token the same: a lane's columns of it. */
 template <int C>
-struct lane_bias {
-    float2 two[C / 8];
-};
-
-template <int C> DEVICE struct lane_bias<C> bias_of(const float *bias) {
-    struct lane_bias<C> own;
-    const float *row = lane_row(bias);
-#pragma unroll
-    for (int j = 0; j < C / 8; j++)
-        own.two[j] = two_ahead(row, j);
-    return own;
-}
-
-template <int C>
-DEVICE void bias_add(struct lines<C> &to, const struct lane_bias<C> &bias)
-{
-#pragma unroll
-    for (int j = 0; j < C / 8; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            to.v[j][e] += e % 2 ? bias.two[j].y : bias.two[j].x;
-}
-
-template <int C> DEVICE struct pairs<C> rounded(const struct lines<C> &x) {
+DEVICE struct pairs<C> rounded(const struct lines<C> &x) {
     struct pairs<C> y;
 #pragma unroll
     for (int j = 0; j < C / 8; j++)

@@ -169,8 +169,8 @@ static inline __host__ __device__ struct crew walk_crew()
     return {1, 2};
 }
 
-/* Bytes from a multiple of a sheet's pattern: sheets and belt of every team, a pattern of ones, sums of columns per
- * warp, numbers of attention per team, the plan. */
+/* Bytes from a multiple of a sheet's pattern: sheets and belt of every team, biases that come with lots, a pattern of
+ * ones, sums of columns per warp, numbers of attention per team, the plan. */
 template <int C> struct block_shared {
     enum { LOT = C * SHEET_ROW };
     static inline __host__ __device__ uint32_t team(struct crew crew)
@@ -185,9 +185,14 @@ template <int C> struct block_shared {
     {
         return sheets(crew, index) + SHEETS * SHEET_BYTES;
     }
-    static inline __host__ __device__ uint32_t ones(struct crew crew)
+    static inline __host__ __device__ uint32_t beside(struct crew crew)
     {
         return sheets(crew, crew.teams);
+    }
+    static inline __host__ __device__ uint32_t ones(struct crew crew)
+    {
+        const uint32_t behind = beside(crew) + (uint32_t)(crew.teams * crew.lots * C * 4);
+        return (behind + SHEET_PATTERN - 1) / SHEET_PATTERN * SHEET_PATTERN;
     }
     static inline __host__ __device__ uint32_t sums(struct crew crew)
     {
@@ -208,7 +213,7 @@ template <int C> struct block_shared {
     }
     static inline __host__ __device__ uint32_t of_walk()
     {
-        return sheets(walk_crew(), 1) + SHEET_PATTERN;
+        return ones(walk_crew()) + SHEET_PATTERN;
     }
 };
 

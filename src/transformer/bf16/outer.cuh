@@ -40,12 +40,13 @@ struct outer {
 };
 
 /* C rows of the product, from `row`, and UNIT columns. */
-template <int C, int UNIT> DEVICE void outer_unit(const struct trainer &t, const struct outer &o, int row, int column)
+template <int C, int UNIT>
+DEVICE void outer_unit(const struct trainer &t, const struct outer &o, int row, int column, bool again)
 {
     enum { TILES = UNIT / 8 };
     const uint32_t sheets = block_memory() + block_shared<C>::sheets(t.crew, 0);
     const int own = row + t.row(); /* the warp's first */
-    const bool any = t.row() < C && own < o.m, biased = o.bias && column == 0, adds = t.desk->again || o.adds;
+    const bool any = t.row() < C && own < o.m, biased = o.bias && column == 0, adds = again || o.adds;
     float4 *to = reinterpret_cast<float4 *>(o.weight + (own / TILE * o.across + column / 8) * TILE * 8) + lane_of(),
            was[TILES] = {};
     if (adds && any) /* on its way while the tokens are summed */
@@ -63,14 +64,16 @@ template <int C, int UNIT> DEVICE void outer_unit(const struct trainer &t, const
         if (column + 8 * j < o.n)
             to[j * TILE_LANES] = make_float4(was[j].x + sums.v[j][0], was[j].y + sums.v[j][1], was[j].z + sums.v[j][2],
                                              was[j].w + sums.v[j][3]);
-    if (biased && lane_of() % 4 == 0) {
-        slab_put(t, o.bias + own + lane_of() / 4, sums.side[0][0]);
-        slab_put(t, o.bias + own + lane_of() / 4 + 8, sums.side[0][2]);
-    }
+    if (biased && lane_of() % 4 == 0)
+        for (int half = 0; half < 2; half++) {
+            float *side = o.bias + own + lane_of() / 4 + 8 * half;
+            *side = (again ? *side : 0.0f) + sums.side[0][2 * half];
+        }
 }
 
 /* The team's share of products, UNIT columns at a time. */
-template <int C, int UNIT, int COUNT> DEVICE void outer_share(const struct trainer &t, const struct outer (&o)[COUNT])
+template <int C, int UNIT, int COUNT>
+DEVICE void outer_share(const struct trainer &t, const struct outer (&o)[COUNT], bool again)
 {
     int begin = 0;
 #pragma unroll
@@ -78,7 +81,7 @@ template <int C, int UNIT, int COUNT> DEVICE void outer_share(const struct train
         const int across = (o[i].n + UNIT - 1) / UNIT, units = (o[i].m + C - 1) / C * across;
         int unit = alike((t.index() - begin) & (t.teams() - 1)); /* a power of two; the next ones are free first */
         for (; unit < units; unit += t.teams())
-            outer_unit<C, UNIT>(t, o[i], unit / across * C, unit % across * UNIT);
+            outer_unit<C, UNIT>(t, o[i], unit / across * C, unit % across * UNIT, again);
         begin += units;
     }
 }
@@ -87,12 +90,13 @@ template <int C, int UNIT, int COUNT> DEVICE void outer_share(const struct train
  * of the block), which teams that have nothing to multiply need not wait for before they go on. */
 template <int C, int COUNT> DEVICE void outer_products(const struct trainer &t, const struct outer (&o)[COUNT])
 {
+    const bool again = t.desk->again;
     group_publish();
     __syncthreads();
     if (t.teams() == 1)
-        outer_share<C, C>(t, o);
+        outer_share<C, C>(t, o, again);
     else
-        outer_share<C, 32>(t, o); /* enough for all teams */
+        outer_share<C, 32>(t, o, again); /* enough for all teams */
 }
 
 /* Before sheets that were multiplied are written. */

@@ -8,19 +8,20 @@ enum { PACK_THREADS = 256 };
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* Eight numbers of a lot, side by side. */
+/* Eight numbers of a lot, side by side: of a matrix, whose columns are multiples of eight, or none. */
 DEVICE void pack_eight(const struct packed &m, const float *params, uint4 *lots, int width, uint32_t job)
 {
     const int lot = (int)(job / lot_size(width)), own = (int)(job % lot_size(width)) * 8,
               across = lots_across(m, width), row = lot / across * width + own / width,
               column = lot % across * width + own % width;
-    const float *from = params + m.params + (size_t)row * (size_t)m.columns + (size_t)column;
-    float x[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        x[i] = row < m.rows && column + i < m.columns ? from[i] : 0.0f;
-    lots[m.lots + job] =
-        make_uint4(pack_bf16(x[0], x[1]), pack_bf16(x[2], x[3]), pack_bf16(x[4], x[5]), pack_bf16(x[6], x[7]));
+    uint4 eight = make_uint4(0, 0, 0, 0);
+    if (row < m.rows && column < m.columns) {
+        const float4 *from = reinterpret_cast<const float4 *>(params + m.params + (uint32_t)(row * m.columns + column)),
+                     low = from[0], high = from[1];
+        eight = make_uint4(pack_bf16(low.x, low.y), pack_bf16(low.z, low.w), pack_bf16(high.x, high.y),
+                           pack_bf16(high.z, high.w));
+    }
+    lots[m.lots + job] = eight;
 }
 
 /* Packs eight numbers of a list of matrices, or takes them off it. */

@@ -165,6 +165,12 @@ DEVICE void tape_read_two(const struct team &team, uint32_t place, int which, fl
 
 /* ---- branches ---------------------------------------------------------------------------------------------------- */
 
+/* Weights, and a bias of as many numbers as they have rows or, of a W2 that comes in parts, its first; NULL: none. */
+struct lot_at {
+    const uint4 *weights;
+    const float *bias;
+};
+
 /* A branch of an env: one place each for its lots, its parameters and its gradients, from which the rest follows (W1,
  * b1, W2, b2; lots without biases). */
 template <int C> struct branch_at {
@@ -176,13 +182,13 @@ template <int C> struct branch_at {
     const float *params;
     float *slab; /* NULL: not asked for */
 
-    DEVICE_MEMBER const uint4 *w1(int lot) const
+    DEVICE_MEMBER struct lot_at w1(int part) const
     {
-        return lots + (uint32_t)lot * lot_size(C);
+        return {lots + (uint32_t)part * lot_size(C), biased ? params + at_b1() + part * C : nullptr};
     }
-    DEVICE_MEMBER const uint4 *w2(int lot) const
+    DEVICE_MEMBER struct lot_at w2(int part) const
     {
-        return w1(parts + lot);
+        return {lots + (uint32_t)(parts + part) * lot_size(C), biased && part == 0 ? params + at_b2() : nullptr};
     }
     /* Rows and columns of the matrices in a slab, and numbers before each but W1, there and in the parameters of a
      * biased branch. */
@@ -240,15 +246,6 @@ template <int C> DEVICE struct branch_at<C> seed_branch(const struct team &team,
     at.params = seed_params(team.frame(), slot);
     at.slab = slab;
     return at;
-}
-
-/* to += b2. */
-template <int C>
-DEVICE void second_bias(struct lines<C> &to, const struct branch_at<C> &branch)
-{
-    if (!branch.biased)
-        return;
-    bias_add(to, bias_of<C>(branch.params + branch.at_b2()));
 }
 
 #endif
