@@ -79,24 +79,26 @@ template <bool TURNED> DEVICE void hide_future(float (*x)[4])
     }
 }
 
-/* The warp's queries of a head against all keys up to them; the output goes to sheet 3, the warp's own rows. */
+/* Sixteen queries of a head against all keys up to them; the output goes to their rows of sheet 3. From head to head a
+ * warp takes other queries: early ones have fewer keys. */
 template <int C, int D> DEVICE void head_forward(const struct team &team, int head, float *logs)
 {
+    const int tile = (team.warp() + head) % TEAM_WARPS, row = tile * TILE;
     uint32_t q[4], b[4];
     float s[TEAM_TOKENS / 8][4], top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0}, out[D / 8][4] = {};
     const int g = lane_of() / 4, column = head * D;
-    head_own<D>(q, sheet_of<C>(team, 0), team.row(), column);
+    head_own<D>(q, sheet_of<C>(team, 0), row, column);
 #pragma unroll
     for (int n = 0; n < TEAM_WARPS; n++) {
 #pragma unroll
         for (int e = 0; e < 8; e++)
             s[2 * n + e / 4][e % 4] = 0;
-        if (n > team.warp())
+        if (n > tile)
             continue;
         head_rows<D>(b, sheet_of<C>(team, 1), n * TILE, column);
         mma_bf16(s[2 * n], q, b[0], b[1]);
         mma_bf16(s[2 * n + 1], q, b[2], b[3]);
-        if (n == team.warp())
+        if (n == tile)
             hide_future<false>(&s[2 * n]);
 #pragma unroll
         for (int e = 0; e < 8; e++)
@@ -106,7 +108,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
     top[1] = quad_max(top[1]) * head_scale<D>();
 #pragma unroll
     for (int n = 0; n < TEAM_WARPS; n++) {
-        if (n > team.warp())
+        if (n > tile)
             continue;
         struct lines<TILE> p;
 #pragma unroll
@@ -120,7 +122,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
     for (int r = 0; r < 2; r++) {
         total[r] = quad_sum(total[r]);
         if (logs && lane_of() % 4 == 0)
-            logs[head * TEAM_TOKENS + team.row() + g + 8 * r] = top[r] + log2f(total[r]);
+            logs[head * TEAM_TOKENS + row + g + 8 * r] = top[r] + log2f(total[r]);
         total[r] = 1 / total[r];
     }
 #pragma unroll
@@ -128,7 +130,7 @@ template <int C, int D> DEVICE void head_forward(const struct team &team, int he
 #pragma unroll
         for (int e = 0; e < 4; e++)
             out[j][e] *= total[e / 2];
-    head_store<D>(sheet_of<C>(team, 3), team.row(), column, out);
+    head_store<D>(sheet_of<C>(team, 3), row, column, out);
 }
 
 /* What attention mixes of the sheets, of the warp's tokens; `logs` NULL: nobody will ask. */
@@ -137,7 +139,7 @@ template <int C, int D> DEVICE struct pairs<C> attention_mixed(const struct team
 #pragma unroll 1
     for (int head = 0; head < C / D; head++)
         head_forward<C, D>(team, head, logs);
-    __syncwarp();
+    team_meet(team);
     sheet_load<C>(mixed.a, sheet_of<C>(team, 3), team.row(), 0);
     return mixed;
 }

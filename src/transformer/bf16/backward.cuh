@@ -62,7 +62,7 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
                        struct wanted wanted, int part, const struct belt<C, Course> &belt)
 {
     struct lines<C> act = lines_zero<C>();
-    multiply_sheet<C, LOT_COLUMNS>(act, sheet_of<C>(t, 0), t.row(), belt.next(2 * part));
+    multiply_sheet<C, LOT_COLUMNS>(act, sheet_of<C>(t, 0), t.row(), belt.next(2 * part, part > 0 && wanted.learns));
     struct pairs<C> back = rounded(act);
     act = first_part<C>(t, branch, sheet_of<C>(t, 1), belt, 2 * part + 1);
     if (branch.kind == BRANCH_MLP) {
@@ -86,16 +86,16 @@ DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branc
         multiply_lot<C, LOT_COLUMNS>(dx, back, belt.stage(2 * part + 1));
 }
 
-/* From dy, the gradient of the branch's output, and in(), its input: dx, which is zero where it is not wanted, and the
- * slab's. The sheets are not settled. */
+/* From dy, the gradient of the branch's output, and what makes its input of what the tape has: dx, which is zero where
+ * it is not wanted, and the slab's. The sheets are not settled. */
 template <int C, class Input>
 DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
-                           Input in, struct lines<C> &dx, struct wanted wanted)
+                           const struct pairs<C> &kept, Input input, struct lines<C> &dx, struct wanted wanted)
 {
     const auto belt = belt_of<C>(t, parts_course<C>(branch));
     {
-        const struct pairs<C> x = in();
         belt.start();
+        const struct pairs<C> x = input(kept);
         sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, dy.a);
         sheet_store<C>(sheet_of<C>(t, 1), t.row(), 0, x.a);
     }
@@ -112,6 +112,7 @@ DEVICE void inner_backward(const struct trainer &t, const struct branch_at<C> &b
                                       {3, 1, min(branch.rows() - first, C), C, branch.slab + first * C, C / 8,
                                        branch.biased ? branch.slab + branch.at_b1() + first : nullptr}};
         outer_products<C>(t, both);
+        belt.send(2 * part + 1 + t.crew.lots); /* all have met, so W1 has been multiplied */
     }
 }
 
@@ -254,8 +255,8 @@ template <int C> DEVICE auto thirds_course(const struct branch_at<C> &branch, bo
 /* As inner_backward. */
 template <int C, int D, class Input>
 DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C> &branch, const struct pairs<C> &dy,
-                               Input in, uint32_t mixed_place, const float *logs, struct lines<C> &dx,
-                               struct wanted wanted)
+                               const struct pairs<C> &kept, Input input, uint32_t mixed_place, const float *logs,
+                               struct lines<C> &dx, struct wanted wanted)
 {
     const auto belt = belt_of<C>(t, thirds_course<C>(branch, wanted.passes));
     {
@@ -270,7 +271,7 @@ DEVICE void attention_backward(const struct trainer &t, const struct branch_at<C
         }
         mixed_backward<C, D>(t, dy, mixed, logs, belt);
     }
-    const struct pairs<C> x = in();
+    const struct pairs<C> x = input(kept);
     if (wanted.learns)
         outer_settle();
     attention_first<C>(t, branch, x, belt, 1);
@@ -297,15 +298,16 @@ template <int C> DEVICE void layer_backward(const struct trainer &t, struct line
     for (int half = 1; half >= 0; half--) {
         const struct norm_view &norm = t.net->layer[layer].half[half].norm;
         const uint32_t place = half ? tape.second : tape.first;
-        const auto x = [&] {
-            return scaled<C>(tape_read<C>(t, place), t.frame().host + norm.gamma, t.frame().host + norm.beta);
+        const struct pairs<C> kept = tape_read<C>(t, place), dy = rounded(dh);
+        const auto input = [&](const struct pairs<C> &hat) {
+            return scaled<C>(hat, t.frame().host + norm.gamma, t.frame().host + norm.beta);
         };
         bank_put<C>(t, dh);
-        const struct pairs<C> dy = rounded(dh);
         if (half)
-            inner_backward<C>(t, half_branch<C>(t, layer, 1), dy, x, dh, all);
+            inner_backward<C>(t, half_branch<C>(t, layer, 1), dy, kept, input, dh, all);
         else
-            attention_backward<C, 16>(t, half_branch<C>(t, layer, 0), dy, x, tape.mixed, t.logs(tape.logs), dh, all);
+            attention_backward<C, 16>(t, half_branch<C>(t, layer, 0), dy, kept, input, tape.mixed, t.logs(tape.logs),
+                                      dh, all);
         float rstd[2];
         tape_read_two(t, tape.numbers, half, rstd);
         norm_backward<C>(t, dh, tape_read<C>(t, place), rstd, norm);

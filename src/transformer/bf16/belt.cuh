@@ -47,19 +47,22 @@ template <int C, class Course> struct belt {
         copy_wait<0>();
         team_meet(team);
 #pragma unroll
-        for (int lot = 0; lot < team.crew.lots - 1; lot++)
+        for (int lot = 0; lot < team.crew.lots; lot++)
             send(lot);
     }
-    /* Lot after lot, by all of the team: where it is, once it is there and can be multiplied. */
-    DEVICE_MEMBER uint32_t next(int lot) const
+    /* Lot after lot, by all of the team: where it is, once it is there and can be multiplied. Nobody multiplies the one
+     * before any more, so that another takes its place, unless that was `sent` already. */
+    DEVICE_MEMBER uint32_t next(int lot, bool sent = false) const
     {
+        const bool later = lot == 0 || sent; /* one more is on its way */
         if (team.crew.lots == 2)
-            copy_wait<0>();
+            later ? copy_wait<1>() : copy_wait<0>();
         else
-            copy_wait<2>();
+            later ? copy_wait<3>() : copy_wait<2>();
         group_publish();
-        team_meet(team); /* everybody's copies have arrived, and nobody multiplies the lot before any more */
-        send(lot + team.crew.lots - 1);
+        team_meet(team); /* everybody's copies have arrived */
+        if (!later)
+            send(lot - 1 + team.crew.lots);
         return stage(lot);
     }
     /* to += the bias of the lot that came last. */

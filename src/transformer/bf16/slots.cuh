@@ -119,14 +119,14 @@ template <int C> DEVICE void seed_backward(const struct trainer &t, int slot, st
 {
     const struct branch_at<C> branch = seed_branch<C>(t, slot, slot_slab(t, slot));
     const struct small_tape &tape = t.small->slot[slot];
-    const auto x = [&] { return tape_read<C>(t, tape.first); };
-    const struct pairs<C> dy = rounded(dh);
+    const struct pairs<C> kept = tape_read<C>(t, tape.first), dy = rounded(dh);
+    const auto input = [](const struct pairs<C> &x) { return x; };
     if (branch.kind == BRANCH_NONE || (!wanted.learns && !wanted.passes))
         dh = lines_zero<C>();
     else if (branch.kind == BRANCH_ATTENTION)
-        attention_backward<C, C / SEED_HEADS>(t, branch, dy, x, tape.mixed, t.logs(tape.logs), dh, wanted);
+        attention_backward<C, C / SEED_HEADS>(t, branch, dy, kept, input, tape.mixed, t.logs(tape.logs), dh, wanted);
     else
-        inner_backward<C>(t, branch, dy, x, dh, wanted);
+        inner_backward<C>(t, branch, dy, kept, input, dh, wanted);
 }
 
 template <int C> DEVICE void slot_backward(const struct trainer &t, struct lines<C> &dh, int slot)
