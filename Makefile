@@ -303,9 +303,9 @@ CUDA_TESTS := $(CUDA_TEST_SRC:tests/%.cu=$(CUDA_BUILD)/tests/%)
 # What uses warpgroups (src/cuda/warpgroup.cuh): compute capability 9.0 has them, and no other.
 $(filter $(addprefix $(CUDA_BUILD)/cuda/src/transformer/,wide/% bf16/%),$(CUDA_OBJ)) $(CUDA_BUILD)/cuda/tests/cuda_product.o: CUDA_MACHINES = $(ESPER_CUDA_ARCHS:90=90a)
 
-# The same sources for the CPU, where tests run them (tests/emulate/cuda.h).
+# The same sources for the CPU, where tests run them (tests/emulate/cuda.h). WARPS_ALONE=1: as on cards without warpgroups.
 CXX ?= c++
-EMULATED_FLAGS := -std=c++17 $(CFLAGS) -O1 $(ASSERTED) -DEMULATE -D_GNU_SOURCE -fPIC -ffp-contract=off -Iinclude -Isrc -Itests -MMD -MP $(filter-out -Wpedantic,$(WARN)) -Wno-unknown-pragmas $(SAN_FLAGS) $(if $(DEPS),-isystem $(DEPS)/include)
+EMULATED_FLAGS := -std=c++17 $(CFLAGS) -O1 $(ASSERTED) -DEMULATE $(if $(WARPS_ALONE),-DEMULATE_WARPS_ALONE) -D_GNU_SOURCE -fPIC -ffp-contract=off -Iinclude -Isrc -Itests -MMD -MP $(filter-out -Wpedantic,$(WARN)) -Wno-unknown-pragmas $(SAN_FLAGS) $(if $(DEPS),-isystem $(DEPS)/include)
 EMULATED_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/emulated/%.o)
 EMULATED_TESTS := $(CUDA_TEST_SRC:tests/cuda_%.cu=$(BUILD)/tests/emulated_%)
 

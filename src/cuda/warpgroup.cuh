@@ -13,8 +13,9 @@
 
 #include "cuda/warp.cuh"
 
-/* Whether the code that is being compiled may use what is below. */
-#if defined EMULATE || defined __CUDA_ARCH_FEAT_SM90_ALL
+/* Whether the code that is being compiled may use what is below. EMULATE_WARPS_ALONE: an emulated card that has none.
+ */
+#if (defined EMULATE && !defined EMULATE_WARPS_ALONE) || defined __CUDA_ARCH_FEAT_SM90_ALL
 enum { WARPGROUPS = true };
 #else
 enum { WARPGROUPS = false };
@@ -45,10 +46,12 @@ template <class V> DEVICE V alike(V value)
 
 #ifndef EMULATE
 
-/* What this thread has written to shared memory, or copied there, can be multiplied after the next barrier. */
+/* What this thread has written to shared memory, or copied there, can be multiplied after the next barrier; nothing to
+ * do where there are no warpgroups. */
 DEVICE void group_publish()
 {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    if constexpr (WARPGROUPS)
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 /* Before the first product: sums in registers are as the thread left them. */
