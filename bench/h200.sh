@@ -97,7 +97,8 @@ part_parity() {
     bad=0
     echo '| program | result |'
     echo '|---|---|'
-    for program in cuda_cases cuda_step cuda_net cuda_policy cuda_text cuda_transformer_fp32 cuda_transformer_bf16; do
+    for program in cuda_cases cuda_step cuda_net cuda_policy cuda_product cuda_text cuda_transformer_fp32 cuda_transformer_bf16 \
+        cuda_transformer_wide; do
         if [ ! -x "$build/tests/$program" ]; then
             echo "| $program | not built |"
             bad=1
