@@ -22,13 +22,13 @@ struct desk {
 };
 
 /* What a block of training reads all the time, in its shared memory: sheets leave global memory hardly any cache. */
-struct plan {
+struct block_plan {
     struct exact_view net;
     struct small_view small;
     struct slot_exec exec[SHAPE_SLOTS];
     struct desk desk;
 };
-static_assert(sizeof(struct plan) <= PLAN_BYTES, "its place in a block's shared memory");
+static_assert(sizeof(struct block_plan) <= PLAN_BYTES, "its place in a block's shared memory");
 
 DEVICE uint32_t block_memory()
 {

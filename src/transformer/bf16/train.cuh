@@ -35,7 +35,7 @@ template <int THREADS, class T> DEVICE void plan_copy(T *to, const T *from)
 }
 
 /* By one thread of the block. */
-DEVICE void desk_lay(struct plan *plan, int first, int item)
+DEVICE void desk_lay(struct block_plan *plan, int first, int item)
 {
     struct desk *desk = &plan->desk;
     const struct exact_view *net = &plan->net;
@@ -104,8 +104,8 @@ static __global__ void __launch_bounds__(TEAMS *TEAM_THREADS, TEAMS == 1 ? TRAIN
 {
     SHARED_BYTES(shared);
     const struct crew crew = train_crew(TEAMS);
-    struct plan *plan =
-        reinterpret_cast<struct plan *>(shared + (block_memory() - smem(shared)) + block_shared<C>::plan(crew));
+    struct block_plan *plan =
+        reinterpret_cast<struct block_plan *>(shared + (block_memory() - smem(shared)) + block_shared<C>::plan(crew));
     const struct trainer t = {{&plan->desk, &plan->small, &plan->net, crew}};
     plan_copy<TEAMS * TEAM_THREADS>(&plan->net, net);
     plan_copy<TEAMS * TEAM_THREADS>(&plan->small, small);
